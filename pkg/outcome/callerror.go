@@ -21,6 +21,14 @@ const (
 	StoppedNote    = "Note: the gateway was told to stop, and did not wait any longer."
 )
 
+// LostNote returns the line that is added to the first result of a session after the gateway ended
+// its process to make room for another one.
+func LostNote(serverID string) string {
+	return "Note: the gateway ended the idle process of MCP server '" + serverID +
+		"' to make room for another one. " +
+		"This call ran in a new process: what the server kept in memory for this session is gone."
+}
+
 // An RPCError is an upstream server's own JSON-RPC error, for the caller as it is but
 // for the secrets that it may quote.
 type RPCError struct {
@@ -103,6 +111,8 @@ func (e *CallError) transient() string {
 	switch e.Outcome.Reason {
 	case ReasonRateLimited:
 		return "takes no more calls for the moment"
+	case ReasonNoProcess:
+		return "needs a process, and all that may run for this agent now are in use"
 	case ReasonBreakerOpen:
 		return "failed several times in a row, and the gateway pauses its calls"
 	}

@@ -36,6 +36,7 @@ const (
 	ReasonNeedsCommand      = "needs_command"      // the server is a program, and none are started here
 	ReasonCommand           = "command"            // its program cannot be started
 	ReasonExited            = "exited"             // its program ended
+	ReasonNoProcess         = "no_process"         // its program was not started: all that may run are in use
 	ReasonBreakerOpen       = "breaker_open"       // a call not made: the server failed too often just now
 )
 
@@ -47,7 +48,7 @@ func Reasons() []string {
 		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired, ReasonForbidden,
 		ReasonInsufficientScope, ReasonAuthzUnavailable, ReasonNotMCP, ReasonProtocol, ReasonTooLarge, ReasonVersion,
 		ReasonUpstreamError, ReasonCredentialMissing, ReasonInternal, ReasonUnknown, ReasonBreakerOpen,
-		ReasonNeedsCommand, ReasonCommand, ReasonExited,
+		ReasonNeedsCommand, ReasonCommand, ReasonExited, ReasonNoProcess,
 	}
 }
 

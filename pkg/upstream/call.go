@@ -55,6 +55,9 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 		if note := o.questions.note(); note != "" {
 			rpc.Message += ". " + note
 		}
+		if note := o.lostNote(call); note != "" && o.c.programs.takeLost(o.key) {
+			rpc.Message += ". " + note
+		}
 		return nil, rpc
 	}
 	if err != nil {
@@ -64,7 +67,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	if note := o.questions.note(); note != "" {
 		result = withNote(result, note)
 	}
-	return result, nil
+	return o.withLost(call, result), nil
 }
 
 // time returns the context of a call, which ends after limit.

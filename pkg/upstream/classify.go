@@ -98,7 +98,7 @@ func rules() []rule {
 
 		{outcome.Permanent, outcome.ReasonNeedsCommand, is(errNeedsCommand)},
 		{outcome.Permanent, outcome.ReasonCommand, has[*child.StartError]},
-		{outcome.Transient, outcome.ReasonRateLimited, is(child.ErrFull)},
+		{outcome.Transient, outcome.ReasonNoProcess, is(child.ErrFull, errAgentFull)},
 		{outcome.Permanent, outcome.ReasonExited, func(e *evidence) bool { return e.exited(true) }},
 		{outcome.Transient, outcome.ReasonExited, func(e *evidence) bool { return e.exited(false) }},
 

@@ -72,6 +72,10 @@ type Options struct {
 	Commands    bool           // servers that are programs are started: whoever writes the config runs programs here
 	RootCAs     *x509.CertPool // that servers' certificates must come from; nil: the system's
 
+	// ProgramsOfAgent returns how many of these programs run for one agent at most, over all
+	// servers; nil: 24. It is asked before each start.
+	ProgramsOfAgent func() int
+
 	// Observe, if set, is told how each load and each call ended. It must not block.
 	Observe func(ctx context.Context, e Event)
 
@@ -200,7 +204,7 @@ func New(o *Options) *Client {
 	c.shared = sharedStore{store: c.o.Sessions, log: c.o.Log, now: c.o.Now}
 	c.cache.from = c.o.Secrets
 	if c.o.Commands {
-		c.programs = newPrograms(c.o.Log)
+		c.programs = newPrograms(c.o.Log, c.o.ProgramsOfAgent)
 	}
 	c.dialer = &egress.Dialer{
 		Rule:  egress.Rule{Allow: c.o.AllowNets, Runtime: cmp.Or(c.o.RuntimeAPI, os.Getenv("AWS_LAMBDA_RUNTIME_API"))},

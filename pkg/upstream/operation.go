@@ -23,6 +23,7 @@ type operation struct {
 	server *serverState
 	key    entryKey      // whose session it uses
 	entry  *sessionEntry // that of key; nil: not needed so far
+	unhold func()        // lets go of the program; nil: it holds none
 
 	session   *mcpSession // that the last request was sent on; nil during a handshake
 	last      *exchange   // the last one of the attempt; nil: none was begun
@@ -64,7 +65,9 @@ func (o *operation) begin(ctx context.Context) error {
 		return nil
 	}
 	ep, err := o.c.resolve(ctx, o.t, o.key)
-	o.ep = ep
+	if o.ep = ep; err == nil && o.t.Command != nil {
+		o.unhold = o.c.programs.hold(o.key)
+	}
 	return err
 }
 

@@ -24,6 +24,10 @@ import (
 // A program is one process of a server. All requests of its owner go over its one input, and what
 // it writes is told apart by the ids of the requests.
 type program struct {
+	key     entryKey      // of its slot
+	gone    chan struct{} // closed when its place is free again
+	claimed bool          // its place is for a slot that waits for it; guarded by the lock of all
+
 	shared  bool   // owners share it
 	id      string // of the session that it is
 	log     *slog.Logger
@@ -76,6 +80,14 @@ func (p *program) unused() time.Duration {
 		return 0
 	}
 	return time.Since(p.used)
+}
+
+// lastUse returns when somebody used the program last, in Unix time in ns. A use that lasts counts
+// when it begins.
+func (p *program) lastUse() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used.UnixNano()
 }
 
 func (p *program) stop() { p.process.Load().Stop(context.Background(), stopPatience) }

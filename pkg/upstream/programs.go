@@ -18,6 +18,7 @@ import (
 
 const (
 	maxPrograms  = 64               // that run at once
+	maxOfAgent   = 24               // of them for one agent, unless the operator says otherwise
 	idleProgram  = 10 * time.Minute // without a call; then a program is ended
 	muteProgram  = time.Minute      // after which a program that has never said anything is replaced before another handshake
 	wellProgram  = time.Minute      // a program that lived so long did not end because it was started
@@ -31,22 +32,35 @@ const (
 // Programs are the servers that run as programs of this process: one for each owner, as
 // sessions are.
 type programs struct {
-	host *child.Host
-	log  *slog.Logger
-	idle time.Duration // without a call; then a program is ended
+	host    *child.Host
+	log     *slog.Logger
+	idle    time.Duration // without a call; then a program is ended
+	max     int           // that run at once
+	ofAgent func() int    // of them for one agent
 
 	mu    sync.Mutex
 	slots map[entryKey]*slot
+	all   map[*program]bool  // that have not ended yet
+	lost  map[entryKey]int64 // whose program was ended to make room, and when (Unix, in ns)
+	full  time.Time          // since when starts are refused because all programs are in use; zero: none is
 }
 
-func newPrograms(log *slog.Logger) *programs {
-	return &programs{host: child.NewHost(maxPrograms), log: log, idle: idleProgram, slots: map[entryKey]*slot{}}
+func newPrograms(log *slog.Logger, ofAgent func() int) *programs {
+	if ofAgent == nil {
+		ofAgent = func() int { return maxOfAgent }
+	}
+	return &programs{
+		host: child.NewHost(maxPrograms), log: log, idle: idleProgram, max: maxPrograms, ofAgent: ofAgent,
+		slots: map[entryKey]*slot{}, all: map[*program]bool{}, lost: map[entryKey]int64{},
+	}
 }
 
 // A slot is where the program of one owner runs. It is guarded by the lock of all.
 type slot struct {
 	spec    child.Program // of the program that runs here or ran last
 	running *program      // nil: none
+	users   int           // operations that use the program, or will
+	room    *program      // whose end makes room for the program of this slot; nil: none
 
 	begun time.Time // when the last one was started
 
@@ -61,19 +75,30 @@ type slot struct {
 // errGone is a session whose program has ended.
 var errGone = errors.New("the program of this session has ended")
 
-// find returns the program that a request is for. It is started if it does not run; of a session
-// whose program has ended the error is [errGone].
-func (t programTransport) find(session string, opens bool) (*program, error) {
+// find returns the program that a request is for. It is started if it does not run, if need be once
+// another one has ended. If the program of the session has ended, the error is [errGone].
+func (t programTransport) find(ctx context.Context, session string, opens bool) (*program, error) {
+	for {
+		p, other, err := t.look(session, opens)
+		if other == nil {
+			return p, err
+		}
+		select {
+		case <-other.gone:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// look is find that does not wait. It returns the other program that has to end first, if there is
+// one.
+func (t programTransport) look(session string, opens bool) (p, other *program, err error) {
 	ps := t.programs
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	s := ps.slots[t.key]
-	if s == nil {
-		ps.forgetOld()
-		s = &slot{}
-		ps.slots[t.key] = s
-	}
-	p := s.running
+	s := ps.slot(t.key)
+	p = s.running
 	changed := !reflect.DeepEqual(s.spec, t.program)
 	if changed {
 		s.spec, s.ends, s.after = t.program, 0, time.Time{}
@@ -85,26 +110,56 @@ func (t programTransport) find(session string, opens bool) (*program, error) {
 	}
 	switch {
 	case session != "" && (p == nil || p.sessionID() != session):
-		return nil, errGone
+		return nil, nil, errGone
 	case p != nil:
 		p.use(t.key.load)
-		return p, nil
+		return p, nil, nil
 	case time.Now().Before(s.after):
-		return nil, s.last
+		return nil, nil, s.last
 	}
-	p, err := t.start()
-	if err != nil {
-		return nil, err
+	if other, err = ps.makeRoom(s, t.key); other != nil || err != nil {
+		return nil, other, err
 	}
-	s.running, s.begun = p, time.Now()
+	if p, err = t.start(); err != nil {
+		return nil, nil, err
+	}
+	s.running, s.begun, ps.all[p] = p, time.Now(), true
 	go ps.watch(s, p)
-	return p, nil
+	return p, nil, nil
+}
+
+// slot returns the slot of a key. The lock is held.
+func (ps *programs) slot(k entryKey) *slot {
+	s := ps.slots[k]
+	if s == nil {
+		ps.forgetOld()
+		s = &slot{}
+		ps.slots[k] = s
+	}
+	return s
+}
+
+// hold notes that an operation begins that uses the program of a key, so that it is not ended to
+// make room, and returns what notes the end of the operation.
+func (ps *programs) hold(k entryKey) (release func()) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	s := ps.slot(k)
+	s.users++
+	return func() {
+		ps.mu.Lock()
+		defer ps.mu.Unlock()
+		s.users--
+		if s.running != nil {
+			s.running.use(k.load)
+		}
+	}
 }
 
 // forgetOld drops the slots that say nothing any more.
 func (ps *programs) forgetOld() {
 	for k, s := range ps.slots {
-		if s.running == nil && time.Since(s.after) > maxBackoff && time.Since(s.listed.CheckedAt) > maxSleep {
+		if s.running == nil && s.users == 0 && time.Since(s.after) > maxBackoff && time.Since(s.listed.CheckedAt) > maxSleep {
 			delete(ps.slots, k)
 		}
 	}
@@ -113,7 +168,7 @@ func (ps *programs) forgetOld() {
 // start starts the program.
 func (t programTransport) start() (*program, error) {
 	p := &program{
-		shared: t.shared, id: rand.Text(), log: t.programs.log.With(slog.String("server", t.key.Server)),
+		key: t.key, gone: make(chan struct{}), shared: t.shared, id: rand.Text(), log: t.programs.log.With(slog.String("server", t.key.Server)),
 		clean: t.redactor.text, telling: make(chan struct{}, maxTelling), streams: map[int64]*programStream{}, tokens: map[string]*programStream{}, started: time.Now(), used: time.Now(),
 	}
 	process, err := t.programs.host.Start(t.program, child.Options{
@@ -150,6 +205,8 @@ func (ps *programs) watch(s *slot, p *program) {
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	delete(ps.all, p)
+	close(p.gone)
 	exit := p.over()    // whoever was given the program meanwhile asks for it again
 	if s.running != p { // it was to end
 		p.log.LogAttrs(context.Background(), slog.LevelInfo, "program ended", slog.String("how", exit.Error()))
@@ -218,7 +275,7 @@ func (t programTransport) Do(req *http.Request) (*http.Response, error) {
 	var resp *http.Response
 	for range 2 { // a program may end between the two steps
 		var p *program
-		if p, err = t.find(session, m.opens()); err != nil {
+		if p, err = t.find(req.Context(), session, m.opens()); err != nil {
 			break
 		}
 		if resp, err = p.exchange(req.Context(), x, m); !errors.Is(err, errGone) {

@@ -3,14 +3,11 @@
 package upstream
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/child"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -78,21 +75,5 @@ func TestProgramsLeaveNoDescriptor(t *testing.T) {
 	}
 	if after := count(); after > before+1 {
 		t.Errorf("%d descriptors, before %d", after, before)
-	}
-}
-
-// TestProgramsAreBounded starts more than may run.
-func TestProgramsAreBounded(t *testing.T) {
-	c, target := withProgram(t, Options{}, stdiotest.Legacy)
-	c.programs.host = child.NewHost(3)
-	for _, target.ID = range []string{"a", "b", "c"} {
-		told(t, c, target, Call{Name: "count"})
-	}
-	target.ID = "one more"
-	_, err := c.Call(within(t, 3*time.Second), target, Call{Name: "echo", Arguments: json.RawMessage(`{}`)})
-	failed := callError(t, err)
-	want := "MCP server 'one more' takes no more calls for the moment. The call was not carried out and the gateway does not repeat it: call again shortly."
-	if failed.Message("one more") != want {
-		t.Errorf("Call = %s (%s)", failed.Message("one more"), failed.Outcome.Error)
 	}
 }

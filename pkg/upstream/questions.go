@@ -254,11 +254,16 @@ func withNote(result json.RawMessage, note string) json.RawMessage {
 	if err != nil || string(o.Get("isError")) != "true" {
 		return result
 	}
-	content := o.Get("content")
+	return withText(result, note)
+}
+
+// withText returns a result with one more text block. The rest of it stays byte for byte.
+func withText(result json.RawMessage, text string) json.RawMessage {
+	content := rawjson.Get(result, "content")
 	if len(content) == 0 || content[0] != '[' {
 		content = json.RawMessage("[]")
 	}
-	block := rawjson.Object{{Name: "type", Value: rawjson.Quote("text")}, {Name: "text", Value: rawjson.Quote(note)}}
+	block := rawjson.Object{{Name: "type", Value: rawjson.Quote("text")}, {Name: "text", Value: rawjson.Quote(text)}}
 	return rawjson.Set(result, "content", appended(content, block.Bytes()))
 }
 

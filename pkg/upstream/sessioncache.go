@@ -6,16 +6,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/quota"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
 
 const (
-	// maxSessions bounds the sessions that one client remembers. Beyond it the one
-	// that was used least lately goes.
+	// maxSessions bounds the sessions that one client remembers. Beyond it, one is ended by
+	// [quota.Yield].
 	maxSessions = 1024
 
-	// maxClientSessions bounds those of one caller with one server that belong to single clients of it,
-	// so that one that opens clients without end takes nobody else's, not even another user's.
+	// maxClientSessions bounds the sessions of single clients that one caller has with one server.
+	// A caller that opens clients without end takes no session of another caller, not even of
+	// another user. The programs of an agent have a bound of their own.
 	maxClientSessions = 16
 
 	// A session that nobody used for idleSession is ended. Looking for such every
@@ -139,9 +141,9 @@ type sessionCache struct {
 	byKey map[entryKey]*sessionEntry
 }
 
-// acquire returns the entry of k, and one that had to go for it or nil. The caller
-// releases it.
-func (c *sessionCache) acquire(k entryKey, now time.Time) (e, out *sessionEntry) {
+// acquire returns the entry of k, and one that had to go for it or nil. program says that the
+// server is a program. The caller releases the entry.
+func (c *sessionCache) acquire(k entryKey, program bool, now time.Time) (e, out *sessionEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e = c.byKey[k]
@@ -151,7 +153,7 @@ func (c *sessionCache) acquire(k entryKey, now time.Time) (e, out *sessionEntry)
 	}
 	if e == nil {
 		if out == nil {
-			if out = c.surplus(k); out != nil {
+			if out = c.surplus(k, program); out != nil {
 				delete(c.byKey, out.key)
 			}
 		}
@@ -178,11 +180,11 @@ func (c *sessionCache) release(e *sessionEntry) {
 	}
 }
 
-// surplus returns the entry that has to go for a new one, of k: the one that was used least lately of
-// all, or of the caller's, if there are too many. It is nil if there are not, or all are in use.
-func (c *sessionCache) surplus(k entryKey) *sessionEntry {
+// surplus returns the entry that has to go for a new one of k, if there are too many: of the
+// caller's clients, or of all. It is nil if there are not too many, or none can go.
+func (c *sessionCache) surplus(k entryKey, program bool) *sessionEntry {
 	ofCaller := func(e *sessionEntry) bool { return e.key.Owner.Client != "" && e.key.ofCaller() == k.ofCaller() }
-	if k.Owner.Client != "" {
+	if k.Owner.Client != "" && !program {
 		n := 0
 		for _, e := range c.byKey {
 			if ofCaller(e) {
@@ -190,24 +192,30 @@ func (c *sessionCache) surplus(k entryKey) *sessionEntry {
 			}
 		}
 		if n >= maxClientSessions {
-			return c.idlest(ofCaller)
+			return c.idlest(k, ofCaller)
 		}
 	}
 	if len(c.byKey) < c.max {
 		return nil
 	}
-	return c.idlest(func(*sessionEntry) bool { return true })
+	return c.idlest(k, func(*sessionEntry) bool { return true })
 }
 
-// idlest returns the entry that was used least lately of those that match and are not in use; nil if there
-// is none.
-func (c *sessionCache) idlest(match func(*sessionEntry) bool) (found *sessionEntry) {
+// idlest returns the entry that goes for a new one of k, of those that match; nil if none can go.
+func (c *sessionCache) idlest(k entryKey, match func(*sessionEntry) bool) *sessionEntry {
+	var entries []*sessionEntry
+	var places []quota.Place
 	for _, e := range c.byKey {
-		if e.users == 0 && match(e) && (found == nil || e.last < found.last) {
-			found = e
+		if match(e) {
+			entries = append(entries, e)
+			place := quota.Place{Holder: e.key.holder(), Size: 1, Busy: e.users > 0, Last: int64(e.last)}
+			places = append(places, place)
 		}
 	}
-	return found
+	if i := quota.Yield(places, k.holder(), 1); i >= 0 {
+		return entries[i]
+	}
+	return nil
 }
 
 // removeIf removes and returns the entries that are not in use and that match.

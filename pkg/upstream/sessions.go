@@ -72,7 +72,7 @@ func (o *operation) currentSession(ctx context.Context) *mcpSession {
 	}
 	if o.entry == nil {
 		var out *sessionEntry
-		if o.entry, out = o.c.sessions.acquire(o.key, o.c.o.Now()); out != nil {
+		if o.entry, out = o.c.sessions.acquire(o.key, o.t.Command != nil, o.c.o.Now()); out != nil {
 			o.c.later(o.c.ender(out))
 		}
 	}
@@ -88,6 +88,10 @@ func (o *operation) release() {
 		o.entry.touch(o.c.o.Now())
 		o.c.sessions.release(o.entry)
 		o.entry = nil
+	}
+	if o.unhold != nil {
+		o.unhold()
+		o.unhold = nil
 	}
 }
 

@@ -126,9 +126,9 @@ func TestSessionCacheIsBounded(t *testing.T) {
 	x := sessionCache{max: maxSessions}
 	now := time.Now()
 	key := func(agent string) entryKey { return entryKey{Key: session.Key{Server: "s", Owner: owner(agent)}} }
-	busy, _ := x.acquire(key("busy"), now)
+	busy, _ := x.acquire(key("busy"), false, now)
 	for i := range 10_000 {
-		e, out := x.acquire(key(fmt.Sprint(i)), now)
+		e, out := x.acquire(key(fmt.Sprint(i)), false, now)
 		e.set(&mcpSession{id: "x"}, Target{}, now, time.Time{}, time.Time{})
 		x.release(e)
 		if out == busy {
@@ -138,7 +138,7 @@ func TestSessionCacheIsBounded(t *testing.T) {
 	if n := x.len(); n > maxSessions {
 		t.Errorf("%d sessions are kept, want at most %d", n, maxSessions)
 	}
-	if again, _ := x.acquire(key("busy"), now); again != busy {
+	if again, _ := x.acquire(key("busy"), false, now); again != busy {
 		t.Error("a session in use was forgotten")
 	}
 }
@@ -209,14 +209,14 @@ func BenchmarkSessionCache(b *testing.B) {
 		return entryKey{Key: session.Key{Server: "s", URL: "https://mcp.example.com/s/mcp", Owner: owner(fmt.Sprint("agent-", i))}}
 	}
 	for i := range maxSessions {
-		e, _ := x.acquire(key(i), now)
+		e, _ := x.acquire(key(i), false, now)
 		e.set(&mcpSession{id: "x"}, Target{}, now, time.Time{}, time.Time{})
 		x.release(e)
 	}
 	k := key(512)
 	b.ReportAllocs()
 	for b.Loop() {
-		e, _ := x.acquire(k, now)
+		e, _ := x.acquire(k, false, now)
 		e.open(now)
 		x.release(e)
 	}

@@ -1,0 +1,268 @@
+//go:build unix
+
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/child"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/test/stdiotest"
+)
+
+// A crowd is agents that call servers which are programs.
+type crowd struct {
+	*testing.T
+	c      *Client
+	target Target
+}
+
+// newCrowd returns one for which at most places programs run, and ofAgent for one agent.
+func newCrowd(t *testing.T, kind string, places, ofAgent int) *crowd {
+	c, target := withProgram(t, Options{ProgramsOfAgent: func() int { return ofAgent }}, kind)
+	c.programs.max, c.programs.host = places, child.NewHost(places)
+	return &crowd{t, c, target}
+}
+
+func (x *crowd) call(server string, o session.Owner, tool string) (json.RawMessage, error) {
+	target := x.target
+	target.ID = server
+	return x.c.Call(x.Context(), target, Call{Name: tool, Owner: o, Arguments: json.RawMessage(`{"text":"hi"}`)})
+}
+
+// count calls the tool that says how often it was called in its process, and in which.
+func (x *crowd) count(server string, o session.Owner) string {
+	x.Helper()
+	target := x.target
+	target.ID = server
+	return told(x.T, x.c, target, Call{Name: "count", Owner: o})
+}
+
+// running returns how many processes each agent has.
+func (x *crowd) running() map[string]int {
+	x.c.programs.mu.Lock()
+	defer x.c.programs.mu.Unlock()
+	n := map[string]int{}
+	for p := range x.c.programs.all {
+		n[p.key.Owner.Agent]++
+	}
+	return n
+}
+
+// begin begins a call that runs until end is called, which returns its result.
+func (x *crowd) begin(server string, o session.Owner) (end func() error) {
+	x.Helper()
+	asked, answer, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	client := mcp.Client{Capabilities: json.RawMessage(`{"elicitation":{}}`), Ask: func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		close(asked)
+		<-answer
+		return json.RawMessage(`{"action":"accept"}`), nil
+	}}
+	target := x.target
+	target.ID, target.Asks = server, AsksRelay
+	go func() {
+		raw, err := x.c.Call(x.Context(), target, Call{Name: "ask", Owner: o, Client: client, Arguments: json.RawMessage(`{"text":"elicitation/create"}`)})
+		if err == nil && !strings.Contains(string(raw), "accept") {
+			err = errors.New(string(raw))
+		}
+		ended <- err
+	}()
+	select {
+	case <-asked:
+	case err := <-ended:
+		x.Fatalf("the call on %s ended: %v", server, err)
+	}
+	return func() error { close(answer); return <-ended }
+}
+
+func client(agent, name string) session.Owner {
+	return session.Owner{Way: "token", Agent: agent, Client: name}
+}
+
+// One agent opens 16 client sessions with each of four servers. Another agent still gets a process,
+// also when several agents have all places.
+func TestProgramsOfManySessions(t *testing.T) {
+	x := newCrowd(t, stdiotest.Legacy, maxPrograms, maxOfAgent)
+	flood := func(agent string) {
+		for i := range 16 {
+			for server := range 4 {
+				x.count(fmt.Sprint("s", server), client(agent, fmt.Sprint("client ", i)))
+			}
+		}
+	}
+	flood("heavy")
+	first := x.count("s0", client("light", ""))
+	if n := x.running(); n["heavy"] != maxOfAgent || n["light"] != 1 {
+		t.Errorf("processes %v", n)
+	}
+	flood("heavy 2")
+	flood("heavy 3")
+	if n, all := x.running(), x.c.programs.host.Running(); all != maxPrograms || n["heavy"]+n["heavy 2"]+n["heavy 3"] != maxPrograms-1 {
+		t.Errorf("%d processes, %v", all, n)
+	}
+	second := x.count("s1", client("light", ""))
+	if again := x.count("s0", client("light", "")); again != strings.Replace(first, "1 of", "2 of", 1) || !strings.HasPrefix(second, "1 of") {
+		t.Errorf("the other agent had %q, and then %q and %q", first, again, second)
+	}
+	if n, all := x.running(), x.c.programs.host.Running(); all != maxPrograms || n["light"] != 2 {
+		t.Errorf("%d processes, %v", all, n)
+	}
+	t.Logf("processes %v", x.running())
+}
+
+// A process is never ended while a call runs in it. Calls are refused meanwhile, by name, and the
+// health of the gateway can say so.
+func TestProgramsInUse(t *testing.T) {
+	x := newCrowd(t, stdiotest.Legacy, 3, 2)
+	var ends []func() error
+	for _, server := range []string{"a", "b"} {
+		ends = append(ends, x.begin(server, client("heavy", server)))
+	}
+	refused := func(server string, o session.Owner) {
+		t.Helper()
+		_, err := x.call(server, o, "echo")
+		failed := callError(t, err)
+		want := "MCP server '" + server + "' needs a process, and all that may run for this agent now are in use. The call was not carried out and the gateway does not repeat it: call again shortly."
+		if failed.Message(server) != want || failed.Outcome.Reason != outcome.ReasonNoProcess {
+			t.Errorf("Call = %s (%s)", failed.Message(server), failed.Outcome.Error)
+		}
+	}
+	full := func(want bool) {
+		t.Helper()
+		if since, n := x.c.ProgramsFull(); since.IsZero() == want || n != 3 {
+			t.Errorf("full since %v, %d", since, n)
+		}
+	}
+	refused("c", client("heavy", "c")) // the agent has all that it may have
+	full(false)
+	ends = append(ends, x.begin("a", client("light", "")))
+	full(false)
+	for range breakAfter {
+		refused("a", client("third", ""))
+	}
+	full(true)
+	if n := x.running(); n["heavy"] != 2 || n["light"] != 1 {
+		t.Errorf("processes %v", n)
+	}
+	if err := ends[0](); err != nil {
+		t.Errorf("a call that ran: %v", err)
+	}
+	full(false)
+	x.count("a", client("third", "")) // and the server's breaker has learned nothing
+	full(false)
+	for _, end := range ends[1:] {
+		if err := end(); err != nil {
+			t.Errorf("a call that ran: %v", err)
+		}
+	}
+	if n := x.running(); n["heavy"] != 1 || n["light"] != 1 || n["third"] != 1 {
+		t.Errorf("processes %v", n)
+	}
+}
+
+// Where every caller is one agent, each client session counts for itself.
+func TestProgramsOfAnonymousClients(t *testing.T) {
+	x := newCrowd(t, stdiotest.Legacy, 30, 3)
+	as := func(name string) session.Owner { return session.Owner{Way: "none", Agent: "anonymous", Client: name} }
+	first := x.count("s", as("first"))
+	for i := range 20 {
+		x.count("s", as(fmt.Sprint("client ", i)))
+	}
+	if again := x.count("s", as("first")); again != strings.Replace(first, "1 of", "2 of", 1) {
+		t.Errorf("%q after %q: another session took the process of the first one", again, first)
+	}
+	for server := range 10 {
+		x.count(fmt.Sprint("s", server), as("greedy"))
+	}
+	if n := x.c.programs.host.Running(); n != 21+3 {
+		t.Errorf("%d processes run", n)
+	}
+	if again := x.count("s", as("first")); again != strings.Replace(first, "1 of", "3 of", 1) {
+		t.Errorf("%q after %q", again, first)
+	}
+}
+
+// The first result of a session that lost its process says so once. All else of the result stays as
+// it was.
+func TestProgramsLost(t *testing.T) {
+	const note = "Note: the gateway ended the idle process of MCP server 'a' to make room for another one. " +
+		"This call ran in a new process: what the server kept in memory for this session is gone."
+	whole := `{"resultType":"complete","content":[{"type":"text","text":"hi"}],  "big":9007199254740993,"x":{"b":1,"a":2}}`
+	noted := strings.Replace(whole, `"hi"}]`, `"hi"},{"type":"text","text":"`+note+`"}]`, 1)
+	for _, kind := range []string{stdiotest.Legacy, stdiotest.Modern} {
+		x := newCrowd(t, kind, 10, 1)
+		echo := func(server, want string) {
+			t.Helper()
+			if raw, err := x.call(server, client("one", ""), "echo"); err != nil || string(raw) != want {
+				t.Errorf("%s: echo of %s = %s, %v; want %s", kind, server, raw, err, want)
+			}
+		}
+		echo("a", whole)
+		echo("b", whole) // takes the place of a
+		echo("a", noted)
+		echo("a", whole)
+		echo("b", strings.Replace(noted, "'a'", "'b'", 1))
+		_, err := x.call("a", client("one", ""), "no such tool")
+		rpc, ok := errors.AsType[*outcome.RPCError](err)
+		if !ok || rpc.Message != "Method not found. "+note {
+			t.Errorf("%s: an error of the tool: %v", kind, err)
+		}
+		if _, err = x.call("a", client("one", ""), "die"); err == nil {
+			t.Fatal("it lives")
+		}
+		echo("a", whole) // nobody made room: the answer before said that the program ended
+	}
+}
+
+// However many start at once, no more run than may.
+func TestProgramsAtOnceAreBounded(t *testing.T) {
+	x := newCrowd(t, stdiotest.Legacy, 4, 2)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	served := 0
+	for agent := range 6 {
+		for server := range 4 {
+			wg.Go(func() {
+				_, err := x.call(fmt.Sprint("s", server), client(fmt.Sprint("agent ", agent), ""), "echo")
+				if n := x.running(); len(n) > 4 || n[fmt.Sprint("agent ", agent)] > 2 {
+					t.Errorf("processes %v", n)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if failed, ok := errors.AsType[*outcome.CallError](err); ok && failed.Outcome.Reason != outcome.ReasonNoProcess {
+					t.Errorf("agent %d on s%d: %v", agent, server, err)
+				} else if !ok {
+					served++
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if served < 4 {
+		t.Errorf("%d calls were served", served)
+	}
+}
+
+// The sessions of which is remembered that they lost their process are bounded, and one agent
+// cannot push out those of another.
+func TestProgramsLostAreBounded(t *testing.T) {
+	ps := newPrograms(nil, nil)
+	key := func(agent, client string) entryKey {
+		return entryKey{session.Key{Server: "s", Owner: session.Owner{Way: "token", Agent: agent, Client: client}}, false}
+	}
+	ps.lose(key("light", ""))
+	for i := range 2 * maxLost {
+		ps.lose(key("heavy", fmt.Sprint(i)))
+	}
+	if len(ps.lost) != maxLost || !ps.takeLost(key("light", "")) || ps.takeLost(key("light", "")) || ps.hasLost(key("heavy", "0")) {
+		t.Errorf("%d are remembered", len(ps.lost))
+	}
+}
