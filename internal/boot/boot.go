@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/deed"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
@@ -167,8 +168,11 @@ func New(s Settings, stores Stores, o Options) *Program {
 	p.Upstream = upstream.New(&upstream.Options{
 		Secrets: p.secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
 		Concurrency: s.Concurrency, Commands: o.Commands, CallTime: p.Front.Call, Holds: p.Front.Holds, Trace: s.Traces.tells,
+		ProgramsOfAgent: p.programsOfAgent,
 	})
-	look := state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Ahead: o.Ahead}
+	look := state.Options{
+		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Ahead: o.Ahead, Full: p.Upstream.ProgramsFull,
+	}
 	if p.Calls, _ = o.Audit.(*audit.Dir); p.Calls != nil {
 		look.Audit = p.Calls.Fault
 	}
@@ -213,6 +217,15 @@ func (p *Program) AuditDays() int {
 		return c.Audit.Days
 	}
 	return 0
+}
+
+// programsOfAgent returns how many programs may run for one agent. While no config is known, it
+// returns the default.
+func (p *Program) programsOfAgent() int {
+	if c := p.States.Current().Config; c != nil {
+		return c.Gateway.Programs.MaxPerAgent
+	}
+	return config.DefaultPrograms
 }
 
 // MCP returns the handler of /mcp and of the well-known metadata.

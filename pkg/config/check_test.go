@@ -47,6 +47,13 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 			`gateway.locked: "hidden" is not one of error, result`,
 			`gateway.ranking: "bm25" is not one of fused, lexical`,
 		}},
+		{"no process for an agent", withServers(`, "gateway": {"programs": {"max_per_agent": 0}}`, "s"), []string{
+			`gateway.programs.max_per_agent: is not a number of processes from 1 to 64`,
+		}},
+		{"more processes for one than for all", withServers(`, "gateway": {"programs": {"max_per_agent": 65, "max": 64}}`, "s"), []string{
+			`gateway.programs.max_per_agent: is not a number of processes from 1 to 64`,
+			`gateway.programs.max: unknown key`,
+		}},
 		{"unknown reviews", withServers(`, "review": {"remember": "always", "findings": "hide", "four_hands": "destructive"}`, "s"), []string{
 			`review.remember: "always" is not one of ask, auto`,
 			`review.findings: "hide" is not one of show, wait`,

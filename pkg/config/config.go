@@ -104,6 +104,12 @@ type Gateway struct {
 	Ranking string // fused (default) or lexical
 
 	Requests bool // agents may ask for what is locked
+	Programs Programs
+}
+
+// Programs bounds the processes of servers that are programs.
+type Programs struct {
+	MaxPerAgent int // that run for one agent, over all servers; default 24, at most 64
 }
 
 // ApprovalOf returns the approval mode of the server's items of a kind.

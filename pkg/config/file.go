@@ -104,4 +104,11 @@ type fileGateway struct {
 	Locked   *string `json:"locked,omitempty" jsonschema:"enum=error,enum=result,default=error" jsonschema_description:"How the call of a locked tool is answered: error: with isError. result: with the same text and without isError, for clients that count errors."`
 	Requests *bool   `json:"requests,omitempty" jsonschema:"default=false" jsonschema_description:"true: agents may ask for what is locked, and a person decides: in search mode by one more tool, request_access, and by a link or their client's dialog."`
 	Ranking  *string `json:"ranking,omitempty" jsonschema:"enum=fused,enum=lexical,default=fused" jsonschema_description:"fused: by words and meaning. lexical: by words alone."`
+
+	Programs *filePrograms `json:"programs,omitempty" jsonschema_description:"Bounds on the processes of servers that are programs."`
+}
+
+// filePrograms is the member programs of gateway.
+type filePrograms struct {
+	MaxPerAgent *int `json:"max_per_agent,omitempty" jsonschema:"minimum=1,maximum=64,default=24" jsonschema_description:"How many processes run for one agent at most, over all servers. Where every caller is one agent, as with PORTCULLIS_AUTH=none: for one client session. When an agent needs one more, its longest idle process ends."`
 }

@@ -128,6 +128,7 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 		Ranking: c.oneOf(f.Ranking, n, "gateway", "ranking", "fused", "lexical"),
 
 		Requests: f.Requests != nil && *f.Requests,
+		Programs: c.programs(f.Programs, n.member("programs")),
 	}
 	if f.Prefix == nil || *f.Prefix {
 		return
@@ -139,6 +140,22 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 	case len(cfg.Servers) > 1:
 		c.fault(at, path, "with %d servers a name without prefix could be two tools; only one server can do without", len(cfg.Servers))
 	}
+}
+
+// DefaultPrograms is how many programs run for one agent if the config does not say.
+const DefaultPrograms = 24
+
+// maxPrograms is how many programs run in all.
+const maxPrograms = 64
+
+func (c *checker) programs(f *filePrograms, n *node) Programs {
+	if f == nil || f.MaxPerAgent == nil || n.member("max_per_agent").bad {
+		return Programs{MaxPerAgent: DefaultPrograms}
+	}
+	if most := *f.MaxPerAgent; most < 1 || most > maxPrograms {
+		c.fault(n.member("max_per_agent"), "gateway.programs.max_per_agent", "is not a number of processes from 1 to %d", maxPrograms)
+	}
+	return Programs{MaxPerAgent: *f.MaxPerAgent}
 }
 
 // names are the servers of a file.

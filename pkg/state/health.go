@@ -42,6 +42,9 @@ type Health struct {
 	Audit         error // why lines of the audit cannot be written
 	AuditRequired bool  // so that calls are refused then
 
+	FullSince time.Time // since when calls are refused because all processes are in use; zero: none is
+	Processes int       // of servers that may run
+
 	// Warnings are things that are allowed and look wrong, one line each, with the file first.
 	Warnings []string
 

@@ -26,6 +26,11 @@ type Options struct {
 	Ahead        *Ahead           // of the same objects; nil: the first request reads everything
 	Audit        func() error     // says why lines of the audit cannot be written; nil: no call waits for that here
 	Timeout      time.Duration    // 2 s: how long a request waits for objects, and for approvals; five times that before the first config and catalog, and for a catalog that makes no progress otherwise
+
+	// Full returns since when calls are refused because all processes of servers are in use, and
+	// how many processes that is; zero: no call is refused for that. A nil Full is one that returns
+	// zero.
+	Full func() (since time.Time, processes int)
 }
 
 // patience is how much longer a read may take where the alternative is nothing.
@@ -157,6 +162,9 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	s.Health.Sync.Failed = s.Health.Sync.failure(l.failed.Load())
 	if l.o.Audit != nil {
 		s.Health.Audit = l.o.Audit()
+	}
+	if l.o.Full != nil {
+		s.Health.FullSince, s.Health.Processes = l.o.Full()
 	}
 	s.Health.first = firstSeen(prev.Health, s.Health)
 	l.logChanges(ctx, prev.Health, s.Health)

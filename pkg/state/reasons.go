@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,6 +56,7 @@ func (h Health) Reasons() []Reason {
 	h.sync(&out)
 	h.servers(&out)
 	h.audit(&out)
+	h.processes(&out)
 	for i, r := range out {
 		if at, ok := h.first[r.Code]; ok && r.Since.IsZero() {
 			out[i].Since = at
@@ -76,6 +78,18 @@ func (h Health) audit(rs *reasons) {
 }
 
 const seeAudit = "The gateway's log says why. Make room on the disk, or make the folder audit writable; it goes on by itself."
+
+func (h Health) processes(rs *reasons) {
+	if h.FullSince.IsZero() {
+		return
+	}
+	rs.add("processes_full", Degraded,
+		"All "+strconv.Itoa(h.Processes)+" processes of servers that are programs are in use. "+
+			"Calls that need one more are refused.",
+		"Wait until calls end, or stop the agent that makes them: portcullis stop. If this comes back, "+
+			"set \"session\": \"shared\" on servers that keep nothing for one agent, or lower gateway.programs.max_per_agent.")
+	(*rs)[len(*rs)-1].Since = h.FullSince
+}
 
 // reasons are those that were found so far.
 type reasons []Reason

@@ -87,6 +87,7 @@ var troubles = []struct {
 	}},
 	{"the audit is not written", "audit_unwritten", state.Degraded, func(h *state.Health) { h.Audit = errDown }},
 	{"nor can a call be made then", "audit_unwritten", state.Failing, func(h *state.Health) { h.Audit, h.AuditRequired = errDown, true }},
+	{"all processes are in use", "processes_full", state.Degraded, func(h *state.Health) { h.FullSince, h.Processes = noon, 64 }},
 	{"all down, loaded before", "servers_down", state.Degraded, func(h *state.Health) { h.Servers.Available = 0 }},
 	{"empty catalog", "catalog_empty", state.Degraded, func(h *state.Health) { h.Servers.Tools = 0 }},
 	{"tools refused", "tools_refused", state.Degraded, func(h *state.Health) { h.Servers.Refused = []string{"git"} }},
