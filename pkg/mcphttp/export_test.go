@@ -15,7 +15,7 @@ func HeldOpen(h http.Handler) int {
 	holder := &h.(*handler).holder
 	holder.mu.Lock()
 	defer holder.mu.Unlock()
-	return holder.inAll
+	return len(holder.held)
 }
 
 // NoteEnded notes that a session of the agent has ended, without storing it.

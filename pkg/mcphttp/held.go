@@ -1,6 +1,7 @@
 package mcphttp
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/quota"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
@@ -34,12 +36,24 @@ type held struct {
 	asked        []string        // resources that a subscription asks for
 	watched      watched         // those of them that it is told of
 
+	owner session.Owner
 	once  sync.Once
-	ended chan struct{}
+	ended chan struct{} // closed when it has to end
+	gone  chan struct{} // closed when its place is free again
 }
 
 // end makes the stream end.
 func (s *held) end() { s.once.Do(func() { close(s.ended) }) }
+
+// ends reports whether the stream has to end.
+func (s *held) ends() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
 
 // A change is of a list.
 type change struct {
@@ -62,51 +76,88 @@ func offeredOf(all []change, offers gateway.Offers) []change {
 	})
 }
 
-// A holder counts the streams that are held open.
+// A holder bounds the streams that are held open.
 type holder struct {
-	mu       sync.Mutex
-	inAll    int
-	byCaller map[session.Owner]int
+	mu   sync.Mutex
+	held []*held // the oldest first
 }
 
-// take reports whether one more may be held for the caller; give gives it back.
-func (h *holder) take(caller session.Owner) bool {
+// take takes a place for a stream of the owner; give gives it back. If all places are taken, a
+// stream ends by [quota.Yield], and take waits until its place is free. It reports whether there is
+// a place.
+func (h *holder) take(ctx context.Context, owner session.Owner, s *held) bool {
+	s.owner, s.ended, s.gone = owner, make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithTimeout(ctx, fullTime)
+	defer cancel()
+	for {
+		other, ok := h.try(s)
+		if other == nil {
+			return ok
+		}
+		other.end()
+		select {
+		case <-other.gone:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// try is take that does not wait. It returns the stream that has to end first, if there is one.
+func (h *holder) try(s *held) (other *held, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.inAll >= maxHeldInAll || h.byCaller[caller] >= maxHeldByCaller {
-		return false
+	key := s.owner.QuotaKey()
+	own, places := 0, make([]quota.Place, len(h.held))
+	for i, o := range h.held {
+		holder := o.owner.QuotaKey()
+		if holder == key && o.owner.User == s.owner.User {
+			own++
+		}
+		places[i] = quota.Place{Holder: holder, Size: 1, Busy: o.ends(), Last: int64(i)}
 	}
-	if h.byCaller == nil {
-		h.byCaller = map[session.Owner]int{}
+	switch {
+	case own >= maxHeldByCaller:
+		return nil, false
+	case len(h.held) < maxHeldInAll:
+		h.held = append(h.held, s)
+		return nil, true
 	}
-	h.inAll++
-	h.byCaller[caller]++
-	return true
+	if i := quota.Yield(places, key, 1); i >= 0 {
+		return h.held[i], false
+	}
+	return nil, false
 }
 
-func (h *holder) give(caller session.Owner) {
+func (h *holder) give(s *held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.inAll--
-	if h.byCaller[caller]--; h.byCaller[caller] == 0 {
-		delete(h.byCaller, caller)
-	}
+	h.held = slices.DeleteFunc(h.held, func(o *held) bool { return o == s })
+	close(s.gone)
 }
 
-// hold tells a client of changes until it goes, its agent is stopped, its credential is taken no more, or the program ends.
-// It refuses before it writes.
+// owner returns the sender and its client session.
+func (q *request) owner() session.Owner {
+	o := q.agent.Owner()
+	if q.token != nil {
+		o.Client = q.token.id
+	}
+	return o
+}
+
+// hold tells a client of changes until it goes, its agent is stopped, its credential is taken no
+// more, its place is needed, or the program ends. It refuses before it writes.
 func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *held) *mcp.Error {
-	caller := q.agent.Owner()
-	if !h.holder.take(caller) {
+	if !h.holder.take(r.Context(), q.owner(), s) {
 		refused := refuse(http.StatusTooManyRequests, "too many streams are held open")
 		refused.RetryAfter = fullTime
 		return refused
 	}
-	defer h.holder.give(caller)
+	defer h.holder.give(s)
 	if err := h.open(r, q); err != nil {
 		return err
 	}
-	s.lists, s.ended, s.out.w = q.session.Lists(s.lists), make(chan struct{}), w
+	s.lists, s.out.w = q.session.Lists(s.lists), w
 	s.wanted = offeredOf(s.wanted, q.session.Offers())
 	if len(s.asked) > 0 && q.session.Offers().Resources {
 		s.watched = h.readAll(r.Context(), r, q, s.asked, true)

@@ -242,6 +242,8 @@ type authenticator func() (identity.Agent, error)
 
 func (a authenticator) Authenticate(*http.Request) (identity.Agent, error) { return a() }
 
+// When all places are taken, the oldest stream of the heaviest agent ends. An agent at its own
+// bound is refused.
 func TestHeldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ending := make(chan struct{})
@@ -249,37 +251,81 @@ func TestHeldIsBounded(t *testing.T) {
 		o.Ending = ending
 		h, err := mcphttp.New(newChanging(), sayers{}, o)
 		require.OK(t, err)
-		as := func(who string) *http.Request {
-			r := listening(t, ``)
-			r.Header.Set("Authorization", who)
-			return r
-		}
 		var wg sync.WaitGroup
-		full := map[string]int{}
-		for _, who := range []string{"jwt a", "jwt a of ann", "jwt c", "iam a", "jwt d"} {
-			for range 70 {
-				r, w := as(who), httptest.NewRecorder()
-				served := make(chan struct{})
-				wg.Go(func() {
-					h.ServeHTTP(w, r)
-					close(served)
-				})
-				synctest.Wait()
-				select {
-				case <-served:
-					if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
-						t.Errorf("%s: %d %s", who, w.Code, w.Body)
-					}
-					full[who]++
-				default:
+		refused, opened := map[string]int{}, map[string][]chan struct{}{} // closed when served
+		open := func(who string) {
+			r, w, served := listening(t, ``), httptest.NewRecorder(), make(chan struct{})
+			r.Header.Set("Authorization", who)
+			wg.Go(func() {
+				h.ServeHTTP(w, r)
+				close(served)
+			})
+			synctest.Wait()
+			select {
+			case <-served:
+				if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+					t.Errorf("%s: %d %s", who, w.Code, w.Body)
 				}
+				refused[who]++
+			default:
+				opened[who] = append(opened[who], served)
 			}
 		}
-		if full["jwt a"] != 6 || full["jwt a of ann"] != 6 || full["iam a"] != 6 || full["jwt d"] != 70 || mcphttp.HeldOpen(h) != 256 {
-			t.Errorf("refused: %v, open %d", full, mcphttp.HeldOpen(h))
+		left := func(who string) (n int) {
+			for _, served := range opened[who] {
+				select {
+				case <-served:
+				default:
+					n++
+				}
+			}
+			return n
+		}
+		open("jwt light")
+		for _, who := range []string{"jwt a", "jwt a of ann", "jwt c", "iam a"} {
+			for range 70 {
+				open(who)
+			}
+		}
+		if refused["jwt a"] != 6 || refused["jwt a of ann"] != 6 || left("iam a") != 64 || left("jwt light") != 1 || mcphttp.HeldOpen(h) != 256 {
+			t.Errorf("refused: %v, open %d", refused, mcphttp.HeldOpen(h))
+		}
+		open("jwt d")
+		open("jwt light")
+		select {
+		case <-opened["jwt a"][0]: // the oldest of the heaviest
+		default:
+			t.Error("the oldest stream goes on")
+		}
+		if left("jwt d") != 1 || left("jwt light") != 2 || refused["jwt d"] != 0 || mcphttp.HeldOpen(h) != 256 {
+			t.Errorf("refused: %v, open %d, of d %d", refused, mcphttp.HeldOpen(h), left("jwt d"))
 		}
 		close(ending)
 		wg.Wait()
+	})
+}
+
+// Where every caller is one agent, the streams of each client session count for themselves.
+func TestHeldOfAnonymousClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ending := make(chan struct{})
+		o := laptop()
+		o.Ending = ending
+		h, err := mcphttp.New(newChanging(), identity.None{}, o)
+		require.OK(t, err)
+		var first *openCall
+		for range 65 {
+			c := call(t, h, get(t, begin(t, h, ``)))
+			synctest.Wait()
+			if first == nil {
+				first = c
+			}
+		}
+		if n := mcphttp.HeldOpen(h); n != 65 {
+			t.Errorf("%d streams are held open", n)
+		}
+		close(ending)
+		first.ended(t)
 	})
 }
 
