@@ -13,7 +13,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -23,8 +22,8 @@ import (
 type parked struct {
 	g      *Gateway
 	id     string
-	caller session.Owner // whose it is, to count them
-	asker  *audit.Call   // of the request that made it
+	agent  string      // the key under which the calls of its agent are counted
+	asker  *audit.Call // of the request that made it
 	target upstream.Target
 	call   upstream.Call
 	cancel context.CancelFunc
@@ -35,14 +34,17 @@ type parked struct {
 	client   mcp.Client // of the request that waits now, or did last
 	attended bool       // a request waits
 	gone     bool       // it is over, for whoever comes back
-	listed   bool       // it has asked, and is in the lot
 	round    int        // how often it has asked
 	asked    int        // questions that were numbered
 	open     []*asking  // in the order in which they came
 	done     bool
 	result   json.RawMessage
 	err      error
-	kept     int // bytes that are reserved for it
+
+	// What follows is the lot's, and guarded by its lock.
+	kept  int   // bytes that are reserved for it
+	waits int64 // number of its wait for the client that lasts; 0: a request has it
+	out   bool  // it was cancelled to make room
 }
 
 // An asking is a question that waits for its answer.
@@ -56,7 +58,7 @@ type asking struct {
 func (s *Session) park(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p := &parked{
-		g: s.g, asker: s.line, id: rand.Text(), caller: c.Owner.Caller(), target: t, call: c, cancel: cancel, news: make(chan struct{}, 1), client: c.Client, attended: true,
+		g: s.g, asker: s.line, id: rand.Text(), agent: c.Owner.QuotaKey(), target: t, call: c, cancel: cancel, news: make(chan struct{}, 1), client: c.Client, attended: true,
 	}
 	c.Client.Ask = p.ask
 	if c.Client.Notify != nil {
@@ -87,6 +89,9 @@ func (p *parked) take(round int, c mcp.Client, answers map[string]json.RawMessag
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
+	case p.gone: // since it was found
+		_, said = p.g.lot.find(p.id, p.g.lot.process)
+		return said
 	case p.attended:
 		return parkedAnswered
 	case p.round != round:
@@ -94,12 +99,15 @@ func (p *parked) take(round int, c mcp.Client, answers map[string]json.RawMessag
 	case !p.timer.Stop():
 		return parkedExpired
 	}
+	if said = p.g.lot.attend(p); said != "" {
+		return said
+	}
 	p.attended, p.client = true, c
 	left := p.open[:0]
 	for _, q := range p.open {
 		if a := answers[q.key]; a != nil {
 			q.answer <- a // it has room for one
-			p.unreserve(len(q.request))
+			p.g.lot.free(p, len(q.request))
 		} else {
 			left = append(left, q)
 		}
@@ -175,10 +183,10 @@ func (p *parked) questions() (requests rawjson.Object) {
 func (p *parked) leave() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.listed && !p.g.lot.add(p) {
+	if !p.g.lot.add(p) {
 		return false
 	}
-	p.listed, p.attended = true, false
+	p.attended = false
 	p.round++
 	if p.timer == nil {
 		p.timer = time.AfterFunc(mcp.AskTime, p.expire)
@@ -211,7 +219,7 @@ func (p *parked) ask(ctx context.Context, method string, params json.RawMessage)
 		p.mu.Unlock()
 		return nil, refused
 	}
-	if p.gone || !p.reserve(len(request)) {
+	if p.gone || !p.g.lot.reserve(p, len(request)) {
 		p.mu.Unlock()
 		return nil, errors.New("too much is asked of clients that do not answer")
 	}
@@ -239,7 +247,7 @@ func (p *parked) withdraw(q *asking) {
 	for i, o := range p.open {
 		if o == q {
 			p.open = append(p.open[:i], p.open[i+1:]...)
-			p.unreserve(len(q.request))
+			p.g.lot.free(p, len(q.request))
 			return
 		}
 	}
@@ -268,8 +276,8 @@ func (p *parked) notify(method string, params rawjson.Object) {
 func (p *parked) end(raw json.RawMessage, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.attended && !p.reserve(len(raw)) {
-		raw, err = nil, &outcome.CallError{Delivered: true, Limit: maxParkedBytes, Outcome: outcome.Outcome{
+	if !p.attended && !p.g.lot.reserve(p, len(raw)) {
+		raw, err = nil, &outcome.CallError{Delivered: true, Limit: maxParkedBytesAgent, Outcome: outcome.Outcome{
 			ServerID: p.target.ID, Status: outcome.Available, Reason: outcome.ReasonTooLarge,
 		}}
 	}
@@ -291,7 +299,7 @@ func (p *parked) forget(said string) {
 	}
 	p.gone, p.attended = true, true // by nobody: what comes now is not kept
 	p.client = mcp.Client{}
-	p.unreserve(p.kept)
+	p.g.lot.freeAll(p)
 	p.mu.Unlock()
 	p.g.lot.remove(p, said)
 }
@@ -302,21 +310,6 @@ func (p *parked) tell() {
 	case p.news <- struct{}{}:
 	default:
 	}
-}
-
-// reserve makes room for n bytes more. The lock is held.
-func (p *parked) reserve(n int) bool {
-	if !p.g.lot.reserve(n) {
-		return false
-	}
-	p.kept += n
-	return true
-}
-
-func (p *parked) unreserve(n int) {
-	n = min(n, p.kept)
-	p.g.lot.free(n)
-	p.kept -= n
 }
 
 // drop cancels the parked call that a request comes back to, because its tool is locked now.

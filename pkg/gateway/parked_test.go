@@ -268,58 +268,63 @@ func TestParkedCallIsLeft(t *testing.T) {
 	})
 }
 
+// An agent has a bound of its own. When there is no room at all, the call of the heaviest agent
+// that has waited longest is cancelled.
 func TestParkedCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		size := 10
 		a, cancelled := parking(t, func(_ context.Context, _ upstream.Call, ask func(string) string) string {
 			return ask(`{"m":"` + strings.Repeat("x", size) + `"}`)
 		})
-		name := a.Agent.ID
-		var last required
-		for i := range 17 {
-			raw, err := a.act("")
-			if i == 16 {
-				a.fails(raw, err, "too many calls wait for input already. The gateway cancelled the call.")
-				break
-			}
-			last = a.asked(raw, err)
+		as := func(agent string, more string) (json.RawMessage, error) {
+			t.Helper()
+			a.Agent.ID = agent
+			return a.act(more)
 		}
-		for i := range 8 { // other agents have room, and other users, up to a limit
-			a.Agent.Subject = fmt.Sprintf("https://login.example.com user %d", i/2)
-			a.Agent.ID = fmt.Sprintf("agent %d", i%2)
-			for range 16 {
-				raw, err := a.act("")
-				if i == 7 {
-					a.fails(raw, err, "too many calls wait")
-					break
-				}
-				a.asked(raw, err)
+		goesOn := func(agent string, r required) {
+			t.Helper()
+			if raw, err := as(agent, r.back("question-1", accept)); err != nil || !strings.Contains(string(raw), accept) {
+				t.Errorf("%s: got %s, %v", agent, raw, err)
+			}
+		}
+		light := a.asked(as("light", ""))
+		var calls []required
+		for range 16 {
+			calls = append(calls, a.asked(as("heavy", "")))
+		}
+		raw, err := as("heavy", "")
+		a.fails(raw, err, "too many calls wait for input already. The gateway cancelled the call.")
+		for i := range 8 { // others take all places, and one more
+			for range 14 {
+				a.asked(as(fmt.Sprint("agent ", i), ""))
 			}
 		}
 		synctest.Wait()
 		if cancelled.Load() != 2 {
-			t.Errorf("%d calls were cancelled", cancelled.Load())
+			t.Errorf("%d calls were cancelled, want the one too many of heavy, and one for the last", cancelled.Load())
 		}
-		a.Agent.ID, a.Agent.Subject = name, ""
-		if raw, err := a.act(last.back("question-1", accept)); err != nil || !strings.Contains(string(raw), accept) {
-			t.Errorf("got %s, %v", raw, err)
-		}
-		a.asked(a.act("")) // there is room again
+		raw, err = as("heavy", calls[0].back("question-1", accept))
+		a.fails(raw, err, "too many calls wait for answers, and this agent has the most of them. No request was sent.")
+		goesOn("heavy", calls[1])
+		goesOn("light", light)
+		a.asked(as("heavy", "")) // there is room again
 		time.Sleep(6 * time.Minute)
 
-		// What is asked takes memory, and is refused where there is none left.
-		size = 15 << 20
-		a.asked(a.act(""))
-		a.asked(a.act(""))
-		if raw, err := a.act(""); err != nil || string(raw) != `{"content":[],"got":error}` {
-			t.Errorf("got %s, %v", raw, err)
+		// What is asked takes memory, and is bounded in the same way.
+		size = 3 << 20
+		calls = []required{a.asked(as("heavy", "")), a.asked(as("heavy", ""))}
+		if raw, err := as("heavy", ""); err != nil || string(raw) != `{"content":[],"got":error}` {
+			t.Errorf("got %.100s, %v", raw, err)
 		}
+		for i := range 9 {
+			a.asked(as(fmt.Sprint("agent ", i), ""))
+		}
+		raw, err = as("heavy", calls[0].back("question-1", accept))
+		a.fails(raw, err, "too many calls wait for answers")
+		goesOn("heavy", calls[1])
 		time.Sleep(6 * time.Minute)
-		size = 100
-		for range 100 { // nothing of it stays
-			if raw, err := a.act(a.asked(a.act("")).back("question-1", accept)); err != nil || !strings.Contains(string(raw), accept) {
-				t.Fatalf("got %s, %v", raw, err)
-			}
+		for range 4 { // nothing of it stays
+			goesOn("heavy", a.asked(as("heavy", "")))
 		}
 	})
 }
