@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf16"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
@@ -79,11 +80,11 @@ func printed(w io.Writer, show func(io.Writer)) error {
 
 // printJSON writes a value as indented JSON that no terminal obeys.
 func printJSON(w io.Writer, value any) error {
-	data, err := json.MarshalIndent(value, "", "  ")
+	data, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, escaped(string(data))+"\n")
+	_, err = io.WriteString(w, escaped(rawjson.Indent(data, "", "  "))+"\n")
 	return err
 }
 

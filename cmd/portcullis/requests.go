@@ -15,8 +15,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
-	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
@@ -169,7 +169,7 @@ func showRequestReview(w io.Writer, r decide.Request, t decide.Tool) {
 	}
 	switch {
 	case len(r.Arguments) > 0:
-		indented(w, "arguments of the call, hash "+inLine(r.Args)+":", review.Indent(r.Arguments))
+		indented(w, "arguments of the call, hash "+inLine(r.Args)+":", rawjson.Indent(r.Arguments, "", "  "))
 	case r.OneCall():
 		fmt.Fprintln(w, "the arguments of the call are not kept any more")
 	}

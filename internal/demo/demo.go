@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -101,16 +101,16 @@ func writeConfig(ctx context.Context, objects object.Store, at map[string]string
 	for name, url := range at {
 		servers[name] = map[string]string{"url": url}
 	}
-	data, err := json.MarshalIndent(map[string]any{
+	data, err := rawjson.Encode(map[string]any{
 		"mcpServers": servers, "gateway": map[string]any{"requests": true}, "tools": map[string]any{"confirm": []string{"tickets:close_ticket"}},
-	}, "", "  ")
+	})
 	if err != nil {
 		return err
 	}
 	if _, err := objects.Put(ctx, policy.Key, demoPolicy, object.IfAbsent); err != nil && !errors.Is(err, object.ErrConflict) {
 		return err // a policy that is there already is somebody's, and stays
 	}
-	_, err = objects.Put(ctx, config.Key, append(data, '\n'), object.IfAbsent)
+	_, err = objects.Put(ctx, config.Key, []byte(rawjson.Indent(data, "", "  ")+"\n"), object.IfAbsent)
 	return err
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // An editor changes the bytes of a JSON file in one place, in the layout that the file has.
@@ -55,17 +57,14 @@ func (e *editor) multi(v *hujson.Value) bool {
 
 // pretty returns JSON in the layout of the file.
 func (e *editor) pretty(value json.RawMessage, indent string, multi bool) string {
-	var b bytes.Buffer
 	if !multi {
+		var b bytes.Buffer
 		if json.Compact(&b, value) != nil {
 			return string(value)
 		}
 		return b.String()
 	}
-	if json.Indent(&b, value, indent, e.unit) != nil {
-		return string(value)
-	}
-	return strings.ReplaceAll(b.String(), "\n", e.nl)
+	return strings.ReplaceAll(rawjson.Indent(value, indent, e.unit), "\n", e.nl)
 }
 
 // An item is a member of an object or an element of a list.

@@ -1,10 +1,10 @@
 package connect
 
 import (
-	"bytes"
-	"encoding/json"
 	"regexp"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // plainWord is what no shell reads as anything but itself, wherever it stands.
@@ -28,20 +28,17 @@ func Shell(word string) string { return shell(word) }
 func Export(name, value string) string { return "export " + name + "=" + shell(value) }
 
 // compact returns v as JSON in one line.
-func compact(v any) string { return strings.TrimSuffix(encode(v, ""), "\n") }
+func compact(v any) string { return string(encode(v)) }
 
 // pretty returns v as a JSON file.
-func pretty(v any) string { return encode(v, "  ") }
+func pretty(v any) string { return rawjson.Indent(encode(v), "", "  ") + "\n" }
 
-func encode(v any, indent string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", indent)
-	if err := e.Encode(v); err != nil {
+func encode(v any) []byte {
+	data, err := rawjson.Encode(v)
+	if err != nil {
 		panic(err) // plain strings always have a JSON form
 	}
-	return b.String()
+	return data
 }
 
 // tomlString returns s as a basic string of TOML, which has the escapes of JSON's, and one character

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // A tryPage shows what an agent gets for a search, and why.
@@ -124,11 +124,7 @@ func resultText(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &result) == nil && len(result.Content) == 1 {
 		raw = json.RawMessage(result.Content[0].Text)
 	}
-	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
-		return string(raw)
-	}
-	return b.String()
+	return rawjson.Indent(raw, "", "  ")
 }
 
 func tryGroupOf(g decide.TrialGroup) tryGroup {

@@ -8,11 +8,10 @@
 package lockfile
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
 	"slices"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -109,12 +108,8 @@ func (f File) Bytes() []byte {
 		e = e.clean()
 		(*list)[id.Name] = documentEntry{Hash: e.Hash, Summary: e.Summary, Pending: e.Pending, Note: e.Note}
 	}
-	var out bytes.Buffer
-	w := json.NewEncoder(&out) // which sorts the names of a map
-	w.SetEscapeHTML(false)     // the readers are people, editors and diffs
-	w.SetIndent("", "  ")
-	_ = w.Encode(d) // texts, numbers and maps of them have a JSON form
-	return out.Bytes()
+	data, _ := rawjson.Encode(d) // texts, numbers and maps of them have a JSON form; it sorts the names of a map
+	return []byte(rawjson.Indent(data, "", "  ") + "\n")
 }
 
 // IDs returns what the file is about, sorted.

@@ -7,9 +7,9 @@
 package review
 
 import (
-	"bytes"
 	"encoding/json"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -19,15 +19,12 @@ import (
 func Readable(s string) string { return text.Reveal(s) }
 
 // Indent returns a definition, or a part of one, as text for [Lines]: in canonical form, so that
-// the order of members makes no difference, one member a line. What is no JSON is returned as it is.
+// the order of members makes no difference, one member a line. [rawjson.Indent] says how much it
+// writes at most. What is no JSON is returned as it is.
 func Indent(raw json.RawMessage) string {
 	canonical, err := tool.Canonical(raw)
 	if err != nil {
 		return string(raw)
 	}
-	var b bytes.Buffer
-	if json.Indent(&b, canonical, "", "  ") != nil {
-		return string(raw)
-	}
-	return b.String()
+	return rawjson.Indent(canonical, "", "  ")
 }

@@ -263,6 +263,16 @@ func TestLogsNameErrorsAlike(t *testing.T) {
 	}
 }
 
+// One bounded function indents JSON: those of encoding/json write as much as the square of the depth.
+func TestOnlyRawjsonIndents(t *testing.T) {
+	indents := regexp.MustCompile(`\bjson\.(?:Indent|MarshalIndent)\(|\.SetIndent\(|jsontext\.(?:WithIndent|Multiline)`)
+	for _, f := range files(t) {
+		if m := indents.Find(f.src); m != nil && !f.test && !strings.HasPrefix(f.path, "test/") {
+			t.Errorf("%s calls %s: call rawjson.Indent, which is bounded", f.path, m)
+		}
+	}
+}
+
 func TestNoForbiddenRoomNames(t *testing.T) {
 	for _, f := range files(t) {
 		if slices.Contains([]string{"util", "utils", "common", "types", "helpers", "misc"}, f.ast.Name.Name) {

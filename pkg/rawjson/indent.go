@@ -1,0 +1,187 @@
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// maxExpanded is how many levels Indent writes one member a line. What is deeper stays in one line.
+const maxExpanded = 256
+
+// leastBlanks is how many bytes of white space Indent may always write.
+const leastBlanks = 4 << 10
+
+// Indent returns JSON for people to read: one member a line, each level indented by one more unit,
+// and each line but the first after the prefix. It keeps the order of members and every byte that is
+// not white space. Text that is not JSON is returned as it is.
+//
+// The white space takes at most twice the size of raw, or 4 KB if that is more. Indentation would
+// otherwise grow with the square of the depth: 20 KB of nested arrays would become 180 MB. Levels
+// that would take more stay in one line, the deepest first. The result depends on raw alone, so
+// that two texts can be compared by lines.
+func Indent(raw []byte, prefix, unit string) string {
+	if !json.Valid(raw) {
+		return string(raw)
+	}
+	var levels [maxExpanded]level
+	size := 0
+	scan(raw, func(token []byte, depth int, empty bool) {
+		size += len(token)
+		if depth > maxExpanded || depth == 0 || empty {
+			return
+		}
+		switch l := &levels[depth-1]; token[0] {
+		case '{', '[':
+			l.lines++
+		case '}', ']':
+			l.ends++
+		case ',':
+			l.lines++
+		case ':':
+			l.colons++
+		}
+	})
+	expanded := 0
+	for most := max(2*len(raw), leastBlanks); expanded < maxExpanded && levels[expanded].lines > 0; expanded++ {
+		blanks := levels[expanded].blanks(expanded, len(prefix), len(unit))
+		if most -= blanks; most < 0 {
+			break
+		}
+		size += blanks
+	}
+	w := indenter{prefix: prefix, unit: unit}
+	w.Grow(size)
+	scan(raw, func(token []byte, depth int, empty bool) { w.token(token, depth, depth > expanded || empty) })
+	return w.String()
+}
+
+// A level counts what is written at one depth of a document.
+type level struct{ lines, ends, colons int }
+
+// blanks returns how many bytes of white space the level takes, at a depth that is 0 for the outermost.
+func (l level) blanks(depth, prefix, unit int) int {
+	return l.lines*(1+prefix+(depth+1)*unit) + l.ends*(1+prefix+depth*unit) + l.colons
+}
+
+// An indenter writes tokens.
+type indenter struct {
+	strings.Builder
+	prefix, unit string
+}
+
+// token writes one token. depth is the number of objects and arrays that it is in, its own included.
+func (w *indenter) token(token []byte, depth int, inline bool) {
+	c := token[0]
+	if !inline && (c == '}' || c == ']') {
+		w.line(depth - 1)
+	}
+	w.Write(token)
+	switch {
+	case inline:
+	case c == '{', c == '[', c == ',':
+		w.line(depth)
+	case c == ':':
+		w.WriteByte(' ')
+	}
+}
+
+func (w *indenter) line(depth int) {
+	w.WriteByte('\n')
+	w.WriteString(w.prefix)
+	for range depth {
+		w.WriteString(w.unit)
+	}
+}
+
+// scan calls do with each token of a valid document: a bracket, a comma, a colon, or a whole string,
+// number or word. empty says that a bracket belongs to an object or array without members.
+func scan(raw []byte, do func(token []byte, depth int, empty bool)) {
+	depth, opened := 0, false // opened: the last token opened an object or an array
+	for i := 0; i < len(raw); {
+		from := i
+		switch c := raw[i]; c {
+		case ' ', '\t', '\r', '\n':
+			i++
+			continue
+		case '{', '[':
+			i++
+			depth++
+			do(raw[from:i], depth, isClosed(raw[i:]))
+			opened = true
+			continue
+		case '}', ']':
+			i++
+			do(raw[from:i], depth, opened)
+			depth--
+		case ',', ':':
+			i++
+			do(raw[from:i], depth, false)
+		case '"':
+			i = endOfString(raw, i)
+			do(raw[from:i], 0, true)
+		default:
+			for i++; i < len(raw) && strings.IndexByte(" \t\r\n,]}", raw[i]) < 0; i++ {
+			}
+			do(raw[from:i], 0, true)
+		}
+		opened = false
+	}
+}
+
+// isClosed reports whether the first token is a closing bracket.
+func isClosed(rest []byte) bool {
+	for _, c := range rest {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c == '}' || c == ']'
+		}
+	}
+	return false
+}
+
+// endOfString returns the index after the string that begins at raw[i].
+func endOfString(raw []byte, i int) int {
+	for i++; i < len(raw) && raw[i] != '"'; i++ {
+		if raw[i] == '\\' {
+			i++
+		}
+	}
+	return min(i+1, len(raw))
+}
+
+// Depth returns how many levels a document is nested: 0 for a text or a number, 1 for an object or
+// array of these. It reads a document with comments too, and one that is not valid as far as it can.
+func Depth(raw []byte) (deepest int) {
+	depth := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		case '"':
+			i = endOfString(raw, i) - 1
+		case '/':
+			i += comment(raw[i:])
+		}
+	}
+	return deepest
+}
+
+// comment returns how many bytes the comment has that text begins with, less one; 0: it is none.
+func comment(text []byte) int {
+	end := "\n"
+	switch {
+	case bytes.HasPrefix(text, []byte("/*")):
+		end = "*/"
+	case !bytes.HasPrefix(text, []byte("//")):
+		return 0
+	}
+	if n := bytes.Index(text[2:], []byte(end)); n >= 0 {
+		return 2 + n + len(end) - 1
+	}
+	return len(text) - 1
+}
