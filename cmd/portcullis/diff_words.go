@@ -62,16 +62,16 @@ func partsOf(raw json.RawMessage) map[string]partText {
 	if len(raw) == 0 {
 		return out
 	}
-	n, err := rawjson.Parse(raw)
-	if err != nil || !n.Object() {
+	members, err := rawjson.Split(raw, rawjson.Lenient)
+	if err != nil {
 		return map[string]partText{"definition": {string(raw), false}}
 	}
-	for name, member := range n.Members() {
+	for _, member := range members {
 		var p partText
-		if json.Unmarshal(member.Raw, &p.text) != nil {
-			p = partText{review.Indent(member.Raw), true}
+		if json.Unmarshal(member.Value, &p.text) != nil {
+			p = partText{review.Indent(member.Value), true}
 		}
-		out[name] = p
+		out[member.Name] = p
 	}
 	return out
 }

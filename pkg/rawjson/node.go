@@ -3,6 +3,7 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -16,7 +17,7 @@ const maxDepth = 256
 // A Node is one JSON value, with the members of an object in the order in which they stand. A
 // document is read into nodes once and then walked many times.
 type Node struct {
-	Kind jsontext.Kind   // 0: deeper than 256 levels
+	Kind jsontext.Kind   // 0: deeper than 256 levels, or too much for [ParseBounded]
 	Raw  json.RawMessage // its bytes in the document
 	Text string          // of a string, or of a number as it is written
 	Keys []string        // of an object
@@ -24,21 +25,34 @@ type Node struct {
 }
 
 // Parse reads a document into nodes. It is lenient.
-func Parse(data []byte) (*Node, error) {
+func Parse(data []byte) (*Node, error) { return ParseBounded(data, math.MaxInt) }
+
+// ParseBounded is [Parse] with at most so many nodes, each of which takes about 120 bytes. An object or
+// array with more becomes one node without a kind.
+func ParseBounded(data []byte, most int) (*Node, error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	return readNode(d, data)
+	p := parser{d, data, most}
+	return p.node()
 }
 
-func readNode(d *jsontext.Decoder, data []byte) (*Node, error) {
-	n := &Node{Kind: d.PeekKind()}
-	deep := d.StackDepth() > maxDepth
+// A parser reads nodes.
+type parser struct {
+	*jsontext.Decoder
+	data []byte
+	left int // nodes that may still be made
+}
+
+func (p *parser) node() (*Node, error) {
+	p.left--
+	n := &Node{Kind: p.PeekKind()}
+	deep := p.StackDepth() > maxDepth
 	if deep || n.Kind != '{' && n.Kind != '[' {
-		value, err := d.ReadValue()
+		value, err := p.ReadValue()
 		if err != nil {
 			return nil, err
 		}
-		end := int(d.InputOffset())
-		n.Raw = data[end-len(value) : end : end]
+		end := int(p.InputOffset())
+		n.Raw = p.data[end-len(value) : end : end]
 		switch {
 		case deep:
 			n.Kind = 0
@@ -49,28 +63,47 @@ func readNode(d *jsontext.Decoder, data []byte) (*Node, error) {
 		}
 		return n, nil
 	}
-	if _, err := d.ReadToken(); err != nil {
+	if _, err := p.ReadToken(); err != nil {
 		return nil, err
 	}
-	from := int(d.InputOffset()) - 1
-	for d.PeekKind() != '}' && d.PeekKind() != ']' {
-		if n.Kind == '{' {
-			key, err := d.ReadToken()
+	from := int(p.InputOffset()) - 1
+	if err := p.members(n); err != nil {
+		return nil, err
+	}
+	_, err := p.ReadToken() // the closing delimiter
+	end := int(p.InputOffset())
+	n.Raw = p.data[from:end:end]
+	return n, err
+}
+
+// members reads what an object or array holds. If that is too much, n loses its kind. What may still
+// be made is then half of what it was, so that a document of many such parts ends soon.
+func (p *parser) members(n *Node) error {
+	before, object := p.left, n.Kind == '{'
+	for p.PeekKind() != '}' && p.PeekKind() != ']' {
+		if p.left <= 0 {
+			n.Kind, n.Keys, n.Kids, p.left = 0, nil, nil, before/2
+		}
+		if n.Kind == 0 {
+			if err := p.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		if object {
+			key, err := p.ReadToken()
 			if err != nil {
-				return nil, err
+				return err
 			}
 			n.Keys = append(n.Keys, key.String())
 		}
-		kid, err := readNode(d, data)
+		kid, err := p.node()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		n.Kids = append(n.Kids, kid)
 	}
-	_, err := d.ReadToken() // the closing delimiter
-	end := int(d.InputOffset())
-	n.Raw = data[from:end:end]
-	return n, err
+	return nil
 }
 
 // Object reports whether n is an object. No methods of a Node mind a nil one: it is no value.

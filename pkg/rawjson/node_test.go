@@ -67,3 +67,24 @@ func FuzzParse(f *testing.F) {
 		check(root)
 	})
 }
+
+// What is too much is one node without a kind, and what stands beside it is read.
+func TestParseBounded(t *testing.T) {
+	long := `[0` + strings.Repeat(",1", 1000) + `]`
+	doc := `{"a":` + long + `,"b":{"c":[1,2]},"d":` + long + `,"e":"x"}`
+	n, err := rawjson.ParseBounded([]byte(doc), 100)
+	require.OK(t, err)
+	a, d := n.Get("a"), n.Get("d")
+	if a.Kind != 0 || a.Kids != nil || string(a.Raw) != long || d.Kind != 0 || string(d.Raw) != long {
+		t.Errorf("the long ones are %+v and %+v", a, d)
+	}
+	if len(n.Get("b").List("c")) != 2 || n.TextOf("e") != "x" || string(n.Raw) != doc {
+		t.Errorf("beside the long ones stands %s", n.Raw)
+	}
+	if n, err := rawjson.ParseBounded([]byte(doc), 3); err != nil || n.Kind != 0 || string(n.Raw) != doc {
+		t.Errorf("with 3 nodes the document is %+v, %v", n, err)
+	}
+	if _, err := rawjson.ParseBounded([]byte(`{"a":[1,2,3,],"b"`), 2); err == nil {
+		t.Error("what is left out is not read as JSON")
+	}
+}

@@ -11,8 +11,8 @@ import "math"
 type differ struct {
 	a, b              []int32
 	deleted, inserted []bool  // by place in a and b
-	fd, bd            []int32 // how far each diagonal got, forward and backward
-	origin            int32   // index in fd and bd of diagonal 0
+	fd, bd            []int32 // how far each diagonal got, forward and backward, around the first one
+	middle            int32   // index in fd and bd of the first diagonal
 	limit             int32
 }
 
@@ -26,10 +26,9 @@ func diff(a, b []int32, kinds int) (deleted, inserted []bool) {
 	x, atA := shared(a, b, kinds, deleted)
 	y, atB := shared(b, a, kinds, inserted)
 	n := len(x) + len(y)
-	d := &differ{
-		a: x, b: y, deleted: make([]bool, len(x)), inserted: make([]bool, len(y)),
-		fd: make([]int32, n+3), bd: make([]int32, n+3), origin: int32(len(y) + 1), limit: int32(max(8, work/(n+1))),
-	}
+	d := &differ{a: x, b: y, deleted: make([]bool, len(x)), inserted: make([]bool, len(y)), limit: int32(max(8, work/(n+1)))}
+	d.middle = min(d.limit, int32(n)) + 2 // each step of a search takes one diagonal more on either side
+	d.fd, d.bd = make([]int32, 2*d.middle+1), make([]int32, 2*d.middle+1)
 	d.compare(0, int32(len(x)), 0, int32(len(y)))
 	for i, at := range atA {
 		deleted[at] = d.deleted[i]
@@ -41,39 +40,49 @@ func diff(a, b []int32, kinds int) (deleted, inserted []bool) {
 }
 
 // shared returns the elements of a that b has too, with their places, and marks the others.
-func shared(a, b []int32, kinds int, marked []bool) (list []int32, at []int) {
+func shared(a, b []int32, kinds int, marked []bool) (list, at []int32) {
 	has := make([]bool, kinds)
 	for _, e := range b {
 		has[e] = true
 	}
+	n := 0
 	for i, e := range a {
 		if marked[i] = !has[e]; has[e] {
-			list, at = append(list, e), append(at, i)
+			n++
+		}
+	}
+	list, at = make([]int32, 0, n), make([]int32, 0, n)
+	for i, e := range a {
+		if has[e] {
+			list, at = append(list, e), append(at, int32(i))
 		}
 	}
 	return list, at
 }
 
-// compare marks the differences between a[ax:ay] and b[bx:by].
+// compare marks the differences between a[ax:ay] and b[bx:by]. It calls itself for the first part of
+// a split alone: where limit ends a search that is the small one, so the stack stays small too.
 func (d *differ) compare(ax, ay, bx, by int32) {
-	for ax < ay && bx < by && d.a[ax] == d.b[bx] {
-		ax, bx = ax+1, bx+1
-	}
-	for ax < ay && bx < by && d.a[ay-1] == d.b[by-1] {
-		ay, by = ay-1, by-1
-	}
-	if ax == ay || bx == by {
-		for i := ax; i < ay; i++ {
-			d.deleted[i] = true
+	for {
+		for ax < ay && bx < by && d.a[ax] == d.b[bx] {
+			ax, bx = ax+1, bx+1
 		}
-		for i := bx; i < by; i++ {
-			d.inserted[i] = true
+		for ax < ay && bx < by && d.a[ay-1] == d.b[by-1] {
+			ay, by = ay-1, by-1
 		}
-		return
+		if ax == ay || bx == by {
+			break
+		}
+		x, y := d.split(ax, ay, bx, by)
+		d.compare(ax, x, bx, y)
+		ax, bx = x, y
 	}
-	x, y := d.split(ax, ay, bx, by)
-	d.compare(ax, x, bx, y)
-	d.compare(x, ay, y, by)
+	for i := ax; i < ay; i++ {
+		d.deleted[i] = true
+	}
+	for i := bx; i < by; i++ {
+		d.inserted[i] = true
+	}
 }
 
 // A front is the diagonals that one of the two searches has reached.
@@ -104,40 +113,41 @@ func (d *differ) split(ax, ay, bx, by int32) (x, y int32) {
 	start, end := ax-bx, ay-by
 	odd := (start-end)&1 != 0
 	forward, backward := front{start, start}, front{end, end}
-	fd, bd, o := d.fd, d.bd, d.origin
-	fd[o+start], bd[o+end] = ax, ay
+	fd, bd := d.fd, d.bd
+	fo, bo := d.middle-start, d.middle-end // the indexes of diagonal 0
+	fd[fo+start], bd[bo+end] = ax, ay
 	for cost := int32(1); ; cost++ {
-		forward.grow(fd, o, least, most, -1)
+		forward.grow(fd, fo, least, most, -1)
 		for k := forward.max; k >= forward.min; k -= 2 {
-			x := max(fd[o+k-1]+1, fd[o+k+1])
+			x := max(fd[fo+k-1]+1, fd[fo+k+1])
 			for x < ay && x-k < by && d.a[x] == d.b[x-k] {
 				x++
 			}
-			if fd[o+k] = x; odd && backward.has(k) && bd[o+k] <= x {
+			if fd[fo+k] = x; odd && backward.has(k) && bd[bo+k] <= x {
 				return x, x - k
 			}
 		}
-		backward.grow(bd, o, least, most, math.MaxInt32)
+		backward.grow(bd, bo, least, most, math.MaxInt32)
 		for k := backward.max; k >= backward.min; k -= 2 {
-			x := min(bd[o+k-1], bd[o+k+1]-1)
+			x := min(bd[bo+k-1], bd[bo+k+1]-1)
 			for ax < x && bx < x-k && d.a[x-1] == d.b[x-k-1] {
 				x--
 			}
-			if bd[o+k] = x; !odd && forward.has(k) && x <= fd[o+k] {
+			if bd[bo+k] = x; !odd && forward.has(k) && x <= fd[fo+k] {
 				return x, x - k
 			}
 		}
 		if cost >= d.limit {
-			return d.furthest(forward, ax, ay, bx, by)
+			return d.furthest(forward, fo, ax, ay, bx, by)
 		}
 	}
 }
 
 // furthest returns the point of the forward search that is furthest from its start.
-func (d *differ) furthest(f front, ax, ay, bx, by int32) (x, y int32) {
+func (d *differ) furthest(f front, origin, ax, ay, bx, by int32) (x, y int32) {
 	best := int32(-1)
 	for k := f.max; k >= f.min; k -= 2 {
-		at := min(d.fd[d.origin+k], ay)
+		at := min(d.fd[origin+k], ay)
 		if at-k > by {
 			at = by + k
 		}

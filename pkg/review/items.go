@@ -16,7 +16,7 @@ func (w *walk) arguments(p pair) bool {
 	if !ok || !also {
 		return false
 	}
-	n := len(w.items)
+	n := w.told
 	w.input = true
 	w.each(pair{before, now}, func(name string, argument pair) {
 		at := join("", name)
@@ -30,7 +30,7 @@ func (w *walk) arguments(p pair) bool {
 		}
 	})
 	w.input = false
-	return len(w.items) > n
+	return w.told > n
 }
 
 // argument tells the difference in one member of an argument.

@@ -34,12 +34,19 @@ func PlainWords(before, now string) string {
 // PlainLines is PlainWords for [Lines].
 func PlainLines(before, now string) string {
 	return plain(Lines(before, now), nearLines, func(s string, first, last int) (head, tail, left string) {
-		lines := strings.SplitAfter(strings.TrimSuffix(s, "\n"), "\n")
-		n := len(lines)
+		s = strings.TrimSuffix(s, "\n")
+		n := strings.Count(s, "\n") + 1
 		if n <= first+last+1 {
 			return s, "", ""
 		}
-		return strings.Join(lines[:first], ""), strings.Join(lines[n-last:], ""), text.Count(n-first-last, "line")
+		from, to := 0, len(s)
+		for range first {
+			from += strings.IndexByte(s[from:], '\n') + 1
+		}
+		for range last {
+			to = strings.LastIndexByte(s[:to], '\n')
+		}
+		return s[:from], s[min(to+1, len(s)):], text.Count(n-first-last, "line")
 	})
 }
 
@@ -47,6 +54,13 @@ func PlainLines(before, now string) string {
 // of each, and how much is left out between them. That is near where a change comes before or after it.
 func plain(runs []Run, near int, cut func(s string, first, last int) (head, tail, left string)) string {
 	var out strings.Builder
+	size := 0
+	for _, r := range runs {
+		if size += 8; r.Op != Equal {
+			size += len(r.Text) + 2*strings.Count(r.Text, "\n")
+		}
+	}
+	out.Grow(size)
 	for i, r := range runs {
 		switch r.Op {
 		case Delete:
@@ -79,7 +93,13 @@ func signed(out *strings.Builder, sign, s string) {
 	}
 	s = strings.ReplaceAll(Readable(s), "\r\n", "\n")
 	for line := range strings.SplitSeq(strings.TrimSuffix(s, "\n"), "\n") {
-		out.WriteString(strings.TrimRight(sign+strings.ReplaceAll(line, "\t", "    "), " ") + "\n")
+		if line = strings.TrimRight(strings.ReplaceAll(line, "\t", "    "), " "); line != "" {
+			out.WriteString(sign)
+		} else {
+			out.WriteString(strings.TrimRight(sign, " "))
+		}
+		out.WriteString(line)
+		out.WriteByte('\n')
 	}
 }
 
@@ -89,6 +109,7 @@ func changed(s string) string {
 		return s
 	}
 	var out strings.Builder
+	out.Grow(len("⟨U+0020⟩") * len(s))
 	for _, r := range s {
 		if !unicode.IsSpace(r) {
 			r = utf8.RuneError

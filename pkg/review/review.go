@@ -22,9 +22,8 @@ func Readable(s string) string { return text.Reveal(s) }
 // the order of members makes no difference, one member a line. [rawjson.Indent] says how much it
 // writes at most. What is no JSON is returned as it is.
 func Indent(raw json.RawMessage) string {
-	canonical, err := tool.Canonical(raw)
-	if err != nil {
-		return string(raw)
+	if len(raw) > tool.MaxDefinition { // no definition: only its size is worth a bound
+		return rawjson.Indent(raw, "", "  ")
 	}
-	return rawjson.Indent(canonical, "", "  ")
+	return rawjson.Indent(tool.KeptCanonical(raw), "", "  ")
 }

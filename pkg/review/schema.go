@@ -1,6 +1,7 @@
 package review
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,11 +17,11 @@ const maxDepth = 64
 
 // top walks the schema of all parameters, or of the result.
 func (w *walk) top(key string, p pair) {
-	n := len(w.items)
+	n := w.told
 	if p.objects() {
 		w.each(p, func(keyword string, member pair) { w.keyword(keyword, "", member, p) })
 	}
-	if len(w.items) == n {
+	if w.told == n {
 		w.value(key, "", p, "")
 	}
 }
@@ -120,7 +121,7 @@ func (w *walk) words(key, path string, p pair) bool {
 func countWords(runs []Run) string {
 	var n [Insert + 1]int
 	for _, r := range runs {
-		for _, w := range words(r.Text) {
+		for w := range words(r.Text) {
 			if first, _ := utf8.DecodeRuneInString(w); kindOf(first) == word || unicode.IsLetter(first) {
 				n[r.Op]++
 			}
@@ -344,7 +345,13 @@ func join(path, name string) string {
 	return clip(path+"."+name, maxPath)
 }
 
-func clip(s string, n int) string { return text.Clip(Readable(s), n) }
+// clip returns a text in at most n characters. It reads no more of it than these can take.
+func clip(s string, n int) string { return text.Clip(Readable(begin(s, n)), n) }
+
+// begin returns a beginning of s that has more than n characters if s has.
+func begin[T string | json.RawMessage](s T, n int) string {
+	return string(s[:min(len(s), (n+1)*utf8.UTFMax)])
+}
 
 // outline returns a schema in a few words, such as: string, optional, "where to look".
 func outline(n *rawjson.Node, required bool) string {
@@ -400,7 +407,7 @@ func values(p pair) string {
 // quoted returns a value in one line, cut short.
 func quoted(n *rawjson.Node) string {
 	if n.Kind == '"' {
-		return text.Quote(Readable(n.Text), maxQuote)
+		return text.Quote(Readable(begin(n.Text, maxQuote)), maxQuote)
 	}
-	return clip(string(n.Raw), maxQuote)
+	return clip(begin(n.Raw, maxQuote), maxQuote)
 }

@@ -86,6 +86,10 @@ func Summarize(before, now tool.Definition) Change {
 			do(key, p)
 		}
 	})
+	if w.told == 0 { // one is too large to be read
+		w.input = true
+		w.value("definition", "", p, riskUnknown)
+	}
 	return w.change()
 }
 
@@ -124,12 +128,17 @@ func (i Item) line() string {
 // A pair is one value before and now; nil: there is none.
 type pair struct{ a, b *rawjson.Node }
 
+// maxNodes is how many values of a definition are compared one by one. Definitions that people write
+// have fewer: at 11 bytes for each value this many fill 110 KB.
+const maxNodes = 10 << 10
+
 // root reads a definition in canonical form, in which parts are equal if their bytes are.
 func root(raw json.RawMessage) *rawjson.Node {
-	if canonical, err := tool.Canonical(raw); err == nil {
-		raw = canonical
+	if len(raw) > tool.MaxDefinition {
+		return &rawjson.Node{Raw: raw}
 	}
-	n, err := rawjson.Parse(raw)
+	raw = tool.KeptCanonical(raw)
+	n, err := rawjson.ParseBounded(raw, maxNodes)
 	if err != nil && len(raw) > 0 { // it has been read before; nothing but damage does this
 		return &rawjson.Node{Raw: raw}
 	}
@@ -166,13 +175,22 @@ func (p pair) arrays() bool {
 
 // A walk collects items.
 type walk struct {
-	items []Item
-	input bool // what is walked is what the tool takes, where more is more power
+	items []Item // the first ones
+	risky []Item // of those that follow, the first that have a risk
+	told  int    // how many items there are
+	input bool   // what is walked is what the tool takes, where more is more power
 	depth int
 }
 
 func (w *walk) add(op, what, path, text, risk string) {
-	w.items = append(w.items, Item{op, what, path, text, risk})
+	item := Item{op, what, path, text, risk}
+	w.told++
+	switch {
+	case len(w.items) < maxItems:
+		w.items = append(w.items, item)
+	case risk != "" && len(w.risky) < maxItems:
+		w.risky = append(w.risky, item)
+	}
 }
 
 // risk returns r if it holds.
@@ -208,19 +226,11 @@ func (w *walk) each(p pair, do func(key string, p pair)) {
 
 // change returns what was collected.
 func (w *walk) change() Change {
-	c := Change{Items: w.items}
-	if c.More = len(w.items) - maxItems; c.More <= 0 {
-		c.More = 0
-		return c
+	c := Change{Items: w.items, More: w.told - len(w.items)}
+	if c.More > 0 {
+		c.Items = slices.Concat(w.items, w.risky)
+		slices.SortStableFunc(c.Items, func(a, b Item) int { return -cmp.Compare(min(len(a.Risk), 1), min(len(b.Risk), 1)) })
+		c.Items = c.Items[:maxItems:maxItems]
 	}
-	kept := make([]Item, 0, maxItems)
-	for _, risky := range []bool{true, false} {
-		for _, item := range w.items {
-			if (item.Risk != "") == risky && len(kept) < maxItems {
-				kept = append(kept, item)
-			}
-		}
-	}
-	c.Items = kept
 	return c
 }

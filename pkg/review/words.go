@@ -1,9 +1,12 @@
 package review
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // An Op is what became of a text.
@@ -25,63 +28,111 @@ type Run struct {
 	Text string
 }
 
+// A text that is longer, or has more words or lines, is one piece. Texts of a definition are not, even
+// if they are indented.
+const (
+	maxBytes  = 3 * tool.MaxDefinition
+	maxPieces = tool.MaxDefinition
+)
+
 // Words returns how the words of one text become those of another. The runs that are not inserted
 // give before, those that are not deleted give now; a deletion comes before the insertion that takes
 // its place, and no two runs of one kind follow each other.
-func Words(before, now string) []Run {
-	return runs(words(before), words(now), true)
-}
+func Words(before, now string) []Run { return runs(before, now, words, true) }
 
 // Lines is [Words] with lines in the place of words.
-func Lines(before, now string) []Run {
-	return runs(strings.SplitAfter(before, "\n"), strings.SplitAfter(now, "\n"), false)
+func Lines(before, now string) []Run { return runs(before, now, strings.Lines, false) }
+
+// runs compares two texts that cut cuts into pieces. tidy also marks the blanks between two words
+// that were replaced.
+func runs(before, now string, cut func(string) iter.Seq[string], tidy bool) []Run {
+	a, b := newPieces(before, cut), newPieces(now, cut)
+	n := numbering{}
+	deleted, inserted := diff(n.of(a), n.of(b), len(n))
+	if tidy {
+		joinReplaced(a, deleted, inserted)
+	}
+	count := 0
+	eachRun(deleted, inserted, func(Op, int, int) { count++ })
+	out := make([]Run, 0, count)
+	eachRun(deleted, inserted, func(op Op, from, to int) {
+		of := a
+		if op == Insert {
+			of = b
+		}
+		out = append(out, Run{op, of.slice(from, to)})
+	})
+	return out
 }
 
-// runs compares two texts that were cut into pieces. tidy also marks the blanks between two words
-// that were replaced.
-func runs(before, now []string, tidy bool) []Run {
-	n := make(numbering, len(before)/4)
-	deleted, inserted := diff(n.of(before), n.of(now), n.next())
-	if tidy {
-		joinReplaced(before, deleted, inserted)
-	}
-	var out []Run
-	add := func(op Op, pieces []string) {
-		if text := strings.Join(pieces, ""); text != "" {
-			out = append(out, Run{op, text})
+// eachRun calls do for the pieces from one number to another that are equal or were deleted, of the
+// text before, and for those that were inserted, of the text now.
+func eachRun(deleted, inserted []bool, do func(op Op, from, to int)) {
+	add := func(op Op, from, to int) {
+		if from < to {
+			do(op, from, to)
 		}
 	}
-	for i, j := 0, 0; i < len(before) || j < len(now); {
+	for i, j := 0, 0; i < len(deleted) || j < len(inserted); {
 		from := i
-		for i < len(before) && !deleted[i] && j < len(now) && !inserted[j] {
+		for i < len(deleted) && !deleted[i] && j < len(inserted) && !inserted[j] {
 			i, j = i+1, j+1
 		}
-		add(Equal, before[from:i])
+		add(Equal, from, i)
 		fromI, fromJ := i, j
-		for i < len(before) && deleted[i] {
+		for i < len(deleted) && deleted[i] {
 			i++
 		}
-		for j < len(now) && inserted[j] {
+		for j < len(inserted) && inserted[j] {
 			j++
 		}
-		add(Delete, before[fromI:i])
-		add(Insert, now[fromJ:j])
+		add(Delete, fromI, i)
+		add(Insert, fromJ, j)
 	}
-	return out
+}
+
+// A pieces is a text that is cut. It keeps offsets, which take a quarter of what strings do.
+type pieces struct {
+	text string
+	ends []int32
+}
+
+func newPieces(text string, cut func(string) iter.Seq[string]) pieces {
+	n := 0
+	for range cut(text) {
+		if n++; n > maxPieces || len(text) > maxBytes {
+			return pieces{text, []int32{int32(len(text))}}
+		}
+	}
+	p := pieces{text, make([]int32, 0, n)}
+	end := 0
+	for piece := range cut(text) {
+		end += len(piece)
+		p.ends = append(p.ends, int32(end))
+	}
+	return p
+}
+
+// slice returns the text of the pieces from one number to before another.
+func (p pieces) slice(from, to int) string {
+	start := int32(0)
+	if from > 0 {
+		start = p.ends[from-1]
+	}
+	return p.text[start:p.ends[to-1]]
 }
 
 // A numbering gives equal pieces equal numbers, from 0.
 type numbering map[string]int32
 
-func (n numbering) next() int { return len(n) }
-
-func (n numbering) of(pieces []string) []int32 {
-	out := make([]int32, len(pieces))
-	for i, p := range pieces {
-		number, ok := n[p]
+func (n numbering) of(p pieces) []int32 {
+	out := make([]int32, len(p.ends))
+	for i := range out {
+		piece := p.slice(i, i+1)
+		number, ok := n[piece]
 		if !ok {
-			number = int32(n.next())
-			n[p] = number
+			number = int32(len(n))
+			n[piece] = number
 		}
 		out[i] = number
 	}
@@ -90,7 +141,7 @@ func (n numbering) of(pieces []string) []int32 {
 
 // joinReplaced marks the blanks that stand between two replacements, so that two sentences which
 // have nothing but blanks in common are one change and not one for each word.
-func joinReplaced(before []string, deleted, inserted []bool) {
+func joinReplaced(before pieces, deleted, inserted []bool) {
 	i, j := 0, 0
 	change := func() (replaced bool) {
 		fromI, fromJ := i, j
@@ -105,7 +156,7 @@ func joinReplaced(before []string, deleted, inserted []bool) {
 	for replaced := change(); i < len(deleted) && j < len(inserted); {
 		fromI, fromJ, blank := i, j, true
 		for i < len(deleted) && !deleted[i] && j < len(inserted) && !inserted[j] {
-			blank = blank && strings.TrimSpace(before[i]) == ""
+			blank = blank && strings.TrimSpace(before.slice(i, i+1)) == ""
 			i, j = i+1, j+1
 		}
 		n := i - fromI
@@ -121,24 +172,29 @@ func joinReplaced(before []string, deleted, inserted []bool) {
 
 // words cuts a text into words, runs of blanks, and single characters, also those of a script that
 // does not put blanks between words.
-func words(s string) []string {
-	out := make([]string, 0, len(s)/3)
-	from, last := 0, single
-	for i, r := range s {
-		k := kindOf(r)
-		if last == word && (r == '\'' || r == '’') && followedByLetter(s[i:]) {
-			k = word // don't
+func words(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		from, last := 0, single
+		for i, r := range s {
+			k := kindOf(r)
+			if last == word && (r == '\'' || r == '’') && followedByLetter(s[i:]) {
+				k = word // don't
+			}
+			if k == joined && i > 0 {
+				continue
+			}
+			if i > from && (k != last || k == single) {
+				if !yield(s[from:i]) {
+					return
+				}
+				from = i
+			}
+			last = k
 		}
-		if k == joined && i > 0 {
-			continue
+		if from < len(s) {
+			yield(s[from:])
 		}
-		if i > from && (k != last || k == single) {
-			out = append(out, s[from:i])
-			from = i
-		}
-		last = k
 	}
-	return append(out, s[from:])
 }
 
 func followedByLetter(s string) bool {

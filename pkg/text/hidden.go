@@ -1,7 +1,6 @@
 package text
 
 import (
-	"fmt"
 	"iter"
 	"strings"
 	"unicode"
@@ -47,19 +46,37 @@ func Hidden(s string) iter.Seq2[int, rune] {
 
 // Reveal returns s with each character that [Hidden] finds as its number: ⟨U+202E⟩.
 func Reveal(s string) string {
+	var room [16]byte
+	size := len(s)
+	for _, r := range Hidden(s) {
+		size += len(appendNumber(room[:0], r)) - utf8.RuneLen(r)
+	}
+	if size == len(s) {
+		return s
+	}
 	var out strings.Builder
+	out.Grow(size)
 	done := 0
 	for i, r := range Hidden(s) {
 		out.WriteString(s[done:i])
-		fmt.Fprintf(&out, "⟨U+%04X⟩", r)
-		_, n := utf8.DecodeRuneInString(s[i:])
-		done = i + n
-	}
-	if done == 0 {
-		return s
+		out.Write(appendNumber(room[:0], r))
+		done = i + utf8.RuneLen(r)
 	}
 	out.WriteString(s[done:])
 	return out.String()
+}
+
+// appendNumber writes a character as its number, of four hexadecimal digits or more.
+func appendNumber(dst []byte, r rune) []byte {
+	digits := 4
+	for digits < 6 && r>>(4*digits) > 0 {
+		digits++
+	}
+	dst = append(dst, "⟨U+"...)
+	for digits--; digits >= 0; digits-- {
+		dst = append(dst, "0123456789ABCDEF"[r>>(4*digits)&15])
+	}
+	return append(dst, "⟩"...)
 }
 
 // Blank reports whether nothing of s shows: it is empty, or all of it is space or such as [Hidden]

@@ -15,8 +15,19 @@ import (
 //
 // It refuses what RFC 8785 refuses: a key that stands twice in one object at any
 // depth, invalid UTF-8, a lone surrogate, anything but one JSON value.
-func Canonical(raw []byte) ([]byte, error) {
-	b, err := jsontext.AppendFormat(nil, raw, jsontext.ReorderRawObjects(true))
+func Canonical(raw []byte) ([]byte, error) { return canonical(raw) }
+
+// KeptCanonical is [Canonical] for people to look at: it does not look for keys that stand twice,
+// which takes much memory, and returns what is no JSON as it is.
+func KeptCanonical(raw []byte) []byte {
+	if out, err := canonical(raw, jsontext.AllowDuplicateNames(true)); err == nil {
+		return out
+	}
+	return raw
+}
+
+func canonical(raw []byte, options ...jsontext.Options) ([]byte, error) {
+	b, err := jsontext.AppendFormat(make([]byte, 0, len(raw)+len(raw)/8), raw, append(options, jsontext.ReorderRawObjects(true))...)
 	if err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
@@ -38,6 +49,9 @@ func Canonical(raw []byte) ([]byte, error) {
 			}
 			written := string(b[i:end])
 			if n := canonicalNumber(written); n != written {
+				if out == nil {
+					out = make([]byte, 0, len(b)+len(b)/8)
+				}
 				out = append(append(out, b[done:i]...), n...)
 				done = end
 			}
