@@ -37,7 +37,8 @@ type Said struct {
 }
 
 // Approve approves the definition with the given hash, the one that the actor saw, and lifts a block
-// of it. It returns [ErrStale] if that is no longer the current one. A disabled tool stays disabled.
+// of it. It returns [ErrStale] if that is no longer the current one, and [tool.ErrNested] if nobody can
+// approve it. A disabled tool stays disabled.
 func Approve(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry, error) {
 	return approve(r, hash, said, false, now)
 }
@@ -46,6 +47,9 @@ func Approve(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry,
 func approve(r Record, hash tool.Hash, said Said, second bool, now time.Time) (Record, Entry, error) {
 	if hash == "" || hash != r.CurrentHash {
 		return Record{}, Entry{}, fmt.Errorf("approve %q at %q: %w", r.ID(), hash, ErrStale)
+	}
+	if err := tool.CheckDepth(r.Current); err != nil {
+		return Record{}, Entry{}, fmt.Errorf("approve %q: %w", r.ID(), err)
 	}
 	next := r
 	next.Blocked = without(r.blocks(), hash)

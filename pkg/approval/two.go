@@ -19,6 +19,8 @@ func ApproveByTwo(r Record, hash tool.Hash, said Said, now time.Time) (Record, E
 		return Record{}, Entry{}, fmt.Errorf("approve %q: %w", r.ID(), ErrNoSubject)
 	case hash == "" || hash != r.CurrentHash:
 		return Record{}, Entry{}, fmt.Errorf("approve %q at %q: %w", r.ID(), hash, ErrStale)
+	case tool.CheckDepth(r.Current) != nil:
+		return Record{}, Entry{}, fmt.Errorf("approve %q: %w", r.ID(), tool.ErrNested)
 	case p != nil && p.Hash == hash && p.Subject == said.Subject:
 		return Record{}, Entry{}, fmt.Errorf("approve %q: %w", r.ID(), ErrSamePerson)
 	case p != nil && p.Hash == hash:

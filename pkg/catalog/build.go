@@ -206,7 +206,7 @@ func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 	b = e.appendPart(b, d.Raw, input)
 	b = e.appendPart(b, d.Raw, d.OutputSchema)
 
-	flags := boolBit(lossy, flagLossy) | boolBit(d.Template, flagTemplate)
+	flags := boolBit(lossy, flagLossy) | boolBit(d.Template, flagTemplate) | boolBit(tool.CheckDepth(d.Raw) != nil, flagNested)
 	for i, hint := range hints(&d.Annotations) {
 		if *hint != nil {
 			flags |= (1 + boolBit(**hint, 2)) * flagHint << (2 * i)

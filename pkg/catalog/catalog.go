@@ -224,6 +224,7 @@ type Reviewed struct {
 	ID          tool.ID
 	Hash        tool.Hash // of the definition
 	Severe      bool
+	Nested      bool // too deeply: nobody can call it
 	Approval    *approval.Record
 	ApprovedRaw json.RawMessage
 }

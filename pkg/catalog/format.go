@@ -132,7 +132,8 @@ const (
 	flagTell       = flagHint << 8 // the note may be told to agents
 	flagRisky      = flagTell << 1 // a finding is severe
 	flagTemplate   = flagRisky << 1
-	atRecordFormat = 24 // the bits from here on are the form of the record
+	flagNested     = flagTemplate << 1 // it is nested too deeply to be called
+	atRecordFormat = 24                // the bits from here on are the form of the record
 )
 
 // hints returns the hints of a, in the order of their flags.

@@ -44,7 +44,7 @@ func (l *list) take(o outcome.Outcome) {
 		loaded = l.outcome.CheckedAt
 	}
 	l.outcome = o
-	l.outcome.Tools, l.outcome.Items = nil, nil
+	l.outcome.Tools, l.outcome.Items, l.outcome.Nested = nil, nil, nil
 	l.outcome.Lists, l.outcome.Same, l.digest, l.omitted = "", false, o.Lists, o.Same
 	if l.outcome.LoadedAt = loaded; o.Status == outcome.Available {
 		l.outcome.LoadedAt = o.CheckedAt
@@ -59,6 +59,9 @@ func (l *list) take(o outcome.Outcome) {
 		for _, d := range list {
 			l.tools = append(l.tools, ToolInput{Definition: d})
 		}
+	}
+	for _, d := range o.Nested {
+		l.nested = append(l.nested, ToolInput{Definition: d})
 	}
 	if n := len(l.outcome.Refused) - maxRefused; n > 0 {
 		l.outcome.Refused = append(l.outcome.Refused[:maxRefused], outcome.Refusal{Reason: fmt.Sprintf("and %d more", n)})
@@ -123,6 +126,11 @@ func (u *unit) observe(ctx context.Context) error {
 			return err
 		}
 		baselines = append(baselines, taken...)
+		for _, t := range l.nested { // what is known and nested now waits; what is new is not taken
+			if u.records[t.Definition.ID(l.server.Name)] != nil {
+				l.tools = append(l.tools, t)
+			}
+		}
 		due = append(due, u.observations(l, first, maxRecorded-recorded[l.server.Name])...)
 		due = append(due, u.unlisted(l)...)
 	}

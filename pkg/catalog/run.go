@@ -54,6 +54,7 @@ type list struct {
 	before   outcome.Status  // of the run before
 	loaded   bool            // tools is what the server says now, but for lists that [outcome.Outcome.Read] says were not read
 	tools    []ToolInput     // and other items; without records. nil once they are settled
+	nested   []ToolInput     // refused as too deep; those that have a record join tools
 	counts   ServerReport    // New, Changed, Gone and News
 	unit     *unit
 	kinds    map[approval.Kind]bool // of what it listed

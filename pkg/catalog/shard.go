@@ -217,7 +217,7 @@ func (s *shard) readRecord(r *approval.Record, id tool.ID, row []byte, flags uin
 func (s *shard) reviewed(i int, id tool.ID, room *approval.Record) Reviewed {
 	row := s.row(i)
 	flags := binary.LittleEndian.Uint32(row[atFlags:])
-	r := Reviewed{ID: id, Hash: tool.Hash(s.string(row[atHash:])), ApprovedRaw: s.bytes(row[atApproved:]), Severe: flags&flagRisky != 0}
+	r := Reviewed{ID: id, Hash: tool.Hash(s.string(row[atHash:])), ApprovedRaw: s.bytes(row[atApproved:]), Severe: flags&flagRisky != 0, Nested: flags&flagNested != 0}
 	if flags&flagRecord != 0 {
 		s.readRecord(room, r.ID, row, flags)
 		r.Approval = room

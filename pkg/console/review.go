@@ -271,7 +271,7 @@ func (p *itemView) point(to func(name, value string) string) {
 		p.Findings = append(p.Findings, pointer{f.Message, f.Severe, f.Where, link})
 		severe = severe || f.Severe
 	}
-	if severe && p.Tool.Record != nil && p.Tool.Record.State != approval.Approved {
+	if severe && slices.Contains(p.Tool.Actions, approval.ActionApprove) {
 		p.NeedsNote = "To approve it, say in the note why: it has a severe finding."
 	}
 }

@@ -135,7 +135,7 @@ func (d *Desk) carryOut(ctx context.Context, v *state.View, r *approval.Record, 
 			return nil, err
 		}
 	}
-	if dec.Action == approval.ActionApprove && text.Blank(dec.Note) {
+	if dec.Action == approval.ActionApprove && text.Blank(dec.Note) && tool.CheckDepth(r.Current) == nil {
 		if list := findingsOf(v, r); finding.Severe(list) {
 			return nil, errUnexplained(list)
 		}

@@ -82,6 +82,7 @@ func refusal(kind tool.Kind, err error) error {
 		{approval.ErrSamePerson, "you approved this definition already, as the first of two people, and nothing more was decided: the %[1]v takes another one who signs in with the issuer and decides about its server"},
 		{approval.ErrNotBlocked, "this definition is not blocked, and nothing was decided: read the %[1]v again, somebody may have unblocked it"},
 		{approval.ErrBlocks, "50 definitions of this %[1]v are blocked, which is all that is kept, and nothing was decided: disable the %[1]v, or unblock one of them"},
+		{tool.ErrNested, "this definition is nested too deeply, nobody can approve it, and nothing was decided: the %[1]v stays locked until its server lists a definition of at most 200 levels; you can disable it or block the definition"},
 		{approval.ErrNoUndo, "the decision about the %[1]v cannot be undone any more, and nothing was changed: only the last one can be, for 10 minutes, unless a sync saw the definition change since; decide anew"},
 	} {
 		if errors.Is(err, known.is) {

@@ -206,7 +206,7 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 func (t Tool) actions() []string {
 	r, denied := t.Record, t.Denial != nil && !t.Denial.Unknown
 	can := map[string]bool{
-		approval.ActionApprove: !denied && r.State != approval.Approved,
+		approval.ActionApprove: !denied && r.State != approval.Approved && tool.CheckDepth(t.Definition) == nil,
 		approval.ActionBlock:   r.State != approval.Blocked,
 		approval.ActionUnblock: !denied && r.State == approval.Blocked,
 		approval.ActionDisable: !r.Disabled,

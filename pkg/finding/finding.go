@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -65,6 +66,7 @@ const (
 	redirect     = "redirect"
 	unasked      = "unasked"
 	remote       = "remote"
+	nested       = "nested"
 	imperative   = "imperative"
 	otherTool    = "other_tool"
 	sibling      = "sibling"
@@ -91,6 +93,7 @@ var kinds = []kind{
 	{redirect, true, "tells the model to send data to an address: %s"},
 	{unasked, true, "tells the model not to ask for approval: %s"},
 	{remote, true, "has a schema of which a part lies elsewhere: %s"},
+	{nested, true, "is nested so deeply that nobody can approve or call it: %s"},
 	{imperative, false, "gives the model an order: %s"},
 	{otherTool, false, "names a tool of another server: %s"},
 	{sibling, false, "names another tool of its server: %s"},
@@ -145,6 +148,9 @@ func Of(d tool.Definition, before *tool.Definition, names Names) []Finding {
 	s.place = "outputSchema"
 	s.references(d.OutputSchema)
 	s.place = ""
+	if depth := rawjson.Depth(d.Raw); depth > tool.MaxDepth {
+		s.add(nested, 0, 0, fmt.Sprintf("%d levels, at most %d are allowed", depth, tool.MaxDepth))
+	}
 	if before != nil {
 		s.compare(before.Raw)
 	}

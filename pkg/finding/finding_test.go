@@ -1,6 +1,7 @@
 package finding_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -235,6 +236,19 @@ func TestRemoteSchema(t *testing.T) {
 	} {
 		if diff := cmp.Diff(want, codes(finding.Of(definition(t, `{"name":"add","inputSchema":`+schema+`}`), nil, names))); diff != "" {
 			t.Errorf("%s: codes (-want +got):\n%s", schema, diff)
+		}
+	}
+}
+
+func TestNested(t *testing.T) {
+	for levels, want := range map[int][]string{tool.MaxDepth: {}, tool.MaxDepth + 1: {"nested!"}, 9_400: {"nested!"}} {
+		arrays := strings.Repeat("[", levels-2) + strings.Repeat("]", levels-2)
+		list := finding.Of(definition(t, `{"name":"add","inputSchema":{"default":`+arrays+`}}`), nil, names)
+		if diff := cmp.Diff(want, codes(list)); diff != "" {
+			t.Errorf("%d levels: codes (-want +got):\n%s", levels, diff)
+		}
+		if len(list) > 0 && !strings.Contains(list[0].Message(), fmt.Sprintf("nobody can approve or call it: “%d levels, at most 200 are allowed”", levels)) {
+			t.Errorf("%d levels: %s", levels, list[0].Message())
 		}
 	}
 }

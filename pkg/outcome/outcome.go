@@ -25,13 +25,14 @@ const (
 	Denied    Status = "denied"    // we may not: retrying will not help
 )
 
-// An Outcome is how a load or a call of one server ended. The catalog stores it without Tools and
-// Items.
+// An Outcome is how a load or a call of one server ended. The catalog stores it without Tools, Items
+// and Nested.
 type Outcome struct {
 	ServerID   string            `json:"server"`
 	Status     Status            `json:"status"`
 	Tools      []tool.Definition `json:"-"`
 	Items      []tool.Definition `json:"-"`                 // prompts, resources and templates of resources
+	Nested     []tool.Definition `json:"-"`                 // refused, since they are nested too deeply: [tool.ErrNested]
 	Lists      string            `json:"-"`                 // SHA-256 of what the lists are, byte for byte; "": not known
 	Same       bool              `json:"-"`                 // that is what the caller knows: Tools and Items are left out
 	Unread     []Unread          `json:"unread,omitempty"`  // lists of an available server that could not be read

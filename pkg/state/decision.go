@@ -26,6 +26,7 @@ type subject struct {
 	hash   tool.Hash
 	wait   bool // of a severe definition no approval counts but a person's of that very one
 	severe bool // and this one is, or may be
+	nested bool // too deeply: no approval, no grant and no mode makes it callable
 }
 
 // subject returns what the record of t, the configured item i, is held against. A catalog that does not
@@ -35,7 +36,7 @@ func (inv *inventory) subject(i int, t catalog.Reviewed) subject {
 	server := &inv.cfg.Servers[inv.rows[i].server]
 	return subject{
 		server: server, mode: approval.Mode(server.ApprovalOf(t.ID.Kind)), hash: t.Hash,
-		wait: wait, severe: wait && (t.Severe || !inv.snap.FindingsKnown()),
+		wait: wait, severe: wait && (t.Severe || !inv.snap.FindingsKnown()), nested: t.Nested,
 	}
 }
 
@@ -55,7 +56,7 @@ func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision 
 
 func decideOne(t catalog.Reviewed, what subject, since *approval.Decisions, unknown bool) (d decision) {
 	off := what.mode == approval.Off
-	d.current = off && !what.severe
+	d.current = off && !what.severe && !what.nested
 	if unknown {
 		return d
 	}
@@ -66,7 +67,7 @@ func decideOne(t catalog.Reviewed, what subject, since *approval.Decisions, unkn
 	}
 	endorsed := record.Endorsement().Hash
 	approved := record.ApprovedHash == what.hash || off && !record.IsBlocked(what.hash) // what somebody blocked is never shown
-	d.current = approved && (!what.severe || endorsed == what.hash)
+	d.current = approved && !what.nested && (!what.severe || endorsed == what.hash)
 	switch {
 	case d.current, record.ApprovedHash == "", t.Approval == nil, record.ApprovedHash != t.Approval.ApprovedHash:
 	case what.wait && endorsed != record.ApprovedHash: // its findings are not known
@@ -109,7 +110,7 @@ func factsOf(record *approval.Record, what subject) (userDisabled, approved lock
 	userDisabled, approved = approval.Facts(record, what.mode, what.hash)
 	elsewhere := record != nil && record.URL != "" && !approval.SameServer(record.URL, what.server.URL)
 	switch {
-	case elsewhere && what.mode != approval.Off:
+	case what.nested, elsewhere && what.mode != approval.Off:
 		approved = lock.No
 	case what.severe && approved == lock.Yes:
 		approved = lock.FactOf(!elsewhere && record != nil && what.hash != "" && record.Endorsement().Hash == what.hash)

@@ -16,6 +16,9 @@ func (v *View) NowAt(i int, r *approval.Record, held stop.Stops, now time.Time) 
 	if r != nil && known != nil && (known.Rev > r.Rev || known.Rev == r.Rev && !known.DecidedAt.Equal(r.DecidedAt)) {
 		r = nil // the store is of an earlier day, and what was decided since is not in it
 	}
+	if what.nested {
+		what.hash = "" // which no grant has
+	}
 	return request.Now{
 		Item: v.ID(i), Hash: what.hash, URL: what.server.URL, Agent: v.agent.ID, Record: r, Stops: held, Time: now,
 		Two: v.TakesTwo(what.server.Name, v.Tool(i).Definition),

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -11,6 +12,22 @@ import (
 
 // MaxDefinition is the longest definition that is taken, in bytes.
 const MaxDefinition = 128 << 10
+
+// MaxDepth is how many levels a definition may be nested. Those that people write have about ten. No
+// reader reads hundreds, and what is shown of each level takes more the deeper it is.
+const MaxDepth = 200
+
+// CheckDepth returns an error if a definition is nested deeper than [MaxDepth].
+func CheckDepth(raw []byte) error {
+	if depth := rawjson.Depth(raw); depth > MaxDepth {
+		return fmt.Errorf("%w: it has %d levels, at most %d are allowed", ErrNested, depth, MaxDepth)
+	}
+	return nil
+}
+
+// ErrNested says that a definition is nested too deeply. Nobody can approve or call it; its server has
+// to list another one.
+var ErrNested = errors.New("nested too deeply")
 
 // A Definition is what a server says of one of its items. Raw is the whole
 // JSON object exactly as it came; the other fields are read out of it, the

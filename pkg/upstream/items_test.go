@@ -208,3 +208,51 @@ func TestLoadAsksAgainWhatIsDeclared(t *testing.T) {
 		}
 	})
 }
+
+// A definition that is nested too deeply is refused by name, in the outcome and in the log, and kept
+// beside the others. No other definition may have its name.
+func TestLoadNested(t *testing.T) {
+	deep := func(head string, levels int) json.RawMessage {
+		return json.RawMessage(`{` + head + `,"x":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + `}`)
+	}
+	o := withItems(upstreamtest.Options{})
+	o.Tools = []json.RawMessage{
+		deep(`"name":"edge"`, tool.MaxDepth), deep(`"name":"deep"`, tool.MaxDepth+1), json.RawMessage(`{"name":"deep"}`),
+		deep(`"name":"edge"`, 9_400), deep(`"name":"deepest"`, 9_400),
+	}
+	o.Prompts = append(o.Prompts, deep(`"name":"deep"`, 201))
+	o.Resources = append(o.Resources, deep(`"uri":"note://deep","name":"n"`, 201))
+	o.Templates = append(o.Templates, deep(`"uriTemplate":"deep://{x}","name":"n"`, 201))
+	log, text := logged()
+	f := newFixture(t, Options{Log: log}, o)
+	out := f.available()
+	if diff := cmp.Diff([]string{"edge"}, keys(out.Tools)); diff != "" {
+		t.Errorf("tools (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(allItems, keys(out.Items)); diff != "" {
+		t.Errorf("items (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"deep", "deepest", "prompt:deep", "resource:note://deep", "resource:deep://{x}"}, keys(out.Nested)); diff != "" {
+		t.Errorf("nested (-want +got):\n%s", diff)
+	}
+	var got []string
+	for _, r := range out.Refused {
+		got = append(got, fmt.Sprintf("%v %s %s", r.Kind, r.Name, r.Reason))
+	}
+	const another, levels = "the server lists another tool of that name before it", "nested too deeply: it has %d levels, at most 200 are allowed"
+	want := []string{
+		`tool "deep" ` + fmt.Sprintf(levels, 201), `tool "deep" ` + another, `tool "edge" ` + another, `tool "deepest" ` + fmt.Sprintf(levels, 9_400),
+		`prompt "deep" ` + fmt.Sprintf(levels, 201), `resource "note://deep" ` + fmt.Sprintf(levels, 201), `resource "deep://{x}" ` + fmt.Sprintf(levels, 201),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("refused (-want +got):\n%s", diff)
+	}
+	if s := text.String(); !strings.Contains(s, `"definitions refused"`) || !strings.Contains(s, `\"deepest\": nested too deeply: it has 9400 levels`) {
+		t.Errorf("the log has %s", s)
+	}
+	text.Reset()
+	f.targets[0].Lists = out.Lists
+	if f.available(); strings.Contains(text.String(), "definitions refused") {
+		t.Error("the log repeats what is refused of a list that is as it was")
+	}
+}

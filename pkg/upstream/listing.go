@@ -68,6 +68,7 @@ func (l *load) others(out *outcome.Outcome, found *listing) {
 type listing struct {
 	tools   []tool.Definition
 	items   []tool.Definition // other ones
+	nested  []tool.Definition // refused, since they are nested too deeply
 	refused []outcome.Refusal
 	ids     map[string]bool // [tool.ID.Key] of what was taken
 	ttl     time.Duration   // the least of all lists
@@ -103,6 +104,7 @@ func (l *listing) join(p *pages) {
 	} else {
 		l.items = append(l.items, p.taken...)
 	}
+	l.nested = append(l.nested, p.own.nested...)
 	l.refused = append(l.refused, p.own.refused[:min(len(p.own.refused), maxRefused-len(l.refused))]...)
 }
 
@@ -165,11 +167,16 @@ func ttlOf(page rawjson.Object) time.Duration {
 }
 
 // take adds one definition, or the reason why it is not taken. One bad item
-// does not fail its server.
+// does not fail its server. One that is nested too deeply is kept beside the reason: if the gateway
+// knows the item it has to wait.
 func (p *pages) take(raw json.RawMessage) {
 	d, err := tool.ParseItem(p.of.kind, raw)
 	if err == nil {
 		err = p.check(d)
+	}
+	if errors.Is(err, tool.ErrNested) {
+		p.own.name(d)
+		p.own.nested = append(p.own.nested, d)
 	}
 	if err != nil {
 		if len(p.own.refused) < maxRefused {
@@ -181,11 +188,16 @@ func (p *pages) take(raw json.RawMessage) {
 		}
 		return
 	}
-	if p.own.ids == nil {
-		p.own.ids = map[string]bool{}
-	}
-	p.own.ids[d.ID("").Key()] = true
+	p.own.name(d)
 	p.taken = append(p.taken, d)
+}
+
+// name takes the id of a definition: no other one may have it.
+func (l *listing) name(d tool.Definition) {
+	if l.ids == nil {
+		l.ids = map[string]bool{}
+	}
+	l.ids[d.ID("").Key()] = true
 }
 
 // nameIn returns what identifies an item in its list.
@@ -200,9 +212,11 @@ func nameIn(of listOf, raw json.RawMessage) string {
 	return rawjson.Text(rawjson.Get(raw, key))
 }
 
-// check refuses what a definition alone does not show to be wrong.
+// check refuses what a definition alone does not show to be wrong, and last what is nested too deeply.
 func (p *pages) check(d tool.Definition) error {
+	deep := tool.CheckDepth(d.Raw)
 	switch {
+	case deep != nil: // which the other checks may not be able to read
 	case d.Kind == tool.Tool:
 		if _, err := tool.HeaderParams(d.InputSchema); err != nil {
 			return err
@@ -216,7 +230,7 @@ func (p *pages) check(d tool.Definition) error {
 		return errors.New("a resource is listed among the templates")
 	}
 	if key := d.ID("").Key(); !p.own.ids[key] && !p.before.ids[key] {
-		return nil
+		return deep
 	}
 	if d.Kind == tool.Resource {
 		return errors.New("the server lists another resource or template of that URI before it")

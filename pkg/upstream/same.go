@@ -205,6 +205,7 @@ func (l *load) conclude(out *outcome.Outcome, found *listing) error {
 		return err
 	}
 	out.Tools, out.Items, out.ListTTL, out.Refused = found.tools, found.items, found.ttl, found.refused
+	out.Nested = found.nested
 	var h *heard
 	if whole {
 		h = &heard{digestOf(found.heard), found.heard, slices.Clone(found.refused), found.ttl}

@@ -139,6 +139,11 @@ func (s *Servers) load(target upstream.Target) outcome.Outcome {
 				raw = fmt.Sprintf(`{"name":%q}`, raw)
 			}
 			d, err := tool.ParseItem(kind, []byte(raw))
+			if err == nil {
+				if err = tool.CheckDepth(d.Raw); err != nil {
+					o.Nested = append(o.Nested, d)
+				}
+			}
 			if err != nil {
 				o.Refused = append(o.Refused, outcome.Refusal{Name: raw, Kind: kind, Reason: err.Error()})
 				continue
