@@ -1,6 +1,7 @@
 package decide_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/allocated"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -87,5 +89,53 @@ func BenchmarkConfig10000(b *testing.B) {
 		if c := decide.New(f.States, f.Approvals, f.Decide).Config(f.ctx); len(c.Rules) != 10 {
 			b.Fatalf("%d rules", len(c.Rules))
 		}
+	}
+}
+
+// withLargeChanges is a fixture with 26 tools of 120 KB whose definitions have changed altogether.
+func withLargeChanges(t testing.TB) *fixture {
+	t.Helper()
+	f := newFixture(t)
+	list := func(word string) (out []string) {
+		for i := range 26 {
+			var schema strings.Builder
+			for n := range 1_500 {
+				fmt.Fprintf(&schema, `"parameter_%s_%d_%d":{"type":"string","description":"%[1]s %[3]d"},`, word, i, n)
+			}
+			out = append(out, fmt.Sprintf(`{"name":"large_%d","inputSchema":{"type":"object","properties":{%s"last":{}}}}`, i, schema.String()))
+		}
+		return out
+	}
+	f.Serve("large", list("before")...)
+	f.Put(config.Key, `{"mcpServers": {"large": {"url": "https://large.example.com/mcp"}}}`)
+	f.Sync()
+	f.Serve("large", list("now")...)
+	f.Sync()
+	return f
+}
+
+// A page of changed tools computes their changes at the first view alone: that takes 120 MB.
+func TestListComputesChangesOnce(t *testing.T) {
+	f := withLargeChanges(t)
+	view := func() {
+		page, err := f.desk.List(f.ctx, decide.Filter{Server: "large", Status: "pending_approval"}, decide.Paging{Limit: 50})
+		require.OK(t, err)
+		if len(page.Tools) != 26 || !strings.HasPrefix(page.Tools[0].Change, "+parameter") {
+			t.Fatalf("%d tools, %+v", len(page.Tools), page.Tools)
+		}
+	}
+	view()
+	if n := allocated.By(view); n > 8<<20 {
+		t.Errorf("another view of 26 changes allocates %d bytes", n)
+	}
+}
+
+// BenchmarkListLargeChanges is a page of 26 tools of 120 KB that changed.
+func BenchmarkListLargeChanges(b *testing.B) {
+	f := withLargeChanges(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, err := f.desk.List(f.ctx, decide.Filter{Server: "large", Status: "pending_approval"}, decide.Paging{Limit: 50})
+		require.OK(b, err)
 	}
 }

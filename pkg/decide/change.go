@@ -23,8 +23,9 @@ type ChangeItem struct {
 }
 
 // ChangeOf returns what differs from one definition to another.
-func ChangeOf(before, now tool.Definition) *Change {
-	c := review.Summarize(before, now)
+func ChangeOf(before, now tool.Definition) *Change { return changeOf(review.Summarize(before, now)) }
+
+func changeOf(c review.Change) *Change {
 	out := &Change{Line: c.Line(), Items: make([]ChangeItem, len(c.Items)), More: c.More}
 	for i, item := range c.Items {
 		out.Items[i] = ChangeItem(item)

@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
@@ -97,6 +98,7 @@ type Desk struct {
 		sync.Mutex
 		since time.Time // when nobody was first seen to be one of two people; zero: there are some
 	}
+	changes review.Changes // that pages and lists have shown
 }
 
 // New returns a Desk over the states of a gateway and its approvals.

@@ -215,7 +215,7 @@ func (d *Desk) rows(ctx context.Context, st *state.State, v *state.View, page []
 	for n, i := range page {
 		known := v.Record(i)
 		if known == nil || !lost && !known.UpdatedAt.IsZero() && (known.State == approval.Approved || !v.TakesTwo(known.Server, v.Tool(i).Definition)) {
-			out[n] = rowOf(v, i, known)
+			out[n] = d.rowOf(v, i, known)
 			continue
 		}
 		g.Go(func() error {
@@ -223,7 +223,7 @@ func (d *Desk) rows(ctx context.Context, st *state.State, v *state.View, page []
 			if err != nil || r.Rev < known.Rev {
 				r = *known // without who decided
 			}
-			out[n] = rowOf(v, i, &r)
+			out[n] = d.rowOf(v, i, &r)
 			return nil
 		})
 	}
@@ -232,7 +232,7 @@ func (d *Desk) rows(ctx context.Context, st *state.State, v *state.View, page []
 }
 
 // rowOf returns the row of item i, whose record is r; nil: there is none.
-func rowOf(v *state.View, i int, r *approval.Record) Row {
+func (d *Desk) rowOf(v *state.View, i int, r *approval.Record) Row {
 	t := v.Tool(i)
 	row := Row{
 		Named: namedOf(t.ID, t.Definition), Status: StatusText(v.Status(i)), State: StateNew, Tier: v.Tier(i), Hash: t.Definition.Hash,
@@ -257,7 +257,7 @@ func rowOf(v *state.View, i int, r *approval.Record) Row {
 	case row.State == StateNew:
 		row.Change = review.Outline(t.Definition)
 	case row.State == StateChanged && len(t.ApprovedRaw) > 0:
-		row.Change = review.Summarize(tool.KeptItem(t.ID.Kind, t.ApprovedRaw), t.Definition).Line()
+		row.Change = d.changes.Of(tool.KeptItem(t.ID.Kind, t.ApprovedRaw), t.Definition).Line()
 	}
 	return row
 }

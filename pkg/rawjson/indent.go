@@ -151,6 +151,19 @@ func endOfString(raw []byte, i int) int {
 	return min(i+1, len(raw))
 }
 
+// Len returns how many members an object has, or elements an array, and 0 for any other value. It
+// expects valid JSON.
+func Len(raw []byte) (n int) {
+	scan(raw, func(token []byte, depth int, empty bool) {
+		switch {
+		case depth != 1:
+		case token[0] == ',', !empty && (token[0] == '{' || token[0] == '['):
+			n++
+		}
+	})
+	return n
+}
+
 // Depth returns how many levels a document is nested: 0 for a text or a number, 1 for an object or
 // array of these. It reads a document with comments too, and one that is not valid as far as it can.
 func Depth(raw []byte) (deepest int) {

@@ -80,15 +80,9 @@ func argumentText(n *rawjson.Node) string {
 func Outline(now tool.Definition) string {
 	switch now.Kind {
 	case tool.Prompt:
-		list, _ := rawjson.Parse(now.Arguments)
-		n := 0
-		if list.Array() {
-			n = len(list.Kids)
-		}
-		return text.Count(n, "argument")
+		return text.Count(rawjson.Len(now.Arguments), "argument")
 	case tool.Resource:
 		return cmp.Or(clip(now.MIMEType, maxName), "of no stated type")
 	}
-	n, _ := rawjson.Parse(now.InputSchema)
-	return text.Count(len(n.Get("properties").Members()), "parameter")
+	return text.Count(rawjson.Len(rawjson.Get(now.InputSchema, "properties")), "parameter")
 }

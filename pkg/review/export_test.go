@@ -1,0 +1,14 @@
+package review
+
+// Size returns how many bytes are kept, by counting them again.
+func (c *Changes) Size() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, change := range c.by {
+		n += change.bytes()
+	}
+	if n != c.size || len(c.order) != len(c.by) {
+		return -1
+	}
+	return n
+}
