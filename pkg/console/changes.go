@@ -49,11 +49,12 @@ type room struct{ text, html int }
 
 // take returns the beginning of s that fits, and whether that is all of it.
 func (m *room) take(s string) (string, bool) {
-	shown := review.Readable(s)
-	n := htmlLen(shown) + segmentHTML
-	if len(s) <= m.text && n <= m.html {
-		m.text, m.html = m.text-len(s), m.html-n
-		return shown, true
+	if len(s) <= m.text {
+		shown := review.Readable(s)
+		if n := htmlLen(shown) + segmentHTML; n <= m.html {
+			m.text, m.html = m.text-len(s), m.html-n
+			return shown, true
+		}
 	}
 	fits := begin(s, m.text, m.html-segmentHTML)
 	*m = room{}

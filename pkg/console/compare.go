@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -56,7 +55,7 @@ func (c *Console) compare(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	}
 	if p.Complete = raw[0] != nil && raw[1] != nil; p.Complete {
 		before, now := tool.KeptItem(id.Kind, raw[0]), tool.KeptItem(id.Kind, raw[1])
-		p.Line = review.Summarize(before, now).Line()
+		p.Line = c.o.Desk.Change(before, now).Line
 		room := newRooms(false)
 		for _, x := range textsOf("raw", before, now) {
 			b := blockOf(room, x.title, x.diff(x.before, x.now), nil, false, false)

@@ -70,7 +70,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	}
 	p.others(rootOf(r))
 	if p.Known {
-		p.lay(r.URL.Query(), p.taken())
+		p.lay(c.o.Desk, r.URL.Query(), p.taken())
 		c.shown.put(t.Hash, t.Definition)
 		c.setOpened(w, r, t.Hash)
 	}

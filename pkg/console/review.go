@@ -120,7 +120,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 		c.failed(w, r, "page", err)
 		return
 	}
-	p.lay(r.URL.Query(), htmlLen(p.Note))
+	p.lay(c.o.Desk, r.URL.Query(), htmlLen(p.Note))
 	c.tell(&p.Page, r)
 	own := c.twoPeople(&p.itemView, r)
 	for _, action := range t.Actions {
@@ -150,7 +150,7 @@ func viewOf(r *http.Request, id tool.ID, t decide.Tool) itemView {
 // since fills in what changed since the person looked whose decision was refused so.
 func (p *itemView) since(seen tool.Hash, refusal *decide.Error, c *Console) {
 	if refusal.Status == http.StatusConflict && seen != p.Tool.Hash {
-		p.Again = againOf(p.kind, p.ItemPage, c.read(seen, refusal), p.Tool.Definition)
+		p.Again = againOf(c.o.Desk, p.kind, p.ItemPage, c.read(seen, refusal), p.Tool.Definition)
 	}
 }
 
@@ -208,11 +208,11 @@ func nameOf(f decide.Filter) string {
 }
 
 // lay fills in what the chosen view shows, beside so many bytes of HTML that were typed.
-func (p *itemView) lay(query url.Values, typed int) {
+func (p *itemView) lay(desk *decide.Desk, query url.Values, typed int) {
 	t := p.Tool
 	now, before := tool.KeptItem(p.kind, t.Definition), tool.KeptItem(p.kind, t.Approved)
 	p.Old = t.Change != nil
-	p.items(now)
+	p.items(desk, now)
 	side, only := query.Get("diff") == "side" && p.Old, query.Get("only") != "" && p.Old
 	to := func(name, value string) string {
 		q := url.Values{}
@@ -277,10 +277,10 @@ func (p *itemView) point(to func(name, value string) string) {
 }
 
 // items fills in what differs, as far as there is room.
-func (p *itemView) items(now tool.Definition) {
+func (p *itemView) items(desk *decide.Desk, now tool.Definition) {
 	change := p.Tool.Change
 	if !p.Old { // of what is new, what it takes and gives; its texts stand below
-		change = decide.ChangeOf(tool.Definition{Kind: p.kind}, now)
+		change = desk.Change(tool.Definition{Kind: p.kind}, now)
 		change.Items = slices.DeleteFunc(change.Items, func(i decide.ChangeItem) bool {
 			if p.kind == tool.Resource {
 				return slices.Contains([]string{"uri", "uriTemplate", "name", "title", "description"}, i.What)
@@ -313,12 +313,12 @@ func (c *Console) read(seen tool.Hash, refusal *decide.Error) json.RawMessage {
 }
 
 // againOf returns what changed while a person read; nil if what was read is not known any more.
-func againOf(kind tool.Kind, here string, read, present json.RawMessage) *changedAgain {
+func againOf(desk *decide.Desk, kind tool.Kind, here string, read, present json.RawMessage) *changedAgain {
 	if read == nil {
 		return nil
 	}
 	seen, now := tool.KeptItem(kind, read), tool.KeptItem(kind, present)
-	again := &changedAgain{Line: review.Summarize(seen, now).Line()}
+	again := &changedAgain{Line: desk.Change(seen, now).Line}
 	few := rooms{now: &room{maxText / 4, maxHTML / 6}}
 	for _, x := range textsOf("again", seen, now) {
 		if x.before != x.now {

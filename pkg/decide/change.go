@@ -1,9 +1,6 @@
 package decide
 
-import (
-	"github.com/portcullis-mcp/portcullis/pkg/review"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
-)
+import "github.com/portcullis-mcp/portcullis/pkg/tool"
 
 // A Change is what differs from one definition to another, as far as a program can say it. Its texts
 // are the server's.
@@ -22,10 +19,9 @@ type ChangeItem struct {
 	Risk string `json:"risk,omitempty" doc:"how it gives the item, or who uses it, more power"`
 }
 
-// ChangeOf returns what differs from one definition to another.
-func ChangeOf(before, now tool.Definition) *Change { return changeOf(review.Summarize(before, now)) }
-
-func changeOf(c review.Change) *Change {
+// Change returns what differs from one definition to another. It computes it once.
+func (d *Desk) Change(before, now tool.Definition) *Change {
+	c := d.changes.Of(before, now)
 	out := &Change{Line: c.Line(), Items: make([]ChangeItem, len(c.Items)), More: c.More}
 	for i, item := range c.Items {
 		out.Items[i] = ChangeItem(item)

@@ -131,7 +131,7 @@ func standing(r *approval.Record) string {
 func (d *Desk) changed(v *state.View, r *approval.Record, dec Decision) *Changed {
 	c := &Changed{Tool: d.show(v, r.ID(), r)}
 	if c.Seen = definitionOf(v, r, dec.Hash); c.Seen != nil {
-		c.Change = ChangeOf(tool.KeptItem(r.Kind, c.Seen), tool.KeptItem(r.Kind, r.Current))
+		c.Change = d.Change(tool.KeptItem(r.Kind, c.Seen), tool.KeptItem(r.Kind, r.Current))
 	}
 	return c
 }

@@ -195,7 +195,7 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	}
 	now := tool.KeptItem(id.Kind, out.Definition)
 	if out.Named = namedOf(id, now); len(out.Approved) > 0 {
-		out.Change = changeOf(d.changes.Of(tool.KeptItem(id.Kind, out.Approved), now))
+		out.Change = d.Change(tool.KeptItem(id.Kind, out.Approved), now)
 	}
 	out.Findings = shownFindings(findingsOf(v, r))
 	out.Actions = out.actions()

@@ -7,6 +7,7 @@
 package review
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -21,9 +22,13 @@ func Readable(s string) string { return text.Reveal(s) }
 // Indent returns a definition, or a part of one, as text for [Lines]: in canonical form, so that
 // the order of members makes no difference, one member a line. [rawjson.Indent] says how much it
 // writes at most. What is no JSON is returned as it is.
-func Indent(raw json.RawMessage) string {
-	if len(raw) > tool.MaxDefinition { // no definition: only its size is worth a bound
-		return rawjson.Indent(raw, "", "  ")
+func Indent(raw json.RawMessage) string { return rawjson.Indent(canonical(raw), "", "  ") }
+
+// canonical returns a definition in canonical form. What has more values than are compared one by one
+// keeps its order: to sort its members would take 240 bytes for each.
+func canonical(raw json.RawMessage) json.RawMessage {
+	if len(raw) > tool.MaxDefinition || bytes.Count(raw, []byte(",")) > maxNodes {
+		return raw
 	}
-	return rawjson.Indent(tool.KeptCanonical(raw), "", "  ")
+	return tool.KeptCanonical(raw)
 }

@@ -137,7 +137,7 @@ func root(raw json.RawMessage) *rawjson.Node {
 	if len(raw) > tool.MaxDefinition {
 		return &rawjson.Node{Raw: raw}
 	}
-	raw = tool.KeptCanonical(raw)
+	raw = canonical(raw)
 	n, err := rawjson.ParseBounded(raw, maxNodes)
 	if err != nil && len(raw) > 0 { // it has been read before; nothing but damage does this
 		return &rawjson.Node{Raw: raw}
