@@ -9,8 +9,15 @@ type Locator struct {
 
 // Syntax returns what keeps a file from being JSON, and where; nil: nothing does.
 func Syntax(data []byte) *Fault {
-	_, broken := readTree(data)
-	return broken
+	dec := newDecoder(data)
+	err := dec.SkipValue()
+	if err == nil {
+		err = atEnd(dec)
+	}
+	if err != nil {
+		return syntaxFault(data, int(dec.InputOffset()), err)
+	}
+	return nil
 }
 
 // NewLocator reads a file. Of one that is no JSON it knows nothing.

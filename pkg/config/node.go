@@ -74,16 +74,29 @@ func kindName(k jsontext.Kind) string {
 
 // readTree reads one JSON text. A syntax error ends the reading, so it comes alone.
 func readTree(data []byte) (*node, *Fault) {
-	dec := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))
+	dec := newDecoder(data)
 	n, err := readNode(dec)
 	if err == nil {
-		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
-			return n, nil
-		} else if err == nil {
-			err = errors.New("something follows the end of the object")
-		}
+		err = atEnd(dec)
 	}
-	return nil, syntaxFault(data, int(dec.InputOffset()), err)
+	if err != nil {
+		return nil, syntaxFault(data, int(dec.InputOffset()), err)
+	}
+	return n, nil
+}
+
+func newDecoder(data []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
+}
+
+// atEnd returns an error unless nothing but white space follows what was read.
+func atEnd(dec *jsontext.Decoder) error {
+	if _, err := dec.ReadToken(); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return errors.New("something follows the end of the object")
 }
 
 func readNode(dec *jsontext.Decoder) (*node, error) {

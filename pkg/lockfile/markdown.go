@@ -196,6 +196,8 @@ func (r Report) item(d Drift, most int) string {
 	case about.Now == nil && d.Summary != "":
 		fmt.Fprintf(&out, "\nIts description began: %s\n", code(d.Summary, 2*maxCell))
 	case about.Now == nil:
+	case len(about.Now) > tool.MaxDefinition || len(about.Before) > tool.MaxDefinition:
+		fmt.Fprintf(&out, "\nThe definition is longer than any that a gateway takes (%d KB), so it is not shown.\n", tool.MaxDefinition>>10)
 	case about.Before != nil:
 		b.change(about.Before, about.Now)
 	default:

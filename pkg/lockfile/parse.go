@@ -16,7 +16,14 @@ import (
 // MaxSize is how large a file is that is read, in bytes, at most.
 const MaxSize = 64 << 20
 
-const maxFaults = 50 // that are told of one by one
+const (
+	maxFaults  = 50        // that are told of one by one
+	maxLocated = 256 << 10 // bytes of a file of which lines are told: they take up to 40 times its size
+
+	// How many values are read of a file: an entry has a hash of 64 digits and three other values.
+	leastValues  = 1 << 10
+	bytesOfValue = 20
+)
 
 // Parse reads a file. With anything wrong in it there is no File; the error is then [config.Faults],
 // which names everything at once. Broken JSON, a merge that somebody has not finished, and a file of
@@ -31,16 +38,22 @@ func Parse(data []byte) (File, error) {
 	if broken := config.Syntax(data); broken != nil {
 		return nil, config.Faults{*broken}
 	}
-	root, err := rawjson.Parse(data)
-	if err != nil {
+	root, err := rawjson.ParseBounded(data, leastValues+len(data)/bytesOfValue)
+	switch {
+	case err != nil:
 		return nil, config.Faults{{Message: "not JSON: " + err.Error()}}
+	case root.Kind == 0:
+		return nil, config.Faults{{Message: "the file holds many more values than the entries of a file of its size, and nothing of it was read: write it anew with portcullis approvals write"}}
 	}
 	r := reader{file: File{}}
 	r.document(root)
 	if len(r.faults) == 0 {
 		return r.file, nil
 	}
-	faults := config.NewLocator(data).Locate(r.faults)
+	faults := r.faults
+	if len(data) <= maxLocated {
+		faults = config.NewLocator(data).Locate(faults)
+	}
 	slices.SortStableFunc(faults, func(a, b config.Fault) int { return a.Line - b.Line })
 	if more := r.found - len(faults); more > 0 {
 		faults = append(faults, config.Fault{Message: "and " + text.Count(more, "more fault")})
