@@ -115,30 +115,26 @@ func (src *sources) takeCatalog(snap *catalog.Snapshot, now time.Time) {
 	})
 }
 
-// checkStore looks whether the approval store still has a record that was written lately, of
-// those that the catalog knows. A store that was emptied or set back does not have it: then
-// nothing is known of the others either, until a sync has put them back. Every request that
-// reads a config may pay for it, so it is the cheap read that comes first.
+// checkStore reports whether the approval store still has a record that was written lately, of
+// those that the catalog knows. A store that was emptied or set back does not have it. Then the
+// other records are not known either, until a sync has put them back. Each request that reads a
+// config may pay for this, so the cheap read comes first. It may be late, so its no takes a second
+// read. If one of the reads fails, nothing is known yet, and the next look at approvals asks again.
 func (src *sources) checkStore(ctx context.Context, approvals approval.Store) {
 	i, ok := src.snap.Witness()
-	if !ok {
-		src.lost, src.unchecked = false, false
-		return
-	}
-	for _, read := range []func(context.Context, tool.ID) (approval.Record, error){approvals.Peek, approvals.Get} {
-		r, err := read(ctx, src.snap.ID(i))
-		switch {
-		case err == nil:
-			src.lost = src.snap.Lost(i, &r)
-		case errors.Is(err, approval.ErrNotFound):
-			src.lost = true
-		default:
-			return // it is asked again; calls ask for themselves
-		}
-		if src.unchecked = false; !src.lost {
-			return // else the first may just be late
+	lost := false
+	if ok {
+		for _, read := range []func(context.Context, tool.ID) (approval.Record, error){approvals.Peek, approvals.Get} {
+			r, err := read(ctx, src.snap.ID(i))
+			if err != nil && !errors.Is(err, approval.ErrNotFound) {
+				return
+			}
+			if lost = err != nil || src.snap.Lost(i, &r); !lost {
+				break
+			}
 		}
 	}
+	src.lost, src.unchecked = lost, false
 }
 
 // expired reports whether people's decisions were last known too long ago.
