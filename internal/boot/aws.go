@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -43,11 +45,13 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return AWS{}, err
 	}
-	db := dynamodb.NewFromConfig(c)
+	stores := c
+	stores.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = answerTime })
+	db := dynamodb.NewFromConfig(stores)
 	table := dynamo.New(db, s.Table, &store.Options{KeepAudit: s.KeepAudit})
 	return AWS{
 		Stores: Stores{
-			Objects:   s3store.New(newS3(c), s.Bucket),
+			Objects:   s3store.New(newS3(stores), s.Bucket),
 			Approvals: table,
 			Deeds:     dynamo.NewDeeds(db, s.Table, &store.Options{KeepAudit: s.KeepAudit}),
 			Tokens:    dynamo.NewTokens(db, s.Table),
@@ -60,6 +64,10 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 		DB:      db,
 	}, nil
 }
+
+// answerTime is how long one attempt of a call of S3 or DynamoDB waits until the answer begins. The SDK
+// then tries again, so that one lost answer does not hold up whoever has no deadline of their own.
+const answerTime = 3 * time.Second
 
 // functionConfig reads the settings of the SDK in the environment, where Lambda puts region and
 // credentials, and fills in the SDK's own defaults. The SDK's reader knows files, SSO and roles as

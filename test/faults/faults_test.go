@@ -1,5 +1,5 @@
 // Package faults runs the built functions on an emulator of which three calls in ten, or all, come to
-// grief: throttled, gone, lost after they took effect, cut, garbled, late. Meanwhile agents search and
+// grief: throttled, gone, lost after they took effect, cut, garbled, late, or never answered. Meanwhile agents search and
 // call, a person decides, servers change and syncs run. No gate may open, no text may be false, nothing
 // that was acknowledged may be lost, and everything works again within a minute.
 //
@@ -127,15 +127,13 @@ func TestStorm(t *testing.T) {
 	w.proxy.Storm(1)
 	time.Sleep(allFail)
 	w.proxy.Storm(0)
-	over := time.Now()
-	for err := w.works(); err != nil; err = w.works() {
-		if time.Since(over) > soonAgain {
-			t.Fatalf("a minute after the storm: %v", err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	again := time.Since(over)
+	again := w.again()
 	w.logErrors("every call fails")
+	w.proxy.Set("dynamodb", lambdatest.Slow)
+	time.Sleep(allFail)
+	w.proxy.Set("dynamodb", lambdatest.None)
+	t.Logf("works again %v after every call of DynamoDB hung", w.again().Round(time.Millisecond))
+	w.logErrors("every call of DynamoDB hangs")
 	close(stop)
 	all.Wait()
 	w.stack.Sync(t)
@@ -151,6 +149,19 @@ func TestStorm(t *testing.T) {
 	if len(w.took) < 50 || w.done < 4 {
 		t.Errorf("%d answers and %d decisions: the storm struck next to nothing", len(w.took), w.done)
 	}
+}
+
+// again returns how long it takes until searches and calls work.
+func (w *world) again() time.Duration {
+	w.t.Helper()
+	over := time.Now()
+	for err := w.works(); err != nil; err = w.works() {
+		if time.Since(over) > soonAgain {
+			w.t.Fatalf("a minute after the fault: %v", err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return time.Since(over)
 }
 
 // logErrors says what agents were told since the last time that did not work.

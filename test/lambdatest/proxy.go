@@ -37,7 +37,7 @@ const (
 )
 
 // storms are the faults of [Proxy.Storm].
-var storms = []Fault{Throttled, Gone, Lost, Cut, Garbled, Late}
+var storms = []Fault{Slow, Throttled, Gone, Lost, Cut, Garbled, Late}
 
 // functionsPath is where Lambda has functions.
 const functionsPath = "/2015-03-31/functions/"
