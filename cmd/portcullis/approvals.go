@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/deed"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
@@ -73,7 +75,10 @@ func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 	case c.KeepTokens:
 		return errors.New("approvals restore: --keep-tokens is about those of a copy: name the FILE")
 	}
-	return settle(ctx, env, c.gatewayFlags, "restore", approval.KeepRestored)
+	return c.settle(ctx, env, "restore", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (deed.Restored, error) {
+		p := deed.Restorer{Audit: audit.Folder(filepath.Join(c.folder(), auditFolder)), Approvals: s, Stops: s, Tokens: s, Requests: s, Now: time.Now}
+		return p.Restore(ctx, snap, c.Actor, nil)
+	})
 }
 
 // An acceptCmd is portcullis approvals accept.
@@ -89,13 +94,16 @@ for approval. Example:
 
 // Run settles by the store.
 func (c acceptCmd) Run(ctx context.Context, env *environment) error {
-	return settle(ctx, env, c.gatewayFlags, "accept", approval.AcceptStore)
+	return c.settle(ctx, env, "accept", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (out deed.Restored, err error) {
+		out.Settled, err = catalog.Settle(ctx, s, snap, approval.AcceptStore, c.Actor, time.Now)
+		return out, err
+	})
 }
 
-// settle decides for every record that the file lost, or had an older version of, whether the
-// catalog's or the file's counts, and prints what became of each tool. restore keeps a damaged
-// file under another name and makes a new one from the catalog.
-func settle(ctx context.Context, env *environment, f gatewayFlags, name string, how catalog.Settlement) error {
+// settle decides by how for every record that the file lost, or had an older version of, and prints
+// what became of each tool. restore keeps a damaged file under another name and makes a new one from
+// the catalog.
+func (f gatewayFlags) settle(ctx context.Context, env *environment, name string, how func(context.Context, *bolt.Store, *catalog.Snapshot) (deed.Restored, error)) error {
 	if f.URL != "" {
 		return settleThere(ctx, env, f, name)
 	}
@@ -105,7 +113,7 @@ func settle(ctx context.Context, env *environment, f gatewayFlags, name string, 
 	case errors.Is(err, object.ErrNotFound):
 		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", name, folder)
 	case errors.Is(err, catalog.ErrUnusable):
-		return fmt.Errorf("approvals %s: %w; move %s away yourself and start the gateway: the first list of each server is taken as new then, and waits only where the config says \"approval\": \"manual\"", name, err, approvalsFile)
+		return fmt.Errorf("approvals %s: %w; start the gateway, which makes another one; if %s is damaged too, move it away first; then run this command again", name, err, approvalsFile)
 	case err != nil:
 		return err
 	}
@@ -128,25 +136,52 @@ func settle(ctx context.Context, env *environment, f gatewayFlags, name string, 
 	if err != nil {
 		return err
 	}
-	settled, err := catalog.Settle(ctx, s, snap, how, f.Actor, time.Now)
-	for _, r := range settled {
-		fmt.Fprintf(out, "%s: %s\n", inLine(r.ID().String()), stateOf(r.State, r.Disabled))
+	done, err := how(ctx, s, snap)
+	if err = errors.Join(err, s.Close()); err != nil {
+		return fmt.Errorf("approvals %s: after %s were settled: %w; run the command again: it goes on from there", name, text.Count(len(done.Settled), "record"), err)
 	}
-	fmt.Fprintf(out, "%s settled; every other record was there\n", text.Count(len(settled), "record"))
-	return errors.Join(err, s.Close())
+	printSettlement(out, decide.SettlementOf(done))
+	return nil
 }
 
 // settleThere is settle at a gateway that runs.
 func settleThere(ctx context.Context, env *environment, f gatewayFlags, name string) error {
-	return call(ctx, askFlags{gatewayFlags: f, Output: "table"}, env, "approvals "+name, "/admin/approvals/"+name, nil, struct{}{}, func(w io.Writer, s decide.Settlement) {
-		for _, t := range s.Tools {
-			fmt.Fprintf(w, "%s: %s\n", inLine(t.ID), stateOf(approval.State(t.State), t.Disabled))
+	return call(ctx, askFlags{gatewayFlags: f, Output: "table"}, env, "approvals "+name, "/admin/approvals/"+name, nil, struct{}{}, printSettlement)
+}
+
+// printSettlement prints what became of lost records, and what the audit added.
+func printSettlement(w io.Writer, s decide.Settlement) {
+	for _, t := range s.Tools {
+		fmt.Fprintf(w, "%s: %s\n", inLine(t.ID), stateOf(approval.State(t.State), t.Disabled))
+	}
+	if more := s.Count - len(s.Tools); more > 0 {
+		fmt.Fprintf(w, "and %d more\n", more)
+	}
+	fmt.Fprintf(w, "%s settled; every other record was there\n", text.Count(s.Count, "record"))
+	for _, list := range []struct {
+		title   string
+		actions []deed.Action
+	}{
+		{"closed again, because the audit says so and the catalog is older:", s.Closed},
+		{"not opened again; decide again if it is still right:", s.Decide},
+		{"not closed again, because nothing is known of these items; look when their server lists them:", s.Unknown},
+	} {
+		if len(list.actions) > 0 {
+			fmt.Fprintln(w, list.title)
 		}
-		if more := s.Count - len(s.Tools); more > 0 {
-			fmt.Fprintf(w, "and %d more\n", more)
+		for _, a := range list.actions {
+			fmt.Fprintf(w, "  %s: %s by %s, %s\n", inLine(a.About), inLine(a.Action), inLine(a.By), a.At.UTC().Format(time.DateTime+" UTC"))
 		}
-		fmt.Fprintf(w, "%s settled; every other record was there\n", text.Count(s.Count, "record"))
-	})
+	}
+	if s.Faults > 0 {
+		fmt.Fprintf(w, "the audit has %s that cannot be read or does not follow the line before; nothing there opens anything:\n", text.Count(s.Faults, "line"))
+	}
+	for _, fault := range s.Skipped {
+		fmt.Fprintf(w, "  %s\n", inLine(fault))
+	}
+	if more := s.Faults - len(s.Skipped); more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
 }
 
 // stateOf returns a record's state in words.

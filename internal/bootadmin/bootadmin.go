@@ -77,11 +77,12 @@ func newDesk(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Desk {
 		running = p.Gateway.Running
 	}
 	var calls audit.Reader
+	var files audit.Folder
 	if p.Calls != nil {
-		calls = p.Calls
+		calls, files = p.Calls, p.Calls.Folder()
 	}
 	return decide.New(p.States, p.Stores.Approvals, decide.Options{
-		Issuer: issuer, Copier: p.Stores.Copier,
+		Issuer: issuer, Copier: p.Stores.Copier, Files: files, Tokens: p.Stores.Tokens,
 		Stops: p.Stores.Approvals, Running: running, Requests: p.Stores.Requests, Sealer: p.Sealer, Teller: p.Teller,
 		Deeds: p.Stores.Deeds, Audit: p.Audit, Calls: calls, CallStore: callStore(p), HoldsAnswers: !p.Front.Holds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
 	})

@@ -25,12 +25,13 @@ type Version struct {
 	At           time.Time `json:"at,omitzero"`
 	Note         string    `json:"note,omitempty"`
 	Rev          int64     `json:"rev"`
+	Written      time.Time `json:"written,omitzero"` // when this version was stored; zero: an earlier program noted it
 
 	Endorsed Remembered `json:"endorsed,omitzero"`
 }
 
 func (r Record) version() Version {
-	return Version{r.Disabled, r.ApprovedHash, r.By, r.At, beginning(r.Note, maxLostNote), r.Rev, r.Endorsement()}
+	return Version{r.Disabled, r.ApprovedHash, r.By, r.At, beginning(r.Note, maxLostNote), r.Rev, r.UpdatedAt, r.Endorsement()}
 }
 
 // IsLost reports whether the store lost the record or was set back to an older version. known is
@@ -85,10 +86,23 @@ func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 
 // KeepRestored settles a recovered record by what the catalog had.
 func KeepRestored(r Record, actor string, now time.Time) (Record, Entry, error) {
-	if r.Lost != nil {
-		r.take(r.Lost.Catalog)
+	next, e, _, err := KeepReplayed(r, nil, actor, now)
+	return next, e, err
+}
+
+// KeepReplayed is [KeepRestored] with what people decided after the catalog was made, as [Replay] says.
+// Of a record that was not recovered it replays what is newer than the record: then the store lost it.
+func KeepReplayed(r Record, past []Past, actor string, now time.Time) (Record, Entry, Replayed, error) {
+	known := r.UpdatedAt
+	if l := r.Lost; l != nil {
+		if known = l.Catalog.Written; known.IsZero() {
+			known = l.Catalog.At
+		}
+		r.take(l.Catalog)
 	}
-	return record(r, ActionKeepRestored, Said{Actor: actor}, now)
+	re := Replay(r, known, past)
+	next, e, err := record(re.Record, ActionKeepRestored, Said{Actor: actor, Note: re.note()}, now)
+	return next, e, re, err
 }
 
 // AcceptStore settles a recovered record by what the store had. A tool of which the store had

@@ -17,13 +17,16 @@ const (
 	maxKinds = 16 // of what a search found
 )
 
+// Name returns the name of something as a line has it.
+func Name(s string) string { return text.Clip(s, maxName) }
+
 // bounded returns the line with its texts fit to stand in one, and cut where they are too long.
 func (l Line) bounded() Line {
 	for _, s := range []*string{
 		&l.Kind, &l.Agent, &l.Method, &l.Human, &l.Tool, &l.ArgsAsked, &l.ArgsSent, &l.Path, &l.Decision, &l.Status, &l.Limit,
 		&l.Outcome, &l.ResultID, &l.Trace, &l.Actor, &l.Action, &l.Subject, &l.Request, &l.Source,
 	} {
-		*s = text.Clip(*s, maxName)
+		*s = Name(*s)
 	}
 	for _, h := range []*tool.Hash{&l.Definition, &l.Hash, &l.From} {
 		*h = tool.Hash(text.Clip(string(*h), maxName))

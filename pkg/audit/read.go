@@ -30,8 +30,11 @@ const (
 // day says that it has nothing to offer: what was written while the clock was wrong is found
 // without bounds on the time.
 func (d *Dir) Read(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error) {
-	return Folder(d.path).Read(ctx, f, after, limit)
+	return d.Folder().Read(ctx, f, after, limit)
 }
+
+// Folder returns the folder that d writes to.
+func (d *Dir) Folder() Folder { return Folder(d.path) }
 
 // A Folder reads the lines of a folder whose [Dir] is another program's.
 type Folder string

@@ -81,7 +81,7 @@ func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed erro
 		status, p.Problem = e.Status, sentence(e.Detail)
 	}
 	if n, err := strconv.Atoi(r.URL.Query().Get("settled")); err == nil {
-		p.Message = text.Count(n, "approval record") + " settled."
+		p.Message = text.Count(n, "approval record") + " settled." + replayed(r.URL.Query())
 	}
 	c.render(w, r, status, "config", p)
 }
@@ -99,6 +99,27 @@ func (c *Console) settle(how func(context.Context) (decide.Settlement, error)) h
 			c.showConfig(w, r, err)
 			return
 		}
-		leadTo(w, http.StatusSeeOther, "../config?settled="+strconv.Itoa(done.Count))
+		to := url.Values{"settled": {strconv.Itoa(done.Count)}}
+		for name, n := range map[string]int{"closed": len(done.Closed), "open": len(done.Decide), "unknown": len(done.Unknown), "skipped": done.Faults} {
+			if n > 0 {
+				to.Set(name, strconv.Itoa(n))
+			}
+		}
+		leadTo(w, http.StatusSeeOther, "../config?"+to.Encode())
 	}
+}
+
+// replayed says what a settlement took from the audit.
+func replayed(q url.Values) (said string) {
+	for _, part := range []struct{ name, noun, what string }{
+		{"closed", "later action", "of the audit closed something, and counts again."},
+		{"open", "later action", "of the audit opened something, and does not count: decide again if it is still right."},
+		{"unknown", "later action", "of the audit closed an item that nothing is known of: look when its server lists it."},
+		{"skipped", "line", "of the audit cannot be used: damaged, or out of order. Nothing there opens anything."},
+	} {
+		if n, err := strconv.Atoi(q.Get(part.name)); err == nil && n > 0 {
+			said += " " + text.Count(n, part.noun) + " " + part.what
+		}
+	}
+	return said
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/usage"
 )
@@ -53,6 +54,11 @@ type Options struct {
 	// people; "": nowhere.
 	Calls     audit.Reader
 	CallStore string
+
+	// Files are the files of the audit, and Tokens the agent tokens, for [Desk.Restore]. The zero value
+	// of each means that there are none here.
+	Files  audit.Folder
+	Tokens token.Store
 
 	// Issuer says that people sign in with an issuer here, which tells two of them apart.
 	Issuer bool

@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/deed"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
@@ -20,6 +21,13 @@ const maxSettled = 1000
 type Settlement struct {
 	Tools []Settled `json:"tools" nullable:"false" doc:"by id, at most 1,000"`
 	Count int       `json:"settled" doc:"how many records were"`
+
+	// Of what people did after the catalog was made, as the files of the audit say.
+	Closed  []deed.Action `json:"closed,omitempty" doc:"what they had closed, and is closed again: at most 1,000"`
+	Decide  []deed.Action `json:"decide_again,omitempty" doc:"what they had opened, and stays closed until a person decides again: at most 1,000"`
+	Unknown []deed.Action `json:"unknown,omitempty" doc:"what they had closed of items that nothing is known of, so that nothing was closed: at most 1,000"`
+	Skipped []string      `json:"skipped,omitempty" doc:"the first 20 lines of the audit that cannot be read or do not follow the line before: what they opened does not count"`
+	Faults  int           `json:"faults,omitempty" doc:"how many such lines there are"`
 }
 
 // A Settled is an item whose record was settled.
@@ -29,39 +37,65 @@ type Settled struct {
 	Disabled bool   `json:"disabled"`
 }
 
-// Restore decides for every record that the store lost that what the catalog knows of it holds.
+// Restore decides for every record that the store lost that what the catalog knows of it holds, and
+// what people closed since, as far as the files of the audit are read here.
 func (d *Desk) Restore(ctx context.Context) (Settlement, error) {
-	return d.settle(ctx, audit.ActionRestored, approval.KeepRestored)
+	return d.settle(ctx, audit.ActionRestored, func(snap *catalog.Snapshot) (deed.Restored, error) {
+		wrap := func(how catalog.Settlement) catalog.Settlement { return alone(d.View(ctx), how) }
+		return d.restorer().Restore(ctx, snap, ActorOf(ctx).Name, wrap)
+	})
 }
 
 // Accept decides for every record that the store lost that what the store has of it holds; what it
 // lacks waits for approval.
 func (d *Desk) Accept(ctx context.Context) (Settlement, error) {
-	return d.settle(ctx, audit.ActionAccepted, approval.AcceptStore)
+	return d.settle(ctx, audit.ActionAccepted, func(snap *catalog.Snapshot) (out deed.Restored, err error) {
+		out.Settled, err = catalog.Settle(ctx, d.approvals, snap, alone(d.View(ctx), approval.AcceptStore), ActorOf(ctx).Name, d.o.Now)
+		return out, err
+	})
 }
 
-// settle settles every lost record; what takes two people to approve is not approved by it. A sync follows, after which health is up to date.
-func (d *Desk) settle(ctx context.Context, action string, how catalog.Settlement) (out Settlement, err error) {
+func (d *Desk) restorer() *deed.Restorer {
+	return &deed.Restorer{Audit: d.o.Files, Approvals: d.approvals, Stops: d.o.Stops, Tokens: d.o.Tokens, Requests: d.o.Requests, Now: d.o.Now}
+}
+
+// settle settles every lost record; what takes two people to approve is not approved by it. A sync
+// follows, after which health is up to date.
+func (d *Desk) settle(ctx context.Context, action string, how func(*catalog.Snapshot) (deed.Restored, error)) (Settlement, error) {
 	snap := d.states.Refresh(ctx).Catalog
 	if snap == nil {
-		return out, Refuse(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
+		return Settlement{}, Refuse(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
 	}
-	settled, err := catalog.Settle(ctx, d.approvals, snap, alone(d.View(ctx), how), ActorOf(ctx).Name, d.o.Now)
-	if len(settled) > 0 { // each has a line of its own as well
-		_ = d.Record(ctx, audit.Line{Action: action, Note: text.Count(len(settled), "record")})
+	done, err := how(snap)
+	if n := len(done.Settled) + len(done.Closing); n > 0 { // each record has a line of its own as well
+		note := text.Count(len(done.Settled), "record")
+		if len(done.Closing) > 0 {
+			note += "; " + text.Count(len(done.Closing), "action") + " of the audit holds again"
+		}
+		_ = d.Record(ctx, audit.Line{Action: action, Note: note})
 	}
 	if err != nil {
-		return out, fmt.Errorf("after %d records were settled: %w", len(settled), err)
+		return Settlement{}, fmt.Errorf("after %d records were settled: %w", len(done.Settled), err)
 	}
-	out.Tools, out.Count = []Settled{}, len(settled)
-	for _, r := range settled[:min(len(settled), maxSettled)] {
-		out.Tools = append(out.Tools, Settled{r.ID().String(), string(r.State), r.Disabled})
-	}
-	if d.o.Syncer != nil && len(settled) > 0 {
+	if d.o.Syncer != nil && len(done.Settled)+len(done.Closing) > 0 {
 		if _, err := d.o.Syncer.Sync(ctx); err != nil && !errors.Is(err, ErrStarted) {
 			d.o.Log.LogAttrs(ctx, slog.LevelWarn, "no sync after approvals were settled", slog.Any("error", err))
 		}
 	}
 	d.states.Refresh(ctx)
-	return out, nil
+	return SettlementOf(done), nil
 }
+
+// SettlementOf returns what people are told of what was restored.
+func SettlementOf(done deed.Restored) Settlement {
+	out := Settlement{
+		Tools: []Settled{}, Count: len(done.Settled), Closed: firstOf(done.Closing), Decide: firstOf(done.Opening), Unknown: firstOf(done.Unknown),
+		Skipped: done.Faults, Faults: done.Count,
+	}
+	for _, r := range firstOf(done.Settled) {
+		out.Tools = append(out.Tools, Settled{r.ID().String(), string(r.State), r.Disabled})
+	}
+	return out
+}
+
+func firstOf[T any](all []T) []T { return all[:min(len(all), maxSettled)] }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -87,7 +88,7 @@ func alone(v *state.View, how catalog.Settlement) catalog.Settlement {
 		if err != nil || !gains(next.ApprovedHash, r.ApprovedHash) && !gains(next.Endorsed.Hash, r.Endorsed.Hash) {
 			return next, entry, err
 		}
-		entry.Note = "it is not approved by this: that takes two people"
+		entry.Note = strings.TrimSuffix("it is not approved by this: that takes two people; "+entry.Note, "; ")
 		return approval.WithoutApproval(r, next), entry, nil
 	}
 }
