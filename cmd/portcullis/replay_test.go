@@ -435,3 +435,20 @@ func (e *evening) hash(name string) (hash string) {
 	require.OK(e.t, err)
 	return string(r.CurrentHash)
 }
+
+// A gateway that ends has written the last decisions into the catalog, although no sync was due.
+func TestServeKeepsDecisionsAtItsEnd(t *testing.T) {
+	e := newEvening(t)
+	p := start(t, e.dir)
+	p.Ask(http.StatusOK, "/admin/tools/shop/plain/disable", "{}", nil)
+	require.OK(t, p.stop())
+	snap, err := catalog.Load(t.Context(), dir.New(e.dir), nil)
+	require.OK(t, err)
+	i, ok := snap.Find(tool.ID{Server: "shop", Name: "plain"})
+	if r := snap.Record(i); !ok || r == nil || !r.Disabled {
+		t.Errorf("the catalog has %+v", r)
+	}
+	if strings.Contains(p.log.String(), "catalog not synced") {
+		t.Errorf("the log says:\n%s", p.log)
+	}
+}

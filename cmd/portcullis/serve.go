@@ -200,6 +200,7 @@ func serve(ctx context.Context, p *boot.Program, browsers bootadmin.Browsers, li
 	cancel()
 	<-synced
 	stop(context.WithoutCancel(ctx), server, patience, endRequests, p.Log)
+	keepDecisions(context.WithoutCancel(ctx), p)
 	endServers(context.WithoutCancel(ctx), p.Upstream)
 	return err
 }

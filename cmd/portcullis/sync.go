@@ -82,6 +82,21 @@ func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, er
 	return starting
 }
 
+// keepTime is how long the end of the program waits for the last catalog.
+const keepTime = 2 * time.Second
+
+// keepDecisions writes what people decided since the last sync into the catalog, without asking a server:
+// approvals.db is not the only place that knows it then. A failure is logged; the files of the audit have
+// the decisions too.
+func keepDecisions(ctx context.Context, p *boot.Program) {
+	if p.Syncer.Config() == nil { // no sync has made a catalog
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, keepTime)
+	defer cancel()
+	_, _ = p.Syncer.Assemble(ctx) // which logs how it ended
+}
+
 // A watcher notices when the operator's files have changed.
 type watcher struct {
 	objects object.Store

@@ -112,9 +112,9 @@ func (c *Console) settle(how func(context.Context) (decide.Settlement, error)) h
 // replayed says what a settlement took from the audit.
 func replayed(q url.Values) (said string) {
 	for _, part := range []struct{ name, noun, what string }{
-		{"closed", "later action", "of the audit closed something, and counts again."},
-		{"open", "later action", "of the audit opened something, and does not count: decide again if it is still right."},
-		{"unknown", "later action", "of the audit closed an item that nothing is known of: look when its server lists it."},
+		{"closed", "later action", "of the audit closed something: that holds again."},
+		{"open", "later action", "of the audit opened something: that does not count, so decide again if it is still right."},
+		{"unknown", "later action", "of the audit closed an item that nothing is known of: look at it when its server lists it."},
 		{"skipped", "line", "of the audit cannot be used: damaged, or out of order. Nothing there opens anything."},
 	} {
 		if n, err := strconv.Atoi(q.Get(part.name)); err == nil && n > 0 {
