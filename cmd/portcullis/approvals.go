@@ -60,8 +60,9 @@ of which nothing tells whether they are the newest, the stricter holds until you
 keeps what was known last, "approvals accept" the copy as it is. Tokens that come back are revoked, unless you say
 --keep-tokens. Requests of agents, what was granted to them, and who was signed in do not come back.
 
-Without a FILE it settles records that were lost by what the tool catalog recorded. A damaged file is kept under
-another name. Examples:
+Without a FILE it settles records that were lost by what the tool catalog recorded. Then it reads the files of the
+audit, and closes again what people blocked, disabled, stopped, revoked or ended after the catalog was made. What they
+approved or enabled since is listed: a person decides again. A damaged file is kept under another name. Examples:
 
   portcullis approvals restore backups/approvals-20261121T210000Z.db
   portcullis approvals restore`

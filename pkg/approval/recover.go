@@ -15,6 +15,15 @@ type Lost struct {
 	At      time.Time `json:"at"`              // when it was found
 	Catalog Version   `json:"catalog"`         // as the catalog knew it
 	Store   *Version  `json:"store,omitempty"` // as the store had it; nil: it had none
+
+	// Unknown says that the catalog could not be used either, so that nobody knows what was decided.
+	// Catalog then locks the item whatever the server's approval mode is, and Store is empty.
+	Unknown bool `json:"unknown,omitempty"`
+}
+
+// newUnknown returns the mark of an item of which nothing is known. disabled says that only this locks it.
+func newUnknown(disabled bool, now time.Time) *Lost {
+	return &Lost{At: now, Catalog: Version{Disabled: disabled}, Store: &Version{}, Unknown: true}
 }
 
 // A Version is the decision of one of the two.
@@ -90,10 +99,18 @@ func KeepRestored(r Record, actor string, now time.Time) (Record, Entry, error) 
 	return next, e, err
 }
 
+// storeTime is longer than storing a decision takes. The line of a decision has the time of the write,
+// which is later than [Record.DecidedAt].
+const storeTime = time.Minute
+
 // KeepReplayed is [KeepRestored] with what people decided after the catalog was made, as [Replay] says.
-// Of a record that was not recovered it replays what is newer than the record: then the store lost it.
+// Of a record that was not recovered it replays what is newer than its last decision: then the store
+// lost it, and a sync may have written the record since.
 func KeepReplayed(r Record, past []Past, actor string, now time.Time) (Record, Entry, Replayed, error) {
 	known := r.UpdatedAt
+	if decided := r.DecidedAt.Add(storeTime); decided.Before(known) {
+		known = decided
+	}
 	if l := r.Lost; l != nil {
 		if known = l.Catalog.Written; known.IsZero() {
 			known = l.Catalog.At

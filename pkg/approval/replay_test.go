@@ -175,6 +175,10 @@ func TestKeepReplayed(t *testing.T) {
 	if want := "holds again by the audit: block by ann at 2026-11-23T12:00:05Z"; e.Note != want {
 		t.Errorf("the audit says %q, want %q", e.Note, want)
 	}
+	r.UpdatedAt, r.DecidedAt = known.Add(time.Hour), known // a sync wrote it since
+	if next, _, re, err := approval.KeepReplayed(r, append(past, did(90, "disable", hashA)), "kim", known.Add(2*time.Hour)); err != nil || !re.Changed || stands(next) != "approved, disabled" {
+		t.Errorf("of a store that was set back: %+v, %v", re, err)
+	}
 	next.UpdatedAt = known.Add(2 * time.Hour)
 	if _, _, re, err := approval.KeepReplayed(next, past, "kim", known.Add(3*time.Hour)); err != nil || re.Changed {
 		t.Errorf("a second time: %+v, %v", re, err)

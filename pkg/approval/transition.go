@@ -44,6 +44,7 @@ type Seen struct {
 	Baseline   bool            // the list is the first that the server gave
 	Disabled   bool            // it is disabled under another name of the server; counts as long as nothing is known under this one
 	Blocked    []Remembered    // what is blocked under another name of the server; counts as Disabled does
+	Lost       bool            // store and catalog lost together what was decided: a person has to say what holds
 	Remember   bool            // a definition that a person approved earlier is approved again
 	TwoPeople  bool            // approving the definition takes two: what one alone approved earlier is not approved again
 	From       *Record         // the tool's record under the name that the server had before; nil: it was not renamed
@@ -155,7 +156,10 @@ func first(d Seen) (Record, *Entry) {
 	}
 	r.addBlocks(d.Blocked)
 	action := ActionObserve
-	if d.Mode == OnChange && d.Baseline && !r.IsBlocked(d.Hash) {
+	if d.Lost {
+		r.Disabled = r.Disabled || d.Mode == Off
+		r.Lost = newUnknown(r.Disabled, now)
+	} else if d.Mode == OnChange && d.Baseline && !r.IsBlocked(d.Hash) {
 		r.ApprovedHash, r.Approved = r.CurrentHash, r.Current
 		r.By, r.At = Sync, now
 		action = ActionBaseline
@@ -163,6 +167,8 @@ func first(d Seen) (Record, *Entry) {
 	r.State = r.derive()
 	note := ""
 	switch {
+	case d.Lost:
+		note = "the store had no record, and the catalog could not be used: what was decided is lost"
 	case r.Disabled:
 		note = "disabled, as it is under another name of its server"
 	case r.State == Blocked:

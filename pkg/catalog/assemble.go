@@ -161,7 +161,7 @@ func (a *assembly) find(ctx context.Context, l *list) (*found, error) {
 // take goes on with what was found of l.
 func (a *assembly) take(l *list, f *found) {
 	l.outcome, l.loaded, l.listed = f.Outcome, f.Outcome.Status == outcome.Available, f.Listed
-	l.restored, l.rebuilt, l.since, l.etag = f.Restored, f.Rebuilt, f.Since, f.etag
+	l.restored, l.forgot, l.rebuilt, l.since, l.etag = f.Restored, f.Forgotten, f.Rebuilt, f.Since, f.etag
 	s, _ := f.catalog.Server(l.server.Name)
 	l.tools = f.catalog.inputs(s)
 	l.found = true
@@ -201,7 +201,7 @@ func (a *assembly) keep(l *list) {
 		l.outcome, k.Since = outcome.Outcome{}, time.Time{}
 	}
 	l.loaded = l.outcome.Status == outcome.Available
-	l.restored, l.since, l.etag = k.Restored, k.Since, k.Found
+	l.restored, l.forgot, l.since, l.etag = k.Restored, k.Forgotten, k.Since, k.Found
 	l.rebuilt = slices.Contains(a.prev.Rebuilt, l.server.Name)
 }
 
@@ -226,6 +226,8 @@ func (u *unit) join(l *list, read bool) {
 			l.tools[i].Record = u.records[t.Definition.ID(name)]
 		}
 		l.restored = u.restored(name)
+		unknown, all := u.unknown(name)
+		l.forgot = l.forgot && (unknown > 0 || all == 0)
 	}
 	l.input = ServerInput{Name: name, Enabled: l.server.Enabled, Tools: l.tools}
 	l.tools = nil

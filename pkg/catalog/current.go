@@ -35,21 +35,22 @@ var ErrNewer = errors.New("stored catalog is of a newer version of the program")
 // A Current says which snapshot is the catalog, and how the sync that said so
 // found each server.
 type Current struct {
-	Format    int               `json:"format"`             // set as it is stored; 0: stored before forms were counted
-	SHA256    string            `json:"sha256"`             // of the snapshot
-	Shards    []Shard           `json:"shards"`             // of the snapshot, in their order
-	Size      int               `json:"size"`               // bytes of the snapshot
-	Tools     int               `json:"tools"`              // how many it holds
-	Config    string            `json:"config"`             // version of the config that the sync used
-	StartedAt time.Time         `json:"started_at"`         // when that sync began
-	SyncedAt  time.Time         `json:"synced_at"`          // when it ended: the catalog's age counts from here
-	StoredAt  time.Time         `json:"stored_at,omitzero"` // in form 1: when the snapshot's object was last written
-	Outcomes  []outcome.Outcome `json:"outcomes"`           // by server name, of the servers that were ever tried
-	Failed    *Failure          `json:"failed,omitempty"`   // syncs after this one fail; nil: none did
-	Restored  int               `json:"restored,omitempty"` // approval records that the store had lost and nobody has settled yet
-	Rebuilt   []string          `json:"rebuilt,omitempty"`  // servers whose tools come from their approval records
-	Servers   []Known           `json:"servers"`            // the configured ones, by name; null: made by an earlier version of the program
-	Baselines []string          `json:"baselines"`          // [approval.BaselineKey] of the lists that were taken, of servers that left as well
+	Format    int               `json:"format"`              // set as it is stored; 0: stored before forms were counted
+	SHA256    string            `json:"sha256"`              // of the snapshot
+	Shards    []Shard           `json:"shards"`              // of the snapshot, in their order
+	Size      int               `json:"size"`                // bytes of the snapshot
+	Tools     int               `json:"tools"`               // how many it holds
+	Config    string            `json:"config"`              // version of the config that the sync used
+	StartedAt time.Time         `json:"started_at"`          // when that sync began
+	SyncedAt  time.Time         `json:"synced_at"`           // when it ended: the catalog's age counts from here
+	StoredAt  time.Time         `json:"stored_at,omitzero"`  // in form 1: when the snapshot's object was last written
+	Outcomes  []outcome.Outcome `json:"outcomes"`            // by server name, of the servers that were ever tried
+	Failed    *Failure          `json:"failed,omitempty"`    // syncs after this one fail; nil: none did
+	Restored  int               `json:"restored,omitempty"`  // approval records that the store had lost and nobody has settled yet
+	Forgotten []string          `json:"forgotten,omitempty"` // servers of which store and catalog lost together what was decided
+	Rebuilt   []string          `json:"rebuilt,omitempty"`   // servers whose tools come from their approval records
+	Servers   []Known           `json:"servers"`             // the configured ones, by name; null: made by an earlier version of the program
+	Baselines []string          `json:"baselines"`           // [approval.BaselineKey] of the lists that were taken, of servers that left as well
 
 	Superseded []Superseded    `json:"superseded,omitempty"` // shards whose objects may still be there, the one that was replaced first first
 	Unknown    rawjson.Members `json:"-"`                    // what else a newer program wrote; it is kept

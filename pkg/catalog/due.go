@@ -80,7 +80,8 @@ func (r *run) chooseDue(ctx context.Context) ([]*unit, error) {
 			return false
 		}
 		for _, l := range u.lists {
-			l.same, l.counts.Resting, l.restored = true, true, r.known[l.server.Name].Restored
+			k := r.known[l.server.Name]
+			l.same, l.counts.Resting, l.restored, l.forgot = true, true, k.Restored, k.Forgotten
 			l.settled = r.remembered(l)
 			r.report.Resting++
 		}
@@ -264,7 +265,7 @@ func (r *run) readCurrent(ctx context.Context) error {
 		return err
 	}
 	cur, err := parseCurrent(o.Data)
-	if err != nil && !errors.Is(err, ErrUnusable) {
+	if r.damaged = errors.Is(err, ErrUnusable); err != nil && !r.damaged {
 		return err
 	}
 	r.goOn(cur)

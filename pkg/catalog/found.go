@@ -35,6 +35,7 @@ type found struct {
 	Outcome   outcome.Outcome `json:"outcome"`
 	Listed    bool            `json:"listed,omitempty"`    // it has listed something under this name
 	Restored  int             `json:"restored,omitempty"`  // records that the store had lost and nobody has settled
+	Forgotten bool            `json:"forgotten,omitempty"` // as in [Known]
 	Rebuilt   bool            `json:"rebuilt,omitempty"`   // its tools come from its records
 	Since     time.Time       `json:"since"`               // as in [Known]
 	Baselines []string        `json:"baselines,omitempty"` // of its place; as in [Current]
@@ -125,7 +126,7 @@ func (r *run) isBase(f *found) bool {
 func (u *unit) put(ctx context.Context, l *list) (put bool, err error) {
 	f := found{
 		Format: foundFormat, Name: l.server.Name, Identity: l.key, Began: u.began, Outcome: l.outcome,
-		Listed: l.listed, Restored: l.restored, Rebuilt: l.rebuilt, Since: l.since,
+		Listed: l.listed, Restored: l.restored, Forgotten: l.forgot, Rebuilt: l.rebuilt, Since: l.since,
 	}
 	u.mu.Lock()
 	for _, key := range (Known{Place: l.place}).baselines() {

@@ -25,9 +25,10 @@ type Known struct {
 	Place    string `json:"place,omitempty"` // the same by [approval.BaselineIdentity]; "": Identity
 	From     string `json:"from,omitempty"`  // the name that it had before, until its first list under this one
 
-	Since    time.Time `json:"since,omitzero"`     // since when its lists are as they are, as far as is known
-	Restored int       `json:"restored,omitempty"` // as in [Current], of this server
-	Found    string    `json:"found,omitempty"`    // ETag of what was found of it, if others ask servers for the sync
+	Since     time.Time `json:"since,omitzero"`      // since when its lists are as they are, as far as is known
+	Restored  int       `json:"restored,omitempty"`  // as in [Current], of this server
+	Forgotten bool      `json:"forgotten,omitempty"` // as in [Current]; also while it is disabled
+	Found     string    `json:"found,omitempty"`     // ETag of what was found of it, if others ask servers for the sync
 }
 
 // readTaken collects which servers had their first list, from the last catalog and, of these lists, from
@@ -267,7 +268,10 @@ func (r *run) describe(cur *Current) {
 	cur.Servers = []Known{}
 	keys := map[string]bool{}
 	for _, l := range r.lists {
-		k := Known{Name: l.server.Name, Identity: l.key, Place: l.place, Since: l.since, Restored: l.restored, Found: l.etag}
+		k := Known{
+			Name: l.server.Name, Identity: l.key, Place: l.place, Since: l.since, Restored: l.restored,
+			Forgotten: l.forgot, Found: l.etag,
+		}
 		if k.Place == k.Identity {
 			k.Place = ""
 		}

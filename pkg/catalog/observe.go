@@ -114,6 +114,9 @@ func (u *unit) observe(ctx context.Context) error {
 		recorded[id.Server] += len(held.Current) + recordSize
 	}
 	for _, l := range u.lists {
+		if err := u.findForgotten(ctx, l); err != nil {
+			return err
+		}
 		if !l.loaded {
 			continue
 		}
@@ -160,6 +163,7 @@ func (u *unit) observations(l *list, first map[approval.Kind]bool, room int) (du
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
 		id := t.Definition.ID(l.server.Name)
 		disabled, blocked := u.lockedElsewhere(l, id)
+		baseline, fresh := first[approval.KindOf(id.Kind)]
 		seen := approval.Seen{
 			ID:         id,
 			URL:        l.server.URL,
@@ -168,7 +172,8 @@ func (u *unit) observations(l *list, first map[approval.Kind]bool, room int) (du
 			Mode:       approval.Mode(l.server.ApprovalOf(id.Kind)),
 			Remember:   u.config.Value.Review.Remember == "auto",
 			TwoPeople:  u.config.Value.TakesTwo(l.server.Name, t.Definition),
-			Baseline:   first[approval.KindOf(id.Kind)],
+			Baseline:   baseline,
+			Lost:       fresh && l.forgot,
 			From:       u.recordBefore(from, id),
 			Disabled:   disabled,
 			Blocked:    blocked,

@@ -148,6 +148,7 @@ func (r *run) current() Current {
 		StartedAt: r.began,
 		SyncedAt:  r.o.Now().UTC().Round(0),
 		Restored:  r.restoredRecords(),
+		Forgotten: r.forgotten(),
 		Rebuilt:   r.rebuilt(),
 		Outcomes:  r.outcomes(),
 		Unknown:   r.prev.Unknown,

@@ -88,6 +88,68 @@ func (r *run) restoredRecords() (n int) {
 	return n
 }
 
+// findForgotten finds out whether the store and the catalog lost together what was decided about l's
+// items. The store has nothing of the server then, and the catalog cannot say whether there was
+// something. Its lists are not first ones, and its records are marked until a person says what holds.
+// This lasts until the server has listed its items, and each of these records is settled.
+func (u *unit) findForgotten(ctx context.Context, l *list) error {
+	name := l.server.Name
+	known := u.known[name].Forgotten
+	if !known && (!u.damaged || u.baseOf(name) != nil) {
+		return nil
+	}
+	if unknown, all := u.unknown(name); all > 0 {
+		l.forgot = unknown > 0
+	} else {
+		l.forgot = known || u.prev.SHA256 == "" // which lists were taken is not known either
+		for _, kind := range kinds {
+			stored, err := u.hasBaseline(ctx, l.identity, kind)
+			if err != nil {
+				return err
+			}
+			if stored {
+				l.forgot = false
+				return nil
+			}
+			u.mu.Lock()
+			l.forgot = l.forgot || u.taken[approval.BaselineKey(l.identity, kind)]
+			u.mu.Unlock()
+		}
+	}
+	if l.forgot {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		for _, key := range (Known{Identity: l.key}).baselines() {
+			u.taken[key] = true
+		}
+	}
+	return nil
+}
+
+// unknown counts the server's records of which nobody knows what was decided, and all that it has.
+func (u *unit) unknown(server string) (unknown, all int) {
+	for id, held := range u.records {
+		if id.Server != server {
+			continue
+		}
+		if all++; held.Lost != nil && held.Lost.Unknown {
+			unknown++
+		}
+	}
+	return unknown, all
+}
+
+// forgotten returns the names of servers about whose items it is lost what was decided. One that is
+// disabled and has listed nothing since is not among them: nothing of it can be called.
+func (r *run) forgotten() (names []string) {
+	for _, l := range r.lists {
+		if l.forgot && (l.server.Enabled || l.restored > 0) {
+			names = append(names, l.server.Name)
+		}
+	}
+	return names
+}
+
 // fromRecords returns the definitions of a server that did not load, or not all of its lists, from
 // the approval records. A tool that a server had ceased to list may be among them: nothing tells it
 // apart.

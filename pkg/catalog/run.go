@@ -31,6 +31,7 @@ type run struct {
 	base     *Snapshot           // the catalog before; nil: none that can be used
 	prev     Current             // its current.json, also if what that points to cannot be used
 	ifMatch  string              // its ETag
+	damaged  bool                // the catalog before, or a part of it, cannot be used
 	lists    []*list             // one each server of the config
 	known    map[string]Known    // of prev, by name
 	named    map[string][]string // names in prev, by [Known.place]
@@ -71,6 +72,7 @@ type list struct {
 	listed   bool        // it has listed something
 	restored int         // records that were lost, and that nobody has settled
 	rebuilt  bool        // its tools come from its records
+	forgot   bool        // see [unit.findForgotten]
 	since    time.Time   // of when its lists are, as far as is known
 	found    bool        // tools is what another caller has found
 	etag     string      // of the object in which that is
@@ -122,6 +124,7 @@ func (r *run) readBase(ctx context.Context) error {
 	case errors.Is(err, object.ErrNotFound):
 		etag = object.IfAbsent
 	case errors.Is(err, ErrUnusable):
+		r.damaged = true
 		r.o.Log.LogAttrs(ctx, slog.LevelError, "stored catalog is replaced", slog.Any("error", err))
 	case err != nil:
 		return err

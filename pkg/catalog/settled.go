@@ -59,6 +59,7 @@ func (u *unit) asBefore(ctx context.Context) (bool, error) {
 	if held := l.held; held != nil && held.lists == l.digest && u.tookFirst(held.firsts) {
 		err := u.inTurn(ctx, func() error { return u.readRecords(ctx, l.server.Name, held.records) })
 		if errors.Is(err, approval.ErrUnchanged) {
+			l.forgot = u.known[l.server.Name].Forgotten
 			l.same, l.listed, l.kinds, l.restored, l.settled = true, len(held.kinds) > 0, held.kinds, held.restored, held
 			return true, nil
 		}

@@ -303,6 +303,9 @@ func (r *run) reportLoss(ctx context.Context) {
 
 // afterLoss stores the baselines anew that were looked at before a loss was known.
 func (r *run) afterLoss(ctx context.Context) error {
+	if names := r.forgotten(); r.damaged && len(names) > 0 {
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "store and catalog lost what was decided; items are locked until a person decides", slog.Any("servers", names))
+	}
 	if r.report.Recovered == 0 {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // Package deed writes lines of the audit about what others decide: what becomes of tools, prompts
 // and resources, beside the audit that their store keeps, and which versions of the operator's files
-// come into use.
+// come into use. After a loss its [Restorer] closes again what these lines say was closed.
 package deed
 
 import (

@@ -32,9 +32,10 @@ type Health struct {
 	// tool whose server is enabled and which no rule denies is shown as unknown.
 	Expired bool
 
-	Lost     bool     // the approval store lost records that the catalog knows, and no sync has put them back yet
-	Restored int      // approval records that were put back and that nobody has settled yet
-	Rebuilt  []string // servers whose tools come from their approval records
+	Lost      bool     // the approval store lost records that the catalog knows, and no sync has put them back yet
+	Restored  int      // approval records that were put back and that nobody has settled yet
+	Forgotten []string // servers of which store and catalog lost together what was decided, and that nobody has settled yet
+	Rebuilt   []string // servers whose tools come from their approval records
 
 	Sync    Syncs   // how syncs end
 	Servers Servers // how the configured servers are
@@ -132,7 +133,7 @@ func (src *sources) health(now time.Time, o Options) Health {
 		out.Catalog.Version = src.snap.SHA256()
 		cur := src.snap.Current()
 		out.Sync.At, out.Sync.Failed = cur.SyncedAt, cur.Failed
-		out.Restored, out.Rebuilt = cur.Restored, cur.Rebuilt
+		out.Restored, out.Forgotten, out.Rebuilt = cur.Restored, cur.Forgotten, cur.Rebuilt
 	}
 	if d := src.feed.Decisions; d != nil && !d.Newest.IsZero() {
 		out.Approvals.Version = d.Newest.UTC().Format(time.RFC3339Nano)

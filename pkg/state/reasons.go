@@ -198,10 +198,17 @@ func (h Health) approvals(rs *reasons) {
 	}
 	if h.Restored > 0 {
 		rs.add("approvals_restored", Degraded,
-			text.Count(h.Restored, "approval record")+" had been lost from the store and came back from the tool catalog. "+
+			text.Count(h.Restored, "approval record")+" had been lost from the store. What the tool catalog knew is back. "+
 				"Where the store had another version, the stricter of the two holds.",
 			"Decide which version holds: /admin/config has a button for each, and the API POST /admin/approvals/restore for what the catalog knew, "+
 				"POST /admin/approvals/accept for what the store had (what it lacked waits for approval). On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept in place of restore.")
+	}
+	if n := len(h.Forgotten); n > 0 {
+		rs.add("approvals_gone", Degraded,
+			"The approval store had no records, and the stored tool catalog could not be used. What people decided about the items of "+
+				text.Count(n, "server")+" is lost: "+text.List(h.Forgotten, maxServersNamed)+". Each item is locked until a person decides.",
+			"If there is a copy of the store, take it back: portcullis approvals restore FILE --dir DIR on one machine, the table of an earlier time on AWS. "+
+				"Else approve what agents may call, and settle the rest as for approvals_restored.")
 	}
 	if n := len(h.Rebuilt); n > 0 {
 		rs.add("tools_rebuilt", Degraded,

@@ -65,6 +65,8 @@ var troubles = []struct {
 	{"catalog of a newer program, an older one held", "catalog_newer", state.Degraded, func(h *state.Health) { h.Catalog.Err = catalog.ErrNewer }},
 	{"approvals unread", "approvals_unread", state.Degraded, func(h *state.Health) { h.Approvals.Err = errDown }},
 	{"approvals unread for long", "approvals_unread", state.Failing, func(h *state.Health) { h.Approvals.Err, h.Expired = errDown, true }},
+	{"approvals and catalog lost", "approvals_restored approvals_gone", state.Degraded, func(h *state.Health) { h.Restored, h.Forgotten = 12, []string{"git"} }},
+	{"approvals and catalog lost, and the servers are away", "approvals_gone", state.Degraded, func(h *state.Health) { h.Forgotten = []string{"fs", "git"} }},
 	{"required server", "sync_failed", state.Degraded, failed(catalog.FailedRequired, "git", "mail")},
 	{"sync out of time", "sync_failed", state.Degraded, failed(catalog.FailedTime)},
 	{"disk full", "sync_failed", state.Degraded, failed(catalog.FailedDisk)},

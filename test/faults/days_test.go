@@ -203,6 +203,42 @@ func (v *victim) restore(once []map[string]types.AttributeValue) {
 	}
 }
 
+// The table is emptied while the catalog cannot be read. Nothing is open, and health says so after each
+// sync until a person has settled it.
+func TestTableAndCatalogLost(t *testing.T) {
+	if os.Getenv("PORTCULLIS_LANES") == "" {
+		t.Skip("make lanes runs it")
+	}
+	v := newVictim(t)
+	const run = "-both"
+	v.day(run)
+	admin := v.stack.Start(t, "admin")
+	admin.Ask(http.StatusOK, "/admin/tools/fs"+run+"/write/disable", "{}", nil)
+	objects := v.objects()
+	for _, key := range parts(objects) {
+		v.stack.Put(key, "damaged")
+	}
+	v.restore(nil)
+	shut := map[string]bool{"fs:write": false, "fs:read": false, "git:log": false}
+	for range 2 {
+		v.stack.Sync(t)
+		mcp := v.stack.Start(t, "mcp")
+		v.callable(&mcp.Client, "after a sync", run, shut)
+		mcp.Stop()
+		again := v.stack.Start(t, "admin")
+		if a := again.Send("/admin/health", ""); !strings.Contains(a.Body, `"degraded"`) || !strings.Contains(a.Body, `"approvals_gone"`) {
+			t.Errorf("health says %s", a.Body)
+		}
+		again.Stop()
+	}
+	last := v.stack.Start(t, "admin")
+	last.Ask(http.StatusOK, "/admin/approvals/accept", "{}", nil)
+	v.stack.Sync(t)
+	if a := v.stack.Start(t, "admin").Send("/admin/health", ""); strings.Contains(a.Body, `"approvals_gone"`) {
+		t.Errorf("once it is settled health says %s", a.Body)
+	}
+}
+
 // The table is restored to what it was before a person disabled a tool, and before another one came, or
 // it is emptied: what was locked stays locked, and what nobody decided waits.
 func TestTableRestored(t *testing.T) {

@@ -1,0 +1,212 @@
+package catalog_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+)
+
+// damages are the ways in which a catalog cannot be used.
+var damages = map[string]func(t *testing.T, w *fixture){
+	"current.json is no JSON":   func(_ *testing.T, w *fixture) { w.Put(catalog.CurrentKey, "no catalog") },
+	"current.json is empty":     func(_ *testing.T, w *fixture) { w.Put(catalog.CurrentKey, "") },
+	"the catalog is damaged":    func(_ *testing.T, w *fixture) { w.Put(catalog.Key(w.load().SHA256()), "no catalog") },
+	"a part of it is not there": func(t *testing.T, w *fixture) { w.remove(catalog.Key(w.load().SHA256())) },
+}
+
+// forgetful is a gateway that lost its approvals and its catalog together. Its servers ask for approval
+// of changes, of all, and of nothing.
+func forgetful(t *testing.T, damage func(*testing.T, *fixture)) *fixture {
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": "", "strict": `,"approval":"manual"`, "free": `,"approval":"off"`})
+	w.serve(map[string][]string{"fs": {"read", "write"}, "strict": {"drop"}, "free": {"ping"}})
+	w.sync()
+	w.disable("fs:write")
+	w.Decide("free:ping", "block")
+	w.sync()
+	damage(t, w)
+	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
+	return w
+}
+
+// open returns the tools that agents may call, by their records.
+func (w *fixture) open() (open []string) {
+	w.T.Helper()
+	for _, server := range []string{"fs", "strict", "free"} {
+		records, err := w.Approvals.Records(w.T.Context(), server)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		for _, r := range records {
+			if !r.Disabled && (r.State == approval.Approved || server == "free" && r.State != approval.Blocked) {
+				open = append(open, r.ID().String())
+			}
+		}
+	}
+	return open
+}
+
+func (w *fixture) wantForgotten(when string, restored int, servers ...string) {
+	w.T.Helper()
+	cur := w.load().Current()
+	slices.Sort(cur.Forgotten)
+	if !slices.Equal(cur.Forgotten, servers) || cur.Restored != restored {
+		w.T.Errorf("%s: forgotten are %v, %d records are not settled; want %v, %d", when, cur.Forgotten, cur.Restored, servers, restored)
+	}
+}
+
+// An empty store beside a catalog that cannot be used: nothing is open, and the catalogs after it say so
+// until a person has settled it.
+func TestForgotten(t *testing.T) {
+	for name, damage := range damages {
+		for settled, how := range map[string]catalog.Settlement{"restore": approval.KeepRestored, "accept": approval.AcceptStore} {
+			t.Run(name+", "+settled, func(t *testing.T) {
+				w := forgetful(t, damage)
+				for range 3 {
+					w.sync()
+					w.wantForgotten("after a sync", 4, "free", "fs", "strict")
+					if open := w.open(); len(open) > 0 {
+						t.Errorf("open are %v", open)
+					}
+					w.Clock.Wait(time.Hour)
+				}
+				w.Restart()
+				w.syncDue()
+				w.wantForgotten("after a restart", 4, "free", "fs", "strict")
+				if n := w.settle(how); n != 4 {
+					t.Errorf("%d are settled, want 4", n)
+				}
+				w.sync()
+				w.wantForgotten("once it is settled", 0)
+				var want []string // accept says that nothing was decided, and free asks for no approval
+				if settled == "accept" {
+					want = []string{"free:ping"}
+				}
+				if diff := cmp.Diff(want, w.open()); diff != "" {
+					t.Errorf("open (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// A server that is away then, or disabled, is asked later: its items are locked all the same.
+func TestForgottenServerThatIsAway(t *testing.T) {
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			w := forgetful(t, damage)
+			for _, server := range []string{"fs", "strict", "free"} {
+				w.Server(server).Outcome = transient()
+			}
+			for range 2 {
+				w.sync()
+				w.wantForgotten("while they are away", 0, "free", "fs", "strict")
+				w.Clock.Wait(time.Hour)
+			}
+			for _, server := range []string{"fs", "strict", "free"} {
+				w.Server(server).Outcome = outcome.Outcome{}
+			}
+			w.Restart()
+			w.sync()
+			w.wantForgotten("when they are back", 4, "free", "fs", "strict")
+			if open := w.open(); len(open) > 0 {
+				t.Errorf("open are %v", open)
+			}
+			w.settle(approval.AcceptStore)
+			w.sync()
+			w.wantForgotten("once it is settled", 0)
+		})
+	}
+}
+
+// A sync that ends at any of its writes leaves nothing that the next one takes for a first list.
+func TestForgottenInterrupted(t *testing.T) {
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			for _, kept := range []bool{false, true} {
+				for n := 1; ; n++ {
+					w := forgetful(t, damage)
+					reached := w.failAt(n, kept)
+					if _, err := w.Syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
+						t.Fatal(err)
+					}
+					if !reached() {
+						if n < 5 {
+							t.Errorf("only %d writes were interrupted", n-1)
+						}
+						break
+					}
+					w.Restart()
+					w.sync()
+					if open := w.open(); len(open) > 0 {
+						t.Errorf("write %d, kept %t: open are %v", n, kept, open)
+					}
+					w.wantForgotten("after the next sync", 4, "free", "fs", "strict")
+				}
+			}
+		})
+	}
+}
+
+// A catalog that is damaged alone forgets nothing, and neither does a new gateway.
+func TestForgottenNothing(t *testing.T) {
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			w := forgetful(t, func(*testing.T, *fixture) {})
+			w.sync()
+			w.wantForgotten("a lost store alone", 4)
+			w.settle(approval.KeepRestored)
+			w.sync()
+			damage(t, w)
+			w.Restart()
+			w.sync()
+			w.wantForgotten("a lost catalog alone", 0)
+			if diff := cmp.Diff([]string{"fs:read"}, w.open()); diff != "" {
+				t.Errorf("open (-want +got):\n%s", diff)
+			}
+		})
+	}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.serve(map[string][]string{"fs": {"read"}})
+	w.sync()
+	w.wantForgotten("a new gateway", 0)
+	if open := w.open(); !slices.Equal(open, []string{"fs:read"}) {
+		t.Errorf("open are %v", open)
+	}
+}
+
+// A sync that is shared by many callers says the same.
+func TestForgottenShared(t *testing.T) {
+	w := shared(t)
+	w.mustShare(true)
+	for _, folder := range []string{"catalog", "catalog/servers"} {
+		all, err := w.Objects.List(t.Context(), folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key := range all {
+			w.Put(key, "damaged")
+		}
+	}
+	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
+	for range 2 {
+		w.Clock.Wait(time.Hour)
+		w.mustShare(true)
+		if n := len(w.load().Current().Forgotten); n != len(w.load().Servers()) || w.load().Current().Restored == 0 {
+			t.Errorf("%d servers are forgotten, %d records are not settled", n, w.load().Current().Restored)
+		}
+	}
+	w.settle(approval.AcceptStore)
+	w.Clock.Wait(time.Hour)
+	w.mustShare(true)
+	w.wantForgotten("once it is settled", 0)
+}
