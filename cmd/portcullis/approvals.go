@@ -77,7 +77,10 @@ func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 		return errors.New("approvals restore: --keep-tokens is about those of a copy: name the FILE")
 	}
 	return c.settle(ctx, env, "restore", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (deed.Restored, error) {
-		p := deed.Restorer{Audit: audit.Folder(filepath.Join(c.folder(), auditFolder)), Approvals: s, Stops: s, Tokens: s, Requests: s, Now: time.Now}
+		p := deed.Restorer{
+			Audit:     audit.Folder(filepath.Join(c.folder(), auditFolder)),
+			Approvals: s, Stops: s, Tokens: s, Requests: s, Now: time.Now,
+		}
 		return p.Restore(ctx, snap, c.Actor, nil)
 	})
 }
@@ -104,7 +107,8 @@ func (c acceptCmd) Run(ctx context.Context, env *environment) error {
 // settle decides by how for every record that the file lost, or had an older version of, and prints
 // what became of each tool. restore keeps a damaged file under another name and makes a new one from
 // the catalog.
-func (f gatewayFlags) settle(ctx context.Context, env *environment, name string, how func(context.Context, *bolt.Store, *catalog.Snapshot) (deed.Restored, error)) error {
+func (f gatewayFlags) settle(ctx context.Context, env *environment, name string,
+	how func(context.Context, *bolt.Store, *catalog.Snapshot) (deed.Restored, error)) error {
 	if f.URL != "" {
 		return settleThere(ctx, env, f, name)
 	}
@@ -114,7 +118,8 @@ func (f gatewayFlags) settle(ctx context.Context, env *environment, name string,
 	case errors.Is(err, object.ErrNotFound):
 		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", name, folder)
 	case errors.Is(err, catalog.ErrUnusable):
-		return fmt.Errorf("approvals %s: %w; start the gateway, which makes another one; if %s is damaged too, move it away first; then run this command again", name, err, approvalsFile)
+		return fmt.Errorf("approvals %s: %w; start the gateway, which makes another one; "+
+			"if %s is damaged too, move it away first; then run this command again", name, err, approvalsFile)
 	case err != nil:
 		return err
 	}
@@ -139,7 +144,8 @@ func (f gatewayFlags) settle(ctx context.Context, env *environment, name string,
 	}
 	done, err := how(ctx, s, snap)
 	if err = errors.Join(err, s.Close()); err != nil {
-		return fmt.Errorf("approvals %s: after %s were settled: %w; run the command again: it goes on from there", name, text.Count(len(done.Settled), "record"), err)
+		return fmt.Errorf("approvals %s: after %s were settled: %w; run the command again: it goes on from there",
+			name, text.Count(len(done.Settled), "record"), err)
 	}
 	printSettlement(out, decide.SettlementOf(done))
 	return nil
@@ -171,11 +177,12 @@ func printSettlement(w io.Writer, s decide.Settlement) {
 			fmt.Fprintln(w, list.title)
 		}
 		for _, a := range list.actions {
-			fmt.Fprintf(w, "  %s: %s by %s, %s\n", inLine(a.About), inLine(a.Action), inLine(a.By), a.At.UTC().Format(time.DateTime+" UTC"))
+			at := a.At.UTC().Format(time.DateTime + " UTC")
+			fmt.Fprintf(w, "  %s: %s by %s, %s\n", inLine(a.About), inLine(a.Action), inLine(a.By), at)
 		}
 	}
 	if s.Faults > 0 {
-		fmt.Fprintf(w, "the audit has %s that cannot be read or does not follow the line before; nothing there opens anything:\n", text.Count(s.Faults, "line"))
+		fmt.Fprintf(w, "the audit is damaged or changed in %s; nothing there opens anything:\n", text.Count(s.Faults, "place"))
 	}
 	for _, fault := range s.Skipped {
 		fmt.Fprintf(w, "  %s\n", inLine(fault))

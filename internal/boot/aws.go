@@ -46,7 +46,9 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 		return AWS{}, err
 	}
 	stores := c
-	stores.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = answerTime })
+	stores.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		t.ResponseHeaderTimeout = answerTime
+	})
 	db := dynamodb.NewFromConfig(stores)
 	table := dynamo.New(db, s.Table, &store.Options{KeepAudit: s.KeepAudit})
 	return AWS{

@@ -115,7 +115,7 @@ func replayed(q url.Values) (said string) {
 		{"closed", "later action", "of the audit closed something: that holds again."},
 		{"open", "later action", "of the audit opened something: that does not count, so decide again if it is still right."},
 		{"unknown", "later action", "of the audit closed an item that nothing is known of: look at it when its server lists it."},
-		{"skipped", "line", "of the audit cannot be used: damaged, or out of order. Nothing there opens anything."},
+		{"skipped", "place", "of the audit cannot be trusted: nothing there opens anything."},
 	} {
 		if n, err := strconv.Atoi(q.Get(part.name)); err == nil && n > 0 {
 			said += " " + text.Count(n, part.noun) + " " + part.what

@@ -146,7 +146,7 @@ func TestConfigLostRecords(t *testing.T) {
 		page := h.Page(http.StatusOK, "/admin/config?settled=1")
 		says(t, page, "1 approval record settled.")
 		says(t, h.Page(http.StatusOK, "/admin/config?closed=2&open=1&settled=1&skipped=3"), "1 approval record settled. 2 later actions of the audit",
-			"1 later action of the audit opened something: that does not count", "3 lines of the audit cannot be used")
+			"1 later action of the audit opened something: that does not count", "3 places of the audit cannot be trusted")
 		lacks(t, page, "had been lost")
 		if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", ""); x.Status != want {
 			t.Errorf("%s: it is %s, want %s", action, x.Status, want)

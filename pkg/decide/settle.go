@@ -26,8 +26,8 @@ type Settlement struct {
 	Closed  []deed.Action `json:"closed,omitempty" doc:"what they had closed, and is closed again: at most 1,000"`
 	Decide  []deed.Action `json:"decide_again,omitempty" doc:"what they had opened, and stays closed until a person decides again: at most 1,000"`
 	Unknown []deed.Action `json:"unknown,omitempty" doc:"what they had closed of items that nothing is known of, so that nothing was closed: at most 1,000"`
-	Skipped []string      `json:"skipped,omitempty" doc:"the first 20 lines of the audit that cannot be read or do not follow the line before: what they opened does not count"`
-	Faults  int           `json:"faults,omitempty" doc:"how many such lines there are"`
+	Skipped []string      `json:"skipped,omitempty" doc:"the first 20 places where the audit is damaged or changed: what was opened there does not count"`
+	Faults  int           `json:"faults,omitempty" doc:"how many such places there are"`
 }
 
 // A Settled is an item whose record was settled.
@@ -56,7 +56,9 @@ func (d *Desk) Accept(ctx context.Context) (Settlement, error) {
 }
 
 func (d *Desk) restorer() *deed.Restorer {
-	return &deed.Restorer{Audit: d.o.Files, Approvals: d.approvals, Stops: d.o.Stops, Tokens: d.o.Tokens, Requests: d.o.Requests, Now: d.o.Now}
+	return &deed.Restorer{
+		Audit: d.o.Files, Approvals: d.approvals, Stops: d.o.Stops, Tokens: d.o.Tokens, Requests: d.o.Requests, Now: d.o.Now,
+	}
 }
 
 // settle settles every lost record; what takes two people to approve is not approved by it. A sync
@@ -89,7 +91,8 @@ func (d *Desk) settle(ctx context.Context, action string, how func(*catalog.Snap
 // SettlementOf returns what people are told of what was restored.
 func SettlementOf(done deed.Restored) Settlement {
 	out := Settlement{
-		Tools: []Settled{}, Count: len(done.Settled), Closed: firstOf(done.Closing), Decide: firstOf(done.Opening), Unknown: firstOf(done.Unknown),
+		Tools: []Settled{}, Count: len(done.Settled),
+		Closed: firstOf(done.Closing), Decide: firstOf(done.Opening), Unknown: firstOf(done.Unknown),
 		Skipped: done.Faults, Faults: done.Count,
 	}
 	for _, r := range firstOf(done.Settled) {

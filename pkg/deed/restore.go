@@ -56,7 +56,8 @@ type Action struct {
 //
 // The audit is read before anything is written. If Restore is interrupted, another call goes on: each
 // record is settled and closed in one write.
-func (p *Restorer) Restore(ctx context.Context, snap *catalog.Snapshot, actor string, settle func(catalog.Settlement) catalog.Settlement) (out Restored, err error) {
+func (p *Restorer) Restore(ctx context.Context, snap *catalog.Snapshot, actor string,
+	settle func(catalog.Settlement) catalog.Settlement) (out Restored, err error) {
 	r := restoring{Restorer: p, actor: actor, past: map[string][]approval.Past{}, known: map[string]bool{}, out: &out}
 	if err := r.read(ctx); err != nil {
 		return out, fmt.Errorf("nothing was restored: %w", err)
@@ -286,7 +287,8 @@ func (r *restoring) endGrant(ctx context.Context, d audit.TrailDeed) (ended bool
 	_, err = request.ChangeGranted(ctx, r.Requests, held.Agent, func(g request.Granted) (request.Granted, error) {
 		now := r.Now()
 		is, granted := g.Of(d.Request)
-		if ended = granted && (is.Verdict == request.Allowed || is.Verdict == request.Confirmed) && now.Before(is.Ends); !ended {
+		opens := is.Verdict == request.Allowed || is.Verdict == request.Confirmed
+		if ended = granted && opens && now.Before(is.Ends); !ended {
 			return g, nil
 		}
 		one := request.Request{ID: is.Request, Server: is.Server, Tool: is.Tool, Kind: is.Kind, Hash: is.Hash, Args: is.Args}
