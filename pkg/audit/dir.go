@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
@@ -78,7 +79,7 @@ var (
 )
 
 // OpenDir returns the Dir at path, which is made if need be. What it finds that is not whole it closes by
-// a line that says so.
+// a line that says so. On a full disk it returns a Dir that cannot write yet, which [Dir.Fault] says.
 func OpenDir(path string, o *DirOptions) (*Dir, error) {
 	d := &Dir{path: path}
 	if o != nil {
@@ -91,7 +92,11 @@ func OpenDir(path string, o *DirOptions) (*Dir, error) {
 		d.o.Now = time.Now
 	}
 	d.o.Log = cmp.Or(d.o.Log, slog.New(slog.DiscardHandler))
-	if err := d.resume(); err != nil {
+	err := d.resume()
+	if capacity.IsDiskFull(err) || capacity.IsDescriptors(err) {
+		d.fault, err = err, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	return d, nil

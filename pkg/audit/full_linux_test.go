@@ -1,10 +1,12 @@
 package audit_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
@@ -57,4 +59,34 @@ func fillDisk(t *testing.T, disk string) {
 	if err != nil || lines[0].Tool != "e:1" || !strings.HasPrefix(lines[1].Note, "1 line could not be written") {
 		t.Errorf("%+v, %v", lines, err)
 	}
+}
+
+// A folder whose last line is torn opens on a full disk, and says that it cannot write. When there is room, it says
+// first that the line is torn.
+func TestOpenDirOnFullDisk(t *testing.T) {
+	local.OnSmallDisk(t, "8m", func(disk string) {
+		f := &folder{t: t, path: filepath.Join(disk, "audit"), clock: &clock{now: day(4)}, log: &local.Buffer{}}
+		f.open()
+		f.write("a:1")
+		require.OK(t, f.Close())
+		raw, err := os.ReadFile(f.file(4))
+		require.OK(t, err)
+		for len(raw)%4096 != 0 { // the next byte needs a page of its own
+			raw = append(raw, 'x')
+		}
+		require.OK(t, os.WriteFile(f.file(4), raw, 0o600))
+		filler := filepath.Join(disk, "filler")
+		local.FillDisk(t, filler, 16<<20)
+		f.open()
+		if !errors.Is(f.Fault(), syscall.ENOSPC) || f.Ready(t.Context()) == nil {
+			t.Errorf("it can write: %v", f.Fault())
+		}
+		require.OK(t, os.Remove(filler))
+		f.clock.set(f.clock.Now().Add(2e9))
+		require.OK(t, f.Ready(t.Context()))
+		f.write("b:1")
+		if lines, _, err := f.Read(t.Context(), audit.Filter{}, "", 2); err != nil || lines[0].Tool != "b:1" || !strings.Contains(lines[1].Note, "not whole") {
+			t.Errorf("%+v, %v", lines, err)
+		}
+	})
 }

@@ -19,6 +19,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -93,8 +94,24 @@ func Open(path string, o *store.Options) (_ *Store, err error) {
 		return nil, err
 	}
 	sweepCopies(path) // nobody else has the file open
-	err = s.update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{records, decisions, itemRecords, itemDecisions, audit, baselines, firsts, tokens, tokenUses, logins, stops, deeds, deedStates, usageMinutes, usageHours, asked, granted, requestKeys, requestArgs, requestsUsed, outbox, outboxIDs} {
+	err = s.prepare()
+	if capacity.IsDiskFull(err) && s.isPrepared() { // there is nothing that has to be written before it is read
+		err = nil
+	}
+	if err != nil {
+		_ = s.Close() // the first error counts
+		return nil, err
+	}
+	return s, nil
+}
+
+// buckets are those of a file that this program can read.
+var buckets = [][]byte{records, decisions, itemRecords, itemDecisions, audit, baselines, firsts, tokens, tokenUses, logins, stops, deeds, deedStates, usageMinutes, usageHours, asked, granted, requestKeys, requestArgs, requestsUsed, outbox, outboxIDs}
+
+// prepare makes the buckets that are missing, and removes what is over.
+func (s *Store) prepare() error {
+	return s.update(func(tx *bbolt.Tx) error {
+		for _, name := range buckets {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -104,11 +121,19 @@ func Open(path string, o *store.Options) (_ *Store, err error) {
 		}
 		return errors.Join(s.trimAll(tx), s.sweepRequests(tx))
 	})
-	if err != nil {
-		_ = s.Close() // the first error counts
-		return nil, err
+}
+
+// isPrepared reports whether this version of the program wrote the file, so that it can be read as it is.
+func (s *Store) isPrepared() bool {
+	missing := func(tx *bbolt.Tx) func([]byte) bool {
+		return func(name []byte) bool { return tx.Bucket(name) == nil }
 	}
-	return s, nil
+	return s.view(context.Background(), func(tx *bbolt.Tx) error {
+		if slices.ContainsFunc(buckets, missing(tx)) || tx.Bucket(feed) != nil {
+			return ErrDamaged
+		}
+		return nil
+	}) == nil
 }
 
 // Close closes the file. It waits for running transactions.

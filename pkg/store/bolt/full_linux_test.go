@@ -7,6 +7,9 @@ import (
 	"syscall"
 	"testing"
 
+	"go.etcd.io/bbolt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -29,4 +32,64 @@ func TestOpenOnFullDisk(t *testing.T) {
 		require.OK(t, err)
 		require.OK(t, s.Close())
 	})
+}
+
+// A file whose free pages have no place on the disk opens on a full disk: it is read, and writes fail until
+// there is room.
+func TestOpenKnownFileOnFullDisk(t *testing.T) {
+	local.OnSmallDisk(t, "2m", func(disk string) {
+		filler, path := filepath.Join(disk, "filler"), filepath.Join(disk, "approvals.db")
+		s, err := bolt.Open(path, nil)
+		require.OK(t, err)
+		put := func(r approval.Record) (approval.Record, error) { return s.Put(t.Context(), r, nil) }
+		r, err := put(approval.Record{Server: "files", Tool: "get_file"})
+		require.OK(t, err)
+		require.OK(t, s.Close())
+		s, err = bolt.Open(path, nil) // which writes page 4, where a meta page of 16 KB is looked for
+		require.OK(t, err)
+		require.OK(t, s.Close())
+		punchFreePages(t, path)
+		local.FillDisk(t, filler, 4<<20)
+
+		s, err = bolt.Open(path, nil)
+		require.OK(t, err)
+		defer s.Close()
+		if got, err := s.Get(t.Context(), r.ID()); err != nil || got.Rev != r.Rev {
+			t.Errorf("Get = %+v, %v", got, err)
+		}
+		if _, err := put(r); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("Put = %v, want that there is no room", err)
+		}
+		require.OK(t, os.Remove(filler))
+		if _, err := put(r); err != nil {
+			t.Errorf("Put with room = %v", err)
+		}
+	})
+}
+
+// punchFreePages gives the free pages of a bbolt file back to the disk, where they were never written.
+func punchFreePages(t *testing.T, path string) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, nil)
+	require.OK(t, err)
+	var free []int64
+	require.OK(t, db.View(func(tx *bbolt.Tx) error {
+		for id := 0; ; id++ {
+			p, err := tx.Page(id)
+			if p == nil {
+				return err
+			}
+			if p.Type == "free" {
+				free = append(free, int64(id*db.Info().PageSize))
+			}
+		}
+	}))
+	require.OK(t, db.Close())
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.OK(t, err)
+	const punch, page = 2 | 1, 4096 // FALLOC_FL_PUNCH_HOLE, FALLOC_FL_KEEP_SIZE
+	for _, at := range free {
+		require.OK(t, syscall.Fallocate(int(f.Fd()), punch, at, page))
+	}
+	require.OK(t, f.Close())
 }
