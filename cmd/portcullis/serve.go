@@ -19,6 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/internal/demo"
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -65,7 +66,10 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	return c.on(ctx, listener, env)
+	if err = c.on(ctx, listener, env); capacity.IsDiskFull(err) { // a folder that was served before needs no room
+		return fmt.Errorf("%w; the gateway was not started: a new folder needs room for its keys and its store: free some space, then start it again", err)
+	}
+	return err
 }
 
 func (c serveCmd) listen(ctx context.Context) (net.Listener, error) {
@@ -119,10 +123,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner, Ahead: ahead,
 		Ending: ctx.Done(), Sends: true, Wake: courier.Wake, Rest: syncEvery,
 	})
-	if err := announce(c.Dir, served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil}); err != nil {
-		return fmt.Errorf("--dir %q: %w", c.Dir, err)
-	}
-	defer func() { _ = forgetServe(c.Dir) }() // a process that is gone is not asked
+	defer keepAnnounced(ctx, c.Dir, served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil}, log)()
 	defer p.Counter.Start(ctx)()
 	defer courier.Start(ctx, p.Sender)()
 	browsers := bootadmin.Browsers{Store: held.approvals.Logins()}

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
@@ -30,6 +34,32 @@ func announce(folder string, s served) error {
 		return err
 	}
 	return writeKey(filepath.Join(folder, servedFile), string(data), os.Rename)
+}
+
+// keepAnnounced is announce until stop, which takes it back. A file that cannot be written is tried again while
+// the gateway serves: on a full disk only the commands in the folder miss it.
+func keepAnnounced(ctx context.Context, folder string, s served, log *slog.Logger) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	if err := announce(folder, s); err != nil {
+		log.LogAttrs(ctx, slog.LevelWarn, "serve.json was not written, so commands do not find this gateway by its folder: give them --url. It is tried again",
+			slog.String("url", s.Address), slog.Any("error", err))
+		wg.Go(func() {
+			for announce(folder, s) != nil {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(lookEvery):
+				}
+			}
+			log.LogAttrs(ctx, slog.LevelInfo, "serve.json was written")
+		})
+	}
+	return func() {
+		cancel()
+		wg.Wait()
+		_ = forgetServe(folder) // a process that is gone is not asked
+	}
 }
 
 // forgetServe takes that back. Only who holds the approvals may call it: what stands there then is of a

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -167,6 +168,12 @@ func (d *Desk) Explain(ctx context.Context, operation string, err error) *Error 
 		return e
 	}
 	d.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("operation", operation), slog.Any("error", err))
+	switch {
+	case capacity.IsDiskFull(err):
+		return &Error{Status: http.StatusServiceUnavailable, Detail: "there is no space left on the disk where the gateway runs, and it could not store this: free some space, then try again"}
+	case capacity.IsDescriptors(err):
+		return &Error{Status: http.StatusServiceUnavailable, Detail: "the gateway can open no more files or connections at the moment: try again in a minute; health says what to do if this lasts"}
+	}
 	return &Error{Status: http.StatusInternalServerError, Detail: "internal error; the log says more"}
 }
 
