@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,4 +57,39 @@ func TestServeKeepsCalls(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, auditFolder)); errors.Is(err, fs.ErrNotExist) || len(calls()) != 1 {
 		t.Errorf("%v, %d lines", err, len(calls()))
 	}
+}
+
+// At audit.max_bytes calls are refused where their lines are required, and the agent reads why. Elsewhere the
+// oldest day makes room.
+func TestServeAtTheAuditLimit(t *testing.T) {
+	dir := t.TempDir()
+	config := func(required string) string {
+		return `{"mcpServers": {}, "audit": {"required": ` + required + `, "days": 36500, "max_bytes": 16777216}}`
+	}
+	programtest.WriteConfig(t, dir, config("true"))
+	old := filepath.Join(dir, auditFolder, "2020-01-01.jsonl")
+	require.OK(t, os.MkdirAll(filepath.Dir(old), 0o700))
+	require.OK(t, os.WriteFile(old, append(make([]byte, 16<<20), '\n'), 0o600))
+	p := start(t, dir)
+	if r := p.Call("retrieve_tools", `{"query":"first"}`); !r.IsError || !strings.Contains(r.Text, "the audit has reached the size that the operator set") {
+		t.Errorf("it answers %s", r.Text)
+	}
+	codes := func() (all []string) {
+		var health struct{ Reasons []struct{ Code string } }
+		p.Ask(200, "/admin/health", "", &health)
+		for _, r := range health.Reasons {
+			all = append(all, r.Code)
+		}
+		return all
+	}
+	local.Until(t, "health says so", func() bool { return slices.Contains(codes(), "audit_full") })
+	if a := p.Send("/healthz", ""); a.Status != 503 {
+		t.Errorf("/healthz: %d %s", a.Status, a.Body)
+	}
+	p.configure(config("false"))
+	if r := p.Call("retrieve_tools", `{"query":"second"}`); r.IsError {
+		t.Errorf("it answers %s", r.Text)
+	}
+	local.Until(t, "the oldest day is removed", func() bool { _, err := os.Stat(old); return errors.Is(err, fs.ErrNotExist) })
+	local.Until(t, "health is well again", func() bool { return !slices.Contains(codes(), "audit_full") })
 }

@@ -76,7 +76,9 @@ func (o *stores) openRest(s boot.Settings) (err error) {
 			return err
 		}
 	}
-	o.audit, err = audit.OpenDir(filepath.Join(o.dir, auditFolder), &audit.DirOptions{Log: o.log, Days: func() int { return o.program.AuditDays() }})
+	o.audit, err = audit.OpenDir(filepath.Join(o.dir, auditFolder), &audit.DirOptions{
+		Log: o.log, Days: func() int { return o.program.AuditDays() }, Limit: func() audit.Limit { return o.program.AuditLimit() },
+	})
 	return err
 }
 

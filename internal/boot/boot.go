@@ -174,7 +174,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Ahead: o.Ahead, Full: p.Upstream.ProgramsFull,
 	}
 	if p.Calls, _ = o.Audit.(*audit.Dir); p.Calls != nil {
-		look.Audit = p.Calls.Fault
+		look.Audit, look.AuditSize = p.Calls.Fault, p.Calls.Size
 	}
 	p.States = state.New(stores.Objects, stores.Approvals, &look)
 	if stores.Usage != nil {
@@ -226,6 +226,14 @@ func (p *Program) programsOfAgent() int {
 		return c.Gateway.Programs.MaxPerAgent
 	}
 	return config.DefaultPrograms
+}
+
+// AuditLimit returns how many bytes the files of the audit may have; zero: the config is not known yet.
+func (p *Program) AuditLimit() audit.Limit {
+	if c := p.States.Current().Config; c != nil {
+		return audit.Limit{Bytes: c.Audit.MaxBytes, Refuse: c.Audit.Required}
+	}
+	return audit.Limit{}
 }
 
 // MCP returns the handler of /mcp and of the well-known metadata.

@@ -21,9 +21,10 @@ import (
 
 // DirOptions are the knobs of a [Dir]. The zero value of each field stands for its default.
 type DirOptions struct {
-	Days func() int       // how many days files are kept, 0: all; nil: 30
-	Now  func() time.Time // time.Now
-	Log  *slog.Logger     // none
+	Days  func() int       // how many days files are kept, 0: all; nil: 30
+	Limit func() Limit     // of the bytes of all files; nil: none
+	Now   func() time.Time // time.Now
+	Log   *slog.Logger     // none
 }
 
 const (
@@ -65,6 +66,10 @@ type Dir struct {
 	dirty  bool   // something is to be synced
 	swept  string // day on which old files were removed last
 
+	older    int64     // bytes of the files of other days
+	measured time.Time // when those were added up
+	full     error     // the files are at their limit, and the newest says so; nil: they are not
+
 	fault  error     // why the last line could not be written as it should; nil: it was
 	lost   int       // lines that could not be written at all
 	since  time.Time // of the first of them
@@ -87,6 +92,9 @@ func OpenDir(path string, o *DirOptions) (*Dir, error) {
 	}
 	if d.o.Days == nil {
 		d.o.Days = func() int { return usualDays }
+	}
+	if d.o.Limit == nil {
+		d.o.Limit = func() Limit { return Limit{} }
 	}
 	if d.o.Now == nil {
 		d.o.Now = time.Now
@@ -162,6 +170,9 @@ func (d *Dir) write(now time.Time, lines []Line) error {
 	if turned != nil && d.file == nil {
 		return turned
 	}
+	if err := d.fit(now); err != nil {
+		return err
+	}
 	if err := d.notes(now); err != nil {
 		return err
 	}
@@ -169,10 +180,7 @@ func (d *Dir) write(now time.Time, lines []Line) error {
 		return err
 	}
 	d.fault = turned
-	if days := d.o.Days(); days > 0 && d.swept != d.day {
-		d.swept = d.day
-		d.sweep(now.AddDate(0, 0, -days))
-	}
+	d.sweepDue(now)
 	return nil
 }
 
@@ -270,6 +278,7 @@ func (d *Dir) turn(now time.Time) error {
 // hold goes on with an open file, which info is of.
 func (d *Dir) hold(file *os.File, info fs.FileInfo, day string) {
 	d.file, d.is, d.day, d.size, d.room, d.mended = file, info, day, info.Size(), 0, true
+	d.measure(d.o.Now())
 }
 
 // inPlace reports whether the open file is the one of its name still, as this program left it.
@@ -312,6 +321,9 @@ func (d *Dir) Ready(context.Context) error {
 	d.tried, d.fault = now, nil
 	err := d.turn(now)
 	if err == nil {
+		err = d.fitCalls(now)
+	}
+	if err == nil {
 		err = d.notes(now)
 	}
 	if err == nil {
@@ -326,7 +338,18 @@ func (d *Dir) Ready(context.Context) error {
 func (d *Dir) Fault() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return cmp.Or(d.fault, d.scarce)
+	if d.full != nil {
+		d.isNear(d.o.Now(), d.o.Limit())
+	}
+	return cmp.Or(d.full, d.fault, d.scarce)
+}
+
+// sweepDue removes old files once for each day that begins.
+func (d *Dir) sweepDue(now time.Time) {
+	if days := d.o.Days(); days > 0 && d.swept != d.day {
+		d.swept = d.day
+		d.sweep(now.AddDate(0, 0, -days))
+	}
 }
 
 // sweep removes the files that are older than they are kept; never the newest.
@@ -344,6 +367,7 @@ func (d *Dir) sweep(before time.Time) {
 	if err != nil {
 		d.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "old files of the audit cannot be removed", slog.Any("error", err))
 	}
+	d.measure(d.o.Now())
 }
 
 // Close brings everything to the disk. What is written later is refused.

@@ -8,20 +8,26 @@ import (
 )
 
 const (
-	usualAuditDays = 30
-	maxAuditDays   = 36500
+	usualAuditDays  = 30
+	maxAuditDays    = 36500
+	usualAuditBytes = 10 << 30
+	minAuditBytes   = 16 << 20
 )
 
 func (c *checker) audit(cfg *Config, f *fileAudit, n *node) {
 	if f == nil {
 		f = &fileAudit{}
 	}
-	cfg.Audit = Audit{Arguments: c.oneOf(f.Arguments, n, "audit", "arguments", "none", "redacted"), Required: f.Required != nil && *f.Required, Days: usualAuditDays}
-	if f.Days == nil || n.member("days").bad {
-		return
+	cfg.Audit = Audit{Arguments: c.oneOf(f.Arguments, n, "audit", "arguments", "none", "redacted"), Required: f.Required != nil && *f.Required, Days: usualAuditDays, MaxBytes: usualAuditBytes}
+	if f.Days != nil && !n.member("days").bad {
+		if cfg.Audit.Days = *f.Days; *f.Days < 1 || *f.Days > maxAuditDays {
+			c.fault(n.member("days"), "audit.days", "is not a number of days from 1 to %d", maxAuditDays)
+		}
 	}
-	if cfg.Audit.Days = *f.Days; *f.Days < 1 || *f.Days > maxAuditDays {
-		c.fault(n.member("days"), "audit.days", "is not a number of days from 1 to %d", maxAuditDays)
+	if f.MaxBytes != nil && !n.member("max_bytes").bad {
+		if cfg.Audit.MaxBytes = *f.MaxBytes; *f.MaxBytes < minAuditBytes {
+			c.fault(n.member("max_bytes"), "audit.max_bytes", "is not a number of bytes from %d (16 MiB)", minAuditBytes)
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ func TestAuditAndStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Audit != (Audit{Arguments: "none", Days: 30}) || len(cfg.Stop.List) > 0 || cfg.Review.FourEyes != "off" {
+	if cfg.Audit != (Audit{Arguments: "none", Days: 30, MaxBytes: 10 << 30}) || len(cfg.Stop.List) > 0 || cfg.Review.FourEyes != "off" {
 		t.Errorf("defaults: %+v %+v %+v", cfg.Audit, cfg.Stop, cfg.Review)
 	}
 	for member, want := range map[string]string{
@@ -19,6 +19,8 @@ func TestAuditAndStop(t *testing.T) {
 		`"audit": {"days": 1.5}`:                                 "audit.days: is not a whole number",
 		`"audit": {"days": 99999999999999999999}`:                "audit.days: is not a whole number",
 		`"audit": {"days": "7"}`:                                 "audit.days: want a number",
+		`"audit": {"max_bytes": 16777215}`:                       "audit.max_bytes: is not a number of bytes from 16777216 (16 MiB)",
+		`"audit": {"max_bytes": "10 GiB"}`:                       "audit.max_bytes: want a number",
 		`"audit": {"arguments": "all"}`:                          "audit.arguments",
 		`"stop": {"servers": ["fs", "sf"]}`:                      `stop.servers[1]: there is no server "sf" in mcpServers`,
 		`"stop": {"agents": [" "]}`:                              "stop.agents[0]: is empty",

@@ -93,6 +93,7 @@ type Audit struct {
 	Arguments string // none (default) or redacted
 	Required  bool   // a call whose line cannot be written is refused
 	Days      int    // that files are kept; default 30
+	MaxBytes  int64  // of all files; default 10 GiB
 }
 
 // Gateway says how the gateway answers.

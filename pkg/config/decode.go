@@ -82,7 +82,7 @@ func (c *checker) decode(n *node, path string, v reflect.Value) {
 		if c.want(n, path, 't') {
 			v.SetBool(n.kind == 't')
 		}
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		if c.want(n, path, '0') {
 			v.SetInt(c.integer(n, path))
 		}

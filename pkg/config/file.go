@@ -77,6 +77,7 @@ type fileAudit struct {
 	Arguments *string `json:"arguments,omitempty" jsonschema:"enum=none,enum=redacted,default=none" jsonschema_description:"none: of the arguments of a call only a hash is kept. redacted: also which there were, with the lengths of their texts in the place of the texts."`
 	Required  *bool   `json:"required,omitempty" jsonschema:"default=false" jsonschema_description:"true: a call whose line cannot be written is refused. On one machine alone."`
 	Days      *int    `json:"days,omitempty" jsonschema:"minimum=1,maximum=36500,default=30" jsonschema_description:"How many days the files of the audit are kept on one machine. What was decided about tools is kept apart from them."`
+	MaxBytes  *int64  `json:"max_bytes,omitempty" jsonschema:"minimum=16777216,default=10737418240" jsonschema_description:"How many bytes the files of the audit may have together on one machine. At the limit calls are refused if required is true; else the oldest day is removed."`
 }
 
 // fileStop is the member stop.

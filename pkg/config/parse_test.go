@@ -53,7 +53,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Disabled: []string{"files:delete_file", "drop_table", "files:prompt:*"}, ReadOnly: true,
 		},
 		Review: Review{Remember: "auto", Findings: "wait", FourEyes: "destructive"},
-		Audit:  Audit{Arguments: "redacted", Required: true, Days: 7},
+		Audit:  Audit{Arguments: "redacted", Required: true, Days: 7, MaxBytes: 1 << 30},
 		Words:  Words{{"github:*", []string{"version control", "版本控制"}}, {"github:get_*", []string{"read"}}},
 		Stop: stop.Stops{List: []stop.Stop{
 			{Target: stop.Target{Server: "files"}, Reason: "key leaked"}, {Target: stop.Target{Agent: "token:ci"}, Reason: "key leaked"},
@@ -80,7 +80,7 @@ func TestParseFillsInDefaults(t *testing.T) {
 		Toolsets: map[string][]string{},
 		Tools:    Tools{Toolsets: []string{"all"}},
 		Review:   Review{Remember: "ask", Findings: "show", FourEyes: "off"},
-		Audit:    Audit{Arguments: "none", Days: 30},
+		Audit:    Audit{Arguments: "none", Days: 30, MaxBytes: 10 << 30},
 		Gateway:  Gateway{Mode: "search", Notice: "best", Locked: "error", Ranking: "fused", Programs: Programs{MaxPerAgent: DefaultPrograms}},
 	}
 	for _, src := range []string{

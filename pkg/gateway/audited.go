@@ -17,6 +17,18 @@ import (
 const noAudit = "Nothing was called: the gateway's operator requires that every call is written to the audit, and it cannot be written at the moment. " +
 	"Tell your user that the operator has to look at the gateway's health page, and call again later."
 
+// fullAudit is said instead where the audit is as large as the operator lets it be.
+const fullAudit = "Nothing was called: the gateway's operator requires that every call is written to the audit, and the audit has reached the size that the operator set. " +
+	"Tell your user that the operator has to make room; calling again before that does not help."
+
+// unauditedText returns what an agent reads about a call that was not made because of err.
+func unauditedText(err error) string {
+	if errors.Is(err, audit.ErrLimit) {
+		return fullAudit
+	}
+	return noAudit
+}
+
 // begin notes what a request is about, as it names it, for the audit.
 func (s *Session) begin(ctx context.Context, name string) {
 	s.line = audit.Of(ctx)

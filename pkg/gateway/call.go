@@ -41,7 +41,7 @@ func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (js
 	s.begin(ctx, r.Name)
 	s.line.Asked(r.Arguments)
 	if fault := s.unaudited(ctx); fault != nil {
-		return s.refuse(noAudit)
+		return s.refuse(unauditedText(fault))
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.requestTime())
 	defer cancel()

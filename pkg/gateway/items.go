@@ -129,7 +129,7 @@ func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (jso
 		s.line.Asked(r.Arguments)
 	}
 	if fault := s.unaudited(ctx); fault != nil {
-		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: noAudit, Err: fault}
+		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: unauditedText(fault), Err: fault}
 	}
 	if refused := cmp.Or(s.offered(r.Method), lacking(r)); refused != nil {
 		return nil, refused

@@ -42,6 +42,8 @@ type Health struct {
 
 	Audit         error // why lines of the audit cannot be written
 	AuditRequired bool  // so that calls are refused then
+	AuditBytes    int64 // of all its files
+	AuditLimit    int64 // of those; 0: there is none
 
 	FullSince time.Time // since when calls are refused because all processes are in use; zero: none is
 	Processes int       // of servers that may run

@@ -31,6 +31,8 @@ type Options struct {
 	// how many processes that is; zero: no call is refused for that. A nil Full is one that returns
 	// zero.
 	Full func() (since time.Time, processes int)
+
+	AuditSize func() (bytes, limit int64) // of the audit's files; nil: not known
 }
 
 // patience is how much longer a read may take where the alternative is nothing.
@@ -165,6 +167,9 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	}
 	if l.o.Full != nil {
 		s.Health.FullSince, s.Health.Processes = l.o.Full()
+	}
+	if l.o.AuditSize != nil {
+		s.Health.AuditBytes, s.Health.AuditLimit = l.o.AuditSize()
 	}
 	s.Health.first = firstSeen(prev.Health, s.Health)
 	l.logChanges(ctx, prev.Health, s.Health)

@@ -2,11 +2,13 @@ package state
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
@@ -69,12 +71,32 @@ func (h Health) Reasons() []Reason {
 
 func (h Health) audit(rs *reasons) {
 	switch {
+	case errors.Is(h.Audit, audit.ErrLimit) && h.AuditRequired:
+		rs.add("audit_full", Failing, "The audit has reached audit.max_bytes ("+size(h.AuditLimit)+"), and the config requires it: every call is refused.", makeRoom)
+	case errors.Is(h.Audit, audit.ErrLimit):
+		rs.add("audit_full", Degraded, "The audit of this day has reached audit.max_bytes ("+size(h.AuditLimit)+"): calls go on, and their lines are lost until tomorrow (UTC).", makeRoom)
+	case h.Audit == nil && h.AuditLimit > 0 && h.AuditBytes > h.AuditLimit/5*4:
+		then := "the oldest day is removed, with a note in the audit."
+		if h.AuditRequired {
+			then = "every call is refused."
+		}
+		rs.add("audit_nearly_full", Degraded, "The audit has "+size(h.AuditBytes)+" of at most "+size(h.AuditLimit)+" (audit.max_bytes). At the limit "+then, makeRoom)
 	case h.Audit == nil:
 	case h.AuditRequired:
 		rs.add("audit_unwritten", Failing, "The audit cannot be written, and the config requires it: every call is refused.", seeAudit)
 	default:
 		rs.add("audit_unwritten", Degraded, "The audit cannot be written: calls go on, and their lines are lost.", seeAudit)
 	}
+}
+
+const makeRoom = "Move the oldest files out of the folder audit, raise audit.max_bytes, or lower audit.days. /admin/usage says which agents call most."
+
+// size writes a number of bytes.
+func size(n int64) string {
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
 }
 
 const seeAudit = "The gateway's log says why. Make room on the disk, or make the folder audit writable; it goes on by itself."

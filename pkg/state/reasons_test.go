@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -90,6 +91,17 @@ var troubles = []struct {
 	{"the audit is not written", "audit_unwritten", state.Degraded, func(h *state.Health) { h.Audit = errDown }},
 	{"nor can a call be made then", "audit_unwritten", state.Failing, func(h *state.Health) { h.Audit, h.AuditRequired = errDown, true }},
 	{"all processes are in use", "processes_full", state.Degraded, func(h *state.Health) { h.FullSince, h.Processes = noon, 64 }},
+	{"the audit is nearly full", "audit_nearly_full", state.Degraded, func(h *state.Health) { h.AuditBytes, h.AuditLimit = 9<<30, 10<<30 }},
+	{"and calls end with it", "audit_nearly_full", state.Degraded, func(h *state.Health) {
+		h.AuditBytes, h.AuditLimit, h.AuditRequired = 900<<20, 1000<<20, true
+	}},
+	{"the audit is large", "", state.OK, func(h *state.Health) { h.AuditBytes, h.AuditLimit = 8<<30, 10<<30 }},
+	{"the audit of a day is full", "audit_full", state.Degraded, func(h *state.Health) {
+		h.Audit, h.AuditBytes, h.AuditLimit = fmt.Errorf("write: %w", audit.ErrLimit), 10<<30, 10<<30
+	}},
+	{"the audit is full, and required", "audit_full", state.Failing, func(h *state.Health) {
+		h.Audit, h.AuditRequired, h.AuditBytes, h.AuditLimit = audit.ErrLimit, true, 10<<30, 10<<30
+	}},
 	{"all down, loaded before", "servers_down", state.Degraded, func(h *state.Health) { h.Servers.Available = 0 }},
 	{"empty catalog", "catalog_empty", state.Degraded, func(h *state.Health) { h.Servers.Tools = 0 }},
 	{"tools refused", "tools_refused", state.Degraded, func(h *state.Health) { h.Servers.Refused = []string{"git"} }},
