@@ -53,7 +53,7 @@ func TestReviewItems(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			h, path := withItems(t), addressOf(t, id)
 			page := h.Page(http.StatusOK, path)
-			says(t, page, append(tt.says, "pending approval", "of 4</b>", "Agents are told: ", "in the Portcullis page: "+gatewaytest.BaseURL+path)...)
+			says(t, page, append(tt.says, "pending approval", "of 4</b>", "Agents are told: ", "to have it reviewed: "+gatewaytest.BaseURL+path)...)
 			lacks(t, page, `class="tier`, "Output")
 			var views []string
 			for _, m := range regexp.MustCompile(`\?view=(\w+)"`).FindAllStringSubmatch(page, -1) {
