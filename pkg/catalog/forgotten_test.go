@@ -12,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
 // damages are the ways in which a catalog cannot be used.
@@ -209,4 +210,24 @@ func TestForgottenShared(t *testing.T) {
 	w.Clock.Wait(time.Hour)
 	w.mustShare(true)
 	w.wantForgotten("once it is settled", 0)
+}
+
+// A kind of items that the server lists only once the loss is settled has no first list either, however
+// its address is written.
+func TestForgottenKindThatComesLater(t *testing.T) {
+	for _, url := range []string{here, here + "?tenant=a", "http://127.0.0.1:3000/mcp"} {
+		w := newFixture(t)
+		w.place(map[string]string{"fs": url})
+		fs := w.Serve("fs", "read")
+		w.sync()
+		w.Put(catalog.CurrentKey, "no catalog")
+		w.lose(&approvaltest.Mem{Now: w.Clock.Now})
+		w.sync()
+		w.settle(approval.AcceptStore)
+		w.sync()
+		w.wantForgotten(url+", once it is settled", 0)
+		fs.Prompts = []string{gatewaytest.Prompt("plan", "Plans.")}
+		w.sync()
+		w.holds(url, "fs:read: pending", "fs:prompt:plan: pending")
+	}
 }

@@ -103,13 +103,12 @@ func (u *unit) findForgotten(ctx context.Context, l *list) error {
 	} else {
 		l.forgot = known || u.prev.SHA256 == "" // which lists were taken is not known either
 		for _, kind := range kinds {
-			stored, err := u.hasBaseline(ctx, l.identity, kind)
-			if err != nil {
-				return err
-			}
-			if stored {
-				l.forgot = false
-				return nil
+			for _, identity := range []string{l.identity, approval.Identity(l.server.URL)} {
+				stored, err := u.hasBaseline(ctx, identity, kind)
+				if stored || err != nil {
+					l.forgot = false
+					return err
+				}
 			}
 			u.mu.Lock()
 			l.forgot = l.forgot || u.taken[approval.BaselineKey(l.identity, kind)]
@@ -119,7 +118,7 @@ func (u *unit) findForgotten(ctx context.Context, l *list) error {
 	if l.forgot {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		for _, key := range (Known{Identity: l.key}).baselines() {
+		for _, key := range (Known{Place: l.place}).baselines() {
 			u.taken[key] = true
 		}
 	}
