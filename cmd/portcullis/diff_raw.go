@@ -7,7 +7,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/review"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // inContext is how many lines that are the same stand beside those that changed, as diff -u has it.
@@ -56,7 +55,7 @@ func jsonLines(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return ""
 	}
-	if _, err := tool.Canonical(raw); err != nil {
+	if !json.Valid(raw) {
 		return string(raw) + "\n" // what is no JSON, which nothing but damage makes
 	}
 	return escaped(review.Indent(raw)) + "\n"

@@ -124,19 +124,27 @@ type textLine struct {
 // changedWords prints a text with the words that changed in it.
 func (m marker) changedWords(runs []review.Run) { m.shorten(m.wordLines(runs)) }
 
-func (m marker) wordLines(runs []review.Run) []textLine {
-	lines := []textLine{{sign: ' '}}
+func (m marker) wordLines(runs []review.Run) (lines []textLine) {
+	var line strings.Builder
+	sign := byte(' ')
+	end := func() {
+		lines = append(lines, textLine{sign, line.String()})
+		line.Reset()
+		sign = ' '
+	}
 	for _, run := range runs {
-		for i, part := range strings.Split(run.Text, "\n") {
-			if i > 0 {
-				lines = append(lines, textLine{sign: ' '})
+		first := true
+		for part := range strings.SplitSeq(run.Text, "\n") {
+			if !first {
+				end()
 			}
-			last := &lines[len(lines)-1]
-			if last.text += m.mark(run.Op, part); run.Op != review.Equal {
-				last.sign = '~'
+			if first = false; run.Op != review.Equal {
+				sign = '~'
 			}
+			m.mark(&line, run.Op, part)
 		}
 	}
+	end()
 	return lines
 }
 
@@ -206,16 +214,22 @@ func (m marker) cut(op review.Op, s string) string {
 	return s
 }
 
-// mark returns a part of a line as what it is.
-func (m marker) mark(op review.Op, s string) string {
-	s = m.cut(op, readable(s))
-	switch {
+// mark writes a part of a line as what it is.
+func (m marker) mark(line *strings.Builder, op review.Op, s string) {
+	before, after, colour := "{+", "+}", green
+	switch s = m.cut(op, readable(s)); {
 	case s == "" || op == review.Equal:
-		return s
+		line.WriteString(s)
+		return
 	case op == review.Delete:
-		return m.in(red, "[-"+s+"-]")
+		before, after, colour = "[-", "-]", red
 	}
-	return m.in(green, "{+"+s+"+}")
+	if m.colour {
+		before, after = colour+before, after+plain
+	}
+	for _, part := range [...]string{before, s, after} {
+		line.WriteString(part)
+	}
 }
 
 // in returns s in a colour, if there are colours.
