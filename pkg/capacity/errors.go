@@ -1,11 +1,13 @@
-// Package capacity says when this machine, and not a server or a file, is why something failed: its disk is full,
-// or the process has no file descriptor left.
+// Package capacity bounds what one process takes, in connections, memory of requests and streams, and says when
+// the machine is why something failed: its disk is full, or no file descriptor is left.
 //
-// Such a failure ends without a change to any config, so nobody should be sent to look for another cause.
+// Such a failure ends without a change to any config. It has a name of its own, so that nobody looks for another
+// cause. Without the bounds one client could bring it about for all others.
 package capacity
 
 import (
 	"errors"
+	"os"
 	"syscall"
 )
 
@@ -17,4 +19,13 @@ func IsDiskFull(err error) bool {
 // IsDescriptors reports whether err says that this process, or the whole system, can open no more files.
 func IsDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// Probe returns why no file can be opened at this moment; nil: one can.
+func Probe() error {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }

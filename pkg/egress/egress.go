@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 )
 
 const (
@@ -73,7 +76,14 @@ func (d *Dialer) dial(ctx context.Context, network, addr, scheme string) (net.Co
 		}
 		return d.Rule.Check(scheme, ap)
 	}}
-	return nd.DialContext(ctx, network, addr)
+	conn, err := nd.DialContext(ctx, network, addr)
+	if _, isDNS := errors.AsType[*net.DNSError](err); isDNS {
+		// A resolver that has no descriptor for its question says so in its text alone.
+		if short := capacity.Probe(); capacity.IsDescriptors(short) {
+			return nil, fmt.Errorf("%w (%w)", short, err)
+		}
+	}
+	return conn, err
 }
 
 // Transport returns a transport that dials with d. Its connections are of type [*Conn]. It takes

@@ -94,6 +94,9 @@ func (e *CallError) message(serverID string) string {
 	if s := e.RetryAfter(); s > 0 {
 		again = "in " + strconv.Itoa(s) + " s"
 	}
+	if e.Outcome.Reason == ReasonDescriptors {
+		return "The gateway has too many connections open at the moment, and did not reach MCP server '" + serverID + "'. The call was not carried out: call again " + again + "."
+	}
 	return "MCP server '" + serverID + "' " + e.transient() + ". The call was not carried out and the gateway does not repeat it: call again " + again + "."
 }
 

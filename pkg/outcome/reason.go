@@ -37,6 +37,7 @@ const (
 	ReasonCommand           = "command"            // its program cannot be started
 	ReasonExited            = "exited"             // its program ended
 	ReasonNoProcess         = "no_process"         // its program was not started: all that may run are in use
+	ReasonDescriptors       = "no_descriptors"     // this process can open no more connections, files or programs
 	ReasonBreakerOpen       = "breaker_open"       // a call not made: the server failed too often just now
 )
 
@@ -48,7 +49,7 @@ func Reasons() []string {
 		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired, ReasonForbidden,
 		ReasonInsufficientScope, ReasonAuthzUnavailable, ReasonNotMCP, ReasonProtocol, ReasonTooLarge, ReasonVersion,
 		ReasonUpstreamError, ReasonCredentialMissing, ReasonInternal, ReasonUnknown, ReasonBreakerOpen,
-		ReasonNeedsCommand, ReasonCommand, ReasonExited, ReasonNoProcess,
+		ReasonNeedsCommand, ReasonCommand, ReasonExited, ReasonNoProcess, ReasonDescriptors,
 	}
 }
 
@@ -58,6 +59,9 @@ func Reasons() []string {
 func (o Outcome) Message(serverID string) string {
 	switch o.Status {
 	case Transient:
+		if o.Reason == ReasonDescriptors {
+			return "The gateway has too many connections open at the moment, and did not reach MCP server '" + serverID + "'; it will be retried."
+		}
 		return "MCP server '" + serverID + "' is starting up or briefly unavailable; it will be retried."
 	case Permanent:
 		return "MCP server '" + serverID + "' is unavailable and needs attention: " + inWords(o.Reason) +

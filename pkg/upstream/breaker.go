@@ -37,9 +37,8 @@ func (b *breaker) admit(now time.Time) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// report counts how a call ended. Only transient failures count, and not a limit: such a server is
-// well. Nor does a program that the gateway does not start. A denial or an abort says nothing
-// either way.
+// report counts how a call ended. Only transient failures of the server count. A limit of the server
+// or of this process does not: such a server is well. A denial or an abort says nothing either way.
 func (b *breaker) report(now time.Time, out outcome.Outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +46,8 @@ func (b *breaker) report(now time.Time, out outcome.Outcome) {
 	switch {
 	case out.Status == outcome.Available:
 		b.failures = 0
-	case out.Reason == outcome.ReasonRateLimited, out.Reason == outcome.ReasonNoProcess:
+	case out.Reason == outcome.ReasonRateLimited, out.Reason == outcome.ReasonNoProcess,
+		out.Reason == outcome.ReasonDescriptors:
 	case out.Status == outcome.Transient:
 		if b.failures++; b.failures >= breakAfter {
 			b.until = now.Add(breakFor)

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/child"
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -96,6 +97,7 @@ func rules() []rule {
 		{outcome.Denied, outcome.ReasonAuthRequired, status(http.StatusUnauthorized)},
 		{outcome.Denied, outcome.ReasonForbidden, status(http.StatusForbidden, http.StatusPaymentRequired, http.StatusUnavailableForLegalReasons)},
 
+		{outcome.Transient, outcome.ReasonDescriptors, func(e *evidence) bool { return capacity.IsDescriptors(e.err) }},
 		{outcome.Permanent, outcome.ReasonNeedsCommand, is(errNeedsCommand)},
 		{outcome.Permanent, outcome.ReasonCommand, has[*child.StartError]},
 		{outcome.Transient, outcome.ReasonNoProcess, is(child.ErrFull, errAgentFull)},

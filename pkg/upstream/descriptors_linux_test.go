@@ -1,0 +1,58 @@
+package upstream
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/stdiotest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// A process that can open no more files is not a fault of the server: the failure is transient, names the
+// gateway, opens no breaker, and is over when a descriptor is free.
+func TestWithoutDescriptors(t *testing.T) {
+	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
+	remote := newClient(t, Options{AllowNets: loopback()})
+	remote.dialer.Timeout = 100 * time.Millisecond // a resolver without descriptors tries until then
+	programs, program := withProgram(t, Options{}, stdiotest.Legacy)
+	for _, test := range []struct {
+		name   string
+		client *Client
+		target Target
+		call   string // works when there are descriptors; "": none does
+	}{
+		{"an address", remote, Target{ID: "at", URL: server.URL}, "tool_aa"},
+		{"a name", remote, Target{ID: "named", URL: "http://files.test:80/mcp"}, ""},
+		{"a program", programs, program, "echo"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := test.client
+			c.limits.attempts = 1
+			c.http.CloseIdleConnections()
+			local.WithoutDescriptors(t, func() {
+				if out := c.Load(t.Context(), test.target); out.Status != outcome.Transient || out.Reason != outcome.ReasonDescriptors {
+					t.Errorf("Load = %q %s (%s)", out.Status, out.Reason, out.Error)
+				}
+				for range breakAfter + 1 {
+					_, err := c.Call(t.Context(), test.target, Call{Name: test.call})
+					failed := callError(t, err)
+					if o := failed.Outcome; o.Reason != outcome.ReasonDescriptors || failed.Delivered {
+						t.Fatalf("Call = %q %s (%s), delivered %t", o.Status, o.Reason, o.Error, failed.Delivered)
+					}
+					if said := failed.Message("files"); !strings.HasPrefix(said, "The gateway has too many connections open") || strings.Contains(said, "fixed") {
+						t.Errorf("an agent reads %q", said)
+					}
+				}
+			})
+			if test.call == "" {
+				return
+			}
+			if _, err := c.Call(t.Context(), test.target, Call{Name: test.call}); err != nil {
+				t.Errorf("with descriptors: %v", err)
+			}
+		})
+	}
+}
