@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/demo"
 	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
@@ -121,7 +123,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 	courier := notify.NewCourier()
 	p := held.build(settings, boot.Options{
 		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner, Ahead: ahead,
-		Ending: ctx.Done(), Sends: true, Wake: courier.Wake, Rest: syncEvery,
+		Ending: ctx.Done(), Sends: true, Wake: courier.Wake, Rest: syncEvery, Gate: newGate(log),
 	})
 	defer keepAnnounced(ctx, c.Dir, served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil}, log)()
 	defer p.Counter.Start(ctx)()
@@ -184,9 +186,10 @@ func serve(ctx context.Context, p *boot.Program, browsers bootadmin.Browsers, li
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	defer p.Tracer.Close(ctx)
-	server := newServer(requests, p.Pace.Handler(handler), p.Log)
+	server := newServer(requests, p.Gate.Handler(p.Pace.Handler(handler)), p.Log)
+	server.ConnContext = capacity.WithConn
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(p.Gate.Listener(listener)) }()
 
 	ctx, cancel := context.WithCancel(ctx)
 	synced := make(chan struct{})
@@ -224,6 +227,12 @@ const (
 	requestTime = 30 * time.Second // until the body is there; 4 MiB need 140 KB a second
 	idleTime    = 2 * time.Minute  // between two requests of a connection
 )
+
+// newGate returns what bounds the requests and connections of this process.
+func newGate(log *slog.Logger) *capacity.Gate {
+	_, _ = x509.SystemCertPool() // which is read once: without a free descriptor there would be none for ever
+	return capacity.NewGate(capacity.Detect(), &capacity.GateOptions{Health: "/healthz", Agents: "/mcp", Refuse: mcphttp.RefuseBusy, Log: log})
+}
 
 // newServer returns a server whose requests all end with base. There is no limit to how long
 // an answer takes: a sync may take minutes.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/connect"
@@ -19,6 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
@@ -74,6 +76,7 @@ type Options struct {
 	Folder    string                       // that file: of a setting is in; "": the working directory
 	Ahead     *state.Ahead                 // what was read of the objects already; nil: nothing
 	Audit     audit.Sink                   // of calls and deeds; nil: none. A function's calls are on the lines of Log
+	Gate      *capacity.Gate               // what bounds requests and connections; nil: the platform does
 
 	// Wake has what is in the outbox sent, in another process or on another goroutine; nil: with the next sync.
 	Wake  func(ctx context.Context, id string) error
@@ -94,7 +97,8 @@ type Program struct {
 	States   *state.Loader
 	Gateway  *gateway.Gateway
 	Upstream *upstream.Client
-	Pace     *Pace // lets requests go before a sync
+	Pace     *Pace          // lets requests go before a sync
+	Gate     *capacity.Gate // bounds requests and connections; nil: the platform does
 	Syncer   *catalog.Syncer
 	Front    Front
 	Sealer   *seal.Sealer   // nil: there is no key
@@ -170,11 +174,15 @@ func New(s Settings, stores Stores, o Options) *Program {
 		Concurrency: s.Concurrency, Commands: o.Commands, CallTime: p.Front.Call, Holds: p.Front.Holds, Trace: s.Traces.tells,
 		ProgramsOfAgent: p.programsOfAgent,
 	})
+	p.Gate = o.Gate
 	look := state.Options{
 		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Ahead: o.Ahead, Full: p.Upstream.ProgramsFull,
 	}
 	if p.Calls, _ = o.Audit.(*audit.Dir); p.Calls != nil {
 		look.Audit, look.AuditSize = p.Calls.Fault, p.Calls.Size
+	}
+	if p.Gate != nil {
+		look.Capacity = p.Gate.Facts
 	}
 	p.States = state.New(stores.Objects, stores.Approvals, &look)
 	if stores.Usage != nil {
@@ -308,6 +316,9 @@ func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Re
 
 // observe counts how a load or a call of a server ended.
 func (p *Program) observe(ctx context.Context, e upstream.Event) {
+	if e.Reason == outcome.ReasonDescriptors {
+		p.Gate.Short()
+	}
 	if e.Status != "" { // else the caller gave up, which says nothing of the server
 		p.Count(ctx, p.Metrics.Upstream(ctx, e.Server, string(e.Status), e.Reason, e.Duration))
 	}

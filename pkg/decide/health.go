@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -19,6 +20,7 @@ type Health struct {
 	Resources  int             `json:"resources" doc:"and templates of them"`
 	Outcomes   map[string]int  `json:"outcomes" doc:"servers that are enabled, by how they loaded; /admin/servers says more of each"`
 	State      Freshness       `json:"state"`
+	Capacity   *capacity.Facts `json:"capacity,omitempty" doc:"of one machine: what is in flight, and how much may be"`
 }
 
 // Health returns how the gateway is.
@@ -27,7 +29,7 @@ func (d *Desk) Health(ctx context.Context) Health {
 	condition, reasons := d.wrong(st)
 	out := Health{
 		Status: condition, Reasons: reasons, Version: d.o.Version,
-		Tools: st.Health.Servers.Tools, Outcomes: map[string]int{}, State: freshnessOf(st),
+		Tools: st.Health.Servers.Tools, Outcomes: map[string]int{}, State: freshnessOf(st), Capacity: st.Health.Capacity,
 	}
 	if st.Catalog != nil {
 		age := int64(d.o.Now().Sub(st.Catalog.Current().SyncedAt) / time.Second)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
@@ -86,6 +87,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *mcp.Err
 		_, err = io.ReadFull(r.Body, body)
 	} else {
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, h.opts.MaxBody))
+		capacity.SetBody(r.Context(), len(body))
 	}
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "body too large")

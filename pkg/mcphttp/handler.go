@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -144,10 +145,16 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, q *request) (ref
 	}
 	agent, denied := h.auth.Authenticate(r) // before the body, which costs memory and time
 	if denied != nil {
+		capacity.Leave(r.Context())
 		q.msg.ID = peekID(w, r)
 		return h.challenge(w, q.path, denied)
 	}
 	q.agent = agent
+	if !capacity.Claim(r.Context(), agent.Owner().QuotaKey()) {
+		capacity.Leave(r.Context())
+		q.msg.ID = peekID(w, r)
+		return tooBusy()
+	}
 	if r.Method != http.MethodPost {
 		return h.serveSession(w, r, q)
 	}
@@ -210,6 +217,9 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *reques
 	if q.msg.Method == mcp.MethodListen && !accepts(r.Header, eventStream) {
 		return refuse(http.StatusNotAcceptable, "the answer is text/event-stream")
 	}
+	if method.talks && !capacity.Work(r.Context()) {
+		return tooBusy()
+	}
 	if method.session {
 		if err := h.open(r, q); err != nil {
 			return err
@@ -268,6 +278,8 @@ func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) 
 		level = slog.LevelDebug
 		attrs = append(attrs, slog.String("refusal", "the client has cancelled it"))
 	case err == nil:
+	case errors.Is(err.Err, errBusy): // the gate says how many these are
+		level = slog.LevelDebug
 	case q.gone(ctx, err): // nobody reads what became of it, and nothing failed
 		level = slog.LevelDebug
 		attrs = append(attrs, slog.String("refusal", "the client is gone"))

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/quota"
@@ -148,12 +149,15 @@ func (q *request) owner() session.Owner {
 // hold tells a client of changes until it goes, its agent is stopped, its credential is taken no
 // more, its place is needed, or the program ends. It refuses before it writes.
 func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *held) *mcp.Error {
-	if !h.holder.take(r.Context(), q.owner(), s) {
+	isFull := !h.holder.take(r.Context(), q.owner(), s)
+	if !isFull {
+		defer h.holder.give(s)
+	}
+	if isFull || !capacity.Hold(r.Context()) {
 		refused := refuse(http.StatusTooManyRequests, "too many streams are held open")
 		refused.RetryAfter = fullTime
 		return refused
 	}
-	defer h.holder.give(s)
 	if err := h.open(r, q); err != nil {
 		return err
 	}

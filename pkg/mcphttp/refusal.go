@@ -20,6 +20,28 @@ func refuse(status int, msg string) *mcp.Error {
 	return &mcp.Error{Code: status, Message: msg, Status: status}
 }
 
+// tooBusy refuses a request for which there is no room at the moment.
+func tooBusy() *mcp.Error {
+	e := refuse(http.StatusServiceUnavailable, "the gateway has too many requests in flight, and did nothing with this one: send it again")
+	e.RetryAfter, e.Err = time.Second, errBusy
+	return e
+}
+
+var errBusy = errors.New("too many requests are in flight")
+
+// RefuseBusy answers a request, for which there is no room at the moment, with 503. Its caller has looked at
+// nothing of it.
+func RefuseBusy(w http.ResponseWriter, r *http.Request) {
+	e := tooBusy()
+	if _, ok := endpoint(r.URL.Path); !ok {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, e.Message, e.Status)
+		return
+	}
+	// Whoever gets no answer has gone, and there is nobody else to tell.
+	_ = writeError(w, peekID(w, r), e, e.Status)
+}
+
 func badRequest(code int, msg string) *mcp.Error {
 	return &mcp.Error{Code: code, Message: msg, Status: http.StatusBadRequest}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -47,6 +48,8 @@ type Health struct {
 
 	FullSince time.Time // since when calls are refused because all processes are in use; zero: none is
 	Processes int       // of servers that may run
+
+	Capacity *capacity.Facts // what the process takes; nil: nothing is bounded
 
 	// Warnings are things that are allowed and look wrong, one line each, with the file first.
 	Warnings []string

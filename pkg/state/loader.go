@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
@@ -33,6 +34,7 @@ type Options struct {
 	Full func() (since time.Time, processes int)
 
 	AuditSize func() (bytes, limit int64) // of the audit's files; nil: not known
+	Capacity  func() capacity.Facts       // of the process; nil: nothing is bounded here
 }
 
 // patience is how much longer a read may take where the alternative is nothing.
@@ -167,6 +169,9 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	}
 	if l.o.Full != nil {
 		s.Health.FullSince, s.Health.Processes = l.o.Full()
+	}
+	if l.o.Capacity != nil {
+		s.Health.Capacity = new(l.o.Capacity())
 	}
 	if l.o.AuditSize != nil {
 		s.Health.AuditBytes, s.Health.AuditLimit = l.o.AuditSize()

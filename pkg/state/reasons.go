@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
@@ -59,6 +60,7 @@ func (h Health) Reasons() []Reason {
 	h.servers(&out)
 	h.audit(&out)
 	h.processes(&out)
+	h.capacity(&out)
 	for i, r := range out {
 		if at, ok := h.first[r.Code]; ok && r.Since.IsZero() {
 			out[i].Since = at
@@ -67,6 +69,32 @@ func (h Health) Reasons() []Reason {
 	failing := slices.DeleteFunc(slices.Clone(out), func(r Reason) bool { return r.Condition != Failing })
 	degraded := slices.DeleteFunc(out, func(r Reason) bool { return r.Condition == Failing })
 	return append(failing, degraded...)
+}
+
+// isShort reports whether descriptors are missing, or were of late.
+func (h Health) isShort() bool {
+	for _, p := range []Part{h.Config, h.Policy, h.Catalog, h.Approvals} {
+		if capacity.IsDescriptors(p.Err) {
+			return true
+		}
+	}
+	return h.Capacity != nil && h.Capacity.IsShort
+}
+
+func (h Health) capacity(rs *reasons) {
+	if h.isShort() {
+		limit := ""
+		if h.Capacity != nil {
+			limit = fmt.Sprintf(" (the limit is %d)", h.Capacity.Descriptors)
+		}
+		rs.add("no_descriptors", Degraded, "The gateway cannot open more files, connections and programs at the moment"+limit+". Calls that need one fail, and may be repeated.",
+			"Raise the limit where the gateway is started: ulimit -n, or LimitNOFILE of systemd. It ends by itself when connections or programs end.")
+	}
+	if c := h.Capacity; c != nil && c.IsRefusing {
+		rs.add("overloaded", Degraded, fmt.Sprintf("The gateway refuses requests with 503, because too many are in flight: at most %d, on %d connections. It has refused %d since its start.",
+			c.MaxRequests, c.MaxConns, c.Refused),
+			"/admin/usage says which agents call most: stop one that repeats itself. To allow more, set GOMEMLIMIT, of which requests get a quarter, or raise ulimit -n.")
+	}
 }
 
 func (h Health) audit(rs *reasons) {
@@ -159,6 +187,9 @@ func inUse(p Part, none string) (c Condition, text string) {
 // codes, none says what follows if nothing is in use, and empty how to have no such file.
 func (rs *reasons) file(name, key string, p Part, none, empty string) {
 	c, use := inUse(p, none)
+	if p.InUse && capacity.IsDescriptors(p.Err) {
+		return // which has a reason of its own
+	}
 	switch faults, bad := errors.AsType[config.Faults](p.Err); {
 	case bad:
 		rs.add(name+"_refused", c, key+" has "+text.Count(len(faults), "fault")+" and is not used."+use,
@@ -191,7 +222,7 @@ func (h Health) catalog(rs *reasons) {
 	p := h.Catalog
 	c, use := inUse(p, "there are no tools")
 	switch {
-	case p.Err == nil, missing(p.Err) && !h.Config.InUse: // without a config there is nothing to sync
+	case p.Err == nil, missing(p.Err) && !h.Config.InUse, p.InUse && capacity.IsDescriptors(p.Err): // without a config there is nothing to sync
 	case missing(p.Err) && !p.InUse:
 		rs.add("catalog_missing", c, "No sync has succeeded yet, so no tool is known.", "Wait for the first sync."+seeSync)
 	case errors.Is(p.Err, catalog.ErrNewer):

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -91,6 +93,16 @@ var troubles = []struct {
 	{"the audit is not written", "audit_unwritten", state.Degraded, func(h *state.Health) { h.Audit = errDown }},
 	{"nor can a call be made then", "audit_unwritten", state.Failing, func(h *state.Health) { h.Audit, h.AuditRequired = errDown, true }},
 	{"all processes are in use", "processes_full", state.Degraded, func(h *state.Health) { h.FullSince, h.Processes = noon, 64 }},
+	{"no descriptors", "no_descriptors", state.Degraded, func(h *state.Health) {
+		h.Capacity = &capacity.Facts{IsShort: true, Descriptors: 256}
+	}},
+	{"files cannot be opened", "no_descriptors", state.Degraded, func(h *state.Health) {
+		h.Config.Err, h.Policy.Err, h.Catalog.Err = syscall.EMFILE, syscall.ENFILE, fmt.Errorf("read: %w", syscall.EMFILE)
+	}},
+	{"files could never be opened", "config_unread no_descriptors", state.Failing, func(h *state.Health) { h.Config = none(syscall.EMFILE) }},
+	{"too many requests", "overloaded", state.Degraded, func(h *state.Health) {
+		h.Capacity = &capacity.Facts{IsRefusing: true, MaxRequests: 64, MaxConns: 128, Refused: 7}
+	}},
 	{"the audit is nearly full", "audit_nearly_full", state.Degraded, func(h *state.Health) { h.AuditBytes, h.AuditLimit = 9<<30, 10<<30 }},
 	{"and calls end with it", "audit_nearly_full", state.Degraded, func(h *state.Health) {
 		h.AuditBytes, h.AuditLimit, h.AuditRequired = 900<<20, 1000<<20, true

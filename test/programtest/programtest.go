@@ -13,6 +13,7 @@ package programtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -73,11 +74,12 @@ type Program struct {
 	Link string // that signs in at /admin; "": there is none
 	Log  local.Buffer
 
-	path, addr string
-	args, env  []string
-	cmd        *exec.Cmd
-	out        *local.Buffer
-	ended      chan error
+	path, addr  string
+	descriptors int
+	args, env   []string
+	cmd         *exec.Cmd
+	out         *local.Buffer
+	ended       chan error
 }
 
 // Start runs the program on a folder, on a free port, until the test ends, and waits until its
@@ -90,8 +92,9 @@ func Start(t testing.TB, dir string, args ...string) *Program {
 // An Access says who may do what at a program. The zero Access is that of a laptop: every agent is
 // let in, and at /admin the bearer of the key in the program's folder.
 type Access struct {
-	Env   map[string]string // beside this process's
-	Admin string            // credentials for /admin; "": the key in the folder
+	Env         map[string]string // beside this process's
+	Admin       string            // credentials for /admin; "": the key in the folder
+	Descriptors int               // that the program can have open; 0: as many as this process
 }
 
 // Tokens returns an access by tokens alone, with the first one, which makes others.
@@ -108,7 +111,7 @@ func Tokens() Access {
 // StartWith is [Start] with another access.
 func StartWith(t testing.TB, a Access, dir string, args ...string) *Program {
 	t.Helper()
-	p := &Program{Client: agenttest.Client{T: t, Admin: a.Admin}, Dir: dir, path: Build(t), addr: "127.0.0.1:0", args: args}
+	p := &Program{Client: agenttest.Client{T: t, Admin: a.Admin}, Dir: dir, path: Build(t), addr: "127.0.0.1:0", args: args, descriptors: a.Descriptors}
 	for name, value := range a.Env {
 		p.env = append(p.env, name+"="+value)
 	}
@@ -128,7 +131,11 @@ func StartWith(t testing.TB, a Access, dir string, args ...string) *Program {
 func (p *Program) Start() {
 	p.T.Helper()
 	p.out, p.ended = &local.Buffer{}, make(chan error, 1)
-	cmd := exec.CommandContext(context.WithoutCancel(p.T.Context()), p.path, append([]string{"serve", "--dir", p.Dir, "--addr", p.addr}, p.args...)...)
+	args := append([]string{p.path, "serve", "--dir", p.Dir, "--addr", p.addr}, p.args...)
+	if p.descriptors > 0 {
+		args = append([]string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, p.descriptors)}, args...)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(p.T.Context()), args[0], args[1:]...)
 	cmd.Env = append(append(os.Environ(), "PORTCULLIS_LOG_LEVEL=WARN"), p.env...)
 	cmd.Stdout, cmd.Stderr = p.out, &p.Log
 	require.OK(p.T, cmd.Start())
