@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -60,7 +61,8 @@ func TestTokenRevokePrintsGrants(t *testing.T) {
 	ann := strings.TrimSpace(do("token", "make", "--name", "ann", "--servers", "*", "--tiers", "destructive"))
 	p.Call("request_access", map[string]any{"names": []string{"tickets:assign_ticket"}}, "Authorization: Bearer "+ann)
 	id := s.id(at...)
-	do("requests", "allow", id, "--for", "8h")
+	hash := regexp.MustCompile("[0-9a-f]{64}").FindString(do("requests", "show", id))
+	do("requests", "allow", id, "--for", "8h", "--hash", hash)
 	printed := do("token", "revoke", "ann")
 	command := "portcullis requests revoke " + id + " --url " + p.URL
 	if !strings.Contains(printed, "1 grant to token:ann did not end") || !strings.Contains(printed, command) {

@@ -112,7 +112,7 @@ func twoApprovers(t *testing.T, w *world) {
 			}
 		} else {
 			won["declined"]++
-			if a.wantSaid(got, "declined by", "use staging ("+id+")"); winner != "declined" {
+			if a.wantSaid(got, " declined access request "+id+`. Reason: "use staging".`); winner != "declined" {
 				t.Errorf("declined won, and the request is %s", winner)
 			}
 		}
@@ -155,7 +155,7 @@ func manyJoin(t *testing.T, w *world) {
 	}
 	t.Logf("%d joined requests are declined in %v", n, time.Since(began))
 	for i, a := range agents {
-		a.wantSaid(a.call("shop:drop", `{}`), "declined by", "("+ids[i]+")")
+		a.wantSaid(a.call("shop:drop", `{}`), " declined access request "+ids[i]+".")
 	}
 
 	// Now the decision falls in between.

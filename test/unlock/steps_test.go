@@ -98,7 +98,7 @@ func allowedUntilAnEnd(t *testing.T, w *world, e era) {
 	if early := time.Until(end); early > 0 {
 		t.Errorf("it ended %v early: %s", early, last.Raw)
 	}
-	a.wantSaid(last, "What lee@example.com allowed by "+id+" ended", `request_access`)
+	a.wantSaid(last, "The grant of access request "+id+" by lee@example.com ended", `request_access`)
 	select {
 	case w.hold <- struct{}{}:
 	case got := <-long:

@@ -6,7 +6,7 @@ locked() { # what an agent finds, and what it is told that calls
 	others search "http://$GATE/mcp" "assign a ticket" | tee found
 	grep -q '"name":"tickets:assign_ticket".*"status":"pending_approval"' found
 	if others call "http://$GATE/mcp" tickets:assign_ticket '{"id":1,"assignee":"kim"}' | tee said; then echo "it was called"; exit 1; fi
-	grep -q 'Tool is disabled and not callable. It waits for approval' said
+	grep -q 'Tool is disabled and not callable. A person must approve its definition first' said
 }
 open() {
 	others call "http://$GATE/mcp" tickets:assign_ticket '{"id":1,"assignee":"kim"}' | tee said
