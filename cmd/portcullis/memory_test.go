@@ -36,10 +36,12 @@ func TestPrintMemory(t *testing.T) {
 			name  string
 			print func(io.Writer)
 		}{
-			{"diff", func(w io.Writer) { marker{w, true}.words(changed) }},
-			{"diff --raw", func(w io.Writer) { marker{w, true}.raw(changed) }},
-			{"diff of a new one", func(w io.Writer) { marker{w, true}.words(fresh) }},
-			{"diff --raw of a new one", func(w io.Writer) { marker{w, true}.raw(fresh) }},
+			{"diff", func(w io.Writer) { marker{w: w, colour: true}.words(changed) }},
+			{"diff --raw", func(w io.Writer) { marker{w: w, colour: true}.raw(changed) }},
+			{"approve", func(w io.Writer) { showReview(w, changed) }},
+			{"approve of a new one", func(w io.Writer) { showReview(w, fresh) }},
+			{"diff of a new one", func(w io.Writer) { marker{w: w, colour: true}.words(fresh) }},
+			{"diff --raw of a new one", func(w io.Writer) { marker{w: w, colour: true}.raw(fresh) }},
 			{"-o json", func(w io.Writer) { _ = printJSON(w, changed) }}, // which does not fail
 		} {
 			var printed byteCount

@@ -25,11 +25,11 @@ func showReview(w io.Writer, t decide.Tool) {
 	marker{w: w}.summary(t)
 	var texts strings.Builder
 	marker{w: &texts, brief: true}.texts(t)
-	lines := reviewLines(texts.String())
-	for _, line := range lines[:min(len(lines), maxReviewLines)] {
+	lines, more := reviewLines(texts.String())
+	for _, line := range lines {
 		fmt.Fprintln(w, line)
 	}
-	if more := len(lines) - maxReviewLines; more > 0 {
+	if more > 0 {
 		fmt.Fprintf(w, "… and %s\n", text.Count(more, "more line"))
 	}
 	all := "portcullis diff " + typed(t.ID)
@@ -39,9 +39,10 @@ func showReview(w io.Writer, t decide.Tool) {
 	fmt.Fprintf(w, "all       %s\n", all)
 }
 
-// reviewLines returns texts in lines that fit on a screen, each with its sign. The name of a part
-// does not begin its line, so that it cannot imitate the lines before it.
-func reviewLines(texts string) (lines []string) {
+// reviewLines returns texts in lines that fit on a screen, each with its sign, and how many more lines
+// there are than the first maxReviewLines. The name of a part does not begin its line, so that it
+// cannot imitate the lines before it.
+func reviewLines(texts string) (lines []string, more int) {
 	for line := range strings.SplitSeq(texts, "\n") {
 		sign, rest := "text      ", line
 		if strings.HasPrefix(line, "  ") {
@@ -54,9 +55,13 @@ func reviewLines(texts string) (lines []string) {
 					n--
 				}
 			}
-			lines = append(lines, sign+string(r[:n]))
+			if len(lines) < maxReviewLines {
+				lines = append(lines, sign+string(r[:n]))
+			} else {
+				more++
+			}
 			r = r[n:]
 		}
 	}
-	return lines
+	return lines, more
 }
