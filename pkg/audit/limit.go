@@ -94,7 +94,7 @@ func (d *Dir) measure(now time.Time) {
 		}
 	}
 	if err != nil {
-		d.log(slog.LevelWarn, "the files of the audit cannot be measured", slog.Any("error", err))
+		d.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "the files of the audit cannot be measured", slog.Any("error", err))
 		return
 	}
 	d.older = sum
@@ -113,18 +113,14 @@ func (d *Dir) dropOldest(now time.Time, l Limit) bool {
 		size, last, err = d.remove(days[0])
 	}
 	if err != nil {
-		d.log(slog.LevelError, "the oldest day of the audit cannot be removed", slog.Any("error", err))
+		d.o.Log.LogAttrs(context.Background(), slog.LevelError, "the oldest day of the audit cannot be removed", slog.Any("error", err))
 		return false
 	}
 	d.older -= size
-	d.log(slog.LevelWarn, "the oldest day of the audit was removed", slog.String("day", days[0]), slog.Int64("bytes", size))
+	d.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "the oldest day of the audit was removed", slog.String("day", days[0]), slog.Int64("bytes", size))
 	const removed = "The file of %s was removed, with %d bytes: the audit had reached audit.max_bytes, %d. " +
 		"The hash of its last line is %s."
 	return d.note(now, fmt.Sprintf(removed, days[0], size, l.Bytes, last)) == nil
-}
-
-func (d *Dir) log(level slog.Level, message string, attrs ...slog.Attr) {
-	d.o.Log.LogAttrs(context.Background(), level, message, attrs...)
 }
 
 // remove removes the file of a day, and returns its size and the hash of its last line.

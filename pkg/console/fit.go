@@ -37,10 +37,12 @@ func begin(s string, bytes, room int) string {
 // of HTML of it.
 func fit(s string, room int) string {
 	const mark = "…"
-	if shown := review.Readable(s); htmlLen(shown) <= room {
-		return shown
+	if len(s) <= room { // no byte becomes less than one of HTML
+		if shown := review.Readable(s); htmlLen(shown) <= room {
+			return shown
+		}
 	}
-	return review.Readable(begin(s, len(s), max(0, room-len(mark)))) + mark
+	return review.Readable(begin(s, room, max(0, room-len(mark)))) + mark
 }
 
 // name returns who did something, as a line shows it.

@@ -51,9 +51,9 @@ func Indent(raw []byte, prefix, unit string) string {
 		size += blanks
 	}
 	w := indenter{prefix: prefix, unit: unit}
-	w.Grow(size)
+	w.out.Grow(size)
 	scan(raw, func(token []byte, depth int, empty bool) { w.token(token, depth, depth > expanded || empty) })
-	return w.String()
+	return w.out.String()
 }
 
 // A level counts what is written at one depth of a document.
@@ -66,7 +66,7 @@ func (l level) blanks(depth, prefix, unit int) int {
 
 // An indenter writes tokens.
 type indenter struct {
-	strings.Builder
+	out          strings.Builder
 	prefix, unit string
 }
 
@@ -76,21 +76,21 @@ func (w *indenter) token(token []byte, depth int, inline bool) {
 	if !inline && (c == '}' || c == ']') {
 		w.line(depth - 1)
 	}
-	w.Write(token)
+	_, _ = w.out.Write(token) // a Builder does not fail
 	switch {
 	case inline:
 	case c == '{', c == '[', c == ',':
 		w.line(depth)
 	case c == ':':
-		w.WriteByte(' ')
+		w.out.WriteString(" ")
 	}
 }
 
 func (w *indenter) line(depth int) {
-	w.WriteByte('\n')
-	w.WriteString(w.prefix)
+	w.out.WriteString("\n")
+	w.out.WriteString(w.prefix)
 	for range depth {
-		w.WriteString(w.unit)
+		w.out.WriteString(w.unit)
 	}
 }
 

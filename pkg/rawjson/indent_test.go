@@ -68,7 +68,7 @@ func TestIndentDeep(t *testing.T) {
 
 func TestLen(t *testing.T) {
 	for raw, want := range map[string]int{
-		``: 0, `1`: 0, `"a,b"`: 0, `{}`: 0, ` [ ] `: 0, `[1]`: 1, `[[1,2],{"a":1,"b":2},",",3]`: 4, `{"a":{"b":1,"c":[1,2]},"d":"{,"}`: 2,
+		``: 0, `1`: 0, `"a,b"`: 0, `{}`: 0, "\t[]\n": 0, `[1]`: 1, `[[1,2],{"a":1,"b":2},",",3]`: 4, `{"a":{"b":1,"c":[1,2]},"d":"{,"}`: 2,
 	} {
 		if got := rawjson.Len([]byte(raw)); got != want {
 			t.Errorf("Len(%s) = %d, want %d", raw, got, want)
