@@ -30,9 +30,9 @@ const (
 func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
-	starting := syncOnce(ctx, p.Sync, p.Log)
+	starting := syncOnce(ctx, p.Sync)
 	if servers != nil {
-		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { starting = syncOnce(ctx, p.Sync, p.Log) }); err != nil && ctx.Err() == nil {
+		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { starting = syncOnce(ctx, p.Sync) }); err != nil && ctx.Err() == nil {
 			p.Log.LogAttrs(ctx, slog.LevelError, "demo could not be set up", slog.Any("error", err))
 		}
 	}
@@ -59,25 +59,21 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 			if changed {
 				run = p.Sync
 			}
-			starting = syncOnce(ctx, run, p.Log)
+			starting = syncOnce(ctx, run)
 			b.show(p.States.Load(ctx))
 			last = time.Now()
 		}
 	}
 }
 
-// syncOnce runs a sync, which logs how it and each server ended, and logs the tools that it
-// refused. On AWS the admin API shows those. It reports whether a server is starting up.
-func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, error), log *slog.Logger) (starting bool) {
+// syncOnce runs a sync, which logs how it and each server ended. It reports whether a server is starting up.
+func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, error)) (starting bool) {
 	r, err := run(ctx)
 	if err != nil {
 		return false
 	}
 	for _, s := range r.Servers {
 		starting = starting || s.Outcome.Status == outcome.Transient
-		for _, x := range s.Outcome.Refused {
-			log.LogAttrs(ctx, slog.LevelWarn, "definition refused", slog.String("server", s.Name), slog.String("name", x.Name), slog.String("reason", x.Reason))
-		}
 	}
 	return starting
 }

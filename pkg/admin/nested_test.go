@@ -37,6 +37,15 @@ func TestNestedDefinition(t *testing.T) {
 	if a := h.Send(address+"/block", approveBody(item.Hash)); a.Status != http.StatusOK {
 		t.Errorf("blocking it answers %d %s", a.Status, a.Body)
 	}
+	logged := func() int {
+		return strings.Count(h.Log.String(), "nested too deeply: it has 9401 levels, at most 200 are allowed")
+	}
+	if got := h.Log.String(); logged() != 1 || !strings.Contains(got, `msg="definitions refused" server=fs refused=1`) || !strings.Contains(got, "read_file") {
+		t.Errorf("the log has %.2000s", got)
+	}
+	if h.Sync(); logged() != 1 {
+		t.Error("the log repeats what is refused")
+	}
 	servers := h.Send("/admin/servers", "").Body
 	if !strings.Contains(servers, `nested too deeply: it has 9401 levels, at most 200 are allowed`) {
 		t.Errorf("the server says %s", servers)

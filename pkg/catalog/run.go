@@ -60,11 +60,12 @@ type list struct {
 	unit     *unit
 	kinds    map[approval.Kind]bool // of what it listed
 
-	digest  string   // [outcome.Outcome.Lists]; "": not known, or not loaded
-	omitted bool     // tools is what the catalog has of it, and was left out
-	refused bool     // something that it lists is not taken, because of its record
-	held    *settled // what the last run has left of it; nil: nothing
-	settled *settled // what the next run has of it; nil: nothing
+	digest        string            // [outcome.Outcome.Lists]; "": not known, or not loaded
+	omitted       bool              // tools is what the catalog has of it, and was left out
+	refusedBefore []outcome.Refusal // of the run before
+	refused       bool              // something that it lists is not taken, because of its record
+	held          *settled          // what the last run has left of it; nil: nothing
+	settled       *settled          // what the next run has of it; nil: nothing
 
 	// What the next catalog has of it.
 	same     bool        // what base has
@@ -174,7 +175,7 @@ func (r *run) readConfig(ctx context.Context) error {
 			key: approval.BaselineKey(exact, approval.Tools), place: approval.BaselineKey(identity, approval.Tools),
 		}
 		r.lists[i] = l
-		l.outcome, l.before = outcomes[server.Name], outcomes[server.Name].Status
+		l.outcome, l.before, l.refusedBefore = outcomes[server.Name], outcomes[server.Name].Status, outcomes[server.Name].Refused
 		if k := r.known[server.Name]; k.Identity == l.key {
 			if l.since = k.Since; k.place() != l.place { // an earlier version did not say the place
 				r.named[l.place] = append(r.named[l.place], k.Name)
@@ -215,11 +216,27 @@ func (r *run) reportOf(l *list) ServerReport {
 	return c
 }
 
+// logRefused logs which definitions of a server are not taken, when these are others than before.
+func (r *run) logRefused(ctx context.Context, l *list) {
+	refused := l.outcome.Refused
+	if len(refused) == 0 || slices.Equal(refused, l.refusedBefore) {
+		return
+	}
+	const most = 10
+	names := make([]string, 0, most)
+	for _, x := range refused[:min(most, len(refused))] {
+		names = append(names, x.Name+": "+x.Reason)
+	}
+	r.o.Log.LogAttrs(ctx, slog.LevelWarn, "definitions refused",
+		slog.String("server", l.server.Name), slog.Int("refused", len(refused)), slog.Any("first", names))
+}
+
 // finish completes the report, also that of a run that failed.
 func (r *run) finish(ctx context.Context, err error) {
 	rep := &r.report
 	rep.StartedAt, rep.Duration = r.began, r.o.Now().Sub(r.began)
 	for _, l := range r.lists {
+		r.logRefused(ctx, l)
 		c := r.reportOf(l)
 		if r.snap != nil {
 			s, _ := r.snap.Server(c.Name)

@@ -269,22 +269,8 @@ func (c *Client) ended(ctx context.Context, name string, t Target, start time.Ti
 		slog.String("server", o.ServerID), slog.String("status", string(o.Status)), slog.String("reason", o.Reason),
 		slog.Int("http_status", o.HTTPStatus), slog.Int("attempts", o.Attempts), text.Ms("duration", o.Duration),
 		slog.Int("tools", len(o.Tools)), slog.Int("items", len(o.Items)), slog.Int("unread", len(o.Unread)), slog.Int("refused", len(o.Refused)), slog.String("error", o.Error))
-	if len(o.Refused) > 0 && !o.Same {
-		c.logRefused(ctx, o)
-	}
 	if c.o.Observe != nil {
 		c.o.Observe(ctx, Event{name, o.ServerID, o.Status, o.Reason, o.HTTPStatus, o.Attempts, o.Duration})
 	}
 	return o
-}
-
-// logRefused logs which definitions of a list that is new to this process are not taken.
-func (c *Client) logRefused(ctx context.Context, o outcome.Outcome) {
-	const most = 10
-	names := make([]string, 0, most)
-	for _, r := range o.Refused[:min(most, len(o.Refused))] {
-		names = append(names, r.Name+": "+r.Reason)
-	}
-	c.o.Log.LogAttrs(ctx, slog.LevelWarn, "definitions refused", slog.String("server", o.ServerID),
-		slog.Int("refused", len(o.Refused)), slog.Any("first", names))
 }

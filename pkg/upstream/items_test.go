@@ -209,8 +209,7 @@ func TestLoadAsksAgainWhatIsDeclared(t *testing.T) {
 	})
 }
 
-// A definition that is nested too deeply is refused by name, in the outcome and in the log, and kept
-// beside the others. No other definition may have its name.
+// A definition that is nested too deeply is refused by name, and kept beside the others. No other definition may have its name.
 func TestLoadNested(t *testing.T) {
 	deep := func(head string, levels int) json.RawMessage {
 		return json.RawMessage(`{` + head + `,"x":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + `}`)
@@ -223,9 +222,7 @@ func TestLoadNested(t *testing.T) {
 	o.Prompts = append(o.Prompts, deep(`"name":"deep"`, 201))
 	o.Resources = append(o.Resources, deep(`"uri":"note://deep","name":"n"`, 201))
 	o.Templates = append(o.Templates, deep(`"uriTemplate":"deep://{x}","name":"n"`, 201))
-	log, text := logged()
-	f := newFixture(t, Options{Log: log}, o)
-	out := f.available()
+	out := newFixture(t, Options{}, o).available()
 	if diff := cmp.Diff([]string{"edge"}, keys(out.Tools)); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
@@ -246,13 +243,5 @@ func TestLoadNested(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
-	}
-	if s := text.String(); !strings.Contains(s, `"definitions refused"`) || !strings.Contains(s, `\"deepest\": nested too deeply: it has 9400 levels`) {
-		t.Errorf("the log has %s", s)
-	}
-	text.Reset()
-	f.targets[0].Lists = out.Lists
-	if f.available(); strings.Contains(text.String(), "definitions refused") {
-		t.Error("the log repeats what is refused of a list that is as it was")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -145,7 +146,7 @@ func (s *Servers) load(target upstream.Target) outcome.Outcome {
 				}
 			}
 			if err != nil {
-				o.Refused = append(o.Refused, outcome.Refusal{Name: raw, Kind: kind, Reason: err.Error()})
+				o.Refused = append(o.Refused, outcome.Refusal{Name: text.Quote(raw, 100), Kind: kind, Reason: err.Error()})
 				continue
 			}
 			if kind == tool.Tool {
