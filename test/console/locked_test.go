@@ -33,7 +33,7 @@ func TestLockedAnswer(t *testing.T) {
 	}
 	const call = `{"name": "tickets:assign_ticket", "args": {"id": 1, "assignee": "kim"}}`
 	locked := ask("call_tool_write", call)
-	for _, want := range []string{`"tickets:assign_ticket" is locked: pending_approval.`, "Tool is disabled and not callable. It waits for approval"} {
+	for _, want := range []string{`"tickets:assign_ticket" is locked: pending_approval.`, "Tool is disabled and not callable. A person must approve its definition first."} {
 		if !strings.Contains(locked, want) {
 			t.Errorf("the agent reads %q, want %q", locked, want)
 		}

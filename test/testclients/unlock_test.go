@@ -97,7 +97,7 @@ var (
 	}
 	after = []stage{
 		{"locked call, allowed", alike(runsWords), nil},
-		{"locked call, declined", alike(saysNo), []string{" declined access request ", ": use staging (R-", "asked for again in 24 hours"}},
+		{"locked call, declined", alike(saysNo), []string{" declined access request ", `Reason: "use staging".`, "request access again in 24 hours"}},
 		{"call to confirm, confirmed", alike(runsWords), nil},
 		{"call to confirm, confirmed and used", ladder(spentWords, spentWords), []string{"was used for a call just now, and is good for that one", "Access request R-"}},
 	}
