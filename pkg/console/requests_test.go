@@ -439,3 +439,21 @@ func TestRequestHostile(t *testing.T) {
 		says(t, html.UnescapeString(page), "⟨U+202E⟩", "<bdi>")
 	}
 }
+
+// Whoever decides about a request sees by the buttons that its agent lost the tier.
+func TestRequestOfLostTier(t *testing.T) {
+	h := newFixture(t)
+	id := h.Asks(bot, "mail:send", "", "")
+	const said = "When this agent last tried, it lacked the scope gate/write. Until it has that, its calls are refused, whatever you decide."
+	lacks(t, h.small("/admin/requests/"+id), "last tried")
+	_, err := request.ChangeAsked(t.Context(), &h.Approvals.Requests, bot, func(all request.Asked) (request.Asked, string, json.RawMessage, error) {
+		next, err := all.Change(id, func(r *request.Request) { r.Lacks = "the scope gate/write" })
+		return next, "", nil, err
+	})
+	require.OK(t, err)
+	_, form, _ := strings.Cut(h.small("/admin/requests/"+id), `id="decide"`)
+	says(t, form, said)
+	if status, page := h.verdict(id, "declined", "reason", "no"); status != http.StatusSeeOther || strings.Contains(page, "last tried") {
+		t.Errorf("after the decision: %d %s", status, page)
+	}
+}

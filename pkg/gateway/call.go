@@ -4,17 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -150,12 +149,13 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 		return s.refuse("Tool " + strconv.Quote(id.String()) + " is " + tier.String() + ": call it with " + variant(tier) + ", not " + variant(as) + ". Nothing was called.")
 	}
 	if !slices.Contains(s.caller.Agent.Tiers, tier) {
-		s.line.Decide(audit.Tier, "", nil)
-		return nil, &mcp.Error{
-			Code: http.StatusForbidden, Status: http.StatusForbidden,
-			Message: "This agent may not call " + tier.String() + " tools, and " + strconv.Quote(id.String()) + " is one. It needs the scope " + tier.String() + ".",
-			Err:     &identity.Error{Kind: identity.Scope, Scopes: []string{tier.String()}},
+		if s.view.Confirmed().Has(i) && s.g.o.Requests != nil {
+			wish := s.wish(i, lock.PendingApproval)
+			wish.Args = request.HashArgs(r.Arguments)
+			s.noteLackOf(ctx, wish, now, s.g.need(tier))
 		}
+		return nil, s.outOfTier(tier,
+			"This agent may not call "+tier.String()+" tools, and "+strconv.Quote(id.String())+" is one.")
 	}
 	if fault := s.checkHeaders(i, r.Arguments); fault != nil {
 		return nil, fault

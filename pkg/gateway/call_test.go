@@ -175,6 +175,8 @@ func TestCallTier(t *testing.T) {
 
 func TestCallTierOfAgent(t *testing.T) {
 	gw := everyStatus(t)
+	gw.Options.Scope = func(tier tool.Tier) string { return "gate/" + tier.String() }
+	gw.Restart()
 	gw.Agent.Tiers = []tool.Tier{tool.Read}
 	if r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError {
 		t.Errorf("read: %s", r.Text)
@@ -182,7 +184,7 @@ func TestCallTierOfAgent(t *testing.T) {
 	gw.Sent()
 	_, err := gw.Try(`{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"}}`)
 	e, ok := errors.AsType[*mcp.Error](err)
-	if !ok || e.Status != 403 || !strings.Contains(e.Message, "It needs the scope destructive") {
+	if !ok || e.Status != 403 || !strings.Contains(e.Message, "It needs the scope gate/destructive.") {
 		t.Fatalf("destructive: %v", err)
 	}
 	if scope, ok := errors.AsType[*identity.Error](err); !ok || scope.Kind != identity.Scope || scope.Scopes[0] != "destructive" {

@@ -161,6 +161,7 @@ func (s *Session) askConfirmation(ctx context.Context, i int, now standing, r mc
 	if errors.Is(err, errDeclined) {
 		err = s.declinedCall(ctx, wish, now, &l)
 	} else if err == nil {
+		s.noteLack(ctx, held, "")
 		l.Confirm.Request, l.Request, l.Link = held.ID, &waiting{held.ID, wantOpen}, s.g.askLink(held.ID)
 		l.more = append(l.more, s.waitsText(held, added))
 		s.line.Requested(held.ID)

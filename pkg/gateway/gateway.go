@@ -68,6 +68,10 @@ type Options struct {
 	Audit    audit.Readier    // is asked before a call where the config says that its line is required; nil: nothing is
 	Log      *slog.Logger     // nil: none
 	Now      func() time.Time // nil: time.Now
+
+	// Scope returns the scope of the issuer's that gives a tier, as clients ask for it; "": none
+	// does. Nil: it has the tier's name.
+	Scope func(tool.Tier) string
 }
 
 // How long the read of an approval record may take, and a request more than its call. Where an answer
@@ -107,6 +111,9 @@ func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Ga
 	}
 	if g.o.CallTime <= 0 {
 		g.o.CallTime = usualCall
+	}
+	if g.o.Scope == nil {
+		g.o.Scope = tool.Tier.String
 	}
 	if g.o.Now == nil {
 		g.o.Now = time.Now

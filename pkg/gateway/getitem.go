@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 
-	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -55,12 +52,8 @@ func (s *Session) lockedError(ctx context.Context, i int, now standing) error {
 // send asks a server for one of its prompts or resources. id is what it is counted as.
 func (s *Session) send(ctx context.Context, server state.Server, id tool.ID, name string, r mcp.Request) (json.RawMessage, error) {
 	if !slices.Contains(s.caller.Agent.Tiers, tool.Read) {
-		s.line.Decide(audit.Tier, "", nil)
-		return nil, &mcp.Error{
-			Code: http.StatusForbidden, Status: http.StatusForbidden,
-			Message: "This agent may not read, and " + strconv.Quote(id.String()) + " is read. It needs the scope read.",
-			Err:     &identity.Error{Kind: identity.Scope, Scopes: []string{tool.Read.String()}},
-		}
+		return nil, s.outOfTier(tool.Read,
+			"This agent may not read, and "+strconv.Quote(id.String())+" is read.")
 	}
 	s.line.Allow(s.definition(id))
 	if o, ok := s.remembered(server); ok && r.Rest.Get(requestState) == nil {

@@ -23,7 +23,8 @@ import (
 //	2025-11-25, opens links, its person is known the error -32042 with that page
 //	any other                                    the lock: request_access, and links
 //
-// Nothing is written because a lock was met: a request is made by request_access, or by the person.
+// No request is made because a lock was met: request_access makes it, or the person. An open
+// request notes that its agent lost the tier, or has it again.
 
 // A waiting is the open or decided request that a lock is answered with, for programs.
 type waiting struct {
@@ -38,11 +39,18 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 	if !s.asks() || !askable(now.status, r.Hash) {
 		return ""
 	}
+	need := s.lacks(i)
 	h, err := s.history(ctx, r, now)
+	if err == nil {
+		s.noteLack(ctx, h.open, need)
+	}
 	switch {
 	case err != nil:
 		s.logUnread(ctx, "the requests of an agent cannot be read", err)
 		l.more = append(l.more, "The gateway cannot read earlier access requests at the moment.")
+		return ""
+	case need != "":
+		s.leadTo(i, l, "", lacksText(need))
 		return ""
 	case h.declined.Request != "":
 		l.Request = &waiting{h.declined.Request, wantDeclined}

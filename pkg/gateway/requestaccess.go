@@ -104,22 +104,26 @@ func (s *Session) findItem(name string) (int, bool) {
 // want asks for the item i, if it is locked and may be asked for.
 func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) {
 	w := wanted{Name: s.view.ID(i).String(), State: wantRefused}
-	now := s.standing(ctx, i)
+	now, need := s.standing(ctx, i), s.lacks(i)
 	switch {
 	case now.refuse != nil:
 		return w, now.refuse
 	case ctx.Err() != nil:
 		return w, ctx.Err()
+	case now.status != lock.None && !askable(now.status, s.view.Tool(i).Definition.Hash):
+		s.incident(ctx, i)
+		w.Message = "The reason for this lock is undetermined. Nothing was requested. " +
+			"Tell your user that an operator must check the gateway's log, and continue without it."
+		return w, nil
+	case need != "":
+		s.noteLackOf(ctx, s.wish(i, now.status), now, need)
+		w.Message = lacksText(need) + unhelpfulText
+		return w, nil
 	case now.status == lock.None && s.view.Confirmed().Has(i):
 		w.State, w.Message = wantCallable, "The tool is callable, and a person must confirm each call. Call it with its arguments to request that call."
 		return w, nil
 	case now.status == lock.None:
 		w.State, w.Message = wantCallable, "The tool is callable. Call it."
-		return w, nil
-	case !askable(now.status, s.view.Tool(i).Definition.Hash):
-		s.incident(ctx, i)
-		w.Message = "The reason for this lock is undetermined. Nothing was requested. " +
-			"Tell your user that an operator must check the gateway's log, and continue without it."
 		return w, nil
 	}
 	r := s.wish(i, now.status)
@@ -135,6 +139,7 @@ func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) 
 				"change the config or policy. Tell your user and continue without it." + s.g.statusLink(held.ID)
 		}
 	case err == nil:
+		s.noteLack(ctx, held, "")
 		w.State, w.Message = wantOpen, s.openText(held)
 	case errors.Is(err, errDeclined):
 		h, err := s.history(ctx, r, now)

@@ -43,6 +43,7 @@ func TestAgentTexts(t *testing.T) {
 	add("open request", s.openText(open))
 	add("request for one call", s.waitsText(open, true))
 	add("declined", s.declinedText(declined))
+	add("request out of tier", lacksText("the scope portcullis:write")+unhelpfulText)
 	add("too many requests", tooManyText)
 	for n := range 3 {
 		add(fmt.Sprintf("notice %d locked", n), noticeLocked(n))

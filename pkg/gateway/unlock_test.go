@@ -103,6 +103,15 @@ func (u *unlocking) holds(what, text string, wants ...string) {
 	}
 }
 
+func (u *unlocking) lacks(what, text string, unwanted ...string) {
+	u.T.Helper()
+	for _, bad := range unwanted {
+		if strings.Contains(text, bad) {
+			u.T.Errorf("%s: %q has %q", what, text, bad)
+		}
+	}
+}
+
 func TestUnlockInPlace(t *testing.T) {
 	u := unlock(t)
 	text, ran := u.push()

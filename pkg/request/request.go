@@ -102,11 +102,12 @@ type Request struct {
 	Server  string      `json:"server"`
 	Tool    string      `json:"tool"` // as in an approval record
 	Kind    tool.Kind   `json:"kind,omitempty"`
-	Hash    tool.Hash   `json:"hash"`           // of the definition
-	Args    string      `json:"args,omitempty"` // of one call: SHA-256, hex, of the canonical arguments; "": of every call
-	Status  lock.Status `json:"status"`         // why it was locked then
-	Note    string      `json:"note,omitempty"` // of the agent: not to be trusted
-	Why     string      `json:"why,omitempty"`  // of its person, who signed in
+	Hash    tool.Hash   `json:"hash"`            // of the definition
+	Args    string      `json:"args,omitempty"`  // of one call: SHA-256, hex, of the canonical arguments; "": of every call
+	Status  lock.Status `json:"status"`          // why it was locked then
+	Note    string      `json:"note,omitempty"`  // of the agent: not to be trusted
+	Why     string      `json:"why,omitempty"`   // of its person, who signed in
+	Lacks   string      `json:"lacks,omitempty"` // what the agent lacked when it last tried: "the scope portcullis:write"
 	Minutes int         `json:"minutes,omitempty"`
 	By      string      `json:"by,omitempty"` // person who asked; "": the agent did
 	Opened  time.Time   `json:"opened"`
