@@ -63,7 +63,7 @@ func deleteFile() *mcp.CallToolParams {
 }
 
 func TestOAuthClient(t *testing.T) {
-	g := startGuarded(t, "search", nil)
+	g := startGuarded(t, "search", map[string]string{"PORTCULLIS_SIGN_IN_SCOPES": "read"})
 	g.issuer.Grant("portcullis:read", "portcullis:destructive")
 	s := g.login(t)
 	if instructions := s.InitializeResult().Instructions; !strings.Contains(instructions, "files") || strings.Contains(instructions, "vault") {
@@ -104,7 +104,7 @@ func TestOAuthTooSmallAScope(t *testing.T) {
 		Body:   probetest.Call("call_tool_destructive", `{"name":"files:delete_file","args":{}}`),
 	})
 	want := `Bearer error="insufficient_scope", scope="portcullis:destructive", resource_metadata="` + g.URL + `/.well-known/oauth-protected-resource/mcp"`
-	if got := a.Header.Get("WWW-Authenticate"); a.Status != http.StatusForbidden || got != want || !strings.Contains(a.Body, `"id":"probe-7"`) {
+	if got := a.Header.Get("WWW-Authenticate"); a.Status != http.StatusForbidden || got != want || !strings.Contains(a.Body, `"id":"probe-7"`) || !strings.Contains(a.Body, "It needs the scope portcullis:destructive.") {
 		t.Errorf("answered %d, challenge %q, want %q: %s", a.Status, got, want, a.Body)
 	}
 	if n := len(g.files.Calls()); n > 0 {
@@ -190,7 +190,7 @@ func TestRevokedToken(t *testing.T) {
 func TestTypeScriptOAuth(t *testing.T) {
 	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
 		t.Run(mode, func(t *testing.T) {
-			g := startGuarded(t, "search", nil)
+			g := startGuarded(t, "search", map[string]string{"PORTCULLIS_SIGN_IN_SCOPES": "read"})
 			g.issuer.Grant("portcullis:read", "portcullis:destructive")
 			got := testclients.OAuth(t, mode, g.URL+"/mcp",
 				callOf("call_tool_read", `{"name":"files:read_file","args":{"path":"/x"}}`),
@@ -221,6 +221,30 @@ func TestTypeScriptTooSmallAScope(t *testing.T) {
 			}
 			if n := len(g.files.Calls()); n > 0 {
 				t.Errorf("%d calls went upstream", n)
+			}
+		})
+	}
+}
+
+// The issuer gives a client only scopes that it registered, which are those of the first challenge.
+func TestTypeScriptStrictIssuer(t *testing.T) {
+	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
+		t.Run(mode, func(t *testing.T) {
+			issuer := testclients.Issuer(t, "portcullis:read", "portcullis:write", "portcullis:destructive")
+			g := startGuarded(t, "search", map[string]string{"PORTCULLIS_ISSUER": issuer})
+			got := testclients.OAuth(t, mode, g.URL+"/mcp",
+				callOf("call_tool_read", `{"name":"files:read_file","args":{"path":"/x"}}`),
+				callOf("call_tool_destructive", `{"name":"files:delete_file","args":{"path":"/x"}}`))
+			for i, a := range got.Answers {
+				if a.Error != nil || !strings.Contains(string(a.Result), "content") {
+					t.Errorf("step %d: %+v %s", i, a.Error, a.Result)
+				}
+			}
+			if d := cmp.Diff([]string{"portcullis:read portcullis:write portcullis:destructive"}, got.Asked); d != "" {
+				t.Errorf("scopes asked for (-want +got):\n%s", d)
+			}
+			if n := len(g.files.Calls()); n != 2 {
+				t.Errorf("%d calls went upstream, want 2", n)
 			}
 		})
 	}

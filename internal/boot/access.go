@@ -16,6 +16,10 @@ import (
 type Access struct {
 	Ways []string // PORTCULLIS_AUTH: jwt, token, iam, several with commas between; or none, alone
 
+	// SignIn are the tiers of PORTCULLIS_SIGN_IN_SCOPES, whose scopes a client asks for when it
+	// signs in; default all. Nil, which is said as none: the issuer has no such scopes.
+	SignIn []tool.Tier
+
 	JWT          identity.JWTOptions
 	ScopeRequest string // PORTCULLIS_SCOPE_REQUEST_PREFIX: what a client asks the issuer for is this and the scope; "" for most
 
@@ -43,6 +47,13 @@ func (a Access) Takes(way string) bool { return slices.Contains(a.Ways, way) }
 // where every agent is let in.
 const bootstrapName = "PORTCULLIS_BOOTSTRAP_SHA256"
 
+// Settings of tiers: those of the scopes that a client asks for, and those of groups.
+const (
+	signInSetting     = "PORTCULLIS_SIGN_IN_SCOPES"
+	tiersClaimSetting = "PORTCULLIS_TIERS_CLAIM"
+	tiersSetting      = "PORTCULLIS_TIERS"
+)
+
 // accessNames are the settings of each way. One that is set for a way that is not taken
 // is a fault: whoever set it believes that it guards something.
 func accessNames() map[string][]string {
@@ -50,6 +61,7 @@ func accessNames() map[string][]string {
 		identity.WayJWT: {
 			"PORTCULLIS_AUDIENCE", "PORTCULLIS_ID_CLAIM", "PORTCULLIS_SCOPE_CLAIMS", "PORTCULLIS_SCOPE_PREFIX", "PORTCULLIS_SCOPE_REQUEST_PREFIX",
 			"PORTCULLIS_SERVERS_CLAIM", "PORTCULLIS_TOOLSETS_CLAIM", "PORTCULLIS_DEFAULT_SERVERS",
+			signInSetting, tiersClaimSetting, tiersSetting,
 		},
 		identity.WayToken: {tokenKeySetting, tokenDaysSetting, bootstrapName, "PORTCULLIS_TRUSTED_PROXIES"},
 		identity.WayIAM:   {"PORTCULLIS_IAM_SERVERS", "PORTCULLIS_IAM_TIERS", "PORTCULLIS_IAM_ADMINS"},
@@ -125,6 +137,10 @@ func (r *reader) jwt(a *Access, baseURL string, streaming bool) {
 	c.Servers, c.Toolsets = r.getenv("PORTCULLIS_SERVERS_CLAIM"), r.getenv("PORTCULLIS_TOOLSETS_CLAIM")
 	c.DefaultServers = r.list("PORTCULLIS_DEFAULT_SERVERS")
 	a.ScopeRequest = r.getenv("PORTCULLIS_SCOPE_REQUEST_PREFIX")
+	if r.getenv(signInSetting) != identity.WayNone {
+		a.SignIn = r.tiers(signInSetting, tool.Read, tool.Write, tool.Destructive)
+	}
+	c.TierClaim, c.TierGroups = r.getenv(tiersClaimSetting), r.tierGroups()
 	settings := a.JWT
 	if baseURL == "" && streaming {
 		settings = a.jwtAt(standIn)
@@ -139,15 +155,39 @@ func (r *reader) jwt(a *Access, baseURL string, streaming bool) {
 
 func (r *reader) iam(a *Access) {
 	a.IAMServers, a.IAMAdmins = r.list("PORTCULLIS_IAM_SERVERS"), r.list("PORTCULLIS_IAM_ADMINS")
-	names := r.list("PORTCULLIS_IAM_TIERS")
-	if len(names) == 0 {
-		a.IAMTiers = []tool.Tier{tool.Read}
-	}
-	for _, name := range names {
+	a.IAMTiers = r.tiers("PORTCULLIS_IAM_TIERS", tool.Read)
+}
+
+// tiers returns the tiers that a setting lists.
+func (r *reader) tiers(setting string, otherwise ...tool.Tier) (out []tool.Tier) {
+	for _, name := range r.list(setting) {
 		tier, err := tool.ParseTier(name)
 		if err != nil {
-			r.fault("PORTCULLIS_IAM_TIERS: %w", err)
+			r.fault("%s: %w", setting, err)
 		}
-		a.IAMTiers = append(a.IAMTiers, tier)
+		out = append(out, tier)
 	}
+	if out == nil {
+		return otherwise
+	}
+	return out
+}
+
+// tierGroups returns which groups have which tiers.
+func (r *reader) tierGroups() (out []identity.TierGroup) {
+	for _, entry := range r.list(tiersSetting) {
+		at := strings.LastIndex(entry, "=") // the name of a group may hold one
+		group := strings.TrimSpace(entry[:max(at, 0)])
+		tier, err := tool.ParseTier(strings.TrimSpace(entry[at+1:]))
+		if group == "" || err != nil {
+			r.fault("%s %q: want a group, = and read, write or destructive: devs=write", tiersSetting, entry)
+			continue
+		}
+		out = append(out, identity.TierGroup{Group: group, Tier: tier})
+	}
+	if out == nil && r.getenv(tiersClaimSetting) != "" {
+		r.fault("%s is set, but %s names no group: set it to groups and their tiers, such as devs=write",
+			tiersClaimSetting, tiersSetting)
+	}
+	return out
 }

@@ -1,16 +1,21 @@
 package boot
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const testKey = "a key that is for tests alone, of 32 bytes and more"
@@ -18,6 +23,7 @@ const testKey = "a key that is for tests alone, of 32 bytes and more"
 func TestLoadAccessFaults(t *testing.T) {
 	base := []string{"PORTCULLIS_BASE_URL=https://gate.example.com"}
 	people := slices.Clip(append(base, "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_ADMIN_CLIENT_ID=gate", "PORTCULLIS_OPERATORS=gate"))
+	jwt := slices.Concat(base, []string{"PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=a"})
 	for _, tt := range []struct {
 		name string
 		env  []string
@@ -61,6 +67,13 @@ func TestLoadAccessFaults(t *testing.T) {
 		{"proxies by address", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_TRUSTED_PROXIES=10.0.0.1"}, []string{"PORTCULLIS_TRUSTED_PROXIES", "how many"}},
 		{"an audience at which nothing is", append(base, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=https://gate.example.com/api"), []string{"https://gate.example.com/api"}},
 		{"iam with a bad tier", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_IAM_TIERS=root"}, []string{"PORTCULLIS_IAM_TIERS"}},
+		{"sign-in scopes that are no tiers", slices.Concat(jwt, []string{"PORTCULLIS_SIGN_IN_SCOPES=read,admin"}), []string{`PORTCULLIS_SIGN_IN_SCOPES: tier "admin" is not read, write or destructive`}},
+		{"sign-in scopes of no issuer", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_SIGN_IN_SCOPES=read"}, []string{"PORTCULLIS_SIGN_IN_SCOPES is set, but PORTCULLIS_AUTH does not name jwt"}},
+		{"a group of an unknown tier", slices.Concat(jwt, []string{"PORTCULLIS_TIERS=ops=destructive,devs=admin"}), []string{`PORTCULLIS_TIERS "devs=admin": want a group, = and read, write or destructive: devs=write`}},
+		{"a tier of no group", slices.Concat(jwt, []string{"PORTCULLIS_TIERS= = write"}), []string{`PORTCULLIS_TIERS "= write": want a group`}},
+		{"a group without a tier", slices.Concat(jwt, []string{"PORTCULLIS_TIERS=devs"}), []string{`PORTCULLIS_TIERS "devs": want a group`}},
+		{"a claim of tiers without groups", slices.Concat(jwt, []string{"PORTCULLIS_TIERS_CLAIM=groups"}), []string{"PORTCULLIS_TIERS_CLAIM is set, but PORTCULLIS_TIERS names no group"}},
+		{"tiers of groups", slices.Concat(jwt, []string{"PORTCULLIS_TIERS_CLAIM=groups", "PORTCULLIS_TIERS=devs=write, cn=ops=destructive"}), nil},
 		{"everything at once", []string{"PORTCULLIS_AUTH=jwt,token,x", "PORTCULLIS_LOG_LEVEL=LOUD"}, []string{`"x"`, "issuer", "PORTCULLIS_TOKEN_KEY", "LOUD"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,6 +117,53 @@ func TestLoadAccessIAMTiers(t *testing.T) {
 		if d := cmp.Diff(want, s.Access.IAMTiers); d != "" || s.Access.IAMServers != nil {
 			t.Errorf("%s: servers %v, tiers (-want +got):\n%s", env, s.Access.IAMServers, d)
 		}
+	}
+}
+
+// The first challenge and the metadata ask for the same scopes. A refused call names a scope only if
+// the issuer has scopes of the gateway.
+func TestSignInScopes(t *testing.T) {
+	for setting, want := range map[string]struct {
+		first  []string
+		beyond string
+	}{
+		"":           {[]string{"read", "write", "destructive"}, "api/gate:destructive"},
+		"read,write": {[]string{"read", "write"}, "api/gate:destructive"},
+		"none":       {nil, ""},
+	} {
+		s, err := Load(environ([]string{
+			"PORTCULLIS_AUTH=jwt", "PORTCULLIS_BASE_URL=https://gate.example.com", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=a",
+			"PORTCULLIS_SCOPE_PREFIX=gate:", "PORTCULLIS_SCOPE_REQUEST_PREFIX=api/", "PORTCULLIS_SIGN_IN_SCOPES=" + setting,
+		}))
+		require.OK(t, err)
+		auth, err := (&Program{Settings: s, now: time.Now}).Authenticator(t.Context())
+		require.OK(t, err)
+		_, err = auth.Authenticate(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil))
+		if refused, ok := errors.AsType[*identity.Error](err); !ok || !slices.Equal(refused.Scopes, want.first) {
+			t.Errorf("%q: the first challenge is %+v, want %q", setting, err, want.first)
+		}
+		var metadata []string
+		for _, tier := range want.first {
+			metadata = append(metadata, "api/gate:"+tier)
+		}
+		if got := s.resource().Scopes; !slices.Equal(got, metadata) {
+			t.Errorf("%q: the metadata ask for %q, want %q", setting, got, metadata)
+		}
+		if got := s.Access.scope(tool.Destructive); got != want.beyond {
+			t.Errorf("%q: a call names %q, want %q", setting, got, want.beyond)
+		}
+	}
+}
+
+func TestLoadTiers(t *testing.T) {
+	s, err := Load(environ([]string{
+		"PORTCULLIS_AUTH=jwt", "PORTCULLIS_BASE_URL=https://gate.example.com", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=a",
+		"PORTCULLIS_TIERS_CLAIM=roles", "PORTCULLIS_TIERS=devs=write, cn=ops = destructive",
+	}))
+	require.OK(t, err)
+	want := []identity.TierGroup{{Group: "devs", Tier: tool.Write}, {Group: "cn=ops", Tier: tool.Destructive}}
+	if d := cmp.Diff(want, s.Access.JWT.Claims.TierGroups); d != "" || s.Access.JWT.Claims.TierClaim != "roles" {
+		t.Errorf("claim %q, groups (-want +got):\n%s", s.Access.JWT.Claims.TierClaim, d)
 	}
 }
 

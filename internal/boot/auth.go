@@ -8,6 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // Authenticator returns how callers are told apart. All of a program's handlers share
@@ -31,7 +32,7 @@ func (p *Program) newAuthenticator(ctx context.Context, base string) (identity.A
 	if a.Open() {
 		return identity.None{}, nil
 	}
-	o := identity.Options{TrustedProxies: a.TrustedProxies, Now: p.now}
+	o := identity.Options{Scopes: a.signIn(""), TrustedProxies: a.TrustedProxies, Now: p.now}
 	if a.Takes(identity.WayJWT) {
 		settings := a.jwtAt(base)
 		var err error
@@ -108,10 +109,29 @@ func (s Settings) resource() *mcphttp.Resource {
 	if !s.Access.Takes(identity.WayJWT) {
 		return nil
 	}
-	prefix := s.Access.ScopeRequest + s.Access.JWT.Claims.ScopePrefix
+	prefix := s.Access.ScopePrefix()
 	return &mcphttp.Resource{
 		AuthorizationServers: []string{s.Access.JWT.Issuer},
-		Scopes:               []string{prefix + "read", prefix + "write", prefix + "destructive"},
+		Scopes:               s.Access.signIn(prefix),
 		ScopePrefix:          prefix,
 	}
+}
+
+// ScopePrefix is what a client puts before a tier to ask the issuer for its scope.
+func (a Access) ScopePrefix() string { return a.ScopeRequest + a.JWT.Claims.ScopePrefix }
+
+// signIn returns the scopes that a client asks for when it signs in.
+func (a Access) signIn(prefix string) (out []string) {
+	for _, tier := range a.SignIn {
+		out = append(out, prefix+tier.String())
+	}
+	return out
+}
+
+// scope returns the scope that a call of the tier needs; "": no scope of the issuer helps.
+func (a Access) scope(tier tool.Tier) string {
+	if a.Takes(identity.WayJWT) && a.SignIn == nil {
+		return ""
+	}
+	return a.ScopePrefix() + tier.String()
 }

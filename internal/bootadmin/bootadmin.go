@@ -183,7 +183,7 @@ func challenge(p *boot.Program) console.Challenge {
 			"The operator opens it by setting PORTCULLIS_BOOTSTRAP_SHA256 (parameter BootstrapSha256) to the SHA-256 of a token, or by another PORTCULLIS_AUTH (parameter AuthMode)"}
 	}
 	var ways []string
-	c := console.Challenge{ScopePrefix: a.ScopeRequest + a.JWT.Claims.ScopePrefix}
+	c := console.Challenge{ScopePrefix: a.ScopePrefix()}
 	if a.Takes(identity.WayJWT) {
 		ways = append(ways, "an access token of "+a.JWT.Issuer+" whose holder is an admin")
 		c.Metadata = p.Settings.BaseURL + "/.well-known/oauth-protected-resource/mcp"

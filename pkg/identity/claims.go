@@ -33,8 +33,17 @@ type ClaimMap struct {
 	// DefaultServers are those of a token that names no server, by claim or by scope.
 	DefaultServers []string
 
+	TierClaim  string      // claim that lists groups or roles; "": groups
+	TierGroups []TierGroup // the tiers of their members, in addition to those of the scopes
+
 	AdminClaim string // claim that lists groups or roles; "": groups
 	Roles      Roles  // what members of these groups may do at /admin; who has the scope is an [Operator]
+}
+
+// A TierGroup is a group whose members have a tier, and the weaker tiers too.
+type TierGroup struct {
+	Group string
+	Tier  tool.Tier
 }
 
 // DefaultScopePrefix begins the scopes of this gateway at an issuer that serves others too.
@@ -57,7 +66,7 @@ func reserved(id string) bool {
 func (m ClaimMap) filled() ClaimMap {
 	m.ID, m.ScopePrefix = cmp.Or(m.ID, claimSubject), cmp.Or(m.ScopePrefix, DefaultScopePrefix)
 	m.Servers, m.Toolsets = cmp.Or(m.Servers, "portcullis_servers"), cmp.Or(m.Toolsets, "portcullis_toolsets")
-	m.AdminClaim = cmp.Or(m.AdminClaim, "groups")
+	m.TierClaim, m.AdminClaim = cmp.Or(m.TierClaim, "groups"), cmp.Or(m.AdminClaim, "groups")
 	if m.Scopes == nil {
 		m.Scopes = []string{"scope", "scp"}
 	}
@@ -132,7 +141,13 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 		servers = m.DefaultServers
 	}
 	a.Servers = slices.Clone(servers)
-	a.Tiers = m.tiers(scopes)
+	var members []string
+	if len(m.TierGroups) > 0 {
+		if members, err = groups(claims, m.TierClaim); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	a.Tiers = m.tiers(scopes, members)
 	if toolsets, given := list(m.Toolsets); given {
 		a.Toolsets = append([]string{}, toolsets...)
 	}
@@ -140,11 +155,11 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	case hasAny(scopes, m.ScopePrefix+scopeAdmin):
 		a.Rights = Everything()
 	case !m.Roles.Empty():
-		groups, err := m.groups(claims)
+		roles, err := groups(claims, m.AdminClaim)
 		if err != nil {
 			faults = append(faults, err)
 		}
-		a.Rights = m.Roles.Of(groups)
+		a.Rights = m.Roles.Of(roles)
 	}
 	if len(faults) > 0 {
 		return Agent{}, errors.Join(faults...)
@@ -180,25 +195,29 @@ func subject(claims map[string]any, sub string) (string, error) {
 	return issuer + " " + sub, nil
 }
 
-func (m ClaimMap) tiers(scopes []string) []tool.Tier {
-	var out []tool.Tier
-	granted := []string{"destructive", "write", "read"} // each grants its own tier and those after it
-	for i, tier := range []tool.Tier{tool.Destructive, tool.Write, tool.Read} {
-		if slices.ContainsFunc(granted[:i+1], func(g string) bool { return slices.Contains(scopes, m.ScopePrefix+g) }) {
+// tiers returns what scopes and groups grant: each tier holds the weaker tiers too.
+func (m ClaimMap) tiers(scopes, groups []string) (out []tool.Tier) {
+	granted := false
+	for _, tier := range []tool.Tier{tool.Destructive, tool.Write, tool.Read} {
+		granted = granted || slices.Contains(scopes, m.ScopePrefix+tier.String())
+		for _, g := range groups {
+			granted = granted || slices.Contains(m.TierGroups, TierGroup{g, tier})
+		}
+		if granted {
 			out = append([]tool.Tier{tier}, out...)
 		}
 	}
 	return out
 }
 
-// groups returns the groups or roles that the claims list. A text is the name of one: names may hold
+// groups returns the groups or roles that a claim lists. A text is the name of one: names may hold
 // spaces, and an issuer that drops the list around a single one must not make two of it.
-func (m ClaimMap) groups(claims map[string]any) ([]string, error) {
-	if name, ok := claims[m.AdminClaim].(string); ok {
+func groups(claims map[string]any, claim string) ([]string, error) {
+	if name, ok := claims[claim].(string); ok {
 		return []string{name}, nil
 	}
-	groups, _, err := listClaim(claims, m.AdminClaim)
-	return groups, err
+	list, _, err := listClaim(claims, claim)
+	return list, err
 }
 
 // listClaim returns a claim that is a list of texts, or one text with spaces between. A

@@ -22,6 +22,8 @@ func TestClaimMapAgent(t *testing.T) {
 	all := []tool.Tier{tool.Read, tool.Write, tool.Destructive}
 	cognito := identity.ClaimMap{ScopePrefix: "portcullis/", AdminClaim: "cognito:groups", Roles: identity.Roles{Operators: []string{"gatekeepers"}}}
 	entra := identity.ClaimMap{ID: "oid", Scopes: []string{"scp", "roles"}, Servers: "extension_servers", AdminClaim: "roles", Roles: identity.Roles{Operators: []string{"Gate.Admin"}}}
+	teams := identity.ClaimMap{TierGroups: []identity.TierGroup{{Group: "devs", Tier: tool.Write}, {Group: "on call", Tier: tool.Destructive}}}
+	roles := identity.ClaimMap{TierClaim: "roles", TierGroups: teams.TierGroups}
 	for _, tt := range []struct {
 		name   string
 		m      identity.ClaimMap
@@ -42,6 +44,10 @@ func TestClaimMapAgent(t *testing.T) {
 		{"toolsets", identity.ClaimMap{}, claims("sub", "a", "portcullis_toolsets", "docs"), grants{Toolsets: []string{"docs"}}},
 		{"an empty list of toolsets bounds to nothing", identity.ClaimMap{}, claims("sub", "a", "portcullis_toolsets", ""), grants{Toolsets: []string{}}},
 		{"a group is no admin unless it is named", identity.ClaimMap{}, claims("sub", "a", "groups", []any{"admins", ""}), grants{}},
+		{"a group's tier holds the weaker", teams, claims("sub", "a", "groups", []any{"x", "devs"}), grants{Tiers: all[:2]}},
+		{"the strongest of groups and scopes", teams, claims("sub", "a", "groups", []any{"devs"}, "scope", "portcullis:destructive"), grants{Tiers: all}},
+		{"one group, as a text with a space", roles, claims("sub", "a", "roles", "on call"), grants{Tiers: all}},
+		{"groups of another claim", roles, claims("sub", "a", "groups", []any{"devs"}), grants{}},
 		{"cognito", cognito, claims("sub", "a", "token_use", "access", "scope", "portcullis/read", "cognito:groups", []any{"gatekeepers"}), grants{Tiers: all[:1], Admin: true}},
 		{"entra, for a person", entra, claims("sub", "x", "oid", "a", "scp", "portcullis:write", "extension_servers", []any{"files"}), grants{Servers: []string{"files"}, Tiers: all[:2]}},
 		{"entra, for a program", entra, claims("sub", "x", "oid", "a", "roles", []any{"portcullis:read", "Gate.Admin"}), grants{Tiers: all[:1], Admin: true}},
@@ -59,6 +65,15 @@ func TestClaimMapAgent(t *testing.T) {
 				t.Errorf("grants (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// A claim of groups that cannot be read makes the whole token invalid.
+func TestTierClaimUnreadable(t *testing.T) {
+	m := identity.ClaimMap{TierGroups: []identity.TierGroup{{Group: "devs", Tier: tool.Write}}}
+	a, err := m.Agent(claims("sub", "a", "scope", "portcullis:read", "groups", map[string]any{"devs": true}))
+	if err == nil {
+		t.Errorf("Agent = %+v, want an error", a)
 	}
 }
 

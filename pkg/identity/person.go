@@ -35,7 +35,7 @@ func (m ClaimMap) Person(claims map[string]any) (Person, error) {
 	if leftOut(claims, m.AdminClaim) {
 		return Person{}, fmt.Errorf("%w (claim %q)", ErrGroupsLeftOut, m.AdminClaim)
 	}
-	groups, err := m.groups(claims)
+	groups, err := groups(claims, m.AdminClaim)
 	if err != nil {
 		return Person{}, err
 	}

@@ -18,15 +18,15 @@ const maxCredential = 16 << 10
 // scopeAdmin is the scope of the admin API; the others are the names of the tiers.
 const scopeAdmin = "admin"
 
-// firstScope is what a caller without credentials is told to ask for: enough to look
-// around and to call what changes nothing. A call that needs more says so.
-const firstScope = "read"
-
 // Options are the ways in which callers prove who they are. One at least must be given.
 type Options struct {
 	JWT    *JWT    // nil: no JWT is taken
 	Tokens *Tokens // nil: no agent token is taken
 	IAM    *IAM    // nil: a signature that API Gateway verified is not taken
+
+	// Scopes are what a caller without good credentials is told to ask the issuer for, without the
+	// prefix. Some clients can never ask for another one later. Without a JWT none is named.
+	Scopes []string
 
 	// TrustedProxies is how many proxies stand between the callers and this program, of which each
 	// adds to X-Forwarded-For. Failed look-ups are counted by the address that the outermost saw.
@@ -56,7 +56,7 @@ func New(o Options) (*Verifier, error) {
 		v.o.Now = time.Now
 	}
 	if o.JWT != nil {
-		v.scopes = []string{firstScope}
+		v.scopes = o.Scopes
 	}
 	if o.JWT == nil && o.Tokens == nil && o.IAM == nil {
 		return nil, errors.New("identity: no way to prove who one is")

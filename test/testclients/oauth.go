@@ -2,8 +2,11 @@ package testclients
 
 import (
 	"encoding/json"
+	"os/exec"
+	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -12,6 +15,17 @@ type Admission struct {
 	Instructions string
 	Answers      []Answer // one a step
 	Asked        []string // scopes of each authorization request
+}
+
+// Issuer starts oidc-provider on loopback, which gives a client only scopes that it registered, and
+// returns the issuer's URL. It ends with the test.
+func Issuer(t testing.TB, scopes ...string) string {
+	t.Helper()
+	node, addr := findNode(t), local.Addr(t)
+	_, port, _ := strings.Cut(addr, ":")
+	cmd := exec.CommandContext(t.Context(), node, append([]string{"issuer.mjs", port}, scopes...)...)
+	cmd.Dir = dir()
+	return "http://" + serve(t, addr, cmd)
 }
 
 // OAuth connects a client in one of the modes to url, which is all that it knows, and

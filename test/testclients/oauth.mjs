@@ -12,7 +12,7 @@ const info = { name: "portcullis-oauth", version: "1.0.0" };
 // A Visitor is a client's memory, and the browser of its person.
 class Visitor {
   redirectUrl = "http://127.0.0.1:1/callback";
-  clientMetadata = { client_name: "test", redirect_uris: [this.redirectUrl], grant_types: ["authorization_code"], token_endpoint_auth_method: "none" };
+  clientMetadata = { client_name: "test", redirect_uris: [this.redirectUrl], grant_types: ["authorization_code", "refresh_token"], token_endpoint_auth_method: "none" };
   asked = [];
   clientInformation() { return this.client; }
   saveClientInformation(client) { this.client = client; }
@@ -22,8 +22,15 @@ class Visitor {
   codeVerifier() { return this.verifier; }
   async redirectToAuthorization(address) {
     this.asked.push(address.searchParams.get("scope") ?? "");
-    const answer = await fetch(address, { redirect: "manual" });
-    this.code = new URL(answer.headers.get("location")).searchParams.get("code");
+    const cookies = new Map();
+    while (!address.href.startsWith(this.redirectUrl)) {
+      const answer = await fetch(address, { redirect: "manual", headers: { cookie: [...cookies.values()].join("; ") } });
+      for (const cookie of answer.headers.getSetCookie()) cookies.set(cookie.split("=")[0], cookie.split(";")[0]);
+      if (!answer.headers.has("location")) throw new Error(`the issuer answers ${answer.status}: ${await answer.text()}`);
+      address = new URL(answer.headers.get("location"), address);
+    }
+    if (address.searchParams.has("error")) throw new Error(`the issuer answers ${address.searchParams.get("error")}`);
+    this.back = address.searchParams;
   }
 }
 
@@ -44,10 +51,10 @@ async function open() {
 
 // finish trades the code that the person brought back for a token; false: there is none.
 async function finish(transport) {
-  const code = visitor.code;
-  visitor.code = undefined;
-  if (!code) return false;
-  await transport.finishAuth(code);
+  const back = visitor.back;
+  visitor.back = undefined;
+  if (!back) return false;
+  await transport.finishAuth(back.get("code"), back.get("iss") ?? undefined);
   return true;
 }
 
