@@ -101,6 +101,11 @@ type Record struct {
 	// most 50. A definition that was approved earlier waits like any other; people are told of it.
 	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
 
+	// Release says which version of which package the server was, where URL is; zero: not known, or none.
+	Release Release `json:"release,omitzero"`
+
+	Prior *PriorApproval `json:"prior,omitempty"` // in another version of that package; nil: nothing
+
 	Lost *Lost `json:"lost,omitempty"` // the store had lost the record, and which version counts is not settled; nil: no
 
 	FirstSeen time.Time       `json:"first_seen"`

@@ -45,6 +45,7 @@ func (r Record) Check() error {
 	c.lost(r.Lost)
 	c.verdicts(r.ApprovedBefore, r.Blocked, r.Endorsed)
 	c.proposal(r.Proposed)
+	c.release(r.Release, r.Prior)
 	if u := r.Undo; u != nil {
 		c.text("who decided before", u.By, 0, MaxActor)
 		c.text("note before", u.Note, 0, MaxNote)

@@ -95,7 +95,7 @@ func renamed(d Seen) Record {
 		r.CurrentHash, r.Current = d.Hash, d.Definition
 		r.Tell = r.Tell && r.Disabled
 	}
-	r.URL = d.URL
+	r.URL, r.Release, r.Prior = d.URL, d.Release, nil
 	r.State = r.derive()
 	return r
 }
@@ -113,7 +113,7 @@ func merged(r, o Record) Record {
 // stricter returns r restricted by o: it is disabled if either is, approved only at a hash that both
 // approve, and blocked where either is.
 func stricter(r, o Record) Record {
-	r.Disabled, r.Proposed = r.Disabled || o.Disabled, nil
+	r.Disabled, r.Proposed, r.Prior = r.Disabled || o.Disabled, nil, nil
 	if r.ApprovedHash != o.ApprovedHash {
 		r.ApprovedHash, r.Approved = tool.Hash(""), nil
 	}

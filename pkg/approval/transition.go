@@ -38,6 +38,7 @@ const (
 type Seen struct {
 	ID         tool.ID
 	URL        string          // where the server gave it; "": not compared
+	Release    Release         // of the server at URL; zero: it starts no package
 	Definition json.RawMessage // byte-exact
 	Hash       tool.Hash       // of Definition
 	Mode       Mode            // the server's approval mode
@@ -122,12 +123,16 @@ func (r *Record) see(d Seen) (action string) {
 	if d.URL != "" && !SameServer(d.URL, r.URL) {
 		action = unrecorded
 		if r.URL != "" { // "": the record was made before anyone said where
+			r.Prior = r.prior(d)
 			r.ApprovedHash, r.Approved, r.ApprovedBefore, r.Lost, r.Endorsed, r.Proposed = "", nil, nil, nil, Remembered{}, nil
 			r.Disabled = r.Disabled || d.Disabled
 			r.addBlocks(d.Blocked)
 			action = ActionMove
 		}
 		r.URL = d.URL
+	}
+	if d.URL != "" && r.Release != d.Release {
+		r.Release, action = d.Release, cmp.Or(action, unrecorded)
 	}
 	if d.Hash != r.CurrentHash {
 		r.CurrentHash, r.Current, r.Proposed = d.Hash, d.Definition, nil
@@ -149,7 +154,7 @@ func (r *Record) see(d Seen) (action string) {
 func first(d Seen) (Record, *Entry) {
 	now := stamp(d.Now)
 	r := Record{
-		Server: d.ID.Server, Tool: d.ID.Name, Kind: d.ID.Kind, URL: d.URL,
+		Server: d.ID.Server, Tool: d.ID.Name, Kind: d.ID.Kind, URL: d.URL, Release: d.Release,
 		CurrentHash: d.Hash, Current: d.Definition,
 		Disabled:  d.Disabled,
 		FirstSeen: now,

@@ -249,7 +249,7 @@ func (u *unit) unlisted(l *list) (due []observation) {
 			continue
 		}
 		seen := approval.Seen{
-			ID: tool.ID{Server: l.server.Name, Name: id.Name, Kind: id.Kind}, URL: l.server.URL,
+			ID: tool.ID{Server: l.server.Name, Name: id.Name, Kind: id.Kind}, URL: l.server.URL, Release: releaseOf(l.server),
 			Definition: before.Current, Hash: before.CurrentHash, From: before, Now: u.began,
 		}
 		held := u.records[seen.ID]

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -167,6 +168,7 @@ func (u *unit) observations(l *list, first map[approval.Kind]bool, room int) (du
 		seen := approval.Seen{
 			ID:         id,
 			URL:        l.server.URL,
+			Release:    releaseOf(l.server),
 			Definition: t.Definition.Raw,
 			Hash:       t.Definition.Hash,
 			Mode:       approval.Mode(l.server.ApprovalOf(id.Kind)),
@@ -201,6 +203,17 @@ func (u *unit) observations(l *list, first map[approval.Kind]bool, room int) (du
 		return false
 	})
 	return due
+}
+
+// releaseOf returns which version of a package a server starts; zero: none.
+func releaseOf(s config.Server) (r approval.Release) {
+	if s.Command == nil {
+		return r
+	}
+	if r.Family, r.Version = s.Command.Release(); r.Family != "" {
+		r.URL = s.URL
+	}
+	return r
 }
 
 // recordAll writes the records. If one fails the store is gone, and the next run goes on from here.

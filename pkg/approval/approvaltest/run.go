@@ -127,6 +127,8 @@ func record(id tool.ID) approval.Record {
 		Blocked:  []approval.Remembered{{Hash: "cc33", By: "ada", At: start, Note: "it asks for <keys> & more"}},
 		Endorsed: approval.Remembered{Hash: "aa11", By: "ada", At: start, Two: true},
 		Proposed: &approval.Proposal{Hash: "bb22", By: "bob", Subject: "auth0|<b&b>", At: start, Note: "the \"first\" of two"},
+		Release:  approval.Release{URL: "cmd:1", Family: "f0", Version: "@acme/x@1.2.4"},
+		Prior:    &approval.PriorApproval{Hash: "aa11", Version: "@acme/x@1.2.3", URL: "cmd:1", At: start},
 		Undo: &approval.Undo{
 			Rev: 3, Disabled: true, ApprovedHash: "dd44", By: "bob", At: start.Add(-time.Minute), Note: "for now", Tell: true,
 			Blocked:        []approval.Remembered{{Hash: "ee55", By: "bob", At: start, Note: "no"}},
