@@ -68,7 +68,7 @@ func (a *api) health(ctx context.Context, _ *struct{}) (decide.Health, error) {
 
 type bulkInput struct {
 	Body struct {
-		Action string     `json:"action" enum:"approve,block,disable,enable"`
+		Action string     `json:"action" enum:"approve,block,disable,enable,carry" doc:"carry approves what was approved in another version of the same server, and nothing else"`
 		Items  []BulkItem `json:"items" minItems:"1" maxItems:"500" nullable:"false"`
 		Note   string     `json:"note,omitempty" maxLength:"4096" doc:"why, for all of them"`
 		Tell   bool       `json:"tell,omitempty" doc:"agents may be told the note, as what you said"`

@@ -27,7 +27,7 @@ const MaxItems = 500
 
 // A Decision is what a person decided about a tool, a prompt or a resource.
 type Decision struct {
-	Action string    // one of [Actions]
+	Action string    // one of [Actions] or [BulkActions]
 	Hash   tool.Hash // of the definition that was seen; to approve, block and unblock it has to be named
 	Rev    int64     // of the record that was seen; if it is another by now, nothing is decided. 0: whatever others decided meanwhile. To undo it has to be named
 	Note   string
@@ -41,26 +41,31 @@ func Actions() []string {
 	}
 }
 
-// BulkActions returns those of [Actions] that can be taken on many items together.
+// BulkActions returns what can be done about many items together.
 func BulkActions() []string {
-	return []string{approval.ActionApprove, approval.ActionBlock, approval.ActionDisable, approval.ActionEnable}
+	return []string{approval.ActionApprove, approval.ActionBlock, approval.ActionDisable, approval.ActionEnable, ActionCarry}
+}
+
+// approves reports whether the decision approves a definition.
+func (d Decision) approves() bool {
+	return d.Action == approval.ActionApprove || d.Action == ActionCarry
 }
 
 // opens reports whether the decision could make an item callable. Undo is not among them: it gives
 // back what there was.
 func (d Decision) opens() bool {
-	return d.Action == approval.ActionApprove || d.Action == approval.ActionEnable || d.Action == approval.ActionUnblock
+	return d.approves() || d.Action == approval.ActionEnable || d.Action == approval.ActionUnblock
 }
 
 // namesHash reports whether the decision is about one definition alone.
 func (d Decision) namesHash() bool {
-	return d.Action == approval.ActionApprove || d.Action == approval.ActionBlock || d.Action == approval.ActionUnblock
+	return d.approves() || d.Action == approval.ActionBlock || d.Action == approval.ActionUnblock
 }
 
 // check refuses a decision that nothing of the kind can be decided about by.
 func (d Decision) check(kind tool.Kind) error {
 	switch {
-	case !slices.Contains(Actions(), d.Action):
+	case !slices.Contains(Actions(), d.Action) && d.Action != ActionCarry:
 		return unfit("the request does not say what to do, and nothing was decided: it takes %s", strings.Join(Actions(), ", "))
 	case d.namesHash() && d.Hash == "":
 		return unfit("the request does not name the hash of the definition that was seen, and nothing was decided: read the %v, and decide about the hash that is shown", kind)
@@ -81,7 +86,7 @@ func (d Decision) apply(r approval.Record, by Actor, two bool, now time.Time) (a
 		said.Note = strings.TrimSpace(d.Note)
 	}
 	switch d.Action {
-	case approval.ActionApprove:
+	case approval.ActionApprove, ActionCarry:
 		if two {
 			return approval.ApproveByTwo(r, d.Hash, said, now)
 		}
@@ -129,20 +134,27 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 // carryOut is the end of decide, once nothing about the record speaks against it.
 func (d *Desk) carryOut(ctx context.Context, v *state.View, r *approval.Record, dec Decision) (*approval.Record, error) {
 	actor := ActorOf(ctx)
-	two := dec.Action == approval.ActionApprove && takesTwo(v, r)
+	two := dec.approves() && takesTwo(v, r)
 	if two {
 		if err := d.checkPerson(actor); err != nil {
 			return nil, err
 		}
 	}
-	if dec.Action == approval.ActionApprove && text.Blank(dec.Note) && tool.CheckDepth(r.Current) == nil {
+	if dec.Action == ActionCarry {
+		if err := checkCarry(r); err != nil {
+			return nil, err
+		}
+	}
+	if dec.approves() && text.Blank(dec.Note) && tool.CheckDepth(r.Current) == nil {
 		if list := findingsOf(v, r); finding.Severe(list) {
 			return nil, errUnexplained(list)
 		}
 	}
 	next, entry, err := dec.apply(*r, actor, two, d.o.Now())
 	if err == nil {
-		entry.Source = actor.Source
+		if entry.Source = actor.Source; dec.Action == ActionCarry {
+			entry.Note = carried(r, entry.Note)
+		}
 		next, err = d.approvals.Put(ctx, next, &entry)
 	}
 	if err != nil {

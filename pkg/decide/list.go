@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -44,6 +45,8 @@ type Page struct {
 	Total  int    `json:"total" doc:"how many there are on all pages"`
 	Facets Facets `json:"facets" doc:"how many items there would be with each value of a filter, the other filters being as they are"`
 	Next
+
+	Upgrades []Upgrade `json:"upgrades,omitempty" doc:"on the first page of what waits: servers that are another version of the same package, with the definitions that were approved in an earlier one; carry approves those"`
 
 	// Mixed says that there are prompts or resources, chosen or not.
 	Mixed bool `json:"-"`
@@ -92,6 +95,9 @@ func (d *Desk) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 		out.Next.Next = o.cursor(name, last, v.ID(last))
 	}
 	out.Tools = d.rows(ctx, st, v, page)
+	if f.Status == string(lock.PendingApproval) && (f.State == "" || f.State == StateNew) && start == 0 {
+		out.Upgrades = d.upgrades(ctx, v, f, f.about(ActorOf(ctx).Rights))
+	}
 	return out, nil
 }
 
