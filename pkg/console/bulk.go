@@ -103,7 +103,7 @@ func readBulk(form url.Values) (b bulkForm, err error) {
 }
 
 // bulkActions are what can be decided about several items together.
-var bulkActions = []string{approval.ActionApprove, approval.ActionBlock}
+var bulkActions = []string{approval.ActionApprove, approval.ActionBlock, decide.ActionCarry}
 
 // sheetPath is where the sheet is shown of what is sent to it.
 const sheetPath = "/admin/tools/bulk"
@@ -154,7 +154,7 @@ func (c *Console) sheet(w http.ResponseWriter, r *http.Request, status int, b bu
 		}
 		p.Items = append(p.Items, line)
 		kept[row.Server] = append(kept[row.Server], row)
-		p.NeedsNote = p.NeedsNote || len(line.Severe) > 0 && b.action == approval.ActionApprove
+		p.NeedsNote = p.NeedsNote || len(line.Severe) > 0 && b.action != approval.ActionBlock
 	}
 	p.Rest += rest
 	for _, server := range slices.Sorted(maps.Keys(kept)) {
@@ -171,6 +171,15 @@ const maxChosen = 200
 
 // chosen returns the items that a form is about as they are now, and how many more it is about.
 func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest int, err error) {
+	if b.action == decide.ActionCarry {
+		f := decide.Filter{Status: string(lock.PendingApproval), Server: b.filter.Server}
+		list, err := c.o.Desk.List(r.Context(), f, decide.Paging{Limit: 1})
+		for _, up := range list.Upgrades {
+			rows = append(rows, up.Tools...)
+		}
+		n := min(len(rows), maxChosen)
+		return rows[:n], len(rows) - n, err
+	}
 	if b.all {
 		list, err := c.o.Desk.List(r.Context(), b.filter, decide.Paging{Limit: maxChosen})
 		return list.Tools, list.Total - len(list.Tools), err
@@ -186,6 +195,10 @@ func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest i
 // whyNot returns why an item cannot be decided about without a look at it, or not by who asks; "": it
 // can.
 func (c *Console) whyNot(r *http.Request, action string, row decide.Row, opened map[string]bool) string {
+	carries := action == decide.ActionCarry // what was approved as it is need not be opened again
+	if carries {
+		action = approval.ActionApprove
+	}
 	who := callerOf(r.Context())
 	if !who.Rights.Decides(row.Server) {
 		return "you decide about items of " + serversOf(who.Rights) + " alone"
@@ -202,9 +215,9 @@ func (c *Console) whyNot(r *http.Request, action string, row decide.Row, opened 
 		return "it is approved already"
 	case action == approval.ActionApprove && row.Status == string(lock.DisabledByConfig):
 		return "an operator's rule denies it; only the operator can change that"
-	case action == approval.ActionApprove && row.Tier == tool.Destructive && !opened[mark(row.Hash)]:
+	case action == approval.ActionApprove && row.Tier == tool.Destructive && !carries && !opened[mark(row.Hash)]:
 		return "it is destructive, and you have not opened it as it is now"
-	case action == approval.ActionApprove && row.Findings > 0 && !opened[mark(row.Hash)]:
+	case action == approval.ActionApprove && row.Findings > 0 && !carries && !opened[mark(row.Hash)]:
 		return "it has " + text.Count(row.Findings, "finding") + ", and you have not opened it as it is now"
 	case action != approval.ActionApprove && row.State == decide.StateBlocked:
 		return "it is blocked already"
@@ -252,7 +265,12 @@ func groupOf(server string, rows []decide.Row) string {
 }
 
 // verb returns an action as a heading begins with it.
-func verb(action string) string { return strings.ToUpper(action[:1]) + action[1:] }
+func verb(action string) string {
+	if action == decide.ActionCarry {
+		action = approval.ActionApprove
+	}
+	return strings.ToUpper(action[:1]) + action[1:]
+}
 
 // A donePage says what became of each tool of a sheet.
 type donePage struct {
@@ -301,7 +319,7 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 			p.Failed = append(p.Failed, about(root, items[i].ID, result.Err.Detail))
 		} else {
 			done := about(root, items[i].ID, result.Tool.Status)
-			if b.action == approval.ActionApprove && result.Tool.Record.Proposed != nil {
+			if b.action != approval.ActionBlock && result.Tool.Record.Proposed != nil {
 				done.Why, halves = "", halves+1 // one of two people approved it
 			}
 			p.Done = append(p.Done, done)
@@ -346,7 +364,7 @@ func (c *Console) ready(r *http.Request, b bulkForm) (items []decide.Item, out [
 			continue
 		}
 		items = append(items, item)
-		unexplained = unexplained || b.action == approval.ActionApprove && len(row.Severe) > 0 && text.Blank(b.note)
+		unexplained = unexplained || b.action != approval.ActionBlock && len(row.Severe) > 0 && text.Blank(b.note)
 	}
 	return items, out, unexplained
 }

@@ -170,6 +170,6 @@ func (c *Console) addressed(r *http.Request, s string) (tool.ID, error) {
 func past(action string) string {
 	return map[string]string{
 		approval.ActionApprove: "Approved", approval.ActionPropose: "Approved, as the first of two people,", approval.ActionBlock: "Blocked", approval.ActionUnblock: "Unblocked",
-		approval.ActionDisable: "Disabled", approval.ActionEnable: "Enabled", approval.ActionUndo: "Took back the decision about",
+		approval.ActionDisable: "Disabled", approval.ActionEnable: "Enabled", decide.ActionCarry: "Approved", approval.ActionUndo: "Took back the decision about",
 	}[action]
 }

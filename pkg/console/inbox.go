@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -24,6 +25,7 @@ const (
 	maxGroups    = 20 // servers with new items
 	maxTroubles  = 10 // servers in trouble
 	maxDecisions = 8  // last decisions
+	maxUpgrades  = 5  // servers that are another version
 )
 
 // An inboxPage is what waits for a person.
@@ -46,6 +48,7 @@ type inbox struct {
 	NewN      int
 	NewAt     string
 	NewRest   int // servers with new items that are not shown
+	Upgrades  []upgrade
 	Servers   int // that are enabled
 	Up        int
 	Troubles  []trouble
@@ -63,6 +66,21 @@ func (in inbox) Total() int { return in.ChangedN + in.NewN }
 type group struct {
 	Server, Link string
 	Tools        int
+}
+
+// An upgrade is a server that is another version, and how many unchanged definitions wait for that alone.
+type upgrade struct {
+	Server, Before, Now string
+	Tools               int
+}
+
+// upgradesOf returns the first of the servers that are another version: the others come when these are
+// decided about.
+func upgradesOf(list decide.Page) (out []upgrade) {
+	for _, up := range list.Upgrades[:min(len(list.Upgrades), maxUpgrades)] {
+		out = append(out, upgrade{up.Server, text.List(up.Before, 2), up.Now, len(up.Tools)})
+	}
+	return out
 }
 
 // A trouble is a server that does not load.
@@ -143,6 +161,7 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 	if err != nil {
 		return in, err
 	}
+	in.Upgrades = upgradesOf(news)
 	if first := slices.Concat(list.Tools, news.Tools); len(first) > 0 {
 		in.first = first[0].Address
 	}

@@ -45,6 +45,9 @@ type toolsPage struct {
 	List    decide.Page
 	Choices []choice
 	Rows    []toolRow
+
+	Upgrades []upgrade
+
 	Ticked  bool   // every row
 	TickAll string // address of the same page with every row ticked
 	First   string // address of the first page; "": this is it
@@ -111,7 +114,7 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 		}
 		p.Rows = rowsOf(root, list.Tools, f, maxRows-sizeOf(p.Choices))
 	}
-	p.List = list
+	p.List, p.Upgrades = list, upgradesOf(list)
 	here := root + "admin/tools"
 	if paging.After != "" {
 		p.First = withQuery(here, f.Values())
