@@ -26,6 +26,7 @@ type approvalsCmd struct {
 	Write approvalsWriteCmd `cmd:"" help:"Write what is approved into approvals.lock.json, which is reviewed and merged like code."`
 	Check approvalsCheckCmd `cmd:"" help:"Compare that file with the gateway. The exit code is 3 if they differ."`
 	Apply approvalsApplyCmd `cmd:"" help:"Approve exactly the definitions that the file has."`
+	Carry carryCmd          `cmd:"" help:"Approve what stayed the same when the version of a server's package changed."`
 
 	Backup  backupCmd  `cmd:"" help:"Make a copy of approvals.db, checked and dated, also while a gateway runs."`
 	Restore restoreCmd `cmd:"" help:"Take a copy back; without a copy, keep what the tool catalog recorded, after approvals.db was lost, damaged or set back."`

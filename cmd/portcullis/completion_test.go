@@ -58,6 +58,7 @@ func TestComplete(t *testing.T) {
 		{[]string{"completion", ""}, []string{"bash", "zsh", "fish"}},
 		{[]string{"completion", "bash", ""}, nil},
 		{[]string{"sync", "--dir", dir, "--server", "f"}, []string{"files", "fun"}},
+		{[]string{"approvals", "carry", "--dir", dir, "f"}, []string{"files", "fun"}},
 		{[]string{"sync", "--dir=" + dir, "--server=fi"}, []string{"--server=files"}},
 		{[]string{"sync", "--dir", dir, "--url", "https://x", "--server", "f"}, nil},
 		{[]string{"sync", "--dir", t.TempDir(), "--server", "f"}, nil},

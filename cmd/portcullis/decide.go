@@ -151,7 +151,12 @@ func (d *decider) done(now decide.Tool) string {
 }
 
 // past returns what an action has done: "approved".
-func past(action string) string { return strings.TrimSuffix(action, "e") + "ed" }
+func past(action string) string {
+	if action == decide.ActionCarry {
+		return "carried over"
+	}
+	return strings.TrimSuffix(action, "e") + "ed"
+}
 
 // undoable says how a decision is taken back, if it can be.
 func undoable(now decide.Tool) string {

@@ -55,6 +55,7 @@ type standing struct {
 	config   decide.Config
 	requests requestList
 	stops    decide.Stops
+	waiting  struct{ Upgrades []decide.Upgrade }
 }
 
 // A place is which gateway was asked.
@@ -99,6 +100,7 @@ func (s *standing) read(ctx context.Context, g *gateway, f placeFlags) error {
 		{"/admin/config", nil, &s.Config, &s.config, false},
 		{"/admin/requests", url.Values{"state": {"open"}}, &s.Requests, &s.requests, true},
 		{"/admin/stop", nil, &s.Stops, &s.stops, true},
+		{"/admin/tools", url.Values{"status": {string(lock.PendingApproval)}, "limit": {"1"}}, new(json.RawMessage), &s.waiting, true},
 	} {
 		err := g.read(ctx, part.path, part.query, nil, part.raw)
 		if r, ok := errors.AsType[*refusal](err); ok && part.optional {
@@ -159,6 +161,7 @@ func (s *standing) show(w io.Writer, now time.Time) {
 		row(w, "sync", "%s, the newest that succeeded", text.Ago(now.Sub(at)))
 		s.showServers(w)
 		s.showTools(w)
+		rows(w, "new version", upgradeLines(s.waiting.Upgrades), "portcullis tools --status pending_approval")
 	}
 	s.showOpen(w)
 	for _, r := range h.Reasons {

@@ -138,6 +138,9 @@ func (l *listing) sum(w io.Writer, f decide.Filter) {
 	} else {
 		fmt.Fprintln(w, kindsOf(l.Rows))
 	}
+	for _, line := range upgradeLines(l.Upgrades) {
+		fmt.Fprintln(w, sameServer+line)
+	}
 	if len(l.Rows) <= manyRows {
 		return
 	}

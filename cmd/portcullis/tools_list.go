@@ -52,6 +52,8 @@ type listing struct {
 	Total  int
 	Facets decide.Facets
 
+	Upgrades []decide.Upgrade
+
 	answer map[string]json.RawMessage // of the API
 	raw    []json.RawMessage          // the rows in it
 }
@@ -92,7 +94,7 @@ func (l *listing) page(ctx context.Context, g *gateway, query url.Values) (next 
 		return "", err
 	}
 	var rows []json.RawMessage
-	for name, into := range map[string]any{"tools": &rows, "total": &l.Total, "facets": &l.Facets, "next": &next} {
+	for name, into := range map[string]any{"tools": &rows, "total": &l.Total, "facets": &l.Facets, "upgrades": &l.Upgrades, "next": &next} {
 		if raw, ok := answer[name]; ok && err == nil {
 			err = json.Unmarshal(raw, into)
 		}
@@ -116,6 +118,9 @@ func (l *listing) json() any {
 	out := maps.Clone(l.answer)
 	if rows, err := json.Marshal(l.raw); err == nil && len(l.raw) > 0 {
 		out["tools"] = rows
+	}
+	if ups, err := json.Marshal(l.Upgrades); err == nil && len(l.Upgrades) > 0 { // the first page alone has them
+		out["upgrades"] = ups
 	}
 	return out
 }
