@@ -259,7 +259,7 @@ func TestStateOfAHandshakeClient(t *testing.T) {
 }
 
 func TestHandshakeClientIsAsked(t *testing.T) {
-	const unknown = "What the tool did before it asked is not known; check before calling it again."
+	const unknown = "The call may have had side effects. Check before you call again."
 	for _, tt := range []struct {
 		name   string
 		ask    func(context.Context, string, json.RawMessage) (json.RawMessage, error)

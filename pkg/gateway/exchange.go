@@ -206,7 +206,6 @@ func (s *Session) relay(ctx context.Context, t upstream.Target, c upstream.Call,
 // askAll asks a client everything that a result wants to know, and returns the answers. A message is for
 // the agent: there are none.
 func askAll(ctx context.Context, t upstream.Target, c upstream.Call, requests json.RawMessage) (responses json.RawMessage, message string, err error) {
-	const unknown = " What the tool did before it asked is not known; check before calling it again."
 	questions, _ := rawjson.Split(requests, rawjson.Lenient) // what is no object asks nothing
 	if len(questions) > maxRequests {
 		return nil, askTooLong, nil
@@ -231,11 +230,11 @@ func askAll(ctx context.Context, t upstream.Target, c upstream.Call, requests js
 		case ctx.Err() != nil:
 			return nil, "", interrupted(ctx, t, c)
 		case ok:
-			return nil, "The tool asks for input, and the client refused to give it: " + quote(refused.Message) + "." + unknown, nil
+			return nil, "The tool asks for input, and the client refused to give it: " + quote(refused.Message) + ". " + sideEffects, nil
 		case errors.Is(err, context.DeadlineExceeded):
-			return nil, "The tool asked for input, and nobody gave it within 5 minutes." + unknown, nil
+			return nil, "The tool asked for input, and nobody gave it within 5 minutes. " + sideEffects, nil
 		case err != nil, len(result) == 0 || result[0] != '{':
-			return nil, "The tool asks for input, and the client could not be asked." + unknown, nil //nolint:nilerr // nothing of it is for the agent
+			return nil, "The tool asks for input, and the client could not be asked. " + sideEffects, nil //nolint:nilerr // nothing of it is for the agent
 		}
 		out.Add(q.Name, result)
 	}

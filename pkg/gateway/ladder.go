@@ -67,16 +67,23 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 	case now.status == lock.ServerDisabled: // no request can turn a server on
 		return ""
 	}
-	l.more = append(l.more, "To request access, call request_access with names ["+strconv.Quote(l.Name)+"] and a note that says why.")
+	l.more = append(l.more, offerText(l.Name))
 	if s.caller.Agent.Subject == "" || s.g.o.BaseURL == "" {
 		return ""
 	}
 	if code = s.code(ctx, r); code != "" {
 		link := s.g.askLink(code)
-		s.leadTo(i, l, link, "Your user can also request it here: "+link)
+		s.leadTo(i, l, link, offerLink+link)
 	}
 	return code
 }
+
+// offerText says how an agent requests access to what is locked; offerLink, where its user does.
+func offerText(name string) string {
+	return "To request access, call request_access with names [" + strconv.Quote(name) + "] and a note that says why."
+}
+
+const offerLink = "Your user can also request it here: "
 
 // leadTo says one thing more of the lock of item i, and has it lead to one page alone; "": to none.
 func (s *Session) leadTo(i int, l *lockInfo, link, said string) {

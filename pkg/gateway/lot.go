@@ -187,6 +187,5 @@ const (
 		"for 5 minutes. No request was sent. The call may have taken effect; check before calling again."
 	parkedNoRoom = "The gateway cancelled the call: too many calls wait for answers, and this agent has the " +
 		"most of them. " + notResent
-	parkedLocked = "The tool is locked now, and the gateway cancelled the call. No request was sent. " +
-		"The earlier call may have had side effects."
+	parkedLocked = "The tool was locked, and the gateway cancelled the call. " + notResent
 )

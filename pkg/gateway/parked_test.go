@@ -232,7 +232,7 @@ func TestParkedCallOfALockedTool(t *testing.T) {
 		}
 		a.Decide("s:act", "enable")
 		raw, err = a.act(r.back("question-1", accept))
-		a.fails(raw, err, "The tool is locked now, and the gateway cancelled the call.")
+		a.fails(raw, err, "The tool was locked, and the gateway cancelled the call.")
 	})
 }
 

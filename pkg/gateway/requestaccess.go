@@ -112,8 +112,7 @@ func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) 
 		return w, ctx.Err()
 	case now.status != lock.None && !askable(now.status, s.view.Tool(i).Definition.Hash):
 		s.incident(ctx, i)
-		w.Message = "The reason for this lock is undetermined. Nothing was requested. " +
-			"Tell your user that an operator must check the gateway's log, and continue without it."
+		w.Message = undeterminedText
 		return w, nil
 	case need != "":
 		s.noteLackOf(ctx, s.wish(i, now.status), now, need)
@@ -133,10 +132,9 @@ func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) 
 	switch {
 	case err == nil && added:
 		w.State = wantOpen
-		w.Message = "Request recorded. " + retryText + s.g.statusLink(held.ID)
+		w.Message = recordedText + s.g.statusLink(held.ID)
 		if now.status == lock.DisabledByConfig || now.status == lock.ServerDisabled {
-			w.Message = "Request recorded, but approval alone cannot unlock this tool: an operator must " +
-				"change the config or policy. Tell your user and continue without it." + s.g.statusLink(held.ID)
+			w.Message = cannotHelpText + s.g.statusLink(held.ID)
 		}
 	case err == nil:
 		s.noteLack(ctx, held, "")
@@ -154,6 +152,15 @@ func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) 
 	}
 	return w, nil
 }
+
+// Texts of requests: one that waits, one that no approval helps, and none.
+const (
+	recordedText   = "Request recorded. " + retryText
+	cannotHelpText = "Request recorded, but approval alone cannot unlock this tool: an operator must " +
+		"change the config or policy. Tell your user and continue without it."
+	undeterminedText = "The reason for this lock is undetermined. Nothing was requested. " +
+		"Tell your user that an operator must check the gateway's log, and continue without it."
+)
 
 // tooManyText tells an agent that it has as many requests as it may have.
 var tooManyText = "Nothing was requested: this agent has " + strconv.Itoa(request.MaxOpen) +

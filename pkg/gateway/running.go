@@ -142,7 +142,7 @@ func (s *Session) callServer(ctx context.Context, t upstream.Target, c upstream.
 
 // cancelledText is for the agent whose call was cancelled.
 func (g *Gateway) cancelledText(is stop.Stop, err error) string {
-	effect := "The server had the call by then, and what it did is not known: the call may have taken effect. Check before you repeat it, once the stop is undone."
+	effect := "The call was sent and may have taken effect. After the stop is undone, check before calling again."
 	if e, ok := errors.AsType[*outcome.CallError](err); ok && !e.Delivered {
 		effect = "It had not reached the server: nothing took effect."
 	}

@@ -41,10 +41,21 @@ func TestAgentTexts(t *testing.T) {
 		add("remediation "+string(status)+" with a page", lock.Remediation(status, link))
 	}
 	add("open request", s.openText(open))
+	add("offer", offerText("crm:add_contact"))
+	add("offer to the user", offerLink+s.g.askLink(open.ID))
+	add("request recorded", recordedText+s.g.statusLink(open.ID))
+	add("request that cannot help", cannotHelpText+s.g.statusLink(open.ID))
+	add("request for an undetermined lock", undeterminedText)
+	add("request not stored", unwrittenText)
+	for _, over := range []request.Decision{{Verdict: request.Revoked}, {Ends: now}, {Ends: now.Add(time.Hour)}} {
+		over.Request, over.By, over.At = open.ID, "kim", now
+		add("grant that ended", s.overText(over))
+	}
 	add("request for one call", s.waitsText(open, true))
 	add("declined", s.declinedText(declined))
 	add("request out of tier", lacksText("the scope portcullis:write")+unhelpfulText)
 	add("too many requests", tooManyText)
+	add("no result", noMatch)
 	for n := range 3 {
 		add(fmt.Sprintf("notice %d locked", n), noticeLocked(n))
 		add(fmt.Sprintf("notice %d better", n), noticeBetter(n))
@@ -52,6 +63,9 @@ func TestAgentTexts(t *testing.T) {
 	add("call, retry is safe", failed(outcome.Outcome{}, true, true))
 	add("call, may have taken effect", failed(outcome.Outcome{}, true, false))
 	add("call, response not processed", failed(outcome.Outcome{Reason: outcome.ReasonInternal}, true, false))
+	for _, asks := range []string{askNoKey, askTooLong, askOff, askTooOften, askTooMany} {
+		add("question that is not passed on", asks)
+	}
 	add("question expired", stateExpired)
 	add("question without a key", stateNoKey)
 	add("parked call expired", parkedExpired)
@@ -60,6 +74,7 @@ func TestAgentTexts(t *testing.T) {
 	add("parked call asked again", parkedAskedAnew)
 	add("parked call left", parkedLeft)
 	add("parked call not fetched", parkedUnfetched)
+	add("parked call without room", parkedNoRoom)
 	add("parked call locked", parkedLocked)
 	add("menu", strings.Join(menu(), "\n"))
 	fmt.Fprintf(&b, "total (%d)\n", total)

@@ -60,7 +60,7 @@ func Undeclared(inputRequests, capabilities json.RawMessage) *Error {
 	return &Error{
 		Code: CodeMissingCapability,
 		Message: "The tool asks its client for input, and this client has not declared that it can give it: " +
-			strings.Join(slices.Sorted(maps.Keys(missing)), ", ") + ". What the tool did before it asked is not known.",
+			strings.Join(slices.Sorted(maps.Keys(missing)), ", ") + ". The call may have had side effects. Check before you call again.",
 		Data: data,
 	}
 }

@@ -3,7 +3,7 @@ package mcphttp
 // A tool's text for input that nobody can give.
 const (
 	asksOldClient = "The tool asks for input in a way that your client's protocol version does not have. " +
-		"What it did before it asked is not known; check before calling it again."
+		"The call may have had side effects. Check before you call again."
 	answersOddly = "The tool answered in a form that this gateway does not know, so its answer cannot be passed on. " +
-		"The call was sent and may have taken effect; check before calling it again."
+		"The call was sent and may have taken effect; check before calling again."
 )
