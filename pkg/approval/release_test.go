@@ -62,6 +62,10 @@ func TestCarryable(t *testing.T) {
 			*r = decided(approval.ApproveByTwo(*r, "h1", ann, later))
 		}}, "x@1"},
 		"the store had lost it": {[]func(*approval.Record){func(r *approval.Record) { r.Lost = &approval.Lost{At: noon} }, see("h1", "2")}, ""},
+		"an older gateway took the first of two for enough": {[]func(*approval.Record){func(r *approval.Record) {
+			r.Proposed = &approval.Proposal{Hash: "h1", By: "ada", Subject: "2", At: noon.Add(-time.Hour)}
+			r.ApprovedBefore = []approval.Remembered{{Hash: "h1", By: "ada", At: noon}}
+		}, see("h1", "2")}, ""},
 		"another program between": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
 			*r, _, _ = approval.Observe(r, seen("h1", approval.OnChange, false, hour))
 		}, see("h1", "2")}, ""},

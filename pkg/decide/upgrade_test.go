@@ -124,6 +124,12 @@ func TestCarryRefuses(t *testing.T) {
 			t.Errorf("%s: %d, %q", id, done, refused)
 		}
 	}
+	f.Put(config.Key, `{"mcpServers": {"pg": {"command": "npx", "args": ["other"]}}}`)
+	f.States.Refresh(t.Context()) // before any sync
+	if all, _ := f.offered(); all != nil {
+		t.Errorf("offered of another program: %q", all)
+	}
+	f.run(`"-y", "@acme/fs@1.2.4"`, "")
 	f.ctx = decide.WithActor(t.Context(), decide.Actor{Name: "kim", Rights: identity.Rights{Role: identity.Approver, Servers: []string{"db"}}})
 	if all, _ := f.offered(); all != nil {
 		t.Errorf("offered to who does not decide about it: %q", all)
