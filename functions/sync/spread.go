@@ -58,7 +58,7 @@ func (h workHandler) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	}
 	for _, r := range records {
 		if err := h.work(ctx, r); err != nil {
-			h.log.LogAttrs(ctx, slog.LevelError, "servers not loaded", slog.String("message", r.ID), slog.Any("error", err))
+			h.log.LogAttrs(ctx, slog.LevelError, "servers not loaded", slog.String("message_id", r.ID), slog.Any("error", err))
 			if errors.Is(err, fanout.ErrJob) {
 				return nil, errors.New("message cannot be read; the log says why")
 			}
@@ -74,7 +74,7 @@ func (h workHandler) work(ctx context.Context, r record) error {
 		return err
 	}
 	report, err := h.worker.Work(ctx, m)
-	h.log.LogAttrs(ctx, slog.LevelInfo, "servers loaded", slog.String("message", r.ID), slog.String("round", m.Run.ID()), slog.Int("servers", len(report.Servers)),
+	h.log.LogAttrs(ctx, slog.LevelInfo, "servers loaded", slog.String("message_id", r.ID), slog.String("round", m.Run.ID()), slog.Int("servers", len(report.Servers)),
 		slog.Int("skipped", len(report.Skipped)), slog.Int("unasked", report.Unasked), slog.Int("stored", report.Put), slog.Int("recovered", report.Recovered))
 	return err
 }
@@ -98,7 +98,7 @@ func (h assembleHandler) Invoke(ctx context.Context, payload []byte) ([]byte, er
 		e.trigger = "round"
 		// Whatever it says, it was put where assemblies are asked for.
 		if _, err := fanout.ParseJob([]byte(r.Body)); err != nil {
-			h.log.LogAttrs(ctx, slog.LevelError, "message cannot be read; the catalog is assembled all the same", slog.String("message", r.ID), slog.Any("error", err))
+			h.log.LogAttrs(ctx, slog.LevelError, "message cannot be read; the catalog is assembled all the same", slog.String("message_id", r.ID), slog.Any("error", err))
 		}
 	}
 	report, err := h.assemble(ctx)

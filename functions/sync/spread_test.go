@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
@@ -37,6 +39,11 @@ func job(t *testing.T, servers ...string) string {
 	return string(body)
 }
 
+// lineLog writes lines as the functions do.
+func lineLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: lambdacontext.ReplaceAttr}))
+}
+
 // A message is done, or fails with a text that has no cause in it; the log has that.
 func TestWork(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -49,7 +56,7 @@ func TestWork(t *testing.T) {
 	}{
 		"done":               {handedOut(t, job(t, "fs", "git")), catalog.LoadReport{Put: 2}, nil, "", "servers loaded", 1},
 		"two messages":       {handedOut(t, job(t, "fs"), job(t, "git")), catalog.LoadReport{Put: 1}, nil, "", "servers loaded", 2},
-		"came before":        {handedOut(t, job(t, "fs")), catalog.LoadReport{Skipped: []string{"fs"}}, nil, "", "skipped=1", 1},
+		"came before":        {handedOut(t, job(t, "fs")), catalog.LoadReport{Skipped: []string{"fs"}}, nil, "", `"skipped":1`, 1},
 		"a store fails":      {handedOut(t, job(t, "fs")), catalog.LoadReport{}, errors.New("arn:aws:s3:::bucket"), "the message comes again", "arn:aws", 1},
 		"no time":            {handedOut(t, job(t, "fs")), catalog.LoadReport{Unasked: 1}, nil, "the message comes again", "no time", 1},
 		"poisoned":           {handedOut(t, "arn:x"), catalog.LoadReport{}, nil, "cannot be read", "invalid", 0},
@@ -63,7 +70,7 @@ func TestWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder
 			loads, q := 0, new(fanouttest.Queue)
-			h := workHandler{log: slog.New(slog.NewTextHandler(&log, nil)), worker: &fanout.Worker{
+			h := workHandler{log: lineLog(&log), worker: &fanout.Worker{
 				Assemblies: fanout.Assemblies{Queue: q},
 				Load: func(context.Context, catalog.Run, []string) (catalog.LoadReport, error) {
 					loads++
@@ -74,6 +81,7 @@ func TestWork(t *testing.T) {
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || err != nil && strings.Contains(err.Error(), "arn:") {
 				t.Errorf("Invoke = %v, want %q", err, c.want)
 			}
+			lambdatest.Lines(t, log.String())
 			if loads != c.loads || !strings.Contains(log.String(), c.log) {
 				t.Errorf("%d loads, log %s", loads, log.String())
 			}
@@ -105,11 +113,13 @@ func TestAssemble(t *testing.T) {
 		"of S3":            {t.Context(), []byte(`{"Records":[{"eventSource":"aws:s3"}]}`), nil, "", "messages of its queue"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := assembleHandler{log: slog.New(slog.DiscardHandler), assemble: func(context.Context) (catalog.Report, error) { return catalog.Report{}, c.fails }}
+			var log strings.Builder
+			h := assembleHandler{log: lineLog(&log), assemble: func(context.Context) (catalog.Report, error) { return catalog.Report{}, c.fails }}
 			out, err := h.Invoke(c.ctx, c.event)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || !strings.Contains(string(out), c.result) {
 				t.Errorf("Invoke = %s, %v; want %s, %q", out, err, c.result, c.want)
 			}
+			lambdatest.Lines(t, log.String())
 		})
 	}
 }

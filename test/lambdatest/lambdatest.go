@@ -19,7 +19,6 @@ package lambdatest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -158,12 +157,18 @@ func (f *Function) Ready() bool {
 	}
 }
 
-// Stop ends the process, by its id, and the runtime API.
+// Stop ends the process, by its id, and the runtime API. The test fails if a line of JSON that the
+// function wrote has a member twice: log readers keep one of the two, and which one differs.
 func (f *Function) Stop() {
 	f.once.Do(func() {
 		_ = f.cmd.Process.Kill()
 		<-f.ended
 		_ = f.server.Close()
+		for line := range strings.Lines(f.Output()) {
+			if name := repeatedMember(line); name != "" {
+				f.t.Errorf("line has the member %q twice: %s", name, line)
+			}
+		}
 	})
 }
 
@@ -226,21 +231,6 @@ func (f *Function) outputFrom(offset int64) string {
 	data, err := io.ReadAll(io.NewSectionReader(file, offset, 1<<40))
 	require.OK(f.t, err)
 	return string(data)
-}
-
-// Lines reads what a function wrote: lines of JSON, and nothing else.
-func Lines(t testing.TB, output string) []map[string]any {
-	t.Helper()
-	var all []map[string]any
-	for line := range strings.Lines(output) {
-		var fields map[string]any
-		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Errorf("line %q is not a JSON object: %v", line, err)
-			continue
-		}
-		all = append(all, fields)
-	}
-	return all
 }
 
 // Wait blocks until the process has ended, and returns its error.
