@@ -263,9 +263,10 @@ local-api: build ## the functions behind `sam local start-api`, on what local-up
 .PHONY: invoke
 invoke: ARCH = $(shell uname -m | sed 's/aarch64/arm64/')
 invoke: BUILD_DIR = .aws-sam/invoke
-invoke: sam ministack ## one function with EVENT=events/…: `sam local invoke` where Docker is, else MiniStack
-	@function=$$(localstack/sam function $(EVENT)); $(SAM) build "$$function" --build-in-source --build-dir $(BUILD_DIR) --parameter-overrides $(STACKARCH) >&2
-	@BUILD_DIR=$(BUILD_DIR) localstack/sam invoke $(EVENT)
+invoke: sam ministack ## each function of EVENT="events/… …", built once: `sam local invoke` where Docker is, else MiniStack
+	@localstack/sam functions $(EVENT) | while read -r function events; do \
+	  $(SAM) build "$$function" --build-in-source --build-dir $(BUILD_DIR) --parameter-overrides $(STACKARCH) </dev/null >&2; \
+	  BUILD_DIR=$(BUILD_DIR) localstack/sam invoke $$events </dev/null; done
 
 ##@ Set up
 

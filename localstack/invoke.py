@@ -1,8 +1,8 @@
-"""Gives one event to a built function, on MiniStack: what `sam local invoke` does where Docker is.
+"""Gives events to a built function, on MiniStack: what `sam local invoke` does where Docker is.
 
-    invoke.py NAME FOLDER EVENT
+    invoke.py NAME FOLDER EVENT...
 
-The function is NAME of template.yaml, its program FOLDER/bootstrap. Prints what it answers; its log goes to standard error.
+The function is NAME of template.yaml, its program FOLDER/bootstrap. Prints one line for each answer; its log goes to standard error.
 """
 
 import base64
@@ -17,7 +17,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-name, folder, event = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+name, folder, events = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
 client = boto3.client("lambda", config=Config(read_timeout=300, retries={"max_attempts": 0}))
 
 code = io.BytesIO()
@@ -47,8 +47,12 @@ client.create_function(
     Code={"ZipFile": code.getvalue()},
 )
 client.get_waiter("function_active_v2").wait(FunctionName=name)
-answer = client.invoke(FunctionName=name, Payload=event.read_bytes(), LogType="Tail")
-sys.stderr.write(base64.b64decode(answer.get("LogResult", "")).decode("utf-8", "replace").rstrip("\n") + "\n")
-print(answer["Payload"].read().decode("utf-8"))
-if "FunctionError" in answer:
-    sys.exit("the function failed")
+failed = False
+for event in events:
+    answer = client.invoke(FunctionName=name, Payload=pathlib.Path(event).read_bytes(), LogType="Tail")
+    sys.stderr.write(base64.b64decode(answer.get("LogResult", "")).decode("utf-8", "replace").rstrip("\n") + "\n")
+    print(answer["Payload"].read().decode("utf-8"))
+    if "FunctionError" in answer:
+        failed = True
+        print(f"{event}: the function failed", file=sys.stderr)
+sys.exit(failed)

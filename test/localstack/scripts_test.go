@@ -197,14 +197,12 @@ func TestSamSaysWhatNeedsDocker(t *testing.T) {
 	if _, said, err := b.run(t, "sam", "start-api"); err == nil || !strings.Contains(said, "no Docker daemon answers") || !strings.Contains(said, "make local-deploy") {
 		t.Errorf("start-api says %q (%v)", said, err)
 	}
-	for event, want := range map[string]string{
-		"events/http/tools-list.json": "McpFunction\n", "events/schedule.json": "SyncFunction\n", "events/eventbridge-catalog.json": "SyncFunction\n",
-	} {
-		if out, said, err := b.run(t, "sam", "function", event); err != nil || out != want {
-			t.Errorf("the function of %s is %q (%s, %v), want %q", event, out, said, err, want)
-		}
+	const want = "SyncFunction events/schedule.json events/eventbridge-catalog.json\nMcpFunction events/http/tools-list.json\n"
+	out, said, err := b.run(t, "sam", "functions", "events/http/tools-list.json", "events/schedule.json", "events/eventbridge-catalog.json")
+	if err != nil || out != want {
+		t.Errorf("the functions of events are %q (%s, %v), want %q", out, said, err, want)
 	}
-	if _, said, err := b.run(t, "sam", "invoke", "events/none.json"); err == nil || !strings.Contains(said, "want start-api, or invoke") {
+	if _, said, err := b.run(t, "sam", "invoke", "events/none.json"); err == nil || !strings.Contains(said, "want start-api, or invoke or functions") {
 		t.Errorf("invoke of an event that is not there says %q (%v)", said, err)
 	}
 }
