@@ -40,7 +40,7 @@ func handler(f *boot.Function) (boot.Handler, error) {
 // usageOf returns what says how the tools are used: by the metrics and, if its name is set, by the log
 // of the function that agents call.
 func usageOf(f *boot.Function) usage.Source {
-	c, o := f.AWS.Config, &cloudwatch.Options{Log: f.Log, Region: f.AWS.Config.Region}
+	c, o := f.AWS.Config, &cloudwatch.Options{Log: f.Log, Region: f.AWS.Config.Region, Stack: f.Settings.Stack}
 	totals := cloudwatch.NewMetrics(metrics.NewFromConfig(c), o)
 	if f.Settings.UsageLogs == "" {
 		return totals

@@ -165,7 +165,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 		p.Log.LogAttrs(context.Background(), slog.LevelWarn, "no authentication: whoever reaches the address may call")
 	}
 	if o.Function != "" {
-		p.Metrics = metrics.New(o.Function, p.now)
+		p.Metrics = metrics.New(s.Stack, o.Function, p.now)
 		p.Metrics.WatchMemory()
 	}
 	p.Tracer = p.newTracer(o.Function)

@@ -54,6 +54,9 @@ func (p *Program) Send(ctx context.Context) notify.Sent {
 	if err != nil {
 		p.Log.LogAttrs(ctx, slog.LevelError, "notices are not sent", slog.Any("error", err))
 	}
+	if sent.GivenUp > 0 { // at a level that keeps the metric where few lines are kept
+		p.Log.LogAttrs(ctx, slog.LevelError, "notices given up", p.Metrics.GivenUp(sent.GivenUp)...)
+	}
 	if sent.Told+sent.GivenUp+sent.Left > 0 {
 		p.Log.LogAttrs(ctx, slog.LevelInfo, "notices", slog.Int("told", sent.Told), slog.Int("given_up", sent.GivenUp), slog.Int("left", sent.Left))
 	}

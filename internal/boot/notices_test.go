@@ -212,6 +212,27 @@ func TestNobodyIsTold(t *testing.T) {
 	}
 }
 
+// The alarm on notices that people will not get looks at a metric of the stack, which is on a line
+// that is kept whatever the level of the log.
+func TestGivenUpNoticesAreCounted(t *testing.T) {
+	o := newTold(t)
+	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }))
+	t.Cleanup(gone.Close)
+	o.configure(fmt.Sprintf(`{"mcpServers": {}, "notify": [{"type": "slack", "url": %q}]}`, gone.URL))
+	p := New(Settings{Stack: "prod", AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Stores{Objects: o.objects, Approvals: &approvaltest.Mem{}, Deeds: new(audittest.Mem), Outbox: o.box},
+		Options{Sends: true, Function: "sync", Log: slog.New(slog.NewJSONHandler(o.log, &slog.HandlerOptions{Level: slog.LevelError}))})
+	p.States.Load(t.Context())
+	p.Teller.Tell(t.Context(), notify.Event{Kind: notify.Asked, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"})
+	if sent := p.Send(t.Context()); sent.GivenUp != 1 {
+		t.Fatalf("Send = %+v", sent)
+	}
+	const want = `"Stack":"prod","Function":"sync","NoticesGivenUp":1,`
+	if got := o.log.String(); strings.Count(got, want) != 1 {
+		t.Errorf("the log has no %s:\n%s", want, got)
+	}
+}
+
 // A program that does not send leaves it to who does.
 func TestWhoWakesDoesNotSend(t *testing.T) {
 	o := newTold(t)

@@ -39,6 +39,7 @@ type Settings struct {
 	KeepAudit    time.Duration  // PORTCULLIS_AUDIT_DAYS: how long is kept who did what; 0, the default: for ever
 	UsageLogs    string         // PORTCULLIS_USAGE_LOGS: log group of the function that agents call, in which is counted who uses what; "": it is not
 	AuditStore   string         // PORTCULLIS_AUDIT_STORE: where the lines of calls are kept, in words for people; "": in the log alone
+	Stack        string         // PORTCULLIS_STACK: the stack whose metrics these are; "portcullis" by default
 	Traces       Traces         // OTEL_EXPORTER_OTLP_ENDPOINT and what goes with it: where spans go; nowhere by default
 	RuntimeAPI   string         // AWS_LAMBDA_RUNTIME_API: never dialed for an upstream
 }
@@ -63,6 +64,7 @@ func Load(getenv func(string) string) (Settings, error) {
 		SyncEvery:    parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")),
 		Concurrency:  r.number("PORTCULLIS_SYNC_CONCURRENCY", 1, maxConcurrency, "want a number from %d to %d"),
 		KeepAudit:    24 * time.Hour * time.Duration(r.number("PORTCULLIS_AUDIT_DAYS", 0, maxAuditDays, "want a number of days from 1 to %[2]d, or %[1]d to keep the audit for ever")),
+		Stack:        cmp.Or(getenv("PORTCULLIS_STACK"), "portcullis"),
 		RuntimeAPI:   getenv("AWS_LAMBDA_RUNTIME_API"),
 	}
 	s.BaseURL = r.address("PORTCULLIS_BASE_URL")

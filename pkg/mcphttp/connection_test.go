@@ -130,7 +130,7 @@ func TestClientGone(t *testing.T) {
 			return nil, context.Canceled
 		}}
 		h := newHandler(t, b, &mcphttp.Options{
-			Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), Metrics: metrics.New("mcp", nil),
+			Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), Metrics: metrics.New("portcullis", "mcp", nil),
 		})
 		send(h, e.request(t, "tools/call", `"name":"x"`).WithContext(ctx))
 		lines := slices.Collect(strings.Lines(log.String()))
@@ -166,7 +166,7 @@ func TestToolError(t *testing.T) {
 			fails.Err = &outcome.RPCError{Code: -32603, Message: "row 7 is gone"}
 		}
 		b := &backend{call: func(context.Context, mcp.Request) (json.RawMessage, error) { return nil, fails }}
-		h := newHandler(t, b, &mcphttp.Options{Log: log.logger(), Metrics: metrics.New("mcp", nil)})
+		h := newHandler(t, b, &mcphttp.Options{Log: log.logger(), Metrics: metrics.New("portcullis", "mcp", nil)})
 		send(h, modern.request(t, "tools/call", `"name":"x"`)).wantError(t, 200, -32603, "7")
 		if failed := strings.Contains(log.String(), `"level":"ERROR"`); failed == theirs || strings.Contains(log.String(), `"Errors":0`) != theirs {
 			t.Errorf("an error %s: the log has %s", name, log.String())

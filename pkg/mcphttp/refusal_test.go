@@ -365,7 +365,7 @@ func TestReboundHost(t *testing.T) {
 func TestLogAndMetrics(t *testing.T) {
 	var log logbook
 	h := newHandler(t, &backend{call: fails(errors.New("boom"))}, &mcphttp.Options{
-		Log: log.logger(), Metrics: metrics.New("mcp", nil), RequestID: func(context.Context) string { return "req-1" },
+		Log: log.logger(), Metrics: metrics.New("portcullis", "mcp", nil), RequestID: func(context.Context) string { return "req-1" },
 	})
 	send(h, legacy.request(t, "tools/list", ``))
 	send(h, modern.request(t, "tools/call", `"name":"echo","arguments":{"password":"hunter2"}`))
@@ -412,7 +412,7 @@ func TestLogLimits(t *testing.T) {
 	} {
 		var log logbook
 		h := newHandler(t, &backend{call: fails(&mcp.Error{Code: -32000, Message: long})}, &mcphttp.Options{
-			Log: log.logger(), Metrics: metrics.New("mcp", nil),
+			Log: log.logger(), Metrics: metrics.New("portcullis", "mcp", nil),
 		})
 		send(h, post(t, body))
 		if n := len(log.String()); n == 0 || n > 1500 || !strings.Contains(log.String(), `"Requests":1`) {

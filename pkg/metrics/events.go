@@ -90,6 +90,13 @@ func (m *Meter) Sync(r Run) []slog.Attr {
 	return m.attrs(l)
 }
 
+// GivenUp returns the attributes of the line of notices that n targets will not get.
+func (m *Meter) GivenUp(n int) []slog.Attr {
+	l := &line{}
+	l.add(nil, slog.Attr{}, count("NoticesGivenUp", float64(n)))
+	return m.attrs(l)
+}
+
 // countMemory counts the most memory that the process has used, now and then.
 func (m *Meter) countMemory(l *line) {
 	if m == nil || l == nil {

@@ -7,7 +7,7 @@ import (
 
 func TestMemoryIsCountedOnceAMinute(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	m := New("mcp", func() time.Time { return now })
+	m := New("portcullis", "mcp", func() time.Time { return now })
 	m.memory.read = func() ([]byte, error) {
 		return []byte("Name:\tbootstrap\nVmPeak:\t 1240000 kB\nVmHWM:\t   34560 kB\nVmRSS:\t   30000 kB\n"), nil
 	}
@@ -41,7 +41,7 @@ func TestMemoryIsCountedOnceAMinute(t *testing.T) {
 }
 
 func TestSpend(t *testing.T) {
-	m := New("mcp", nil)
+	m := New("portcullis", "mcp", nil)
 	ctx := m.Begin(t.Context())
 	Spend(ctx, Store, 1500*time.Microsecond)
 	Spend(ctx, Store, time.Millisecond)

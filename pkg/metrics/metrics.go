@@ -2,7 +2,7 @@
 // platform turns the member "_aws" of a JSON line into metrics without a call or an agent.
 //
 // Every distinct value of a dimension is a metric that is billed, so dimensions
-// are taken from bounded sets only (function, tier, status, reason). Names of
+// are taken from bounded sets only (stack, function, tier, status, reason). Names of
 // tools, agents and servers are ordinary members of the line, where Logs Insights
 // can query them.
 //
@@ -27,17 +27,19 @@ const maxMember = 256
 
 // A Meter counts what a function does. A nil Meter counts nothing. It is safe for concurrent use.
 type Meter struct {
-	function string
-	now      func() time.Time
-	memory   memory
+	stack, function string
+	now             func() time.Time
+	memory          memory
 }
 
-// New returns a Meter whose metrics have the dimension Function. A nil now is time.Now.
-func New(function string, now func() time.Time) *Meter {
+// New returns a Meter whose metrics have the dimensions Stack and Function. All stacks of an account
+// and region share the namespace, so without the first an alarm would count what another stack does.
+// A nil now is time.Now.
+func New(stack, function string, now func() time.Time) *Meter {
 	if now == nil {
 		now = time.Now
 	}
-	return &Meter{function: function, now: now}
+	return &Meter{stack: stack, function: function, now: now}
 }
 
 // A line is what one log line counts. A nil line counts nothing.
@@ -68,7 +70,7 @@ func milliseconds(name string, d time.Duration) value {
 	return value{name, "Milliseconds", float64(d.Microseconds()) / 1000}
 }
 
-// add counts values under dimensions beside Function, and reports whether it did: the values of
+// add counts values under dimensions beside Stack and Function, and reports whether it did: the values of
 // one name stand on a line only once. property is a member that is no dimension; its value may
 // be somebody else's text.
 func (l *line) add(dimensions []slog.Attr, property slog.Attr, values ...value) bool {
@@ -80,8 +82,8 @@ func (l *line) add(dimensions []slog.Attr, property slog.Attr, values ...value) 
 	if slices.ContainsFunc(l.members, func(m slog.Attr) bool { return m.Key == values[0].name }) {
 		return false
 	}
-	s := &set{Namespace: Namespace, Dimensions: [][]string{{"Function"}}}
-	if i := slices.IndexFunc(l.sets, func(s *set) bool { return len(s.Dimensions[0]) == 1 }); i >= 0 && len(dimensions) == 0 {
+	s := &set{Namespace: Namespace, Dimensions: [][]string{{"Stack", "Function"}}}
+	if i := slices.IndexFunc(l.sets, func(s *set) bool { return len(s.Dimensions[0]) == 2 }); i >= 0 && len(dimensions) == 0 {
 		s = l.sets[i]
 	} else {
 		l.sets = append(l.sets, s)
@@ -114,7 +116,7 @@ func (m *Meter) attrs(l *line) []slog.Attr {
 		Timestamp         int64 // milliseconds since 1970
 		CloudWatchMetrics []*set
 	}{m.now().UnixMilli(), l.sets}
-	return append([]slog.Attr{slog.String("Function", m.function)}, append(l.spentAttrs(l.members), slog.Any("_aws", header))...)
+	return append([]slog.Attr{slog.String("Stack", m.stack), slog.String("Function", m.function)}, append(l.spentAttrs(l.members), slog.Any("_aws", header))...)
 }
 
 type lineKey struct{}

@@ -34,7 +34,7 @@ func print(t *testing.T, out *bytes.Buffer, counted []slog.Attr, more ...slog.At
 // The golden file pins every event as the platform reads it.
 func TestEvents(t *testing.T) {
 	var out bytes.Buffer
-	m := metrics.New("mcp", fixed)
+	m := metrics.New("portcullis", "mcp", fixed)
 	request := func(took time.Duration, failed bool, do ...func(ctx context.Context)) {
 		ctx := m.Begin(t.Context())
 		for _, count := range do {
@@ -56,6 +56,7 @@ func TestEvents(t *testing.T) {
 	print(t, &out, m.ColdStart(120*time.Millisecond))
 	print(t, &out, m.Sync(metrics.Run{Result: "ok", Servers: 70, Tools: 527, Took: 3 * time.Second, Catalog: &metrics.Catalog{Age: 90 * time.Second, Stale: true}}))
 	print(t, &out, m.Sync(metrics.Run{Result: "skipped"}))
+	print(t, &out, m.GivenUp(2))
 	golden.Check(t, filepath.Join("testdata", "events.jsonl"), out.String())
 }
 
@@ -69,7 +70,7 @@ func TestLinesKeepTheFormat(t *testing.T) {
 	if len(lines) < 10 {
 		t.Fatalf("golden file has %d lines", len(lines))
 	}
-	bounded := map[string]bool{"Function": true, "Tier": true, "LockStatus": true, "Status": true, "Reason": true, "Result": true}
+	bounded := map[string]bool{"Stack": true, "Function": true, "Tier": true, "LockStatus": true, "Status": true, "Reason": true, "Result": true}
 	for _, l := range lines {
 		var line struct {
 			AWS struct {
@@ -94,6 +95,9 @@ func TestLinesKeepTheFormat(t *testing.T) {
 			if d.Namespace != "Portcullis" || len(d.Dimensions) != 1 || len(d.Metrics) == 0 || len(d.Metrics) > 100 {
 				t.Errorf("%s: %+v is outside the format", l, d)
 			}
+			if d.Dimensions[0][0] != "Stack" || fields["Stack"] != "portcullis" {
+				t.Errorf("%s: the metrics of two stacks would be one", l)
+			}
 			for _, name := range d.Dimensions[0] {
 				if v, ok := fields[name].(string); !ok || v == "" || !bounded[name] {
 					t.Errorf("%s: dimension %q is unbounded or has no text", l, name)
@@ -109,7 +113,7 @@ func TestLinesKeepTheFormat(t *testing.T) {
 }
 
 func TestMeter(t *testing.T) {
-	m := metrics.New("mcp", fixed)
+	m := metrics.New("portcullis", "mcp", fixed)
 	t.Run("a name stands on a line once", func(t *testing.T) {
 		ctx, out := m.Begin(t.Context()), &bytes.Buffer{}
 		m.Upstream(ctx, "notes", "available", "", time.Second)

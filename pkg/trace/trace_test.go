@@ -218,7 +218,7 @@ func TestWithoutTraces(t *testing.T) {
 	if trace.ID(t.Context()) != "" || trace.Parent(t.Context()) != "" {
 		t.Error("there is a trace")
 	}
-	ctx := metrics.New("mcp", nil).Begin(t.Context())
+	ctx := metrics.New("portcullis", "mcp", nil).Begin(t.Context())
 	for name, ctx := range map[string]context.Context{"alone": t.Context(), "in a request that is timed": ctx} {
 		if n := testing.AllocsPerRun(1000, func() { work(ctx) }); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
@@ -235,7 +235,7 @@ func work(ctx context.Context) {
 }
 
 func BenchmarkWithoutTraces(b *testing.B) {
-	ctx := metrics.New("mcp", nil).Begin(b.Context())
+	ctx := metrics.New("portcullis", "mcp", nil).Begin(b.Context())
 	b.ReportAllocs()
 	for b.Loop() {
 		work(ctx)

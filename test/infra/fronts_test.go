@@ -2,16 +2,12 @@ package infra
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/test/golden"
-	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // What is made, and which addresses everybody is told, pinned for each front.
@@ -153,23 +149,6 @@ func TestAlarmsOfFronts(t *testing.T) {
 		}
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%s: alarms on 5xx are %q, want %q", front, got, want)
-		}
-	}
-}
-
-// What an alarm counts in the log of the sync function is on the lines that are written there.
-func TestGivenUpNoticesAreCounted(t *testing.T) {
-	filter := nested(t, "infra/observability.yaml").Resources["GivenUpNotices"].Properties
-	var line strings.Builder
-	err := audit.NewLogger(slog.New(slog.NewJSONHandler(&line, nil))).Write(t.Context(), audit.Line{V: audit.Version, Kind: audit.KindDeed, Action: audit.ActionUnsent, Subject: "server:git"})
-	require.OK(t, err)
-	members := regexp.MustCompile(`\$\.(\w+) = ([^ ]+)`).FindAllStringSubmatch(filter["FilterPattern"].(string), -1)
-	if len(members) != 2 || text(filter["LogGroupName"]) != "SyncLogGroupName" {
-		t.Errorf("%v of %v", filter["FilterPattern"], filter["LogGroupName"])
-	}
-	for _, m := range members {
-		if want := `"` + m[1] + `":` + m[2]; !strings.Contains(line.String(), want+",") && !strings.Contains(line.String(), want+"}") {
-			t.Errorf("the line has no %s: %s", want, line.String())
 		}
 	}
 }

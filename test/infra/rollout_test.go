@@ -3,8 +3,11 @@ package infra
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // Agents get a new version by CodeDeploy, which asks the hook first and looks at both alarms; and
@@ -45,6 +48,31 @@ func TestRollOut(t *testing.T) {
 		}
 		if got := text(group["ServiceRoleArn"]); got != "RollOutRole.Arn" {
 			t.Errorf("%s: CodeDeploy has the role %s", value, got)
+		}
+	}
+}
+
+// A call may last as long as the front lets it, so a good version is not taken back for one: the limit
+// of slow requests is a third of the time that the function has, and that of the standing alarm.
+func TestSlowFollowsTheFront(t *testing.T) {
+	x := expand(t)
+	const domain = "gate.example.com"
+	for front, values := range map[string]map[string]string{
+		"an HTTP API":              {},
+		"a Function URL":           {"Streaming": "url"},
+		"a REST API that streams":  {"FrontDoor": "rest", "DomainName": domain},
+		"a REST API that does not": {"FrontDoor": "rest", "DomainName": domain, "RestTransfer": "BUFFERED"},
+	} {
+		d := x.deployed(t, values)
+		limit, err := strconv.Atoi(d.text(d.Resources["RollOutSlow"].Properties["Threshold"]))
+		require.OK(t, err)
+		timeout, err := strconv.Atoi(d.text(d.Resources["McpFunction"].Properties["Timeout"]))
+		require.OK(t, err)
+		if third := timeout / 3 * 1000; limit < third || limit > third+1000 {
+			t.Errorf("%s: a request may take %d s, and a version is taken back when some take %d ms", front, timeout, limit)
+		}
+		if standing := d.text(d.Resources["Observability"].Properties["Parameters"].(map[string]any)["LatencyLimit"]); standing != strconv.Itoa(limit) {
+			t.Errorf("%s: a roll-out ends at %d ms, and the alarm Slow comes at %s ms", front, limit, standing)
 		}
 	}
 }

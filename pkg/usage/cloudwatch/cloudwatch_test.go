@@ -154,7 +154,7 @@ func newBench(t testing.TB) *bench {
 }
 
 func (b *bench) on(c aws.Config) *cloudwatch.Source {
-	o := &cloudwatch.Options{Now: func() time.Time { return b.now }, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Region: "eu-central-1"}
+	o := &cloudwatch.Options{Now: func() time.Time { return b.now }, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Region: "eu-central-1", Stack: "prod"}
 	return cloudwatch.New(cloudwatch.NewMetrics(awscw.NewFromConfig(c), o), cloudwatchlogs.NewFromConfig(c), "/aws/lambda/mcp")
 }
 
@@ -192,11 +192,11 @@ func key(query map[string]any) string {
 // day answers as CloudWatch does: only buckets with something have a value.
 func day(query map[string]any, _ int) map[string]any {
 	values := map[string][]float64{
-		"Portcullis ToolCalls Sum 3600 Function=mcp Tier=read":                      {3, 4},
-		"Portcullis ToolCalls Sum 3600 Function=mcp Tier=destructive":               {1, 0},
-		"Portcullis BlockedCalls Sum 3600 Function=mcp LockStatus=pending_approval": {2, 5},
-		"Portcullis Latency p50 3600 Function=mcp":                                  {12.34, 20},
-		"Portcullis Latency p95 3600 Function=mcp":                                  {120, 200.1},
+		"Portcullis ToolCalls Sum 3600 Stack=prod Function=mcp Tier=read":                      {3, 4},
+		"Portcullis ToolCalls Sum 3600 Stack=prod Function=mcp Tier=destructive":               {1, 0},
+		"Portcullis BlockedCalls Sum 3600 Stack=prod Function=mcp LockStatus=pending_approval": {2, 5},
+		"Portcullis Latency p50 3600 Stack=prod Function=mcp":                                  {12.34, 20},
+		"Portcullis Latency p95 3600 Stack=prod Function=mcp":                                  {120, 200.1},
 		searchFor("transient"):                                                      {1, 1},
 	}[key(query)]
 	from := time.Unix(int64(query["from"].(float64)), 0)
@@ -210,7 +210,7 @@ func day(query map[string]any, _ int) map[string]any {
 }
 
 func searchFor(status string) string {
-	return `SUM(SEARCH('{Portcullis,Function,Reason,Status} MetricName="UpstreamOutcomes" Function="mcp" Status="` + status + `"', 'Sum', 3600))`
+	return `SUM(SEARCH('{Portcullis,Function,Reason,Stack,Status} MetricName="UpstreamOutcomes" Stack="prod" Function="mcp" Status="` + status + `"', 'Sum', 3600))`
 }
 
 func TestTotals(t *testing.T) {

@@ -43,6 +43,7 @@ type Options struct {
 	Now    func() time.Time // nil: time.Now
 	Log    *slog.Logger     // nil: none
 	Region string           // of the gateway, for a person
+	Stack  string           // whose metrics are read; those of other stacks are in the same namespace
 }
 
 func (o *Options) orDefault() (out Options) {
@@ -107,7 +108,7 @@ func (m *Metrics) Usage(ctx context.Context, r usage.Range) (usage.Report, error
 // A stat is one metric of a query, and where its values belong.
 type stat struct {
 	name, stat string
-	dimensions []string // names and values, beside Function
+	dimensions []string // names and values, beside Stack and Function
 	set        func(b *usage.Bucket, v float64)
 	lacks      []usage.Metric // if it cannot be read
 	search     bool           // it may find nothing, and then there is no result
@@ -169,7 +170,7 @@ func (m *Metrics) readPlain(ctx context.Context, out *usage.Report) error {
 	stats := plain()
 	var queries []types.MetricDataQuery
 	for n, s := range stats {
-		dimensions := []types.Dimension{{Name: aws.String("Function"), Value: aws.String(function)}}
+		dimensions := []types.Dimension{{Name: aws.String("Stack"), Value: &m.o.Stack}, {Name: aws.String("Function"), Value: aws.String(function)}}
 		for i := 0; i+1 < len(s.dimensions); i += 2 {
 			dimensions = append(dimensions, types.Dimension{Name: &s.dimensions[i], Value: &s.dimensions[i+1]})
 		}
@@ -186,7 +187,7 @@ func (m *Metrics) readFailed(ctx context.Context, out *usage.Report) error {
 	var queries []types.MetricDataQuery
 	for metric, status := range failed() {
 		queries = append(queries, types.MetricDataQuery{Id: aws.String(fmt.Sprint("m", len(stats))), Expression: aws.String(fmt.Sprintf(
-			`SUM(SEARCH('{%s,Function,Reason,Status} MetricName="UpstreamOutcomes" Function="%s" Status="%s"', 'Sum', %d))`, metrics.Namespace, function, status, int(out.Range.Step/time.Second)))})
+			`SUM(SEARCH('{%s,Function,Reason,Stack,Status} MetricName="UpstreamOutcomes" Stack="%s" Function="%s" Status="%s"', 'Sum', %d))`, metrics.Namespace, m.o.Stack, function, status, int(out.Range.Step/time.Second)))})
 		s := counts(metric, string(status))
 		s.search = true
 		stats = append(stats, s)

@@ -1,0 +1,216 @@
+package infra
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// ofStack is the dimension of a metric of the program, as the templates write it.
+var ofStack = regexp.MustCompile(`\{"Name":"Stack","Value":\{"Ref":"(Stack|AWS::StackName)"\}\}`)
+
+// Each alarm looks at metrics of one stack: of the program by the dimension Stack, of AWS by
+// something that is named in the stack alone.
+func TestAlarmsAreOfOneStack(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "infra", "*.yaml"))
+	require.OK(t, err)
+	ours := 0
+	for _, path := range append(files, filepath.Join(root, "template.yaml")) {
+		path, err := filepath.Rel(root, path)
+		require.OK(t, err)
+		x := nested(t, path)
+		for _, name := range x.of("AWS::CloudWatch::Alarm") {
+			p := x.Resources[name].Properties
+			looksAt := []map[string]any{p}
+			if queries, ok := p["Metrics"].([]any); ok {
+				looksAt = nil
+				for _, q := range queries {
+					if s, ok := q.(map[string]any)["MetricStat"].(map[string]any); ok {
+						looksAt = append(looksAt, s["Metric"].(map[string]any))
+					}
+				}
+			}
+			for _, m := range looksAt {
+				dimensions, err := json.Marshal(m["Dimensions"])
+				require.OK(t, err)
+				if m["Namespace"] == metrics.Namespace {
+					ours++
+					if !ofStack.Match(dimensions) {
+						t.Errorf("%s: %s looks at %s of all stacks: %s", path, name, m["MetricName"], dimensions)
+					}
+				} else if !strings.Contains(string(dimensions), `"Ref"`) && !strings.Contains(string(dimensions), `"Fn::GetAtt"`) {
+					t.Errorf("%s: %s looks at %s of the whole account: %s", path, name, m["MetricName"], dimensions)
+				}
+			}
+		}
+		if filters := x.of("AWS::Logs::MetricFilter"); len(filters) > 0 {
+			t.Errorf("%s: the metrics of %v have no dimension Stack, which lines of the log hold", path, filters)
+		}
+	}
+	if ours < 10 {
+		t.Errorf("found %d metrics of the program: the search is broken", ours)
+	}
+}
+
+// The dashboard and the saved queries are of one stack, and the functions learn which.
+func TestPagesAreOfOneStack(t *testing.T) {
+	x := nested(t, "infra/observability.yaml")
+	body, err := json.Marshal(x.Resources["Dashboard"].Properties["DashboardBody"])
+	require.OK(t, err)
+	text := strings.ReplaceAll(strings.ReplaceAll(string(body), `\\`, `\`), `\"`, `"`)
+	for all, one := range map[string]string{
+		`\["Portcullis",`: `\["Portcullis", "\w+", "Stack", "\$\{Stack\}",`,
+		`\{Portcullis,`:   `\{Portcullis,Stack,[\w,]+\} Stack=\\?"\$\{Stack\}\\?" `,
+	} {
+		n, m := len(regexp.MustCompile(all).FindAllString(text, -1)), len(regexp.MustCompile(one).FindAllString(text, -1))
+		if n == 0 || n != m {
+			t.Errorf("the dashboard has %d of %s, %d of one stack", n, all, m)
+		}
+	}
+	for _, name := range x.of("AWS::Logs::QueryDefinition") {
+		p := x.Resources[name].Properties
+		if named, _ := p["Name"].(map[string]any)["Fn::Sub"].(string); !strings.HasPrefix(named, "${Stack}/") {
+			t.Errorf("the query %s is named %v in each stack", name, p["Name"])
+		}
+	}
+	d := expand(t).deployed(t, nil)
+	d.values["AWS::StackName"] = "blue"
+	if got := d.text(d.Resources["Observability"].Properties["Parameters"].(map[string]any)["Stack"]); got != "blue" {
+		t.Errorf("the alarms are of the stack %q", got)
+	}
+	for _, name := range d.of("AWS::Lambda::Function") {
+		variables := d.Resources[name].Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
+		if got := d.text(variables["PORTCULLIS_STACK"]); got != "blue" {
+			t.Errorf("%s counts for the stack %q", name, got)
+		}
+	}
+}
+
+// TestTwoStacks deploys the alarms of two stacks of one account and region. What the functions of
+// one count is seen by its alarms alone. The emulator's own state of an alarm heeds no dimension, so
+// the test compares the statistic that each alarm looks at with its threshold.
+func TestTwoStacks(t *testing.T) {
+	endpoint := emulator.Start(t)
+	x := expand(t)
+	for _, name := range []string{"blue", "green"} {
+		d := x.deployed(t, map[string]string{"AuthMode": "token", "AlarmMath": "false", "SavedQueries": "false"})
+		d.values["AWS::StackName"] = name
+		values := map[string]string{}
+		for p, v := range x.Resources["Observability"].Properties["Parameters"].(map[string]any) {
+			values[p] = d.text(v)
+		}
+		emulator.Deploy(t, endpoint, name, filepath.Join(root, "infra", "observability.yaml"), values)
+	}
+	fails, works := metrics.New("blue", "sync", nil), metrics.New("green", "sync", nil)
+	for range 3 {
+		count(t, endpoint, fails.Sync(metrics.Run{Result: "failed", Catalog: &metrics.Catalog{Age: 2 * time.Hour, Stale: true}}))
+		count(t, endpoint, fails.GivenUp(1))
+		count(t, endpoint, works.Sync(metrics.Run{Result: "ok", Catalog: &metrics.Catalog{Age: time.Minute}}))
+	}
+	var all struct{ MetricAlarms []alarm }
+	watch(t, endpoint, "DescribeAlarms", map[string]any{"MaxRecords": 100}, &all)
+	breached := map[string][]string{}
+	for _, a := range all.MetricAlarms {
+		stack, rest, _ := strings.Cut(a.AlarmName, "-")
+		if a.Namespace == metrics.Namespace && a.Statistic != "" && a.breached(t, endpoint) {
+			name, _, _ := strings.Cut(rest, "-")
+			breached[stack] = append(breached[stack], name)
+		}
+	}
+	if len(breached["blue"]) != 4 {
+		t.Errorf("of the stack that fails these are breached: %v, want CatalogOld, ConfigStale, NoticesGivenUp and SyncFailed", breached["blue"])
+	}
+	if len(breached["green"]) > 0 {
+		t.Errorf("what another stack counts breaches %v", breached["green"])
+	}
+}
+
+// count has CloudWatch take the metrics of a log line, as it does of lines in the embedded format.
+func count(t *testing.T, endpoint string, counted []slog.Attr) {
+	t.Helper()
+	var out strings.Builder
+	slog.New(slog.NewJSONHandler(&out, nil)).LogAttrs(t.Context(), slog.LevelInfo, "metrics", counted...)
+	members := require.JSON[map[string]any](t, out.String())
+	header := require.JSON[struct {
+		AWS struct {
+			CloudWatchMetrics []struct {
+				Namespace  string
+				Dimensions [][]string
+				Metrics    []struct{ Name string }
+			}
+		} `json:"_aws"`
+	}](t, out.String())
+	for _, set := range header.AWS.CloudWatchMetrics {
+		var dimensions, data []map[string]any
+		for _, name := range set.Dimensions[0] {
+			dimensions = append(dimensions, map[string]any{"Name": name, "Value": members[name]})
+		}
+		for _, m := range set.Metrics {
+			data = append(data, map[string]any{"MetricName": m.Name, "Value": members[m.Name], "Dimensions": dimensions})
+		}
+		watch(t, endpoint, "PutMetricData", map[string]any{"Namespace": set.Namespace, "MetricData": data}, nil)
+	}
+}
+
+// An alarm is one that CloudWatch has.
+type alarm struct {
+	AlarmName, Namespace, MetricName, Statistic, ComparisonOperator string
+
+	Dimensions []map[string]string
+	Threshold  float64
+}
+
+// breached reports whether the metric of an alarm is beyond its threshold, over the last hours.
+func (a alarm) breached(t *testing.T, endpoint string) bool {
+	t.Helper()
+	now := time.Now().Unix()
+	var out struct{ Datapoints []map[string]any }
+	watch(t, endpoint, "GetMetricStatistics", map[string]any{
+		"Namespace": a.Namespace, "MetricName": a.MetricName, "Dimensions": a.Dimensions, "Statistics": []string{a.Statistic},
+		"Period": 8 * 3600, "StartTime": now - 4*3600, "EndTime": now + 4*3600,
+	}, &out)
+	for _, p := range out.Datapoints {
+		value, ok := p[a.Statistic].(float64)
+		if !ok {
+			t.Errorf("%s: no %s in %v", a.AlarmName, a.Statistic, p)
+		}
+		if value > a.Threshold || a.ComparisonOperator == "GreaterThanOrEqualToThreshold" && value == a.Threshold {
+			return true
+		}
+	}
+	return false
+}
+
+// watch makes a call of CloudWatch in JSON: the CBOR of the SDK and of the emulator differ.
+func watch(t *testing.T, endpoint, action string, in, out any) {
+	t.Helper()
+	body, err := json.Marshal(in)
+	require.OK(t, err)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint+"/", bytes.NewReader(body))
+	require.OK(t, err)
+	r.Header.Set("Content-Type", "application/x-amz-json-1.0")
+	r.Header.Set("X-Amz-Target", "GraniteServiceVersion20100801."+action)
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/monitoring/aws4_request, SignedHeaders=host, Signature=0")
+	answer, err := http.DefaultClient.Do(r)
+	require.OK(t, err)
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	require.OK(t, err)
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s answers %s: %s", action, answer.Status, data)
+	}
+	if out != nil {
+		require.OK(t, json.Unmarshal(data, out))
+	}
+}
