@@ -195,8 +195,8 @@ build-McpFunction build-SyncFunction build-WorkFunction build-AssembleFunction b
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) go build -tags lambda.norpc -trimpath \
 	  -ldflags "-s -w -X github.com/portcullis-mcp/portcullis/internal/boot.Version=$(VERSION)" \
 	  -o $(ARTIFACTS_DIR)/bootstrap ./functions/$(name)
-	@# A version is published when the code has changed, and Lambda refuses one that has not: a deploy of other parameters alone
-	@# would leave the old ones in use.
+	@# Each build has code of its own, so a deploy publishes all that the template says of a function, also what is not in the
+	@# name that SAM gives a version, such as a timeout.
 	date -u +%Y-%m-%dT%H:%M:%SZ > $(ARTIFACTS_DIR)/built
 
 .PHONY: build

@@ -1,8 +1,11 @@
 """Prints template.yaml as CloudFormation gets it: expanded by the SAM translator, as JSON.
 
-After the path come values of parameters (NAME=VALUE) for what is made of them before there are conditions.
+After the path come values of parameters (NAME=VALUE) for what is made of them before there are conditions. With --versions
+it reads such values from standard input instead, a JSON object on a line, and prints for each line the names that SAM gives
+the versions of the functions.
 """
 
+import copy
 import json
 import sys
 
@@ -24,5 +27,12 @@ for resource in template["Resources"].values():
         resource["Properties"]["CodeUri"] = "s3://bucket/code.zip"
 template["Globals"]["Function"].pop("CodeUri")
 defaults = {name: parameter.get("Default", "") for name, parameter in template["Parameters"].items()}
+if sys.argv[2:] == ["--versions"]:
+    kept = "AWS::Serverless::Function"
+    template["Resources"] = {name: resource for name, resource in template["Resources"].items() if resource["Type"] == kept}
+    for line in sys.stdin:
+        expanded = transform(copy.deepcopy(template), defaults | json.loads(line), NoManagedPolicies())
+        print(json.dumps([name for name, resource in expanded["Resources"].items() if resource["Type"] == "AWS::Lambda::Version"]))
+    sys.exit()
 defaults.update(given.split("=", 1) for given in sys.argv[2:])
 json.dump(transform(template, defaults, NoManagedPolicies()), sys.stdout)
