@@ -90,7 +90,7 @@ func TestInvokeAnswersEveryEvent(t *testing.T) {
 			t.Errorf("%s answers %s, want %s: %s", event, got, want, answers[i])
 		}
 	}
-	t.Logf("%d events: the functions ran on MiniStack", len(events))
+	t.Logf("make invoke: %d events ran on MiniStack", len(events)) // .ci/run prints it
 }
 
 // configure replaces the config of the example, whose server is on the internet.
