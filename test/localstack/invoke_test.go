@@ -61,7 +61,7 @@ func TestInvokeAnswersEveryEvent(t *testing.T) {
 	}
 
 	cmd := exec.CommandContext(t.Context(), "make", "--silent", "invoke", "EVENT="+strings.Join(events, " "), "BUILD_DIR="+t.TempDir())
-	cmd.Dir, cmd.Env = repo.Path("."), append(b.env, "MAKEFLAGS=")
+	cmd.Dir, cmd.Env = repo.Path("."), slices.Concat(b.env, []string{"MAKEFLAGS="})
 	var out, said strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {

@@ -197,7 +197,7 @@ func day(query map[string]any, _ int) map[string]any {
 		"Portcullis BlockedCalls Sum 3600 Stack=prod Function=mcp LockStatus=pending_approval": {2, 5},
 		"Portcullis Latency p50 3600 Stack=prod Function=mcp":                                  {12.34, 20},
 		"Portcullis Latency p95 3600 Stack=prod Function=mcp":                                  {120, 200.1},
-		searchFor("transient"):                                                      {1, 1},
+		searchFor("transient"): {1, 1},
 	}[key(query)]
 	from := time.Unix(int64(query["from"].(float64)), 0)
 	result := map[string]any{"Label": "x", "StatusCode": "Complete", "Timestamps": []time.Time{}, "Values": []float64{}}
