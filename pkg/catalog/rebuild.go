@@ -20,7 +20,7 @@ import (
 // recipe is the number of what Build makes of one input. It grows when that becomes something else:
 // other signatures, another search index, another encoding. A shard of another recipe is not shared.
 // The rules of findings have a number of their own.
-const recipe = 2
+const recipe = 3
 
 // Rebuild makes the snapshot that [Build] would make of in, where a server that is Same has the tools,
 // the other items and the records that prev has of it. prev may be nil, if no server is Same. A shard of

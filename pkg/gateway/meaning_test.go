@@ -73,7 +73,7 @@ func TestRetrieveMatch(t *testing.T) {
 	gw := serving(t, "", "",
 		def("plain", "Do the thing. And more.", `"inputSchema":{"type":"object","properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"]},`+
 			`"outputSchema":{"type":"object","properties":{"url":{"type":"string"}},"required":["url"]}`),
-		def("vague", "Do the\n  other thing "+strings.Repeat("again and ", 30)+"so on.", `"inputSchema":{"type":"object","properties":{"to":{"type":"string","pattern":"^a"}},"required":["to"]},"annotations":{"readOnlyHint":true}`),
+		def("vague", "Do the\n  other thing "+strings.Repeat("again and ", 30)+"so on.", `"inputSchema":{"type":"object","properties":{"to":{"type":"string","not":{"const":""}}},"required":["to"]},"annotations":{"readOnlyHint":true}`),
 	)
 	r := gw.Call("retrieve_tools", `{"query":"thing"}`)
 	var got struct{ Tools []json.RawMessage }

@@ -81,7 +81,7 @@ func (r *renderer) quote(s string) string {
 			out.WriteByte('\\')
 			out.WriteRune(c)
 		case !unicode.IsPrint(c):
-			r.lossy = true // control and other invisible characters
+			r.hide(true) // control and other invisible characters
 			out.WriteRune(utf8.RuneError)
 		default:
 			out.WriteRune(c)

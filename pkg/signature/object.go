@@ -3,6 +3,7 @@ package signature
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
@@ -18,7 +19,7 @@ func (r *renderer) parameters() (required, optional []string) {
 		}
 		return []string{e.text}, nil
 	}
-	r.lossy = r.lossy || slices.ContainsFunc(s.Keys, restricts)
+	r.hideRules(s)
 	for _, p := range r.properties(s) {
 		if text := r.property(p, 0); p.required {
 			required = append(required, text)
@@ -27,7 +28,7 @@ func (r *renderer) parameters() (required, optional []string) {
 		}
 	}
 	if extra := s.Get("additionalProperties"); extra.Object() && len(extra.Keys) > 0 {
-		optional = append(optional, "[key:string]:"+r.render(extra, 0).text)
+		optional = append(optional, r.others(extra, 0))
 	}
 	return required, optional
 }
@@ -58,7 +59,7 @@ func (r *renderer) plain(s *rawjson.Node) bool {
 			if slices.ContainsFunc(list.Kids, shows) {
 				return false
 			}
-			r.lossy = true
+			r.hide(true)
 		}
 	}
 	return true
@@ -72,22 +73,53 @@ func (r *renderer) object(s *rawjson.Node, depth int) expr {
 	case len(properties) == 0 && (!others || extra.Is(true) || len(extra.Keys) == 0):
 		return expr{text: "object"}
 	case depth >= r.scale.depth || r.scale.members == 0:
-		return r.lose("object")
+		return r.needed(properties, depth)
 	case len(properties) == 0:
 		return expr{text: "Record<string," + r.render(extra, depth+1).text + ">"}
 	}
 	var list []string
 	for _, p := range properties {
 		if len(list) == r.scale.members {
-			list = append(list, r.lose(more).text)
+			r.hide(p.required)
+			list = append(list, more)
 			break
 		}
 		list = append(list, r.property(p, depth+1))
 	}
 	if others && !extra.Is(true) {
-		list = append(list, "[key:string]:"+r.render(extra, depth+1).text)
+		list = append(list, r.others(extra, depth+1))
 	}
 	return expr{text: "{" + strings.Join(list, ", ") + "}"}
+}
+
+// others returns the member that stands for those of any name.
+func (r *renderer) others(schema *rawjson.Node, depth int) string {
+	r.optional++
+	defer func() { r.optional-- }()
+	return "[key:string]:" + r.render(schema, depth).text
+}
+
+// needed returns the required members alone, where there is no room for all, if they are short.
+func (r *renderer) needed(properties []property, depth int) expr {
+	var list []string
+	for _, p := range properties {
+		if !p.required {
+			list = append(list, more)
+			break
+		}
+		if len(list) == maxLiteral/2 { // with their commas they are too long, whatever they are
+			return r.lose("object")
+		}
+		list = append(list, r.property(p, depth+1))
+	}
+	text := "{" + strings.Join(list, ", ") + "}"
+	switch {
+	case text == "{"+more+"}" || text == "{}":
+		return expr{text: "object"}
+	case utf8.RuneCountInString(text) > maxLiteral:
+		return r.lose("object")
+	}
+	return expr{text: text}
 }
 
 // A property is one member of an object schema.
@@ -101,12 +133,14 @@ func (r *renderer) property(p property, depth int) string {
 	mark := ":"
 	if !p.required {
 		mark = "?:"
+		r.optional++
+		defer func() { r.optional-- }()
 	}
 	return r.name(p.name) + mark + r.render(p.schema, depth).text
 }
 
-// properties returns the properties of an object schema, the required ones first. One that is
-// required and not described may be anything.
+// properties returns the properties of an object schema, the required ones first, each in the schema's
+// order. One that is required and not described may be anything.
 func (r *renderer) properties(s *rawjson.Node) []property {
 	list := s.List("required")
 	r.steps += len(list) / wide
@@ -134,5 +168,5 @@ func (r *renderer) properties(s *rawjson.Node) []property {
 			required = append(required, property{kid.Text, nil, true})
 		}
 	}
-	return append(required, optional...)
+	return append(pair(required), pair(optional)...)
 }

@@ -14,11 +14,12 @@ const (
 
 // A renderer writes one schema at one scale.
 type renderer struct {
-	root  *rawjson.Node
-	scale scale
-	lossy bool
-	steps int
-	refs  []*rawjson.Node // targets of the references that are being followed
+	root     *rawjson.Node
+	scale    scale
+	lossy    bool
+	optional int // parts around this one that a call may leave out
+	steps    int
+	refs     []*rawjson.Node // targets of the references that are being followed
 }
 
 // An expr is a rendered type. loose says that it needs parentheses beside
@@ -39,22 +40,32 @@ const anything = "any"
 
 // lose returns e as all that can be said of a schema that says more.
 func (r *renderer) lose(e string) expr {
-	r.lossy = true
+	r.hide(true)
 	return expr{text: e}
 }
 
-// restricts reports whether a keyword refuses values of the type that is shown.
+// hide notes that a call can fail because of something that the text does not show. That does not
+// matter in a part that a first call leaves out.
+func (r *renderer) hide(is bool) { r.lossy = r.lossy || is && r.optional == 0 }
+
+// restricts reports whether a keyword may refuse a plain value of the type that is shown. The bounds of
+// texts and numbers are not here: see [renderer.text] and [renderer.number].
 func restricts(key string) bool {
 	switch key {
-	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
-		"minLength", "maxLength", "pattern", "contentEncoding", "contentMediaType",
-		"minItems", "maxItems", "uniqueItems", "contains", "unevaluatedItems",
-		"minProperties", "maxProperties", "propertyNames", "patternProperties", "unevaluatedProperties",
+	case "contentEncoding", "minItems", "contains", "minProperties", "propertyNames",
 		"dependentRequired", "dependentSchemas", "dependencies", "not", "if",
 		"$dynamicRef", "$recursiveRef":
 		return true
 	}
 	return false
+}
+
+// hideRules notes what keywords of s refuse.
+func (r *renderer) hideRules(s *rawjson.Node) {
+	for i, key := range s.Keys {
+		one := s.Kids[i].Text == "0" || s.Kids[i].Text == "1" // item or member, which a plain value has
+		r.hide(restricts(key) && !(one && strings.HasPrefix(key, "min")))
+	}
 }
 
 // render returns the type that a schema describes. depth counts the objects around it.
@@ -71,7 +82,7 @@ func (r *renderer) render(s *rawjson.Node, depth int) expr {
 	case !s.Object() || r.steps > maxSteps:
 		return r.lose(anything)
 	}
-	r.lossy = r.lossy || slices.ContainsFunc(s.Keys, restricts)
+	r.hideRules(s)
 	e := r.shape(s, depth)
 	if s.Get("nullable").Is(true) {
 		return join([]expr{e, {text: "null"}}, "|")
@@ -114,7 +125,7 @@ func (r *renderer) reference(s *rawjson.Node, depth int) expr {
 		return r.lose(anything)
 	}
 	if s.Has("type", "properties", "required", "enum", "const", "items", "anyOf", "oneOf", "allOf") {
-		r.lossy = true // 2020-12 adds these to the target
+		r.hide(true) // 2020-12 adds these to the target
 	}
 	r.refs = append(r.refs, target)
 	defer func() { r.refs = r.refs[:len(r.refs)-1] }()
@@ -127,7 +138,7 @@ func (r *renderer) combination(list []*rawjson.Node, all bool, depth int) (expr,
 	var parts []expr
 	for _, kid := range list {
 		if !shows(kid) {
-			r.lossy = true
+			r.hide(true)
 			continue
 		}
 		parts = append(parts, r.render(kid, depth))
@@ -175,9 +186,10 @@ func (r *renderer) named(t, s *rawjson.Node, depth int) expr {
 	}
 	switch t.Text {
 	case "string":
-		r.lossy = r.lossy || s.Has("format")
-		return expr{text: t.Text}
-	case "number", "integer", "boolean", "null":
+		return expr{text: r.text(s)}
+	case "number", "integer":
+		return expr{text: r.number(t.Text, s)}
+	case "boolean", "null":
 		return expr{text: t.Text}
 	case "array":
 		return r.array(s, depth)

@@ -47,17 +47,16 @@ const worthRequired = maxRequired * 2 / 3
 // from its schemas; either may be nil. Required parameters come first, else the order is that of
 // the schema. The length is bounded, whatever the schema.
 //
-// lossy reports that it does not say everything: an enum, object or list that is cut off,
-// a reference that does not resolve inside the document (none is fetched), or a rule that
-// has no form here, such as a maximum. Of the schema's own text only property names
-// and enum literals come out, never a description.
+// lossy reports that a call with the required parameters alone, made from this text, can fail: a
+// required object or its enum is cut off, a reference does not resolve inside the document (none is
+// fetched), or a required value has a rule that is not shown, such as "not". Of the schema's own text
+// only property names, enum literals and patterns come out, never a description.
 func Of(input, output json.RawMessage) (sig string, lossy bool) {
 	sig, lossy = parameters(input)
 	if output == nil {
 		return sig, lossy
 	}
-	out, cut := result(output)
-	return sig + " → " + out, lossy || cut
+	return sig + " → " + result(output), lossy
 }
 
 func parameters(schema json.RawMessage) (string, bool) {
@@ -70,26 +69,27 @@ func parameters(schema json.RawMessage) (string, bool) {
 	}
 	var required, optional []string
 	shown := false // what is required, with enough detail
+	lossy := false
 	for _, s := range scales() {
 		r := &renderer{root: root, scale: s}
 		must, may := r.parameters()
 		if !shown {
-			required, shown = must, length(must) <= worthRequired
+			required, lossy, shown = must, r.lossy, length(must) <= worthRequired
 		}
 		if !shown {
 			continue
 		}
 		if optional = may; length(required)+length(optional) <= maxWhole-4 {
-			return "(" + strings.Join(slices.Concat(required, optional), ", ") + ")", r.lossy
+			return "(" + strings.Join(slices.Concat(required, optional), ", ") + ")", lossy
 		}
 	}
 	switch {
 	case len(required) == 0:
-		return "(" + fit(optional, maxFirst-2) + ")", true
+		return "(" + fit(optional, maxFirst-2) + ")", lossy
 	case length(required) > maxRequired-5:
-		required = (&renderer{root: root}).requiredNames(required)
+		required, lossy = (&renderer{root: root}).requiredNames(required), true
 	}
-	return "(" + fit(required, maxRequired-2) + ")", true
+	return "(" + fit(required, maxRequired-2) + ")", lossy
 }
 
 // length returns how many characters a list has.
@@ -108,17 +108,17 @@ func fit(list []string, room int) string {
 	return out.String() + more
 }
 
-func result(schema json.RawMessage) (string, bool) {
+func result(schema json.RawMessage) string {
 	root, err := rawjson.Parse(schema)
 	if err != nil {
-		return anything, true
+		return anything
 	}
 	for _, s := range scales() {
-		s.depth++ // the result is an object itself
-		r := &renderer{root: root, scale: s}
+		s.depth++                                         // the result is an object itself
+		r := &renderer{root: root, scale: s, optional: 1} // no call gives any of it
 		if text := r.render(root, 0).text; utf8.RuneCountInString(text) <= maxResult {
-			return text, r.lossy
+			return text
 		}
 	}
-	return "object", true
+	return "object"
 }
