@@ -103,6 +103,7 @@ type Gateway struct {
 	Notice  string // best (default) or zero
 	Locked  string // error (default) or result: whether the call of a locked tool counts as an error
 	Ranking string // fused (default) or lexical
+	Answers string // json (default) or lines: the form of what a search finds
 
 	Requests bool // agents may ask for what is locked
 	Programs Programs

@@ -212,7 +212,7 @@ func checkConfig(t *testing.T, cfg *Config) {
 			}
 		}
 	}
-	if cfg.Gateway.Mode == "" || cfg.Gateway.Notice == "" || cfg.Gateway.Locked == "" || cfg.Gateway.Ranking == "" {
+	if cfg.Gateway.Mode == "" || cfg.Gateway.Notice == "" || cfg.Gateway.Locked == "" || cfg.Gateway.Ranking == "" || cfg.Gateway.Answers == "" {
 		t.Errorf("gateway %+v", cfg.Gateway)
 	}
 	if cfg.Review.Remember == "" || cfg.Review.Findings == "" {

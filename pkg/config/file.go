@@ -105,6 +105,7 @@ type fileGateway struct {
 	Locked   *string `json:"locked,omitempty" jsonschema:"enum=error,enum=result,default=error" jsonschema_description:"How the call of a locked tool is answered: error: with isError. result: with the same text and without isError, for clients that count errors."`
 	Requests *bool   `json:"requests,omitempty" jsonschema:"default=false" jsonschema_description:"true: agents may ask for what is locked, and a person decides: in search mode by one more tool, request_access, and by a link or their client's dialog."`
 	Ranking  *string `json:"ranking,omitempty" jsonschema:"enum=fused,enum=lexical,default=fused" jsonschema_description:"fused: by words and meaning. lexical: by words alone."`
+	Answers  *string `json:"answers,omitempty" jsonschema:"enum=json,enum=lines,default=json" jsonschema_description:"The form of what retrieve_tools finds: json, or lines: one line for each tool, which takes fewer tokens."`
 
 	Programs *filePrograms `json:"programs,omitempty" jsonschema_description:"Bounds on the processes of servers that are programs."`
 }

@@ -126,6 +126,7 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 		Notice:  c.oneOf(f.Notice, n, "gateway", "notice", "best", "zero"),
 		Locked:  c.oneOf(f.Locked, n, "gateway", "locked", "error", "result"),
 		Ranking: c.oneOf(f.Ranking, n, "gateway", "ranking", "fused", "lexical"),
+		Answers: c.oneOf(f.Answers, n, "gateway", "answers", "json", "lines"),
 
 		Requests: f.Requests != nil && *f.Requests,
 		Programs: c.programs(f.Programs, n.member("programs")),

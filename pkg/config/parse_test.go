@@ -63,7 +63,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			{Type: "webhook", URL: secret.New("https://hooks.example.com/portcullis"), Secret: secret.New("${secretsmanager:portcullis/webhook}"), Events: NotifyEvents()},
 			{Type: "sns", Topic: "arn:aws:sns:eu-central-1:123456789012:portcullis", Events: NotifyEvents()},
 		},
-		Gateway: Gateway{Mode: "direct", Notice: "best", Locked: "result", Ranking: "lexical", Programs: Programs{MaxPerAgent: 8}},
+		Gateway: Gateway{Mode: "direct", Notice: "best", Locked: "result", Ranking: "lexical", Answers: "lines", Programs: Programs{MaxPerAgent: 8}},
 	}
 	got, err := Parse(read(t, "testdata/full.json"))
 	if err != nil {
@@ -81,7 +81,7 @@ func TestParseFillsInDefaults(t *testing.T) {
 		Tools:    Tools{Toolsets: []string{"all"}},
 		Review:   Review{Remember: "ask", Findings: "show", FourEyes: "off"},
 		Audit:    Audit{Arguments: "none", Days: 30, MaxBytes: 10 << 30},
-		Gateway:  Gateway{Mode: "search", Notice: "best", Locked: "error", Ranking: "fused", Programs: Programs{MaxPerAgent: DefaultPrograms}},
+		Gateway:  Gateway{Mode: "search", Notice: "best", Locked: "error", Ranking: "fused", Answers: "json", Programs: Programs{MaxPerAgent: DefaultPrograms}},
 	}
 	for _, src := range []string{
 		`{"mcpServers": {"a": {"url": "https://a.example/mcp"}}}`,

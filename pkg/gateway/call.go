@@ -19,8 +19,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
+const callPrefix = "call_tool_"
+
 // variant returns the gateway's tool that calls tools of the tier.
-func variant(t tool.Tier) string { return "call_tool_" + t.String() }
+func variant(t tool.Tier) string { return callPrefix + t.String() }
 
 // tierOf returns the tier that a variant may call.
 func tierOf(name string) (tool.Tier, bool) {

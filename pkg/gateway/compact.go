@@ -24,6 +24,12 @@ func (m *matches) appendCompact(dst []byte) []byte {
 		dst = member(dst, `,"description":`, t.Description)
 		dst = append(member(dst, `,"call_with":`, t.CallWith), '}')
 	}
+	for i, name := range m.More {
+		if i == 0 {
+			dst = append(dst, `],"more":[`...)
+		}
+		dst = rawjson.AppendText(comma(dst, i), name)
+	}
 	dst = strconv.AppendInt(append(dst, `],"total":`...), int64(m.Total), 10)
 	if len(m.Disabled) > 0 {
 		dst = append(dst, `,"disabled":[`...)

@@ -20,6 +20,9 @@ func TestCompactIsEncoded(t *testing.T) {
 			m.Tools[i] = match{Name: text(), Signature: text(), Lossy: r.IntN(2) == 0, Description: text(), CallWith: text()}
 		}
 		for range r.IntN(3) {
+			m.More = append(m.More, text())
+		}
+		for range r.IntN(3) {
 			m.Disabled = append(m.Disabled, lockedMatch{Name: text(), Description: text(), Status: lock.PendingApproval, Note: text()})
 		}
 		if r.IntN(2) == 0 {

@@ -76,6 +76,7 @@ type found struct {
 		InputSchema                  json.RawMessage `json:"input_schema"`
 		Score                        *float64
 	}
+	More     []string
 	Total    int
 	Disabled []struct {
 		Name, Description, Status, Note string

@@ -17,6 +17,7 @@ import (
 const (
 	maxLimit    = 50
 	maxDisabled = 10
+	maxFound    = 20 // callable tools of an answer, counted with those of which it has the names alone
 )
 
 // A match is one callable tool that retrieve_tools found.
@@ -48,6 +49,7 @@ type lockedMatch struct {
 // matches is the answer of retrieve_tools.
 type matches struct {
 	Tools       []match         `json:"tools"`
+	More        []string        `json:"more,omitempty"` // the names of the next ones; not with detail full
 	Total       int             `json:"total"`
 	Disabled    []lockedMatch   `json:"disabled,omitempty"`
 	Remediation json.RawMessage `json:"remediation,omitempty"` // one text for each status in Disabled
@@ -79,10 +81,20 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 	defer span.End()
 	index, opts := s.st.Catalog.Index(), search.Options{Lexical: s.st.Config.Gateway.Ranking == "lexical"}
 	query := index.Query(text)
-	best := index.Rank(query, callable, limit, opts)
-	out := matches{Tools: make([]match, len(best.Hits)), Total: best.Total}
-	for n, hit := range best.Hits {
-		out.Tools[n] = s.match(hit, full)
+	depth := limit
+	if !full {
+		depth = max(limit, maxFound)
+	}
+	best := index.Rank(query, callable, depth, opts)
+	out := matches{Tools: make([]match, min(limit, len(best.Hits))), Total: best.Total}
+	for n := range out.Tools {
+		out.Tools[n] = s.match(best.Hits[n], full)
+	}
+	if next := best.Hits[len(out.Tools):]; len(next) > 0 {
+		out.More = make([]string, len(next))
+		for n, hit := range next {
+			out.More[n] = s.view.ID(hit.Doc).String()
+		}
 	}
 	nudge := ""
 	var found tool.Set // locked ones, as far as they were looked for
@@ -114,7 +126,11 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 	}
 	buffer := answers.Get().(*[]byte)
 	defer answers.Put(buffer)
-	*buffer = out.appendCompact((*buffer)[:0])
+	if s.st.Config.Gateway.Answers == "lines" {
+		*buffer = out.appendLines((*buffer)[:0])
+	} else {
+		*buffer = out.appendCompact((*buffer)[:0])
+	}
 	return s.answered(*buffer)
 }
 

@@ -14,8 +14,11 @@ import (
 
 // What compact answers may cost an agent, in tokens of cl100k, on the mean.
 const (
-	tokensOfFive = 260
-	tokensOfTen  = 520
+	tokensOfFive = 370
+	tokensOfTen  = 575
+
+	tokensOfFiveLines = 270
+	tokensOfTenLines  = 400
 )
 
 // queriesOf returns the queries of graded sets.
@@ -38,7 +41,7 @@ func (gw *fixture) cost(queries []string, limit int) float64 {
 	for _, q := range queries {
 		arguments, err := json.Marshal(map[string]any{"query": q, "limit": limit})
 		require.OK(gw.T, err)
-		total += tokens.Count(gw.T, gw.search(string(arguments)).Raw)
+		total += tokens.Count(gw.T, gw.Call("retrieve_tools", string(arguments)).Text)
 	}
 	return float64(total) / float64(len(queries))
 }

@@ -29,7 +29,7 @@ func (r *renderer) text(s *rawjson.Node) string {
 			return "string"
 		}
 		shown := "/" + strings.ReplaceAll(strings.ReplaceAll(pattern, `\/`, `/`), `/`, `\/`) + "/"
-		if err == nil && utf8.RuneCountInString(shown) <= maxLiteral && isPrintable(shown) {
+		if err == nil && utf8.RuneCountInString(shown) <= maxLiteral && isOneWord(shown) {
 			return shown
 		}
 		return r.lose("string").text
@@ -47,8 +47,9 @@ func isFormat(name string) bool {
 	return false
 }
 
-func isPrintable(s string) bool {
-	return strings.IndexFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) < 0
+// isOneWord reports whether s prints, without blanks and quotes, so that it can be no sentence.
+func isOneWord(s string) bool {
+	return strings.IndexFunc(s, func(c rune) bool { return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == '\'' }) < 0
 }
 
 // number returns the type of a number, with its bounds if 1 is not within them.

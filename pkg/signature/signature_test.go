@@ -123,6 +123,7 @@ func TestOfRules(t *testing.T) {
 		{"a pattern", of(`{"type":"string","pattern":"^AS\\d+/$"}`), `(a:/^AS\d+\/$/)`, false},
 		{"a pattern that a plain text matches", of(`{"type":"string","pattern":"^[a-z]+$"}`), `(a:string)`, false},
 		{"a pattern that is too long", of(`{"type":"string","pattern":"^` + strings.Repeat("a", 40) + `$"}`), `(a:string)`, true},
+		{"a pattern with a sentence", of(`{"type":"string","pattern":"^a [read] this"}`), `(a:string)`, true},
 		{"a pattern with a line break", of(`{"type":"string","pattern":"^a\n$"}`), `(a:string)`, true},
 		{"a pattern of another dialect", of(`{"type":"string","pattern":"^(?!a)b"}`), `(a:string)`, true},
 		{"a format", of(`{"type":"string","format":"date-time"}`), `(a:date-time)`, false},
