@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -52,5 +55,14 @@ func TestTrySession(t *testing.T) {
 	s.must(1, "try", " ", "--dir", dir)
 	s.must(1, "try", "read a file", "--dir", dir, "--limit", "51")
 	s.must(2, "try", "read a file", "--dir", dir, "--as", "token:ci", "--claims", "{}")
+	tasks := filepath.Join(dir, "tasks.json")
+	require.OK(t, os.WriteFile(tasks, []byte(`[{"task": "Read it", "searches": ["read a file"], "tools": ["files:get_file"]},
+		{"task": "Read and format", "searches": ["read a file", "format a file"], "tools": ["files:get_file", "files:format"]},
+		{"task": "Send it", "searches": ["weather on the moon"], "tools": ["mail:send"]}]`), 0o600))
+	s.must(0, "try", "--eval", tasks, "--dir", dir, "--locked")
+	s.must(1, "try", "read a file", "--eval", tasks, "--dir", dir)
+	s.must(1, "try", "--dir", dir)
+	require.OK(t, os.WriteFile(tasks, []byte(`[{"task": "Read it", "tools": ["get_file"]}]`), 0o600))
+	s.must(1, "try", "--eval", tasks, "--dir", dir)
 	s.check("try")
 }

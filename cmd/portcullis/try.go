@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"strconv"
 
+	"github.com/portcullis-mcp/portcullis/internal/agenteval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
@@ -14,7 +18,8 @@ import (
 // A tryCmd is portcullis try.
 type tryCmd struct {
 	askFlags
-	Query string `arg:"" help:"What the agent looks for, in its words."`
+	Query string `arg:"" optional:"" help:"What the agent looks for, in its words."`
+	Eval  string `placeholder:"FILE" help:"Instead of one query: a JSON list of tasks with their searches and the tools that they need. Prints which tasks an agent can solve."`
 
 	As       string `placeholder:"AGENT" xor:"who" help:"Agent that is known, such as token:ci, or the ARN of a signer. Without it, and without --claims, one that is made up."`
 	Claims   string `placeholder:"JSON" xor:"who" help:"Claims of a JWT: the agent that they make."`
@@ -33,12 +38,30 @@ func (tryCmd) Help() string {
 called, and nothing counts as the agent's. Examples:
 
   portcullis try "create an issue" --as token:ci
-  portcullis try "delete a branch" --tiers read -o json`
+  portcullis try "delete a branch" --tiers read -o json
+  portcullis try --eval tasks.json --limit 5
+
+A task of --eval is {"task": "…", "searches": ["…"], "tools": ["server:tool"]}. Its searches are made in
+turn until the answers have shown each of its tools: the measure needs no model, and is an upper bound
+for agents.`
 }
 
 // Run prints what the agent finds.
 func (c tryCmd) Run(ctx context.Context, env *environment) error {
-	query := url.Values{"query": {c.Query}, "limit": {strconv.Itoa(c.Limit)}}
+	switch {
+	case c.Eval != "" && c.Query != "":
+		return errors.New("try: give a query or --eval FILE, not both")
+	case c.Eval != "":
+		return c.evaluate(ctx, env)
+	case c.Query == "":
+		return errors.New("try: say what the agent looks for, or give --eval FILE")
+	}
+	return call(ctx, c.askFlags, env, "try", "/admin/try", c.values(c.Query), nil, showTrial)
+}
+
+// values returns the parameters of a trial of the query.
+func (c tryCmd) values(search string) url.Values {
+	query := url.Values{"query": {search}, "limit": {strconv.Itoa(c.Limit)}}
 	set := func(name, value string) {
 		if value != "" {
 			query.Set(name, value)
@@ -55,7 +78,72 @@ func (c tryCmd) Run(ctx context.Context, env *environment) error {
 	if c.Locked {
 		set("include_disabled", "true")
 	}
-	return call(ctx, c.askFlags, env, "try", "/admin/try", query, nil, showTrial)
+	return query
+}
+
+// evaluate prints which tasks of a file an agent can solve.
+func (c tryCmd) evaluate(ctx context.Context, env *environment) error {
+	f, err := os.Open(c.Eval)
+	if err != nil {
+		return fmt.Errorf("try: --eval: %w", err)
+	}
+	defer f.Close()
+	tasks, err := agenteval.ReadTasks(f)
+	if err != nil {
+		return fmt.Errorf("try: --eval %s: %w", c.Eval, err)
+	}
+	g, err := c.open(ctx, env, "try")
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	report, err := agenteval.Run(ctx, tasks, func(ctx context.Context, search string) (string, error) {
+		var t decide.Trial
+		if err := g.read(ctx, "/admin/try", c.values(search), nil, &t); err != nil {
+			return "", err
+		}
+		return answerOf(t)
+	})
+	if err != nil {
+		return fmt.Errorf("try: %w", err)
+	}
+	return c.print(env.stdout, report, func(w io.Writer) { showReport(w, report) })
+}
+
+// answerOf returns the text that retrieve_tools answers.
+func answerOf(t decide.Trial) (string, error) {
+	switch {
+	case t.Refused != "":
+		return "", fmt.Errorf("the request is refused: %s", text.Clip(text.Line(t.Refused), maxDetail))
+	case t.Direct:
+		return "", errors.New("there is no search in direct mode: the tools themselves are listed")
+	}
+	var result struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal(t.Answer, &result); err != nil {
+		return "", err
+	}
+	if len(result.Content) != 1 || result.IsError {
+		return "", errors.New("the search failed; the gateway's log says why")
+	}
+	return result.Content[0].Text, nil
+}
+
+// showReport prints for people which tasks were solved.
+func showReport(w io.Writer, r agenteval.Report) {
+	rows := newTable(w, "TASK", "SOLVED", "SEARCHES", "BYTES", "LOCKED", "NOT FOUND")
+	for _, x := range r.Results {
+		solved := "no"
+		if x.Solved {
+			solved = "yes"
+		}
+		rows.row(inLine(x.Task), solved, strconv.Itoa(x.Searches), strconv.Itoa(x.Bytes), inLine(joined(x.Locked)), inLine(joined(x.Missing)))
+	}
+	rows.end()
+	fmt.Fprintf(w, "\nsolved: %d of %s; not solved because tools are locked: %d; %d searches, %d bytes of answers\n",
+		r.Solved, text.Count(r.Tasks, "task"), r.Locked, r.Searches, r.Bytes)
 }
 
 // showTrial prints a trial for people.
