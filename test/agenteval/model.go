@@ -1,0 +1,222 @@
+// Package agenteval lets a language model do tasks with the tools of a gateway, and counts how well it
+// does. The model is one at any endpoint that speaks the API of OpenAI's chat completions.
+package agenteval
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/portcullis-mcp/portcullis/internal/agenteval"
+)
+
+// A Model is a language model at an endpoint.
+type Model struct {
+	URL  string // without /chat/completions
+	Name string
+	Key  string // sent as a bearer token; "": none
+}
+
+// FromEnv returns the model that PORTCULLIS_EVAL_URL, PORTCULLIS_EVAL_MODEL and PORTCULLIS_EVAL_KEY name.
+// Without the first there is none.
+func FromEnv() (m Model, ok bool) {
+	m = Model{os.Getenv("PORTCULLIS_EVAL_URL"), os.Getenv("PORTCULLIS_EVAL_MODEL"), os.Getenv("PORTCULLIS_EVAL_KEY")}
+	return m, m.URL != ""
+}
+
+// A Gateway is what the model works with.
+type Gateway interface {
+	Tools() []Tool
+	// Call calls one of them. status is that of a locked tool, "" if nothing was locked.
+	Call(name string, arguments json.RawMessage) (text, status string, isError bool)
+	// Schema returns the input schema of a tool of a server, nil if there is none of that name.
+	Schema(name string) json.RawMessage
+}
+
+// A Tool is one that the model can call.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema"`
+}
+
+// An Outcome is how a model did a task.
+type Outcome struct {
+	Task       string
+	Solved     bool     // each tool that the task needs was called, and did not fail
+	Rounds     int      // replies of the model
+	Tokens     int      // of prompts and replies, as the endpoint counts them
+	First      int      // first calls of servers' tools
+	FirstValid int      // of them, those whose arguments fit the tool's schema
+	Reactions  []string // "pending_approval: request_access": what the model did after each refusal
+	Answer     string   // its last words
+}
+
+// maxRounds is how many replies a model has for one task.
+const maxRounds = 20
+
+// A message is one of a conversation.
+type message struct {
+	Role    string     `json:"role"`
+	Content string     `json:"content"`
+	Calls   []toolCall `json:"tool_calls,omitempty"`
+	Call    string     `json:"tool_call_id,omitempty"`
+}
+
+type toolCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// Do lets the model do a task, until it calls no tool any more.
+func (m Model) Do(ctx context.Context, task agenteval.Task, g Gateway) (Outcome, error) {
+	o := Outcome{Task: task.Task}
+	missing, called := slices.Clone(task.Tools), map[string]bool{}
+	refused, last := "", "" // status and call that were refused last
+	talk := []message{{Role: "user", Content: task.Task}}
+	for o.Rounds < maxRounds {
+		reply, tokens, err := m.reply(ctx, talk, g.Tools())
+		if err != nil {
+			return o, err
+		}
+		o.Rounds++
+		o.Tokens += tokens
+		talk = append(talk, reply)
+		if refused != "" {
+			o.Reactions = append(o.Reactions, refused+": "+reaction(reply, last))
+			refused = ""
+		}
+		if o.Answer = reply.Content; len(reply.Calls) == 0 {
+			break
+		}
+		for _, c := range reply.Calls {
+			name, arguments := c.Function.Name, json.RawMessage(c.Function.Arguments)
+			target := targetOf(name, arguments)
+			if target.Name != "" && !called[target.Name] {
+				called[target.Name] = true
+				o.First++
+				if fits(g.Schema(target.Name), target.Args) {
+					o.FirstValid++
+				}
+			}
+			text, status, isError := g.Call(name, arguments)
+			if refused = status; status != "" {
+				last = name + string(arguments)
+			}
+			if target.Name != "" && !isError {
+				missing = slices.DeleteFunc(missing, func(s string) bool { return s == target.Name })
+			}
+			talk = append(talk, message{Role: "tool", Call: c.ID, Content: text})
+		}
+	}
+	o.Solved = len(missing) == 0
+	return o, nil
+}
+
+// A target is the tool of a server that a call is for, and its arguments.
+type target struct {
+	Name string
+	Args map[string]any
+}
+
+func targetOf(name string, arguments json.RawMessage) (t target) {
+	if strings.HasPrefix(name, "call_tool_") {
+		if json.Unmarshal(arguments, &t) != nil {
+			return target{}
+		}
+		if t.Args == nil {
+			t.Args = map[string]any{}
+		}
+	}
+	return t
+}
+
+// fits reports whether arguments are valid.
+func fits(schema json.RawMessage, args map[string]any) bool {
+	var s jsonschema.Schema
+	if schema == nil || json.Unmarshal(schema, &s) != nil {
+		return false
+	}
+	resolved, err := s.Resolve(nil)
+	return err == nil && resolved.Validate(args) == nil
+}
+
+// reaction says what a reply does after a refusal of the call last.
+func reaction(reply message, last string) string {
+	if len(reply.Calls) == 0 {
+		return "answers"
+	}
+	f := reply.Calls[0].Function
+	if f.Name+f.Arguments == last {
+		return "repeats the call"
+	}
+	return f.Name
+}
+
+// reply asks the endpoint for the next message, and returns how many tokens that took.
+func (m Model) reply(ctx context.Context, talk []message, tools []Tool) (message, int, error) {
+	type function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	}
+	type tool struct {
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}
+	request := struct {
+		Model       string    `json:"model"`
+		Messages    []message `json:"messages"`
+		Tools       []tool    `json:"tools"`
+		Temperature float64   `json:"temperature"`
+	}{Model: m.Name, Messages: talk}
+	for _, t := range tools {
+		request.Tools = append(request.Tools, tool{"function", function{t.Name, t.Description, t.InputSchema}})
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return message{}, 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(m.URL, "/")+"/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return message{}, 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if m.Key != "" {
+		r.Header.Set("Authorization", "Bearer "+m.Key)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return message{}, 0, err
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+	if err != nil {
+		return message{}, 0, err
+	}
+	var answer struct {
+		Choices []struct{ Message message }
+		Usage   struct {
+			Total int `json:"total_tokens"`
+		}
+	}
+	if err := json.Unmarshal(data, &answer); err != nil || res.StatusCode != http.StatusOK || len(answer.Choices) == 0 {
+		return message{}, 0, fmt.Errorf("the model's endpoint answered %s: %.300s", res.Status, data)
+	}
+	return answer.Choices[0].Message, answer.Usage.Total, nil
+}
