@@ -41,8 +41,8 @@ func works(t *testing.T, session *mcp.ClientSession) {
 	t.Helper()
 	tools, err := session.ListTools(t.Context(), nil)
 	require.OK(t, err)
-	if len(tools.Tools) != 6 {
-		t.Errorf("%d tools", len(tools.Tools))
+	if n := len(tools.Tools); n != 7 || tools.Tools[n-1].Name != "request_access" { // its owner can sign in, and decide
+		t.Errorf("%d tools", n)
 	}
 	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "call_tool_read", Arguments: map[string]any{"name": "s:echo", "args": map[string]any{"text": "hi"}}})
 	require.OK(t, err)

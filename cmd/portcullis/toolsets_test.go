@@ -56,7 +56,7 @@ func newSix(t *testing.T, mode, tools string, broken ...string) *sixTools {
 
 // configOf is a config of the servers, with the operator's tools.
 func (o *sixTools) configOf(tools string) string {
-	return o.servers.config(each(`, "approval": "off"`), fmt.Sprintf(`, "tools": %s, "gateway": {"mode": %q}`, tools, o.mode))
+	return o.servers.config(each(`, "approval": "off"`), fmt.Sprintf(`, "tools": %s, "gateway": {"mode": %q, "requests": false}`, tools, o.mode))
 }
 
 // A wanted is what a request comes to: tools, or a refusal.

@@ -16,15 +16,17 @@ import (
 type Access struct {
 	Ways []string // PORTCULLIS_AUTH: jwt, token, iam, several with commas between; or none, alone
 
-	// SignIn are the tiers of PORTCULLIS_SIGN_IN_SCOPES, whose scopes a client asks for when it
+	// SignInTiers are the tiers of PORTCULLIS_SIGN_IN_SCOPES, whose scopes a client asks for when it
 	// signs in; default all. Nil, which is said as none: the issuer has no such scopes.
-	SignIn []tool.Tier
+	SignInTiers []tool.Tier
 
 	JWT          identity.JWTOptions
 	ScopeRequest string // PORTCULLIS_SCOPE_REQUEST_PREFIX: what a client asks the issuer for is this and the scope; "" for most
 
 	ClientID     string      // PORTCULLIS_ADMIN_CLIENT_ID: of the gateway at the issuer, where people sign in; "": nobody does
 	ClientSecret secret.Text // PORTCULLIS_ADMIN_CLIENT_SECRET: or ${secretsmanager:name} or ${ssm:/name}; "": it is a public client
+
+	SignIn string // PORTCULLIS_SIGN_IN: "issuer": approvers sign in with an issuer that only the function of /admin knows
 
 	TokenKey     secret.Text // PORTCULLIS_TOKEN_KEY: 32 random bytes or more, and after a comma those before; or ${secretsmanager:name}, ${ssm:/name} or file:PATH
 	PreviousDays int         // PORTCULLIS_TOKEN_PREVIOUS_DAYS: for how many days after the key was replaced tokens under the one before are taken; default 365, the longest life of a token
@@ -42,6 +44,24 @@ func (a Access) Open() bool { return slices.Equal(a.Ways, []string{identity.WayN
 
 // Takes reports whether callers may prove who they are in this way.
 func (a Access) Takes(way string) bool { return slices.Contains(a.Ways, way) }
+
+// HasApprovers reports whether an approver can sign in at /admin with a browser. The owner of a gateway
+// on one machine can where every agent is let in; see [Owner].
+func (a Access) HasApprovers() bool {
+	roles := a.JWT.Claims.Roles
+	switch {
+	case a.Takes(identity.WayToken), a.SignIn == byIssuer:
+		return true
+	case a.ClientID != "" && len(roles.Approvers)+len(roles.Operators) > 0:
+		return true
+	}
+	return a.Open() && a.Bootstrap != ""
+}
+
+const (
+	signInName = "PORTCULLIS_SIGN_IN"
+	byIssuer   = "issuer"
+)
 
 // bootstrapName is the setting that opens the admin API: to make the first agent tokens, or
 // where every agent is let in.
@@ -70,7 +90,10 @@ func accessNames() map[string][]string {
 
 // access reads who is let in.
 func (r *reader) access(baseURL, adminURL string, streaming bool) Access {
-	a := Access{Ways: r.list("PORTCULLIS_AUTH"), Bootstrap: strings.ToLower(r.getenv(bootstrapName)), ClientID: r.getenv(clientName)}
+	a := Access{Ways: r.list("PORTCULLIS_AUTH"), Bootstrap: strings.ToLower(r.getenv(bootstrapName)), ClientID: r.getenv(clientName), SignIn: r.getenv(signInName)}
+	if a.SignIn != "" && a.SignIn != byIssuer {
+		r.fault("%s %q: want issuer, or nothing", signInName, a.SignIn)
+	}
 	if len(a.Ways) == 0 {
 		r.fault(`PORTCULLIS_AUTH is not set: set it to how callers prove who they are, jwt, token or iam, or to "none" to let every caller in`)
 	}
@@ -138,7 +161,7 @@ func (r *reader) jwt(a *Access, baseURL string, streaming bool) {
 	c.DefaultServers = r.list("PORTCULLIS_DEFAULT_SERVERS")
 	a.ScopeRequest = r.getenv("PORTCULLIS_SCOPE_REQUEST_PREFIX")
 	if r.getenv(signInSetting) != identity.WayNone {
-		a.SignIn = r.tiers(signInSetting, tool.Read, tool.Write, tool.Destructive)
+		a.SignInTiers = r.tiers(signInSetting, tool.Read, tool.Write, tool.Destructive)
 	}
 	c.TierClaim, c.TierGroups = r.getenv(tiersClaimSetting), r.tierGroups()
 	settings := a.JWT

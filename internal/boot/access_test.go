@@ -74,6 +74,7 @@ func TestLoadAccessFaults(t *testing.T) {
 		{"a group without a tier", slices.Concat(jwt, []string{"PORTCULLIS_TIERS=devs"}), []string{`PORTCULLIS_TIERS "devs": want a group`}},
 		{"a claim of tiers without groups", slices.Concat(jwt, []string{"PORTCULLIS_TIERS_CLAIM=groups"}), []string{"PORTCULLIS_TIERS_CLAIM is set, but PORTCULLIS_TIERS names no group"}},
 		{"tiers of groups", slices.Concat(jwt, []string{"PORTCULLIS_TIERS_CLAIM=groups", "PORTCULLIS_TIERS=devs=write, cn=ops=destructive"}), nil},
+		{"a sign-in that is none", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_SIGN_IN=yes"}, []string{"PORTCULLIS_SIGN_IN", `"yes"`}},
 		{"everything at once", []string{"PORTCULLIS_AUTH=jwt,token,x", "PORTCULLIS_LOG_LEVEL=LOUD"}, []string{`"x"`, "issuer", "PORTCULLIS_TOKEN_KEY", "LOUD"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,6 +91,32 @@ func TestLoadAccessFaults(t *testing.T) {
 				t.Errorf("a secret is in the fault: %v", err)
 			}
 		})
+	}
+}
+
+// Agents may ask for access by default where somebody can sign in who may decide about it.
+func TestWhereApproversSignIn(t *testing.T) {
+	people := []string{"PORTCULLIS_BASE_URL=https://gate.example.com", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_ADMIN_CLIENT_ID=gate"}
+	boot := "PORTCULLIS_BOOTSTRAP_SHA256=" + strings.Repeat("0", 64)
+	for _, tt := range []struct {
+		name string
+		env  []string
+		want bool
+	}{
+		{"agent tokens", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey}, true},
+		{"none", []string{"PORTCULLIS_AUTH=none"}, false},
+		{"none, with a bootstrap token", []string{"PORTCULLIS_AUTH=none", boot}, true},
+		{"iam", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_IAM_ADMINS=*"}, false},
+		{"jwt", append(people[:2:2], "PORTCULLIS_AUDIENCE=https://gate.example.com/mcp", "PORTCULLIS_AUTH=jwt", "PORTCULLIS_OPERATORS=ops"), false},
+		{"an issuer with operators", append(people[:3:3], "PORTCULLIS_AUDIENCE=https://gate.example.com/mcp", "PORTCULLIS_AUTH=jwt", "PORTCULLIS_OPERATORS=ops"), true},
+		{"an issuer with approvers", append(people[:3:3], "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS=db=postgres"), true},
+		{"an issuer with viewers alone", append(people[:3:3], "PORTCULLIS_AUTH=none", "PORTCULLIS_VIEWERS=staff"), false},
+		{"at another function", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_SIGN_IN=issuer"}, true},
+	} {
+		s, err := Load(environ(tt.env))
+		if got := s.Access.HasApprovers(); err != nil || got != tt.want {
+			t.Errorf("%s: %v, %v, want %v", tt.name, got, err, tt.want)
+		}
 	}
 }
 

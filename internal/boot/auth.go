@@ -122,7 +122,7 @@ func (a Access) ScopePrefix() string { return a.ScopeRequest + a.JWT.Claims.Scop
 
 // signIn returns the scopes that a client asks for when it signs in.
 func (a Access) signIn(prefix string) (out []string) {
-	for _, tier := range a.SignIn {
+	for _, tier := range a.SignInTiers {
 		out = append(out, prefix+tier.String())
 	}
 	return out
@@ -130,7 +130,7 @@ func (a Access) signIn(prefix string) (out []string) {
 
 // scope returns the scope that a call of the tier needs; "": no scope of the issuer helps.
 func (a Access) scope(tier tool.Tier) string {
-	if a.Takes(identity.WayJWT) && a.SignIn == nil {
+	if a.Takes(identity.WayJWT) && a.SignInTiers == nil {
 		return ""
 	}
 	return a.ScopePrefix() + tier.String()

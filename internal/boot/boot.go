@@ -192,7 +192,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	p.Audit = p.auditLog(o.Audit)
 	p.auditDeeds()
 	p.tellers(o)
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{Teller: p.Teller, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: stores.Requests, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{Teller: p.Teller, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: stores.Requests, Asks: s.Access.HasApprovers() || p.Owner != nil, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now, Rest: o.Rest, Yield: p.Pace.Yield})
 	return p
 }

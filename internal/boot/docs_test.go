@@ -13,7 +13,7 @@ func TestSettingsOfAccessAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := append([]string{"PORTCULLIS_AUTH", "PORTCULLIS_BASE_URL", "PORTCULLIS_ADMIN_URL", sealKeySetting, clientName, secretName}, issuerNames...)
+	known := append([]string{"PORTCULLIS_AUTH", "PORTCULLIS_BASE_URL", "PORTCULLIS_ADMIN_URL", sealKeySetting, clientName, secretName, signInName}, issuerNames...)
 	for _, names := range accessNames() {
 		known = append(known, names...)
 	}

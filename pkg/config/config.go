@@ -105,7 +105,7 @@ type Gateway struct {
 	Ranking string // fused (default) or lexical
 	Answers string // json (default) or lines: the form of what a search finds
 
-	Requests bool // agents may ask for what is locked
+	Requests *bool // agents may ask for what is locked; nil: they may where an approver can sign in
 	Programs Programs
 }
 

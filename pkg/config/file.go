@@ -103,7 +103,7 @@ type fileGateway struct {
 	Prefix   *bool   `json:"prefix,omitempty" jsonschema:"default=true" jsonschema_description:"false: direct mode shows the tools of the one server under their own names."`
 	Notice   *string `json:"notice,omitempty" jsonschema:"enum=best,enum=zero,default=best" jsonschema_description:"When an answer hints at locked tools unasked: best: if no callable tool matched or a locked one matched better than all of them. zero: only if no callable tool matched."`
 	Locked   *string `json:"locked,omitempty" jsonschema:"enum=error,enum=result,default=error" jsonschema_description:"How the call of a locked tool is answered: error: with isError. result: with the same text and without isError, for clients that count errors."`
-	Requests *bool   `json:"requests,omitempty" jsonschema:"default=false" jsonschema_description:"true: agents may ask for what is locked, and a person decides: in search mode by one more tool, request_access, and by a link or their client's dialog."`
+	Requests *bool   `json:"requests,omitempty" jsonschema_description:"Whether agents may ask for what is locked, so that a person decides: in search mode by one more tool, request_access, and by a link or their client's dialog. Default: true where an approver can sign in at /admin, otherwise false."`
 	Ranking  *string `json:"ranking,omitempty" jsonschema:"enum=fused,enum=lexical,default=fused" jsonschema_description:"fused: by words and meaning. lexical: by words alone."`
 	Answers  *string `json:"answers,omitempty" jsonschema:"enum=json,enum=lines,default=json" jsonschema_description:"The form of what retrieve_tools finds: json, or lines: one line for each tool, which takes fewer tokens."`
 

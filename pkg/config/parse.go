@@ -128,7 +128,7 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 		Ranking: c.oneOf(f.Ranking, n, "gateway", "ranking", "fused", "lexical"),
 		Answers: c.oneOf(f.Answers, n, "gateway", "answers", "json", "lines"),
 
-		Requests: f.Requests != nil && *f.Requests,
+		Requests: f.Requests,
 		Programs: c.programs(f.Programs, n.member("programs")),
 	}
 	if f.Prefix == nil || *f.Prefix {

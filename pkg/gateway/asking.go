@@ -27,7 +27,13 @@ func (s *Session) asker() string {
 
 // asks reports whether agents may ask for what is locked.
 func (s *Session) asks() bool {
-	return s.st.Config != nil && s.st.Config.Gateway.Requests && s.g.o.Requests != nil
+	if s.st.Config == nil || s.g.o.Requests == nil {
+		return false
+	}
+	if may := s.st.Config.Gateway.Requests; may != nil {
+		return *may
+	}
+	return s.g.o.Asks
 }
 
 // A history says what became of an agent's wish to use an item.

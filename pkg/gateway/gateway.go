@@ -63,6 +63,7 @@ type Options struct {
 	Holds    bool             // a call can wait for its client to come back: the process goes on between requests
 	Sealer   *seal.Sealer     // of what clients keep for the gateway; nil: nothing can be asked of stateless clients
 	Requests request.Asks     // of agents; nil: they can ask for nothing
+	Asks     bool             // agents may ask for what is locked where the config does not say
 	Teller   notify.Teller    // of what agents ask for; nil: nobody is told
 	Recorder Recorder         // nil: nothing is counted
 	Audit    audit.Readier    // is asked before a call where the config says that its line is required; nil: nothing is

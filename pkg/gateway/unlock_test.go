@@ -299,16 +299,24 @@ func TestRequestsWithoutStore(t *testing.T) {
 	}
 }
 
-// Without the key of the config nothing of requests is there.
-func TestRequestsAreOff(t *testing.T) {
-	u := unlock(t)
-	u.Configure(map[string]string{"s": `"approval":"manual"`})
-	u.States.Refresh(t.Context())
-	if text, _ := u.push(); strings.Contains(text, "request") {
-		t.Errorf("a lock speaks of requests: %s", text)
-	}
-	if _, err := u.Try(`{"name":"request_access","arguments":{"names":["s:push"]}}`); err == nil || !strings.Contains(err.Error(), "Unknown tool") {
-		t.Errorf("request_access: %v", err)
+// The config says whether agents may ask; where it does not, whoever started the gateway does.
+func TestRequestsAreOnAndOff(t *testing.T) {
+	for _, test := range []struct {
+		key           string
+		unsaid, asked bool
+	}{{"", false, false}, {"", true, true}, {`"requests":false`, true, false}, {`"requests":true`, false, true}} {
+		u := unlock(t)
+		u.Options.Asks = test.unsaid
+		u.Restart()
+		u.Put(config.Key, `{"mcpServers":{"s":{"url":"https://s.example.com/mcp","approval":"manual"}},"gateway":{`+test.key+`}}`)
+		u.States.Refresh(t.Context())
+		if text, _ := u.push(); strings.Contains(text, "request_access") != test.asked {
+			t.Errorf("%+v: a lock says %s", test, text)
+		}
+		_, err := u.Try(`{"name":"request_access","arguments":{"names":["s:push"]}}`)
+		if off := err != nil && strings.Contains(err.Error(), "Unknown tool"); off == test.asked {
+			t.Errorf("%+v: request_access: %v", test, err)
+		}
 	}
 }
 

@@ -227,6 +227,13 @@ func TestSettingsOfPeople(t *testing.T) {
 	if got := d.environment("AdminFunction")["PORTCULLIS_AUDIT_STORE"]; got != "" {
 		t.Errorf("without files the admin function is told that they are at %q", got)
 	}
+	if got := d.environment("McpFunction")["PORTCULLIS_SIGN_IN"]; got != "issuer" {
+		t.Errorf("approvers sign in, and the function that agents call is told %q", got)
+	}
+	viewers := expand(t).deployed(t, map[string]string{"AuthMode": "token", "Issuer": "https://id.example.com", "AdminClientId": "console", "Viewers": "staff"})
+	if got := viewers.environment("McpFunction")["PORTCULLIS_SIGN_IN"]; got != "" {
+		t.Errorf("viewers alone sign in, and the function that agents call is told %q", got)
+	}
 	d = expand(t).deployed(t, map[string]string{"AuthMode": "token", "Issuer": "https://id.example.com", "AdminClientId": "console", "Operators": "ops", "Audit": "true"})
 	names := []string{"AUDIT_STORE", "ISSUER", "ADMIN_CLIENT_ID", "ADMIN_CLIENT_SECRET", "VIEWERS", "APPROVERS", "OPERATORS", "USAGE_LOGS"}
 	for _, name := range names {
