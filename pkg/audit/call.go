@@ -53,6 +53,9 @@ func (c *Call) set(change func(*Line)) {
 // About says what is called: an id, or the name of a tool of the gateway's own. The last one counts.
 func (c *Call) About(id string) { c.set(func(l *Line) { l.Tool = id }) }
 
+// Define says which definition is called, whatever is decided about the call; "": what is called has none.
+func (c *Call) Define(hash tool.Hash) { c.set(func(l *Line) { l.Definition = hash }) }
+
 // Asked says which arguments came for what is called; nil: none did.
 func (c *Call) Asked(arguments json.RawMessage) {
 	c.set(func(*Line) { c.asked, c.takes = arguments, true })

@@ -51,7 +51,7 @@ type Line struct {
 	Method      string          `json:"method,omitempty"`      // tools/call, prompts/get, resources/read, completion/complete, resources/subscribe
 	Human       string          `json:"human,omitempty"`       // whom the agent's token names as its person; "": nobody
 	Tool        string          `json:"tool,omitempty"`        // id of the tool, prompt or resource, or a tool of the gateway's own, such as retrieve_tools. Also of a deed
-	Definition  tool.Hash       `json:"definition,omitempty"`  // that was called
+	Definition  tool.Hash       `json:"definition,omitempty"`  // that was called, or that is locked
 	ArgsAsked   string          `json:"args_asked,omitempty"`  // SHA-256, lower-case hex, of the canonical JSON of the arguments that came
 	ArgsSent    string          `json:"args_sent,omitempty"`   // the same of those that were sent to the server; "": none were
 	Arguments   json.RawMessage `json:"arguments,omitempty"`   // with "arguments": "redacted"

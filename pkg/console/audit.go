@@ -32,14 +32,15 @@ type auditPage struct {
 
 // An auditRow is one line of the audit.
 type auditRow struct {
-	ISO, At      string
-	Who, For     string // the person or agent; of an agent, its person
-	What, Detail string
-	Of, Link     string // the item, and the page about it; of what is no item there is none
-	From, Hash   string // beginnings of hashes
-	Diff         string // address of what changed between them; "": the texts of both are not kept
-	Note         noteLine
-	Source       string
+	ISO, At        string
+	Who, For       string // the person or agent; of an agent, its person; of what was decided for an agent, the agent
+	What, Detail   string
+	Of, Link       string // the item, and the page about it; of what is no item there is none
+	From, Hash     string // beginnings of hashes
+	Diff           string // address of what changed between them; "": the texts of both are not kept
+	Request, Asked string // id of the request that the line is about, and its page; "": it is about none
+	Note           noteLine
+	Source         string
 }
 
 // auditPages adds the page of the audit. Its files are the API's.
@@ -101,7 +102,7 @@ func auditRows(root string, v *state.View, lines []audit.Line) (rows []auditRow)
 	room := maxAuditHTML
 	for _, l := range lines {
 		row := auditRowOf(root, v, l)
-		for _, s := range []string{row.Who, row.For, row.What, row.Detail, row.Of, row.Link, row.Diff, row.Note.Text, row.Source} {
+		for _, s := range []string{row.Who, row.For, row.What, row.Detail, row.Of, row.Link, row.Diff, row.Request, row.Asked, row.Note.Text, row.Source} {
 			room -= htmlLen(s)
 		}
 		if room -= auditRowHTML; room < 0 && len(rows) > 0 {
@@ -115,15 +116,20 @@ func auditRows(root string, v *state.View, lines []audit.Line) (rows []auditRow)
 func auditRowOf(root string, v *state.View, l audit.Line) auditRow {
 	at := l.Time.UTC()
 	row := auditRow{
-		ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"), Who: name(l.Actor), What: fit(deed(l.Action), nameHTML),
+		ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"), Who: name(l.Actor), What: fit(itemDeed(v, l.Tool, l.Action, l.Hash), nameHTML),
 		Of: clipped(l.Tool), Hash: start(l.Hash), From: start(l.From), Note: noteOf(l.Note), Source: fit(l.Source, nameHTML),
 	}
 	if l.Kind == audit.KindCall {
 		row.Who, row.For, row.Hash = name(l.Agent), name(l.Human), start(l.Definition)
 		row.What, row.Detail = calledAs(l)
 	}
-	if l.Tool == "" {
+	if kind, agent := l.About(); l.Tool == "" {
 		row.Of = clipped(l.Subject)
+	} else if kind == audit.AboutAgent {
+		row.For = name(agent)
+	}
+	if l.Request != "" {
+		row.Request, row.Asked = clipped(l.Request), root+"admin/requests/"+url.PathEscape(l.Request)
 	}
 	id, err := tool.ParseID(l.Tool)
 	if err != nil {
@@ -150,8 +156,8 @@ func start(h tool.Hash) string { return fit(fmt.Sprintf("%.12s", h), nameHTML) }
 // calledAs says what became of a call, and how it went.
 func calledAs(l audit.Line) (what, detail string) {
 	what, ok := map[string]string{
-		audit.Allowed: "called", audit.Locked: "called in vain: locked", audit.Tier: "called in vain: another tier",
-		audit.Scope: "called in vain: not there for this agent", audit.Stopped: "called in vain: stopped", audit.Refused: "called in vain: a faulty request",
+		audit.Allowed: "called", audit.Locked: "call refused: locked", audit.Tier: "call refused: another tier",
+		audit.Scope: "call refused: not in the agent's scope", audit.Stopped: "call refused: stopped", audit.Refused: "call refused: faulty request",
 	}[l.Decision]
 	if !ok {
 		what = fit(l.Decision, nameHTML)

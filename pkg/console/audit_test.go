@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -59,6 +60,31 @@ func TestAuditPage(t *testing.T) {
 		if page := h.Page(http.StatusUnprocessableEntity, "/admin/audit?"+wrong); !strings.Contains(page, "it takes") && !strings.Contains(page, "begin again without it") {
 			t.Errorf("%s: %s", wrong, page)
 		}
+	}
+}
+
+// A line about a request names the agent and links to the request, and each action has its words.
+func TestAuditPageOfRequests(t *testing.T) {
+	h := newFixture(t)
+	about := audit.Line{Actor: "kim", Tool: "mail:send", Subject: "agent:token:ci", Request: "R-7KQ2M4XD"}
+	for action, words := range map[string]string{
+		audit.ActionAsked: "requested access", audit.ActionWithdrawn: "withdrew a request", audit.ActionDecided: "decided a request",
+		audit.ActionUnsent: "people could not be notified for a day", approval.ActionPropose: "approved as the first of two people; it waited for the second",
+	} {
+		about.Action = action
+		h.keep(about)
+		page := h.Page(http.StatusOK, "/admin/audit?action="+action)
+		says(t, page, "<b>kim</b> for token:ci · "+words+` · <a href="../admin/tools/mail/send">mail:send</a> · <a href="../admin/requests/R-7KQ2M4XD">R-7KQ2M4XD</a>`)
+	}
+}
+
+// A file that is asked for with a bad filter says which, and what it takes.
+func TestAuditFileNamesABadFilter(t *testing.T) {
+	h := newFixture(t)
+	for query, want := range map[string]string{"kind=x": "kind: expected value to be one of", "since=yesterday": "Since &#34;yesterday&#34; is no time: it takes a day"} {
+		page := h.Page(http.StatusUnprocessableEntity, "/admin/audit.csv?"+query)
+		says(t, page, want)
+		lacks(t, page, "alidation failed")
 	}
 }
 

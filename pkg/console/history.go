@@ -8,6 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -19,6 +21,7 @@ const historyLines = 30
 type historyPage struct {
 	Page
 	History decide.History
+	view    *state.View
 	Tool    string // address of the page about it
 	First   string // address of the newest events; "": these are they
 	More    string // address of older ones; "": there are none
@@ -36,7 +39,7 @@ func (c *Console) history(w http.ResponseWriter, r *http.Request, id tool.ID) {
 		c.failed(w, r, "history", err)
 		return
 	}
-	p := &historyPage{Page: Page{Title: "History of " + shownID(id), Here: "tools"}, History: h}
+	p := &historyPage{Page: Page{Title: "History of " + shownID(id), Here: "tools"}, History: h, view: c.o.Desk.View(r.Context())}
 	p.Tool = toolLink(rootOf(r), id, nil)
 	if query != "" {
 		p.First = p.Tool + "/history"
@@ -59,6 +62,25 @@ func onlyAfter(r *http.Request, others ...string) (string, error) {
 	return query.Get("after"), nil
 }
 
+// Did says in words what an event was.
+func (p *historyPage) Did(e decide.Event) string {
+	return itemDeed(p.view, p.History.ID, e.Action, e.Hash)
+}
+
+// itemDeed is deed of an action about an item. A definition that was seen for the first time waits only
+// where its server's approval mode has it wait, and until somebody decides.
+func itemDeed(v *state.View, item, action string, hash tool.Hash) string {
+	said := deed(action)
+	if action != approval.ActionObserve {
+		return said
+	}
+	id, err := tool.ParseID(item)
+	if i, ok := v.Find(id); err == nil && ok && v.Tool(i).Definition.Hash == hash && v.Status(i) == lock.PendingApproval {
+		said += "; it waits for approval"
+	}
+	return said
+}
+
 // deed says in words what an action did.
 func deed(action string) string {
 	if s, ok := deeds[action]; ok {
@@ -69,7 +91,7 @@ func deed(action string) string {
 
 var deeds = map[string]string{
 	approval.ActionBaseline: "approved with the first list of the server",
-	approval.ActionObserve:  "seen for the first time; it waits",
+	approval.ActionObserve:  "seen for the first time",
 	approval.ActionChange:   "the definition changed",
 	approval.ActionRestore:  "the definition is the approved one again",
 	approval.ActionMove:     "the server is at another address, or another program; what was approved before does not count here",
@@ -89,6 +111,8 @@ var deeds = map[string]string{
 	audit.ActionStop: "stopped", audit.ActionStopUndone: "ended the stop of", audit.ActionSync: "had every server asked",
 	audit.ActionConfigTaken: "config taken into use", audit.ActionConfigRefused: "config refused",
 	audit.ActionPolicyTaken: "policy taken into use", audit.ActionPolicyRefused: "policy refused",
+	audit.ActionAsked: "requested access", audit.ActionWithdrawn: "withdrew a request", audit.ActionDecided: "decided a request",
+	audit.ActionUnsent: "people could not be notified for a day",
 	audit.ActionBackup: "took a copy of the approvals", audit.ActionTakenBack: "took a copy of the approvals back",
 	audit.ActionRestored: "settled lost records: what the catalog knew holds", audit.ActionAccepted: "settled lost records: what the store had holds",
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -21,12 +22,34 @@ func (c *Console) problemPages(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Del("Content-Length") // of what is not sent
-		var p struct{ Detail string }
+		var p problemAnswer
 		if err := json.Unmarshal(held.body.Bytes(), &p); err != nil || p.Detail == "" {
 			p.Detail = http.StatusText(held.status)
 		}
-		c.problem(w, r, held.status, sentence(p.Detail))
+		c.problem(w, r, held.status, sentence(p.text()))
 	})
+}
+
+// A problemAnswer is a problem of the API.
+type problemAnswer struct {
+	Detail string
+	Errors []struct{ Message, Location string }
+}
+
+// maxFields is how many fields of a request a page names that the API does not take.
+const maxFields = 5
+
+// text returns what a person reads: which fields are not taken and why, if the API says so.
+func (p problemAnswer) text() string {
+	if p.Detail != "validation failed" || len(p.Errors) == 0 {
+		return p.Detail
+	}
+	var fields []string
+	for _, e := range p.Errors[:min(len(p.Errors), maxFields)] {
+		_, field, _ := strings.Cut(e.Location, ".") // after query or body
+		fields = append(fields, cmp.Or(field, e.Location)+": "+e.Message)
+	}
+	return "nothing was done, because the request has a value that is not taken: " + strings.Join(fields, "; ")
 }
 
 // A heldAnswer holds back a problem, and lets any other answer pass.

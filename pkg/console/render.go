@@ -228,7 +228,7 @@ var templates = sync.OnceValue(func() map[string]func() *template.Template {
 
 // shared is what all pages are made of.
 var shared = sync.OnceValue(func() *template.Template {
-	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb, "clipped": clipped, "chip": chipOf, "span": spanOf, "why": lockedWhy}
+	funcs := template.FuncMap{"readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb, "clipped": clipped, "chip": chipOf, "span": spanOf, "why": lockedWhy}
 	return template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 })
 

@@ -157,12 +157,14 @@ func TestConfigLostRecords(t *testing.T) {
 func TestHistoryPage(t *testing.T) {
 	h := newFixture(t)
 	hash := string(h.Hash("mail/send"))
+	says(t, h.Page(http.StatusOK, "/admin/tools/mail/send/history"), "seen for the first time; it waits for approval")
 	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
 	h.ByName["mail"].Tools[0] = `{"name":"send","description":"Sends."}`
 	h.Sync()
 	page := h.Page(http.StatusOK, "/admin/tools/mail/send/history")
 	says(t, page, `<a href="../../../../admin/tools/mail/send">mail:send</a>`, "<b>ann</b> · approved", `<div class="hint">“seen”</div>`, "the definition changed",
-		"?from="+hash+"&amp;to=", "<code>"+hash[:12]+"</code> → ", "seen for the first time; it waits")
+		"?from="+hash+"&amp;to=", "<code>"+hash[:12]+"</code> → ", "seen for the first time")
+	lacks(t, page, "it waits")
 	h.Page(http.StatusNotFound, "/admin/tools/mail/nope/history")
 	h.Page(http.StatusUnprocessableEntity, "/admin/tools/mail/send/history?after=x")
 	h.Page(http.StatusUnprocessableEntity, "/admin/tools/mail/send/history?status=callable")
@@ -175,5 +177,18 @@ func TestHistoryPage(t *testing.T) {
 	if m == nil || len(page) > maxPage {
 		t.Fatalf("%d bytes, no older page: %s", len(page), page)
 	}
-	says(t, h.Page(http.StatusOK, m[1]), "seen for the first time; it waits", "Newest")
+	says(t, h.Page(http.StatusOK, m[1]), "seen for the first time", "Newest")
+}
+
+// What needs no approval does not wait when it is seen for the first time.
+func TestHistoryWithoutApproval(t *testing.T) {
+	h := newFixture(t)
+	h.Serve("free", `{"name":"look"}`)
+	h.Put(config.Key, `{"mcpServers": {"free": {"url": "https://free.example.com/mcp", "approval": "off"}}}`)
+	h.Sync()
+	for _, path := range []string{"/admin/tools/free/look/history", "/admin/audit"} {
+		page := h.Page(http.StatusOK, path)
+		says(t, page, "seen for the first time")
+		lacks(t, page, "it waits")
+	}
 }

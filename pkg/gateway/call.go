@@ -130,6 +130,7 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) (json.RawMessage, error) {
 	id := s.view.ID(i)
 	s.line.About(id.String())
+	s.line.Define(s.view.Tool(i).Definition.Hash)
 	r, back := s.withoutAsk(ctx, r)
 	now := s.standing(ctx, i)
 	if now.status != lock.None {

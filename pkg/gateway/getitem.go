@@ -29,6 +29,7 @@ func (s *Session) get(ctx context.Context, i int, name string, r mcp.Request) (j
 
 // locked refuses a request about an item that is locked now; nil: it is not.
 func (s *Session) locked(ctx context.Context, i int) error {
+	s.line.Define(s.view.Tool(i).Definition.Hash)
 	now := s.standing(ctx, i)
 	if now.status == lock.None {
 		return nil

@@ -475,7 +475,11 @@ func TestRequestsInTheAudit(t *testing.T) {
 			t.Errorf("%s: %s, request %q; want %s, %q", what, l.Decision, l.Request, decision, id)
 		}
 	}
-	check("nothing asked", line("call_tool_destructive", push), audit.Locked, "")
+	locked := line("call_tool_destructive", push)
+	check("nothing asked", locked, audit.Locked, "")
+	if want := u.Record("s:push").CurrentHash; locked.Definition != want || want == "" {
+		t.Errorf("the line of a locked call names the definition %q, want %q", locked.Definition, want)
+	}
 	asked := line("request_access", `{"names":["s:push"]}`)
 	id := u.asked().List[0].ID
 	check("asked", asked, audit.Allowed, id)

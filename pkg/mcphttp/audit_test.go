@@ -126,7 +126,7 @@ func TestAudit(t *testing.T) {
 			if got.V != 1 || got.Kind != audit.KindCall || got.Agent != "anonymous" || got.Method != c.method || got.Path != "/mcp" || got.Source != "192.0.2.1" || !got.Delivered {
 				t.Errorf("%+v", got)
 			}
-			if sent := got.Outcome != ""; (got.Definition != "") != sent || (got.ResultBytes > 0) == (got.Method != "tools/call" && got.Decision != audit.Allowed) && got.Tool != "none" {
+			if item := strings.Contains(got.Tool, ":") && got.Decision != audit.Scope; (got.Definition != "") != item || (got.ResultBytes > 0) == (got.Method != "tools/call" && got.Decision != audit.Allowed) && got.Tool != "none" {
 				t.Errorf("definition %q, %d bytes of a result", got.Definition, got.ResultBytes)
 			}
 		})
