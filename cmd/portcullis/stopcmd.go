@@ -217,7 +217,7 @@ func saidStop(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
 		fmt.Fprintf(w, "%s is stopped: the next call is refused in every process, and calls that run are cancelled\nportcullis stop undo %s takes that back\n", what, typed(nameOf(t.Target)))
 	}
 	if done.Unlisted {
-		fmt.Fprintln(stderr, "warning: no good agent token makes an agent of this id: unless a JWT or a signature does, exactly so written, nobody is stopped by it. portcullis audit names agents as they are named here")
+		fmt.Fprintln(stderr, "warning: no agent of this id has called, and no good agent token makes one: unless a JWT or a signature does, exactly so written, nobody is stopped by it. portcullis audit names agents as they are named here")
 	}
 }
 

@@ -93,7 +93,7 @@ func TestStopPageOfEverythingAndAgents(t *testing.T) {
 	contains(t, h.Page(http.StatusOK, "/admin/stop"), `<option value="token:ci">`)
 	sure := h.Submit("/admin/stop", stopForm("agent", "token:ci", "why")).Body
 	contains(t, sure, "but for hello and ping", "Stop agent &#34;token:ci&#34;?")
-	const unlisted = "No good agent token makes an agent of this id."
+	const unlisted = "No agent of this id has called, and no good agent token makes one."
 	if strings.Contains(sure, unlisted) {
 		t.Error("a known agent is not known")
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
@@ -17,8 +16,8 @@ import (
 type tryPage struct {
 	Page
 	Wish    decide.Wish
-	Agents  []identity.Agent
-	Claims  bool // an agent can be made of those of a JWT
+	Agents  []string // ids of those that are known
+	Claims  bool     // an agent can be made of those of a JWT
 	Trial   *decide.Trial
 	Groups  []tryGroup
 	Listed  int // tools that the agent's menu has
@@ -63,11 +62,11 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) {
 	}
 	q := r.URL.Query()
 	p := &tryPage{Page: Page{Title: "Try a search", Here: "try"}, Wish: wishOfTry(q), Claims: c.o.Desk.TakesClaims()}
-	agents, err := c.o.Desk.Agents(r.Context())
+	agents, err := c.o.Desk.Callers(r.Context())
 	if err != nil {
 		p.NoNames = sentence(c.o.Desk.Explain(r.Context(), "agents", err).Detail)
 	}
-	p.Agents = agents
+	p.Agents = agents[:min(len(agents), maxChoices)]
 	status := http.StatusOK
 	switch {
 	case q.Has("query"):
@@ -78,10 +77,8 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) {
 		} else {
 			p.show(&t)
 		}
-	case len(agents) > 0:
-		p.Wish.Agent = agents[0].ID
 	default:
-		p.Wish.Servers, p.Wish.Tiers = "*", "read"
+		p.Wish.Servers, p.Wish.Tiers = "*", decide.EveryTier
 	}
 	c.render(w, r, status, "try", p)
 }

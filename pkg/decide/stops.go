@@ -29,7 +29,7 @@ type Stopped struct {
 	Stops
 	Changed  bool `json:"changed" doc:"false: it was stopped already, and stays as it was"`
 	Recorded bool `json:"recorded" doc:"false: it is done, and its line could not be written to the audit; the gateway's log has it"`
-	Unlisted bool `json:"unlisted,omitempty" doc:"no good agent token makes an agent of this id: unless a JWT or a signature does, exactly so written, nobody is stopped by it"`
+	Unlisted bool `json:"unlisted,omitempty" doc:"no good agent token makes an agent of this id, and none of it has called: unless a JWT or a signature makes one, exactly so written, nobody is stopped by it"`
 }
 
 // CanStop reports whether something can be stopped here.
@@ -78,7 +78,7 @@ func (d *Desk) Stop(ctx context.Context, t stop.Target, reason string) (Stopped,
 		return Stopped{}, err
 	}
 	done := d.stopped(ctx, changed, audit.ActionStop, []stop.Target{t}, reason)
-	done.Unlisted = d.unlisted(ctx, t)
+	done.Unlisted, _ = d.unlisted(ctx, t)
 	return done, nil
 }
 
@@ -194,10 +194,11 @@ func trimmed(t stop.Target) stop.Target {
 
 // A Reach is what a stop would stop.
 type Reach struct {
-	Tools, Items int  // that agents can call now; of a stop of an agent: all that there are
-	Running      int  // calls in this process
-	Local        bool // calls run in this process
-	Unlisted     bool // an agent that no token makes; whether another does is not known
+	Tools, Items int    // that agents can call now; of a stop of an agent: all that there are
+	Running      int    // calls in this process
+	Local        bool   // calls run in this process
+	Unlisted     bool   // an agent that no token makes, and that was never seen
+	Unchecked    string // where to look whether the agent was ever seen, if that cannot be looked up here
 }
 
 // Reach returns what a stop of t would stop, or refuses as [Desk.Stop] would.
@@ -206,7 +207,7 @@ func (d *Desk) Reach(ctx context.Context, t stop.Target, reason string) (r Reach
 	if err := d.checkStop(ctx, t, strings.TrimSpace(reason)); err != nil {
 		return r, err
 	}
-	r.Unlisted = d.unlisted(ctx, t)
+	r.Unlisted, r.Unchecked = d.unlisted(ctx, t)
 	v := d.View(ctx)
 	for n, kind := range []tool.Set{v.Tools(), v.Items()} {
 		for i := range kind.All() {
@@ -223,22 +224,4 @@ func (d *Desk) Reach(ctx context.Context, t stop.Target, reason string) (r Reach
 		r.Running, r.Local = d.o.Running(t), true
 	}
 	return r, nil
-}
-
-// unlisted reports whether the target is an agent that no token makes, as far as that can be read.
-func (d *Desk) unlisted(ctx context.Context, t stop.Target) bool {
-	if t.Agent == "" {
-		return false
-	}
-	ids, err := d.Callers(ctx)
-	return err == nil && !slices.Contains(ids, t.Agent)
-}
-
-// Callers returns the ids of the agents that are known by name.
-func (d *Desk) Callers(ctx context.Context) (ids []string, err error) {
-	all, err := d.o.Agents.List(ctx, d.o.Now())
-	for _, a := range all {
-		ids = append(ids, a.ID)
-	}
-	return ids, err
 }

@@ -22,10 +22,10 @@ type Trier interface {
 
 // A Wish is a search that a person tries in an agent's place.
 type Wish struct {
-	Agent    string `query:"agent" doc:"id of an agent that is known, the ARN of a signer, or nothing: then claims, or one that may do what servers, tiers and toolsets say"`
+	Agent    string `query:"agent" doc:"id of an agent that is known, the ARN of a signer, or nothing: then claims, or one that may do what servers, tiers and toolsets say. Of an agent that a JWT made the id alone is known: it may do what they say, too"`
 	Claims   string `query:"claims" maxLength:"4096" doc:"of a JWT, as JSON: the agent that they make"`
-	Servers  string `query:"servers" doc:"of an agent that is made up: servers that it may see, with commas between; * is all"`
-	Tiers    string `query:"tiers" doc:"tiers that it may call, with commas between"`
+	Servers  string `query:"servers" doc:"of an agent that is made up: servers that it may see, with commas between; * or nothing is all"`
+	Tiers    string `query:"tiers" doc:"tiers that it may call, with commas between; nothing is all"`
 	Toolsets string `query:"toolsets" doc:"toolsets that bound it, with commas between; empty: no bound"`
 
 	Path    string `query:"path" doc:"what follows /mcp in the address: nothing, /readonly or /x/{toolset}"`
@@ -130,15 +130,7 @@ func (d *Desk) agentOf(ctx context.Context, w Wish) (identity.Agent, error) {
 		}
 		return a, nil
 	case w.Agent == "":
-		a := identity.Agent{ID: MadeUp, Servers: text.Names(w.Servers), Toolsets: text.Names(w.Toolsets)}
-		for _, name := range text.Names(w.Tiers) {
-			tier, err := tool.ParseTier(name)
-			if err != nil {
-				return a, unfit("%q is no tier: there are read, write and destructive", text.Clip(name, 40))
-			}
-			a.Tiers = append(a.Tiers, tier)
-		}
-		return a, nil
+		return w.madeUp(MadeUp)
 	}
 	known, err := d.Agents(ctx)
 	if err != nil {
@@ -150,8 +142,29 @@ func (d *Desk) agentOf(ctx context.Context, w Wish) (identity.Agent, error) {
 	if a, err := d.o.Agents.Signer(w.Agent); err == nil {
 		return a, nil
 	}
+	if seen, err := d.seen(ctx); err == nil && d.TakesClaims() && !isOfToken(w.Agent) && slices.Contains(seen, w.Agent) {
+		a, err := w.madeUp(w.Agent)
+		a.Way = identity.WayJWT
+		return a, err
+	}
 	return identity.Agent{}, unfit("no agent is called %s: choose one of the list, or say what it may see and call", text.Quote(w.Agent, 80))
 }
+
+// madeUp returns an agent that may do what the wish says: by default everything.
+func (w Wish) madeUp(id string) (identity.Agent, error) {
+	a := identity.Agent{ID: id, Servers: text.Names(cmp.Or(strings.TrimSpace(w.Servers), "*")), Toolsets: text.Names(w.Toolsets)}
+	for _, name := range text.Names(cmp.Or(strings.TrimSpace(w.Tiers), EveryTier)) {
+		tier, err := tool.ParseTier(name)
+		if err != nil {
+			return a, unfit("%q is no tier: there are read, write and destructive", text.Clip(name, 40))
+		}
+		a.Tiers = append(a.Tiers, tier)
+	}
+	return a, nil
+}
+
+// EveryTier is all tiers as a [Wish] has them.
+const EveryTier = "read, write, destructive"
 
 // Try searches in an agent's place, and says why it gets what it gets. Nothing is called, and
 // nothing counts as the agent's.

@@ -74,6 +74,8 @@ type Counter struct {
 var (
 	_ Source     = (*Counter)(nil)
 	_ ToolSource = (*Counter)(nil)
+
+	_ AgentSource = (*Counter)(nil)
 )
 
 // Options are the knobs of a [Counter].
@@ -336,4 +338,19 @@ func (c *Counter) UsageOf(ctx context.Context, id string) (w Week, err error) {
 	})
 	w.Agents = len(agents)
 	return w, err
+}
+
+// Agents implements [AgentSource].
+func (c *Counter) Agents(ctx context.Context) ([]string, error) {
+	if err := c.Flush(ctx); err != nil { // what waits is missing until it is written
+		c.log.LogAttrs(ctx, slog.LevelWarn, "usage not kept; it will be tried again", slog.Any("error", err))
+	}
+	to, ids := c.now().UTC().Add(time.Hour), map[string]bool{}
+	err := c.store.Each(ctx, Hour, to.Add(-KeepHours*time.Hour), to, func(_ time.Time, t *Tally) {
+		for p := range t.uses {
+			ids[p.Agent] = true
+		}
+	})
+	delete(ids, "") // those that were not kept apart
+	return slices.Sorted(maps.Keys(ids)), err
 }

@@ -27,6 +27,12 @@ type ToolSource interface {
 	UsageOf(ctx context.Context, id string) (Week, error)
 }
 
+// An AgentSource knows agents without being paid for it.
+type AgentSource interface {
+	// Agents returns the ids of the agents that called or searched in the last month, sorted.
+	Agents(ctx context.Context) ([]string, error)
+}
+
 // An Asker is a [Source] that knows tools and agents only if somebody asks, because that costs.
 type Asker interface {
 	// Ask begins to look for the tools and agents of r, and returns a name of the question. What

@@ -378,6 +378,20 @@ func TestUsageOf(t *testing.T) {
 	}
 }
 
+// Agents are known for a month, from their first line on.
+func TestAgents(t *testing.T) {
+	b := newBench(t)
+	b.write(called("gone", "git:git_push"))
+	b.now = start.Add(40 * 24 * time.Hour)
+	b.write(called("ci", "git:git_push"))
+	b.write(audit.Line{Agent: "kim", Tool: "git:git_push", Decision: audit.Locked})
+	got, err := b.Agents(t.Context())
+	require.OK(t, err)
+	if d := cmp.Diff([]string{"ci", "kim"}, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+}
+
 func FuzzTally(f *testing.F) {
 	var full usage.Tally
 	full.Counts[usage.LockedPending] = 300
