@@ -17,6 +17,7 @@ type pointer struct {
 	Severe  bool
 	Where   string // in which text, for people
 	Link    string // to the place
+	New     bool   // the approved definition does not have it
 }
 
 // textIn returns the text of a definition in which a finding is, and the view that shows it.

@@ -38,6 +38,25 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// Of a tool that changed, new findings have a mark, and those that were approved are folded.
+func TestFindingsThatAreNew(t *testing.T) {
+	h := newFixture(t)
+	was := `{"name":"read_file","description":"Reads\u200b a file."}`
+	h.ByName["fs"].Tools[0] = was
+	h.Sync()
+	if status, body := h.press("/admin/tools/fs/read_file", h.Page(http.StatusOK, "/admin/tools/fs/read_file"), "approve"); status != http.StatusSeeOther {
+		t.Fatalf("%d %s", status, body)
+	}
+	h.ByName["fs"].Tools[0] = strings.Replace(was, "a file.", "a file. See https://docs.acme.io/doc for more.", 1)
+	h.Sync()
+	page := html.UnescapeString(h.Page(http.StatusOK, "/admin/tools/fs/read_file"))
+	listed, folded, _ := strings.Cut(page, "<summary>1 finding that the approved definition has, too</summary>")
+	folded, _, _ = strings.Cut(folded, "</details>")
+	says(t, listed, `<span class="mark">new</span> <a href="#finding-1">`)
+	says(t, folded, "has characters that a person does not see")
+	lacks(t, folded, `class="mark"`)
+}
+
 // Without a note a severe finding is not approved, and what was typed stays.
 func TestFindingsNeedANote(t *testing.T) {
 	h := newFixture(t)

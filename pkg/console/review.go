@@ -44,6 +44,7 @@ type itemView struct {
 	MoreItem  int
 	Again     *changedAgain // since the person looked; nil: it did not
 	Findings  []pointer
+	Before    []pointer // that the approved definition has, too
 	NeedsNote string // why approving needs a note; "": it does not
 	Two       string // what a person has to know of an approval that takes two; "": nothing
 
@@ -268,7 +269,12 @@ func (p *itemView) point(to func(name, value string) string) {
 		if view != p.View && (view != "summary" || p.View != "description") {
 			link = to("view", view) + link
 		}
-		p.Findings = append(p.Findings, pointer{f.Message, f.Severe, f.Where, link})
+		found := pointer{f.Message, f.Severe, f.Where, link, f.New}
+		if p.Old && !f.New {
+			p.Before = append(p.Before, found)
+		} else {
+			p.Findings = append(p.Findings, found)
+		}
 		severe = severe || f.Severe
 	}
 	if severe && slices.Contains(p.Tool.Actions, approval.ActionApprove) {

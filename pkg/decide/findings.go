@@ -16,6 +16,7 @@ import (
 type Finding struct {
 	finding.Finding
 	Message string `json:"message" doc:"what it is, in one sentence"`
+	New     bool   `json:"new,omitempty" doc:"another definition is approved, and this is not in it"`
 }
 
 // What [Filter.Finding] can be, beside the codes.
@@ -87,26 +88,52 @@ func findingsOf(v *state.View, r *approval.Record) []finding.Finding {
 	if i, ok := v.Find(r.ID()); ok && v.Tool(i).Definition.Hash == r.CurrentHash {
 		return v.Findings(i)
 	}
-	names := finding.NewNames(func(yield func(tool.ID) bool) {
+	var before *tool.Definition
+	if len(r.Approved) > 0 && r.ApprovedHash != r.CurrentHash {
+		d := tool.KeptItem(kind, r.Approved)
+		before = &d
+	}
+	return finding.Of(tool.KeptItem(kind, r.Current), before, namesIn(v).For(r.Server))
+}
+
+// namesIn returns the names of all tools.
+func namesIn(v *state.View) finding.Names {
+	return finding.NewNames(func(yield func(tool.ID) bool) {
 		for i := range v.Tools().All() {
 			if !yield(v.ID(i)) {
 				return
 			}
 		}
 	})
-	var before *tool.Definition
-	if len(r.Approved) > 0 && r.ApprovedHash != r.CurrentHash {
-		d := tool.KeptItem(kind, r.Approved)
-		before = &d
-	}
-	return finding.Of(tool.KeptItem(kind, r.Current), before, names.For(r.Server))
 }
 
-// shownFindings returns findings with what a person reads of each.
-func shownFindings(list []finding.Finding) (out []Finding) {
-	for _, f := range list {
-		out = append(out, Finding{f, f.Message()})
+// shownFindings returns what a reviewer should see in the record's current definition, with what a person
+// reads of each finding. If another definition is approved, what is new since then comes first.
+func shownFindings(v *state.View, r *approval.Record) (out []Finding) {
+	changed := len(r.Approved) > 0 && r.ApprovedHash != r.CurrentHash
+	for _, f := range findingsOf(v, r) {
+		out = append(out, Finding{f, f.Message(), changed})
 	}
+	if !changed || len(out) == 0 {
+		return out
+	}
+	for _, old := range finding.Of(tool.KeptItem(r.Kind, r.Approved), nil, namesIn(v).For(r.Server)) {
+		same := func(f Finding) bool {
+			return f.New && f.Code != finding.More && f.Code == old.Code && f.Where == old.Where && f.Text == old.Text && f.Name == old.Name
+		}
+		if n := slices.IndexFunc(out, same); n >= 0 {
+			out[n].New = false
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Finding) int {
+		switch {
+		case a.New == b.New:
+			return 0
+		case a.New:
+			return -1
+		}
+		return 1
+	})
 	return out
 }
 

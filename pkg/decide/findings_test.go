@@ -1,8 +1,10 @@
 package decide_test
 
 import (
+	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +104,28 @@ func TestApproveSevere(t *testing.T) {
 	f.ByName["git"].Tools[2] = pushy // a finding that is not severe
 	f.Sync()
 	f.decided("git:status", decide.Decision{Action: approval.ActionApprove, Hash: f.Record("git:status").CurrentHash})
+}
+
+// Of a definition that changed, what the approved one has, too, comes last, wherever else it stands now.
+func TestFindingsThatAreNew(t *testing.T) {
+	f := newQueue(t)
+	f.ByName["git"].Tools[2] = poisoned
+	f.Sync()
+	shown := func() (out []string) {
+		for _, found := range admintest.Into[decide.Tool](f.Desk, "/admin/tools/git/status", "").Findings {
+			out = append(out, fmt.Sprint(found.Code, " ", found.New))
+		}
+		return out
+	}
+	if got, want := shown(), []string{"bidi false"}; !slices.Equal(got, want) {
+		t.Errorf("nothing is approved, and the findings are %q, want %q", got, want)
+	}
+	f.decided("git:status", decide.Decision{Action: approval.ActionApprove, Hash: f.Record("git:status").CurrentHash, Note: "it is ours"})
+	f.ByName["git"].Tools[2] = strings.Replace(poisoned, "Show the state.", "Tell the state. See https://docs.acme.io/doc for more.", 1)
+	f.Sync()
+	if got, want := shown(), []string{"url true", "bidi false"}; !slices.Equal(got, want) {
+		t.Errorf("the findings are %q, want %q", got, want)
+	}
 }
 
 // The rule holds for a definition that another process has seen and this one not yet.

@@ -60,7 +60,7 @@ type Tool struct {
 	Definition  json.RawMessage  `json:"definition,omitempty" doc:"as the server sent it last"`
 	Approved    json.RawMessage  `json:"approved_definition,omitempty" doc:"the one approved last, if it is another"`
 	Change      *Change          `json:"change,omitempty" doc:"from that one to the definition of now"`
-	Findings    []Finding        `json:"findings,omitempty" doc:"what a reviewer should see in the definition of now, what is severe first; approving a definition with a severe one needs a note"`
+	Findings    []Finding        `json:"findings,omitempty" doc:"what a reviewer should see in the definition of now, first what is new since the approved one, and of that what is severe; approving a definition with a severe one needs a note"`
 	TakesTwo    bool             `json:"takes_two,omitempty" doc:"approving the definition of now takes two people who signed in with the issuer"`
 	Use         *usage.Week      `json:"use,omitempty" doc:"how it was called in the last seven days; absent: it was not, or that is not known without asking"`
 	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"what can be decided about it now"`
@@ -197,7 +197,7 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	if out.Named = namedOf(id, now); len(out.Approved) > 0 {
 		out.Change = d.Change(tool.KeptItem(id.Kind, out.Approved), now)
 	}
-	out.Findings = shownFindings(findingsOf(v, r))
+	out.Findings = shownFindings(v, r)
 	out.Actions = out.actions()
 	return out
 }
