@@ -109,6 +109,7 @@ type Record struct {
 	Lost *Lost `json:"lost,omitempty"` // the store had lost the record, and which version counts is not settled; nil: no
 
 	FirstSeen time.Time       `json:"first_seen"`
+	ChangedAt time.Time       `json:"changed_at,omitzero"` // when the definition was first seen to be another one; zero: it is not known to have changed
 	DecidedAt time.Time       `json:"decided_at,omitzero"` // when a person last decided; zero: nobody did. [Store.Changes] selects by it
 	Rev       int64           `json:"rev"`                 // 0: not stored yet
 	UpdatedAt time.Time       `json:"updated_at"`          // set by the store at each Put

@@ -135,7 +135,7 @@ func (r *Record) see(d Seen) (action string) {
 		r.Release, action = d.Release, cmp.Or(action, unrecorded)
 	}
 	if d.Hash != r.CurrentHash {
-		r.CurrentHash, r.Current, r.Proposed = d.Hash, d.Definition, nil
+		r.CurrentHash, r.Current, r.Proposed, r.ChangedAt = d.Hash, d.Definition, nil, stamp(d.Now)
 		switch {
 		case action == ActionMove:
 		case d.Hash == r.ApprovedHash:

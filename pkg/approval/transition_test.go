@@ -119,7 +119,7 @@ func TestObserveKnown(t *testing.T) {
 					want := test.record // whoever decided, and when, stays
 					want.State, want.ApprovedHash = test.state, test.approved
 					if !test.unchanged {
-						want.CurrentHash, want.Current = test.hash, definition(test.hash)
+						want.CurrentHash, want.Current, want.ChangedAt = test.hash, definition(test.hash), now
 					}
 					if d := cmp.Diff(want, got); d != "" {
 						t.Errorf("record (-want +got):\n%s", d)

@@ -52,6 +52,7 @@ func TestFindingsThatAreNew(t *testing.T) {
 	page := html.UnescapeString(h.Page(http.StatusOK, "/admin/tools/fs/read_file"))
 	listed, folded, _ := strings.Cut(page, "<summary>1 finding that the approved definition has, too</summary>")
 	folded, _, _ = strings.Cut(folded, "</details>")
+	says(t, listed, ">, changed <time datetime=") // when a reviewer reads of a change, the page says since when
 	says(t, listed, `<span class="mark">new</span> <a href="#finding-1">`)
 	says(t, folded, "has characters that a person does not see")
 	lacks(t, folded, `class="mark"`)

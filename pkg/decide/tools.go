@@ -84,6 +84,7 @@ type Record struct {
 	Note         string         `json:"note,omitempty"`
 	Tell         bool           `json:"tell,omitempty" doc:"agents may be told the note"`
 	FirstSeen    time.Time      `json:"first_seen,omitzero"`
+	ChangedAt    time.Time      `json:"changed_at,omitzero" doc:"when a sync first saw the current definition; absent: it is the first one, or that is not known"`
 	Rev          int64          `json:"rev"`
 
 	Lost    *approval.Lost `json:"lost,omitempty" doc:"the store had lost the record, or had an older one; the stricter of the two versions holds until somebody settles it"`
@@ -171,7 +172,7 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	}
 	out.Record = &Record{
 		State: r.State, Disabled: r.Disabled, ApprovedHash: r.ApprovedHash, CurrentHash: r.CurrentHash,
-		By: r.By, At: r.At, Note: r.Note, Tell: r.Tell, FirstSeen: r.FirstSeen, Rev: r.Rev, Lost: r.Lost,
+		By: r.By, At: r.At, Note: r.Note, Tell: r.Tell, FirstSeen: r.FirstSeen, ChangedAt: r.ChangedAt, Rev: r.Rev, Lost: r.Lost,
 		Verdicts: verdictsOf(r),
 	}
 	if r.IsBlocked(r.CurrentHash) { // an older program, which knows no blocks, wrote the state

@@ -117,7 +117,7 @@ func record(id tool.ID) approval.Record {
 		ApprovedHash: "aa11", CurrentHash: "bb22",
 		Approved: json.RawMessage(`{"name":"a"}`), Current: json.RawMessage(`{"name":"a","description":"b"}`),
 		By: "ada", At: start, Note: "until the audit is over",
-		FirstSeen: start.Add(-time.Hour), DecidedAt: start,
+		FirstSeen: start.Add(-time.Hour), ChangedAt: start.Add(-time.Minute), DecidedAt: start,
 		ApprovedBefore: []approval.Remembered{{Hash: "aa11", By: "ada", At: start}},
 		Lost: &approval.Lost{
 			At: start, Catalog: approval.Version{Disabled: true, ApprovedHash: "aa11", By: "ada", At: start, Note: "then", Rev: 7},
