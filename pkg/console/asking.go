@@ -19,6 +19,7 @@ const askAt = "/admin/ask/"
 // An askPage is behind a link with which the person of an agent asks for something.
 type askPage struct {
 	Page
+	polled
 	Asking    decide.Asking
 	Agent     string
 	Name      string // of the item, clipped
@@ -77,6 +78,9 @@ func (c *Console) askPage(w http.ResponseWriter, r *http.Request, refusal error)
 		if p.Message = p.said(r.URL.Query().Get("did")); p.Message != "" && r.URL.Query().Get("audit") == "lost" {
 			p.Problem = notAudited
 		}
+	}
+	if p.poll(w, r, p.Own, p.Asking, p.Cannot, p.MayAsk, p.MayEnd) {
+		return
 	}
 	c.render(w, r, status, "ask", p)
 }

@@ -202,8 +202,8 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 }
 
 // versionOf returns a name for what the inbox says.
-func versionOf(in inbox) string {
-	data, err := json.Marshal(in)
+func versionOf(shown any) string {
+	data, err := json.Marshal(shown)
 	if err != nil {
 		return "" // plain data always has a JSON form
 	}

@@ -26,6 +26,7 @@ type requestPage struct {
 	Arguments string // of one call
 
 	offered
+	polled
 	Reason  string // what was typed
 	Minutes string
 	Kept    bool // what was typed was kept, and nothing else was asked for
@@ -72,7 +73,9 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	if p.Known {
 		p.lay(c.o.Desk, r.URL.Query(), p.taken())
 		c.shown.put(t.Hash, t.Definition)
-		c.setOpened(w, r, t.Hash)
+		if r.Header.Get("Hx-Request") == "" { // a poll may not show what it answers
+			c.setOpened(w, r, t.Hash)
+		}
 	}
 	neither := p.Known && c.twoPeople(&p.itemView, r)
 	if p.NeedsNote != "" {
@@ -80,6 +83,9 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	}
 	p.offer(callerOf(r.Context()).Rights.Decides(q.Server), neither)
 	c.tellRequest(p, r)
+	if p.poll(w, r, p.Own, p.Request, p.Tool, p.offered) {
+		return
+	}
 	c.render(w, r, status, "request", p)
 }
 

@@ -7,6 +7,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,33 @@ func TestRequestPage(t *testing.T) {
 }
 
 // However much everybody says, and however long the definition is, the page is short.
+// A poll of the pages about a request is answered with nothing until something changed; a page that holds
+// what was typed is not polled.
+func TestRequestPagesPoll(t *testing.T) {
+	h := newFixture(t)
+	id := h.Asks(bot, "mail:send", "", "")
+	for _, at := range []string{"/admin/requests/" + id, "/admin/ask/" + id} {
+		page := h.Page(http.StatusOK, at)
+		says(t, page, " data-poll")
+		version := regexp.MustCompile(`"If-None-Match":"([0-9a-f]+)"`).FindStringSubmatch(html.UnescapeString(page))
+		if version == nil {
+			t.Fatalf("%s has no version", at)
+		}
+		poll := func() int { return h.Send(at, "", browser, "If-None-Match: "+version[1]).Status }
+		h.Clock.Wait(time.Minute)
+		if got := poll(); got != http.StatusNoContent {
+			t.Errorf("%s: nothing changed, and a poll is answered %d", at, got)
+		}
+		h.wishes(bot, id, "for "+at, 60)
+		if got := poll(); got != http.StatusOK {
+			t.Errorf("%s: something changed, and a poll is answered %d", at, got)
+		}
+	}
+	kept := h.Submit("/admin/requests/"+id, url.Values{"reason": {"read it"}}).Body
+	says(t, kept, `value="read it"`)
+	lacks(t, kept, "data-poll")
+}
+
 func TestRequestPageIsShort(t *testing.T) {
 	h := newFixture(t)
 	var properties []string

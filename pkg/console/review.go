@@ -45,8 +45,8 @@ type itemView struct {
 	Again     *changedAgain // since the person looked; nil: it did not
 	Findings  []pointer
 	Before    []pointer // that the approved definition has, too
-	NeedsNote string // why approving needs a note; "": it does not
-	Two       string // what a person has to know of an approval that takes two; "": nothing
+	NeedsNote string    // why approving needs a note; "": it does not
+	Two       string    // what a person has to know of an approval that takes two; "": nothing
 
 	View   string
 	Views  []viewLink

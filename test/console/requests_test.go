@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -80,6 +81,38 @@ var (
 	someID   = regexp.MustCompile(`R-[0-9A-Z]{8}`)
 	someNote = map[string]any{"names": []string{"office:send_mail"}, "note": "to send the <b>quarterly</b> report"}
 )
+
+// The pages about a request follow what others do, and keep what a person types.
+func TestRequestFollows(t *testing.T) {
+	g := openGate(t)
+	tab := g.tab
+	look := func() { browsertest.Eval[bool](tab, `document.dispatchEvent(new Event('visibilitychange'))`) }
+	g.CallJSON("request_access", someNote, &struct{}{}, g.agent("deploy-bot", "sam@example.com"))
+	var open struct {
+		Requests []struct{ ID, Hash string }
+	}
+	g.Ask(http.StatusOK, "/admin/requests", nil, &open)
+	id := open.Requests[0].ID
+	g.kim("/admin/requests/" + id)
+	tab.SeeText("#rest", "Who asks")
+	browsertest.Eval[bool](tab, `window.same = true`) // as long as this page is not replaced
+	g.CallJSON("request_access", someNote, &struct{}{}, g.agent("build-bot", "ann@example.com"))
+	look()
+	tab.SeeText("#rest", "1 other agent asks for the same definition")
+
+	tab.Fill("input[name=reason]", "read it")
+	decline := map[string]any{"verdict": "declined", "hash": open.Requests[0].Hash, "reason": "use staging"}
+	g.Ask(http.StatusOK, "/admin/requests/"+id+"/decide", decline, nil)
+	look()
+	tab.SeeText("#state", "declined")
+	tab.SeeText("#live", "What you typed is kept")
+	if got := tab.Value("input[name=reason]"); got != "read it" {
+		t.Errorf("the reason is %q", got)
+	}
+	if !browsertest.Eval[bool](tab, `window.same === true`) {
+		t.Error("the page was loaded again")
+	}
+}
 
 // The whole way in a browser: an agent meets a lock, its person asks through the link without a role, a
 // person decides, and the agent's next try goes through.

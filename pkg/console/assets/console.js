@@ -83,6 +83,15 @@
     d.shouldSwap = false; // an error, or the sign-in: a page of its own
     location.assign(poll ? location.href : d.pathInfo.finalRequestPath);
   });
+  const typed = (f) => f === document.activeElement || f.value !== f.defaultValue || f.checked !== f.defaultChecked;
+  document.addEventListener("htmx:oobBeforeSwap", (e) => { // nobody loses what is typed
+    if (!all("input:not([type=hidden]), textarea", e.detail.target).some(typed)) return;
+    e.detail.shouldSwap = false;
+    const said = document.createElement("div");
+    said.className = "message";
+    said.textContent = "This changed while you were typing. What you typed is kept: load the page to see the change.";
+    $("#live").replaceChildren(said);
+  });
   document.addEventListener("htmx:afterSettle", () => {
     if (held && document.activeElement === document.body) all("main a").find((a) => a.getAttribute("href") === held)?.focus();
     const said = $("[data-say]"), title = $("[data-title]");
