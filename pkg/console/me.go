@@ -31,6 +31,10 @@ type sessionRow struct {
 	Way   string // of signing in
 }
 
+// noTokens is said of agent tokens where the gateway takes none.
+const noTokens = "This gateway takes no agent tokens, so there are none to list or to make. " +
+	"To have agents prove who they are with tokens, an operator adds token to PORTCULLIS_AUTH instead of none, and starts the gateway again."
+
 // ownPages adds the pages about oneself and about agent tokens.
 func (c *Console) ownPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/me", c.pageOr(next, c.me))
@@ -38,6 +42,9 @@ func (c *Console) ownPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("POST /admin/me/revoke", formOr(next, c.revokeSession))
 	mux.Handle("POST /admin/me/revoke-others", formOr(next, c.revokeOthers))
 	if c.o.Tokens == nil {
+		mux.Handle("GET /admin/tokens", c.pageOr(next, func(w http.ResponseWriter, r *http.Request) {
+			c.problem(w, r, http.StatusNotFound, noTokens)
+		}))
 		return
 	}
 	mux.Handle("GET /admin/tokens", c.pageOr(next, c.tokens))

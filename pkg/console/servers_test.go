@@ -186,6 +186,7 @@ func TestHistoryWithoutApproval(t *testing.T) {
 	h.Serve("free", `{"name":"look"}`)
 	h.Put(config.Key, `{"mcpServers": {"free": {"url": "https://free.example.com/mcp", "approval": "off"}}}`)
 	h.Sync()
+	says(t, h.Page(http.StatusOK, "/admin/tools/free/look"), `<button formaction="../../../admin/tools/free/look/approve`) // nothing urges to approve it
 	for _, path := range []string{"/admin/tools/free/look/history", "/admin/audit"} {
 		page := h.Page(http.StatusOK, path)
 		says(t, page, "seen for the first time")

@@ -23,6 +23,11 @@ import (
 
 var personSam = login.Person{Actor: "sam", Way: login.WayKey}
 
+// Where agents come without tokens, the page says so, and how that changes.
+func TestTokensPageWithoutTokens(t *testing.T) {
+	says(t, newFixture(t).Page(http.StatusNotFound, "/admin/tokens"), "This gateway takes no agent tokens", "adds token to PORTCULLIS_AUTH")
+}
+
 // withTokens is a fixture that keeps agent tokens.
 func withTokens(t *testing.T) *fixture {
 	t.Helper()
