@@ -143,7 +143,7 @@ func (b *banner) writeTools(w io.Writer, s *state.State) {
 			n["ok"]++
 		default:
 			n["failing"]++
-			failing = append(failing, cmp.Or(srv.Outcome.Message(srv.Config.Name), "MCP server '"+srv.Config.Name+"' has not been asked yet."))
+			failing = append(failing, cmp.Or(srv.Outcome.OperatorMessage(srv.Config.Name), "MCP server '"+srv.Config.Name+"' has not been asked yet."))
 		}
 	}
 	row(w, "servers", "%s", counted(n, "ok", "failing", "off"))

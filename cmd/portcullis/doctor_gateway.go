@@ -124,7 +124,7 @@ func visit(ctx context.Context, method, address, body string) (visited, error) {
 	return visited{res.StatusCode, res.Header, data}, err
 }
 
-// health asks the gateway what is wrong with it, and over --url how its servers answered.
+// health asks the gateway what is wrong with it, and how its servers answered last.
 func (x *examination) health(ctx context.Context) {
 	g, err := x.cmd.open(ctx, x.env, "doctor")
 	if err != nil {
@@ -147,12 +147,18 @@ func (x *examination) health(ctx context.Context) {
 		}
 	}
 	x.tokens(ctx, g)
-	if x.cmd.URL == "" {
-		return
+	if x.cmd.URL != "" {
+		for _, w := range h.State.Warnings {
+			x.find("config_warning", g.base, w, "")
+		}
 	}
-	for _, w := range h.State.Warnings {
-		x.find("config_warning", g.base, w, "")
+	if !x.cmd.Probe { // which asks them itself
+		x.servers(ctx, g)
 	}
+}
+
+// servers says of each server that did not load why: the gateway knows how it answered last.
+func (x *examination) servers(ctx context.Context, g *gateway) {
 	servers, err := g.servers(ctx)
 	if err != nil {
 		x.unseen(g, err)
@@ -160,7 +166,7 @@ func (x *examination) health(ctx context.Context) {
 	}
 	for _, srv := range servers {
 		if o := srv.Outcome; srv.Enabled && o.Status != string(outcome.Available) && o.Status != "unknown" {
-			x.Findings = append(x.Findings, doctor.Unwell("server "+text.Quote(srv.Name, 80), srv.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, ""))
+			x.Findings = append(x.Findings, doctor.Unwell("server "+text.Quote(srv.Name, 80), srv.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, o.Challenge))
 		}
 	}
 }
@@ -200,7 +206,7 @@ func (x *examination) said(reason string) bool {
 	case "catalog_newer":
 		return found(reason)
 	case "servers_down":
-		return x.cmd.Probe // which says of each why
+		return true // of each server there is a finding that says why
 	}
 	return false
 }

@@ -143,7 +143,7 @@ func TestDoctorProbe(t *testing.T) {
 		"well":      {upstreamtest.New(t, upstreamtest.Options{Tools: one}).URL, ""},
 		"empty":     {upstreamtest.New(t, upstreamtest.Options{}).URL, "server_no_tools"},
 		"refused":   {gone.URL, "server_refused"},
-		"locked":    {failing(upstreamtest.Status(401, "", "WWW-Authenticate", `Bearer resource_metadata="https://x.example/meta"`)), "server_auth_required"},
+		"locked":    {failing(upstreamtest.Status(401, "", "WWW-Authenticate", `Bearer realm="x"`)), "server_auth_required"},
 		"forbidden": {failing(upstreamtest.Status(403, "no")), "server_forbidden"},
 		"path":      {failing(upstreamtest.Status(404, "not here")), "server_not_found"},
 		"page":      {failing(upstreamtest.HTML()), "server_not_mcp"},
@@ -297,4 +297,52 @@ func TestDoctorLongNames(t *testing.T) {
 			t.Errorf("%+v", x.Findings[i])
 		}
 	}
+}
+
+// A server that wants a sign-in is named with its issuer to the operator, whether the gateway runs or
+// not, and to agents without.
+func TestSignInRequired(t *testing.T) {
+	var s *upstreamtest.Server
+	s = upstreamtest.New(t, upstreamtest.Options{Front: func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				fmt.Fprintf(w, `{"resource": %q, "authorization_servers": ["https://login.example"], "scopes_supported": ["read"]}`, s.URL)
+				return
+			}
+			w.Header().Set("WWW-Authenticate", "Bearer resource_metadata="+strings.TrimSuffix(s.URL, "/mcp")+"/meta")
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+	}})
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"notion": {"url": %q}}}`, s.URL))
+	p := start(t, dir)
+	const want = "MCP server 'notion' requires an OAuth sign-in, which this version cannot do. Use a token in `headers`. Issuer: https://login.example. Scopes: read."
+	doctorSays := func(args ...string) {
+		t.Helper()
+		x, codes := examined(t, args...)
+		i := slices.Index(codes, "server_sign_in_required")
+		if i < 0 || slices.Contains(codes, "unhealthy") {
+			t.Fatalf("doctor %q finds %q", args, codes)
+		}
+		if cause := x.Findings[i].Cause; !strings.HasPrefix(cause, want) || !strings.Contains(cause, "; it wants Bearer resource_metadata=") {
+			t.Errorf("doctor %q says %s", args, cause)
+		}
+	}
+	says := func(what, got string) {
+		t.Helper()
+		if !strings.Contains(got, want) {
+			t.Errorf("%s says\n%s", what, got)
+		}
+	}
+	doctorSays("--dir", dir)
+	doctorSays("--dir", dir, "--probe")
+	says("status", newTerminal(t, nil).must(0, "status", "--dir", dir))
+	var server struct{ Outcome struct{ Message string } }
+	p.Ask(http.StatusOK, "/admin/servers/notion", nil, &server) // which the console shows
+	says("the server's page", server.Outcome.Message)
+	if got := p.Call("upstream_servers", map[string]any{}).Text; !strings.Contains(got, "the gateway's operator must give the gateway access") || strings.Contains(got, "login.example") {
+		t.Errorf("an agent reads %s", got)
+	}
+	require.OK(t, p.stop())
+	doctorSays("--dir", dir)
 }

@@ -132,6 +132,7 @@ func remedies() map[string]string {
 		outcome.ReasonHTTP4xx:           "Look in the server's log why it refused.",
 		outcome.ReasonEgressProxy:       "Let the gateway reach the server without that proxy: it wants a login, which the gateway has not.",
 		outcome.ReasonAuthRequired:      `Give the server a credential: "headers": {"Authorization": "Bearer ${env:NAME}"}. One that was there is wrong or has expired.`,
+		outcome.ReasonSignInRequired:    `Give the server a token that its owner issues: "headers": {"Authorization": "Bearer ${env:NAME}"}.`,
 		outcome.ReasonForbidden:         "Have the server's owner allow this credential; another one may be needed.",
 		outcome.ReasonInsufficientScope: "Use a credential with the scope that the server names.",
 		outcome.ReasonAuthzUnavailable:  "Wait: the service that checks credentials before the server is out.",

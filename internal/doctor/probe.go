@@ -75,9 +75,8 @@ func answered(o outcome.Outcome) bool {
 
 // A look is what is seen of a server beside its outcome.
 type look struct {
-	skew      time.Duration // of its clock against ours
-	expires   time.Time     // its certificate; zero: it has none
-	challenge string        // what it wants to be told, if it said 401
+	skew    time.Duration // of its clock against ours
+	expires time.Time     // its certificate; zero: it has none
 }
 
 // look asks for nothing and sends no credential: what counts is how the server is reached.
@@ -103,9 +102,6 @@ func (p Probe) look(ctx context.Context, url string) (seen look) {
 	}
 	_ = res.Body.Close()
 	seen.skew = Skew(res.Header, p.now())
-	if res.StatusCode == http.StatusUnauthorized {
-		seen.challenge = res.Header.Get("Www-Authenticate")
-	}
 	return seen
 }
 
@@ -144,7 +140,7 @@ func (p Probe) findings(o outcome.Outcome, seen look, name string) (found []Find
 	case !o.Recorded():
 		return []Finding{Find("server_unasked", about, "It was not asked, or not to the end.")}
 	case o.Status != outcome.Available:
-		found = append(found, Unwell(about, name, o.Status, o.Reason, o.HTTPStatus, o.Message(name), o.Error, seen.challenge))
+		found = append(found, Unwell(about, name, o.Status, o.Reason, o.HTTPStatus, o.OperatorMessage(name), o.Error, o.Challenge))
 	case len(o.Tools) == 0 && len(o.Items) == 0:
 		found = append(found, Find("server_no_tools", about, "It answers, and lists nothing."))
 	}
@@ -159,7 +155,7 @@ func (p Probe) findings(o outcome.Outcome, seen look, name string) (found []Find
 }
 
 // Unwell returns the finding of a server that did not load. What the server said is quoted in one line.
-func Unwell(about, name string, status outcome.Status, reason string, httpStatus int, message, cause, challenge string) Finding {
+func Unwell(about, name string, status outcome.Status, reason string, httpStatus int, message, cause string, asked *outcome.Challenge) Finding {
 	code := "server_" + cmp.Or(reason, outcome.ReasonUnknown)
 	if _, ok := kinds()[code]; !ok {
 		code = "server_" + outcome.ReasonUnknown
@@ -171,8 +167,8 @@ func Unwell(about, name string, status outcome.Status, reason string, httpStatus
 	if cause = text.Clip(text.Line(cause), maxQuoted); cause != "" {
 		words += " Cause: " + cause
 	}
-	if challenge = text.Clip(text.Line(challenge), maxQuoted); challenge != "" {
-		words += "; it wants " + challenge
+	if asked != nil && asked.Text != "" {
+		words += "; it wants " + text.Clip(text.Line(asked.Text), maxQuoted)
 	}
 	f := Find(code, about, words)
 	if status == outcome.Transient && f.Severity == Fault {

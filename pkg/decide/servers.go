@@ -14,18 +14,19 @@ import (
 
 // An Outcome is how the last attempt to load a server ended.
 type Outcome struct {
-	Status       string            `json:"status" enum:"available,transient,permanent,denied,unknown" doc:"unknown: never tried"`
-	Message      string            `json:"message,omitempty" doc:"the line that agents read"`
-	Reason       string            `json:"reason,omitempty" doc:"stable code: timeout, refused, auth_required, …"`
-	Error        string            `json:"error,omitempty" doc:"the cause, without secrets"`
-	HTTPStatus   int               `json:"http_status,omitempty"`
-	Attempts     int               `json:"attempts"`
-	RetryAfterMS int64             `json:"retry_after_ms,omitempty"`
-	DurationMS   int64             `json:"duration_ms"`
-	CheckedAt    time.Time         `json:"checked_at,omitzero"`
-	LoadedAt     time.Time         `json:"loaded_at,omitzero" doc:"when it last loaded; absent: that is not known"`
-	Unread       []outcome.Unread  `json:"unread,omitempty" doc:"lists of an available server that could not be read; what was in them the last time is still known"`
-	Refused      []outcome.Refusal `json:"refused,omitempty" doc:"what the server lists and the gateway does not take"`
+	Status       string             `json:"status" enum:"available,transient,permanent,denied,unknown" doc:"unknown: never tried"`
+	Message      string             `json:"message,omitempty" doc:"what happened and who does what next; agents read it too, unless it names an issuer"`
+	Reason       string             `json:"reason,omitempty" doc:"stable code: timeout, refused, auth_required, …"`
+	Error        string             `json:"error,omitempty" doc:"the cause, without secrets"`
+	HTTPStatus   int                `json:"http_status,omitempty"`
+	Challenge    *outcome.Challenge `json:"challenge,omitempty" doc:"what a server asks for that denied access"`
+	Attempts     int                `json:"attempts"`
+	RetryAfterMS int64              `json:"retry_after_ms,omitempty"`
+	DurationMS   int64              `json:"duration_ms"`
+	CheckedAt    time.Time          `json:"checked_at,omitzero"`
+	LoadedAt     time.Time          `json:"loaded_at,omitzero" doc:"when it last loaded; absent: that is not known"`
+	Unread       []outcome.Unread   `json:"unread,omitempty" doc:"lists of an available server that could not be read; what was in them the last time is still known"`
+	Refused      []outcome.Refusal  `json:"refused,omitempty" doc:"what the server lists and the gateway does not take"`
 }
 
 // A Server is one configured server.
@@ -97,8 +98,8 @@ func (d *Desk) Freshness(ctx context.Context) Freshness { return freshnessOf(d.s
 // OutcomeOf returns what people see of how the named server last loaded.
 func OutcomeOf(server string, o outcome.Outcome) Outcome {
 	out := Outcome{
-		Status: string(o.Status), Message: o.Message(server), Reason: o.Reason, Error: o.Error,
-		HTTPStatus: o.HTTPStatus, Attempts: o.Attempts,
+		Status: string(o.Status), Message: o.OperatorMessage(server), Reason: o.Reason, Error: o.Error,
+		HTTPStatus: o.HTTPStatus, Challenge: o.Challenge, Attempts: o.Attempts,
 		RetryAfterMS: o.RetryAfter.Milliseconds(), DurationMS: o.Duration.Milliseconds(),
 		CheckedAt: o.CheckedAt, LoadedAt: o.LoadedAt, Unread: o.Unread, Refused: o.Refused,
 	}

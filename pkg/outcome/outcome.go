@@ -41,6 +41,7 @@ type Outcome struct {
 	Attempts   int               `json:"attempts"`          // 0 for a config fault: nothing was sent
 	Reason     string            `json:"reason,omitempty"`  // stable code, one of [Reasons]
 	HTTPStatus int               `json:"http_status,omitempty"`
+	Challenge  *Challenge        `json:"challenge,omitempty"` // of a load that was denied; nil: the server asks for nothing
 	RetryAfter time.Duration     `json:"retry_after,omitempty"`
 	Duration   time.Duration     `json:"duration"`
 	CheckedAt  time.Time         `json:"checked_at"`

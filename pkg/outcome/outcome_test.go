@@ -36,6 +36,19 @@ func TestMessage(t *testing.T) {
 	golden.Check(t, filepath.Join("testdata", "messages.golden"), b.String())
 }
 
+// What operators read is bounded, however much the server says.
+func TestOperatorMessage(t *testing.T) {
+	many := strings.Fields(strings.Repeat(strings.Repeat("x", 500)+" ", 50))
+	o := Outcome{Status: Denied, Reason: ReasonSignInRequired, Challenge: &Challenge{Scopes: many, Issuers: many}}
+	if got := o.OperatorMessage("s"); len(got) > 2000 || !strings.Contains(got, "requires an OAuth sign-in") {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
+	o.Status, o.Reason = Transient, ReasonTimeout
+	if got := o.OperatorMessage("s"); got != o.Message("s") {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestTTL(t *testing.T) {
 	now := time.Now()
 	for status, ttl := range map[Status]time.Duration{

@@ -22,6 +22,7 @@ const (
 	ReasonHTTP4xx           = "http_4xx"           // the other 4xx
 	ReasonEgressProxy       = "egress_proxy"       // 407
 	ReasonAuthRequired      = "auth_required"      // 401
+	ReasonSignInRequired    = "sign_in_required"   // 401 without a credential, and metadata that says how to sign in
 	ReasonForbidden         = "forbidden"          // 402, 403, 451
 	ReasonInsufficientScope = "insufficient_scope" // the credential lacks a scope
 	ReasonAuthzUnavailable  = "authz_unavailable"  // 401 or 403 because the authorization service is out
@@ -46,7 +47,7 @@ func Reasons() []string {
 	return []string{
 		ReasonAborted, ReasonConfig, ReasonTimeout, ReasonDNSTimeout, ReasonDNS, ReasonRefused, ReasonUnreachable,
 		ReasonReset, ReasonTLS, ReasonNotHTTP, ReasonRedirect, ReasonRateLimited, ReasonHTTP5xx, ReasonNotFound,
-		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired, ReasonForbidden,
+		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired, ReasonSignInRequired, ReasonForbidden,
 		ReasonInsufficientScope, ReasonAuthzUnavailable, ReasonNotMCP, ReasonProtocol, ReasonTooLarge, ReasonVersion,
 		ReasonUpstreamError, ReasonCredentialMissing, ReasonInternal, ReasonUnknown, ReasonBreakerOpen,
 		ReasonNeedsCommand, ReasonCommand, ReasonExited, ReasonNoProcess, ReasonDescriptors,
@@ -67,6 +68,9 @@ func (o Outcome) Message(serverID string) string {
 		return "MCP server '" + serverID + "' is unavailable and needs attention: " + inWords(o.Reason) +
 			". Its tools will not work until it is fixed."
 	case Denied:
+		if o.Reason == ReasonSignInRequired {
+			return "The gateway has no access to MCP server '" + serverID + "'. Retrying will not help; the gateway's operator must give the gateway access."
+		}
 		return "Access to MCP server '" + serverID + "' was denied. Retrying will not help; contact its owner."
 	}
 	return ""

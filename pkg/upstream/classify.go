@@ -35,6 +35,8 @@ type evidence struct {
 	proxy    string    // "envoy": x-envoy-* headers come from a proxy that the operator trusts
 	blocked  bool      // the exchange redirects to an address that may not be dialed
 	now      time.Time // for a Retry-After date
+
+	authorized bool // the requests had a credential for HTTP
 }
 
 // classify says what an attempt's evidence comes to: an outcome with status, reason, HTTP status
@@ -94,6 +96,7 @@ func rules() []rule {
 
 		{outcome.Transient, outcome.ReasonAuthzUnavailable, (*evidence).authorizationOut},
 		{outcome.Denied, outcome.ReasonInsufficientScope, (*evidence).scopeMissing},
+		{outcome.Denied, outcome.ReasonSignInRequired, (*evidence).signInRequired},
 		{outcome.Denied, outcome.ReasonAuthRequired, status(http.StatusUnauthorized)},
 		{outcome.Denied, outcome.ReasonForbidden, status(http.StatusForbidden, http.StatusPaymentRequired, http.StatusUnavailableForLegalReasons)},
 

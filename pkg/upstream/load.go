@@ -135,6 +135,7 @@ func (l *load) run() outcome.Outcome {
 		l.met(out)
 		return out, err
 	})
+	l.explain(&out)
 	if out.Status == outcome.Available {
 		l.others(&out, &found)
 		if err := l.conclude(&out, &found); err != nil { // a page that was parsed before

@@ -263,5 +263,7 @@ func (o *operation) attempt(caller, own context.Context, f func() error) (out ou
 		proxy:    o.t.BehindProxy,
 		blocked:  o.c.blockedRedirect(o.ep, o.last),
 		now:      o.c.o.Now(),
+
+		authorized: o.authorized(),
 	}), err
 }

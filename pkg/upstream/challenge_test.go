@@ -1,0 +1,140 @@
+package upstream
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// A signInServer answers 401 with a challenge, and metadata at a path of its own.
+type signInServer struct {
+	challenge, path, metadata string
+	status                    int // of the metadata; 0: 200
+}
+
+// front returns the handler; asked counts what was asked but POST.
+func (s signInServer) front(t *testing.T, asked *atomic.Int64) func(http.Handler) http.Handler {
+	return func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				if s.challenge != "" {
+					w.Header().Set("WWW-Authenticate", s.challenge)
+				}
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			asked.Add(1)
+			if r.Header.Get("X-Api-Key") != "" || r.Header.Get("Authorization") != "" {
+				t.Errorf("%s got a configured header", r.URL)
+			}
+			switch {
+			case r.URL.Path != s.path:
+				http.NotFound(w, r)
+			case s.status != 0:
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(s.status)
+			default:
+				fmt.Fprint(w, s.metadata)
+			}
+		})
+	}
+}
+
+const (
+	wellKnown   = "/.well-known/oauth-protected-resource"
+	resource    = `{"resource": "http://server0/mcp", "authorization_servers": ["https://login.example"], "scopes_supported": ["read", "write"]}`
+	bearer      = `Bearer realm="a, resource_metadata=b", resource_metadata="http://server0:80/meta"`
+	bearerScope = bearer + `, scope="mcp:use"`
+)
+
+// What a load says about a server that wants a sign-in.
+func TestSignInRequired(t *testing.T) {
+	issuer := []string{"https://login.example"}
+	for name, tt := range map[string]struct {
+		server signInServer
+		header string // that is configured
+		reason string
+		want   *outcome.Challenge
+		asked  int64
+	}{
+		"the challenge names the metadata": {
+			signInServer{bearerScope, "/meta", resource, 0}, "X-Api-Key", outcome.ReasonSignInRequired,
+			&outcome.Challenge{Text: bearerScope, Scopes: []string{"mcp:use"}, Metadata: "http://server0:80/meta", Issuers: issuer}, 1},
+		"at the well-known place of the path": {
+			signInServer{"", wellKnown + "/mcp", resource, 0}, "", outcome.ReasonSignInRequired,
+			&outcome.Challenge{Scopes: []string{"read", "write"}, Metadata: "http://server0:80" + wellKnown + "/mcp", Issuers: issuer}, 1},
+		"at the well-known place of the host": {
+			signInServer{"Bearer", wellKnown, `{"resource": "http://SERVER0:80/"}`, 0}, "", outcome.ReasonSignInRequired,
+			&outcome.Challenge{Text: "Bearer", Metadata: "http://server0:80" + wellKnown}, 2},
+		"there is none": {signInServer{challenge: "Bearer"}, "", outcome.ReasonAuthRequired, &outcome.Challenge{Text: "Bearer"}, 2},
+		"another scheme is wanted": {
+			signInServer{`Basic realm="x"`, wellKnown, resource, 0}, "", outcome.ReasonAuthRequired, &outcome.Challenge{Text: `Basic realm="x"`}, 0},
+		"a credential was refused": {
+			signInServer{bearerScope, "/meta", resource, 0}, "Authorization", outcome.ReasonAuthRequired,
+			&outcome.Challenge{Text: bearerScope, Scopes: []string{"mcp:use"}}, 0},
+		"the metadata is elsewhere": {
+			signInServer{challenge: `Bearer resource_metadata=http://server1:80/meta`}, "", outcome.ReasonSignInRequired,
+			&outcome.Challenge{Text: `Bearer resource_metadata=http://server1:80/meta`, Fault: "its metadata is not at the server's own scheme, host and port, and was not read"}, 0},
+		"the metadata redirects": {
+			signInServer{bearer, "/meta", "", 307}, "", outcome.ReasonSignInRequired,
+			&outcome.Challenge{Text: bearer, Fault: "the address of its metadata answers with HTTP status 307"}, 1},
+		"the metadata is about another resource": {
+			signInServer{bearer, "/meta", `{"resource": "http://server0/mc", "authorization_servers": ["https://login.example"]}`, 0}, "", outcome.ReasonSignInRequired,
+			&outcome.Challenge{Text: bearer, Fault: "its metadata is about another resource"}, 1},
+		"the metadata is endless": {
+			signInServer{bearer, "/meta", strings.Repeat(" ", maxMetadata) + resource, 0}, "", outcome.ReasonSignInRequired,
+			&outcome.Challenge{Text: bearer, Fault: "its metadata is longer than 65536 bytes"}, 1},
+		"the metadata is hostile": {
+			signInServer{bearer, "/meta", `{"resource": "http://server0/mcp", "scopes_supported": ["a b", "\u001b[2J", "<b>", "` + strings.Repeat("x", maxNamed+1) + `"],
+				"authorization_servers": ["javascript:alert(1)", "https://a\u001b.example", "https://u:p@b.example", "https://c.example/` + strings.Repeat("x", maxNamed) + `", "https://d.example"]}`, 0},
+			"", outcome.ReasonSignInRequired,
+			&outcome.Challenge{Text: bearer, Scopes: []string{"<b>"}, Metadata: "http://server0:80/meta", Issuers: []string{"https://d.example"}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked, elsewhere atomic.Int64
+			f := newFixture(t, Options{}, upstreamtest.Options{Front: tt.server.front(t, &asked)}, upstreamtest.Options{Front: tt.server.front(t, &elsewhere)})
+			if tt.header != "" {
+				f.targets[0].Headers = map[string]string{tt.header: "swordfish"}
+			}
+			out := f.load()
+			if out.Status != denied || out.Reason != tt.reason || asked.Load() != tt.asked || elsewhere.Load() != 0 {
+				t.Errorf("%s %s after %d requests and %d elsewhere, want %s after %d and none", out.Status, out.Reason, asked.Load(), elsewhere.Load(), tt.reason, tt.asked)
+			}
+			if diff := cmp.Diff(tt.want, out.Challenge); diff != "" {
+				t.Error(diff)
+			}
+			if _, err := f.call(Call{Name: "x"}); strings.Contains(err.Error(), "login.example") {
+				t.Errorf("a call says %v", err)
+			}
+		})
+	}
+}
+
+// Metadata that does not come delays a load by its own time alone.
+func TestSignInMetadataHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{}, upstreamtest.Options{Front: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					<-r.Context().Done()
+				}
+				w.Header().Set("WWW-Authenticate", bearer)
+				w.WriteHeader(http.StatusUnauthorized)
+			})
+		}})
+		began := time.Now()
+		f.loads(denied, outcome.ReasonSignInRequired)
+		if took := time.Since(began); took != metadataTime {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
