@@ -6,9 +6,12 @@
 package admin
 
 import (
+	"bytes"
+	"io"
 	"mime"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
@@ -34,7 +37,7 @@ func New(desk *decide.Desk, tokens *token.Registry, gate *connect.Gateway, sessi
 	}
 	a := &api{desk, tokens, gate, sessions}
 	routes := sync.OnceValue(a.routes)
-	return requireJSON(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes().ServeHTTP(w, r) }))
+	return readBody(requireJSON(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes().ServeHTTP(w, r) })))
 }
 
 // routes returns the handler of every operation. To describe them all takes milliseconds, for which neither
@@ -43,6 +46,29 @@ func (a *api) routes() http.Handler {
 	mux := http.NewServeMux()
 	a.register(mux)
 	return mux
+}
+
+const (
+	maxBody  = 1 << 20 // bytes that an operation takes
+	bodyTime = 5 * time.Second
+)
+
+// readBody reads the body before anything is answered, also that of an operation that takes none. A
+// connection that is closed while a part of the body is still on its way is reset, and the client
+// loses the answer.
+func readBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		deadline := http.NewResponseController(w)
+		_ = deadline.SetReadDeadline(time.Now().Add(bodyTime)) // a function of AWS has the body already
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+		_ = deadline.SetReadDeadline(time.Time{})
+		if err != nil {
+			decide.WriteProblem(w, http.StatusRequestTimeout, "the body of the request did not come; nothing was done")
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
 }
 
 // requireJSON refuses a body that a form of another site could send.
