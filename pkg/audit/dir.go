@@ -70,6 +70,8 @@ type Dir struct {
 	measured time.Time // when those were added up
 	full     error     // the files are at their limit, and the newest says so; nil: they are not
 
+	unclean string // what is to be said of how the program before this one ended; "": nothing
+
 	fault  error     // why the last line could not be written as it should; nil: it was
 	lost   int       // lines that could not be written at all
 	since  time.Time // of the first of them
@@ -101,6 +103,12 @@ func OpenDir(path string, o *DirOptions) (*Dir, error) {
 	}
 	d.o.Log = cmp.Or(d.o.Log, slog.New(slog.DiscardHandler))
 	err := d.resume()
+	if err == nil && d.unclean != "" {
+		now := d.o.Now()
+		if err = d.turn(now); err == nil {
+			err = d.notes(now)
+		}
+	}
 	if capacity.IsDiskFull(err) || capacity.IsDescriptors(err) {
 		d.fault, err = err, nil
 	}
@@ -146,6 +154,7 @@ func (d *Dir) WriteAll(ctx context.Context, lines []Line) error {
 // one writes a line, or notes that it is lost.
 func (d *Dir) one(ctx context.Context, l Line) error {
 	if d.closed {
+		_ = os.Remove(filepath.Join(d.path, endFile)) // this line is missing
 		return errClosed
 	}
 	now := d.o.Now()
@@ -184,8 +193,15 @@ func (d *Dir) write(now time.Time, lines []Line) error {
 	return nil
 }
 
-// notes writes that lines were lost, if some were.
+// notes writes that lines were lost, or may have been, if so.
 func (d *Dir) notes(now time.Time) error {
+	if d.unclean != "" {
+		if err := d.note(now, d.unclean+"."); err != nil {
+			return err
+		}
+		d.o.Log.LogAttrs(context.Background(), slog.LevelWarn, "lines of the audit may be missing", slog.String("note", d.unclean))
+		d.unclean = ""
+	}
 	if d.lost == 0 {
 		return nil
 	}
@@ -370,11 +386,17 @@ func (d *Dir) sweep(before time.Time) {
 	d.measure(d.o.Now())
 }
 
-// Close brings everything to the disk. What is written later is refused.
+// Close brings everything to the disk, and keeps that the files end as they should. What is written
+// later is refused.
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed = true; d.file == nil {
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	d.finish()
+	if d.file == nil {
 		return nil
 	}
 	return d.close()

@@ -98,14 +98,16 @@ func (f *folder) all() string {
 	return strings.Join(out, " ")
 }
 
-// files returns the names of the files.
+// files returns the names of the files with lines.
 func (f *folder) files() string {
 	f.t.Helper()
 	entries, err := os.ReadDir(f.path)
 	require.OK(f.t, err)
 	var out []string
 	for _, e := range entries {
-		out = append(out, strings.TrimSuffix(e.Name(), ".jsonl"))
+		if day, ok := strings.CutSuffix(e.Name(), ".jsonl"); ok {
+			out = append(out, day)
+		}
 	}
 	return strings.Join(out, " ")
 }
@@ -412,6 +414,32 @@ func TestDirKilled(t *testing.T) {
 	lines, _, err := audit.Folder(f.path).Read(t.Context(), audit.Filter{Tool: fmt.Sprintf("k:%d", written)}, "", 10)
 	if err != nil || len(lines) == 0 {
 		t.Errorf("line %d that was written is not there: %v", written, err)
+	}
+	for range 2 { // each start after a kill says so, and no other
+		f.open()
+		notes := f.notes()
+		if len(notes) != 3 || !strings.Contains(notes[0], "not stopped cleanly. Lines after it may be missing: it is of 20") {
+			t.Errorf("%q", notes)
+		}
+		require.OK(t, f.Close())
+	}
+}
+
+// A line that comes after the end is missing, and the next start says that it may be.
+func TestDirLineAfterClose(t *testing.T) {
+	f := newFolder(t)
+	f.write("a:1")
+	f.reopen()
+	if notes := f.notes(); len(notes) > 0 {
+		t.Errorf("after a clean end: %q", notes)
+	}
+	require.OK(t, f.Close())
+	if f.Write(t.Context(), audit.Line{Kind: audit.KindCall, Tool: "a:2"}) == nil {
+		t.Error("a line is written after the end")
+	}
+	f.open()
+	if notes := f.notes(); len(notes) != 1 || !strings.Contains(notes[0], "Lines after it may be missing: it is of 2026-03-04T23:59:00Z.") {
+		t.Errorf("%q", notes)
 	}
 }
 

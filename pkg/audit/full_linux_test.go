@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -87,6 +88,37 @@ func TestOpenDirOnFullDisk(t *testing.T) {
 		f.write("b:1")
 		if lines, _, err := f.Read(t.Context(), audit.Filter{}, "", 2); err != nil || lines[0].Tool != "b:1" || !strings.Contains(lines[1].Note, "not whole") {
 			t.Errorf("%+v, %v", lines, err)
+		}
+	})
+}
+
+// Lines that are lost on a full disk are counted, or the next start says that lines may be missing.
+func TestDirLostLinesOverARestart(t *testing.T) {
+	local.OnSmallDisk(t, "8m", func(disk string) {
+		f := &folder{t: t, path: filepath.Join(disk, "audit"), clock: &clock{now: day(4)}, log: &local.Buffer{}}
+		f.open()
+		f.write("a:1")
+		filler := filepath.Join(disk, "filler")
+		local.FillDisk(t, filler, 16<<20)
+		long := audit.Line{Kind: audit.KindCall, Time: day(4), Tool: strings.Repeat("x", 400)}
+		lose := func(n int) {
+			for lost := 0; lost < n; {
+				if f.Write(t.Context(), long) != nil {
+					lost++
+				}
+			}
+		}
+		lose(100)
+		_ = f.Close() // it may have no room
+		f.open()
+		lose(3)
+		require.OK(t, os.Remove(filler))
+		f.write("b:1")
+		notes := f.notes()
+		counted := slices.ContainsFunc(notes, func(s string) bool { return strings.HasPrefix(s, "100 lines") })
+		unclean := slices.ContainsFunc(notes, func(s string) bool { return strings.Contains(s, "may be missing") })
+		if !strings.HasPrefix(notes[0], "3 lines could not be written") || !counted && !unclean {
+			t.Errorf("%q", notes)
 		}
 	})
 }

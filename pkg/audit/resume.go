@@ -2,13 +2,16 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +34,55 @@ func daysOf(path string) ([]string, error) {
 	return out, nil
 }
 
+// endFile has the hash of the last line if all was written before the program ended. It is absent while
+// a program has the folder open.
+const endFile = "clean-end"
+
+// judge finds out, once, whether the program that wrote the last line ended cleanly, as [Dir.Close] does.
+// If not, [Dir.notes] says so.
+func (d *Dir) judge(last end) error {
+	if d.prev != "" {
+		return nil
+	}
+	path := filepath.Join(d.path, endFile)
+	kept, err := os.ReadFile(path)
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if string(kept) != last.hash && last.hash != first {
+		d.unclean = "The program that wrote the line before this one was not stopped cleanly. Lines after it may be missing"
+		if !last.time.IsZero() {
+			d.unclean += ": it is of " + last.time.UTC().Format(time.RFC3339)
+		}
+	}
+	return nil
+}
+
+// finish writes what is left to say, and keeps that the files end as they should. If it cannot, the next
+// program says that lines may be missing.
+func (d *Dir) finish() {
+	if d.prev == "" || d.lost == 0 && d.unclean == "" && d.prev == first {
+		return
+	}
+	err := error(nil)
+	if d.lost > 0 || d.unclean != "" {
+		now := d.o.Now()
+		if err = d.turn(now); err == nil {
+			err = d.notes(now)
+		}
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(d.path, endFile), []byte(d.prev), 0o600)
+	}
+	if err != nil {
+		d.o.Log.LogAttrs(context.Background(), slog.LevelError, "the end of the audit is not noted",
+			slog.Int("lost", d.lost), slog.Any("error", err))
+	}
+}
+
 // resume goes on where the newest file ends. What is not whole there stays, and is followed by a line
 // that says so.
 func (d *Dir) resume() error {
@@ -42,6 +94,9 @@ func (d *Dir) resume() error {
 		return err
 	}
 	if len(days) == 0 {
+		if err := d.judge(end{hash: first}); err != nil {
+			return err
+		}
 		d.prev, d.mended = cmp.Or(d.prev, first), true
 		return nil
 	}
@@ -52,6 +107,9 @@ func (d *Dir) resume() error {
 	}
 	end, err := endOf(file)
 	if err == nil && end.is.Size() > 0 {
+		if err := d.judge(end); err != nil {
+			return errors.Join(err, file.Close())
+		}
 		expected := d.prev == "" || d.prev == end.hash
 		d.hold(file, end.is, day)
 		if expected {
@@ -64,7 +122,13 @@ func (d *Dir) resume() error {
 		switch {
 		case err != nil:
 		case expected && (!end.closed || !end.whole):
-			err = d.note(d.o.Now(), "The line before this one is not whole: the program ended while it wrote it, or it was changed. It stays as it was found.")
+			torn := "The line before this one is not whole: the program ended while it wrote it, or it was changed. It stays as it was found."
+			if d.unclean != "" {
+				torn += " Lines after it may be missing."
+			}
+			if err = d.note(d.o.Now(), torn); err == nil {
+				d.unclean = ""
+			}
 		case !expected:
 			err = d.note(d.o.Now(), "The audit does not end here as this program left it: it was changed, or some of it removed, while the program had it open.")
 		}
@@ -77,34 +141,41 @@ func (d *Dir) resume() error {
 	if err == nil { // it is empty: the line before stands in an older file
 		d.day, d.mended = day, true
 		if d.prev == "" {
-			d.prev, err = d.before(days[:len(days)-1])
+			end, err = d.before(days[:len(days)-1])
+			if err == nil {
+				err = d.judge(end)
+			}
+			if err == nil {
+				d.prev = end.hash
+			}
 		}
 	}
 	return errors.Join(err, file.Close())
 }
 
-// before returns the hash of the last line of the newest of some days that has one.
-func (d *Dir) before(days []string) (string, error) {
+// before returns the end of the newest of some days that has a line.
+func (d *Dir) before(days []string) (end, error) {
 	for _, day := range slices.Backward(days) {
 		file, err := os.Open(d.name(day))
 		if err != nil {
-			return "", err
+			return end{}, err
 		}
-		end, err := endOf(file)
+		last, err := endOf(file)
 		if err = errors.Join(err, file.Close()); err != nil {
-			return "", err
+			return end{}, err
 		}
-		if end.is.Size() > 0 {
-			return end.hash, nil
+		if last.is.Size() > 0 {
+			return last, nil
 		}
 	}
-	return first, nil
+	return end{hash: first}, nil
 }
 
 // An end is how a file ends.
 type end struct {
 	is     fs.FileInfo // of the file
 	hash   string      // of its last line
+	time   time.Time   // of the line; zero: it cannot be read
 	closed bool        // the line has an end
 	whole  bool        // and can be read
 }
@@ -134,6 +205,8 @@ func endOf(file *os.File) (e end, err error) {
 	}
 	e.hash = hex.EncodeToString(sum.Sum(nil))
 	var l Line
-	e.whole = !long && json.Unmarshal(line, &l) == nil && l.Kind != ""
+	if e.whole = !long && json.Unmarshal(line, &l) == nil && l.Kind != ""; e.whole {
+		e.time = l.Time
+	}
 	return e, nil
 }
