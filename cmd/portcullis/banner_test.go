@@ -99,7 +99,7 @@ func TestBanner(t *testing.T) {
 		{"empty catalog", func(t *testing.T, dir string) { programtest.WriteConfig(t, dir, configOf("s "+bare(t).URL)) }, nil},
 		{"ok", func(t *testing.T, dir string) { programtest.WriteConfig(t, dir, configOf("s "+good(t).URL)) }, nil},
 		{"ok, with one server down, one off and warnings", func(t *testing.T, dir string) {
-			programtest.WriteConfig(t, dir, configOf("down "+dead(t).URL, "off "+bare(t).URL+` , "enabled": false`,
+			programtest.WriteConfig(t, dir, configOf("down "+dead(t).URL, "off "+bare(t).URL+` , "enabled": false`, "t "+good(t).URL,
 				"s "+good(t).URL+` , "disabled_tools": ["nope"], "approval": "manual", "headers": {"Authorization": "Bearer 0123456789abcdef"}`))
 		}, nil},
 		{"required server down", func(t *testing.T, dir string) {

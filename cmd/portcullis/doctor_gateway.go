@@ -205,7 +205,7 @@ func (x *examination) said(reason string) bool {
 		return found("catalog_unread")
 	case "catalog_newer":
 		return found(reason)
-	case "servers_down":
+	case "servers_down", "servers_away":
 		return true // of each server there is a finding that says why
 	}
 	return false

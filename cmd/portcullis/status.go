@@ -196,6 +196,9 @@ func (p place) String() string {
 func howItIs(h decide.Health) string {
 	switch n := text.Count(len(h.Reasons), "problem"); h.Status {
 	case state.OK:
+		if len(h.Reasons) > 0 {
+			return "ok, with " + n
+		}
 		return "ok"
 	case state.Degraded:
 		return "degraded: it serves, with " + n

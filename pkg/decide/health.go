@@ -12,7 +12,7 @@ import (
 // A Health is the state of the gateway, with the details that /healthz withholds.
 type Health struct {
 	Status     state.Condition `json:"status" enum:"ok,degraded,failing" doc:"degraded: requests are served, and something is older, refused or missing; failing: no tool can be called"`
-	Reasons    []state.Reason  `json:"reasons" nullable:"false" doc:"everything that is wrong, the worst first"`
+	Reasons    []state.Reason  `json:"reasons" nullable:"false" doc:"everything that is wrong, the worst first; some of it leaves the gateway ok"`
 	Version    string          `json:"version,omitempty" doc:"of the program"`
 	CatalogAge *int64          `json:"catalog_age_seconds,omitempty" doc:"since a sync last confirmed the catalog"`
 	Tools      int             `json:"tools"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +63,11 @@ func (d *Desk) withoutIssuer(st *state.State) (state.Reason, bool) {
 func (d *Desk) wrong(st *state.State) (state.Condition, []state.Reason) {
 	condition, reasons := st.Health.Condition(), append([]state.Reason{}, st.Health.Reasons()...)
 	if r, ok := d.withoutIssuer(st); ok {
-		if reasons = append(reasons, r); condition == state.OK {
+		at := slices.IndexFunc(reasons, func(r state.Reason) bool { return r.Condition == state.OK })
+		if at < 0 {
+			at = len(reasons)
+		}
+		if reasons = slices.Insert(reasons, at, r); condition == state.OK {
 			condition = r.Condition
 		}
 	}

@@ -96,7 +96,11 @@ func (h *fixture) publish(l listing) *catalog.Snapshot {
 			s.Tools = append(s.Tools, ti)
 		}
 		in.Servers = append(in.Servers, s)
-		cur.Outcomes = append(cur.Outcomes, outcome.Outcome{ServerID: server, Status: outcome.Available, Attempts: 1, CheckedAt: h.Clock.Now()})
+		status := outcome.Available
+		if tools == nil { // it did not load
+			status = outcome.Transient
+		}
+		cur.Outcomes = append(cur.Outcomes, outcome.Outcome{ServerID: server, Status: status, Attempts: 1, CheckedAt: h.Clock.Now()})
 	}
 	snap, err := catalog.Build(in)
 	if err != nil {

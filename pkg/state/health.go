@@ -80,6 +80,8 @@ type Servers struct {
 	Enabled    int
 	Tried      int      // enabled, and a sync has asked them
 	Available  int      // enabled, and loaded by the last sync
+	Stopped    int      // enabled, and stopped
+	Away       []string // names of those that were tried, did not load, and are not stopped
 	Tools      int      // of all that are configured
 	Items      int      // prompts and resources of all that are configured
 	Refused    []string // names of those that list what is not taken
@@ -88,7 +90,7 @@ type Servers struct {
 }
 
 // countServers counts the servers.
-func countServers(servers []Server) Servers {
+func countServers(servers []Server, stops *stopped) Servers {
 	c := Servers{Configured: len(servers)}
 	for _, s := range servers {
 		c.Tools += s.Tools
@@ -100,8 +102,15 @@ func countServers(servers []Server) Servers {
 		if s.Outcome.Status != "" {
 			c.Tried++
 		}
-		if s.Outcome.Status == outcome.Available {
+		_, isStopped := stops.Server(s.Config.Name)
+		switch {
+		case s.Outcome.Status == outcome.Available:
 			c.Available++
+		case s.Outcome.Status != "" && !isStopped:
+			c.Away = append(c.Away, s.Config.Name)
+		}
+		if isStopped {
+			c.Stopped++
 		}
 		if len(s.Outcome.Refused) > 0 {
 			c.Refused = append(c.Refused, s.Config.Name)

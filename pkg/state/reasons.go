@@ -21,15 +21,15 @@ type Condition string
 
 // The conditions, from the best to the worst.
 const (
-	OK       Condition = "ok"
+	OK       Condition = "ok"       // most of it works
 	Degraded Condition = "degraded" // requests are served; something is older, refused or missing
 	Failing  Condition = "failing"  // no tool can be called
 )
 
-// A Reason is one thing that keeps a gateway from being OK, for its operator.
+// A Reason is one thing that is wrong, for the operator of the gateway.
 type Reason struct {
 	Code      string    `json:"code" doc:"stable: config_refused, servers_down, …"`
-	Condition Condition `json:"status" enum:"degraded,failing" doc:"what it makes of the gateway"`
+	Condition Condition `json:"status" enum:"ok,degraded,failing" doc:"what it makes of the gateway"`
 	Message   string    `json:"message" doc:"what is the matter, and what follows from it"`
 	Action    string    `json:"action" doc:"who does what next"`
 	Since     time.Time `json:"since,omitzero" doc:"when it began or, if that is not known, was first seen by this process"`
@@ -66,9 +66,11 @@ func (h Health) Reasons() []Reason {
 			out[i].Since = at
 		}
 	}
-	failing := slices.DeleteFunc(slices.Clone(out), func(r Reason) bool { return r.Condition != Failing })
-	degraded := slices.DeleteFunc(out, func(r Reason) bool { return r.Condition == Failing })
-	return append(failing, degraded...)
+	order := []Condition{Failing, Degraded, OK}
+	slices.SortStableFunc(out, func(a, b Reason) int {
+		return slices.Index(order, a.Condition) - slices.Index(order, b.Condition)
+	})
+	return out
 }
 
 // isShort reports whether descriptors are missing, or were of late.
@@ -325,6 +327,7 @@ func (h Health) servers(rs *reasons) {
 	case s.Tools == 0 && s.Items == 0:
 		rs.add("catalog_empty", Degraded, "The servers list no tool ("+text.Count(s.Available, "server")+" loaded).", "See /admin/servers, and check what the servers list.")
 	}
+	h.away(rs)
 	if refused := h.Servers.Refused; len(refused) > 0 {
 		what, each := "tools", "tool"
 		if h.Servers.Others {
@@ -339,4 +342,19 @@ func (h Health) servers(rs *reasons) {
 			"A list of prompts or resources could not be read of "+text.Count(len(unread), "server")+": "+text.List(unread, maxServersNamed)+". What it last held stays, and the next sync asks again.",
 			"/admin/servers names each list and says why.")
 	}
+}
+
+// away adds that some servers did not load: a few of them leave the gateway OK.
+func (h Health) away(rs *reasons) {
+	s := h.Servers
+	n, of := len(s.Away), s.Enabled-s.Stopped
+	if n == 0 || s.Available == 0 { // then no server loaded, which is a reason of its own
+		return
+	}
+	condition := OK
+	if 3*n > of {
+		condition = Degraded
+	}
+	rs.add("servers_away", condition, fmt.Sprintf("%d of %s could not be loaded: %s. Calls of their tools may fail.",
+		n, text.Count(of, "enabled server"), text.List(s.Away, maxServersNamed)), seeAdmin)
 }

@@ -25,7 +25,7 @@ func well() state.Health {
 	return state.Health{
 		At: noon, Config: used, Policy: used, Catalog: used, Approvals: used,
 		Sync:    state.Syncs{At: noon.Add(-time.Minute), Every: 5 * time.Minute},
-		Servers: state.Servers{Configured: 3, Enabled: 2, Tried: 2, Available: 1, Tools: 4},
+		Servers: state.Servers{Configured: 3, Enabled: 2, Tried: 2, Available: 2, Tools: 4},
 	}
 }
 
@@ -38,7 +38,14 @@ var troubles = []struct {
 }{
 	{"nothing", "", state.OK, func(*state.Health) {}},
 	{"nothing was looked at", "config_unread", state.Failing, func(h *state.Health) { *h = state.Health{} }},
-	{"a server is down", "", state.OK, func(h *state.Health) { h.Servers.Tried = 1 }},
+	{"a server was not asked yet", "", state.OK, func(h *state.Health) { h.Servers.Tried, h.Servers.Available = 1, 1 }},
+	{"a third of the servers is away", "servers_away", state.OK, away(70, 0, 23)},
+	{"more than a third is away", "servers_away", state.Degraded, away(70, 0, 24)},
+	{"more than a third of those that are not stopped is away", "servers_away", state.Degraded, away(70, 10, 21)},
+	{"one server is away, and something else is wrong", "lists_unread servers_away", state.Degraded, func(h *state.Health) {
+		away(3, 0, 1)(h)
+		h.Servers.Unread = []string{"fs"}
+	}},
 	{"no config ever", "config_missing", state.Failing, func(h *state.Health) {
 		h.Config, h.Catalog = none(gone("config")), none(gone("catalog"))
 	}},
@@ -124,6 +131,16 @@ var troubles = []struct {
 		failed(catalog.FailedDisk)(h)
 		h.Config.Err, h.Approvals.Err, h.Expired, h.Servers.Available = faults(3), errDown, true, 0
 	}},
+}
+
+// away returns a change to n servers, of which some are stopped, and others are away.
+func away(n, stopped, away int) func(*state.Health) {
+	return func(h *state.Health) {
+		h.Servers = state.Servers{Configured: n, Enabled: n, Tried: n, Available: n - stopped - away, Stopped: stopped, Tools: n}
+		for i := range away {
+			h.Servers.Away = append(h.Servers.Away, fmt.Sprintf("s%02d", i))
+		}
+	}
 }
 
 func none(err error) state.Part { return state.Part{Err: err} }

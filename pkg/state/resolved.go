@@ -30,7 +30,6 @@ type base struct {
 	inventory *inventory
 	verdicts  *cache[*verdicts] // the policy cache: by agent, for one inventory and policy
 	servers   []Server
-	counts    Servers
 	loaded    []toolset.Server // as bound has them
 	bound     *toolset.Bound
 }
@@ -51,7 +50,6 @@ func newBase(of inputs, prev *base) *base {
 	}
 	if tools || of.snap != prev.of.snap {
 		b.servers = b.inventory.servers(of.snap)
-		b.counts = countServers(b.servers)
 		// It has a set of each server: to make them anew at each sync takes much memory.
 		if loaded := loadedServers(b.servers); tools || !slices.Equal(loaded, b.loaded) {
 			b.loaded = loaded
@@ -68,6 +66,7 @@ type resolved struct {
 	*base
 	decisions []decision  // by number
 	enabled   []lock.Fact // servers by number: enabled, and not stopped
+	counts    Servers
 	views     cache[*View]
 }
 
@@ -91,6 +90,7 @@ func resolve(in inputs, prev *resolved) *resolved {
 	for i := range in.cfg.Servers {
 		r.enabled[i] = in.stopped.serverEnabled(&in.cfg.Servers[i])
 	}
+	r.counts = countServers(r.servers, in.stopped)
 	return r
 }
 

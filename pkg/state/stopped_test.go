@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,6 +62,21 @@ func TestStopped(t *testing.T) {
 	stoptest.Put(t, h.Approvals)
 	h.Clock.Wait(2 * time.Second)
 	h.expect("undone", atStart)
+}
+
+// A server that is stopped is not away, whatever its last load was.
+func TestStoppedIsNotAway(t *testing.T) {
+	h := withTools(t)
+	h.publish(listing{"files": {}, "mail": nil})
+	away := func() []string { return h.States.Refresh(t.Context()).Health.Servers.Away }
+	if got := away(); !slices.Equal(got, []string{"mail"}) {
+		t.Errorf("away: %q", got)
+	}
+	stoptest.Put(t, h.Approvals, stoptest.Server("mail"))
+	h.Clock.Wait(2 * time.Second)
+	if got := away(); len(got) > 0 {
+		t.Errorf("stopped: %q are away", got)
+	}
 }
 
 // A stop in the config counts beside those of people, and with them.
