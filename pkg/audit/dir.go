@@ -154,8 +154,7 @@ func (d *Dir) WriteAll(ctx context.Context, lines []Line) error {
 // one writes a line, or notes that it is lost.
 func (d *Dir) one(ctx context.Context, l Line) error {
 	if d.closed {
-		_ = os.Remove(filepath.Join(d.path, endFile)) // this line is missing
-		return errClosed
+		return errors.Join(errClosed, d.mark(first)) // the next start says that a line may be missing
 	}
 	now := d.o.Now()
 	err := d.write(now, []Line{l})

@@ -34,9 +34,19 @@ func daysOf(path string) ([]string, error) {
 	return out, nil
 }
 
-// endFile has the hash of the last line if all was written before the program ended. It is absent while
-// a program has the folder open.
+// endFile has the hash of the last line if all was written before the program ended. While a program has
+// the folder open it is absent, or has 64 zeros.
 const endFile = "clean-end"
+
+// mark writes a hash into endFile. It does not cut the file, so that a full disk has room for it.
+func (d *Dir) mark(hash string) error {
+	file, err := os.OpenFile(filepath.Join(d.path, endFile), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(hash)
+	return errors.Join(err, file.Close())
+}
 
 // judge finds out, once, whether the program that wrote the last line ended cleanly, as [Dir.Close] does.
 // If not, [Dir.notes] says so.
@@ -44,10 +54,9 @@ func (d *Dir) judge(last end) error {
 	if d.prev != "" {
 		return nil
 	}
-	path := filepath.Join(d.path, endFile)
-	kept, err := os.ReadFile(path)
+	kept, err := os.ReadFile(filepath.Join(d.path, endFile))
 	if err == nil {
-		err = os.Remove(path)
+		err = d.mark(first)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -75,7 +84,7 @@ func (d *Dir) finish() {
 		}
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(d.path, endFile), []byte(d.prev), 0o600)
+		err = d.mark(d.prev)
 	}
 	if err != nil {
 		d.o.Log.LogAttrs(context.Background(), slog.LevelError, "the end of the audit is not noted",
