@@ -2,13 +2,12 @@ package decide
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"syscall"
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
@@ -25,7 +24,7 @@ func (d *Desk) Backup(ctx context.Context) (io.ReadCloser, int64, error) {
 	}
 	c, size, records, err := d.o.Copier.Copy(ctx)
 	switch {
-	case errors.Is(err, syscall.ENOSPC):
+	case capacity.IsDiskFull(err):
 		return nil, 0, Refuse(http.StatusInsufficientStorage, "there is no room for a copy beside the store where the gateway runs; none was made")
 	case err != nil:
 		return nil, 0, fmt.Errorf("copy the approvals: %w", err)

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,9 @@ func (s *Store) Copy(ctx context.Context) (_ io.ReadCloser, size int64, records 
 	out := &copied{f}
 	var c Contents
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(f)
-		return err
+		w := &copyWriter{w: f}
+		_, err := tx.WriteTo(w)
+		return cmp.Or(w.err, err)
 	})
 	if err == nil {
 		c, err = Inspect(f.Name())
@@ -60,6 +62,18 @@ func (s *Store) Copy(ctx context.Context) (_ io.ReadCloser, size int64, records 
 		return nil, 0, 0, err
 	}
 	return out, c.Bytes, c.Records, nil
+}
+
+// A copyWriter keeps why a write failed, which bbolt puts into its error as text alone.
+type copyWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *copyWriter) Write(b []byte) (n int, err error) {
+	n, err = c.w.Write(b)
+	c.err = cmp.Or(c.err, err)
+	return n, err
 }
 
 // A copied is a file that is removed as it is closed.

@@ -93,3 +93,20 @@ func punchFreePages(t *testing.T, path string) {
 	}
 	require.OK(t, f.Close())
 }
+
+// A copy that has no room is refused with the cause, and nothing of it is left.
+func TestCopyOnFullDisk(t *testing.T) {
+	local.OnSmallDisk(t, "2m", func(disk string) {
+		path := filepath.Join(disk, "approvals.db")
+		s, err := bolt.Open(path, nil)
+		require.OK(t, err)
+		local.FillDisk(t, filepath.Join(disk, "filler"), 4<<20)
+		if _, _, _, err := s.Copy(t.Context()); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("Copy = %v, want that there is no room", err)
+		}
+		if left, err := filepath.Glob(path + ".copy-*"); err != nil || len(left) > 0 {
+			t.Errorf("%v are left (%v)", left, err)
+		}
+		require.OK(t, s.Close())
+	})
+}
