@@ -116,50 +116,60 @@ func (d *Dir) resume() error {
 	}
 	end, err := endOf(file)
 	if err == nil && end.is.Size() > 0 {
-		if err := d.judge(end); err != nil {
-			return errors.Join(err, file.Close())
+		if err = d.judge(end); err == nil {
+			return d.goOn(file, day, end)
 		}
-		expected := d.prev == "" || d.prev == end.hash
-		d.hold(file, end.is, day)
-		if expected {
-			d.prev = end.hash
-		}
-		if !end.closed {
-			_, err = file.WriteString("\n")
-			d.size++
-		}
-		switch {
-		case err != nil:
-		case expected && (!end.closed || !end.whole):
-			torn := "The line before this one is not whole: the program ended while it wrote it, or it was changed. It stays as it was found."
-			if d.unclean != "" {
-				torn += " Lines after it may be missing."
-			}
-			if err = d.note(d.o.Now(), torn); err == nil {
-				d.unclean = ""
-			}
-		case !expected:
-			err = d.note(d.o.Now(), "The audit does not end here as this program left it: it was changed, or some of it removed, while the program had it open.")
-		}
-		if err != nil {
-			d.file, d.mended = nil, false
-			return errors.Join(err, file.Close())
-		}
-		return nil
-	}
-	if err == nil { // it is empty: the line before stands in an older file
-		d.day, d.mended = day, true
-		if d.prev == "" {
-			end, err = d.before(days[:len(days)-1])
-			if err == nil {
-				err = d.judge(end)
-			}
-			if err == nil {
-				d.prev = end.hash
-			}
-		}
+	} else if err == nil { // it is empty: the line before stands in an older file
+		err = d.goOnAfter(day, days[:len(days)-1])
 	}
 	return errors.Join(err, file.Close())
+}
+
+// goOn goes on with the file of a day, after its last line.
+func (d *Dir) goOn(file *os.File, day string, end end) (err error) {
+	expected := d.prev == "" || d.prev == end.hash
+	d.hold(file, end.is, day)
+	if expected {
+		d.prev = end.hash
+	}
+	if !end.closed {
+		_, err = file.WriteString("\n")
+		d.size++
+	}
+	switch {
+	case err != nil:
+	case expected && (!end.closed || !end.whole):
+		torn := "The line before this one is not whole: the program ended while it wrote it, or it was changed. It stays as it was found."
+		if d.unclean != "" {
+			torn += " Lines after it may be missing."
+		}
+		if err = d.note(d.o.Now(), torn); err == nil {
+			d.unclean = ""
+		}
+	case !expected:
+		err = d.note(d.o.Now(), "The audit does not end here as this program left it: it was changed, or some of it removed, while the program had it open.")
+	}
+	if err != nil {
+		d.file, d.mended = nil, false
+		return errors.Join(err, file.Close())
+	}
+	return nil
+}
+
+// goOnAfter goes on with the empty file of a day, after the last line of the days before.
+func (d *Dir) goOnAfter(day string, before []string) error {
+	if d.prev == "" {
+		last, err := d.before(before)
+		if err == nil {
+			err = d.judge(last)
+		}
+		if err != nil {
+			return err
+		}
+		d.prev = last.hash
+	}
+	d.day, d.mended = day, true
+	return nil
 }
 
 // before returns the end of the newest of some days that has a line.
