@@ -192,6 +192,17 @@ func TestDoctorProbe(t *testing.T) {
 	}
 }
 
+// The last words of a program name what is wrong before they are quoted.
+func TestDoctorOfProgram(t *testing.T) {
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, `{"mcpServers": {"npx": {"command": "sh", "args": ["-c", "echo npm error code SELF_SIGNED_CERT_IN_CHAIN >&2; exit 1"]}}}`)
+	out, codes := examined(t, "--dir", dir, "--probe", "--allow-commands")
+	i := slices.IndexFunc(out.Findings, func(f doctor.Finding) bool { return f.Code == "server_exited" })
+	if i < 0 || !strings.Contains(out.Findings[i].Cause, "Cause: The program does not trust a certificate, as behind a proxy with a CA of its own: start the gateway with NODE_EXTRA_CA_CERTS") {
+		t.Errorf("%q: %+v", codes, out.Findings)
+	}
+}
+
 // outOfDate returns a certificate that was good until yesterday.
 func outOfDate(t *testing.T) tls.Certificate {
 	t.Helper()

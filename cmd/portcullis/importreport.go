@@ -253,7 +253,7 @@ func (i *importing) reportNext(w io.Writer, cfg *config.Config) {
 		if programs == 1 {
 			what = "is a program: only portcullis serve --allow-commands" + flag + " starts it"
 		}
-		fmt.Fprintf(w, "%d of them %s, with PATH, HOME, LANG, TMPDIR and what their env lists\n", programs, what)
+		fmt.Fprintf(w, "%d of them %s, with PATH, HOME, LANG, TMPDIR, proxy and CA variables, and what their env lists\n", programs, what)
 	}
 	if i.added+i.changed > 0 && !i.DryRun {
 		fmt.Fprintf(w, "next: portcullis check%s; then put the gateway into the client in their place: portcullis connect CLIENT%s\n", place, flag)

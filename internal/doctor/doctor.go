@@ -144,7 +144,7 @@ func remedies() map[string]string {
 		outcome.ReasonInternal:          "Report it with what is said here: the gateway failed.",
 		outcome.ReasonUnknown:           "Report it with what is said here: no such answer was met before.",
 		outcome.ReasonNeedsCommand:      "Add --allow-commands to have it started.",
-		outcome.ReasonCommand:           "Correct the server's command: it cannot be started. It has PATH, HOME, LANG, TMPDIR and its own env alone.",
+		outcome.ReasonCommand:           "Correct the server's command: it cannot be started. It has PATH, HOME, LANG, TMPDIR, proxy and CA variables, and its own env alone.",
 		outcome.ReasonNoProcess:         "Wait until calls end. If it lasts, set \"session\": \"shared\" on servers that keep nothing for one agent.",
 		outcome.ReasonDescriptors:       "Raise ulimit -n where this is started: no more connections or programs can be opened.",
 		outcome.ReasonExited:            "Run the server's command by hand, and read what it prints before it ends.",

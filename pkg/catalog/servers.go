@@ -155,7 +155,7 @@ func Target(s config.Server, last outcome.Outcome) upstream.Target {
 		Handshake: s.Protocol == mcp.VersionLegacy, Asks: upstream.Asks(s.Elicitation),
 	}
 	if c := s.Command; c != nil {
-		t.Command = &upstream.Command{Path: c.Path, Args: c.Args, Env: c.Env.Plain(), Dir: c.Dir}
+		t.Command = &upstream.Command{Path: c.Path, Args: c.Args, Env: c.Env.Plain(), Dir: c.Dir, Pass: c.Pass}
 	}
 	return t
 }

@@ -102,10 +102,15 @@ func TestLines(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	ours := map[string]string{"PATH": "/bin", "HOME": "/root", "SECRET": "s"}
-	got := child.Environment(func(name string) string { return ours[name] }, map[string]string{"HOME": "/elsewhere", "KEY": "k"})
-	if strings.Join(got, " ") != "HOME=/elsewhere KEY=k PATH=/bin" {
-		t.Errorf("Environment = %q", got)
+	ours := map[string]string{
+		"PATH": "/bin", "HOME": "/root", "SECRET": "s", "VAULT": "v",
+		"http_proxy": "http://p:1", "https_proxy": "http://p:2", "NODE_EXTRA_CA_CERTS": "/ca.pem",
+	}
+	getenv := func(name string) string { return ours[name] }
+	got := child.Environment(getenv, []string{"VAULT", "UNSET"}, map[string]string{"HOME": "/elsewhere", "KEY": "k", "HTTPS_PROXY": "http://own"})
+	want := "HOME=/elsewhere HTTPS_PROXY=http://own KEY=k NODE_EXTRA_CA_CERTS=/ca.pem PATH=/bin VAULT=v http_proxy=http://p:1"
+	if strings.Join(got, " ") != want {
+		t.Errorf("Environment = %q, want %q", got, want)
 	}
 }
 

@@ -213,6 +213,9 @@ func (p *Process) ended(ctx context.Context) error {
 // that it wrote was handed over by then.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Said returns the last lines that the program has written to its standard error, cleaned and quoted.
+func (p *Process) Said() []string { return p.said.last() }
+
 // Exit returns how the program ended. It is to be asked after Done.
 func (p *Process) Exit() *ExitError { return p.err }
 
@@ -247,7 +250,7 @@ func (p *Process) Stop(ctx context.Context, patience time.Duration) {
 type ExitError struct {
 	State *os.ProcessState
 	Lived time.Duration // from its start
-	Said  []string      // the last lines of its standard error, cleaned
+	Said  []string      // the last lines of its standard error, cleaned and quoted
 	err   error
 }
 
@@ -260,7 +263,12 @@ func (e *ExitError) Error() string {
 	if len(e.Said) == 0 {
 		return fmt.Sprintf("the program ended after %v: %s", e.Lived.Round(time.Millisecond), how)
 	}
-	return fmt.Sprintf("the program ended after %v: %s; its last words: %s", e.Lived.Round(time.Millisecond), how, strings.Join(e.Said, " / "))
+	return fmt.Sprintf("the program ended after %v: %s; its last words: %s", e.Lived.Round(time.Millisecond), how, LastWords(e.Said))
+}
+
+// LastWords returns the last few of lines in one line.
+func LastWords(lines []string) string {
+	return strings.Join(lines[max(0, len(lines)-shownLines):], " / ")
 }
 
 func (e *ExitError) Unwrap() error { return e.err }

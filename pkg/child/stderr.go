@@ -15,7 +15,8 @@ import (
 const (
 	maxStderrLine = 4 << 10 // bytes that are read of a line
 	maxLogged     = 512     // characters that are logged of it
-	lastLines     = 3       // that are kept for an [ExitError]
+	lastLines     = 24      // that are kept: a stack trace hides the line that says what is wrong
+	shownLines    = 3       // of these, in the text of an [ExitError]
 
 	// As many lines may come at once, and as many in each minute; what is more is counted.
 	stderrBurst = 100

@@ -50,6 +50,9 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 		{"no process for an agent", withServers(`, "gateway": {"programs": {"max_per_agent": 0}}`, "s"), []string{
 			`gateway.programs.max_per_agent: is not a number of processes from 1 to 64`,
 		}},
+		{"no name of a variable", withServers(`, "gateway": {"programs": {"env": ["A_1", "A=b"]}}`, "s"), []string{
+			`gateway.programs.env[1]: is not the name of a variable, such as HTTP_PROXY`,
+		}},
 		{"more processes for one than for all", withServers(`, "gateway": {"programs": {"max_per_agent": 65, "max": 64}}`, "s"), []string{
 			`gateway.programs.max_per_agent: is not a number of processes from 1 to 64`,
 			`gateway.programs.max: unknown key`,

@@ -16,6 +16,7 @@ type Command struct {
 	Args []string // as they are written; they may hold credentials
 	Env  Values   // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
 	Dir  string   // its working directory; "": the gateway's
+	Pass []string // [Programs.Env]
 }
 
 // identity returns what stands for the command where a server has its URL. What a program is

@@ -109,9 +109,10 @@ type Gateway struct {
 	Programs Programs
 }
 
-// Programs bounds the processes of servers that are programs.
+// Programs are the settings of all servers that are programs.
 type Programs struct {
-	MaxPerAgent int // that run for one agent, over all servers; default 24, at most 64
+	MaxPerAgent int      // processes that run for one agent, over all servers; default 24, at most 64
+	Env         []string // names of further variables of the gateway that every program has
 }
 
 // ApprovalOf returns the approval mode of the server's items of a kind.

@@ -26,7 +26,7 @@ type fileServer struct {
 	URL               *string              `json:"url,omitempty" jsonschema:"pattern=^https?://" jsonschema_description:"The server's MCP endpoint: http or https, without user and password."`
 	Command           *string              `json:"command,omitempty" jsonschema:"minLength=1" jsonschema_description:"The program that is the server, in the place of a url. It is started by portcullis serve --allow-commands alone, never on AWS."`
 	Args              []string             `json:"args,omitempty" jsonschema_description:"Its arguments. They reach it as they are: nothing is replaced."`
-	Env               map[string]string    `json:"env,omitempty" jsonschema_description:"Its environment beside PATH, HOME, LANG and TMPDIR, which is all that it has of the gateway's. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
+	Env               map[string]string    `json:"env,omitempty" jsonschema_description:"Its environment beside what it has of the gateway's: PATH, HOME, LANG, TMPDIR, the variables for proxies, certificates and registries, and those of gateway.programs.env. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
 	Cwd               *string              `json:"cwd,omitempty" jsonschema_description:"Its working directory; without it that of the gateway."`
 	Headers           map[string]string    `json:"headers,omitempty" jsonschema_description:"HTTP headers of each request to the server. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
 	Enabled           *bool                `json:"enabled,omitempty" jsonschema:"default=true" jsonschema_description:"false: the server is not asked, and its tools are shown as server_disabled."`
@@ -107,10 +107,12 @@ type fileGateway struct {
 	Ranking  *string `json:"ranking,omitempty" jsonschema:"enum=fused,enum=lexical,default=fused" jsonschema_description:"fused: by words and meaning. lexical: by words alone."`
 	Answers  *string `json:"answers,omitempty" jsonschema:"enum=json,enum=lines,default=json" jsonschema_description:"The form of what retrieve_tools finds: json, or lines: one line for each tool, which takes fewer tokens."`
 
-	Programs *filePrograms `json:"programs,omitempty" jsonschema_description:"Bounds on the processes of servers that are programs."`
+	Programs *filePrograms `json:"programs,omitempty" jsonschema_description:"Settings of all servers that are programs."`
 }
 
 // filePrograms is the member programs of gateway.
 type filePrograms struct {
 	MaxPerAgent *int `json:"max_per_agent,omitempty" jsonschema:"minimum=1,maximum=64,default=24" jsonschema_description:"How many processes run for one agent at most, over all servers. Where every caller is one agent, as with PORTCULLIS_AUTH=none: for one client session. When an agent needs one more, its longest idle process ends."`
+
+	Env []string `json:"env,omitempty" jsonschema:"pattern=^[A-Za-z_][A-Za-z0-9_]*$" jsonschema_description:"Names of variables of the gateway that every program has, beside those for proxies, certificates and registries. The env of a server wins."`
 }

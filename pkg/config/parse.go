@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -131,6 +132,11 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 		Requests: f.Requests,
 		Programs: c.programs(f.Programs, n.member("programs")),
 	}
+	for i := range cfg.Servers {
+		if command := cfg.Servers[i].Command; command != nil {
+			command.Pass = cfg.Gateway.Programs.Env
+		}
+	}
 	if f.Prefix == nil || *f.Prefix {
 		return
 	}
@@ -150,14 +156,27 @@ const DefaultPrograms = 24
 const maxPrograms = 64
 
 func (c *checker) programs(f *filePrograms, n *node) Programs {
-	if f == nil || f.MaxPerAgent == nil || n.member("max_per_agent").bad {
-		return Programs{MaxPerAgent: DefaultPrograms}
+	out := Programs{MaxPerAgent: DefaultPrograms}
+	if f == nil {
+		return out
 	}
-	if most := *f.MaxPerAgent; most < 1 || most > maxPrograms {
+	out.Env = f.Env
+	for i, name := range f.Env {
+		if at := n.member("env").elems[i]; !at.bad && !variableName.MatchString(name) {
+			c.fault(at, index("gateway.programs.env", i), "is not the name of a variable, such as HTTP_PROXY")
+		}
+	}
+	if f.MaxPerAgent == nil || n.member("max_per_agent").bad {
+		return out
+	}
+	if out.MaxPerAgent = *f.MaxPerAgent; out.MaxPerAgent < 1 || out.MaxPerAgent > maxPrograms {
 		c.fault(n.member("max_per_agent"), "gateway.programs.max_per_agent", "is not a number of processes from 1 to %d", maxPrograms)
 	}
-	return Programs{MaxPerAgent: *f.MaxPerAgent}
+	return out
 }
+
+// variableName matches the names of variables.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // names are the servers of a file.
 type names struct {

@@ -63,7 +63,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			{Type: "webhook", URL: secret.New("https://hooks.example.com/portcullis"), Secret: secret.New("${secretsmanager:portcullis/webhook}"), Events: NotifyEvents()},
 			{Type: "sns", Topic: "arn:aws:sns:eu-central-1:123456789012:portcullis", Events: NotifyEvents()},
 		},
-		Gateway: Gateway{Mode: "direct", Notice: "best", Locked: "result", Ranking: "lexical", Answers: "lines", Programs: Programs{MaxPerAgent: 8}},
+		Gateway: Gateway{Mode: "direct", Notice: "best", Locked: "result", Ranking: "lexical", Answers: "lines", Programs: Programs{MaxPerAgent: 8, Env: []string{"VAULT_ADDR"}}},
 	}
 	got, err := Parse(read(t, "testdata/full.json"))
 	if err != nil {

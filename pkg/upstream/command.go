@@ -18,6 +18,7 @@ type Command struct {
 	Path string            // of the program, or its name, which is looked for in PATH
 	Args []string          // they reach the program as they are
 	Env  map[string]string // its environment beside a few variables of this process; values may hold ${env:…}, ${ssm:…}, ${secretsmanager:…}
+	Pass []string          // names of further variables of this process that it has
 	Dir  string            // its working directory; "": this process's own
 }
 
@@ -39,14 +40,16 @@ func (c *Client) resolveCommand(ctx context.Context, t Target, key entryKey) (*e
 		if strings.ContainsRune(value, 0) {
 			return nil, &configError{msg: "a variable of env holds a zero byte"}
 		}
-		if secret.Looks(name, value) {
-			ep.addSecrets(value)
-		}
 		env[name] = value
+	}
+	all := child.Environment(os.Getenv, t.Command.Pass, env)
+	for _, variable := range all {
+		name, value, _ := strings.Cut(variable, "=")
+		ep.addSecrets(variableSecrets(name, value)...)
 	}
 	ep.addSecrets(argSecrets(t.Command.Args)...)
 	ep.transport = programTransport{c.programs, key, t.Shared, newRedactor(ep.values), child.Program{
-		Path: t.Command.Path, Args: t.Command.Args, Dir: t.Command.Dir, Env: child.Environment(os.Getenv, env),
+		Path: t.Command.Path, Args: t.Command.Args, Dir: t.Command.Dir, Env: all,
 	}}
 	return ep, nil
 }
@@ -55,6 +58,28 @@ func (c *Client) resolveCommand(ctx context.Context, t Target, key entryKey) (*e
 func (ep *endpoint) addSecrets(secrets ...string) {
 	ep.values = append(ep.values, secrets...)
 	ep.secrets = append(ep.secrets, secrets...)
+}
+
+// variableSecrets returns what of a variable looks like a credential: its value, or the password of
+// a URL, which may lack its scheme, as the URLs of proxies do, and parts of the URL's query.
+func variableSecrets(name, value string) (secrets []string) {
+	if secret.Looks(name, value) {
+		secrets = append(secrets, value)
+	}
+	_, rest, isURL := strings.Cut(value, "://")
+	if !isURL {
+		rest = value
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		_, password, _ := strings.Cut(authority[:at], ":")
+		secrets = append(secrets, password) // as it is written, also if the URL does not parse
+	}
+	if u, err := url.Parse("http://" + rest); err == nil {
+		_, credentials := urlSecrets(u)
+		secrets = append(secrets, credentials...)
+	}
+	return secrets
 }
 
 // argSecrets returns what of a command line looks like a credential, and passwords in URLs.

@@ -246,6 +246,14 @@ type exitError struct {
 	mute bool // it never said anything
 }
 
+// Error begins with what an operator can do, if the program's last words show it.
+func (e *exitError) Error() string {
+	if do := advice(e.Said); do != "" {
+		return do + "; " + e.ExitError.Error()
+	}
+	return e.ExitError.Error()
+}
+
 // errNeedsCommand is a server that is a program where none may be started.
 var errNeedsCommand = errors.New("programs are not started here: that takes --allow-commands")
 

@@ -195,14 +195,16 @@ func TestProgramSilent(t *testing.T) {
 func TestProgramEnvironment(t *testing.T) {
 	t.Setenv("CREDENTIAL_OF_THE_GATEWAY", "do not pass on")
 	t.Setenv("GIVEN", "s3cret-value-of-it")
+	t.Setenv("HTTPS_PROXY", "http://me:pr0xy-w%40rd@proxy.example:3128")
+	t.Setenv("VAULT_TOKEN", "t0ken-of-the-vault")
 	log, text := logged()
 	c, target := withProgram(t, Options{Log: log}, stdiotest.Legacy)
 	env := target.Command.Env
 	env["TOKEN"], env["PLAIN"] = "Bearer ${env:GIVEN}", "plain"
-	target.Command.Dir = t.TempDir()
+	target.Command.Dir, target.Command.Pass = t.TempDir(), []string{"VAULT_TOKEN"}
 	target.Command.Args = []string{"--verbose", "--api-key", "k3y-in-the-arguments", "last one"}
 	got := told(t, c, target, Call{Name: "environment"})
-	for _, want := range []string{"PLAIN=plain", "PATH=" + os.Getenv("PATH"), "cwd=" + target.Command.Dir, "last one", "--verbose"} {
+	for _, want := range []string{"PLAIN=plain", "PATH=" + os.Getenv("PATH"), "cwd=" + target.Command.Dir, "last one", "--verbose", "HTTPS_PROXY=http://me:[secret]@proxy.example:3128", "VAULT_TOKEN=[secret]"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the program does not have %q:\n%s", want, got)
 		}
@@ -212,8 +214,8 @@ func TestProgramEnvironment(t *testing.T) {
 			t.Errorf("the answer has %q:\n%s", not, got)
 		}
 	}
-	_, err := c.Call(t.Context(), target, Call{Name: "die", Arguments: json.RawMessage(`{"text":"no access with s3cret-value-of-it"}`)})
-	if failed := callError(t, err); strings.Contains(failed.Outcome.Error+text.String(), "s3cret-value") || !strings.Contains(failed.Outcome.Error, "no access with [secret]") {
+	_, err := c.Call(t.Context(), target, Call{Name: "die", Arguments: json.RawMessage(`{"text":"no access with s3cret-value-of-it, pr0xy-w%40rd, pr0xy-w@rd"}`)})
+	if failed := callError(t, err); strings.Contains(failed.Outcome.Error+text.String(), "s3cret-value") || !strings.Contains(failed.Outcome.Error, "no access with [secret], [secret], [secret]") {
 		t.Errorf("the error shows %s", failed.Outcome.Error)
 	}
 }

@@ -52,6 +52,23 @@ func TestArgSecrets(t *testing.T) {
 	}
 }
 
+func TestVariableSecrets(t *testing.T) {
+	for variable, want := range map[string][]string{
+		"HTTPS_PROXY=http://me:a%40secret@p:3128/": {"a%40secret", "a@secret"},
+		"all_proxy=me:b-secret@p:3128":             {"b-secret", "b-secret"},
+		"HTTP_PROXY=http://me:c%secret@p:3128":     {"c%secret"},
+		"PIP_INDEX_URL=https://p/simple?token=d-s": {"d-s"},
+		"VAULT_TOKEN=e-secret":                     {"e-secret"},
+		"PATH=/opt/a:/opt/node@20/bin":             nil,
+		"NO_PROXY=localhost,10.0.0.0/8":            nil,
+	} {
+		name, value, _ := strings.Cut(variable, "=")
+		if got := variableSecrets(name, value); !slices.Equal(got, want) {
+			t.Errorf("variableSecrets(%s) = %q, want %q", variable, got, want)
+		}
+	}
+}
+
 func FuzzRedact(f *testing.F) {
 	f.Add("Post \"https://u:p@a.example/?token\": token", "token")
 	f.Add("://?@//", "://?")

@@ -1,0 +1,62 @@
+package upstream
+
+import (
+	"regexp"
+	"strings"
+)
+
+// An ailment is a known cause for which programs do not start, and what an operator can do.
+type ailment struct {
+	words  *regexp.Regexp // of the program's standard error
+	beside *regexp.Regexp // further words that must be there; nil: none
+	advice string         // %s: what beside found
+}
+
+// installs matches what the tools that install a program write when they speak of a registry.
+var installs = regexp.MustCompile(`(?i)npm (error|err!)|registry|/simple/|pypi|pythonhosted|failed to fetch`)
+
+// ailments are in the order in which they count: a proxy that wants a login also makes a registry
+// unreachable.
+var ailments = []ailment{
+	{
+		regexp.MustCompile(`(?i)SELF_SIGNED_CERT|self.signed certificate|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF)|` +
+			`unable to get (local )?issuer cert|unable to verify the first cert|CERTIFICATE_VERIFY_FAILED|` +
+			`certificate verify failed|UnknownIssuer`), nil,
+		"The program does not trust a certificate, as behind a proxy with a CA of its own: " +
+			"start the gateway with NODE_EXTRA_CA_CERTS (npx) and SSL_CERT_FILE (uvx) set to the CA's file",
+	},
+	{
+		regexp.MustCompile(`(?i)proxy auth|\b407\b`), installs,
+		"The proxy wants a login: start the gateway with user and password in HTTPS_PROXY",
+	},
+	{
+		regexp.MustCompile(`ERR_MODULE_NOT_FOUND|MODULE_NOT_FOUND|Cannot find (module|package)`),
+		regexp.MustCompile(`[^\s'"()]*[/\\]_npx[/\\]+[0-9a-f]+`),
+		"The cache of npx is not whole, as when an install was cut off: remove the folder %s, and npx installs it again",
+	},
+	{
+		regexp.MustCompile(`ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ENETUNREACH|ECONNRESET|(?i:dns error|` +
+			`failed to lookup address|connection refused|network is unreachable|timed out|behind a proxy)`), installs,
+		"The program is installed at its start, and its registry cannot be reached: start the gateway " +
+			"with HTTPS_PROXY, or npm_config_registry (npx) and UV_DEFAULT_INDEX (uvx), as this network needs them",
+	},
+}
+
+// advice returns what an operator can do about a program that wrote these lines to its standard
+// error; "": they show no known cause.
+func advice(said []string) string {
+	all := strings.ReplaceAll(strings.Join(said, "\n"), `\\`, `\`) // they are quoted
+	for _, a := range ailments {
+		if !a.words.MatchString(all) {
+			continue
+		}
+		found := ""
+		if a.beside != nil {
+			if found = a.beside.FindString(all); found == "" {
+				continue
+			}
+		}
+		return strings.Replace(a.advice, "%s", found, 1)
+	}
+	return ""
+}
