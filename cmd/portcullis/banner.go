@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
@@ -143,7 +144,7 @@ func (b *banner) writeTools(w io.Writer, s *state.State) {
 			n["ok"]++
 		default:
 			n["failing"]++
-			failing = append(failing, cmp.Or(srv.Outcome.OperatorMessage(srv.Config.Name), "MCP server '"+srv.Config.Name+"' has not been asked yet."))
+			failing = append(failing, cmp.Or(decide.OutcomeOf(srv.Config.Name, srv.Outcome).Message, "MCP server '"+srv.Config.Name+"' has not been asked yet."))
 		}
 	}
 	row(w, "servers", "%s", counted(n, "ok", "failing", "off"))

@@ -213,7 +213,7 @@ func serve(ctx context.Context, p *boot.Program, browsers bootadmin.Browsers, li
 func endServers(ctx context.Context, up *upstream.Client) {
 	sessions, done := context.WithTimeout(ctx, time.Second)
 	defer done()
-	programs, done := context.WithTimeout(ctx, 2*time.Second)
+	programs, done := context.WithTimeout(ctx, 12*time.Second) // one that is being installed may finish that
 	defer done()
 	var wg sync.WaitGroup
 	wg.Go(func() { up.EndSessions(sessions) })

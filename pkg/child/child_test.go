@@ -135,6 +135,20 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// A program that may finish is not interrupted by a caller who has less patience.
+func TestStopLetsFinish(t *testing.T) {
+	finished := filepath.Join(t.TempDir(), "finished")
+	h := child.NewHost(1)
+	p, err := h.Start(sh(`sleep 0.2; echo > "`+finished+`"`), child.Options{
+		Line: func(lines.Line) {}, Finish: func() time.Duration { return time.Minute },
+	})
+	require.OK(t, err)
+	p.Stop(t.Context(), time.Millisecond)
+	if _, err := os.Stat(finished); err != nil {
+		t.Errorf("it was interrupted: %v", p.Exit())
+	}
+}
+
 func TestGroup(t *testing.T) {
 	t.Run("stopped", func(t *testing.T) {
 		r := start(t, `sleep 1000 & echo $!; sh -c 'trap "" TERM; sleep 1001 & echo $!; wait' & wait`, child.Options{})

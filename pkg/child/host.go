@@ -41,6 +41,10 @@ type Options struct {
 	MaxLine int                      // bytes; 0: 4 MiB
 	Log     *slog.Logger             // for the lines of standard error; nil: slog.DiscardHandler
 	Clean   func(line string) string // takes out of such a line what must not be logged; nil: nothing
+
+	// Finish returns how long the program may go on, at least, after its input was closed and
+	// before it gets a signal; nil: as long as the patience of who stops it.
+	Finish func() time.Duration
 }
 
 // A Host starts programs, a bounded number at once, and ends them all when it is closed.

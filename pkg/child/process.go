@@ -220,14 +220,18 @@ func (p *Process) Said() []string { return p.said.last() }
 func (p *Process) Exit() *ExitError { return p.err }
 
 // Stop ends the program and whatever it has started in its process group: it closes the program's
-// standard input, and if that is not enough sends SIGTERM after patience and SIGKILL after
-// another patience, or at once when ctx ends. It returns when nothing is left. Where there are no such
+// standard input, and if that is not enough sends SIGTERM after patience, or after the time of
+// [Options].Finish if that is longer, and SIGKILL after another patience, or at once when ctx ends. It returns when nothing is left. Where there are no such
 // signals the program is killed after the first patience.
 func (p *Process) Stop(ctx context.Context, patience time.Duration) {
 	p.endInput()
 	pid := p.cmd.Process.Pid
-	for _, next := range []func(int){terminateGroup, killGroup} {
-		t := time.NewTimer(patience)
+	finish := patience
+	if p.o.Finish != nil {
+		finish = max(finish, p.o.Finish())
+	}
+	for i, next := range []func(int){terminateGroup, killGroup} {
+		t := time.NewTimer([]time.Duration{finish, patience}[i])
 		select {
 		case <-p.done:
 			t.Stop()

@@ -187,6 +187,7 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 			continue
 		}
 		in.Servers++
+		s.Outcome.Started = time.Time{} // or the inbox would change each second
 		switch o := decide.OutcomeOf(s.Config.Name, s.Outcome); {
 		case o.Status == "available":
 			in.Up++

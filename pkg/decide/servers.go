@@ -3,6 +3,7 @@ package decide
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
@@ -15,7 +16,7 @@ import (
 // An Outcome is how the last attempt to load a server ended.
 type Outcome struct {
 	Status       string             `json:"status" enum:"available,transient,permanent,denied,unknown" doc:"unknown: never tried"`
-	Message      string             `json:"message,omitempty" doc:"what happened and who does what next; agents read it too, unless it names an issuer"`
+	Message      string             `json:"message,omitempty" doc:"what happened and who does what next; agents read it too, unless it names an issuer or how long a program has been starting"`
 	Reason       string             `json:"reason,omitempty" doc:"stable code: timeout, refused, auth_required, …"`
 	Error        string             `json:"error,omitempty" doc:"the cause, without secrets"`
 	HTTPStatus   int                `json:"http_status,omitempty"`
@@ -105,6 +106,10 @@ func OutcomeOf(server string, o outcome.Outcome) Outcome {
 	}
 	if o.Status == "" {
 		out.Status = "unknown"
+	}
+	if !o.Started.IsZero() {
+		out.Message = fmt.Sprintf("MCP server '%s' is starting for %d s: its program has not answered yet; it will be asked again.",
+			server, int(time.Since(o.Started).Seconds()))
 	}
 	return out
 }

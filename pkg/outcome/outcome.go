@@ -45,6 +45,7 @@ type Outcome struct {
 	RetryAfter time.Duration     `json:"retry_after,omitempty"`
 	Duration   time.Duration     `json:"duration"`
 	CheckedAt  time.Time         `json:"checked_at"`
+	Started    time.Time         `json:"started,omitzero"`   // of [ReasonStarting]: when its program was started
 	LoadedAt   time.Time         `json:"loaded_at,omitzero"` // when the server last was available; set by a sync
 	ListTTL    time.Duration     `json:"list_ttl,omitempty"` // how long the server says that its lists stay fresh, an hour at most; 0: it does not say
 	Memory     Memory            `json:"memory,omitzero"`    // for the next load or call, in whichever process

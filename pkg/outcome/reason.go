@@ -37,6 +37,7 @@ const (
 	ReasonNeedsCommand      = "needs_command"      // the server is a program, and none are started here
 	ReasonCommand           = "command"            // its program cannot be started
 	ReasonExited            = "exited"             // its program ended
+	ReasonStarting          = "starting"           // its program runs and has not said anything yet
 	ReasonNoProcess         = "no_process"         // its program was not started: all that may run are in use
 	ReasonDescriptors       = "no_descriptors"     // this process can open no more connections, files or programs
 	ReasonBreakerOpen       = "breaker_open"       // a call not made: the server failed too often just now
@@ -50,7 +51,7 @@ func Reasons() []string {
 		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired, ReasonSignInRequired, ReasonForbidden,
 		ReasonInsufficientScope, ReasonAuthzUnavailable, ReasonNotMCP, ReasonProtocol, ReasonTooLarge, ReasonVersion,
 		ReasonUpstreamError, ReasonCredentialMissing, ReasonInternal, ReasonUnknown, ReasonBreakerOpen,
-		ReasonNeedsCommand, ReasonCommand, ReasonExited, ReasonNoProcess, ReasonDescriptors,
+		ReasonNeedsCommand, ReasonCommand, ReasonExited, ReasonNoProcess, ReasonDescriptors, ReasonStarting,
 	}
 }
 

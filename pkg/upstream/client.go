@@ -170,7 +170,7 @@ func New(o *Options) *Client {
 	c := &Client{
 		limits: limits{
 			attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, list: time.Minute, call: usualCall,
-			discover: 8 * time.Second, program: 20 * time.Second,
+			discover: 8 * time.Second, program: 15 * time.Second,
 			margin: 500 * time.Millisecond, start: 50 * time.Millisecond, burst: burst, grace: 500 * time.Millisecond,
 			drain: 10 * time.Millisecond,
 		},

@@ -50,7 +50,7 @@ func (c *Client) resolveCommand(ctx context.Context, t Target, key entryKey) (*e
 	ep.addSecrets(argSecrets(t.Command.Args)...)
 	ep.transport = programTransport{c.programs, key, t.Shared, newRedactor(ep.values), child.Program{
 		Path: t.Command.Path, Args: t.Command.Args, Dir: t.Command.Dir, Env: all,
-	}}
+	}, t.Command, t.Timeout}
 	return ep, nil
 }
 

@@ -55,6 +55,11 @@ func (c *Client) loadHere(ctx context.Context, t Target, met, ended func(outcome
 			ended(out)
 			return
 		}
+		if p := c.programs.starting(l.key, t.Command); p != nil && time.Since(p.started) > c.limits.program {
+			span.End()
+			ended(c.ended(ctx, "load", t, start, p.notStarted())) // it has what it is to answer
+			return
+		}
 		l.limit, first = c.limits.program, max(first, c.limits.program)
 	}
 	var cancel context.CancelFunc
@@ -82,6 +87,11 @@ func (c *Client) loadHere(ctx context.Context, t Target, met, ended func(outcome
 		}
 	})
 	out := l.run()
+	if out.Reason == outcome.ReasonTimeout && t.Command != nil && c.programs != nil {
+		if p := c.programs.starting(l.key, t.Command); p != nil {
+			out = p.notStarted()
+		}
+	}
 	unwatched()
 	close(l.over)
 	end(out)

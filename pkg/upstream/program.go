@@ -8,8 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,13 +30,15 @@ type program struct {
 	gone    chan struct{} // closed when its place is free again
 	claimed bool          // its place is for a slot that waits for it; guarded by the lock of all
 
-	shared  bool   // owners share it
-	id      string // of the session that it is
-	log     *slog.Logger
-	started time.Time
-	clean   func(string) string           // takes out what must not be logged
-	telling chan struct{}                 // holds a token for each message that is sent and not waited for
-	process atomic.Pointer[child.Process] // nil until it has started
+	shared   bool   // owners share it
+	id       string // of the session that it is
+	log      *slog.Logger
+	command  *Command
+	started  time.Time
+	patience time.Duration                 // from its start to its first message
+	clean    func(string) string           // takes out what must not be logged
+	telling  chan struct{}                 // holds a token for each message that is sent and not waited for
+	process  atomic.Pointer[child.Process] // nil until it has started
 
 	mu      sync.Mutex
 	used    time.Time                 // last, by a call
@@ -60,7 +64,29 @@ func (p *program) sessionID() string {
 func (p *program) spent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.opened || !p.spoke && time.Since(p.started) > muteProgram
+	return p.opened || !p.spoke && time.Since(p.started) > p.patience
+}
+
+// isStarting reports whether the program has not said anything yet, and is still waited for.
+func (p *program) isStarting() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.spoke && time.Since(p.started) <= p.patience
+}
+
+// finishTime returns how long a program that is to end may finish what it does. One that is being
+// installed would leave a cache behind that is not whole.
+func (p *program) finishTime() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := filepath.Base(p.command.Path)
+	switch strings.TrimSuffix(name, filepath.Ext(name)) {
+	case "npx", "npm", "pnpm", "bunx", "uvx", "uv", "pipx":
+		if !p.spoke {
+			return installTime
+		}
+	}
+	return 0
 }
 
 // use notes that somebody uses the program. A sync does not keep it alive.
@@ -179,7 +205,9 @@ func (p *program) line(l lines.Line) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spoke = true
+	if !p.spoke {
+		p.spoke, p.used = true, time.Now() // what its start took is no idle time
+	}
 	id, method := o.Get("id"), rawjson.Text(o.Get("method"))
 	switch {
 	case method == "":

@@ -20,13 +20,14 @@ const (
 	maxPrograms  = 64               // that run at once
 	maxOfAgent   = 24               // of them for one agent, unless the operator says otherwise
 	idleProgram  = 10 * time.Minute // without a call; then a program is ended
-	muteProgram  = time.Minute      // after which a program that has never said anything is replaced before another handshake
+	startProgram = 10 * time.Minute // from its start to its first message, at least; then it is replaced before another handshake
 	wellProgram  = time.Minute      // a program that lived so long did not end because it was started
 	maxSleep     = time.Hour        // that a server goes by what it listed last, while its program does not run
 	maxBackoff   = time.Minute      // between two starts of one that ends by itself
 	maxTelling   = 8                // messages to one program at once that nobody waits for
 	exitPatience = time.Second      // the same, when this process ends
 	stopPatience = 5 * time.Second  // with a program that is to end; see [child.Process.Stop]
+	installTime  = 10 * time.Second // for a program that is to end while it is being installed
 )
 
 // Programs are the servers that run as programs of this process: one for each owner, as
@@ -35,6 +36,7 @@ type programs struct {
 	host    *child.Host
 	log     *slog.Logger
 	idle    time.Duration // without a call; then a program is ended
+	start   time.Duration // from its start to its first message, at least
 	max     int           // that run at once
 	ofAgent func() int    // of them for one agent
 
@@ -50,7 +52,7 @@ func newPrograms(log *slog.Logger, ofAgent func() int) *programs {
 		ofAgent = func() int { return maxOfAgent }
 	}
 	return &programs{
-		host: child.NewHost(maxPrograms), log: log, idle: idleProgram, max: maxPrograms, ofAgent: ofAgent,
+		host: child.NewHost(maxPrograms), log: log, idle: idleProgram, start: startProgram, max: maxPrograms, ofAgent: ofAgent,
 		slots: map[entryKey]*slot{}, all: map[*program]bool{}, lost: map[entryKey]int64{},
 	}
 }
@@ -169,10 +171,11 @@ func (ps *programs) forgetOld() {
 func (t programTransport) start() (*program, error) {
 	p := &program{
 		key: t.key, gone: make(chan struct{}), shared: t.shared, id: rand.Text(), log: t.programs.log.With(slog.String("server", t.key.Server)),
+		command: t.command, patience: max(t.programs.start, t.timeout),
 		clean: t.redactor.text, telling: make(chan struct{}, maxTelling), streams: map[int64]*programStream{}, tokens: map[string]*programStream{}, started: time.Now(), used: time.Now(),
 	}
 	process, err := t.programs.host.Start(t.program, child.Options{
-		Line: p.line, MaxLine: maxResponse - eventOverhead, Log: p.log, Clean: t.redactor.text,
+		Line: p.line, MaxLine: maxResponse - eventOverhead, Log: p.log, Clean: t.redactor.text, Finish: p.finishTime,
 	})
 	if err != nil {
 		return nil, err
@@ -266,6 +269,8 @@ type programTransport struct {
 	shared   bool // callers of different owners use it
 	redactor *scrubber
 	program  child.Program
+	command  *Command      // that the program comes from
+	timeout  time.Duration // of a call
 }
 
 // Do makes one exchange.

@@ -6,16 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/lines"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/stdiotest"
 )
 
@@ -185,10 +189,78 @@ func TestProgramSilent(t *testing.T) {
 			if status == outcome.Available {
 				c.limits.program, c.limits.load = 10*time.Second, 10*time.Second
 			}
-			if out := c.Load(t.Context(), target); out.Status != status || out.Reason != map[bool]string{true: outcome.ReasonTimeout}[status == outcome.Transient] {
+			if out := c.Load(t.Context(), target); out.Status != status || out.Reason != map[bool]string{true: outcome.ReasonStarting}[status == outcome.Transient] {
 				t.Errorf("Load = %+v", out)
 			}
 		})
+	}
+}
+
+// A program that takes long until its first message is started once, and no load waits for it twice.
+func TestProgramStarting(t *testing.T) {
+	c, target := withProgram(t, Options{}, stdiotest.Late)
+	until := filepath.Join(t.TempDir(), "until")
+	target.Command.Env["LATE_UNTIL"] = until
+	c.limits.discover, c.limits.program, c.limits.load, c.limits.attempts = 50*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, 1
+	begun := time.Now()
+	first := c.Load(t.Context(), target)
+	if first.Status != outcome.Transient || first.Reason != outcome.ReasonStarting || first.Started.Before(begun) || first.Started.After(time.Now()) {
+		t.Fatalf("Load = %+v", first)
+	}
+	c.limits.program = 0 // it is past its time, whatever the machine does
+	local.Until(t, "its words are known", func() bool {
+		again := c.Load(t.Context(), target)
+		if again.Reason != outcome.ReasonStarting || !again.Started.Equal(first.Started) || strings.Contains(again.Error, "late-secret") {
+			t.Errorf("the next Load = %+v, want the same start", again)
+		}
+		return strings.Contains(again.Error, "has not said anything yet; its last words: ") && strings.Contains(again.Error, "npm http fetch")
+	})
+	require.OK(t, os.WriteFile(until, nil, 0o600))
+	c.limits.discover, c.limits.program, c.limits.load = time.Minute, time.Minute, time.Minute
+	if out := c.Load(t.Context(), target); out.Status != outcome.Available {
+		t.Errorf("Load = %+v", out)
+	}
+	if at := startOf(c); !at.Equal(first.Started) {
+		t.Errorf("the program was started at %v, the first at %v", at, first.Started)
+	}
+}
+
+// startOf returns when the one program that a client uses was started.
+func startOf(c *Client) (at time.Time) {
+	c.programs.mu.Lock()
+	defer c.programs.mu.Unlock()
+	for _, s := range c.programs.slots {
+		at = s.running.started
+	}
+	return at
+}
+
+// One that says nothing in its time is replaced by the next load.
+func TestProgramNeverStarts(t *testing.T) {
+	c, target := withProgram(t, Options{}, stdiotest.Mute)
+	c.programs.start, c.limits.discover, c.limits.program, c.limits.load, c.limits.attempts = 0, 50*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, 1
+	var starts []time.Time
+	for range 2 {
+		if out := c.Load(t.Context(), target); out.Status != outcome.Transient || out.Reason != outcome.ReasonTimeout {
+			t.Errorf("Load = %+v", out)
+		}
+		starts = append(starts, startOf(c))
+	}
+	if starts[0].Equal(starts[1]) {
+		t.Error("the program that said nothing was not replaced")
+	}
+}
+
+func TestFinishTime(t *testing.T) {
+	for path, want := range map[string]time.Duration{"npx": installTime, "/usr/bin/uvx": installTime, "npx.cmd": installTime, "node": 0} {
+		p := &program{command: &Command{Path: path}}
+		if got := p.finishTime(); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+		p.line(lines.Line{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/message"}`)})
+		if got := p.finishTime(); got != 0 {
+			t.Errorf("%s, after its first message: %v", path, got)
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 	Legacy   = "legacy"   // of the handshake era; refuses server/discover
 	Modern   = "modern"   // of the stateless era; refuses initialize
 	Slow     = "slow"     // of the stateless era; a second goes by before it reads
+	Late     = "late"     // of the handshake era; reads once the file that LATE_UNTIL names is there
 	Silent   = "silent"   // of the handshake era; does not answer what it does not know
 	Strict   = "strict"   // of the handshake era; ends if the first request is not initialize
 	Mute     = "mute"     // answers nothing
@@ -63,6 +64,14 @@ func Main() {
 		s.write(`{"jsonrpc":"2.0","id":"early","method":"roots/list"}`) // before anybody has spoken to it
 		time.Sleep(time.Second)
 		s.kind = Modern
+	case Late:
+		fmt.Fprintln(os.Stderr, "npm http fetch GET 200 https://me:late-secret@registry.example/x")
+		for {
+			if _, err := os.Stat(os.Getenv("LATE_UNTIL")); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 	case Deaf:
 		select {}
 	case Stubborn:
