@@ -38,6 +38,7 @@ type banner struct {
 	base    string       // address of the gateway
 	closed  string       // why nobody is let in at /admin; "": somebody is
 
+	synced   func() // called when the first sync has ended; nil: nobody is told
 	shown    bool
 	problems string // when it was last shown
 }

@@ -137,7 +137,9 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 			p.Pace.First(ctx)
 		}
 		collect()
-		syncLoop(ctx, p, servers, newBanner(env.stdout, p, addr, c, browsers.Codes))
+		b := newBanner(env.stdout, p, addr, c, browsers.Codes)
+		b.synced = env.synced
+		syncLoop(ctx, p, servers, b)
 	})
 }
 

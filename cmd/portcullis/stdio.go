@@ -9,9 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/relay"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -51,7 +56,7 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 	}
 	o := relay.Options{Header: header, Token: secret.New(env.getenv(tokenVariable))}
 	if c.URL == "" {
-		switch there, err := c.running(); {
+		switch there, err := c.running(ctx); {
 		case err != nil:
 			return err
 		case there == "":
@@ -74,21 +79,55 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 	return relay.Run(ctx, env.stdin, env.stdout, o)
 }
 
-// running returns where the gateway answers that runs on the folder; "": none does.
-func (c *stdioCmd) running() (string, error) {
+// How long the first sync of a folder is waited for: by an answer, and after the client has left.
+const (
+	firstAnswer = 20 * time.Second
+	firstSync   = time.Minute
+)
+
+// running returns where the gateway answers that runs on the folder; "": none does. It waits for
+// one that only ends its first sync: that one takes no new client.
+func (c *stdioCmd) running(ctx context.Context) (string, error) {
 	if c.Dir == "" {
 		if c.Dir = "."; !hasGateway(c.Dir) { // another folder is taken as it is, as by serve
 			return "", fmt.Errorf("stdio: %w, or a gateway that runs with --url", noGateway(c.Dir))
 		}
 	}
-	s, runs, err := runsOn(c.Dir)
-	if !runs {
-		return "", err
+	for {
+		s, runs, err := runsOn(c.Dir)
+		switch {
+		case !runs:
+			return "", err
+		case !s.Ending:
+			return s.Address, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(lookEvery / 10):
+		}
 	}
-	return s.Address, nil
 }
 
-// own runs the gateway of a folder and passes messages on to it.
+// A firstSyncs lets requests wait for the first sync of the gateway in this process, for a time.
+type firstSyncs struct {
+	ended chan struct{} // closed when it has ended
+	over  <-chan struct{}
+	next  http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (f firstSyncs) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-f.ended:
+	case <-f.over:
+	case <-r.Context().Done():
+	}
+	return f.next.RoundTrip(r)
+}
+
+// own runs the gateway of a folder and passes messages on to it. When the client leaves, a first
+// sync that still runs ends first: the next start finds its tools.
 func (c stdioCmd) own(ctx context.Context, env *environment, o relay.Options) error {
 	gateway := serveCmd{Dir: c.Dir, Actor: c.Actor, Addr: c.Addr, AllowCommands: c.AllowCommands}
 	listener, err := gateway.listen(ctx)
@@ -99,12 +138,33 @@ func (c stdioCmd) own(ctx context.Context, env *environment, o relay.Options) er
 	o.Log = slog.New(slog.NewTextHandler(env.stderr, nil))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error, 1)
+	ended, synced := make(chan error, 1), make(chan struct{})
+	first := sync.OnceFunc(func() { close(synced) })
+	if _, err := os.Stat(filepath.Join(c.Dir, filepath.FromSlash(catalog.CurrentKey))); err == nil {
+		first() // an earlier one has made the catalog
+	}
 	go func() {
 		defer cancel() // nobody answers any more
-		ended <- gateway.on(ctx, listener, &environment{getenv: env.getenv, stdout: env.stderr, stderr: env.stderr})
+		ended <- gateway.on(ctx, listener, &environment{getenv: env.getenv, stdout: env.stderr, stderr: env.stderr, synced: first})
 	}()
+	over, stop := context.WithTimeout(ctx, firstAnswer)
+	defer stop()
+	o.Transport = firstSyncs{synced, over.Done(), http.DefaultTransport}
 	err = relay.Run(ctx, env.stdin, env.stdout, o)
+	select {
+	case <-synced:
+	default:
+		if s, ok := findServe(c.Dir); ok {
+			s.Ending = true
+			_ = announce(c.Dir, s) // or the next client loses this gateway when its sync has ended
+		}
+		o.Log.LogAttrs(ctx, slog.LevelInfo, "the client has left; the first sync is ended before the gateway")
+		select {
+		case <-synced:
+		case <-ctx.Done():
+		case <-time.After(firstSync):
+		}
+	}
 	cancel()
 	return errors.Join(err, <-ended)
 }

@@ -6,15 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -81,9 +85,8 @@ func TestStdioURL(t *testing.T) {
 func TestStdioDir(t *testing.T) {
 	dir := echoing(t)
 	addr := local.Addr(t)
-	session, log, err := stdio(t, "--dir", dir, "--addr", addr)
+	session, _, err := stdio(t, "--dir", dir, "--addr", addr)
 	require.OK(t, err)
-	local.Until(t, "the first sync is over", func() bool { return strings.Contains(log.String(), "portcullis is ready") })
 	works(t, session)
 	if resp, err := http.Get("http://" + addr + "/healthz"); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("/healthz beside it: %v, %v", resp, err)
@@ -98,6 +101,89 @@ func TestStdioDir(t *testing.T) {
 	store, err := bolt.Open(filepath.Join(dir, approvalsFile), nil) // nobody holds it any more
 	require.OK(t, err)
 	require.OK(t, store.Close())
+}
+
+// gated is echoing with a server that lists its tools once gate is closed. It closes asked when it
+// was asked for them.
+func gated(t *testing.T) (dir string, asked, gate chan struct{}) {
+	t.Helper()
+	asked, gate = make(chan struct{}), make(chan struct{})
+	first := sync.OnceFunc(func() { close(asked) })
+	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("echo", "Says it again.", "")}})
+	s.Fail(func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, next http.Handler) {
+		first()
+		<-gate
+		next.ServeHTTP(w, r)
+	})
+	dir = t.TempDir()
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL))
+	return dir, asked, gate
+}
+
+// In a folder without a catalog the first answer waits for the first sync.
+func TestStdioWaitsForFirstSync(t *testing.T) {
+	dir, asked, gate := gated(t)
+	go func() {
+		<-asked
+		time.Sleep(200 * time.Millisecond) // in which an answer that does not wait has come
+		close(gate)
+	}()
+	session, _, err := stdio(t, "--dir", dir, "--addr", local.Addr(t))
+	require.OK(t, err)
+	if got := session.InitializeResult().Instructions; !strings.Contains(got, "Gateway to the tools of: s.") {
+		t.Error(got)
+	}
+	require.OK(t, session.Close())
+}
+
+// Answers do not wait longer than their time, and not for a second sync.
+func TestFirstSyncs(t *testing.T) {
+	closed, open := make(chan struct{}), make(chan struct{})
+	close(closed)
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	for name, f := range map[string]firstSyncs{
+		"it has ended": {closed, open, http.DefaultTransport}, "the time is over": {open, closed, http.DefaultTransport},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+		require.OK(t, err)
+		resp, err := f.RoundTrip(req)
+		if err != nil || resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %v, %v", name, resp, err)
+			continue
+		}
+		require.OK(t, resp.Body.Close())
+	}
+}
+
+// A client that leaves during the first sync does not end it, and the next client waits for it.
+func TestStdioEndsFirstSync(t *testing.T) {
+	dir, asked, gate := gated(t)
+	self, err := os.Executable()
+	require.OK(t, err)
+	cmd := exec.Command(self, "stdio", "--dir", dir, "--addr", local.Addr(t))
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	in, err := cmd.StdinPipe()
+	require.OK(t, err)
+	require.OK(t, cmd.Start())
+	<-asked
+	require.OK(t, in.Close())
+	local.Until(t, "it says that it ends", func() bool { s, ok := findServe(dir); return ok && s.Ending })
+	next := make(chan string, 1)
+	go func() {
+		at, err := (&stdioCmd{Dir: dir}).running(t.Context())
+		next <- fmt.Sprint(at, err)
+	}()
+	close(gate)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(catalog.CurrentKey))); err != nil {
+		t.Errorf("no catalog: %v", err)
+	}
+	if got := <-next; got != "<nil>" {
+		t.Errorf("the next client is sent to %s", got)
+	}
 }
 
 func TestStdioRefuses(t *testing.T) {

@@ -31,6 +31,9 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
 	starting := syncOnce(ctx, p.Sync)
+	if b.synced != nil {
+		b.synced()
+	}
 	if servers != nil {
 		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { starting = syncOnce(ctx, p.Sync) }); err != nil && ctx.Err() == nil {
 			p.Log.LogAttrs(ctx, slog.LevelError, "demo could not be set up", slog.Any("error", err))

@@ -121,12 +121,19 @@ func downText(h state.Health) string {
 		case "config_unread":
 			why = "cannot read its configuration"
 		case "catalog_missing":
-			why = "has not loaded the tools of its servers yet"
+			if why = "has not loaded the tools of its servers yet"; isFirstSync(h) {
+				why += ": its first sync is still running"
+			}
 		case "catalog_unread", "catalog_unusable", "catalog_newer":
 			why = "cannot read its list of tools"
 		}
 	}
 	return "This gateway " + why + ". No tool is known, and nothing was called. " + then
+}
+
+// isFirstSync reports whether there is a config, and no sync has ended yet, well or not.
+func isFirstSync(h state.Health) bool {
+	return h.Config.InUse && h.Sync.At.IsZero() && h.Sync.Failed == nil
 }
 
 // joined puts sentences one after the other; empty ones are left out.

@@ -115,7 +115,10 @@ func (s *Session) serverNames() string {
 		}
 		servers = append(servers, c)
 	}
-	if len(servers) == 0 {
+	switch {
+	case len(servers) == 0 && isFirstSync(s.st.Health):
+		return "no server yet (the first sync is still running)"
+	case len(servers) == 0:
 		return "no server yet"
 	}
 	slices.SortStableFunc(servers, func(a, b counted) int { return cmp.Compare(b.tools, a.tools) }) // they come by name

@@ -42,10 +42,10 @@ func TestSessionNotReady(t *testing.T) {
 		case "no catalog yet":
 			gw.Configure(nil)
 			gw.Clock.Wait(30e9)
-			want = "This gateway has not loaded the tools of its servers yet. No tool is known, and nothing was called. Try again shortly, and tell the gateway's operator if it lasts."
+			want = "This gateway has not loaded the tools of its servers yet: its first sync is still running. No tool is known, and nothing was called. Try again shortly, and tell the gateway's operator if it lasts."
 		}
 		s := gw.Open()
-		if got := s.Instructions(); !strings.Contains(got, "no server yet") {
+		if got := s.Instructions(); !strings.Contains(got, "no server yet") || strings.Contains(got, "(the first sync is still running)") != (stage == "no catalog yet") {
 			t.Errorf("%s: instructions %q", stage, got)
 		}
 		for _, params := range calls {

@@ -199,6 +199,14 @@ func (r *relay) refused(resp *http.Response, m message, s session) error {
 		return &failure{"The gateway's URL redirects elsewhere, which is not followed: use the URL that it leads to." + notSent, status}
 	}
 	if m.id != nil && (!foreign || resp.StatusCode != http.StatusNotFound) && json.Valid(body) && len(fault) > 0 && fault[0] == '{' {
+		if foreign { // a stream has no status, and the code is one of JSON-RPC
+			code := mcp.CodeInternal
+			if resp.StatusCode/100 == 4 {
+				code = mcp.CodeInvalidRequest
+			}
+			fault = rawjson.Set(fault, "code", strconv.AppendInt(nil, int64(code), 10))
+			body = rawjson.Set(body, "error", fault)
+		}
 		id := rawjson.Get(body, "id")
 		if bytes.Equal(id, m.id) {
 			r.write(body)
