@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -223,6 +224,9 @@ func (p *pages) check(d tool.Definition) error {
 		}
 		if err := checkReferences(d); err != nil {
 			return err
+		}
+		if bytes.Contains(d.Raw, []byte(`"taskSupport"`)) && rawjson.Text(rawjson.Get(rawjson.Get(d.Raw, "execution"), "taskSupport")) == "required" {
+			return errors.New("it only runs as a task (execution.taskSupport), and the gateway does not pass tasks on")
 		}
 	case d.Template && !p.of.template:
 		return errors.New("a template is listed among the resources")

@@ -137,7 +137,7 @@ func TestLoadAllStuck(t *testing.T) {
 
 // One bad tool does not fail its server.
 func TestLoadBadTools(t *testing.T) {
-	good := `{"name":"good","inputSchema":{"type":"object"}}`
+	good := `{"name":"good","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`
 	list := []json.RawMessage{json.RawMessage(good)}
 	refused := []struct{ raw, name, reason string }{
 		{`{"name":"bad name"}`, `"bad name"`, ""},
@@ -149,6 +149,7 @@ func TestLoadBadTools(t *testing.T) {
 		{`{"name":"elsewhere","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://evil.example/a.json"}}}}`, `"elsewhere"`,
 			`the input schema has a $ref to "https://evil.example/a.json"`},
 		{`{"name":"output","outputSchema":{"type":"object","$dynamicRef":"other.json#a"}}`, `"output"`, "the output schema has a $dynamicRef"},
+		{`{"name":"task","execution":{"taskSupport":"required"}}`, `"task"`, "it only runs as a task (execution.taskSupport), and the gateway does not pass tasks on"},
 	}
 	for _, r := range refused {
 		list = append(list, json.RawMessage(r.raw))
