@@ -54,6 +54,7 @@ type CallError struct {
 
 	Repeatable bool   // the tool is read-only or idempotent: calling it twice does no harm
 	Session    bool   // the last request bore the id of a session that the server had opened
+	Unpacked   bool   // of [ReasonTooLarge]: the answer came compressed, and a few bytes may be any size
 	Note       string // one of those above; "": none
 	Limit      int    // of [ReasonTooLarge]: how many bytes a result may have; 0: 4 MiB
 	Item       string // what was asked for, "prompt" or "resource"; "": a tool was called
@@ -77,6 +78,9 @@ func (e *CallError) message(serverID string) string {
 		return text
 	}
 	switch {
+	case e.Outcome.Reason == ReasonTooLarge && e.Delivered && e.Unpacked:
+		return fmt.Sprintf("The answer of MCP server '%s' could not be read: it is compressed, and larger than %.3g MiB when unpacked. "+
+			"The call was sent and may have taken effect; check before calling again, and ask for less.", serverID, e.limit())
 	case e.Outcome.Reason == ReasonTooLarge && e.Delivered:
 		return fmt.Sprintf("The tool ran, but its result is too large to pass on (over %.3g MiB). Ask for less; do not repeat a write.", e.limit())
 	case e.Delivered && e.Repeatable:

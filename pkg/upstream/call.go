@@ -61,7 +61,11 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 		return nil, rpc
 	}
 	if err != nil {
-		return nil, &outcome.CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Session: o.last != nil && o.last.session, Note: o.questions.note()}
+		last := cmp.Or(o.last, &exchange{})
+		return nil, &outcome.CallError{
+			Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Session: last.session,
+			Unpacked: last.unpacked, Note: o.questions.note(),
+		}
 	}
 	result = o.scrubbed(result)
 	if note := o.questions.note(); note != "" {

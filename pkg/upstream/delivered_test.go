@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"net"
@@ -160,6 +161,26 @@ func TestCallTooLargeResult(t *testing.T) {
 			}
 			f.available()
 		})
+	}
+}
+
+// Of an answer that grows when it is unpacked nobody knows whether it is a result.
+func TestCallCompressedBomb(t *testing.T) {
+	for _, media := range []string{"application/json", "text/event-stream"} {
+		f := failingOn(t, "tools/call", func(_ *upstreamtest.Server, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			w.Header().Set("Content-Type", media)
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write(make([]byte, 64<<20)) // the client hangs up
+			_ = z.Close()
+		}, upstreamtest.Options{Era: upstreamtest.Modern})
+		e := f.fails(Call{Name: "x", Retry: true})
+		want := "The answer of MCP server 's' could not be read: it is compressed, and larger than 4 MiB when unpacked. " +
+			"The call was sent and may have taken effect; check before calling again, and ask for less."
+		if got := e.Message("s"); got != want || e.Outcome.Attempts != 1 {
+			t.Errorf("%s: %q after %d attempts", media, got, e.Outcome.Attempts)
+		}
+		f.available()
 	}
 }
 

@@ -20,6 +20,7 @@ type exchange struct {
 	session  bool // the request carried a session id
 	answered bool // bytes came back
 	garbled  bool // and they do not begin as HTTP does
+	unpacked bool // the body came compressed
 
 	status   int // 0: no response was read
 	header   http.Header
@@ -73,7 +74,7 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	x.answered, x.status, x.header = true, resp.StatusCode, resp.Header
+	x.answered, x.status, x.header, x.unpacked = true, resp.StatusCode, resp.Header, resp.Uncompressed
 	if resp.StatusCode/100 != 2 { // else the body is an answer
 		resp.Body = &recordedBody{ReadCloser: resp.Body, x: x}
 	}
