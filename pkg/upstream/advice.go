@@ -23,7 +23,8 @@ var ailments = []ailment{
 			`unable to get (local )?issuer cert|unable to verify the first cert|CERTIFICATE_VERIFY_FAILED|` +
 			`certificate verify failed|UnknownIssuer`), nil,
 		"The program does not trust a certificate, as behind a proxy with a CA of its own: " +
-			"start the gateway with NODE_EXTRA_CA_CERTS (npx) and SSL_CERT_FILE (uvx) set to the CA's file",
+			"start the gateway with NODE_EXTRA_CA_CERTS (npx; also npm_config_cafile, if an npmrc sets cafile) " +
+			"and SSL_CERT_FILE (uvx) set to the CA's file",
 	},
 	{
 		regexp.MustCompile(`(?i)proxy auth|\b407\b`), installs,
