@@ -24,17 +24,19 @@ type connectCmd struct {
 	Auth     connect.Auth `placeholder:"HOW" enum:",none,bearer,oauth,signed" default:"" help:"How the client is let in: none, bearer (a token), oauth, signed; else the gateway's usual way."`
 	Name     string       `default:"portcullis" placeholder:"NAME" help:"Of the entry in the client."`
 	TokenEnv string       `default:"PCT" placeholder:"VARIABLE" help:"Variable of the environment in which the client finds its token."`
-	Write    bool         `xor:"do" help:"Put the entry into the client's file, and keep the file as it was beside it."`
-	Undo     bool         `xor:"do" help:"Take the entry out of the client's file again."`
-	File     string       `placeholder:"FILE" help:"The client's file, if it is not where the client usually has it."`
+	Write    bool         `xor:"do" help:"Put the entry into your own file of the client, for every folder; a copy of the file is kept beside it."`
+	Undo     bool         `xor:"do" help:"Take the entry out of your own file again."`
+	Project  bool         `xor:"file" help:"With --write or --undo: the client's file in this folder, for everybody who works on the project, not your own."`
+	File     string       `xor:"file" placeholder:"FILE" help:"The client's file, if it is not where the client usually has it."`
 	Replace  bool         `help:"With --write: put it in the place of another entry of that name."`
 }
 
 // Help implements kong's longer help.
 func (connectCmd) Help() string {
-	return `Prints how a client is told of the gateway: a link, a command, a file. With --write the entry goes into the
-client's file, where everything else stays as it is; --undo takes it out. No file but your own of Claude
-Desktop has a place for a token, and nothing writes one. Examples:
+	return `Prints a link, a command and a file that tell a client of the gateway. With --write the entry goes into your
+own file of the client, with --write --project into the client's file in this folder. Everything else there
+stays as it is; --undo takes the entry out again. No file but your own of Claude Desktop has a place for a
+token, and nothing writes one. Examples:
 
   portcullis connect
   portcullis connect claude-code
@@ -64,8 +66,7 @@ func (c connectCmd) run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	w := &connecting{connectCmd: c, env: env, client: client, paths: paths{machine: machine}}
-	w.home, _ = machine.Home() // who names the file needs none
+	w := &connecting{connectCmd: c, env: env, client: client, machine: machine}
 	if c.Undo {
 		return w.undo()
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +49,83 @@ func TestConnectSession(t *testing.T) {
 	untold(t, s)
 	t.Chdir(back)
 	s.check("connect")
+}
+
+// The entry goes into the user's own file, and with --project into the file of the folder. No other file
+// changes, the answer has the absolute path, and --undo restores every byte.
+func TestConnectWritesOneFile(t *testing.T) {
+	for client, place := range map[string]struct{ own, project string }{
+		"claude-desktop": {own: ".config/Claude/claude_desktop_config.json"},
+		"claude-code":    {".claude.json", ".mcp.json"},
+		"cursor":         {".cursor/mcp.json", ".cursor/mcp.json"},
+		"vscode":         {".config/Code/User/mcp.json", ".vscode/mcp.json"},
+		"codex":          {".codex/config.toml", ".codex/config.toml"},
+		"gemini":         {".gemini/settings.json", ".gemini/settings.json"},
+		"windsurf":       {own: ".config/devin/mcp_config.json"},
+	} {
+		t.Run(client, func(t *testing.T) { writesOneFile(t, client, place.own, false) })
+		t.Run(client+"/project", func(t *testing.T) { writesOneFile(t, client, place.project, true) })
+	}
+}
+
+func writesOneFile(t *testing.T, client, place string, project bool) {
+	t.Helper()
+	s, home, _ := newUser(t)
+	path := filepath.Join(home, place)
+	args := []string{"connect", client, "--url", "https://gate.example.com", "--auth", "none", "--name", "mine"}
+	if project {
+		path, args = filepath.Join(here(t), place), append(args, "--project")
+	}
+	before := tree(t, filepath.Dir(home))
+	if place == "" {
+		s.must(1, append(args, "--write")...)
+		s.must(1, append(args, "--undo")...)
+	} else {
+		out := s.must(0, append(args, "--write")...)
+		written := tree(t, filepath.Dir(home))
+		for name, text := range written {
+			if name != path && before[name] != text && !strings.HasPrefix(name, path+".bak-") {
+				t.Errorf("%s was changed, not %s alone", name, path)
+			}
+		}
+		if !strings.HasPrefix(out, path+": ") || !strings.Contains(written[path], "https://gate.example.com/mcp") {
+			t.Errorf("%s: %s", out, written[path])
+		}
+		if out = s.must(0, append(args, "--undo")...); !strings.HasPrefix(out, path+": ") {
+			t.Errorf("undone: %s", out)
+		}
+		if _, existed := before[path]; !existed {
+			require.OK(t, os.Remove(path))
+		}
+	}
+	after := tree(t, filepath.Dir(home))
+	maps.DeleteFunc(after, func(name, _ string) bool { return strings.Contains(name, ".bak-") })
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("after --undo (-before +after):\n%s", diff)
+	}
+}
+
+// tree returns the files below a folder with their contents.
+func tree(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.OK(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files[path] = contents(t, path)
+		}
+		return err
+	}))
+	return files
+}
+
+// In the home folder the user's file and the folder's are one file, which is named once.
+func TestConnectUndoNamesFilesOnce(t *testing.T) {
+	s, home, _ := newUser(t)
+	t.Chdir(home)
+	s.must(1, "connect", "cursor", "--undo", "--name", "nothing")
+	if n := strings.Count(s.text.String(), filepath.Join(".cursor", "mcp.json")); n != 1 {
+		t.Errorf("the file is named %d times: %s", n, s.text.String())
+	}
 }
 
 func TestConnectRefusals(t *testing.T) {

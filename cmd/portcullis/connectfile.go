@@ -21,9 +21,9 @@ import (
 // A connecting is one run of connect.
 type connecting struct {
 	connectCmd
-	paths
-	env    *environment
-	client clientfile.Client
+	machine clientfile.Machine
+	env     *environment
+	client  clientfile.Client
 }
 
 // show prints the guide for people.
@@ -44,7 +44,7 @@ func (c *connecting) show(w io.Writer, g decide.Guide) {
 	for n, f := range g.Files {
 		path := f.Path
 		if p, err := c.machine.Expand(f.Path, f.Windows); err == nil {
-			path = c.tilde(p)
+			path = p
 		}
 		or := "the file "
 		if n > 0 {
@@ -91,6 +91,9 @@ func (c *connecting) again() string {
 			fmt.Fprintf(&out, " --%s %s", f[0], connect.Shell(f[1]))
 		}
 	}
+	if c.Project {
+		out.WriteString(" --project")
+	}
 	return out.String()
 }
 
@@ -112,36 +115,36 @@ func (c *connecting) next(w io.Writer, g decide.Guide) {
 
 // write puts the entry into the client's file.
 func (c *connecting) write(ctx context.Context, g decide.Guide) error {
-	path, text, project, err := c.target(g)
+	path, text, err := c.target(g)
 	if err != nil {
 		return err
 	}
 	data, err := readFile(path)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !fresh {
-		return fmt.Errorf("%w; nothing was changed", c.short(err))
+		return fmt.Errorf("%w; nothing was changed", err)
 	}
 	change, err := clientfile.Merge(path, data, []byte(text), c.Replace)
 	switch {
 	case errors.Is(err, clientfile.ErrTaken):
-		return fmt.Errorf("%w: --replace puts this one in its place, --name NAME gives this one another name; nothing was changed", c.short(err))
+		return fmt.Errorf("%w: --replace puts this one in its place, --name NAME gives this one another name; nothing was changed", err)
 	case err != nil:
-		return fmt.Errorf("%w; nothing was changed", c.short(err))
+		return fmt.Errorf("%w; nothing was changed", err)
 	case change.Same:
-		fmt.Fprintf(c.env.stdout, "%s: the entry %s is there already; nothing was changed\n", c.tilde(path), c.Name)
+		fmt.Fprintf(c.env.stdout, "%s: the entry %s is there already; nothing was changed\n", path, c.Name)
 		return nil
 	case ctx.Err() != nil:
 		return errors.New("interrupted; nothing was changed")
 	}
-	backup, err := c.put(path, change.Data, fresh, project)
+	backup, err := c.put(path, change.Data, fresh)
 	if err != nil {
-		return fmt.Errorf("%w; the client's file is as it was", c.short(err))
+		return fmt.Errorf("%w; the client's file is as it was", err)
 	}
 	return printed(c.env.stdout, func(w io.Writer) {
-		fmt.Fprintf(w, "%s: %s", c.tilde(path), map[bool]string{true: "made, with", false: "it has"}[fresh])
+		fmt.Fprintf(w, "%s: %s", path, map[bool]string{true: "made, with", false: "it has"}[fresh])
 		fmt.Fprintf(w, " the entry %s for %s\n", c.Name, inLine(g.URL))
 		if backup != "" {
-			fmt.Fprintf(w, "as it was: %s\n", c.tilde(backup))
+			fmt.Fprintf(w, "as it was: %s\n", backup)
 		}
 		fmt.Fprintf(w, "the way back: portcullis connect %s --undo%s\n", c.client.ID, c.againUndo())
 		c.next(w, g)
@@ -156,16 +159,16 @@ func (c *connecting) write(ctx context.Context, g decide.Guide) error {
 
 // againUndo returns the flags with which --undo finds the entry.
 func (c *connecting) againUndo() string {
-	u := connecting{connectCmd: connectCmd{Name: c.Name, File: c.File, TokenEnv: connect.DefaultVariable}}
+	u := connecting{connectCmd: connectCmd{Name: c.Name, File: c.File, Project: c.Project, TokenEnv: connect.DefaultVariable}}
 	u.URL = c.URL
 	return u.again()
 }
 
 // put writes the client's file, and keeps it as it was.
-func (c *connecting) put(path string, data []byte, fresh, project bool) (backup string, err error) {
+func (c *connecting) put(path string, data []byte, fresh bool) (backup string, err error) {
 	if fresh {
 		mode, folder := fs.FileMode(0o600), fs.FileMode(0o700)
-		if project { // it is for a repository
+		if c.Project { // it is for a repository
 			mode, folder = 0o644, 0o755
 		}
 		if err := os.MkdirAll(filepath.Dir(path), folder); err != nil {
@@ -182,32 +185,36 @@ func (c *connecting) put(path string, data []byte, fresh, project bool) (backup 
 	return backup, err
 }
 
-// target returns which file is written, with what: the first of the guide, unless the client has another of
-// them on this machine.
-func (c *connecting) target(g decide.Guide) (path, text string, project bool, err error) {
-	if c.File != "" {
-		path, err = filepath.Abs(c.File)
-		if err == nil && (clientfile.FormatOf(path, nil) == clientfile.TOML) != (c.client.ID == "codex") {
+// target returns which file is written, with what: the first of the guide that is the user's own, unless
+// the client has another of them on this machine.
+func (c *connecting) target(g decide.Guide) (path, text string, err error) {
+	if c.File != "" || c.Project {
+		found, err := c.candidates()
+		if err != nil {
+			return "", "", err
+		}
+		if (clientfile.FormatOf(found[0], nil) == clientfile.TOML) != (c.client.ID == "codex") {
 			err = fmt.Errorf("--file %s is no file of %s", c.File, c.client.ID)
 		}
-		return path, g.Files[0].Text, false, err
+		return found[0], g.Files[0].Text, err
 	}
-	for n, f := range g.Files {
+	for _, f := range g.Files {
+		if !strings.HasPrefix(f.Path, "~") { // it is the project's
+			continue
+		}
 		p, err := c.machine.Expand(f.Path, f.Windows)
 		if err != nil {
-			return "", "", false, err
+			return "", "", err
 		}
-		mine := strings.HasPrefix(f.Path, "~")
 		_, err = os.Stat(p)
-		there := err == nil && (n == 0 || mine)
-		if n == 0 || there {
-			path, text, project = p, f.Text, !mine
+		if path == "" || err == nil {
+			path, text = p, f.Text
 		}
-		if there {
+		if err == nil {
 			break
 		}
 	}
-	return path, text, project, nil
+	return path, text, nil
 }
 
 // undo takes the entry out of the client's files.
@@ -222,42 +229,47 @@ func (c *connecting) undo() error {
 		if errors.Is(err, fs.ErrNotExist) && c.File == "" {
 			continue
 		} else if err != nil {
-			return c.short(err)
+			return err
 		}
 		change, err := clientfile.Remove(path, data, c.client.Holder(), c.Name)
 		if err == nil && !change.Same {
 			err = c.ours(path, data)
 		}
 		if err != nil {
-			return fmt.Errorf("%w; nothing was changed", c.short(err))
+			return fmt.Errorf("%w; nothing was changed", err)
 		}
 		if !change.Same {
 			changes[path] = change.Data
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(changes)) {
-		backup, err := c.put(path, changes[path], false, false)
+		backup, err := c.put(path, changes[path], false)
 		if err != nil {
-			return fmt.Errorf("%w; this file is as it was", c.short(err))
+			return fmt.Errorf("%w; this file is as it was", err)
 		}
-		fmt.Fprintf(c.env.stdout, "%s: the entry %s is taken out; as it was: %s\n", c.tilde(path), c.Name, c.tilde(backup))
+		fmt.Fprintf(c.env.stdout, "%s: the entry %s is taken out; as it was: %s\n", path, c.Name, backup)
 	}
 	if len(changes) == 0 {
-		for n := range found {
-			found[n] = c.tilde(found[n])
-		}
 		return fmt.Errorf("there is no entry %q to take out; looked in %s", c.Name, strings.Join(found, ", "))
 	}
 	return nil
 }
 
-// candidates returns the files in which the entry may stand.
+// candidates returns the files in which the entry may be: the user's own, or with --project those of the
+// folder.
 func (c *connecting) candidates() ([]string, error) {
 	if c.File != "" {
 		path, err := filepath.Abs(c.File)
 		return []string{path}, err
 	}
-	return c.machine.Files(c.client)
+	own, project, err := c.machine.Files(c.client)
+	switch {
+	case !c.Project:
+		return own, err
+	case err == nil && len(project) == 0:
+		err = fmt.Errorf("%s has no file for a folder: leave out --project", c.client.ID)
+	}
+	return project, err
 }
 
 // ours refuses an entry that does not lead to a gateway.
@@ -266,13 +278,13 @@ func (c *connecting) ours(path string, data []byte) error {
 		base := strings.TrimSuffix(c.URL, "/")
 		return base != "" && (address == base || strings.HasPrefix(address, base+"/"))
 	}
-	f, err := clientfile.Read(path, data, clientfile.Options{Getenv: c.env.getenv, Home: c.home, Own: own})
+	f, err := clientfile.Read(path, data, clientfile.Options{Getenv: c.env.getenv, Own: own})
 	if err != nil {
-		return c.short(err)
+		return err
 	}
 	for _, s := range f.Servers {
 		if (s.Name == c.Name || s.Was == c.Name) && !s.Own {
-			return fmt.Errorf("%s: the entry %q does not say that it leads to a gateway of this kind: name its address with --url, or take it out by hand", c.tilde(s.String()), c.Name)
+			return fmt.Errorf("%s: the entry %q does not say that it leads to a gateway of this kind: name its address with --url, or take it out by hand", s, c.Name)
 		}
 	}
 	return nil

@@ -184,10 +184,11 @@ func (i *importing) readFiles() ([]*clientfile.File, error) {
 
 // readClient reads those files of a client that are there.
 func (i *importing) readClient(c clientfile.Client) (out []*clientfile.File, err error) {
-	paths, err := i.machine.Files(c)
+	own, project, err := i.machine.Files(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.ID, err)
 	}
+	paths := append(own, project...)
 	for _, p := range paths {
 		f, err := i.readFile(p)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -116,6 +116,10 @@ func checked(path string, out []byte, want *node, err error) error {
 	if err != nil {
 		return err
 	}
+	blank := strings.TrimSpace(strings.TrimPrefix(string(out), bom)) == ""
+	if blank && FormatOf(path, out) == TOML && len(want.members) == 0 {
+		return nil // a TOML file may say nothing
+	}
 	if got, err := parse(path, out); err != nil || !got.equal(want) {
 		return &Fault{Place{path, 0}, "is written in a way that cannot be changed here without a risk for the rest of it: change it by hand"}
 	}

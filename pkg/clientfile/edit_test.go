@@ -62,6 +62,10 @@ func TestMergeAndRemove(t *testing.T) {
 func TestMergeTOML(t *testing.T) {
 	const entry = "[mcp_servers.gate]\nurl = \"https://gate.example.com/mcp\"\n"
 	const other = "# my own\nmodel = \"x\"\n\n[mcp_servers.a] # the first\ncommand = \"npx\"\nargs = [\n  \"-y\", # yes\n  \"a\",\n]\n\n[mcp_servers.a.env]\nK = \"v\"\n"
+	alone, err := clientfile.Remove("config.toml", []byte(entry), "mcp_servers", "gate")
+	if err != nil || alone.Same || len(alone.Data) != 0 {
+		t.Errorf("the only entry of a file, taken out: %q, %v", alone.Data, err)
+	}
 	got, err := clientfile.Merge("config.toml", []byte(other), []byte(entry), false)
 	require.OK(t, err)
 	if want := other + "\n" + entry; string(got.Data) != want {

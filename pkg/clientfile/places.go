@@ -75,20 +75,15 @@ func (m Machine) appData(home string) string {
 // file.
 func (m Machine) IsOwn(path string) bool {
 	for _, c := range Clients() {
-		if own, _, err := m.files(c); err == nil && slices.Contains(own, path) {
+		if own, _, err := m.Files(c); err == nil && slices.Contains(own, path) {
 			return true
 		}
 	}
 	return false
 }
 
-// Files returns where the client looks for servers: the user's own files first, then those of the project.
-func (m Machine) Files(c Client) ([]string, error) {
-	own, project, err := m.files(c)
-	return append(own, project...), err
-}
-
-func (m Machine) files(c Client) (own, project []string, err error) {
+// Files returns where the client looks for servers: in the user's own files, and in those of the project.
+func (m Machine) Files(c Client) (own, project []string, err error) {
 	home, err := m.Home()
 	if err != nil {
 		return nil, nil, err
@@ -139,7 +134,9 @@ func (m Machine) Expand(path, windows string) (string, error) {
 		return "", err
 	}
 	for prefix, folder := range map[string]string{
-		"~/Library/Application Support/": m.appData(home), `%APPDATA%\`: m.appData(home), `%USERPROFILE%\`: home, "~/.codex/": cmp.Or(m.Getenv("CODEX_HOME"), filepath.Join(home, ".codex")),
+		"~/Library/Application Support/": m.appData(home), `%APPDATA%\`: m.appData(home), `%USERPROFILE%\`: home,
+		"~/.codex/":      cmp.Or(m.Getenv("CODEX_HOME"), filepath.Join(home, ".codex")),
+		"~/.claude.json": filepath.Join(cmp.Or(m.Getenv("CLAUDE_CONFIG_DIR"), home), ".claude.json"),
 	} {
 		if rest, ok := strings.CutPrefix(path, prefix); ok {
 			return filepath.Join(folder, filepath.FromSlash(strings.ReplaceAll(rest, `\`, "/"))), nil

@@ -38,12 +38,12 @@ func read(t *testing.T, id string, c clientfile.Choice) []*clientfile.Server {
 		t.Fatalf("no client %q", id)
 	}
 	m := machine(nil)
-	paths, err := m.Files(client)
+	own, project, err := m.Files(client)
 	require.OK(t, err)
 	home, err := m.Home()
 	require.OK(t, err)
 	var files []*clientfile.File
-	for _, p := range paths {
+	for _, p := range append(own, project...) {
 		data, err := os.ReadFile(p)
 		if os.IsNotExist(err) {
 			continue

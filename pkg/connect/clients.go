@@ -54,15 +54,22 @@ func (e Endpoint) traps(more ...string) []string {
 	return more
 }
 
+// forProject is when to take the file of a folder.
+const forProject = "for everybody who works on a project"
+
 func claudeCode(e Endpoint) Guide {
 	reference := "${" + e.Variable + "}"
 	words := []string{"claude", "mcp", "add", "--transport", "http", "--scope", "user", e.Name, e.URL}
 	if e.Auth == Bearer {
 		words = append(words, "--header", "Authorization: Bearer "+reference)
 	}
+	text := fileOf(e, server{Type: "http", URL: e.URL, Headers: e.headers(reference)})
 	g := Guide{
 		Command: shell(words...), After: shell("claude", "mcp", "get", e.Name),
-		Files: []File{{Path: ".mcp.json", When: "for everybody who works on a project", Text: fileOf(e, server{Type: "http", URL: e.URL, Headers: e.headers(reference)})}},
+		Files: []File{
+			{Path: "~/.claude.json", When: "for you, in every folder", Text: text},
+			{Path: ".mcp.json", When: forProject, Text: text},
+		},
 		Traps: e.traps("Without --transport http the URL is taken for a command.", "Claude Code asks each person once before it uses what stands in a project's .mcp.json."),
 	}
 	switch e.Auth {
@@ -131,7 +138,7 @@ func cursor(e Endpoint) Guide {
 	g := Guide{
 		Link:  "cursor://anysphere.cursor-deeplink/mcp/install?name=" + url.QueryEscape(e.Name) + "&config=" + url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(compact(s)))),
 		Label: "Add to Cursor",
-		Files: []File{{Path: "~/.cursor/mcp.json", Text: fileOf(e, s)}, {Path: ".cursor/mcp.json", When: "for everybody who works on a project", Text: fileOf(e, s)}},
+		Files: []File{{Path: "~/.cursor/mcp.json", Text: fileOf(e, s)}, {Path: ".cursor/mcp.json", When: forProject, Text: fileOf(e, s)}},
 		Traps: e.traps("Cursor asks before it installs what a link names.", "Cursor has no command that adds a server."),
 	}
 	if e.Auth == Bearer {
@@ -149,14 +156,19 @@ func vsCode(e Endpoint) Guide {
 	}
 	whole := s
 	whole.Name, whole.Inputs = e.Name, ask
+	text := pretty(struct {
+		Inputs  []input           `json:"inputs,omitempty"`
+		Servers map[string]server `json:"servers"`
+	}{ask, map[string]server{e.Name: s}})
 	g := Guide{
 		Link:    "vscode:mcp/install?" + strings.ReplaceAll(url.QueryEscape(compact(whole)), "+", "%20"),
 		Label:   "Add to VS Code",
 		Command: shell("code", "--add-mcp", compact(whole)),
-		Files: []File{{Path: ".vscode/mcp.json", When: "for everybody who works on a project; your own opens by the command “MCP: Open User Configuration”", Text: pretty(struct {
-			Inputs  []input           `json:"inputs,omitempty"`
-			Servers map[string]server `json:"servers"`
-		}{ask, map[string]server{e.Name: s}})}},
+		Files: []File{
+			{Path: "~/Library/Application Support/Code/User/mcp.json", Windows: `%APPDATA%\Code\User\mcp.json`,
+				When: "for you, in every folder; the command “MCP: Open User Configuration” opens it", Text: text},
+			{Path: ".vscode/mcp.json", When: forProject, Text: text},
+		},
 		Traps: []string{"The entry stands under servers; mcpServers, as other clients have it, is not read."},
 	}
 	if e.Auth == Bearer {

@@ -153,10 +153,6 @@ func findAgents(t *testing.T) string {
 func (a *agent) write() {
 	a.t.Helper()
 	a.run(nil, "portcullis", "connect", a.guide.ID, "--url", a.program.URL, "--write")
-	if a.guide.ID == "claude-code" { // what a person answers when Claude Code asks about a project's servers
-		require.OK(a.t, os.MkdirAll(filepath.Join(a.home, ".claude"), 0o755))
-		require.OK(a.t, os.WriteFile(filepath.Join(a.home, ".claude", "settings.json"), []byte(`{"enableAllProjectMcpServers": true}`), 0o600))
-	}
 }
 
 // connects makes the client connect. The gateway has to see it then, and no file may hold the token.
