@@ -197,7 +197,7 @@ func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w\nthe file was left as it is: remove it first if it is to be written anew", command, err)
 	}
-	g, err := c.open(ctx, env, command)
+	g, err := c.view(ctx, env, command)
 	if err != nil {
 		return err
 	}

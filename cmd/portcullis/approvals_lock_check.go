@@ -59,7 +59,7 @@ func (c approvalsCheckCmd) Run(ctx context.Context, env *environment) error {
 	if c.Summary && summary == "" {
 		return fmt.Errorf("%s: --summary writes to the file that %s names, and it names none: leave --summary out where no workflow of GitHub runs", command, summaryVariable)
 	}
-	g, err := gatewayFlags{c.placeFlags, osUser()}.open(ctx, env, command)
+	g, err := gatewayFlags{c.placeFlags, osUser()}.view(ctx, env, command)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (c auditCmd) Run(ctx context.Context, env *environment) error {
 
 // ask reads the lines.
 func (c auditCmd) ask(ctx context.Context, env *environment, query decide.AuditQuery, each func(audit.Line) error) error {
-	g, err := gatewayFlags{c.placeFlags, osUser()}.open(ctx, env, "audit")
+	g, err := gatewayFlags{c.placeFlags, osUser()}.view(ctx, env, "audit")
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,8 @@ const commandsHead = `# Commands
 Made from the program itself, as ` + "`portcullis COMMAND --help`" + ` prints it. A command that is about a
 gateway is so about the folder that you are in, about that of ` + "`--dir`" + `, or about the gateway at
 ` + "`--url`" + `, with the credential in ` + "`PORTCULLIS_TOKEN`" + `. If a gateway runs on the folder that one is asked,
-else the folder is opened: what is decided, and what the audit says of it, is the same.
+else the folder is opened: what is decided, and what the audit says of it, is the same. A command
+that only reads writes nothing into the folder.
 
 The exit code is 0; 1 if something went wrong or was refused; 2 if the command line is not
 understood; 3 if what was compared differs. What programs read (` + "`-o json`" + `) goes to standard output,

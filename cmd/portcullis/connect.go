@@ -127,7 +127,7 @@ func (c connectCmd) guide(ctx context.Context, env *environment, client clientfi
 
 // ask asks the gateway.
 func (c connectCmd) ask(ctx context.Context, env *environment, client clientfile.Client, path string) (out decide.Guide, err error) {
-	g, err := c.open(ctx, env, "connect")
+	g, err := c.view(ctx, env, "connect")
 	if err != nil {
 		return out, err
 	}

@@ -29,7 +29,7 @@ definition of now is approved, and 3 if it is another one or a new one. Examples
 
 // Run prints the difference.
 func (c diffCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.open(ctx, env, "diff")
+	g, err := c.view(ctx, env, "diff")
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,6 @@ func (x *examination) folder(ctx context.Context) {
 	x.ignored(dir)
 	if x.storeOpens(dir, s, runs) && err == nil {
 		x.health(ctx)
-		x.settled(filepath.Join(dir, servedFile))
 	}
 	if base := settings.BaseURL; base != "" && x.env.getenv("PORTCULLIS_BASE_URL") != "" {
 		x.plain(base, "PORTCULLIS_BASE_URL")
@@ -182,12 +181,10 @@ func (x *examination) rights(dir string) {
 
 // room looks whether the folder can be written, and for how long.
 func (x *examination) room(dir string) {
-	f, err := os.CreateTemp(dir, ".tmp-doctor-*")
-	if err != nil {
+	if err := writable(dir); err != nil {
 		x.find("folder_unwritable", dir, err.Error(), "chmod u+rwx "+connect.Shell(dir))
 		return
 	}
-	_, _ = f.Close(), os.Remove(f.Name())
 	left, ok := diskLeft(dir)
 	if !ok || left > nearlyFull {
 		return
@@ -279,7 +276,7 @@ func (x *examination) storeOpens(dir string, s served, runs bool) bool {
 		x.find("not_started", dir, "No gateway has run on this folder yet.", x.again("serve"))
 		return false
 	}
-	db, err := openApprovals(dir, &store.Options{LockWait: glance})
+	db, err := bolt.View(path, &store.Options{LockWait: glance})
 	switch {
 	case err == nil:
 		_ = db.Close() // it was only looked at
@@ -297,18 +294,6 @@ func (x *examination) storeOpens(dir string, s served, runs bool) bool {
 		x.find("folder_unopened", path, err.Error(), "")
 	}
 	return false
-}
-
-// settled notes that what a killed gateway left is gone: who opens a folder removes it.
-func (x *examination) settled(path string) {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	for i, f := range x.Findings {
-		if f.Code == "serve_stale" {
-			x.Findings[i].Fix, x.Findings[i].Fixed = nil, true
-		}
-	}
 }
 
 // stale adds that a gateway was killed which had the folder.

@@ -126,7 +126,7 @@ func visit(ctx context.Context, method, address, body string) (visited, error) {
 
 // health asks the gateway what is wrong with it, and how its servers answered last.
 func (x *examination) health(ctx context.Context) {
-	g, err := x.cmd.open(ctx, x.env, "doctor")
+	g, err := x.cmd.view(ctx, x.env, "doctor")
 	if err != nil {
 		x.find("folder_unopened", x.cmd.folder(), strings.TrimPrefix(err.Error(), "doctor: "), "")
 		return

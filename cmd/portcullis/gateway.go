@@ -81,11 +81,16 @@ type gateway struct {
 
 // open returns the gateway that the flags name. The caller closes it.
 func (f gatewayFlags) open(ctx context.Context, env *environment, command string) (*gateway, error) {
-	return f.openTo(ctx, env, command, syncing{})
+	return f.openTo(ctx, env, command, opening{})
 }
 
-// openTo is open for a command that syncs so, if it is this process that does.
-func (f gatewayFlags) openTo(ctx context.Context, env *environment, command string, how syncing) (*gateway, error) {
+// view is open for a command that only reads: it writes nothing into the folder.
+func (f gatewayFlags) view(ctx context.Context, env *environment, command string) (*gateway, error) {
+	return f.openTo(ctx, env, command, opening{readOnly: true})
+}
+
+// openTo is open for a command that opens the folder so, if it is this process that does.
+func (f gatewayFlags) openTo(ctx context.Context, env *environment, command string, how opening) (*gateway, error) {
 	g := &gateway{command: command, base: f.URL, send: overNetwork, close: func() {}}
 	if f.URL != "" {
 		g.bearer = func() (secret.Text, error) { return credential(env, f.Dir) }

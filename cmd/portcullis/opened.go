@@ -24,8 +24,9 @@ type opened struct {
 	running sync.WaitGroup // requests
 }
 
-// A syncing is how an opened folder syncs. The zero syncing starts no programs, and tells nobody how far it is.
-type syncing struct {
+// An opening is how a folder is opened. The zero opening starts no programs, and tells nobody how far it is.
+type opening struct {
+	readOnly bool // nothing is written into the folder
 	commands bool // servers that are programs are started
 	progress func(catalog.Progress)
 }
@@ -38,15 +39,15 @@ const (
 )
 
 // openFolder opens the gateway of a folder; nil: one runs there, and answers where the served says.
-func openFolder(ctx context.Context, folder, actor string, how syncing, env *environment) (served, *opened, error) {
+func openFolder(ctx context.Context, folder, actor string, how opening, env *environment) (served, *opened, error) {
 	began := time.Now()
 	for {
 		l, err := newLocal(ctx, folder, actor, how, env)
-		s, runs := findServe(folder) // not before: whoever has it open by now removed what a killed gateway left
-		switch {
-		case err == nil:
+		if err == nil {
 			return served{Address: l.program.Settings.BaseURL}, l, nil
-		case errors.Is(err, bolt.ErrHeld) && runs:
+		}
+		switch s, runs, failed := runsOn(folder); {
+		case errors.Is(err, bolt.ErrHeld) && runs && failed == nil:
 			return s, nil, nil
 		case !errors.Is(err, bolt.ErrHeld) || time.Since(began) > turns || ctx.Err() != nil:
 			return served{}, nil, err
@@ -55,7 +56,7 @@ func openFolder(ctx context.Context, folder, actor string, how syncing, env *env
 }
 
 // newLocal builds it. What the environment says of a gateway that runs here holds of it as well.
-func newLocal(ctx context.Context, folder, actor string, how syncing, env *environment) (_ *opened, err error) {
+func newLocal(ctx context.Context, folder, actor string, how opening, env *environment) (_ *opened, err error) {
 	settings, err := localSettings(env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
 	if err != nil {
 		return nil, err
@@ -65,7 +66,11 @@ func newLocal(ctx context.Context, folder, actor string, how syncing, env *envir
 	if env.getenv("PORTCULLIS_LOG_LEVEL") != "" {
 		level = settings.LogLevel
 	}
-	o, err := openStores(folder, settings, glance, slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level})))
+	open := openStores
+	if how.readOnly {
+		open = viewStores
+	}
+	o, err := open(folder, settings, glance, slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level})))
 	if err != nil {
 		return nil, err
 	}

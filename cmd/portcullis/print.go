@@ -28,7 +28,11 @@ func (f askFlags) json() bool { return f.Output == "json" }
 // call asks the API of the gateway that the flags name, and prints the answer as they say: show prints it
 // for people.
 func call[T any](ctx context.Context, f askFlags, env *environment, command, path string, query url.Values, body any, show func(io.Writer, T)) error {
-	g, err := f.open(ctx, env, command)
+	open := f.view
+	if body != nil {
+		open = f.open
+	}
+	g, err := open(ctx, env, command)
 	if err != nil {
 		return err
 	}

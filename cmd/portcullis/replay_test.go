@@ -116,7 +116,7 @@ func (a ask) decide(name, verb string) {
 // open opens the gateway of a folder, as commands do.
 func (e *evening) open(folder string, do func(ask ask, sync func())) {
 	e.t.Helper()
-	l, err := newLocal(e.t.Context(), folder, "ann", syncing{}, &environment{getenv: func(string) string { return "" }, stdout: io.Discard, stderr: io.Discard})
+	l, err := newLocal(e.t.Context(), folder, "ann", opening{}, &environment{getenv: func(string) string { return "" }, stdout: io.Discard, stderr: io.Discard})
 	require.OK(e.t, err)
 	defer l.end(context.WithoutCancel(e.t.Context()))
 	do(func(method, path, body string) []byte {

@@ -132,7 +132,7 @@ func (c showRequestCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	g, err := c.open(ctx, env, requestsName)
+	g, err := c.view(ctx, env, requestsName)
 	if err != nil {
 		return err
 	}

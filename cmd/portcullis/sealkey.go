@@ -20,11 +20,18 @@ import (
 const sealFile = "seal.key"
 
 // sealer returns what seals with the key of the settings or, if they have none, of the folder.
-func sealer(folder string, s boot.Settings) (*seal.Sealer, error) {
+// readOnly: a key that the folder lacks is made up for this process.
+func sealer(folder string, s boot.Settings, readOnly bool) (*seal.Sealer, error) {
 	if s.SealKey.Reveal() != "" {
 		return nil, nil //nolint:nilnil // the program makes it of the settings
 	}
-	key, err := sealKey(folder)
+	_, err := os.Lstat(filepath.Join(folder, sealFile))
+	var key []byte
+	if readOnly && errors.Is(err, fs.ErrNotExist) {
+		key, err = newSealKey(), nil
+	} else {
+		key, err = sealKey(folder)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -61,12 +68,16 @@ func sealKey(dir string) ([]byte, error) {
 	return key, nil
 }
 
-// makeSealKey makes the key's file, unless there is one meanwhile.
-func makeSealKey(path string) error {
+func newSealKey() []byte {
 	key := make([]byte, seal.MinKey)
 	_, _ = rand.Read(key) // never fails
+	return key
+}
+
+// makeSealKey makes the key's file, unless there is one meanwhile.
+func makeSealKey(path string) error {
 	// A link takes nothing away, as a rename would.
-	if err := writeKey(path, hex.EncodeToString(key), os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := writeKey(path, hex.EncodeToString(newSealKey()), os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the key of sessions: %w", err)
 	}
 	return nil

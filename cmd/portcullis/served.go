@@ -77,7 +77,8 @@ func runsOn(folder string) (s served, runs bool, err error) {
 	if s, runs = findServe(folder); !runs {
 		return s, false, nil
 	}
-	held, err := openApprovals(folder, &store.Options{LockWait: glance})
+	// A command that reads does not keep others from viewing the file. A gateway does.
+	held, err := bolt.View(filepath.Join(folder, approvalsFile), &store.Options{LockWait: glance})
 	switch {
 	case err == nil: // what said that one runs was left of one that was killed
 		return s, false, held.Close()

@@ -67,7 +67,7 @@ type place struct {
 
 // Run prints how the gateway is.
 func (c statusCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.open(ctx, env, "status")
+	g, err := c.view(ctx, env, "status")
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,11 @@ func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return fmt.Errorf("stop: %w; nothing was stopped", err)
 	}
-	g, err := c.open(ctx, env, "stop")
+	open := c.open
+	if len(targets) == 0 {
+		open = c.view
+	}
+	g, err := open(ctx, env, "stop")
 	if err != nil {
 		return err
 	}

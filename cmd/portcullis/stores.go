@@ -33,6 +33,7 @@ type stores struct {
 	audit     *audit.Dir
 	sealer    *seal.Sealer // nil: the settings have the key
 	log       *slog.Logger
+	readOnly  bool          // nothing is written into the folder
 	program   *boot.Program // which days the audit is kept is in its config
 }
 
@@ -44,6 +45,20 @@ func openStores(folder string, s boot.Settings, wait time.Duration, log *slog.Lo
 	}
 	o := &stores{dir: folder, objects: dir.New(folder), log: log}
 	if o.approvals, err = openApprovals(folder, &store.Options{KeepAudit: s.KeepAudit, LockWait: wait}); err != nil {
+		return nil, err
+	}
+	if err = o.openRest(s); err != nil {
+		_ = o.approvals.Close() // the first error counts
+		return nil, fmt.Errorf("--dir %q: %w", folder, err)
+	}
+	return o, nil
+}
+
+// viewStores opens what is in the folder to be read. Nothing is written there: keys that the folder lacks are
+// made up for this process.
+func viewStores(folder string, s boot.Settings, wait time.Duration, log *slog.Logger) (_ *stores, err error) {
+	o := &stores{dir: folder, objects: dir.New(folder), log: log, readOnly: true}
+	if o.approvals, err = bolt.View(filepath.Join(folder, approvalsFile), &store.Options{KeepAudit: s.KeepAudit, LockWait: wait}); err != nil {
 		return nil, err
 	}
 	if err = o.openRest(s); err != nil {
@@ -68,16 +83,16 @@ func openApprovals(folder string, o *store.Options) (*bolt.Store, error) {
 }
 
 func (o *stores) openRest(s boot.Settings) (err error) {
-	if o.sealer, err = sealer(o.dir, s); err != nil {
+	if o.sealer, err = sealer(o.dir, s, o.readOnly); err != nil {
 		return err
 	}
-	if s.Access.TokenKey.Reveal() == tokenKeyDefault {
+	if !o.readOnly && s.Access.TokenKey.Reveal() == tokenKeyDefault {
 		if err := needTokenKey(o.dir); err != nil {
 			return err
 		}
 	}
 	o.audit, err = audit.OpenDir(filepath.Join(o.dir, auditFolder), &audit.DirOptions{
-		Log: o.log, Days: func() int { return o.program.AuditDays() }, Limit: func() audit.Limit { return o.program.AuditLimit() },
+		ReadOnly: o.readOnly, Log: o.log, Days: func() int { return o.program.AuditDays() }, Limit: func() audit.Limit { return o.program.AuditLimit() },
 	})
 	return err
 }
@@ -86,6 +101,11 @@ func (o *stores) openRest(s boot.Settings) (err error) {
 func (o *stores) build(s boot.Settings, more boot.Options) *boot.Program {
 	more.Log, more.Sealer, more.Audit, more.Front, more.Folder = o.log, o.sealer, o.audit, boot.Local(), o.dir
 	a := o.approvals
+	if o.readOnly && s.Access.TokenKey.Reveal() == tokenKeyDefault {
+		if _, err := os.Stat(filepath.Join(o.dir, tokenFile)); errors.Is(err, fs.ErrNotExist) {
+			s.Access.TokenKey = newTokenKey().Text // no token is under it, as none is under the key of the next start
+		}
+	}
 	o.program = boot.New(s, boot.Stores{Objects: o.objects, Approvals: a, Deeds: a.Deeds(), Tokens: a, Requests: a, Outbox: a.Outbox(), Usage: a.Usage(), Copier: a}, more)
 	return o.program
 }

@@ -35,7 +35,7 @@ Examples:
 func (c syncCmd) Run(ctx context.Context, env *environment) error {
 	bar := newProgress(env.stderr, env.terminal, "syncing", "server")
 	defer bar.end()
-	g, err := c.openTo(ctx, env, "sync", syncing{commands: c.AllowCommands, progress: bar.sync})
+	g, err := c.openTo(ctx, env, "sync", opening{commands: c.AllowCommands, progress: bar.sync})
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (listTokensCmd) Help() string {
 
 // Run prints the tokens.
 func (c listTokensCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.open(ctx, env, "token list")
+	g, err := c.view(ctx, env, "token list")
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ its tier, what changed in it, and what was found. Examples:
 
 // Run prints the list.
 func (c toolsCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.open(ctx, env, toolsName)
+	g, err := c.view(ctx, env, toolsName)
 	if err != nil {
 		return err
 	}

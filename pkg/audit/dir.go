@@ -25,6 +25,8 @@ type DirOptions struct {
 	Limit func() Limit     // of the bytes of all files; nil: none
 	Now   func() time.Time // time.Now
 	Log   *slog.Logger     // none
+
+	ReadOnly bool // the files are read alone: nothing is made or removed, and each Write fails
 }
 
 const (
@@ -102,6 +104,13 @@ func OpenDir(path string, o *DirOptions) (*Dir, error) {
 		d.o.Now = time.Now
 	}
 	d.o.Log = cmp.Or(d.o.Log, slog.New(slog.DiscardHandler))
+	if d.o.ReadOnly {
+		d.closed = true
+		if _, err := os.Stat(path); err == nil {
+			d.measure(d.o.Now())
+		}
+		return d, nil
+	}
 	err := d.resume()
 	if err == nil && d.unclean != "" {
 		now := d.o.Now()

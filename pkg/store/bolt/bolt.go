@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -38,9 +39,10 @@ var ErrHeld = errors.New("another process holds the file; stop that one first, o
 // A Store is an [approval.Store], with [approval.Baselines], and a [token.Store] in one file.
 type Store struct {
 	guard
-	o     store.Options
-	swept time.Time // when requests that are over were removed last; used in writes alone
-	wrote writes    // records, since the file was opened
+	o       store.Options
+	swept   time.Time // when requests that are over were removed last; used in writes alone
+	wrote   writes    // records, since the file was opened
+	scratch string    // folder of a copy that is removed with Close; "": none
 }
 
 var (
@@ -137,7 +139,13 @@ func (s *Store) isPrepared() bool {
 }
 
 // Close closes the file. It waits for running transactions.
-func (s *Store) Close() error { return s.close() }
+func (s *Store) Close() error {
+	err := s.close()
+	if s.scratch != "" {
+		err = errors.Join(err, os.RemoveAll(s.scratch))
+	}
+	return err
+}
 
 // Get implements [approval.Store].
 func (s *Store) Get(ctx context.Context, id tool.ID) (r approval.Record, err error) {

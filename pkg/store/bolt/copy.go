@@ -12,7 +12,6 @@ import (
 
 	"github.com/gofrs/flock"
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
@@ -119,14 +118,7 @@ func openCopy(path string) (_ *Store, c Contents, err error) {
 	if err := verify(path); err != nil {
 		return nil, c, fmt.Errorf("%w: it is damaged, or no copy at all: %w", ErrNoCopy, err)
 	}
-	s := &Store{guard: guard{path: path}, o: (*store.Options)(nil).OrDefault()}
-	err = s.run(func() (err error) {
-		s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockWait})
-		return err
-	})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, c, ErrHeld
-	}
+	s, err := openReadOnly(path, (*store.Options)(nil).OrDefault())
 	if err == nil {
 		err = s.view(context.Background(), func(tx *bbolt.Tx) error {
 			c, err = fit(tx, s.o.Now())
@@ -134,7 +126,7 @@ func openCopy(path string) (_ *Store, c Contents, err error) {
 		})
 	}
 	if err != nil {
-		if s.db != nil {
+		if s != nil {
 			_ = s.close() // the first error counts
 		}
 		return nil, c, err

@@ -1,0 +1,103 @@
+package bolt
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+)
+
+// View opens the file at path to be read, and writes nothing there. A file that does not exist reads as an
+// empty one. A file of an earlier version is read from a copy in the system's folder for temporary files.
+// Any number of processes can view a file at the same time. While a process has the file open by [Open],
+// View returns [ErrHeld]. A write through the Store fails, or goes into the copy.
+func View(path string, o *store.Options) (_ *Store, err error) {
+	options := o.OrDefault()
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return openScratch("", options)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(options.LockWait, lockWait))
+	defer cancel()
+	defer store.Wrap(&err, "open approvals %q", path)
+	lock := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	defer func() { _ = lock.Close() }()
+	if _, err := lock.TryRLockContext(ctx, lockPoll); err != nil {
+		if ctx.Err() != nil {
+			return nil, ErrHeld
+		}
+		return nil, err
+	}
+	if err := verify(path); err != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrDamaged, err)
+	}
+	s, err := openReadOnly(path, options)
+	if err != nil {
+		return nil, err
+	}
+	if s.isPrepared() {
+		return s, nil
+	}
+	_ = s.Close() // it was only read
+	return openScratch(path, options)
+}
+
+// openReadOnly opens a file whose structure was verified.
+func openReadOnly(path string, o store.Options) (*Store, error) {
+	s := &Store{guard: guard{path: path}, o: o}
+	err := s.run(func() (err error) {
+		s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockWait})
+		return err
+	})
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, ErrHeld
+	case err != nil:
+		return nil, err
+	}
+	return s, nil
+}
+
+// openScratch opens a copy of the file at path, or an empty one if path is "". Close removes it.
+func openScratch(path string, o store.Options) (*Store, error) {
+	folder, err := os.MkdirTemp("", "portcullis-view-*") // mode 0700
+	if err != nil {
+		return nil, err
+	}
+	to := filepath.Join(folder, "approvals.db")
+	if path != "" {
+		err = copyFile(to, path)
+	}
+	var s *Store
+	if err == nil {
+		s, err = Open(to, &o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	s.scratch = folder
+	return s, nil
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
