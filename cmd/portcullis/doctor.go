@@ -67,6 +67,7 @@ type askedServer struct {
 	Reason   string         `json:"reason,omitempty"`
 	Tools    int            `json:"tools"`
 	Duration string         `json:"took"`
+	Gateway  string         `json:"gateway,omitempty"` // that runs the server, and was asked in its place
 }
 
 // Run prints what is wrong.
@@ -160,13 +161,20 @@ func (x *examination) show(w io.Writer, n map[doctor.Severity]int, fixable int) 
 		}
 	}
 	if len(x.Asked) > 0 {
-		well := 0
+		well, there := 0, 0
 		for _, s := range x.Asked {
+			if s.Gateway != "" {
+				there++
+			}
 			if s.Status == outcome.Available {
 				well++
 			}
 		}
-		fmt.Fprintf(w, "%s asked, %d answered as they should\n", text.Count(len(x.Asked), "server"), well)
+		line := fmt.Sprintf("%s asked, %d answered as they should", text.Count(len(x.Asked), "server"), well)
+		if there > 0 {
+			line += fmt.Sprintf("; of %s the gateway that runs was asked", text.Count(there, "program"))
+		}
+		fmt.Fprintln(w, line)
 	}
 	var parts []string
 	for _, s := range []doctor.Severity{doctor.Fault, doctor.Warning, doctor.Note} {

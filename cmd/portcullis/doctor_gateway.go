@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/doctor"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
@@ -166,7 +167,7 @@ func (x *examination) servers(ctx context.Context, g *gateway) {
 	}
 	for _, srv := range servers {
 		if o := srv.Outcome; srv.Enabled && o.Status != string(outcome.Available) && o.Status != "unknown" {
-			x.Findings = append(x.Findings, doctor.Unwell("server "+text.Quote(srv.Name, 80), srv.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, o.Challenge))
+			x.Findings = append(x.Findings, unwell(srv))
 		}
 	}
 }
@@ -231,9 +232,10 @@ func (x *examination) probe(ctx context.Context) error {
 	if err != nil {
 		return nil // it is one of the findings
 	}
+	programs := x.programs(ctx)
 	var targets []upstream.Target
 	for _, s := range x.cfg.Servers {
-		if s.Enabled {
+		if s.Enabled && (s.Command == nil || !programs) {
 			targets = append(targets, catalog.Target(s, outcome.Outcome{}))
 		}
 	}
@@ -257,8 +259,50 @@ func (x *examination) probe(ctx context.Context) error {
 		return errors.New("doctor: interrupted; nothing was mended")
 	}
 	for _, o := range outcomes {
-		x.Asked = append(x.Asked, askedServer{o.ServerID, o.Status, o.Reason, len(o.Tools), o.Duration.Round(time.Millisecond).String()})
+		x.Asked = append(x.Asked, askedServer{
+			Server: o.ServerID, Status: o.Status, Reason: o.Reason, Tools: len(o.Tools), Duration: o.Duration.Round(time.Millisecond).String(),
+		})
 	}
 	x.Findings = append(x.Findings, found...)
 	return nil
+}
+
+// programs asks the gateway that runs on the folder about the servers that are programs, since it runs them,
+// and reports whether one runs. With --allow-commands this process starts them, and no gateway is asked.
+func (x *examination) programs(ctx context.Context) bool {
+	if _, runs, err := runsOn(x.cmd.folder()); !runs || err != nil || x.cmd.AllowCommands {
+		return false
+	}
+	g, err := x.cmd.view(ctx, x.env, "doctor")
+	if err != nil {
+		return false // it has ended meanwhile
+	}
+	defer g.close()
+	servers, err := g.servers(ctx)
+	known := func(f doctor.Finding) bool { return f.Code == "credential" || f.Code == "gateway_unreached" }
+	if err != nil && !slices.ContainsFunc(x.Findings, known) {
+		x.unseen(g, err)
+	}
+	for _, s := range servers {
+		at := slices.IndexFunc(x.cfg.Servers, func(c config.Server) bool { return c.Name == s.Name })
+		if at < 0 || x.cfg.Servers[at].Command == nil || !s.Enabled {
+			continue
+		}
+		o, n := s.Outcome, s.Tools
+		x.Asked = append(x.Asked, askedServer{
+			Server: s.Name, Status: outcome.Status(o.Status), Reason: o.Reason, Gateway: g.base,
+			Tools:    n.Callable + n.DisabledByConfig + n.DisabledByUser + n.PendingApproval + n.ServerDisabled + n.DisabledUnknown,
+			Duration: (time.Duration(o.DurationMS) * time.Millisecond).String(),
+		})
+		if o.Status != string(outcome.Available) && o.Status != "unknown" {
+			x.Findings = append(x.Findings, unwell(s))
+		}
+	}
+	return true
+}
+
+// unwell returns the finding of a server that the gateway could not load.
+func unwell(s decide.Server) doctor.Finding {
+	o := s.Outcome
+	return doctor.Unwell("server "+text.Quote(s.Name, 80), s.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, o.Challenge)
 }

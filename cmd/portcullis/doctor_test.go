@@ -20,9 +20,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/portcullis-mcp/portcullis/internal/doctor"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/stdiotest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -290,6 +294,36 @@ func TestDoctorHealth(t *testing.T) {
 	programtest.WritePolicy(t, dir, "")
 	if got, want := about(), []string{"unhealthy catalog_missing"}; !slices.Equal(got, want) {
 		t.Errorf("without a catalog: %q, want %q", got, want)
+	}
+}
+
+// A server that is a program runs below the gateway, so the gateway says how it is. The doctor starts none.
+func TestDoctorAsksGatewayAboutPrograms(t *testing.T) {
+	path, env := stdiotest.Program(t, stdiotest.Legacy)
+	entries, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
+		"prog": map[string]any{"command": path, "env": env}, "broken": map[string]any{"command": "portcullis-no-such-program"},
+	}})
+	require.OK(t, err)
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, string(entries))
+	p := start(t, dir, "--allow-commands")
+	x, codes := examined(t, "--dir", dir, "--probe")
+	status := map[string]outcome.Status{}
+	for _, s := range x.Asked {
+		if status[s.Server] = s.Status; s.Gateway != p.URL {
+			t.Errorf("%s was asked by %q, not by the gateway", s.Server, s.Gateway)
+		}
+		if s.Server == "prog" && s.Tools == 0 {
+			t.Error("the program has no tools")
+		}
+	}
+	want := map[string]outcome.Status{"prog": outcome.Available, "broken": outcome.Permanent}
+	if diff := cmp.Diff(want, status); diff != "" || slices.Contains(codes, "server_needs_command") || !slices.Contains(codes, "server_command") {
+		t.Errorf("%s; found %q", diff, codes)
+	}
+	require.OK(t, p.stop())
+	if _, codes := examined(t, "--dir", dir, "--probe"); !slices.Contains(codes, "server_needs_command") {
+		t.Errorf("without a gateway: %q", codes)
 	}
 }
 
