@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
+	"github.com/portcullis-mcp/portcullis/internal/doctor"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
@@ -37,6 +38,7 @@ type banner struct {
 	codes   *login.Codes // of links that sign in at /admin; nil: there are none
 	base    string       // address of the gateway
 	closed  string       // why nobody is let in at /admin; "": somebody is
+	noAdmin bool         // nobody has what opens /admin
 
 	synced   func() // called when the first sync has ended; nil: nobody is told
 	shown    bool
@@ -55,22 +57,27 @@ func (b *banner) show(s *state.State) {
 		return
 	}
 	b.problems, b.shown = problems.String(), true
-	fmt.Fprintln(&all, headline(s.Health))
+	fmt.Fprintln(&all, b.headline(s.Health))
 	b.writeAddresses(&all, s.Health)
 	b.writeTools(&all, s)
 	fmt.Fprint(b.out, all.String()+b.problems)
 }
 
-func headline(h state.Health) string {
-	if waitsForServers(h) {
+func (b *banner) headline(h state.Health) string {
+	n := len(h.Reasons())
+	switch {
+	case waitsForServers(h) && b.noAdmin:
+		n = 1 // that there are no servers yet is none
+	case waitsForServers(h):
 		return "portcullis is running, and has no servers yet"
+	case b.noAdmin:
+		n++
 	}
-	switch n := text.Count(len(h.Reasons()), "problem"); h.Condition() {
-	case state.Failing:
-		return "portcullis is running and cannot serve yet: " + n
-	case state.Degraded:
-		return "portcullis is running, with " + n
-	case state.OK:
+	switch problems := text.Count(n, "problem"); {
+	case h.Condition() == state.Failing && !waitsForServers(h):
+		return "portcullis is running and cannot serve yet: " + problems
+	case h.Condition() != state.OK || b.noAdmin:
+		return "portcullis is running, with " + problems
 	}
 	return "portcullis is ready"
 }
@@ -186,7 +193,7 @@ func (b *banner) writeTools(w io.Writer, s *state.State) {
 // writeNext writes what is to be done about what waits for a person.
 func (b *banner) writeNext(w io.Writer, waiting string) {
 	switch {
-	case waiting == "":
+	case waiting == "", b.noAdmin:
 	case b.closed != "":
 		row(w, "next", "open /admin: nobody can decide about %s pending approval while it is closed", waiting)
 	default:
@@ -209,6 +216,11 @@ func counted(n map[string]int, names ...string) string {
 // then what only looks wrong.
 func (b *banner) writeProblems(w io.Writer, h state.Health) {
 	check := self() + " check " + b.Dir // prints all of them
+	if b.noAdmin {
+		row(w, "problem", "%s", noAdmin)
+		row(w, "what to do", "%s", doctor.Find(noAdminCode, "", "").Do)
+		row(w, "", "%s", firstToken(b.program.Settings.Access, b.Dir))
+	}
 	for _, r := range h.Reasons() {
 		if waitsForServers(h) {
 			row(w, "next", "write your servers into %s, or take over those of a client: portcullis import", b.path(config.Key))

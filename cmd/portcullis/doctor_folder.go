@@ -49,6 +49,9 @@ func (x *examination) folder(ctx context.Context) {
 	if x.storeOpens(dir, s, runs) && err == nil {
 		x.health(ctx)
 	}
+	if err == nil {
+		x.admins(ctx, settings.Access)
+	}
 	if base := settings.BaseURL; base != "" && x.env.getenv("PORTCULLIS_BASE_URL") != "" {
 		x.plain(base, "PORTCULLIS_BASE_URL")
 		if !toLoopback(base) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,13 +29,12 @@ var readings = []struct {
 // served, not after, and not while a gateway that was killed left its files there.
 func TestReadingCommandsWriteNothing(t *testing.T) {
 	_, config := ping(t)
-	for name, auth := range map[string]string{"none": "", "token": "token"} {
+	for name, env := range map[string]map[string]string{"none": {}, "token": programtest.Tokens().Env} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
 			dir, s := t.TempDir(), newTerminal(t, nil)
-			if auth != "" {
-				s.env["PORTCULLIS_AUTH"] = auth
-			}
+			s.env = maps.Clone(env)
+			delete(s.env, "PORTCULLIS_TOKEN_KEY") // so that the folder keeps it
 			programtest.WriteConfig(t, dir, config(""))
 			readAll(t, s, dir, false)
 			p := startWith(t, s.env, dir)

@@ -125,21 +125,23 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner, Ahead: ahead,
 		Ending: ctx.Done(), Sends: true, Wake: courier.Wake, Rest: syncEvery, Gate: newGate(log),
 	})
-	defer keepAnnounced(ctx, c.Dir, served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil}, log)()
+	here := served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil}
+	here.NoAdmin = lacksAdmin(ctx, settings.Access, held.approvals)
+	defer keepAnnounced(ctx, c.Dir, here, log)()
 	defer p.Counter.Start(ctx)()
 	defer courier.Start(ctx, p.Sender)()
 	browsers := bootadmin.Browsers{Store: held.approvals.Logins()}
 	if owner != nil {
 		browsers.Codes = login.NewCodes(nil)
 	}
+	start := newBanner(env.stdout, p, addr, c, browsers.Codes)
+	start.noAdmin, start.synced = here.NoAdmin, env.synced
 	return serve(ctx, p, browsers, listener, func(ctx context.Context) {
 		if ahead.Ready() { // who waits for the start is answered first; without a catalog nobody can be
 			p.Pace.First(ctx)
 		}
 		collect()
-		b := newBanner(env.stdout, p, addr, c, browsers.Codes)
-		b.synced = env.synced
-		syncLoop(ctx, p, servers, b)
+		syncLoop(ctx, p, servers, start)
 	})
 }
 

@@ -24,8 +24,9 @@ const servedFile = "serve.json"
 type served struct {
 	Address string `json:"address"` // of the gateway: http://127.0.0.1:8080
 	PID     int    `json:"pid"`
-	Key     bool   `json:"key"`              // admin.key in the folder opens /admin
-	Ending  bool   `json:"ending,omitempty"` // its client has left: it only ends its first sync
+	Key     bool   `json:"key"`                // admin.key in the folder opens /admin
+	Ending  bool   `json:"ending,omitempty"`   // its client has left: it only ends its first sync
+	NoAdmin bool   `json:"no_admin,omitempty"` // nobody could use /admin when it was started
 }
 
 // announce writes where the gateway answers, for its owner alone. Who does so holds the approvals.

@@ -88,6 +88,7 @@ func kinds() map[string]kind {
 		"unhealthy":            {Fault, ""},
 		"gateway_unreached":    {Fault, "Start the gateway, or correct the address."},
 		"gateway_foreign":      {Fault, "Correct the address: something else than a Portcullis gateway answers there."},
+		"no_admin":             {Fault, "Stop the gateway, make an admin's token with this line, and start the gateway again. With that token make the others."},
 		"credential":           {Warning, "Set PORTCULLIS_TOKEN to a credential that the gateway takes, and that may see /admin."},
 		"base_url_plain":       {Warning, "Serve it over https: over http every credential goes through the network in clear."},
 		"base_url_differs":     {Fault, "Set PORTCULLIS_BASE_URL of the gateway to the address that clients use: they refuse a token for another."},
