@@ -23,14 +23,14 @@ import (
 
 // An approvalsCmd is portcullis approvals.
 type approvalsCmd struct {
-	Write approvalsWriteCmd `cmd:"" help:"Write what is approved into approvals.lock.json, which is reviewed and merged like code."`
-	Check approvalsCheckCmd `cmd:"" help:"Compare that file with the gateway. The exit code is 3 if they differ."`
-	Apply approvalsApplyCmd `cmd:"" help:"Approve exactly the definitions that the file has."`
-	Carry carryCmd          `cmd:"" help:"Approve what stayed the same when the version of a server's package changed."`
+	Write approvalsWriteCmd `cmd:"" help:"Write the approved definitions into a lock file."`
+	Check approvalsCheckCmd `cmd:"" help:"Compare the lock file with the gateway."`
+	Apply approvalsApplyCmd `cmd:"" help:"Approve the definitions in the lock file."`
+	Carry carryCmd          `cmd:"" help:"Approve what a new version of a package left unchanged."`
 
-	Backup  backupCmd  `cmd:"" help:"Make a copy of approvals.db, checked and dated, also while a gateway runs."`
-	Restore restoreCmd `cmd:"" help:"Take a copy back; without a copy, keep what the tool catalog recorded, after approvals.db was lost, damaged or set back."`
-	Accept  acceptCmd  `cmd:"" help:"Keep what approvals.db has now; what it lacks waits for approval."`
+	Backup  backupCmd  `cmd:"" help:"Back up approvals.db."`
+	Restore restoreCmd `cmd:"" help:"Restore approvals.db from a copy, or from the tool catalog."`
+	Accept  acceptCmd  `cmd:"" help:"Accept approvals.db as it is now."`
 }
 
 // Help implements kong's longer help.

@@ -182,8 +182,7 @@ type approvalsWriteCmd struct {
 
 // Help implements kong's longer help.
 func (approvalsWriteCmd) Help() string {
-	return `Writes what is approved at the gateway into a file that is reviewed and merged like code. The file is
-replaced whole; notes stay as long as their definition does. Examples:
+	return `People review and merge the file like code. It is replaced whole; a note stays as long as its definition does. Examples:
 
   portcullis approvals write
   portcullis approvals write --pending --url https://gate.example.com

@@ -31,9 +31,9 @@ type approvalsApplyCmd struct {
 
 // Help implements kong's longer help.
 func (approvalsApplyCmd) Help() string {
-	return `Approves exactly the definitions whose hashes the file has, also those that it marks as pending. What the
-file does not have is left as it is; what is blocked, disabled or denied by a rule stays so. The exit code
-is 3 if something of the file could not be approved. To run it again changes nothing more. Examples:
+	return `Only definitions whose hash is in the file become callable, including those that the file marks as pending. Other
+definitions stay as they are; what is blocked, disabled or denied by a rule stays so. The exit code is 3 if a
+definition of the file could not be approved. A second run changes nothing more. Examples:
 
   portcullis approvals apply --dry-run
   portcullis approvals apply --url https://gate.example.com --note "merged in #12"`

@@ -32,8 +32,8 @@ type approvalsCheckCmd struct {
 
 // Help implements kong's longer help.
 func (approvalsCheckCmd) Help() string {
-	return `Compares the file with the gateway, and changes nothing. The exit code is 3 if they differ. What waits at
-the gateway and is marked as pending in the file is shown, and is no difference. Examples:
+	return `Nothing is changed. The exit code is 3 if they differ. A definition that waits at the gateway and that the file
+marks as pending is shown, and is no difference. Examples:
 
   portcullis approvals check --url https://gate.example.com
   portcullis approvals check --markdown drift.md

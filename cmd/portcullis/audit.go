@@ -32,8 +32,7 @@ type auditCmd struct {
 
 // Help implements kong's longer help.
 func (auditCmd) Help() string {
-	return `Prints who did what, the newest first. The exit code is 1 if lines are missing: what is missing is said on
-standard error. Examples:
+	return `The newest line comes first. The exit code is 1 if lines are missing; standard error then says which. Examples:
 
   portcullis audit --since 7d --action approve
   portcullis audit --since "" -o csv > audit.csv`

@@ -34,8 +34,8 @@ type backupCmd struct {
 
 // Help implements kong's longer help.
 func (backupCmd) Help() string {
-	return `Makes a copy of approvals.db as it is at one moment, also while a gateway runs, and reads it back before it gets
-its name. It is for you alone (mode 0600): it has the digests of tokens. The audit says who took it. Examples:
+	return `The copy shows the file at one moment, even while a gateway runs, and is read back before it gets its name. It is for you
+alone (mode 0600), since it has the digests of tokens. The audit says who made it. Examples:
 
   portcullis approvals backup --keep 14
   portcullis approvals backup /mnt/safe/approvals.db

@@ -43,9 +43,9 @@ type checkCmd struct {
 
 // Help implements kong's longer help.
 func (checkCmd) Help() string {
-	return `Prints every fault of config and policy with its file, line and path, what each rule denies in the folder's
-tool catalog, and what differs from the files that the folder's gateway used last. It changes nothing, and
-asks no server. The exit code is 1 if the gateway would not take the files. Examples:
+	return `It prints every fault with its file, line and path, what each rule denies in the folder's tool catalog, and what
+differs from the files that the folder's gateway used last. It changes nothing and asks no server. The exit code
+is 1 if the gateway would refuse the files. Examples:
 
   portcullis check
   portcullis check my-gate -o json | jq .difference`

@@ -18,35 +18,35 @@ import (
 
 // A cli is the command line.
 type cli struct {
-	Serve     serveCmd        `cmd:"" help:"Run the gateway on one port: MCP at /mcp, approvals at /admin, /healthz. Config, policy and state are in a folder."`
-	Stdio     stdioCmd        `cmd:"" help:"Be an MCP server on standard input and output, in front of a gateway."`
-	Init      initCmd         `cmd:"" help:"Write what a gateway begins with: a config, a policy that shows how, .gitignore lines for keys. It overwrites nothing."`
-	Status    statusCmd       `cmd:"" help:"Print on one screen how a gateway is: what is wrong, what is in use, servers, tools, requests, stops."`
-	Doctor    doctorCmd       `cmd:"" help:"Look for what is wrong with a gateway and around it, and say what to do about it; --probe asks each server."`
-	Check     checkCmd        `cmd:"" help:"Check config and policy of a folder, and print what they deny in its tool catalog."`
-	Push      pushCmd         `cmd:"" help:"Check config and policy of a folder, and put them into the bucket of a gateway on AWS."`
-	Tools     toolsCmd        `cmd:"" help:"Print the tools, prompts and resources that are known: how each is locked, what changed, what was found."`
-	Diff      diffCmd         `cmd:"" help:"Print what changed from the approved definition to the one of now. Exit code 3: it is not approved."`
-	Approve   approveItemsCmd `cmd:"" help:"Approve definitions: agents may call a tool as long as its definition is this one."`
-	Block     blockCmd        `cmd:"" help:"Refuse definitions for good; another definition waits as usual."`
-	Unblock   unblockCmd      `cmd:"" help:"Take a block back; it approves nothing."`
-	Disable   disableCmd      `cmd:"" help:"Lock tools until somebody enables them, whatever their definitions."`
-	Enable    enableCmd       `cmd:"" help:"Take a disabling back; it approves nothing."`
-	Undo      undoCmd         `cmd:"" help:"Take the last decision about one item back, for 10 minutes."`
-	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything, at once; or print what is stopped."`
-	Audit     auditCmd        `cmd:"" help:"Print who did what: what agents called and what people decided."`
-	Requests  requestsCmd     `cmd:"" help:"Print what agents ask for, and decide about it."`
-	Approvals approvalsCmd    `cmd:"" help:"Keep approvals as code, in approvals.lock.json; copy what people decided, take a copy back, and say which counts after approvals.db was lost."`
+	Serve     serveCmd        `cmd:"" help:"Run the gateway over a folder that has its config, policy and state."`
+	Stdio     stdioCmd        `cmd:"" help:"Serve MCP on standard input and output, in front of a gateway."`
+	Init      initCmd         `cmd:"" help:"Write a first config, a first policy, and .gitignore lines for keys."`
+	Status    statusCmd       `cmd:"" help:"Print the state of a gateway on one screen."`
+	Doctor    doctorCmd       `cmd:"" help:"Find what is wrong with a gateway and around it."`
+	Check     checkCmd        `cmd:"" help:"Check the config and the policy of a folder."`
+	Push      pushCmd         `cmd:"" help:"Put the config and the policy of a folder into the bucket of a gateway on AWS."`
+	Tools     toolsCmd        `cmd:"" help:"Print the tools, prompts and resources that the gateway knows."`
+	Diff      diffCmd         `cmd:"" help:"Print how a definition differs from the approved one."`
+	Approve   approveItemsCmd `cmd:"" help:"Approve definitions."`
+	Block     blockCmd        `cmd:"" help:"Block definitions."`
+	Unblock   unblockCmd      `cmd:"" help:"Remove a block from definitions."`
+	Disable   disableCmd      `cmd:"" help:"Lock items, whatever their definitions."`
+	Enable    enableCmd       `cmd:"" help:"Unlock items that somebody disabled."`
+	Undo      undoCmd         `cmd:"" help:"Undo the last decision about one item."`
+	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything."`
+	Audit     auditCmd        `cmd:"" help:"Print what agents called and what people decided."`
+	Requests  requestsCmd     `cmd:"" help:"Print the requests of agents, and decide about them."`
+	Approvals approvalsCmd    `cmd:"" help:"Keep approvals as code, back them up, and restore them."`
 
-	Import  importCmd  `cmd:"" help:"Take over the MCP servers of a client: Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini CLI, Windsurf."`
-	Connect connectCmd `cmd:"" help:"Tell a client of the gateway: print the link, the command and the file, or write the file."`
+	Import  importCmd  `cmd:"" help:"Copy the MCP servers of a client into the gateway's config."`
+	Connect connectCmd `cmd:"" help:"Connect a client to the gateway."`
 
-	Sync  syncCmd  `cmd:"" help:"Ask every server for its tools now."`
+	Sync  syncCmd  `cmd:"" help:"Ask every server for its tools."`
 	Token tokenCmd `cmd:"" help:"List, make and revoke agent tokens."`
-	Try   tryCmd   `cmd:"" help:"Print what an agent finds for some words, and why."`
-	Open  openCmd  `cmd:"" help:"Open the console of a gateway that runs in the browser."`
+	Try   tryCmd   `cmd:"" help:"Print the result of an agent's search, with the reasons."`
+	Open  openCmd  `cmd:"" help:"Open the console in the browser."`
 
-	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and names in a shell."`
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Words      wordsCmd      `cmd:"" hidden:"" name:"complete-words" help:"What the scripts of completion ask."`
 	Version    versionCmd    `cmd:"" help:"Print the version, the commit and the Go version."`
 

@@ -33,10 +33,9 @@ type connectCmd struct {
 
 // Help implements kong's longer help.
 func (connectCmd) Help() string {
-	return `Prints a link, a command and a file that tell a client of the gateway. With --write the entry goes into your
-own file of the client, with --write --project into the client's file in this folder. Everything else there
-stays as it is; --undo takes the entry out again. No file but your own of Claude Desktop has a place for a
-token, and nothing writes one. Examples:
+	return `It prints a link, a command and a file. With --write the entry goes into your own file of the client, with
+--write --project into the client's file in this folder. Everything else there stays as it is; --undo takes the
+entry out again. No file but your own of Claude Desktop has a place for a token, and nothing writes one. Examples:
 
   portcullis connect
   portcullis connect claude-code

@@ -17,10 +17,10 @@ import (
 
 // A said is what a person says of a decision.
 type said struct {
-	Hash string `placeholder:"HASH" help:"Of the definition that you have read, or its first 12 digits or more: nothing is decided if it is another by now. Of one item."`
-	Rev  int64  `placeholder:"N" help:"Revision of the record that you have seen: nothing is decided if it is another by now. Of one item; without it, that of this moment."`
-	Note string `placeholder:"TEXT" help:"Why. To approve a definition with a severe finding it is needed."`
-	Tell bool   `help:"Agents may be told the note."`
+	Hash string `placeholder:"HASH" help:"Hash of the definition that you have read, or its first 12 digits or more. If the definition has changed since, nothing is decided. For one item."`
+	Rev  int64  `placeholder:"N" help:"Revision of the record that you have seen. If the record has changed since, nothing is decided. For one item."`
+	Note string `placeholder:"TEXT" help:"Reason for the decision."`
+	Tell bool   `help:"Show the note to agents."`
 }
 
 // A decideCmd is each of the commands that decide about one item or many.
@@ -29,10 +29,10 @@ type decideCmd struct {
 	said
 	choice
 	Items   []itemName `arg:"" optional:"" name:"name" help:"server:tool, server:prompt:name or server:resource:uri."`
-	All     bool       `help:"All that the flags above choose: says what that is, and asks."`
-	MaxTier string     `enum:"${tiers}," default:"" placeholder:"TIER" help:"Of these, none above this tier. Without it, approve takes none above read."`
-	Seen    string     `placeholder:"FILE" help:"What is listed in a file, each as it was seen: lines \"server:tool HASH\", as portcullis tools --hashes prints them, or its JSON. - is standard input."`
-	Yes     bool       `help:"Do not ask. It takes hashes: --hash, or --seen."`
+	All     bool       `help:"All items that the flags above choose. The command prints them, and asks."`
+	MaxTier string     `enum:"${tiers}," default:"" placeholder:"TIER" help:"Highest tier of the items that --all chooses."`
+	Seen    string     `placeholder:"FILE" help:"File that lists items with their hashes: lines \"server:tool HASH\", as portcullis tools --hashes prints them, or its JSON. - is standard input."`
+	Yes     bool       `help:"Decide without a question. It needs hashes: --hash, or --seen."`
 }
 
 // Validate implements kong's check of flags.

@@ -15,13 +15,15 @@ type approveItemsCmd struct{ decideCmd }
 
 // Help implements kong's longer help.
 func (approveItemsCmd) Help() string {
-	return `Prints each item that you name: what was found in it, and the words that were added and removed since it was approved
-(40 lines at most, then the command that prints all). Then it asks. Without a terminal, name the hash of the definition
-that you have read. A definition that changes before you answer is refused.
+	return `Agents may then call a tool as long as its definition stays this one. For each item that you name the command
+prints the findings, and the words that were added and removed since the last approval (at most 40 lines, then the
+command that prints all). Then it asks. Without a terminal, give the hash of the definition that you have read. A
+definition that changes before you answer is not approved.
 
-What has a severe finding, is blocked or takes two people is left out of an approval of many, and named. With --all, so
-is a definition that changed since it was approved. The exit code is 1 if anything was refused, or left out that was
-named. Examples:
+An approval of many items leaves out and names each item that has a severe finding, is blocked, or takes two people.
+With --all it also leaves out each changed definition and, without --max-tier, each item above the tier read. A
+definition with a severe finding needs a --note. The exit code is 1 if anything was refused, or if an item that you
+named was left out. Examples:
 
   portcullis approve fs:read_file
   portcullis approve fs:read_file --hash 3f2a9c0d17be --note "read it"
@@ -35,8 +37,9 @@ type blockCmd struct{ decideCmd }
 
 // Help implements kong's longer help.
 func (blockCmd) Help() string {
-	return `Nobody can use what is blocked until somebody unblocks or approves it, also if the server goes back to this
-definition later. What is named is blocked without a question, as it is now or as --hash says. Examples:
+	return `A blocked definition stays locked until somebody unblocks or approves it, even if the server changes the definition and
+later returns to it. Another definition of the item waits for approval as usual. Items that you name are blocked
+without a question: the definition of now, or the one of --hash. Examples:
 
   portcullis block fs:delete_file --note "nobody needs it"
   portcullis block --server fs --all --finding severe`
@@ -47,8 +50,9 @@ type disableCmd struct{ decideCmd }
 
 // Help implements kong's longer help.
 func (disableCmd) Help() string {
-	return `What is named is locked without a question, whatever becomes of its definition; of what --all chooses it says how
-much that is, and asks. A whole server is locked sooner by portcullis stop. Examples:
+	return `A disabled item stays locked until somebody enables it, even if its definition changes. Items that you name are
+disabled without a question; --all prints how many items it chooses, and asks. To lock a whole server at once, use
+portcullis stop. Examples:
 
   portcullis disable fs:write_file --note "the disk is full" --tell
   portcullis disable --server fs --all --tier destructive`
@@ -59,7 +63,7 @@ type enableCmd struct{ decideCmd }
 
 // Help implements kong's longer help.
 func (enableCmd) Help() string {
-	return `What was approved can be called again; what waits goes on to wait. Examples:
+	return `An enabled item is callable again if its definition is approved. If the definition waits for approval, it still waits. Examples:
 
   portcullis enable fs:write_file
   portcullis enable --server fs --all`
@@ -82,8 +86,8 @@ func (c unblockCmd) Validate() error {
 
 // Help implements kong's longer help.
 func (unblockCmd) Help() string {
-	return `Takes a block back. It approves nothing: the definition waits, or can be called where the server needs no approval.
-Without --hash it is the definition of now that is unblocked. Example:
+	return `No definition is approved by this: it waits for approval, or is callable if its server needs no approval. Without
+--hash the definition of now is meant. Example:
 
   portcullis unblock fs:delete_file`
 }
@@ -114,7 +118,7 @@ type undoCmd struct {
 
 // Help implements kong's longer help.
 func (undoCmd) Help() string {
-	return `Takes the last decision about one item back, for 10 minutes, unless a sync saw its definition change since. Example:
+	return `This is possible for 10 minutes, unless a sync has seen the definition change since. Example:
 
   portcullis undo fs:read_file`
 }

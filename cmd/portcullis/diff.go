@@ -19,9 +19,8 @@ type diffCmd struct {
 
 // Help implements kong's longer help.
 func (diffCmd) Help() string {
-	return `Prints what changed from the definition that was approved to the one of now: in words, then each text with what
-went as [-…-] and what came as {+…+}. Of a definition that is new everything is printed. The exit code is 0 if the
-definition of now is approved, and 3 if it is another one or a new one. Examples:
+	return `It shows the change in words, then each text, with removed words as [-…-] and added words as {+…+}. A new definition
+is printed whole. The exit code is 0 if the definition of now is approved, and 3 if it is new or has changed. Examples:
 
   portcullis diff fs:read_file
   portcullis diff fs:read_file --raw > change.diff`

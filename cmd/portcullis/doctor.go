@@ -25,10 +25,10 @@ type doctorCmd struct {
 
 // Help implements kong's longer help.
 func (doctorCmd) Help() string {
-	return `Looks for what is wrong with a gateway and around it, and says of each finding its code, its cause and what to
-do. docs/doctor.md has all codes. Over a folder: config, policy, variables, rights of files, the disk, the store,
-the gateway's health, names that clients do not take. With --url: what is seen from outside, and its health.
-The exit code is 1 if there is a fault, and 0 if there are warnings alone. Examples:
+	return `Each finding has a code, its cause and what to do; docs/doctor.md lists the codes. Over a folder it looks at config,
+policy, variables, rights of files, the disk, the store, the gateway's health, and names that clients do not take.
+With --url it looks from outside, and at the gateway's health. --probe asks each server. The exit code is 1 if
+there is a fault, and 0 if there are only warnings. Examples:
 
   portcullis doctor
   portcullis doctor --probe

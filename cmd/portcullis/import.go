@@ -36,10 +36,10 @@ type importCmd struct {
 
 // Help implements kong's longer help.
 func (importCmd) Help() string {
-	return `Takes over the MCP servers of a client into config/mcp_config.json. What is there stays, the result is
-checked before anything is written, and the old file is kept beside it. No credential comes into the config:
-it refers to a variable of the environment, and a list says which to set. What can do harm is left out
-and listed under "check this". Examples:
+	return `The servers are added to config/mcp_config.json. What is there stays, the result is checked before anything is
+written, and the old file is kept beside it. No credential comes into the config: the config refers to a variable
+of the environment, and a list says which to set. What can do harm is left out and listed under "check this".
+Clients: Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini CLI, Windsurf. Examples:
 
   portcullis import claude-code cursor
   portcullis import vscode --dry-run

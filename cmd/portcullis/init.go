@@ -22,9 +22,8 @@ type initCmd struct {
 
 // Help implements kong's longer help.
 func (initCmd) Help() string {
-	return `Writes what a gateway begins with: a config without servers, a policy that denies nothing yet and shows how,
-and the lines of .gitignore that keep keys out of a repository. It asks nothing, and what is there stays as
-it is. Examples:
+	return `The config has no servers yet. The policy denies nothing and shows how to deny. The lines of .gitignore keep keys out
+of a repository. The command asks nothing and overwrites nothing. Examples:
 
   portcullis init
   portcullis init my-gate`

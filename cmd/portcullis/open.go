@@ -24,8 +24,7 @@ type openCmd struct {
 
 // Help implements kong's longer help.
 func (openCmd) Help() string {
-	return `Opens the console of a gateway that runs in your browser, and prints its address. It hands no key to the browser:
-where you are not signed in, the page asks for one. Examples:
+	return `It prints the address too, and hands no key to the browser: if you are not signed in, the page asks for one. Examples:
 
   portcullis open
   portcullis open --page requests`

@@ -26,9 +26,9 @@ type pushCmd struct {
 
 // Help implements kong's longer help.
 func (pushCmd) Help() string {
-	return `Checks the folder as portcullis check does, prints what differs from the config and policy that the gateway
-uses and which tools of its catalog would be denied or no longer be, and stores what differs. Of two who push at
-once one is refused. Examples:
+	return `It first checks the files as portcullis check does. It prints what differs from the files that the gateway uses, and
+which tools of its catalog the change denies or no longer denies. Then it stores the files that differ. If two
+people push at the same time, one push is refused. Examples:
 
   portcullis push --bucket portcullis-config-1abc --dry-run
   portcullis push --dir my-gate --bucket portcullis-config-1abc --expect 3cb9d03df77a`

@@ -26,12 +26,12 @@ const requestsName = "requests"
 // A requestsCmd is portcullis requests.
 type requestsCmd struct {
 	List    listRequestsCmd  `cmd:"" default:"withargs" help:"Print the requests that are open."`
-	Show    showRequestCmd   `cmd:"" help:"Print one request with all that a decision about it opens."`
-	Approve approveCmd       `cmd:"" help:"Approve the definition, for all agents."`
-	Allow   allowCmd         `cmd:"" help:"Let this agent alone call it, for a time."`
-	Confirm confirmCmd       `cmd:"" help:"Confirm one call with its arguments: it can be made once, within an hour."`
-	Decline declineCmd       `cmd:"" help:"Say no; the agent is told why."`
-	Revoke  revokeRequestCmd `cmd:"" help:"End what was allowed or confirmed."`
+	Show    showRequestCmd   `cmd:"" help:"Print one request."`
+	Approve approveCmd       `cmd:"" help:"Approve the requested definition for all agents."`
+	Allow   allowCmd         `cmd:"" help:"Allow the requesting agent the call for a time."`
+	Confirm confirmCmd       `cmd:"" help:"Confirm one call with its arguments."`
+	Decline declineCmd       `cmd:"" help:"Decline a request."`
+	Revoke  revokeRequestCmd `cmd:"" help:"Revoke what was allowed or confirmed."`
 }
 
 // Help implements kong's longer help.
@@ -119,9 +119,8 @@ type showRequestCmd struct{ requestID }
 
 // Help implements kong's longer help.
 func (showRequestCmd) Help() string {
-	return `Prints what approve, allow and confirm print before they ask: the request, the words of the
-definition that were added and removed since it was approved, what was found in it, and all
-arguments of one call. Example:
+	return `The output is what approve, allow and confirm print before they ask: the words of the definition that
+were added and removed since it was approved, its findings, and all arguments of one call. Example:
 
   portcullis requests show R-7KQ2M4XD`
 }
@@ -307,8 +306,8 @@ type confirmCmd struct{ verdictFlags }
 
 // Help implements kong's longer help.
 func (confirmCmd) Help() string {
-	return `Prints the request as show does, with all arguments of the call, and asks. Without a terminal, name
-the hash of the arguments that you have read. Examples:
+	return `The agent can make this call once, within an hour. The command prints the request as show does, and asks. Without a
+terminal, name the hash of the arguments that you have read. Examples:
 
   portcullis requests confirm R-7KQ2M4XD
   portcullis requests confirm R-7KQ2M4XD --hash 9b1c70e2d4aa`
@@ -327,7 +326,7 @@ type declineCmd struct {
 
 // Help implements kong's longer help.
 func (declineCmd) Help() string {
-	return `Example:
+	return `The agent sees the reason. Example:
 
   portcullis requests decline R-7KQ2M4XD --reason "use staging"`
 }

@@ -48,8 +48,9 @@ func (c serveCmd) Validate() error {
 
 // Help implements kong's longer help.
 func (serveCmd) Help() string {
-	return `It runs until Ctrl-C, asks the servers every minute (those that stay the same less often, at least every 12 minutes), and takes up what you change in the folder's config within
-seconds. Examples:
+	return `One port has MCP at /mcp, the console at /admin, and /healthz. The gateway runs until Ctrl-C. It asks the servers
+every minute, and servers that stay the same at least every 12 minutes. A change of the folder's config takes
+effect within seconds. Examples:
 
   portcullis serve
   portcullis serve --dir gate --allow-commands

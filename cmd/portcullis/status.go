@@ -27,11 +27,11 @@ type statusCmd struct {
 
 // Help implements kong's longer help.
 func (statusCmd) Help() string {
-	return `Prints on one screen how the gateway is: what is wrong and who mends it, the config and policy in use, its
-servers, how many tools are callable and why the others are not, what agents ask for and what is stopped.
--o json has what /admin/health, /admin/servers, /admin/config, /admin/requests and /admin/stop say, under
-the names health, servers, config, requests and stops. The exit code is 0 if the gateway serves, however
-much is wrong, and 1 if it cannot, or could not be asked. Examples:
+	return `It shows what is wrong and who can fix it, the config and policy in use, the servers, how many tools are callable,
+why the others are locked, the open requests and the stops. -o json has the answers of /admin/health,
+/admin/servers, /admin/config, /admin/requests and /admin/stop under the names health, servers, config, requests
+and stops. The exit code is 0 if the gateway serves, even with problems. It is 1 if the gateway cannot serve or
+cannot be asked. Examples:
 
   portcullis status
   portcullis status --url https://gate.example.com

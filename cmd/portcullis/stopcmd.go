@@ -15,14 +15,14 @@ import (
 
 // A stopCmd is portcullis stop.
 type stopCmd struct {
-	Now  doStopCmd   `cmd:"" default:"withargs" help:"Stop what is named; without a name, print what is stopped."`
-	Undo undoStopCmd `cmd:"" help:"Undo a stop of a person, or every one."`
+	Now  doStopCmd   `cmd:"" default:"withargs" help:"Stop a server, an agent or everything."`
+	Undo undoStopCmd `cmd:"" help:"Undo stops that people made."`
 }
 
 // Help implements kong's longer help.
 func (stopCmd) Help() string {
-	return `Stops a server, an agent or everything, at the next call in every process, and asks nothing; without a name it
-prints what is stopped. Agents are told the reason. A tool is not stopped but disabled. Examples:
+	return `A stop holds at the next call in every process, and asks nothing. Without a name the command prints the stops. Agents
+see the reason. To lock one tool, use portcullis disable. Examples:
 
   portcullis stop
   portcullis stop github --reason "key leaked"
@@ -68,7 +68,7 @@ func (c doStopCmd) Validate() error {
 
 // Help implements kong's longer help.
 func (doStopCmd) Help() string {
-	return `It asks nothing, and holds at the next call in every process. Examples:
+	return `It asks nothing, and holds at the next call in every process. Without a name it prints the stops. Examples:
 
   portcullis stop
   portcullis stop github --reason "key leaked"`
@@ -103,7 +103,7 @@ type undoStopCmd struct {
 
 // Help implements kong's longer help.
 func (undoStopCmd) Help() string {
-	return `What mcp_config.json stops is undone there. Examples:
+	return `A stop in mcp_config.json is undone in that file. Examples:
 
   portcullis stop undo github
   portcullis stop undo every`

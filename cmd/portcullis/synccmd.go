@@ -23,9 +23,8 @@ type syncCmd struct {
 
 // Help implements kong's longer help.
 func (syncCmd) Help() string {
-	return `Asks every server now for its tools, and prints how each answered. What is new or has changed may wait for
-approval then. The exit code is 1 if a server that is switched on did not answer: its last known tools stay.
-Examples:
+	return `It prints how each server answered. New and changed definitions may then wait for approval. The exit code is 1 if an
+enabled server did not answer: its last known tools stay. Examples:
 
   portcullis sync
   portcullis sync --server github -o json`

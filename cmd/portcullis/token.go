@@ -21,9 +21,9 @@ import (
 // A tokenCmd is portcullis token.
 type tokenCmd struct {
 	List   listTokensCmd   `cmd:"" default:"withargs" help:"Print the agent tokens."`
-	Make   makeTokenCmd    `cmd:"" help:"Make an agent token, and print its text: that is kept nowhere."`
-	Rotate rotateTokensCmd `cmd:"" help:"Replace the key of agent tokens, where the gateway's folder keeps it."`
-	Revoke revokeTokenCmd  `cmd:"" help:"End an agent token: the next request that bears it is refused."`
+	Make   makeTokenCmd    `cmd:"" help:"Make an agent token."`
+	Rotate rotateTokensCmd `cmd:"" help:"Replace the key of agent tokens."`
+	Revoke revokeTokenCmd  `cmd:"" help:"Revoke an agent token."`
 }
 
 // Help implements kong's longer help.
@@ -50,7 +50,7 @@ type listTokensCmd struct {
 
 // Help implements kong's longer help.
 func (listTokensCmd) Help() string {
-	return `The text of a token is kept nowhere, and so not printed. Examples:
+	return `The text of a token is kept nowhere, so it is not printed. Examples:
 
   portcullis token list
   portcullis token list --all -o json`
@@ -153,7 +153,7 @@ type makeTokenCmd struct {
 
 // Help implements kong's longer help.
 func (makeTokenCmd) Help() string {
-	return `The text of the token is all that is printed to standard output, and is kept nowhere. Examples:
+	return `Its text is all that goes to standard output, and is kept nowhere. Examples:
 
   TOKEN=$(portcullis token make --name ci --servers github,jira)
   portcullis token make --name deploy --servers '*' --tiers read,write --days 7 > token.txt`
@@ -202,9 +202,8 @@ type revokeTokenCmd struct {
 
 // Help implements kong's longer help.
 func (revokeTokenCmd) Help() string {
-	return `It cannot be taken back: make another token instead. What people granted stays with the name, and
-a later token of this name has it: the command prints each such grant with the command that ends it.
-Example:
+	return `The next request that bears it is refused. There is no way back: make another token instead. Grants of people stay
+with the name, and a later token of this name has them: the command prints each grant with the command that ends it. Example:
 
   portcullis token revoke ci`
 }

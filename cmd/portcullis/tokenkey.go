@@ -50,10 +50,10 @@ type rotateTokensCmd struct {
 
 // Help implements kong's longer help.
 func (rotateTokensCmd) Help() string {
-	return `Puts a new key of agent tokens into token.key of the gateway's folder, and keeps the one before. Tokens are then
-made under the new key; those under the one before go on until they expire, or until the next rotation. A gateway that runs
-takes it up within ten minutes, and at once if a token under the new key comes. On AWS the key is a secret of the stack, which
-docs/operate.md says how to replace. Examples:
+	return `The new key goes into token.key of the gateway's folder, and the one before is kept. New tokens are made under the new
+key; older tokens go on until they expire, or until the next rotation. A running gateway reads the new key within
+ten minutes, and at once if a token under the new key comes. On AWS the key is a secret of the stack, and
+docs/operate.md says how to replace it. Examples:
 
   portcullis token rotate
   portcullis token list`

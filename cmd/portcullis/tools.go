@@ -42,8 +42,7 @@ var errHashes = errors.New("--hashes prints lines: leave out -o json, which has 
 
 // Help implements kong's longer help.
 func (toolsCmd) Help() string {
-	return `Prints the tools, prompts and resources that the gateway knows: how each is locked, the state of its definition,
-its tier, what changed in it, and what was found. Examples:
+	return `Each line shows the lock, the state of the definition, the tier, what changed, and the findings. Examples:
 
   portcullis tools
   portcullis tools --status pending_approval

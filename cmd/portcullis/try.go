@@ -34,8 +34,8 @@ type tryCmd struct {
 
 // Help implements kong's longer help.
 func (tryCmd) Help() string {
-	return `Prints what an agent would find, and why: of each tool that matches the first check that it fails. Nothing is
-called, and nothing counts as the agent's. Examples:
+	return `For each tool that matches, it names the first check that the tool fails. Nothing is called, and nothing counts as the
+agent's. Examples:
 
   portcullis try "create an issue" --as token:ci
   portcullis try "delete a branch" --tiers read -o json
