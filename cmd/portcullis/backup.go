@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,7 +25,7 @@ import (
 const backupFolder = "backups"
 
 // datedName is what the name of a copy looks like that backup has made up.
-var datedName = regexp.MustCompile(`^approvals-\d{8}T\d{6}Z\.db$`)
+var datedName = regexp.MustCompile(`^approvals-\d{8}T\d{6}Z(-\d+)?\.db$`)
 
 // A backupCmd is portcullis approvals backup.
 type backupCmd struct {
@@ -72,7 +74,7 @@ func (c backupCmd) Run(ctx context.Context, env *environment) error {
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("%s: %w; make the folder first", name, err)
 	}
-	if _, err := os.Lstat(path); err == nil { // before the audit says that a copy was taken
+	if _, err := os.Lstat(path); err == nil && c.File != "" { // before the audit says that a copy was taken
 		return fmt.Errorf("%s: %w", name, taken(path))
 	}
 	res, err := g.ask(ctx, "/admin/approvals/backup", nil, struct{}{})
@@ -81,7 +83,14 @@ func (c backupCmd) Run(ctx context.Context, env *environment) error {
 	}
 	defer res.Body.Close()
 	var contents bolt.Contents
-	err = putStream(path, 0o600, os.Link, func(f *os.File) error {
+	place := os.Link
+	if c.File == "" {
+		place = func(from, to string) (err error) {
+			path, err = linkFree(from, strings.TrimSuffix(to, ".db"))
+			return err
+		}
+	}
+	err = putStream(path, 0o600, place, func(f *os.File) error {
 		if err := receive(f, res); err != nil {
 			return err
 		}
@@ -104,6 +113,17 @@ func (c backupCmd) Run(ctx context.Context, env *environment) error {
 		return nil
 	}
 	return thin(filepath.Dir(path), c.Keep, env)
+}
+
+// linkFree gives a file the name first.db, or if that is taken first-2.db and so on, and returns the name.
+func linkFree(from, first string) (name string, err error) {
+	name = first + ".db"
+	for n := 2; ; n++ {
+		if err = os.Link(from, name); !errors.Is(err, fs.ErrExist) {
+			return name, err
+		}
+		name = fmt.Sprintf("%s-%d.db", first, n)
+	}
 }
 
 func taken(path string) error {
@@ -132,7 +152,10 @@ func thin(folder string, keep int, env *environment) error {
 			dated = append(dated, e.Name())
 		}
 	}
-	slices.Sort(dated) // the oldest first
+	slices.SortFunc(dated, func(a, b string) int { // the oldest first
+		const dated = len("approvals-" + stamp)
+		return cmp.Or(cmp.Compare(a[:dated], b[:dated]), len(a)-len(b), cmp.Compare(a, b))
+	})
 	for _, name := range dated[:max(0, len(dated)-keep)] {
 		path := filepath.Join(folder, name)
 		if err := os.Remove(path); err != nil {

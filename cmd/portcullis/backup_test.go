@@ -29,6 +29,26 @@ func newShelf(t *testing.T) (dir string, s *terminal) {
 	return dir, s
 }
 
+// Copies that are made in one second get a number, and the oldest of them goes first.
+func TestBackupsOfOneSecond(t *testing.T) {
+	dir, s := newShelf(t)
+	for range 3 {
+		s.must(0, "approvals", "backup", "--dir", dir)
+	}
+	folder := t.TempDir()
+	from, first := filepath.Join(folder, "from"), filepath.Join(folder, "approvals-20260101T000000Z")
+	require.OK(t, os.WriteFile(from, nil, 0o600))
+	for range 11 {
+		_, err := linkFree(from, first)
+		require.OK(t, err)
+	}
+	require.OK(t, thin(folder, 2, &environment{stdout: io.Discard}))
+	want := []string{"approvals-20260101T000000Z-10.db", "approvals-20260101T000000Z-11.db", "from"}
+	if got := copies(t, folder); !slices.Equal(got, want) {
+		t.Errorf("the two newest are %q, want %q", got, want)
+	}
+}
+
 // copies are the names of the copies in a folder.
 func copies(t *testing.T, dir string) (names []string) {
 	t.Helper()
