@@ -57,6 +57,7 @@ type importing struct {
 	before  []byte // the config as it is; nil: there is none
 	servers []*clientfile.Server
 	state   map[*clientfile.Server]string // what becomes of it
+	absent  []string                      // why clients that were named have no servers here
 	added   int
 	ignored bool // a .gitignore of the folder names the file of --secrets
 	changed int  // servers that were there and got a member that is accepted
@@ -112,7 +113,10 @@ func (i *importing) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return i.report(backup, cfg)
+	if err := i.report(backup, cfg); err != nil || len(i.absent) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s; the report above is about the others", strings.Join(i.absent, "; "))
 }
 
 // readConfig reads the gateway's config, which must have nothing wrong before something is added to it.
@@ -174,13 +178,21 @@ func (i *importing) readFiles() ([]*clientfile.File, error) {
 			continue
 		}
 		files, err := i.readClient(client)
-		if err != nil {
+		if errors.Is(err, errAbsent) {
+			i.absent = append(i.absent, err.Error())
+		} else if err != nil {
 			return nil, err
 		}
 		out = append(out, files...)
 	}
+	if len(out) == 0 && len(i.absent) > 0 {
+		return nil, errors.New(strings.Join(i.absent, "; "))
+	}
 	return out, nil
 }
+
+// errAbsent says that a client has no servers on this machine.
+var errAbsent = errors.New("has no servers on this machine")
 
 // readClient reads those files of a client that are there.
 func (i *importing) readClient(c clientfile.Client) (out []*clientfile.File, err error) {
@@ -202,7 +214,7 @@ func (i *importing) readClient(c clientfile.Client) (out []*clientfile.File, err
 		for n := range paths {
 			paths[n] = i.tilde(paths[n])
 		}
-		return nil, fmt.Errorf("%s has no servers on this machine; looked in %s. If its file lies elsewhere, name the file", c.ID, strings.Join(paths, ", "))
+		return nil, fmt.Errorf("%s %w; looked in %s. If its file lies elsewhere, name the file", c.ID, errAbsent, strings.Join(paths, ", "))
 	}
 	return out, nil
 }

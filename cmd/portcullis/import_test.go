@@ -91,6 +91,27 @@ func TestImportSession(t *testing.T) {
 	s.check("import")
 }
 
+// A client that is absent does not keep the others from being taken over. The exit code says so.
+func TestImportAbsentClient(t *testing.T) {
+	s, home, _ := newUser(t)
+	require.OK(t, os.RemoveAll(filepath.Join(home, ".gemini")))
+	s.must(1, "import", "gemini", "cursor", "codex", "--dir", "gate", "--rename")
+	text := s.text.String()
+	for _, part := range []string{"gemini has no servers on this machine; looked in ", "the report above is about the others"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("it does not say %q: %s", part, text)
+		}
+	}
+	cfg, err := config.Parse([]byte(contents(t, configPath)))
+	if err != nil || len(cfg.Servers) < 2 {
+		t.Errorf("the others: %v, %v", cfg, err)
+	}
+	s.must(1, "import", "gemini", "--dir", "other")
+	if _, err := os.Stat("other"); err == nil {
+		t.Error("without any server the folder was made")
+	}
+}
+
 func TestImportRefusals(t *testing.T) {
 	s, home, back := newUser(t)
 	write := func(path, text string) {
