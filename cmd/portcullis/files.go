@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -109,6 +110,24 @@ func putStream(path string, mode fs.FileMode, place func(from, to string) error,
 		return err
 	}
 	return place(f.Name(), path)
+}
+
+// leftOver is how the temporary files of [putStream] are named that a killed program leaves in a gateway's
+// folder.
+var leftOver = regexp.MustCompile(
+	`^\.tmp-(admin\.key|seal\.key|token\.key|serve\.json|mcp_config\.json|policy\.cedar|approvals-\d{8}T\d{6}Z\.db)-\d+$`)
+
+// sweepLeftOver removes those that are older than an hour: no command works so long on one.
+func sweepLeftOver(folder string) {
+	for _, below := range []string{".", "config", backupFolder} {
+		entries, _ := os.ReadDir(filepath.Join(folder, below)) // what stays takes room and no more
+		for _, e := range entries {
+			info, err := e.Info()
+			if err == nil && info.Mode().IsRegular() && leftOver.MatchString(e.Name()) && time.Since(info.ModTime()) > time.Hour {
+				_ = os.Remove(filepath.Join(folder, below, e.Name()))
+			}
+		}
+	}
 }
 
 // agree asks a person to say yes. Where nobody can be asked, instead says what to do.

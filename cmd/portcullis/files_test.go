@@ -3,10 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -52,5 +54,31 @@ func TestAgree(t *testing.T) {
 	}
 	if _, err := quiet().agree("Approve?", "add --yes"); err == nil || !strings.Contains(err.Error(), "add --yes") {
 		t.Errorf("no terminal: %v", err)
+	}
+}
+
+// A start removes the temporary files that a killed program left, and no other file.
+func TestStartRemovesLeftOver(t *testing.T) {
+	dir, old := t.TempDir(), time.Now().Add(-2*time.Hour)
+	programtest.WriteConfig(t, dir, `{"mcpServers": {}}`)
+	own := []string{".tmp-serve.json-12", "config/.tmp-mcp_config.json-3", "backups/.tmp-approvals-20260101T000000Z.db-4"}
+	others := []string{".tmp-mine", ".tmp-serve.json-x", "config/.tmp-notes-3", ".tmp-seal.key-5"}
+	require.OK(t, os.Mkdir(filepath.Join(dir, backupFolder), 0o700))
+	for _, name := range slices.Concat(own, others) {
+		path := filepath.Join(dir, name)
+		require.OK(t, os.WriteFile(path, nil, 0o600))
+		if name != ".tmp-seal.key-5" { // somebody may write it now
+			require.OK(t, os.Chtimes(path, old, old))
+		}
+	}
+	require.OK(t, start(t, dir).stop())
+	for _, name := range own {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s is there still", name)
+		}
+	}
+	for _, name := range others {
+		_, err := os.Stat(filepath.Join(dir, name))
+		require.OK(t, err)
 	}
 }

@@ -47,6 +47,7 @@ func openStores(folder string, s boot.Settings, wait time.Duration, log *slog.Lo
 	if o.approvals, err = openApprovals(folder, &store.Options{KeepAudit: s.KeepAudit, LockWait: wait}); err != nil {
 		return nil, err
 	}
+	sweepLeftOver(folder)
 	if err = o.openRest(s); err != nil {
 		_ = o.approvals.Close() // the first error counts
 		return nil, fmt.Errorf("--dir %q: %w", folder, err)
