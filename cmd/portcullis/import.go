@@ -200,7 +200,7 @@ func (i *importing) readClient(c clientfile.Client) (out []*clientfile.File, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.ID, err)
 	}
-	paths := append(own, project...)
+	paths := slices.Concat(own, project)
 	for _, p := range paths {
 		f, err := i.readFile(p)
 		if errors.Is(err, fs.ErrNotExist) {
