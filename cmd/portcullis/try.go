@@ -87,7 +87,7 @@ func (c tryCmd) evaluate(ctx context.Context, env *environment) error {
 	if err != nil {
 		return fmt.Errorf("try: --eval: %w", err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was read only
 	tasks, err := agenteval.ReadTasks(f)
 	if err != nil {
 		return fmt.Errorf("try: --eval %s: %w", c.Eval, err)

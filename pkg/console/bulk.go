@@ -195,9 +195,8 @@ func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest i
 // whyNot returns why an item cannot be decided about without a look at it, or not by who asks; "": it
 // can.
 func (c *Console) whyNot(r *http.Request, action string, row decide.Row, opened map[string]bool) string {
-	carries := action == decide.ActionCarry // what was approved as it is need not be opened again
-	if carries {
-		action = approval.ActionApprove
+	if action == decide.ActionCarry { // what was approved as it is need not be opened again
+		action, opened = approval.ActionApprove, map[string]bool{mark(row.Hash): true}
 	}
 	who := callerOf(r.Context())
 	if !who.Rights.Decides(row.Server) {
@@ -215,9 +214,9 @@ func (c *Console) whyNot(r *http.Request, action string, row decide.Row, opened 
 		return "it is approved already"
 	case action == approval.ActionApprove && row.Status == string(lock.DisabledByConfig):
 		return "an operator's rule denies it; only the operator can change that"
-	case action == approval.ActionApprove && row.Tier == tool.Destructive && !carries && !opened[mark(row.Hash)]:
+	case action == approval.ActionApprove && row.Tier == tool.Destructive && !opened[mark(row.Hash)]:
 		return "it is destructive, and you have not opened it as it is now"
-	case action == approval.ActionApprove && row.Findings > 0 && !carries && !opened[mark(row.Hash)]:
+	case action == approval.ActionApprove && row.Findings > 0 && !opened[mark(row.Hash)]:
 		return "it has " + text.Count(row.Findings, "finding") + ", and you have not opened it as it is now"
 	case action != approval.ActionApprove && row.State == decide.StateBlocked:
 		return "it is blocked already"

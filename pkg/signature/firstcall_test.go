@@ -84,7 +84,7 @@ func (r *reader) member(out map[string]any) {
 		r.union()
 		return
 	}
-	name := ""
+	var name string
 	if strings.HasPrefix(r.rest, "'") {
 		name = r.quoted()
 	} else {

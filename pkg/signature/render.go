@@ -63,8 +63,8 @@ func restricts(key string) bool {
 // hideRules notes what keywords of s refuse.
 func (r *renderer) hideRules(s *rawjson.Node) {
 	for i, key := range s.Keys {
-		one := s.Kids[i].Text == "0" || s.Kids[i].Text == "1" // item or member, which a plain value has
-		r.hide(restricts(key) && !(one && strings.HasPrefix(key, "min")))
+		isMet := strings.HasPrefix(key, "min") && (s.Kids[i].Text == "0" || s.Kids[i].Text == "1") // by a plain value
+		r.hide(restricts(key) && !isMet)
 	}
 }
 
