@@ -37,7 +37,7 @@ func TestRebuildRefuses(t *testing.T) {
 // What Build makes of the sample. If it is something else, a catalog that an earlier program has made must
 // not be gone on from: raise recipe, and put the new digest here.
 func TestRecipe(t *testing.T) {
-	const recipe3 = "4402ce5d3aa2fd63c90a1c7d70746350b9ccd4f8fbb25af3b241650c73e8d386"
+	const recipe3 = ""
 	if got := build(t, sample(t)).SHA256(); got != recipe3 {
 		t.Errorf("Build makes %s of the sample, which is not what this recipe makes", got)
 	}

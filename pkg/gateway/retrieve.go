@@ -32,7 +32,7 @@ type match struct {
 	ScoreParts  *scoreParts     `json:"score_parts,omitempty"`
 }
 
-// scoreParts are what a score was added up from.
+// scoreParts are what a score was added up from, before what its verb costs.
 type scoreParts struct {
 	Lexical  float64 `json:"lexical"`
 	Semantic float64 `json:"semantic"`

@@ -31,11 +31,12 @@ func build(docs []Doc, table *embedding.Table, tableSum string) []byte {
 
 func buildSeq(docs iter.Seq[Doc], table *embedding.Table, tableSum string) []byte {
 	b := builder{
-		table:  table,
-		words:  map[string]uint32{},
-		terms:  map[string]uint32{},
-		sum:    make([]float64, table.Dim()),
-		vector: make([]int8, table.Dim()),
+		grammar: words.Cutter{Grammar: true},
+		table:   table,
+		words:   map[string]uint32{},
+		terms:   map[string]uint32{},
+		sum:     make([]float64, table.Dim()),
+		vector:  make([]int8, table.Dim()),
 	}
 	n := 0
 	for d := range docs {
@@ -67,7 +68,8 @@ type builder struct {
 
 	// Of one document at a time.
 	cutter      words.Cutter
-	stems, said tally // by term and by word
+	grammar     words.Cutter // for verbs: get is a stop word
+	stems, said tally        // by term and by word
 	sum         []float64
 	vector      []int8
 }
@@ -95,6 +97,7 @@ func (b *builder) add(i uint32, d Doc) {
 	b.stems.each(&per, func(term uint32, x float64) {
 		b.postings = append(b.postings, posting{term, i, float32(x * (saturation + 1) / (x + saturation))})
 	})
+	b.addVerb(i, d)
 	clear(b.sum)
 	b.said.each(&per, func(w uint32, x float64) {
 		b.table.AddPieces(b.sum, b.pieces[b.met[w].from:b.met[w].to], x/(x+saturation))

@@ -96,3 +96,63 @@ func FuzzBuild(f *testing.F) {
 		}
 	})
 }
+
+// hostile returns queries that nobody means.
+func hostile() []string {
+	out := []string{
+		"", "x", "\x00\x1b[31m\x7f", "\xe2", "\xe2\x80", "don\xe2\x80", "’", "'''''", "not", "without ",
+		"not\x00delete", "\x00deletes", "\x004",
+	}
+	for _, part := range []string{
+		"q", "not ", "not delete ", "without deleting, ", "'", "\xe2\x80\x99", "\x00", "never delete or ", "delete.not,",
+	} {
+		out = append(out, strings.Repeat(part, 10_000/len(part)))
+	}
+	return out
+}
+
+// TestHostileQueries asks a small catalog what nobody means: each query is answered, and twice alike.
+func TestHostileQueries(t *testing.T) {
+	ix := indexOf(t, docs("read_file", "delete_file", "x"))
+	for _, query := range hostile() {
+		a, b := ix.Rank(ix.Query(query), fullSet(3), 3, Options{}), ix.Rank(ix.Query(query), fullSet(3), 3, Options{})
+		if !slices.Equal(a.Hits, b.Hits) || a.Total != b.Total {
+			t.Errorf("%.40q: %+v and %+v", query, a, b)
+		}
+		for _, h := range a.Hits {
+			if !(h.Score >= 0 && h.Score <= 1) {
+				t.Errorf("%.40q: hit %+v", query, h)
+			}
+		}
+	}
+	for query, want := range map[string][]int{"x": {2}, "\x004": {}, "read\x00file": {0, 1}} {
+		if got := found(ix.Rank(ix.Query(query), fullSet(3), 3, Options{Lexical: true})); !slices.Equal(got, want) {
+			t.Errorf("%q finds %v, want %v", query, got, want)
+		}
+	}
+}
+
+// FuzzIntent reads any query. What it rules out are parts of the text in their order, and a text without
+// negations stays as it is.
+func FuzzIntent(f *testing.F) {
+	for _, query := range hostile() {
+		f.Add(query)
+	}
+	f.Add("list files, never remove or change one; mail them")
+	f.Fuzz(func(t *testing.T, query string) {
+		in := intentOf(query)
+		at := 0
+		for _, c := range in.clauses {
+			if c.from < at || c.object <= c.from || c.to < c.object || c.to > len(query) || !rulesOut(c.verb) {
+				t.Fatalf("%q has the clause %+v after %d", query, c, at)
+			}
+			at = c.to
+		}
+		if kept := in.kept(query); len(in.clauses) == 0 && kept != query || len(kept) > len(query) {
+			t.Errorf("%q leaves %q", query, kept)
+		}
+		if longer := intentOf("list all. " + query); longer.asks != reads {
+			t.Errorf("%q asks for %d after a sentence that asks to list", query, longer.asks)
+		}
+	})
+}

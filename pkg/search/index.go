@@ -43,10 +43,11 @@ type segment struct {
 	dim         int    // numbers a vector that this program can use; 0: none
 	norms       []byte // f32 × docs
 	vectors     []byte // int8 × dim × docs
+	does        []verb // of each document; nil: no class is known
 }
 
 // Open reads an index in place: b must not change afterwards. It checks the sizes
-// and the order of the terms' offsets, and looks at no document. The error is
+// and the order of the terms' offsets, and reads which verb each document has. The error is
 // [ErrFormat].
 //
 // An index without vectors, or with those of another token table than the
@@ -61,7 +62,8 @@ type segment struct {
 //	96  u32       end of each term's text
 //	    u32       end of each term's postings, counted in postings
 //	    bytes     terms in bytewise order, joined, zeros up to a multiple of 4
-//	    postings  u32 document, f32 weight; a term's are in document order
+//	    postings  u32 document, f32 weight; a term's are in document order.
+//	              The term of a zero and a digit has the documents of a class of verbs
 //	    f32       length of each document's vector
 //	    int8      vectors
 func Open(b []byte) (*Index, error) {
@@ -105,6 +107,7 @@ func Open(b []byte) (*Index, error) {
 	if !ascending(s.textEnds, texts) || !ascending(s.listEnds, postings) {
 		return nil, fmt.Errorf("%w: offsets out of order", ErrFormat)
 	}
+	s.does = s.readVerbs()
 	return &Index{segments: []*segment{s}, docs: s.docs, table: table, dim: s.dim}, nil
 }
 

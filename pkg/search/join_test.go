@@ -58,6 +58,9 @@ func TestJoin(t *testing.T) {
 		if round%2 == 0 {
 			query = typist.spoil(typist.spoil(query))
 		}
+		if round%3 == 0 {
+			query = randomRuling(r)
+		}
 		same(t, one, joined, query, randomView(r, len(catalog)), randomView(r, len(catalog)), Options{Lexical: round%5 == 0})
 	}
 }

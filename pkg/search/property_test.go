@@ -33,6 +33,16 @@ func randomDoc(r *rand.Rand) Doc {
 	}
 }
 
+// randomRuling makes a short query that rules something out.
+func randomRuling(r *rand.Rand) string {
+	words := strings.Fields("without do not never delete deleting send sending write read remove files, the page or and but mail table. list")
+	var out []string
+	for range 2 + r.IntN(10) {
+		out = append(out, words[r.IntN(len(words))])
+	}
+	return strings.Join(out, " ")
+}
+
 // among returns the documents of a view with others before, between and after them, and
 // their numbers there.
 func among(r *rand.Rand, inside []Doc) (catalog []Doc, numbers []int) {
@@ -60,6 +70,9 @@ func TestRankOutsideView(t *testing.T) {
 		query := randomDoc(r).Description
 		if round%2 == 0 {
 			query = typist.spoil(query)
+		}
+		if round%3 == 0 {
+			query = randomRuling(r)
 		}
 		half := r.IntN(len(inside))
 		rank := func(catalog []Doc, numbers []int) (Result, int) {

@@ -28,6 +28,18 @@ func unbounded(m mixing) mixing {
 	return m
 }
 
+// exact is m without corrections of misspelt words.
+func exact(m mixing) mixing {
+	m.exact = true
+	return m
+}
+
+// verbless is m without what verbs cost, and with the words of negated clauses.
+func verbless(m mixing) mixing {
+	m.clash, m.negation = 0, 0
+	return m
+}
+
 // TestWorkedExample follows one query through every number of the ranking.
 func TestWorkedExample(t *testing.T) {
 	s := publicSets(t)[0]
@@ -37,8 +49,8 @@ func TestWorkedExample(t *testing.T) {
 	want := []struct{ bm25f, cosine, score float64 }{
 		{7.4244, .658, .434}, // read_text_file
 		{7.1502, .657, .423}, // read_file
-		{5.9895, .637, .372}, // write_file
-		{5.1074, .525, .289}, // edit_file
+		{5.9895, .637, .298}, // write_file, which does not read: .8 of .372
+		{3.7037, .578, .264}, // read_multiple_files
 	}
 	if len(hits) != len(want) {
 		t.Fatalf("%d hits, want %d", len(hits), len(want))

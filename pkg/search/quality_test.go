@@ -130,13 +130,26 @@ func (s *judgedSet) measure(m mixing, change func(string) string) []measures {
 		if change != nil {
 			text = change(text)
 		}
-		query := s.ix.Query(text)
-		if m.noKinds {
-			query = s.ix.query(text, nil)
-		}
-		out[i] = q.judge(s.ix.rank(query, s.all, 10, m, nil).Hits)
+		out[i] = q.judge(s.ix.rank(s.query(text, m), s.all, 10, m, nil).Hits)
 	}
 	return out
+}
+
+// query analyses a query without what m leaves out.
+func (s *judgedSet) query(text string, m mixing) Query {
+	q := s.ix.Query(text)
+	if in := q.intent; m.noKinds || m.negation == 0 {
+		if m.negation > 0 {
+			text = in.kept(text)
+		}
+		kinds := literals(text)
+		if m.noKinds {
+			kinds = nil
+		}
+		q = s.ix.query(text, kinds)
+		q.intent = in
+	}
+	return q
 }
 
 func (q judgedQuery) judge(hits []Hit) measures {

@@ -23,7 +23,8 @@ type Query struct {
 	vector  vector
 	norm    float32 // length of vector; 0: no word of the query has one
 
-	words []queryWord // different ones, as they first came
+	intent intent
+	words  []queryWord // different ones, as they first came
 }
 
 // A queryWord is a word of a query.
@@ -36,10 +37,21 @@ type queryWord struct {
 // Query analyses the text of a query.
 func (ix *Index) Query(text string) Query {
 	text = text[:min(len(text), maxQueryBytes)]
-	return ix.query(text, literals(text))
+	in := intentOf(text)
+	kept := in.kept(text)
+	q := ix.query(kept, literals(kept))
+	if len(q.words) == 0 && len(in.clauses) > 0 { // a query that only rules out still says for what
+		for i := range in.clauses {
+			in.clauses[i].to = in.clauses[i].object
+		}
+		kept = in.kept(text)
+		q = ix.query(kept, literals(kept))
+	}
+	q.intent = in
+	return q
 }
 
-// query is Query with the words of the kinds of literals in the text.
+// query is Query without its intent, and with the words of the kinds of literals in the text.
 func (ix *Index) query(text string, kinds []string) Query {
 	order, counts := tallied(words.Split(text), maxQueryWords)
 	for _, kind := range kinds {

@@ -19,15 +19,21 @@ type mixing struct {
 	share     float64 // of the semantic signal, 0…1
 	threshold float64 // the least cosine of a match by meaning
 	exact     bool    // misspelt words are not corrected
+	clash     float64 // share of its score that a tool of another verb than the query's loses
+	negation  float64 // and one of a verb that the query rules out
 
 	// What a measurement leaves out.
 	stemsAlone bool // misspelt words are corrected by the stems of the view alone, and not in the vector
 	noKinds    bool // literals add no word to the query
 }
 
-func fused() mixing { return mixing{share: semanticShare, threshold: minCosine} }
+func fused() mixing {
+	return mixing{share: semanticShare, threshold: minCosine, clash: clashCost, negation: negationCost}
+}
 
-func lexical() mixing { return mixing{threshold: math.Inf(1)} }
+func lexical() mixing {
+	return mixing{threshold: math.Inf(1), clash: clashCost, negation: negationCost}
+}
 
 // Rank returns the best matches of q among the documents of view, at most limit,
 // and how many match. A document matches if it has a word of the query, or

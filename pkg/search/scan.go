@@ -19,7 +19,8 @@ type scan struct {
 	vector   vector // of the query, with its misspelt words corrected
 	norm     float32
 	semantic bool
-	parts    int // in which it is done
+	parts    int            // in which it is done
+	factors  [verbs]float64 // of the score of a tool, by its verb
 
 	// By document, what the words of the query are worth there; mass is what the endless repetition of
 	// all known words of the query would give. 0 outside the view.
@@ -42,6 +43,7 @@ func (ix *Index) scan(q Query, view tool.Set, m mixing) *scan {
 		ix: ix, view: view, mixing: m, vector: c.vector, norm: c.norm,
 		semantic: m.share > 0 && c.norm > 0 && len(c.vector.codes) == ix.dim,
 		parts:    1,
+		factors:  q.intent.factors(m),
 		scores:   emptied(s.scores, len(view)*64),
 	}
 	s.addWords(ix.resolve(known, view, c, m.exact))
@@ -119,11 +121,11 @@ func (s *scan) part(part int, f func(int, Hit)) {
 		for set := s.view[word]; set != 0; {
 			at := bits.TrailingZeros64(set)
 			dots, doc := room[:bits.TrailingZeros64(^(set>>at))], word*64+at
+			for in == nil || doc >= in.first+in.docs {
+				in, segments = segments[0], segments[1:]
+			}
+			dots = dots[:min(len(dots), in.first+in.docs-doc)]
 			if s.semantic {
-				for in == nil || doc >= in.first+in.docs {
-					in, segments = segments[0], segments[1:]
-				}
-				dots = dots[:min(len(dots), in.first+in.docs-doc)]
 				s.vector.products(dots, in.vectors[(doc-in.first)*in.dim:])
 			}
 			set &^= (1<<len(dots) - 1) << at
@@ -132,27 +134,27 @@ func (s *scan) part(part int, f func(int, Hit)) {
 	}
 }
 
-// run calls f with those that match of the documents from first on. dots are the products of their vectors and
-// the query's, and in is where they are; nil: vectors do not count.
+// run calls f with those that match of the documents from first on. in is where they are, and dots are the
+// products of their vectors and the query's, if vectors count.
 func (s *scan) run(first int, dots []int32, in *segment, f func(Hit)) {
 	surely := s.mixing.threshold - 1e-9 // a lesser cosine is none of a match, however it is rounded
 	for i, dot := range dots {
 		doc, lengths := first+i, 0.0
-		if in != nil {
+		if s.semantic {
 			lengths = float64(s.norm) * in.length(doc-in.first)
 		}
 		if s.scores[doc] == 0 && lengths > 0 && float64(dot) < surely*lengths {
 			continue
 		}
-		if h, ok := s.match(doc, float64(dot), lengths); ok {
+		if h, ok := s.match(doc, float64(dot), lengths, in.verb(doc-in.first)); ok {
 			f(h)
 		}
 	}
 }
 
 // match scores a document by its words and by the product of its vector and the query's, and that of
-// their lengths, 0 if it has none. It reports whether the document matches.
-func (s *scan) match(doc int, dot, lengths float64) (Hit, bool) {
+// their lengths, 0 if it has none. does is its verb. It reports whether the document matches.
+func (s *scan) match(doc int, dot, lengths float64, does verb) (Hit, bool) {
 	h, cos := Hit{Doc: doc}, 0.0
 	if lengths > 0 {
 		cos = max(-1, min(1, dot/lengths))
@@ -167,7 +169,8 @@ func (s *scan) match(doc int, dot, lengths float64) (Hit, bool) {
 		h.Semantic = max(0, cos) * max(0, cos)
 	}
 	// The conversions keep a processor from fusing the steps.
-	h.Score = round(float64((1-s.mixing.share)*h.Lexical) + float64(s.mixing.share*h.Semantic))
+	h.Score = float64((1-s.mixing.share)*h.Lexical) + float64(s.mixing.share*h.Semantic)
+	h.Score = round(h.Score * s.factors[does])
 	return h, true
 }
 

@@ -37,12 +37,12 @@ type Options struct {
 }
 
 // A Hit is one document of a [Result] and how well it matches. All three
-// numbers lie in 0…1, are rounded to 9 decimals, and depend on the query, the
+// numbers are in 0…1, are rounded to 9 decimals, and depend on the query, the
 // document and the view's document frequencies alone. Hits of two views are not
 // compared by them: [Index.Outranking] does that.
 type Hit struct {
 	Doc      int     // number of the document: its place in the docs that Build was given
-	Score    float64 // the weighted sum of the two below, or Lexical if vectors take no part
+	Score    float64 // the weighted sum of the two below, or Lexical if vectors take no part; less for another verb
 	Lexical  float64 // share of the query's weight that the document's words reach
 	Semantic float64 // square of the cosine of query and document, 0 for a negative one
 }

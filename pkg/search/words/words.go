@@ -27,6 +27,8 @@ func Split(text string) []string {
 // A Cutter cuts many texts as [Split] does, and makes no string of any word. The zero Cutter is ready
 // to use. It is not safe for concurrent use.
 type Cutter struct {
+	Grammar bool // stop words count as well
+
 	word []byte // that is being gathered, in lower case
 	cjk  bool   // it has a CJK character
 }
@@ -92,7 +94,7 @@ func (c *Cutter) flush(yield func(word []byte)) {
 		}
 		w = w[:end]
 	}
-	if !stop(string(w)) {
+	if c.Grammar || !stop(string(w)) {
 		yield(w)
 	}
 }

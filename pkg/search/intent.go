@@ -1,0 +1,83 @@
+package search
+
+import (
+	"slices"
+	"strings"
+)
+
+// What a tool loses of its score by its verb. The values were chosen over public
+// query sets: docs/search-quality.md.
+const (
+	clashCost    = .2 // of another verb than that of a short query
+	negationCost = .5 // of a verb that the query rules out
+	fewWords     = 12 // of a short query: the first verb of a longer text says less
+)
+
+// An intent is what a query asks for, and what it rules out.
+type intent struct {
+	asks    verb        // class of the first verb that is not negated
+	words   int         // of the query
+	negated [verbs]bool // classes that the query rules out
+	clauses []clause
+}
+
+// A clause is a part of a text that rules out a verb.
+type clause struct {
+	from, to int
+	object   int  // where its verb ends
+	verb     verb // its first one
+}
+
+// settled returns the intent without what it rules out and asks for at once: who wants to remove a fact
+// "without deleting the node" wants a tool that deletes, and the clause says what else it does.
+func (in intent) settled() intent {
+	if in.negated[in.asks] {
+		in.negated[in.asks] = false
+		in.clauses = slices.DeleteFunc(in.clauses, func(c clause) bool { return c.verb == in.asks })
+	}
+	return in
+}
+
+// factors returns what a tool of each class keeps of its score.
+func (in *intent) factors(m mixing) (f [verbs]float64) {
+	for v := range verbs {
+		f[v] = 1
+		switch {
+		case in.negated[v]:
+			f[v] = 1 - m.negation
+		case in.words <= fewWords && clash(in.asks, v):
+			f[v] = 1 - m.clash
+		}
+	}
+	return f
+}
+
+// clash reports whether who asks for a does not mean b. Creating and changing are often one tool.
+func clash(a, b verb) bool {
+	if a == changes {
+		a = creates
+	}
+	if b == changes {
+		b = creates
+	}
+	return a != b && a != noVerb && b != noVerb
+}
+
+// kept returns a text without its negated clauses.
+func (in *intent) kept(text string) string {
+	if len(in.clauses) == 0 {
+		return text
+	}
+	var b strings.Builder
+	from := 0
+	for _, c := range in.clauses {
+		b.WriteString(text[from:c.from])
+		b.WriteByte('\n')
+		from = c.to
+	}
+	b.WriteString(text[from:])
+	return b.String()
+}
+
+// rulesOut reports whether a negated verb rules out the tools of its class.
+func rulesOut(v verb) bool { return v == changes || v == deletes || v == sends }

@@ -1,0 +1,237 @@
+package search
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+)
+
+// TestVerbs opens an index and reads which verb each tool has.
+func TestVerbs(t *testing.T) {
+	cases := []struct {
+		name, description string
+		want              verb
+	}{
+		{"get_issue", "", reads},
+		{"createIssue", "Deletes a draft.", creates},
+		{"git_show", "", reads},
+		{"playwright_delete", "", deletes},
+		{"notes", "Deletes a note.", deletes},
+		{"notes", "Modifies a note.", changes},
+		{"notes", "Publishes a note.", sends},
+		{"updates", "", noVerb},
+		{"notes", "", noVerb},
+		{"notes", strings.Repeat("A note. ", 10) + "Delete it.", noVerb},
+		{"検索", "\xff", noVerb},
+	}
+	docs := make([]Doc, len(cases))
+	for i, c := range cases {
+		docs[i] = Doc{Name: c.name, Server: "delete", Description: c.description}
+	}
+	parts := indexOf(t, docs[:4])
+	ix := Join(parts, parts, indexOf(t, docs[4:]))
+	for i, c := range cases {
+		s, doc := ix.segments[0], i
+		if i >= 4 {
+			s, doc = ix.segments[2], i-4
+		}
+		if got := s.verb(doc); got != c.want {
+			t.Errorf("%q, %q: verb %d, want %d", c.name, c.description, got, c.want)
+		}
+	}
+	if got := indexOf(t, []Doc{{Name: "notes"}}).segments[0].does; got != nil {
+		t.Errorf("an index without verbs has %v", got)
+	}
+}
+
+// TestVerbCosts ranks tools that have the same words, but for their verbs.
+func TestVerbCosts(t *testing.T) {
+	names := []string{"get_record", "create_record", "update_record", "delete_record", "send_record", "record"}
+	ix := indexOf(t, docs(names...))
+	long := strings.Repeat(" please", fewWords)
+	for _, c := range []struct {
+		query string
+		keep  []float64 // of the score that each tool has without verbs
+	}{
+		{"erase the record", []float64{.8, .8, .8, 1, .8, 1}},
+		{"add a record", []float64{.8, 1, 1, .8, .8, 1}},
+		{"modify a record", []float64{.8, 1, 1, .8, .8, 1}},
+		{"look at the record", []float64{1, .8, .8, .8, .8, 1}},
+		{"share the record", []float64{.8, .8, .8, .8, 1, 1}},
+		{"the record", []float64{1, 1, 1, 1, 1, 1}},
+		{"erase the record" + long, []float64{1, 1, 1, 1, 1, 1}},
+		{"record without erasing or sharing it", []float64{1, 1, 1, .5, .5, 1}},
+		{"record without erasing it" + long, []float64{1, 1, 1, .5, 1, 1}},
+		{"view the record, do not erase", []float64{1, .8, .8, .5, .8, 1}},
+		{"erase the record without erasing more", []float64{.8, .8, .8, 1, .8, 1}},
+	} {
+		for _, m := range []mixing{fused(), lexical()} {
+			scores := func(m mixing) []float64 {
+				out := make([]float64, len(names))
+				for _, h := range ix.rank(ix.Query(c.query), fullSet(len(names)), len(names), m, nil).Hits {
+					out[h.Doc] = h.Score
+				}
+				return out
+			}
+			got, all := scores(m), scores(verbless(m))
+			for i, keep := range c.keep {
+				if all[i] == 0 || math.Abs(got[i]-keep*all[i]) > 2e-9 {
+					t.Errorf("%q: %s scores %v, want %v of %v", c.query, names[i], got[i], keep, all[i])
+				}
+			}
+		}
+	}
+}
+
+// TestNegatedTerms checks that the words of a negated clause count for nothing. In a query without others
+// its objects count.
+func TestNegatedTerms(t *testing.T) {
+	ix := indexOf(t, []Doc{{Name: "list_files"}, {Name: "delete_backup"}, {Name: "list_backups"}})
+	for _, c := range []struct {
+		query string
+		want  []int
+	}{
+		{"list files without deleting the backup", []int{0, 2}},
+		{"files, never delete /tmp/backup.tar", []int{0}},
+		{"do not delete a backup", []int{2, 1}},
+		{"do not delete", []int{}},
+	} {
+		if got := found(ix.Rank(ix.Query(c.query), fullSet(3), 10, Options{Lexical: true})); !slices.Equal(got, c.want) {
+			t.Errorf("%q finds %v, want %v", c.query, got, c.want)
+		}
+	}
+}
+
+// TestIndexWithoutVerbs ranks an index that an earlier program has built: no verb costs anything.
+func TestIndexWithoutVerbs(t *testing.T) {
+	ix := indexOf(t, docs("get_record", "delete_record"))
+	q := ix.Query("remove the record")
+	want := ix.rank(q, fullSet(2), 2, verbless(fused()), nil).Hits
+	if slices.Equal(want, ix.Rank(q, fullSet(2), 2, Options{}).Hits) {
+		t.Fatal("the verb changes nothing")
+	}
+	ix.segments[0].does = nil
+	if got := ix.Rank(q, fullSet(2), 2, Options{}).Hits; !slices.Equal(got, want) {
+		t.Errorf("hits %+v, want %+v", got, want)
+	}
+}
+
+// A ruling is a query that rules out what tools of a pattern do, over the 527 real tools.
+type ruling struct {
+	Query, Not string
+	Wanted     []string
+}
+
+// ruledOut are the names of the tools that do what a ruling rules out.
+func ruledOut() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{
+		"delete": regexp.MustCompile(`delete|clear|kill|terminate|unprotect`),
+		"change": regexp.MustCompile(`edit|move|update|set_|write|convert|replace`),
+		"send":   regexp.MustCompile(`post|feedback`),
+	}
+}
+
+// negations are for how many queries a tool that is ruled out comes first, and a tool that is wanted
+// comes first or among the first five.
+type negations struct{ queries, first, wanted, among int }
+
+// rulings counts over the rulings of one kind.
+func rulings(t testing.TB, m mixing, not string) (n negations) {
+	t.Helper()
+	local.Data(t, ".")
+	s := &judgedSet{docs: realDocs(t)}
+	s.ix, s.all = indexOf(t, s.docs), fullSet(len(s.docs))
+	var all []ruling
+	readJSON(t, "testdata/negations.json", &all)
+	for _, r := range all {
+		if r.Not != not {
+			continue
+		}
+		n.queries++
+		for i, h := range s.ix.rank(s.query(r.Query, m), s.all, 5, m, nil).Hits {
+			name := s.docs[h.Doc].Name
+			if i == 0 && ruledOut()[not].MatchString(name) {
+				n.first++
+			}
+			if slices.Contains(r.Wanted, name) {
+				n.among++
+				if i == 0 {
+					n.wanted++
+				}
+				break
+			}
+		}
+	}
+	return n
+}
+
+// TestNegationsOnRealTools ranks no tool first that a query rules out, and loses none that is wanted.
+func TestNegationsOnRealTools(t *testing.T) {
+	without := verbless(fused())
+	for not, least := range map[string]int{"delete": 32, "change": 8, "send": 3} {
+		before, now := rulings(t, without, not), rulings(t, fused(), not)
+		t.Logf("%s: before %+v, now %+v", not, before, now)
+		if now.queries < least || before.first == 0 || now.first > 0 || now.wanted <= before.wanted || now.among < before.among {
+			t.Errorf("%s: before %+v, now %+v; want no tool first that is ruled out, of %d queries", not, before, now, least)
+		}
+	}
+}
+
+func writeVerbs(t testing.TB, w *bytes.Buffer, sets []*judgedSet) {
+	fmt.Fprintf(w, `
+## The verb
+
+A tool of another verb than that of a query of at most %d words loses this share of its score. The
+verbs are reading, creating, changing, deleting and sending; creating and changing do not clash. The
+last column is the change of the set that gains least.
+
+`, fewWords)
+	var before run
+	header(w, "ranking | share lost", sets, "", " objective | worst set |")
+	for _, base := range []struct {
+		name string
+		m    mixing
+	}{{"lexical", lexical()}, {"fused", fused()}} {
+		for _, cost := range []float64{0, .1, .15, .2, .25, .3, .4} {
+			m := base.m
+			m.clash = cost
+			r := runOver(sets, m, false)
+			if cost == 0 {
+				before = r
+			}
+			name := fmt.Sprintf("%.2f", cost)
+			if cost == clashCost {
+				name = "**" + name + "**, as shipped"
+			}
+			fmt.Fprintf(w, "| %s | %s |", base.name, name)
+			worst := math.Inf(1)
+			for i, per := range r {
+				fmt.Fprintf(w, " %.4f |", mean(per)[objective])
+				worst = min(worst, mean(per)[objective]-mean(before[i])[objective])
+			}
+			fmt.Fprintf(w, " %.4f | %+.4f |\n", r.objective(), worst)
+		}
+	}
+	fmt.Fprintf(w, `
+## Negation
+
+Queries over the 527 real tools that say what must not be done ("list files without deleting them").
+*Ruled out*: a tool that does it comes first. *Wanted*: a tool that is asked for comes first, or is
+among the first five. The words of the clause count for nothing, and tools of its verb lose %.0f %% of
+their score.
+
+| must not | queries | ruled out: before | as shipped | wanted first: before | as shipped | wanted among 5: before | as shipped |
+|---|---|---|---|---|---|---|---|
+`, 100*negationCost)
+	without := verbless(fused())
+	for _, not := range []string{"delete", "change", "send"} {
+		a, b := rulings(t, without, not), rulings(t, fused(), not)
+		fmt.Fprintf(w, "| %s | %d | %d | **%d** | %d | **%d** | %d | **%d** |\n", not, a.queries, a.first, b.first, a.wanted, b.wanted, a.among, b.among)
+	}
+}
