@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -213,30 +214,70 @@ func (gw *fixture) everyThird(settings string) map[string]string {
 	return out
 }
 
-// With a third of the servers locked, a search for a locked tool by its own name says so,
-// and one for a callable tool rarely does.
+// noticeOfLocked counts the searches for each tool by its own name that have a notice: of the callable
+// ones and of those that settings lock, by their names. first are the locked ones that come first in
+// disabled.
+func (gw *fixture) noticeOfLocked(locked map[string][]string) (noticed, all [2]int, first int) {
+	gw.eachTool(func(id string) {
+		server, name, _ := strings.Cut(id, ":")
+		query := strings.NewReplacer("_", " ", "-", " ").Replace(name)
+		of := 0
+		if slices.Contains(locked[server], name) {
+			of = 1
+			f := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, query))
+			if _, best, _ := strings.Cut(f.Disabled[0].Name, ":"); best == name {
+				first++
+			}
+		}
+		all[of]++
+		f := gw.search(fmt.Sprintf(`{"query":%q}`, query))
+		if f.Notice == "" {
+			return
+		}
+		noticed[of]++
+		if strings.Contains(f.Notice, name) && len(name) > 4 || strings.Contains(f.Notice, id) {
+			gw.T.Errorf("the notice names %s: %s", id, f.Notice)
+		}
+	})
+	return noticed, all, first
+}
+
+// TestNoticeOnRealTools locks the real tools in three ways. A search for a locked tool by its own name says
+// so, and one for a callable tool rarely does; with the flag the tool comes first among the locked ones.
 func TestNoticeOnRealTools(t *testing.T) {
 	gw := realTools(t, 527)
-	settings := gw.everyThird(`"disabled_tools":["*"]`)
-	for _, setting := range []string{"best", "zero"} {
-		gw.Configure(settings, fmt.Sprintf(`"gateway":{"notice":%q}`, setting))
+	write := regexp.MustCompile(`(?i)add|append|clear|create|delete|edit|insert|move|save|set_|update|write`)
+	third := gw.everyThird("locked")
+	n := 0
+	for _, way := range []struct {
+		name        string
+		least, most float64
+		locks       func(server, name string) bool
+	}{
+		{"a third of the servers", .85, .09, func(server, _ string) bool { return third[server] != "" }},
+		{"a third of the tools", .85, .09, func(_, _ string) bool { n++; return n%3 == 0 }},
+		{"all writes", .88, .04, func(_, name string) bool { return write.MatchString(name) }},
+	} {
+		locked, settings := map[string][]string{}, map[string]string{}
+		var ids []string
+		gw.eachTool(func(id string) { ids = append(ids, id) })
+		slices.Sort(ids)
+		for _, id := range ids {
+			if server, name, _ := strings.Cut(id, ":"); way.locks(server, name) {
+				locked[server] = append(locked[server], name)
+				settings[server] = fmt.Sprintf(`"disabled_tools":[%s]`, `"`+strings.Join(locked[server], `","`)+`"`)
+			}
+		}
+		gw.Configure(settings)
 		gw.Clock.Wait(time.Minute)
-		var noticed, all [2]int // of callable tools, of locked ones
-		gw.eachTool(func(id string) {
-			server, name, _ := strings.Cut(id, ":")
-			of := 0
-			if settings[server] != "" {
-				of = 1
-			}
-			all[of]++
-			if f := gw.search(fmt.Sprintf(`{"query":%q}`, strings.NewReplacer("_", " ", "-", " ").Replace(name))); f.Notice != "" {
-				noticed[of]++
-			}
-		})
-		needed, needless := float64(noticed[1])/float64(all[1]), float64(noticed[0])/float64(all[0])
-		t.Logf("%s: noticed %.3f of %d locked tools, and %.3f of %d callable ones for nothing", setting, needed, all[1], needless, all[0])
-		if setting == "best" && (needed < .85 || needless > .1) {
-			t.Errorf("noticed %.3f of the locked tools, want .85; %.3f of the callable ones, want at most .1", needed, needless)
+		noticed, all, first := gw.noticeOfLocked(locked)
+		of := func(n, all int) float64 { return float64(n) / float64(max(all, 1)) }
+		told, needless, leads := of(noticed[1], all[1]), of(noticed[0], all[0]), of(first, all[1])
+		t.Logf("%s: told %.3f of %d locked tools, first in disabled %.3f, false for %.3f of %d callable ones",
+			way.name, told, all[1], leads, needless, all[0])
+		if all[0] == 0 || told < way.least || needless > way.most || leads < .95 {
+			t.Errorf("%s: told %.3f, false %.3f, first in disabled %.3f; want at least %v, at most %v and .95",
+				way.name, told, needless, leads, way.least, way.most)
 		}
 	}
 }
