@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"regexp"
@@ -119,6 +120,22 @@ func TestIndexWithoutVerbs(t *testing.T) {
 	ix.segments[0].does = nil
 	if got := ix.Rank(q, fullSet(2), 2, Options{}).Hits; !slices.Equal(got, want) {
 		t.Errorf("hits %+v, want %+v", got, want)
+	}
+}
+
+// TestDamagedVerbs opens an index in which a class of verbs has a document that does not exist.
+func TestDamagedVerbs(t *testing.T) {
+	stored := Build(docs("delete_file"))
+	ix, err := Open(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := ix.segments[0]
+	term, _ := s.find(deletes.term())
+	binary.LittleEndian.PutUint32(s.list(term), 1) // in place
+	again, err := Open(stored)
+	if err != nil || again.segments[0].verb(0) != noVerb || len(again.segments[0].does) != 1 {
+		t.Errorf("error %v, verbs %v; want none", err, again.segments[0].does)
 	}
 }
 
