@@ -20,7 +20,7 @@ var readers = regexp.MustCompile(`:(get|read|list|search|git_(log|status|diff))`
 const realSettings = `, "approval": "off", "annotations": {"get*": {"readOnlyHint": true}, "read*": {"readOnlyHint": true}, "list*": {"readOnlyHint": true},
 	"search*": {"readOnlyHint": true}, "git_log*": {"readOnlyHint": true}, "git_status*": {"readOnlyHint": true}, "git_diff*": {"readOnlyHint": true}}`
 
-const realRest = `, "toolsets": {"research": ["arxiv-mcp-server:*", "mcp-simple-arxiv:*", "wikipedia:*"]}, "gateway": {"mode": "MODE"}`
+const realRest = `, "toolsets": {"research": ["arxiv-mcp-server:*", "mcp-simple-arxiv:*", "wikipedia:*"]}, "gateway": {"mode": "MODE", "requests": false}`
 
 // inMode lets the gateway answer in a mode.
 func (w *realTools) inMode(mode string) {

@@ -82,6 +82,9 @@ type Refusal struct {
 	Reason string    `json:"reason"`
 }
 
+// RefusedTask is the reason of a refused tool that only runs as a task. Its server has nothing to fix.
+const RefusedTask = "it only runs as a task (execution.taskSupport), and the gateway does not pass tasks on"
+
 // The lists that a server may have beside that of its tools.
 const (
 	ListPrompts   = "prompts"

@@ -84,7 +84,7 @@ type Servers struct {
 	Away       []string // names of those that were tried, did not load, and are not stopped
 	Tools      int      // of all that are configured
 	Items      int      // prompts and resources of all that are configured
-	Refused    []string // names of those that list what is not taken
+	Refused    []string // names of those that list what is not taken and have to fix it
 	Others     bool     // and some of that is no tool
 	Unread     []string // names of those of which a list could not be read
 }
@@ -112,7 +112,7 @@ func countServers(servers []Server, stops *stopped) Servers {
 		if isStopped {
 			c.Stopped++
 		}
-		if len(s.Outcome.Refused) > 0 {
+		if slices.ContainsFunc(s.Outcome.Refused, func(r outcome.Refusal) bool { return r.Reason != outcome.RefusedTask }) {
 			c.Refused = append(c.Refused, s.Config.Name)
 			c.Others = c.Others || slices.ContainsFunc(s.Outcome.Refused, func(r outcome.Refusal) bool { return r.Kind != tool.Tool })
 		}

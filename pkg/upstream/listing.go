@@ -226,7 +226,7 @@ func (p *pages) check(d tool.Definition) error {
 			return err
 		}
 		if bytes.Contains(d.Raw, []byte(`"taskSupport"`)) && rawjson.Text(rawjson.Get(rawjson.Get(d.Raw, "execution"), "taskSupport")) == "required" {
-			return errors.New("it only runs as a task (execution.taskSupport), and the gateway does not pass tasks on")
+			return errors.New(outcome.RefusedTask)
 		}
 	case d.Template && !p.of.template:
 		return errors.New("a template is listed among the resources")
