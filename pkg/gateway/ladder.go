@@ -64,7 +64,7 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 		return ""
 	case h.last.Request != "" && now.status.UserCanLift():
 		l.more = append(l.more, s.overText(h.last))
-	case now.status == lock.ServerDisabled: // no request can turn a server on
+	case !now.status.UserCanLift(): // only the operator can, and a request does not help
 		return ""
 	}
 	l.more = append(l.more, offerText(l.Name))

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -111,4 +112,20 @@ func TestTierWithoutScope(t *testing.T) {
 	}
 	_, _, message := u.want("s:push")
 	u.holds("request_access", message, "this agent lacks the tier destructive.")
+}
+
+// What only an operator can unlock offers no request: it would not help.
+func TestLockOffersNoUselessRequest(t *testing.T) {
+	u := unlock(t)
+	for status, settings := range map[string]string{
+		"disabled_by_config": `"approval":"manual","disabled_tools":["push"]`, "server_disabled": `"enabled":false`,
+	} {
+		u.Configure(map[string]string{"s": settings, "out": `"approval":"manual"`}, `"gateway":{"requests":true}`)
+		u.Clock.Wait(time.Minute)
+		text, ran := u.push()
+		if u.holds(status, text, status); ran {
+			t.Errorf("%s: the call ran", status)
+		}
+		u.lacks(status, text, "request_access", "request it here")
+	}
 }

@@ -70,6 +70,7 @@ func refusals() []refusal {
 		{"PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL", jwt("KeysUrl", "id.example.com/keys"), ""},
 		{"PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL", jwt("Algorithms", "HS256"), ""},
 		{"PORTCULLIS_BASE_URL is not set: clients find", nil, made},
+		{"%s %q: want issuer, or nothing", nil, made},
 		{"PORTCULLIS_BASE_URL is not set: a REST API", nil, made},
 		{"%s: %w", map[string]string{"AuthMode": "iam", "IamTiers": "admin"}, ""},
 		{"%s: %w", jwt("SignInScopes", "read,admin"), ""},
