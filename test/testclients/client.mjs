@@ -3,8 +3,8 @@
 //
 //   node client.mjs '{"url": …, "mode": "sdk"|"legacy"|"auto", "headers": {…}, "steps": [{"method": …, "params": {…}}]}'
 //
-// "sdk" is @modelcontextprotocol/sdk, the client of the handshake protocols; the others
-// are @modelcontextprotocol/client. With "command" instead of "url" the server is a child. A step
+// "sdk" is @modelcontextprotocol/sdk, the client of the handshake protocols; "ai-sdk" is Vercel's AI
+// SDK, whose results are what its model reads; the others are @modelcontextprotocol/client. With "command" instead of "url" the server is a child. A step
 // with "progress" is told how far its call is; with "reply" questions are accepted, with that. With
 // "opens" the client can open pages for its user, who then says accept, decline or cancel: one after
 // another, the last one ever after.
@@ -30,6 +30,16 @@ const log = (notification) => void logs.push(notification.params.data);
 
 async function connect() {
   const child = { command: command?.[0], args: command?.slice(1), stderr: "inherit" };
+  if (mode === "ai-sdk") {
+    const { createMCPClient } = await import("@ai-sdk/mcp");
+    const client = await createMCPClient({ transport: { type: "http", url, headers } });
+    const tools = await client.tools();
+    const call = async ({ name, arguments: input }) => {
+      const output = await tools[name].execute(input, { toolCallId: "1", messages: [] });
+      return { ...output, content: tools[name].toModelOutput({ toolCallId: "1", input, output }).value };
+    };
+    return { client, version: client.initializeResult.protocolVersion, call };
+  }
   if (mode === "sdk") {
     const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
     const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
@@ -95,9 +105,9 @@ for (const step of steps) {
 }
 console.log(JSON.stringify({
   version,
-  server: client.getServerVersion(),
-  capabilities: client.getServerCapabilities(),
-  instructions: client.getInstructions(),
+  server: client.getServerVersion?.() ?? client.serverInfo,
+  capabilities: client.getServerCapabilities?.(),
+  instructions: client.getInstructions?.() ?? client.instructions,
   answers,
   asked,
   opened,

@@ -1,6 +1,7 @@
 """Runs one of the Python clients against a gateway and prints what it was told, as one JSON object:
 the contract of client.mjs. The modes are "mcp", the official client, and
-"fastmcp"; "handshake" has either speak the older protocols alone.
+"fastmcp"; "handshake" has either speak the older protocols alone. "pydantic-ai" is an agent of
+Pydantic AI that calls tools, and prints what its model reads.
 """
 
 import asyncio
@@ -98,6 +99,24 @@ async def take(client, step):
     return told | ({"progress": seen} if step.get("progress") else {})
 
 
+async def run_agent():
+    """Run an agent whose model asks for one call after another, as the steps say."""
+    from pydantic_ai import Agent
+    from pydantic_ai.mcp import MCPToolset
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    steps, texts = iter(job["steps"]), []
+
+    def model(history, info):
+        texts.extend(part.model_response_str() for part in history[-1].parts if part.part_kind == "tool-return")
+        params = (step := next(steps, None)) and step["params"]
+        return ModelResponse(parts=[ToolCallPart(params["name"], params["arguments"]) if step else TextPart("done")])
+
+    await Agent(FunctionModel(model), toolsets=[MCPToolset(job["url"], headers=job.get("headers"))]).run("work")
+    print(json.dumps({"answers": [{"result": {"content": [{"type": "text", "text": text}]}} for text in texts]}))
+
+
 async def main():
     async with connect() as client:
         answers = [await take(client, step) for step in job.get("steps", [])]
@@ -111,4 +130,4 @@ async def main():
         }))
 
 
-asyncio.run(main())
+asyncio.run(run_agent() if job["mode"] == "pydantic-ai" else main())

@@ -49,6 +49,12 @@ var Clients = []Client{
 	{Name: "Inspector", Plain: true, take: inspector},
 }
 
+// Frameworks are clients that agents are made of. A result is the text that the framework gives its model.
+var Frameworks = []Client{
+	{Name: "AI SDK", take: inMode("ai-sdk", typeScript)},
+	{Name: "Pydantic AI", take: inMode("pydantic-ai", python)},
+}
+
 // A Visit says how a client comes.
 type Visit struct {
 	Token     string   // its credential; "": none
