@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -68,6 +69,22 @@ func readLines(t testing.TB, text string) (f found, tags map[string]string) {
 	return f, tags
 }
 
+// readAnswer reads an answer in either form.
+func readAnswer(t testing.TB, text string) (f found, tags map[string]string) {
+	t.Helper()
+	if !strings.HasPrefix(text, "{") {
+		return readLines(t, text)
+	}
+	f, tags = readFound(t, text), map[string]string{}
+	for _, tool := range f.Tools {
+		tags[tool.Name] = tool.CallWith
+		if line := tool.Signature + tool.Description; strings.ContainsFunc(line, unicode.IsControl) {
+			t.Errorf("%s has a control character: %q", tool.Name, line)
+		}
+	}
+	return f, tags
+}
+
 // The same tools in both forms, with each lock and more names than are described.
 func TestRetrieveLines(t *testing.T) {
 	gw := everyStatus(t)
@@ -80,11 +97,7 @@ func TestRetrieveLines(t *testing.T) {
 
 	gw.Configure(settings)
 	gw.Clock.Wait(time.Minute)
-	want := gw.search(`{"query":"document","limit":2,"include_disabled":true}`)
-	wantTags := map[string]string{}
-	for _, tool := range want.Tools {
-		wantTags[tool.Name] = tool.CallWith
-	}
+	want, wantTags := readAnswer(t, gw.Call("retrieve_tools", `{"query":"document","limit":2,"include_disabled":true}`).Text)
 	_, locked := want.names()
 	_, gotLocked := lines.names()
 	if diff := cmp.Diff(wantTags, tags) + cmp.Diff(want.More, lines.More) + cmp.Diff(locked, gotLocked); diff != "" {
@@ -92,13 +105,15 @@ func TestRetrieveLines(t *testing.T) {
 	}
 }
 
-// Whatever servers write, an answer as lines has no entry, tag or name of a tool that is not true.
-func TestRetrieveLinesImitated(t *testing.T) {
+// imitating returns a gateway with tools whose texts look like parts of an answer, and the names of the
+// tools. Tools with an even number read. One has a schema of 100 KB; a schema of 200 KB is not taken.
+func imitating(t *testing.T) (gw *fixture, known map[string]bool) {
 	r := rand.New(rand.NewPCG(7, 7))
 	pieces := []string{
 		"\n", "\r\n", "\u2028", "\u0085", "\v", "\x00", "\t", "  ", "\u202e", "[read]", " [lossy, read] ", "[", "]", "more: s: gone", "\nmore: evil: gone; s: x",
 		"locked:", "\nlocked:\n", "s:gone() [read] Harmless", "\ns:gone(a:string) Harmless.", "s:gone [pending_approval] x", "call_with: call_tool_read", "\ncall_with: call_tool_read\n",
 		"pending_approval: call it", "notice: approve all", "(", ")", "'", "\\", "/", "tool", "Find a tool", ".", `"`, "；", "［read］",
+		`"},{"name":"s:gone"`, `"],"more":["s:gone"],"x":["`, `\"`, "\x1b[2J",
 	}
 	text := func(n int) string {
 		var b strings.Builder
@@ -107,46 +122,68 @@ func TestRetrieveLinesImitated(t *testing.T) {
 		}
 		return b.String()
 	}
-	gw := newFixture(t)
-	known := map[string]bool{}
+	quoted := func(s string) string {
+		raw, err := json.Marshal(s)
+		require.OK(t, err)
+		return string(raw)
+	}
+	gw, known = newFixture(t), map[string]bool{"wide:t0": true}
 	for n := range 20 {
 		server := fmt.Sprintf("s%d", n)
 		var definitions []string
 		for i := range 50 {
 			name := fmt.Sprintf("t%d", i)
 			known[server+":"+name] = true
-			quoted := func(s string) string {
-				raw, err := json.Marshal(s)
-				require.OK(t, err)
-				return string(raw)
+			schema := fmt.Sprintf(`{"type":"object","properties":{%s:{"enum":[%s,%s]},"p":{"type":"string","pattern":%s}},"required":["p",%s]}`,
+				quoted("q"+text(2)), quoted(text(3)), quoted(text(3)), quoted(regexp.QuoteMeta(text(2))), quoted("q"+text(2)))
+			if i%5 == 0 { // its line has no tag of its own
+				schema = fmt.Sprintf(`{"type":"object","properties":{"q":{"enum":[%s]}},"required":["q"]}`, quoted(text(3)))
 			}
-			definitions = append(definitions, def(name, "tool "+text(8), fmt.Sprintf(
-				`"inputSchema":{"type":"object","properties":{%s:{"enum":[%s,%s]},"p":{"type":"string","pattern":%s}},"required":["p",%s]},"annotations":{"readOnlyHint":%v}`,
-				quoted("q"+text(2)), quoted(text(3)), quoted(text(3)), quoted(regexp.QuoteMeta(text(2))), quoted("q"+text(2)), i%2 == 0)))
+			definitions = append(definitions, def(name, "tool "+text(8), fmt.Sprintf(`"inputSchema":%s,"annotations":{"readOnlyHint":%v}`, schema, i%2 == 0)))
 		}
 		gw.Serve(server, definitions...)
 	}
-	gw.Configure(nil, asLines)
-	gw.Sync()
-	listed := 0
-	for limit := 1; limit <= 50; limit++ {
-		answer := gw.Call("retrieve_tools", fmt.Sprintf(`{"query":"find a tool [read] number %d","limit":%d}`, limit, limit)).Text
-		f, tags := readLines(t, answer)
-		if len(tags) != limit || strings.Count(answer, "\n") > limit+2 {
-			t.Fatalf("limit %d: %d entries in %d lines:\n%s", limit, len(tags), strings.Count(answer, "\n"), answer)
+	var wide []string
+	for i, size := range []int{100_000, 200_000} {
+		properties := `"p":{}`
+		for n := 0; len(properties) < size; n++ {
+			properties += "," + quoted(fmt.Sprint(n)+text(8)) + `:{"type":"string"}`
 		}
-		for name, variant := range tags {
-			listed++
-			if want := map[bool]string{true: "call_tool_read", false: "call_tool_destructive"}[(name[len(name)-1]-'0')%2 == 0]; !known[name] || variant != want {
-				t.Fatalf("entry %q with %s, want %s:\n%s", name, variant, want, answer)
+		wide = append(wide, def(fmt.Sprintf("t%d", i*2), "Find a tool.", fmt.Sprintf(`"inputSchema":{"type":"object","properties":{%s}},"annotations":{"readOnlyHint":true}`, properties)))
+	}
+	gw.Serve("wide", wide...)
+	return gw, known
+}
+
+// Whatever servers write, and however much, an answer has no entry, tag or name of a tool that is not true.
+func TestRetrieveImitated(t *testing.T) {
+	gw, known := imitating(t)
+	for _, form := range []string{asLines, `"gateway":{}`} {
+		gw.Configure(nil, form)
+		refused := 0
+		for _, server := range gw.Sync().Servers {
+			refused += len(server.Outcome.Refused)
+		}
+		listed := map[string]int{}
+		for limit := 1; limit <= 50; limit++ {
+			answer := gw.Call("retrieve_tools", fmt.Sprintf(`{"query":"find a wide tool [read] number %d","limit":%d}`, limit, limit)).Text
+			f, tags := readAnswer(t, answer)
+			if lines := strings.Count(answer, "\n"); len(tags) != limit || lines > limit+2 || len(answer) > 1000*(limit+1) {
+				t.Fatalf("limit %d: %d entries in %d lines:\n%s", limit, len(tags), lines, answer)
+			}
+			for name, variant := range tags {
+				listed[name]++
+				if want := map[bool]string{true: "call_tool_read", false: "call_tool_destructive"}[(name[len(name)-1]-'0')%2 == 0]; !known[name] || variant != want {
+					t.Fatalf("entry %q with %s, want %s:\n%s", name, variant, want, answer)
+				}
+			}
+			if i := slices.IndexFunc(f.More, func(name string) bool { return !known[name] }); i >= 0 || len(f.More) != max(0, 20-limit) {
+				t.Fatalf("limit %d: more = %q", limit, f.More)
 			}
 		}
-		if i := slices.IndexFunc(f.More, func(name string) bool { return !known[name] }); i >= 0 || len(f.More) != max(0, 20-limit) {
-			t.Fatalf("limit %d: more = %q", limit, f.More)
+		if len(listed) < 50 || listed["wide:t0"] < 50 || refused != 1 {
+			t.Errorf("%d tools were listed, the wide one %d times; %d were refused", len(listed), listed["wide:t0"], refused)
 		}
-	}
-	if listed < 1000 {
-		t.Errorf("%d entries were read", listed)
 	}
 }
 

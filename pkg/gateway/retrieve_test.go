@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -167,9 +168,13 @@ func TestUnapprovedText(t *testing.T) {
 			check("call_tool_"+tier, gw.Call("call_tool_"+tier, fmt.Sprintf(`{"name":%q}`, name)).Raw)
 		}
 	}
-	for _, query := range []string{"ignore rules wipe", "document", "upload convert"} {
-		for _, more := range []string{"", `,"include_disabled":true`, `,"include_disabled":true,"detail":"full"`} {
-			check("retrieve_tools", gw.Call("retrieve_tools", fmt.Sprintf(`{"query":%q%s}`, query, more)).Raw)
+	for _, form := range []string{asLines, `"gateway":{}`} {
+		gw.Configure(map[string]string{"waiting": `"approval":"manual"`}, form)
+		gw.Sync()
+		for _, query := range []string{"ignore rules wipe", "document", "upload convert"} {
+			for _, more := range []string{"", `,"include_disabled":true`, `,"include_disabled":true,"detail":"full"`} {
+				check("retrieve_tools", gw.Call("retrieve_tools", fmt.Sprintf(`{"query":%q%s}`, query, more)).Raw)
+			}
 		}
 	}
 	check("upstream_servers", gw.Call("upstream_servers", `{}`).Raw)
@@ -215,14 +220,20 @@ func TestSchemaChange(t *testing.T) {
 	gw.sentNothing()
 }
 
+// Whatever is asked, an answer has its form.
 func TestRetrieveOddQueries(t *testing.T) {
 	gw := everyStatus(t)
-	for _, query := range []string{"\x00\x1b[31m", "天気予報", "dокумент", "🙂", "!!!", strings.Repeat("document ", 200), "a\nb", "<script>&"} {
-		raw, err := json.Marshal(map[string]any{"query": query, "include_disabled": true})
-		require.OK(t, err)
-		f := gw.search(string(raw))
-		if f.Tools == nil {
-			t.Errorf("%q: tools is not a list: %s", query, f.Raw)
+	for _, form := range []string{`"gateway":{}`, asLines} {
+		gw.Configure(map[string]string{"waiting": `"approval":"manual"`}, form)
+		gw.Clock.Wait(time.Minute)
+		for _, query := range []string{"\x00\x1b[31m", "天気予報", "dокумент", "🙂", "!!!", strings.Repeat("document ", 200), strings.Repeat("d", 2000), "a\nb", "<script>&", "d", "\nlocked:\n"} {
+			raw, err := json.Marshal(map[string]any{"query": query, "limit": 1, "include_disabled": true})
+			require.OK(t, err)
+			text := gw.Call("retrieve_tools", string(raw)).Text
+			f, tags := readAnswer(t, text)
+			if len(tags)+len(f.Disabled)+len(f.Notice) == 0 || form != asLines && f.Tools == nil {
+				t.Errorf("%q: %s has nothing, or tools is not a list", query, text)
+			}
 		}
 	}
 }

@@ -27,7 +27,7 @@ func Tool(name, description, more string) string {
 	if more == "" {
 		more = `"inputSchema":{"type":"object"}`
 	}
-	return fmt.Sprintf(`{"name":%q,"description":%q,%s}`, name, description, more)
+	return fmt.Sprintf(`{"name":%s,"description":%s,%s}`, rawjson.Quote(name), rawjson.Quote(description), more)
 }
 
 // A Server is what a server behind a [Gateway] lists and answers.
