@@ -179,6 +179,12 @@ func (s *Snapshot) ID(i int) tool.ID {
 	return part.id(n)
 }
 
+// IDText returns the id of item i as the catalog holds it, "server:tool" of a tool. It allocates nothing.
+func (s *Snapshot) IDText(i int) string {
+	part, row := s.row(i)
+	return part.string(row[atID:])
+}
+
 // ToolID returns the id of tool i, of which the caller knows the server. It is made of that name and reads
 // no text, which of many tools lies far apart.
 func (s *Snapshot) ToolID(i int, server string) tool.ID {

@@ -93,7 +93,7 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 	if next := best.Hits[len(out.Tools):]; len(next) > 0 {
 		out.More = make([]string, len(next))
 		for n, hit := range next {
-			out.More[n] = s.view.ID(hit.Doc).String()
+			out.More[n] = s.view.IDText(hit.Doc)
 		}
 	}
 	nudge := ""
@@ -153,7 +153,7 @@ func (s *Session) found(answer matches, locked tool.Set) audit.Found {
 func (s *Session) match(hit search.Hit, full bool) match {
 	signature, lossy, description := s.view.Brief(hit.Doc)
 	m := match{
-		Name:      s.view.ID(hit.Doc).String(),
+		Name:      s.view.IDText(hit.Doc),
 		Signature: signature,
 		Lossy:     lossy,
 		CallWith:  variant(s.view.Tier(hit.Doc)),

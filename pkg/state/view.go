@@ -75,6 +75,9 @@ func (v *View) Select(req toolset.Request) (toolset.Selection, error) {
 // ID returns the id of item i.
 func (v *View) ID(i int) tool.ID { return v.r.snap.ID(i) }
 
+// IDText returns the text of the id of item i, and allocates nothing.
+func (v *View) IDText(i int) string { return v.r.snap.IDText(i) }
+
 // Tool returns item i as the catalog holds it. What of it may be shown, its
 // status decides: see [View.Description].
 func (v *View) Tool(i int) catalog.Tool { return v.r.snap.Tool(i) }
