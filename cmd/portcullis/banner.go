@@ -40,7 +40,7 @@ type banner struct {
 	closed  string       // why nobody is let in at /admin; "": somebody is
 	noAdmin bool         // nobody has what opens /admin
 
-	synced   func() // called when the first sync has ended; nil: nobody is told
+	client   *clientGateway
 	shown    bool
 	problems string // when it was last shown
 }

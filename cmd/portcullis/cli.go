@@ -62,7 +62,7 @@ type environment struct {
 	colour         bool                                        // stdout is a terminal that may show colours
 	interrupted    <-chan struct{}                             // closed by Ctrl-C; nil: that does not happen
 	browse         func(ctx context.Context, url string) error // starts a browser; nil: none can be started
-	synced         func()                                      // called when the first sync of a gateway has ended; nil: nobody is told
+	client         *clientGateway                              // of the gateway that is served; nil: it runs for no client
 	bucket         func(ctx context.Context, name string) (object.Store, error)
 }
 

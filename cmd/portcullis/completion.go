@@ -279,7 +279,7 @@ func (c *completer) flag(name string) (found *kong.Flag) {
 func (c *completer) flags() (out []completion) {
 	seen := map[string]bool{}
 	c.eachFlag(func(f *kong.Flag) {
-		if !seen[f.Name] {
+		if !seen[f.Name] && !f.Hidden {
 			out = append(out, completion{"--" + f.Name, f.Help})
 		}
 		seen[f.Name] = true

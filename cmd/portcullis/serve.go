@@ -35,6 +35,7 @@ type serveCmd struct {
 	Actor         string `default:"${user}" help:"Who the audit names for decisions made with the admin key."`
 	Addr          string `default:"127.0.0.1:8080" help:"Address to listen on."`
 	AllowCommands bool   `help:"Start the servers of the config that have a command. They run as you do: allow it only for a config whose commands you know."`
+	ForClient     bool   `hidden:"" help:"Run until standard input ends, as portcullis stdio starts it."`
 	Demo          bool   `help:"Start two small MCP servers beside the gateway, with a config that shows every kind of lock."`
 }
 
@@ -65,6 +66,18 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	case c.Dir == "." && !hasGateway(c.Dir): // another folder is taken as it is: its config may come later
 		return noGateway(c.Dir)
 	}
+	if c.ForClient {
+		return c.forClient(ctx, env)
+	}
+	err := c.start(ctx, env)
+	if s, runs := findServe(c.Dir); err != nil && runs && s.Client {
+		return fmt.Errorf("%w; process %d holds the folder: portcullis stdio started that gateway for a client, and it ends when the client has left and the first sync is over", err, s.PID)
+	}
+	return err
+}
+
+// start listens, and runs the gateway.
+func (c serveCmd) start(ctx context.Context, env *environment) error {
 	listener, err := c.listen(ctx)
 	if err != nil {
 		return err
@@ -126,7 +139,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner, Ahead: ahead,
 		Ending: ctx.Done(), Sends: true, Wake: courier.Wake, Rest: syncEvery, Gate: newGate(log),
 	})
-	here := served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil}
+	here := served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil, Client: c.ForClient}
 	here.NoAdmin = lacksAdmin(ctx, settings.Access, held.approvals)
 	defer keepAnnounced(ctx, c.Dir, here, log)()
 	defer p.Counter.Start(ctx)()
@@ -136,8 +149,13 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		browsers.Codes = login.NewCodes(nil)
 	}
 	start := newBanner(env.stdout, p, addr, c, browsers.Codes)
-	start.noAdmin, start.synced = here.NoAdmin, env.synced
-	return serve(ctx, p, browsers, listener, func(ctx context.Context) {
+	start.noAdmin, start.client = here.NoAdmin, env.client
+	handler, err := bootadmin.Everything(p, browsers)
+	if err != nil {
+		return err
+	}
+	env.client.ready(here.Address)
+	return serve(ctx, p, env.client.handler(handler), listener, func(ctx context.Context) {
 		if ahead.Ready() { // who waits for the start is answered first; without a catalog nobody can be
 			p.Pace.First(ctx)
 		}
@@ -183,11 +201,7 @@ func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr,
 }
 
 // serve answers requests and runs syncs until ctx ends.
-func serve(ctx context.Context, p *boot.Program, browsers bootadmin.Browsers, listener net.Listener, syncs func(context.Context)) error {
-	handler, err := bootadmin.Everything(p, browsers)
-	if err != nil {
-		return err
-	}
+func serve(ctx context.Context, p *boot.Program, handler http.Handler, listener net.Listener, syncs func(context.Context)) (err error) {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	defer p.Tracer.Close(ctx)

@@ -25,7 +25,7 @@ type served struct {
 	Address string `json:"address"` // of the gateway: http://127.0.0.1:8080
 	PID     int    `json:"pid"`
 	Key     bool   `json:"key"`                // admin.key in the folder opens /admin
-	Ending  bool   `json:"ending,omitempty"`   // its client has left: it only ends its first sync
+	Client  bool   `json:"client,omitempty"`   // portcullis stdio started it: it ends when the client leaves
 	NoAdmin bool   `json:"no_admin,omitempty"` // nobody could use /admin when it was started
 }
 

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -120,7 +120,8 @@ func gated(t *testing.T) (dir string, asked, gate chan struct{}) {
 	return dir, asked, gate
 }
 
-// In a folder without a catalog the first answer waits for the first sync.
+// In a folder without a catalog the first answer waits for the first sync, for both of two clients
+// that are started at once. The gateway of the one outlives the other.
 func TestStdioWaitsForFirstSync(t *testing.T) {
 	dir, asked, gate := gated(t)
 	go func() {
@@ -128,61 +129,94 @@ func TestStdioWaitsForFirstSync(t *testing.T) {
 		time.Sleep(200 * time.Millisecond) // in which an answer that does not wait has come
 		close(gate)
 	}()
-	session, _, err := stdio(t, "--dir", dir, "--addr", local.Addr(t))
-	require.OK(t, err)
-	if got := session.InitializeResult().Instructions; !strings.Contains(got, "Gateway to the tools of: s.") {
-		t.Error(got)
+	addr := local.Addr(t)
+	sessions := make([]*mcp.ClientSession, 2)
+	var starting sync.WaitGroup
+	for i := range sessions {
+		starting.Go(func() {
+			session, log, err := stdio(t, "--dir", dir, "--addr", addr)
+			if err != nil {
+				t.Errorf("client %d: %v; log %s", i, err, log)
+				return
+			}
+			if got := session.InitializeResult().Instructions; !strings.Contains(got, "Gateway to the tools of: s.") {
+				t.Errorf("client %d: %s", i, got)
+			}
+			sessions[i] = session
+		})
 	}
-	require.OK(t, session.Close())
-}
-
-// Answers do not wait longer than their time, and not for a second sync.
-func TestFirstSyncs(t *testing.T) {
-	closed, open := make(chan struct{}), make(chan struct{})
-	close(closed)
-	s := httptest.NewServer(http.NotFoundHandler())
-	defer s.Close()
-	for name, f := range map[string]firstSyncs{
-		"it has ended": {closed, open, http.DefaultTransport}, "the time is over": {open, closed, http.DefaultTransport},
-	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
-		require.OK(t, err)
-		resp, err := f.RoundTrip(req)
-		if err != nil || resp.StatusCode != http.StatusNotFound {
-			t.Errorf("%s: %v, %v", name, resp, err)
-			continue
+	starting.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	for i, session := range sessions {
+		if _, err := session.ListTools(t.Context(), nil); err != nil {
+			t.Errorf("client %d, when %d have left: %v", i, i, err)
 		}
-		require.OK(t, resp.Body.Close())
+		require.OK(t, session.Close())
 	}
 }
 
-// A client that leaves during the first sync does not end it, and the next client waits for it.
-func TestStdioEndsFirstSync(t *testing.T) {
-	dir, asked, gate := gated(t)
-	self, err := os.Executable()
-	require.OK(t, err)
-	cmd := exec.Command(self, "stdio", "--dir", dir, "--addr", local.Addr(t))
-	cmd.Env = append(os.Environ(), asProgram+"=1")
-	in, err := cmd.StdinPipe()
-	require.OK(t, err)
-	require.OK(t, cmd.Start())
-	<-asked
-	require.OK(t, in.Close())
-	local.Until(t, "it says that it ends", func() bool { s, ok := findServe(dir); return ok && s.Ending })
-	next := make(chan string, 1)
-	go func() {
-		at, err := (&stdioCmd{Dir: dir}).running(t.Context())
-		next <- fmt.Sprint(at, err)
-	}()
-	close(gate)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("it ends with %v", err)
+// Answers to agents wait for the first sync, and not longer than their time; others do not wait.
+func TestAnswersWaitForFirstSync(t *testing.T) {
+	for _, tt := range []struct {
+		name, path string
+		after      time.Duration // the sync ends; 0: it has ended before the start
+		want       time.Duration
+	}{
+		{"it ends", "/mcp", time.Second, time.Second},
+		{"narrowed", "/mcp/readonly", time.Second, time.Second},
+		{"it has ended", "/mcp", 0, 0},
+		{"it lasts", "/mcp", time.Minute, firstAnswer},
+		{"health", "/healthz", time.Minute, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newClientGateway(t.TempDir(), &local.Buffer{})
+			if tt.after == 0 {
+				g.synced(true)
+			} else {
+				time.AfterFunc(tt.after, func() { g.synced(true) })
+			}
+			began := time.Now()
+			w := httptest.NewRecorder()
+			g.handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, tt.path, nil))
+			if took := time.Since(began); took != tt.want || w.Code != http.StatusNotFound {
+				t.Errorf("%s: %d after %v, want it after %v", tt.name, w.Code, took, tt.want)
+			}
+		})
 	}
-	if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(catalog.CurrentKey))); err != nil {
-		t.Errorf("no catalog: %v", err)
-	}
-	if got := <-next; got != "<nil>" {
-		t.Errorf("the next client is sent to %s", got)
+}
+
+// A gateway whose client has left ends when its first sync is through and no program is being
+// installed, and at the latest when a program's time for that is over.
+func TestFirstSyncGoesOn(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		syncs  []bool // one a minute: it leaves a program that is starting
+		want   time.Duration
+		wanted string
+	}{
+		{"the sync was through", []bool{false}, 0, ""},
+		{"a program is installed", []bool{true, true, false}, 2 * time.Minute, goesOn + "\n"},
+		{"a program never says anything", []bool{true}, firstSync, goesOn + "\n"},
+		{"the sync never ends", nil, firstSync, goesOn + "\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			out := &local.Buffer{}
+			g := newClientGateway(t.TempDir(), out)
+			for i, starting := range tt.syncs {
+				if i == 0 {
+					g.synced(starting)
+				} else {
+					time.AfterFunc(time.Duration(i)*time.Minute, func() { g.synced(starting) })
+				}
+			}
+			began := time.Now()
+			g.wait(t.Context(), strings.NewReader(""))
+			if took := time.Since(began); took != tt.want || out.String() != tt.wanted {
+				t.Errorf("%s: after %v it has said %q, want %v, %q", tt.name, took, out, tt.want, tt.wanted)
+			}
+		})
 	}
 }
 
@@ -210,6 +244,25 @@ func TestStdioRefuses(t *testing.T) {
 	_, log, err := stdio(t, "--url", "http://"+local.Addr(t))
 	if err == nil || !strings.Contains(err.Error(), "The gateway cannot be reached. Is it running, and is its URL right?") || strings.Contains(log.String(), "t0ken") {
 		t.Errorf("nobody there: %v; log %s", err, log)
+	}
+}
+
+// What keeps the gateway of a folder from starting, or from serving, reaches the person who started it.
+func TestStdioDirSaysWhatIsWrong(t *testing.T) {
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, `{"mcpServers": {"s": {"url": "nonsense"}}}`)
+	session, log, err := stdio(t, "--dir", dir, "--addr", local.Addr(t))
+	require.OK(t, err)
+	local.Until(t, "the banner", func() bool {
+		return strings.Contains(log.String(), "portcullis is running and cannot serve yet") && strings.Contains(log.String(), "mcp_config.json:1:")
+	})
+	require.OK(t, session.Close())
+
+	taken := httptest.NewServer(http.NotFoundHandler())
+	defer taken.Close()
+	_, log, err = stdio(t, "--dir", dir, "--addr", taken.Listener.Addr().String())
+	if got := log.String(); err == nil || strings.Count(got, "address already in use") != 1 || !strings.Contains(got, "if a gateway runs there, start this command with --url\n") {
+		t.Errorf("%v; log %s", err, got)
 	}
 }
 

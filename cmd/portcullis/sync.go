@@ -30,12 +30,15 @@ const (
 func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
-	starting := syncOnce(ctx, p.Sync)
-	if b.synced != nil {
-		b.synced()
+	starting := false
+	syncNow := func(ctx context.Context, run func(context.Context) (catalog.Report, error)) {
+		var installing bool
+		starting, installing = syncOnce(ctx, run)
+		b.client.synced(installing)
 	}
+	syncNow(ctx, p.Sync)
 	if servers != nil {
-		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { starting = syncOnce(ctx, p.Sync) }); err != nil && ctx.Err() == nil {
+		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { syncNow(ctx, p.Sync) }); err != nil && ctx.Err() == nil {
 			p.Log.LogAttrs(ctx, slog.LevelError, "demo could not be set up", slog.Any("error", err))
 		}
 	}
@@ -62,23 +65,25 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 			if changed {
 				run = p.Sync
 			}
-			starting = syncOnce(ctx, run)
+			syncNow(ctx, run)
 			b.show(p.States.Load(ctx))
 			last = time.Now()
 		}
 	}
 }
 
-// syncOnce runs a sync, which logs how it and each server ended. It reports whether a server is starting up.
-func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, error)) (starting bool) {
+// syncOnce runs a sync, which logs how it and each server ended. It reports whether a server is starting up,
+// and whether one is a program that may be being installed.
+func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, error)) (starting, installing bool) {
 	r, err := run(ctx)
 	if err != nil {
-		return false
+		return false, false
 	}
 	for _, s := range r.Servers {
 		starting = starting || s.Outcome.Status == outcome.Transient
+		installing = installing || s.Outcome.Reason == outcome.ReasonStarting
 	}
-	return starting
+	return starting, installing
 }
 
 // keepTime is how long the end of the program waits for the last catalog.
