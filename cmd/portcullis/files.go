@@ -133,7 +133,7 @@ func sweepLeftOver(folder string) {
 // agree asks a person to say yes. Where nobody can be asked, instead says what to do.
 func (env *environment) agree(question, instead string) (bool, error) {
 	if !env.terminal {
-		return false, errors.New("nobody can be asked here, since no terminal is there: " + instead)
+		return false, errors.New("there is no terminal to ask on: " + instead)
 	}
 	fmt.Fprintf(env.stderr, "%s [y/N] ", question)
 	answer := make(chan string, 1)
