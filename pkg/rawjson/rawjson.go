@@ -270,6 +270,14 @@ func Encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
+// isPlain says of each byte whether it is a whole character that a JSON string has as it is.
+var isPlain = func() (plain [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		plain[c] = c != '"' && c != '\\'
+	}
+	return plain
+}()
+
 // AppendText writes s at the end of dst as the JSON string that [Encode] makes of it.
 func AppendText[T []byte | string](dst []byte, s T) []byte {
 	const hex = "0123456789abcdef"
@@ -281,13 +289,20 @@ func AppendText[T []byte | string](dst []byte, s T) []byte {
 	}
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c < utf8.RuneSelf {
-			if c < ' ' || c == '"' || c == '\\' {
-				if at := strings.IndexByte("\"\\\b\f\n\r\t", c); at >= 0 {
-					escape(i, i+1, '\\', `"\bfnrt`[at])
-				} else {
-					escape(i, i+1, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-				}
+		switch {
+		case isPlain[c]:
+			i++
+			continue
+		case c == '"' || c == '\\': // JSON in JSON has one in ten bytes or so
+			dst = append(append(dst, s[done:i]...), '\\', c)
+			i++
+			done = i
+			continue
+		case c < utf8.RuneSelf:
+			if at := strings.IndexByte("\b\f\n\r\t", c); at >= 0 {
+				escape(i, i+1, '\\', "bfnrt"[at])
+			} else {
+				escape(i, i+1, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 			}
 			i++
 			continue
