@@ -172,7 +172,7 @@ func (x *examination) show(w io.Writer, n map[doctor.Severity]int, fixable int) 
 		}
 		line := fmt.Sprintf("%s asked, %d answered as they should", text.Count(len(x.Asked), "server"), well)
 		if there > 0 {
-			line += fmt.Sprintf("; of %s the gateway that runs was asked", text.Count(there, "program"))
+			line += fmt.Sprintf("; the running gateway answered for %s", text.Count(there, "program"))
 		}
 		fmt.Fprintln(w, line)
 	}

@@ -147,7 +147,7 @@ func remedies() map[string]string {
 		outcome.ReasonNeedsCommand:      "Add --allow-commands to have it started.",
 		outcome.ReasonCommand:           "Correct the server's command: it cannot be started. It has PATH, HOME, LANG, TMPDIR, proxy and CA variables, and its own env alone.",
 		outcome.ReasonNoProcess:         "Wait until calls end. If it lasts, set \"session\": \"shared\" on servers that keep nothing for one agent.",
-		outcome.ReasonStarting:          "Wait: it is asked again. If it never answers, run its command by hand; ten minutes after its start it is started again.",
+		outcome.ReasonStarting:          "Wait. The gateway asks it again. If it never answers, run its command by hand. The gateway starts it again after ten minutes.",
 		outcome.ReasonDescriptors:       "Raise ulimit -n where this is started: no more connections or programs can be opened.",
 		outcome.ReasonExited:            "Run the server's command by hand, and read what it prints before it ends.",
 	}

@@ -220,7 +220,7 @@ func TestSchemaChange(t *testing.T) {
 	gw.sentNothing()
 }
 
-// Whatever is asked, an answer has its form.
+// An answer keeps its form for every query.
 func TestRetrieveOddQueries(t *testing.T) {
 	gw := everyStatus(t)
 	for _, form := range []string{`"gateway":{}`, asLines} {

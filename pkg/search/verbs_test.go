@@ -204,9 +204,9 @@ func writeVerbs(t testing.TB, w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprintf(w, `
 ## The verb
 
-A tool of another verb than that of a query of at most %d words loses this share of its score. The
-verbs are reading, creating, changing, deleting and sending; creating and changing do not clash. The
-last column is the change of the set that gains least.
+If a query of at most %d words and a tool have verbs of different classes, the tool loses this
+share of its score. The classes are reading, creating, changing, deleting and sending. Creating and
+changing do not clash. The last column is the change of the set that gains least.
 
 `, fewWords)
 	var before run
@@ -239,9 +239,9 @@ last column is the change of the set that gains least.
 ## Negation
 
 Queries over the 527 real tools that say what must not be done ("list files without deleting them").
-*Ruled out*: a tool that does it comes first. *Wanted*: a tool that is asked for comes first, or is
-among the first five. The words of the clause count for nothing, and tools of its verb lose %.0f %% of
-their score.
+*Ruled out*: a tool that does what the query rules out comes first. *Wanted*: a tool that the query
+wants comes first, or is among the first five. The words of the clause count for nothing, and tools
+of its verb lose %.0f %% of their score.
 
 | must not | queries | ruled out: before | as shipped | wanted first: before | as shipped | wanted among 5: before | as shipped |
 |---|---|---|---|---|---|---|---|
