@@ -115,7 +115,7 @@ func (c backupCmd) Run(ctx context.Context, env *environment) error {
 	return thin(filepath.Dir(path), c.Keep, env)
 }
 
-// linkFree gives a file the name first.db, or if that is taken first-2.db and so on, and returns the name.
+// linkFree gives a file the name first.db, or first-2.db and so on if that name exists, and returns the name.
 func linkFree(from, first string) (name string, err error) {
 	name = first + ".db"
 	for n := 2; ; n++ {

@@ -89,7 +89,7 @@ func showCarried(w io.Writer, s *sheet) tool.Hash {
 	return hash
 }
 
-// sameServer begins what is said of a server that is another version.
+// sameServer begins the line about a server whose version changed.
 const sameServer = "same server, new version: "
 
 // upgradeText says what waits of a server because it is another version.

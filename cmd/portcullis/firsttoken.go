@@ -20,7 +20,7 @@ const (
 )
 
 // lacksAdmin reports whether callers bear agent tokens, and none of those opens /admin, nor does anything else.
-// It is false if the tokens cannot be read: then something else is said.
+// It is false if the tokens cannot be read, which another message reports.
 func lacksAdmin(ctx context.Context, a boot.Access, tokens token.Store) bool {
 	others := a.Takes(identity.WayJWT) || a.ClientID != "" || a.Bootstrap != "" || len(a.IAMAdmins) > 0
 	if !a.Takes(identity.WayToken) || others {

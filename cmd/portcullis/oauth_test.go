@@ -226,7 +226,7 @@ func TestTypeScriptTooSmallAScope(t *testing.T) {
 	}
 }
 
-// The issuer gives a client only scopes that it registered, which are those of the first challenge.
+// The issuer gives a client only scopes that it registered: the scopes of the first challenge.
 func TestTypeScriptStrictIssuer(t *testing.T) {
 	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
 		t.Run(mode, func(t *testing.T) {

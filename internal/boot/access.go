@@ -17,7 +17,7 @@ type Access struct {
 	Ways []string // PORTCULLIS_AUTH: jwt, token, iam, several with commas between; or none, alone
 
 	// SignInTiers are the tiers of PORTCULLIS_SIGN_IN_SCOPES, whose scopes a client asks for when it
-	// signs in; default all. Nil, which is said as none: the issuer has no such scopes.
+	// signs in; default all. Nil, in the setting none, means that the issuer has no such scopes.
 	SignInTiers []tool.Tier
 
 	JWT          identity.JWTOptions
@@ -67,7 +67,7 @@ const (
 // where every agent is let in.
 const bootstrapName = "PORTCULLIS_BOOTSTRAP_SHA256"
 
-// Settings of tiers: those of the scopes that a client asks for, and those of groups.
+// Settings of tiers: of the scopes that a client asks for, and of groups.
 const (
 	signInSetting     = "PORTCULLIS_SIGN_IN_SCOPES"
 	tiersClaimSetting = "PORTCULLIS_TIERS_CLAIM"

@@ -53,7 +53,7 @@ const (
 	bodyTime = 5 * time.Second
 )
 
-// readBody reads the body before anything is answered, also that of an operation that takes none. A
+// readBody reads the body before the handler answers, even if the operation takes none. A
 // connection that is closed while a part of the body is still on its way is reset, and the client
 // loses the answer.
 func readBody(next http.Handler) http.Handler {

@@ -82,7 +82,7 @@ func (m Machine) IsOwn(path string) bool {
 	return false
 }
 
-// Files returns where the client looks for servers: in the user's own files, and in those of the project.
+// Files returns where the client looks for servers: the user's own files and the project's files.
 func (m Machine) Files(c Client) (own, project []string, err error) {
 	home, err := m.Home()
 	if err != nil {

@@ -25,7 +25,7 @@ var (
 	npmForm  = regexp.MustCompile(`^((?:@[a-z0-9][\w.-]*/)?[a-z0-9][\w.-]*)(@[\w.^~+-]+)?$`)
 	pypiForm = regexp.MustCompile(`^([A-Za-z0-9][\w.-]*(?:\[[\w.,-]+\])?)((?:==|@)[\w.!+]+)?$`)
 
-	// A colon before a slash is that of a registry's port, and not of a tag.
+	// A colon before a slash begins a registry's port and no tag.
 	imageForm = regexp.MustCompile(`^((?:[\w.-]+(?::\d+)?/)?[a-z0-9][\w./-]*?)(:[\w.-]+)?(?:@sha256:[0-9a-f]{64})?$`)
 
 	npm = runner{

@@ -78,7 +78,7 @@ func TestAuditPageOfRequests(t *testing.T) {
 	}
 }
 
-// A file that is asked for with a bad filter says which, and what it takes.
+// The answer to a bad filter names the filter and what it takes.
 func TestAuditFileNamesABadFilter(t *testing.T) {
 	h := newFixture(t)
 	for query, want := range map[string]string{"kind=x": "kind: expected value to be one of", "since=yesterday": "Since &#34;yesterday&#34; is no time: it takes a day"} {

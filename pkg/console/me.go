@@ -31,7 +31,7 @@ type sessionRow struct {
 	Way   string // of signing in
 }
 
-// noTokens is said of agent tokens where the gateway takes none.
+// noTokens explains why the page of agent tokens is empty.
 const noTokens = "This gateway takes no agent tokens, so there are none to list or to make. " +
 	"To have agents prove who they are with tokens, an operator adds token to PORTCULLIS_AUTH instead of none, and starts the gateway again."
 

@@ -92,7 +92,7 @@ func (r *renderer) object(s *rawjson.Node, depth int) expr {
 	return expr{text: "{" + strings.Join(list, ", ") + "}"}
 }
 
-// others returns the member that stands for those of any name.
+// others returns the member that stands for members of any name.
 func (r *renderer) others(schema *rawjson.Node, depth int) string {
 	r.optional++
 	defer func() { r.optional-- }()

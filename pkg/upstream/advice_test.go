@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The words are those of npm 10, Node.js 22, uv 0.8 and pip 25.
+// npm 10, Node.js 22, uv 0.8 and pip 25 write these words.
 func TestAdvice(t *testing.T) {
 	for name, tt := range map[string]struct{ said, want string }{
 		"npm, private CA":  {"\"npm error code SELF_SIGNED_CERT_IN_CHAIN\"\n\"npm error request to https://registry.npmjs.org/x failed, reason: self-signed certificate in certificate chain\"", "NODE_EXTRA_CA_CERTS"},

@@ -153,7 +153,7 @@ func (l *load) readMetadata(ctx context.Context, address string) (m resourceMeta
 	return m, nil
 }
 
-// maxAddress is the longest address of metadata that is asked, in bytes.
+// maxAddress is the maximum length of a metadata address, in bytes.
 const maxAddress = 2 << 10
 
 // originOf returns scheme, host and port of a URL.

@@ -21,7 +21,7 @@ type signInServer struct {
 	status                    int // of the metadata; 0: 200
 }
 
-// front returns the handler; asked counts what was asked but POST.
+// front returns the handler. asked counts all requests except POST.
 func (s signInServer) front(t *testing.T, asked *atomic.Int64) func(http.Handler) http.Handler {
 	return func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

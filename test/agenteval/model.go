@@ -36,7 +36,7 @@ func FromEnv() (m Model, ok bool) {
 // A Gateway is what the model works with.
 type Gateway interface {
 	Tools() []Tool
-	// Call calls one of them. status is that of a locked tool, "" if nothing was locked.
+	// Call calls one of them. status is the lock of the tool, "" if the tool is not locked.
 	Call(name string, arguments json.RawMessage) (text, status string, isError bool)
 	// Schema returns the input schema of a tool of a server, nil if there is none of that name.
 	Schema(name string) json.RawMessage

@@ -39,7 +39,7 @@ func (g reached) Call(name string, arguments json.RawMessage) (text, status stri
 	return r.Text, status, r.IsError
 }
 
-// approve approves what is asked for.
+// approve approves every open request.
 func (g reached) approve() {
 	var page struct {
 		Requests []struct{ ID, Hash, Args string }

@@ -105,7 +105,7 @@ func (p *interceptor) serve(w http.ResponseWriter, r *http.Request) {
 	}).Serve(l)
 }
 
-// certificate issues one for the host that is asked for.
+// certificate issues a certificate for the requested host.
 func (p *interceptor) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
