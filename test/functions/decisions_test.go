@@ -156,6 +156,7 @@ func (g suite) callsOfAWS(t *testing.T) {
 	} {
 		var dear map[string]int
 		local.Until(t, "approvals are looked at again", func() bool { // after 2 s: the dearer case
+			time.Sleep(2100 * time.Millisecond) // so that decisions and grants are old at the same time
 			w.proxy.Calls()
 			if r := f.Call(c.name, c.args); r.IsError {
 				t.Fatalf("%s: %+v", c.name, r)
