@@ -81,7 +81,7 @@ func orEmpty[T any](s []T) []T { return append([]T{}, s...) }
 
 // namesSize bounds what the instructions name of the servers, in bytes: every agent pays for it in every
 // conversation, and what is not named is found by search all the same.
-const namesSize = 150
+const namesSize = 80
 
 // Instructions returns two lines on what can be found behind the gateway.
 func (s *Session) Instructions() string {
