@@ -12,11 +12,17 @@ func round(x float64) float64 { return math.Round(x*1e9) / 1e9 }
 
 // before orders hits: the better first, equals by document number.
 func before(a, b Hit) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Doc, b.Doc))
+	switch {
+	case a.Score > b.Score:
+		return -1
+	case a.Score < b.Score:
+		return 1
+	}
+	return cmp.Compare(a.Doc, b.Doc)
 }
 
-// usualHits is for how many hits there is room at first: for those of most searches.
-const usualHits = 32
+// usualHits is how many hits have memory at first: as many as a search keeps for 20 results.
+const usualHits = 2*20 + 1
 
 // A top keeps the best hits of all that were added, and counts them.
 type top struct {
