@@ -213,73 +213,67 @@ func Leave(ctx context.Context) {
 	}
 }
 
-// SetBody says how long the body of the request of ctx is, which no header said before.
-func SetBody(ctx context.Context, length int) {
+// take calls f under the lock of the gate with what the request of ctx takes. It reports true if that is
+// nothing, or not any more.
+func take(ctx context.Context, f func(*Gate, *slot) bool) bool {
 	s := slotOf(ctx)
 	if s == nil {
-		return
+		return true
 	}
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
-	cost := requestCost + bodyCost*int64(length)
-	s.g.used += cost - s.cost
-	s.cost = cost
+	return f(s.g, s)
+}
+
+// SetBody says how long the body of the request of ctx is, which no header said before.
+func SetBody(ctx context.Context, length int) {
+	take(ctx, func(g *Gate, s *slot) bool {
+		cost := requestCost + bodyCost*int64(length)
+		g.used += cost - s.cost
+		s.cost = cost
+		return true
+	})
 }
 
 // Hold reports whether the request of ctx may go on as a stream that is held open. Then it takes no room of
 // other requests. Streams have a quarter of the connections.
 func Hold(ctx context.Context) bool {
-	s := slotOf(ctx)
-	if s == nil {
+	return take(ctx, func(g *Gate, s *slot) bool {
+		if g.streams >= g.maxStreams {
+			return false
+		}
+		g.streams++
+		g.requests--
+		g.used -= s.cost
+		s.disown()
+		s.isStream, s.cost = true, 0
 		return true
-	}
-	g := s.g
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.streams >= g.maxStreams {
-		return false
-	}
-	g.streams++
-	g.requests--
-	g.used -= s.cost
-	s.disown()
-	s.isStream, s.cost = true, 0
-	return true
+	})
 }
 
 // Claim reports whether the request of ctx may go on as one of an owner, who has half of the room.
 func Claim(ctx context.Context, owner string) bool {
-	s := slotOf(ctx)
-	if s == nil {
+	return take(ctx, func(g *Gate, s *slot) bool {
+		if g.byOwner[owner] >= g.maxRequests/2 {
+			g.refuse()
+			return false
+		}
+		g.byOwner[owner]++
+		s.owner = owner
 		return true
-	}
-	g := s.g
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.byOwner[owner] >= g.maxRequests/2 {
-		g.refuse()
-		return false
-	}
-	g.byOwner[owner]++
-	s.owner = owner
-	return true
+	})
 }
 
 // Work reports whether the request of ctx may go on to a server, which may take long. Such requests have three
 // quarters of the room, so that others have some left.
 func Work(ctx context.Context) bool {
-	s := slotOf(ctx)
-	if s == nil {
+	return take(ctx, func(g *Gate, s *slot) bool {
+		if g.working >= g.maxRequests*3/4 {
+			g.refuse()
+			return false
+		}
+		g.working++
+		s.isWork = true
 		return true
-	}
-	g := s.g
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.working >= g.maxRequests*3/4 {
-		g.refuse()
-		return false
-	}
-	g.working++
-	s.isWork = true
-	return true
+	})
 }
