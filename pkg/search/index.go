@@ -43,7 +43,7 @@ type segment struct {
 	dim         int    // numbers a vector that this program can use; 0: none
 	norms       []byte // f32 × docs
 	vectors     []byte // int8 × dim × docs
-	does        []verb // of each document; nil: no class is known
+	verbs       []verb // of each document; nil: no class is known
 }
 
 // Open reads an index in place: b must not change afterwards. It checks the sizes
@@ -107,7 +107,7 @@ func Open(b []byte) (*Index, error) {
 	if !ascending(s.textEnds, texts) || !ascending(s.listEnds, postings) {
 		return nil, fmt.Errorf("%w: offsets out of order", ErrFormat)
 	}
-	s.does = s.readVerbs()
+	s.verbs = s.readVerbs()
 	return &Index{segments: []*segment{s}, docs: s.docs, table: table, dim: s.dim}, nil
 }
 

@@ -138,8 +138,8 @@ func (s *segment) readVerbs() (of []verb) {
 
 // verb returns the class of a document.
 func (s *segment) verb(doc int) verb {
-	if s.does == nil {
+	if s.verbs == nil {
 		return noVerb
 	}
-	return s.does[doc]
+	return s.verbs[doc]
 }

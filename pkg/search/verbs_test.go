@@ -46,7 +46,7 @@ func TestVerbs(t *testing.T) {
 			t.Errorf("%q, %q: verb %d, want %d", c.name, c.description, got, c.want)
 		}
 	}
-	if got := indexOf(t, []Doc{{Name: "notes"}}).segments[0].does; got != nil {
+	if got := indexOf(t, []Doc{{Name: "notes"}}).segments[0].verbs; got != nil {
 		t.Errorf("an index without verbs has %v", got)
 	}
 }
@@ -117,7 +117,7 @@ func TestIndexWithoutVerbs(t *testing.T) {
 	if slices.Equal(want, ix.Rank(q, fullSet(2), 2, Options{}).Hits) {
 		t.Fatal("the verb changes nothing")
 	}
-	ix.segments[0].does = nil
+	ix.segments[0].verbs = nil
 	if got := ix.Rank(q, fullSet(2), 2, Options{}).Hits; !slices.Equal(got, want) {
 		t.Errorf("hits %+v, want %+v", got, want)
 	}
@@ -134,8 +134,8 @@ func TestDamagedVerbs(t *testing.T) {
 	term, _ := s.find(deletes.term())
 	binary.LittleEndian.PutUint32(s.list(term), 1) // in place
 	again, err := Open(stored)
-	if err != nil || again.segments[0].verb(0) != noVerb || len(again.segments[0].does) != 1 {
-		t.Errorf("error %v, verbs %v; want none", err, again.segments[0].does)
+	if err != nil || again.segments[0].verb(0) != noVerb || len(again.segments[0].verbs) != 1 {
+		t.Errorf("error %v, verbs %v; want none", err, again.segments[0].verbs)
 	}
 }
 
