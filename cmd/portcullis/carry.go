@@ -18,7 +18,7 @@ import (
 type carryCmd struct {
 	askFlags
 	Server string `arg:"" help:"Name of the server whose version changed."`
-	Hash   string `placeholder:"HASH" help:"Of the list that you have read, as the command prints it: nothing is decided if it is another by now."`
+	Hash   string `placeholder:"HASH" help:"Hash of the list that you have read. If the list has changed, nothing is decided."`
 	Note   string `placeholder:"TEXT" help:"Why."`
 }
 
@@ -48,7 +48,7 @@ func (c carryCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	if len(list.Upgrades) == 0 {
-		fmt.Fprintf(env.stderr, "nothing of %s waits only because its version changed; nothing was decided\n", inLine(c.Server))
+		fmt.Fprintf(env.stderr, "no definition of %s waits only because its version changed; nothing was decided\n", inLine(c.Server))
 		return nil
 	}
 	d := &decider{gateway: g, env: env, askFlags: c.askFlags, said: said{Hash: c.Hash, Note: c.Note}, action: approval.ActionApprove}
@@ -65,7 +65,7 @@ func (c carryCmd) Run(ctx context.Context, env *environment) error {
 			return fmt.Errorf("carry: %w", err)
 		}
 		if same == "" {
-			return fmt.Errorf("carry: the list is %s now, and not the one that --hash names; nothing was decided: read it again", shortHash(hash))
+			return fmt.Errorf("carry: --hash names another list: the hash of the list is %s now. Nothing was decided. Read the list again", shortHash(hash))
 		}
 	}
 	if err := d.agreed(fmt.Sprintf("Approve %s, for all agents?", kindsOrItems(s.rows)), "list"); err != nil {
@@ -74,7 +74,7 @@ func (c carryCmd) Run(ctx context.Context, env *environment) error {
 	return d.decideAll(ctx, s.rows, 0)
 }
 
-// showCarried prints what is approved, and returns a hash of it.
+// showCarried prints the definitions that the command approves, and returns a hash of the list.
 func showCarried(w io.Writer, s *sheet) tool.Hash {
 	sum := sha256.New()
 	for _, r := range s.rows {
@@ -92,13 +92,13 @@ func showCarried(w io.Writer, s *sheet) tool.Hash {
 // sameServer begins the line about a server whose version changed.
 const sameServer = "same server, new version: "
 
-// upgradeText says what waits of a server because it is another version.
+// upgradeText returns how many definitions of a server are the same in its new version.
 func upgradeText(up decide.Upgrade) string {
 	return fmt.Sprintf("%s: %s (approved in %s, now %s)", inLine(up.Server),
 		text.Count(len(up.Tools), "unchanged definition"), inLine(text.List(up.Before, 3)), inLine(up.Now))
 }
 
-// upgradeLines are those that lists and the status have of what can be carried over.
+// upgradeLines returns a line for each server with such definitions, for lists and the status.
 func upgradeLines(all []decide.Upgrade) (out []string) {
 	for _, up := range all {
 		out = append(out, upgradeText(up)+"; portcullis approvals carry "+shellWord(inLine(up.Server))+" approves those")
