@@ -45,7 +45,7 @@ var floors = [][]string{
 	{"pkg/usage", "pkg/request", "pkg/trace", "pkg/notify", "pkg/lockfile", "pkg/clientfile"},
 	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/login", "pkg/metrics", "pkg/outcome", "pkg/finding", "pkg/review", "pkg/audit"},
 	{"pkg/lock", "pkg/stop", "pkg/mcp", "pkg/tool", "pkg/token", "pkg/session", "pkg/signature", "pkg/egress", "pkg/child", "pkg/connect", "pkg/seal"},
-	{"pkg/rawjson", "pkg/lines", "pkg/quota", "pkg/secret", "pkg/sse", "pkg/text", "pkg/capacity"},
+	{"pkg/document", "pkg/rawjson", "pkg/lines", "pkg/quota", "pkg/secret", "pkg/sse", "pkg/text", "pkg/capacity"},
 }
 
 // awsRooms are the only packages that may import AWS modules.

@@ -1,0 +1,94 @@
+// Package document keeps small documents, each under a key and with a revision: stops, tokens,
+// logins, sessions, requests, grants, notices and baselines. One interface, [Store], serves all of
+// them, so that each driver implements conditional writes, expiry and batches once. The package of
+// a domain holds its own rules over a Store.
+package document
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// MaxPut is how many documents one call of PutDocs writes at most.
+const MaxPut = 25
+
+// ErrNotFound is the error of TouchDoc for a document that is absent.
+var ErrNotFound = errors.New("document not found")
+
+// ErrConflict is what every [ConflictError] is.
+var ErrConflict = errors.New("document changed since read")
+
+// A Key names a document. IAM policies match on the first letters of Part.
+type Key struct{ Part, ID string }
+
+// A Doc is a document as it is stored, or as a caller wants it stored.
+type Doc struct {
+	Key
+	Data []byte    // of a Doc to be written: nil deletes the document
+	Rev  int64     // the revision that was read; 0: not stored
+	Keep time.Time // until when the document is kept, at least; zero: for ever
+	Mark string    // a small attribute that TouchDoc changes without a new revision
+}
+
+// A Store keeps documents. Every driver passes documenttest.Run. A Store is safe for concurrent use,
+// also by several processes. A document whose Keep is over counts as absent everywhere.
+type Store interface {
+	// Docs returns one Doc for each key, in their order, as of every write that returned before it
+	// began. The Doc of an absent document has its Key and nothing else.
+	Docs(ctx context.Context, keys ...Key) ([]Doc, error)
+
+	// PutDocs writes all docs or none. It writes a document at the revision Rev+1 if the stored
+	// revision is still Rev. Rev 0 requires that the document is absent. A negative Rev requires the
+	// same, and the document is stored at 1-Rev: a part that deletes documents and uses their keys
+	// again starts each at a random revision, so that no old read matches a new document. An empty
+	// Mark keeps the stored mark. If another writer came first, the error is a [*ConflictError] that
+	// names one key of such a document. PutDocs refuses more than [MaxPut] documents and a key that
+	// occurs twice.
+	PutDocs(ctx context.Context, docs ...Doc) error
+
+	// ListDocs returns the documents of a part by their IDs. all is false if the part has more than a
+	// driver reads at once, or documents that the driver cannot read.
+	ListDocs(ctx context.Context, part string) (docs []Doc, all bool, err error)
+
+	// TouchDoc sets the mark of a document at any revision, or returns [ErrNotFound].
+	TouchDoc(ctx context.Context, key Key, mark string) error
+}
+
+// A ConflictError says that another writer changed a document after the caller read it. Nothing
+// was written. The caller reads again.
+type ConflictError struct{ Key Key }
+
+// Error implements error.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("document %q %q changed since read", e.Key.Part, e.Key.ID)
+}
+
+// Is reports whether target is [ErrConflict].
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// The limits of [Retry].
+const (
+	maxTries  = 32
+	firstWait = 2 * time.Millisecond
+	maxWait   = 100 * time.Millisecond
+)
+
+// Retry calls once until its error is no longer conflict, and returns what it returned last. It
+// waits a random time between calls, which grows to 100 ms, and gives up after 32 calls. once reads
+// what is stored and writes it changed, so that of two writers at the same time both succeed.
+func Retry[T any](ctx context.Context, conflict error, once func() (T, error)) (v T, err error) {
+	for n := range maxTries {
+		if v, err = once(); !errors.Is(err, conflict) {
+			return v, err
+		}
+		select {
+		case <-ctx.Done():
+			return v, ctx.Err()
+		case <-time.After(rand.N(min(firstWait<<min(n, 10), maxWait))):
+		}
+	}
+	return v, err
+}
