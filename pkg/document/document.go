@@ -57,6 +57,32 @@ type Store interface {
 	TouchDoc(ctx context.Context, key Key, mark string) error
 }
 
+// CheckPut returns what PutDocs refuses in docs without a look at what is stored.
+func CheckPut(docs []Doc) error {
+	if len(docs) > MaxPut {
+		return fmt.Errorf("%d documents to put at once: at most %d", len(docs), MaxPut)
+	}
+	keys := make(map[Key]bool, len(docs))
+	for _, d := range docs {
+		switch {
+		case d.Part == "" || d.ID == "":
+			return fmt.Errorf("key %q %q of a document: both need a text", d.Part, d.ID)
+		case keys[d.Key]:
+			return fmt.Errorf("document %q %q is to be put twice", d.Part, d.ID)
+		}
+		keys[d.Key] = true
+	}
+	return nil
+}
+
+// NextRev returns the revision at which PutDocs stores a document that was read at rev.
+func NextRev(rev int64) int64 {
+	if rev < 0 {
+		rev = -rev
+	}
+	return rev + 1
+}
+
 // A ConflictError says that another writer changed a document after the caller read it. Nothing
 // was written. The caller reads again.
 type ConflictError struct{ Key Key }
