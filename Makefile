@@ -92,10 +92,10 @@ cross: ## build and vet the program for every platform that it is released for
 SMALL ?=
 .PHONY: lanes
 lanes: setup $(if $(SMALL),,agents snapshot) ## what outsiders see: conformance, real servers and clients, long calls (SMALL=1: each within minutes)
-	@echo "conformance by three fronts and of the client, $(if $(SMALL),,the ways to connect of the clients that agents run in, )$(if $(SMALL),calls of 12 s,calls of 90 s), servers and clients of others by HTTP and stdio, a laptop's file, servers that are fetched behind a proxy with a CA of its own, agents kept apart, too much of everything, locks that are opened in place, the template in more modes on the emulator, the figures of scale, storms of faults, a sync that is spread over functions, load while most servers misbehave"
+	@echo "conformance by three fronts and of the client, $(if $(SMALL),,the ways to connect of the clients that agents run in, )$(if $(SMALL),calls of 12 s,calls of 90 s), servers and clients of others by HTTP and stdio, a laptop's file, servers that are fetched behind a proxy with a CA of its own, agents kept apart, too much of everything, locks that are opened in place, the template in more modes on the emulator, the figures of scale, storms of faults, a sync that is spread over functions, load while most servers misbehave, answers to the same requests twice"
 	@test -z "$(SMALL)" || { mkdir -p $(TOOLS)/report && echo "Claude Code, Codex, Gemini CLI and mcp-remote: 900 MB of packages, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
 	  echo "the whole snapshot of a release: make snapshot, which make lanes without SMALL does too" >> $(TOOLS)/report/skipped; }
-	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(if $(SMALL),$(TEST_TIMEOUT),3h) ./test/testclients ./test/unlock ./test/scale ./test/faults ./test/fanout ./test/load
+	PORTCULLIS_LANES=$(if $(SMALL),small,full) PORTCULLIS_REPLAY=300 go test -v -count=1 -timeout $(if $(SMALL),$(TEST_TIMEOUT),3h) ./test/testclients ./test/unlock ./test/scale ./test/faults ./test/fanout ./test/load ./test/replay
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(TEST_TIMEOUT) -run '^TestModes$$' ./test/infra
 
 .PHONY: bench
@@ -115,8 +115,13 @@ bench-scale: ministack ## the gateway at SCALE tools, beside an older one (BEFOR
 	PORTCULLIS_SCALE=$(SCALE) PORTCULLIS_SCALE_BEFORE=$(abspath $(BEFORE)) PORTCULLIS_SCALE_PAGE=$(CURDIR)/docs/scale.md go test -v -count=1 -timeout 3h ./test/scale
 
 .PHONY: before
-before: ## the programs of COMMIT into BEFORE=folder, for bench-scale
+before: ## the programs of COMMIT into BEFORE=folder, for bench-scale and replay
 	.ci/before "$(COMMIT)" "$(abspath $(BEFORE))"
+
+REPLAY ?= 2000
+.PHONY: replay
+replay: ## REPLAY requests to this commit and to an older build (BEFORE=folder): every answer that differs; a minute
+	PORTCULLIS_REPLAY=$(REPLAY) PORTCULLIS_REPLAY_BEFORE=$(abspath $(BEFORE)) go test -v -count=1 -timeout 1h ./test/replay
 
 .PHONY: bench-search
 bench-search: ## ranking quality on the public query sets, into docs/search-quality.md

@@ -95,6 +95,7 @@ type Access struct {
 	Env         map[string]string // beside this process's
 	Admin       string            // credentials for /admin; "": the key in the folder
 	Descriptors int               // that the program can have open; 0: as many as this process
+	Program     string            // path of a built program; "": the program of this commit
 }
 
 // Tokens returns an access by tokens alone, with the first one, which makes others.
@@ -111,7 +112,13 @@ func Tokens() Access {
 // StartWith is [Start] with another access.
 func StartWith(t testing.TB, a Access, dir string, args ...string) *Program {
 	t.Helper()
-	p := &Program{Client: agenttest.Client{T: t, Admin: a.Admin}, Dir: dir, path: Build(t), addr: "127.0.0.1:0", args: args, descriptors: a.Descriptors}
+	p := &Program{
+		Client: agenttest.Client{T: t, Admin: a.Admin}, Dir: dir, path: a.Program, addr: "127.0.0.1:0",
+		args: args, descriptors: a.Descriptors,
+	}
+	if p.path == "" {
+		p.path = Build(t)
+	}
 	for name, value := range a.Env {
 		p.env = append(p.env, name+"="+value)
 	}
