@@ -39,10 +39,11 @@ var ErrHeld = errors.New("another process holds the file; stop that one first, o
 // A Store is an [approval.Store], with [approval.Baselines], and a [token.Store] in one file.
 type Store struct {
 	guard
-	o       store.Options
-	swept   time.Time // when requests that are over were removed last; used in writes alone
-	wrote   writes    // records, since the file was opened
-	scratch string    // folder of a copy that is removed with Close; "": none
+	o         store.Options
+	swept     time.Time // when requests that are over were removed last; used in writes alone
+	sweptDocs time.Time // the same of documents
+	wrote     writes    // records, since the file was opened
+	scratch   string    // folder of a copy that is removed with Close; "": none
 }
 
 var (
@@ -108,7 +109,7 @@ func Open(path string, o *store.Options) (_ *Store, err error) {
 }
 
 // buckets are those of a file that this program can read.
-var buckets = [][]byte{records, decisions, itemRecords, itemDecisions, audit, baselines, firsts, tokens, tokenUses, logins, stops, deeds, deedStates, usageMinutes, usageHours, asked, granted, requestKeys, requestArgs, requestsUsed, outbox, outboxIDs}
+var buckets = [][]byte{records, decisions, itemRecords, itemDecisions, audit, baselines, firsts, tokens, tokenUses, logins, stops, deeds, deedStates, usageMinutes, usageHours, asked, granted, requestKeys, requestArgs, requestsUsed, outbox, outboxIDs, documents}
 
 // prepare makes the buckets that are missing, and removes what is over.
 func (s *Store) prepare() error {
@@ -121,7 +122,7 @@ func (s *Store) prepare() error {
 		if err := migrate(tx); err != nil {
 			return err
 		}
-		return errors.Join(s.trimAll(tx), s.sweepRequests(tx))
+		return errors.Join(s.trimAll(tx), s.sweepRequests(tx), s.sweepDocs(tx))
 	})
 }
 
