@@ -326,6 +326,9 @@ func expired(t *testing.T, s document.Store, c *Clock) {
 			if docs, all, err := s.ListDocs(t.Context(), d.Part); err != nil || !all || len(docs) != 0 {
 				t.Errorf("ListDocs(%q) = %+v, %v, %v", d.Part, docs, all, err)
 			}
+			if name == "token" {
+				return // tokens never expire, and a role that touches them may not look at their end
+			}
 			if err := s.TouchDoc(t.Context(), d.Key, "m"); !errors.Is(err, document.ErrNotFound) {
 				t.Errorf("TouchDoc = %v, want ErrNotFound", err)
 			}

@@ -1,4 +1,4 @@
-// Package dynamo keeps approvals in one DynamoDB table.
+// Package dynamo keeps approvals, their audit and small documents in one DynamoDB table.
 //
 //	PK              SK                       what
 //	SRV#<server>    TOOL#<tool>              a record; a decided one also in the index "decisions"
@@ -20,6 +20,10 @@
 //	ASK#            <request>                whose a request is, until expires_at
 //	GRANT#<agent>   GRANTED                  what people decided about that
 //	USED#<request>  USED                     the call that a person confirmed was made, until expires_at
+//
+// Everything but records and the audit is a [document.Doc]; the attributes of each kind are in
+// form.go. They are those of earlier versions, so that both read and write the same items during a
+// deploy and after a rollback.
 //
 // The index "decisions" has the records that people decided about under one partition
 // key, sorted by decided_at, without their definitions. That holds a thousand writes a
@@ -56,16 +60,18 @@ type api interface {
 	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
-// A Store is an [approval.Store] with [approval.Baselines] in a table.
+// A Store is an [approval.Store] and a [document.Store] in a table.
 type Store struct {
-	db    api
-	table string
-	o     store.Options
-	retry aws.Retryer
+	db       api
+	table    string
+	o        store.Options
+	retry    aws.Retryer
+	docRetry aws.Retryer
 }
 
 var _ approval.Store = (*Store)(nil)
@@ -73,7 +79,7 @@ var _ approval.Store = (*Store)(nil)
 // New returns a Store on the named table, with the default options if o is nil. It makes no call.
 // Throttled calls are repeated until their context ends, at most 12 times.
 func New(db api, table string, o *store.Options) *Store {
-	return &Store{db: db, table: table, o: o.OrDefault(), retry: newRetryer()}
+	return &Store{db: db, table: table, o: o.OrDefault(), retry: newRetryer(), docRetry: newDocRetryer()}
 }
 
 // item is the wire form of a DynamoDB item or key.
@@ -128,10 +134,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 		up.ExpressionAttributeValues[":read"] = number(r.Rev)
 	}
 	if e == nil {
-		_, err = s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: up.TableName, Key: up.Key, UpdateExpression: up.UpdateExpression, ConditionExpression: up.ConditionExpression,
-			ExpressionAttributeNames: up.ExpressionAttributeNames, ExpressionAttributeValues: up.ExpressionAttributeValues,
-		}, s.options)
+		_, err = s.db.UpdateItem(ctx, updateInput(up), s.options)
 	} else {
 		err = s.putBoth(ctx, up, next, next.Line(*e))
 	}
@@ -197,18 +200,34 @@ func (s *Store) Audit(ctx context.Context, server string, after approval.Cursor,
 // options sets the retries of one call.
 func (s *Store) options(o *dynamodb.Options) { o.Retryer = s.retry }
 
+// docOptions sets the retries of the write of a document. See newDocRetryer.
+func (s *Store) docOptions(o *dynamodb.Options) { o.Retryer = s.docRetry }
+
 // explain returns what an error of DynamoDB means.
 func (s *Store) explain(err error) error {
+	_, refused := errors.AsType[*types.ConditionalCheckFailedException](err)
+	if refused || races(err) || hasReason(err, conditionFailed) {
+		return approval.ErrConflict
+	}
+	return s.named(err)
+}
+
+// named adds the name of the table to the error that it does not exist.
+func (s *Store) named(err error) error {
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
 		return fmt.Errorf("table %q, or its index %q, does not exist: %w", s.table, feedIndex, err)
 	}
-	_, refused := errors.AsType[*types.ConditionalCheckFailedException](err)
-	_, raced := errors.AsType[*types.TransactionConflictException](err)
-	if refused || raced || hasReason(err, "ConditionalCheckFailed", "TransactionConflict") {
-		return approval.ErrConflict
-	}
 	return err
 }
+
+// races reports whether another transaction writes one of the items at this moment.
+func races(err error) bool {
+	_, one := errors.AsType[*types.TransactionConflictException](err)
+	return one || hasReason(err, "TransactionConflict")
+}
+
+// conditionFailed is the reason to cancel a transaction that a condition did not hold.
+const conditionFailed = "ConditionalCheckFailed"
 
 // hasReason reports whether err is a cancelled transaction with one of the codes.
 func hasReason(err error, codes ...string) bool {

@@ -63,7 +63,7 @@ func reads(t *testing.T, w *wire) map[string]func() error {
 }
 
 func answerTo(call string, in request) string {
-	granted := strings.Replace(anything, "SRV#s", "GRANT#"+agentKey, 1)
+	granted := strings.NewReplacer("SRV#s", "GRANT#"+agentKey, "TOOL#t", "GRANTED").Replace(anything)
 	switch call {
 	case "GetItem":
 		switch pk, _ := in.Key["PK"].(map[string]any); pk["S"] {

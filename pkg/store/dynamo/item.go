@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -93,6 +94,18 @@ func update(set item, remove []string) types.Update {
 		expression += " REMOVE " + strings.Join(removes, ", ")
 	}
 	return types.Update{UpdateExpression: &expression, ExpressionAttributeNames: names, ExpressionAttributeValues: values}
+}
+
+// updateInput returns an update as a request of its own.
+func updateInput(up types.Update) *dynamodb.UpdateItemInput {
+	return &dynamodb.UpdateItemInput{
+		TableName: up.TableName, Key: up.Key, UpdateExpression: up.UpdateExpression,
+		ConditionExpression:       up.ConditionExpression,
+		ExpressionAttributeNames:  up.ExpressionAttributeNames,
+		ExpressionAttributeValues: up.ExpressionAttributeValues,
+
+		ReturnValuesOnConditionCheckFailure: up.ReturnValuesOnConditionCheckFailure,
+	}
 }
 
 // decode returns the record of an item.
@@ -250,6 +263,17 @@ func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{V
 
 func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+func timeText(t time.Time) types.AttributeValue { return text(t.UTC().Format(timeLayout)) }
+
+// timeOf returns the time that timeText wrote into an item.
+func timeOf(it item, name string) (time.Time, error) {
+	t, err := time.Parse(timeLayout, textOf(it[name]))
+	if err != nil {
+		return time.Time{}, broken(it, err)
+	}
+	return t, nil
 }
 
 // numberOf returns the number of v.

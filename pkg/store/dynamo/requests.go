@@ -253,17 +253,6 @@ func decodePointer(it item) (request.Pointer, error) {
 	return request.Pointer{Request: textOf(it["SK"]), Key: textOf(it["agent"]), Expires: expires, Kept: kept}, nil
 }
 
-func timeText(t time.Time) types.AttributeValue { return text(t.UTC().Format(timeLayout)) }
-
-// timeOf returns the time that timeText wrote into an item.
-func timeOf(it item, name string) (time.Time, error) {
-	t, err := time.Parse(timeLayout, textOf(it[name]))
-	if err != nil {
-		return time.Time{}, broken(it, err)
-	}
-	return t, nil
-}
-
 // ttl returns the attribute by which the table removes an item, never before its time.
 func ttl(t time.Time) types.AttributeValue { return number(t.Unix() + 1) }
 

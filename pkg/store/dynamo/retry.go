@@ -17,19 +17,32 @@ const (
 	maxBackoff   = time.Second
 )
 
-func newRetryer() aws.Retryer {
+func newRetryer(more ...retry.IsErrorRetryable) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = attempts
 		o.Backoff = retry.BackoffDelayerFunc(backoff)
 		o.RateLimiter = ratelimit.None // the budget is the context's, not one that all requests share
-		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(cancelledByThrottle)}, o.Retryables...)
+		more = append(more, retry.IsErrorRetryableFunc(cancelledByThrottle))
+		o.Retryables = append(more, o.Retryables...)
 	})
+}
+
+// newDocRetryer returns a retryer that also repeats a write while another transaction writes the
+// same item. Whether the revision changed is known when that has ended, and a caller takes a
+// conflict for a changed revision.
+func newDocRetryer() aws.Retryer {
+	return newRetryer(retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+		if races(err) && !hasReason(err, conditionFailed) {
+			return aws.TrueTernary
+		}
+		return aws.UnknownTernary
+	}))
 }
 
 // cancelledByThrottle makes the client repeat a transaction that was cancelled for throttling
 // alone; by itself it repeats no cancelled one.
 func cancelledByThrottle(err error) aws.Ternary {
-	if hasReason(err, "ThrottlingError", "ProvisionedThroughputExceeded") && !hasReason(err, "ConditionalCheckFailed") {
+	if hasReason(err, "ThrottlingError", "ProvisionedThroughputExceeded") && !hasReason(err, conditionFailed) {
 		return aws.TrueTernary
 	}
 	return aws.UnknownTernary

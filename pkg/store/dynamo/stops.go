@@ -3,15 +3,10 @@ package dynamo
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
-	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
@@ -48,12 +43,12 @@ func (s *Store) PutStops(ctx context.Context, n stop.Stops) (_ stop.Stops, err e
 // Without a record the error is [approval.ErrNotFound], and the rest is there all the same.
 func (s *Store) Standing(ctx context.Context, id tool.ID, agent string) (r approval.Record, held stop.Stops, g request.Granted, err error) {
 	defer store.Wrap(&err, "get approval %q, stops and grants", id)
-	keys := []item{recordKey(id), stopsKey()}
+	keys := []document.Key{keyOf(recordKey(id)), keyOf(stopsKey())}
 	if agent != "" {
-		keys = append(keys, grantedKey(agent))
+		keys = append(keys, keyOf(grantedKey(agent)))
 	}
 	b, err := again(func() (b standing, err error) {
-		items, err := s.batch(ctx, keys...)
+		items, err := s.batch(ctx, keys)
 		for _, it := range items {
 			if err == nil {
 				err = b.take(it)
@@ -86,32 +81,6 @@ func (b *standing) take(it item) (err error) {
 		b.found = err == nil
 	}
 	return err
-}
-
-// batch reads items with one request, strongly consistent, and asks again for those that the table
-// leaves out because it is busy.
-func (s *Store) batch(ctx context.Context, keys ...item) (all []item, err error) {
-	ask := map[string]types.KeysAndAttributes{s.table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
-	for attempt := range attempts {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		out, err := s.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask}, s.options)
-		if err != nil {
-			return nil, s.explain(err)
-		}
-		all = append(all, out.Responses[s.table]...)
-		if ask = out.UnprocessedKeys; len(ask) == 0 {
-			return all, nil
-		}
-		wait, _ := backoff(attempt, nil) // which never fails
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(wait):
-		}
-	}
-	return nil, errors.New("the table is too busy to answer for all that was asked")
 }
 
 func decodeStops(it item) (stop.Stops, error) {

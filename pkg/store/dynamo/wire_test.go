@@ -30,6 +30,7 @@ type wire struct {
 	answer func(call string, in request) (status int, body string)
 	calls  []string
 	seen   []request
+	bodies []string
 }
 
 // A request is the part of DynamoDB's input that the tests look at.
@@ -42,20 +43,28 @@ type request struct {
 		ConsistentRead bool
 		Keys           []map[string]any
 	}
-	Item map[string]struct{ S, N string }
-	Key  map[string]any
+	write
+	Key map[string]any
 	update
-	TransactItems []struct {
-		Update update
-		Put    struct {
-			Item map[string]struct{ S, N string }
-		}
-	}
+	TransactItems []transactItem
+}
+
+// A transactItem is one write of a transaction.
+type transactItem struct {
+	Update update
+	Put    write
+}
+
+// A write replaces an item.
+type write struct {
+	Item                                map[string]struct{ S, N string }
+	ReturnValuesOnConditionCheckFailure string
 }
 
 // An update is the write of a record.
 type update struct {
 	UpdateExpression          string
+	ConditionExpression       string
 	ExpressionAttributeNames  map[string]string
 	ExpressionAttributeValues map[string]struct {
 		S, N string
@@ -65,10 +74,15 @@ type update struct {
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	var in request
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
 		return nil, err
 	}
+	var in request
+	if err := json.Unmarshal(data, &in); err != nil {
+		return nil, err
+	}
+	w.bodies = append(w.bodies, string(data))
 	_, call, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	w.calls, w.seen = append(w.calls, call), append(w.seen, in)
 	status, body := w.answer(call, in)

@@ -1,0 +1,303 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// The items of a batch, as DynamoDB answers, and their keys.
+const (
+	recordItem = `{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"record":{"S":"{\"server\":\"s\",\"tool\":\"t\",\"rev\":3}"}}`
+	stopItem   = `{"PK":{"S":"STOP"},"SK":{"S":"STOP"},"stop":{"S":"{}"},"rev":{"N":"2"}}`
+	grantItem  = `{"PK":{"S":"GRANT#k"},"SK":{"S":"GRANTED"},"doc":{"S":"{}"},"rev":{"N":"4"}}`
+)
+
+var (
+	stopKey  = document.Key{Part: "STOP", ID: "STOP"}
+	grantKey = document.Key{Part: "GRANT#k", ID: "GRANTED"}
+)
+
+// batchOf is the answer with items for a batch, and with the keys that the table left out.
+func batchOf(items string, left ...document.Key) string {
+	var keys []string
+	for _, k := range left {
+		keys = append(keys, fmt.Sprintf(`{"PK":{"S":%q},"SK":{"S":%q}}`, k.Part, k.ID))
+	}
+	unprocessed := ""
+	if len(left) > 0 {
+		unprocessed = `"approvals":{"ConsistentRead":true,"Keys":[` + strings.Join(keys, ",") + `]}`
+	}
+	return `{"Responses":{"approvals":[` + items + `]},"UnprocessedKeys":{` + unprocessed + `}}`
+}
+
+// Nothing is written twice the price: a transaction is for what is written together. A role may
+// touch a token and write no other attribute, and may put stops and not update them.
+func TestRequestsOfDocuments(t *testing.T) {
+	w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}
+	s, ctx := w.store(), t.Context()
+	var errs []error
+	put := func(docs ...document.Doc) { errs = append(errs, s.PutDocs(ctx, docs...)) }
+	_, one := s.Docs(ctx, stopKey)
+	_, two := s.Docs(ctx, stopKey, grantKey, stopKey)
+	_, _, list := s.ListDocs(ctx, "ASK#")
+	errs = append(errs, one, two, list, s.TouchDoc(ctx, samples["token"].doc.Key, "now"))
+	stops, token, notice := samples["stops"].doc, samples["token"].doc, samples["notice"].doc
+	put(stops)
+	stops.Rev = 7
+	put(stops)
+	put(token)
+	put(notice)
+	notice.Rev, notice.Mark = 1, ""
+	put(notice)
+	put(document.Doc{Key: notice.Key, Rev: 1})
+	put(stops, token, document.Doc{Key: notice.Key, Rev: 2})
+	require.OK(t, errors.Join(errs...))
+	want := []string{"GetItem", "BatchGetItem", "Query", "UpdateItem", "PutItem", "PutItem", "UpdateItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
+	if !slices.Equal(w.calls, want) {
+		t.Errorf("requests %q, want %q", w.calls, want)
+	}
+	batch := w.seen[1].RequestItems["approvals"]
+	if !w.seen[0].ConsistentRead || !batch.ConsistentRead || !w.seen[2].ConsistentRead {
+		t.Error("a read is not strongly consistent")
+	}
+	if len(batch.Keys) != 2 {
+		t.Errorf("a batch of two documents asks for %+v", batch.Keys)
+	}
+	touch := w.seen[3]
+	if touch.ConditionExpression != "attribute_exists(PK)" || len(touch.ExpressionAttributeNames) != 1 || len(touch.ExpressionAttributeValues) != 1 {
+		t.Errorf("a touch of a token names more than its key and mark: %+v", touch)
+	}
+}
+
+// More than a request may ask for is asked for in several.
+func TestDocumentsInBatches(t *testing.T) {
+	w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, batchOf("") }}
+	var keys []document.Key
+	for i := range 201 {
+		keys = append(keys, document.Key{Part: "BASE#" + fmt.Sprint(i), ID: "tools"})
+	}
+	docs, err := w.store().Docs(t.Context(), keys...)
+	if err != nil || len(docs) != 201 || docs[200].Key != keys[200] || len(w.calls) != 3 {
+		t.Errorf("Docs = %d documents, %v after %q", len(docs), err, w.calls)
+	}
+}
+
+// What a call reads is one request: the record, what people stopped and, for an agent that asks,
+// what they granted.
+func TestRecordWithDocuments(t *testing.T) {
+	for items, wantErr := range map[string]error{stopItem + "," + recordItem + "," + grantItem: nil, grantItem + "," + stopItem: approval.ErrNotFound} {
+		w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, batchOf(items) }}
+		r, docs, err := w.store().GetWith(t.Context(), waiting.ID(), stopKey, grantKey)
+		if !errors.Is(err, wantErr) || (r.Rev == 3) != (wantErr == nil) || len(docs) != 2 || docs[0].Rev != 2 || docs[1].Rev != 4 {
+			t.Errorf("GetWith = rev %d, %+v, %v; want %v", r.Rev, docs, err, wantErr)
+		}
+		asked := w.seen[0].RequestItems["approvals"]
+		if !slices.Equal(w.calls, []string{"BatchGetItem"}) || !asked.ConsistentRead || len(asked.Keys) != 3 {
+			t.Errorf("it asked %q %+v, want one consistent BatchGetItem of 3 keys", w.calls, asked)
+		}
+	}
+}
+
+// An item that nobody asked for may be one that was asked for, with a damaged key. It is not
+// nothing.
+func TestRecordWithBrokenDocuments(t *testing.T) {
+	for name, items := range map[string]string{
+		"a stop at another key": recordItem + `,` + strings.Replace(stopItem, "STOP", "STOQ", 1),
+		"a stop without stops":  recordItem + `,` + strings.Replace(stopItem, `"stop"`, `"stops"`, 1),
+		"a record that is none": `{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"record":{"S":"{"}}`,
+	} {
+		w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, batchOf(items) }}
+		if r, docs, err := w.store().GetWith(t.Context(), waiting.ID(), stopKey); err == nil || errors.Is(err, approval.ErrNotFound) || len(w.calls) != 2 {
+			t.Errorf("%s: GetWith = %+v, %+v, %v after %d requests; want an error after 2", name, r, docs, err, len(w.calls))
+		}
+	}
+}
+
+// A busy table answers for a part of the keys. What is missing then is not what does not exist.
+func TestDocumentsAreAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w wire
+		w.answer = func(string, request) (int, string) {
+			switch len(w.calls) {
+			case 1:
+				return http.StatusOK, batchOf(recordItem, stopKey, grantKey)
+			case 2, 3:
+				return http.StatusOK, batchOf("", stopKey, grantKey)
+			case 4:
+				return http.StatusOK, batchOf(stopItem, grantKey)
+			}
+			return http.StatusOK, batchOf(grantItem)
+		}
+		r, docs, err := w.store().GetWith(t.Context(), waiting.ID(), stopKey, grantKey)
+		if err != nil || r.Rev != 3 || docs[0].Rev != 2 || docs[1].Rev != 4 || len(w.calls) != 5 {
+			t.Errorf("GetWith = rev %d, %+v, %v after %d requests", r.Rev, docs, err, len(w.calls))
+		}
+		for i, want := range []int{3, 2, 2, 2, 1} {
+			if asked := w.seen[i].RequestItems["approvals"]; len(asked.Keys) != want || !asked.ConsistentRead {
+				t.Errorf("request %d asked %+v, want %d keys", i, asked, want)
+			}
+		}
+		w.answer = func(string, request) (int, string) { return http.StatusOK, batchOf(recordItem+","+stopItem, grantKey) }
+		if _, docs, err := w.store().GetWith(t.Context(), waiting.ID(), stopKey, grantKey); err == nil || errors.Is(err, approval.ErrNotFound) {
+			t.Errorf("GetWith = %+v, %v of a table that never answers for the grants", docs, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, _, err := w.store().GetWith(ctx, waiting.ID(), stopKey, grantKey); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("GetWith = %v as its time ends", err)
+		}
+	})
+}
+
+// refusal is the answer to a write whose condition did not hold, with the item that is stored.
+func refusal(writeID string) string {
+	return strings.Replace(fault("ConditionalCheckFailedException"), "{", `{"Item":{"write_id":{"S":"`+writeID+`"}},`, 1)
+}
+
+// A refusal says whose the stored item is. So a role that may only put needs no other right.
+func TestRefusedDocuments(t *testing.T) {
+	asked, pointer, args := samples["asked"].doc, samples["pointer"].doc, samples["arguments"].doc
+	one, three := []document.Doc{asked}, []document.Doc{asked, pointer, args}
+	stored := func(reasons, id string) string {
+		return strings.Replace(reasons, `"ConditionalCheckFailed"`, `"ConditionalCheckFailed","Item":{"write_id":{"S":"`+id+`"}}`, 1)
+	}
+	const other = "another writer's"
+	for _, tt := range []struct {
+		name   string
+		docs   []document.Doc
+		answer func(own string) string
+		want   document.Key // of the conflict; zero: there is none
+	}{
+		{"one document, its own", one, refusal, document.Key{}},
+		{"one document, another's", one, func(string) string { return refusal(other) }, asked.Key},
+		{"one document, gone", one, func(string) string { return fault("ConditionalCheckFailedException") }, asked.Key},
+		{"a deleted document", []document.Doc{{Key: asked.Key, Rev: 1}}, func(string) string { return refusal(other) }, asked.Key},
+		{"a transaction, its own", three, func(own string) string { return stored(cancelled("ConditionalCheckFailed", "None", "None"), own) }, document.Key{}},
+		{"a transaction, another's", three, func(string) string { return stored(cancelled("None", "ConditionalCheckFailed", "None"), other) }, pointer.Key},
+		{"refused and throttled", three, func(string) string { return cancelled("ThrottlingError", "None", "ConditionalCheckFailed") }, args.Key},
+		{"refused and in another's transaction", three, func(string) string { return cancelled("TransactionConflict", "ConditionalCheckFailed", "None") }, pointer.Key},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := new(wire)
+			w.answer = func(string, request) (int, string) { return http.StatusBadRequest, tt.answer(writeIDOf(w.seen[0])) }
+			err := w.store().PutDocs(t.Context(), tt.docs...)
+			conflict, isConflict := errors.AsType[*document.ConflictError](err)
+			if isConflict != (tt.want.Part != "") || isConflict && conflict.Key != tt.want || !isConflict && err != nil || len(w.calls) != 1 {
+				t.Errorf("PutDocs = %v after %q, want a conflict about %q", err, w.calls, tt.want)
+			}
+			for _, in := range append(w.seen[0].TransactItems, transactItem{Put: w.seen[0].write}) {
+				if in.Put.Item != nil && in.Put.ReturnValuesOnConditionCheckFailure != "ALL_OLD" {
+					t.Error("a write does not ask for what is stored")
+				}
+			}
+		})
+	}
+}
+
+// writeIDOf returns the id of the write that is first in a request.
+func writeIDOf(in request) string {
+	if len(in.TransactItems) > 0 {
+		return in.TransactItems[0].Put.Item["write_id"].S
+	}
+	return in.Item["write_id"].S
+}
+
+// Other errors are no conflict. A caller takes a conflict for a changed revision, so a write is sent
+// again for as long as another transaction writes the same item.
+func TestFailedDocuments(t *testing.T) {
+	docs := []document.Doc{samples["asked"].doc, samples["pointer"].doc}
+	for _, tt := range []struct {
+		name, fault string
+		docs        []document.Doc
+		tries       int // 0: one alone
+	}{
+		{"in another's transaction", fault("TransactionConflictException"), docs[:1], 12},
+		{"both in another's transaction", cancelled("TransactionConflict", "None"), docs, 12},
+		{"in another's transaction, and throttled", cancelled("TransactionConflict", "ThrottlingError"), docs, 12},
+		{"throttled", fault("ProvisionedThroughputExceededException"), docs[:1], 12},
+		{"both throttled", cancelled("None", "ThrottlingError"), docs, 12},
+		{"too large", cancelled("ValidationError", "None"), docs, 1},
+		{"not allowed", fault("AccessDeniedException"), docs, 1},
+	} {
+		for _, recovers := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, recovers: %v", tt.name, recovers), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := new(wire)
+					w.answer = func(string, request) (int, string) {
+						if recovers && len(w.calls) == 4 {
+							return http.StatusOK, `{}`
+						}
+						return http.StatusBadRequest, tt.fault
+					}
+					err := w.store().PutDocs(t.Context(), tt.docs...)
+					tries := tt.tries
+					if recovers {
+						tries = min(tries, 4)
+					}
+					if (err == nil) != (tries == 4) || errors.Is(err, document.ErrConflict) || errors.Is(err, approval.ErrConflict) || len(w.calls) != tries {
+						t.Errorf("PutDocs = %v after %d requests, want %d", err, len(w.calls), tries)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A write whose answer cannot be decoded is not sent again: whether it was kept is read. If that
+// cannot be read, the write counts as failed.
+func TestGarbledDocumentWrites(t *testing.T) {
+	docs := []document.Doc{samples["asked"].doc, samples["pointer"].doc}
+	for name, kept := range map[string]string{"kept": "own", "another's": "other", "unread": ""} {
+		for n := range docs {
+			w := new(wire)
+			w.answer = func(call string, _ request) (int, string) {
+				switch id := writeIDOf(w.seen[0]); {
+				case call != "GetItem" || kept == "":
+					return http.StatusOK, `{"half`
+				case kept == "own":
+					return http.StatusOK, held(id)
+				}
+				return http.StatusOK, held("another writer's")
+			}
+			err := w.store().PutDocs(t.Context(), docs[:n+1]...)
+			if (err == nil) != (kept == "own") || errors.Is(err, document.ErrConflict) {
+				t.Errorf("%d documents, %s: PutDocs = %v", n+1, name, err)
+			}
+		}
+	}
+	w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{"half` }}
+	if err := w.store().PutDocs(t.Context(), document.Doc{Key: docs[0].Key, Rev: 1}); err == nil || len(w.calls) != 1 {
+		t.Errorf("PutDocs = %v after %q, want an error of the delete", err, w.calls)
+	}
+}
+
+// A list ends where a person would have stopped to read, and says so. A list that has to be whole
+// does not end.
+func TestListDocsInPages(t *testing.T) {
+	for part, want := range map[string]int{"ASK#": 4, "OUTBOX#OPEN": 8, "TOKENS": 20, "LOGIN#SESSIONS": 20} {
+		w := new(wire)
+		w.answer = func(_ string, in request) (int, string) {
+			n, next := len(w.calls), ""
+			if n < 20 {
+				next = fmt.Sprintf(`,"LastEvaluatedKey":{"page":{"S":"%d"}}`, n)
+			}
+			item := fmt.Sprintf(`{"PK":{"S":%q},"SK":{"S":"%02d"},"rev":{"N":"1"}`, part, n)
+			return http.StatusOK, `{"Items":[` + item + `,"agent":{"S":"k"},"doc":{"S":"{}"},"token":{"S":"{}"},"login":{"S":"{}"}}]` + next + `}`
+		}
+		docs, all, err := w.store().ListDocs(t.Context(), part)
+		if err != nil || all != (want == 20) || len(docs) != want || len(w.calls) != want || docs[want-1].ID != fmt.Sprintf("%02d", want) {
+			t.Errorf("ListDocs(%q) = %d documents, all: %v, %v after %d pages", part, len(docs), all, err, len(w.calls))
+		}
+	}
+}
