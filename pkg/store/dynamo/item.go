@@ -18,11 +18,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// The keys of a record, and the one partition of the decisions. That is named as in the index
-// "feed" of earlier programs, so that one which still runs during a deploy sees new decisions too.
+// The keys of a record, and the one partition of the decisions.
 //
-// Prompts and resources have sort keys of their own, which such a program does not ask for. If it
-// meets one among the decisions it reads none of them, and what it holds runs out.
+// Prompts and resources have sort keys of their own, which an earlier program does not ask for. If
+// it meets one among the decisions it reads none of them, and what it holds runs out.
 const (
 	recordPK   = "SRV#"
 	recordSK   = "TOOL#"
