@@ -2,12 +2,12 @@ package catalog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -28,18 +28,15 @@ func (s *Syncer) Assemble(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	defer s.leave()
-	for n := 1; ; n++ {
-		a := assembly{run: s.newRun()}
-		err := a.assemble(ctx)
-		if errors.Is(err, object.ErrConflict) && n < maxTries {
-			continue
-		}
-		if err != nil {
-			err = fmt.Errorf("assemble catalog: %w", err)
-		}
-		a.finish(ctx, err)
-		return a.report, err
+	a, err := document.Retry(ctx, object.ErrConflict, func() (*assembly, error) {
+		a := &assembly{run: s.newRun()}
+		return a, a.assemble(ctx)
+	})
+	if err != nil {
+		err = fmt.Errorf("assemble catalog: %w", err)
 	}
+	a.finish(ctx, err)
+	return a.report, err
 }
 
 // An assembly is a run that asks no server.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 )
 
@@ -216,10 +217,10 @@ func (s *Syncer) readPlan(ctx context.Context) (p plan, etag string, err error) 
 // [Syncer.Due] does not name them again, unless they are heard of sooner. A caller that ends before it has called Sent
 // has servers asked twice, which does no harm.
 func (s *Syncer) Sent(ctx context.Context, run Run, names []string) error {
-	for range maxTries {
+	_, err := document.Retry(ctx, object.ErrConflict, func() (etag string, err error) {
 		p, etag, err := s.readPlan(ctx)
 		if err != nil {
-			return err
+			return "", err
 		}
 		for name, at := range p.Servers {
 			if run.Began.Sub(at) > 2*restMost {
@@ -233,13 +234,11 @@ func (s *Syncer) Sent(ctx context.Context, run Run, names []string) error {
 		}
 		data, err := json.Marshal(p)
 		if err != nil {
-			return err
+			return "", err
 		}
-		if _, err = s.objects.Put(ctx, planKey, data, etag); !errors.Is(err, object.ErrConflict) {
-			return err
-		}
-	}
-	return fmt.Errorf("note what is being asked: %w", object.ErrConflict)
+		return s.objects.Put(ctx, planKey, data, etag)
+	})
+	return err
 }
 
 // enter waits for the turn of this run.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
@@ -145,25 +146,23 @@ func (u *unit) put(ctx context.Context, l *list) (put bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	etag := held.etag
-	for range maxTries {
-		_, err = u.objects.Put(ctx, foundKey(f.Name), data, etag)
-		if !errors.Is(err, object.ErrConflict) {
-			break
+	isKnown, etag := true, held.etag
+	return document.Retry(ctx, object.ErrConflict, func() (put bool, err error) {
+		if !isKnown {
+			var other *found
+			if other, etag, err = u.readFound(ctx, f.Name); err != nil {
+				return false, err
+			}
+			if other != nil && !other.Began.Before(u.began) {
+				return false, nil
+			}
 		}
-		var other *found
-		var bad error
-		if other, etag, bad = u.readFound(ctx, f.Name); bad != nil {
-			return false, bad
+		isKnown = false
+		if _, err := u.objects.Put(ctx, foundKey(f.Name), data, etag); err != nil {
+			return false, fmt.Errorf("store what was found of %q: %w", f.Name, err)
 		}
-		if other != nil && !other.Began.Before(u.began) {
-			return false, nil
-		}
-	}
-	if err != nil {
-		return false, fmt.Errorf("store what was found of %q: %w", f.Name, err)
-	}
-	return true, nil
+		return true, nil
+	})
 }
 
 // isFoundKey reports whether key is that of something found.

@@ -2,11 +2,10 @@ package catalog
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -19,23 +18,24 @@ const storeAgain = 24 * time.Hour
 // publish builds the catalog, stores it and moves current.json to it. If another sync moved the
 // catalog meanwhile it goes on from the new one, unless that sync began later.
 func (r *run) publish(ctx context.Context) error {
-	for range maxTries {
-		sha256, err := r.move(ctx)
-		if !errors.Is(err, object.ErrConflict) {
-			return err
+	built := ""
+	_, err := document.Retry(ctx, object.ErrConflict, func() (_ string, err error) {
+		if built != "" {
+			r.unsettle()
+			if err := r.readBase(ctx); err != nil {
+				return "", err
+			}
+			if done, err := r.yield(ctx, built); done || err != nil {
+				return "", err
+			}
+			if err := r.workAgain(ctx); err != nil {
+				return "", err
+			}
 		}
-		r.unsettle()
-		if err := r.readBase(ctx); err != nil {
-			return err
-		}
-		if done, err := r.yield(ctx, sha256); done || err != nil {
-			return err
-		}
-		if err := r.workAgain(ctx); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("catalog was moved %d times by others: %w", maxTries, object.ErrConflict)
+		built, err = r.move(ctx)
+		return "", err
+	})
+	return err
 }
 
 // move builds the catalog, stores it and moves current.json to it, if nobody else has moved that

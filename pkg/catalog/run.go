@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
@@ -19,10 +20,6 @@ import (
 // errConfigMoved says that the config changed during the run and another sync
 // has already moved the catalog: this run must begin again.
 var errConfigMoved = errors.New("config changed during the sync")
-
-// maxTries is how often a run begins again, and how often it tries to move the catalog, before it
-// gives up. Each further try means that yet another sync ended meanwhile.
-const maxTries = 4
 
 // A run is one sync.
 type run struct {
@@ -81,19 +78,16 @@ type list struct {
 
 // run syncs once, from the start.
 func (s *Syncer) run(ctx context.Context, all bool) (Report, error) {
-	for n := 1; ; n++ {
+	r, err := document.Retry(ctx, errConfigMoved, func() (*run, error) {
 		r := s.newRun()
 		r.all = all
-		err := r.sync(ctx)
-		if errors.Is(err, errConfigMoved) && n < maxTries {
-			continue
-		}
-		if err != nil {
-			err = fmt.Errorf("sync: %w", err)
-		}
-		r.finish(ctx, err)
-		return r.report, err
+		return r, r.sync(ctx)
+	})
+	if err != nil {
+		err = fmt.Errorf("sync: %w", err)
 	}
+	r.finish(ctx, err)
+	return r.report, err
 }
 
 func (s *Syncer) newRun() *run {

@@ -106,15 +106,14 @@ const (
 // waits a random time between calls, which grows to 100 ms, and gives up after 32 calls. once reads
 // what is stored and writes it changed, so that of two writers at the same time both succeed.
 func Retry[T any](ctx context.Context, conflict error, once func() (T, error)) (v T, err error) {
-	for n := range maxTries {
-		if v, err = once(); !errors.Is(err, conflict) {
+	for n := 1; ; n++ {
+		if v, err = once(); !errors.Is(err, conflict) || n == maxTries {
 			return v, err
 		}
 		select {
 		case <-ctx.Done():
 			return v, ctx.Err()
-		case <-time.After(rand.N(min(firstWait<<min(n, 10), maxWait))):
+		case <-time.After(rand.N(min(firstWait<<min(n-1, 10), maxWait))):
 		}
 	}
-	return v, err
 }

@@ -1,12 +1,83 @@
 package document_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 )
+
+var errOther = errors.New("another error")
+
+func TestRetry(t *testing.T) {
+	conflict := fmt.Errorf("put: %w", &document.ConflictError{Key: document.Key{Part: "p", ID: "i"}})
+	for name, test := range map[string]struct {
+		conflicts int // before end
+		end, want error
+		calls     int
+		longest   time.Duration
+	}{
+		"no conflict waits for nothing":      {0, nil, nil, 1, 0},
+		"another error ends it":              {0, errOther, errOther, 1, 0},
+		"another error ends it later":        {3, errOther, errOther, 4, 14 * time.Millisecond},
+		"it succeeds when others are done":   {5, nil, nil, 6, 62 * time.Millisecond},
+		"it gives up, without a last wait":   {100, nil, document.ErrConflict, 32, 2626 * time.Millisecond},
+		"the last call may be the good one":  {31, nil, nil, 32, 2626 * time.Millisecond},
+		"a conflict after the last is final": {32, nil, document.ErrConflict, 32, 2626 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, calls := time.Now(), 0
+				got, err := document.Retry(t.Context(), document.ErrConflict, func() (int, error) {
+					if calls++; calls <= test.conflicts {
+						return calls, conflict
+					}
+					return calls, test.end
+				})
+				if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+					t.Errorf("error = %v, want %v", err, test.want)
+				}
+				if calls != test.calls || got != calls {
+					t.Errorf("%d calls, and the value of call %d; want %d", calls, got, test.calls)
+				}
+				if took := time.Since(began); took > test.longest {
+					t.Errorf("it waits %v, want at most %v", took, test.longest)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, err := document.Retry(t.Context(), errOther, func() (int, error) { return 0, errOther })
+		if took := time.Since(began); !errors.Is(err, errOther) || took < 500*time.Millisecond {
+			t.Errorf("it gives up after %v with %v, want it to leave the other writers time", took, err)
+		}
+	})
+}
+
+func TestRetryEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		_, err := document.Retry(ctx, errOther, func() (int, error) {
+			if calls++; calls == 3 {
+				cancel()
+			}
+			return 0, errOther
+		})
+		if !errors.Is(err, context.Canceled) || calls != 3 {
+			t.Errorf("%d calls, %v; want 3 and %v", calls, err, context.Canceled)
+		}
+	})
+}
 
 func TestStore(t *testing.T) {
 	documenttest.Run(t, func(_ *testing.T, now func() time.Time) document.Store {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	objects "github.com/portcullis-mcp/portcullis/pkg/object"
 )
@@ -23,8 +24,7 @@ const (
 	maxEnded        = 10_000
 	maxEndedOfAgent = 2_000
 
-	endedTime  = 5 * time.Second // for one read or write
-	endedTries = 8               // writes, if other processes write meanwhile
+	endedTime = 5 * time.Second // for one read, or for a write until no other process is first
 )
 
 var errFull = errors.New("no room for another ended session")
@@ -152,29 +152,33 @@ func (e *Ended) end(ctx context.Context, t *sessionToken) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endedTime) // the client may be gone
 	defer cancel()
-	for n := 1; ; n++ {
-		doc := e.document()
+	isRead := true
+	doc, err := document.Retry(ctx, objects.ErrConflict, func() (doc endedDocument, err error) {
+		if !isRead {
+			if err := e.read(ctx); errors.Is(err, objects.ErrDamaged) {
+				e.lose(ctx, err)
+			} else if err != nil {
+				return doc, err
+			}
+		}
+		doc, isRead = e.document(), false
 		data, err := json.Marshal(doc)
 		if err != nil {
-			return err
+			return doc, err
 		}
 		etag, err := e.store.Put(ctx, EndedKey, data, e.etag)
 		if err == nil {
 			e.etag = etag
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			e.add(doc.Sessions)
-			return nil
 		}
-		if !errors.Is(err, objects.ErrConflict) || n == endedTries {
-			return err
-		}
-		if err := e.read(ctx); errors.Is(err, objects.ErrDamaged) {
-			e.lose(ctx, err)
-		} else if err != nil {
-			return err
-		}
+		return doc, err
+	})
+	if err != nil {
+		return err
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.add(doc.Sessions)
+	return nil
 }
 
 // note adds the session, if there is room for it.
