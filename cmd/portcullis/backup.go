@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
@@ -83,14 +84,17 @@ func (c backupCmd) Run(ctx context.Context, env *environment) error {
 	}
 	defer res.Body.Close()
 	var contents bolt.Contents
-	place := os.Link
+	place := store.Create
 	if c.File == "" {
-		place = func(from, to string) (err error) {
-			path, err = linkFree(from, strings.TrimSuffix(to, ".db"))
+		place = func(root *os.Root, from, to string) error {
+			name, err := freeName(strings.TrimSuffix(to, ".db"), ".db", func(name string) error {
+				return store.Create(root, from, name)
+			})
+			path = filepath.Join(filepath.Dir(path), name)
 			return err
 		}
 	}
-	err = putStream(path, 0o600, place, func(f *os.File) error {
+	err = store.WriteFile(path, 0o600, place, func(f *os.File) error {
 		if err := receive(f, res); err != nil {
 			return err
 		}
@@ -113,17 +117,6 @@ func (c backupCmd) Run(ctx context.Context, env *environment) error {
 		return nil
 	}
 	return thin(filepath.Dir(path), c.Keep, env)
-}
-
-// linkFree gives a file the name first.db, or first-2.db and so on if that name exists, and returns the name.
-func linkFree(from, first string) (name string, err error) {
-	name = first + ".db"
-	for n := 2; ; n++ {
-		if err = os.Link(from, name); !errors.Is(err, fs.ErrExist) {
-			return name, err
-		}
-		name = fmt.Sprintf("%s-%d.db", first, n)
-	}
 }
 
 func taken(path string) error {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -39,7 +40,7 @@ func TestBackupsOfOneSecond(t *testing.T) {
 	from, first := filepath.Join(folder, "from"), filepath.Join(folder, "approvals-20260101T000000Z")
 	require.OK(t, os.WriteFile(from, nil, 0o600))
 	for range 11 {
-		_, err := linkFree(from, first)
+		_, err := freeName(first, ".db", func(name string) error { return os.Link(from, name) })
 		require.OK(t, err)
 	}
 	require.OK(t, thin(folder, 2, &environment{stdout: io.Discard}))
@@ -233,7 +234,7 @@ func TestBackupThatIsCutOff(t *testing.T) {
 			return syscall.ENOSPC
 		},
 	} {
-		if err := putStream(path, 0o600, os.Link, write); err == nil {
+		if err := store.WriteFile(path, 0o600, store.Create, write); err == nil {
 			t.Error("it is taken for whole")
 		}
 		if left := copies(t, dir); len(left) > 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/clientfile"
 	"github.com/portcullis-mcp/portcullis/pkg/lockfile"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
 // stamp is the layout of the time in the name of a copy.
@@ -30,19 +31,22 @@ func backUp(path string, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return besideIt(path, now, func(name string) error { return createFile(name, data, info.Mode().Perm()) })
+	return freeName(backupName(path, now), "", func(name string) error { return createFile(name, data, info.Mode().Perm()) })
 }
 
-// besideIt has create make a file of the name that a backup of path gets, and returns the name.
-func besideIt(path string, now time.Time, create func(name string) error) (string, error) {
-	first := path + ".bak-" + now.UTC().Format(stamp)
-	name := first
+// backupName returns the name of a backup of a file, which may be taken.
+func backupName(path string, now time.Time) string { return path + ".bak-" + now.UTC().Format(stamp) }
+
+// freeName has create make a file of the name first+end, or first-2+end and so on if that name is taken, and
+// returns the name.
+func freeName(first, end string, create func(name string) error) (string, error) {
+	name := first + end
 	for n := 2; ; n++ {
 		err := create(name)
 		if !errors.Is(err, fs.ErrExist) {
 			return name, err
 		}
-		name = fmt.Sprintf("%s-%d", first, n)
+		name = fmt.Sprintf("%s-%d%s", first, n, end)
 	}
 }
 
@@ -62,7 +66,7 @@ func readFile(path string) ([]byte, error) {
 
 // createFile writes a file that is not there yet, whole or not at all.
 func createFile(path string, data []byte, mode fs.FileMode) error {
-	return putFile(path, data, mode, os.Link)
+	return putFile(path, data, mode, store.Create)
 }
 
 // replaceFile writes a file, whole or not at all, in the place of one that is there, whose mode it keeps.
@@ -77,7 +81,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode) error {
 			return writeInto(path, data)
 		}
 	}
-	return putFile(path, data, mode, os.Rename)
+	return putFile(path, data, mode, store.Replace)
 }
 
 // writeInto writes data to a device or a pipe.
@@ -91,31 +95,17 @@ func writeInto(path string, data []byte) error {
 }
 
 // putFile writes data beside path, and gives it its name by place when it is whole.
-func putFile(path string, data []byte, mode fs.FileMode, place func(from, to string) error) error {
-	return putStream(path, mode, place, func(f *os.File) error {
+func putFile(path string, data []byte, mode fs.FileMode, place store.Place) error {
+	return store.WriteFile(path, mode, place, func(f *os.File) error {
 		_, err := f.Write(data)
 		return err
 	})
 }
 
-// putStream is putFile of what write writes. An error of write leaves nothing.
-func putStream(path string, mode fs.FileMode, place func(from, to string) error, write func(*os.File) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-"+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // it is gone, or has a second name, if all went well
-	err = write(f)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return place(f.Name(), path)
-}
-
-// leftOver is how the temporary files of [putStream] are named that a killed program leaves in a gateway's
-// folder.
+// leftOver is how the temporary files of [store.WriteFile] are named that a killed program leaves in a gateway's
+// folder. Earlier versions ended the names with digits.
 var leftOver = regexp.MustCompile(
-	`^\.tmp-(admin\.key|seal\.key|token\.key|serve\.json|mcp_config\.json|policy\.cedar|approvals-\d{8}T\d{6}Z\.db)-\d+$`)
+	`^\.tmp-(admin\.key|seal\.key|token\.key|serve\.json|mcp_config\.json|policy\.cedar|approvals-\d{8}T\d{6}Z\.db)-(\d+|[A-Z2-7]{26})$`)
 
 // sweepLeftOver removes those that are older than an hour: no command works so long on one.
 func sweepLeftOver(folder string) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,7 +62,7 @@ func TestAgree(t *testing.T) {
 func TestStartRemovesLeftOver(t *testing.T) {
 	dir, old := t.TempDir(), time.Now().Add(-2*time.Hour)
 	programtest.WriteConfig(t, dir, `{"mcpServers": {}}`)
-	own := []string{".tmp-serve.json-12", "config/.tmp-mcp_config.json-3", "backups/.tmp-approvals-20260101T000000Z.db-4"}
+	own := []string{".tmp-serve.json-12", ".tmp-serve.json-" + rand.Text(), "config/.tmp-mcp_config.json-3", "backups/.tmp-approvals-20260101T000000Z.db-4"}
 	others := []string{".tmp-mine", ".tmp-serve.json-x", "config/.tmp-notes-3", ".tmp-seal.key-5"}
 	require.OK(t, os.Mkdir(filepath.Join(dir, backupFolder), 0o700))
 	for _, name := range slices.Concat(own, others) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -50,13 +51,8 @@ func adminKey(ctx context.Context, dir string, log *slog.Logger) (secret.Text, e
 // Only one program at a time gets here: the approvals are open in it.
 func newKey(path string) (secret.Text, error) {
 	key := token.NewAdmin()
-	if err := writeKey(path, key.Reveal(), os.Rename); err != nil {
+	if err := putFile(path, []byte(key.Reveal()+"\n"), 0o600, store.Replace); err != nil {
 		return secret.Text{}, fmt.Errorf("make the admin key: %w", err)
 	}
 	return key, nil
-}
-
-// writeKey writes a key's file, for its owner alone, and gives it its name by place when it is whole.
-func writeKey(path, key string, place func(from, to string) error) error {
-	return putFile(path, []byte(key+"\n"), 0o600, place)
 }

@@ -77,7 +77,8 @@ func newSealKey() []byte {
 // makeSealKey makes the key's file, unless there is one meanwhile.
 func makeSealKey(path string) error {
 	// A link takes nothing away, as a rename would.
-	if err := writeKey(path, hex.EncodeToString(newSealKey()), os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := createFile(path, []byte(hex.EncodeToString(newSealKey())+"\n"), 0o600)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the key of sessions: %w", err)
 	}
 	return nil

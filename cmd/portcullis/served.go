@@ -35,7 +35,7 @@ func announce(folder string, s served) error {
 	if err != nil {
 		return err
 	}
-	return writeKey(filepath.Join(folder, servedFile), string(data), os.Rename)
+	return putFile(filepath.Join(folder, servedFile), append(data, '\n'), 0o600, store.Replace)
 }
 
 // keepAnnounced is announce until stop, which takes it back. A file that cannot be written is tried again while

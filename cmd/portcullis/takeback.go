@@ -111,8 +111,8 @@ func (t *takingBack) open(ctx context.Context) (err error) {
 	case err != nil || before == nil:
 		return err
 	}
-	t.kept, err = besideIt(t.path, time.Now(), func(name string) error {
-		return putStream(name, 0o600, os.Link, func(f *os.File) error {
+	t.kept, err = freeName(backupName(t.path, time.Now()), "", func(name string) error {
+		return store.WriteFile(name, 0o600, store.Create, func(f *os.File) error {
 			whole, _, _, err := t.store.Copy(ctx)
 			if err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
@@ -32,7 +33,8 @@ func needTokenKey(dir string) error {
 		return err
 	}
 	first := secret.Versions{Current: newTokenKey()}
-	if err := putFile(path, []byte(secret.FileText(first)), 0o600, os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := createFile(path, []byte(secret.FileText(first)), 0o600)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the key of agent tokens: %w", err)
 	}
 	return nil
@@ -92,7 +94,7 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment) error {
 		return fmt.Errorf("token rotate: nothing was done: %s still under the previous key, and would end at once: portcullis token list shows which; make others in their place, or end them with --force", are(k.Previous.Live, "live token"))
 	}
 	next := secret.Versions{Current: newTokenKey(), Previous: old.Current}
-	if err := putFile(path, []byte(secret.FileText(next)), 0o600, os.Rename); err != nil {
+	if err := putFile(path, []byte(secret.FileText(next)), 0o600, store.Replace); err != nil {
 		return fmt.Errorf("token rotate: nothing was done: %w", err)
 	}
 	return printed(env.stdout, func(w io.Writer) {

@@ -28,12 +28,11 @@ import (
 )
 
 // lockName is the file that writers of the folder lock; lockPoll is how often
-// they try. Temporary files begin with tempName. No key has a segment that starts with a
-// dot, so no object has such a name.
+// they try. No key has a segment that starts with a dot, so no object has the name of the lock or of
+// a temporary file.
 const (
 	lockName = ".lock"
 	lockPoll = 5 * time.Millisecond
-	tempName = ".tmp-"
 )
 
 // A Store is an [object.Store] in a folder. The ETag of an object is the hex SHA-256 of its data,
@@ -184,7 +183,7 @@ func (s *Store) sweep(root *os.Root, folder string) error {
 		return err
 	}
 	for _, e := range entries {
-		if name, ok := strings.CutPrefix(e.Name(), tempName); ok && len(name) == len(rand.Text()) && e.Type().IsRegular() {
+		if name, ok := strings.CutPrefix(e.Name(), store.TempName); ok && len(name) == len(rand.Text()) && e.Type().IsRegular() {
 			if err := root.Remove(filepath.Join(filepath.FromSlash(folder), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -221,45 +220,27 @@ func remove(root *os.Root, key string) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(root, path.Dir(key))
+	return store.SyncFolder(root, filepath.FromSlash(path.Dir(key)))
 }
 
 // replace writes data to key, whole or not at all, and syncs it.
-func replace(root *os.Root, key string, data []byte) (err error) {
-	folder, name := path.Split(key)
-	folder = path.Clean(folder) // "." for a key without a slash
+func replace(root *os.Root, key string, data []byte) error {
+	folder := path.Dir(key)
 	if err := root.MkdirAll(filepath.FromSlash(folder), 0o700); err != nil {
 		return err
 	}
-	temp := filepath.Join(filepath.FromSlash(folder), tempName+rand.Text())
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	file := store.File{Root: root, Name: filepath.FromSlash(key), Mode: 0o600, Place: store.Replace}
+	if err := file.Write(func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	}); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = root.Remove(temp) // nothing is lost if it stays
-		}
-	}()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err = root.Rename(temp, filepath.Join(filepath.FromSlash(folder), name)); err != nil {
-		return err
-	}
-	for ; ; folder = path.Dir(folder) { // a new folder is an entry of the one above
-		if err = syncDir(root, folder); err != nil || folder == "." {
+	for folder != "." { // a new folder is an entry of the one above
+		folder = path.Dir(folder)
+		if err := store.SyncFolder(root, filepath.FromSlash(folder)); err != nil {
 			return err
 		}
 	}
-}
-
-// syncDir syncs the names in a folder.
-func syncDir(root *os.Root, folder string) error {
-	d, err := root.Open(filepath.FromSlash(folder))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return nil
 }
