@@ -54,20 +54,9 @@ type line struct {
 	server string
 }
 
-// cursor returns the cursor after the line in a list of lines.
-func (l line) cursor(list string) string { return cursorOf(list, l.text()) }
-
+// text returns the line as part of a cursor.
 func (l line) text() string {
 	return l.Written.Format(time.RFC3339Nano) + "\x00" + l.server + "\x00" + l.Tool
-}
-
-// line returns the last line of the page before; the zero line for the first page.
-func (p Paging) line(list string) (line, error) {
-	entry, err := p.entry(list)
-	if err != nil {
-		return line{}, err
-	}
-	return parseLine(entry)
 }
 
 // parseLine reads what text returns; the zero line of "".

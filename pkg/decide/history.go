@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -42,7 +43,11 @@ func (d *Desk) History(ctx context.Context, id tool.ID, p Paging) (History, erro
 	if err := p.check(); err != nil {
 		return out, err
 	}
-	from, err := p.line("history")
+	entry, err := p.entry("history", 1)
+	if err != nil {
+		return out, err
+	}
+	from, err := parseLine(entry[0])
 	if err != nil {
 		return out, err
 	}
@@ -78,9 +83,9 @@ func (d *Desk) History(ctx context.Context, id tool.ID, p Paging) (History, erro
 	switch {
 	case len(lines) > p.Limit:
 		last := shown[p.Limit-1]
-		out.Next.Next = line{last.Cursor(), last.Server}.cursor("history")
+		out.Next.Next = text.NewCursor("history", line{last.Cursor(), last.Server}.text())
 	case !end:
-		out.Partial, out.Next.Next = true, line{at, id.Server}.cursor("history")
+		out.Partial, out.Next.Next = true, text.NewCursor("history", line{at, id.Server}.text())
 	}
 	return out, nil
 }

@@ -3,7 +3,6 @@ package decide
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"math"
@@ -13,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/deed"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // A Lines is a page of the audit: who did what, the newest first. It merges what the stores keep of
@@ -45,10 +45,9 @@ const (
 // A place is how far a page of the audit has come: after which line of each part; "" before its
 // first. "-" is after its last.
 type place struct {
-	Items audit.Cursor `json:"i,omitempty"`
-	Deeds audit.Cursor `json:"d,omitempty"`
-	Calls audit.Cursor `json:"c,omitempty"`
-	Time  time.Time    `json:"t,omitzero"` // of the page's last line: what is written later belongs to no page after it
+	Items, Deeds, Calls audit.Cursor
+
+	Time time.Time // of the page's last line: what is written later belongs to no page after it
 }
 
 const exhausted audit.Cursor = "-"
@@ -156,8 +155,7 @@ func (d *Desk) Audit(ctx context.Context, f audit.Filter, p Paging) (Lines, erro
 		end = true
 	}
 	if !end {
-		mark, _ := json.Marshal(at) // texts and a time have a JSON form
-		out.Next.Next = cursorOf("audit", string(mark))
+		out.Next.Next = at.cursor()
 	}
 	out.Missing, err = d.missing(ctx, parts)
 	return out, err
@@ -214,13 +212,18 @@ func (d *Desk) EachLine(ctx context.Context, f audit.Filter, yield func(audit.Li
 	return check()
 }
 
+func (at place) cursor() string {
+	return text.NewCursor("audit", at.Time.Format(time.RFC3339Nano), string(at.Items), string(at.Deeds), string(at.Calls))
+}
+
 // place returns where the page begins.
 func (p Paging) place() (at place, err error) {
-	entry, err := p.entry("audit")
-	if err != nil || entry == "" {
+	entry, err := p.entry("audit", 4)
+	if err != nil || entry[0] == "" {
 		return at, err
 	}
-	if json.Unmarshal([]byte(entry), &at) != nil || at.Time.IsZero() {
+	at = place{Items: audit.Cursor(entry[1]), Deeds: audit.Cursor(entry[2]), Calls: audit.Cursor(entry[3])}
+	if at.Time, err = time.Parse(time.RFC3339Nano, entry[0]); err != nil || at.Time.IsZero() {
 		return at, errCursor()
 	}
 	return at, nil

@@ -1,9 +1,9 @@
 package decide
 
 import (
-	"encoding/base64"
 	"net/http"
-	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // A Paging asks for one page of a list.
@@ -17,21 +17,11 @@ type Next struct {
 	Next string `json:"next,omitempty" doc:"send it as after to get the next page; absent: this is the last one"`
 }
 
-// cursorOf returns the cursor after an entry of a list. It names the entry and not its number, so
-// that nothing is left out or repeated because other entries came or went meanwhile.
-func cursorOf(list, entry string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(list + "\x00" + entry))
-}
-
-// entry returns the last entry of the page before, "" for the first page.
-func (p Paging) entry(list string) (string, error) {
-	if p.After == "" {
-		return "", nil
-	}
-	data, err := base64.RawURLEncoding.DecodeString(p.After)
-	entry, ok := strings.CutPrefix(string(data), list+"\x00")
-	if err != nil || !ok || entry == "" {
-		return "", errCursor()
+// entry returns the n parts of the last entry of the page before; they are empty for the first page.
+func (p Paging) entry(list string, n int) ([]string, error) {
+	entry, ok := text.ReadCursor(list, p.After, n)
+	if !ok {
+		return nil, errCursor()
 	}
 	return entry, nil
 }
@@ -43,17 +33,17 @@ func errCursor() error {
 // Cut returns one page of entries, which are sorted by key: those after the last entry of the page
 // before.
 func Cut[T any](p Paging, list string, entries []T, key func(T) string) (page []T, next Next, err error) {
-	last, err := p.entry(list)
+	last, err := p.entry(list, 1)
 	if err != nil {
 		return nil, Next{}, err
 	}
 	page = []T{}
 	for _, e := range entries {
-		if key(e) <= last {
+		if key(e) <= last[0] {
 			continue
 		}
 		if len(page) == p.Limit {
-			return page, Next{cursorOf(list, key(page[len(page)-1]))}, nil
+			return page, Next{text.NewCursor(list, key(page[len(page)-1]))}, nil
 		}
 		page = append(page, e)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -152,21 +153,20 @@ func (o *order) after(key int64, id string, idOf func(int) tool.ID) int {
 
 // cursor returns the cursor after item i in the named order.
 func (o *order) cursor(name string, i int, id tool.ID) string {
-	return cursorOf("tools by "+name, strconv.FormatInt(o.keys[i], 10)+"\x00"+id.String())
+	return text.NewCursor("tools by "+name, strconv.FormatInt(o.keys[i], 10), id.String())
 }
 
 // start returns the place in o at which the page begins.
 func (o *order) start(name string, p Paging, idOf func(int) tool.ID) (int, error) {
-	entry, err := p.entry("tools by " + name)
-	if err != nil || entry == "" {
+	entry, err := p.entry("tools by "+name, 2)
+	if err != nil || entry[0] == "" {
 		return 0, err
 	}
-	head, id, ok := strings.Cut(entry, "\x00")
-	key, err := strconv.ParseInt(head, 10, 64)
-	if !ok || err != nil {
+	key, err := strconv.ParseInt(entry[0], 10, 64)
+	if err != nil {
 		return 0, errCursor()
 	}
-	return o.after(key, id, idOf), nil
+	return o.after(key, entry[1], idOf), nil
 }
 
 // texts returns what is searched of each item.

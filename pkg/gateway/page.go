@@ -2,19 +2,21 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"iter"
-	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // maxPage is the size in bytes after which a page of a list ends. Lambda takes
 // 6 MB, and a JSON body that is put into a string can grow to twice its size.
 const maxPage = 5 << 19
+
+// cursors are of a list of items. A cursor names the id after which the next page begins.
+const cursors = "items"
 
 // A listing is a list that is given in pages.
 type listing struct {
@@ -29,10 +31,11 @@ type listing struct {
 // page returns a page of a list. Two ids can have one name; only the first is listed, which
 // of tools and prompts is the one that the name reaches.
 func (s *Session) page(l listing, cursor string) (json.RawMessage, error) {
-	after, ok := readCursor(cursor)
+	at, ok := text.ReadCursor(cursors, cursor, 1)
 	if !ok {
 		return nil, badCursor(l.kind)
 	}
+	after := at[0]
 	var page bytes.Buffer
 	page.WriteString(`{"` + l.member + `":[`)
 	named := map[string]bool{}
@@ -53,7 +56,7 @@ func (s *Session) page(l listing, cursor string) (json.RawMessage, error) {
 		}
 		definition := l.entry(i, name)
 		if last != "" && page.Len()+len(definition) > maxPage {
-			next = writeCursor(last)
+			next = text.NewCursor(cursors, last)
 			break
 		}
 		if n > 0 {
@@ -79,23 +82,4 @@ func (s *Session) page(l listing, cursor string) (json.RawMessage, error) {
 
 func badCursor(kind string) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Invalid cursor: list the " + kind + " from the start."}
-}
-
-// A cursor is the id after which the next page begins, so that it stays right
-// when items come and go.
-const cursorMark = "after:"
-
-func writeCursor(id string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(cursorMark + id))
-}
-
-func readCursor(cursor string) (after string, ok bool) {
-	if cursor == "" {
-		return "", true
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return "", false
-	}
-	return strings.CutPrefix(string(raw), cursorMark)
 }

@@ -29,7 +29,6 @@ type Purpose string
 const (
 	Session Purpose = "session" // who a client of the handshake era is, and what it can do
 	State   Purpose = "state"   // what a server that asks its client wants back with the answer
-	Cursor  Purpose = "cursor"  // where the next page begins
 	Ask     Purpose = "ask"     // a request to a person
 	Login   Purpose = "login"   // what a browser keeps while its user signs in at an issuer
 )

@@ -40,7 +40,7 @@ func TestSealedTexts(t *testing.T) {
 		if string(got) != plain {
 			t.Errorf("opened %q, sealed %q", got, plain)
 		}
-		for _, p := range []Purpose{State, Cursor, Ask, ""} {
+		for _, p := range []Purpose{State, Login, Ask, ""} {
 			if _, err := s.Open(t.Context(), p, sealed); !errors.Is(err, ErrForged) {
 				t.Errorf("a session opens as %q: %v", p, err)
 			}
