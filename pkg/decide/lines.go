@@ -47,7 +47,9 @@ const (
 type place struct {
 	Items, Deeds, Calls audit.Cursor
 
-	Time time.Time // of the page's last line: what is written later belongs to no page after it
+	// Time is of the last line that a page had, zero without one. What is written later belongs to no
+	// page after it.
+	Time time.Time
 }
 
 const exhausted audit.Cursor = "-"
@@ -223,7 +225,7 @@ func (p Paging) place() (at place, err error) {
 		return at, err
 	}
 	at = place{Items: audit.Cursor(entry[1]), Deeds: audit.Cursor(entry[2]), Calls: audit.Cursor(entry[3])}
-	if at.Time, err = time.Parse(time.RFC3339Nano, entry[0]); err != nil || at.Time.IsZero() {
+	if at.Time, err = time.Parse(time.RFC3339Nano, entry[0]); err != nil {
 		return at, errCursor()
 	}
 	return at, nil
