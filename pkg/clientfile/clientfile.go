@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 )
 
@@ -141,7 +142,7 @@ func Read(path string, data []byte, o Options) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{path: path, options: o, format: FormatOf(path, data), project: projectOf(path)}
+	r := &reader{path: path, options: o, lines: newLines(data), format: FormatOf(path, data), project: projectOf(path)}
 	r.dollar = filepath.Base(filepath.Dir(path)) == ".gemini"
 	if o.Getenv == nil {
 		r.options.Getenv = func(string) string { return "" }
@@ -154,7 +155,7 @@ func Read(path string, data []byte, o Options) (*File, error) {
 }
 
 // parse reads a file of either format.
-func parse(path string, data []byte) (*node, error) {
+func parse(path string, data []byte) (*rawjson.Node, error) {
 	switch {
 	case len(data) > MaxSize:
 		return nil, &Fault{Place{path, 0}, "is larger than 64 MiB"}

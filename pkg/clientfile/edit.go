@@ -36,7 +36,7 @@ func Merge(path string, data, addition []byte, replace bool) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	want, same, err := merged(path, before, more, replace)
+	want, same, err := merged(path, data, before, more, replace)
 	if err != nil || same {
 		return Change{data, same}, err
 	}
@@ -56,15 +56,15 @@ func Remove(path string, data []byte, holder, name string) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	if before.member(holder).member(name) == nil {
+	if before.Get(holder).Get(name) == nil {
 		return Change{data, true}, nil
 	}
-	before.member(holder).drop(name)
-	unasked := before.unask(name + "-token")
+	drop(before.Get(holder), name)
+	unasked := unask(before, name+"-token")
 	var out []byte
 	if FormatOf(path, data) == TOML {
-		if len(before.member(holder).members) == 0 {
-			before.drop(holder) // it has no place of its own
+		if len(before.Get(holder).Keys) == 0 {
+			drop(before, holder) // it has no place of its own
 		}
 		out, err = cutTOML(data, []string{holder, name})
 	} else {
@@ -77,14 +77,14 @@ func Remove(path string, data []byte, holder, name string) (Change, error) {
 }
 
 // unask drops the input with the id if nothing refers to it any more, and returns its number; -1: none.
-func (n *node) unask(id string) int {
-	inputs := n.member("inputs")
-	if inputs == nil || inputs.kind != '[' || n.refersTo("${input:"+id+"}") {
+func unask(n *rawjson.Node, id string) int {
+	inputs := n.Get("inputs")
+	if !inputs.Array() || refersTo(n, "${input:"+id+"}") {
 		return -1
 	}
-	for i, e := range inputs.elems {
-		if at := e.member("id"); at != nil && at.text == id {
-			inputs.elems = append(inputs.elems[:i:i], inputs.elems[i+1:]...)
+	for i, e := range inputs.Kids {
+		if at := e.Get("id"); at != nil && at.Text == id {
+			inputs.Kids = slices.Delete(inputs.Kids, i, i+1)
 			return i
 		}
 	}
@@ -92,13 +92,9 @@ func (n *node) unask(id string) int {
 }
 
 // refersTo reports whether some text holds a reference.
-func (n *node) refersTo(reference string) bool {
-	for _, m := range n.members {
-		if m.value.refersTo(reference) {
-			return true
-		}
-	}
-	return strings.Contains(n.text, reference) || slices.ContainsFunc(n.elems, func(e *node) bool { return e.refersTo(reference) })
+func refersTo(n *rawjson.Node, reference string) bool {
+	return strings.Contains(n.Text, reference) ||
+		slices.ContainsFunc(n.Kids, func(kid *rawjson.Node) bool { return refersTo(kid, reference) })
 }
 
 // removeInput takes one of VS Code's questions out.
@@ -112,93 +108,107 @@ func removeInput(path string, data []byte, i int) ([]byte, error) {
 }
 
 // checked refuses an edit that says anything else than was wanted.
-func checked(path string, out []byte, want *node, err error) error {
+func checked(path string, out []byte, want *rawjson.Node, err error) error {
 	if err != nil {
 		return err
 	}
 	blank := strings.TrimSpace(strings.TrimPrefix(string(out), bom)) == ""
-	if blank && FormatOf(path, out) == TOML && len(want.members) == 0 {
+	if blank && FormatOf(path, out) == TOML && len(want.Keys) == 0 {
 		return nil // a TOML file may say nothing
 	}
-	if got, err := parse(path, out); err != nil || !got.equal(want) {
+	if got, err := parse(path, out); err != nil || !equal(got, want) {
 		return &Fault{Place{path, 0}, "is written in a way that cannot be changed here without a risk for the rest of it: change it by hand"}
 	}
 	return nil
 }
 
-func (n *node) drop(name string) {
-	for i, m := range n.members {
-		if m.name == name {
-			n.members = append(n.members[:i:i], n.members[i+1:]...)
-			return
-		}
+// drop takes a member out.
+func drop(n *rawjson.Node, name string) {
+	if i := slices.Index(n.Keys, name); i >= 0 {
+		n.Keys, n.Kids = slices.Delete(n.Keys, i, i+1), slices.Delete(n.Kids, i, i+1)
 	}
 }
 
-// merged returns what the file has to say in the end.
-func merged(path string, before, more *node, replace bool) (want *node, same bool, err error) {
-	want, same = &node{kind: '{', members: append([]member(nil), before.members...)}, true
-	for _, m := range more.members {
-		old := before.member(m.name)
+// add puts a member behind the others.
+func add(n *rawjson.Node, name string, value *rawjson.Node) {
+	n.Keys, n.Kids = append(n.Keys, name), append(n.Kids, value)
+}
+
+// clone returns a copy of an object or array with the same members or elements.
+func clone(n *rawjson.Node) *rawjson.Node {
+	return &rawjson.Node{Kind: n.Kind, Keys: slices.Clone(n.Keys), Kids: slices.Clone(n.Kids)}
+}
+
+// merged returns what the file has to say in the end. data is what before is of.
+func merged(
+	path string, data []byte, before, more *rawjson.Node, replace bool,
+) (want *rawjson.Node, same bool, err error) {
+	want, same = clone(before), true
+	at := newLines(data)
+	for name, value := range more.All() {
+		old := before.Get(name)
 		switch {
 		case old == nil:
-			want.members, same = append(want.members, m), false
+			add(want, name, value)
+			same = false
 			continue
-		case old.kind != m.value.kind:
-			return nil, false, &Fault{Place{path, old.line}, m.name + " is not what the client reads there"}
+		case old.Kind != value.Kind:
+			return nil, false, &Fault{Place{path, at.of(old.Offset)}, name + " is not what the client reads there"}
 		}
-		next := &node{kind: old.kind, members: append([]member(nil), old.members...), elems: append([]*node(nil), old.elems...)}
-		for _, entry := range m.value.members {
-			there := old.member(entry.name)
+		next := clone(old)
+		for entry, value := range value.All() {
+			there := old.Get(entry)
 			switch {
-			case there.equal(entry.value):
+			case there != nil && equal(there, value):
 				continue
 			case there != nil && !replace:
-				return nil, false, fmt.Errorf("%s: %w", Place{path, there.line}, ErrTaken)
+				return nil, false, fmt.Errorf("%s: %w", Place{path, at.of(there.Offset)}, ErrTaken)
 			case there != nil:
-				next.drop(entry.name)
+				drop(next, entry)
 			}
-			next.members, same = append(next.members, entry), false
+			add(next, entry, value)
+			same = false
 		}
-		for _, e := range m.value.elems {
-			if !old.hasID(e) {
-				next.elems, same = append(next.elems, e), false
+		if value.Array() {
+			for _, e := range value.Kids {
+				if !hasID(old, e) {
+					next.Kids, same = append(next.Kids, e), false
+				}
 			}
 		}
-		want.drop(m.name)
-		want.members = append(want.members, member{m.name, m.line, next})
+		drop(want, name)
+		add(want, name, next)
 	}
 	return want, same, nil
 }
 
 // hasID reports whether a list has an element with the id of e.
-func (n *node) hasID(e *node) bool {
-	for _, old := range n.elems {
-		if id := old.member("id"); id != nil && id.equal(e.member("id")) {
-			return true
-		}
-	}
-	return false
+func hasID(list, e *rawjson.Node) bool {
+	want := e.Get("id")
+	return want != nil && slices.ContainsFunc(list.Kids, func(old *rawjson.Node) bool {
+		id := old.Get("id")
+		return id != nil && equal(id, want)
+	})
 }
 
 // mergeJSON puts each member of the addition's members into the file.
-func mergeJSON(path string, data, addition []byte, more *node) ([]byte, error) {
+func mergeJSON(path string, data, addition []byte, more *rawjson.Node) ([]byte, error) {
 	raw, err := members(path, addition)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range more.members {
-		for _, e := range m.value.members {
-			inner, err := members(path, raw[m.name])
+	for name, value := range more.All() {
+		for entry := range value.All() {
+			inner, err := members(path, raw[name])
 			if err != nil {
 				return nil, err
 			}
-			if data, err = SetJSON(path, data, []string{m.name, e.name}, inner[e.name]); err != nil {
+			if data, err = SetJSON(path, data, []string{name, entry}, inner[entry]); err != nil {
 				return nil, err
 			}
 		}
-		if m.value.kind == '[' {
-			if data, err = addElements(path, data, m.name, raw[m.name]); err != nil {
+		if value.Array() {
+			if data, err = addElements(path, data, name, raw[name]); err != nil {
 				return nil, err
 			}
 		}
@@ -250,7 +260,7 @@ func addElements(path string, data []byte, name string, list json.RawMessage) ([
 	if err != nil {
 		return nil, err
 	}
-	if tree.member(name) == nil {
+	if tree.Get(name) == nil {
 		return SetJSON(path, data, []string{name}, list)
 	}
 	for _, e := range elems {
@@ -258,7 +268,7 @@ func addElements(path string, data []byte, name string, list json.RawMessage) ([
 		if err != nil {
 			return nil, err
 		}
-		if tree.member(name).hasID(n) {
+		if hasID(tree.Get(name), n) {
 			continue
 		}
 		root, err := readJSON(path, data)

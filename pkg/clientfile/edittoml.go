@@ -5,14 +5,16 @@ import (
 	"slices"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // mergeTOML takes the tables of the addition out of the file, and puts the addition behind its end.
-func mergeTOML(data, addition []byte, more *node) ([]byte, error) {
-	for _, m := range more.members {
-		for _, e := range m.value.members {
+func mergeTOML(data, addition []byte, more *rawjson.Node) ([]byte, error) {
+	for name, value := range more.All() {
+		for entry := range value.All() {
 			var err error
-			if data, err = cutTOML(data, []string{m.name, e.name}); err != nil {
+			if data, err = cutTOML(data, []string{name, entry}); err != nil {
 				return nil, err
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -21,6 +22,7 @@ type reader struct {
 	project string // folder that the file belongs to
 	dollar  bool   // $NAME is a reference, as in Gemini CLI's file
 	options Options
+	lines   lines
 	inputs  map[string]string // what VS Code asks a person for: id → what it says
 }
 
@@ -30,14 +32,14 @@ var holders = [][]string{
 }
 
 // file reads every server of a file.
-func (r *reader) file(f *File, root *node) error {
-	r.readInputs(root.member("inputs"))
-	r.readInputs(root.member("mcp").member("inputs"))
+func (r *reader) file(f *File, root *rawjson.Node) error {
+	r.readInputs(root.Get("inputs"))
+	r.readInputs(root.Get("mcp").Get("inputs"))
 	off := r.switchedOff(root)
 	for _, path := range holders {
 		n := root
 		for _, name := range path {
-			n = n.member(name)
+			n = n.Get(name)
 		}
 		if n == nil {
 			continue
@@ -47,15 +49,15 @@ func (r *reader) file(f *File, root *node) error {
 			return err
 		}
 	}
-	projects := root.member("projects") // of Claude Code, each with servers of its own
-	if projects == nil || projects.kind != '{' {
+	projects := root.Get("projects") // of Claude Code, each with servers of its own
+	if !projects.Object() {
 		return nil
 	}
-	for _, p := range projects.members {
-		if n := p.value.member("mcpServers"); n != nil {
+	for name, value := range projects.All() {
+		if n := value.Get("mcpServers"); n != nil {
 			f.Found = true
-			r.project = p.name
-			if err := r.servers(f, n, "mcpServers of the project "+text.Clip(p.name, 100), names(p.value.member("disabledMcpServers"))); err != nil {
+			r.project = name
+			if err := r.servers(f, n, "mcpServers of the project "+text.Clip(name, 100), names(value.Get("disabledMcpServers"))); err != nil {
 				return err
 			}
 		}
@@ -64,55 +66,53 @@ func (r *reader) file(f *File, root *node) error {
 }
 
 // servers reads the members of one object.
-func (r *reader) servers(f *File, n *node, where string, off map[string]bool) error {
-	if n.kind != '{' {
-		return &Fault{Place{r.path, n.line}, where + " is no object"}
+func (r *reader) servers(f *File, n *rawjson.Node, where string, off map[string]bool) error {
+	if !n.Object() {
+		return &Fault{Place{r.path, r.lines.of(n.Offset)}, where + " is no object"}
 	}
-	for _, m := range n.members {
-		if r.format == TOML && m.value.kind != '{' {
-			return &Fault{Place{r.path, m.line}, where + "." + text.Clip(m.name, 64) + " is no table"}
+	for name, value := range n.All() {
+		if r.format == TOML && !value.Object() {
+			return &Fault{Place{r.path, r.lines.of(value.NameOffset)}, where + "." + text.Clip(name, 64) + " is no table"}
 		}
-		s := r.server(m)
-		s.Disabled = s.Disabled || off[m.name]
+		s := r.server(name, value)
+		s.Disabled = s.Disabled || off[name]
 		f.Servers = append(f.Servers, s)
 	}
 	return nil
 }
 
 // switchedOff returns the names of servers that a file has beside them as off: of Gemini CLI.
-func (r *reader) switchedOff(root *node) map[string]bool {
-	off := names(root.member("mcp").member("excluded"))
-	if allowed := root.member("mcp").member("allowed"); allowed != nil && allowed.kind == '[' {
+func (r *reader) switchedOff(root *rawjson.Node) map[string]bool {
+	off := names(root.Get("mcp").Get("excluded"))
+	if allowed := root.Get("mcp").Get("allowed"); allowed.Array() {
 		on := names(allowed)
-		if servers := root.member("mcpServers"); servers != nil {
-			for _, m := range servers.members {
-				off[m.name] = off[m.name] || !on[m.name]
-			}
+		for name := range root.Get("mcpServers").All() {
+			off[name] = off[name] || !on[name]
 		}
 	}
 	return off
 }
 
-func names(n *node) map[string]bool {
+func names(n *rawjson.Node) map[string]bool {
 	out := map[string]bool{}
-	if n != nil {
-		for _, e := range n.elems {
-			out[e.text] = true
+	if n.Array() {
+		for _, e := range n.Kids {
+			out[e.Text] = true
 		}
 	}
 	return out
 }
 
-func (r *reader) readInputs(n *node) {
+func (r *reader) readInputs(n *rawjson.Node) {
 	if r.inputs == nil {
 		r.inputs = map[string]string{}
 	}
-	if n != nil && n.kind == '[' {
-		for _, e := range n.elems {
-			if id := e.member("id"); id != nil {
-				r.inputs[id.text] = ""
-				if d := e.member("description"); d != nil {
-					r.inputs[id.text] = d.text
+	if n.Array() {
+		for _, e := range n.Kids {
+			if id := e.Get("id"); id != nil {
+				r.inputs[id.Text] = ""
+				if d := e.Get("description"); d != nil {
+					r.inputs[id.Text] = d.Text
 				}
 			}
 		}
@@ -130,25 +130,24 @@ var passed = map[string]bool{
 }
 
 // server reads one entry.
-func (r *reader) server(m member) *Server {
-	s := &Server{Name: fit(m.name), Place: Place{r.path, m.line}}
-	if s.Name != m.name {
-		s.Was = m.name
-		s.Notes = append(s.Notes, "was called "+text.Quote(m.name, 64))
+func (r *reader) server(name string, n *rawjson.Node) *Server {
+	s := &Server{Name: fit(name), Place: Place{r.path, r.lines.of(n.NameOffset)}}
+	if s.Name != name {
+		s.Was = name
+		s.Notes = append(s.Notes, "was called "+text.Quote(name, 64))
 	}
-	n := m.value
-	if n.kind != '{' {
+	if !n.Object() {
 		s.Left = "it is no object"
 		return s
 	}
-	s.Disabled = isTrue(n.member("disabled")) || isFalse(n.member("enabled"))
+	s.Disabled = n.Get("disabled").Is(true) || n.Get("enabled").Is(false)
 	s.EnabledTools = s.globs(n, "enabled_tools", "includeTools")
 	s.DisabledTools = s.globs(n, "disabled_tools", "excludeTools", "disabledTools")
 	s.Timeout = timeoutOf(n)
 	var more []string
-	for _, m := range n.members {
-		if !passed[m.name] {
-			more = append(more, m.name)
+	for name := range n.All() {
+		if !passed[name] {
+			more = append(more, name)
 		}
 	}
 	if len(more) > 0 {
@@ -166,27 +165,27 @@ func (r *reader) server(m member) *Server {
 }
 
 // transport reads how the server is reached.
-func (r *reader) transport(s *Server, n *node) {
-	kind := textOf(n.member("type"), n.member("transport"), n.member("transportType"))
-	url := n.member("url")
+func (r *reader) transport(s *Server, n *rawjson.Node) {
+	kind := textOf(n.Get("type"), n.Get("transport"), n.Get("transportType"))
+	url := n.Get("url")
 	for _, other := range []string{"httpUrl", "serverUrl"} {
-		if o := n.member(other); o != nil {
+		if o := n.Get(other); o != nil {
 			url = o
 		}
 	}
-	command := n.member("command")
-	if command != nil && command.kind == '{' { // of Zed, as it was
-		n = &node{kind: '{', line: command.line, members: append(slices.Clone(command.members), n.members...)}
-		command = textNode(command.member("path"), command.member("command"))
+	command := n.Get("command")
+	if command.Object() { // of Zed, as it was
+		n = &rawjson.Node{Kind: '{', Keys: slices.Concat(n.Keys, command.Keys), Kids: slices.Concat(n.Kids, command.Kids)}
+		command = textNode(command.Get("path"), command.Get("command"))
 	}
 	switch {
-	case kind == "ws", kind == "websocket", n.member("tcp") != nil:
+	case kind == "ws", kind == "websocket", n.Get("tcp") != nil:
 		s.Left = "it is reached by WebSocket, which the gateway does not speak"
-	case command != nil && command.kind == '"' && command.text != "":
+	case command != nil && command.Kind == '"' && command.Text != "":
 		r.program(s, n, command)
-	case url != nil && url.kind == '"' && url.text != "":
+	case url != nil && url.Kind == '"' && url.Text != "":
 		s.How = "URL"
-		sse := kind == "sse" || kind == "" && r.dollar && n.member("httpUrl") == nil
+		sse := kind == "sse" || kind == "" && r.dollar && n.Get("httpUrl") == nil
 		r.remote(s, n, url, sse)
 	default:
 		s.Left = "it has neither a url nor a command"
@@ -196,42 +195,42 @@ func (r *reader) transport(s *Server, n *node) {
 const notSSE = "its transport is sse, which the gateway does not speak: streamable HTTP is tried at the same URL, and many servers have it at another, such as …/mcp"
 
 // remote reads a server with a URL.
-func (r *reader) remote(s *Server, n, url *node, sse bool) {
+func (r *reader) remote(s *Server, n, url *rawjson.Node, sse bool) {
 	r.url(s, url)
 	if sse {
 		s.note(notSSE)
 	}
 	for _, key := range []string{"headers", "http_headers"} {
-		if h := n.member(key); h != nil && h.kind == '{' {
-			for _, m := range h.members {
-				r.header(s, m.name, m.value)
+		if h := n.Get(key); h.Object() {
+			for name, value := range h.All() {
+				r.header(s, name, value)
 			}
 		}
 	}
-	if h := n.member("env_http_headers"); h != nil && h.kind == '{' {
-		for _, m := range h.members {
-			s.setHeader(m.name, r.variable(s, m.value.text, m.value.line))
+	if h := n.Get("env_http_headers"); h.Object() {
+		for name, value := range h.All() {
+			s.setHeader(name, r.variable(s, value.Text, r.lines.of(value.Offset)))
 		}
 	}
-	if b := n.member("bearer_token_env_var"); b != nil && b.text != "" {
-		s.setHeader("Authorization", "Bearer "+r.variable(s, b.text, b.line))
+	if b := n.Get("bearer_token_env_var"); b != nil && b.Text != "" {
+		s.setHeader("Authorization", "Bearer "+r.variable(s, b.Text, r.lines.of(b.Offset)))
 	}
 	for _, key := range []string{"auth", "oauth", "authProviderType", "oauth_resource"} {
-		if n.member(key) != nil {
+		if n.Get(key) != nil {
 			s.note("the client signed in there by OAuth, which the gateway does not do: give it a token in a header")
 		}
 	}
-	if n.member("headersHelper") != nil {
+	if n.Get("headersHelper") != nil {
 		s.note("a program made its headers, which the gateway does not ask: write the header by hand")
 	}
 }
 
 // header reads one header.
-func (r *reader) header(s *Server, name string, value *node) {
-	if value.kind != '"' {
+func (r *reader) header(s *Server, name string, value *rawjson.Node) {
+	if value.Kind != '"' {
 		return
 	}
-	s.setHeader(name, r.value(s, value.text, value.line, name, headerVariable(s.Name, name)))
+	s.setHeader(name, r.value(s, value.Text, r.lines.of(value.Offset), name, headerVariable(s.Name, name)))
 }
 
 func (s *Server) setHeader(name, value string) {
@@ -243,40 +242,40 @@ func (s *Server) setHeader(name, value string) {
 }
 
 // program reads a server that is a program.
-func (r *reader) program(s *Server, n, command *node) {
-	env := n.member("env")
-	var args []*node
-	if a := n.member("args"); a != nil && a.kind == '[' {
-		args = a.elems
+func (r *reader) program(s *Server, n, command *rawjson.Node) {
+	env := n.Get("env")
+	var args []*rawjson.Node
+	if a := n.Get("args"); a.Array() {
+		args = a.Kids
 	}
 	if r.unwrapped(s, command, args, env) {
 		return
 	}
 	s.How = "program"
 	s.Command = r.plain(s, command)
-	if dir := n.member("cwd"); dir != nil && dir.kind == '"' {
+	if dir := n.Get("cwd"); dir != nil && dir.Kind == '"' {
 		s.Dir = r.plain(s, dir)
 		if filepath.IsLocal(s.Dir) {
 			s.note("its folder " + text.Quote(s.Dir, 60) + " is looked for where the gateway is started")
 		}
 	}
-	if env != nil && env.kind == '{' {
-		for _, m := range env.members {
-			if m.value.kind == '{' || m.value.kind == '[' || m.value.kind == 'n' {
-				s.note("left out the variable " + text.Clip(m.name, 40) + ", which is no text")
+	if env.Object() {
+		for name, value := range env.All() {
+			if value.Kind == '{' || value.Kind == '[' || value.Kind == 'n' {
+				s.note("left out the variable " + text.Clip(name, 40) + ", which is no text")
 				continue
 			}
-			s.Env = append(s.Env, Pair{m.name, r.value(s, m.value.text, m.value.line, m.name, ownVariable(m.name))})
+			s.Env = append(s.Env, Pair{name, r.value(s, value.Text, r.lines.of(value.Offset), name, ownVariable(name))})
 		}
 	}
-	if list := n.member("env_vars"); list != nil && list.kind == '[' { // of Codex: passed on from its own
-		for _, e := range list.elems {
-			if name := textOf(e, e.member("name")); isVariable(name) {
-				s.Env = append(s.Env, Pair{name, r.variable(s, name, e.line)})
+	if list := n.Get("env_vars"); list.Array() { // of Codex: passed on from its own
+		for _, e := range list.Kids {
+			if name := textOf(e, e.Get("name")); isVariable(name) {
+				s.Env = append(s.Env, Pair{name, r.variable(s, name, r.lines.of(e.Offset))})
 			}
 		}
 	}
-	if f := n.member("envFile"); f != nil {
+	if f := n.Get("envFile"); f != nil {
 		s.note("what stands in its envFile is not read: set it in env")
 	}
 	if base(s.Command) == "env" { // which sets variables and starts what comes next
@@ -289,17 +288,17 @@ func (r *reader) program(s *Server, n, command *node) {
 }
 
 // assigned moves what env is told to set into the server's environment, and what it starts into its command.
-func (r *reader) assigned(s *Server, args []*node) []*node {
+func (r *reader) assigned(s *Server, args []*rawjson.Node) []*rawjson.Node {
 	n := 0
-	for n < len(args) && isVariable(before(args[n].text, "=")) && strings.Contains(args[n].text, "=") {
+	for n < len(args) && isVariable(before(args[n].Text, "=")) && strings.Contains(args[n].Text, "=") {
 		n++
 	}
-	if n == len(args) || strings.HasPrefix(args[n].text, "-") {
+	if n == len(args) || strings.HasPrefix(args[n].Text, "-") {
 		return args
 	}
 	for _, a := range args[:n] {
-		name, value, _ := strings.Cut(a.text, "=")
-		s.Env = append(s.Env, Pair{name, r.value(s, value, a.line, name, name)})
+		name, value, _ := strings.Cut(a.Text, "=")
+		s.Env = append(s.Env, Pair{name, r.value(s, value, r.lines.of(a.Offset), name, name)})
 	}
 	s.Command = r.plain(s, args[n])
 	return args[n+1:]
@@ -331,32 +330,33 @@ func (s *Server) note(what string) {
 }
 
 // globs reads lists of tools.
-func (s *Server) globs(n *node, keys ...string) (out []string) {
+func (s *Server) globs(n *rawjson.Node, keys ...string) (out []string) {
 	for _, key := range keys {
-		list := n.member(key)
-		if list == nil || list.kind != '[' {
-			continue
-		}
-		for _, e := range list.elems {
-			name, _, _ := strings.Cut(e.text, "(") // Gemini CLI's includeTools may hold arguments
-			if tool.ValidGlob(name) != nil {
-				s.note(fmt.Sprintf("left out of %s: %s", key, text.Quote(e.text, 40)))
-				continue
-			}
-			out = append(out, name)
+		for _, e := range n.List(key) {
+			out = append(out, s.glob(key, e.Text)...)
 		}
 	}
 	return out
 }
 
+// glob reads an element of a list of tools.
+func (s *Server) glob(key, value string) []string {
+	name, _, _ := strings.Cut(value, "(") // Gemini CLI's includeTools may hold arguments
+	if tool.ValidGlob(name) != nil {
+		s.note(fmt.Sprintf("left out of %s: %s", key, text.Quote(value, 40)))
+		return nil
+	}
+	return []string{name}
+}
+
 // timeoutOf returns how long a call may take; "": it is not said.
-func timeoutOf(n *node) string {
+func timeoutOf(n *rawjson.Node) string {
 	for key, unit := range map[string]time.Duration{"tool_timeout_sec": time.Second, "timeout": time.Millisecond} {
-		v := n.member(key)
-		if v == nil || v.kind != '0' {
+		v := n.Get(key)
+		if v == nil || v.Kind != '0' {
 			continue
 		}
-		f, err := strconv.ParseFloat(v.text, 64)
+		f, err := strconv.ParseFloat(v.Text, 64)
 		if err != nil || f <= 0 || f > float64(24*time.Hour/unit) {
 			continue
 		}
@@ -368,24 +368,21 @@ func timeoutOf(n *node) string {
 }
 
 // textOf returns the first of the values that is a text.
-func textOf(nodes ...*node) string {
+func textOf(nodes ...*rawjson.Node) string {
 	if n := textNode(nodes...); n != nil {
-		return n.text
+		return n.Text
 	}
 	return ""
 }
 
-func textNode(nodes ...*node) *node {
+func textNode(nodes ...*rawjson.Node) *rawjson.Node {
 	for _, n := range nodes {
-		if n != nil && n.kind == '"' {
+		if n != nil && n.Kind == '"' {
 			return n
 		}
 	}
 	return nil
 }
-
-func isTrue(n *node) bool  { return n != nil && n.kind == 't' }
-func isFalse(n *node) bool { return n != nil && n.kind == 'f' }
 
 // base returns the name of a program without its folder and ending.
 func base(command string) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
@@ -23,55 +24,43 @@ const (
 	bom      = "\ufeff"
 )
 
-// A node is a value of a file of either format, with its line.
-type node struct {
-	kind    byte // '{' '[' '"' '0' 't' 'f' 'n'
-	text    string
-	line    int
-	members []member
-	elems   []*node
+// lines tells in which line of a file an offset is. It goes on from the offset that was asked for last.
+type lines struct {
+	data       []byte
+	at, before int // an offset, and how many lines end before it
 }
 
-type member struct {
-	name  string
-	line  int
-	value *node
-}
+// newLines returns the lines of a file. Offsets count from behind a byte order mark.
+func newLines(data []byte) lines { return lines{data: bytes.TrimPrefix(data, []byte(bom))} }
 
-// member returns the value of a member; nil if there is none, or n is nil.
-func (n *node) member(name string) *node {
-	if n != nil {
-		for _, m := range n.members {
-			if m.name == name {
-				return m.value
-			}
-		}
-	}
-	return nil
+func (l *lines) of(offset int) int {
+	offset = min(offset, len(l.data))
+	l.before += bytes.Count(l.data[min(l.at, offset):offset], []byte("\n"))
+	l.before -= bytes.Count(l.data[offset:max(l.at, offset)], []byte("\n"))
+	l.at = offset
+	return l.before + 1
 }
 
 // equal reports whether two values say the same, wherever they stand.
-func (n *node) equal(other *node) bool {
-	return n != nil && other != nil && reflect.DeepEqual(n.plain(), other.plain())
-}
+func equal(a, b *rawjson.Node) bool { return reflect.DeepEqual(plain(a), plain(b)) }
 
 // plain returns the value without its places.
-func (n *node) plain() any {
-	switch n.kind {
+func plain(n *rawjson.Node) any {
+	switch n.Kind {
 	case '{':
 		out := map[string]any{}
-		for _, m := range n.members {
-			out[m.name] = m.value.plain()
+		for name, value := range n.All() {
+			out[name] = plain(value)
 		}
 		return out
 	case '[':
-		out := make([]any, len(n.elems))
-		for i, e := range n.elems {
-			out[i] = e.plain()
+		out := make([]any, len(n.Kids))
+		for i, e := range n.Kids {
+			out[i] = plain(e)
 		}
 		return out
 	}
-	return string(n.kind) + n.text
+	return string(n.Kind) + n.Text
 }
 
 // tooDeep reports whether brackets are open in such a number that a recursive reader should not see them.
@@ -93,17 +82,50 @@ func tooDeep(data []byte) bool {
 var hujsonPlace = regexp.MustCompile(`^hujson: line (\d+), column (\d+): `)
 
 // parseJSON reads JSON with comments and trailing commas.
-func parseJSON(path string, data []byte) (*node, error) {
+func parseJSON(path string, data []byte) (*rawjson.Node, error) {
 	v, err := readJSON(path, data)
 	if err != nil {
 		return nil, err
 	}
-	b := builder{path: path, data: bytes.TrimPrefix(data, []byte(bom))}
-	n, err := b.node(&v)
-	if err == nil && n.kind != '{' {
-		err = &Fault{Place{path, n.line}, "holds no JSON object"}
+	v.Standardize() // which moves nothing
+	root, err := rawjson.Parse(v.Pack())
+	if err != nil {
+		return nil, &Fault{Place{path, 0}, "not JSON: " + err.Error()}
 	}
-	return n, err
+	at := newLines(data)
+	if !root.Object() {
+		return nil, &Fault{Place{path, at.of(root.Offset)}, "holds no JSON object"}
+	}
+	return root, complete(path, root, &at)
+}
+
+// complete refuses a name that stands twice, and gives each value a text that is no object, array or
+// string: as it is written.
+func complete(path string, n *rawjson.Node, at *lines) error {
+	switch n.Kind {
+	case '"':
+	case '{':
+		seen := make(map[string]int, len(n.Keys)) // offsets of names
+		for name, value := range n.All() {
+			if first, ok := seen[name]; ok {
+				line, message := at.of(value.NameOffset), "%s stands here a second time; the first is in line %d"
+				return &Fault{Place{path, line}, fmt.Sprintf(message, text.Quote(name, 64), at.of(first))}
+			}
+			seen[name] = value.NameOffset
+			if err := complete(path, value, at); err != nil {
+				return err
+			}
+		}
+	case '[':
+		for _, kid := range n.Kids {
+			if err := complete(path, kid, at); err != nil {
+				return err
+			}
+		}
+	default:
+		n.Text = string(n.Raw)
+	}
+	return nil
 }
 
 // readJSON returns the syntax of a JSON file. Offsets count from behind a byte order mark.
@@ -118,54 +140,6 @@ func readJSON(path string, data []byte) (hujson.Value, error) {
 		f.Message = fmt.Sprintf("not JSON, at column %s: %s", m[2], text.Clip(text.Line(err.Error()[len(m[0]):]), 200))
 	}
 	return v, f
-}
-
-// A builder makes nodes of JSON. It goes through the file once, to count its lines.
-type builder struct {
-	path     string
-	data     []byte
-	at, line int
-}
-
-func (b *builder) lineOf(offset int) int {
-	if offset = min(offset, len(b.data)); offset > b.at {
-		b.line += bytes.Count(b.data[b.at:offset], []byte("\n"))
-		b.at = offset
-	}
-	return b.line + 1
-}
-
-func (b *builder) node(v *hujson.Value) (*node, error) {
-	n := &node{kind: byte(v.Value.Kind()), line: b.lineOf(v.StartOffset)}
-	switch value := v.Value.(type) {
-	case *hujson.Object:
-		seen := map[string]int{}
-		for i := range value.Members {
-			m := &value.Members[i]
-			name := literal(m.Name.Value)
-			line := b.lineOf(m.Name.StartOffset)
-			if first, ok := seen[name]; ok {
-				return nil, &Fault{Place{b.path, line}, fmt.Sprintf("%s stands here a second time; the first is in line %d", text.Quote(name, 64), first)}
-			}
-			seen[name] = line
-			child, err := b.node(&m.Value)
-			if err != nil {
-				return nil, err
-			}
-			n.members = append(n.members, member{name, line, child})
-		}
-	case *hujson.Array:
-		for i := range value.Elements {
-			child, err := b.node(&value.Elements[i])
-			if err != nil {
-				return nil, err
-			}
-			n.elems = append(n.elems, child)
-		}
-	default:
-		n.text = literal(v.Value)
-	}
-	return n, nil
 }
 
 // literal returns the text of a string, or another literal as it is written.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
@@ -151,14 +152,14 @@ func (r *reader) prefixed(name string) string {
 }
 
 // plain returns a text in which a gateway replaces nothing: its references are answered now.
-func (r *reader) plain(s *Server, n *node) string {
+func (r *reader) plain(s *Server, n *rawjson.Node) string {
 	out, _ := r.resolved(s, n)
 	return out
 }
 
 // resolved is plain, and returns the variables whose values are in the text.
-func (r *reader) resolved(s *Server, n *node) (out string, used []string) {
-	out = r.replaced(n.text, func(whole, body string) string {
+func (r *reader) resolved(s *Server, n *rawjson.Node) (out string, used []string) {
+	out = r.replaced(n.Text, func(whole, body string) string {
 		if known, ok := r.known(body); ok {
 			return known
 		}
@@ -174,7 +175,7 @@ func (r *reader) resolved(s *Server, n *node) (out string, used []string) {
 			s.note(fmt.Sprintf("%s is written out as %s: a gateway replaces nothing there", name, text.Quote(fallback, 60)))
 			return fallback
 		}
-		s.left(fmt.Sprintf("line %d refers to %s, where a gateway replaces nothing: set it and import again, or write the entry by hand", n.line, text.Clip(text.Line(whole), 60)))
+		s.left(fmt.Sprintf("line %d refers to %s, where a gateway replaces nothing: set it and import again, or write the entry by hand", r.lines.of(n.Offset), text.Clip(text.Line(whole), 60)))
 		return ""
 	})
 	return out, used

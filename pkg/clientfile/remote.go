@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // url reads a server's URL. What a gateway's config cannot keep out of it is taken off, and the server
 // is taken over as disabled, so that a person looks at it.
-func (r *reader) url(s *Server, n *node) {
+func (r *reader) url(s *Server, n *rawjson.Node) {
 	address, used := r.resolved(s, n)
 	address = strings.TrimSpace(address)
 	u, err := url.Parse(address)
@@ -19,12 +20,12 @@ func (r *reader) url(s *Server, n *node) {
 	case s.Left != "":
 		return
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		s.Left = fmt.Sprintf("what stands in line %d is not an http or https URL", n.line)
+		s.Left = fmt.Sprintf("what stands in line %d is not an http or https URL", r.lines.of(n.Offset))
 		return
 	}
 	for _, name := range used {
 		if _, _, found := credential(name, r.options.Getenv(name)); found {
-			s.Left = fmt.Sprintf("its URL in line %d holds the credential %s, which the config would hold in clear: ask its provider for a header, and write the entry by hand", n.line, name)
+			s.Left = fmt.Sprintf("its URL in line %d holds the credential %s, which the config would hold in clear: ask its provider for a header, and write the entry by hand", r.lines.of(n.Offset), name)
 			return
 		}
 	}
@@ -52,15 +53,15 @@ func (r *reader) url(s *Server, n *node) {
 		r.shorn(s, n, "the credential ?"+text.List(gone, 3)+"=")
 	}
 	if secretPath(u.String()) {
-		s.Left = fmt.Sprintf("a part of the path of its URL in line %d looks like a credential, which the config would hold in clear: write the entry by hand if it is none", n.line)
+		s.Left = fmt.Sprintf("a part of the path of its URL in line %d looks like a credential, which the config would hold in clear: write the entry by hand if it is none", r.lines.of(n.Offset))
 	}
 	s.URL = u.String()
 }
 
 // shorn says what was taken off a URL.
-func (r *reader) shorn(s *Server, n *node, what string) {
+func (r *reader) shorn(s *Server, n *rawjson.Node, what string) {
 	s.Disabled = true
-	s.note(fmt.Sprintf("disabled, without %s of its URL in line %d: the gateway keeps credentials in headers alone. Add the header that its provider names, and take \"enabled\": false out", what, n.line))
+	s.note(fmt.Sprintf("disabled, without %s of its URL in line %d: the gateway keeps credentials in headers alone. Add the header that its provider names, and take \"enabled\": false out", what, r.lines.of(n.Offset)))
 }
 
 // own reports whether the entry leads to a gateway of this kind.
@@ -88,28 +89,28 @@ func (r *reader) own(s *Server) bool {
 var runners = map[string][]string{"npx": {""}, "bunx": {""}, "pnpx": {""}, "pnpm": {"dlx", "exec"}, "yarn": {"dlx"}, "npm": {"exec", "x"}, "bun": {"x"}}
 
 // words returns the words of a command without those that start it: cmd /c npx -y NAME …
-func words(command string, args []*node) (name string, rest []*node) {
+func words(command string, args []*rawjson.Node) (name string, rest []*rawjson.Node) {
 	name = base(command)
-	if name == "cmd" && len(args) > 1 && strings.EqualFold(args[0].text, "/c") {
-		name, args = base(args[1].text), args[2:]
+	if name == "cmd" && len(args) > 1 && strings.EqualFold(args[0].Text, "/c") {
+		name, args = base(args[1].Text), args[2:]
 	}
 	subs, ok := runners[name]
 	if !ok {
 		return name, args
 	}
 	if subs[0] != "" {
-		if len(args) == 0 || !slices.Contains(subs, args[0].text) {
+		if len(args) == 0 || !slices.Contains(subs, args[0].Text) {
 			return name, args
 		}
 		args = args[1:]
 	}
-	for len(args) > 0 && strings.HasPrefix(args[0].text, "-") {
+	for len(args) > 0 && strings.HasPrefix(args[0].Text, "-") {
 		args = args[1:]
 	}
 	if len(args) == 0 {
 		return name, nil
 	}
-	return args[0].text, args[1:]
+	return args[0].Text, args[1:]
 }
 
 // valued are the flags of mcp-remote that a value follows.
@@ -120,17 +121,17 @@ var valued = map[string]bool{
 
 // unwrapped reads mcp-remote as the server with a URL that it stands for. It reports whether it did: a
 // URL whose credential only a program can be given stays one.
-func (r *reader) unwrapped(s *Server, command *node, args []*node, env *node) bool {
-	name, rest := words(command.text, args)
+func (r *reader) unwrapped(s *Server, command *rawjson.Node, args []*rawjson.Node, env *rawjson.Node) bool {
+	name, rest := words(command.Text, args)
 	if name = base(name); name != "mcp-remote" && !strings.HasPrefix(name, "mcp-remote@") {
 		return false
 	}
-	at := slices.IndexFunc(rest, func(n *node) bool { return !strings.HasPrefix(n.text, "-") })
+	at := slices.IndexFunc(rest, func(n *rawjson.Node) bool { return !strings.HasPrefix(n.Text, "-") })
 	if at < 0 {
 		return false
 	}
 	address := rest[at]
-	if refer, _ := r.refer(&Server{}, address.text, 0); strings.Contains(refer, "\x00") || secretQuery(address.text) || secretPath(address.text) {
+	if refer, _ := r.refer(&Server{}, address.Text, 0); strings.Contains(refer, "\x00") || secretQuery(address.Text) || secretPath(address.Text) {
 		return false
 	}
 	s.How = "URL, in the place of mcp-remote"
@@ -143,29 +144,30 @@ func (r *reader) unwrapped(s *Server, command *node, args []*node, env *node) bo
 }
 
 // flags reads the flags of mcp-remote, and reports whether they have a header.
-func (r *reader) flags(s *Server, rest []*node, env *node) (headers bool) {
+func (r *reader) flags(s *Server, rest []*rawjson.Node, env *rawjson.Node) (headers bool) {
 	for i := 0; i < len(rest); i++ {
-		flag, value, assigned := strings.Cut(rest[i].text, "=")
-		line := rest[i].line
+		flag, value, assigned := strings.Cut(rest[i].Text, "=")
+		at := rest[i].Offset
 		if valued[flag] && !assigned && i+1 < len(rest) {
 			i++
-			value, line = rest[i].text, rest[i].line
+			value, at = rest[i].Text, rest[i].Offset
 		}
 		switch flag {
 		case "--header":
 			name, content, ok := strings.Cut(value, ":")
 			if !ok {
-				s.left(fmt.Sprintf("the header in line %d is not NAME:VALUE", line))
+				s.left(fmt.Sprintf("the header in line %d is not NAME:VALUE", r.lines.of(at)))
 				continue
 			}
 			headers = true
-			r.header(s, strings.TrimSpace(name), r.fromEnv(&node{kind: '"', text: strings.TrimSpace(content), line: line}, env))
+			header := &rawjson.Node{Kind: '"', Text: strings.TrimSpace(content), Offset: at}
+			r.header(s, strings.TrimSpace(name), r.fromEnv(header, env))
 		case "--transport":
 			if strings.HasPrefix(value, "sse") {
 				s.note(notSSE)
 			}
 		case "--ignore-tool":
-			s.DisabledTools = append(s.DisabledTools, s.globs(&node{members: []member{{"--ignore-tool", line, &node{kind: '[', elems: []*node{{kind: '"', text: value}}}}}}, "--ignore-tool")...)
+			s.DisabledTools = append(s.DisabledTools, s.glob("--ignore-tool", value)...)
 		case "--allow-http", "--debug", "--silent", "--enable-proxy", "--host", "--auth-timeout":
 		default:
 			if strings.HasPrefix(flag, "-") {
@@ -177,12 +179,12 @@ func (r *reader) flags(s *Server, rest []*node, env *node) (headers bool) {
 }
 
 // fromEnv returns a value with what it refers to in the entry's own environment.
-func (r *reader) fromEnv(value, env *node) *node {
+func (r *reader) fromEnv(value, env *rawjson.Node) *rawjson.Node {
 	out := *value
-	out.text = reference.ReplaceAllStringFunc(value.text, func(whole string) string {
-		if v := env.member(reference.FindStringSubmatch(whole)[1]); v != nil && v.kind == '"' {
-			out.line = v.line
-			return v.text
+	out.Text = reference.ReplaceAllStringFunc(value.Text, func(whole string) string {
+		if v := env.Get(reference.FindStringSubmatch(whole)[1]); v != nil && v.Kind == '"' {
+			out.Offset = v.Offset
+			return v.Text
 		}
 		return whole
 	})
@@ -190,19 +192,19 @@ func (r *reader) fromEnv(value, env *node) *node {
 }
 
 // arguments reads the arguments of a program. What docker passes on stands in its environment then.
-func (r *reader) arguments(s *Server, args []*node) {
+func (r *reader) arguments(s *Server, args []*rawjson.Node) {
 	docker := base(s.Command) == "docker" || base(s.Command) == "podman"
 	flag := "" // that the next word is the value of
 	for _, a := range args {
-		if a.kind == '{' || a.kind == '[' {
-			s.left(fmt.Sprintf("the argument in line %d is no text", a.line))
+		if a.Kind == '{' || a.Kind == '[' {
+			s.left(fmt.Sprintf("the argument in line %d is no text", r.lines.of(a.Offset)))
 			return
 		}
-		word := a.text
+		word := a.Text
 		name, value, assigned := strings.Cut(word, "=")
 		switch {
 		case docker && (flag == "-e" || flag == "--env") && assigned && isVariable(name):
-			set := r.value(s, value, a.line, name, name)
+			set := r.value(s, value, r.lines.of(a.Offset), name, name)
 			if strings.Contains(set, "\x00") {
 				s.Env, word = append(s.Env, Pair{name, set}), name
 			}
@@ -211,26 +213,26 @@ func (r *reader) arguments(s *Server, args []*node) {
 			if isVariable(name) {
 				want = name
 			}
-			word = name + "=" + r.value(s, value, a.line, name, want)
+			word = name + "=" + r.value(s, value, r.lines.of(a.Offset), name, want)
 		case flag != "" && !strings.HasPrefix(word, "-"):
 			word = r.headerOr(s, a, flag)
 		default:
-			word = r.value(s, word, a.line, "", variableOf(s.Name+"_SECRET"))
+			word = r.value(s, word, r.lines.of(a.Offset), "", variableOf(s.Name+"_SECRET"))
 		}
 		flag = ""
-		if strings.HasPrefix(a.text, "-") && !assigned {
-			flag = a.text
+		if strings.HasPrefix(a.Text, "-") && !assigned {
+			flag = a.Text
 		}
 		s.Args = append(s.Args, word)
 	}
 }
 
 // headerOr reads the value of a flag; that of --header is a header.
-func (r *reader) headerOr(s *Server, a *node, flag string) string {
-	name, value, ok := strings.Cut(a.text, ":")
+func (r *reader) headerOr(s *Server, a *rawjson.Node, flag string) string {
+	name, value, ok := strings.Cut(a.Text, ":")
 	if !ok || !strings.EqualFold(flag, "--header") && !strings.EqualFold(flag, "-header") && flag != "-H" {
-		return r.value(s, a.text, a.line, flag, variableOf(s.Name+"_"+flag))
+		return r.value(s, a.Text, r.lines.of(a.Offset), flag, variableOf(s.Name+"_"+flag))
 	}
 	blank := value[:len(value)-len(strings.TrimLeft(value, " "))]
-	return name + ":" + blank + r.value(s, value[len(blank):], a.line, name, headerVariable(s.Name, name))
+	return name + ":" + blank + r.value(s, value[len(blank):], r.lines.of(a.Offset), name, headerVariable(s.Name, name))
 }

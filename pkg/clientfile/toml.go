@@ -5,15 +5,17 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // parseTOML reads TOML. The library checks it as a whole first: what may not stand twice, and what may not
 // be added to. Then its parser says where each key stands.
-func parseTOML(path string, data []byte) (*node, error) {
+func parseTOML(path string, data []byte) (*rawjson.Node, error) {
 	data = bytes.TrimPrefix(data, []byte(bom))
 	var all map[string]any
 	if err := toml.Unmarshal(data, &all); err != nil {
@@ -23,21 +25,22 @@ func parseTOML(path string, data []byte) (*node, error) {
 		}
 		return nil, f
 	}
-	root := &node{kind: '{', line: 1}
+	root := &rawjson.Node{Kind: '{'}
 	err := eachTOML(data, func(e expression) error {
 		switch e.node.Kind {
 		case unstable.Table:
-			e.table = root.descend(e.keys, e.line)
+			e.table = descend(root, e.keys, e.offset)
 		case unstable.ArrayTable:
-			list := root.descend(e.keys[:len(e.keys)-1], e.line).list(e.keys[len(e.keys)-1], e.line)
-			list.elems = append(list.elems, &node{kind: '{', line: e.line})
-			e.table = list.elems[len(list.elems)-1]
+			last := len(e.keys) - 1
+			list := listOf(descend(root, e.keys[:last], e.offset), e.keys[last], e.offset)
+			e.table = &rawjson.Node{Kind: '{', Offset: e.offset}
+			list.Kids = append(list.Kids, e.table)
 		case unstable.KeyValue:
 			at := e.table
 			if at == nil {
 				at = root
 			}
-			return at.put(e.keys, e.node.Value(), e.line, 0)
+			return put(at, e.keys, e.node.Value(), e.offset, 0)
 		}
 		*e.current = e.table
 		return nil
@@ -52,18 +55,16 @@ func parseTOML(path string, data []byte) (*node, error) {
 type expression struct {
 	node    *unstable.Node
 	keys    []string
-	offset  int // of the first key
-	line    int
-	table   *node // that a key belongs to; nil: the root
-	current **node
+	offset  int           // of the first key
+	table   *rawjson.Node // that a key belongs to; nil: the root
+	current **rawjson.Node
 }
 
 // eachTOML calls f with each expression of a TOML file that is valid.
 func eachTOML(data []byte, f func(expression) error) error {
 	p := unstable.Parser{}
 	p.Reset(data)
-	lines := builder{data: data}
-	var table *node
+	var table *rawjson.Node
 	for p.NextExpression() {
 		e := expression{node: p.Expression(), table: table, current: &table, offset: -1}
 		switch e.node.Kind {
@@ -77,7 +78,6 @@ func eachTOML(data []byte, f func(expression) error) error {
 			}
 			e.keys = append(e.keys, string(it.Node().Data))
 		}
-		e.line = lines.lineOf(e.offset)
 		if err := f(e); err != nil {
 			return err
 		}
@@ -86,75 +86,76 @@ func eachTOML(data []byte, f func(expression) error) error {
 }
 
 // descend returns the table with these keys below n, which is made if need be; of a list of tables its last.
-func (n *node) descend(keys []string, line int) *node {
+// What is made is at an offset.
+func descend(n *rawjson.Node, keys []string, offset int) *rawjson.Node {
 	for _, k := range keys {
-		next := n.member(k)
+		next := n.Get(k)
 		if next == nil {
-			next = &node{kind: '{', line: line}
-			n.members = append(n.members, member{k, line, next})
+			next = &rawjson.Node{Kind: '{', Offset: offset, NameOffset: offset}
+			add(n, k, next)
 		}
-		if next.kind == '[' && len(next.elems) > 0 {
-			next = next.elems[len(next.elems)-1]
+		if next.Array() && len(next.Kids) > 0 {
+			next = next.Kids[len(next.Kids)-1]
 		}
 		n = next
 	}
 	return n
 }
 
-func (n *node) list(key string, line int) *node {
-	if l := n.member(key); l != nil {
+func listOf(n *rawjson.Node, key string, offset int) *rawjson.Node {
+	if l := n.Get(key); l != nil {
 		return l
 	}
-	l := &node{kind: '[', line: line}
-	n.members = append(n.members, member{key, line, l})
+	l := &rawjson.Node{Kind: '[', Offset: offset, NameOffset: offset}
+	add(n, key, l)
 	return l
 }
 
 var errDepth = errors.New("it is nested too deeply")
 
 // put puts a value at the keys below n.
-func (n *node) put(keys []string, v *unstable.Node, line, depth int) error {
+func put(n *rawjson.Node, keys []string, v *unstable.Node, offset, depth int) error {
 	if depth > maxDepth {
 		return errDepth
 	}
-	at := n.descend(keys[:len(keys)-1], line)
-	value, err := tomlNode(v, line, depth)
-	at.members = append(at.members, member{keys[len(keys)-1], line, value})
+	value, err := tomlNode(v, offset, depth)
+	last := len(keys) - 1
+	add(descend(n, keys[:last], offset), keys[last], value)
 	return err
 }
 
-func tomlNode(v *unstable.Node, line, depth int) (*node, error) {
-	n := &node{line: line, text: string(v.Data)}
+func tomlNode(v *unstable.Node, offset, depth int) (*rawjson.Node, error) {
+	n := &rawjson.Node{Offset: offset, NameOffset: offset, Text: string(v.Data)}
 	switch v.Kind {
 	case unstable.InlineTable:
-		n.kind, n.text = '{', ""
+		n.Kind, n.Text = '{', ""
 		for it := v.Children(); it.Next(); {
 			var keys []string
 			for k := it.Node().Key(); k.Next(); {
 				keys = append(keys, string(k.Node().Data))
 			}
-			if err := n.put(keys, it.Node().Value(), line, depth+1); err != nil {
+			if err := put(n, keys, it.Node().Value(), offset, depth+1); err != nil {
 				return n, err
 			}
 		}
 	case unstable.Array:
-		n.kind, n.text = '[', ""
+		n.Kind, n.Text = '[', ""
 		if depth > maxDepth {
 			return n, errDepth
 		}
 		for it := v.Children(); it.Next(); {
-			e, err := tomlNode(it.Node(), line, depth+1)
+			e, err := tomlNode(it.Node(), offset, depth+1)
 			if err != nil {
 				return n, err
 			}
-			n.elems = append(n.elems, e)
+			n.Kids = append(n.Kids, e)
 		}
 	case unstable.String, unstable.LocalDate, unstable.LocalTime, unstable.LocalDateTime, unstable.DateTime:
-		n.kind = '"'
+		n.Kind = '"'
 	case unstable.Bool:
-		n.kind = n.text[0] // t or f
+		n.Kind = jsontext.Kind(n.Text[0]) // t or f
 	default:
-		n.kind = '0'
+		n.Kind = '0'
 	}
 	return n, nil
 }

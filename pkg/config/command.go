@@ -86,14 +86,14 @@ func hideCredentials(s string) string {
 }
 
 // command checks how a server is started; nil if it has a URL.
-func (c *checker) command(f *fileServer, n *node, path string) *Command {
-	at := n.member("command")
+func (c *checker) command(f *fileServer, n *rawjson.Node, path string) *Command {
+	at := n.Get("command")
 	if at == nil {
 		c.unused(n, path, "belongs to a server with a command and is not used", "args", "env", "cwd")
 		return nil
 	}
 	c.unused(n, path, "belongs to a server with a url and is not used", "headers", "behind_proxy")
-	out := &Command{Args: f.Args, Env: c.env(n.member("env"), path+".env")}
+	out := &Command{Args: f.Args, Env: c.env(n.Get("env"), path+".env")}
 	if f.Command != nil {
 		out.Path = *f.Command
 	}
@@ -101,16 +101,16 @@ func (c *checker) command(f *fileServer, n *node, path string) *Command {
 		out.Dir = *f.Cwd
 	}
 	switch where := JoinPath(path, "command"); {
-	case n.member("url") != nil:
+	case n.Get("url") != nil:
 		c.fault(at, where, "stands beside a url: a server has one of the two")
 	case strings.TrimSpace(out.Path) == "":
 		c.fault(at, where, "is empty")
 	}
 	c.word(at, JoinPath(path, "command"), out.Path)
-	c.word(n.member("cwd"), JoinPath(path, "cwd"), out.Dir)
-	shown := out.shownArgs()
+	c.word(n.Get("cwd"), JoinPath(path, "cwd"), out.Dir)
+	shown, args := out.shownArgs(), n.Get("args")
 	for i, arg := range out.Args {
-		at, where := n.member("args").elems[i], index(path+".args", i)
+		at, where := args.Kids[i], index(path+".args", i)
 		if c.word(at, where, arg); shown[i] != arg {
 			c.warn(at, where, "seems to hold a credential, which every process of the machine can read there; a variable in env keeps it")
 		}
@@ -119,17 +119,22 @@ func (c *checker) command(f *fileServer, n *node, path string) *Command {
 }
 
 // unused warns of keys that say nothing of this server.
-func (c *checker) unused(n *node, path, why string, keys ...string) {
+func (c *checker) unused(n *rawjson.Node, path, why string, keys ...string) {
 	for _, key := range keys {
-		if at := n.member(key); at != nil && (len(at.members) > 0 || len(at.elems) > 0 || at.text != "") {
+		if at := n.Get(key); at != nil && !isEmpty(at) {
 			c.warn(at, JoinPath(path, key), why)
 		}
 	}
 }
 
+// isEmpty reports whether n is an object, array or string with nothing in it.
+func isEmpty(n *rawjson.Node) bool {
+	return len(n.Kids) == 0 && n.Text == "" && (n.Object() || n.Array() || n.Kind == '"')
+}
+
 // word checks a part of a command line.
-func (c *checker) word(n *node, path, s string) {
-	if n == nil || n.bad {
+func (c *checker) word(n *rawjson.Node, path, s string) {
+	if n == nil || c.bad[n] {
 		return
 	}
 	if strings.ContainsRune(s, 0) {
@@ -140,39 +145,39 @@ func (c *checker) word(n *node, path, s string) {
 }
 
 // env checks the environment of a program. No message repeats a value.
-func (c *checker) env(n *node, path string) Values {
-	if n == nil || len(n.members) == 0 {
+func (c *checker) env(n *rawjson.Node, path string) Values {
+	if n == nil || len(n.Keys) == 0 {
 		return nil
 	}
 	out := Values{}
-	for _, m := range n.members {
-		at, path := &node{offset: m.offset}, JoinPath(path, m.name)
+	for name, value := range n.All() {
+		at, path := &rawjson.Node{Offset: value.NameOffset}, JoinPath(path, name)
 		switch {
-		case m.value.bad:
-		case m.name == "" || strings.ContainsAny(m.name, "=\x00"):
+		case c.bad[value]:
+		case name == "" || strings.ContainsAny(name, "=\x00"):
 			c.fault(at, path, "is not the name of a variable")
-		case strings.ContainsRune(m.value.text, 0):
-			c.fault(m.value, path, "holds a zero byte")
+		case strings.ContainsRune(value.Text, 0):
+			c.fault(value, path, "holds a zero byte")
 		default:
-			c.value(m.value, path, m.name)
+			c.value(value, path, name)
 		}
-		out[m.name] = secret.New(m.value.text)
+		out[name] = secret.New(value.Text)
 	}
 	return out
 }
 
 // transport checks the name of a transport against what the server is. Other programs write it under
 // several keys and in several spellings.
-func (c *checker) transport(f *fileServer, n *node, path string) {
-	command := n.member("command") != nil
+func (c *checker) transport(f *fileServer, n *rawjson.Node, path string) {
+	command := n.Get("command") != nil
 	for _, said := range [...]struct {
 		key  string
 		kind *string
 	}{{"type", f.Type}, {"transport", f.Transport}, {"transportType", f.TransportType}} {
-		if said.kind == nil || n.member(said.key).bad {
+		if said.kind == nil || c.bad[n.Get(said.key)] {
 			continue
 		}
-		at, where, kind := n.member(said.key), JoinPath(path, said.key), *said.kind
+		at, where, kind := n.Get(said.key), JoinPath(path, said.key), *said.kind
 		switch {
 		case command && (kind == "stdio" || kind == "local"):
 		case command:
@@ -189,13 +194,13 @@ func (c *checker) transport(f *fileServer, n *node, path string) {
 }
 
 // enabled reads enabled, and disabled, which other programs write.
-func (c *checker) enabled(f *fileServer, n *node, path string) bool {
+func (c *checker) enabled(f *fileServer, n *rawjson.Node, path string) bool {
 	enabled := f.Enabled == nil || *f.Enabled
 	if f.Disabled == nil {
 		return enabled
 	}
 	if f.Enabled != nil && *f.Enabled == *f.Disabled {
-		c.fault(n.member("disabled"), JoinPath(path, "disabled"), "contradicts enabled; leave one of the two out")
+		c.fault(n.Get("disabled"), JoinPath(path, "disabled"), "contradicts enabled; leave one of the two out")
 	}
 	return !*f.Disabled
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // A located fault waits for its line and column.
@@ -26,16 +28,17 @@ type checker struct {
 	found    int // faults in all
 	warnings []located
 	fields   map[reflect.Type]map[string]int // what fieldsOf returned before
+	bad      map[*rawjson.Node]bool          // a fault was reported there; what hangs on the value is not checked
 }
 
 // fault reports what is wrong with n. Only the first fault of a node counts:
 // the rest would be its echo.
-func (c *checker) fault(n *node, path, format string, args ...any) {
-	if n.bad {
+func (c *checker) fault(n *rawjson.Node, path, format string, args ...any) {
+	if c.bad[n] {
 		return
 	}
-	n.bad = true
-	c.faultAt(n.offset, path, format, args...)
+	c.bad[n] = true
+	c.faultAt(n.Offset, path, format, args...)
 }
 
 // faultAt reports what is wrong at an offset.
@@ -46,15 +49,15 @@ func (c *checker) faultAt(offset int, path, format string, args ...any) {
 }
 
 // warn reports what is allowed and looks wrong.
-func (c *checker) warn(n *node, path, message string) {
+func (c *checker) warn(n *rawjson.Node, path, message string) {
 	if len(c.warnings) < maxFaults {
-		c.warnings = append(c.warnings, located{n.offset, path, message})
+		c.warnings = append(c.warnings, located{n.Offset, path, message})
 	}
 }
 
 // decode reads n into v, which is of the types in file.go. It reports wrong
 // types, unknown names and duplicate names, and goes on.
-func (c *checker) decode(n *node, path string, v reflect.Value) {
+func (c *checker) decode(n *rawjson.Node, path string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -69,18 +72,18 @@ func (c *checker) decode(n *node, path string, v reflect.Value) {
 		}
 	case reflect.Slice:
 		if c.want(n, path, '[') {
-			v.Set(reflect.MakeSlice(v.Type(), len(n.elems), len(n.elems)))
-			for i, elem := range n.elems {
+			v.Set(reflect.MakeSlice(v.Type(), len(n.Kids), len(n.Kids)))
+			for i, elem := range n.Kids {
 				c.decode(elem, index(path, i), v.Index(i))
 			}
 		}
 	case reflect.String:
 		if c.want(n, path, '"') {
-			v.SetString(n.text)
+			v.SetString(n.Text)
 		}
 	case reflect.Bool:
 		if c.want(n, path, 't') {
-			v.SetBool(n.kind == 't')
+			v.SetBool(n.Kind == 't')
 		}
 	case reflect.Int, reflect.Int64:
 		if c.want(n, path, '0') {
@@ -93,8 +96,8 @@ func (c *checker) decode(n *node, path string, v reflect.Value) {
 
 // integer returns the whole number that n is; one that is none, or larger than anything counts, is
 // a fault.
-func (c *checker) integer(n *node, path string) int64 {
-	i, err := strconv.ParseInt(n.text, 10, 32)
+func (c *checker) integer(n *rawjson.Node, path string) int64 {
+	i, err := strconv.ParseInt(n.Text, 10, 32)
 	if err != nil {
 		c.fault(n, path, "is not a whole number that can be counted with")
 	}
@@ -102,30 +105,31 @@ func (c *checker) integer(n *node, path string) int64 {
 }
 
 // want reports whether n is of a kind, and a fault if not.
-func (c *checker) want(n *node, path string, kind jsontext.Kind) bool {
-	if n.kind == kind || kind == 't' && n.kind == 'f' {
+func (c *checker) want(n *rawjson.Node, path string, kind jsontext.Kind) bool {
+	if n.Kind == kind || kind == 't' && n.Kind == 'f' {
 		return true
 	}
 	meant := ""
-	if n.kind == '0' && strings.HasSuffix(path, ".timeout") {
-		meant = "; write " + strconv.Quote(durationOf(n.text))
+	if n.Kind == '0' && strings.HasSuffix(path, ".timeout") {
+		meant = "; write " + strconv.Quote(durationOf(n.Text))
 	}
-	c.fault(n, path, "want %s, found %s%s", kindName(kind), kindName(n.kind), meant)
+	c.fault(n, path, "want %s, found %s%s", kindName(kind), kindName(n.Kind), meant)
 	return false
 }
 
-func (c *checker) decodeStruct(n *node, path string, v reflect.Value) {
+func (c *checker) decodeStruct(n *rawjson.Node, path string, v reflect.Value) {
 	fields := c.fieldsOf(v.Type())
 	server := v.Type() == reflect.TypeFor[fileServer]()
-	for _, m := range c.unique(n, path) {
-		if i, ok := fields[m.name]; ok {
-			c.decode(m.value, JoinPath(path, m.name), v.Field(i))
-		} else if note, known := othersKey(m.name); server && known {
+	c.unique(n, path)
+	for name, value := range n.All() {
+		if i, ok := fields[name]; ok {
+			c.decode(value, JoinPath(path, name), v.Field(i))
+		} else if note, known := othersKey(name); server && known {
 			if note != "" {
-				c.warn(m.value, JoinPath(path, m.name), note)
+				c.warn(value, JoinPath(path, name), note)
 			}
 		} else if c.found < maxFaults {
-			c.faultAt(m.offset, JoinPath(path, m.name), "unknown key%s", hint(m.name, fields))
+			c.faultAt(value.NameOffset, JoinPath(path, name), "unknown key%s", hint(name, fields))
 		} else {
 			c.found++ // it is not told of, so nothing is looked for that could be said
 		}
@@ -149,29 +153,29 @@ func (c *checker) fieldsOf(t reflect.Type) map[string]int {
 	return fields
 }
 
-func (c *checker) decodeMap(n *node, path string, v reflect.Value) {
-	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.members)))
-	for _, m := range c.unique(n, path) {
-		value := reflect.New(v.Type().Elem()).Elem()
-		c.decode(m.value, JoinPath(path, m.name), value)
-		v.SetMapIndex(reflect.ValueOf(m.name), value)
+func (c *checker) decodeMap(n *rawjson.Node, path string, v reflect.Value) {
+	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.Keys)))
+	c.unique(n, path)
+	for name, value := range n.All() {
+		decoded := reflect.New(v.Type().Elem()).Elem()
+		c.decode(value, JoinPath(path, name), decoded)
+		v.SetMapIndex(reflect.ValueOf(name), decoded)
 	}
 }
 
-// unique returns the members of n, the first of each name, and reports the others.
-func (c *checker) unique(n *node, path string) []member {
-	first := n.members[:0]
-	seen := make(map[string]bool, len(n.members))
-	for _, m := range n.members {
-		if seen[m.name] {
-			c.faultAt(m.offset, JoinPath(path, m.name), "duplicate key")
+// unique keeps the first member of each name in n, and reports the others.
+func (c *checker) unique(n *rawjson.Node, path string) {
+	keys, kids := n.Keys[:0], n.Kids[:0]
+	seen := make(map[string]bool, len(n.Keys))
+	for name, value := range n.All() {
+		if seen[name] {
+			c.faultAt(value.NameOffset, JoinPath(path, name), "duplicate key")
 			continue
 		}
-		seen[m.name] = true
-		first = append(first, m)
+		seen[name] = true
+		keys, kids = append(keys, name), append(kids, value)
 	}
-	n.members = first // who comes later need not see duplicates again
-	return first
+	n.Keys, n.Kids = keys, kids // who comes later need not see duplicates again
 }
 
 // unspelt takes away what different spellings of one key differ in.

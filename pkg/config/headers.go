@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -51,34 +52,34 @@ func (v Values) variables(path string) []Variable {
 }
 
 // headers checks a server's headers. No message repeats a value.
-func (c *checker) headers(n *node, path string) Values {
-	if n == nil || len(n.members) == 0 {
+func (c *checker) headers(n *rawjson.Node, path string) Values {
+	if n == nil || len(n.Keys) == 0 {
 		return nil
 	}
 	out := Values{}
-	for _, m := range n.members {
-		at, path := &node{offset: m.offset}, JoinPath(path, m.name)
-		name := http.CanonicalHeaderKey(m.name)
+	for name, value := range n.All() {
+		at, path := &rawjson.Node{Offset: value.NameOffset}, JoinPath(path, name)
+		name := http.CanonicalHeaderKey(name)
 		_, again := out[name]
 		switch {
-		case m.value.bad:
-		case !tool.IsHeaderName(m.name):
+		case c.bad[value]:
+		case !tool.IsHeaderName(name):
 			c.fault(at, path, "is not the name of a header")
 		case ownHeader(name):
 			c.fault(at, path, "the gateway sets this header itself")
 		case again:
 			c.fault(at, path, "is the same header as one above; names of headers fold case")
 		default:
-			c.headerValue(m.value, path, name)
+			c.headerValue(value, path, name)
 		}
-		out[name] = secret.New(m.value.text)
+		out[name] = secret.New(value.Text)
 	}
 	return out
 }
 
 // headerValue checks what is sent.
-func (c *checker) headerValue(n *node, path, name string) {
-	if strings.ContainsFunc(n.text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+func (c *checker) headerValue(n *rawjson.Node, path, name string) {
+	if strings.ContainsFunc(n.Text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 		c.fault(n, path, "holds a control character")
 		return
 	}
@@ -89,16 +90,16 @@ func (c *checker) headerValue(n *node, path, name string) {
 const inClear = "seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}"
 
 // value checks the ${…} references in a value that goes by name.
-func (c *checker) value(n *node, path, name string) {
-	if found, ok := c.references(n, path); ok && !found && secret.Looks(name, n.text) {
+func (c *checker) value(n *rawjson.Node, path, name string) {
+	if found, ok := c.references(n, path); ok && !found && secret.Looks(name, n.Text) {
 		c.warn(n, path, inClear)
 	}
 }
 
 // references checks the ${…} references in a value, and reports whether there are any. It is not ok if
 // one is wrong.
-func (c *checker) references(n *node, path string) (found, ok bool) {
-	_, err := secret.Expand(n.text, func(ref string) (string, error) {
+func (c *checker) references(n *rawjson.Node, path string) (found, ok bool) {
+	_, err := secret.Expand(n.Text, func(ref string) (string, error) {
 		found = true
 		return "", secret.Check(ref)
 	})

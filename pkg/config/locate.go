@@ -1,6 +1,10 @@
 package config
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+)
 
 // A Locator knows where each value of a file stands.
 type Locator struct {
@@ -34,20 +38,21 @@ func NewLocator(data []byte) *Locator {
 const maxDepth = 8
 
 // note notes where each value below n stands, in the order of the file.
-func (l *Locator) note(path string, n *node, r *ruler, depth int) {
+func (l *Locator) note(path string, n *rawjson.Node, r *ruler, depth int) {
 	if depth == maxDepth {
 		return
 	}
-	add := func(path string, n *node) {
-		line, col := r.position(n.offset)
+	add := func(path string, n *rawjson.Node) {
+		line, col := r.position(n.Offset)
 		l.places[path] = Fault{Line: line, Col: col}
 		l.note(path, n, r, depth+1)
 	}
-	for _, m := range n.members {
-		add(JoinPath(path, m.name), m.value)
-	}
-	for i, e := range n.elems {
-		add(index(path, i), e)
+	for i, kid := range n.Kids {
+		if n.Object() {
+			add(JoinPath(path, n.Keys[i]), kid)
+		} else {
+			add(index(path, i), kid)
+		}
 	}
 }
 

@@ -4,56 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
-
-// A node is a JSON value that remembers where it stands, so that a fault found
-// long after parsing can still name its line.
-type node struct {
-	kind    jsontext.Kind    // '{' '[' '"' '0' 't' 'f' 'n'
-	offset  int              // of its first byte
-	text    string           // the string's text, or the number as written
-	members []member         // of an object, in the file's order
-	elems   []*node          // of an array
-	bad     bool             // a fault was reported here; what hangs on the value is not checked
-	byName  map[string]*node // members by name, once there were many and one was asked for
-}
-
-// A member is one name and value of an object.
-type member struct {
-	name   string
-	offset int // of the name
-	value  *node
-}
-
-// member returns the value of the first member of that name, or nil; also if n is nil.
-func (n *node) member(name string) *node {
-	const few = 16
-	if n == nil {
-		return nil
-	}
-	if len(n.members) > few {
-		if n.byName == nil {
-			n.byName = make(map[string]*node, len(n.members))
-			for _, m := range slices.Backward(n.members) {
-				n.byName[m.name] = m.value
-			}
-		}
-		return n.byName[name]
-	}
-	for _, m := range n.members {
-		if m.name == name {
-			return m.value
-		}
-	}
-	return nil
-}
 
 // kindName says what a value is, in a fault's words.
 func kindName(k jsontext.Kind) string {
@@ -73,16 +31,12 @@ func kindName(k jsontext.Kind) string {
 }
 
 // readTree reads one JSON text. A syntax error ends the reading, so it comes alone.
-func readTree(data []byte) (*node, *Fault) {
-	dec := newDecoder(data)
-	n, err := readNode(dec)
-	if err == nil {
-		err = atEnd(dec)
-	}
+func readTree(data []byte) (*rawjson.Node, *Fault) {
+	root, err := rawjson.ParseUTF8(data)
 	if err != nil {
-		return nil, syntaxFault(data, int(dec.InputOffset()), err)
+		return nil, syntaxFault(data, 0, err)
 	}
-	return n, nil
+	return root, Syntax(data) // something may follow
 }
 
 func newDecoder(data []byte) *jsontext.Decoder {
@@ -97,59 +51,6 @@ func atEnd(dec *jsontext.Decoder) error {
 		return err
 	}
 	return errors.New("something follows the end of the object")
-}
-
-func readNode(dec *jsontext.Decoder) (*node, error) {
-	switch kind := dec.PeekKind(); kind {
-	case '{', '[':
-		if _, err := dec.ReadToken(); err != nil {
-			return nil, err
-		}
-		n := &node{kind: kind, offset: int(dec.InputOffset()) - 1}
-		for dec.PeekKind() != kind+2 { // '{' and '}', '[' and ']' lie two apart
-			if err := n.readInto(dec); err != nil {
-				return nil, err
-			}
-		}
-		_, err := dec.ReadToken()
-		return n, err
-	default:
-		text, offset, err := readScalar(dec)
-		return &node{kind: kind, offset: offset, text: text}, err
-	}
-}
-
-// readScalar reads a string, number or literal, and where it begins.
-func readScalar(dec *jsontext.Decoder) (text string, offset int, err error) {
-	raw, err := dec.ReadValue()
-	if err != nil {
-		return "", 0, err
-	}
-	offset = int(dec.InputOffset()) - len(raw)
-	if raw.Kind() != '"' {
-		return string(raw), offset, nil
-	}
-	if inside := raw[1 : len(raw)-1]; bytes.IndexByte(inside, '\\') < 0 {
-		return string(inside), offset, nil // the decoder has checked that it is UTF-8
-	}
-	unquoted, err := jsontext.AppendUnquote(nil, raw)
-	return string(unquoted), offset, err
-}
-
-// readInto reads the next member or element of n.
-func (n *node) readInto(dec *jsontext.Decoder) error {
-	if n.kind == '[' {
-		elem, err := readNode(dec)
-		n.elems = append(n.elems, elem)
-		return err
-	}
-	name, offset, err := readScalar(dec)
-	if err != nil {
-		return err
-	}
-	value, err := readNode(dec)
-	n.members = append(n.members, member{name, offset, value})
-	return err
 }
 
 // syntaxFault says what is not JSON, and where, with a hint for what people

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 )
 
@@ -72,20 +73,20 @@ func CheckTarget(s string) error {
 }
 
 // notify checks who is told what.
-func (c *checker) notify(cfg *Config, list []fileNotify, n *node) {
+func (c *checker) notify(cfg *Config, list []fileNotify, n *rawjson.Node) {
 	if len(list) > maxNotify {
 		c.fault(n, "notify", "has %d targets; there can be %d", len(list), maxNotify)
 		return
 	}
 	first := map[string]int{} // targets by their address
 	for i, f := range list {
-		at, path := n.elems[i], index("notify", i)
-		if at.kind != '{' {
+		at, path := n.Kids[i], index("notify", i)
+		if at.Kind != '{' {
 			continue
 		}
 		t := c.target(f, at, path)
 		where := t.Type + " " + t.URL.Reveal() + t.Topic
-		if other, again := first[where]; again && !at.bad && t.URL.Reveal()+t.Topic != "" {
+		if other, again := first[where]; again && !c.bad[at] && t.URL.Reveal()+t.Topic != "" {
 			c.fault(at, path, "has the address of %s: people would be told twice; list all events in one of the two", index("notify", other))
 		} else if !again {
 			first[where] = i
@@ -95,15 +96,15 @@ func (c *checker) notify(cfg *Config, list []fileNotify, n *node) {
 }
 
 // target checks one target.
-func (c *checker) target(f fileNotify, n *node, path string) Notify {
+func (c *checker) target(f fileNotify, n *rawjson.Node, path string) Notify {
 	t := Notify{Type: textOr(f.Type), URL: secret.New(textOr(f.URL)), Secret: secret.New(textOr(f.Secret)), Topic: textOr(f.Topic)}
-	t.Events = c.events(f.Events, n.member("events"), JoinPath(path, "events"))
-	at := n.member("type")
+	t.Events = c.events(f.Events, n.Get("events"), JoinPath(path, "events"))
+	at := n.Get("type")
 	switch {
 	case at == nil:
-		c.faultAt(n.offset, JoinPath(path, "type"), "is missing: want slack, webhook or sns")
+		c.faultAt(n.Offset, JoinPath(path, "type"), "is missing: want slack, webhook or sns")
 		return t
-	case at.bad:
+	case c.bad[at]:
 		return t
 	}
 	needs := map[string][]string{"slack": {"url"}, "webhook": {"url", "secret"}, "sns": {"topic"}}[t.Type]
@@ -112,16 +113,16 @@ func (c *checker) target(f fileNotify, n *node, path string) Notify {
 		return t
 	}
 	for _, key := range []string{"url", "secret", "topic"} {
-		switch at, wanted := n.member(key), slices.Contains(needs, key); {
+		switch at, wanted := n.Get(key), slices.Contains(needs, key); {
 		case at == nil && wanted:
-			c.faultAt(n.offset, JoinPath(path, key), "is missing: a target of type %s has one", t.Type)
+			c.faultAt(n.Offset, JoinPath(path, key), "is missing: a target of type %s has one", t.Type)
 		case at != nil && !wanted:
 			c.fault(at, JoinPath(path, key), "does not belong to a target of type %s, which has %s; remove it", t.Type, strings.Join(needs, " and "))
 		}
 	}
-	c.address(n.member("url"), JoinPath(path, "url"), t.Type == "slack")
-	c.signing(n.member("secret"), JoinPath(path, "secret"))
-	if at := n.member("topic"); at != nil && !at.bad && !isTopic(t.Topic) {
+	c.address(n.Get("url"), JoinPath(path, "url"), t.Type == "slack")
+	c.signing(n.Get("secret"), JoinPath(path, "secret"))
+	if at := n.Get("topic"); at != nil && !c.bad[at] && !isTopic(t.Topic) {
 		c.fault(at, JoinPath(path, "topic"), "is not the ARN of an SNS topic: arn:aws:sns:REGION:ACCOUNT:NAME")
 	}
 	return t
@@ -142,34 +143,34 @@ func isTopic(s string) bool {
 }
 
 // address checks a URL that may be a reference as a whole. The addresses of Slack are credentials.
-func (c *checker) address(n *node, path string, isSecret bool) {
-	if n == nil || n.bad {
+func (c *checker) address(n *rawjson.Node, path string, isSecret bool) {
+	if n == nil || c.bad[n] {
 		return
 	}
 	refers, ok := c.references(n, path)
 	if !ok || refers {
 		return
 	}
-	if err := CheckTarget(n.text); err != nil {
+	if err := CheckTarget(n.Text); err != nil {
 		c.fault(n, path, "%s", err)
 		return
 	}
-	u, _ := url.Parse(n.text) // which CheckTarget did
+	u, _ := url.Parse(n.Text) // which CheckTarget did
 	if isSecret || secretQuery(u) {
 		c.warn(n, path, inClear)
 	}
 }
 
 // signing checks a secret that may be a reference as a whole.
-func (c *checker) signing(n *node, path string) {
-	if n == nil || n.bad {
+func (c *checker) signing(n *rawjson.Node, path string) {
+	if n == nil || c.bad[n] {
 		return
 	}
 	refers, ok := c.references(n, path)
 	if !ok || refers {
 		return
 	}
-	if _, err := SigningKey(n.text); err != nil {
+	if _, err := SigningKey(n.Text); err != nil {
 		c.fault(n, path, "%s", err)
 		return
 	}
@@ -177,16 +178,16 @@ func (c *checker) signing(n *node, path string) {
 }
 
 // events checks which events a target is told.
-func (c *checker) events(list []string, n *node, path string) []string {
+func (c *checker) events(list []string, n *rawjson.Node, path string) []string {
 	known := NotifyEvents()
-	if n == nil || n.bad {
+	if n == nil || c.bad[n] {
 		return known
 	}
 	if len(list) == 0 {
 		c.fault(n, path, "is empty, so that nobody is told anything; leave it out for all events, or remove the target")
 	}
 	for i, name := range list {
-		at, path := n.elems[i], index(path, i)
+		at, path := n.Kids[i], index(path, i)
 		if !slices.Contains(known, name) {
 			c.fault(at, path, "%q is not one of %s", clip(name), strings.Join(known, ", "))
 		} else if slices.Contains(list[:i], name) {

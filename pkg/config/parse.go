@@ -3,11 +3,13 @@ package config
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -52,7 +54,7 @@ func parse(data []byte) (cfg *Config, faults, warnings Faults) {
 	if fault != nil {
 		return nil, Faults{*fault}, nil
 	}
-	var c checker
+	c := checker{bad: map[*rawjson.Node]bool{}}
 	var f file
 	c.decode(root, "", reflect.ValueOf(&f).Elem())
 	cfg = c.config(f, root)
@@ -79,35 +81,36 @@ func place(data []byte, found []located) Faults {
 }
 
 // config checks what the types alone do not say, and fills in the defaults.
-func (c *checker) config(f file, root *node) *Config {
+func (c *checker) config(f file, root *rawjson.Node) *Config {
 	cfg := &Config{Toolsets: map[string][]string{}}
-	if root.kind != '{' {
+	if root.Kind != '{' {
 		return cfg
 	}
-	servers := root.member("mcpServers")
+	servers := root.Get("mcpServers")
 	if servers == nil {
-		c.faultAt(root.offset, "mcpServers", "is missing")
-		servers = &node{bad: true}
+		c.faultAt(root.Offset, "mcpServers", "is missing")
+		servers = &rawjson.Node{}
 	}
-	cfg.Servers = slices.Grow(cfg.Servers, len(servers.members))
-	for _, m := range slices.SortedFunc(slices.Values(servers.members), func(a, b member) int { return strings.Compare(a.name, b.name) }) {
-		if m.value.kind == '{' {
-			cfg.Servers = append(cfg.Servers, c.server(m.name, f.Servers[m.name], m.value, JoinPath("mcpServers", m.name)))
+	cfg.Servers = slices.Grow(cfg.Servers, len(servers.Keys))
+	byName := servers.Members()
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if byName[name].Object() {
+			cfg.Servers = append(cfg.Servers, c.server(name, f.Servers[name], byName[name], JoinPath("mcpServers", name)))
 		}
 	}
 	names := c.names(servers)
-	c.toolsets(cfg, f.Toolsets, root.member("toolsets"), names)
-	c.tools(cfg, f.Tools, root.member("tools"), names)
-	c.review(cfg, f.Review, root.member("review"))
-	c.gateway(cfg, f.Gateway, root.member("gateway"))
-	c.audit(cfg, f.Audit, root.member("audit"))
-	c.stop(cfg, f.Stop, root.member("stop"), names)
-	c.notify(cfg, f.Notify, root.member("notify"))
-	c.words(cfg, f.Words, root.member("words"), names)
+	c.toolsets(cfg, f.Toolsets, root.Get("toolsets"), names)
+	c.tools(cfg, f.Tools, root.Get("tools"), names)
+	c.review(cfg, f.Review, root.Get("review"))
+	c.gateway(cfg, f.Gateway, root.Get("gateway"))
+	c.audit(cfg, f.Audit, root.Get("audit"))
+	c.stop(cfg, f.Stop, root.Get("stop"), names)
+	c.notify(cfg, f.Notify, root.Get("notify"))
+	c.words(cfg, f.Words, root.Get("words"), names)
 	return cfg
 }
 
-func (c *checker) review(cfg *Config, f *fileReview, n *node) {
+func (c *checker) review(cfg *Config, f *fileReview, n *rawjson.Node) {
 	if f == nil {
 		f = &fileReview{}
 	}
@@ -118,7 +121,7 @@ func (c *checker) review(cfg *Config, f *fileReview, n *node) {
 	}
 }
 
-func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
+func (c *checker) gateway(cfg *Config, f *fileGateway, n *rawjson.Node) {
 	if f == nil {
 		f = &fileGateway{}
 	}
@@ -130,7 +133,7 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 		Answers: c.oneOf(f.Answers, n, "gateway", "answers", "json", "lines"),
 
 		Requests: f.Requests,
-		Programs: c.programs(f.Programs, n.member("programs")),
+		Programs: c.programs(f.Programs, n.Get("programs")),
 	}
 	for i := range cfg.Servers {
 		if command := cfg.Servers[i].Command; command != nil {
@@ -141,7 +144,7 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 		return
 	}
 	cfg.Gateway.Bare = true
-	switch at, path := n.member("prefix"), "gateway.prefix"; {
+	switch at, path := n.Get("prefix"), "gateway.prefix"; {
 	case cfg.Gateway.Mode != "direct":
 		c.fault(at, path, "only direct mode has a prefix to leave out")
 	case len(cfg.Servers) > 1:
@@ -155,22 +158,23 @@ const DefaultPrograms = 24
 // maxPrograms is how many programs run in all.
 const maxPrograms = 64
 
-func (c *checker) programs(f *filePrograms, n *node) Programs {
+func (c *checker) programs(f *filePrograms, n *rawjson.Node) Programs {
 	out := Programs{MaxPerAgent: DefaultPrograms}
 	if f == nil {
 		return out
 	}
 	out.Env = f.Env
+	env := n.Get("env")
 	for i, name := range f.Env {
-		if at := n.member("env").elems[i]; !at.bad && !variableName.MatchString(name) {
+		if at := env.Kids[i]; !c.bad[at] && !variableName.MatchString(name) {
 			c.fault(at, index("gateway.programs.env", i), "is not the name of a variable, such as HTTP_PROXY")
 		}
 	}
-	if f.MaxPerAgent == nil || n.member("max_per_agent").bad {
+	if f.MaxPerAgent == nil || c.bad[n.Get("max_per_agent")] {
 		return out
 	}
 	if out.MaxPerAgent = *f.MaxPerAgent; out.MaxPerAgent < 1 || out.MaxPerAgent > maxPrograms {
-		c.fault(n.member("max_per_agent"), "gateway.programs.max_per_agent", "is not a number of processes from 1 to %d", maxPrograms)
+		c.fault(n.Get("max_per_agent"), "gateway.programs.max_per_agent", "is not a number of processes from 1 to %d", maxPrograms)
 	}
 	return out
 }
@@ -192,31 +196,31 @@ func (n names) fold(name string) (server string, ok bool) {
 }
 
 // names checks the servers' names and returns them.
-func (c *checker) names(servers *node) names {
-	out := names{exact: make(map[string]bool, len(servers.members)), folded: make(map[string]string, len(servers.members))}
+func (c *checker) names(servers *rawjson.Node) names {
+	out := names{exact: make(map[string]bool, len(servers.Keys)), folded: make(map[string]string, len(servers.Keys))}
 	begun := map[string]string{} // what the names of its tools begin with, less two underscores → a server of another name
-	for _, m := range servers.members {
-		at, path := &node{offset: m.offset}, JoinPath("mcpServers", m.name)
-		c.name(at, path, "server", m.name)
-		out.exact[m.name] = true
-		if at.bad {
+	for name, value := range servers.All() {
+		at, path := &rawjson.Node{Offset: value.NameOffset}, JoinPath("mcpServers", name)
+		c.name(at, path, "server", name)
+		out.exact[name] = true
+		if c.bad[at] {
 			continue // one fault is enough, and a name without a limit costs more than one look
 		}
-		folded := strings.ToLower(m.name)
+		folded := strings.ToLower(name)
 		if other, ok := out.folded[folded]; ok {
 			c.fault(at, path, "clashes with the server %q: names fold case", clip(other))
 		}
-		out.folded[folded] = m.name
+		out.folded[folded] = name
 		// One's tool x and the other's tool y could both be a__b__c.
 		const clash = "clashes with the server %q: in direct mode tools are named server__tool"
-		if other, ok := begun[m.name]; ok {
+		if other, ok := begun[name]; ok {
 			c.fault(at, path, clash, clip(other))
 		}
-		for begin := range beginnings(m.name) {
+		for begin := range beginnings(name) {
 			if out.exact[begin] {
 				c.fault(at, path, clash, clip(begin))
 			}
-			begun[begin] = m.name
+			begun[begin] = name
 		}
 	}
 	return out
@@ -234,7 +238,7 @@ func beginnings(name string) iter.Seq[string] {
 }
 
 // name checks the name of a server or a toolset.
-func (c *checker) name(at *node, path, what, name string) {
+func (c *checker) name(at *rawjson.Node, path, what, name string) {
 	switch {
 	case name == "." || name == "..":
 		c.fault(at, path, "%q cannot be the name of a %s: it would not survive in a URL's path", name, what)

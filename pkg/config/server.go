@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -23,7 +24,7 @@ const (
 )
 
 // server checks one member of mcpServers.
-func (c *checker) server(name string, f *fileServer, n *node, path string) Server {
+func (c *checker) server(name string, f *fileServer, n *rawjson.Node, path string) Server {
 	s := Server{
 		Name:          name,
 		URL:           c.url(f.URL, n, path),
@@ -38,14 +39,14 @@ func (c *checker) server(name string, f *fileServer, n *node, path string) Serve
 		Session:       c.oneOf(f.Session, n, path, "session", "agent", "shared"),
 		Protocol:      c.oneOf(f.Protocol, n, path, "protocol", "auto", mcp.VersionLegacy),
 		Elicitation:   c.oneOf(f.Elicitation, n, path, "elicitation", "relay", "replay", "off"),
-		Annotations:   c.overrides(f.Annotations, n.member("annotations"), path+".annotations"),
+		Annotations:   c.overrides(f.Annotations, n.Get("annotations"), path+".annotations"),
 
 		Resources:         c.oneOf(f.Resources, n, path, "resources", "", "on_change", "manual", "off"),
 		DisabledPrompts:   c.globs(f.DisabledPrompts, n, path, "disabled_prompts"),
 		DisabledResources: c.uriGlobs(f.DisabledResources, n, path, "disabled_resources"),
 		UnlistedResources: f.UnlistedResources != nil && *f.UnlistedResources,
 	}
-	s.Headers = c.headers(n.member("headers"), path+".headers")
+	s.Headers = c.headers(n.Get("headers"), path+".headers")
 	c.transport(f, n, path)
 	if s.Command != nil {
 		s.URL = s.Command.identity()
@@ -54,15 +55,15 @@ func (c *checker) server(name string, f *fileServer, n *node, path string) Serve
 }
 
 // url checks a server's URL. No message repeats it: people write credentials there.
-func (c *checker) url(text *string, n *node, path string) string {
-	at, path := n.member("url"), JoinPath(path, "url")
+func (c *checker) url(text *string, n *rawjson.Node, path string) string {
+	at, path := n.Get("url"), JoinPath(path, "url")
 	switch {
-	case n.member("command") != nil || n.bad:
+	case n.Get("command") != nil || c.bad[n]:
 		return ""
 	case text == nil:
-		c.faultAt(n.offset, path, "is missing, and so is command")
+		c.faultAt(n.Offset, path, "is missing, and so is command")
 		return ""
-	case at.bad:
+	case c.bad[at]:
 		return ""
 	}
 	u, err := url.Parse(*text)
@@ -108,9 +109,9 @@ func validPort(u *url.URL) bool {
 	return err == nil && n > 0
 }
 
-func (c *checker) timeout(text *string, n *node, path string) time.Duration {
-	at, path := n.member("timeout"), JoinPath(path, "timeout")
-	if text == nil || at.bad {
+func (c *checker) timeout(text *string, n *rawjson.Node, path string) time.Duration {
+	at, path := n.Get("timeout"), JoinPath(path, "timeout")
+	if text == nil || c.bad[at] {
 		return usualTimeout
 	}
 	d, err := time.ParseDuration(*text)
@@ -142,9 +143,9 @@ func durationOf(number string) string {
 
 // oneOf returns the text of n's member key, standard if it is absent, and
 // reports one that is neither standard nor among the others.
-func (c *checker) oneOf(text *string, n *node, path, key, standard string, others ...string) string {
-	at := n.member(key)
-	if text == nil || at.bad {
+func (c *checker) oneOf(text *string, n *rawjson.Node, path, key, standard string, others ...string) string {
+	at := n.Get(key)
+	if text == nil || c.bad[at] {
 		return standard
 	}
 	want := slices.Concat([]string{standard}, others)
@@ -158,26 +159,26 @@ func (c *checker) oneOf(text *string, n *node, path, key, standard string, other
 }
 
 // globs checks a list of globs over bare names of tools or prompts.
-func (c *checker) globs(list []string, n *node, path, key string) []string {
-	at := n.member(key)
+func (c *checker) globs(list []string, n *rawjson.Node, path, key string) []string {
+	at := n.Get(key)
 	for i, glob := range list {
-		c.glob(glob, at.elems[i], index(path+"."+key, i))
+		c.glob(glob, at.Kids[i], index(path+"."+key, i))
 	}
 	return list
 }
 
 // uriGlobs checks a list of globs over URIs.
-func (c *checker) uriGlobs(list []string, n *node, path, key string) []string {
-	at := n.member(key)
+func (c *checker) uriGlobs(list []string, n *rawjson.Node, path, key string) []string {
+	at := n.Get(key)
 	for i, glob := range list {
 		if err := tool.ValidURI(glob); err != nil {
-			c.fault(at.elems[i], index(path+"."+key, i), "%q is not a glob over URIs: 1 to %d bytes without white space; write %%20 for a blank", clip(glob), tool.MaxURI)
+			c.fault(at.Kids[i], index(path+"."+key, i), "%q is not a glob over URIs: 1 to %d bytes without white space; write %%20 for a blank", clip(glob), tool.MaxURI)
 		}
 	}
 	return list
 }
 
-func (c *checker) glob(glob string, at *node, path string) {
+func (c *checker) glob(glob string, at *rawjson.Node, path string) {
 	if strings.Contains(glob, ":") {
 		c.fault(at, path, "%q names a server; here stand bare names, as globs", clip(glob))
 	} else if tool.ValidGlob(glob) != nil {
@@ -186,15 +187,15 @@ func (c *checker) glob(glob string, at *node, path string) {
 }
 
 // overrides returns the hints by glob in the file's order, which a Go map loses.
-func (c *checker) overrides(hints map[string]fileHints, n *node, path string) []Override {
+func (c *checker) overrides(hints map[string]fileHints, n *rawjson.Node, path string) []Override {
 	if n == nil {
 		return nil
 	}
 	var out []Override
-	for _, m := range n.members {
-		f := hints[m.name]
-		c.glob(m.name, &node{offset: m.offset}, JoinPath(path, m.name))
-		o := Override{Glob: m.name, Hints: tool.Annotations{
+	for name, value := range n.All() {
+		f := hints[name]
+		c.glob(name, &rawjson.Node{Offset: value.NameOffset}, JoinPath(path, name))
+		o := Override{Glob: name, Hints: tool.Annotations{
 			ReadOnlyHint:    f.ReadOnlyHint,
 			DestructiveHint: f.DestructiveHint,
 			IdempotentHint:  f.IdempotentHint,

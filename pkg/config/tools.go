@@ -3,32 +3,33 @@ package config
 import (
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // toolsets checks the named groups and puts them into cfg under lower-case names.
-func (c *checker) toolsets(cfg *Config, sets map[string][]string, n *node, servers names) {
+func (c *checker) toolsets(cfg *Config, sets map[string][]string, n *rawjson.Node, servers names) {
 	if n == nil {
 		return
 	}
-	for _, m := range n.members {
-		key := strings.ToLower(m.name)
-		at, path := &node{offset: m.offset}, JoinPath("toolsets", m.name)
-		c.name(at, path, "toolset", m.name)
-		if _, ok := servers.fold(m.name); ok {
+	for name, value := range n.All() {
+		key := strings.ToLower(name)
+		at, path := &rawjson.Node{Offset: value.NameOffset}, JoinPath("toolsets", name)
+		c.name(at, path, "toolset", name)
+		if _, ok := servers.fold(name); ok {
 			c.fault(at, path, "clashes with the server of that name, which is a toolset already")
 		}
 		if _, again := cfg.Toolsets[key]; again {
 			c.fault(at, path, "clashes with another toolset: names fold case")
 		}
-		for i, pattern := range sets[m.name] {
-			c.toolsetEntry(pattern, m.value.elems[i], index(path, i), servers)
+		for i, pattern := range sets[name] {
+			c.toolsetEntry(pattern, value.Kids[i], index(path, i), servers)
 		}
-		cfg.Toolsets[key] = sets[m.name]
+		cfg.Toolsets[key] = sets[name]
 	}
 }
 
-func (c *checker) toolsetEntry(pattern string, at *node, path string, servers names) {
+func (c *checker) toolsetEntry(pattern string, at *rawjson.Node, path string, servers names) {
 	id, err := tool.ParseID(pattern)
 	switch {
 	case err != nil || !validEntry(id):
@@ -52,7 +53,7 @@ func validEntry(id tool.ID) bool {
 
 // tools checks the operator's bound. Whether a server has a tool of that name
 // is known only once it has loaded, and not checked here.
-func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers names) {
+func (c *checker) tools(cfg *Config, f *fileTools, n *rawjson.Node, servers names) {
 	if f == nil {
 		f = &fileTools{}
 	}
@@ -60,20 +61,21 @@ func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers names) {
 	switch {
 	case f.Toolsets == nil:
 		cfg.Tools.Toolsets = []string{"all"}
-	case len(f.Toolsets) == 0 && len(f.Enabled) == 0 && !n.member("toolsets").bad:
+	case len(f.Toolsets) == 0 && len(f.Enabled) == 0 && !c.bad[n.Get("toolsets")]:
 		c.fault(n, "tools", "No tools left: toolsets is empty and so is enabled")
 	}
+	toolsets, confirm := n.Get("toolsets"), n.Get("confirm")
 	for i, name := range f.Toolsets {
 		_, known := cfg.Toolsets[strings.ToLower(name)]
 		_, server := servers.fold(name)
 		if !known && !server && !strings.EqualFold(name, "all") {
-			c.fault(n.member("toolsets").elems[i], index("tools.toolsets", i), "Unknown toolset: %s", clip(name))
+			c.fault(toolsets.Kids[i], index("tools.toolsets", i), "Unknown toolset: %s", clip(name))
 		}
 	}
-	c.toolEntries(f.Enabled, n.member("enabled"), "enabled", servers)
-	c.toolEntries(f.Disabled, n.member("disabled"), "disabled", servers)
+	c.toolEntries(f.Enabled, n.Get("enabled"), "enabled", servers)
+	c.toolEntries(f.Disabled, n.Get("disabled"), "disabled", servers)
 	for i, entry := range f.Confirm {
-		at, path := n.member("confirm").elems[i], index("tools.confirm", i)
+		at, path := confirm.Kids[i], index("tools.confirm", i)
 		server, glob, _ := strings.Cut(entry, ":")
 		switch {
 		case tool.ValidGlob(glob) != nil:
@@ -85,9 +87,9 @@ func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers names) {
 }
 
 // toolEntries checks a list of entries of toolsets and bare names.
-func (c *checker) toolEntries(list []string, n *node, key string, servers names) {
+func (c *checker) toolEntries(list []string, n *rawjson.Node, key string, servers names) {
 	for i, entry := range list {
-		at, path := n.elems[i], index(JoinPath("tools", key), i)
+		at, path := n.Kids[i], index(JoinPath("tools", key), i)
 		id, err := tool.ParseID(entry)
 		switch {
 		case err != nil && tool.ValidName(entry) == nil: // a bare name

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -57,29 +58,29 @@ func (w GlobWords) Matches(id tool.ID) bool {
 }
 
 // words checks what the operator has tools found by.
-func (c *checker) words(cfg *Config, f map[string][]string, n *node, servers names) {
+func (c *checker) words(cfg *Config, f map[string][]string, n *rawjson.Node, servers names) {
 	if n == nil {
 		return
 	}
 	total := 0
-	for _, m := range n.members {
-		at, path := &node{offset: m.offset}, JoinPath("words", m.name)
-		server, glob, _ := strings.Cut(m.name, ":")
+	for name, value := range n.All() {
+		at, path := &rawjson.Node{Offset: value.NameOffset}, JoinPath("words", name)
+		server, glob, _ := strings.Cut(name, ":")
 		switch {
 		case tool.ValidGlob(glob) != nil:
-			c.fault(at, path, "%q is neither server:tool nor server:* or another glob over the names of tools", clip(m.name))
+			c.fault(at, path, "%q is neither server:tool nor server:* or another glob over the names of tools", clip(name))
 		case !servers.has(server):
-			c.fault(at, path, "%q names a server that is not in mcpServers", clip(m.name))
+			c.fault(at, path, "%q names a server that is not in mcpServers", clip(name))
 		}
-		list := f[m.name]
+		list := f[name]
 		if len(list) > maxWordsOfGlob {
-			c.fault(m.value, path, "has %d words; there can be %d", len(list), maxWordsOfGlob)
+			c.fault(value, path, "has %d words; there can be %d", len(list), maxWordsOfGlob)
 		}
 		for i, word := range list {
-			c.searched(word, m.value.elems[i], index(path, i))
+			c.searched(word, value.Kids[i], index(path, i))
 		}
 		total += len(list)
-		cfg.Words = append(cfg.Words, GlobWords{m.name, list})
+		cfg.Words = append(cfg.Words, GlobWords{name, list})
 	}
 	slices.SortFunc(cfg.Words, func(a, b GlobWords) int { return strings.Compare(a.Glob, b.Glob) })
 	if total > maxWords {
@@ -88,7 +89,7 @@ func (c *checker) words(cfg *Config, f map[string][]string, n *node, servers nam
 }
 
 // searched checks one entry: a word or a few, in one line.
-func (c *checker) searched(word string, at *node, path string) {
+func (c *checker) searched(word string, at *rawjson.Node, path string) {
 	switch letter := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }; {
 	case !strings.ContainsFunc(word, letter):
 		c.fault(at, path, "%q has no letter and no digit, so nothing is found by it", clip(word))

@@ -3,10 +3,12 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"math"
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -22,16 +24,26 @@ type Node struct {
 	Text string          // of a string, or of a number as it is written
 	Keys []string        // of an object
 	Kids []*Node         // values of an object's members, or elements of an array
+
+	Offset     int // of its first byte in the document
+	NameOffset int // of the name, if it is the value of a member
 }
 
 // Parse reads a document into nodes. It is lenient.
 func Parse(data []byte) (*Node, error) { return ParseBounded(data, math.MaxInt) }
 
-// ParseBounded is [Parse] with at most so many nodes, each of which takes about 120 bytes. An object or
+// ParseBounded is [Parse] with at most so many nodes, each of which takes about 140 bytes. An object or
 // array with more becomes one node without a kind.
 func ParseBounded(data []byte, most int) (*Node, error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	p := parser{d, data, most}
+	return parse(data, most, jsontext.AllowInvalidUTF8(true))
+}
+
+// ParseUTF8 is [Parse], and refuses what is not UTF-8.
+func ParseUTF8(data []byte) (*Node, error) { return parse(data, math.MaxInt) }
+
+func parse(data []byte, most int, o ...jsontext.Options) (*Node, error) {
+	o = append(o, jsontext.AllowDuplicateNames(true))
+	p := parser{jsontext.NewDecoder(bytes.NewBuffer(data), o...), data, most}
 	return p.node()
 }
 
@@ -52,12 +64,13 @@ func (p *parser) node() (*Node, error) {
 			return nil, err
 		}
 		end := int(p.InputOffset())
-		n.Raw = p.data[end-len(value) : end : end]
+		n.Offset = end - len(value)
+		n.Raw = p.data[n.Offset:end:end]
 		switch {
 		case deep:
 			n.Kind = 0
 		case n.Kind == '"':
-			n.Text = Text(n.Raw)
+			n.Text = unquoted(n.Raw)
 		case n.Kind == '0':
 			n.Text = string(n.Raw)
 		}
@@ -66,14 +79,22 @@ func (p *parser) node() (*Node, error) {
 	if _, err := p.ReadToken(); err != nil {
 		return nil, err
 	}
-	from := int(p.InputOffset()) - 1
+	n.Offset = int(p.InputOffset()) - 1
 	if err := p.members(n); err != nil {
 		return nil, err
 	}
 	_, err := p.ReadToken() // the closing delimiter
 	end := int(p.InputOffset())
-	n.Raw = p.data[from:end:end]
+	n.Raw = p.data[n.Offset:end:end]
 	return n, err
+}
+
+// unquoted is [Text] of a string that a decoder has read.
+func unquoted(s []byte) string {
+	if bytes.IndexByte(s, '\\') < 0 && utf8.Valid(s) {
+		return string(s[1 : len(s)-1])
+	}
+	return Text(s)
 }
 
 // members reads what an object or array holds. If that is too much, n loses its kind. What may still
@@ -90,17 +111,20 @@ func (p *parser) members(n *Node) error {
 			}
 			continue
 		}
+		at := 0
 		if object {
-			key, err := p.ReadToken()
+			name, err := p.ReadValue()
 			if err != nil {
 				return err
 			}
-			n.Keys = append(n.Keys, key.String())
+			at = int(p.InputOffset()) - len(name)
+			n.Keys = append(n.Keys, unquoted(name))
 		}
 		kid, err := p.node()
 		if err != nil {
 			return err
 		}
+		kid.NameOffset = at
 		n.Kids = append(n.Kids, kid)
 	}
 	return nil
@@ -129,6 +153,20 @@ func (n *Node) Get(key string) *Node {
 		}
 	}
 	return nil
+}
+
+// All returns the members of an object, in their order.
+func (n *Node) All() iter.Seq2[string, *Node] {
+	return func(yield func(string, *Node) bool) {
+		if !n.Object() {
+			return
+		}
+		for i, key := range n.Keys {
+			if !yield(key, n.Kids[i]) {
+				return
+			}
+		}
+	}
 }
 
 // TextOf returns the text of a string member, or "".

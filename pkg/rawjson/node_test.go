@@ -1,7 +1,9 @@
 package rawjson_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +30,28 @@ func TestParse(t *testing.T) {
 	}
 	if got := root.List("b")[1].Text + root.List("b")[0].Text; got != "ä1.50" {
 		t.Errorf("texts are %q", got)
+	}
+}
+
+func TestParsePositions(t *testing.T) {
+	const doc = "\n{ \"a\" :\n [true, {\"b\":\"x\"}]}"
+	root, err := rawjson.Parse([]byte(doc))
+	require.OK(t, err)
+	a := root.Get("a")
+	b := a.Kids[1].Get("b")
+	got := []int{root.Offset, a.NameOffset, a.Offset, a.Kids[0].Offset, a.Kids[1].Offset, b.NameOffset, b.Offset}
+	if want := []int{1, 3, 10, 11, 17, 18, 22}; !slices.Equal(got, want) {
+		t.Errorf("positions are %d, want %d", got, want)
+	}
+}
+
+func TestParseUTF8(t *testing.T) {
+	const doc = "{\"a\":\"\xff\"}"
+	if n, err := rawjson.Parse([]byte(doc)); err != nil || n.TextOf("a") != "\ufffd" {
+		t.Errorf("Parse = %+v, %v", n, err)
+	}
+	if _, err := rawjson.ParseUTF8([]byte(doc)); err == nil {
+		t.Error("ParseUTF8 takes what is not UTF-8")
 	}
 }
 
@@ -59,6 +83,17 @@ func FuzzParse(f *testing.F) {
 			}
 			if n.Object() && len(n.Keys) != len(n.Kids) {
 				t.Fatalf("%d keys and %d values", len(n.Keys), len(n.Kids))
+			}
+			if !bytes.HasPrefix(doc[n.Offset:], n.Raw) {
+				t.Fatalf("%q is not at %d", n.Raw, n.Offset)
+			}
+			for name, kid := range n.All() {
+				var got string
+				at := bytes.TrimLeft(doc[kid.NameOffset:kid.Offset], " \t\r\n")
+				quoted := bytes.TrimRight(at, ": \t\r\n")
+				if json.Unmarshal(quoted, &got) != nil || got != name {
+					t.Fatalf("the name %q is at %d: %q", name, kid.NameOffset, at)
+				}
 			}
 			for _, kid := range n.Kids {
 				check(kid)
