@@ -15,10 +15,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/deed"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	stops "github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 // An approvalsCmd is portcullis approvals.
@@ -80,7 +83,7 @@ func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 	return c.settle(ctx, env, "restore", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (deed.Restored, error) {
 		p := deed.Restorer{
 			Audit:     audit.Folder(filepath.Join(c.folder(), auditFolder)),
-			Approvals: s, Stops: s, Tokens: s, Requests: s, Now: time.Now,
+			Approvals: s, Stops: stops.NewStore(s), Tokens: token.NewStore(s), Requests: request.NewStore(s, nil), Now: time.Now,
 		}
 		return p.Restore(ctx, snap, c.Actor, nil)
 	})

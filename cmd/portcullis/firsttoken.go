@@ -21,7 +21,7 @@ const (
 
 // lacksAdmin reports whether callers bear agent tokens, and none of those opens /admin, nor does anything else.
 // It is false if the tokens cannot be read, which another message reports.
-func lacksAdmin(ctx context.Context, a boot.Access, tokens token.Store) bool {
+func lacksAdmin(ctx context.Context, a boot.Access, tokens *token.Store) bool {
 	others := a.Takes(identity.WayJWT) || a.ClientID != "" || a.Bootstrap != "" || len(a.IAMAdmins) > 0
 	if !a.Takes(identity.WayToken) || others {
 		return false
@@ -48,12 +48,12 @@ func (x *examination) admins(ctx context.Context, a boot.Access) {
 	s, runs, err := runsOn(dir)
 	lacks := runs && s.NoAdmin
 	if !runs && err == nil {
-		tokens, err := bolt.View(filepath.Join(dir, approvalsFile), &store.Options{LockWait: glance})
+		file, err := bolt.View(filepath.Join(dir, approvalsFile), &store.Options{LockWait: glance})
 		if err != nil {
 			return // it is a finding of its own
 		}
-		lacks = lacksAdmin(ctx, a, tokens)
-		_ = tokens.Close() // it was only read
+		lacks = lacksAdmin(ctx, a, token.NewStore(file))
+		_ = file.Close() // it was only read
 	}
 	if lacks {
 		if !a.Takes(identity.WayToken) {

@@ -24,6 +24,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -123,7 +124,7 @@ func (s *shop) open(folder string, do func(p *boot.Program, url string)) bool {
 	defer store.Close()
 	settings, err := localSettings(func(string) string { return "" }, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
 	require.OK(s.t, err)
-	p := boot.New(settings, boot.Stores{Objects: dir.New(folder), Approvals: store, Tokens: store}, boot.Options{Log: slog.New(slog.DiscardHandler)})
+	p := boot.New(settings, boot.Stores{Objects: dir.New(folder), Approvals: store, Tokens: token.NewStore(store)}, boot.Options{Log: slog.New(slog.DiscardHandler)})
 	handler, err := p.MCP()
 	require.OK(s.t, err)
 	server := httptest.NewServer(handler)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/notify/notifytest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -60,7 +61,7 @@ func TestServeTellsPeople(t *testing.T) {
 	mu.Unlock()
 	left, err := bolt.Open(filepath.Join(dir, approvalsFile), nil)
 	require.OK(t, err)
-	require.OK(t, left.Outbox().Put(t.Context(), notifytest.Sample(1)))
+	require.OK(t, notify.NewOutbox(left, nil).Put(t.Context(), notifytest.Sample(1)))
 	require.OK(t, left.Close())
 	p = start(t, dir)
 	local.Until(t, "what was left is told", told("Agent `ci` asks for `git:git_push` (R-7KQ2M4XD)."))

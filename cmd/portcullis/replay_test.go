@@ -21,6 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/deed"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	stops "github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
@@ -180,7 +181,7 @@ func (e *evening) stands(folder string) map[string]string {
 			out[name] += ", lost"
 		}
 	}
-	stopped, err := s.Stops(e.t.Context())
+	stopped, err := stops.Read(e.t.Context(), s)
 	require.OK(e.t, err)
 	for _, held := range stopped.List {
 		out["stop"] += held.String() + " " + held.Note()
@@ -295,7 +296,7 @@ func TestRestoreInterrupted(t *testing.T) {
 		s, err := bolt.Open(filepath.Join(folder, approvalsFile), nil)
 		require.OK(t, err)
 		f := &failing{Store: s, left: n, err: errStop}
-		p := deed.Restorer{Audit: audit.Folder(filepath.Join(folder, auditFolder)), Approvals: f, Stops: f, Now: time.Now}
+		p := deed.Restorer{Audit: audit.Folder(filepath.Join(folder, auditFolder)), Approvals: f, Stops: stops.NewStore(f), Now: time.Now}
 		_, err = p.Restore(t.Context(), snap, "kim", nil)
 		require.OK(t, s.Close())
 		if err != nil && !errors.Is(err, errStop) {
@@ -346,14 +347,13 @@ func (f *failing) Put(ctx context.Context, r approval.Record, e *approval.Entry)
 	return next, errors.Join(err, failed)
 }
 
-// PutStops implements [stops.Store].
-func (f *failing) PutStops(ctx context.Context, s stops.Stops) (stops.Stops, error) {
+// PutDocs implements [document.Store].
+func (f *failing) PutDocs(ctx context.Context, docs ...document.Doc) error {
 	kept, failed := f.fails()
 	if !kept {
-		return s, failed
+		return failed
 	}
-	next, err := f.Store.PutStops(ctx, s)
-	return next, errors.Join(err, failed)
+	return errors.Join(f.Store.PutDocs(ctx, docs...), failed)
 }
 
 // line returns a line that no program wrote.

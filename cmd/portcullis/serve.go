@@ -26,6 +26,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -140,11 +141,11 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		Ending: ctx.Done(), Sends: true, Wake: courier.Wake, Rest: syncEvery, Gate: newGate(log),
 	})
 	here := served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil, Client: c.ForClient}
-	here.NoAdmin = lacksAdmin(ctx, settings.Access, held.approvals)
+	here.NoAdmin = lacksAdmin(ctx, settings.Access, token.NewStore(held.approvals))
 	defer keepAnnounced(ctx, c.Dir, here, log)()
 	defer p.Counter.Start(ctx)()
 	defer courier.Start(ctx, p.Sender)()
-	browsers := bootadmin.Browsers{Store: held.approvals.Logins()}
+	browsers := bootadmin.Browsers{Store: login.NewStore(held.approvals, nil)}
 	if owner != nil {
 		browsers.Codes = login.NewCodes(nil)
 	}

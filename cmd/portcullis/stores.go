@@ -107,7 +107,9 @@ func (o *stores) build(s boot.Settings, more boot.Options) *boot.Program {
 			s.Access.TokenKey = newTokenKey().Text // no token is under it, as none is under the key of the next start
 		}
 	}
-	o.program = boot.New(s, boot.Stores{Objects: o.objects, Approvals: a, Deeds: a.Deeds(), Tokens: a, Requests: a, Outbox: a.Outbox(), Usage: a.Usage(), Copier: a}, more)
+	kept := boot.NewStores(o.objects, a)
+	kept.Deeds, kept.Usage, kept.Copier = a.Deeds(), a.Usage(), a
+	o.program = boot.New(s, kept, more)
 	return o.program
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/usage"
 	"github.com/portcullis-mcp/portcullis/pkg/usage/cloudwatch"
 )
@@ -30,7 +30,7 @@ func handler(f *boot.Function) (boot.Handler, error) {
 		sync = remote{f.Remote}
 	}
 	f.Usage = usageOf(f)
-	h, err := bootadmin.Handler(f.Program, sync, bootadmin.Browsers{Store: dynamo.NewLogins(f.AWS.DB, f.Settings.Table, nil)})
+	h, err := bootadmin.Handler(f.Program, sync, bootadmin.Browsers{Store: login.NewStore(f.Stores.Approvals, nil)})
 	if err != nil {
 		return nil, err
 	}

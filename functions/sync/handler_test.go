@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/notify/notifytest"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -51,11 +52,12 @@ func TestHandlerSendsNotices(t *testing.T) {
 		got = append(got, string(body))
 	}))
 	defer room.Close()
-	objects, box := &objecttest.Mem{}, new(notifytest.Mem)
+	objects, approvals := &objecttest.Mem{}, &approvaltest.Mem{}
+	box := notify.NewOutbox(approvals, nil)
 	_, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {}, "notify": [{"type": "slack", "url": "`+room.URL+`"}]}`), "")
 	require.OK(t, err)
 	settings := boot.Settings{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AdminURL: "https://gate.example.com"}
-	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: &approvaltest.Mem{}, Outbox: box}, boot.Options{Sends: true})
+	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Outbox: box}, boot.Options{Sends: true})
 	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
 	out, err := handler{program: p}.Invoke(t.Context(), []byte(`{"source":"portcullis.outbox","id":"event-1"}`))
 	require.OK(t, err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	secretaws "github.com/portcullis-mcp/portcullis/pkg/secret/aws"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	s3store "github.com/portcullis-mcp/portcullis/pkg/store/s3"
@@ -29,7 +30,6 @@ type AWS struct {
 	Stores  Stores
 	Secrets secret.Source
 	Config  aws.Config
-	DB      *dynamodb.Client // of the table
 }
 
 // NewAWS builds the clients. It makes no call. Bucket and table must be set.
@@ -51,20 +51,10 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 	})
 	db := dynamodb.NewFromConfig(stores)
 	table := dynamo.New(db, s.Table, &store.Options{KeepAudit: s.KeepAudit})
-	return AWS{
-		Stores: Stores{
-			Objects:   s3store.New(newS3(stores), s.Bucket),
-			Approvals: table,
-			Deeds:     dynamo.NewDeeds(db, s.Table, &store.Options{KeepAudit: s.KeepAudit}),
-			Tokens:    dynamo.NewTokens(db, s.Table),
-			Requests:  table,
-			Outbox:    dynamo.NewOutbox(db, s.Table, nil),
-			Sessions:  dynamo.NewSessions(db, s.Table, nil),
-		},
-		Secrets: secretaws.New(c),
-		Config:  c,
-		DB:      db,
-	}, nil
+	a := AWS{Stores: NewStores(s3store.New(newS3(stores), s.Bucket), table), Secrets: secretaws.New(c), Config: c}
+	a.Stores.Deeds = dynamo.NewDeeds(db, s.Table, &store.Options{KeepAudit: s.KeepAudit})
+	a.Stores.Sessions = session.NewStore(table)
+	return a, nil
 }
 
 // answerTime is how long one attempt of a call of S3 or DynamoDB waits until the answer begins. The SDK

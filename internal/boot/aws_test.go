@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 )
 
 // A store that leaves one call without an answer is asked again, although the caller has no deadline:
@@ -31,7 +32,7 @@ func TestStoresThatDoNotAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := aws.Stores.Approvals.Stops(t.Context()); err != nil || calls.Load() != 2 {
+	if _, err := stop.Read(t.Context(), aws.Stores.Approvals); err != nil || calls.Load() != 2 {
 		t.Errorf("after %d calls: %v", calls.Load(), err)
 	}
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
-	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/trace"
@@ -37,26 +36,27 @@ import (
 // Stores are where everything is kept.
 type Stores struct {
 	Objects   object.Store
-	Approvals Approvals
-	Deeds     audit.Deeds   // nil: what people do that is about no item is kept nowhere
-	Tokens    token.Store   // nil: there are no agent tokens
-	Requests  request.Store // of agents; nil: they can ask for nothing
-	Outbox    notify.Outbox // what people are to be told; nil: they are told nothing
-	Sessions  session.Store // nil: sessions with upstream servers stay in this process
-	Usage     usage.Store   // nil: calls are not counted here
-	Copier    Copier        // of the approvals; nil: they are in no file of this machine
+	Approvals catalog.Approvals // and all documents
+	Deeds     audit.Deeds       // nil: what people do that is about no item is kept nowhere
+	Tokens    *token.Store      // nil: there are no agent tokens
+	Requests  *request.Store    // of agents; nil: they can ask for nothing
+	Outbox    *notify.Outbox    // what people are to be told; nil: they are told nothing
+	Sessions  *session.Store    // nil: sessions with upstream servers stay in this process
+	Usage     usage.Store       // nil: calls are not counted here
+	Copier    Copier            // of the approvals; nil: they are in no file of this machine
+}
+
+// NewStores returns stores of objects and of documents. Those that every program has are over a.
+func NewStores(objects object.Store, a catalog.Approvals) Stores {
+	return Stores{
+		Objects: objects, Approvals: a,
+		Tokens: token.NewStore(a), Requests: request.NewStore(a, nil), Outbox: notify.NewOutbox(a, nil),
+	}
 }
 
 // A Copier copies the file of the approvals, as it is at one moment. Who has read the copy closes it.
 type Copier interface {
 	Copy(ctx context.Context) (c io.ReadCloser, size int64, records int, err error)
-}
-
-// Approvals are what people decided and what they stopped.
-type Approvals interface {
-	catalog.Approvals
-	gateway.Approvals
-	PutStops(ctx context.Context, s stop.Stops) (stop.Stops, error) // as of [stop.Store]
 }
 
 // Options are what differs between the programs. The zero value works.
@@ -192,7 +192,11 @@ func New(s Settings, stores Stores, o Options) *Program {
 	p.Audit = p.auditLog(o.Audit)
 	p.auditDeeds()
 	p.tellers(o)
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{Teller: p.Teller, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: stores.Requests, Asks: s.Access.HasApprovers() || p.Owner != nil, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
+	var asks request.Asks
+	if stores.Requests != nil {
+		asks = stores.Requests
+	}
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{Teller: p.Teller, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: asks, Asks: s.Access.HasApprovers() || p.Owner != nil, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now, Rest: o.Rest, Yield: p.Pace.Yield})
 	return p
 }

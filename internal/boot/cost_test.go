@@ -58,7 +58,7 @@ func TestCostOfABadToken(t *testing.T) {
 	}
 	folder := t.TempDir()
 	approvals := bolttest.Open(t, folder)
-	handler, err := New(s, Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: approvals}, Options{}).Public()
+	handler, err := New(s, Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: token.NewStore(approvals)}, Options{}).Public()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,13 @@ import (
 	"errors"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/deed"
 )
 
 // audited are approvals of which the audit's log has what is decided.
 type audited struct {
-	Approvals
+	catalog.Approvals
 	writes approval.Store
 }
 

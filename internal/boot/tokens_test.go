@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A token that was made under the key before the present one is taken, wherever the two are.
 func TestTokenKeyIsReplaced(t *testing.T) {
-	store := bolttest.Open(t, t.TempDir())
+	store := token.NewStore(new(documenttest.Store))
 	gateway := func(source secret.Source, folder, key string, settings ...string) *Program {
 		s, err := Load(environ(append(settings, "PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY="+key)))
 		require.OK(t, err)

@@ -83,7 +83,7 @@ func newDesk(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Desk {
 	}
 	return decide.New(p.States, p.Stores.Approvals, decide.Options{
 		Issuer: issuer, Copier: p.Stores.Copier, Files: files, Tokens: p.Stores.Tokens,
-		Stops: p.Stores.Approvals, Running: running, Requests: p.Stores.Requests, Sealer: p.Sealer, Teller: p.Teller,
+		Stops: stop.NewStore(p.Stores.Approvals), Running: running, Requests: p.Stores.Requests, Sealer: p.Sealer, Teller: p.Teller,
 		Deeds: p.Stores.Deeds, Audit: p.Audit, Calls: calls, CallStore: callStore(p), HoldsAnswers: !p.Front.Holds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 }

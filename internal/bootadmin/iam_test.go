@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/apigw"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 // Who signed is read from what API Gateway wrote into the event, and from no header that says the
@@ -26,7 +27,7 @@ func TestSignerOfAnEvent(t *testing.T) {
 	}
 	folder := t.TempDir()
 	approvals := bolttest.Open(t, folder)
-	p := boot.New(s, boot.Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: approvals}, boot.Options{})
+	p := boot.New(s, boot.Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: token.NewStore(approvals)}, boot.Options{})
 	handler, err := bootadmin.Everything(p, bootadmin.Browsers{})
 	if err != nil {
 		t.Fatal(err)

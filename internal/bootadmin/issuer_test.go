@@ -407,7 +407,7 @@ func TestIssuerWithoutASealKey(t *testing.T) {
 	delete(h.env, "PORTCULLIS_SEAL_KEY")
 	s, err := boot.Load(func(name string) string { return h.env[name] })
 	require.OK(t, err)
-	p := boot.New(s, boot.Stores{Objects: dir.New(h.folder), Approvals: h.data, Tokens: h.data}, boot.Options{})
+	p := boot.New(s, boot.Stores{Objects: dir.New(h.folder), Approvals: h.data, Tokens: token.NewStore(h.data)}, boot.Options{})
 	if _, err := bootadmin.Everything(p, bootadmin.Browsers{Store: h.logins}); err == nil || !strings.Contains(err.Error(), "PORTCULLIS_SEAL_KEY is not") {
 		t.Errorf("Everything = %v", err)
 	}

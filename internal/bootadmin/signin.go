@@ -15,7 +15,7 @@ import (
 
 // Browsers are what it takes for people to sign in with one. The zero Browsers lets nobody.
 type Browsers struct {
-	Store login.Store  // of their sessions; nil: nobody signs in
+	Store *login.Store // of their sessions; nil: nobody signs in
 	Codes *login.Codes // of links that sign in the owner of a gateway on one machine; nil: there are none
 }
 

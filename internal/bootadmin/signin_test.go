@@ -12,9 +12,9 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
-	"github.com/portcullis-mcp/portcullis/pkg/login/logintest"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
@@ -32,7 +32,7 @@ type house struct {
 	env    map[string]string
 	folder string
 	data   *bolt.Store
-	logins login.Store
+	logins *login.Store
 	boot   secret.Text // the bootstrap token
 	owner  *boot.Owner
 	codes  *login.Codes
@@ -44,7 +44,7 @@ const tokenKey = "a key that is for tests alone, of 32 bytes and more"
 
 func newHouse(t *testing.T, auth string) *house {
 	t.Helper()
-	h := &house{t: t, folder: t.TempDir(), logins: &logintest.Mem{}, boot: token.New(), log: &local.Buffer{}}
+	h := &house{t: t, folder: t.TempDir(), logins: login.NewStore(new(documenttest.Store), nil), boot: token.New(), log: &local.Buffer{}}
 	h.env = map[string]string{"PORTCULLIS_AUTH": auth, "PORTCULLIS_BASE_URL": "https://gate.example.com", "PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(h.boot)}
 	if strings.Contains(auth, "token") {
 		h.env["PORTCULLIS_TOKEN_KEY"] = tokenKey
@@ -65,7 +65,7 @@ func (h *house) start() *process {
 	h.t.Helper()
 	s, err := boot.Load(func(name string) string { return h.env[name] })
 	require.OK(h.t, err)
-	p := boot.New(s, boot.Stores{Objects: dir.New(h.folder), Approvals: h.data, Tokens: h.data}, boot.Options{
+	p := boot.New(s, boot.Stores{Objects: dir.New(h.folder), Approvals: h.data, Tokens: token.NewStore(h.data)}, boot.Options{
 		Log: slog.New(slog.NewTextHandler(h.log, nil)), Owner: h.owner,
 	})
 	handler, err := bootadmin.Everything(p, bootadmin.Browsers{Store: h.logins, Codes: h.codes})
@@ -329,10 +329,10 @@ func TestSessionOfAnExpiredToken(t *testing.T) {
 	p := h.start()
 	kim := p.mint(adminToken)
 	p.signIn(kim.Token)
-	kept, err := h.data.Token(t.Context(), kim.ID)
+	kept, err := token.NewStore(h.data).Token(t.Context(), kim.ID)
 	require.OK(t, err)
 	kept.ExpiresAt = kept.CreatedAt.Add(time.Nanosecond)
-	_, err = h.data.PutToken(t.Context(), kept)
+	_, err = token.NewStore(h.data).PutToken(t.Context(), kept)
 	require.OK(t, err)
 	if got := p.actor(p.cookie); got != "" {
 		t.Errorf("it is open: %q", got)

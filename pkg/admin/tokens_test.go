@@ -12,10 +12,10 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
@@ -26,7 +26,7 @@ import (
 func withTokens(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
-	s := bolttest.Open(t, t.TempDir())
+	s := token.NewStore(new(documenttest.Store))
 	h.Console.Tokens = &token.Registry{Store: s, Keys: token.OneKey(tokentest.Key(t)), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
 	h.Open()
 	return h
@@ -208,11 +208,11 @@ func TestRevokeTokenSaysWhatIsGranted(t *testing.T) {
 	if len(got.Granted) != 1 || got.Status != "revoked" || got.Granted[0].Request != id || got.Granted[0].Tool != "mail:send" || got.Granted[0].Verdict != request.Allowed {
 		t.Errorf("revoked: %+v", got)
 	}
-	h.Approvals.Requests.OnGranted = func(context.Context, string) error { return errors.New("down") }
+	h.Approvals.OnDocs = documenttest.DocsOf("GRANT#", func() error { return errors.New("down") })
 	if got := revoke(); got.Status != "revoked" || !got.Unread || !strings.Contains(h.Log.String(), "down") {
 		t.Errorf("while the store fails: %+v", got)
 	}
-	h.Approvals.Requests.OnGranted = nil
+	h.Approvals.OnDocs = nil
 	admintest.Into[decide.Request](h.Desk, path+"/decide", `{"verdict":"revoked"}`)
 	if got := revoke(); got.Granted == nil || len(got.Granted) != 0 || got.Unread {
 		t.Errorf("after the grant has ended: %+v", got)

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -274,6 +275,10 @@ type Store interface {
 	// Get returns the record as of every Put that returned before it began,
 	// or [ErrNotFound].
 	Get(ctx context.Context, id tool.ID) (Record, error)
+
+	// GetWith returns what Get does, and the documents of the keys as [document.Store.Docs] returns them,
+	// all of one read. If the error is [ErrNotFound], it returns the documents all the same.
+	GetWith(ctx context.Context, id tool.ID, keys ...document.Key) (Record, []document.Doc, error)
 
 	// Peek is Get, but a driver may return what it had a few seconds ago if that costs less. It
 	// serves to find out whether anything has to be read at all.

@@ -2,7 +2,6 @@ package approval
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -50,22 +49,6 @@ type Baseline struct {
 	URL      string    `json:"url"`    // as the config had it
 	Server   string    `json:"server"` // the name under which the list came
 	At       time.Time `json:"at"`
-}
-
-// Baselines is the part of a driver that keeps [Baseline]s. It is a port of its own because only a
-// sync needs it.
-type Baselines interface {
-	// Baseline returns the baseline of the identity and kind, or [ErrNotFound].
-	Baseline(ctx context.Context, identity string, kind Kind) (Baseline, error)
-
-	// PutBaselines stores baselines, in the place of older ones. It stores none if one of them fails
-	// [Baseline.Check]; with another error some may be stored.
-	PutBaselines(ctx context.Context, all []Baseline) error
-
-	// OldBaselines returns what earlier versions of the program stored by the name of a server, at
-	// least for the named servers, and, where the store can list them, by [Identity]. They have the
-	// present Identity and a Kind. A baseline without a URL is left out.
-	OldBaselines(ctx context.Context, servers []string) ([]Baseline, error)
 }
 
 // Identity returns a server's URL in one spelling, which identifies the server whatever the config
@@ -171,28 +154,19 @@ func BaselineKey(identity string, kind Kind) string {
 	return hex.EncodeToString(sum[:]) + "#" + string(kind)
 }
 
-// AppendOld appends b in the present form, if an earlier version of the program stored it in another
-// form. A baseline without a URL is left out.
-func (b Baseline) AppendOld(all []Baseline) []Baseline {
+// Present returns b in the present form. is says whether an earlier version of the program stored it in
+// another form: without an identity, or by its [Identity].
+func (b Baseline) Present() (now Baseline, is bool) {
 	identity := BaselineIdentity(b.URL)
 	if b.URL == "" || b.Identity == identity {
-		return all
+		return b, false
 	}
 	b.Identity, b.Kind = identity, cmp.Or(b.Kind, Tools)
-	return append(all, b)
+	return b, true
 }
 
 // Key returns the key of b.
 func (b Baseline) Key() string { return BaselineKey(b.Identity, b.Kind) }
-
-// CheckBaselines returns an error that names everything in them that a store refuses.
-func CheckBaselines(all []Baseline) error {
-	faults := make([]error, len(all))
-	for i, b := range all {
-		faults[i] = b.Check()
-	}
-	return errors.Join(faults...)
-}
 
 // Check returns an error that names everything in b that a store refuses.
 func (b Baseline) Check() error {

@@ -46,7 +46,7 @@ func (r *run) readTaken(ctx context.Context, of []*list) error {
 			names[o.ServerID] = true
 		}
 	}
-	old, err := r.approvals.OldBaselines(ctx, slices.Sorted(maps.Keys(names)))
+	old, err := r.firsts.OldBaselines(ctx, slices.Sorted(maps.Keys(names)))
 	if err != nil {
 		return fmt.Errorf("read baselines: %w", err)
 	}
@@ -155,7 +155,7 @@ func (r *run) hasBaseline(ctx context.Context, identity string, kind approval.Ki
 	if known {
 		return true, nil
 	}
-	_, err := r.approvals.Baseline(ctx, identity, kind)
+	_, err := r.firsts.Baseline(ctx, identity, kind)
 	switch {
 	case errors.Is(err, approval.ErrNotFound):
 		return false, nil

@@ -145,7 +145,7 @@ func (r *run) putBaselines(ctx context.Context, due []approval.Baseline) error {
 	if len(due) == 0 {
 		return nil
 	}
-	if err := r.approvals.PutBaselines(ctx, due); err != nil {
+	if err := r.firsts.PutBaselines(ctx, due); err != nil {
 		return fmt.Errorf("store baselines: %w", err)
 	}
 	r.mu.Lock()

@@ -88,7 +88,7 @@ func TestRecover(t *testing.T) {
 	if rep := w.sync(); rep.Recovered != 0 || w.load().Current().Restored != 4 {
 		t.Errorf("the next sync recovered %d, %d are unsettled", rep.Recovered, w.load().Current().Restored)
 	}
-	if _, err := w.Approvals.Baseline(t.Context(), here, approval.Tools); err != nil {
+	if _, err := approval.NewBaselines(w.Approvals).Baseline(t.Context(), here, approval.Tools); err != nil {
 		t.Errorf("the baseline is not back: %v", err)
 	}
 }

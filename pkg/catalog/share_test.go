@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
@@ -204,27 +205,24 @@ func TestSharedMessageTwice(t *testing.T) {
 	}
 }
 
-// oldNames is a store that notes of which servers baselines of an earlier version are read.
-type oldNames struct {
-	*approvaltest.Mem
-	read []string
-}
-
-func (o *oldNames) OldBaselines(ctx context.Context, servers []string) ([]approval.Baseline, error) {
-	o.read = append(o.read, servers...)
-	return o.Mem.OldBaselines(ctx, servers)
-}
-
 // Before there is a catalog a worker reads what it needs of its own servers, and not of all.
 func TestSharedFirstRound(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"a": here, "b": "https://b.example/mcp", "c": "https://c.example/mcp"})
-	store := &oldNames{Mem: w.Approvals}
-	worker := catalog.NewSyncer(w.Objects, store, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
+	var old []string // servers of which baselines of an earlier version are read
+	w.Approvals.OnDocs = func(_ context.Context, keys []document.Key) error {
+		for _, key := range keys {
+			if key.ID == "BASELINE" {
+				old = append(old, key.Part)
+			}
+		}
+		return nil
+	}
+	worker := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
 	if _, err := worker.LoadServers(t.Context(), catalog.Run{Began: w.Clock.Now()}, []string{"b"}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"b"}, store.read); diff != "" {
+	if diff := cmp.Diff([]string{"SRV#b"}, old); diff != "" {
 		t.Errorf("baselines of an earlier version were read of (-want +got):\n%s", diff)
 	}
 }

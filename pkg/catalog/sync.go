@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
@@ -26,7 +27,7 @@ type Loader interface {
 // Approvals is what a sync needs of an approval driver.
 type Approvals interface {
 	approval.Store
-	approval.Baselines
+	document.Store
 }
 
 // SyncOptions are the knobs of a [Syncer]. The zero value works.
@@ -59,6 +60,7 @@ var ErrRequired = errors.New("required server did not load")
 type Syncer struct {
 	objects   object.Store
 	approvals Approvals
+	firsts    *approval.Baselines
 	loader    Loader
 	o         SyncOptions
 
@@ -87,7 +89,7 @@ type result struct {
 
 // NewSyncer returns a Syncer. It makes no call.
 func NewSyncer(objects object.Store, approvals Approvals, loader Loader, o *SyncOptions) *Syncer {
-	s := &Syncer{objects: objects, approvals: approvals, loader: loader, slot: make(chan struct{}, 1), baselines: map[string]bool{}}
+	s := &Syncer{objects: objects, approvals: approvals, firsts: approval.NewBaselines(approvals), loader: loader, slot: make(chan struct{}, 1), baselines: map[string]bool{}}
 	if o != nil {
 		s.o = *o
 	}

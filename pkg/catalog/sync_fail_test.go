@@ -12,6 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
@@ -155,14 +157,9 @@ func (w *fixture) failAt(n int, kept bool) (reached func() bool) {
 	}
 	w.Objects.OnPut = func(context.Context, string, []byte) (bool, error) { return fail() }
 	w.Approvals.OnPut = func(context.Context, approval.Record) (bool, error) { return fail() }
-	w.Approvals.OnBase = func(_ context.Context, _ string, put bool) (bool, error) {
-		if !put {
-			return false, nil
-		}
-		return fail()
-	}
+	w.Approvals.Documents.OnPut = func(context.Context, []document.Doc) (bool, error) { return fail() }
 	return func() bool {
-		w.Objects.OnPut, w.Approvals.OnPut, w.Approvals.OnBase = nil, nil, nil
+		w.Objects.OnPut, w.Approvals.OnPut, w.Approvals.Documents.OnPut = nil, nil, nil
 		return count >= n
 	}
 }
@@ -245,7 +242,7 @@ func TestStoreUnreadable(t *testing.T) {
 		"catalog":   func(w *fixture) { w.Objects.OnGet = onKey(catalog.CurrentKey) },
 		"approvals": func(w *fixture) { w.Approvals.OnRecords = func(context.Context, string) error { return errStore } },
 		"baselines": func(w *fixture) {
-			w.Approvals.OnBase = func(_ context.Context, _ string, put bool) (bool, error) { return false, errStore }
+			w.Approvals.OnDocs = documenttest.DocsOf("BASE#", func() error { return errStore })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,10 +16,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/console"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
-	"github.com/portcullis-mcp/portcullis/pkg/login/logintest"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -222,7 +222,7 @@ func newStage(t *testing.T) *stage {
 	}
 	s.who.rights = identity.Everything()
 	s.Console.SignIn = &console.SignIn{
-		Sessions: login.New(&logintest.Mem{}, tokentest.Key(t), nil), Token: true,
+		Sessions: login.New(login.NewStore(new(documenttest.Store), nil), tokentest.Key(t), nil), Token: true,
 		Check: func(*http.Request, secret.Text) (login.Person, error) {
 			return login.Person{}, &identity.Error{Kind: identity.Invalid}
 		},
@@ -365,9 +365,9 @@ func (a access) trace() string {
 	}
 	sessions, err := a.Console.SignIn.Sessions.All(context.Background())
 	require.OK(a.T, err)
-	asked, err := a.Approvals.Requests.Asked(context.Background(), bot.Key())
+	asked, err := a.Requests().Asked(context.Background(), bot.Key())
 	require.OK(a.T, err)
-	granted, err := a.Approvals.Requests.Granted(context.Background(), bot.Key())
+	granted, err := a.Requests().Granted(context.Background(), bot.Key())
 	require.OK(a.T, err)
 	out = append(out, fmt.Sprint(asked.Rev, granted.Rev))
 	return strings.Join(append(out, fmt.Sprint(len(a.Loaded), a.usage.Count(), len(sessions), a.copies)), " ")

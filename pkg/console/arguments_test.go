@@ -2,16 +2,18 @@ package console_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"html"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/console"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/review"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // One call: all of its arguments are on the page, whatever they are, and are confirmed by their hash.
@@ -97,9 +99,9 @@ func TestRequestArgumentsExchanged(t *testing.T) {
 	h := newFixture(t)
 	h.confirms()
 	id := h.Asks(bot, "fs:read_file", "", `{"path":"/tmp/a"}`)
-	h.Approvals.Requests.OnArguments = func(_ context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
-		return json.RawMessage(`{"path":"/tmp/harmless"}`), nil
-	}
+	require.OK(t, h.Approvals.PutDocs(t.Context(), document.Doc{
+		Key: document.Key{Part: "ASK#" + bot.Key(), ID: "ARGS#" + id}, Data: []byte(`{"path":"/tmp/harmless"}`), Rev: 1, Keep: h.Clock.Now().Add(time.Hour),
+	}))
 	page := h.small("/admin/requests/" + id)
 	says(t, page, "nobody can confirm it", `value="declined"`)
 	lacks(t, page, "harmless", `value="confirmed"`)

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/console"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
-	"github.com/portcullis-mcp/portcullis/pkg/login/logintest"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
@@ -38,7 +38,7 @@ func newAsker(t *testing.T) *asker {
 	h.Decide.Sealer = h.sealer
 	h.Console.Actor = nil
 	h.Console.SignIn = &console.SignIn{
-		Sessions: login.New(&logintest.Mem{Now: h.Clock.Now}, tokentest.Key(t), &login.Options{Client: "console", Now: h.Clock.Now}),
+		Sessions: login.New(login.NewStore(&documenttest.Store{Now: h.Clock.Now}, h.Clock.Now), tokentest.Key(t), &login.Options{Client: "console", Now: h.Clock.Now}),
 		Rights:   func(login.Session) identity.Rights { return h.rights },
 	}
 	h.Open()
@@ -104,7 +104,7 @@ func TestAskByLink(t *testing.T) {
 	says(t, kept.Body, "Nothing was asked for. What you typed stands below", `value="half &lt;typed&gt;"`, `value="other" checked`, `value="90"`)
 	refused := h.send(page, at, url.Values{"why": {"typed"}, "for": {"other"}, "minutes": {"soon"}, "ask": {"1"}})
 	says(t, refused.Body, "Minutes: want a whole number from 1 to 43200; nothing was asked for", `value="typed"`)
-	if list, err := h.Approvals.Requests.Asked(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
+	if list, err := h.Requests().Asked(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
 		t.Fatalf("%v: %v was asked for", err, list)
 	}
 
@@ -241,7 +241,7 @@ func TestAskTooLate(t *testing.T) {
 	h.enter("sam", "1", identity.Rights{})
 	a = h.send(h.page("/admin/ask/"+code), "/admin/ask/"+code, url.Values{"again": {"1"}, "ask": {"1"}, "why": {"typed"}, "for": {"60"}})
 	says(t, a.Body, `value="typed"`, `value="60" checked`, "Nothing was done: what you sent came too late.")
-	if list, err := h.Approvals.Requests.Asked(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
+	if list, err := h.Requests().Asked(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
 		t.Errorf("%v: %v was asked for", err, list)
 	}
 }

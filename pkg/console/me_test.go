@@ -1,12 +1,14 @@
 package console_test
 
 import (
-	"errors"
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 )
 
 func TestMe(t *testing.T) {
@@ -61,12 +63,8 @@ func TestMe(t *testing.T) {
 		other, here := h.enter(), h.enter()
 		page := h.Send("/admin/me", "", browser, here).Body
 		form := url.Values{"csrf": {h.Field(page, "csrf")}, "id": {strings.Repeat("0", 64)}}
-		h.store.Fail = func(op string) error {
-			if op == "Get" {
-				return nil
-			}
-			return errors.New("table arn:aws:x does not answer")
-		}
+		h.docs.OnPut = func(context.Context, []document.Doc) (bool, error) { return false, errDown }
+		h.docs.OnList = func(context.Context, string) error { return errDown }
 		for _, w := range []string{
 			h.Send("/admin/me", "", browser, here).Body, h.Submit("/admin/me/revoke-others", form, here).Body,
 		} {
@@ -74,7 +72,7 @@ func TestMe(t *testing.T) {
 				t.Errorf("it says %s", w)
 			}
 		}
-		h.store.Fail = nil
+		h.docs.OnPut, h.docs.OnList = nil, nil
 		if h.Send("/admin/servers", "", other).Status != http.StatusOK {
 			t.Error("the other one is over")
 		}

@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -15,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
@@ -39,7 +39,7 @@ func (h *fixture) confirms() {
 // wishes writes what the person of an agent says for a request.
 func (h *fixture) wishes(a request.Agent, id, why string, minutes int) {
 	h.T.Helper()
-	_, err := request.ChangeAsked(h.T.Context(), &h.Approvals.Requests, a, func(all request.Asked) (request.Asked, string, json.RawMessage, error) {
+	_, err := request.ChangeAsked(h.T.Context(), h.Requests(), a, func(all request.Asked) (request.Asked, string, json.RawMessage, error) {
 		next, err := all.Change(id, func(r *request.Request) { r.By, r.Why, r.Minutes = "sam", why, minutes })
 		return next, "", nil, err
 	})
@@ -140,7 +140,7 @@ func TestRequestsListLong(t *testing.T) {
 func TestRequestsUnread(t *testing.T) {
 	h := newFixture(t)
 	h.Asks(bot, "mail:send", "", "")
-	h.Approvals.Requests.OnAsked = func(_ context.Context, _ string) error { return errDown }
+	h.Approvals.OnDocs = documenttest.DocsOf("ASK#", func() error { return errDown })
 	says(t, h.Page(http.StatusOK, "/admin"), "What agents ask for cannot be read now", "mail <b>1</b>")
 	h.Page(http.StatusInternalServerError, "/admin/requests")
 	if !strings.Contains(h.Log.String(), "arn:aws:x") {
@@ -474,7 +474,7 @@ func TestRequestOfLostTier(t *testing.T) {
 	id := h.Asks(bot, "mail:send", "", "")
 	const said = "When this agent last tried, it lacked the scope gate/write. Until it has that, its calls are refused, whatever you decide."
 	lacks(t, h.small("/admin/requests/"+id), "last tried")
-	_, err := request.ChangeAsked(t.Context(), &h.Approvals.Requests, bot, func(all request.Asked) (request.Asked, string, json.RawMessage, error) {
+	_, err := request.ChangeAsked(t.Context(), h.Requests(), bot, func(all request.Asked) (request.Asked, string, json.RawMessage, error) {
 		next, err := all.Change(id, func(r *request.Request) { r.Lacks = "the scope gate/write" })
 		return next, "", nil, err
 	})

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"errors"
 	"html"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
@@ -78,12 +80,14 @@ func TestSession(t *testing.T) {
 		if got := open(h, beside); got != http.StatusOK {
 			t.Errorf("%d", got)
 		}
-		h.store.Ops()
+		reads := 0
+		h.docs.OnDocs = func(context.Context, []document.Key) error { reads++; return nil }
 		many := "Cookie: " + strings.Repeat("__Host-portcullis="+token.Random()+"; ", 100)
-		if got := open(h, many); got != http.StatusUnauthorized || h.store.Ops()["Get"] > 4 {
+		if got := open(h, many); got != http.StatusUnauthorized || reads > 4 {
 			t.Errorf("a hundred made-up cookies: %d, and more than four are looked up", got)
 		}
-		if got := open(h, "Cookie: __Host-portcullis="+strings.Repeat("x", 4096)); got != http.StatusUnauthorized || h.store.Ops()["Get"] > 0 {
+		reads = 0
+		if got := open(h, "Cookie: __Host-portcullis="+strings.Repeat("x", 4096)); got != http.StatusUnauthorized || reads > 0 {
 			t.Errorf("what is no cookie of ours: %d, and it is looked up", got)
 		}
 	})
@@ -137,7 +141,9 @@ func TestSessionWithoutStore(t *testing.T) {
 	h := newLaptop(t)
 	cookie := h.enter()
 	proof := h.Field(h.Send(toolPath, "", browser, cookie).Body, "csrf")
-	h.store.Fail = func(string) error { return errors.New("table arn:aws:x does not answer") }
+	h.docs.OnDocs = func(context.Context, []document.Key) error { return errDown }
+	h.docs.OnPut = func(context.Context, []document.Doc) (bool, error) { return false, errDown }
+	h.docs.OnList = func(context.Context, string) error { return errDown }
 	for _, w := range []string{
 		h.Send(toolPath, "", browser, cookie).Body, h.Submit(toolPath, url.Values{"csrf": {proof}, "action": {"disable"}, "rev": {"1"}}, cookie).Body,
 		h.Problem(http.StatusServiceUnavailable, "/admin/servers", "", cookie),
@@ -156,7 +162,7 @@ func TestSessionWithoutStore(t *testing.T) {
 	if w := h.Submit("/admin/logout", url.Values{"csrf": {proof}}, cookie); w.Status != http.StatusServiceUnavailable || len(w.Cookies()) > 0 || !strings.Contains(w.Body, "You are still signed in") {
 		t.Errorf("logout: %d %v", w.Status, w.Cookies())
 	}
-	h.store.Fail = nil
+	h.docs.OnDocs, h.docs.OnPut, h.docs.OnList = nil, nil, nil
 	if got := h.Send("/admin/servers", "", cookie).Status; got != http.StatusOK || h.Status("fs:read_file") != lock.None {
 		t.Errorf("when it is back: %d, %q", got, h.Status("fs:read_file"))
 	}

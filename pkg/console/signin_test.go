@@ -8,9 +8,9 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/console"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
-	"github.com/portcullis-mcp/portcullis/pkg/login/logintest"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
@@ -22,14 +22,16 @@ import (
 type laptop struct {
 	*fixture
 	key    secret.Text
-	store  *logintest.Mem
+	docs   documenttest.Store // of sessions
+	store  *login.Store
 	cookie string // that was set last by [laptop.follow]
 }
 
 func newLaptop(t testing.TB) *laptop {
 	t.Helper()
 	h := &laptop{fixture: newFixture(t), key: token.NewAdmin()}
-	h.store = &logintest.Mem{Now: h.Clock.Now}
+	h.docs.Now = h.Clock.Now
+	h.store = login.NewStore(&h.docs, h.Clock.Now)
 	check := func(r *http.Request) (identity.Agent, error) {
 		return identity.AdminKey{Digest: token.Digest(h.key), ID: "kim"}.Authenticate(r)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
@@ -30,7 +32,7 @@ func stopForm(what, name, reason string, more ...string) url.Values {
 // stops returns what people stopped.
 func (h *fixture) stops() []stop.Stop {
 	h.T.Helper()
-	held, err := h.Approvals.Stops(h.T.Context())
+	held, err := stop.Read(h.T.Context(), h.Approvals)
 	require.OK(h.T, err)
 	return held.List
 }
@@ -150,7 +152,7 @@ func TestStopPageRefuses(t *testing.T) {
 		t.Errorf("undo of what is not stopped: %d", w.Status)
 	}
 	for i := range stop.MaxStops {
-		require.OK(t, errOf(stop.Change(t.Context(), h.Approvals, func(s stop.Stops) (stop.Stops, error) { return s.Add(stoptest.Agent(fmt.Sprint("a", i))) })))
+		require.OK(t, errOf(stop.NewStore(h.Approvals).Change(t.Context(), func(s stop.Stops) (stop.Stops, error) { return s.Add(stoptest.Agent(fmt.Sprint("a", i))) })))
 	}
 	w = h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
 	contains(t, w.Body, "64 stops stand", "Nothing was stopped")
@@ -197,7 +199,7 @@ func TestStopIsNotRecorded(t *testing.T) {
 
 func TestStopStoreDown(t *testing.T) {
 	h := newFixture(t)
-	h.Approvals.OnStops = func(context.Context) error { return errDown }
+	h.Approvals.OnDocs = documenttest.DocsOf("STOP", func() error { return errDown })
 	contains(t, h.Page(http.StatusOK, "/admin/stop"), "What people stopped cannot be read now", "every call is refused")
 	w := h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
 	contains(t, w.Body, "whether this was done is not known", "The key stop of mcp_config.json")
@@ -213,10 +215,10 @@ func TestStopStoreDown(t *testing.T) {
 func TestStopByTwo(t *testing.T) {
 	h := newFixture(t)
 	raced := false
-	h.Approvals.OnPutStops = func(ctx context.Context, s stop.Stops) (bool, error) {
+	h.Approvals.Documents.OnPut = func(ctx context.Context, _ []document.Doc) (bool, error) {
 		if !raced {
 			raced = true
-			_, err := stop.Change(ctx, h.Approvals, func(held stop.Stops) (stop.Stops, error) { return held.Add(stoptest.Server("mail")) })
+			_, err := stop.NewStore(h.Approvals).Change(ctx, func(held stop.Stops) (stop.Stops, error) { return held.Add(stoptest.Server("mail")) })
 			require.OK(t, err)
 		}
 		return true, nil

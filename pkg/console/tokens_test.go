@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -39,7 +40,7 @@ func withTokens(t *testing.T) *fixture {
 // keepTokens makes the fixture keep agent tokens.
 func (h *fixture) keepTokens() {
 	h.T.Helper()
-	s := bolttest.Open(h.T, h.T.TempDir())
+	s := token.NewStore(new(documenttest.Store))
 	h.Console.Tokens = &token.Registry{Store: s, Keys: token.OneKey(tokentest.Key(h.T)), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
 	h.Open()
 }
@@ -157,7 +158,7 @@ func TestRevokedTokenPageEndsGrants(t *testing.T) {
 		t.Errorf("the button: %d %s", a.Status, a.Body)
 	}
 	lacks(t, h.Page(http.StatusOK, after), "End the grant")
-	h.Approvals.Requests.OnGranted = func(context.Context, string) error { return errors.New("down") }
+	h.Approvals.OnDocs = documenttest.DocsOf("GRANT#", func() error { return errors.New("down") })
 	says(t, h.Page(http.StatusOK, after), "What is granted to token:ci cannot be read now")
 }
 
@@ -224,7 +225,7 @@ func TestLateTokenForm(t *testing.T) {
 
 func TestTokensPageWithoutStore(t *testing.T) {
 	h := withTokens(t)
-	h.Console.Tokens.Store = downTokens{}
+	h.Console.Tokens.Store = downTokens()
 	h.Open()
 	for _, w := range []string{
 		h.Send("/admin/tokens", "", browser).Body, h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "days": {"1"}}).Body,
@@ -236,15 +237,15 @@ func TestTokensPageWithoutStore(t *testing.T) {
 	}
 }
 
-// downTokens are tokens whose store does not answer.
-type downTokens struct{ token.Store }
-
 var errDown = errors.New("table arn:aws:x does not answer")
 
-func (downTokens) Token(context.Context, string) (token.Token, error) { return token.Token{}, errDown }
-func (downTokens) Tokens(context.Context) ([]token.Token, error)      { return nil, errDown }
-func (downTokens) PutToken(context.Context, token.Token) (token.Token, error) {
-	return token.Token{}, errDown
+// downTokens returns tokens whose store does not answer.
+func downTokens() *token.Store {
+	return token.NewStore(&documenttest.Store{
+		OnDocs: func(context.Context, []document.Key) error { return errDown },
+		OnPut:  func(context.Context, []document.Doc) (bool, error) { return false, errDown },
+		OnList: func(context.Context, string) error { return errDown },
+	})
 }
 
 // The page says what is still under the previous key, and what came to nothing with one that is gone.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -62,6 +61,7 @@ func TestTryInTheNameOf(t *testing.T) {
 	}
 	says(t, h.Page(http.StatusRequestURITooLong, "/admin/try?query=x&claims="+strings.Repeat("a", 8<<10)), "nothing was tried")
 	says(t, html.UnescapeString(h.Page(http.StatusOK, "/admin/try?agent=token:ci&query=x&path=/x/nowhere")), "The request is refused:", "nowhere")
-	require.OK(t, h.Console.Tokens.Store.(*bolt.Store).Close())
+	h.Decide.Agents = identity.Names{Tokens: downTokens(), Claims: &identity.ClaimMap{}}
+	h.Open()
 	says(t, html.UnescapeString(h.Page(http.StatusOK, "/admin/try?query=drafts&servers=*&tiers=read")), "Some agents are not listed.", "mail:read_drafts")
 }

@@ -191,7 +191,7 @@ func TestAskOnRequest(t *testing.T) {
 	if _, err := f.desk.Withdraw(f.ctx, call); err != nil {
 		t.Fatal(err)
 	}
-	if kept, err := f.Approvals.Requests.Arguments(t.Context(), a.Key(), call); err == nil {
+	if kept, err := f.Requests().Arguments(t.Context(), a.Key(), call); err == nil {
 		t.Errorf("the arguments are kept: %s", kept)
 	}
 	f.person(agentNamed("b"))

@@ -38,10 +38,10 @@ type Options struct {
 	Audit *audit.Log // has deeds as well as calls; nil: none
 
 	// Stops keeps what people stop; nil: nothing can be stopped here.
-	Stops stop.Store
+	Stops *stop.Store
 
 	// Requests keeps what agents ask for and what people decide about it; nil: nothing is asked for here.
-	Requests request.Store
+	Requests *request.Store
 
 	Teller notify.Teller // of what is asked for and decided; nil: nobody is told
 
@@ -58,7 +58,7 @@ type Options struct {
 	// Files are the files of the audit, and Tokens the agent tokens, for [Desk.Restore]. The zero value
 	// of each means that there are none here.
 	Files  audit.Folder
-	Tokens token.Store
+	Tokens *token.Store
 
 	// Issuer says that people sign in with an issuer here, which tells two of them apart.
 	Issuer bool

@@ -39,7 +39,7 @@ func TestGrantsOf(t *testing.T) {
 	if ids, _ := f.grants(); strings.Join(ids, " ") != allowed+" "+confirmed {
 		t.Errorf("granted are %q, want %s and %s", ids, allowed, confirmed)
 	}
-	_, err := f.Approvals.Requests.Use(f.T.Context(), confirmed, f.Clock.Now(), f.Clock.Now().Add(time.Hour))
+	_, err := f.Requests().Use(f.T.Context(), confirmed, f.Clock.Now(), f.Clock.Now().Add(time.Hour))
 	require.OK(t, err)
 	if ids, _ := f.grants(); strings.Join(ids, " ") != allowed {
 		t.Errorf("after the call granted are %q", ids)

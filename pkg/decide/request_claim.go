@@ -156,7 +156,7 @@ func (d *Desk) joined(ctx context.Context, s sight, v request.Verdict) ([]oneReq
 // claim notes a decision with a request, unless somebody else has.
 func (d *Desk) claim(ctx context.Context, s sight, o oneRequest, dec RequestDecision) error {
 	one := s.decision(ctx, o, dec)
-	held, err := request.ChangeGranted(ctx, d.o.Requests, o.agent, func(g request.Granted) (request.Granted, error) {
+	held, err := d.o.Requests.ChangeGranted(ctx, o.agent, func(g request.Granted) (request.Granted, error) {
 		again := false
 		if was, is := g.Of(o.ID); is {
 			not, begun := s.unfinished(was)
@@ -187,7 +187,7 @@ func (s sight) decision(ctx context.Context, o oneRequest, dec RequestDecision) 
 // later, since it came to nothing.
 func (d *Desk) takeBack(ctx context.Context, s sight, o oneRequest, dec RequestDecision) {
 	ours := s.decision(ctx, o, dec)
-	_, err := request.ChangeGranted(context.WithoutCancel(ctx), d.o.Requests, o.agent, func(g request.Granted) (request.Granted, error) {
+	_, err := d.o.Requests.ChangeGranted(context.WithoutCancel(ctx), o.agent, func(g request.Granted) (request.Granted, error) {
 		if held, is := g.Of(o.ID); is && held.Verdict == ours.Verdict && held.By == ours.By && held.At.Equal(ours.At) {
 			return g.Without(o.ID), nil
 		}

@@ -2,7 +2,6 @@ package decide_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,10 +11,13 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // flood has so many agents ask for so many tools each, of a server of theirs, and returns how many
@@ -40,7 +42,7 @@ func flood(t testing.TB, f *fixture, agents, each int) int {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if asked, err = f.Approvals.Requests.PutAsked(t.Context(), next, made.ID, nil); err != nil {
+			if asked, err = f.Requests().PutAsked(t.Context(), next, made.ID, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -85,12 +87,7 @@ func TestRequestsPartly(t *testing.T) {
 	lost := agentNamed("b").Key()
 	f.asks(agentNamed("b"), "mail:send", "")
 	boom := errors.New("boom")
-	f.Approvals.Requests.OnAsked = func(_ context.Context, key string) error {
-		if key == lost {
-			return boom
-		}
-		return nil
-	}
+	f.Approvals.OnDocs = documenttest.DocsOf("ASK#"+lost, func() error { return boom })
 	list, all, err := f.desk.Requests(f.ctx, true)
 	if err != nil || all || len(list) != 1 || list[0].Agent.ID != "a" {
 		t.Errorf("%+v, all %v, %v", list, all, err)
@@ -104,7 +101,7 @@ func TestRequestsPartly(t *testing.T) {
 	if r, err := f.decides(list[0].ID, request.Approved); err != nil || r.State != decide.RequestApproved {
 		t.Errorf("approved: %+v, %v", r, err)
 	}
-	f.Approvals.Requests.OnAsked = func(context.Context, string) error { return boom }
+	f.Approvals.OnDocs = documenttest.DocsOf("ASK#", func() error { return boom })
 	if _, _, err := f.desk.Requests(f.ctx, true); !errors.Is(err, boom) {
 		t.Errorf("nothing can be read: %v", err)
 	}
@@ -142,9 +139,9 @@ func TestRequestText(t *testing.T) {
 	if r := f.request(call); string(r.Arguments) != `{"to": "kim",  "amount": 5}` {
 		t.Errorf("the arguments are %s", r.Arguments)
 	}
-	f.Approvals.Requests.OnArguments = func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
-		return json.RawMessage(`{"to":"eve","amount":5000}`), nil
-	}
+	require.OK(t, f.Approvals.PutDocs(t.Context(), document.Doc{
+		Key: document.Key{Part: "ASK#" + a.Key(), ID: "ARGS#" + call}, Data: []byte(`{"to":"eve","amount":5000}`), Rev: 1, Keep: f.Clock.Now().Add(time.Hour),
+	}))
 	if r := f.request(call); r.Arguments != nil {
 		t.Errorf("other arguments are shown: %s", r.Arguments)
 	}
@@ -176,7 +173,7 @@ func TestRequestUnsure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Approvals.Requests.PutAsked(t.Context(), next, made.ID, nil); err != nil {
+	if _, err := f.Requests().PutAsked(t.Context(), next, made.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	denied := f.request(made.ID)
@@ -190,13 +187,12 @@ func BenchmarkRequests(b *testing.B) {
 	flood(b, f, 200, 5)
 	for _, ms := range []int{0, 5} {
 		b.Run(fmt.Sprintf("1000 of 200 agents, reads of %d ms", ms), func(b *testing.B) {
-			wait := func(context.Context, string) error {
+			f.Approvals.OnDocs = func(context.Context, []document.Key) error {
 				if ms > 0 {
 					time.Sleep(time.Duration(ms) * time.Millisecond)
 				}
 				return nil
 			}
-			f.Approvals.Requests.OnAsked, f.Approvals.Requests.OnGranted = wait, wait
 			for b.Loop() {
 				if _, _, err := f.desk.Requests(f.ctx, true); err != nil {
 					b.Fatal(err)
@@ -204,7 +200,7 @@ func BenchmarkRequests(b *testing.B) {
 			}
 		})
 	}
-	f.Approvals.Requests.OnAsked, f.Approvals.Requests.OnGranted = nil, nil
+	f.Approvals.OnDocs = nil
 	list, _, err := f.desk.Requests(f.ctx, true)
 	if err != nil {
 		b.Fatal(err)

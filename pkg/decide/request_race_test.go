@@ -13,6 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
@@ -185,10 +186,7 @@ func TestDecideWhileDefinitionChanges(t *testing.T) {
 					return false, nil
 				}
 			} else {
-				f.Approvals.Requests.OnPutGranted = func(context.Context, request.Granted) (bool, error) {
-					change()
-					return false, nil
-				}
+				f.Approvals.Documents.OnPut = documenttest.PutOf("GRANT#", func() (bool, error) { change(); return false, nil })
 			}
 			r, err := f.desk.DecideRequest(f.ctx, id, dec)
 			changed := v == request.Approved || !late // what is allowed writes no record
@@ -230,16 +228,16 @@ func TestApproveFails(t *testing.T) {
 		dec := f.as(id, request.Approved)
 		f.Approvals.OnPut = func(context.Context, approval.Record) (bool, error) { return test.kept, boom }
 		puts := 0
-		f.Approvals.Requests.OnPutGranted = func(context.Context, request.Granted) (bool, error) {
+		f.Approvals.Documents.OnPut = documenttest.PutOf("GRANT#", func() (bool, error) {
 			if puts++; puts > 1 && test.noTake {
 				return false, boom
 			}
 			return false, nil
-		}
+		})
 		if _, err := f.desk.DecideRequest(f.ctx, id, dec); !errors.Is(err, boom) {
 			t.Errorf("%s: %v", test.name, err)
 		}
-		f.Approvals.OnPut, f.Approvals.Requests.OnPutGranted = nil, nil
+		f.Approvals.OnPut, f.Approvals.Documents.OnPut = nil, nil
 		f.States.Refresh(t.Context())
 		if got := f.request(id); got.State != test.now {
 			t.Errorf("%s: it is %s, want %s", test.name, got.State, test.now)
@@ -263,12 +261,7 @@ func TestDeclinePartly(t *testing.T) {
 	f := withRequests(t)
 	one, other := f.asks(agentNamed("a"), "mail:send", ""), f.asks(agentNamed("b"), "mail:send", "")
 	dec := f.as(one, request.Declined)
-	f.Approvals.Requests.OnPutGranted = func(_ context.Context, g request.Granted) (bool, error) {
-		if g.Agent.ID == "b" {
-			return false, errors.New("boom")
-		}
-		return false, nil
-	}
+	f.Approvals.Documents.OnPut = documenttest.PutOf("GRANT#"+agentNamed("b").Key(), func() (bool, error) { return false, errors.New("boom") })
 	r, err := f.desk.DecideRequest(f.ctx, one, dec)
 	if err != nil || r.State != decide.RequestDeclined || !slices.Equal(r.Unsettled, []string{other}) {
 		t.Errorf("declined: %+v, %v", r, err)
@@ -276,7 +269,7 @@ func TestDeclinePartly(t *testing.T) {
 	if got := f.request(other); got.State != decide.RequestOpen {
 		t.Errorf("the other is %s", got.State)
 	}
-	f.Approvals.Requests.OnPutGranted = nil
+	f.Approvals.Documents.OnPut = nil
 	if r, err := f.decides(other, request.Declined); err != nil || r.State != decide.RequestDeclined {
 		t.Errorf("declined anew: %+v, %v", r, err)
 	}

@@ -154,7 +154,7 @@ var byState = []verdictTest{
 		outcomes{"approved": "(ann decided", "allowed": "(ann decided", "confirmed": "(ann decided", "declined": "(ann decided", "revoked": "revoked"}},
 	{"used", func(f *fixture) string {
 		id := f.after("pay:send_money", "{}", request.Confirmed)
-		if _, err := f.Approvals.Requests.Use(f.T.Context(), id, f.Clock.Now(), f.Clock.Now().Add(time.Hour)); err != nil {
+		if _, err := f.Requests().Use(f.T.Context(), id, f.Clock.Now(), f.Clock.Now().Add(time.Hour)); err != nil {
 			f.T.Fatal(err)
 		}
 		return id
@@ -183,7 +183,7 @@ func (f *fixture) after(id, arguments string, v request.Verdict) string {
 
 func (f *fixture) stop(t stop.Target) {
 	f.T.Helper()
-	_, err := stop.Change(f.T.Context(), f.Approvals, func(s stop.Stops) (stop.Stops, error) {
+	_, err := stop.NewStore(f.Approvals).Change(f.T.Context(), func(s stop.Stops) (stop.Stops, error) {
 		return s.Add(stop.Stop{Target: t, Reason: "it leaks", By: "kim", At: f.Clock.Now()})
 	})
 	if err != nil {

@@ -145,7 +145,7 @@ func (d *Desk) changeStops(ctx context.Context, change func(stop.Stops) (stop.St
 	if d.o.Stops == nil {
 		return false, Refuse(http.StatusNotImplemented, "nothing can be stopped here, and nothing was")
 	}
-	_, err = stop.Change(ctx, d.o.Stops, func(held stop.Stops) (stop.Stops, error) {
+	_, err = d.o.Stops.Change(ctx, func(held stop.Stops) (stop.Stops, error) {
 		next, err := change(held)
 		changed = err == nil && !slices.Equal(held.List, next.List)
 		return next, err

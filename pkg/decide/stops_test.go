@@ -28,10 +28,10 @@ func TestUndoneStopsAreKnown(t *testing.T) {
 				_, err := f.desk.Stop(f.ctx, target, "key leaked")
 				require.OK(t, err)
 			}
-			held, err := f.Approvals.Stops(f.ctx)
+			held, err := stop.Read(f.ctx, f.Approvals)
 			require.OK(t, err)
 			require.OK(t, undo(f))
-			after, err := f.Approvals.Stops(f.ctx)
+			after, err := stop.Read(f.ctx, f.Approvals)
 			require.OK(t, err)
 			if len(after.List) != 0 || len(after.Ended) != 3 {
 				t.Errorf("%+v stand, %+v are known", after.List, after.Ended)
@@ -44,7 +44,7 @@ func TestUndoneStopsAreKnown(t *testing.T) {
 			if _, err := f.desk.UndoStops(f.ctx); err != nil {
 				t.Error(err)
 			}
-			if again, err := f.Approvals.Stops(f.ctx); err != nil || len(again.Ended) != 3 {
+			if again, err := stop.Read(f.ctx, f.Approvals); err != nil || len(again.Ended) != 3 {
 				t.Errorf("after another undo: %+v, %v", again, err)
 			}
 		})

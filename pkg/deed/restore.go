@@ -25,9 +25,9 @@ import (
 type Restorer struct {
 	Audit     audit.Folder
 	Approvals approval.Store
-	Stops     stop.Store
-	Tokens    token.Store
-	Requests  request.Store
+	Stops     *stop.Store
+	Tokens    *token.Store
+	Requests  *request.Store
 	Now       func() time.Time
 }
 
@@ -284,7 +284,7 @@ func (r *restoring) endGrant(ctx context.Context, d audit.TrailDeed) (ended bool
 	if err != nil {
 		return false, err
 	}
-	_, err = request.ChangeGranted(ctx, r.Requests, held.Agent, func(g request.Granted) (request.Granted, error) {
+	_, err = r.Requests.ChangeGranted(ctx, held.Agent, func(g request.Granted) (request.Granted, error) {
 		now := r.Now()
 		is, granted := g.Of(d.Request)
 		opens := is.Verdict == request.Allowed || is.Verdict == request.Confirmed

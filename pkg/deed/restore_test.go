@@ -60,7 +60,7 @@ func (l *loss) restore() (closing []string) {
 	l.t.Helper()
 	snap, err := catalog.Build(catalog.Input{})
 	require.OK(l.t, err)
-	p := deed.Restorer{Audit: audit.Folder(l.path), Approvals: l.store, Stops: l.store, Tokens: l.store, Requests: l.store, Now: time.Now}
+	p := deed.Restorer{Audit: audit.Folder(l.path), Approvals: l.store, Stops: stop.NewStore(l.store), Tokens: token.NewStore(l.store), Requests: request.NewStore(l.store, nil), Now: time.Now}
 	out, err := p.Restore(l.t.Context(), snap, "kim", nil)
 	require.OK(l.t, err)
 	for _, a := range out.Closing {
@@ -71,7 +71,7 @@ func (l *loss) restore() (closing []string) {
 
 func (l *loss) stopped() (list []string) {
 	l.t.Helper()
-	held, err := l.store.Stops(l.t.Context())
+	held, err := stop.Read(l.t.Context(), l.store)
 	require.OK(l.t, err)
 	for _, s := range held.List {
 		list = append(list, s.String()+" "+s.Note())
@@ -148,7 +148,7 @@ func TestRestoreStops(t *testing.T) {
 
 func (l *loss) put(s stop.Stops) {
 	l.t.Helper()
-	_, err := l.store.PutStops(l.t.Context(), s)
+	_, err := stop.NewStore(l.store).PutStops(l.t.Context(), s)
 	require.OK(l.t, err)
 }
 
@@ -170,7 +170,7 @@ func TestRestoreTokens(t *testing.T) {
 	l := newLoss(t)
 	made := func(id string) {
 		t.Helper()
-		_, err := l.store.PutToken(t.Context(), token.Token{
+		_, err := token.NewStore(l.store).PutToken(t.Context(), token.Token{
 			ID: id, Hash: strings.Repeat("a", 64), Name: "ci", Servers: []string{"*"}, Tiers: []string{"read"}, CreatedBy: "ann", CreatedAt: noon, ExpiresAt: time.Now().Add(time.Hour),
 		})
 		require.OK(t, err)
@@ -185,7 +185,7 @@ func TestRestoreTokens(t *testing.T) {
 		t.Errorf("closed (-want +got):\n%s", diff)
 	}
 	for id, live := range map[string]bool{gone: false, good: true} {
-		if x, err := l.store.Token(t.Context(), id); err != nil || x.Live(time.Now()) != live {
+		if x, err := token.NewStore(l.store).Token(t.Context(), id); err != nil || x.Live(time.Now()) != live {
 			t.Errorf("token %s: %+v, %v", id, x, err)
 		}
 	}
@@ -198,11 +198,11 @@ func TestRestoreTokens(t *testing.T) {
 func TestRestoreGrants(t *testing.T) {
 	l := newLoss(t)
 	now := time.Now()
-	agent := request.Agent{ID: "token:ci", Way: identity.WayToken}
+	requests, agent := request.NewStore(l.store, nil), request.Agent{ID: "token:ci", Way: identity.WayToken}
 	var ids []string
 	for i := range 3 {
 		asked := requesttest.To("git", fmt.Sprint("push", i))
-		_, err := request.ChangeAsked(t.Context(), l.store, agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+		_, err := request.ChangeAsked(t.Context(), requests, agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
 			next, r, _, err := a.Add(asked, request.Granted{}, func(request.Request) bool { return false }, now)
 			asked = r
 			return next, r.ID, nil, err
@@ -210,7 +210,7 @@ func TestRestoreGrants(t *testing.T) {
 		require.OK(t, err)
 		ids = append(ids, asked.ID)
 		verdict := []request.Verdict{request.Allowed, request.Allowed, request.Declined}[i]
-		_, err = request.ChangeGranted(t.Context(), l.store, agent, func(g request.Granted) (request.Granted, error) {
+		_, err = requests.ChangeGranted(t.Context(), agent, func(g request.Granted) (request.Granted, error) {
 			return g.Add(request.Decide(asked, verdict, 60, "kim", "", now), false, now)
 		})
 		require.OK(t, err)
@@ -224,7 +224,7 @@ func TestRestoreGrants(t *testing.T) {
 	if diff := cmp.Diff([]string{"git:push0 for agent:token:ci revoked"}, l.restore()); diff != "" {
 		t.Errorf("closed (-want +got):\n%s", diff)
 	}
-	g, err := l.store.Granted(t.Context(), agent.Key())
+	g, err := requests.Granted(t.Context(), agent.Key())
 	require.OK(t, err)
 	for i, want := range []request.Verdict{request.Revoked, request.Allowed, request.Declined} {
 		if d, _ := g.Of(ids[i]); d.Verdict != want {

@@ -31,7 +31,7 @@ func (r *restoring) stop(ctx context.Context) error {
 	}
 	due := standing(r.others)
 	var again []audit.TrailDeed
-	_, err := stop.Change(ctx, r.Stops, func(held stop.Stops) (next stop.Stops, err error) {
+	_, err := r.Stops.Change(ctx, func(held stop.Stops) (next stop.Stops, err error) {
 		next, again = held, nil
 		for _, d := range due {
 			t, _ := targetOf(d.Line)

@@ -33,6 +33,11 @@ type Doc struct {
 	Mark string    // a small attribute that TouchDoc changes without a new revision
 }
 
+// A Reader reads documents, as [Store] says.
+type Reader interface {
+	Docs(ctx context.Context, keys ...Key) ([]Doc, error)
+}
+
 // A Store keeps documents. Every driver passes documenttest.Run. A Store is safe for concurrent use,
 // also by several processes. A document whose Keep is over counts as absent everywhere.
 type Store interface {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 var errOther = errors.New("another error")
@@ -83,4 +84,56 @@ func TestStore(t *testing.T) {
 	documenttest.Run(t, func(_ *testing.T, now func() time.Time) document.Store {
 		return &documenttest.Store{Now: now}
 	})
+}
+
+// What is stored is replaced at any revision, even if another writer is faster.
+func TestReplace(t *testing.T) {
+	var docs documenttest.Store
+	d := document.Doc{Key: document.Key{Part: "BASE#a", ID: "tools"}, Data: []byte("new")}
+	raced, reads := 0, 0
+	docs.OnDocs = func(context.Context, []document.Key) error { reads++; return nil }
+	require.OK(t, document.Replace(t.Context(), &docs, d))
+	if reads != 0 {
+		t.Errorf("a first write costs %d reads", reads)
+	}
+	docs.OnPut = func(ctx context.Context, _ []document.Doc) (bool, error) {
+		if raced++; raced > 3 {
+			return false, nil
+		}
+		held, err := document.Get(ctx, &docs, d.Key)
+		require.OK(t, err)
+		hook := docs.OnPut
+		docs.OnPut = nil
+		defer func() { docs.OnPut = hook }()
+		held.Data = []byte("of another writer")
+		return false, docs.PutDocs(ctx, held)
+	}
+	d.Data = []byte("newer")
+	require.OK(t, document.Replace(t.Context(), &docs, d))
+	if got, err := document.Get(t.Context(), &docs, d.Key); err != nil || string(got.Data) != "newer" || got.Rev != 5 {
+		t.Errorf("Get = rev %d, %q, %v", got.Rev, got.Data, err)
+	}
+	docs.OnPut, docs.OnDocs = nil, func(context.Context, []document.Key) error { return errOther }
+	if err := document.Replace(t.Context(), &docs, d); !errors.Is(err, errOther) {
+		t.Errorf("Replace of what cannot be read = %v", err)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	own := errors.New("it changed")
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"no error": {}, "another error": {errOther, `get "x": another error`}, "a conflict": {&document.ConflictError{}, `get "x": it changed`},
+	} {
+		err := tt.err
+		document.Wrap(&err, own, "get %q", "x")
+		if (err != nil) != (tt.want != "") || err != nil && err.Error() != tt.want {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+		if isOwn := errors.Is(err, own); isOwn != (name == "a conflict") || errors.Is(err, document.ErrConflict) {
+			t.Errorf("%s: %v is the error of the domain: %v", name, err, isOwn)
+		}
+	}
 }

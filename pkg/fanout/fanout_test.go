@@ -12,6 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/fanout"
 	"github.com/portcullis-mcp/portcullis/pkg/fanout/fanouttest"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -40,12 +41,7 @@ func newFleet(t *testing.T, servers int) *fleet {
 	f.Configure(nil)
 	f.Objects.OnPut = func(context.Context, string, []byte) (bool, error) { return f.onWrite() }
 	f.Approvals.OnPut = func(context.Context, approval.Record) (bool, error) { return f.onWrite() }
-	f.Approvals.OnBase = func(_ context.Context, _ string, put bool) (bool, error) {
-		if !put {
-			return false, nil
-		}
-		return f.onWrite()
-	}
+	f.Approvals.Documents.OnPut = func(context.Context, []document.Doc) (bool, error) { return f.onWrite() }
 	f.work.OnSend = func(context.Context) (bool, error) { return f.onWrite() }
 	f.assemblies.OnSend = f.work.OnSend
 	return f

@@ -45,11 +45,11 @@ func TestConfirmedCallThatAsksEnds(t *testing.T) {
 		"stopped, and that undone": func(u *unlocking) {
 			u.Clock.Wait(time.Second)
 			server := stop.Target{Server: "s"}
-			_, err := stop.Change(u.T.Context(), u.Approvals, func(s stop.Stops) (stop.Stops, error) {
+			_, err := stop.NewStore(u.Approvals).Change(u.T.Context(), func(s stop.Stops) (stop.Stops, error) {
 				return s.Add(stop.Stop{Target: server, By: "kim", Reason: "key leaked", At: u.Clock.Now()})
 			})
 			require.OK(u.T, err)
-			_, err = stop.Change(u.T.Context(), u.Approvals, func(s stop.Stops) (stop.Stops, error) { return s.Undo(server) })
+			_, err = stop.NewStore(u.Approvals).Change(u.T.Context(), func(s stop.Stops) (stop.Stops, error) { return s.Undo(server) })
 			require.OK(u.T, err)
 		},
 		"another person": func(u *unlocking) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -31,7 +32,7 @@ func TestConfirmOneCall(t *testing.T) {
 	}
 	id := list[0].ID
 	u.holds("the first call", text, "Nothing was called.", "Access request "+id+" recorded.", "/admin/ask/"+id)
-	if kept, err := u.Approvals.Requests.Arguments(t.Context(), request.AgentOf(u.Agent).Key(), id); err != nil || string(kept) != args {
+	if kept, err := u.Requests().Arguments(t.Context(), request.AgentOf(u.Agent).Key(), id); err != nil || string(kept) != args {
 		t.Errorf("kept: %s %v", kept, err)
 	}
 	text, ran = u.pay(args)
@@ -90,10 +91,10 @@ func TestUseIsWrittenFirst(t *testing.T) {
 	_, _ = u.pay(`{}`)
 	id := u.asked().List[0].ID
 	u.decides(id, request.Confirmed, 0, "")
-	u.Approvals.Requests.OnUse = func(context.Context, string) (bool, error) { return true, errors.New("answer lost") }
+	u.Approvals.Documents.OnPut = documenttest.PutOf("USED#", func() (bool, error) { return true, errors.New("answer lost") })
 	text, ran := u.pay(`{}`)
 	u.holds("a use that may be noted", text, "Nothing was called", id)
-	u.Approvals.Requests.OnUse = nil
+	u.Approvals.Documents.OnPut = nil
 	if text2, ran2 := u.pay(`{}`); ran || ran2 || !strings.Contains(text2, "was used") {
 		t.Errorf("called again: %v %s", ran2, text2)
 	}

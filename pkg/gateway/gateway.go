@@ -15,12 +15,12 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
-	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -34,13 +34,10 @@ type Upstream interface {
 
 // Approvals reads what decides about a call, as of every write before.
 type Approvals interface {
-	// Standing returns the record of one tool, what people stopped, and what they decided about the
-	// requests of the agent with this key; "": that is not asked for. Without a record the error is
-	// [approval.ErrNotFound], and the rest is there all the same.
-	Standing(ctx context.Context, id tool.ID, agent string) (approval.Record, stop.Stops, request.Granted, error)
+	document.Reader
 
-	// Stops returns what people stopped.
-	Stops(ctx context.Context) (stop.Stops, error)
+	// GetWith is that of [approval.Store].
+	GetWith(ctx context.Context, id tool.ID, keys ...document.Key) (approval.Record, []document.Doc, error)
 }
 
 // A Recorder counts what agents do; *metrics.Meter is one.

@@ -73,7 +73,7 @@ func (g *Gateway) run(ctx context.Context, server, agent string) (_ context.Cont
 func (g *Gateway) look() {
 	ctx, done := context.WithTimeout(context.Background(), approvalTime)
 	defer done()
-	held, err := g.approvals.Stops(ctx)
+	held, err := stop.Read(ctx, g.approvals)
 	if err == nil {
 		g.running.cancel(g.states.Current().Stopped(held))
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -47,7 +49,7 @@ func (s *Session) standing(ctx context.Context, i int) standing {
 	defer cancel()
 	id := s.view.ID(i)
 	span := trace.Start(ctx, trace.Record)
-	record, held, granted, err := s.g.approvals.Standing(span.Context, id, s.asker())
+	record, held, granted, err := s.g.readStanding(span.Context, id, s.asker())
 	span.Name("tool", id.String())
 	span.End()
 	r := &record
@@ -83,12 +85,33 @@ func (s *Session) standing(ctx context.Context, i int) standing {
 	return now
 }
 
+// readStanding returns the record of one tool, what people stopped and, unless agent is "", what
+// they decided about the requests of the agent with this key, all by one read. Without a record the
+// error is [approval.ErrNotFound], and the rest is there all the same.
+func (g *Gateway) readStanding(ctx context.Context, id tool.ID, agent string) (
+	r approval.Record, held stop.Stops, granted request.Granted, err error,
+) {
+	keys := []document.Key{stop.Key()}
+	if agent != "" {
+		keys = append(keys, request.GrantedKey(agent))
+	}
+	r, docs, err := g.approvals.GetWith(ctx, id, keys...)
+	if err != nil && !errors.Is(err, approval.ErrNotFound) {
+		return r, held, granted, err
+	}
+	held, unread := stop.DecodeDoc(docs[0])
+	if unread == nil && agent != "" {
+		granted, unread = request.DecodeGrantedDoc(docs[1])
+	}
+	return r, held, granted, cmp.Or(unread, err)
+}
+
 // serverStanding is [Session.standing] by what is stopped alone: for what has no approval record, since
 // no server listed it.
 func (s *Session) serverStanding(ctx context.Context, id tool.ID) standing {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
-	held, err := s.g.approvals.Stops(ctx)
+	held, err := stop.Read(ctx, s.g.approvals)
 	if err != nil {
 		return s.unknown(ctx, id, err)
 	}

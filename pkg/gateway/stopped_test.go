@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
@@ -192,7 +193,7 @@ func TestStoppedAgentByTheState(t *testing.T) {
 func TestStopsUnread(t *testing.T) {
 	gw := everyItem(t, `"gateway": {"mode": "search"}`)
 	down := errors.New("arn:aws:dynamodb:table")
-	gw.Approvals.OnStops = func(context.Context) error { return down }
+	gw.Approvals.OnDocs = func(context.Context, []document.Key) error { return down }
 	for _, a := range attempts {
 		text, _ := a.said(gw)
 		if !strings.Contains(text, "disabled_unknown") || !strings.Contains(text, "Nothing was called") || strings.Contains(text, "arn:") {
@@ -222,7 +223,7 @@ func TestCallReads(t *testing.T) {
 	gw := everyItem(t)
 	var records, stops int
 	gw.Approvals.OnGet = func(context.Context, tool.ID) error { records++; return nil }
-	gw.Approvals.OnStops = func(context.Context) error { stops++; return nil }
+	gw.Approvals.OnDocs = func(context.Context, []document.Key) error { stops++; return nil }
 	for call, want := range map[string]int{
 		`{"name":"call_tool_read","arguments":{"name":"open:act"}}`:   1,
 		`{"name":"call_tool_read","arguments":{"name":"user:act"}}`:   1,
@@ -337,7 +338,7 @@ func TestCancelledBeforeItWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gw := everyItem(t)
 		var fails atomic.Bool
-		gw.Approvals.OnStops = func(context.Context) error {
+		gw.Approvals.OnDocs = func(context.Context, []document.Key) error {
 			if fails.Load() {
 				return errors.New("down")
 			}

@@ -73,7 +73,7 @@ func TestRequestAccessInDirectMode(t *testing.T) {
 func TestServersOwnRequestAccess(t *testing.T) {
 	u := &unlocking{fixture: newFixture(t)}
 	u.Serve("s", def("request_access", "The server's own.", ""))
-	u.Options.Requests = &u.Approvals.Requests
+	u.Options.Requests = u.Requests()
 	u.Restart()
 	u.Configure(map[string]string{"s": `"approval":"off"`}, `"gateway":{"requests":true,"mode":"direct","prefix":false}`)
 	u.Sync()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
@@ -34,8 +35,7 @@ func unlock(t *testing.T) *unlocking {
 	u := &unlocking{fixture: newFixture(t)}
 	u.Serve("s", def("push", "Pushes commits.", ""), def("read", "Reads.", readOnly), def("pay", "Pays.", ""))
 	u.Serve("out", def("hide", "Hides.", ""))
-	u.Options.Requests, u.Options.Sealer, u.Options.Teller = &u.Approvals.Requests, sealer(1), u
-	u.Approvals.Requests.Clock = u.Clock.Now
+	u.Options.Requests, u.Options.Sealer, u.Options.Teller = u.Requests(), sealer(1), u
 	u.Agent = identity.Agent{ID: "token:ci", Way: identity.WayToken, Servers: []string{"s"}, Tiers: u.Agent.Tiers}
 	u.Restart()
 	u.Configure(map[string]string{"s": `"approval":"manual"`, "out": `"approval":"manual"`}, `"gateway":{"requests":true}`, `"tools":{"confirm":["s:pay"]}`)
@@ -48,7 +48,7 @@ func unlock(t *testing.T) *unlocking {
 // asked returns what is written of the agent's requests.
 func (u *unlocking) asked() request.Asked {
 	u.T.Helper()
-	a, err := u.Approvals.Requests.Asked(u.T.Context(), request.AgentOf(u.Agent).Key())
+	a, err := u.Requests().Asked(u.T.Context(), request.AgentOf(u.Agent).Key())
 	require.OK(u.T, err)
 	return a
 }
@@ -79,7 +79,7 @@ func (u *unlocking) decides(id string, v request.Verdict, minutes int, reason st
 		u.T.Fatalf("no request %q", id)
 	}
 	record := u.Record(r.Item().String())
-	_, err := request.ChangeGranted(u.T.Context(), &u.Approvals.Requests, agent, func(g request.Granted) (request.Granted, error) {
+	_, err := u.Requests().ChangeGranted(u.T.Context(), agent, func(g request.Granted) (request.Granted, error) {
 		d := request.Decide(r, v, minutes, "kim", reason, u.Clock.Now())
 		d.Against, d.URL = record.DecidedAt, record.URL
 		return g.Add(d, false, u.Clock.Now())
@@ -183,11 +183,11 @@ func TestGrantEnds(t *testing.T) {
 			u.States.Refresh(u.T.Context())
 		},
 		"stopped, undone": func(u *unlocking) {
-			_, err := stop.Change(u.T.Context(), u.Approvals, func(s stop.Stops) (stop.Stops, error) {
+			_, err := stop.NewStore(u.Approvals).Change(u.T.Context(), func(s stop.Stops) (stop.Stops, error) {
 				return s.Add(stop.Stop{Target: stop.Target{Server: "s"}, Reason: "r", By: "kim", At: u.Clock.Wait(time.Second)})
 			})
 			require.OK(u.T, err)
-			_, err = stop.Change(u.T.Context(), u.Approvals, func(s stop.Stops) (stop.Stops, error) { return s.Undo(stop.Target{Server: "s"}) })
+			_, err = stop.NewStore(u.Approvals).Change(u.T.Context(), func(s stop.Stops) (stop.Stops, error) { return s.Undo(stop.Target{Server: "s"}) })
 			require.OK(u.T, err)
 		},
 		"taken back": func(u *unlocking) { u.decides(u.asked().List[0].ID, request.Revoked, 0, "") },
@@ -278,19 +278,19 @@ func TestRequestsAreBounded(t *testing.T) {
 func TestRequestsWithoutStore(t *testing.T) {
 	u := unlock(t)
 	down := errors.New("no answer")
-	u.Approvals.Requests.OnPutAsked = func(context.Context, request.Asked) (bool, error) { return false, down }
+	u.Approvals.Documents.OnPut = documenttest.PutOf("ASK#", func() (bool, error) { return false, down })
 	state, _, message := u.want("s:push")
 	u.holds("a write that fails", message, "could not store the request", "stores no request twice")
 	if state != "refused" || len(u.told) != 0 {
 		t.Errorf("%s, told %+v", state, u.told)
 	}
-	u.Approvals.Requests.OnAsked = func(context.Context, string) error { return down }
+	u.Approvals.OnDocs = documenttest.DocsOf("ASK#", func() error { return down })
 	text, ran := u.push()
 	u.holds("a lock whose requests cannot be read", text, "pending_approval", "cannot read earlier access requests")
 	if ran {
 		t.Error("the call went through")
 	}
-	u.Approvals.Requests.OnGranted = func(context.Context, string) error { return down }
+	u.Approvals.OnDocs = documenttest.DocsOf("GRANT#", func() error { return down })
 	if text, ran := u.push(); ran || !strings.Contains(text, "disabled_unknown") {
 		t.Errorf("grants that cannot be read: %s", text)
 	}
@@ -426,7 +426,7 @@ func TestNotAskedByItsClient(t *testing.T) {
 func TestGrantsAreFound(t *testing.T) {
 	u := unlock(t)
 	reads := 0
-	u.Approvals.Requests.OnGranted = func(context.Context, string) error { reads++; return nil }
+	u.Approvals.OnDocs = documenttest.DocsOf("GRANT#", func() error { reads++; return nil })
 	found := func() bool {
 		u.T.Helper()
 		f := u.search(`{"query":"pushes commits"}`)
@@ -447,12 +447,12 @@ func TestGrantsAreFound(t *testing.T) {
 	if r := u.Call("describe_tools", `{"names":["s:push","s:pay"]}`); !strings.Contains(r.Text, `"call_with":"call_tool_destructive"`) || strings.Contains(r.Text, "pending_approval") || strings.Count(r.Text, `"confirm":true`) != 1 {
 		t.Errorf("described: %s", r.Text)
 	}
-	u.Approvals.Requests.OnGranted = func(context.Context, string) error { return errors.New("no answer") }
+	u.Approvals.OnDocs = documenttest.DocsOf("GRANT#", func() error { return errors.New("no answer") })
 	u.Clock.Wait(2 * time.Second)
 	if found() {
 		t.Error("grants that cannot be read are found as callable")
 	}
-	u.Approvals.Requests.OnGranted = nil
+	u.Approvals.OnDocs = nil
 	u.Clock.Wait(time.Minute)
 	if found() {
 		t.Error("a grant that is over is found as callable")

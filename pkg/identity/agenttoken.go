@@ -14,7 +14,7 @@ import (
 // Tokens takes the gateway's own agent tokens. Each request reads the token from the
 // store, so a revocation counts from the next request on, in every process.
 type Tokens struct {
-	Store token.Store
+	Store *token.Store
 	Keys  *token.Ring
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger     // nil: none

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -17,7 +17,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	store := bolttest.Open(b, b.TempDir())
+	store := token.NewStore(new(documenttest.Store))
 	text, now := token.New(), time.Now()
 	id, hash := key.Identify(text)
 	if _, err := store.PutToken(b.Context(), token.Token{

@@ -19,10 +19,10 @@ func Anonymous() Agent {
 // Names says which agents there can be, for people who ask what one of them sees. The zero Names
 // knows none.
 type Names struct {
-	Open   bool        // all callers are one agent
-	Tokens token.Store // of agent tokens; nil: none are taken
-	Claims *ClaimMap   // of what makes an agent of a JWT; nil: none is taken
-	IAM    *IAM        // what a signer may do; nil: no signature is taken
+	Open   bool         // all callers are one agent
+	Tokens *token.Store // of agent tokens; nil: none are taken
+	Claims *ClaimMap    // of what makes an agent of a JWT; nil: none is taken
+	IAM    *IAM         // what a signer may do; nil: no signature is taken
 }
 
 // List returns the agents that are known by name, each once, by id: those of the tokens that are good

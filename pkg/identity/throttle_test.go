@@ -12,14 +12,14 @@ import (
 )
 
 // both takes the issuer's JWTs and the store's tokens.
-func both(t *testing.T, i *identitytest.Issuer, s token.Store, c *clock, proxies int) *identity.Verifier {
+func both(t *testing.T, i *identitytest.Issuer, s *counted, c *clock, proxies int) *identity.Verifier {
 	t.Helper()
 	j, err := identity.NewJWT(identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: i.URL, Now: c.now}, Audiences: []string{audience}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v, err := identity.New(identity.Options{
-		JWT: j, Tokens: &identity.Tokens{Store: s, Keys: token.OneKey(tokentest.Key(t)), Now: c.now}, TrustedProxies: proxies, Now: c.now,
+		JWT: j, Tokens: &identity.Tokens{Store: s.Store, Keys: token.OneKey(tokentest.Key(t)), Now: c.now}, TrustedProxies: proxies, Now: c.now,
 	})
 	if err != nil {
 		t.Fatal(err)

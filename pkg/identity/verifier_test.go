@@ -11,9 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -21,33 +22,23 @@ import (
 
 // A counted store counts what it is asked, and fails when told to.
 type counted struct {
-	token.Store
+	*token.Store
 	reads, touches int
 	err            error
 }
 
-func (c *counted) Token(ctx context.Context, id string) (token.Token, error) {
-	if c.reads++; c.err != nil {
-		return token.Token{}, c.err
-	}
-	return c.Store.Token(ctx, id)
-}
-
-func (c *counted) TouchToken(ctx context.Context, id string, at time.Time) error {
-	if c.touches++; c.err != nil {
-		return c.err
-	}
-	return c.Store.TouchToken(ctx, id, at)
-}
-
 func newStore(t *testing.T) *counted {
 	t.Helper()
-	s := bolttest.Open(t, t.TempDir())
-	return &counted{Store: s}
+	c := new(counted)
+	c.Store = token.NewStore(&documenttest.Store{
+		OnDocs:  func(context.Context, []document.Key) error { c.reads++; return c.err },
+		OnTouch: func(context.Context, document.Key, string) (bool, error) { c.touches++; return false, c.err },
+	})
+	return c
 }
 
 // mint stores a token that lives from now for a day.
-func mint(t *testing.T, s token.Store, now time.Time, change func(*token.Token)) (token.Token, string) {
+func mint(t *testing.T, s *counted, now time.Time, change func(*token.Token)) (token.Token, string) {
 	t.Helper()
 	tok, text := tokentest.Sample(t, tokentest.Key(t), "ci")
 	tok.CreatedAt, tok.ExpiresAt = now.UTC(), now.UTC().Add(24*time.Hour)
@@ -61,9 +52,9 @@ func mint(t *testing.T, s token.Store, now time.Time, change func(*token.Token))
 	return tok, text.Reveal()
 }
 
-func ours(t *testing.T, s token.Store, c *clock, bootstrap string) *identity.Verifier {
+func ours(t *testing.T, s *counted, c *clock, bootstrap string) *identity.Verifier {
 	t.Helper()
-	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: s, Keys: token.OneKey(tokentest.Key(t)), Now: c.now, Bootstrap: bootstrap}, Now: c.now})
+	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: s.Store, Keys: token.OneKey(tokentest.Key(t)), Now: c.now, Bootstrap: bootstrap}, Now: c.now})
 	if err != nil {
 		t.Fatal(err)
 	}

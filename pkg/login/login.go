@@ -35,7 +35,7 @@ const (
 
 // Options are the knobs of [Sessions]. The zero value takes no session that was made of a token.
 type Options struct {
-	Tokens    token.Store      // of agent tokens; nil: there are none
+	Tokens    *token.Store     // of agent tokens; nil: there are none
 	Bootstrap string           // SHA-256 of the bootstrap token, as hex; "": there is none
 	Client    string           // issuer at which people sign in, and the gateway's name there; "": they do not
 	Now       func() time.Time // nil: time.Now
@@ -44,14 +44,14 @@ type Options struct {
 
 // Sessions opens, finds and ends the sessions of one gateway. It is safe for concurrent use.
 type Sessions struct {
-	store Store
+	store *Store
 	key   token.Key
 	o     Options
 }
 
 // New returns the sessions in a store, whose hashes key makes: under another key all of them are
 // over. It makes no call.
-func New(store Store, key token.Key, o *Options) *Sessions {
+func New(store *Store, key token.Key, o *Options) *Sessions {
 	s := &Sessions{store: store, key: key}
 	if o != nil {
 		s.o = *o

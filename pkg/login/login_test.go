@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
-	"github.com/portcullis-mcp/portcullis/pkg/login/logintest"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -24,14 +24,16 @@ import (
 type fixture struct {
 	*login.Sessions
 	t       *testing.T
-	store   *logintest.Mem
+	docs    *documenttest.Store
+	store   *login.Store // over docs
 	options login.Options
 	log     *local.Buffer
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{t: t, store: &logintest.Mem{}, log: &local.Buffer{}}
+	f := &fixture{t: t, docs: new(documenttest.Store), log: &local.Buffer{}}
+	f.store = login.NewStore(f.docs, nil)
 	f.options.Log = slog.New(slog.NewTextHandler(f.log, nil))
 	return f.process()
 }
@@ -110,13 +112,15 @@ func TestSessionLife(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			cookie := f.open(kim)
-			f.store.Ops()
+			reads, writes := 0, 0
+			f.docs.OnDocs = func(context.Context, []document.Key) error { reads++; return nil }
+			f.docs.OnPut = func(context.Context, []document.Doc) (bool, error) { writes++; return false, nil }
 			for range 60 {
 				time.Sleep(10 * time.Second)
 				f.actor(cookie)
 			}
-			if ops := f.store.Ops(); ops["Put"] != 2 || ops["Get"] != 60 {
-				t.Errorf("sixty requests in ten minutes cost %v, want two writes", ops)
+			if writes != 2 || reads != 60 {
+				t.Errorf("sixty requests in ten minutes cost %d reads and %d writes, want two writes", reads, writes)
 			}
 		})
 	})
@@ -233,15 +237,9 @@ func TestSessionEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			here, there, one, _, _ := shared(t)
 			time.Sleep(6 * time.Minute)
-			here.store.Fail = func(op string) error {
-				if here.store.Fail = nil; op != "Get" {
-					return nil
-				}
-				here.store.Fail = func(string) error { // of the Put that follows
-					here.store.Fail = nil
-					return there.End(t.Context(), one)
-				}
-				return nil
+			here.docs.OnPut = func(context.Context, []document.Doc) (bool, error) {
+				here.docs.OnPut = nil
+				return false, there.End(t.Context(), one)
 			}
 			if here.actor(one) != "" {
 				t.Error("it is open")
@@ -281,9 +279,9 @@ func TestSessionsMakeRoom(t *testing.T) {
 
 // A session is worth no more than what it was made of is by now.
 func TestSessionOfAToken(t *testing.T) {
-	admin := func(t *testing.T) (f *fixture, tokens token.Store, tok token.Token, cookie secret.Text) {
+	admin := func(t *testing.T) (f *fixture, tokens *token.Store, tok token.Token, cookie secret.Text) {
 		t.Helper()
-		f, tokens = newFixture(t), newTokens(t)
+		f, tokens = newFixture(t), token.NewStore(new(documenttest.Store))
 		f.options.Tokens = tokens
 		f = f.process()
 		tok, _ = tokentest.Sample(t, tokentest.Key(t), "kim")
@@ -385,7 +383,7 @@ func TestSessionOfTheBootstrapToken(t *testing.T) {
 // What cannot be looked up is not let in, and is not taken for ended.
 func TestSessionWithoutStores(t *testing.T) {
 	down := errors.New("the table does not answer")
-	for _, op := range []string{"Get", "Put", "Delete", "List"} {
+	for _, op := range []string{"Docs", "Put", "Delete", "List"} {
 		t.Run(op, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t)
@@ -393,14 +391,19 @@ func TestSessionWithoutStores(t *testing.T) {
 				s, err := f.Find(t.Context(), cookie)
 				require.OK(t, err)
 				time.Sleep(6 * time.Minute)
-				f.store.Fail = func(asked string) error {
-					if asked == op {
+				fail := func(when bool) error {
+					if when {
 						return down
 					}
 					return nil
 				}
+				f.docs.OnDocs = func(context.Context, []document.Key) error { return fail(op == "Docs") }
+				f.docs.OnList = func(context.Context, string) error { return fail(op == "List") }
+				f.docs.OnPut = func(_ context.Context, docs []document.Doc) (bool, error) {
+					return false, fail(op == "Put" && docs[0].Data != nil || op == "Delete" && docs[0].Data == nil)
+				}
 				_, find := f.Find(t.Context(), cookie)
-				if want := op == "Get"; errors.Is(find, down) != want || errors.Is(find, login.ErrNotFound) {
+				if want := op == "Docs"; errors.Is(find, down) != want || errors.Is(find, login.ErrNotFound) {
 					t.Errorf("Find = %v; a use that is not noted stops nobody", find)
 				}
 				_, open := f.Open(t.Context(), kim, "")
@@ -409,13 +412,13 @@ func TestSessionWithoutStores(t *testing.T) {
 				}
 				_, own := f.Own(t.Context(), login.Session{Actor: "kim"})
 				_, others := f.RevokeOthers(t.Context(), login.Session{Actor: "kim"})
-				if errors.Is(own, down) != (op == "List") || errors.Is(others, down) != (op == "List" || op == "Delete") {
+				if errors.Is(own, down) != (op == "List") || errors.Is(others, down) != (op != "Put") {
 					t.Errorf("Own = %v, RevokeOthers = %v", own, others)
 				}
-				if err := f.Revoke(t.Context(), login.Session{Actor: "kim"}, s.ID); errors.Is(err, down) != (op == "Get" || op == "Delete") {
+				if err := f.Revoke(t.Context(), login.Session{Actor: "kim"}, s.ID); errors.Is(err, down) != (op == "Docs" || op == "Delete") {
 					t.Errorf("Revoke = %v", err)
 				}
-				if err := f.End(t.Context(), cookie); errors.Is(err, down) != (op == "Delete") {
+				if err := f.End(t.Context(), cookie); errors.Is(err, down) != (op == "Docs" || op == "Delete") {
 					t.Errorf("End = %v", err)
 				}
 			})
@@ -423,7 +426,9 @@ func TestSessionWithoutStores(t *testing.T) {
 	}
 	t.Run("of tokens", func(t *testing.T) {
 		f := newFixture(t)
-		f.options.Tokens = broken{}
+		f.options.Tokens = token.NewStore(&documenttest.Store{OnDocs: func(context.Context, []document.Key) error {
+			return errors.New("the table does not answer")
+		}})
 		f = f.process()
 		cookie := f.open(login.Person{Actor: "token:kim", Way: login.WayToken, Token: "x"})
 		if _, err := f.Find(t.Context(), cookie); err == nil || errors.Is(err, login.ErrNotFound) {
@@ -452,18 +457,4 @@ func TestCSRF(t *testing.T) {
 	if proof == s.ID || len(proof) != 64 {
 		t.Errorf("the proof is %q", proof)
 	}
-}
-
-// newTokens returns a store of agent tokens.
-func newTokens(t *testing.T) token.Store {
-	t.Helper()
-	s := bolttest.Open(t, t.TempDir())
-	return s
-}
-
-// broken are tokens that cannot be read.
-type broken struct{ token.Store }
-
-func (broken) Token(context.Context, string) (token.Token, error) {
-	return token.Token{}, errors.New("the table does not answer")
 }

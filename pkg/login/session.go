@@ -1,7 +1,6 @@
 package login
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"time"
@@ -42,25 +41,6 @@ type Session struct {
 	Used    time.Time `json:"used"` // to five minutes
 	Expires time.Time `json:"expires"`
 	Rev     int64     `json:"rev"` // 0: not stored yet
-}
-
-// A Store keeps sessions for all instances of the gateway. Every implementation passes
-// logintest.Run. It is safe for concurrent use.
-type Store interface {
-	// Get returns the session as of every write that returned before it began, or
-	// [ErrNotFound], also for one that has expired.
-	Get(ctx context.Context, id string) (Session, error)
-
-	// Put stores s if the stored revision is still s.Rev (0: must not exist yet) and
-	// returns it at its new Rev, or [ErrConflict] if another writer came first. So one
-	// that was deleted is not brought back by a request that notes its use.
-	Put(ctx context.Context, s Session) (Session, error)
-
-	// Delete removes the session. That there is none is no error.
-	Delete(ctx context.Context, id string) error
-
-	// List returns every session that has not expired, by id.
-	List(ctx context.Context) ([]Session, error)
 }
 
 // Encode returns s at its next revision, and as a store keeps that.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit/audittest"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/notify/notifytest"
@@ -76,7 +77,8 @@ func status(code int) func(int, http.ResponseWriter) {
 // An office is an outbox, who sends it, and a clock.
 type office struct {
 	*notifytest.Clock
-	box     notify.Outbox
+	docs    *documenttest.Store
+	box     *notify.Outbox
 	sender  *notify.Sender
 	options notify.SenderOptions
 	deeds   *audittest.Mem
@@ -101,7 +103,8 @@ func (o *office) Secret(_ context.Context, ref string) (string, error) {
 func newOffice(t *testing.T, targets ...config.Notify) *office {
 	t.Helper()
 	o := &office{Clock: new(notifytest.Clock), deeds: new(audittest.Mem), log: new(local.Buffer), secrets: map[string]string{}, targets: targets}
-	o.box = &notifytest.Mem{Now: o.Now}
+	o.docs = &documenttest.Store{Now: o.Now}
+	o.box = notify.NewOutbox(o.docs, o.Now)
 	var mu sync.Mutex
 	o.options = notify.SenderOptions{
 		Targets: func() []config.Notify { return o.targets }, Secrets: o, Rule: egress.Rule{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},

@@ -15,7 +15,7 @@ const postTime = 3 * time.Second
 // A Post is a [Teller] that puts what it takes into an outbox, and wakes who sends. It is safe for
 // concurrent use.
 type Post struct {
-	Box     Box
+	Box     *Outbox
 	Targets func() []config.Notify                     // of the config in use; it must not read anything
 	Wake    func(ctx context.Context, id string) error // sends at once; nil: what is put is sent with the next sync
 	Now     func() time.Time                           // nil: time.Now

@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
-	"github.com/portcullis-mcp/portcullis/pkg/notify/notifytest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A post office for tests.
-func newPost(box notify.Box, log *local.Buffer, events ...string) *notify.Post {
+func newPost(docs document.Store, log *local.Buffer, events ...string) *notify.Post {
 	return &notify.Post{
-		Box: box, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Box: notify.NewOutbox(docs, nil), Log: slog.New(slog.NewTextHandler(log, nil)),
 		Targets: func() []config.Notify {
 			if events == nil {
 				return nil
@@ -29,8 +30,8 @@ func newPost(box notify.Box, log *local.Buffer, events ...string) *notify.Post {
 }
 
 func TestPost(t *testing.T) {
-	box, log := new(notifytest.Mem), new(local.Buffer)
-	p := newPost(box, log, "request")
+	docs, log := new(documenttest.Store), new(local.Buffer)
+	p := newPost(docs, log, "request")
 	var woken []string
 	p.Wake = func(_ context.Context, id string) error { woken = append(woken, id); return nil }
 	p.Tell(t.Context(), notify.Event{Kind: notify.Decided, Request: "R-1"})
@@ -39,7 +40,7 @@ func TestPost(t *testing.T) {
 	e := notify.Event{Kind: notify.Asked, Request: "R-7KQ2M4XD", Agent: "ci"}
 	p.Tell(ctx, e)
 	p.Tell(ctx, e)
-	list, err := box.Pending(t.Context())
+	list, err := p.Box.Pending(t.Context())
 	require.OK(t, err)
 	if len(list) != 1 || list[0].Event.Request != e.Request || len(woken) != 2 || woken[0] != list[0].Event.ID || woken[1] != woken[0] {
 		t.Errorf("Pending = %+v, woken %q", list, woken)
@@ -51,23 +52,23 @@ func TestPost(t *testing.T) {
 
 // Nothing fails because people cannot be told; the log says so.
 func TestPostThatFails(t *testing.T) {
-	box, log := new(notifytest.Mem), new(local.Buffer)
-	p := newPost(box, log, "request")
-	box.OnPut = func(notify.Event) error { return errors.New("no room") }
+	docs, log := new(documenttest.Store), new(local.Buffer)
+	p := newPost(docs, log, "request")
+	docs.OnPut = func(context.Context, []document.Doc) (bool, error) { return false, errors.New("no room") }
 	p.Wake = func(context.Context, string) error { t.Error("woken for nothing"); return nil }
 	p.Tell(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"})
 	if !strings.Contains(log.String(), "people are not told") || !strings.Contains(log.String(), "no room") {
 		t.Errorf("log: %s", log)
 	}
-	box.OnPut = nil
+	docs.OnPut = nil
 	p.Wake = func(context.Context, string) error { return errors.New("no function") }
 	p.Tell(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"})
-	list, err := box.Pending(t.Context())
+	list, err := p.Box.Pending(t.Context())
 	require.OK(t, err)
 	if len(list) != 1 || !strings.Contains(log.String(), "with the next sync") {
 		t.Errorf("Pending = %+v; log: %s", list, log)
 	}
-	p.Box = stuck{}
+	docs.OnPut = func(ctx context.Context, _ []document.Doc) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
 	began := time.Now()
 	p.Tell(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-2"})
 	if took := time.Since(began); took > 10*time.Second {
@@ -75,19 +76,11 @@ func TestPostThatFails(t *testing.T) {
 	}
 }
 
-// stuck is an outbox that does not answer.
-type stuck struct{}
-
-func (stuck) Put(ctx context.Context, _ notify.Event) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 // Without a target nothing is read or written.
 func BenchmarkTellNobody(b *testing.B) {
-	box := new(notifytest.Mem)
-	box.OnPut = func(notify.Event) error { b.Error("put"); return nil }
-	p := newPost(box, new(local.Buffer))
+	docs := new(documenttest.Store)
+	docs.OnPut = func(context.Context, []document.Doc) (bool, error) { b.Error("put"); return false, nil }
+	p := newPost(docs, new(local.Buffer))
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Tell(b.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"})
@@ -95,11 +88,12 @@ func BenchmarkTellNobody(b *testing.B) {
 }
 
 func TestTellNobodyCostsNothing(t *testing.T) {
-	box := new(notifytest.Mem)
-	box.OnPut = func(notify.Event) error { t.Error("put"); return nil }
-	p := newPost(box, new(local.Buffer))
+	docs := new(documenttest.Store)
+	docs.OnPut = func(context.Context, []document.Doc) (bool, error) { t.Error("put"); return false, nil }
+	docs.OnDocs, docs.OnList = noReads(t), func(context.Context, string) error { t.Error("list"); return nil }
+	p := newPost(docs, new(local.Buffer))
 	e, ctx := notify.Event{Kind: notify.Asked, Request: "R-1"}, t.Context()
-	if n := testing.AllocsPerRun(100, func() { p.Tell(ctx, e) }); n > 0 || box.Reads() > 0 {
-		t.Errorf("%v allocations, %d reads", n, box.Reads())
+	if n := testing.AllocsPerRun(100, func() { p.Tell(ctx, e) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

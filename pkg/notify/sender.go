@@ -59,7 +59,7 @@ type SenderOptions struct {
 
 // A Sender sends what is in an outbox. Several may send at once, also in several processes.
 type Sender struct {
-	box  Outbox
+	box  *Outbox
 	o    SenderOptions
 	http *http.Client
 
@@ -67,7 +67,7 @@ type Sender struct {
 }
 
 // NewSender returns a Sender. It makes no call.
-func NewSender(box Outbox, o SenderOptions) *Sender {
+func NewSender(box *Outbox, o SenderOptions) *Sender {
 	if o.Secrets == nil {
 		o.Secrets = secret.Env{}
 	}
@@ -133,7 +133,7 @@ func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent Sent, err
 		batches = append(batches, requests)
 	} else {
 		others = append(others, requests...)
-		SortNotices(others)
+		sortNotices(others)
 	}
 	for n := range slices.Chunk(others, 1) {
 		batches = append(batches, n)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,11 +17,11 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
-	"github.com/portcullis-mcp/portcullis/pkg/notify/notifytest"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -52,10 +51,8 @@ func TestEachTargetIsToldWhatItWants(t *testing.T) {
 func TestSendToNobody(t *testing.T) {
 	o := newOffice(t)
 	o.put(t, event(1))
+	o.docs.OnList = func(context.Context, string) error { t.Error("the outbox is listed"); return nil }
 	o.send(t)
-	if n := o.box.(*notifytest.Mem).Reads(); n > 0 {
-		t.Errorf("the outbox was listed %d times", n)
-	}
 }
 
 // A target that is down does not keep the others waiting, and gets what it missed when it is back.
@@ -278,13 +275,9 @@ func TestFloodOfRequests(t *testing.T) {
 // Senders that run at the same time tell each target once.
 func TestTwoSenders(t *testing.T) {
 	one, two := newStub(t), newStub(t)
-	path := filepath.Join(t.TempDir(), "approvals.db")
-	store, err := bolt.Open(path, nil)
-	require.OK(t, err)
-	t.Cleanup(func() { require.OK(t, store.Close()) })
 	o := newOffice(t, slack(one.URL), webhook(two.URL))
 	o.options.Now = nil
-	o.box = store.Outbox()
+	o.box = notify.NewOutbox(bolttest.Open(t, t.TempDir()), nil)
 	const events = 40
 	for n := range events {
 		o.put(t, event(n))
@@ -320,18 +313,17 @@ func TestTwoSenders(t *testing.T) {
 func TestSenderThatDies(t *testing.T) {
 	hook := newStub(t)
 	o := newOffice(t, webhook(hook.URL))
-	mem := o.box.(*notifytest.Mem)
 	o.put(t, event(1))
-	mem.OnAct = func(verb, _ string) error {
-		if verb == "remove" {
-			return errors.New("the process is gone")
+	o.docs.OnPut = func(_ context.Context, docs []document.Doc) (bool, error) {
+		if docs[0].Data == nil {
+			return false, errors.New("the process is gone")
 		}
-		return nil
+		return false, nil
 	}
 	if _, err := o.sender.Send(t.Context()); err == nil {
 		t.Error("it does not say that a note is lost")
 	}
-	mem.OnAct = nil
+	o.docs.OnPut = nil
 	if o.send(t); len(hook.messages()) != 1 {
 		t.Error("another sends while the lease lasts")
 	}

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 )
 
 // Encode returns a at its next revision, and its stored form.
@@ -48,6 +51,16 @@ func DecodeGranted(key string, data []byte) (Granted, error) {
 		return Granted{}, fmt.Errorf("stored decisions about requests: %w", err)
 	}
 	return g, nil
+}
+
+// DecodeGrantedDoc returns the decisions of the document of [GrantedKey]. An absent document has none.
+func DecodeGrantedDoc(d document.Doc) (g Granted, err error) {
+	if d.Rev == 0 {
+		return Granted{}, nil
+	}
+	g, err = DecodeGranted(strings.TrimPrefix(d.Part, grantPart), d.Data)
+	g.Rev = d.Rev
+	return g, err
 }
 
 func mine(key string, a Agent) error {

@@ -1,5 +1,5 @@
 // Package session says whose session of an upstream server is whose, and keeps
-// it where every instance of the gateway finds it: the [Store] port.
+// it where every instance of the gateway finds it: in a [Store].
 //
 // A server of the handshake era may give its client a session id and remember
 // things under it: an open page, a transaction, a working directory. What one
@@ -10,7 +10,6 @@
 package session
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -98,21 +97,4 @@ type Session struct {
 	ID      secret.Text // Mcp-Session-Id: whoever has it is the agent, for some servers
 	Version string      // the protocol version that was agreed on
 	Expires time.Time   // to the second; not kept any longer than that
-}
-
-// A Store keeps sessions for all instances of the gateway. Every implementation
-// passes sessiontest.Run. It is safe for concurrent use.
-type Store interface {
-	// Get returns the session that is kept under k, as of every write that
-	// returned before it began, or [ErrNotFound].
-	Get(ctx context.Context, k Key) (Session, error)
-
-	// Put keeps s under k if there is none, or one with the id of s or of old. If
-	// there is another it stores nothing and returns that, with [ErrConflict].
-	Put(ctx context.Context, k Key, s Session, old secret.Text) (Session, error)
-
-	// Delete removes the session with the id of s from under k, if it expires no
-	// later than s does: else somebody has used it since, and the error is
-	// [ErrConflict]. That none or another is kept is no error.
-	Delete(ctx context.Context, k Key, s Session) error
 }

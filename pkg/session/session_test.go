@@ -11,13 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
-	"github.com/portcullis-mcp/portcullis/pkg/session/sessiontest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
-
-func TestMem(t *testing.T) {
-	sessiontest.Run(t, func(*testing.T) session.Store { return new(sessiontest.Mem) })
-}
 
 // No two keys have one ID, wherever their parts hold what others part by.
 func TestKeyIDs(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -29,7 +30,7 @@ func (h *fixture) hang(what hangs) (answer func()) {
 	}
 	h.Approvals.OnGet = func(ctx context.Context, _ tool.ID) error { return wait(ctx, what.get) }
 	h.Approvals.OnChanges = func(ctx context.Context, _ time.Time) error { return wait(ctx, what.changes) }
-	h.Approvals.OnStops = func(ctx context.Context) error { return wait(ctx, what.stops) }
+	h.Approvals.OnDocs = func(ctx context.Context, _ []document.Key) error { return wait(ctx, what.stops) }
 	h.Objects.OnGet = func(ctx context.Context, _ string) error { return wait(ctx, what.objects) }
 	return func() { hanging = false }
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/stop"
 )
 
 // Options are the knobs of a [Loader]. The zero value of each field stands for its default.
@@ -57,15 +57,10 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
-// Approvals are what people decided and what they stopped.
+// Approvals are what people decided, and the documents, of which one has what they stopped.
 type Approvals interface {
 	approval.Store
-	Stops
-}
-
-// Stops reads what people stopped; [stop.Store] does.
-type Stops interface {
-	Stops(ctx context.Context) (stop.Stops, error)
+	document.Reader
 }
 
 // A Loader keeps a [State] fresh. It is safe for concurrent use; one caller

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 )
@@ -19,8 +20,8 @@ type stopFeed struct {
 
 // read reads on. It is a strongly consistent read: what is stopped is found as stopped as soon as it
 // is looked for again, whichever instance is asked.
-func (f *stopFeed) read(ctx context.Context, s Stops, now time.Time) {
-	held, err := s.Stops(ctx)
+func (f *stopFeed) read(ctx context.Context, docs document.Reader, now time.Time) {
+	held, err := stop.Read(ctx, docs)
 	if f.err = err; err == nil {
 		f.held, f.knownAt = held, now
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/stop/stoptest"
@@ -99,7 +100,7 @@ func TestStoppedByTheConfig(t *testing.T) {
 func TestStoppedUnread(t *testing.T) {
 	h := withTools(t)
 	down := false
-	h.Approvals.OnStops = func(context.Context) error {
+	h.Approvals.OnDocs = func(context.Context, []document.Key) error {
 		if down {
 			return errDown
 		}
@@ -147,7 +148,7 @@ func TestStoppedKeepsViews(t *testing.T) {
 	h := withTools(t)
 	stoptest.Put(t, h.Approvals, stoptest.Server("files"))
 	before := h.States.Load(t.Context()).View(anyone())
-	_, err := h.Approvals.PutStops(t.Context(), stop.Stops{List: []stop.Stop{stoptest.Server("files")}, Rev: 1})
+	_, err := stop.NewStore(h.Approvals).PutStops(t.Context(), stop.Stops{List: []stop.Stop{stoptest.Server("files")}, Rev: 1})
 	require.OK(t, err)
 	h.Clock.Wait(2 * time.Second)
 	if h.States.Load(t.Context()).View(anyone()) != before {
@@ -170,7 +171,7 @@ func BenchmarkStopped10000(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		n++
-		_, err := stop.Change(b.Context(), h.Approvals, func(held stop.Stops) (stop.Stops, error) {
+		_, err := stop.NewStore(h.Approvals).Change(b.Context(), func(held stop.Stops) (stop.Stops, error) {
 			held.List = []stop.Stop{stoptest.Server(names[n%2])}
 			return held, nil
 		})

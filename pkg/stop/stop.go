@@ -6,7 +6,6 @@
 package stop
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,18 +63,6 @@ const (
 	keepOver = 31 * 24 * time.Hour // no grant lasts longer
 	maxDoc   = 380 << 10           // bytes of the stored form; an item of DynamoDB has 400 KB
 )
-
-// A Store keeps the stops of people for all instances of the gateway. Every implementation passes
-// stoptest.Run. It is safe for concurrent use.
-type Store interface {
-	// Stops returns them as of every PutStops that returned before it began; none is no error.
-	Stops(ctx context.Context) (Stops, error)
-
-	// PutStops stores s if the stored revision is still s.Rev (0: must not exist yet) and
-	// returns it at its new Rev, or [ErrConflict] if another writer came first. It refuses
-	// what [Stops.Check] refuses.
-	PutStops(ctx context.Context, s Stops) (Stops, error)
-}
 
 // String names the target for people: everything, server "github", agent "token:ci".
 func (t Target) String() string {
@@ -264,28 +251,6 @@ func (s Stops) Last(server, agent string) (last time.Time) {
 		see(e.Target, e.At)
 	}
 	return last
-}
-
-// tries is how often a change is made anew because another writer came first.
-const tries = 16
-
-// Change applies a change to what is stored, as often as it takes: of two writers at one moment both
-// changes stand. If the change fails, or changes nothing, nothing is stored.
-func Change(ctx context.Context, store Store, change func(Stops) (Stops, error)) (Stops, error) {
-	var err error
-	for range tries {
-		var held, next Stops
-		if held, err = store.Stops(ctx); err != nil {
-			return Stops{}, err
-		}
-		if next, err = change(held); err != nil || slices.Equal(held.List, next.List) {
-			return held, err
-		}
-		if next, err = store.PutStops(ctx, next); !errors.Is(err, ErrConflict) {
-			return next, err
-		}
-	}
-	return Stops{}, err
 }
 
 // Note says in one line who stopped it and why, for agents and people.

@@ -6,29 +6,29 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/stop/stoptest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
-
-func TestMem(t *testing.T) {
-	stoptest.Run(t, func(*testing.T) stop.Store { return new(stoptest.Mem) })
-}
 
 // A store may fail once its write was kept.
 func TestChange(t *testing.T) {
 	down := errors.New("no answer")
-	var m stoptest.Mem
-	stoptest.Put(t, &m, stoptest.Server("git"))
+	var docs documenttest.Store
+	m := stop.NewStore(&docs)
+	stoptest.Put(t, &docs, stoptest.Server("git"))
 	add := func(s stop.Stops) (stop.Stops, error) { return s.Add(stoptest.Server("git")) }
-	if held, err := stop.Change(t.Context(), &m, add); err != nil || held.Rev != 1 {
+	if held, err := m.Change(t.Context(), add); err != nil || held.Rev != 1 {
 		t.Errorf("a change of nothing stores rev %d, %v", held.Rev, err)
 	}
 	undo := func(s stop.Stops) (stop.Stops, error) { return s.Undo(stop.Target{Agent: "git"}) }
-	if _, err := stop.Change(t.Context(), &m, undo); !errors.Is(err, stop.ErrNone) {
+	if _, err := m.Change(t.Context(), undo); !errors.Is(err, stop.ErrNone) {
 		t.Errorf("undo of what is not stopped: %v", err)
 	}
-	m.OnStops = func(context.Context) error { return down }
-	if _, err := stop.Change(t.Context(), &m, add); !errors.Is(err, down) {
+	docs.OnDocs = func(context.Context, []document.Key) error { return down }
+	if _, err := m.Change(t.Context(), add); !errors.Is(err, down) {
 		t.Errorf("a change of what cannot be read: %v", err)
 	}
 }
@@ -94,6 +94,15 @@ func TestDecode(t *testing.T) {
 		if s, err := stop.Decode([]byte(bad)); err == nil {
 			t.Errorf("%s is read as %+v", bad, s)
 		}
+	}
+}
+
+// A stored document that has no stops in it is no empty list either.
+func TestReadBroken(t *testing.T) {
+	var docs documenttest.Store
+	require.OK(t, docs.PutDocs(t.Context(), document.Doc{Key: stop.Key(), Data: []byte{}}))
+	if s, err := stop.Read(t.Context(), &docs); err == nil {
+		t.Errorf("Read = %+v", s)
 	}
 }
 

@@ -3,6 +3,8 @@ package stop
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 )
 
 // Encode returns s at its next revision, and its stored form.
@@ -30,4 +32,15 @@ func Decode(data []byte) (s Stops, err error) {
 		return Stops{}, fmt.Errorf("stored stops: %w", err)
 	}
 	return s, nil
+}
+
+// DecodeDoc returns the stops of the document of [Key]. An absent document has none.
+func DecodeDoc(d document.Doc) (s Stops, err error) {
+	if d.Rev == 0 {
+		return Stops{}, nil
+	}
+	if s, err = Decode(d.Data); err == nil {
+		s.Rev = d.Rev
+	}
+	return s, err
 }

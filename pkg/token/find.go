@@ -15,7 +15,7 @@ import (
 //
 // A text that is under no key that is held may be under a newer one, so the keys are read again; a
 // newer key that cannot be read is no reason to call it unknown.
-func (r *Ring) Find(ctx context.Context, s Store, text secret.Text, now time.Time) (Token, error) {
+func (r *Ring) Find(ctx context.Context, s *Store, text secret.Text, now time.Time) (Token, error) {
 	keys, err := r.Keys(ctx)
 	if err != nil {
 		return Token{}, err
@@ -40,7 +40,7 @@ func (r *Ring) Find(ctx context.Context, s Store, text secret.Text, now time.Tim
 }
 
 // find looks under each key that is taken.
-func (k Keys) find(ctx context.Context, s Store, text secret.Text, now time.Time) (Token, error) {
+func (k Keys) find(ctx context.Context, s *Store, text secret.Text, now time.Time) (Token, error) {
 	t, err := k.Current.find(ctx, s, text)
 	if errors.Is(err, ErrNotFound) && k.PreviousTaken(now) {
 		return k.Previous.find(ctx, s, text)
@@ -48,7 +48,7 @@ func (k Keys) find(ctx context.Context, s Store, text secret.Text, now time.Time
 	return t, err
 }
 
-func (k Key) find(ctx context.Context, s Store, text secret.Text) (Token, error) {
+func (k Key) find(ctx context.Context, s *Store, text secret.Text) (Token, error) {
 	id, hash := k.Identify(text)
 	t, err := s.Token(ctx, id)
 	if err == nil && !SameHash(t.Hash, hash) {

@@ -11,7 +11,7 @@ import (
 // A Registry makes and revokes tokens in the name of people, and logs who did. Its Store and Keys
 // must be set.
 type Registry struct {
-	Store Store
+	Store *Store
 	Keys  *Ring
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger     // nil: none

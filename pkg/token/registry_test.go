@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -15,7 +15,7 @@ import (
 )
 
 func TestRegistry(t *testing.T) {
-	store := bolttest.Open(t, t.TempDir())
+	store := token.NewStore(new(documenttest.Store))
 	now, log := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), &local.Buffer{}
 	r := &token.Registry{Store: store, Keys: token.OneKey(tokentest.Key(t)), Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(log, nil))}
 

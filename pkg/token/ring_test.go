@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -65,7 +65,7 @@ type gate struct {
 
 func newGate(t *testing.T, days int) *gate {
 	t.Helper()
-	store := bolttest.Open(t, t.TempDir())
+	store := token.NewStore(new(documenttest.Store))
 	g := &gate{t: t}
 	g.vault.rotate()
 	g.admin = &token.Registry{Store: store, Keys: g.vault.ring(days, nil)}
@@ -217,7 +217,7 @@ func TestKeyOutOfReach(t *testing.T) {
 func TestUnknownTokensReadTheKeyNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
-		store := bolttest.Open(t, t.TempDir())
+		store := token.NewStore(new(documenttest.Store))
 		r := token.NewRing(func(context.Context) (token.Keys, error) {
 			reads++
 			k, err := token.NewKey(strings.Repeat("k", 32))

@@ -1,5 +1,5 @@
 // Package token is the gateway's own agent tokens: what is kept of one, how its
-// text is made and found again, and the [Store] port.
+// text is made and found again, and the [Store] of tokens.
 //
 // The text of a token is shown once and never kept. A store holds a keyed hash of
 // it, so that a copy of the table neither lets anybody in nor lets a guess be
@@ -7,7 +7,6 @@
 package token
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,26 +61,6 @@ type Token struct {
 	Rev       int64     `json:"rev"`                // 0: not stored yet
 
 	Unknown rawjson.Members `json:"-"` // what else a newer program wrote; a store keeps it
-}
-
-// A Store keeps tokens. Every implementation passes tokentest.Run. It is safe for
-// concurrent use.
-type Store interface {
-	// Token returns the token as of every write that returned before it began, or
-	// [ErrNotFound].
-	Token(ctx context.Context, id string) (Token, error)
-
-	// PutToken stores t if the stored revision is still t.Rev (0: must not exist
-	// yet) and returns it at its new Rev, or [ErrConflict] if another writer came
-	// first. It leaves LastUsed as it is.
-	PutToken(ctx context.Context, t Token) (Token, error)
-
-	// TouchToken sets LastUsed and nothing else, whatever the revision, or returns
-	// [ErrNotFound].
-	TouchToken(ctx context.Context, id string, at time.Time) error
-
-	// Tokens returns every token, by id.
-	Tokens(ctx context.Context) ([]Token, error)
 }
 
 // Next returns t as a store keeps it when it is written: at the next revision.

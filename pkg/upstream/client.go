@@ -60,7 +60,7 @@ const (
 // Options are the knobs of a [Client]. The zero value is ready to use.
 type Options struct {
 	Secrets     secret.Source  // nil: secret.Env{}
-	Sessions    session.Store  // where other instances find the callers' sessions; nil: there are none
+	Sessions    *session.Store // where other instances find the callers' sessions; nil: there are none
 	AllowNets   []netip.Prefix // networks that may be dialed although they are not public, also by http
 	Log         *slog.Logger   // nil: slog.DiscardHandler
 	CallTime    time.Duration  // the longest that one call may take; 0: 20 s

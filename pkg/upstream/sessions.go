@@ -108,7 +108,7 @@ func (o *operation) forget(era bool) {
 // and it is not the one that was found gone.
 func (o *operation) fetch(ctx context.Context) *mcpSession {
 	var kept session.Session
-	err := o.c.shared.ask(ctx, o.key, "get", func(ctx context.Context, store session.Store) (err error) {
+	err := o.c.shared.ask(ctx, o.key, "get", func(ctx context.Context, store *session.Store) (err error) {
 		kept, err = store.Get(ctx, o.key.Key)
 		return err
 	})
@@ -135,7 +135,7 @@ func (o *operation) keep(ctx context.Context, s *mcpSession) *mcpSession {
 	now := o.c.o.Now()
 	mine := session.Session{ID: secret.New(s.id), Version: s.version, Expires: now.Add(keepFor)}
 	var kept session.Session
-	err := o.c.shared.ask(ctx, o.key, "put", func(ctx context.Context, store session.Store) (err error) {
+	err := o.c.shared.ask(ctx, o.key, "put", func(ctx context.Context, store *session.Store) (err error) {
 		kept, err = store.Put(ctx, o.key.Key, mine, secret.New(o.entry.gone()))
 		return err
 	})
@@ -159,7 +159,7 @@ func (o *operation) keep(ctx context.Context, s *mcpSession) *mcpSession {
 // A sharedStore is the store of all instances, which may be down: a call then has a
 // session that this instance alone knows.
 type sharedStore struct {
-	store session.Store // nil: there is one instance
+	store *session.Store // nil: there is one instance
 	log   *slog.Logger
 	now   func() time.Time
 
@@ -174,7 +174,7 @@ var (
 
 // ask puts one question about k to the store, in bounded time. A failure is logged
 // once, until the store works again.
-func (x *sharedStore) ask(ctx context.Context, k entryKey, op string, question func(context.Context, session.Store) error) error {
+func (x *sharedStore) ask(ctx context.Context, k entryKey, op string, question func(context.Context, *session.Store) error) error {
 	if x.store == nil || k.load {
 		return errNoStore
 	}
@@ -265,7 +265,7 @@ func (c *Client) ender(e *sessionEntry) func(context.Context) {
 		return func(ctx context.Context) { c.end(ctx, t, s) }
 	}
 	return func(ctx context.Context) {
-		err := c.shared.ask(ctx, e.key, "delete", func(ctx context.Context, store session.Store) error {
+		err := c.shared.ask(ctx, e.key, "delete", func(ctx context.Context, store *session.Store) error {
 			return store.Delete(ctx, e.key.Key, session.Session{ID: secret.New(s.id), Expires: kept})
 		})
 		if err == nil { // else another instance uses it, or may do so

@@ -9,14 +9,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
-	"github.com/portcullis-mcp/portcullis/pkg/session/sessiontest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -25,7 +26,28 @@ import (
 type notebook struct {
 	*fixture
 	*upstreamtest.Server
-	store sessiontest.Mem
+	docs  documenttest.Store
+	store *session.Store // over docs
+	asked asked
+}
+
+// asked counts the questions to a store.
+type asked struct{ reads, writes, deletes atomic.Int64 }
+
+func (a *asked) count(docs *documenttest.Store) {
+	docs.OnDocs = func(context.Context, []document.Key) error { a.reads.Add(1); return nil }
+	docs.OnPut = func(_ context.Context, put []document.Doc) (bool, error) {
+		if put[0].Data == nil {
+			a.deletes.Add(1)
+		} else {
+			a.writes.Add(1)
+		}
+		return false, nil
+	}
+}
+
+func (a *asked) String() string {
+	return fmt.Sprintf("%d reads %d writes %d deletes", a.reads.Load(), a.writes.Load(), a.deletes.Load())
 }
 
 // withNotebook runs a subtest with a notebook, on a fake clock.
@@ -37,11 +59,14 @@ func withNotebook(t *testing.T, name string, test func(t *testing.T, n *notebook
 func newNotebook(t *testing.T, o upstreamtest.Options) *notebook {
 	o.Era, o.Sessions, o.Call, o.Tools = upstreamtest.Legacy, true, upstreamtest.Notebook(), tools(1)
 	f := newFixture(t, Options{}, o)
-	return &notebook{fixture: f, Server: f.servers[0]}
+	n := &notebook{fixture: f, Server: f.servers[0]}
+	n.store = session.NewStore(&n.docs)
+	n.asked.count(&n.docs)
+	return n
 }
 
 // instance returns a client that shares the store with the others; the fixture's own shares nothing.
-func (n *notebook) instance() *Client { return n.client(Options{Sessions: &n.store}) }
+func (n *notebook) instance() *Client { return n.client(Options{Sessions: n.store}) }
 
 func (n *notebook) target() Target { return n.targets[0] }
 
@@ -105,8 +130,7 @@ func (n *notebook) handshakes(want int) {
 // ops checks how often the store was asked.
 func (n *notebook) ops(want string) {
 	n.t.Helper()
-	ops := n.store.Ops()
-	if got := fmt.Sprintf("%d get %d put %d delete", ops["Get"], ops["Put"], ops["Delete"]); got != want {
+	if got := n.asked.String(); got != want {
 		n.t.Errorf("the store was asked for %s, want %s", got, want)
 	}
 }
@@ -256,7 +280,7 @@ func TestSessionEndsWithItsCredential(t *testing.T) {
 		n := newNotebook(t, upstreamtest.Options{Token: "old"})
 		token := "old"
 		client := func() *Client {
-			return n.client(Options{Sessions: &n.store, Secrets: secretsFunc(func(string) (string, error) { return token, nil })})
+			return n.client(Options{Sessions: n.store, Secrets: secretsFunc(func(string) (string, error) { return token, nil })})
 		}
 		n.targets[0].Headers = map[string]string{"Authorization": "Bearer ${env:TOKEN}"}
 		used := func(c *Client) string {
@@ -289,10 +313,12 @@ func TestSessionEndsWithItsCredential(t *testing.T) {
 // A server that gives no session ids costs no memory and no question to the store.
 func TestSessionsCostNothing(t *testing.T) {
 	for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Both}, {Era: upstreamtest.Legacy}} {
-		store := new(sessiontest.Mem)
+		var docs documenttest.Store
+		var asked asked
+		asked.count(&docs)
 		f := newFixture(t, Options{}, o)
 		for range 2 {
-			f.Client = f.client(Options{Sessions: store})
+			f.Client = f.client(Options{Sessions: session.NewStore(&docs)})
 			for i := range 20 {
 				if _, err := f.call(Call{Owner: owner(fmt.Sprint(i % 3)), Name: "tool_aa"}); err != nil {
 					t.Fatal(err)
@@ -302,8 +328,8 @@ func TestSessionsCostNothing(t *testing.T) {
 				t.Errorf("era %d: %d sessions are remembered", o.Era, n)
 			}
 		}
-		if ops := store.Ops(); ops["Get"]+ops["Put"]+ops["Delete"] != 0 {
-			t.Errorf("era %d: the store was asked for %v, want nothing", o.Era, ops)
+		if got := asked.String(); got != "0 reads 0 writes 0 deletes" {
+			t.Errorf("era %d: the store was asked for %s, want nothing", o.Era, got)
 		}
 	}
 }
@@ -316,54 +342,57 @@ func TestSessionsCostTheStore(t *testing.T) {
 		n.targets[0].Memory = out.Memory
 		n.reads(n.instance(), "a", "of a")
 		n.received("tools/call")
-		n.ops("1 get 1 put 0 delete")
+		n.ops("2 reads 1 writes 0 deletes")
 	})
 	withNotebook(t, "one write to open, one read or write to find, one write in a quarter of an hour of use", func(_ *testing.T, n *notebook) {
 		first, second := n.instance(), n.instance()
 		for range 10 {
 			n.write(first, "a", "of a")
 		}
-		n.ops("0 get 1 put 0 delete")
+		n.ops("1 reads 1 writes 0 deletes")
 		for range 10 {
 			n.reads(second, "a", "of a") // it does not know yet that the server has sessions
 		}
-		n.ops("0 get 2 put 0 delete")
+		n.ops("2 reads 1 writes 0 deletes")
 		for range 10 {
 			n.reads(second, "b", "")
 			n.reads(first, "b", "")
 		}
-		n.ops("2 get 3 put 0 delete")
+		n.ops("5 reads 2 writes 0 deletes")
 		for range 60 {
 			time.Sleep(time.Minute)
 			n.reads(first, "a", "of a")
 		}
-		n.ops("2 get 7 put 3 delete") // neither uses b's any more, nor second a's: each asks whether it may end it
+		n.ops("12 reads 6 writes 0 deletes") // neither uses b's any more, nor second a's: each asks whether it may end it
 	})
 }
 
 func TestSessionStoreDown(t *testing.T) {
 	withNotebook(t, "costs no call, and one line of the log", func(t *testing.T, n *notebook) {
 		log, text := logged()
-		n.store.Fail = func(string) error { return errors.New("the table is gone") }
-		c := n.client(Options{Sessions: &n.store, Log: log})
+		n.docs.OnDocs = func(context.Context, []document.Key) error {
+			n.asked.reads.Add(1)
+			return errors.New("the table is gone")
+		}
+		c := n.client(Options{Sessions: n.store, Log: log})
 		n.write(c, "a", "of a")
 		for _, agent := range []string{"b", "c", "d"} {
 			n.reads(c, agent, "")
 		}
 		n.reads(c, "a", "of a")
-		n.ops("0 get 1 put 0 delete")
+		n.ops("1 reads 0 writes 0 deletes")
 		time.Sleep(storeRetry)
 		n.reads(c, "a", "of a")
 		if n := strings.Count(text.String(), "the table is gone"); n != 1 {
 			t.Errorf("%d lines about the store, want 1:\n%s", n, text)
 		}
-		n.store.Fail = nil
+		n.asked.count(&n.docs)
 		time.Sleep(storeRetry)
 		n.reads(c, "a", "of a")
 		n.reads(n.instance(), "a", "of a")
 	})
 	withNotebook(t, "costs no call when it hangs", func(t *testing.T, n *notebook) {
-		c := n.client(Options{Sessions: hungStore{}})
+		c := n.client(Options{Sessions: hungStore()})
 		began := time.Now()
 		for range 5 {
 			n.reads(c, "a", "")
@@ -374,21 +403,12 @@ func TestSessionStoreDown(t *testing.T) {
 	})
 }
 
-// hungStore is a store that answers nothing.
-type hungStore struct{}
-
-func (hungStore) Get(ctx context.Context, _ session.Key) (session.Session, error) {
-	<-ctx.Done()
-	return session.Session{}, ctx.Err()
-}
-
-func (s hungStore) Put(ctx context.Context, k session.Key, _ session.Session, _ secret.Text) (session.Session, error) {
-	return s.Get(ctx, k)
-}
-
-func (s hungStore) Delete(ctx context.Context, k session.Key, _ session.Session) error {
-	_, err := s.Get(ctx, k)
-	return err
+// hungStore returns a store that answers nothing.
+func hungStore() *session.Store {
+	return session.NewStore(&documenttest.Store{OnDocs: func(ctx context.Context, _ []document.Key) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}})
 }
 
 // A server with sessions that carries out a call half and answers HTTP 400 is not sent again what is to be

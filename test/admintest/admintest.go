@@ -22,6 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
@@ -111,9 +112,8 @@ func (d *Desk) Open() { d.OpenWith(d.Syncer) }
 // OpenWith is Open with something else to sync by.
 func (d *Desk) OpenWith(syncer decide.Syncer) {
 	d.Decide.Syncer, d.Decide.Trier = syncer, d.MCP
-	d.Decide.Stops, d.Decide.Running = d.Approvals, d.MCP.Running
-	d.Approvals.Requests.Clock = d.Clock.Now
-	d.Decide.Requests = &d.Approvals.Requests
+	d.Decide.Stops, d.Decide.Running = stop.NewStore(d.Approvals), d.MCP.Running
+	d.Decide.Requests = d.Requests()
 	desk := decide.New(d.States, d.Approvals, d.Decide)
 	if d.Console.Tokens != nil {
 		d.Console.Tokens.Record = desk.RecordToken

@@ -11,8 +11,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -238,8 +240,8 @@ func TestSessionIsRevokedByAnotherProcess(t *testing.T) {
 		maps.Copy(env, map[string]string{"PORTCULLIS_BASE_URL": "http://" + server.Listener.Addr().String(), "PORTCULLIS_SEAL_KEY": strings.Repeat("k", 32)})
 		s, err := boot.Load(func(name string) string { return env[name] })
 		require.OK(t, err)
-		p := boot.New(s, boot.Stores{Objects: dir.New(folder), Approvals: data, Tokens: data}, boot.Options{Log: slog.New(slog.DiscardHandler)})
-		server.Config.Handler, err = bootadmin.Everything(p, bootadmin.Browsers{Store: data.Logins()})
+		p := boot.New(s, boot.Stores{Objects: dir.New(folder), Approvals: data, Tokens: token.NewStore(data)}, boot.Options{Log: slog.New(slog.DiscardHandler)})
+		server.Config.Handler, err = bootadmin.Everything(p, bootadmin.Browsers{Store: login.NewStore(data, nil)})
 		require.OK(t, err)
 		server.Start()
 		t.Cleanup(server.Close)

@@ -39,6 +39,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -107,10 +108,14 @@ func (g *Gateway) Restart() {
 	}
 	log := slog.New(slog.NewTextHandler(g.Log, nil))
 	g.Options.Now, g.Options.Log = g.Clock.Now, log
+	g.Approvals.Documents.Now = g.Clock.Now
 	g.States = state.New(g.Objects, g.Approvals, &state.Options{Now: g.Clock.Now, Log: log})
 	g.Syncer = catalog.NewSyncer(g.Objects, g.Approvals, g.Upstream, &catalog.SyncOptions{Now: g.Clock.Now, Log: log})
 	g.MCP = gateway.New(g.States, g.Approvals, g.Upstream, &g.Options)
 }
+
+// Requests returns what agents ask for and what people decided about it.
+func (g *Gateway) Requests() *request.Store { return request.NewStore(g.Approvals, g.Clock.Now) }
 
 // Put stores an object.
 func (g *Gateway) Put(key, data string) {

@@ -78,14 +78,22 @@ func together(writes []roletest.Request) (all []roletest.Request) {
 // A table is what the tests do with the driver, on items that are there.
 type table struct {
 	*dynamo.Store
-	box     *dynamo.Outbox
-	agent   request.Agent
-	asked   request.Asked
-	granted request.Granted
-	stops   stop.Stops
-	record  approval.Record
-	notice  notify.Notice
-	id      string // of a request with arguments, which is granted and not used
+	requests *request.Store // over it, as the other two
+	people   *stop.Store
+	box      *notify.Outbox
+	agent    request.Agent
+	asked    request.Asked
+	granted  request.Granted
+	stops    stop.Stops
+	record   approval.Record
+	notice   notify.Notice
+	id       string // of a request with arguments, which is granted and not used
+}
+
+// open puts the stores of a table in x.
+func (x *table) open(db *dynamodb.Client, name string) {
+	x.Store = dynamo.New(db, name, nil)
+	x.requests, x.people, x.box = request.NewStore(x.Store, nil), stop.NewStore(x.Store), notify.NewOutbox(x.Store, nil)
 }
 
 // A deed is a method of the driver, and which functions may do it.
@@ -95,79 +103,95 @@ type deed struct {
 	do   func(ctx context.Context, x table) error
 }
 
-// deedsOfRequests are all that a store of requests can do, on what is there and on what is not, and what
-// nobody but the admin function may do beside it.
+// deedsOfRequests are all that a store of requests can do, on what is there and on what is not.
 func deedsOfRequests() []deed {
 	agents, people, both := []string{"mcp"}, []string{"admin"}, []string{"mcp", "admin"}
 	return []deed{
-		{"Asked", both, func(ctx context.Context, x table) error { _, err := x.Asked(ctx, x.agent.Key()); return err }},
-		{"PutAsked", both, func(ctx context.Context, x table) error { _, err := x.PutAsked(ctx, x.asked, "", nil); return err }},
+		{"Asked", both, func(ctx context.Context, x table) error { _, err := x.requests.Asked(ctx, x.agent.Key()); return err }},
+		{"PutAsked", both, func(ctx context.Context, x table) error {
+			_, err := x.requests.PutAsked(ctx, x.asked, "", nil)
+			return err
+		}},
 		{"PutAsked, a new one with arguments", both, func(ctx context.Context, x table) error {
 			a, added := x.asked, x.asked.List[0]
 			added.ID = request.NewID()
 			a.List = append(slices.Clone(a.List), added)
-			_, err := x.PutAsked(ctx, a, added.ID, json.RawMessage(`{"to":"ben"}`))
+			_, err := x.requests.PutAsked(ctx, a, added.ID, json.RawMessage(`{"to":"ben"}`))
 			return err
 		}},
 		{"PutAsked, of an old revision", both, func(ctx context.Context, x table) error {
 			a := x.asked
 			a.Rev += 7
-			_, err := x.PutAsked(ctx, a, "", nil)
+			_, err := x.requests.PutAsked(ctx, a, "", nil)
 			return conflict(err)
 		}},
-		{"Granted", both, func(ctx context.Context, x table) error { _, err := x.Granted(ctx, x.agent.Key()); return err }},
-		{"PutGranted", people, func(ctx context.Context, x table) error { _, err := x.PutGranted(ctx, x.granted); return err }},
+		{"Granted", both, func(ctx context.Context, x table) error { _, err := x.requests.Granted(ctx, x.agent.Key()); return err }},
+		{"PutGranted", people, func(ctx context.Context, x table) error { _, err := x.requests.PutGranted(ctx, x.granted); return err }},
 		{"PutGranted, of an agent without any", people, func(ctx context.Context, x table) error {
 			g := x.granted
 			g.Agent.ID, g.Rev = "not "+g.Agent.ID, 0
-			_, err := x.PutGranted(ctx, g)
+			_, err := x.requests.PutGranted(ctx, g)
 			return err
 		}},
 		{"PutGranted, of an old revision", people, func(ctx context.Context, x table) error {
 			g := x.granted
 			g.Rev += 7
-			_, err := x.PutGranted(ctx, g)
+			_, err := x.requests.PutGranted(ctx, g)
 			return conflict(err)
 		}},
 		{"Use", agents, func(ctx context.Context, x table) error {
-			_, err := x.Use(ctx, x.id, time.Now(), time.Now().Add(time.Hour))
+			_, err := x.requests.Use(ctx, x.id, time.Now(), time.Now().Add(time.Hour))
 			return err
 		}},
 		{"Use, twice", agents, func(ctx context.Context, x table) error {
-			_, first := x.Use(ctx, x.id, time.Now(), time.Now().Add(time.Hour))
-			_, err := x.Use(ctx, x.id, time.Now(), time.Now().Add(time.Hour))
+			_, first := x.requests.Use(ctx, x.id, time.Now(), time.Now().Add(time.Hour))
+			_, err := x.requests.Use(ctx, x.id, time.Now(), time.Now().Add(time.Hour))
 			if first == nil && errors.Is(err, request.ErrUsed) {
 				return nil
 			}
 			return errors.Join(first, err, errors.New("a confirmation is used twice"))
 		}},
-		{"Used", both, func(ctx context.Context, x table) error { _, err := x.Used(ctx, x.id); return err }},
+		{"Used", both, func(ctx context.Context, x table) error { _, err := x.requests.Used(ctx, x.id); return err }},
 		{"Arguments", both, func(ctx context.Context, x table) error {
-			_, err := x.Arguments(ctx, x.agent.Key(), x.id)
+			_, err := x.requests.Arguments(ctx, x.agent.Key(), x.id)
 			return err
 		}},
-		{"DropArguments", both, func(ctx context.Context, x table) error { return x.DropArguments(ctx, x.agent.Key(), x.id) }},
-		{"Whose", both, func(ctx context.Context, x table) error { _, err := x.Whose(ctx, x.id); return err }},
+		{"DropArguments", both, func(ctx context.Context, x table) error { return x.requests.DropArguments(ctx, x.agent.Key(), x.id) }},
+		{"Whose", both, func(ctx context.Context, x table) error { _, err := x.requests.Whose(ctx, x.id); return err }},
 		{"Requests", people, func(ctx context.Context, x table) error {
-			list, _, err := x.Requests(ctx)
+			list, _, err := x.requests.Requests(ctx)
 			if err == nil && len(list) == 0 {
 				err = errors.New("there is none in the list")
 			}
 			return err
 		}},
-		{"Standing", agents, func(ctx context.Context, x table) error {
-			_, _, g, err := x.Standing(ctx, x.record.ID(), x.agent.Key())
-			if err == nil && len(g.List) == 0 {
-				err = errors.New("what was granted is not there")
-			}
+		{"ChangeGranted", people, func(ctx context.Context, x table) error {
+			_, err := x.requests.ChangeGranted(ctx, x.agent, func(g request.Granted) (request.Granted, error) { return g.Without(x.id), nil })
 			return err
 		}},
-		{"PutStops", people, func(ctx context.Context, x table) error { _, err := x.PutStops(ctx, x.stops); return err }},
-		{"Put", []string{"sync", "admin"}, func(ctx context.Context, x table) error {
+	}
+}
+
+// deedsOfDecisions are what decides about calls.
+func deedsOfDecisions() []deed {
+	agents, people, recorders := []string{"mcp"}, []string{"admin"}, []string{"sync", "admin"}
+	return []deed{
+		{"GetWith, what decides about a call", agents, func(ctx context.Context, x table) error {
+			_, docs, err := x.GetWith(ctx, x.record.ID(), stop.Key(), request.GrantedKey(x.agent.Key()))
+			if err != nil {
+				return err
+			}
+			if g, err := request.DecodeGrantedDoc(docs[1]); err != nil || len(g.List) == 0 {
+				return errors.Join(err, errors.New("what was granted is not there"))
+			}
+			return nil
+		}},
+		{"PutStops", people, func(ctx context.Context, x table) error { _, err := x.people.PutStops(ctx, x.stops); return err }},
+		{"Put", recorders, func(ctx context.Context, x table) error {
 			_, err := x.Put(ctx, x.record, &approval.Entry{Action: approval.ActionApprove, Server: x.record.Server, Tool: x.record.Tool, Actor: "kim", At: time.Now()})
 			return err
 		}},
-		{"Put, without a line", []string{"sync", "admin"}, func(ctx context.Context, x table) error { _, err := x.Put(ctx, x.record, nil); return err }},
+		{"Put, without a line", recorders, func(ctx context.Context, x table) error { _, err := x.Put(ctx, x.record, nil); return err }},
 	}
 }
 
@@ -215,9 +239,9 @@ func conflict(err error) error {
 // refused. The function that agents call cannot grant, whichever method it calls.
 func TestDriverKeepsToTheRoles(t *testing.T) {
 	roles, endpoint := roletest.Load(t), emulator.Start(t)
-	wantEach[request.Store](t, deedsOfRequests())
-	wantEach[notify.Outbox](t, deedsOfNotices())
-	deeds := slices.Concat(deedsOfRequests(), deedsOfNotices())
+	wantEach[*request.Store](t, deedsOfRequests())
+	wantEach[*notify.Outbox](t, deedsOfNotices())
+	deeds := slices.Concat(deedsOfRequests(), deedsOfDecisions(), deedsOfNotices())
 	name := emulator.Deploy(t, endpoint, fmt.Sprintf("drivers-%d", time.Now().UnixNano()), root+"/infra/data.yaml", map[string]string{"DeletionProtection": "false"})["TableName"]
 	for n, d := range deeds {
 		for m, function := range []string{"mcp", "sync", "admin"} {
@@ -225,7 +249,7 @@ func TestDriverKeepsToTheRoles(t *testing.T) {
 				x := newTable(t, dynamodb.NewFromConfig(emulator.Config(endpoint)), name, fmt.Sprint(3*n+m))
 				g := &guard{t: t, role: roles[function]}
 				db := dynamodb.NewFromConfig(emulator.Config(endpoint), func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: g} })
-				x.Store, x.box = dynamo.New(db, name, nil), dynamo.NewOutbox(db, name, nil)
+				x.open(db, name)
 				err := d.do(t.Context(), x)
 				if allowed := slices.Contains(d.may, function); allowed && (err != nil || len(g.denied) > 0) {
 					t.Errorf("%v; refused: %q", err, g.denied)
@@ -252,20 +276,21 @@ func wantEach[Port any](t *testing.T, deeds []deed) {
 // newTable stores what the deeds are done with, of an agent and a tool of its own.
 func newTable(t *testing.T, db *dynamodb.Client, of, name string) table {
 	t.Helper()
-	s, box := dynamo.New(db, of, nil), dynamo.NewOutbox(db, of, nil)
 	ctx, now := t.Context(), time.Now().UTC().Truncate(time.Microsecond)
 	x := table{agent: request.Agent{Way: identity.WayToken, ID: "agent" + name}, id: request.NewID()}
 	args := json.RawMessage(`{"to":"ann"}`)
 	r := request.Request{ID: x.id, Args: request.HashArgs(args), Status: lock.PendingApproval, Opened: now, Expires: now.Add(request.ConfirmFor)}
+	x.open(db, of)
+	s, box := x.requests, x.box
 	r = r.About(tool.ID{Server: "mail", Name: "send" + name}, tool.Hash(strings.Repeat("a", 64)))
 	var err error
 	x.asked, err = s.PutAsked(ctx, request.Asked{Agent: x.agent, List: []request.Request{r}}, x.id, args)
 	require.OK(t, err)
 	x.granted, err = s.PutGranted(ctx, request.Granted{Agent: x.agent, List: []request.Decision{request.Decide(r, request.Confirmed, 0, "kim", "", now)}})
 	require.OK(t, err)
-	x.stops, err = s.Stops(ctx)
+	x.stops, err = x.people.Stops(ctx)
 	require.OK(t, err)
-	x.record, err = s.Put(ctx, approval.Record{Server: r.Server, Tool: r.Tool, State: approval.Pending, Current: json.RawMessage(`{}`), CurrentHash: r.Hash}, nil)
+	x.record, err = x.Store.Put(ctx, approval.Record{Server: r.Server, Tool: r.Tool, State: approval.Pending, Current: json.RawMessage(`{}`), CurrentHash: r.Hash}, nil)
 	require.OK(t, err)
 	require.OK(t, box.Put(ctx, notify.Event{ID: "notice-" + name, Kind: notify.Asked, At: now, Server: r.Server, Request: x.id, Path: "/admin/requests/" + x.id}))
 	open, err := box.Pending(ctx)

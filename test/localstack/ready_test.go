@@ -80,7 +80,7 @@ func (s stores) check(t *testing.T) {
 			t.Errorf("the bucket has %s %q (%v), want the example's %q", key, o.Data, err, want)
 		}
 	}
-	if _, err := s.approvals.Baseline(t.Context(), "https://mcp.deepwiki.com/mcp", approval.Tools); !errors.Is(err, approval.ErrNotFound) {
+	if _, err := approval.NewBaselines(s.approvals).Baseline(t.Context(), "https://mcp.deepwiki.com/mcp", approval.Tools); !errors.Is(err, approval.ErrNotFound) {
 		t.Errorf("the table answers %v, want %v", err, approval.ErrNotFound)
 	}
 }

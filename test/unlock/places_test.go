@@ -52,12 +52,12 @@ func openBolt(t *testing.T) *world {
 func (p program) sync(t *testing.T) { t.Helper(); p.Sync() }
 
 // requests stops the program, which has its file for itself, until close.
-func (p program) requests(t *testing.T) (request.Store, func()) {
+func (p program) requests(t *testing.T) (*request.Store, func()) {
 	t.Helper()
 	p.Stop()
 	s, err := bolt.Open(filepath.Join(p.Dir, "approvals.db"), nil)
 	require.OK(t, err)
-	return s, func() {
+	return request.NewStore(s, nil), func() {
 		require.OK(t, s.Close())
 		p.Start()
 	}
@@ -122,7 +122,8 @@ func (f functions) sync(t *testing.T) {
 	}
 }
 
-func (f functions) requests(t *testing.T) (request.Store, func()) {
+func (f functions) requests(t *testing.T) (*request.Store, func()) {
 	t.Helper()
-	return dynamo.New(dynamodb.NewFromConfig(emulator.Config(f.Endpoint)), f.Env["PORTCULLIS_TABLE"], nil), func() {}
+	table := dynamo.New(dynamodb.NewFromConfig(emulator.Config(f.Endpoint)), f.Env["PORTCULLIS_TABLE"], nil)
+	return request.NewStore(table, nil), func() {}
 }

@@ -43,7 +43,7 @@ type gateway interface {
 	// sync runs a sync.
 	sync(t *testing.T)
 	// requests opens the store of requests; close gives it back.
-	requests(t *testing.T) (s request.Store, close func())
+	requests(t *testing.T) (s *request.Store, close func())
 }
 
 // in returns the world for a test within another.
@@ -165,7 +165,7 @@ func (w *world) endsAt(id string, end time.Time) {
 	require.OK(w.T, err)
 	held, err := s.Granted(w.T.Context(), key)
 	require.OK(w.T, err)
-	_, err = request.ChangeGranted(w.T.Context(), s, held.Agent, func(g request.Granted) (request.Granted, error) {
+	_, err = s.ChangeGranted(w.T.Context(), held.Agent, func(g request.Granted) (request.Granted, error) {
 		g.List = slices.Clone(g.List)
 		for i := range g.List {
 			if g.List[i].Request == id {

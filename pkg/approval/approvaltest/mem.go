@@ -16,52 +16,48 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/request"
-	"github.com/portcullis-mcp/portcullis/pkg/request/requesttest"
-	"github.com/portcullis-mcp/portcullis/pkg/stop"
-	"github.com/portcullis-mcp/portcullis/pkg/stop/stoptest"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// A Mem is an [approval.Store] with [approval.Baselines] and a [stop.Store] in memory. The zero
+// Documents are the documents of a [Mem].
+type Documents = documenttest.Store
+
+// A Mem is an [approval.Store] and a [document.Store] in memory. The zero
 // value is ready to use. Hooks are set before the first use; they run without
 // the lock, so they may call the store, and several may run at once.
 type Mem struct {
-	stoptest.Mem                 // what people stopped
-	Requests     requesttest.Mem // of agents, and what people decided about them
+	Documents // whose hooks are set by this name
 
-	Now       func() time.Time                                                   // nil: time.Now
-	OnGet     func(ctx context.Context, id tool.ID) error                        // before a read; an error is its answer
-	OnRecords func(ctx context.Context, server string) error                     // before a read of a server's records
-	OnChanges func(ctx context.Context, since time.Time) error                   // before a read of what was decided
-	OnPut     func(ctx context.Context, r approval.Record) (bool, error)         // before a write; an error is its answer, but if it also says true the write is kept
-	OnAudit   func(ctx context.Context, server string) error                     // before a read of the audit
-	OnBase    func(ctx context.Context, identity string, put bool) (bool, error) // as OnPut, for baselines; put false: a read
-	Old       []approval.Baseline                                                // what OldBaselines returns first
+	Now       func() time.Time                                           // nil: time.Now
+	OnGet     func(ctx context.Context, id tool.ID) error                // before a read; an error is its answer
+	OnRecords func(ctx context.Context, server string) error             // before a read of a server's records
+	OnChanges func(ctx context.Context, since time.Time) error           // before a read of what was decided
+	OnPut     func(ctx context.Context, r approval.Record) (bool, error) // before a write; an error is its answer, but if it also says true the write is kept
+	OnAudit   func(ctx context.Context, server string) error             // before a read of the audit
 
 	Late *Mem // whose records Peek returns; nil: its own
 
 	Page int // how many decisions a page of Changes has at most; 0: all
 
-	mu        sync.Mutex
-	records   map[tool.ID]approval.Record
-	audit     []approval.Entry
-	baselines map[string]approval.Baseline
+	mu      sync.Mutex
+	records map[tool.ID]approval.Record
+	audit   []approval.Entry
 }
 
 var (
-	_ approval.Store     = (*Mem)(nil)
-	_ approval.Baselines = (*Mem)(nil)
+	_ approval.Store = (*Mem)(nil)
+	_ document.Store = (*Mem)(nil)
 )
 
 // Copy returns a store that holds what m holds now, as a backup of it would, without its hooks.
 func (m *Mem) Copy() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return &Mem{
-		Now: m.Now, records: maps.Clone(m.records), audit: slices.Clone(m.audit),
-		baselines: maps.Clone(m.baselines),
-	}
+	c := &Mem{Now: m.Now, records: maps.Clone(m.records), audit: slices.Clone(m.audit)}
+	m.CopyTo(&c.Documents)
+	return c
 }
 
 // Get implements [approval.Store].
@@ -83,16 +79,14 @@ func (m *Mem) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
 	return clone(r), nil
 }
 
-// Standing returns what Get, Stops and, unless agent is "", Granted return.
-func (m *Mem) Standing(ctx context.Context, id tool.ID, agent string) (r approval.Record, held stop.Stops, g request.Granted, err error) {
-	if held, err = m.Stops(ctx); err == nil && agent != "" {
-		g, err = m.Requests.Granted(ctx, agent)
-	}
+// GetWith implements [approval.Store].
+func (m *Mem) GetWith(ctx context.Context, id tool.ID, keys ...document.Key) (approval.Record, []document.Doc, error) {
+	docs, err := m.Docs(ctx, keys...)
 	if err != nil {
-		return approval.Record{}, stop.Stops{}, request.Granted{}, err
+		return approval.Record{}, nil, err
 	}
-	r, err = m.Get(ctx, id)
-	return r, held, g, err
+	r, err := m.Get(ctx, id)
+	return r, docs, err
 }
 
 // Peek implements [approval.Store].
@@ -249,75 +243,6 @@ func (m *Mem) Audit(ctx context.Context, server string, after approval.Cursor, l
 		return 1
 	})
 	return lines[:min(max(limit, 0), len(lines))], nil
-}
-
-// Baseline implements [approval.Baselines].
-func (m *Mem) Baseline(ctx context.Context, identity string, kind approval.Kind) (approval.Baseline, error) {
-	if m.OnBase != nil {
-		if _, err := m.OnBase(ctx, identity, false); err != nil {
-			return approval.Baseline{}, err
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return approval.Baseline{}, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	b, ok := m.baselines[approval.BaselineKey(identity, kind)]
-	if !ok {
-		return approval.Baseline{}, fmt.Errorf("baseline of %q: %w", identity, approval.ErrNotFound)
-	}
-	return b, nil
-}
-
-// OldBaselines implements [approval.Baselines]. It returns Old and those of an earlier identity.
-func (m *Mem) OldBaselines(ctx context.Context, _ []string) ([]approval.Baseline, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := slices.Clone(m.Old)
-	for _, key := range slices.Sorted(maps.Keys(m.baselines)) {
-		all = m.baselines[key].AppendOld(all)
-	}
-	return all, ctx.Err()
-}
-
-// PutBaselines implements [approval.Baselines], one after the other.
-func (m *Mem) PutBaselines(ctx context.Context, all []approval.Baseline) error {
-	if err := approval.CheckBaselines(all); err != nil {
-		return err
-	}
-	for _, b := range all {
-		if err := m.putOne(ctx, b); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// putOne stores a baseline, as the hook lets it.
-func (m *Mem) putOne(ctx context.Context, b approval.Baseline) error {
-	if m.OnBase != nil {
-		if kept, err := m.OnBase(ctx, b.Identity, true); err != nil {
-			if kept {
-				_ = m.putBaseline(ctx, b)
-			}
-			return err
-		}
-	}
-	return m.putBaseline(ctx, b)
-}
-
-func (m *Mem) putBaseline(ctx context.Context, b approval.Baseline) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.baselines == nil {
-		m.baselines = map[string]approval.Baseline{}
-	}
-	m.baselines[b.Key()] = b
-	return nil
 }
 
 // clone cuts r loose from what its caller may write over.

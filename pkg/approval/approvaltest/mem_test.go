@@ -19,24 +19,13 @@ func TestMemHooksOfWrites(t *testing.T) {
 	gone := errors.New("connection reset")
 	for name, kept := range map[string]bool{"before the write": false, "after the write": true} {
 		t.Run(name, func(t *testing.T) {
-			m := &approvaltest.Mem{
-				OnPut: func(context.Context, approval.Record) (bool, error) { return kept, gone },
-				OnBase: func(_ context.Context, _ string, put bool) (bool, error) {
-					return kept, map[bool]error{true: gone}[put]
-				},
-			}
+			m := &approvaltest.Mem{OnPut: func(context.Context, approval.Record) (bool, error) { return kept, gone }}
 			r := approval.Record{Server: "s", Tool: "t", State: approval.Pending}
 			if _, err := m.Put(t.Context(), r, nil); !errors.Is(err, gone) {
 				t.Errorf("Put = %v, want the hook's error", err)
 			}
 			if _, err := m.Get(t.Context(), r.ID()); errors.Is(err, approval.ErrNotFound) == kept {
 				t.Errorf("Get = %v, want kept %v", err, kept)
-			}
-			if err := m.PutBaselines(t.Context(), []approval.Baseline{{Identity: "i", Kind: approval.Tools}}); !errors.Is(err, gone) {
-				t.Errorf("PutBaselines = %v, want the hook's error", err)
-			}
-			if _, err := m.Baseline(t.Context(), "i", approval.Tools); errors.Is(err, approval.ErrNotFound) == kept {
-				t.Errorf("Baseline = %v, want kept %v", err, kept)
 			}
 		})
 	}
@@ -53,14 +42,12 @@ func TestMemHooksOfReads(t *testing.T) {
 		OnRecords: func(context.Context, string) error { return gone },
 		OnChanges: func(context.Context, time.Time) error { return gone },
 		OnAudit:   func(context.Context, string) error { return gone },
-		OnBase:    func(context.Context, string, bool) (bool, error) { return false, gone },
 	}
 	_, get := m.Get(t.Context(), tool.ID{Server: "s", Name: "t"})
 	_, records := m.Records(t.Context(), "s")
 	_, _, changes := m.Changes(t.Context(), time.Time{}, "")
 	_, audit := m.Audit(t.Context(), "s", approval.Cursor{}, 1)
-	_, base := m.Baseline(t.Context(), "i", approval.Tools)
-	for name, err := range map[string]error{"Get": get, "Records": records, "Changes": changes, "Audit": audit, "Baseline": base} {
+	for name, err := range map[string]error{"Get": get, "Records": records, "Changes": changes, "Audit": audit} {
 		if !errors.Is(err, gone) {
 			t.Errorf("%s = %v, want the hook's error", name, err)
 		}

@@ -13,11 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// Run checks each promise that [approval.Store] makes, one subtest a promise,
-// and those of [approval.Baselines] if the store has them. open returns an empty store.
+// Run checks each promise that [approval.Store] makes, one subtest a promise. open returns an empty
+// store.
 func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 	for _, promise := range []struct {
 		name string
@@ -59,7 +60,7 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"a feed tells prompts and resources from tools", itemFeed},
 		{"an ended context stores nothing", endedContext},
 		{"writes of one call end each for itself", writeAll},
-		{"a baseline is remembered by identity and kind", baseline},
+		{"a record comes with documents", withDocuments},
 	} {
 		t.Run(promise.name, func(t *testing.T) { promise.held(t, open(t)) })
 	}
@@ -322,65 +323,6 @@ func oddNames(t *testing.T, s approval.Store) {
 	}
 }
 
-func baseline(t *testing.T, s approval.Store) {
-	b, ok := s.(approval.Baselines)
-	if !ok {
-		t.Skip("the store has no baselines")
-	}
-	const here = "https://mcp.example.com/mcp"
-	if _, err := b.Baseline(t.Context(), here, approval.Tools); !errors.Is(err, approval.ErrNotFound) {
-		t.Errorf("Baseline of a new server = %v, want ErrNotFound", err)
-	}
-	put(t, s, record(tool.ID{Server: "github", Name: "BASELINE"}), nil) // a tool of that name is no baseline
-	github := approval.Baseline{Identity: here, Kind: approval.Tools, Server: "github", URL: "https://mcp.example.com/mcp?<a>&b", At: start}
-	others := []approval.Baseline{
-		{Identity: "https://git.example.com/", Kind: approval.Tools, Server: "git", URL: "https://git.example.com", At: start.Add(time.Minute)},
-		{Identity: here, Kind: "prompts", Server: "github", At: start.Add(time.Minute)},
-		{Identity: here, Kind: approval.Tools, Server: "renamed", URL: here, At: start.Add(time.Hour)}, // takes the place of the first
-	}
-	for _, all := range [][]approval.Baseline{{github}, others, nil} {
-		if err := b.PutBaselines(t.Context(), all); err != nil {
-			t.Fatalf("PutBaselines: %v", err)
-		}
-		for _, want := range all {
-			got, err := b.Baseline(t.Context(), want.Identity, want.Kind)
-			if err != nil {
-				t.Fatalf("Baseline: %v", err)
-			}
-			same(t, "Baseline", got, want)
-		}
-	}
-	if got, err := b.Baseline(t.Context(), here, "prompts"); err != nil || got.Server != "github" {
-		t.Errorf("Baseline of another kind = %+v, %v", got, err)
-	}
-	for name, bad := range map[string]approval.Baseline{"no identity": {Kind: approval.Tools}, "no kind": {Identity: here}} {
-		beside := approval.Baseline{Identity: "https://new.example.com", Kind: approval.Tools}
-		if err := b.PutBaselines(t.Context(), []approval.Baseline{beside, bad}); err == nil {
-			t.Errorf("a baseline of %s was stored", name)
-		}
-		if _, err := b.Baseline(t.Context(), beside.Identity, beside.Kind); !errors.Is(err, approval.ErrNotFound) {
-			t.Errorf("beside one of %s a baseline was stored: %v", name, err)
-		}
-	}
-	if old, err := b.OldBaselines(t.Context(), []string{"github", "git"}); err != nil || len(old) != 0 {
-		t.Errorf("OldBaselines = %v, %v, want none", old, err)
-	}
-	old := approval.Baseline{Identity: here + "?x=1", Kind: "prompts", Server: "queried", URL: here + "?x=1", At: start}
-	if err := b.PutBaselines(t.Context(), []approval.Baseline{old}); err != nil {
-		t.Fatalf("PutBaselines: %v", err)
-	}
-	if got, err := b.Baseline(t.Context(), old.Identity, old.Kind); err != nil || got.Server != "queried" {
-		t.Errorf("Baseline by the identity of an earlier version = %+v, %v", got, err)
-	}
-	got, err := b.OldBaselines(t.Context(), nil)
-	if old.Identity = here; err != nil || len(got) > 1 || len(got) == 1 && got[0] != old { // not every store can list them
-		t.Errorf("OldBaselines = %+v, %v, want %+v or none", got, err, old)
-	}
-	if n := len(records(t, s, "github")); n != 1 {
-		t.Errorf("baselines are among the %d records", n)
-	}
-}
-
 func endedContext(t *testing.T, s approval.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -390,6 +332,9 @@ func endedContext(t *testing.T, s approval.Store) {
 	}
 	if _, err := s.Get(ctx, r.ID()); !errors.Is(err, context.Canceled) {
 		t.Errorf("Get = %v, want context.Canceled", err)
+	}
+	if _, _, err := s.GetWith(ctx, r.ID(), document.Key{Part: "STOP", ID: "STOP"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("GetWith = %v, want context.Canceled", err)
 	}
 	if _, err := s.Records(ctx, r.Server); !errors.Is(err, context.Canceled) {
 		t.Errorf("Records = %v, want context.Canceled", err)

@@ -7,7 +7,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -152,4 +154,39 @@ func (s *Store) touch(ctx context.Context, key document.Key, mark string) error 
 	d.Mark = mark
 	s.docs[key] = d
 	return nil
+}
+
+// CopyTo stores the documents of s in other, as a backup of s would, and nothing else.
+func (s *Store) CopyTo(other *Store) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	other.mu.Lock()
+	defer other.mu.Unlock()
+	other.docs = maps.Clone(s.docs)
+}
+
+// DocsOf returns a hook of Docs that calls hook if a key is of a part with this prefix.
+func DocsOf(prefix string, hook func() error) func(context.Context, []document.Key) error {
+	return func(_ context.Context, keys []document.Key) error {
+		for _, key := range keys {
+			if strings.HasPrefix(key.Part, prefix) {
+				return hook()
+			}
+		}
+		return nil
+	}
+}
+
+// PutOf returns a hook of PutDocs that calls hook if a document is of a part with this prefix.
+func PutOf(
+	prefix string, hook func() (kept bool, err error),
+) func(context.Context, []document.Doc) (bool, error) {
+	return func(_ context.Context, docs []document.Doc) (bool, error) {
+		for _, d := range docs {
+			if strings.HasPrefix(d.Part, prefix) {
+				return hook()
+			}
+		}
+		return false, nil
+	}
 }

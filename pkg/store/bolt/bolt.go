@@ -1,5 +1,5 @@
-// Package bolt keeps approvals, agent tokens, the sessions of people and their deeds in one bbolt
-// file, for a gateway that runs on one machine.
+// Package bolt keeps approvals, documents and the deeds of people in one bbolt file, for a gateway
+// that runs on one machine.
 //
 // A bbolt file has one writer at a time and at most one process.
 package bolt
@@ -36,14 +36,14 @@ const (
 // ErrHeld says that another process has the file open.
 var ErrHeld = errors.New("another process holds the file; stop that one first, or use another folder")
 
-// A Store is an [approval.Store], with [approval.Baselines], and a [token.Store] in one file.
+// A Store is an [approval.Store] and a [document.Store] in one file.
 type Store struct {
 	guard
-	o         store.Options
-	swept     time.Time // when requests that are over were removed last; used in writes alone
-	sweptDocs time.Time // the same of documents
-	wrote     writes    // records, since the file was opened
-	scratch   string    // folder of a copy that is removed with Close; "": none
+	o       store.Options
+	swept   time.Time // when documents that are over were removed last; used in writes alone
+	wrote   writes    // records, since the file was opened
+	scratch string    // folder of a copy that is removed with Close; "": none
+	isCopy  bool      // it is opened for [Store.TakeBack], so nothing else of it is converted
 }
 
 var (
@@ -60,9 +60,7 @@ var (
 	itemRecords   = []byte("item_records")
 	itemDecisions = []byte("item_decisions")
 
-	audit     = []byte("audit")     // server → 8 bytes of nanoseconds, tool → Entry
-	baselines = []byte("baselines") // server → Baseline, of an earlier version
-	firsts    = []byte("firsts")    // approval.BaselineKey → Baseline
+	audit = []byte("audit") // server → 8 bytes of nanoseconds, tool → Entry
 )
 
 // stored is the JSON form of a record. json.Marshal compacts a RawMessage; as []byte the
@@ -76,44 +74,63 @@ type stored struct {
 
 // Open opens or creates the file at path, with the default options if o is nil. If another process
 // holds the file it returns [ErrHeld] after two seconds. A file that is damaged, or empty, is
-// [ErrDamaged] and stays as it is.
+// [ErrDamaged] and stays as it is. A file of an earlier version is converted, after Open copied it
+// beside itself as path.before-documents. If the copy has no room, or a document cannot be
+// converted, the file stays as it is too.
 func Open(path string, o *store.Options) (_ *Store, err error) {
 	s := &Store{guard: guard{path: path}, o: o.OrDefault()}
 	defer store.Wrap(&err, "open approvals %q", path)
-	wait := cmp.Or(s.o.LockWait, lockWait)
-	if err = begin(path); err == nil {
-		err = intact(path, wait)
-	}
-	if err == nil {
-		err = s.run(func() (err error) {
-			s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: wait})
-			return err
-		})
-	}
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, ErrHeld
-	}
-	if err != nil {
-		return nil, err
-	}
-	sweepCopies(path) // nobody else has the file open
-	err = s.prepare()
-	if capacity.IsDiskFull(err) && s.isPrepared() { // there is nothing that has to be written before it is read
-		err = nil
-	}
-	if err != nil {
-		_ = s.Close() // the first error counts
+	if err := s.open(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// buckets are those of a file that this program can read.
-var buckets = [][]byte{records, decisions, itemRecords, itemDecisions, audit, baselines, firsts, tokens, tokenUses, logins, stops, deeds, deedStates, usageMinutes, usageHours, asked, granted, requestKeys, requestArgs, requestsUsed, outbox, outboxIDs, documents}
+// open opens the file, and prepares it.
+func (s *Store) open() error {
+	wait := cmp.Or(s.o.LockWait, lockWait)
+	err := begin(s.path)
+	if err == nil {
+		err = intact(s.path, wait)
+	}
+	if err == nil {
+		err = s.run(func() (err error) {
+			s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: wait})
+			return err
+		})
+	}
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return ErrHeld
+	}
+	if err != nil {
+		return err
+	}
+	sweepCopies(s.path) // nobody else has the file open
+	if s.scratch == "" {
+		err = s.keepBefore()
+	}
+	if err == nil {
+		err = s.prepare()
+	}
+	if capacity.IsDiskFull(err) && s.isPrepared() { // there is nothing that has to be written before it is read
+		err = nil
+	}
+	if err != nil {
+		_ = s.close() // the first error counts
+	}
+	return err
+}
 
-// prepare makes the buckets that are missing, and removes what is over.
+// buckets are those of a file that this program can read.
+var buckets = [][]byte{
+	records, decisions, itemRecords, itemDecisions, audit, documents, deeds, deedStates,
+	usageMinutes, usageHours,
+}
+
+// prepare makes the buckets that are missing, converts what an earlier version wrote, and removes
+// what is over.
 func (s *Store) prepare() error {
-	return s.update(func(tx *bbolt.Tx) error {
+	err := s.update(func(tx *bbolt.Tx) error {
 		for _, name := range buckets {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
@@ -122,8 +139,16 @@ func (s *Store) prepare() error {
 		if err := migrate(tx); err != nil {
 			return err
 		}
-		return errors.Join(s.trimAll(tx), s.sweepRequests(tx), s.sweepDocs(tx))
+		if err := s.convert(tx); err != nil {
+			return err
+		}
+		return errors.Join(s.trimAll(tx), s.sweepDocs(tx))
 	})
+	if bad, ok := errors.AsType[*unconvertedError](err); ok {
+		return fmt.Errorf("%w, so nothing was converted, and the version before still opens it: %w",
+			bad, ErrDamaged)
+	}
+	return err
 }
 
 // isPrepared reports whether this version of the program wrote the file, so that it can be read as it is.
@@ -132,7 +157,7 @@ func (s *Store) isPrepared() bool {
 		return func(name []byte) bool { return tx.Bucket(name) == nil }
 	}
 	return s.view(context.Background(), func(tx *bbolt.Tx) error {
-		if slices.ContainsFunc(buckets, missing(tx)) || tx.Bucket(feed) != nil {
+		if slices.ContainsFunc(buckets, missing(tx)) || tx.Bucket(feed) != nil || hasOldForm(tx) {
 			return ErrDamaged
 		}
 		return nil

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if path == "" {
 		os.Exit(m.Run())
 	}
-	if _, err := bolt.Open(path, nil); err != nil {
+	if _, err := bolt.Open(path, &store.Options{Now: atOldNow}); err != nil {
 		os.Exit(1)
 	}
 	_, _ = os.Stdout.WriteString("held\n")
@@ -237,43 +237,5 @@ func BenchmarkGet(b *testing.B) {
 		if _, err := s.Get(b.Context(), id); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-func TestOldBaselines(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "approvals.db")
-	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		b, err := tx.CreateBucket([]byte("baselines"))
-		if err != nil {
-			return err
-		}
-		byIdentity, err := tx.CreateBucket([]byte("firsts"))
-		if err != nil {
-			return err
-		}
-		return errors.Join(
-			b.Put([]byte("github"), []byte(`{"server":"github","url":"https://MCP.example.com/mcp/","at":"2026-03-14T15:00:00Z"}`)),
-			byIdentity.Put([]byte("a#prompts"), []byte(`{"identity":"http://127.0.0.1:3000/?x=1","kind":"prompts","server":"near","url":"http://127.0.0.1:3000?x=1","at":"2026-03-14T15:00:00Z"}`)),
-			byIdentity.Put([]byte("b#tools"), []byte(`{"identity":"https://mcp.example.com/mcp","kind":"tools","server":"far","url":"https://mcp.example.com/mcp/","at":"2026-03-14T15:00:00Z"}`)),
-		)
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s, err := bolt.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	old, err := s.OldBaselines(t.Context(), nil)
-	if err != nil || len(old) != 2 || old[0].Identity != "https://mcp.example.com/mcp" || old[0].Kind != approval.Tools || old[0].Server != "github" {
-		t.Fatalf("OldBaselines = %+v, %v", old, err)
-	}
-	if old[1].Identity != "http://localhost:3000/" || old[1].Kind != approval.Prompts || old[1].Server != "near" {
-		t.Errorf("OldBaselines = %+v", old)
 	}
 }

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
@@ -95,12 +97,13 @@ func Inspect(path string) (c Contents, err error) {
 	if err != nil {
 		return c, err
 	}
-	return c, s.close()
+	return c, s.Close()
 }
 
 // openCopy opens a copy to be read. What it holds may be of any age, and of somebody else.
 func openCopy(path string) (_ *Store, c Contents, err error) {
-	if info, err := os.Stat(path); err != nil {
+	info, err := os.Stat(path)
+	if err != nil {
 		return nil, c, err
 	} else if !info.Mode().IsRegular() {
 		return nil, c, fmt.Errorf("%w: it is no file", ErrNoCopy)
@@ -118,32 +121,60 @@ func openCopy(path string) (_ *Store, c Contents, err error) {
 	if err := verify(path); err != nil {
 		return nil, c, fmt.Errorf("%w: it is damaged, or no copy at all: %w", ErrNoCopy, err)
 	}
-	s, err := openReadOnly(path, (*store.Options)(nil).OrDefault())
-	if err == nil {
-		err = s.view(context.Background(), func(tx *bbolt.Tx) error {
-			c, err = fit(tx, s.o.Now())
-			return err
-		})
-	}
+	s, err := openFit(path)
 	if err != nil {
-		if s != nil {
-			_ = s.close() // the first error counts
-		}
 		return nil, c, err
+	}
+	err = s.view(context.Background(), func(tx *bbolt.Tx) error {
+		c, err = fit(tx, s.o.Now())
+		return err
+	})
+	if err != nil {
+		_ = s.Close() // the first error counts
+		return nil, c, err
+	}
+	if s.scratch != "" {
+		c.Bytes = info.Size()
 	}
 	return s, c, nil
 }
 
-// fit returns what a copy holds, or why it cannot be taken back.
-func fit(tx *bbolt.Tx, now time.Time) (c Contents, err error) {
-	for _, name := range [][]byte{records, tokens} {
-		if tx.Bucket(name) == nil {
-			return c, fmt.Errorf("%w: it is a database of another kind, without %q", ErrNoCopy, name)
+// openFit opens a copy whose structure was verified: as it is, or converted in a place of its own if
+// an earlier version wrote it.
+func openFit(path string) (*Store, error) {
+	s, err := openReadOnly(path, (*store.Options)(nil).OrDefault())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.view(context.Background(), isApprovals); err != nil || s.isPrepared() {
+		if err != nil {
+			_ = s.close() // the first error counts
 		}
+		return s, err
+	}
+	if err := s.close(); err != nil {
+		return nil, err
+	}
+	s, err = openScratch(path, s.o, true)
+	if bad, ok := errors.AsType[*unconvertedError](err); ok {
+		return nil, fmt.Errorf("%w: %w", ErrNoCopy, bad)
+	}
+	return s, err
+}
+
+// isApprovals returns why a file is no copy of approvals.
+func isApprovals(tx *bbolt.Tx) error {
+	if tx.Bucket(records) == nil || tx.Bucket(documents) == nil && tx.Bucket([]byte("tokens")) == nil {
+		return fmt.Errorf("%w: it is a database of another kind, without approvals or documents", ErrNoCopy)
 	}
 	if tx.Bucket(feed) != nil {
-		return c, fmt.Errorf("%w: an earlier version wrote it, in another form: open it once with portcullis in a folder of its own, and back that up", ErrNoCopy)
+		return fmt.Errorf("%w: an earlier version wrote it, in another form: open it once with portcullis in a folder of its own, and back that up", ErrNoCopy)
 	}
+	return nil
+}
+
+// fit returns what a copy holds, or why it cannot be taken back.
+func fit(tx *bbolt.Tx, now time.Time) (c Contents, err error) {
 	newer := func(what string, id any) error {
 		return fmt.Errorf("%w: a newer version of portcullis wrote the %s %q: use that version", ErrNoCopy, what, id)
 	}
@@ -164,7 +195,7 @@ func fit(tx *bbolt.Tx, now time.Time) (c Contents, err error) {
 	if err != nil {
 		return c, err
 	}
-	err = eachToken(tx, func(t token.Token) error {
+	err = eachToken(tx, func(t token.Token, _ document.Doc) error {
 		if t.Format > token.Format {
 			return newer("token", t.ID)
 		}
@@ -173,12 +204,15 @@ func fit(tx *bbolt.Tx, now time.Time) (c Contents, err error) {
 		}
 		return nil
 	})
-	if b := tx.Bucket(stops); err == nil && b != nil && b.Get(stopsKey) != nil {
-		if _, err = stop.Decode(b.Get(stopsKey)); err != nil {
-			err = fmt.Errorf("%w: what it says is stopped cannot be read: %w", ErrNoCopy, err)
-		}
+	if err != nil {
+		return c, err
 	}
-	return c, err
+	return c, eachDoc(tx, stopsKey.Part, func(d document.Doc) error {
+		if _, err := stop.Decode(d.Data); err != nil {
+			return fmt.Errorf("%w: what it says is stopped cannot be read: %w", ErrNoCopy, err)
+		}
+		return nil
+	})
 }
 
 // eachRecord calls do with every record of a file, which may lack some buckets.
@@ -202,17 +236,29 @@ func eachRecord(tx *bbolt.Tx, do func(approval.Record) error) error {
 	return nil
 }
 
-// eachToken calls do with every token of a file.
-func eachToken(tx *bbolt.Tx, do func(token.Token) error) error {
-	return tx.Bucket(tokens).ForEach(func(id, data []byte) error {
-		used := ""
-		if b := tx.Bucket(tokenUses); b != nil {
-			used = string(b.Get(id))
+// eachToken calls do with every token of a file, and its document.
+func eachToken(tx *bbolt.Tx, do func(token.Token, document.Doc) error) error {
+	return eachDoc(tx, tokenPart, func(d document.Doc) error {
+		t, err := token.Decode(d.Data, d.Mark)
+		if err != nil || t.ID != d.ID {
+			return fmt.Errorf("%w: the token %q cannot be read", ErrNoCopy, d.ID)
 		}
-		t, err := token.Decode(data, used)
-		if err != nil || t.ID != string(id) {
-			return fmt.Errorf("%w: the token %q cannot be read", ErrNoCopy, id)
-		}
-		return do(t)
+		return do(t, d)
 	})
+}
+
+// eachDoc calls do with every document of a part.
+func eachDoc(tx *bbolt.Tx, part string, do func(document.Doc) error) error {
+	prefix := docKey(document.Key{Part: part})
+	c := tx.Bucket(documents).Cursor()
+	for k, data := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, data = c.Next() {
+		d, err := unwrapDoc(document.Key{Part: part, ID: string(k[len(prefix):])}, data)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNoCopy, err)
+		}
+		if err := do(d); err != nil {
+			return err
+		}
+	}
+	return nil
 }

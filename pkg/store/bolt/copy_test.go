@@ -12,9 +12,9 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
-	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -55,25 +55,44 @@ func TestCopyLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestTakeBackTokens(t *testing.T) {
-	key, clock := tokentest.Key(t), time.Now()
-	first := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
-	r := token.Registry{Store: first, Keys: token.OneKey(key), Now: func() time.Time { return clock }}
-	wish := token.Wish{Name: "ci", Servers: []string{"*"}, Days: 1}
-	kept, _, err := r.Make(t.Context(), "ann", wish)
+// putToken writes a token with this id and name over what the store has.
+func putToken(t *testing.T, s *bolt.Store, x token.Token) token.Token {
+	t.Helper()
+	rev := x.Rev
+	x, data, err := x.Encode()
 	require.OK(t, err)
-	ended, _, err := r.Make(t.Context(), "ann", wish)
+	key := document.Key{Part: "TOKENS", ID: x.ID}
+	require.OK(t, s.PutDocs(t.Context(), document.Doc{Key: key, Data: data, Rev: rev}))
+	return x
+}
+
+// getToken returns a token, or the zero Token if it is absent.
+func getToken(t *testing.T, s *bolt.Store, id string) (x token.Token) {
+	t.Helper()
+	docs, err := s.Docs(t.Context(), document.Key{Part: "TOKENS", ID: id})
 	require.OK(t, err)
-	path := putCopy(t, first)
-	_, err = r.Revoke(t.Context(), "ann", ended.ID)
-	require.OK(t, err)
-	later, _, err := r.Make(t.Context(), "ann", wish)
-	require.OK(t, err)
-	live := func(s *bolt.Store, id string) bool {
-		x, err := s.Token(t.Context(), id)
-		return err == nil && x.Live(clock)
+	if docs[0].Rev != 0 {
+		x, err = token.Decode(docs[0].Data, docs[0].Mark)
+		require.OK(t, err)
+		if x.Rev != docs[0].Rev {
+			t.Errorf("token %q says revision %d at %d", id, x.Rev, docs[0].Rev)
+		}
 	}
-	_, err = first.TakeBack(t.Context(), path, bolt.TakeBackOptions{Actor: "kim"})
+	return x
+}
+
+func TestTakeBackTokens(t *testing.T) {
+	clock := time.Now()
+	first := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
+	kept := putToken(t, first, sampleToken(1, clock))
+	ended := putToken(t, first, sampleToken(2, clock))
+	key := document.Key{Part: "TOKENS", ID: kept.ID}
+	require.OK(t, first.TouchDoc(t.Context(), key, "2026-11-22T12:00:00Z"))
+	path := putCopy(t, first)
+	putToken(t, first, ended.Revoke("ann", clock))
+	later := putToken(t, first, sampleToken(3, clock))
+	live := func(s *bolt.Store, id string) bool { return getToken(t, s, id).Live(clock) }
+	_, err := first.TakeBack(t.Context(), path, bolt.TakeBackOptions{Actor: "kim"})
 	require.OK(t, err)
 	if !live(first, kept.ID) || live(first, ended.ID) || !live(first, later.ID) {
 		t.Error("a token of the store is not as it was")
@@ -84,6 +103,10 @@ func TestTakeBackTokens(t *testing.T) {
 		require.OK(t, err)
 		if live(lost, kept.ID) != keep || live(lost, ended.ID) != keep || out.Tokens != 2 || (out.Revoked == 2) == keep {
 			t.Errorf("keep %v: %+v", keep, out)
+		}
+		used, never := getToken(t, lost, kept.ID).LastUsed, getToken(t, lost, ended.ID).LastUsed
+		if used.Hour() != 12 || !never.IsZero() {
+			t.Errorf("keep %v: last used %v and %v", keep, used, never)
 		}
 	}
 }

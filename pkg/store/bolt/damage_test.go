@@ -5,7 +5,6 @@ import (
 	"context"
 	crand "crypto/rand"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,8 +16,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/request"
-	"github.com/portcullis-mcp/portcullis/pkg/request/requesttest"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -41,8 +39,7 @@ func used(t *testing.T) []byte {
 			}
 		}
 	}
-	err = s.PutBaselines(t.Context(), []approval.Baseline{{Identity: "i", Kind: approval.Tools}})
-	if err := errors.Join(err, exercise(t.Context(), s), s.Close()); err != nil {
+	if err := errors.Join(exercise(t.Context(), s), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
@@ -67,31 +64,30 @@ func exercise(ctx context.Context, s *bolt.Store) error {
 		errs = append(errs, err, put, records, audit)
 	}
 	_, _, changes := s.Changes(ctx, time.Time{}, "")
-	_, base := s.Baseline(ctx, "i", approval.Tools)
-	_, old := s.OldBaselines(ctx, nil)
-	_, tokens := s.Tokens(ctx)
-	_, _, requests := s.Requests(ctx)
-	errs = append(errs, requests, exerciseRequests(ctx, s))
-	return errors.Join(append(errs, changes, base, old, tokens, s.PutBaselines(ctx, []approval.Baseline{{Identity: "j", Kind: approval.Tools}}))...)
+	return errors.Join(append(errs, changes, exerciseDocuments(ctx, s))...)
 }
 
-// exerciseRequests asks for a call, and decides about it.
-func exerciseRequests(ctx context.Context, s *bolt.Store) error {
-	agent, now := requesttest.Agent(crand.Text()[:2]), time.Now()
-	var r request.Request
-	_, asked := request.ChangeAsked(ctx, s, agent, func(a request.Asked) (next request.Asked, id string, _ json.RawMessage, err error) {
-		next, r, _, err = a.Add(requesttest.OneCall("git", "push", fmt.Sprint(now.UnixNano())), request.Granted{}, func(request.Request) bool { return true }, now)
-		return next, r.ID, json.RawMessage(`{"a":1}`), err
-	})
-	_, granted := request.ChangeGranted(ctx, s, agent, func(g request.Granted) (request.Granted, error) {
-		return g.Add(request.Decide(r, request.Declined, 0, "kim", "", now), false, now)
-	})
-	_, use := s.Use(ctx, request.NewID(), now, now)
-	_, _, _, standing := s.Standing(ctx, tool.ID{Server: "s0", Name: "t0"}, agent.Key())
-	if errors.Is(standing, approval.ErrNotFound) {
-		standing = nil
+// exerciseDocuments reads, writes, lists, touches and deletes documents.
+func exerciseDocuments(ctx context.Context, s *bolt.Store) error {
+	one := doc("ASK#", crand.Text(), "one")
+	one.Keep = time.Now().Add(time.Hour)
+	put := s.PutDocs(ctx, one, doc("ASK#"+one.ID, "ASKED", "{}"))
+	stops, read := s.Docs(ctx, document.Key{Part: "STOP", ID: "STOP"})
+	if read == nil {
+		stops[0].Data = []byte("{}")
+		read = s.PutDocs(ctx, stops...)
 	}
-	return errors.Join(asked, granted, use, standing, s.DropArguments(ctx, agent.Key(), r.ID))
+	_, _, list := s.ListDocs(ctx, "ASK#")
+	touch := s.TouchDoc(ctx, one.Key, "a mark")
+	_, docs, with := s.GetWith(ctx, tool.ID{Server: "s0", Name: "t0"}, one.Key)
+	if errors.Is(with, approval.ErrNotFound) {
+		with = nil
+	}
+	if with == nil && len(docs) == 1 {
+		docs[0].Data = nil
+		with = s.PutDocs(ctx, docs...)
+	}
+	return errors.Join(put, read, list, touch, with)
 }
 
 func TestOpenDamagedFile(t *testing.T) {

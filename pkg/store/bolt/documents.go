@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -146,11 +147,14 @@ func (s *Store) putDoc(tx *bbolt.Tx, d document.Doc) error {
 	return tx.Bucket(documents).Put(docKey(d.Key), wrapDoc(d))
 }
 
+// sweepEvery is how often expired documents are removed.
+const sweepEvery = time.Hour
+
 // sweepDocs removes the documents that have expired, at most once an hour. It runs in write
 // transactions only, and there is one at a time. It keeps what it cannot read.
 func (s *Store) sweepDocs(tx *bbolt.Tx) error {
 	now := s.o.Now()
-	if since := now.Sub(s.sweptDocs); since >= 0 && since < sweepEvery {
+	if since := now.Sub(s.swept); since >= 0 && since < sweepEvery {
 		return nil
 	}
 	err := sweep(tx, documents, func(_, data []byte) bool {
@@ -158,7 +162,7 @@ func (s *Store) sweepDocs(tx *bbolt.Tx) error {
 		return err == nil && isOver(d, now)
 	})
 	if err == nil {
-		s.sweptDocs = now
+		s.swept = now
 	}
 	return err
 }

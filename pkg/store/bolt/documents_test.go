@@ -41,7 +41,8 @@ func TestDocumentsOutliveTheProgram(t *testing.T) {
 	require.OK(t, err)
 	path = filepath.Join(t.TempDir(), "approvals.db")
 	require.OK(t, os.WriteFile(path, data, 0o600))
-	got, err := open(t, path, nil).Docs(t.Context(), want.Key, document.Key{Part: "STOP", ID: "STOP"})
+	stops := document.Key{Part: "STOP", ID: "STOP"}
+	got, err := open(t, path, nil).Docs(t.Context(), want.Key, stops)
 	require.OK(t, err)
 	want.Rev = 1
 	if d := cmp.Diff(want, got[0]); d != "" || string(got[1].Data) != "{}" {
@@ -99,13 +100,13 @@ func TestDocumentsAreSwept(t *testing.T) {
 // A document that cannot be read is an error, and never counts as absent. It hides no other one.
 func TestDamagedDocuments(t *testing.T) {
 	for name, damage := range map[string]func(data []byte) []byte{
-		"another form":      func(b []byte) []byte { b[0]++; return b },
-		"nothing":           func([]byte) []byte { return nil },
-		"cut off":           func(b []byte) []byte { return b[:3] },
-		"revision 0":        func(b []byte) []byte { b[1] = 0; return b },
-		"a mark beyond it":  func(b []byte) []byte { b[4] = 0x7f; return b },
-		"too many numbers":  func([]byte) []byte { return []byte(strings.Repeat("\xff", 99)) },
-		"form and then all": func([]byte) []byte { return []byte("\x01" + strings.Repeat("\xff", 99)) },
+		"another form":     func(b []byte) []byte { b[0]++; return b },
+		"nothing":          func([]byte) []byte { return nil },
+		"cut off":          func(b []byte) []byte { return b[:3] },
+		"revision 0":       func(b []byte) []byte { b[1] = 0; return b },
+		"a mark beyond it": func(b []byte) []byte { b[4] = 0x7f; return b },
+		"too many numbers": func([]byte) []byte { return []byte(strings.Repeat("\xff", 99)) },
+		"endless numbers":  func([]byte) []byte { return []byte("\x01" + strings.Repeat("\xff", 99)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "approvals.db")
@@ -146,7 +147,8 @@ func TestDamagedDocuments(t *testing.T) {
 func TestPartWithZeroByte(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
 	require.OK(t, s.PutDocs(t.Context(), doc("a", "b\x00c", "1")))
-	if err := s.PutDocs(t.Context(), doc("a\x00b", "c", "2")); err == nil || errors.Is(err, document.ErrConflict) {
+	err := s.PutDocs(t.Context(), doc("a\x00b", "c", "2"))
+	if err == nil || errors.Is(err, document.ErrConflict) {
 		t.Errorf("PutDocs = %v, want that it is refused", err)
 	}
 }
@@ -172,4 +174,14 @@ func TestGetWith(t *testing.T) {
 			require.OK(t, err)
 		}
 	}
+}
+
+// onBucket works on a bucket of a file that is closed.
+func onBucket(path, name string, do func(*bbolt.Bucket) error) error {
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		return err
+	}
+	err = db.Update(func(tx *bbolt.Tx) error { return do(tx.Bucket([]byte(name))) })
+	return errors.Join(err, db.Close())
 }

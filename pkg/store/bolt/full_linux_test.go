@@ -2,14 +2,17 @@ package bolt_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -109,4 +112,43 @@ func TestCopyOnFullDisk(t *testing.T) {
 		}
 		require.OK(t, s.Close())
 	})
+}
+
+// A file of the build before stays as it is if the disk has no room for its copy, or for what the
+// conversion writes. Once there is room it is converted.
+func TestConvertOnFullDisk(t *testing.T) {
+	for name, copies := range map[string]float64{"no room": 0, "half a copy": .5, "one copy": 1} {
+		t.Run(name, func(t *testing.T) {
+			local.OnSmallDisk(t, "2m", func(disk string) {
+				path, entries := filepath.Join(disk, "approvals.db"), manyTokens(oldEntries(t), 100)
+				writeOld(t, path, entries) // whose free pages are too few for the documents
+				was, before := dump(t, path, everything), read(t, path)
+				require.OK(t, os.WriteFile(path, before, 0o600)) // without holes
+				filler, spare := filepath.Join(disk, "filler"), filepath.Join(disk, "spare")
+				room := int(copies * float64(len(before)))
+				require.OK(t, os.WriteFile(spare, make([]byte, room), 0o600))
+				local.FillDisk(t, filler, 4<<20)
+				require.OK(t, os.Remove(spare))
+				_, err := bolt.Open(path, &store.Options{Now: atOldNow})
+				isCopyAtFault := err != nil && strings.Contains(err.Error(), path+beforeName)
+				if !errors.Is(err, syscall.ENOSPC) || isCopyAtFault != (copies < 1) {
+					t.Errorf("Open = %v, want that there is no room", err)
+				}
+				if !maps.Equal(dump(t, path, everything), was) {
+					t.Error("the file was changed")
+				}
+				if left := names(t, disk); len(left) != 2+int(copies) { // with the filler
+					t.Errorf("left are %q", left)
+				}
+				require.OK(t, os.Remove(filler))
+				s, err := bolt.Open(path, &store.Options{Now: atOldNow})
+				require.OK(t, err)
+				wantDocs(t, s, entries)
+				require.OK(t, s.Close())
+				if !maps.Equal(dump(t, path+beforeName, everything), was) {
+					t.Error("the copy is not what the file was")
+				}
+			})
+		})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -47,7 +48,7 @@ func (s *Store) TakeBack(ctx context.Context, path string, o TakeBackOptions) (o
 	if err != nil {
 		return out, err
 	}
-	defer func() { _ = from.close() }() // nothing was written
+	defer func() { _ = from.Close() }() // nothing was written
 	if o.Known == nil {
 		o.Known = func(tool.ID) bool { return false }
 	}
@@ -94,7 +95,10 @@ func (t *takingBack) all(from *bbolt.Tx) error {
 	if err := eachToken(from, t.token); err != nil {
 		return err
 	}
-	for _, name := range [][]byte{tokenUses, stops, baselines, firsts, audit, deeds, deedStates, usageMinutes, usageHours} {
+	if err := addDocs(t.to.Bucket(documents), from.Bucket(documents)); err != nil {
+		return err
+	}
+	for _, name := range [][]byte{audit, deeds, deedStates, usageMinutes, usageHours} {
 		if b := from.Bucket(name); b != nil {
 			if err := addMissing(t.to.Bucket(name), b); err != nil {
 				return err
@@ -139,22 +143,43 @@ func (t *takingBack) recover(older, newer *approval.Record, held approval.Record
 	return t.s.addLine(t.to, next.Line(entry))
 }
 
-// token takes back one token that the store does not have.
-func (t *takingBack) token(x token.Token) error {
-	b := t.to.Bucket(tokens)
-	if b.Get([]byte(x.ID)) != nil {
-		return nil
+// token takes back one token that the store does not have, or when one that it has was last used.
+func (t *takingBack) token(x token.Token, d document.Doc) error {
+	b := t.to.Bucket(documents)
+	if data := b.Get(docKey(d.Key)); data != nil {
+		if held, err := unwrapDoc(d.Key, data); err == nil && held.Mark == "" {
+			held.Mark = d.Mark
+			return b.Put(docKey(d.Key), wrapDoc(held))
+		}
+		return nil // what the store has stays
 	}
 	t.out.Tokens++
 	if !t.o.KeepTokens && x.Live(t.now) {
 		t.out.Revoked++
 		x = x.Revoke(t.o.Actor, t.now)
 	}
-	_, data, err := x.Encode()
+	x, data, err := x.Encode()
 	if err != nil {
 		return err
 	}
-	return b.Put([]byte(x.ID), data)
+	d.Data, d.Rev = data, x.Rev
+	return b.Put(docKey(d.Key), wrapDoc(d))
+}
+
+// addDocs adds the stops and baselines of a file that another one does not have.
+func addDocs(to, from *bbolt.Bucket) error {
+	for _, part := range []string{"STOP\x00", "BASE#", "SRV#"} {
+		c := from.Cursor()
+		for k, data := c.Seek([]byte(part)); bytes.HasPrefix(k, []byte(part)); k, data = c.Next() {
+			if to.Get(k) != nil {
+				continue
+			}
+			if err := to.Put(bytes.Clone(k), bytes.Clone(data)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // addMissing adds to a bucket what another one has and it has not, in buckets inside as well.

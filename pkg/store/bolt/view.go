@@ -24,7 +24,7 @@ import (
 func View(path string, o *store.Options) (_ *Store, err error) {
 	options := o.OrDefault()
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return openScratch("", options)
+		return openScratch("", options, false)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(options.LockWait, lockWait))
 	defer cancel()
@@ -48,7 +48,7 @@ func View(path string, o *store.Options) (_ *Store, err error) {
 		return s, nil
 	}
 	_ = s.Close() // it was only read
-	return openScratch(path, options)
+	return openScratch(path, options, false)
 }
 
 // openReadOnly opens a file whose structure was verified.
@@ -68,7 +68,7 @@ func openReadOnly(path string, o store.Options) (*Store, error) {
 }
 
 // openScratch opens a copy of the file at path, or an empty one if path is "". Close removes it.
-func openScratch(path string, o store.Options) (*Store, error) {
+func openScratch(path string, o store.Options, isCopy bool) (*Store, error) {
 	folder, err := os.MkdirTemp("", "portcullis-view-*") // mode 0700
 	if err != nil {
 		return nil, err
@@ -77,14 +77,13 @@ func openScratch(path string, o store.Options) (*Store, error) {
 	if path != "" {
 		err = copyFile(to, path)
 	}
-	var s *Store
+	s := &Store{guard: guard{path: to}, o: o, scratch: folder, isCopy: isCopy}
 	if err == nil {
-		s, err = Open(to, &o)
+		err = s.open()
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
-	s.scratch = folder
 	return s, nil
 }
 
@@ -99,5 +98,5 @@ func copyFile(to, from string) error {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	return errors.Join(err, out.Sync(), out.Close())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/document"
@@ -20,28 +21,34 @@ import (
 
 var _ document.Store = (*Store)(nil)
 
-// Docs implements [document.Store]. It makes one request for each hundred documents.
-func (s *Store) Docs(ctx context.Context, keys ...document.Key) (docs []document.Doc, err error) {
-	defer store.Wrap(&err, "get documents %q", keys)
-	if len(keys) != 1 {
-		return again(func() ([]document.Doc, error) {
-			found, err := s.batch(ctx, keys)
-			if err != nil {
-				return nil, err
-			}
-			return s.docsOf(found, keys)
+// maxReads is how many documents Docs reads at once.
+const maxReads = 16
+
+// Docs implements [document.Store]. It makes a request for each document, which costs what one for
+// all would: a role may get what it reads, and few may get several items with one request.
+func (s *Store) Docs(ctx context.Context, keys ...document.Key) ([]document.Doc, error) {
+	docs := make([]document.Doc, len(keys))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxReads)
+	for i, k := range keys {
+		g.Go(func() (err error) {
+			docs[i], err = s.readDoc(ctx, k)
+			return err
 		})
 	}
-	d, err := read(ctx, s, itemKey(keys[0]), func(it item) (document.Doc, error) {
-		return s.decodeDoc(keys[0], it)
-	})
-	if errors.Is(err, approval.ErrNotFound) {
-		d, err = document.Doc{Key: keys[0]}, nil
-	}
-	if err != nil {
+	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return []document.Doc{d}, nil
+	return docs, nil
+}
+
+func (s *Store) readDoc(ctx context.Context, k document.Key) (d document.Doc, err error) {
+	defer store.Wrap(&err, "get document %q %q", k.Part, k.ID)
+	d, err = read(ctx, s, itemKey(k), func(it item) (document.Doc, error) { return s.decodeDoc(k, it) })
+	if errors.Is(err, approval.ErrNotFound) {
+		return document.Doc{Key: k}, nil
+	}
+	return d, err
 }
 
 // GetWith returns what Get and Docs return, by one request for both. Without a record the error is
@@ -59,27 +66,18 @@ func (s *Store) GetWith(
 		if err != nil {
 			return nil, err
 		}
-		return s.docsOf(found, keys)
+		docs := make([]document.Doc, len(keys))
+		for i, k := range keys {
+			if docs[i].Key = k; found[k] != nil && err == nil {
+				docs[i], err = s.decodeDoc(k, found[k])
+			}
+		}
+		return docs, err
 	})
 	if err == nil && r.Server == "" {
 		err = approval.ErrNotFound
 	}
 	return r, docs, err
-}
-
-// docsOf returns the documents of the items that were found.
-func (s *Store) docsOf(
-	found map[document.Key]item, keys []document.Key,
-) (docs []document.Doc, err error) {
-	docs = make([]document.Doc, len(keys))
-	for i, k := range keys {
-		if docs[i].Key = k; found[k] != nil {
-			if docs[i], err = s.decodeDoc(k, found[k]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return docs, nil
 }
 
 // decodeDoc returns the document of an item. The Doc of an absent one has its Key alone.

@@ -49,9 +49,8 @@ func TestRequestsOfDocuments(t *testing.T) {
 	var errs []error
 	put := func(docs ...document.Doc) { errs = append(errs, s.PutDocs(ctx, docs...)) }
 	_, one := s.Docs(ctx, stopKey)
-	_, two := s.Docs(ctx, stopKey, grantKey, stopKey)
 	_, _, list := s.ListDocs(ctx, "ASK#")
-	errs = append(errs, one, two, list, s.TouchDoc(ctx, samples["token"].doc.Key, "now"))
+	errs = append(errs, one, list, s.TouchDoc(ctx, samples["token"].doc.Key, "now"))
 	stops, token, notice := samples["stops"].doc, samples["token"].doc, samples["notice"].doc
 	put(stops)
 	stops.Rev = 7
@@ -63,43 +62,68 @@ func TestRequestsOfDocuments(t *testing.T) {
 	put(document.Doc{Key: notice.Key, Rev: 1})
 	put(stops, token, document.Doc{Key: notice.Key, Rev: 2})
 	require.OK(t, errors.Join(errs...))
-	want := []string{"GetItem", "BatchGetItem", "Query", "UpdateItem", "PutItem", "PutItem", "UpdateItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
+	want := []string{
+		"GetItem", "Query", "UpdateItem", "PutItem", "PutItem", "UpdateItem", "PutItem",
+		"UpdateItem", "DeleteItem", "TransactWriteItems",
+	}
 	if !slices.Equal(w.calls, want) {
 		t.Errorf("requests %q, want %q", w.calls, want)
 	}
-	batch := w.seen[1].RequestItems["approvals"]
-	if !w.seen[0].ConsistentRead || !batch.ConsistentRead || !w.seen[2].ConsistentRead {
+	if !w.seen[0].ConsistentRead || !w.seen[1].ConsistentRead {
 		t.Error("a read is not strongly consistent")
 	}
-	if len(batch.Keys) != 2 {
-		t.Errorf("a batch of two documents asks for %+v", batch.Keys)
-	}
-	touch := w.seen[3]
-	if touch.ConditionExpression != "attribute_exists(PK)" || len(touch.ExpressionAttributeNames) != 1 || len(touch.ExpressionAttributeValues) != 1 {
+	touch := w.seen[2]
+	names, values := touch.ExpressionAttributeNames, touch.ExpressionAttributeValues
+	if touch.ConditionExpression != "attribute_exists(PK)" || len(names) != 1 || len(values) != 1 {
 		t.Errorf("a touch of a token names more than its key and mark: %+v", touch)
 	}
 }
 
-// More than a request may ask for is asked for in several.
-func TestDocumentsInBatches(t *testing.T) {
-	w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, batchOf("") }}
-	var keys []document.Key
-	for i := range 201 {
-		keys = append(keys, document.Key{Part: "BASE#" + fmt.Sprint(i), ID: "tools"})
+// Several documents are read each by itself, since most roles may read no other way. All are read or
+// none.
+func TestSeveralDocuments(t *testing.T) {
+	w := &wire{answer: func(_ string, in request) (int, string) {
+		id := in.Key["SK"].(map[string]any)["S"].(string)
+		if id == "7" {
+			return http.StatusOK, `{}`
+		}
+		return http.StatusOK, fmt.Sprintf(`{"Item":{"PK":{"S":"BASE#a"},"SK":{"S":%q},"baseline":{"S":%q}}}`, id, id)
+	}}
+	keys := make([]document.Key, 40)
+	for i := range keys {
+		keys[i] = document.Key{Part: "BASE#a", ID: fmt.Sprint(i % 39)} // one is asked for twice
 	}
 	docs, err := w.store().Docs(t.Context(), keys...)
-	if err != nil || len(docs) != 201 || docs[200].Key != keys[200] || len(w.calls) != 3 {
+	if err != nil || len(docs) != 40 || len(w.calls) != 40 || slices.Contains(w.calls, "BatchGetItem") {
 		t.Errorf("Docs = %d documents, %v after %q", len(docs), err, w.calls)
+	}
+	for i, d := range docs {
+		if d.Key != keys[i] || (d.ID == "7") != (d.Rev == 0) || d.Rev != 0 && string(d.Data) != d.ID {
+			t.Errorf("document %d is %+v", i, d)
+		}
+	}
+	w.answer = func(_ string, in request) (int, string) {
+		if in.Key["SK"].(map[string]any)["S"] == "7" {
+			return http.StatusBadRequest, fault("AccessDeniedException")
+		}
+		return http.StatusOK, `{}`
+	}
+	if docs, err := w.store().Docs(t.Context(), keys...); err == nil || docs != nil || !strings.Contains(err.Error(), `"BASE#a" "7"`) {
+		t.Errorf("Docs = %+v, %v; want an error that names the document", docs, err)
 	}
 }
 
 // What a call reads is one request: the record, what people stopped and, for an agent that asks,
 // what they granted.
 func TestRecordWithDocuments(t *testing.T) {
-	for items, wantErr := range map[string]error{stopItem + "," + recordItem + "," + grantItem: nil, grantItem + "," + stopItem: approval.ErrNotFound} {
+	for items, wantErr := range map[string]error{
+		stopItem + "," + recordItem + "," + grantItem: nil,
+		grantItem + "," + stopItem:                    approval.ErrNotFound,
+	} {
 		w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, batchOf(items) }}
 		r, docs, err := w.store().GetWith(t.Context(), waiting.ID(), stopKey, grantKey)
-		if !errors.Is(err, wantErr) || (r.Rev == 3) != (wantErr == nil) || len(docs) != 2 || docs[0].Rev != 2 || docs[1].Rev != 4 {
+		if !errors.Is(err, wantErr) || (r.Rev == 3) != (wantErr == nil) ||
+			len(docs) != 2 || docs[0].Rev != 2 || docs[1].Rev != 4 {
 			t.Errorf("GetWith = rev %d, %+v, %v; want %v", r.Rev, docs, err, wantErr)
 		}
 		asked := w.seen[0].RequestItems["approvals"]
@@ -118,8 +142,9 @@ func TestRecordWithBrokenDocuments(t *testing.T) {
 		"a record that is none": `{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"record":{"S":"{"}}`,
 	} {
 		w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, batchOf(items) }}
-		if r, docs, err := w.store().GetWith(t.Context(), waiting.ID(), stopKey); err == nil || errors.Is(err, approval.ErrNotFound) || len(w.calls) != 2 {
-			t.Errorf("%s: GetWith = %+v, %+v, %v after %d requests; want an error after 2", name, r, docs, err, len(w.calls))
+		r, docs, err := w.store().GetWith(t.Context(), waiting.ID(), stopKey)
+		if err == nil || errors.Is(err, approval.ErrNotFound) || len(w.calls) != 2 {
+			t.Errorf("%s: GetWith = %+v, %+v, %v after %q; want an error after 2", name, r, docs, err, w.calls)
 		}
 	}
 }
@@ -148,13 +173,17 @@ func TestDocumentsAreAskedForAgain(t *testing.T) {
 				t.Errorf("request %d asked %+v, want %d keys", i, asked, want)
 			}
 		}
-		w.answer = func(string, request) (int, string) { return http.StatusOK, batchOf(recordItem+","+stopItem, grantKey) }
-		if _, docs, err := w.store().GetWith(t.Context(), waiting.ID(), stopKey, grantKey); err == nil || errors.Is(err, approval.ErrNotFound) {
+		w.answer = func(string, request) (int, string) {
+			return http.StatusOK, batchOf(recordItem+","+stopItem, grantKey)
+		}
+		_, docs, err = w.store().GetWith(t.Context(), waiting.ID(), stopKey, grantKey)
+		if err == nil || errors.Is(err, approval.ErrNotFound) {
 			t.Errorf("GetWith = %+v, %v of a table that never answers for the grants", docs, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if _, _, err := w.store().GetWith(ctx, waiting.ID(), stopKey, grantKey); !errors.Is(err, context.DeadlineExceeded) {
+		_, _, err = w.store().GetWith(ctx, waiting.ID(), stopKey, grantKey)
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("GetWith = %v as its time ends", err)
 		}
 	})
@@ -162,17 +191,21 @@ func TestDocumentsAreAskedForAgain(t *testing.T) {
 
 // refusal is the answer to a write whose condition did not hold, with the item that is stored.
 func refusal(writeID string) string {
-	return strings.Replace(fault("ConditionalCheckFailedException"), "{", `{"Item":{"write_id":{"S":"`+writeID+`"}},`, 1)
+	stored := `{"Item":{"write_id":{"S":"` + writeID + `"}},`
+	return strings.Replace(fault("ConditionalCheckFailedException"), "{", stored, 1)
 }
 
 // A refusal says whose the stored item is. So a role that may only put needs no other right.
 func TestRefusedDocuments(t *testing.T) {
 	asked, pointer, args := samples["asked"].doc, samples["pointer"].doc, samples["arguments"].doc
 	one, three := []document.Doc{asked}, []document.Doc{asked, pointer, args}
-	stored := func(reasons, id string) string {
-		return strings.Replace(reasons, `"ConditionalCheckFailed"`, `"ConditionalCheckFailed","Item":{"write_id":{"S":"`+id+`"}}`, 1)
+	const other, failed = "another writer's", "ConditionalCheckFailed"
+	// stored is the answer to a transaction, with the item of the first condition that failed.
+	stored := func(id string, reasons ...string) string {
+		item := fmt.Sprintf(`%q,"Item":{"write_id":{"S":%q}}`, failed, id)
+		return strings.Replace(cancelled(reasons...), `"`+failed+`"`, item, 1)
 	}
-	const other = "another writer's"
+	always := func(answer string) func(string) string { return func(string) string { return answer } }
 	for _, tt := range []struct {
 		name   string
 		docs   []document.Doc
@@ -180,20 +213,25 @@ func TestRefusedDocuments(t *testing.T) {
 		want   document.Key // of the conflict; zero: there is none
 	}{
 		{"one document, its own", one, refusal, document.Key{}},
-		{"one document, another's", one, func(string) string { return refusal(other) }, asked.Key},
-		{"one document, gone", one, func(string) string { return fault("ConditionalCheckFailedException") }, asked.Key},
-		{"a deleted document", []document.Doc{{Key: asked.Key, Rev: 1}}, func(string) string { return refusal(other) }, asked.Key},
-		{"a transaction, its own", three, func(own string) string { return stored(cancelled("ConditionalCheckFailed", "None", "None"), own) }, document.Key{}},
-		{"a transaction, another's", three, func(string) string { return stored(cancelled("None", "ConditionalCheckFailed", "None"), other) }, pointer.Key},
-		{"refused and throttled", three, func(string) string { return cancelled("ThrottlingError", "None", "ConditionalCheckFailed") }, args.Key},
-		{"refused and in another's transaction", three, func(string) string { return cancelled("TransactionConflict", "ConditionalCheckFailed", "None") }, pointer.Key},
+		{"one document, another's", one, always(refusal(other)), asked.Key},
+		{"one document, gone", one, always(fault(failed + "Exception")), asked.Key},
+		{"a deleted document", []document.Doc{{Key: asked.Key, Rev: 1}}, always(refusal(other)), asked.Key},
+		{"a transaction, its own", three, func(own string) string { return stored(own, failed, "None", "None") }, document.Key{}},
+		{"a transaction, another's", three, always(stored(other, "None", failed, "None")), pointer.Key},
+		{"refused and throttled", three, always(cancelled("ThrottlingError", "None", failed)), args.Key},
+		{"refused and in another's transaction", three, always(cancelled("TransactionConflict", failed, "None")), pointer.Key},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := new(wire)
-			w.answer = func(string, request) (int, string) { return http.StatusBadRequest, tt.answer(writeIDOf(w.seen[0])) }
+			w.answer = func(string, request) (int, string) {
+				return http.StatusBadRequest, tt.answer(writeIDOf(w.seen[0]))
+			}
 			err := w.store().PutDocs(t.Context(), tt.docs...)
-			conflict, isConflict := errors.AsType[*document.ConflictError](err)
-			if isConflict != (tt.want.Part != "") || isConflict && conflict.Key != tt.want || !isConflict && err != nil || len(w.calls) != 1 {
+			var got document.Key
+			if conflict, ok := errors.AsType[*document.ConflictError](err); ok {
+				got = conflict.Key
+			}
+			if got != tt.want || (err == nil) != (tt.want.Part == "") || len(w.calls) != 1 {
 				t.Errorf("PutDocs = %v after %q, want a conflict about %q", err, w.calls, tt.want)
 			}
 			for _, in := range append(w.seen[0].TransactItems, transactItem{Put: w.seen[0].write}) {
@@ -245,7 +283,8 @@ func TestFailedDocuments(t *testing.T) {
 					if recovers {
 						tries = min(tries, 4)
 					}
-					if (err == nil) != (tries == 4) || errors.Is(err, document.ErrConflict) || errors.Is(err, approval.ErrConflict) || len(w.calls) != tries {
+					conflict := errors.Is(err, document.ErrConflict) || errors.Is(err, approval.ErrConflict)
+					if (err == nil) != (tries == 4) || conflict || len(w.calls) != tries {
 						t.Errorf("PutDocs = %v after %d requests, want %d", err, len(w.calls), tries)
 					}
 				})
@@ -292,12 +331,14 @@ func TestListDocsInPages(t *testing.T) {
 			if n < 20 {
 				next = fmt.Sprintf(`,"LastEvaluatedKey":{"page":{"S":"%d"}}`, n)
 			}
-			item := fmt.Sprintf(`{"PK":{"S":%q},"SK":{"S":"%02d"},"rev":{"N":"1"}`, part, n)
-			return http.StatusOK, `{"Items":[` + item + `,"agent":{"S":"k"},"doc":{"S":"{}"},"token":{"S":"{}"},"login":{"S":"{}"}}]` + next + `}`
+			item := fmt.Sprintf(`"PK":{"S":%q},"SK":{"S":"%02d"},"rev":{"N":"1"},"agent":{"S":"k"},`+
+				`"doc":{"S":"{}"},"token":{"S":"{}"},"login":{"S":"{}"}`, part, n)
+			return http.StatusOK, `{"Items":[{` + item + `}]` + next + `}`
 		}
 		docs, all, err := w.store().ListDocs(t.Context(), part)
-		if err != nil || all != (want == 20) || len(docs) != want || len(w.calls) != want || docs[want-1].ID != fmt.Sprintf("%02d", want) {
-			t.Errorf("ListDocs(%q) = %d documents, all: %v, %v after %d pages", part, len(docs), all, err, len(w.calls))
+		if err != nil || all != (want == 20) || len(docs) != want || len(w.calls) != want ||
+			docs[want-1].ID != fmt.Sprintf("%02d", want) {
+			t.Errorf("ListDocs(%q) = %d documents, all: %v, %v after %q", part, len(docs), all, err, w.calls)
 		}
 	}
 }

@@ -46,20 +46,6 @@ func TestOnAnEmulator(t *testing.T) {
 			return dynamo.New(client(endpoint, http.DefaultTransport), table(t), nil)
 		})
 	})
-	t.Run("a baseline that an earlier version kept by name is read", func(t *testing.T) {
-		db, name := client(endpoint, http.DefaultTransport), table(t)
-		_, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: map[string]types.AttributeValue{
-			"PK": &types.AttributeValueMemberS{Value: "SRV#github"}, "SK": &types.AttributeValueMemberS{Value: "BASELINE"},
-			"baseline": &types.AttributeValueMemberS{Value: `{"server":"github","url":"https://MCP.example.com/mcp/","at":"2026-03-14T15:00:00Z"}`},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		old, err := dynamo.New(db, name, nil).OldBaselines(t.Context(), []string{"git", "github"})
-		if err != nil || len(old) != 1 || old[0].Identity != "https://mcp.example.com/mcp" || old[0].Kind != approval.Tools || old[0].Server != "github" {
-			t.Errorf("OldBaselines = %+v, %v", old, err)
-		}
-	})
 	t.Run("a write is kept although its answer is lost", func(t *testing.T) {
 		approvaltest.RunLost(t, func(t *testing.T) (approval.Store, func()) {
 			transport := new(emulator.Lossy)
@@ -110,12 +96,8 @@ func checkMissing(t *testing.T, s *dynamo.Store) {
 	_, put := s.Put(t.Context(), r, nil)
 	_, both := s.Put(t.Context(), r, &approval.Entry{Server: "s", Tool: "t", Actor: "a", Action: "observe"})
 	_, audit := s.Audit(t.Context(), "s", approval.Cursor{}, 1)
-	_, baseline := s.Baseline(t.Context(), "i", approval.Tools)
-	putBaselines := s.PutBaselines(t.Context(), []approval.Baseline{{Identity: "i", Kind: approval.Tools}})
-	_, old := s.OldBaselines(t.Context(), []string{"s"})
 	for name, err := range map[string]error{
-		"Get": get, "Records": records, "Changes": changes, "Put": put, "Put with an entry": both, "Audit": audit, "Baseline": baseline, "PutBaselines": putBaselines,
-		"OldBaselines": old,
+		"Get": get, "Records": records, "Changes": changes, "Put": put, "Put with an entry": both, "Audit": audit,
 	} {
 		if err == nil || !strings.Contains(err.Error(), `table "no-such-table"`) || errors.Is(err, approval.ErrNotFound) || errors.Is(err, approval.ErrConflict) {
 			t.Errorf("%s = %v, want an error that names the table", name, err)

@@ -47,25 +47,32 @@ func (s sample) kept(keep time.Time, exact bool) sample {
 var samples = map[string]sample{
 	"stops": sampleOf(`"stop":{"S":"{\"list\":[],\"rev\":7}"},"rev":{"N":"7"},"write_id":{"S":"W"}`,
 		7, "STOP", "STOP", `{"list":[],"rev":7}`),
-	"token": sampleOf(`"token":{"S":"{}"},"rev":{"N":"2"},"write_id":{"S":"W"},"last_used":{"S":"2026-11-22T10:00:00.000000000Z"}`,
+	"token": sampleOf(`"token":{"S":"{}"},"rev":{"N":"2"},"write_id":{"S":"W"},`+
+		`"last_used":{"S":"2026-11-22T10:00:00.000000000Z"}`,
 		2, "TOKENS", "agt_1", `{}`).marked("2026-11-22T10:00:00.000000000Z"),
-	"login": sampleOf(`"login":{"S":"{}"},"rev":{"N":"3"},"write_id":{"S":"W"},"expires_at":{"N":"1795348801"}`,
+	"login": sampleOf(`"login":{"S":"{}"},"rev":{"N":"3"},"write_id":{"S":"W"},`+
+		`"expires_at":{"N":"1795348801"}`,
 		3, "LOGIN#SESSIONS", "s1", `{}`).kept(sampleKeep, false),
-	"upstream session": sampleOf(`"session_id":{"S":"an id"},"protocol_version":{"S":"2025-11-25"},"expires_at":{"N":"1795348801"}`,
+	"upstream session": sampleOf(`"session_id":{"S":"an id"},"protocol_version":{"S":"2025-11-25"},`+
+		`"expires_at":{"N":"1795348801"}`,
 		0, "SESSION#0a1b", "SESSION", "an id").marked("2025-11-25").kept(wholeKeep, false),
-	"notice": sampleOf(`"doc":{"S":"{}"},"rev":{"N":"1"},"event_id":{"S":"e1"},"expires_at":{"N":"1795348801"}`,
+	"notice": sampleOf(`"doc":{"S":"{}"},"rev":{"N":"1"},"event_id":{"S":"e1"},`+
+		`"expires_at":{"N":"1795348801"}`,
 		1, "OUTBOX#OPEN", "17", `{}`).marked("e1").kept(wholeKeep, false),
 	"seen event": sampleOf(`"expires_at":{"N":"1795348801"}`,
 		0, "OUTBOX#SEEN", "e1", "").kept(sampleKeep, false),
 	"asked": sampleOf(`"doc":{"S":"{\"list\":[]}"},"rev":{"N":"4"},"write_id":{"S":"W"}`,
 		4, "ASK#k", "ASKED", `{"list":[]}`),
-	"arguments": sampleOf(`"arguments":{"B":"eyJhIjoiAP8ifQ=="},"expires":{"S":"2026-11-22T12:00:00.500000000Z"},"expires_at":{"N":"1795348801"}`,
+	"arguments": sampleOf(`"arguments":{"B":"eyJhIjoiAP8ifQ=="},`+
+		`"expires":{"S":"2026-11-22T12:00:00.500000000Z"},"expires_at":{"N":"1795348801"}`,
 		0, "ASK#k", "ARGS#R-1", "{\"a\":\"\x00\xff\"}").kept(sampleKeep, true),
-	"pointer": sampleOf(`"agent":{"S":"k"},"expires":{"S":"2026-11-22T11:30:00.000000000Z"},"kept":{"S":"2026-11-22T12:00:00.500000000Z"},"expires_at":{"N":"1795348801"}`,
+	"pointer": sampleOf(`"agent":{"S":"k"},"expires":{"S":"2026-11-22T11:30:00.000000000Z"},`+
+		`"kept":{"S":"2026-11-22T12:00:00.500000000Z"},"expires_at":{"N":"1795348801"}`,
 		0, "ASK#", "R-1", "k").marked("2026-11-22T11:30:00.000000000Z").kept(sampleKeep, true),
 	"granted": sampleOf(`"doc":{"S":"{}"},"rev":{"N":"5"},"write_id":{"S":"W"}`,
 		5, "GRANT#k", "GRANTED", `{}`),
-	"used": sampleOf(`"used_at":{"S":"2026-11-22T10:30:00.000000000Z"},"write_id":{"S":"W"},"expires_at":{"N":"1795348801"}`,
+	"used": sampleOf(`"used_at":{"S":"2026-11-22T10:30:00.000000000Z"},"write_id":{"S":"W"},`+
+		`"expires_at":{"N":"1795348801"}`,
 		0, "USED#R-1", "USED", "2026-11-22T10:30:00.000000000Z").kept(sampleKeep, false),
 	"baseline": sampleOf(`"baseline":{"S":"{\"identity\":\"i\"}"}`,
 		0, "BASE#0a1b", "tools", `{"identity":"i"}`),
@@ -165,11 +172,14 @@ func itemOf(t *testing.T, body string) map[string]any {
 // Dropped arguments are an item without them. The version before looks for the attribute, whatever
 // its clock shows.
 func TestDroppedArguments(t *testing.T) {
-	for name, now := range map[string]time.Time{"at once": sampleNow, "as an earlier clock has it": sampleNow.Add(-time.Hour)} {
+	for name, now := range map[string]time.Time{
+		"at once": sampleNow, "as an earlier clock has it": sampleNow.Add(-time.Hour),
+	} {
 		w := &wire{answer: func(call string, _ request) (int, string) {
 			return http.StatusOK, `{"Item":{"PK":{"S":"ASK#k"},"SK":{"S":"ARGS#R-1"},"expires_at":{"N":"1795345201"}}}`
 		}}
-		s := dynamo.New(client("http://dynamodb.test", w), "approvals", &store.Options{Now: func() time.Time { return now }})
+		o := &store.Options{Now: func() time.Time { return now }}
+		s := dynamo.New(client("http://dynamodb.test", w), "approvals", o)
 		key := samples["arguments"].doc.Key
 		if got, err := s.Docs(t.Context(), key); err != nil || got[0].Rev != 0 || got[0].Data != nil {
 			t.Errorf("%s: Docs = %+v, %v; want nothing", name, got, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -62,33 +61,11 @@ func readItem[T any](ctx context.Context, s *Store, key item, strongly bool, dec
 	})
 }
 
-// maxBatch is how many items one request reads at most.
-const maxBatch = 100
-
-// batch reads items strongly consistently, by one request for each hundred. It returns those that
-// exist.
+// batch reads at most a hundred items with one request, strongly consistently, and returns those
+// that exist. It asks again for those that the table leaves out because it is busy: a missing answer
+// is not an absent item.
 func (s *Store) batch(ctx context.Context, keys []document.Key) (map[document.Key]item, error) {
 	found := make(map[document.Key]item, len(keys))
-	once := make(map[document.Key]bool, len(keys)) // a request names no key twice
-	for _, k := range keys {
-		once[k] = true
-	}
-	for some := range slices.Chunk(slices.Collect(maps.Keys(once)), maxBatch) {
-		if err := s.readBatch(ctx, some, found); err != nil {
-			return nil, err
-		}
-	}
-	for k, it := range found {
-		if !once[k] {
-			return nil, broken(it, errors.New("nobody asked for it"))
-		}
-	}
-	return found, ctx.Err()
-}
-
-// readBatch adds to found the items of at most a hundred keys. It asks again for those that the
-// table leaves out because it is busy: a missing answer is not an absent item.
-func (s *Store) readBatch(ctx context.Context, keys []document.Key, found map[document.Key]item) error {
 	all := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
 	for _, k := range keys {
 		all.Keys = append(all.Keys, itemKey(k))
@@ -96,27 +73,29 @@ func (s *Store) readBatch(ctx context.Context, keys []document.Key, found map[do
 	ask := map[string]types.KeysAndAttributes{s.table: all}
 	for attempt := range attempts {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		in := &dynamodb.BatchGetItemInput{RequestItems: ask}
 		out, err := s.db.BatchGetItem(ctx, in, s.options)
 		if err != nil {
-			return s.explain(err)
+			return nil, s.explain(err)
 		}
 		for _, it := range out.Responses[s.table] {
-			found[keyOf(it)] = it
+			if found[keyOf(it)] = it; !slices.Contains(keys, keyOf(it)) {
+				return nil, broken(it, errors.New("nobody asked for it"))
+			}
 		}
 		if ask = out.UnprocessedKeys; len(ask) == 0 {
-			return nil
+			return found, nil
 		}
 		wait, _ := backoff(attempt, nil) // which never fails
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(wait):
 		}
 	}
-	return errors.New("the table is too busy to answer for all that was asked")
+	return nil, errors.New("the table is too busy to answer for all that was asked")
 }
 
 // A page is a part of a query's answer.

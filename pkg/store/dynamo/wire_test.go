@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,7 @@ import (
 // that the time of its retries can be the time of the test.
 type wire struct {
 	answer func(call string, in request) (status int, body string)
+	mu     sync.Mutex
 	calls  []string
 	seen   []request
 	bodies []string
@@ -82,6 +84,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.bodies = append(w.bodies, string(data))
 	_, call, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	w.calls, w.seen = append(w.calls, call), append(w.seen, in)

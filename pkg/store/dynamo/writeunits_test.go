@@ -2,7 +2,6 @@ package dynamo_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	requests "github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // writes reckons what puts cost, out of the requests as DynamoDB does: of each item its names and
@@ -61,7 +62,7 @@ func (b *writes) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestWriteUnits(t *testing.T) {
 	b := &writes{wire: &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}}
 	db := client("http://dynamodb.test", b)
-	s, box := dynamo.New(db, "approvals", nil), dynamo.NewOutbox(db, "approvals", nil)
+	s := dynamo.New(db, "approvals", nil)
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	agent := requests.Agent{Way: identity.WayJWT, ID: "deploy-bot", Human: "ann@example.com", Subject: "https://id.example.com 00u1a2b3c4d5e6f7g8h9"}
 	ask := func(note int, args json.RawMessage) requests.Request {
@@ -77,41 +78,44 @@ func TestWriteUnits(t *testing.T) {
 	}
 	first, args := ask(100, nil), json.RawMessage(`{"to":"`+strings.Repeat("x", 490)+`"}`)
 	call := ask(0, args)
+	asked := func(a requests.Asked, r requests.Request, args json.RawMessage) []document.Doc {
+		_, data, err := a.Encode()
+		require.OK(t, err)
+		docs := []document.Doc{
+			{Key: document.Key{Part: "ASK#" + agent.Key(), ID: "ASKED"}, Data: data, Rev: a.Rev},
+			{Key: document.Key{Part: "ASK#", ID: r.ID}, Data: []byte(agent.Key()), Mark: timeText(r.Expires), Keep: r.Kept()},
+		}
+		if args != nil {
+			docs = append(docs, document.Doc{Key: document.Key{Part: "ASK#" + agent.Key(), ID: "ARGS#" + r.ID}, Data: args, Keep: r.Expires})
+		}
+		return docs
+	}
+	_, granted, err := requests.Granted{Agent: agent, List: []requests.Decision{requests.Decide(first, requests.Allowed, 60, "kim@example.com", "", now)}}.Encode()
+	require.OK(t, err)
+	e := notify.Event{ID: "request " + first.ID, Kind: notify.Asked, At: now, Server: "github", Items: []tool.ID{first.Item()}, Agent: agent.ID, Request: first.ID, Path: "/admin/requests/" + first.ID}
+	_, notice, err := notify.Notice{Event: e.Fit(now), Put: now, Due: now}.Encode()
+	require.OK(t, err)
 	for _, test := range []struct {
 		name string
 		want int
-		do   func(ctx context.Context) error
+		docs []document.Doc
 	}{
-		{"an agent's first request", 4, func(ctx context.Context) error {
-			_, err := s.PutAsked(ctx, requests.Asked{Agent: agent, List: []requests.Request{first}}, first.ID, nil)
-			return err
-		}},
-		{"its tenth, with the longest notes", 18, func(ctx context.Context) error {
-			_, err := s.PutAsked(ctx, ten, ten.List[9].ID, nil)
-			return err
-		}},
-		{"a call that waits, with half a KB of arguments", 6, func(ctx context.Context) error {
-			_, err := s.PutAsked(ctx, requests.Asked{Agent: agent, List: []requests.Request{call}}, call.ID, args)
-			return err
-		}},
-		{"a decision", 1, func(ctx context.Context) error {
-			_, err := s.PutGranted(ctx, requests.Granted{Agent: agent, List: []requests.Decision{requests.Decide(first, requests.Allowed, 60, "kim@example.com", "", now)}})
-			return err
-		}},
-		{"the use of a confirmation", 1, func(ctx context.Context) error {
-			_, err := s.Use(ctx, call.ID, now, now.Add(time.Hour))
-			return err
-		}},
-		{"a notice", 4, func(ctx context.Context) error {
-			return box.Put(ctx, notify.Event{ID: "request " + first.ID, Kind: notify.Asked, At: now, Server: "github", Items: []tool.ID{first.Item()}, Agent: agent.ID, Request: first.ID, Path: "/admin/requests/" + first.ID})
+		{"an agent's first request", 4, asked(requests.Asked{Agent: agent, List: []requests.Request{first}}, first, nil)},
+		{"its tenth, with the longest notes", 18, asked(ten, ten.List[9], nil)},
+		{"a call that waits, with half a KB of arguments", 6, asked(requests.Asked{Agent: agent, List: []requests.Request{call}}, call, args)},
+		{"a decision", 1, []document.Doc{{Key: document.Key{Part: "GRANT#" + agent.Key(), ID: "GRANTED"}, Data: granted}}},
+		{"the use of a confirmation", 1, []document.Doc{{Key: document.Key{Part: "USED#" + call.ID, ID: "USED"}, Data: []byte(timeText(now)), Keep: now.Add(time.Hour)}}},
+		{"a notice", 4, []document.Doc{
+			{Key: document.Key{Part: "OUTBOX#SEEN", ID: e.ID}, Data: []byte("seen"), Keep: now.Add(notify.Remember)},
+			{Key: document.Key{Part: "OUTBOX#OPEN", ID: "17"}, Data: notice, Mark: e.ID, Rev: -1 << 50, Keep: now.Add(3 * notify.GiveUpAfter)},
 		}},
 	} {
 		b.units, b.bytes = 0, 0
-		if err := test.do(t.Context()); err != nil {
-			t.Errorf("%s: %v", test.name, err)
-		}
+		require.OK(t, s.PutDocs(t.Context(), test.docs...))
 		if t.Logf("%s: %d bytes, %d units", test.name, b.bytes, b.units); b.units != test.want {
 			t.Errorf("%s: %d units, docs/cost.md says %d", test.name, b.units, test.want)
 		}
 	}
 }
+
+func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }

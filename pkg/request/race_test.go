@@ -1,4 +1,4 @@
-package requesttest
+package request_test
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/request/requesttest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -36,7 +37,7 @@ func atOnce(n int, do func(i int)) {
 }
 
 // open asks through [request.ChangeAsked], as an agent does.
-func open(ctx context.Context, s request.Store, agent request.Agent, r request.Request) (held request.Request, added bool, err error) {
+func open(ctx context.Context, s *request.Store, agent request.Agent, r request.Request) (held request.Request, added bool, err error) {
 	_, err = request.ChangeAsked(ctx, s, agent, func(a request.Asked) (next request.Asked, id string, _ json.RawMessage, err error) {
 		if next, held, added, err = a.Add(r, request.Granted{}, nil, time.Now()); added {
 			id = held.ID
@@ -46,7 +47,7 @@ func open(ctx context.Context, s request.Store, agent request.Agent, r request.R
 	return held, added, err
 }
 
-func usedAtOnce(t *testing.T, s request.Store) {
+func usedAtOnce(t *testing.T, s *request.Store) {
 	const racers = 50
 	id, noon := request.NewID(), time.Date(2099, 11, 22, 12, 0, 0, 0, time.UTC) // a table removes uses that were long ago
 	var won [racers]bool
@@ -72,34 +73,13 @@ func usedAtOnce(t *testing.T, s request.Store) {
 	}
 }
 
-func manyAgents(t *testing.T, s request.Store) {
-	const agents = 100
-	atOnce(agents, func(i int) {
-		if _, added, err := open(t.Context(), s, Agent(fmt.Sprint(i)), To("git", "push")); err != nil || !added {
-			t.Errorf("agent %d: added: %v, %v", i, added, err)
-		}
-	})
-	list, all, err := s.Requests(t.Context())
-	if err != nil || !all || len(list) != agents {
-		t.Fatalf("%d requests, all: %v, %v; want %d", len(list), all, err, agents)
-	}
-	seen := map[string]bool{}
-	for _, p := range list {
-		a, err := s.Asked(t.Context(), p.Key)
-		if _, is := a.Find(p.Request); err != nil || !is || len(a.List) != 1 || seen[p.Key] {
-			t.Errorf("request %s is said to be of %+v, %v", p.Request, a, err)
-		}
-		seen[p.Key] = true
-	}
-}
-
-func oneAgent(t *testing.T, s request.Store) {
+func oneAgent(t *testing.T, s *request.Store) {
 	const tools, askers = request.MaxOpen + 2, 100
-	agent := Agent("ci")
+	agent := requesttest.Agent("ci")
 	var ids [askers]string
 	var made atomic.Int64
 	atOnce(askers, func(i int) {
-		held, added, err := open(t.Context(), s, agent, To("git", fmt.Sprint(i%tools)))
+		held, added, err := open(t.Context(), s, agent, requesttest.To("git", fmt.Sprint(i%tools)))
 		if err != nil && !errors.Is(err, request.ErrTooMany) {
 			t.Errorf("asker %d: %v", i, err)
 		}
@@ -122,16 +102,16 @@ func oneAgent(t *testing.T, s request.Store) {
 	}
 }
 
-func twoPeople(t *testing.T, s request.Store) {
-	agent := Agent("ci")
+func twoPeople(t *testing.T, s *request.Store) {
+	agent := requesttest.Agent("ci")
 	var a request.Asked
 	for i := range request.MaxOpen {
-		a, _ = ask(t, s, agent, To("git", fmt.Sprint(i)))
+		a, _ = ask(t, s, agent, requesttest.To("git", fmt.Sprint(i)))
 	}
 	var won [2 * request.MaxOpen]bool
 	atOnce(len(won), func(i int) {
 		r, by := a.List[i/2], fmt.Sprint("person", i)
-		_, err := request.ChangeGranted(t.Context(), s, agent, func(g request.Granted) (request.Granted, error) {
+		_, err := s.ChangeGranted(t.Context(), agent, func(g request.Granted) (request.Granted, error) {
 			return g.Add(request.Decide(r, request.Allowed, 60, by, "", time.Now()), false, time.Now())
 		})
 		if won[i] = err == nil; err != nil && !errors.Is(err, request.ErrDecided) {

@@ -1,72 +1,43 @@
-// Package tokentest holds every token store to what the port promises.
-package tokentest
+package token_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // made is when the tokens of the tests are made.
 func made() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 
-// Sample returns a new token that any store may keep, and its text.
-func Sample(t *testing.T, key token.Key, name string) (token.Token, secret.Text) {
-	t.Helper()
-	text := token.New()
-	id, hash := key.Identify(text)
-	s := token.Token{
-		ID: id, Hash: hash, Name: name, Servers: []string{"files", "mail"}, Tiers: []string{"read", "write"}, Toolsets: []string{"files"},
-		Admin: true, CreatedAt: made(), CreatedBy: "kim", ExpiresAt: made().Add(time.Hour),
-	}
-	if err := s.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return s, text
-}
-
-// Key returns a key for tests.
-func Key(t testing.TB) token.Key {
-	t.Helper()
-	k, err := token.NewKey("a key that is for tests alone, of 32 bytes and more")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-// Run checks each promise that [token.Store] makes, one subtest a promise. open returns
-// an empty store.
-func Run(t *testing.T, open func(t *testing.T) token.Store) {
-	for _, promise := range []struct {
-		name string
-		held func(*testing.T, token.Store)
-	}{
-		{"what was never made is not found", missing},
-		{"a token comes back as it was put", roundTrip},
-		{"a write of an old rev is a conflict and stores nothing", staleRev},
-		{"a first write of a token that exists is a conflict", secondFirst},
-		{"racing writers have one winner", racing},
-		{"a touch sets the last use and nothing else", touch},
-		{"a write leaves the last use as it is", putKeepsTouch},
-		{"all are listed by id", list},
-		{"what a newer program wrote is kept", keepsUnknown},
-		{"an ended context stores nothing", endedContext},
+// Each promise of a [token.Store].
+func TestStore(t *testing.T) {
+	for name, holds := range map[string]func(*testing.T, *token.Store){
+		"what was never made is not found":                       missing,
+		"a token comes back as it was put":                       roundTrip,
+		"a write of an old rev is a conflict and stores nothing": staleRev,
+		"a first write of a token that exists is a conflict":     secondFirst,
+		"a touch sets the last use and nothing else":             touch,
+		"a write leaves the last use as it is":                   putKeepsTouch,
+		"all are listed by id":                                   list,
+		"what a newer program wrote is kept":                     keepsUnknown,
+		"an ended context stores nothing":                        endedContext,
 	} {
-		t.Run(promise.name, func(t *testing.T) { promise.held(t, open(t)) })
+		t.Run(name, func(t *testing.T) { holds(t, token.NewStore(new(documenttest.Store))) })
 	}
 }
 
-func put(t *testing.T, s token.Store, tok token.Token) token.Token {
+func put(t *testing.T, s *token.Store, tok token.Token) token.Token {
 	t.Helper()
 	out, err := s.PutToken(t.Context(), tok)
 	if err != nil {
@@ -75,7 +46,7 @@ func put(t *testing.T, s token.Store, tok token.Token) token.Token {
 	return out
 }
 
-func want(t *testing.T, s token.Store, tok token.Token) {
+func want(t *testing.T, s *token.Store, tok token.Token) {
 	t.Helper()
 	got, err := s.Token(t.Context(), tok.ID)
 	if err != nil {
@@ -86,8 +57,8 @@ func want(t *testing.T, s token.Store, tok token.Token) {
 	}
 }
 
-func missing(t *testing.T, s token.Store) {
-	tok, _ := Sample(t, Key(t), "ci")
+func missing(t *testing.T, s *token.Store) {
+	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	if _, err := s.Token(t.Context(), tok.ID); !errors.Is(err, token.ErrNotFound) {
 		t.Errorf("Token = %v, want ErrNotFound", err)
 	}
@@ -102,21 +73,21 @@ func missing(t *testing.T, s token.Store) {
 	}
 }
 
-func roundTrip(t *testing.T, s token.Store) {
-	full, _ := Sample(t, Key(t), "ci")
+func roundTrip(t *testing.T, s *token.Store) {
+	full, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	full = put(t, s, full.Revoke("sam", made().Add(time.Minute)))
 	if full.Rev != 1 {
 		t.Errorf("Rev = %d after the first write, want 1", full.Rev)
 	}
 	want(t, s, full)
-	bare, _ := Sample(t, Key(t), "ci") // a second of the same name is another token
+	bare, _ := tokentest.Sample(t, tokentest.Key(t), "ci") // a second of the same name is another token
 	bare.Servers, bare.Tiers, bare.Toolsets, bare.Admin = nil, nil, nil, false
 	want(t, s, put(t, s, bare))
 	want(t, s, full)
 }
 
-func staleRev(t *testing.T, s token.Store) {
-	first, _ := Sample(t, Key(t), "ci")
+func staleRev(t *testing.T, s *token.Store) {
+	first, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	first = put(t, s, first)
 	revoked := put(t, s, first.Revoke("sam", made()))
 	if _, err := s.PutToken(t.Context(), first); !errors.Is(err, token.ErrConflict) {
@@ -125,8 +96,8 @@ func staleRev(t *testing.T, s token.Store) {
 	want(t, s, revoked)
 }
 
-func secondFirst(t *testing.T, s token.Store) {
-	first, _ := Sample(t, Key(t), "ci")
+func secondFirst(t *testing.T, s *token.Store) {
+	first, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	kept := put(t, s, first)
 	first.Name = "other"
 	if _, err := s.PutToken(t.Context(), first); !errors.Is(err, token.ErrConflict) {
@@ -135,31 +106,8 @@ func secondFirst(t *testing.T, s token.Store) {
 	want(t, s, kept)
 }
 
-func racing(t *testing.T, s token.Store) {
-	const writers = 6
-	tok, _ := Sample(t, Key(t), "ci")
-	tok = put(t, s, tok)
-	errs := make([]error, writers)
-	var wg sync.WaitGroup
-	for i := range writers {
-		wg.Go(func() { _, errs[i] = s.PutToken(t.Context(), tok.Revoke("sam", made())) })
-	}
-	wg.Wait()
-	won := 0
-	for _, err := range errs {
-		if err == nil {
-			won++
-		} else if !errors.Is(err, token.ErrConflict) {
-			t.Errorf("PutToken = %v, want ErrConflict", err)
-		}
-	}
-	if won != 1 {
-		t.Errorf("%d writers won, want 1", won)
-	}
-}
-
-func touch(t *testing.T, s token.Store) {
-	tok, _ := Sample(t, Key(t), "ci")
+func touch(t *testing.T, s *token.Store) {
+	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	tok = put(t, s, tok)
 	for _, at := range []time.Time{made().Add(time.Hour), made().Add(3*time.Hour + 5*time.Nanosecond)} {
 		if err := s.TouchToken(t.Context(), tok.ID, at); err != nil {
@@ -170,8 +118,8 @@ func touch(t *testing.T, s token.Store) {
 	}
 }
 
-func putKeepsTouch(t *testing.T, s token.Store) {
-	tok, _ := Sample(t, Key(t), "ci")
+func putKeepsTouch(t *testing.T, s *token.Store) {
+	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	read := put(t, s, tok)
 	at := made().Add(time.Hour)
 	if err := s.TouchToken(t.Context(), tok.ID, at); err != nil {
@@ -182,10 +130,10 @@ func putKeepsTouch(t *testing.T, s token.Store) {
 	want(t, s, revoked)
 }
 
-func list(t *testing.T, s token.Store) {
+func list(t *testing.T, s *token.Store) {
 	all := map[string]token.Token{}
 	for _, name := range []string{"a", "b", "c"} {
-		tok, _ := Sample(t, Key(t), name)
+		tok, _ := tokentest.Sample(t, tokentest.Key(t), name)
 		all[tok.ID] = put(t, s, tok)
 	}
 	got, err := s.Tokens(t.Context())
@@ -202,10 +150,25 @@ func list(t *testing.T, s token.Store) {
 	}
 }
 
-func endedContext(t *testing.T, s token.Store) {
+// What cannot be read is no empty list.
+func TestTokensUnreadable(t *testing.T) {
+	var docs documenttest.Store
+	s := token.NewStore(&docs)
+	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
+	put(t, s, tok)
+	require.OK(t, docs.PutDocs(t.Context(), document.Doc{Key: document.Key{Part: "TOKENS", ID: "x"}, Data: []byte("{")}))
+	if all, err := s.Tokens(t.Context()); err == nil {
+		t.Errorf("Tokens = %+v", all)
+	}
+	if got, err := s.Token(t.Context(), "x"); err == nil || errors.Is(err, token.ErrNotFound) {
+		t.Errorf("Token = %+v, %v", got, err)
+	}
+}
+
+func endedContext(t *testing.T, s *token.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	tok, _ := Sample(t, Key(t), "ci")
+	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	if _, err := s.PutToken(ctx, tok); err == nil {
 		t.Error("PutToken = nil, want an error")
 	}
@@ -214,8 +177,8 @@ func endedContext(t *testing.T, s token.Store) {
 	}
 }
 
-func keepsUnknown(t *testing.T, s token.Store) {
-	tok, _ := Sample(t, Key(t), "newer")
+func keepsUnknown(t *testing.T, s *token.Store) {
+	tok, _ := tokentest.Sample(t, tokentest.Key(t), "newer")
 	tok.Format = token.Format + 1
 	tok.Unknown = rawjson.Members{"resources": json.RawMessage(`["a<b",9007199254740993]`), "stop": json.RawMessage(`true`)}
 	tok = put(t, s, tok)

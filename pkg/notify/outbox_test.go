@@ -1,4 +1,4 @@
-package notifytest
+package notify_test
 
 import (
 	"context"
@@ -13,61 +13,71 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/notify/notifytest"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Start is the moment at which the clock of the tests begins.
-var Start = time.Date(2026, 11, 22, 9, 30, 0, 123456000, time.UTC)
-
-// farAhead is how far ahead the clock of [Run] is: a table removes what is over by a clock of its own, and
-// must not think so of what is put here.
-const farAhead = 100 * 365 * 24 * time.Hour
-
-// A Clock is what the outbox of [Run] takes for the time.
-type Clock struct{ ns atomic.Int64 }
-
-// Now returns the time.
-func (c *Clock) Now() time.Time { return Start.Add(time.Duration(c.ns.Load())) }
-
-// Pass lets time pass.
-func (c *Clock) Pass(d time.Duration) { c.ns.Add(int64(d)) }
-
-// Run checks each promise that [notify.Outbox] makes, one subtest a promise. open returns an empty
-// one with that clock.
-func Run(t *testing.T, open func(t *testing.T, now func() time.Time) notify.Outbox) {
-	for _, promise := range []struct {
-		name string
-		held func(*testing.T, notify.Outbox, *Clock)
-	}{
-		{"an empty outbox has nothing", empty},
-		{"an event comes back as it was put", roundTrip},
-		{"the oldest comes first", oldestFirst},
-		{"an event is put once, also after it was told", once},
-		{"an event without an id is one of its own", without},
-		{"an id is forgotten in the end", forgotten},
-		{"of racing senders one gets a notice", racing},
-		{"what another changed is taken", taken},
-		{"what was removed is gone, and taken", removed},
-		{"a flood is bounded, and what was there stays", flood},
-		{"a long event is clipped", long},
-		{"an ended context keeps nothing", ended},
+// Each promise of a [notify.Outbox].
+func TestOutbox(t *testing.T) {
+	for name, holds := range map[string]func(*testing.T, *notify.Outbox, *notifytest.Clock){
+		"an empty outbox has nothing":                  emptyBox,
+		"an event comes back as it was put":            roundTrip,
+		"the oldest comes first":                       oldestFirst,
+		"an event is put once, also after it was told": putOnce,
+		"an event without an id is one of its own":     withoutID,
+		"an id is forgotten in the end":                forgotten,
+		"of racing senders one gets a notice":          racingSenders,
+		"what another changed is taken":                takenNotice,
+		"what was removed is gone, and taken":          removedNotice,
+		"a flood is bounded, and what was there stays": floodOfEvents,
+		"a long event is clipped":                      longEvent,
+		"an ended context keeps nothing":               endedContext,
 	} {
-		t.Run(promise.name, func(t *testing.T) {
-			c := new(Clock)
-			c.Pass(farAhead)
-			promise.held(t, open(t, c.Now), c)
+		t.Run(name, func(t *testing.T) {
+			c := new(notifytest.Clock)
+			holds(t, notify.NewOutbox(&documenttest.Store{Now: c.Now, OnDocs: noReads(t)}, c.Now), c)
 		})
 	}
 }
 
-// Sample returns the nth event.
-func Sample(n int) notify.Event {
-	return notify.Event{ID: fmt.Sprintf("event-%d", n), Kind: notify.Asked, At: Start, Server: "git", Items: []tool.ID{{Server: "git", Name: "git_push"}}, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"}
+// noReads is a hook of reads that an outbox does not make.
+func noReads(t *testing.T) func(context.Context, []document.Key) error {
+	return func(_ context.Context, keys []document.Key) error {
+		t.Errorf("the outbox reads %q", keys)
+		return nil
+	}
 }
 
-func pending(t *testing.T, box notify.Outbox) []notify.Notice {
+// A sender that read a notice does not touch the next one in its slot.
+func TestSlotOfAnother(t *testing.T) {
+	box := notify.NewOutbox(new(documenttest.Store), nil)
+	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
+	old := pending(t, box)[0]
+	require.OK(t, box.Remove(t.Context(), old))
+	for n := range 100 * notify.MaxOpen {
+		require.OK(t, box.Put(t.Context(), notifytest.Sample(2+n)))
+		next := pending(t, box)[0]
+		if next.Slot != old.Slot {
+			require.OK(t, box.Remove(t.Context(), next))
+			continue
+		}
+		_, changed := box.Change(t.Context(), old)
+		if removed := box.Remove(t.Context(), old); !errors.Is(changed, notify.ErrTaken) || !errors.Is(removed, notify.ErrTaken) {
+			t.Errorf("Change = %v, Remove = %v; want ErrTaken", changed, removed)
+		}
+		if d := cmp.Diff([]notify.Notice{next}, pending(t, box)); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+		return
+	}
+	t.Error("no event gets the slot")
+}
+
+func pending(t *testing.T, box *notify.Outbox) []notify.Notice {
 	t.Helper()
 	list, err := box.Pending(t.Context())
 	require.OK(t, err)
@@ -81,21 +91,21 @@ func ids(list []notify.Notice) (ids []string) {
 	return ids
 }
 
-func empty(t *testing.T, box notify.Outbox, _ *Clock) {
+func emptyBox(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 	if list := pending(t, box); len(list) > 0 {
 		t.Errorf("Pending = %+v", list)
 	}
-	if _, err := box.Change(t.Context(), notify.Notice{Event: Sample(1), Slot: "1", Rev: 1}); !errors.Is(err, notify.ErrTaken) {
+	if _, err := box.Change(t.Context(), notify.Notice{Event: notifytest.Sample(1), Slot: "1", Rev: 1}); !errors.Is(err, notify.ErrTaken) {
 		t.Errorf("Change = %v, want ErrTaken", err)
 	}
-	if err := box.Remove(t.Context(), notify.Notice{Event: Sample(1), Slot: "1", Rev: 1}); !errors.Is(err, notify.ErrTaken) {
+	if err := box.Remove(t.Context(), notify.Notice{Event: notifytest.Sample(1), Slot: "1", Rev: 1}); !errors.Is(err, notify.ErrTaken) {
 		t.Errorf("Remove = %v, want ErrTaken", err)
 	}
 }
 
-func roundTrip(t *testing.T, box notify.Outbox, c *Clock) {
+func roundTrip(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
 	e := notify.Event{
-		ID: "e", Kind: notify.ServerDown, At: Start.Add(-time.Hour), Server: "git", Items: []tool.ID{{Server: "git", Name: "doc://a/ü", Kind: tool.Resource}, {Server: "git", Name: "p", Kind: tool.Prompt}},
+		ID: "e", Kind: notify.ServerDown, At: notifytest.Start.Add(-time.Hour), Server: "git", Items: []tool.ID{{Server: "git", Name: "doc://a/ü", Kind: tool.Resource}, {Server: "git", Name: "p", Kind: tool.Prompt}},
 		More: 3, Agent: "a<b>", Request: "R-7KQ2M4XD", OneCall: true, Verdict: "declined", By: "kim", Path: "/admin", Status: "transient", Reason: "timeout", File: "config/policy.cedar", Faults: 2, Stays: true, Waiting: 4,
 	}
 	require.OK(t, box.Put(t.Context(), e))
@@ -103,7 +113,7 @@ func roundTrip(t *testing.T, box notify.Outbox, c *Clock) {
 	if d := cmp.Diff(notify.Notice{Event: e, Put: c.Now(), Due: c.Now()}, n, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Slot" || p.String() == "Rev" }, cmp.Ignore())); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	n.Done, n.Tries, n.Due = []string{"a", "b"}, 2, Start.Add(time.Hour)
+	n.Done, n.Tries, n.Due = []string{"a", "b"}, 2, notifytest.Start.Add(time.Hour)
 	changed, err := box.Change(t.Context(), n)
 	require.OK(t, err)
 	if d := cmp.Diff([]notify.Notice{changed}, pending(t, box)); d != "" || changed.Rev == n.Rev || !changed.Due.Equal(n.Due) || !changed.Is("b") {
@@ -111,9 +121,9 @@ func roundTrip(t *testing.T, box notify.Outbox, c *Clock) {
 	}
 }
 
-func oldestFirst(t *testing.T, box notify.Outbox, c *Clock) {
+func oldestFirst(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
 	for _, n := range []int{3, 1, 2, 5, 4} {
-		require.OK(t, box.Put(t.Context(), Sample(n)))
+		require.OK(t, box.Put(t.Context(), notifytest.Sample(n)))
 		c.Pass(time.Second)
 	}
 	if d := cmp.Diff([]string{"event-3", "event-1", "event-2", "event-5", "event-4"}, ids(pending(t, box))); d != "" {
@@ -121,9 +131,9 @@ func oldestFirst(t *testing.T, box notify.Outbox, c *Clock) {
 	}
 }
 
-func once(t *testing.T, box notify.Outbox, c *Clock) {
+func putOnce(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
 	for range 3 {
-		require.OK(t, box.Put(t.Context(), Sample(1)))
+		require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
 	}
 	list := pending(t, box)
 	if len(list) != 1 {
@@ -131,20 +141,20 @@ func once(t *testing.T, box notify.Outbox, c *Clock) {
 	}
 	require.OK(t, box.Remove(t.Context(), list[0]))
 	c.Pass(notify.Remember - time.Minute)
-	require.OK(t, box.Put(t.Context(), Sample(1)))
+	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
 	if list := pending(t, box); len(list) > 0 {
 		t.Errorf("it is told again: %v", ids(list))
 	}
 }
 
-func without(t *testing.T, box notify.Outbox, _ *Clock) {
+func withoutID(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 	for range 2 {
-		e := Sample(0)
+		e := notifytest.Sample(0)
 		e.ID, e.Request = "", ""
 		require.OK(t, box.Put(t.Context(), e))
 	}
 	for range 2 {
-		e := Sample(0)
+		e := notifytest.Sample(0)
 		e.ID = ""
 		require.OK(t, box.Put(t.Context(), e))
 	}
@@ -154,21 +164,21 @@ func without(t *testing.T, box notify.Outbox, _ *Clock) {
 	}
 }
 
-func forgotten(t *testing.T, box notify.Outbox, c *Clock) {
-	require.OK(t, box.Put(t.Context(), Sample(1)))
+func forgotten(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
+	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
 	require.OK(t, box.Remove(t.Context(), pending(t, box)[0]))
 	c.Pass(notify.Remember + time.Minute)
-	require.OK(t, box.Put(t.Context(), Sample(2)))
-	require.OK(t, box.Put(t.Context(), Sample(1)))
+	require.OK(t, box.Put(t.Context(), notifytest.Sample(2)))
+	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
 	if list := pending(t, box); len(list) != 2 {
 		t.Errorf("Pending = %v", ids(list))
 	}
 }
 
-func racing(t *testing.T, box notify.Outbox, c *Clock) {
+func racingSenders(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
 	const events, senders = 5, 8
 	for n := range events {
-		require.OK(t, box.Put(t.Context(), Sample(n)))
+		require.OK(t, box.Put(t.Context(), notifytest.Sample(n)))
 	}
 	var got [events]atomic.Int64
 	var wg sync.WaitGroup
@@ -186,7 +196,7 @@ func racing(t *testing.T, box notify.Outbox, c *Clock) {
 				switch _, err := box.Change(t.Context(), n); {
 				case err == nil:
 					var i int
-					_, _ = fmt.Sscanf(n.Event.ID, "event-%d", &i) // which [Sample] made
+					_, _ = fmt.Sscanf(n.Event.ID, "event-%d", &i) // which [notifytest.Sample] made
 					got[i].Add(1)
 				case !errors.Is(err, notify.ErrTaken):
 					t.Error(err)
@@ -202,8 +212,8 @@ func racing(t *testing.T, box notify.Outbox, c *Clock) {
 	}
 }
 
-func taken(t *testing.T, box notify.Outbox, _ *Clock) {
-	require.OK(t, box.Put(t.Context(), Sample(1)))
+func takenNotice(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
+	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
 	n := pending(t, box)[0]
 	n.Tries = 1
 	next, err := box.Change(t.Context(), n)
@@ -221,8 +231,8 @@ func taken(t *testing.T, box notify.Outbox, _ *Clock) {
 	require.OK(t, box.Remove(t.Context(), next))
 }
 
-func removed(t *testing.T, box notify.Outbox, _ *Clock) {
-	require.OK(t, box.Put(t.Context(), Sample(1)))
+func removedNotice(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
+	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
 	n := pending(t, box)[0]
 	require.OK(t, box.Remove(t.Context(), n))
 	if err := box.Remove(t.Context(), n); !errors.Is(err, notify.ErrTaken) {
@@ -236,17 +246,17 @@ func removed(t *testing.T, box notify.Outbox, _ *Clock) {
 	}
 }
 
-func flood(t *testing.T, box notify.Outbox, _ *Clock) {
+func floodOfEvents(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 	const few = 100
 	for n := range few {
-		require.OK(t, box.Put(t.Context(), Sample(n)))
+		require.OK(t, box.Put(t.Context(), notifytest.Sample(n)))
 	}
 	var full atomic.Int64
 	var wg sync.WaitGroup
 	for from := range 8 {
 		wg.Go(func() {
 			for n := few + from; n < notify.MaxOpen+200; n += 8 {
-				e := Sample(n)
+				e := notifytest.Sample(n)
 				switch err := box.Put(t.Context(), e); {
 				case errors.Is(err, notify.ErrFull):
 					full.Add(1)
@@ -273,7 +283,7 @@ func flood(t *testing.T, box notify.Outbox, _ *Clock) {
 	}
 	held := 0
 	for n := range 50 { // what was refused is not known, and can be put again
-		err := box.Put(t.Context(), Sample(10000+n))
+		err := box.Put(t.Context(), notifytest.Sample(10000+n))
 		if err == nil {
 			held++
 		} else if !errors.Is(err, notify.ErrFull) {
@@ -285,8 +295,8 @@ func flood(t *testing.T, box notify.Outbox, _ *Clock) {
 	}
 }
 
-func long(t *testing.T, box notify.Outbox, _ *Clock) {
-	e := Sample(1)
+func longEvent(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
+	e := notifytest.Sample(1)
 	e.ID, e.Agent, e.By = strings.Repeat("i", 5000), strings.Repeat("ü", 5000), "a\nb\x00"
 	for n := range 200 {
 		e.Items = append(e.Items, tool.ID{Server: "git", Name: fmt.Sprintf("t%d", n)})
@@ -303,14 +313,14 @@ func long(t *testing.T, box notify.Outbox, _ *Clock) {
 	}
 }
 
-func ended(t *testing.T, box notify.Outbox, _ *Clock) {
-	require.OK(t, box.Put(t.Context(), Sample(1)))
+func endedContext(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
+	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
 	n := pending(t, box)[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, listed := box.Pending(ctx)
 	_, changed := box.Change(ctx, n)
-	for verb, err := range map[string]error{"Put": box.Put(ctx, Sample(2)), "Pending": listed, "Change": changed, "Remove": box.Remove(ctx, n)} {
+	for verb, err := range map[string]error{"Put": box.Put(ctx, notifytest.Sample(2)), "Pending": listed, "Change": changed, "Remove": box.Remove(ctx, n)} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s = %v, want context.Canceled", verb, err)
 		}

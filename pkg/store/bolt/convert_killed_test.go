@@ -1,0 +1,140 @@
+package bolt_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// A program that was killed leaves a part of a copy, or a copy, or pages that no meta page names.
+func TestConvertKilledAtEachWrite(t *testing.T) {
+	folder := t.TempDir()
+	path, entries := filepath.Join(folder, "approvals.db"), oldEntries(t)
+	writeOld(t, path, entries)
+	before := read(t, path)
+	convert := func(step string) {
+		t.Helper()
+		s, err := bolt.Open(path, &store.Options{Now: atOldNow})
+		if err != nil {
+			t.Fatalf("killed %s: %v", step, err)
+		}
+		wantDocs(t, s, entries)
+		require.OK(t, s.Close())
+		if left := names(t, folder); len(left) != 2 {
+			t.Errorf("killed %s: left are %q", step, left)
+		}
+	}
+	for _, size := range []int{0, 1, len(before) / 2, len(before)} {
+		require.OK(t, os.WriteFile(path+".copy-before", before[:size], 0o600))
+		convert(fmt.Sprintf("at byte %d of the copy", size))
+		if !bytes.Equal(read(t, path+beforeName), before) {
+			t.Error("the copy is not what the file was")
+		}
+		require.OK(t, os.WriteFile(path, before, 0o600))
+	}
+	convert("after the copy")
+	after, page := read(t, path), os.Getpagesize()
+	var changed []int // pages, the meta pages last as bbolt writes them
+	for at := 0; at < len(after); at += page {
+		if at >= len(before) || !bytes.Equal(before[at:at+page], after[at:at+page]) {
+			changed = append(changed, at)
+		}
+	}
+	slices.SortStableFunc(changed, func(a, b int) int {
+		meta := func(at int) int { return map[bool]int{true: 1}[at < 2*page] }
+		return meta(a) - meta(b)
+	})
+	written := make([]byte, len(after))
+	copy(written, before)
+	for n, at := range changed {
+		torn := bytes.Clone(written)
+		copy(torn[at:], after[at:at+page/16]) // a page of which the disk has the beginning
+		copy(written[at:], after[at:at+page])
+		for step, data := range map[string][]byte{"within": torn, "after": written} {
+			require.OK(t, os.WriteFile(path, data, 0o600))
+			convert(fmt.Sprintf("%s write %d of %d", step, n+1, len(changed)))
+		}
+	}
+	if len(changed) < 4 {
+		t.Errorf("only %d pages were written", len(changed))
+	}
+}
+
+// A process that is killed while it converts, at any moment, leaves a file that the next one opens.
+func TestConvertKilled(t *testing.T) {
+	entries := manyTokens(oldEntries(t), 2000) // so that copy and transaction take some time
+	folder := t.TempDir()
+	path := filepath.Join(folder, "approvals.db")
+	writeOld(t, path, entries)
+	before, was := read(t, path), dump(t, path, everything)
+	begin := func() *exec.Cmd {
+		c := exec.CommandContext(t.Context(), os.Args[0])
+		c.Env = append(os.Environ(), holdEnv+"="+path)
+		require.OK(t, c.Start())
+		return c
+	}
+	began := time.Now()
+	whole := begin()
+	require.OK(t, whole.Wait()) // it has no input, so it ends once the file is open
+	takes := time.Since(began)
+	midway := 0
+	for range 12 {
+		require.OK(t, os.WriteFile(path, before, 0o600))
+		c := begin()
+		time.Sleep(rand.N(takes))
+		_ = c.Process.Kill() // it may have ended
+		_ = c.Wait()
+		if bytes.Equal(read(t, path), before) && len(names(t, folder)) > 1 {
+			midway++
+		}
+		s, err := bolt.Open(path, &store.Options{Now: atOldNow})
+		require.OK(t, err)
+		wantDocs(t, s, entries)
+		require.OK(t, s.Close())
+		wantMarks(t, path)
+		// The copy may have pages of a transaction that did not end, which nothing names.
+		left, copied := names(t, folder), dump(t, path+beforeName, everything)
+		if len(left) != 2 || !maps.Equal(copied, was) {
+			t.Errorf("left are %q, and the copy is another one", left)
+		}
+		require.OK(t, os.Remove(path+beforeName))
+	}
+	t.Logf("%d of 12 were killed between copy and commit, in %v", midway, takes)
+}
+
+// Of several that open the file at the same time one converts it, and each reads it.
+func TestConvertAtOnce(t *testing.T) {
+	path, entries := filepath.Join(t.TempDir(), "approvals.db"), oldEntries(t)
+	writeOld(t, path, entries)
+	before := read(t, path)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			s, err := bolt.Open(path, &store.Options{Now: atOldNow, LockWait: time.Minute})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			wantDocs(t, s, entries)
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if !bytes.Equal(read(t, path+beforeName), before) {
+		t.Error("the copy is not what the file was")
+	}
+}

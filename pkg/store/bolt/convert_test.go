@@ -1,0 +1,377 @@
+package bolt_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+const beforeName = ".before-documents"
+
+func atOldNow() time.Time { return oldNow }
+
+// dump returns the keys and values of a file of which keep is true, by the names of their buckets.
+func dump(t *testing.T, path string, keep func(bucket string) bool) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	var walk func(path string, b *bbolt.Bucket) error
+	walk = func(path string, b *bbolt.Bucket) error {
+		return b.ForEach(func(k, v []byte) error {
+			if v == nil {
+				return walk(path+"/"+string(k), b.Bucket(k))
+			}
+			out[path+"/"+string(k)] = string(v)
+			return nil
+		})
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+	require.OK(t, err)
+	err = db.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+			if !keep(string(name)) {
+				return nil
+			}
+			out[string(name)] = "a bucket"
+			return walk(string(name), b)
+		})
+	})
+	require.OK(t, errors.Join(err, db.Close()))
+	return out
+}
+
+// isUntouched reports whether a conversion leaves the bucket as it is.
+func isUntouched(bucket string) bool {
+	return bucket != "documents" && !slices.Contains(oldBuckets, bucket)
+}
+
+func everything(string) bool { return true }
+
+// wantDocs checks that a store has the documents of the entries, and no other ones.
+func wantDocs(t *testing.T, s document.Store, entries []oldEntry) {
+	t.Helper()
+	want, parts := []document.Doc{}, map[string]bool{}
+	for _, e := range entries {
+		if e.doc.Rev > 0 {
+			want = append(want, e.doc)
+			parts[e.doc.Part] = true
+		}
+	}
+	parts["ASK#"], parts["TOKENS"] = true, true
+	got := []document.Doc{}
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		docs, all, err := s.ListDocs(t.Context(), part)
+		if err != nil || !all {
+			t.Errorf("ListDocs(%q): all: %v, %v", part, all, err)
+		}
+		got = append(got, docs...)
+	}
+	byKey := func(a, b document.Doc) int {
+		return strings.Compare(a.Part+"\x00"+a.ID, b.Part+"\x00"+b.ID)
+	}
+	slices.SortFunc(want, byKey)
+	slices.SortFunc(got, byKey)
+	if reflect.DeepEqual(want, got) { // which takes a hundredth of the time
+		return
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("documents (-want +got):\n%s", d)
+	}
+}
+
+// wantMarks checks that the build before, which reads the file, finds everything stopped and cannot
+// tell which first lists were taken. It returns the reason that people are shown.
+func wantMarks(t *testing.T, path string) {
+	t.Helper()
+	require.OK(t, onBucket(path, "stop", func(b *bbolt.Bucket) error {
+		s, err := stop.Decode(b.Get([]byte("stop")))
+		all, is := s.Of(stop.Target{All: true})
+		names := strings.Contains(all.Reason, "approvals.db"+beforeName)
+		if err != nil || !is || all.By != "portcullis" || !names {
+			t.Errorf("the build before reads the stops as %+v, %v", s, err)
+		}
+		return nil
+	}))
+	require.OK(t, onBucket(path, "baselines", func(b *bbolt.Bucket) error {
+		bad := 0
+		err := b.ForEach(func(_, data []byte) error {
+			var one approval.Baseline
+			err := json.Unmarshal(data, &one)
+			if err != nil && strings.Contains(err.Error(), "newer version") {
+				bad++
+			}
+			return nil
+		})
+		if bad != 1 {
+			t.Errorf("the build before fails to read %d baselines, want 1", bad)
+		}
+		return err
+	}))
+	left := dump(t, path, func(name string) bool { return slices.Contains(oldBuckets, name) })
+	if len(left) != 4 { // two buckets with one key each
+		t.Errorf("of the build before are left: %q", left)
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.OK(t, err)
+	return data
+}
+
+func TestConvert(t *testing.T) {
+	folder := t.TempDir()
+	path, entries := filepath.Join(folder, "approvals.db"), oldEntries(t)
+	writeOld(t, path, entries)
+	before, untouched := read(t, path), dump(t, path, isUntouched)
+	v, err := bolt.View(path, &store.Options{Now: atOldNow}) // which converts a copy elsewhere
+	require.OK(t, err)
+	wantDocs(t, v, entries)
+	require.OK(t, v.Close())
+	if left := names(t, folder); len(left) != 1 || !bytes.Equal(read(t, path), before) {
+		t.Errorf("a view changed the file, or left %q", left)
+	}
+	for n := range 3 { // the second time it is a file of this version
+		s, err := bolt.Open(path, &store.Options{Now: atOldNow})
+		require.OK(t, err)
+		wantDocs(t, s, entries)
+		if all, err := s.Records(t.Context(), "s"); err != nil || len(all) != 3 {
+			t.Errorf("Records = %d, %v; want 3", len(all), err)
+		}
+		require.OK(t, s.Close())
+		wantMarks(t, path)
+		if d := cmp.Diff(untouched, dump(t, path, isUntouched)); d != "" {
+			t.Errorf("opened %d times: approvals, audit or usage (-want +got):\n%s", n+1, d)
+		}
+		info, err := os.Stat(path + beforeName)
+		same := bytes.Equal(read(t, path+beforeName), before)
+		if err != nil || info.Mode().Perm() != 0o600 || !same {
+			t.Errorf("the copy: %v, %v; want what the file was, for its owner alone", info, err)
+		}
+		if left := names(t, folder); len(left) != 2 {
+			t.Errorf("beside the file are %q", left)
+		}
+	}
+	// Who goes back, and then forward again, has what the build before wrote meanwhile.
+	require.OK(t, os.WriteFile(path, read(t, path+beforeName), 0o600))
+	require.OK(t, onBucket(path, "stop", func(b *bbolt.Bucket) error {
+		return b.Delete([]byte("stop"))
+	}))
+	before = read(t, path)
+	s, err := bolt.Open(path, &store.Options{Now: atOldNow})
+	require.OK(t, err)
+	wantDocs(t, s, slices.DeleteFunc(entries, func(e oldEntry) bool { return e.bucket == "stop" }))
+	require.OK(t, s.Close())
+	if !bytes.Equal(read(t, path+beforeName), before) {
+		t.Error("the copy of the second conversion is another file")
+	}
+}
+
+// A new file has the marks too, since the build before may open it.
+func TestMarksOfNewFile(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "approvals.db")
+	require.OK(t, open(t, path, nil).Close())
+	wantMarks(t, path)
+	if left := names(t, folder); len(left) != 1 {
+		t.Errorf("beside the file are %q", left)
+	}
+}
+
+// If one document cannot be read, nothing is changed, and the error names the document.
+func TestConvertDamaged(t *testing.T) {
+	entries := oldEntries(t)
+	id := func(bucket string) string {
+		is := func(e oldEntry) bool { return e.bucket == bucket }
+		return entries[slices.IndexFunc(entries, is)].key
+	}
+	for bucket, bad := range map[string]oldEntry{
+		"stop": {}, "tokens": {}, "token_uses": {}, "logins": {}, "asked": {}, "granted": {},
+		"request_keys": {}, "requests_used": {}, "outbox": {}, "outbox_ids": {}, "baselines": {},
+		"firsts":                   {},
+		"granted of another agent": {bucket: "granted", key: "agent", data: "{}"},
+		"use without a time":       {bucket: "requests_used", key: "R-1", data: "{}"},
+		"request of nobody":        {bucket: "request_keys", key: "R-1", data: "{}"},
+		"list without a kind":      {bucket: "firsts", key: "0a1b", data: "{}"},
+	} {
+		t.Run(bucket, func(t *testing.T) {
+			folder := t.TempDir()
+			path := filepath.Join(folder, "approvals.db")
+			if bad.bucket == "" {
+				bad = oldEntry{bucket: bucket, key: id(bucket), data: "{"}
+			}
+			writeOld(t, path, append(slices.Clone(entries), bad))
+			before := read(t, path)
+			for range 2 {
+				_, err := bolt.Open(path, &store.Options{Now: atOldNow})
+				want := fmt.Sprintf("%q cannot be read", bad.key)
+				if !errors.Is(err, bolt.ErrDamaged) || !strings.Contains(err.Error(), want) {
+					t.Errorf("Open = %v, want an error that names %q", err, bad.key)
+				}
+			}
+			if !bytes.Equal(read(t, path), before) {
+				t.Error("the file was changed")
+			}
+			if _, err := bolt.View(path, nil); !errors.Is(err, bolt.ErrDamaged) {
+				t.Errorf("View = %v, want ErrDamaged", err)
+			}
+			if !bytes.Equal(read(t, path), before) {
+				t.Error("a view changed the file")
+			}
+		})
+	}
+}
+
+// An old program that opens a converted file makes its buckets again. What it writes there is added,
+// and above all what it stops.
+func TestConvertWhatAnOldProgramWroteSince(t *testing.T) {
+	path, entries := filepath.Join(t.TempDir(), "approvals.db"), oldEntries(t)
+	writeOld(t, path, entries)
+	before := read(t, path)
+	reopen := func() *bolt.Store {
+		s, err := bolt.Open(path, &store.Options{Now: atOldNow})
+		require.OK(t, err)
+		return s
+	}
+	oldProgram := func(change func(stop.Stops) stop.Stops, more ...oldEntry) {
+		t.Helper()
+		db, err := bbolt.Open(path, 0o600, nil)
+		require.OK(t, err)
+		err = db.Update(func(tx *bbolt.Tx) error {
+			if err := putOld(tx, more); err != nil {
+				return err
+			}
+			b := tx.Bucket([]byte("stop"))
+			held, err := stop.Decode(b.Get([]byte("stop")))
+			require.OK(t, err)
+			_, data, err := change(held).Encode()
+			require.OK(t, err)
+			return b.Put([]byte("stop"), data)
+		})
+		require.OK(t, errors.Join(err, db.Close()))
+	}
+	require.OK(t, reopen().Close())
+
+	oldProgram(func(s stop.Stops) stop.Stops { return s })
+	s := reopen()
+	wantDocs(t, s, entries)
+	require.OK(t, s.Close())
+	wantMarks(t, path)
+
+	x := sampleToken(9, oldNow)
+	_, data, err := x.Encode()
+	require.OK(t, err)
+	d := document.Doc{Key: document.Key{Part: "TOKENS", ID: x.ID}, Data: data, Rev: 1}
+	added := oldEntry{"tokens", x.ID, string(data), d}
+	known := oldEntry{"tokens", sampleToken(1, oldNow).ID, string(data), document.Doc{}}
+	later := oldNow.Add(time.Minute)
+	oldProgram(func(s stop.Stops) stop.Stops {
+		for _, target := range []stop.Target{{Server: "git"}, {Server: "mail"}, {Server: "chat"}} {
+			s, err = s.Add(stop.Stop{Target: target, Reason: "again", By: "ann", At: later})
+			require.OK(t, err)
+		}
+		s, err = s.Undo(stop.Target{Server: "chat"})
+		require.OK(t, err)
+		s, err = s.Undo(stop.Target{All: true})
+		require.OK(t, err)
+		return s
+	}, added, known)
+	s = reopen()
+	docs, err := s.Docs(t.Context(), document.Key{Part: "STOP", ID: "STOP"})
+	require.OK(t, err)
+	got, err := stop.Decode(docs[0].Data)
+	require.OK(t, err)
+	want := sampleStops()
+	mail, chat := stop.Target{Server: "mail"}, stop.Target{Server: "chat"}
+	want.List = append(want.List, stop.Stop{Target: mail, Reason: "again", By: "ann", At: later})
+	want.Ended = append([]stop.Ended{{Target: chat, At: later}}, want.Ended...)
+	want.Rev = 4
+	if d := cmp.Diff(want, got); d != "" || docs[0].Rev != 4 {
+		t.Errorf("stops at revision %d (-want +got):\n%s", docs[0].Rev, d)
+	}
+	isStop := func(e oldEntry) bool { return e.bucket == "stop" }
+	entries = append(slices.DeleteFunc(entries, isStop), added)
+	wantDocs(t, s, entries)
+	require.OK(t, s.Close())
+	wantMarks(t, path)
+	if !bytes.Equal(read(t, path+beforeName), before) {
+		t.Error("the copy of the first conversion was replaced")
+	}
+}
+
+// A backup of the build before is read, and taken back, like one of this version.
+func TestTakeBackOfOldCopy(t *testing.T) {
+	temporary, folder := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	path, entries := filepath.Join(folder, "old.db"), oldEntries(t)
+	damaged := oldEntry{bucket: "logins", key: "bad", data: "{"} // which is not taken back
+	writeOld(t, path, append(slices.Clone(entries), damaged))
+	before := read(t, path)
+	c, err := bolt.Inspect(path)
+	if err != nil || c.Records != 3 || c.Approved != 2 || c.Bytes != int64(len(before)) {
+		t.Errorf("Inspect = %+v, %v", c, err)
+	}
+	lost := open(t, filepath.Join(t.TempDir(), "approvals.db"), atOldNow)
+	o := bolt.TakeBackOptions{KeepTokens: true, Actor: "kim"}
+	out, err := lost.TakeBack(t.Context(), path, o)
+	if err != nil || out.Records != 3 || out.Tokens != 3 || out.Revoked != 0 {
+		t.Errorf("TakeBack = %+v, %v", out, err)
+	}
+	kept := []oldEntry{}
+	for _, e := range entries {
+		if p := e.doc.Part; p == "TOKENS" {
+			x := getToken(t, lost, e.doc.ID)
+			if x.Rev != e.doc.Rev+1 {
+				t.Errorf("token %q has revision %d, want %d", x.ID, x.Rev, e.doc.Rev+1)
+			}
+		} else if p == "STOP" || strings.HasPrefix(p, "BASE#") || strings.HasPrefix(p, "SRV#") {
+			kept = append(kept, e)
+		} else if p != "" {
+			if docs, _, err := lost.ListDocs(t.Context(), p); err != nil || len(docs) != 0 {
+				t.Errorf("of %q came back: %+v, %v", p, docs, err)
+			}
+		}
+	}
+	for _, e := range kept {
+		docs, err := lost.Docs(t.Context(), e.doc.Key)
+		if err != nil || !cmp.Equal(docs[0], e.doc) {
+			t.Errorf("of %q came back: %+v, %v", e.doc.Key, docs, err)
+		}
+	}
+	left := append(names(t, folder), names(t, temporary)...)
+	if len(kept) != 6 || !bytes.Equal(read(t, path), before) || len(left) != 1 {
+		t.Errorf("%d kept; the copy was changed, or left are %q", len(kept), left)
+	}
+	for _, bucket := range []string{"tokens", "stop"} {
+		require.OK(t, os.WriteFile(path, before, 0o600))
+		require.OK(t, onBucket(path, bucket, func(b *bbolt.Bucket) error {
+			return b.Put([]byte("stop"), []byte("{"))
+		}))
+		_, err := bolt.Inspect(path)
+		if !errors.Is(err, bolt.ErrNoCopy) || errors.Is(err, bolt.ErrDamaged) {
+			t.Errorf("Inspect with damaged %s = %v, want ErrNoCopy", bucket, err)
+		}
+	}
+	if left := names(t, temporary); len(left) > 0 {
+		t.Errorf("left are %q", left)
+	}
+}

@@ -1,0 +1,212 @@
+package bolt
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
+	"github.com/portcullis-mcp/portcullis/pkg/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+)
+
+// An oldKind is a bucket of the build before. doc returns the document of one of its keys, or none
+// for a key of which none is made. A nil doc says that other documents are made with the bucket.
+type oldKind struct {
+	bucket string
+	what   string // one document of it, in messages
+	doc    func(tx *bbolt.Tx, id string, data []byte) (document.Doc, error)
+}
+
+// restoredKinds are the buckets of which [Store.TakeBack] takes documents back, stops first.
+var restoredKinds = []oldKind{
+	{"stop", "the list of stops", oldStopsDoc},
+	{"tokens", "the token", oldToken},
+	{"token_uses", "", nil},
+	{"baselines", "the baseline of server", oldServerBaseline},
+	{"firsts", "the baseline", oldBaseline},
+	{"baselines", "the baseline of server", presentBaseline},
+	{"firsts", "the baseline", presentBaseline},
+}
+
+// oldKinds are all buckets of the build before.
+var oldKinds = slices.Concat(restoredKinds, []oldKind{
+	{"logins", "the session of a person", oldLogin},
+	{"asked", "the list of requests of agent", oldAsked},
+	{"granted", "the list of decisions about requests of agent", oldGranted},
+	{"request_keys", "the place of request", oldPointer},
+	{"request_args", "the arguments of request", oldArguments},
+	{"requests_used", "the use of request", oldUse},
+	{"outbox", "the notice of event", oldNotice},
+	{"outbox_ids", "the time of event", oldEvent},
+})
+
+// The old buckets that stay, with marks. The bucket of stops has one key with its own name.
+var (
+	oldStops     = []byte("stop")
+	oldBaselines = []byte("baselines")
+)
+
+// stopsKey is the key of the document of all stops.
+var stopsKey = document.Key{Part: "STOP", ID: "STOP"}
+
+// tokenPart has the tokens.
+const tokenPart = "TOKENS"
+
+// timeLayout is how documents have times as text. Its texts sort as the times do.
+const timeLayout = "2006-01-02T15:04:05.000000000Z"
+
+func timeText(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+// oldDoc returns a document at the revision that its JSON has, or at the first one.
+func oldDoc(part, id string, data []byte, rev int64) document.Doc {
+	return document.Doc{Key: document.Key{Part: part, ID: id}, Data: data, Rev: max(rev, 1)}
+}
+
+// until returns d with an expiry. The zero time has passed.
+func until(d document.Doc, t time.Time) document.Doc {
+	if d.Keep = t; t.IsZero() {
+		d.Keep = time.Unix(0, 0)
+	}
+	return d
+}
+
+func oldStopsDoc(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
+	if id != string(oldStops) {
+		return document.Doc{}, nil
+	}
+	s, err := stop.Decode(data)
+	if err != nil || !slices.Contains(s.List, markStop) {
+		return oldDoc(stopsKey.Part, stopsKey.ID, data, s.Rev), err
+	}
+	s.List = slices.DeleteFunc(s.List, func(one stop.Stop) bool { return one == markStop })
+	if len(s.List)+len(s.Ended) == 0 {
+		return document.Doc{}, nil
+	}
+	s, data, err = s.Encode()
+	return oldDoc(stopsKey.Part, stopsKey.ID, data, s.Rev), err
+}
+
+func oldToken(tx *bbolt.Tx, id string, data []byte) (document.Doc, error) {
+	used := ""
+	if b := tx.Bucket([]byte("token_uses")); b != nil {
+		used = string(b.Get([]byte(id)))
+	}
+	t, err := token.Decode(data, used)
+	d := oldDoc(tokenPart, id, data, t.Rev)
+	if used != "" {
+		d.Mark = timeText(t.LastUsed)
+	}
+	return d, err
+}
+
+func oldLogin(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
+	s, err := login.Decode(data)
+	return until(oldDoc("LOGIN#SESSIONS", id, data, s.Rev), s.Expires), err
+}
+
+func oldAsked(_ *bbolt.Tx, key string, data []byte) (document.Doc, error) {
+	a, err := request.DecodeAsked(key, data)
+	return oldDoc("ASK#"+key, "ASKED", data, a.Rev), err
+}
+
+func oldGranted(_ *bbolt.Tx, key string, data []byte) (document.Doc, error) {
+	g, err := request.DecodeGranted(key, data)
+	return oldDoc("GRANT#"+key, "GRANTED", data, g.Rev), err
+}
+
+func oldPointer(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
+	var p request.Pointer
+	err := json.Unmarshal(data, &p)
+	if err == nil && p.Key == "" {
+		err = errors.New("it does not say which agent made it")
+	}
+	d := until(oldDoc("ASK#", id, []byte(p.Key), 1), p.Kept)
+	d.Mark = timeText(p.Expires)
+	return d, err
+}
+
+// oldArguments returns none for arguments whose request is not known: nobody could read them.
+func oldArguments(tx *bbolt.Tx, id string, data []byte) (document.Doc, error) {
+	b := tx.Bucket([]byte("request_keys"))
+	if b == nil || b.Get([]byte(id)) == nil {
+		return document.Doc{}, nil
+	}
+	var p request.Pointer
+	err := json.Unmarshal(b.Get([]byte(id)), &p)
+	return until(oldDoc("ASK#"+p.Key, "ARGS#"+id, data, 1), p.Expires), err
+}
+
+func oldUse(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
+	var use struct {
+		At   time.Time `json:"at"`
+		Keep time.Time `json:"keep"`
+	}
+	err := json.Unmarshal(data, &use)
+	if err == nil && use.At.IsZero() {
+		err = errors.New("it does not say when it was")
+	}
+	return until(oldDoc("USED#"+id, "USED", []byte(timeText(use.At)), 1), use.Keep), err
+}
+
+func oldNotice(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
+	n, err := notify.DecodeNotice(data)
+	d := until(oldDoc("OUTBOX#OPEN", id, data, n.Rev), n.Put.Add(3*notify.GiveUpAfter))
+	d.Mark = n.Event.ID
+	return d, err
+}
+
+func oldEvent(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
+	if len(data) != timeSize {
+		return document.Doc{}, errors.New("it is no time")
+	}
+	d := oldDoc("OUTBOX#SEEN", id, []byte("seen"), 1)
+	return until(d, time.Unix(0, int64(binary.BigEndian.Uint64(data)))), nil
+}
+
+func oldServerBaseline(_ *bbolt.Tx, server string, data []byte) (document.Doc, error) {
+	if server == string(markKey) {
+		return document.Doc{}, nil
+	}
+	var b approval.Baseline
+	err := json.Unmarshal(data, &b)
+	return oldDoc("SRV#"+server, "BASELINE", data, 1), err
+}
+
+func oldBaseline(_ *bbolt.Tx, key string, data []byte) (document.Doc, error) {
+	var b approval.Baseline
+	err := json.Unmarshal(data, &b)
+	hash, kind, ok := strings.Cut(key, "#")
+	if err == nil && (!ok || hash == "" || kind == "") {
+		err = errors.New("its key has no kind")
+	}
+	return oldDoc("BASE#"+hash, kind, data, 1), err
+}
+
+// presentBaseline returns the present form of a baseline that an earlier version stored in another
+// form. Baselines are looked up one by one, so that a reader would not find the other form.
+func presentBaseline(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
+	var b approval.Baseline
+	if id == string(markKey) {
+		return document.Doc{}, nil
+	}
+	if err := json.Unmarshal(data, &b); err != nil {
+		return document.Doc{}, err
+	}
+	now, isOld := b.Present()
+	if !isOld {
+		return document.Doc{}, nil
+	}
+	data, err := json.Marshal(now)
+	hash, kind, _ := strings.Cut(now.Key(), "#")
+	return oldDoc("BASE#"+hash, kind, data, 1), err
+}
