@@ -30,7 +30,7 @@ func TestPrintMemory(t *testing.T) {
 			Record:   &decide.Record{State: approval.Changed, ApprovedHash: "before"},
 			Approved: json.RawMessage(s.Before), Definition: json.RawMessage(s.Now),
 		}
-		changed.Change = (&decide.Desk{}).Change(tool.KeptDefinition(changed.Approved), tool.KeptDefinition(changed.Definition))
+		changed.Change = (&decide.Desk{}).Change(tool.KeptItem(tool.Tool, changed.Approved), tool.KeptItem(tool.Tool, changed.Definition))
 		fresh := decide.Tool{Definition: changed.Definition}
 		for _, tt := range []struct {
 			name  string

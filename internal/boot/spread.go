@@ -27,7 +27,7 @@ type Spread struct {
 	Role     string        // PORTCULLIS_SYNC_ROLE: plan, work, assemble; "": a sync as one
 	Work     string        // PORTCULLIS_WORK_QUEUE: URL of the queue of what workers are to do; who plans needs it
 	Assemble string        // PORTCULLIS_ASSEMBLE_QUEUE: URL of the FIFO queue of assemblies; who plans and who works need it
-	Gather   time.Duration // PORTCULLIS_GATHER_SECONDS: within how long one assembly is asked for, less than the delay of that queue; 0: [fanout.Gather]
+	Gather   time.Duration // PORTCULLIS_GATHER_SECONDS: within how long one assembly is asked for, less than the delay of that queue; 0: 20 s
 }
 
 func (r *reader) spread() Spread {

@@ -38,7 +38,7 @@ func snapshot(t *testing.T, ids ...string) *catalog.Snapshot {
 			servers[server] = &catalog.ServerInput{Name: server, Enabled: true}
 		}
 		raw := json.RawMessage(`{"name":"` + name + `","inputSchema":{"type":"object"}}`)
-		d, err := tool.ParseDefinition(raw)
+		d, err := tool.ParseItem(tool.Tool, raw)
 		require.OK(t, err)
 		servers[server].Tools = append(servers[server].Tools, catalog.ToolInput{Definition: d})
 	}

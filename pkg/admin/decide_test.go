@@ -267,7 +267,7 @@ func TestSyncWithoutAConfig(t *testing.T) {
 
 func TestDecideWithoutARecord(t *testing.T) {
 	h := newFixture(t)
-	d, err := tool.ParseDefinition([]byte(`{"name":"made"}`))
+	d, err := tool.ParseItem(tool.Tool, []byte(`{"name":"made"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
-	"time"
 )
 
 // A Marker makes the mark of a server's records that [Store.RecordsUnless] returns, for stores that
@@ -21,13 +20,4 @@ func (m *Marker) Add(id, revision string) {
 func (m *Marker) Mark(server string) string {
 	sum := sha256.Sum256(append(strconv.AppendQuote(nil, server), m.text...))
 	return hex.EncodeToString(sum[:])
-}
-
-// MarkOf returns the mark of a server's records, which are in the order of their ids.
-func MarkOf(server string, all []Record) string {
-	var m Marker
-	for _, r := range all {
-		m.Add(r.ID().Key(), strconv.FormatInt(r.Rev, 10)+" "+r.UpdatedAt.UTC().Format(time.RFC3339Nano))
-	}
-	return m.Mark(server)
 }

@@ -81,7 +81,7 @@ func buildShard(in Input, servers []ServerInput, names finding.Names) (*shard, e
 	for i, t := range tools {
 		ids[i] = t.Definition.ID(t.server)
 	}
-	index := search.BuildSeq(func(yield func(search.Doc) bool) {
+	index := search.Build(func(yield func(search.Doc) bool) {
 		for i, t := range tools {
 			e.pause()
 			d := t.Definition

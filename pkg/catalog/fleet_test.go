@@ -101,7 +101,7 @@ func (f *fleet) holds(s *catalog.Snapshot, tools map[string][]json.RawMessage) {
 	n := 0
 	for server, defs := range tools {
 		for _, raw := range defs {
-			d, err := tool.ParseDefinition(raw)
+			d, err := tool.ParseItem(tool.Tool, raw)
 			if err != nil {
 				f.t.Fatal(err)
 			}

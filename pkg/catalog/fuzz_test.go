@@ -16,7 +16,7 @@ import (
 // fuzzed is a catalog of one server with one tool.
 func fuzzed(f *testing.F) *Snapshot {
 	f.Helper()
-	d, err := tool.ParseDefinition([]byte(`{"name":"read","description":"Reads a file.","inputSchema":{"type":"object"}}`))
+	d, err := tool.ParseItem(tool.Tool, []byte(`{"name":"read","description":"Reads a file.","inputSchema":{"type":"object"}}`))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -208,7 +208,7 @@ func base(t *testing.T) (Input, *Snapshot) {
 	for i := range 20 {
 		s := ServerInput{Name: fmt.Sprintf("s%02d", i), Enabled: true}
 		for j := range 5 {
-			d, err := tool.ParseDefinition(fmt.Appendf(nil, `{"name":"do_it_%d_%d","description":"Use do_it_%d_0 first, or else %s there."}`, i, j, i+1, "`bake` tool"))
+			d, err := tool.ParseItem(tool.Tool, fmt.Appendf(nil, `{"name":"do_it_%d_%d","description":"Use do_it_%d_0 first, or else %s there."}`, i, j, i+1, "`bake` tool"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +238,7 @@ func changed(prev, s *Snapshot) (list []string) {
 
 func TestRebuildTouchesOneShard(t *testing.T) {
 	define := func(raw string) ToolInput {
-		d, err := tool.ParseDefinition([]byte(raw))
+		d, err := tool.ParseItem(tool.Tool, []byte(raw))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ import (
 // define parses a definition.
 func define(t testing.TB, raw string) catalog.ToolInput {
 	t.Helper()
-	d, err := tool.ParseDefinition([]byte(raw))
+	d, err := tool.ParseItem(tool.Tool, []byte(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -423,7 +423,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func ExampleBuild() {
-	d, err := tool.ParseDefinition([]byte(`{"name":"read","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}`))
+	d, err := tool.ParseItem(tool.Tool, []byte(`{"name":"read","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}`))
 	if err != nil {
 		panic(err)
 	}

@@ -34,7 +34,7 @@ func TestWitness(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			in := catalog.ServerInput{Name: "fs", Enabled: true}
 			for _, x := range test.tools {
-				d, err := tool.ParseDefinition(fmt.Appendf(nil, `{"name":%q,"description":%q}`, x.name, strings.Repeat("x", x.size)))
+				d, err := tool.ParseItem(tool.Tool, fmt.Appendf(nil, `{"name":%q,"description":%q}`, x.name, strings.Repeat("x", x.size)))
 				if err != nil {
 					t.Fatal(err)
 				}

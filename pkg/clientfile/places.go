@@ -45,8 +45,8 @@ type Machine struct {
 	Dir    string // the folder of the project
 }
 
-// ErrNoHome says that a machine does not tell where its user keeps files.
-var ErrNoHome = errors.New("HOME is not set, so it is not known where the client keeps its files: name the file")
+// errNoHome says that a machine does not tell where its user keeps files.
+var errNoHome = errors.New("HOME is not set, so it is not known where the client keeps its files: name the file")
 
 // Home returns the user's own folder.
 func (m Machine) Home() (string, error) {
@@ -55,7 +55,7 @@ func (m Machine) Home() (string, error) {
 		home = cmp.Or(m.Getenv("USERPROFILE"), home)
 	}
 	if !filepath.IsAbs(home) {
-		return "", ErrNoHome
+		return "", errNoHome
 	}
 	return home, nil
 }

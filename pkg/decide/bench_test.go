@@ -32,7 +32,7 @@ func BenchmarkList10000(b *testing.B) {
 		"all":     {},
 		"queue":   {Status: "pending_approval"},
 		"server":  {Server: "server-050"},
-		"finding": {Finding: decide.FindingNone},
+		"finding": {Finding: "none"},
 		"words":   {Q: "what tool 77"},
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -15,15 +15,15 @@ import (
 
 // The endpoints that are not one toolset's.
 const (
-	Endpoint         = "/mcp"
-	EndpointReadOnly = "/mcp/readonly"
+	endpoint         = "/mcp"
+	endpointReadOnly = "/mcp/readonly"
 	endpointToolset  = "/mcp/x/"
 )
 
 // Endpoints returns the paths at which agents can ask, the widest first: one for each toolset and
 // each enabled server beside those that always are.
 func (d *Desk) Endpoints(ctx context.Context) []string {
-	out := []string{Endpoint, EndpointReadOnly}
+	out := []string{endpoint, endpointReadOnly}
 	st := d.states.Load(ctx)
 	if st.Config == nil {
 		return out
@@ -52,7 +52,7 @@ type Guide struct {
 // Guide returns how a client is told of one of the [Desk.Endpoints]. path and by may be "", for the
 // widest one and the usual way.
 func (d *Desk) Guide(ctx context.Context, g *connect.Gateway, client, path string, by connect.Auth) (Guide, error) {
-	out := Guide{Path: cmp.Or(path, Endpoint)}
+	out := Guide{Path: cmp.Or(path, endpoint)}
 	if !slices.ContainsFunc(connect.Clients(), func(c connect.Client) bool { return c.ID == client }) {
 		return out, &Error{Status: http.StatusNotFound, Detail: "there is no guide for this client"}
 	}
@@ -76,7 +76,7 @@ func (d *Desk) Guide(ctx context.Context, g *connect.Gateway, client, path strin
 // findAt sets what agents find at the path of g.
 func (d *Desk) findAt(ctx context.Context, g *Guide) error {
 	view := d.View(ctx)
-	request, err := toolset.ParseRequest(strings.TrimPrefix(g.Path, Endpoint), http.Header{})
+	request, err := toolset.ParseRequest(strings.TrimPrefix(g.Path, endpoint), http.Header{})
 	var selection toolset.Selection
 	if err == nil {
 		selection, err = view.Select(request)

@@ -27,7 +27,7 @@ const MaxItems = 500
 
 // A Decision is what a person decided about a tool, a prompt or a resource.
 type Decision struct {
-	Action string    // one of [Actions] or [BulkActions]
+	Action string    // one of [Actions] or [bulkActions]
 	Hash   tool.Hash // of the definition that was seen; to approve, block and unblock it has to be named
 	Rev    int64     // of the record that was seen; if it is another by now, nothing is decided. 0: whatever others decided meanwhile. To undo it has to be named
 	Note   string
@@ -41,8 +41,8 @@ func Actions() []string {
 	}
 }
 
-// BulkActions returns what can be done about many items together.
-func BulkActions() []string {
+// bulkActions returns what can be done about many items together.
+func bulkActions() []string {
 	return []string{approval.ActionApprove, approval.ActionBlock, approval.ActionDisable, approval.ActionEnable, ActionCarry}
 }
 
@@ -209,8 +209,8 @@ type Result struct {
 // the items. An error says that nothing at all was decided.
 func (d *Desk) DecideAll(ctx context.Context, dec Decision, items []Item) ([]Result, error) {
 	switch {
-	case !slices.Contains(BulkActions(), dec.Action):
-		return nil, unfit("this cannot be done to many together, and nothing was decided: a request for many takes %s", strings.Join(BulkActions(), ", "))
+	case !slices.Contains(bulkActions(), dec.Action):
+		return nil, unfit("this cannot be done to many together, and nothing was decided: a request for many takes %s", strings.Join(bulkActions(), ", "))
 	case len(items) == 0:
 		return nil, unfit("the request names nothing, and nothing was decided: choose some")
 	case len(items) > MaxItems:

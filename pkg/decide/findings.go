@@ -21,14 +21,14 @@ type Finding struct {
 
 // What [Filter.Finding] can be, beside the codes.
 const (
-	FindingAny    = "any"
-	FindingSevere = "severe"
-	FindingNone   = "none"
+	findingAny    = "any"
+	findingSevere = "severe"
+	findingNone   = "none"
 )
 
 // Findings returns what [Filter.Finding] can be.
 func Findings() []string {
-	return append([]string{FindingSevere, FindingAny, FindingNone}, finding.Codes()...)
+	return append([]string{findingSevere, findingAny, findingNone}, finding.Codes()...)
 }
 
 // found is which findings an item has: one bit for each code, then these.
@@ -53,11 +53,11 @@ func bitOf(value string) found {
 	switch value {
 	case "":
 		return 0
-	case FindingAny:
+	case findingAny:
 		return foundAny
-	case FindingSevere:
+	case findingSevere:
 		return foundSevere
-	case FindingNone:
+	case findingNone:
 		return foundNone
 	}
 	return 1 << slices.Index(finding.Codes(), value)

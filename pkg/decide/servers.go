@@ -127,7 +127,7 @@ func freshnessOf(s *state.State) Freshness {
 }
 
 func partOf(p state.Part) Part {
-	out := Part{Version: p.Version, Stored: p.Stored, ReadAt: p.ReadAt, Stale: p.Stale, Faults: FaultsOf(p.Err)}
+	out := Part{Version: p.Version, Stored: p.Stored, ReadAt: p.ReadAt, Stale: p.Stale, Faults: faultsOf(p.Err)}
 	if p.Err != nil {
 		out.Error = "it cannot be read; the log says more"
 		if out.Faults != nil {
@@ -137,9 +137,9 @@ func partOf(p state.Part) Part {
 	return out
 }
 
-// FaultsOf returns the faults of a file that are in err. Any other error is for the log: it may
+// faultsOf returns the faults of a file that are in err. Any other error is for the log: it may
 // name hosts and accounts.
-func FaultsOf(err error) config.Faults {
+func faultsOf(err error) config.Faults {
 	faults, _ := errors.AsType[config.Faults](err)
 	return faults
 }

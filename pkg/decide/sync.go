@@ -53,7 +53,7 @@ func (d *Desk) Sync(ctx context.Context) (SyncReport, error) {
 		return SyncReport{}, syncError(r, err)
 	}
 	out := SyncReport{
-		StartedAt: r.StartedAt, DurationMS: r.Duration.Milliseconds(), Config: r.Config, Faults: FaultsOf(r.ConfigErr),
+		StartedAt: r.StartedAt, DurationMS: r.Duration.Milliseconds(), Config: r.Config, Faults: faultsOf(r.ConfigErr),
 		Servers: []SyncedServer{}, Totals: r.Totals,
 	}
 	for _, s := range r.Servers {
@@ -64,7 +64,7 @@ func (d *Desk) Sync(ctx context.Context) (SyncReport, error) {
 
 // syncError says what of a failed sync a caller may read.
 func syncError(r catalog.Report, err error) error {
-	faults := FaultsOf(r.ConfigErr)
+	faults := faultsOf(r.ConfigErr)
 	switch {
 	case errors.Is(err, catalog.ErrRequired):
 		e := &Error{Status: http.StatusBadGateway, Detail: "a required server did not load; the old catalog stays"}

@@ -40,8 +40,8 @@ type Refused struct {
 	Stays  bool // an earlier version stays in use
 }
 
-// ActorFile is who takes and refuses files: nobody signs in to change one.
-const ActorFile = "config"
+// actorFile is who takes and refuses files: nobody signs in to change one.
+const actorFile = "config"
 
 // See records what of the files is new.
 func (f *Files) See(ctx context.Context, h state.Health) {
@@ -52,7 +52,7 @@ func (f *Files) See(ctx context.Context, h state.Health) {
 }
 
 func (f *Files) see(ctx context.Context, key string, p state.Part, taken, refused string) {
-	l := audit.Line{V: audit.Version, Time: f.now(), Kind: audit.KindDeed, Actor: ActorFile, Subject: audit.AboutFile + ":" + key}
+	l := audit.Line{V: audit.Version, Time: f.now(), Kind: audit.KindDeed, Actor: actorFile, Subject: audit.AboutFile + ":" + key}
 	stays := "; an earlier version stays in use"
 	if !p.InUse {
 		stays = "; none is in use"

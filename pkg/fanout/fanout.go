@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// Gather is within how long one assembly is asked for, however many workers end. The queue of
+	// gather is within how long one assembly is asked for, however many workers end. The queue of
 	// assemblies delays its messages by longer, so that each sees what was found in that time.
-	Gather = 20 * time.Second
+	gather = 20 * time.Second
 
 	// group is that of all assemblies: two at once would do the same work.
 	group = "catalog"
@@ -23,7 +23,7 @@ const (
 // An Assemblies is the queue that assemblies are asked for on.
 type Assemblies struct {
 	Queue  Queue
-	Gather time.Duration    // 0: [Gather]
+	Gather time.Duration    // 0: 20 s
 	Now    func() time.Time // nil: time.Now
 }
 
@@ -33,7 +33,7 @@ func (a Assemblies) ask(ctx context.Context, run catalog.Run) error {
 	if err != nil {
 		return err
 	}
-	now, gather := time.Now, Gather
+	now, gather := time.Now, gather
 	if a.Now != nil {
 		now = a.Now
 	}
@@ -74,7 +74,7 @@ func (p *Planner) Plan(ctx context.Context, all bool) (Plan, error) {
 	}
 	plan := Plan{Run: run, Servers: len(names), Confirm: run.Confirm}
 	var messages []Message
-	for batch := range slices.Chunk(names, MaxServers) {
+	for batch := range slices.Chunk(names, maxServers) {
 		body, err := Job{run, batch}.Encode()
 		if err != nil {
 			return plan, err

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// Format is the number of the form of messages. A process refuses messages of another form.
-	Format = 1
+	// format is the number of the form of messages. A process refuses messages of another form.
+	format = 1
 
-	// MaxServers is how many servers a message names at most: as many as one worker asks within its
+	// maxServers is how many servers a message names at most: as many as one worker asks within its
 	// time even if each of them hangs.
-	MaxServers = 10
+	maxServers = 10
 )
 
 // ErrJob says that a message holds no job, or none that this program knows.
@@ -40,7 +40,7 @@ type form struct {
 }
 
 // Encode returns the message as it is sent, as JSON.
-func (j Job) Encode() ([]byte, error) { return json.Marshal(form{Format, j.Run, j.Servers}) }
+func (j Job) Encode() ([]byte, error) { return json.Marshal(form{format, j.Run, j.Servers}) }
 
 // ParseJob reads what [Job.Encode] returns; its error is an [ErrJob].
 func ParseJob(data []byte) (Job, error) {
@@ -50,8 +50,8 @@ func ParseJob(data []byte) (Job, error) {
 	if err := json.Unmarshal(data, &head); err != nil {
 		return Job{}, fmt.Errorf("%w: %w", ErrJob, err)
 	}
-	if head.Format != Format {
-		return Job{}, fmt.Errorf("%w: it is of form %d, this program knows %d", ErrJob, head.Format, Format)
+	if head.Format != format {
+		return Job{}, fmt.Errorf("%w: it is of form %d, this program knows %d", ErrJob, head.Format, format)
 	}
 	var f form
 	if err := json.Unmarshal(data, &f, json.RejectUnknownMembers(true)); err != nil {
@@ -60,8 +60,8 @@ func ParseJob(data []byte) (Job, error) {
 	switch {
 	case f.Run.Began.IsZero():
 		return Job{}, fmt.Errorf("%w: run.began is missing", ErrJob)
-	case len(f.Servers) > MaxServers:
-		return Job{}, fmt.Errorf("%w: servers: %d of them, at most %d", ErrJob, len(f.Servers), MaxServers)
+	case len(f.Servers) > maxServers:
+		return Job{}, fmt.Errorf("%w: servers: %d of them, at most %d", ErrJob, len(f.Servers), maxServers)
 	}
 	for _, name := range f.Servers {
 		if name == "" {

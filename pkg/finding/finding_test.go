@@ -16,7 +16,7 @@ import (
 
 func definition(t testing.TB, raw string) tool.Definition {
 	t.Helper()
-	d, err := tool.ParseDefinition([]byte(raw))
+	d, err := tool.ParseItem(tool.Tool, []byte(raw))
 	require.OK(t, err)
 	return d
 }

@@ -22,7 +22,7 @@ func realTools(t testing.TB) (map[tool.ID]tool.Definition, finding.Names) {
 	all := map[tool.ID]tool.Definition{}
 	for server, tools := range local.Tools(t) {
 		for _, raw := range tools {
-			d, err := tool.ParseDefinition(raw)
+			d, err := tool.ParseItem(tool.Tool, raw)
 			require.OK(t, err)
 			all[tool.ID{Server: server, Name: d.Name}] = d
 		}
@@ -89,7 +89,7 @@ func FuzzOf(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, description, name, schema string) {
 		raw := `{"name":"add","description":` + string(rawjson.Quote(description)) + `,"inputSchema":{"properties":{` + string(rawjson.Quote(name)) + `:` + schema + `}}}`
-		d, err := tool.ParseDefinition([]byte(raw))
+		d, err := tool.ParseItem(tool.Tool, []byte(raw))
 		if err != nil {
 			return
 		}

@@ -23,7 +23,7 @@ type fixed struct{ definition string }
 
 func (f fixed) LoadEach(_ context.Context, targets []upstream.Target, each func(outcome.Outcome)) {
 	for _, t := range targets {
-		d, _ := tool.ParseDefinition([]byte(f.definition))
+		d, _ := tool.ParseItem(tool.Tool, []byte(f.definition))
 		each(outcome.Outcome{ServerID: t.ID, Status: outcome.Available, Tools: []tool.Definition{d}})
 	}
 }

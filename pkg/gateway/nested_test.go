@@ -70,7 +70,7 @@ func TestNestedDefinition(t *testing.T) {
 // record says otherwise.
 func TestNestedDefinitionApprovedBefore(t *testing.T) {
 	gw := serving(t, `"approval": "manual"`, "", def("known", "", readOnly))
-	d, err := tool.ParseDefinition([]byte(nested("known", 300)))
+	d, err := tool.ParseItem(tool.Tool, []byte(nested("known", 300)))
 	require.OK(t, err)
 	r := gw.Record("s:known")
 	r.CurrentHash, r.Current, r.ApprovedHash, r.Approved, r.State = d.Hash, d.Raw, d.Hash, d.Raw, approval.Approved

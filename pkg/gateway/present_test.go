@@ -39,7 +39,7 @@ func TestPresent(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d, err := tool.ReadDefinition([]byte(tt.raw))
+			d, err := tool.ReadItem(tool.Tool, []byte(tt.raw))
 			require.OK(t, err)
 			got := present(d, tt.rename, d.Annotations.Override(tt.overrides))
 			if string(got) != tt.want {
@@ -61,20 +61,20 @@ func FuzzPresent(f *testing.F) {
 		f.Add([]byte(seed), true)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, readOnly bool) {
-		d, err := tool.ParseDefinition(raw)
+		d, err := tool.ParseItem(tool.Tool, raw)
 		if err != nil {
 			return
 		}
 		renamed := present(d, "other", d.Annotations)
-		got, err := tool.ParseDefinition(renamed)
+		got, err := tool.ParseItem(tool.Tool, renamed)
 		if err != nil || got.Name != "other" {
 			t.Fatalf("%q becomes %q: %v", raw, renamed, err)
 		}
 		back := present(got, d.Name, d.Annotations)
-		if again, err := tool.ParseDefinition(back); err != nil || again.Hash != d.Hash {
+		if again, err := tool.ParseItem(tool.Tool, back); err != nil || again.Hash != d.Hash {
 			t.Errorf("%q comes back as %q", raw, back)
 		}
-		hinted, err := tool.ParseDefinition(present(d, "", d.Annotations.Override(tool.Annotations{ReadOnlyHint: &readOnly})))
+		hinted, err := tool.ParseItem(tool.Tool, present(d, "", d.Annotations.Override(tool.Annotations{ReadOnlyHint: &readOnly})))
 		if err != nil || hinted.Annotations.ReadOnlyHint == nil || *hinted.Annotations.ReadOnlyHint != readOnly {
 			t.Errorf("%q with the hint: %q, %v", raw, hinted.Raw, err)
 		}

@@ -34,11 +34,11 @@ func TestAgentTexts(t *testing.T) {
 		fmt.Fprintf(&b, "%s (%d)\n\t%s\n", name, n, strings.ReplaceAll(text, "\n", "\n\t"))
 	}
 	for _, status := range lock.Statuses() {
-		add("remediation "+string(status), lock.Remediation(status, ""))
+		add("remediation "+string(status), lock.RemediationOf("tool", status, ""))
 	}
 	for _, status := range []lock.Status{lock.DisabledByUser, lock.PendingApproval} {
 		link := "https://gate.example.com/admin/tools/crm/add_contact"
-		add("remediation "+string(status)+" with a page", lock.Remediation(status, link))
+		add("remediation "+string(status)+" with a page", lock.RemediationOf("tool", status, link))
 	}
 	add("open request", s.openText(open))
 	add("offer", offerText("crm:add_contact"))

@@ -31,9 +31,9 @@ type Trial struct {
 
 // The groups of a [Trial]. Each is ranked by itself.
 const (
-	TrialCallable = "callable"
-	TrialLocked   = "locked"
-	TrialHidden   = "hidden" // it does not exist for the request
+	trialCallable = "callable"
+	trialLocked   = "locked"
+	trialHidden   = "hidden" // it does not exist for the request
 )
 
 // A TrialGroup is the tools of one group that match.
@@ -63,16 +63,16 @@ type Check struct {
 
 // The checks, in their order. The first three decide whether the tool exists for the request.
 const (
-	CheckScope    = "scope"    // the agent may see the server
-	CheckOffered  = "offered"  // the operator offers the tool, and the agent's toolsets have it
-	CheckSelected = "selected" // the request asks for it, by path and headers
-	CheckServer   = "server"   // its server is enabled
-	CheckLists    = "lists"    // no list of mcp_config.json denies it
-	CheckPolicy   = "policy"   // no rule of policy.cedar does
-	CheckPerson   = "person"   // no person has disabled or blocked it
-	CheckApproval = "approval" // its definition is approved, or need not be
-	CheckGrant    = "grant"    // a person lets this agent call it for a while, whatever the two before say; left out if nobody does
-	CheckTier     = "tier"     // the agent may call tools of its tier
+	checkScope    = "scope"    // the agent may see the server
+	checkOffered  = "offered"  // the operator offers the tool, and the agent's toolsets have it
+	checkSelected = "selected" // the request asks for it, by path and headers
+	checkServer   = "server"   // its server is enabled
+	checkLists    = "lists"    // no list of mcp_config.json denies it
+	checkPolicy   = "policy"   // no rule of policy.cedar does
+	checkPerson   = "person"   // no person has disabled or blocked it
+	checkApproval = "approval" // its definition is approved, or need not be
+	checkGrant    = "grant"    // a person lets this agent call it for a while, whatever the two before say; left out if nobody does
+	checkTier     = "tier"     // the agent may call tools of its tier
 )
 
 // Try answers a search in an agent's place and says why: of each group at most limit tools. Nothing
@@ -134,7 +134,7 @@ func (s *Session) explain(t *Trial, query string, limit int) error {
 	for _, group := range []struct {
 		name  string
 		tools tool.Set
-	}{{TrialCallable, callable}, {TrialLocked, locked}, {TrialHidden, all.Tools().Without(s.sel.Tools)}} {
+	}{{trialCallable, callable}, {trialLocked, locked}, {trialHidden, all.Tools().Without(s.sel.Tools)}} {
 		best := index.Rank(q, group.tools, limit, opts)
 		out := TrialGroup{Name: group.name, Total: best.Total}
 		for n, hit := range best.Hits {
@@ -157,7 +157,7 @@ func (s *Session) trialTool(all *state.View, offered tool.Set, hit search.Hit) T
 	for _, step := range []struct {
 		name string
 		set  tool.Set
-	}{{CheckScope, s.view.Tools()}, {CheckOffered, offered}, {CheckSelected, s.sel.Tools}} {
+	}{{checkScope, s.view.Tools()}, {checkOffered, offered}, {checkSelected, s.sel.Tools}} {
 		out.Checks = append(out.Checks, Check{Name: step.name, Passed: lock.FactOf(step.set.Has(i))})
 		if !step.set.Has(i) {
 			break // of a tool that does not exist so far, nothing more is asked of the request
@@ -165,14 +165,14 @@ func (s *Session) trialTool(all *state.View, offered tool.Set, hit search.Hit) T
 	}
 	lists, policies := listsAndPolicy(verdict)
 	out.Checks = append(
-		out.Checks, Check{Name: CheckServer, Passed: facts.ServerEnabled}, lists, policies,
-		Check{Name: CheckPerson, Passed: facts.UserDisabled.Not()}, Check{Name: CheckApproval, Passed: facts.Approved},
+		out.Checks, Check{Name: checkServer, Passed: facts.ServerEnabled}, lists, policies,
+		Check{Name: checkPerson, Passed: facts.UserDisabled.Not()}, Check{Name: checkApproval, Passed: facts.Approved},
 	)
 	if facts.Granted == lock.Yes {
-		out.Checks = append(out.Checks, Check{Name: CheckGrant, Passed: lock.Yes})
+		out.Checks = append(out.Checks, Check{Name: checkGrant, Passed: lock.Yes})
 	}
 	out.Checks = append(out.Checks,
-		Check{Name: CheckTier, Passed: lock.FactOf(slices.Contains(s.caller.Agent.Tiers, out.Tier)), Detail: out.Tier.String()},
+		Check{Name: checkTier, Passed: lock.FactOf(slices.Contains(s.caller.Agent.Tiers, out.Tier)), Detail: out.Tier.String()},
 	)
 	return out
 }
@@ -180,7 +180,7 @@ func (s *Session) trialTool(all *state.View, offered tool.Set, hit search.Hit) T
 // listsAndPolicy says which of the operator's rules stand in the way. Where a list denies the policy
 // is not asked.
 func listsAndPolicy(v policy.Verdict) (lists, cedar Check) {
-	lists, cedar = Check{Name: CheckLists, Passed: lock.Yes}, Check{Name: CheckPolicy, Passed: v.Denied.Not()}
+	lists, cedar = Check{Name: checkLists, Passed: lock.Yes}, Check{Name: checkPolicy, Passed: v.Denied.Not()}
 	rules := strings.Join(v.Rules, ", ")
 	if v.ByList() {
 		lists.Passed, lists.Detail, cedar.Passed = lock.No, rules, lock.Yes

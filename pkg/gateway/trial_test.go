@@ -104,10 +104,10 @@ func TestTrialAgreesWithCalls(t *testing.T) {
 			if called != passed {
 				t.Errorf("%v: %s, and the call says %s %v", x.ID, failed(x), raw, err)
 			}
-			if hidden := strings.Contains(string(raw), "was not found"); hidden != (g.Name == gateway.TrialHidden) {
+			if hidden := strings.Contains(string(raw), "was not found"); hidden != (g.Name == "hidden") {
 				t.Errorf("%v is %s, and the call says %s", x.ID, g.Name, raw)
 			}
-			if g.Name == gateway.TrialLocked && !strings.Contains(string(raw), "is locked: "+string(x.Status)) {
+			if g.Name == "locked" && !strings.Contains(string(raw), "is locked: "+string(x.Status)) {
 				t.Errorf("%v is %s, and the call says %s", x.ID, x.Status, raw)
 			}
 		}

@@ -75,7 +75,7 @@ func ExampleClassify() {
 	}
 	status := lock.Classify(facts)
 	fmt.Println(status)
-	fmt.Println(lock.Remediation(status, "https://gate.example.com/admin/tools/github/create_issue"))
+	fmt.Println(lock.RemediationOf("tool", status, "https://gate.example.com/admin/tools/github/create_issue"))
 
 	facts.Approved = lock.Yes
 	fmt.Println(lock.Classify(facts) == lock.None)

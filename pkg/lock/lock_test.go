@@ -170,7 +170,7 @@ func TestRemediation(t *testing.T) {
 		{"no such status", []string{"undetermined", "server logs"}, []string{"Ask the user"}, false},
 	} {
 		t.Run(string(tc.status), func(t *testing.T) {
-			with, without := lock.Remediation(tc.status, link), lock.Remediation(tc.status, "")
+			with, without := lock.RemediationOf("tool", tc.status, link), lock.RemediationOf("tool", tc.status, "")
 			checkText(t, tc.status, with, tc.has, tc.hasNot)
 			checkText(t, tc.status, without, tc.has, tc.hasNot)
 			if got := strings.HasSuffix(with, ": "+link); got != tc.linkUsed {
@@ -181,12 +181,12 @@ func TestRemediation(t *testing.T) {
 			}
 		})
 	}
-	if got := lock.Remediation(lock.None, link); got != "" {
+	if got := lock.RemediationOf("tool", lock.None, link); got != "" {
 		t.Errorf("Remediation(None) = %q, want none", got)
 	}
 	seen := map[string]lock.Status{}
 	for _, s := range lock.Statuses() {
-		text := lock.Remediation(s, "")
+		text := lock.RemediationOf("tool", s, "")
 		if other, ok := seen[text]; ok {
 			t.Errorf("%s and %s share a text", s, other)
 		}
@@ -202,7 +202,7 @@ func TestRemediationOf(t *testing.T) {
 			"prompt":   "Prompt is disabled and cannot be used. ",
 			"resource": "Resource is disabled and cannot be read. ",
 		} {
-			want := strings.NewReplacer("Tool is disabled and not callable. ", common, "This tool", "This "+kind).Replace(lock.Remediation(s, "https://x.example/p"))
+			want := strings.NewReplacer("Tool is disabled and not callable. ", common, "This tool", "This "+kind).Replace(lock.RemediationOf("tool", s, "https://x.example/p"))
 			if got := lock.RemediationOf(kind, s, "https://x.example/p"); got != want {
 				t.Errorf("%s %s: %q, want %q", kind, s, got, want)
 			}

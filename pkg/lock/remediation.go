@@ -12,9 +12,6 @@ func blocked(kind string) string {
 	return "Tool is disabled and not callable. "
 }
 
-// Remediation is [RemediationOf] for a tool.
-func Remediation(s Status, link string) string { return RemediationOf("tool", s, link) }
-
 // RemediationOf returns what a person must do to unlock an item that is locked for
 // the reason s: one text for each status. kind is "tool", "prompt" or "resource". [None] has none,
 // and a status that is none of the five is undetermined.

@@ -41,8 +41,8 @@ const (
 	Pending     What = "pending"      // it waits, as the file says: no drift
 )
 
-// Whats returns the ways to differ, in their order.
-func Whats() []What { return []What{Unlisted, Changed, NotApproved, New, Removed, Pending} }
+// whats returns the ways to differ, in their order.
+func whats() []What { return []What{Unlisted, Changed, NotApproved, New, Removed, Pending} }
 
 // A Drift is an item about which a file and a gateway differ; or, if it is [Pending], one that waits at
 // the gateway as the file says.

@@ -19,8 +19,8 @@ import (
 // Name is what the file is called unless somebody says otherwise.
 const Name = "approvals.lock.json"
 
-// Version is the version of the format that this program writes, and the one that it reads.
-const Version = 1
+// version is the version of the format that this program writes, and the one that it reads.
+const version = 1
 
 const (
 	schemaURL  = "https://raw.githubusercontent.com/portcullis-mcp/portcullis/main/docs/approvals.lock.schema.json"
@@ -94,7 +94,7 @@ var kinds = map[string]tool.Kind{"tools": tool.Tool, "prompts": tool.Prompt, "re
 
 // Bytes writes the file. The same entries give the same bytes.
 func (f File) Bytes() []byte {
-	d := document{Schema: schemaURL, Version: Version, Servers: map[string]*documentServer{}}
+	d := document{Schema: schemaURL, Version: version, Servers: map[string]*documentServer{}}
 	for id, e := range f {
 		s := d.Servers[id.Server]
 		if s == nil {

@@ -97,7 +97,7 @@ func ordered(drifts []Drift) []Drift {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Drift) int {
-		return cmp.Or(cmp.Compare(slices.Index(Whats(), a.What), slices.Index(Whats(), b.What)), cmp.Compare(turn[a.ID], turn[b.ID]))
+		return cmp.Or(cmp.Compare(slices.Index(whats(), a.What), slices.Index(whats(), b.What)), cmp.Compare(turn[a.ID], turn[b.ID]))
 	})
 	return list
 }
@@ -117,7 +117,7 @@ func Counts(drifts []Drift) string {
 		n[d.What]++
 	}
 	var parts []string
-	for _, w := range Whats() {
+	for _, w := range whats() {
 		if n[w] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[w], words[w].count))
 		}

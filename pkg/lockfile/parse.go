@@ -151,15 +151,15 @@ func (r *reader) document(n *rawjson.Node) {
 func (r *reader) version(n *rawjson.Node) bool {
 	switch {
 	case n == nil:
-		r.fault("version", "is missing: this is no %s, or is older than the format; portcullis approvals write writes version %d", Name, Version)
+		r.fault("version", "is missing: this is no %s, or is older than the format; portcullis approvals write writes version %d", Name, version)
 	case n.Kind != '0':
-		r.fault("version", "want a number, %d", Version)
-	case n.Text == fmt.Sprint(Version):
+		r.fault("version", "want a number, %d", version)
+	case n.Text == fmt.Sprint(version):
 		return true
 	case strings.ContainsAny(n.Text, "-.eE") || n.Text == "0":
-		r.fault("version", "is %s, which no portcullis writes; want %d", text.Clip(n.Text, 20), Version)
+		r.fault("version", "is %s, which no portcullis writes; want %d", text.Clip(n.Text, 20), version)
 	default:
-		r.fault("version", "is %s, and this portcullis reads %d: a newer one wrote the file, and reads it", text.Clip(n.Text, 20), Version)
+		r.fault("version", "is %s, and this portcullis reads %d: a newer one wrote the file, and reads it", text.Clip(n.Text, 20), version)
 	}
 	return false
 }

@@ -21,7 +21,7 @@ import (
 
 func definition(t testing.TB, raw string) tool.Definition {
 	t.Helper()
-	d, err := tool.ParseDefinition([]byte(raw))
+	d, err := tool.ParseItem(tool.Tool, []byte(raw))
 	require.OK(t, err)
 	return d
 }
@@ -258,11 +258,11 @@ func encode(t *testing.T, v any) []byte {
 // holds checks what is promised of the summary of two definitions.
 func holds(t *testing.T, before, now []byte) {
 	t.Helper()
-	a, err := tool.ParseDefinition(before)
+	a, err := tool.ParseItem(tool.Tool, before)
 	if err != nil {
 		return
 	}
-	b, err := tool.ParseDefinition(now)
+	b, err := tool.ParseItem(tool.Tool, now)
 	if err != nil {
 		return
 	}

@@ -150,9 +150,9 @@ func BenchmarkBuild(b *testing.B) {
 	var size int
 	b.ReportAllocs()
 	for b.Loop() {
-		size = len(Build(catalog))
+		size = len(built(catalog))
 	}
-	plain := len(build(catalog, &embedding.Table{}, ""))
+	plain := len(builtWith(catalog, &embedding.Table{}, ""))
 	n := float64(len(catalog))
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/n, "µs/tool")
 	b.ReportMetric(float64(size-plain)/n, "vector-bytes/tool")
@@ -160,7 +160,7 @@ func BenchmarkBuild(b *testing.B) {
 }
 
 func BenchmarkOpen(b *testing.B) {
-	stored := Build(manyDocs(b, 10_000))
+	stored := built(manyDocs(b, 10_000))
 	for b.Loop() {
 		if _, err := Open(stored); err != nil {
 			b.Fatal(err)

@@ -12,24 +12,15 @@ import (
 
 // Build makes the bytes of an index over docs. The same docs give the same bytes
 // on every machine. A document's number is its place in docs; equal scores are
-// ordered by it, so docs are best given in the order of their ids.
-func Build(docs []Doc) []byte {
+// ordered by it, so docs are best given in the order of their ids. Between two of
+// them the work can make room for other work.
+func Build(docs iter.Seq[Doc]) []byte {
 	table := embedding.Default()
 	return build(docs, &table, embedding.SHA256)
 }
 
-// BuildSeq is [Build] of docs as they come: between two of them the work can make room for other work.
-func BuildSeq(docs iter.Seq[Doc]) []byte {
-	table := embedding.Default()
-	return buildSeq(docs, &table, embedding.SHA256)
-}
-
 // build is [Build] with any table. With the zero Table the index has no vectors.
-func build(docs []Doc, table *embedding.Table, tableSum string) []byte {
-	return buildSeq(slices.Values(docs), table, tableSum)
-}
-
-func buildSeq(docs iter.Seq[Doc], table *embedding.Table, tableSum string) []byte {
+func build(docs iter.Seq[Doc], table *embedding.Table, tableSum string) []byte {
 	b := builder{
 		grammar: words.Cutter{Grammar: true},
 		table:   table,

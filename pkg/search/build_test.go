@@ -7,7 +7,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
 )
+
+// built returns the bytes of an index over docs.
+func built(docs []Doc) []byte { return Build(slices.Values(docs)) }
+
+// builtWith is built with any table.
+func builtWith(docs []Doc, table *embedding.Table, tableSum string) []byte {
+	return build(slices.Values(docs), table, tableSum)
+}
 
 // oddDocs are tools whose texts are cut in each way that there is.
 func oddDocs() []Doc {
@@ -30,7 +40,7 @@ func oddDocs() []Doc {
 func TestBuildBytes(t *testing.T) {
 	check := func(name, want string, docs []Doc) {
 		t.Helper()
-		sum := sha256.Sum256(Build(docs))
+		sum := sha256.Sum256(built(docs))
 		if got := hex.EncodeToString(sum[:]); got != want {
 			t.Errorf("the index of %s has SHA-256 %s, want %s", name, got, want)
 		}

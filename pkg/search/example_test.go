@@ -2,6 +2,7 @@ package search_test
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -9,11 +10,11 @@ import (
 
 func Example() {
 	// At sync: the tools, in the order of their ids, become an index that is stored.
-	stored := search.Build([]search.Doc{
+	stored := search.Build(slices.Values([]search.Doc{
 		{Server: "fs", Name: "delete_path", Description: "Delete a file or an empty directory."},
 		{Server: "fs", Name: "read_file", Description: "Return the contents of a file."},
 		{Server: "mail", Name: "send_message", Description: "Send an email."},
-	})
+	}))
 
 	// At a request: it is opened in place and ranked for those who may see some of it.
 	ix, err := search.Open(stored)

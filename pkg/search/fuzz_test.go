@@ -12,7 +12,7 @@ import (
 )
 
 func TestOpenRefuses(t *testing.T) {
-	good := Build(docs("read_file", "write_file"))
+	good := built(docs("read_file", "write_file"))
 	with := func(at int, n uint32) []byte {
 		b := slices.Clone(good)
 		binary.LittleEndian.PutUint32(b[at:], n)
@@ -46,10 +46,10 @@ func TestOpenRefuses(t *testing.T) {
 
 // FuzzOpen ranks whatever opens: damaged bytes give an error or an answer.
 func FuzzOpen(f *testing.F) {
-	good := Build(docs("read_file", "write_file", "検索"))
+	good := built(docs("read_file", "write_file", "検索"))
 	f.Add(good, "read files")
 	f.Add(good[:len(good)-5], "raed")
-	f.Add(build(docs("read"), &embedding.Table{}, ""), "read")
+	f.Add(builtWith(docs("read"), &embedding.Table{}, ""), "read")
 	f.Add([]byte(magic), "")
 	f.Fuzz(func(t *testing.T, data []byte, query string) {
 		ix, err := Open(data)
@@ -79,7 +79,7 @@ func FuzzBuild(f *testing.F) {
 	f.Add("検索", "\xff", strings.Repeat("a", 300), `{"properties":{"a":{"enum":[1,"x",null]}}}`, "検")
 	f.Fuzz(func(t *testing.T, name, server, description, schema, query string) {
 		d := Doc{Name: name, Server: server, Description: description, Schema: []byte(schema)}
-		ix, err := Open(Build([]Doc{d, {Name: "other"}}))
+		ix, err := Open(built([]Doc{d, {Name: "other"}}))
 		if err != nil {
 			t.Fatalf("what Build made does not open: %v", err)
 		}

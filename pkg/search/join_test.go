@@ -105,7 +105,7 @@ func TestJoinReal(t *testing.T) {
 func TestJoinWithoutVectors(t *testing.T) {
 	catalog := []Doc{{Name: "delete_file"}, {Name: "send_email"}, {Name: "delete_page"}}
 	bare := func(docs []Doc) *Index {
-		ix, err := Open(build(docs, &embedding.Table{}, ""))
+		ix, err := Open(builtWith(docs, &embedding.Table{}, ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,10 +138,10 @@ func TestJoinWithoutVectors(t *testing.T) {
 
 // FuzzJoin joins whatever opens, with itself and with a good index, and ranks.
 func FuzzJoin(f *testing.F) {
-	good := Build(docs("read_file", "write_file", "検索"))
+	good := built(docs("read_file", "write_file", "検索"))
 	f.Add(good, "read files")
-	f.Add(build(docs("read"), &embedding.Table{}, ""), "raed")
-	f.Add(Build(nil), "read")
+	f.Add(builtWith(docs("read"), &embedding.Table{}, ""), "raed")
+	f.Add(built(nil), "read")
 	f.Fuzz(func(t *testing.T, data []byte, query string) {
 		part, err := Open(data)
 		if err != nil || part.Len() > 1000 {
@@ -169,7 +169,7 @@ func FuzzJoin(f *testing.F) {
 
 func ExampleJoin() {
 	open := func(names ...string) *Index {
-		ix, err := Open(Build(docs(names...)))
+		ix, err := Open(built(docs(names...)))
 		if err != nil {
 			panic(err)
 		}

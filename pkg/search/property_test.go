@@ -90,7 +90,7 @@ func TestRankOutsideView(t *testing.T) {
 				t.Fatalf("query %q: hit %+v is not within 0…1", query, h)
 			}
 		}
-		if !bytes.Equal(Build(inside), Build(inside)) {
+		if !bytes.Equal(built(inside), built(inside)) {
 			t.Fatal("Build gives other bytes for the same docs")
 		}
 		for range 3 {

@@ -92,7 +92,7 @@ func readJSON(t testing.TB, path string, v any) {
 
 func indexOf(t testing.TB, docs []Doc) *Index {
 	t.Helper()
-	ix, err := Open(Build(docs))
+	ix, err := Open(built(docs))
 	if err != nil {
 		t.Fatal(err)
 	}

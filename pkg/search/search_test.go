@@ -180,8 +180,8 @@ func TestRankWithoutVectors(t *testing.T) {
 	catalog := docs("delete_file", "send_email")
 	table := embedding.Default()
 	for name, b := range map[string][]byte{
-		"another table": build(catalog, &table, strings.Repeat("0", 64)),
-		"no vectors":    build(catalog, &embedding.Table{}, embedding.SHA256),
+		"another table": builtWith(catalog, &table, strings.Repeat("0", 64)),
+		"no vectors":    builtWith(catalog, &embedding.Table{}, embedding.SHA256),
 	} {
 		ix, err := Open(b)
 		if err != nil {

@@ -125,7 +125,7 @@ func TestIndexWithoutVerbs(t *testing.T) {
 
 // TestDamagedVerbs opens an index in which a class of verbs has a document that does not exist.
 func TestDamagedVerbs(t *testing.T) {
-	stored := Build(docs("delete_file"))
+	stored := built(docs("delete_file"))
 	ix, err := Open(stored)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestWords(t *testing.T) {
 	for i := range plain {
 		plain[i].Words = []string{}
 	}
-	if !bytes.Equal(Build(plain), Build([]Doc{
+	if !bytes.Equal(built(plain), built([]Doc{
 		{Name: "get_shelf", Server: "weread", Description: "List the books of the user."},
 		{Name: "git_log", Server: "git", Description: "Show the commits."},
 		{Name: "list_rooms", Server: "hotel", Description: "List free rooms."},

@@ -118,7 +118,7 @@ func definition(name, description string) tool.Definition {
 	if err != nil {
 		panic(err)
 	}
-	d, err := tool.ParseDefinition(raw)
+	d, err := tool.ParseItem(tool.Tool, raw)
 	if err != nil {
 		panic(err)
 	}

@@ -17,7 +17,7 @@ import (
 func TestBoundIsKept(t *testing.T) {
 	cfg, err := config.Parse([]byte(`{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp"},"git":{"url":"https://git.example.com/mcp"}}}`))
 	require.OK(t, err)
-	d, err := tool.ParseDefinition([]byte(`{"name":"read"}`))
+	d, err := tool.ParseItem(tool.Tool, []byte(`{"name":"read"}`))
 	require.OK(t, err)
 	built, err := catalog.Build(catalog.Input{Servers: []catalog.ServerInput{
 		{Name: "fs", Enabled: true, Tools: []catalog.ToolInput{{Definition: d}}}, {Name: "git", Enabled: true},

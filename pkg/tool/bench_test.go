@@ -13,7 +13,7 @@ const benchmarked = `{"name":"search_issues","description":"Search issues. Takes
 func BenchmarkParseDefinition(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ParseDefinition([]byte(benchmarked)); err != nil {
+		if _, err := ParseItem(Tool, []byte(benchmarked)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -22,7 +22,7 @@ func BenchmarkParseDefinition(b *testing.B) {
 func BenchmarkReadDefinition(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ReadDefinition([]byte(benchmarked)); err != nil {
+		if _, err := ReadItem(Tool, []byte(benchmarked)); err != nil {
 			b.Fatal(err)
 		}
 	}

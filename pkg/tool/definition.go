@@ -73,9 +73,6 @@ func (h Hash) Sum() (sum [sha256.Size]byte, ok bool) {
 	return sum, err == nil && n == sha256.Size && hex.EncodeToString(sum[:]) == string(h)
 }
 
-// ParseDefinition is [ParseItem] for a tool.
-func ParseDefinition(raw []byte) (Definition, error) { return ParseItem(Tool, raw) }
-
 // ParseItem reads a definition that came from a server and keeps raw as it is,
 // without a copy. It refuses what two JSON readers could understand in two ways: a key
 // that stands twice in an object at any depth, invalid UTF-8, a lone surrogate; and a
@@ -101,9 +98,6 @@ func ParseItem(kind Kind, raw []byte) (Definition, error) {
 	return d, nil
 }
 
-// KeptDefinition is [KeptItem] for a tool.
-func KeptDefinition(raw []byte) Definition { return KeptItem(Tool, raw) }
-
 // KeptItem is [ReadItem] for people to look at: of a definition that was damaged since it
 // was accepted it returns the bytes alone.
 func KeptItem(kind Kind, raw []byte) Definition {
@@ -112,9 +106,6 @@ func KeptItem(kind Kind, raw []byte) Definition {
 	}
 	return Definition{Raw: raw, Kind: kind}
 }
-
-// ReadDefinition is [ReadItem] for a tool.
-func ReadDefinition(raw []byte) (Definition, error) { return ReadItem(Tool, raw) }
 
 // ReadItem is [ParseItem] for a definition that ParseItem has accepted
 // before, such as one in a stored catalog: it checks no more than it needs to read, and

@@ -17,7 +17,7 @@ func TestParseDefinition(t *testing.T) {
 		"annotations":{"title":"Coffee","readOnlyHint":false,"destructiveHint":false,"openWorldHint":true,"vendor":[1]},
 		"outputSchema":{"type":"object"},"title":"Make coffee","_meta":{"k":1.50},"icons":[]}`)
 	before := bytes.Clone(in)
-	got, err := ParseDefinition(in)
+	got, err := ParseItem(Tool, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,12 +52,12 @@ func TestParseDefinitionFields(t *testing.T) {
 		"null hints":   `{"name":"a","annotations":{"readOnlyHint":null,"title":null}}`,
 		"another case": `{"name":"a","NAME":"b","Description":"no","InputSchema":{},"annotations":{"READONLYHINT":true,"readonlyhint":true}}`,
 	} {
-		got, err := ParseDefinition([]byte(in))
+		got, err := ParseItem(Tool, []byte(in))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if diff := cmp.Diff(Definition{Raw: json.RawMessage(in), Name: "a", Hash: got.Hash}, got); diff != "" {
-			t.Errorf("%s: ParseDefinition (-want +got):\n%s", name, diff)
+			t.Errorf("%s: ParseItem (-want +got):\n%s", name, diff)
 		}
 	}
 }
@@ -84,9 +84,9 @@ func TestParseDefinitionRefuses(t *testing.T) {
 		{"one byte too many", `{"name":"a","description":"` + strings.Repeat("x", MaxDefinition-28) + `"}`},
 	}...) {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := ParseDefinition([]byte(tc.in))
+			got, err := ParseItem(Tool, []byte(tc.in))
 			if err == nil {
-				t.Fatalf("ParseDefinition(%.80s) = %.80v, want an error", tc.in, got)
+				t.Fatalf("ParseItem(Tool, %.80s) = %.80v, want an error", tc.in, got)
 			}
 			if diff := cmp.Diff(Definition{}, got); diff != "" {
 				t.Errorf("a refused definition is not empty:\n%s", diff)
@@ -97,7 +97,7 @@ func TestParseDefinitionRefuses(t *testing.T) {
 		})
 	}
 	whole := `{"name":"a","description":"` + strings.Repeat("x", MaxDefinition-29) + `"}`
-	if _, err := ParseDefinition([]byte(whole)); err != nil || len(whole) != MaxDefinition {
+	if _, err := ParseItem(Tool, []byte(whole)); err != nil || len(whole) != MaxDefinition {
 		t.Errorf("a definition of %d bytes: %v, want it taken", len(whole), err)
 	}
 }
@@ -106,9 +106,9 @@ func TestHash(t *testing.T) {
 	const base = `{"name":"a","description":"d","inputSchema":{"type":"object","maximum":9007199254740993},"annotations":{"readOnlyHint":true}}`
 	hash := func(in string) Hash {
 		t.Helper()
-		d, err := ParseDefinition([]byte(in))
+		d, err := ParseItem(Tool, []byte(in))
 		if err != nil {
-			t.Fatalf("ParseDefinition(%s): %v", in, err)
+			t.Fatalf("ParseItem(Tool, %s): %v", in, err)
 		}
 		return d.Hash
 	}
@@ -154,11 +154,11 @@ func TestHash(t *testing.T) {
 
 func TestReadDefinition(t *testing.T) {
 	in := []byte(`{"name":"a","description":"d","inputSchema":{"type":"object"}}`)
-	parsed, err := ParseDefinition(in)
+	parsed, err := ParseItem(Tool, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := ReadDefinition(in)
+	read, err := ReadItem(Tool, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,14 +167,14 @@ func TestReadDefinition(t *testing.T) {
 		t.Errorf("the two differ (-parsed +read):\n%s", diff)
 	}
 	for _, in := range []string{"", "{", `{"name":"a"}x`, `{"name":`, `[]`} {
-		if got, err := ReadDefinition([]byte(in)); err == nil {
-			t.Errorf("ReadDefinition(%s) = %+v, want an error", in, got)
+		if got, err := ReadItem(Tool, []byte(in)); err == nil {
+			t.Errorf("ReadItem(Tool, %s) = %+v, want an error", in, got)
 		}
 	}
 }
 
-func ExampleParseDefinition() {
-	d, err := ParseDefinition([]byte(`{
+func ExampleParseItem() {
+	d, err := ParseItem(Tool, []byte(`{
 		"name": "search_code",
 		"description": "Search code. Uses the index of the default branch.",
 		"inputSchema": {"type": "object", "properties": {"q": {"type": "string"}, "limit": {"type": "integer"}}, "required": ["q"]},
@@ -205,10 +205,10 @@ func TestHashSum(t *testing.T) {
 }
 
 func TestKeptDefinition(t *testing.T) {
-	if d := KeptDefinition([]byte(`{"name":"a","description":"b"}`)); d.Name != "a" || d.Description != "b" {
+	if d := KeptItem(Tool, []byte(`{"name":"a","description":"b"}`)); d.Name != "a" || d.Description != "b" {
 		t.Errorf("%+v", d)
 	}
-	if d := KeptDefinition([]byte(`{"name":`)); d.Name != "" || string(d.Raw) != `{"name":` {
+	if d := KeptItem(Tool, []byte(`{"name":`)); d.Name != "" || string(d.Raw) != `{"name":` {
 		t.Errorf("damaged: %+v", d)
 	}
 }

@@ -121,7 +121,7 @@ func FuzzParseDefinition(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		before := bytes.Clone(in)
-		d, err := ParseDefinition(in)
+		d, err := ParseItem(Tool, in)
 		if !bytes.Equal(in, before) {
 			t.Fatal("the definition was changed")
 		}

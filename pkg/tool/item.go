@@ -104,7 +104,7 @@ func (d *Definition) readResource(o rawjson.Object) error {
 		return err
 	}
 	if d.Template {
-		return ValidTemplate(d.URI)
+		return validTemplate(d.URI)
 	}
 	if scheme, _, ok := strings.Cut(d.URI, ":"); !ok || !isScheme(scheme) {
 		return fmt.Errorf("URI %s has no scheme", text.Quote(d.URI, 64))

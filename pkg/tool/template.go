@@ -68,8 +68,8 @@ func afterLiteral(at, next []bool, uri, literal string) (steps int) {
 	return steps
 }
 
-// ValidTemplate returns an error if s is no URI template that [MatchTemplate] can match.
-func ValidTemplate(s string) error {
+// validTemplate returns an error if s is no URI template that [MatchTemplate] can match.
+func validTemplate(s string) error {
 	rest, n := s, 0
 	for {
 		literal, after, ok := strings.Cut(rest, "{")

@@ -20,7 +20,7 @@ func parsed(t *testing.T, c fleettest.Catalog) map[string]tool.Definition {
 	out := map[string]tool.Definition{}
 	for server, tools := range c {
 		for _, raw := range tools {
-			d, err := tool.ParseDefinition(raw)
+			d, err := tool.ParseItem(tool.Tool, raw)
 			require.OK(t, err)
 			out[server+":"+d.Name] = d
 		}
@@ -105,9 +105,9 @@ func TestHostile(t *testing.T) {
 	names := map[string]bool{}
 	longest := 0
 	for i := range now {
-		old, err := tool.ParseDefinition(before[i])
+		old, err := tool.ParseItem(tool.Tool, before[i])
 		require.OK(t, err)
-		d, err := tool.ParseDefinition(now[i])
+		d, err := tool.ParseItem(tool.Tool, now[i])
 		if (err != nil) != (old.Name == fleettest.TooLarge) {
 			t.Errorf("%s: %v", old.Name, err)
 		}

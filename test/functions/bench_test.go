@@ -32,7 +32,7 @@ func catalogOf(b *testing.B, endpoint, programs string, n int) *lambdatest.Stack
 	for _, name := range slices.Sorted(maps.Keys(many)) {
 		server := catalog.ServerInput{Name: name, Enabled: true}
 		for _, raw := range many[name] {
-			d, err := tool.ParseDefinition(raw)
+			d, err := tool.ParseItem(tool.Tool, raw)
 			require.OK(b, err)
 			server.Tools = append(server.Tools, catalog.ToolInput{Definition: d})
 		}

@@ -15,7 +15,7 @@ func TestMany(t *testing.T) {
 	for server, tools := range many {
 		names := map[string]bool{}
 		for i, raw := range tools {
-			d, err := tool.ParseDefinition(raw)
+			d, err := tool.ParseItem(tool.Tool, raw)
 			require.OK(t, err)
 			if seen[string(raw)] || names[d.Name] {
 				t.Fatalf("%s has %s twice", server, d.Name)

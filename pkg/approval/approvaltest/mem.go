@@ -125,7 +125,11 @@ func (m *Mem) RecordsUnless(ctx context.Context, server, mark string) ([]approva
 	if err != nil {
 		return nil, "", err
 	}
-	now := approval.MarkOf(server, all)
+	var made approval.Marker
+	for _, r := range all {
+		made.Add(r.ID().Key(), strconv.FormatInt(r.Rev, 10)+" "+r.UpdatedAt.UTC().Format(time.RFC3339Nano))
+	}
+	now := made.Mark(server)
 	if mark == now {
 		return nil, "", approval.ErrUnchanged
 	}

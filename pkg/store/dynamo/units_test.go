@@ -179,7 +179,7 @@ func newShop(t *testing.T, endpoint string, n int) *shop {
 	text := strings.Repeat("Do something with a document. ", 50) // 1.6 KB with the rest, as real ones have
 	s.records = s.each(func(i int) (approval.Record, error) {
 		id := tool.ID{Server: fmt.Sprintf("s%02d", i%20), Name: fmt.Sprintf("tool_%05d", i)}
-		d, err := tool.ParseDefinition(fmt.Appendf(nil, `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, id.Name, text))
+		d, err := tool.ParseItem(tool.Tool, fmt.Appendf(nil, `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, id.Name, text))
 		if err != nil {
 			return approval.Record{}, err
 		}
@@ -223,7 +223,7 @@ func (s *shop) publish() {
 		if servers[r.Server] == nil {
 			servers[r.Server] = &catalog.ServerInput{Name: r.Server, Enabled: true}
 		}
-		d, err := tool.ParseDefinition(r.Current)
+		d, err := tool.ParseItem(tool.Tool, r.Current)
 		if err != nil {
 			s.t.Fatal(err)
 		}
