@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -155,9 +156,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	if p.Front.Holds {
 		p.Seen = connect.NewSeen(p.now)
 	}
-	if p.Log == nil {
-		p.Log = slog.New(slog.DiscardHandler)
-	}
+	p.Log = cmp.Or(p.Log, slog.New(slog.DiscardHandler))
 	if p.Front.Holds {
 		p.ended = mcphttp.NewEnded(stores.Objects, p.Log)
 	}

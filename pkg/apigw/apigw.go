@@ -9,6 +9,7 @@ package apigw
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -56,9 +57,7 @@ func New(h http.Handler, o *Options) *Adapter {
 	if a.opts.MaxBody <= 0 {
 		a.opts.MaxBody = maxBody
 	}
-	if a.opts.Log == nil {
-		a.opts.Log = slog.New(slog.DiscardHandler)
-	}
+	a.opts.Log = cmp.Or(a.opts.Log, slog.New(slog.DiscardHandler))
 	g := &guard{next: h, log: a.opts.Log}
 	a.v1, a.v2 = httpadapter.New(g), httpadapter.NewV2(g)
 	return a

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"log/slog"
@@ -76,9 +77,7 @@ func NewGate(l Limits, o *GateOptions) *Gate {
 	if g.o.Now == nil {
 		g.o.Now = time.Now
 	}
-	if g.o.Log == nil {
-		g.o.Log = slog.New(slog.DiscardHandler)
-	}
+	g.o.Log = cmp.Or(g.o.Log, slog.New(slog.DiscardHandler))
 	fit := int(l.Memory / requestCost)
 	g.maxConns = max(2*spare, min(l.Descriptors/2, 2*fit))
 	g.maxRequests = min(fit, g.maxConns/2)

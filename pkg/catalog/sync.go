@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -99,9 +100,7 @@ func NewSyncer(objects object.Store, approvals Approvals, loader Loader, o *Sync
 	if s.o.Rest <= 0 {
 		s.o.Rest = restLeast
 	}
-	if s.o.Log == nil {
-		s.o.Log = slog.New(slog.DiscardHandler)
-	}
+	s.o.Log = cmp.Or(s.o.Log, slog.New(slog.DiscardHandler))
 	return s
 }
 

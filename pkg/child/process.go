@@ -56,9 +56,7 @@ type writeResult struct {
 
 func newProcess(program Program, o Options) *Process {
 	o.MaxLine = cmp.Or(o.MaxLine, defaultMaxLine)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	cmd := exec.Command(program.Path, program.Args...) //nolint:gosec,noctx // which program runs is the operator's to say, and Stop ends it
 	cmd.Env, cmd.Dir = program.Env, program.Dir
 	return &Process{

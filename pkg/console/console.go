@@ -7,6 +7,7 @@
 package console
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"time"
@@ -52,9 +53,7 @@ type Console struct {
 
 // New returns the console.
 func New(o Options) *Console {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -7,6 +7,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -118,9 +119,7 @@ func New(states *state.Loader, approvals approval.Store, o Options) *Desk {
 	if o.Teller == nil {
 		o.Teller = notify.Nobody{}
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Desk{states: states, approvals: approvals, o: o}
 }
 

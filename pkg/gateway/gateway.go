@@ -8,6 +8,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -98,9 +99,7 @@ func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Ga
 	if o != nil {
 		g.o = *o
 	}
-	if g.o.Log == nil {
-		g.o.Log = slog.New(slog.DiscardHandler)
-	}
+	g.o.Log = cmp.Or(g.o.Log, slog.New(slog.DiscardHandler))
 	if g.o.Recorder == nil {
 		g.o.Recorder = (*metrics.Meter)(nil)
 	}

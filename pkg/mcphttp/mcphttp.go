@@ -15,6 +15,7 @@
 package mcphttp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -173,12 +174,8 @@ func New(b Backend, auth identity.Authenticator, o *Options) (http.Handler, erro
 
 func (h *handler) fill() {
 	o := &h.opts
-	if o.Name == "" {
-		o.Name = "portcullis"
-	}
-	if o.Version == "" {
-		o.Version = "dev"
-	}
+	o.Name = cmp.Or(o.Name, "portcullis")
+	o.Version = cmp.Or(o.Version, "dev")
 	if o.MaxBody <= 0 {
 		o.MaxBody = maxBody
 	}
@@ -191,9 +188,7 @@ func (h *handler) fill() {
 	if o.RequestID == nil {
 		o.RequestID = func(context.Context) string { return "" }
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 }
 
 // behindProxy reports whether clients reach this process by a name that is not

@@ -8,6 +8,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,9 +48,7 @@ type Options struct {
 
 // Run answers what comes from in on out until in ends or ctx does. An error is one of the streams.
 func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &relay{

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,9 +47,7 @@ func newExporter(o Options) *exporter {
 	if e.now == nil {
 		e.now = time.Now
 	}
-	if e.o.Log == nil {
-		e.o.Log = slog.New(slog.DiscardHandler)
-	}
+	e.o.Log = cmp.Or(e.o.Log, slog.New(slog.DiscardHandler))
 	if e.o.Client == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		e.o.Client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -183,9 +183,7 @@ func New(o *Options) *Client {
 	if c.o.Secrets == nil {
 		c.o.Secrets = secret.Env{}
 	}
-	if c.o.Log == nil {
-		c.o.Log = slog.New(slog.DiscardHandler)
-	}
+	c.o.Log = cmp.Or(c.o.Log, slog.New(slog.DiscardHandler))
 	if c.o.Now == nil {
 		c.o.Now = time.Now
 	}

@@ -6,6 +6,7 @@
 package cloudwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ func (o *Options) orDefault() (out Options) {
 	if out.Now == nil {
 		out.Now = time.Now
 	}
-	if out.Log == nil {
-		out.Log = slog.New(slog.DiscardHandler)
-	}
+	out.Log = cmp.Or(out.Log, slog.New(slog.DiscardHandler))
 	return out
 }
 
