@@ -38,7 +38,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"an end beyond the whole", with(headerSize+8, math.MaxUint32), "order"},
 	} {
 		_, err := Open(c.data)
-		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, errFormat) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Open = %v, want ErrFormat with %q", c.name, err, c.want)
 		}
 	}
@@ -54,7 +54,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, query string) {
 		ix, err := Open(data)
 		if err != nil {
-			if !errors.Is(err, ErrFormat) {
+			if !errors.Is(err, errFormat) {
 				t.Errorf("Open = %v, want ErrFormat", err)
 			}
 			return

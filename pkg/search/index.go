@@ -11,9 +11,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
 )
 
-// ErrFormat says that bytes are not an index that this program can read:
+// errFormat says that bytes are not an index that this program can read:
 // truncated, damaged or of another version. The index has to be built again.
-var ErrFormat = errors.New("not a search index of this version")
+var errFormat = errors.New("not a search index of this version")
 
 const (
 	magic       = "PCINDEX\n"
@@ -47,8 +47,8 @@ type segment struct {
 }
 
 // Open reads an index in place: b must not change afterwards. It checks the sizes
-// and the order of the terms' offsets, and reads which verb each document has. The error is
-// [ErrFormat].
+// and the order of the terms' offsets, and reads which verb each document has. It fails for
+// bytes that are no index which this program can read.
 //
 // An index without vectors, or with those of another token table than the
 // program's, opens and is ranked by words alone.
@@ -68,19 +68,19 @@ type segment struct {
 //	    int8      vectors
 func Open(b []byte) (*Index, error) {
 	if len(b) < headerSize || string(b[:len(magic)]) != magic {
-		return nil, fmt.Errorf("%w: no head", ErrFormat)
+		return nil, fmt.Errorf("%w: no head", errFormat)
 	}
 	var head [6]int64
 	for i := range head {
 		head[i] = int64(binary.LittleEndian.Uint32(b[len(magic)+4*i:]))
 	}
 	if head[0] != version {
-		return nil, fmt.Errorf("%w: version %d, want %d", ErrFormat, head[0], version)
+		return nil, fmt.Errorf("%w: version %d, want %d", errFormat, head[0], version)
 	}
 	docs, terms, texts, postings, dim := head[1], head[2], head[3], head[4], head[5]
 	const most = 1 << 30 // keeps the sums below within an int64
 	if docs > most || dim > most {
-		return nil, fmt.Errorf("%w: %d documents of %d numbers", ErrFormat, docs, dim)
+		return nil, fmt.Errorf("%w: %d documents of %d numbers", errFormat, docs, dim)
 	}
 	norms := int64(0)
 	if dim > 0 {
@@ -93,7 +93,7 @@ func Open(b []byte) (*Index, error) {
 	}
 	size := int64(headerSize) + 8*terms + texts + int64(padding(int(texts))) + 8*postings + norms + dim*docs
 	if size != int64(len(b)) {
-		return nil, fmt.Errorf("%w: %d bytes, want %d", ErrFormat, len(b), size)
+		return nil, fmt.Errorf("%w: %d bytes, want %d", errFormat, len(b), size)
 	}
 	table := embedding.Default()
 	s := &segment{docs: int(docs), terms: int(terms)}
@@ -105,7 +105,7 @@ func Open(b []byte) (*Index, error) {
 		s.dim = int(dim)
 	}
 	if !ascending(s.textEnds, texts) || !ascending(s.listEnds, postings) {
-		return nil, fmt.Errorf("%w: offsets out of order", ErrFormat)
+		return nil, fmt.Errorf("%w: offsets out of order", errFormat)
 	}
 	s.verbs = s.readVerbs()
 	return &Index{segments: []*segment{s}, docs: s.docs, table: table, dim: s.dim}, nil

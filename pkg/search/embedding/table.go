@@ -31,8 +31,8 @@ import (
 //go:embed table.bin
 var builtin string
 
-// ErrFormat says that bytes are not a table that this program can read.
-var ErrFormat = errors.New("not a token table of this version")
+// errFormat says that bytes are not a table that this program can read.
+var errFormat = errors.New("not a token table of this version")
 
 const (
 	magic      = "PIECEVEC"
@@ -55,28 +55,28 @@ type Table struct {
 
 // Default returns the built-in table.
 func Default() Table {
-	t, _ := Open(builtin) // a test opens it; were it broken, the zero Table would leave ranking by words
+	t, _ := open(builtin) // a test opens it; were it broken, the zero Table would leave ranking by words
 	return t
 }
 
-// Open reads a table in place. It looks at the head and the sizes only;
+// open reads a table in place. It looks at the head and the sizes only;
 // whatever the rest holds, the methods of the Table answer and do not panic.
-func Open(data string) (Table, error) {
+func open(data string) (Table, error) {
 	if len(data) < headerSize || data[:len(magic)] != magic {
-		return Table{}, fmt.Errorf("%w: no head", ErrFormat)
+		return Table{}, fmt.Errorf("%w: no head", errFormat)
 	}
 	if v := u32(data, 8); v != version {
-		return Table{}, fmt.Errorf("%w: version %d, want %d", ErrFormat, v, version)
+		return Table{}, fmt.Errorf("%w: version %d, want %d", errFormat, v, version)
 	}
 	dim, bits, count, size := int64(u32(data, 12)), int64(u32(data, 16)), int64(u32(data, 20)), int64(u32(data, 24))
 	if bits != 4 || dim == 0 || dim > maxDim || dim%2 != 0 {
-		return Table{}, fmt.Errorf("%w: %d numbers of %d bits a row", ErrFormat, dim, bits)
+		return Table{}, fmt.Errorf("%w: %d numbers of %d bits a row", errFormat, dim, bits)
 	}
 	texts := headerSize + 4*(count+1)
 	scales := texts + (size+3)/4*4
 	rows := scales + 4*count
 	if end := rows + count*dim/2; end != int64(len(data)) {
-		return Table{}, fmt.Errorf("%w: %d bytes, want %d", ErrFormat, len(data), end)
+		return Table{}, fmt.Errorf("%w: %d bytes, want %d", errFormat, len(data), end)
 	}
 	t := Table{
 		dim: int(dim), count: int(count),

@@ -59,7 +59,7 @@ func TestDefault(t *testing.T) {
 	if got := hex.EncodeToString(sum[:]); got != SHA256 {
 		t.Errorf("table.bin has SHA-256 %s, want %s", got, SHA256)
 	}
-	table, err := Open(builtin)
+	table, err := open(builtin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestDefault(t *testing.T) {
 }
 
 func TestAdd(t *testing.T) {
-	table, err := Open(small())
+	table, err := open(small())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,8 +156,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"a truncated file", good[:len(good)-1], "bytes"},
 		{"a longer file", good + "x", "bytes"},
 	} {
-		_, err := Open(c.data)
-		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.want) {
+		_, err := open(c.data)
+		if !errors.Is(err, errFormat) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Open = %v, want ErrFormat with %q", c.name, err, c.want)
 		}
 	}
@@ -169,9 +169,9 @@ func FuzzOpen(f *testing.F) {
 	f.Add(small()[:40], "do")
 	f.Add("", "")
 	f.Fuzz(func(t *testing.T, data, word string) {
-		table, err := Open(data)
+		table, err := open(data)
 		if err != nil {
-			if !errors.Is(err, ErrFormat) {
+			if !errors.Is(err, errFormat) {
 				t.Errorf("Open = %v, want ErrFormat", err)
 			}
 			return
