@@ -195,7 +195,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	if stores.Requests != nil {
 		asks = stores.Requests
 	}
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{Teller: p.Teller, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: asks, Asks: s.Access.HasApprovers() || p.Owner != nil, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{OnRequest: p.tellOfRequest, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: asks, Asks: s.Access.HasApprovers() || p.Owner != nil, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now, Rest: o.Rest, Yield: p.Pace.Yield})
 	return p
 }
@@ -270,11 +270,14 @@ func (p *Program) mcpAt(base string) (http.Handler, error) {
 }
 
 // seen returns who is told of the clients that have come; nil: nobody is.
-func (p *Program) seen() func(connect.Visit, mcphttp.Session) {
+func (p *Program) seen() func(mcphttp.ClientInfo, mcphttp.Session) {
 	if p.Seen == nil {
 		return nil
 	}
-	return func(v connect.Visit, s mcphttp.Session) { p.Seen.Note(v, s.(*gateway.Session).Callable) }
+	return func(c mcphttp.ClientInfo, s mcphttp.Session) {
+		v := connect.Visit{Agent: c.Agent, Client: c.Name, Version: c.Version, Protocol: c.Protocol}
+		p.Seen.Note(v, s.(*gateway.Session).Callable)
+	}
 }
 
 // Sync runs one sync, counts it and lets requests see it at once.

@@ -13,6 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // tellers makes who takes what people are to be told and, if this program does, who sends it.
@@ -85,6 +87,14 @@ func (p *Program) tellOfSync(ctx context.Context, servers []catalog.ServerReport
 			p.Teller.Tell(ctx, e)
 		}
 	}
+}
+
+// tellOfRequest tells people of a request that an agent opened.
+func (p *Program) tellOfRequest(ctx context.Context, agent string, r request.Request) {
+	p.Teller.Tell(ctx, notify.Event{
+		Kind: notify.Asked, At: r.Opened, Server: r.Server, Items: []tool.ID{r.Item()},
+		Agent: agent, Request: r.ID, OneCall: r.OneCall(),
+	})
 }
 
 // eventsOf returns what people are told of a server after a sync. The ids come of what is in the stores:

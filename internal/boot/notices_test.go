@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,6 +26,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/notify/notifytest"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -267,5 +270,26 @@ func TestWhoPlansTellsByTheNewestConfig(t *testing.T) {
 	require.OK(t, o.box.Put(t.Context(), notifytest.Sample(1)))
 	if sent := o.Send(t.Context()); sent.Told != 1 || len(o.got) != 1 {
 		t.Errorf("sent %+v, told %q", sent, o.got)
+	}
+}
+
+// toldEvents takes what is told.
+type toldEvents []notify.Event
+
+// Tell implements [notify.Teller].
+func (all *toldEvents) Tell(_ context.Context, e notify.Event) { *all = append(*all, e) }
+
+// A request that an agent opened is told with its agent, what it is about and when it was opened.
+func TestTellOfRequest(t *testing.T) {
+	var told toldEvents
+	opened := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	p := &Program{Teller: &told}
+	p.tellOfRequest(t.Context(), "token:ci", request.Request{ID: "R-7KQ2M4XD", Server: "git", Tool: "push", Opened: opened})
+	want := toldEvents{{
+		Kind: notify.Asked, At: opened, Server: "git", Items: []tool.ID{{Server: "git", Name: "push"}},
+		Agent: "token:ci", Request: "R-7KQ2M4XD",
+	}}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Error("(-want +got)", diff)
 	}
 }

@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
-	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // asker returns the key of the agent's requests; "": what is decided about them cannot matter here.
@@ -103,9 +101,7 @@ func (s *Session) open(ctx context.Context, r request.Request, arguments json.Ra
 	if err != nil {
 		return request.Request{}, false, err
 	}
-	s.g.o.Teller.Tell(ctx, notify.Event{
-		Kind: notify.Asked, At: held.Opened, Server: held.Server, Items: []tool.ID{held.Item()}, Agent: agent.ID, Request: held.ID, OneCall: held.OneCall(),
-	})
+	s.g.o.OnRequest(ctx, agent.ID, held)
 	return held, true, nil
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/document"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
-	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -62,11 +61,13 @@ type Options struct {
 	Sealer   *seal.Sealer     // of what clients keep for the gateway; nil: nothing can be asked of stateless clients
 	Requests request.Asks     // of agents; nil: they can ask for nothing
 	Asks     bool             // agents may ask for what is locked where the config does not say
-	Teller   notify.Teller    // of what agents ask for; nil: nobody is told
 	Recorder Recorder         // nil: nothing is counted
 	Audit    audit.Readier    // is asked before a call where the config says that its line is required; nil: nothing is
 	Log      *slog.Logger     // nil: none
 	Now      func() time.Time // nil: time.Now
+
+	// OnRequest is told of each request that an agent opens, and of the id of the agent; nil: nobody is.
+	OnRequest func(ctx context.Context, agent string, r request.Request)
 
 	// Scope returns the scope of the issuer's that gives a tier, as clients ask for it; "": none
 	// does. Nil: it has the tier's name.
@@ -103,8 +104,8 @@ func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Ga
 	if g.o.Recorder == nil {
 		g.o.Recorder = (*metrics.Meter)(nil)
 	}
-	if g.o.Teller == nil {
-		g.o.Teller = notify.Nobody{}
+	if g.o.OnRequest == nil {
+		g.o.OnRequest = func(context.Context, string, request.Request) {}
 	}
 	if g.o.CallTime <= 0 {
 		g.o.CallTime = usualCall

@@ -14,7 +14,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -25,17 +24,21 @@ import (
 // out of the agent's scope.
 type unlocking struct {
 	*fixture
-	told []notify.Event
+	told []opened
 }
 
-// Tell implements [notify.Teller].
-func (u *unlocking) Tell(_ context.Context, e notify.Event) { u.told = append(u.told, e) }
+// opened is a request that was told, with the id of its agent.
+type opened struct {
+	agent string
+	request.Request
+}
 
 func unlock(t *testing.T) *unlocking {
 	u := &unlocking{fixture: newFixture(t)}
 	u.Serve("s", def("push", "Pushes commits.", ""), def("read", "Reads.", readOnly), def("pay", "Pays.", ""))
 	u.Serve("out", def("hide", "Hides.", ""))
-	u.Options.Requests, u.Options.Sealer, u.Options.Teller = u.Requests(), sealer(1), u
+	u.Options.Requests, u.Options.Sealer = u.Requests(), sealer(1)
+	u.Options.OnRequest = func(_ context.Context, agent string, r request.Request) { u.told = append(u.told, opened{agent, r}) }
 	u.Agent = identity.Agent{ID: "token:ci", Way: identity.WayToken, Servers: []string{"s"}, Tiers: u.Agent.Tiers}
 	u.Restart()
 	u.Configure(map[string]string{"s": `"approval":"manual"`, "out": `"approval":"manual"`}, `"gateway":{"requests":true}`, `"tools":{"confirm":["s:pay"]}`)
@@ -127,7 +130,7 @@ func TestUnlockInPlace(t *testing.T) {
 	if _, again, _ := u.want("s:push"); again != id || len(u.asked().List) != 1 {
 		t.Errorf("asked again: %s, was %s", again, id)
 	}
-	if len(u.told) != 1 || u.told[0].Request != id || u.told[0].Kind != notify.Asked || u.told[0].Agent != "token:ci" {
+	if len(u.told) != 1 || u.told[0].ID != id || u.told[0].agent != "token:ci" {
 		t.Errorf("told: %+v", u.told)
 	}
 	u.Clock.Wait(3 * time.Minute)

@@ -29,7 +29,6 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
-	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -115,7 +114,7 @@ type Options struct {
 
 	// Seen is told of each client that says what it is and was answered, with the caller's view; nil:
 	// nobody is.
-	Seen func(connect.Visit, Session)
+	Seen func(ClientInfo, Session)
 
 	// Audit is written one line for each call: each authenticated request for a tool, a prompt, a
 	// resource or a completion, allowed or not. nil: none. It says itself in the log what it could not keep.

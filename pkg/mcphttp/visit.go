@@ -1,10 +1,17 @@
 package mcphttp
 
 import (
-	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
+
+// ClientInfo is what a client says of itself. None of it is proved.
+type ClientInfo struct {
+	Agent    string // id of the caller
+	Name     string // "": it has none
+	Version  string
+	Protocol string // the version of MCP that it speaks
+}
 
 // tellVisit tells [Options].Seen of a client that was answered, if its request says what the client
 // is: a handshake does, and each request of the stateless protocol.
@@ -20,8 +27,8 @@ func (h *handler) tellVisit(q *request) {
 	default:
 		return
 	}
-	h.opts.Seen(connect.Visit{
-		Agent: q.agent.ID, Protocol: version, Client: member(info, "name"), Version: member(info, "version"),
+	h.opts.Seen(ClientInfo{
+		Agent: q.agent.ID, Protocol: version, Name: member(info, "name"), Version: member(info, "version"),
 	}, q.session)
 }
 
