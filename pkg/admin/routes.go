@@ -32,6 +32,7 @@ func (a *api) register(mux *http.ServeMux) {
 	cfg.Info.Description = description
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil
+	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	cfg.RejectUnknownQueryParameters = true // a filter that there is not would look as if it had been applied
 	h := humago.New(mux, cfg)
 
