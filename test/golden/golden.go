@@ -1,7 +1,7 @@
 // Package golden compares what a test made with a file that is kept for it.
 //
 // `go test -update` writes the file instead, and `make update` does so in every package that
-// imports this room: read the difference before you commit it.
+// imports this package: read the difference before you commit it.
 package golden
 
 import (

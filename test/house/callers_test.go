@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// callerRooms are the packages that keep something of a caller between two requests.
-var callerRooms = []string{"pkg/gateway", "pkg/mcphttp", "pkg/state", "pkg/upstream"}
+// callerPackages are the packages that keep something of a caller between two requests.
+var callerPackages = []string{"pkg/gateway", "pkg/mcphttp", "pkg/state", "pkg/upstream"}
 
 // agentIDs are the functions of these packages that read the id of an agent, with what it is for. Two users
 // can have tokens that give one id. So what is kept of a caller is kept under identity.Agent.Owner, which
@@ -37,7 +37,7 @@ var agentIDs = map[string]string{
 func TestCallersAreNotFoundByAgentID(t *testing.T) {
 	found := map[string]bool{}
 	for _, f := range files(t) {
-		if f.test || !slices.ContainsFunc(callerRooms, func(room string) bool { return f.dir == room }) {
+		if f.test || !slices.ContainsFunc(callerPackages, func(dir string) bool { return f.dir == dir }) {
 			continue
 		}
 		for _, d := range f.ast.Decls {

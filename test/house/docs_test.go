@@ -114,10 +114,10 @@ func rows(t *testing.T, page, head string) [][]string {
 }
 
 // The page lists each package with the first sentence of its comment.
-func TestArchitectureRooms(t *testing.T) {
+func TestArchitecturePackages(t *testing.T) {
 	page, comments := pages(t)["docs/architecture.md"], packageComments(t)
 	listed := map[string]bool{}
-	for _, cells := range rows(t, page, "room") {
+	for _, cells := range rows(t, page, "package") {
 		dir := strings.Trim(cells[0], "`")
 		listed[dir] = true
 		if want := synopsis(comments[dir]); cells[1] != want {
@@ -164,17 +164,9 @@ func TestArchitectureGlossary(t *testing.T) {
 // What a page says that a test shows is shown by a test of that name.
 func TestDocsNameTests(t *testing.T) {
 	var code strings.Builder
-	for _, pattern := range []string{"pkg/*/*_test.go", "pkg/*/*/*_test.go", "test/*/*_test.go", "cmd/*/*_test.go", "functions/*/*_test.go", "internal/*/*_test.go"} {
-		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range files {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			code.Write(text)
+	for _, f := range files(t) {
+		if f.test {
+			code.Write(f.src)
 		}
 	}
 	named := 0

@@ -1,5 +1,5 @@
-// Package house holds no code: its tests keep the rules of the house, which
-// floors may import which, how long a file and a function may grow, and where
+// Package house holds no code: its tests keep the rules of this repository, which
+// packages may import which, how long a file and a function may grow, and where
 // the AWS SDK may be seen.
 package house
 
@@ -30,26 +30,8 @@ const (
 	maxFunction = 80
 )
 
-// floors lists the house from the top down. A room may import rooms of lower
-// floors only, never one beside it; a room's sub-packages live on its floor.
-var floors = [][]string{
-	{"cmd", "functions"},
-	{"internal"},
-	{"pkg/mcphttp", "pkg/admin", "pkg/console", "pkg/apigw"},
-	{"pkg/decide"},
-	{"pkg/gateway"},
-	{"pkg/deed"},
-	{"pkg/state", "pkg/fanout"},
-	{"pkg/catalog"},
-	{"pkg/upstream", "pkg/relay", "pkg/toolset", "pkg/policy", "pkg/store", "pkg/issuer"},
-	{"pkg/usage", "pkg/request", "pkg/trace", "pkg/notify", "pkg/lockfile", "pkg/clientfile"},
-	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/login", "pkg/metrics", "pkg/outcome", "pkg/finding", "pkg/review", "pkg/audit"},
-	{"pkg/lock", "pkg/stop", "pkg/mcp", "pkg/tool", "pkg/token", "pkg/session", "pkg/signature", "pkg/egress", "pkg/child", "pkg/connect", "pkg/seal"},
-	{"pkg/document", "pkg/rawjson", "pkg/lines", "pkg/quota", "pkg/secret", "pkg/sse", "pkg/text", "pkg/capacity"},
-}
-
-// awsRooms are the only packages that may import AWS modules.
-var awsRooms = []string{"pkg/store/dynamo", "pkg/store/s3", "pkg/secret/aws", "pkg/usage/cloudwatch", "pkg/notify/sns", "pkg/fanout/sqs", "pkg/apigw", "internal/boot", "functions/admin", "functions/hook"}
+// awsPackages are the only packages that may import AWS modules.
+var awsPackages = []string{"pkg/store/dynamo", "pkg/store/s3", "pkg/secret/aws", "pkg/usage/cloudwatch", "pkg/notify/sns", "pkg/fanout/sqs", "pkg/apigw", "internal/boot", "functions/admin", "functions/hook"}
 
 // A file is one parsed Go file of the module.
 type file struct {
@@ -104,46 +86,7 @@ var parsed = sync.OnceValues(func() ([]file, error) {
 	return all, err
 })
 
-// floorOf returns the number of the floor that dir is on, from the top, and its room; -1 for none.
-func floorOf(dir string) (floor int, room string) {
-	for i, rooms := range floors {
-		for _, r := range rooms {
-			if dir == r || strings.HasPrefix(dir, r+"/") {
-				return i, r
-			}
-		}
-	}
-	return -1, ""
-}
-
-func TestImportsPointDownTheFloors(t *testing.T) {
-	for _, f := range files(t) {
-		if f.test || testOnly(f.dir) {
-			continue
-		}
-		from, room := floorOf(f.dir)
-		if from < 0 {
-			t.Errorf("%s: its room is on no floor; add it to floors", f.path)
-			continue
-		}
-		for _, spec := range f.ast.Imports {
-			target, ok := strings.CutPrefix(importPath(spec), module)
-			if !ok {
-				continue
-			}
-			to, other := floorOf(target)
-			if to < 0 || testOnly(target) || to > from || other == room {
-				if testOnly(target) {
-					t.Errorf("%s imports the test room %s", f.path, target)
-				}
-				continue
-			}
-			t.Errorf("%s imports %s: imports point down the floors only", f.path, target)
-		}
-	}
-}
-
-// testOnly reports whether only tests may import a room: it is below test/, or its name ends in "test".
+// testOnly reports whether only tests may import a package: it is below test/, or its name ends in "test".
 func testOnly(dir string) bool {
 	return strings.HasPrefix(dir, "test/") || strings.HasSuffix(path.Base(dir), "test")
 }
@@ -158,8 +101,8 @@ func TestOnlyDriversAndWiringImportAWS(t *testing.T) {
 			if !strings.HasPrefix(p, "github.com/aws/") && !strings.HasPrefix(p, "github.com/awslabs/") {
 				continue
 			}
-			if !slices.Contains(awsRooms, f.dir) && !testOnly(f.dir) {
-				t.Errorf("%s imports %s: only %v may", f.path, p, awsRooms)
+			if !slices.Contains(awsPackages, f.dir) && !testOnly(f.dir) {
+				t.Errorf("%s imports %s: only %v may", f.path, p, awsPackages)
 			}
 		}
 	}
@@ -273,10 +216,10 @@ func TestOnlyRawjsonIndents(t *testing.T) {
 	}
 }
 
-func TestNoForbiddenRoomNames(t *testing.T) {
+func TestNoForbiddenPackageNames(t *testing.T) {
 	for _, f := range files(t) {
 		if slices.Contains([]string{"util", "utils", "common", "types", "helpers", "misc"}, f.ast.Name.Name) {
-			t.Errorf("%s: package %s: a room is a noun", f.path, f.ast.Name.Name)
+			t.Errorf("%s: package %s: a package has a noun as its name", f.path, f.ast.Name.Name)
 		}
 	}
 }
