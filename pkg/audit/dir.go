@@ -145,7 +145,7 @@ func (d *Dir) Write(ctx context.Context, l Line) error {
 	return d.one(ctx, l)
 }
 
-// WriteAll implements [Batcher], with one write of the system. Lines that cannot be written so are written one
+// WriteAll implements [batcher], with one write of the system. Lines that cannot be written so are written one
 // by one, as far as they can be.
 func (d *Dir) WriteAll(ctx context.Context, lines []Line) error {
 	d.mu.Lock()

@@ -12,8 +12,8 @@ type Sink interface {
 	Write(ctx context.Context, l Line) error
 }
 
-// A Batcher is a [Sink] that keeps many lines at once for less than one by one.
-type Batcher interface {
+// A batcher is a [Sink] that keeps many lines at once for less than one by one.
+type batcher interface {
 	// WriteAll is [Sink.Write] of each of these lines, in their order. With an error some may be kept.
 	WriteAll(ctx context.Context, lines []Line) error
 }
@@ -50,7 +50,7 @@ func (l *Log) WriteAll(ctx context.Context, lines []Line) error {
 	}
 	var faults []error
 	for _, s := range l.sinks {
-		if b, ok := s.(Batcher); ok {
+		if b, ok := s.(batcher); ok {
 			faults = append(faults, b.WriteAll(ctx, lines))
 			continue
 		}

@@ -30,13 +30,13 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// A Fault is what is wrong with a file, and where.
-type Fault struct {
+// A fault says what is wrong with a file, and where.
+type fault struct {
 	Place
 	Message string
 }
 
-func (f *Fault) Error() string { return f.String() + ": " + f.Message }
+func (f *fault) Error() string { return f.String() + ": " + f.Message }
 
 // A Server is an entry of a client's file, in the words of the gateway's config. Until [Gather] has
 // named its variables, its texts hold marks in their places.
@@ -136,7 +136,7 @@ func FormatOf(path string, data []byte) Format {
 }
 
 // Read returns the servers of a file. The path stands in errors and places; the format is told by it and
-// by the content. An error is a [*Fault].
+// by the content. An error is a [*fault].
 func Read(path string, data []byte, o Options) (*File, error) {
 	root, err := parse(path, data)
 	if err != nil {
@@ -158,11 +158,11 @@ func Read(path string, data []byte, o Options) (*File, error) {
 func parse(path string, data []byte) (*rawjson.Node, error) {
 	switch {
 	case len(data) > MaxSize:
-		return nil, &Fault{Place{path, 0}, "is larger than 64 MiB"}
+		return nil, &fault{Place{path, 0}, "is larger than 64 MiB"}
 	case len(strings.TrimSpace(strings.TrimPrefix(string(data), bom))) == 0:
-		return nil, &Fault{Place{path, 1}, "is empty"}
+		return nil, &fault{Place{path, 1}, "is empty"}
 	case tooDeep(data):
-		return nil, &Fault{Place{path, 0}, "is nested too deeply"}
+		return nil, &fault{Place{path, 0}, "is nested too deeply"}
 	case FormatOf(path, data) == TOML:
 		return parseTOML(path, data)
 	}

@@ -117,7 +117,7 @@ func checked(path string, out []byte, want *rawjson.Node, err error) error {
 		return nil // a TOML file may say nothing
 	}
 	if got, err := parse(path, out); err != nil || !equal(got, want) {
-		return &Fault{Place{path, 0}, "is written in a way that cannot be changed here without a risk for the rest of it: change it by hand"}
+		return &fault{Place{path, 0}, "is written in a way that cannot be changed here without a risk for the rest of it: change it by hand"}
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func merged(
 			same = false
 			continue
 		case old.Kind != value.Kind:
-			return nil, false, &Fault{Place{path, at.of(old.Offset)}, name + " is not what the client reads there"}
+			return nil, false, &fault{Place{path, at.of(old.Offset)}, name + " is not what the client reads there"}
 		}
 		next := clone(old)
 		for entry, value := range value.All() {
@@ -219,7 +219,7 @@ func mergeJSON(path string, data, addition []byte, more *rawjson.Node) ([]byte, 
 func members(path string, object []byte) (map[string]json.RawMessage, error) {
 	var out map[string]json.RawMessage
 	if err := json.Unmarshal(object, &out); err != nil {
-		return nil, &Fault{Place{path, 0}, err.Error()}
+		return nil, &fault{Place{path, 0}, err.Error()}
 	}
 	return out, nil
 }
@@ -236,7 +236,7 @@ func SetJSON(path string, data []byte, at []string, value json.RawMessage) ([]by
 	for i, name := range at {
 		object, ok := n.Value.(*hujson.Object)
 		if !ok {
-			return nil, &Fault{Place{path, 0}, strings.Join(at[:i], ".") + " is no object"}
+			return nil, &fault{Place{path, 0}, strings.Join(at[:i], ".") + " is no object"}
 		}
 		m := find(object, name)
 		if m == nil {
@@ -290,7 +290,7 @@ func removeJSON(path string, data []byte, holder, name string) ([]byte, error) {
 	object, _ := root.Value.(*hujson.Object)
 	inner, ok := find(object, holder).Value.Value.(*hujson.Object)
 	if !ok {
-		return nil, &Fault{Place{path, 0}, holder + " is no object"}
+		return nil, &fault{Place{path, 0}, holder + " is no object"}
 	}
 	for i, m := range inner.Members {
 		if literal(m.Name.Value) == name {

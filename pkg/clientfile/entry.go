@@ -68,11 +68,11 @@ func (r *reader) file(f *File, root *rawjson.Node) error {
 // servers reads the members of one object.
 func (r *reader) servers(f *File, n *rawjson.Node, where string, off map[string]bool) error {
 	if !n.Object() {
-		return &Fault{Place{r.path, r.lines.of(n.Offset)}, where + " is no object"}
+		return &fault{Place{r.path, r.lines.of(n.Offset)}, where + " is no object"}
 	}
 	for name, value := range n.All() {
 		if r.format == TOML && !value.Object() {
-			return &Fault{Place{r.path, r.lines.of(value.NameOffset)}, where + "." + text.Clip(name, 64) + " is no table"}
+			return &fault{Place{r.path, r.lines.of(value.NameOffset)}, where + "." + text.Clip(name, 64) + " is no table"}
 		}
 		s := r.server(name, value)
 		s.Disabled = s.Disabled || off[name]

@@ -23,15 +23,15 @@ type Choice struct {
 	Used   map[string][]string // variables that the gateway's config refers to already, with the servers that do
 }
 
-// A Clash is two servers that have one name and differ.
-type Clash struct{ First, Second *Server }
+// A clash is two servers that have one name and differ.
+type clash struct{ First, Second *Server }
 
-func (c *Clash) Error() string {
+func (c *clash) Error() string {
 	return fmt.Sprintf("the server %q of %s is another one in %s: choose one with --only or --skip, give one another name with --as, or let --rename do so", c.First.Name, c.First.Place, c.Second.Place)
 }
 
 // Gather returns the servers of the files that were chosen, each once, with their variables named. Those that are
-// left out are among them. An error is a [*Clash], or says which name no file has.
+// left out are among them. An error is a [*clash], or says which name no file has.
 func Gather(files []*File, c Choice, noShell bool) ([]*Server, error) {
 	g := gathered{choice: c, byName: map[string]*Server{}, used: map[string]bool{}}
 	for _, f := range files {
@@ -86,7 +86,7 @@ func (g *gathered) add(s *Server) error {
 		g.byName[strings.ToLower(s.Name)] = s
 		g.servers = append(g.servers, s)
 	case !first.same(s):
-		return &Clash{first, s}
+		return &clash{first, s}
 	default:
 		first.note("stands in " + s.String() + " as well")
 		if len(s.Checks) < len(first.Checks) { // that file is the user's own

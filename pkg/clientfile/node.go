@@ -90,11 +90,11 @@ func parseJSON(path string, data []byte) (*rawjson.Node, error) {
 	v.Standardize() // which moves nothing
 	root, err := rawjson.Parse(v.Pack())
 	if err != nil {
-		return nil, &Fault{Place{path, 0}, "not JSON: " + err.Error()}
+		return nil, &fault{Place{path, 0}, "not JSON: " + err.Error()}
 	}
 	at := newLines(data)
 	if !root.Object() {
-		return nil, &Fault{Place{path, at.of(root.Offset)}, "holds no JSON object"}
+		return nil, &fault{Place{path, at.of(root.Offset)}, "holds no JSON object"}
 	}
 	return root, complete(path, root, &at)
 }
@@ -109,7 +109,7 @@ func complete(path string, n *rawjson.Node, at *lines) error {
 		for name, value := range n.All() {
 			if first, ok := seen[name]; ok {
 				line, message := at.of(value.NameOffset), "%s stands here a second time; the first is in line %d"
-				return &Fault{Place{path, line}, fmt.Sprintf(message, text.Quote(name, 64), at.of(first))}
+				return &fault{Place{path, line}, fmt.Sprintf(message, text.Quote(name, 64), at.of(first))}
 			}
 			seen[name] = value.NameOffset
 			if err := complete(path, value, at); err != nil {
@@ -134,7 +134,7 @@ func readJSON(path string, data []byte) (hujson.Value, error) {
 	if err == nil {
 		return v, nil
 	}
-	f := &Fault{Place: Place{File: path}, Message: "not JSON: " + err.Error()}
+	f := &fault{Place: Place{File: path}, Message: "not JSON: " + err.Error()}
 	if m := hujsonPlace.FindStringSubmatch(err.Error()); m != nil {
 		f.Line, _ = strconv.Atoi(m[1]) // it is digits
 		f.Message = fmt.Sprintf("not JSON, at column %s: %s", m[2], text.Clip(text.Line(err.Error()[len(m[0]):]), 200))

@@ -19,7 +19,7 @@ func parseTOML(path string, data []byte) (*rawjson.Node, error) {
 	data = bytes.TrimPrefix(data, []byte(bom))
 	var all map[string]any
 	if err := toml.Unmarshal(data, &all); err != nil {
-		f := &Fault{Place{path, 0}, "not TOML: " + text.Clip(text.Line(strings.TrimPrefix(err.Error(), "toml: ")), 200)}
+		f := &fault{Place{path, 0}, "not TOML: " + text.Clip(text.Line(strings.TrimPrefix(err.Error(), "toml: ")), 200)}
 		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 			f.Line, _ = at.Position()
 		}
@@ -46,7 +46,7 @@ func parseTOML(path string, data []byte) (*rawjson.Node, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, &Fault{Place{path, 0}, "not TOML: " + text.Clip(text.Line(err.Error()), 200)}
+		return nil, &fault{Place{path, 0}, "not TOML: " + text.Clip(text.Line(err.Error()), 200)}
 	}
 	return root, nil
 }

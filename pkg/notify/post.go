@@ -25,7 +25,7 @@ type Post struct {
 // Tell implements [Teller]. Where no target wants the event nothing is put. If who sends cannot be
 // woken, the event is sent with the next sync.
 func (p *Post) Tell(ctx context.Context, e Event) {
-	if !slices.ContainsFunc(p.Targets(), func(t config.Notify) bool { return Wants(t, e.Kind) }) {
+	if !slices.ContainsFunc(p.Targets(), func(t config.Notify) bool { return wants(t, e.Kind) }) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), postTime)
@@ -48,5 +48,5 @@ func (p *Post) Tell(ctx context.Context, e Event) {
 	}
 }
 
-// Wants reports whether a target is told of events of a kind.
-func Wants(t config.Notify, k Kind) bool { return slices.Contains(t.Events, string(k)) }
+// wants reports whether a target is told of events of a kind.
+func wants(t config.Notify, k Kind) bool { return slices.Contains(t.Events, string(k)) }

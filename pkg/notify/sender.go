@@ -229,7 +229,7 @@ func (r *run) tell(ctx context.Context, e Event, notices []Notice) (done []strin
 	var wg sync.WaitGroup
 	over := slices.ContainsFunc(notices, r.over) // which is one alone
 	for _, t := range r.targets {
-		if !Wants(t.Notify, e.Kind) || !slices.ContainsFunc(notices, func(n Notice) bool { return !n.Is(t.key) }) {
+		if !wants(t.Notify, e.Kind) || !slices.ContainsFunc(notices, func(n Notice) bool { return !n.Is(t.key) }) {
 			continue
 		}
 		wg.Go(func() {
@@ -295,7 +295,7 @@ func (r *run) settle(ctx context.Context, n Notice, done []string, again time.Du
 			n.Done = append(n.Done, key)
 		}
 	}
-	open := func(t *target) bool { return Wants(t.Notify, n.Event.Kind) && !n.Is(t.key) }
+	open := func(t *target) bool { return wants(t.Notify, n.Event.Kind) && !n.Is(t.key) }
 	var err error
 	if slices.ContainsFunc(r.targets, open) && !r.over(n) {
 		again = max(again, min(firstAgain<<min(n.Tries, 10), maxAgain))
