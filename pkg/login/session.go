@@ -51,8 +51,8 @@ func (s Session) Encode() (next Session, data []byte, err error) {
 	return s, data, err
 }
 
-// Decode returns the session of which Encode made data.
-func Decode(data []byte) (s Session, err error) {
+// decode returns the session of which Encode made data.
+func decode(data []byte) (s Session, err error) {
 	err = json.Unmarshal(data, &s)
 	return s, err
 }

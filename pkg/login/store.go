@@ -84,7 +84,7 @@ func (x *Store) List(ctx context.Context) (live []Session, err error) {
 }
 
 func decodeDoc(d document.Doc) (Session, error) {
-	s, err := Decode(d.Data)
+	s, err := decode(d.Data)
 	s.Rev = d.Rev
 	return s, err
 }

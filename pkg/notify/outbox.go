@@ -120,7 +120,7 @@ func (x *Outbox) Pending(ctx context.Context) (list []Notice, err error) {
 		return nil, err
 	}
 	for _, d := range docs {
-		n, err := DecodeNotice(d.Data)
+		n, err := decodeNotice(d.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -169,8 +169,8 @@ func (n Notice) Encode() (next Notice, data []byte, err error) {
 	return n, data, err
 }
 
-// DecodeNotice reads what [Notice.Encode] wrote.
-func DecodeNotice(data []byte) (n Notice, err error) {
+// decodeNotice reads what [Notice.Encode] wrote.
+func decodeNotice(data []byte) (n Notice, err error) {
 	if err = json.Unmarshal(data, &n); err == nil && n.Event.ID == "" {
 		err = errors.New("it has no id")
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,8 +13,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/document"
-	"github.com/portcullis-mcp/portcullis/pkg/login"
-	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
@@ -65,6 +64,9 @@ const tokenPart = "TOKENS"
 // timeLayout is how documents have times as text. Its texts sort as the times do.
 const timeLayout = "2006-01-02T15:04:05.000000000Z"
 
+// keepNotice is how long after it was put a notice stays at most.
+const keepNotice = 3 * 24 * time.Hour
+
 func timeText(t time.Time) string { return t.UTC().Format(timeLayout) }
 
 // oldDoc returns a document at the revision that its JSON has, or at the first one.
@@ -110,7 +112,11 @@ func oldToken(tx *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 }
 
 func oldLogin(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
-	s, err := login.Decode(data)
+	var s struct {
+		Rev     int64     `json:"rev"`
+		Expires time.Time `json:"expires"`
+	}
+	err := json.Unmarshal(data, &s)
 	return until(oldDoc("LOGIN#SESSIONS", id, data, s.Rev), s.Expires), err
 }
 
@@ -159,8 +165,21 @@ func oldUse(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 }
 
 func oldNotice(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
-	n, err := notify.DecodeNotice(data)
-	d := until(oldDoc("OUTBOX#OPEN", id, data, n.Rev), n.Put.Add(3*notify.GiveUpAfter))
+	var n struct {
+		Event struct {
+			ID string `json:"id"`
+		} `json:"event"`
+		Put time.Time `json:"put"`
+		Rev int64     `json:"rev"`
+	}
+	err := json.Unmarshal(data, &n)
+	if err == nil && n.Event.ID == "" {
+		err = errors.New("it has no id")
+	}
+	if err != nil {
+		err = fmt.Errorf("stored notice: %w", err)
+	}
+	d := until(oldDoc("OUTBOX#OPEN", id, data, n.Rev), n.Put.Add(keepNotice))
 	d.Mark = n.Event.ID
 	return d, err
 }
