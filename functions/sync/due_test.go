@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
-	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )

@@ -7,11 +7,11 @@ import (
 	"log/slog"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/fanout"
-	"github.com/portcullis-mcp/portcullis/pkg/metrics"
-	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
 // A result is what the sync function answers: numbers and codes, nothing that a
@@ -59,7 +59,7 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	if !e.wanted() {
 		h.program.Log.LogAttrs(ctx, slog.LevelInfo, "event asks for no sync",
-			append([]slog.Attr{slog.String("trigger", e.trigger), slog.String("key", e.key)}, h.program.Metrics.Sync(metrics.Run{Result: "skipped"})...)...)
+			append([]slog.Attr{slog.String("trigger", e.trigger), slog.String("key", e.key)}, h.program.Metrics.Sync(observe.SyncRun{Result: "skipped"})...)...)
 		return json.Marshal(result{Result: "skipped", Trigger: e.trigger})
 	}
 	if e.trigger == outbox {

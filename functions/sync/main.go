@@ -1,17 +1,17 @@
 // Command sync is the Lambda function that brings the catalog up to date, on a schedule, when the
-// config changes and when it is invoked, and that sends what people are told. Where a sync is spread
-// over functions, it is each of them: PORTCULLIS_SYNC_ROLE says which.
+// config changes and when it is invoked, and that sends what people are told. Where a sync is
+// distributed over functions, it is each of them: PORTCULLIS_SYNC_ROLE says which.
 package main
 
 import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
-	"github.com/portcullis-mcp/portcullis/pkg/notify/sns"
+	"github.com/portcullis-mcp/portcullis/pkg/aws/sns"
 )
 
 func main() {
 	boot.Main("sync", func(f *boot.Function) (boot.Handler, error) {
 		h := handler{program: f.Program}
-		switch f.Settings.Spread.Role {
+		switch f.Settings.Fanout.Role {
 		case boot.RoleWork:
 			return workHandler{f.Worker(), f.Log}, nil
 		case boot.RoleAssemble:

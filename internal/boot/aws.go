@@ -17,9 +17,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/logging"
 
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	secretaws "github.com/portcullis-mcp/portcullis/pkg/secret/aws"
-	"github.com/portcullis-mcp/portcullis/pkg/session"
+	secretaws "github.com/portcullis-mcp/portcullis/pkg/aws/secrets"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	s3store "github.com/portcullis-mcp/portcullis/pkg/store/s3"
@@ -52,7 +52,7 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 	db := dynamodb.NewFromConfig(stores)
 	table := dynamo.New(db, s.Table, &store.Options{KeepAudit: s.KeepAudit})
 	a := AWS{Stores: NewStores(s3store.New(newS3(stores), s.Bucket), table), Secrets: secretaws.New(c), Config: c}
-	a.Stores.Deeds = dynamo.NewDeeds(db, s.Table, &store.Options{KeepAudit: s.KeepAudit})
+	a.Stores.Events = dynamo.NewEvents(db, s.Table, &store.Options{KeepAudit: s.KeepAudit})
 	a.Stores.Sessions = session.NewStore(table)
 	return a, nil
 }

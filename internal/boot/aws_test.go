@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
-	"github.com/portcullis-mcp/portcullis/pkg/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 )
 
 // A store that leaves one call without an answer is asked again, although the caller has no deadline:

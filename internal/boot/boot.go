@@ -9,36 +9,35 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/audit"
-	"github.com/portcullis-mcp/portcullis/pkg/capacity"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/connect"
-	"github.com/portcullis-mcp/portcullis/pkg/deed"
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
-	"github.com/portcullis-mcp/portcullis/pkg/metrics"
-	"github.com/portcullis-mcp/portcullis/pkg/notify"
-	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/request"
-	"github.com/portcullis-mcp/portcullis/pkg/seal"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/session"
-	"github.com/portcullis-mcp/portcullis/pkg/state"
-	"github.com/portcullis-mcp/portcullis/pkg/token"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/trace"
+	"github.com/portcullis-mcp/portcullis/pkg/people/auditevent"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
-	"github.com/portcullis-mcp/portcullis/pkg/usage"
 )
 
 // Stores are where everything is kept.
 type Stores struct {
 	Objects   object.Store
 	Approvals catalog.Approvals // and all documents
-	Deeds     audit.Deeds       // nil: what people do that is about no item is kept nowhere
+	Events    audit.Events      // nil: what people do that is about no item is kept nowhere
 	Tokens    *token.Store      // nil: there are no agent tokens
 	Requests  *request.Store    // of agents; nil: they can ask for nothing
 	Outbox    *notify.Outbox    // what people are to be told; nil: they are told nothing
@@ -71,12 +70,12 @@ type Options struct {
 	Now       func() time.Time             // nil: time.Now
 	Commands  bool                         // servers that are programs are started here: the config comes from the machine's own disk
 	Owner     *Owner                       // nil: no key of a folder opens /admin
-	Front     Front                        // zero: that of the functions
+	Front     Timeouts                     // zero: that of the functions
 	Ending    <-chan struct{}              // closed when the program is about to end; nil: never
 	Sealer    *seal.Sealer                 // nil: one with the key of the settings, if there is one
 	Folder    string                       // that file: of a setting is in; "": the working directory
-	Ahead     *state.Ahead                 // what was read of the objects already; nil: nothing
-	Audit     audit.Sink                   // of calls and deeds; nil: none. A function's calls are on the lines of Log
+	Ahead     *state.Prefetch              // what was read of the objects already; nil: nothing
+	Audit     audit.Sink                   // of calls and events; nil: none. A function's calls are on the lines of Log
 	Gate      *capacity.Gate               // what bounds requests and connections; nil: the platform does
 
 	// Wake has what is in the outbox sent, in another process or on another goroutine; nil: with the next sync.
@@ -98,26 +97,26 @@ type Program struct {
 	States   *state.Loader
 	Gateway  *gateway.Gateway
 	Upstream *upstream.Client
-	Pace     *Pace          // lets requests go before a sync
+	Yielder  *Yielder       // lets requests go before a sync
 	Gate     *capacity.Gate // bounds requests and connections; nil: the platform does
 	Syncer   *catalog.Syncer
-	Front    Front
+	Timeouts Timeouts
 	Sealer   *seal.Sealer   // nil: there is no key
-	Metrics  *metrics.Meter // nil: none
-	Audit    *audit.Log     // of calls and deeds
+	Metrics  *observe.Meter // nil: none
+	Audit    *audit.Log     // of calls and events
 	Calls    *audit.Dir     // where the lines of calls are read; nil: not here
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
 	Seen     *connect.Seen    // the clients that have come; nil: other processes answer them
 	Counter  *usage.Counter   // counts calls; nil: there is no store for it
 	Usage    usage.Source     // the counter, unless something else is put there before /admin is built; nil: not known
-	Teller   notify.Teller    // of what people want to know
-	Tracer   *trace.Tracer    // nil: nobody wants spans
+	Notifier notify.Notifier  // of what people want to know
+	Tracer   *observe.Tracer  // nil: nobody wants spans
 	Sender   *notify.Sender   // nil: another process sends that
 	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
 
-	ended     *mcphttp.Ended // sessions that clients ended; nil: clients cannot end any
-	files     *deed.Files    // nil: nothing keeps which versions come into use
+	ended     *mcphttp.EndedSessions // sessions that clients ended; nil: clients cannot end any
+	files     *auditevent.Files      // nil: nothing keeps which versions come into use
 	requestID func(context.Context) string
 	ending    <-chan struct{}
 	now       func() time.Time
@@ -139,10 +138,10 @@ type Program struct {
 
 // New builds a Program, bottom up. It makes no call.
 func New(s Settings, stores Stores, o Options) *Program {
-	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, folder: o.Folder, Owner: o.Owner, Front: o.Front, Sealer: o.Sealer, ending: o.Ending}
-	p.Pace = new(Pace)
-	if p.Front == (Front{}) {
-		p.Front = s.Front()
+	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, folder: o.Folder, Owner: o.Owner, Timeouts: o.Front, Sealer: o.Sealer, ending: o.Ending}
+	p.Yielder = new(Yielder)
+	if p.Timeouts == (Timeouts{}) {
+		p.Timeouts = s.Timeouts()
 	}
 	if p.secrets == nil {
 		p.secrets = secret.Env{}
@@ -153,29 +152,29 @@ func New(s Settings, stores Stores, o Options) *Program {
 	if p.now == nil {
 		p.now = time.Now
 	}
-	if p.Front.Holds {
+	if p.Timeouts.Holds {
 		p.Seen = connect.NewSeen(p.now)
 	}
 	p.Log = cmp.Or(p.Log, slog.New(slog.DiscardHandler))
-	if p.Front.Holds {
-		p.ended = mcphttp.NewEnded(stores.Objects, p.Log)
+	if p.Timeouts.Holds {
+		p.ended = mcphttp.NewEndedSessions(stores.Objects, p.Log)
 	}
 	if s.Access.Open() {
 		p.Log.LogAttrs(context.Background(), slog.LevelWarn, "no authentication: whoever reaches the address may call")
 	}
 	if o.Function != "" {
-		p.Metrics = metrics.New(s.Stack, o.Function, p.now)
+		p.Metrics = observe.NewMeter(s.Stack, o.Function, p.now)
 		p.Metrics.WatchMemory()
 	}
 	p.Tracer = p.newTracer(o.Function)
 	p.Upstream = upstream.New(&upstream.Options{
 		Secrets: p.secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
-		Concurrency: s.Concurrency, Commands: o.Commands, CallTime: p.Front.Call, Holds: p.Front.Holds, Trace: s.Traces.tells,
+		Concurrency: s.Concurrency, Commands: o.Commands, CallTime: p.Timeouts.Call, Holds: p.Timeouts.Holds, Trace: s.Traces.tells,
 		ProgramsOfAgent: p.programsOfAgent,
 	})
 	p.Gate = o.Gate
 	look := state.Options{
-		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Ahead: o.Ahead, Full: p.Upstream.ProgramsFull,
+		Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Prefetch: o.Ahead, Full: p.Upstream.ProgramsFull,
 	}
 	if p.Calls, _ = o.Audit.(*audit.Dir); p.Calls != nil {
 		look.Audit, look.AuditSize = p.Calls.Fault, p.Calls.Size
@@ -189,14 +188,14 @@ func New(s Settings, stores Stores, o Options) *Program {
 		p.Usage = p.Counter
 	}
 	p.Audit = p.auditLog(o.Audit)
-	p.auditDeeds()
-	p.tellers(o)
+	p.auditEvents()
+	p.startNotifier(o)
 	var asks request.Asks
 	if stores.Requests != nil {
 		asks = stores.Requests
 	}
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{OnRequest: p.tellOfRequest, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: asks, Asks: s.Access.HasApprovers() || p.Owner != nil, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
-	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now, Rest: o.Rest, Yield: p.Pace.Yield})
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{OnRequest: p.notifyRequest, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Timeouts.Call, Holds: p.Timeouts.Holds, Sealer: p.Sealer, Requests: asks, Asks: s.Access.HasApprovers() || p.Owner != nil, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
+	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now, Rest: o.Rest, Yield: p.Yielder.Yield})
 	return p
 }
 
@@ -210,7 +209,7 @@ func (p *Program) tierOf(ctx context.Context, id tool.ID) (tool.Tier, bool) {
 	return v.Tier(i), true
 }
 
-// auditLog returns what keeps the lines of calls and deeds, and counts them.
+// auditLog returns what keeps the lines of calls and events, and counts them.
 func (p *Program) auditLog(kept audit.Sink) *audit.Log {
 	var sinks []audit.Sink
 	if kept != nil {
@@ -258,9 +257,9 @@ func (p *Program) mcpAt(base string) (http.Handler, error) {
 	}
 	p.ended.Read(context.Background())
 	o := mcphttp.Options{
-		Version: Version, BaseURL: base, AllowOrigins: p.Settings.AllowOrigins, Timeout: p.Front.Request,
+		Version: Version, BaseURL: base, AllowOrigins: p.Settings.AllowOrigins, Timeout: p.Timeouts.Request,
 		Resource: p.Settings.resource(), RequestID: p.requestID, Metrics: p.Metrics, Log: p.Log,
-		Stream: p.Front.Streams, Alone: p.Front.Holds, Seal: p.Sealer, Ended: p.ended, Ending: p.ending, Seen: p.seen(),
+		Stream: p.Timeouts.Streams, Alone: p.Timeouts.Holds, Seal: p.Sealer, Ended: p.ended, Ending: p.ending, Seen: p.seen(),
 		AuditLog: p.Metrics != nil, TrustedProxies: p.Settings.Access.TrustedProxies,
 	}
 	if !o.AuditLog {
@@ -282,18 +281,18 @@ func (p *Program) seen() func(mcphttp.ClientInfo, mcphttp.Session) {
 
 // Sync runs one sync, counts it and lets requests see it at once.
 func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
-	return p.sync(ctx, p.Syncer.Sync, p.tellOfSync)
+	return p.sync(ctx, p.Syncer.Sync, p.notifySync)
 }
 
 // SyncDue is Sync for one that is due by the clock alone: see [catalog.Syncer.SyncDue].
 func (p *Program) SyncDue(ctx context.Context) (catalog.Report, error) {
-	return p.sync(ctx, p.Syncer.SyncDue, p.tellOfSync)
+	return p.sync(ctx, p.Syncer.SyncDue, p.notifySync)
 }
 
 // sync runs a sync by do, and tell with what it found.
 func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Report, error), tell func(context.Context, []catalog.ServerReport)) (catalog.Report, error) {
-	span := p.Tracer.Start(ctx, trace.Sync)
-	if !p.Front.Holds {
+	span := p.Tracer.Start(ctx, observe.Sync)
+	if !p.Timeouts.Holds {
 		defer p.Tracer.Flush(ctx)
 	}
 	defer span.End()
@@ -309,12 +308,12 @@ func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Re
 		p.files.See(ctx, s.Health)
 	}
 	p.sendRest(ctx)
-	run := metrics.Run{Result: "ok", Servers: len(r.Servers), Tools: r.Tools, Took: r.Duration}
+	run := observe.SyncRun{Result: "ok", Servers: len(r.Servers), Tools: r.Tools, Took: r.Duration}
 	if err != nil {
 		run.Result = "failed"
 	}
 	if s.Catalog != nil {
-		run.Catalog = &metrics.Catalog{Age: p.now().Sub(s.Catalog.Current().SyncedAt), Stale: s.Health.Config.Stale || s.Health.Policy.Stale}
+		run.Catalog = &observe.CatalogCounts{Age: p.now().Sub(s.Catalog.Current().SyncedAt), Stale: s.Health.Config.Stale || s.Health.Policy.Stale}
 	}
 	p.Count(ctx, p.Metrics.Sync(run))
 	return r, err

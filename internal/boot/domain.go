@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/portcullis-mcp/portcullis/pkg/apigw"
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/aws/apigw"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
 // Agents returns what answers agents: behind a Function URL or a REST API that streams as it comes,

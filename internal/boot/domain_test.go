@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/apigw"
-	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
-	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/aws/apigw"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
 )
 
 // urlEvent is an event of a Function URL; the sender chose the Host.
@@ -111,21 +111,21 @@ func TestLoadStreaming(t *testing.T) {
 // An upstream call ends before the request, and that before the function.
 func TestFrontsEndInOrder(t *testing.T) {
 	for name, tt := range map[string]struct {
-		front    Front
+		front    Timeouts
 		function time.Duration
 	}{
-		"an API":         {Settings{}.Front(), 28 * time.Second},
-		"a Function URL": {Settings{Streaming: true}.Front(), 900 * time.Second},
+		"an API":         {Settings{}.Timeouts(), 28 * time.Second},
+		"a Function URL": {Settings{Streaming: true}.Timeouts(), 900 * time.Second},
 		"a laptop":       {Local(), 1 << 62},
 	} {
 		if f := tt.front; f.Call <= 0 || f.Call >= f.Request || f.Request >= tt.function {
 			t.Errorf("%s: %v < %v < %v does not hold", name, f.Call, f.Request, tt.function)
 		}
 	}
-	if h := New(Settings{Streaming: true}, Stores{}, Options{}).Front; h != Streamed() {
+	if h := New(Settings{Streaming: true}, Stores{}, Options{}).Timeouts; h != Streamed() {
 		t.Errorf("a program takes %v", h)
 	}
-	if h := New(Settings{}, Stores{}, Options{Front: Local()}).Front; h != Local() {
+	if h := New(Settings{}, Stores{}, Options{Front: Local()}).Timeouts; h != Local() {
 		t.Errorf("a program that is told its front takes %v", h)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 )
 
 // Public returns the handler of /mcp, of the well-known metadata and of /healthz.

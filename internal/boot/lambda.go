@@ -13,10 +13,10 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/portcullis-mcp/portcullis/pkg/apigw"
-	"github.com/portcullis-mcp/portcullis/pkg/audit"
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/aws/apigw"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // A Handler answers the events of a function. It is a [lambda.Handler] or a function that
@@ -59,7 +59,7 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 	if limit := memoryLimit(getenv); limit > 0 {
 		debug.SetMemoryLimit(limit)
 	}
-	defer EaseCollector()()
+	defer TuneGC()()
 	if name == "admin" { // people are no traffic, and its role reads no header of a receiver
 		s.Traces = Traces{}
 	}
@@ -68,16 +68,16 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 	if err != nil {
 		return nil, err
 	}
-	o := Options{Function: s.Spread.function(name), Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log)}
+	o := Options{Function: s.Fanout.function(name), Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log)}
 	var remote SyncFunction
-	if o.Sends = name == "sync" && s.Spread.sends() || s.SyncFunction == InProcess; !o.Sends {
+	if o.Sends = name == "sync" && s.Fanout.sends() || s.SyncFunction == InProcess; !o.Sends {
 		remote = syncFunction(s, clients.Config)
 	}
 	if remote.Exists() {
 		o.Wake = remote.SendNotice
 	}
 	p := New(s, clients.Stores, o)
-	if s.Spread.reads() {
+	if s.Fanout.reads() {
 		p.warm(ctx)
 	}
 	p.Count(ctx, p.Metrics.ColdStart(time.Since(began)))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
-	"github.com/portcullis-mcp/portcullis/pkg/apigw"
+	"github.com/portcullis-mcp/portcullis/pkg/aws/apigw"
 )
 
 // requestKey is the attribute that holds the platform's id of the request.

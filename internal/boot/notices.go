@@ -8,29 +8,29 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/deed"
-	"github.com/portcullis-mcp/portcullis/pkg/egress"
-	"github.com/portcullis-mcp/portcullis/pkg/notify"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/request"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/people/auditevent"
+	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
 
-// tellers makes who takes what people are to be told and, if this program does, who sends it.
-func (p *Program) tellers(o Options) {
-	p.Teller, p.wake = notify.Nobody{}, o.Wake
+// startNotifier makes who takes what people are to be told and, if this program does, who sends it.
+func (p *Program) startNotifier(o Options) {
+	p.Notifier, p.wake = notify.Discard{}, o.Wake
 	box := p.Stores.Outbox
 	if box == nil {
 		return
 	}
-	p.Teller = &notify.Post{Box: box, Targets: p.targets, Wake: o.Wake, Now: p.now, Log: p.Log}
+	p.Notifier = &notify.Enqueuer{Box: box, Targets: p.targets, Wake: o.Wake, Now: p.now, Log: p.Log}
 	if !o.Sends {
 		return
 	}
 	p.Sender = notify.NewSender(box, notify.SenderOptions{
 		Targets: p.targets, Secrets: p.secrets, Rule: egress.Rule{Allow: p.Settings.AllowNets, Runtime: p.Settings.RuntimeAPI},
-		BaseURL: p.Settings.AdminURL, Agent: "portcullis/" + Version, Deeds: p.Stores.Deeds, Audit: p.Audit, Log: p.Log, Now: p.now,
+		BaseURL: p.Settings.AdminURL, Agent: "portcullis/" + Version, Events: p.Stores.Events, Audit: p.Audit, Log: p.Log, Now: p.now,
 	})
 }
 
@@ -38,7 +38,7 @@ func (p *Program) tellers(o Options) {
 func (p *Program) targets() []config.Notify {
 	c := p.States.Current().Config
 	// Who has a part in a sync reads the config for that, and the state rarely, if ever.
-	if round := p.Syncer.Config(); round != nil && (c == nil || p.Settings.Spread.Role != "") {
+	if round := p.Syncer.Config(); round != nil && (c == nil || p.Settings.Fanout.Role != "") {
 		c = round
 	}
 	if c == nil {
@@ -76,22 +76,22 @@ func (p *Program) sendRest(ctx context.Context) {
 	}
 }
 
-// tellOfSync tells people what a sync found of servers, also one that failed: of each at most one event of
-// what changed, one of what is new and one that it is down.
-func (p *Program) tellOfSync(ctx context.Context, servers []catalog.ServerReport) {
+// notifySync tells people what a sync found of servers, also one that failed: of each at most one
+// event of what changed, one of what is new and one that it is down.
+func (p *Program) notifySync(ctx context.Context, servers []catalog.ServerReport) {
 	if len(p.targets()) == 0 {
 		return
 	}
 	for _, s := range servers {
 		for _, e := range eventsOf(s) {
-			p.Teller.Tell(ctx, e)
+			p.Notifier.Notify(ctx, e)
 		}
 	}
 }
 
-// tellOfRequest tells people of a request that an agent opened.
-func (p *Program) tellOfRequest(ctx context.Context, agent string, r request.Request) {
-	p.Teller.Tell(ctx, notify.Event{
+// notifyRequest tells people of a request that an agent opened.
+func (p *Program) notifyRequest(ctx context.Context, agent string, r request.Request) {
+	p.Notifier.Notify(ctx, notify.Event{
 		Kind: notify.Asked, At: r.Opened, Server: r.Server, Items: []tool.ID{r.Item()},
 		Agent: agent, Request: r.ID, OneCall: r.OneCall(),
 	})
@@ -124,9 +124,9 @@ func eventsOf(s catalog.ServerReport) (events []notify.Event) {
 	return events
 }
 
-// tellRefused tells people that a file of the operator is refused.
-func (p *Program) tellRefused(ctx context.Context, r deed.Refused) {
-	p.Teller.Tell(ctx, notify.Event{
+// notifyRefused tells people that a file of the operator is refused.
+func (p *Program) notifyRefused(ctx context.Context, r auditevent.Refused) {
+	p.Notifier.Notify(ctx, notify.Event{
 		ID: notify.IDOf(string(notify.ConfigRefused), r.Key, string(r.Hash), r.At.Format(time.RFC3339Nano)), Kind: notify.ConfigRefused,
 		At: r.At, File: r.Key, Faults: r.Faults, Stays: r.Stays, Path: "/admin/health",
 	})

@@ -18,16 +18,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
-	"github.com/portcullis-mcp/portcullis/pkg/audit/audittest"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
-	"github.com/portcullis-mcp/portcullis/pkg/notify"
-	"github.com/portcullis-mcp/portcullis/pkg/notify/notifytest"
-	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
-	"github.com/portcullis-mcp/portcullis/pkg/request"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/people/notify/notifytest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit/audittest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -63,10 +63,10 @@ func newTold(t *testing.T) *told {
 	}))
 	t.Cleanup(room.Close)
 	o.room = room.URL
-	deeds := new(audittest.Mem)
+	events := new(audittest.Mem)
 	o.more = func() *Program {
 		return New(Settings{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AdminURL: "https://gate.example.com"},
-			Stores{Objects: o.objects, Approvals: o.docs, Deeds: deeds, Outbox: o.box},
+			Stores{Objects: o.objects, Approvals: o.docs, Events: events, Outbox: o.box},
 			Options{Sends: true, Log: slog.New(slog.NewTextHandler(o.log, nil))})
 	}
 	o.Program = o.more()
@@ -210,8 +210,8 @@ func TestNobodyIsTold(t *testing.T) {
 	o.want(o.Program, "a first sync")
 	git.SetTools(define("push@2"))
 	o.want(o.Program, "a change")
-	o.Teller.Tell(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"})
-	if n := testing.AllocsPerRun(100, func() { o.Teller.Tell(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"}) }); n > 0 {
+	o.Notifier.Notify(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"})
+	if n := testing.AllocsPerRun(100, func() { o.Notifier.Notify(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"}) }); n > 0 {
 		t.Errorf("to tell nobody takes %v allocations", n)
 	}
 }
@@ -224,10 +224,10 @@ func TestGivenUpNoticesAreCounted(t *testing.T) {
 	t.Cleanup(gone.Close)
 	o.configure(fmt.Sprintf(`{"mcpServers": {}, "notify": [{"type": "slack", "url": %q}]}`, gone.URL))
 	p := New(Settings{Stack: "prod", AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
-		Stores{Objects: o.objects, Approvals: &approvaltest.Mem{}, Deeds: new(audittest.Mem), Outbox: o.box},
+		Stores{Objects: o.objects, Approvals: &approvaltest.Mem{}, Events: new(audittest.Mem), Outbox: o.box},
 		Options{Sends: true, Function: "sync", Log: slog.New(slog.NewJSONHandler(o.log, &slog.HandlerOptions{Level: slog.LevelError}))})
 	p.States.Load(t.Context())
-	p.Teller.Tell(t.Context(), notify.Event{Kind: notify.Asked, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"})
+	p.Notifier.Notify(t.Context(), notify.Event{Kind: notify.Asked, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"})
 	if sent := p.Send(t.Context()); sent.GivenUp != 1 {
 		t.Fatalf("Send = %+v", sent)
 	}
@@ -247,7 +247,7 @@ func TestWhoWakesDoesNotSend(t *testing.T) {
 		return nil
 	}})
 	p.States.Load(t.Context())
-	p.Teller.Tell(t.Context(), notify.Event{Kind: notify.Asked, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"})
+	p.Notifier.Notify(t.Context(), notify.Event{Kind: notify.Asked, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"})
 	p.Send(t.Context())
 	if len(woken) != 1 || p.Sender != nil || len(o.got) > 0 {
 		t.Errorf("woken %q, told %q", woken, o.got)
@@ -255,14 +255,14 @@ func TestWhoWakesDoesNotSend(t *testing.T) {
 	o.want(o.Program, "the next sync", "Agent `ci` asks for something (R-7KQ2M4XD).")
 }
 
-// Who plans a sync that is spread reads the state only to send a notice at once; later the config of its last
-// round says who is told.
+// Who plans a distributed sync reads the state only to send a notice at once; later the config of
+// its last round says who is told.
 func TestWhoPlansTellsByTheNewestConfig(t *testing.T) {
 	o := newTold(t)
 	old := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("told where the config before said") }))
 	defer old.Close()
 	o.configure(fmt.Sprintf(`{"mcpServers": {}, "notify": [{"type": "slack", "url": %q}]}`, old.URL))
-	o.Settings.Spread.Role = RolePlan
+	o.Settings.Fanout.Role = RolePlan
 	o.States.Load(t.Context())
 	o.configure(o.with(""))
 	_, _, err := o.Syncer.Due(t.Context(), false)
@@ -276,15 +276,15 @@ func TestWhoPlansTellsByTheNewestConfig(t *testing.T) {
 // toldEvents takes what is told.
 type toldEvents []notify.Event
 
-// Tell implements [notify.Teller].
-func (all *toldEvents) Tell(_ context.Context, e notify.Event) { *all = append(*all, e) }
+// Notify implements [notify.Notifier].
+func (all *toldEvents) Notify(_ context.Context, e notify.Event) { *all = append(*all, e) }
 
 // A request that an agent opened is told with its agent, what it is about and when it was opened.
 func TestTellOfRequest(t *testing.T) {
 	var told toldEvents
 	opened := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	p := &Program{Teller: &told}
-	p.tellOfRequest(t.Context(), "token:ci", request.Request{ID: "R-7KQ2M4XD", Server: "git", Tool: "push", Opened: opened})
+	p := &Program{Notifier: &told}
+	p.notifyRequest(t.Context(), "token:ci", request.Request{ID: "R-7KQ2M4XD", Server: "git", Tool: "push", Opened: opened})
 	want := toldEvents{{
 		Kind: notify.Asked, At: opened, Server: "git", Items: []tool.ID{{Server: "git", Name: "push"}},
 		Agent: "token:ci", Request: "R-7KQ2M4XD",

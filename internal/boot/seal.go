@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/seal"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
 // sealKeySetting holds what clients' sessions are sealed with.
@@ -16,8 +16,8 @@ const sealKeySetting = "PORTCULLIS_SEAL_KEY"
 const keyTime = 5 * time.Second
 
 // newSealer returns what seals the texts that clients keep for the gateway, nil if the settings
-// name no key: then clients of the handshake era get no session ids, and what needs sealed state
-// is refused.
+// name no key: then clients of the handshake protocol get no session ids, and what needs sealed
+// state is refused.
 //
 // The key is read when it is first needed and not at the start, which most processes of a gateway
 // with stateless clients would pay for nothing. While it cannot be read, a client that begins is

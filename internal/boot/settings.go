@@ -14,10 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/egress"
-	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
 
 // Settings are read once, at the start.
@@ -34,7 +34,7 @@ type Settings struct {
 	LogLevel     slog.Level     // PORTCULLIS_LOG_LEVEL: DEBUG, INFO (default), WARN, ERROR
 	SyncFunction string         // PORTCULLIS_SYNC_FUNCTION: what the admin API invokes to sync; "in-process": it syncs itself
 	SyncEvery    time.Duration  // PORTCULLIS_SYNC_SCHEDULE: how often a sync is due, as the schedule is written; 0: not known
-	Spread       Spread         // PORTCULLIS_SYNC_ROLE and what goes with it: what this function does of a sync that is spread
+	Fanout       Fanout         // PORTCULLIS_SYNC_ROLE and what goes with it: what this function does of a distributed sync
 	Concurrency  int            // PORTCULLIS_SYNC_CONCURRENCY: servers that a sync asks at once; 0: 64
 	KeepAudit    time.Duration  // PORTCULLIS_AUDIT_DAYS: how long is kept who did what; 0, the default: for ever
 	UsageLogs    string         // PORTCULLIS_USAGE_LOGS: log group of the function that agents call, in which is counted who uses what; "": it is not
@@ -74,7 +74,7 @@ func Load(getenv func(string) string) (Settings, error) {
 	} else if front == "rest" && s.BaseURL == "" {
 		r.fault("PORTCULLIS_BASE_URL is not set: a REST API serves at a domain, and nothing else says which")
 	}
-	s.SealKey, s.Traces, s.Spread = r.sealKey(), r.traces(), r.spread()
+	s.SealKey, s.Traces, s.Fanout = r.sealKey(), r.traces(), r.fanout()
 	s.Access = r.access(s.BaseURL, s.AdminURL, s.Streaming)
 	var err error
 	if s.AllowNets, err = egress.ParseNets(getenv("PORTCULLIS_ALLOW_NETS")); err != nil {

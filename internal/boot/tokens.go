@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
 const (
@@ -32,7 +32,7 @@ func (p *Program) readTokens(ctx context.Context) error {
 			p.tokenErr = errors.New("there is no store for agent tokens")
 			return
 		}
-		ring := token.NewRing(p.tokenKeys, p.now, p.Log)
+		ring := token.NewKeyRing(p.tokenKeys, p.now, p.Log)
 		if _, err := ring.Keys(ctx); err != nil && !errors.Is(err, errNotNow) {
 			p.tokenErr = err
 			return

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -26,7 +26,7 @@ func TestTokenKeyIsReplaced(t *testing.T) {
 	}
 	key, err := token.NewKey(oldKey)
 	require.OK(t, err)
-	_, text, err := (&token.Registry{Store: store, Keys: token.OneKey(key)}).Make(t.Context(), "ann", token.Wish{Name: "ci", Days: 1})
+	_, text, err := (&token.Registry{Store: store, Keys: token.OneKey(key)}).Make(t.Context(), "ann", token.Spec{Name: "ci", Days: 1})
 	require.OK(t, err)
 
 	folder := t.TempDir()

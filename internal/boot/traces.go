@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/trace"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
 // The settings of traces. Those of OpenTelemetry have the meaning that its specification gives them.
@@ -93,12 +93,12 @@ func parseHeaders(text string) (http.Header, error) {
 const headersEvery = 10 * time.Minute
 
 // newTracer returns what makes spans; nil: nobody wants them.
-func (p *Program) newTracer(function string) *trace.Tracer {
+func (p *Program) newTracer(function string) *observe.Tracer {
 	t := p.Settings.Traces
 	if t.URL == "" {
 		return nil
 	}
-	held := secret.Hold(func(ctx context.Context) (http.Header, error) {
+	held := secret.NewRefreshable(func(ctx context.Context) (http.Header, error) {
 		text := t.Headers.Reveal()
 		if ref, referred := secret.Reference(text); referred {
 			var err error
@@ -112,7 +112,7 @@ func (p *Program) newTracer(function string) *trace.Tracer {
 	if function != "" {
 		name += "-" + function
 	}
-	return trace.New(trace.Options{
+	return observe.NewTracer(observe.TracerOptions{
 		URL: t.URL, Service: name, Version: Version, Callers: t.Callers, Log: p.Log, Now: p.now,
 		Headers: func(ctx context.Context) (http.Header, error) { return held.Get(ctx, headersEvery) },
 	})
@@ -124,4 +124,4 @@ func (t Traces) tells(server string) bool {
 }
 
 // Traced returns a handler that makes a span of each request, if spans are wanted.
-func (p *Program) Traced(h http.Handler) http.Handler { return p.Tracer.Handler(h, !p.Front.Holds) }
+func (p *Program) Traced(h http.Handler) http.Handler { return p.Tracer.Handler(h, !p.Timeouts.Holds) }

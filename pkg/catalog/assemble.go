@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/document"
-	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // overlap is how far before the last catalog decisions are looked for: an index of a distributed store
@@ -68,7 +68,7 @@ func (a *assembly) assemble(ctx context.Context) error {
 
 // readNews reads which objects there are, and what people have decided since the last catalog.
 func (a *assembly) readNews(ctx context.Context) (err error) {
-	if a.etags, err = a.objects.List(ctx, foundFolder); err != nil {
+	if a.etags, err = a.objects.List(ctx, loadResultFolder); err != nil {
 		return err
 	}
 	if !a.prev.StartedAt.IsZero() && !a.isAhead() {
@@ -141,14 +141,14 @@ func (a *assembly) work(ctx context.Context, u *unit) error {
 }
 
 // find returns what was found of l and the last catalog does not have; nil: nothing.
-func (a *assembly) find(ctx context.Context, l *list) (*found, error) {
+func (a *assembly) find(ctx context.Context, l *list) (*loadResult, error) {
 	name := l.server.Name
-	etag, ok := a.etags[foundKey(name)]
+	etag, ok := a.etags[loadResultKey(name)]
 	held := a.baseFor(name) != nil
 	if !ok || held && etag == a.known[name].Found {
 		return nil, nil
 	}
-	f, _, err := a.readFound(ctx, name)
+	f, _, err := a.readLoadResult(ctx, name)
 	if err != nil || f == nil || f.Identity != l.key || held && !a.isNews(l, f) {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (a *assembly) find(ctx context.Context, l *list) (*found, error) {
 }
 
 // take goes on with what was found of l.
-func (a *assembly) take(l *list, f *found) {
+func (a *assembly) take(l *list, f *loadResult) {
 	l.outcome, l.loaded, l.listed = f.Outcome, f.Outcome.Status == outcome.Available, f.Listed
 	l.restored, l.forgot, l.rebuilt, l.since, l.etag = f.Restored, f.Forgotten, f.Rebuilt, f.Since, f.etag
 	s, _ := f.catalog.Server(l.server.Name)
@@ -279,13 +279,13 @@ func (s *Snapshot) gone(of Server, tools []ToolInput) (gone, goneItems int) {
 func (a *assembly) removeLeft(ctx context.Context) {
 	wanted := map[string]bool{}
 	for _, l := range a.lists {
-		wanted[foundKey(l.server.Name)] = true
+		wanted[loadResultKey(l.server.Name)] = true
 	}
 	for _, name := range a.from {
-		wanted[foundKey(name)] = true
+		wanted[loadResultKey(name)] = true
 	}
 	for key := range a.etags {
-		if isFoundKey(key) && !wanted[key] {
+		if isLoadResultKey(key) && !wanted[key] {
 			_ = a.objects.Delete(ctx, key)
 		}
 	}

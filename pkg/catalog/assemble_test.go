@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 // An assembly finds a catalog whose shard is gone or damaged, and makes it anew of what was found, with

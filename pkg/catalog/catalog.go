@@ -20,12 +20,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/finding"
-	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/search"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/search"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // A Snapshot is every known tool of the configured servers, in the order of
@@ -267,9 +267,9 @@ func (s *Snapshot) Brief(i int) (signature string, lossy bool, description strin
 	return part.brief(n)
 }
 
-// Standing returns the state of the approval record of item i, its revision, and when it was
+// ApprovalState returns the state of the approval record of item i, its revision, and when it was
 // written. ok is false if there is none.
-func (s *Snapshot) Standing(i int) (state approval.State, rev int64, updated time.Time, ok bool) {
+func (s *Snapshot) ApprovalState(i int) (state approval.State, rev int64, updated time.Time, ok bool) {
 	part, n := s.at(i)
 	return part.standing(n)
 }

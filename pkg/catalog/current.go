@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 // CurrentKey is where the object store holds the [Current] catalog.
@@ -49,7 +49,7 @@ type Current struct {
 	Restored  int               `json:"restored,omitempty"`  // approval records that the store had lost and nobody has settled yet
 	Forgotten []string          `json:"forgotten,omitempty"` // servers of which store and catalog lost together what was decided
 	Rebuilt   []string          `json:"rebuilt,omitempty"`   // servers whose tools come from their approval records
-	Servers   []Known           `json:"servers"`             // the configured ones, by name; null: made by an earlier version of the program
+	Servers   []ServerState     `json:"servers"`             // the configured ones, by name; null: made by an earlier version of the program
 	Baselines []string          `json:"baselines"`           // [approval.BaselineKey] of the lists that were taken, of servers that left as well
 
 	Superseded []Superseded    `json:"superseded,omitempty"` // shards whose objects may still be there, the one that was replaced first first

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
 // Why a sync failed.

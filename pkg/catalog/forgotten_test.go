@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
@@ -68,7 +68,7 @@ func (w *fixture) wantForgotten(when string, restored int, servers ...string) {
 // until a person has settled it.
 func TestForgotten(t *testing.T) {
 	for name, damage := range damages {
-		for settled, how := range map[string]catalog.Settlement{"restore": approval.KeepRestored, "accept": approval.AcceptStore} {
+		for settled, how := range map[string]catalog.Reconciler{"restore": approval.KeepRestored, "accept": approval.AcceptStore} {
 			t.Run(name+", "+settled, func(t *testing.T) {
 				w := forgetful(t, damage)
 				for range 3 {

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // The encoding, all numbers little-endian:

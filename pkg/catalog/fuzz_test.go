@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // fuzzed is a catalog of one server with one tool.
@@ -35,7 +35,7 @@ func FuzzParseCurrent(f *testing.F) {
 	at := time.Date(2026, 11, 23, 2, 0, 0, 0, time.UTC)
 	good, err := Current{
 		Format: Format, SHA256: s.SHA256(), Shards: []Shard{s.shards[0].entry()}, Config: "v", StartedAt: at, SyncedAt: at,
-		Outcomes: []outcome.Outcome{{ServerID: "fs", Status: outcome.Available, CheckedAt: at}}, Servers: []Known{{Name: "fs", Identity: "x#tools"}},
+		Outcomes: []outcome.Outcome{{ServerID: "fs", Status: outcome.Available, CheckedAt: at}}, Servers: []ServerState{{Name: "fs", Identity: "x#tools"}},
 	}.encode()
 	if err != nil {
 		f.Fatal(err)
@@ -73,7 +73,7 @@ func FuzzParseCurrent(f *testing.F) {
 
 func FuzzParseFound(f *testing.F) {
 	s := fuzzed(f)
-	good, err := found{Format: foundFormat, Name: "fs", Identity: "x#tools", Listed: true, Baselines: []string{"x#tools"}, catalog: s}.encode()
+	good, err := loadResult{Format: loadResultFormat, Name: "fs", Identity: "x#tools", Listed: true, Baselines: []string{"x#tools"}, catalog: s}.encode()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func FuzzParseFound(f *testing.F) {
 	f.Add([]byte("{}\n"))
 	f.Add([]byte(`{"format":2}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := parseFound(data)
+		got, err := parseLoadResult(data)
 		if err != nil {
 			if !known(err) {
 				t.Errorf("error %v is neither ErrUnusable nor ErrNewer", err)

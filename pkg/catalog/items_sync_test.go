@@ -6,10 +6,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
@@ -214,7 +214,7 @@ func TestRecoverItems(t *testing.T) {
 	if r := w.Record("fs:resource:file:///a"); r.State != approval.Blocked {
 		t.Errorf("the resource is %s", r.State)
 	}
-	settled, err := catalog.Settle(t.Context(), w.Approvals, w.load(), approval.AcceptStore, "ann", w.Clock.Now)
+	settled, err := catalog.Reconcile(t.Context(), w.Approvals, w.load(), approval.AcceptStore, "ann", w.Clock.Now)
 	if err != nil || len(settled) != 2 || w.Record("fs:prompt:plan").Disabled {
 		t.Errorf("%d records are settled, %v", len(settled), err)
 	}

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/finding"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // recipe is the number of what Build makes of one input. It grows when that becomes something else:
@@ -45,7 +45,7 @@ func rebuild(prev *Snapshot, in Input) (*Snapshot, error) {
 	if prev != nil {
 		firsts = prev.firsts
 	}
-	groups := arrange(servers, firsts)
+	groups := assignShards(servers, firsts)
 	shards := make([]*shard, len(groups))
 	for i, group := range groups {
 		if shards[i] = c.shared(group); shards[i] != nil {
@@ -59,9 +59,9 @@ func rebuild(prev *Snapshot, in Input) (*Snapshot, error) {
 }
 
 // weighed checks the servers, and puts them in the order of their items' ids.
-func weighed(prev *Snapshot, in Input) ([]planned, error) {
+func weighed(prev *Snapshot, in Input) ([]serverWeight, error) {
 	most := float64(cmp.Or(in.ShardTools, maxShard))
-	servers := make([]planned, len(in.Servers))
+	servers := make([]serverWeight, len(in.Servers))
 	for i, s := range in.Servers {
 		if s.Name == "" || strings.Contains(s.Name, ":") {
 			return nil, fmt.Errorf("server name %q is empty or has a colon", s.Name)
@@ -85,9 +85,9 @@ func weighed(prev *Snapshot, in Input) ([]planned, error) {
 				bytes += len(part.bytes(row[atRaw:]))
 			}
 		}
-		servers[i] = planned{s, max(float64(items)/most, float64(bytes)/maxShardBytes)}
+		servers[i] = serverWeight{s, max(float64(items)/most, float64(bytes)/maxShardBytes)}
 	}
-	slices.SortFunc(servers, func(a, b planned) int { return strings.Compare(orderOf(a.Name), orderOf(b.Name)) })
+	slices.SortFunc(servers, func(a, b serverWeight) int { return strings.Compare(orderOf(a.Name), orderOf(b.Name)) })
 	for i := range servers {
 		if i > 0 && servers[i-1].Name == servers[i].Name {
 			return nil, fmt.Errorf("server %q stands twice", servers[i].Name)
@@ -106,7 +106,7 @@ type change struct {
 }
 
 // shared returns the shard of prev that is the group's; nil: it has to be built.
-func (c *change) shared(group []planned) *shard {
+func (c *change) shared(group []serverWeight) *shard {
 	if len(group) == 0 || c.prev == nil {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (c *change) shared(group []planned) *shard {
 }
 
 // build builds the shard of a group of all servers.
-func (c *change) build(group, all []planned) (*shard, error) {
+func (c *change) build(group, all []serverWeight) (*shard, error) {
 	if c.all == nil {
 		c.all = new(finding.NewNames(c.ids(all)))
 	}
@@ -158,7 +158,7 @@ func (s *Snapshot) inputs(server Server) []ToolInput {
 }
 
 // ids yields the tools. What other items are called is no name that a text could mean by mistake.
-func (c *change) ids(servers []planned) iter.Seq[tool.ID] {
+func (c *change) ids(servers []serverWeight) iter.Seq[tool.ID] {
 	return func(yield func(tool.ID) bool) {
 		for _, s := range servers {
 			for id := range c.toolsOf(s) {
@@ -171,7 +171,7 @@ func (c *change) ids(servers []planned) iter.Seq[tool.ID] {
 }
 
 // toolsOf yields the tools that a server has now.
-func (c *change) toolsOf(s planned) iter.Seq[tool.ID] {
+func (c *change) toolsOf(s serverWeight) iter.Seq[tool.ID] {
 	if s.Same {
 		return c.before(s.Name)
 	}
@@ -201,7 +201,7 @@ func (c *change) before(name string) iter.Seq[tool.ID] {
 
 // names returns the hashes of the names that came to a server or left one. Whose tool a name is said to
 // be in a finding depends on all servers that have it.
-func (c *change) names(servers []planned) map[uint32]bool {
+func (c *change) names(servers []serverWeight) map[uint32]bool {
 	moved := map[uint32]bool{}
 	now := map[string]bool{}
 	for _, s := range servers {

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // Record returns the approval record of item i as the catalog has it, whole: with the
@@ -118,7 +118,7 @@ func (u *unit) findForgotten(ctx context.Context, l *list) error {
 	if l.forgot {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		for _, key := range (Known{Place: l.place}).baselines() {
+		for _, key := range (ServerState{Place: l.place}).baselines() {
 			u.taken[key] = true
 		}
 	}
@@ -197,8 +197,8 @@ func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, 
 	return after, nil
 }
 
-// A Settlement decides which of two versions of a recovered record counts.
-type Settlement func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error)
+// A Reconciler decides which of two versions of a recovered record counts.
+type Reconciler func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error)
 
 // RecoverAll restores every record that the store lost, and returns those of the catalog's servers that
 // nobody has settled yet, whether they were restored now or by a sync.
@@ -232,17 +232,17 @@ func RecoverAll(ctx context.Context, approvals approval.Store, s *Snapshot, now 
 	return lost, err
 }
 
-// Settle settles every record that the store lost by what the catalog ([approval.KeepRestored]) or
-// the store ([approval.AcceptStore]) had, whether a sync has restored it yet or not, and returns
+// Reconcile settles every record that the store lost by what the catalog ([approval.KeepRestored])
+// or the store ([approval.AcceptStore]) had, whether a sync has restored it yet or not, and returns
 // those records, by id. An error may come after some were settled.
-func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Settlement, actor string, now func() time.Time) (settled []approval.Record, err error) {
+func Reconcile(ctx context.Context, approvals approval.Store, s *Snapshot, how Reconciler, actor string, now func() time.Time) (settled []approval.Record, err error) {
 	lost, err := RecoverAll(ctx, approvals, s, now)
 	if err != nil {
 		return nil, err
 	}
 	var mu sync.Mutex
 	err = each(ctx, slices.Values(lost), func(ctx context.Context, r *approval.Record) error {
-		after, err := settle(ctx, approvals, r, how, actor, now)
+		after, err := reconcile(ctx, approvals, r, how, actor, now)
 		if err != nil || after == nil {
 			return err
 		}
@@ -255,8 +255,8 @@ func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Sett
 	return settled, err
 }
 
-// settle settles one record; it returns nil if that has happened already.
-func settle(ctx context.Context, approvals approval.Store, r *approval.Record, how Settlement, actor string, now func() time.Time) (*approval.Record, error) {
+// reconcile settles one record; it returns nil if that has happened already.
+func reconcile(ctx context.Context, approvals approval.Store, r *approval.Record, how Reconciler, actor string, now func() time.Time) (*approval.Record, error) {
 	mine := false
 	after, err := approval.Update(ctx, approvals, r.ID(), r, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {
 		switch mine = stored != nil && stored.Lost != nil; {

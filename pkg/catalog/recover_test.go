@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
@@ -51,9 +51,9 @@ func (w *fixture) lose(now *approvaltest.Mem) {
 }
 
 // settle lets one side's decisions hold, and returns how many it settled.
-func (w *fixture) settle(how catalog.Settlement) int {
+func (w *fixture) settle(how catalog.Reconciler) int {
 	w.T.Helper()
-	settled, err := catalog.Settle(w.T.Context(), w.Approvals, w.load(), how, "ann", w.Clock.Now)
+	settled, err := catalog.Reconcile(w.T.Context(), w.Approvals, w.load(), how, "ann", w.Clock.Now)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestBaselineOfALostStore(t *testing.T) {
 // Of a store that is lost, of one that was set back to before a block, and of one from before an
 // unblock: what was blocked in the catalog or in the store stays so, whoever's word holds.
 func TestRecoverBlocked(t *testing.T) {
-	for _, how := range []catalog.Settlement{nil, approval.KeepRestored, approval.AcceptStore} {
+	for _, how := range []catalog.Reconciler{nil, approval.KeepRestored, approval.AcceptStore} {
 		for name, lose := range map[string]func(w *fixture) *approvaltest.Mem{
 			"lost": func(w *fixture) *approvaltest.Mem {
 				w.Decide("fs:ok", "block")
@@ -192,7 +192,7 @@ func TestRecoverStricterOfTwo(t *testing.T) {
 
 	for _, test := range []struct {
 		name string
-		how  catalog.Settlement
+		how  catalog.Reconciler
 		n    int
 		want []string
 	}{

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/document"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -392,13 +392,13 @@ func TestBaselineOfAnEarlierIdentity(t *testing.T) {
 			w.place(map[string]string{})
 			w.sync()
 			cur := w.load().Current()
-			cur.Servers = []catalog.Known{}
+			cur.Servers = []catalog.ServerState{}
 			var stored []approval.Baseline
 			for name, url := range map[string]string{"fs": local, "q": queried} {
 				b := approval.Baseline{Identity: approval.Identity(url), Kind: approval.Tools, URL: url, Server: name}
 				stored = append(stored, b)
 				cur.Baselines = append(cur.Baselines, b.Key())
-				cur.Servers = append(cur.Servers, catalog.Known{Name: name, Identity: b.Key()})
+				cur.Servers = append(cur.Servers, catalog.ServerState{Name: name, Identity: b.Key()})
 			}
 			slices.Sort(cur.Baselines)
 			if err := baselines.PutBaselines(t.Context(), stored); err != nil {

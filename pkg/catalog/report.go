@@ -3,8 +3,8 @@ package catalog
 import (
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // A Report says what one sync found and did. Beside an error it says how far the sync came.

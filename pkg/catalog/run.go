@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/document"
-	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 // errConfigMoved says that the config changed during the run and another sync
@@ -25,17 +25,17 @@ var errConfigMoved = errors.New("config changed during the sync")
 type run struct {
 	*Syncer
 	began    time.Time
-	base     *Snapshot           // the catalog before; nil: none that can be used
-	prev     Current             // its current.json, also if what that points to cannot be used
-	ifMatch  string              // its ETag
-	damaged  bool                // the catalog before, or a part of it, cannot be used
-	lists    []*list             // one each server of the config
-	known    map[string]Known    // of prev, by name
-	named    map[string][]string // names in prev, by [Known.place]
-	from     map[string]string   // names that configured servers had before; see [run.renamed]
-	all      bool                // no server is left alone
-	readOnly bool                // the last good config is another's to keep
-	turns    chan struct{}       // holds a token for each call to the approval store
+	base     *Snapshot              // the catalog before; nil: none that can be used
+	prev     Current                // its current.json, also if what that points to cannot be used
+	ifMatch  string                 // its ETag
+	damaged  bool                   // the catalog before, or a part of it, cannot be used
+	lists    []*list                // one each server of the config
+	known    map[string]ServerState // of prev, by name
+	named    map[string][]string    // names in prev, by [ServerState.place]
+	from     map[string]string      // names that configured servers had before; see [run.renamed]
+	all      bool                   // no server is left alone
+	readOnly bool                   // the last good config is another's to keep
+	turns    chan struct{}          // holds a token for each call to the approval store
 	report   Report
 
 	mu    sync.Mutex      // guards taken, the Syncer's baselines and report.Recovered while units are worked off
@@ -61,8 +61,8 @@ type list struct {
 	omitted       bool              // tools is what the catalog has of it, and was left out
 	refusedBefore []outcome.Refusal // of the run before
 	refused       bool              // something that it lists is not taken, because of its record
-	held          *settled          // what the last run has left of it; nil: nothing
-	settled       *settled          // what the next run has of it; nil: nothing
+	held          *unchangedServer  // what the last run has left of it; nil: nothing
+	settled       *unchangedServer  // what the next run has of it; nil: nothing
 
 	// What the next catalog has of it.
 	same     bool        // what base has
@@ -131,7 +131,7 @@ func (r *run) readBase(ctx context.Context) error {
 
 // goOn takes what prev says of servers.
 func (r *run) goOn(prev Current) {
-	r.prev, r.known, r.named = prev, map[string]Known{}, map[string][]string{}
+	r.prev, r.known, r.named = prev, map[string]ServerState{}, map[string][]string{}
 	for _, k := range prev.Servers {
 		r.known[k.Name] = k
 		r.named[k.place()] = append(r.named[k.place()], k.Name)

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/search"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/search"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // A shard is a part of a snapshot: servers that follow each other in the order of their ids, with
@@ -232,7 +232,7 @@ func (s *shard) brief(i int) (signature string, lossy bool, description string) 
 	return s.string(row[atSignature:]), lossy, s.string(row[atDescription:])
 }
 
-// standing is [Snapshot.Standing] of item i of the shard.
+// standing is [Snapshot.ApprovalState] of item i of the shard.
 func (s *shard) standing(i int) (state approval.State, rev int64, updated time.Time, ok bool) {
 	row := s.row(i)
 	if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {

@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/document"
-	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -77,7 +77,7 @@ type Syncer struct {
 	config    object.Source[config.Config]
 	rules     object.Source[policy.Policy]
 	baselines map[string]bool // [approval.BaselineKey] of lists that were taken
-	settled   memory
+	settled   unchangedCache
 }
 
 // A result is that of a run whose caller did not go away.
@@ -98,7 +98,7 @@ func NewSyncer(objects object.Store, approvals Approvals, loader Loader, o *Sync
 		s.o.Now = time.Now
 	}
 	if s.o.Rest <= 0 {
-		s.o.Rest = restLeast
+		s.o.Rest = pollLeast
 	}
 	s.o.Log = cmp.Or(s.o.Log, slog.New(slog.DiscardHandler))
 	return s

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 // crowded is a fixture with 70 servers of n tools in all.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // A unit is what a run works off for itself: as a rule one server. Servers whose records say something
@@ -24,8 +24,8 @@ type unit struct {
 
 	joint *joint // writes for the unit, while it is worked off
 
-	bases  map[string]*Snapshot // by name, of what was found before; see [run.baseOf]
-	founds map[string]held      // the same, whether it is what the unit goes on from or not
+	bases  map[string]*Snapshot    // by name, of what was found before; see [run.baseOf]
+	founds map[string]previousLoad // the same, whether it is what the unit goes on from or not
 
 	records map[tool.ID]*approval.Record // as they were read or written last; nil: not read
 	mark    string                       // of the records that were read last: see [approval.Store]
@@ -89,7 +89,7 @@ func (r *run) group() []*unit {
 
 // work brings the records of the unit up to date, and finds out what the next catalog has of it.
 func (u *unit) work(ctx context.Context) error {
-	if same, err := u.asBefore(ctx); same || err != nil {
+	if same, err := u.isUnchanged(ctx); same || err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{u.readApprovals, u.recoverLost, u.observe} {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
@@ -88,9 +88,9 @@ type slowRecords struct {
 	held chan struct{}
 }
 
-func (s slowRecords) RecordsUnless(ctx context.Context, server, mark string) ([]approval.Record, string, error) {
+func (s slowRecords) RecordsIfChanged(ctx context.Context, server, mark string) ([]approval.Record, string, error) {
 	<-s.held
-	return s.Mem.RecordsUnless(ctx, server, mark)
+	return s.Mem.RecordsIfChanged(ctx, server, mark)
 }
 
 // A server whose list changes makes a catalog that equals one which was built from all servers.

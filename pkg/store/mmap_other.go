@@ -14,8 +14,8 @@ func MapFile(f *os.File, size int) ([]byte, error) {
 	return data, err
 }
 
-// LetGo does nothing, as the bytes are not in the file.
-func LetGo([]byte) {}
+// ReleasePages does nothing, as the bytes are not in the file.
+func ReleasePages([]byte) {}
 
 // UnmapFile does nothing, as the bytes are the garbage collector's.
 func UnmapFile([]byte) error { return nil }

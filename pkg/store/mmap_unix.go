@@ -15,9 +15,9 @@ func MapFile(f *os.File, size int) ([]byte, error) {
 	return syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ, syscall.MAP_SHARED)
 }
 
-// LetGo lets the kernel take the memory of what [MapFile] returned, which is read from the file again where
-// somebody reads on.
-func LetGo(data []byte) { _ = unix.Madvise(data, unix.MADV_DONTNEED) } // advice: where it is not taken, nothing changes
+// ReleasePages lets the kernel take the memory of what [MapFile] returned, which is read from the
+// file again where somebody reads on.
+func ReleasePages(data []byte) { _ = unix.Madvise(data, unix.MADV_DONTNEED) } // advice: where it is not taken, nothing changes
 
 // UnmapFile gives back what [MapFile] returned. Who reads it afterwards ends the process.
 func UnmapFile(data []byte) error { return syscall.Munmap(data) }

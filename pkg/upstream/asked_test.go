@@ -15,9 +15,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -67,7 +67,7 @@ func TestAsked(t *testing.T) {
 		{"nobody answers", mcp.MethodElicit, unanswering, failed, `nobody answered within 5 minutes`, `{"type":"text","text":"` + outcome.UnansweredNote + `"}],"isError":true}`, 5 * time.Minute},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true})
+			f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
 			f.servers[0].FailOn("tools/call", 1, upstreamtest.Ask(tt.method, tt.result))
 			start := time.Now()
 			got, err := f.call(Call{Name: "x", Client: mcp.Client{Ask: tt.ask}})
@@ -87,7 +87,7 @@ func TestAsked(t *testing.T) {
 // A person's time is not the server's.
 func TestClockStandsStill(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
-		f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Era: upstreamtest.Legacy})
+		f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy})
 		s := f.servers[0]
 		s.FailOn("tools/call", 1, func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, serve http.Handler) {
 			time.Sleep(12 * time.Second)
@@ -118,7 +118,7 @@ func TestClockStandsStill(t *testing.T) {
 // Whoever gives up in the middle of a question is heard at once: by the server, and by the client.
 func TestGivenUpWhileAsked(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
-		f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true})
+		f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
 		f.servers[0].FailOn("tools/call", 1, upstreamtest.Ask(mcp.MethodElicit, "%s"))
 		ctx, cancel := context.WithCancel(t.Context())
 		withdrawn := make(chan time.Time, 1)
@@ -184,7 +184,7 @@ func TestServersThatAskAndMisbehave(t *testing.T) {
 		{"it asks without an end", unanswering, done, many, 4, "-"},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true})
+			f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
 			f.servers[0].FailOn("tools/call", 1, upstreamtest.Says(tt.result, tt.says...))
 			var mu sync.Mutex
 			asked := 0
@@ -211,9 +211,9 @@ func TestServersThatAskAndMisbehave(t *testing.T) {
 	}
 }
 
-// In the stateless era no server may ask on a stream, and one that does is not answered.
+// In the stateless protocol no server may ask on a stream, and one that does is not answered.
 func TestStatelessServersDoNotAsk(t *testing.T) {
-	f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Era: upstreamtest.Modern})
+	f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 	f.servers[0].FailOn("tools/call", 1, upstreamtest.Says(done, ask("1", mcp.MethodElicit, `{}`), ask("2", "ping", `{}`)))
 	got, err := f.call(Call{Name: "x", Client: mcp.Client{Ask: func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 		t.Error("asked")
@@ -228,7 +228,7 @@ func TestElicitedByURL(t *testing.T) {
 	complete := func(id string) string {
 		return notification("elicitation/complete", `{"elicitationId":"`+id+`"}`)
 	}
-	f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Era: upstreamtest.Legacy})
+	f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy})
 	f.servers[0].FailOn("tools/call", 1, upstreamtest.Says(done, complete("e1"), ask("1", mcp.MethodElicit, `{"mode":"url","url":"https://x.example","elicitationId":"e1"}`), complete("e2"), complete("e1")))
 	var l listener
 	if got, err := f.call(Call{Name: "x", Client: mcp.Client{Ask: unanswering, Notify: l.notify}}); err != nil || got != done {
@@ -243,7 +243,7 @@ func TestDeclared(t *testing.T) {
 	form := `{"elicitation":{"form":{}}}`
 	for _, tt := range []struct {
 		name      string
-		era       upstreamtest.Era
+		protocol  upstreamtest.Protocols
 		holds     bool
 		asks      Asks
 		client    string // capabilities; "": no session of its own
@@ -261,7 +261,7 @@ func TestDeclared(t *testing.T) {
 		{"a stateless server, nothing", upstreamtest.Modern, false, AsksOff, `{"elicitation":{},"x":{}}`, `{}`, `{}`, `{}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{Holds: tt.holds}, upstreamtest.Options{Era: tt.era, Sessions: true, Tools: tools(1)})
+			f := newFixture(t, Options{Holds: tt.holds}, upstreamtest.Options{Protocols: tt.protocol, Sessions: true, Tools: tools(1)})
 			f.targets[0].Asks = tt.asks
 			f.available()
 			call := Call{Owner: owner("a"), Name: "tool_aa"}

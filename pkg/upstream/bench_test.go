@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -23,7 +23,7 @@ func benchServer(b *testing.B, o upstreamtest.Options) *upstreamtest.Server {
 // BenchmarkCall compares a call through the client with the same bytes sent by net/http alone.
 func BenchmarkCall(b *testing.B) {
 	arguments := json.RawMessage(`{"text":"a text of the usual length, as agents send it"}`)
-	for name, o := range map[string]upstreamtest.Options{"client": {Era: upstreamtest.Modern}, "client, on a session": {Era: upstreamtest.Legacy, Sessions: true}} {
+	for name, o := range map[string]upstreamtest.Options{"client": {Protocols: upstreamtest.Modern}, "client, on a session": {Protocols: upstreamtest.Legacy, Sessions: true}} {
 		b.Run(name, func(b *testing.B) {
 			s := benchServer(b, o)
 			c := New(&Options{AllowNets: loopback()})
@@ -37,7 +37,7 @@ func BenchmarkCall(b *testing.B) {
 		})
 	}
 	b.Run("net/http", func(b *testing.B) {
-		s := benchServer(b, upstreamtest.Options{Era: upstreamtest.Modern})
+		s := benchServer(b, upstreamtest.Options{Protocols: upstreamtest.Modern})
 		c := New(nil)
 		m, err := c.callMessage(mcpSession{modern: true, version: mcp.VersionModern}, Call{Name: "echo", Arguments: arguments})
 		require.OK(b, err)
@@ -91,7 +91,7 @@ func BenchmarkTake(b *testing.B) {
 func BenchmarkLoadAll(b *testing.B) {
 	catalog := local.Tools(b)
 	var targets []Target
-	for name, s := range upstreamtest.Fleet(b, catalog, upstreamtest.Options{Era: upstreamtest.Modern, Forget: true}) {
+	for name, s := range upstreamtest.Fleet(b, catalog, upstreamtest.Options{Protocols: upstreamtest.Modern, Forget: true}) {
 		targets = append(targets, Target{ID: name, URL: s.URL})
 	}
 	for b.Loop() {
@@ -110,7 +110,7 @@ func BenchmarkLoadAllInTrouble(b *testing.B) {
 	for b.Loop() {
 		var targets []Target
 		for i := range 70 {
-			s := upstreamtest.New(b, upstreamtest.Options{Tools: tools(8), Era: upstreamtest.Modern, Forget: true})
+			s := upstreamtest.New(b, upstreamtest.Options{Tools: tools(8), Protocols: upstreamtest.Modern, Forget: true})
 			trouble(s, i)
 			targets = append(targets, Target{ID: s.Addr(), URL: s.URL})
 		}

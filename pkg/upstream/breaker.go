@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 const (

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/trace"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // cancelTimeout bounds the notice to a server that its answer is no longer awaited.
@@ -28,9 +28,9 @@ const cancelTimeout = 500 * time.Millisecond
 // processed, or call.Retry says that twice does no harm, and only inside the time left.
 func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage, error) {
 	start := c.o.Now()
-	span := trace.Start(ctx, trace.Upstream)
+	span := observe.StartSpan(ctx, observe.Upstream)
 	defer span.End()
-	ctx, call = span.Context, c.traced(span.Context, t, call)
+	ctx, call = span.Context, c.withTrace(span.Context, t, call)
 	o := c.newOperation(t, false, call.Owner)
 	defer o.release()
 	if t.Asks == AsksOff {
@@ -39,12 +39,12 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	o.client, o.single = call.Client, call.Once
 	if wait, ok := o.server.breaker.admit(start); !ok {
 		out := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonBreakerOpen, RetryAfter: wait}
-		return nil, &outcome.CallError{Outcome: spanned(span, c.ended(ctx, "call", t, start, out))}
+		return nil, &outcome.CallError{Outcome: endSpan(span, c.ended(ctx, "call", t, start, out))}
 	}
 	own, cancel := o.time(ctx, min(cmp.Or(t.Timeout, usualCall), c.limits.call))
 	defer cancel()
 	result, out, err := o.callWithRetry(ctx, own, call)
-	out = spanned(span, c.ended(ctx, "call", t, start, out))
+	out = endSpan(span, c.ended(ctx, "call", t, start, out))
 	if o.outlived { // a slow tool is no failure of its server: the breaker learns nothing
 		o.server.breaker.report(out.CheckedAt, outcome.Outcome{})
 	} else {
@@ -174,8 +174,8 @@ func rejectedUnread(status int) bool {
 	return false
 }
 
-// cancelUpstream tells a server of the handshake era that the answer is not awaited any
-// more; there a closed connection does not mean that. In the stateless era it does.
+// cancelUpstream tells a server of the handshake protocol that the answer is not awaited any
+// more; there a closed connection does not mean that. In the stateless protocol it does.
 func (o *operation) cancelUpstream(ctx context.Context) {
 	if o.session == nil || o.session.modern || !o.sentCall() {
 		return

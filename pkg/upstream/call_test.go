@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -39,9 +39,9 @@ func TestCallRetries(t *testing.T) {
 		{"503 of Envoy that found no server, writing", flags("UH"), false, "envoy", 2, true},
 		{"503 of Envoy that does not say why, writing", busy, false, "envoy", 1, false},
 		{"403, read-only", upstreamtest.Status(403, ""), true, "", 1, false},
-		{"404, read-only", upstreamtest.Status(404, ""), true, "", 2, true}, // the era is found out again
+		{"404, read-only", upstreamtest.Status(404, ""), true, "", 2, true}, // the protocol is found out again
 		{"400, read-only", upstreamtest.Status(400, ""), true, "", 1, false},
-		{"400, writing", upstreamtest.Status(400, ""), false, "", 1, false}, // the era is found to be what it was
+		{"400, writing", upstreamtest.Status(400, ""), false, "", 1, false}, // the protocol is found to be what it was
 		{"HTML, read-only", upstreamtest.HTML(), true, "", 1, false},
 		{"Retry-After beyond the time left", upstreamtest.Status(429, "", "Retry-After", "60"), true, "", 1, false},
 	} {
@@ -76,7 +76,7 @@ func TestCallDeadlines(t *testing.T) {
 		{"before the caller's", 0, 8 * time.Second, 7500 * time.Millisecond},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+			f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 			f.servers[0].FailOn("tools/call", -1, upstreamtest.Hang())
 			f.targets[0].Timeout = tt.timeout
 			start := time.Now()
@@ -94,8 +94,8 @@ func TestCallCancellation(t *testing.T) {
 		o      upstreamtest.Options
 		notice int
 	}{
-		{"stateless era: the connection closes", upstreamtest.Options{Era: upstreamtest.Modern}, 0},
-		{"handshake era: notifications/cancelled", upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true}, 1},
+		{"stateless era: the connection closes", upstreamtest.Options{Protocols: upstreamtest.Modern}, 0},
+		{"handshake era: notifications/cancelled", upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true}, 1},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
 			stopped := make(chan struct{})
@@ -238,11 +238,11 @@ func TestCallUpstreamErrors(t *testing.T) {
 		o    upstreamtest.Options
 		code int
 	}{
-		{"in HTTP 200", upstreamtest.Options{Era: upstreamtest.Legacy}, -32602},
-		{"in HTTP 400", upstreamtest.Options{Era: upstreamtest.Modern}, -32602},
-		{"of its own", upstreamtest.Options{Era: upstreamtest.Modern}, 4711},
-		{"in an event stream", upstreamtest.Options{Era: upstreamtest.Modern, SSE: true}, -32603},
-		{"a capability missing", upstreamtest.Options{Era: upstreamtest.Modern}, -32021},
+		{"in HTTP 200", upstreamtest.Options{Protocols: upstreamtest.Legacy}, -32602},
+		{"in HTTP 400", upstreamtest.Options{Protocols: upstreamtest.Modern}, -32602},
+		{"of its own", upstreamtest.Options{Protocols: upstreamtest.Modern}, 4711},
+		{"in an event stream", upstreamtest.Options{Protocols: upstreamtest.Modern, SSE: true}, -32603},
+		{"a capability missing", upstreamtest.Options{Protocols: upstreamtest.Modern}, -32021},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			const data = `{"n":9007199254740993,"z":[1.0]}`
@@ -266,7 +266,7 @@ func failing(code int, message, data string) func(context.Context, upstreamtest.
 
 // A credential that was replaced is looked up again, once and silently.
 func TestCallCredentialRotation(t *testing.T) {
-	for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Legacy, Sessions: true}} {
+	for _, o := range []upstreamtest.Options{{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Legacy, Sessions: true}} {
 		o.Token = "first"
 		current, asked := "first", 0
 		f := newFixture(t, Options{Secrets: secretsFunc(func(ref string) (string, error) {
@@ -307,7 +307,7 @@ func TestCallPanic(t *testing.T) {
 
 // No configured header replaces one of the protocol's.
 func TestCallConfiguredHeaders(t *testing.T) {
-	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+	f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 	f.targets[0].Headers = map[string]string{
 		"content-type": "text/plain", "accept": "*/*", "mcp-method": "tools/list", "mcp-protocol-version": "1", "mcp-session-id": "stolen",
 		"mcp-name": "other", "X-Team": "blue",

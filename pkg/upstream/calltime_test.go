@@ -23,7 +23,7 @@ func TestCallTime(t *testing.T) {
 		{"longer than the caller", 10 * time.Minute, time.Minute, 30500 * time.Millisecond, 30 * time.Second, "No answer after 30 s."},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{CallTime: tt.front}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true})
+			f := newFixture(t, Options{CallTime: tt.front}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
 			f.servers[0].FailOn("tools/call", -1, upstreamtest.Hang())
 			f.targets[0].Timeout = tt.timeout
 			start := time.Now()

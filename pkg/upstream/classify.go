@@ -19,11 +19,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/capacity"
-	"github.com/portcullis-mcp/portcullis/pkg/child"
-	"github.com/portcullis-mcp/portcullis/pkg/egress"
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
 // Evidence is all that is known of an attempt that failed.
@@ -102,8 +102,8 @@ func rules() []rule {
 
 		{outcome.Transient, outcome.ReasonDescriptors, func(e *evidence) bool { return capacity.IsDescriptors(e.err) }},
 		{outcome.Permanent, outcome.ReasonNeedsCommand, is(errNeedsCommand)},
-		{outcome.Permanent, outcome.ReasonCommand, has[*child.StartError]},
-		{outcome.Transient, outcome.ReasonNoProcess, is(child.ErrFull, errAgentFull)},
+		{outcome.Permanent, outcome.ReasonCommand, has[*process.StartError]},
+		{outcome.Transient, outcome.ReasonNoProcess, is(process.ErrFull, errAgentFull)},
 		{outcome.Permanent, outcome.ReasonExited, func(e *evidence) bool { return e.exited(true) }},
 		{outcome.Transient, outcome.ReasonExited, func(e *evidence) bool { return e.exited(false) }},
 

@@ -22,13 +22,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/egress"
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/session"
-	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
 
 // A Target is one server to load or to call.
@@ -41,7 +41,7 @@ type Target struct {
 	BehindProxy string            // "envoy": its x-envoy-* headers are evidence; else ""
 	Memory      outcome.Memory    // of another process: [outcome.Outcome.Memory]
 	Shared      bool              // all callers share one session, whoever they are
-	Handshake   bool              // it is spoken to in a protocol of the handshake era, whatever it knows
+	Handshake   bool              // it is spoken to in a protocol of the handshake protocol, whatever it knows
 	Asks        Asks              // what it may ask callers; "": [AsksRelay]
 	Lists       string            // of a load: [outcome.Outcome.Lists] of lists whose definitions the caller has
 	Once        bool              // a load makes one attempt: the last one failed, and others wait
@@ -120,7 +120,7 @@ type Call struct {
 }
 
 // A Client loads and calls upstream servers. It is safe for concurrent use and
-// remembers of each server its era, how its last calls went and, where the server has
+// remembers of each server its protocol, how its last calls went and, where the server has
 // sessions, one an owner.
 type Client struct {
 	o      Options
@@ -225,7 +225,7 @@ func (c *Client) Close() {
 		c.sweeper = nil
 	}
 	c.mu.Unlock()
-	c.sessions.each((*sessionEntry).closeHeld)
+	c.sessions.each((*sessionEntry).closeListenStream)
 	c.http.CloseIdleConnections()
 }
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/child"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
 // A Command says how a server is started that is a program: it speaks MCP on its standard input
@@ -42,13 +42,13 @@ func (c *Client) resolveCommand(ctx context.Context, t Target, key entryKey) (*e
 		}
 		env[name] = value
 	}
-	all := child.Environment(os.Getenv, t.Command.Pass, env)
+	all := process.Environment(os.Getenv, t.Command.Pass, env)
 	for _, variable := range all {
 		name, value, _ := strings.Cut(variable, "=")
 		ep.addSecrets(variableSecrets(name, value)...)
 	}
 	ep.addSecrets(argSecrets(t.Command.Args)...)
-	ep.transport = programTransport{c.programs, key, t.Shared, newRedactor(ep.values), child.Program{
+	ep.transport = programTransport{c.programs, key, t.Shared, newRedactor(ep.values), process.Program{
 		Path: t.Command.Path, Args: t.Command.Args, Dir: t.Command.Dir, Env: all,
 	}, t.Command, t.Timeout}
 	return ep, nil

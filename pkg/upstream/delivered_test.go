@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -65,7 +65,7 @@ func TestCallDelivered(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, repeatable := range []bool{false, true} {
-				e := failingOn(t, "tools/call", tt.fault, upstreamtest.Options{Era: upstreamtest.Modern}).fails(Call{Name: "x", Retry: repeatable})
+				e := failingOn(t, "tools/call", tt.fault, upstreamtest.Options{Protocols: upstreamtest.Modern}).fails(Call{Name: "x", Retry: repeatable})
 				got, want := e.Message("s"), notCarried
 				switch {
 				case tt.delivered && repeatable:
@@ -80,7 +80,7 @@ func TestCallDelivered(t *testing.T) {
 		})
 	}
 	t.Run("once is for good", func(t *testing.T) { // what one attempt may have done, no later attempt takes back
-		f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+		f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 		f.servers[0].FailOn("tools/call", 1, upstreamtest.Reset())
 		f.servers[0].FailOn("tools/call", -1, upstreamtest.Status(429, ""))
 		if e := f.fails(Call{Name: "x", Retry: true}); !e.Delivered || len(f.servers[0].Calls()) != 3 {
@@ -115,7 +115,7 @@ func TestCallNotSent(t *testing.T) {
 
 // A call that outlives our time is a slow tool: the breaker does not count it.
 func TestCallUnanswered(t *testing.T) {
-	for name, o := range map[string]upstreamtest.Options{"stateless": {Era: upstreamtest.Modern}, "handshake": {Era: upstreamtest.Legacy, Sessions: true}} {
+	for name, o := range map[string]upstreamtest.Options{"stateless": {Protocols: upstreamtest.Modern}, "handshake": {Protocols: upstreamtest.Legacy, Sessions: true}} {
 		onFakeClock(t, name, func(t *testing.T) {
 			f := newFixture(t, Options{}, o)
 			f.servers[0].FailOn("tools/call", 8, upstreamtest.Hang())
@@ -140,7 +140,7 @@ func unanswered(ctx context.Context, _, _ string) (net.Conn, error) {
 
 func TestCallTooLargeResult(t *testing.T) {
 	for name, o := range map[string]upstreamtest.Options{
-		"JSON": {Era: upstreamtest.Modern}, "event stream": {Era: upstreamtest.Legacy, Sessions: true, SSE: true},
+		"JSON": {Protocols: upstreamtest.Modern}, "event stream": {Protocols: upstreamtest.Legacy, Sessions: true, SSE: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.Call = func(context.Context, upstreamtest.Call) (json.RawMessage, error) {
@@ -173,7 +173,7 @@ func TestCallCompressedBomb(t *testing.T) {
 			z := gzip.NewWriter(w)
 			_, _ = z.Write(make([]byte, 64<<20)) // the client hangs up
 			_ = z.Close()
-		}, upstreamtest.Options{Era: upstreamtest.Modern})
+		}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 		e := f.fails(Call{Name: "x", Retry: true})
 		want := "The answer of MCP server 's' could not be read: it is compressed, and larger than 4 MiB when unpacked. " +
 			"The call was sent and may have taken effect; check before calling again, and ask for less."
@@ -187,7 +187,7 @@ func TestCallCompressedBomb(t *testing.T) {
 // A program is not told when to come again where the text says that this is of no use.
 func TestCallRetryAfter(t *testing.T) {
 	for code, want := range map[int]int{401: 0, 403: 0, 404: 0, 429: 60, 503: 60} {
-		f := failingOn(t, "tools/call", upstreamtest.Status(code, "", "Retry-After", "60"), upstreamtest.Options{Era: upstreamtest.Modern})
+		f := failingOn(t, "tools/call", upstreamtest.Status(code, "", "Retry-After", "60"), upstreamtest.Options{Protocols: upstreamtest.Modern})
 		if e := f.fails(Call{Name: "x"}); e.RetryAfter() != want {
 			t.Errorf("%d: RetryAfter = %d, want %d; %s", code, e.RetryAfter(), want, e.Message("s"))
 		}
@@ -197,7 +197,7 @@ func TestCallRetryAfter(t *testing.T) {
 // A session that is lost at once is no missing server.
 func TestCallLostSession(t *testing.T) {
 	for _, sessions := range []bool{true, false} {
-		e := failingOn(t, "tools/call", upstreamtest.Status(404, ""), upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: sessions}).fails(Call{Name: "x"})
+		e := failingOn(t, "tools/call", upstreamtest.Status(404, ""), upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: sessions}).fails(Call{Name: "x"})
 		got := e.Message("s")
 		if lost := strings.Contains(got, "does not know the session"); lost != sessions || strings.Contains(got, "nothing at its address") == sessions ||
 			!strings.Contains(got, notCarried) || e.Delivered {

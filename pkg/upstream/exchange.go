@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 
-	"github.com/portcullis-mcp/portcullis/pkg/egress"
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
 
 // maxEvidence is how much of a body is kept as evidence, in bytes.

@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 // handshake finds out how to speak to the server: server/discover first, which a
-// server of the stateless era must know, then initialize. A server that is remembered to be of
-// the handshake era is not asked for the other unless it is not what it was.
+// server of the stateless protocol must know, then initialize. A server that is remembered to be of
+// the handshake protocol is not asked for the other unless it is not what it was.
 func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, error) {
 	if o.t.Handshake {
 		return o.initialize(ctx)
@@ -74,8 +74,8 @@ func versionsIn(err error) []string {
 	return nil
 }
 
-// discover asks for the stateless era. A program may not answer at all, and is not waited for as
-// long as for the answer that it must give.
+// discover asks for the stateless protocol. A program may not answer at all, and is not waited for
+// as long as for the answer that it must give.
 func (o *operation) discover(ctx context.Context, s mcpSession) (json.RawMessage, error) {
 	if o.t.Command != nil {
 		own, cancel := context.WithTimeout(ctx, o.c.limits.discover)
@@ -85,8 +85,8 @@ func (o *operation) discover(ctx context.Context, s mcpSession) (json.RawMessage
 	return o.send(ctx, s, message{method: mcp.MethodDiscover, params: o.c.listParams(s, nil)})
 }
 
-// silent reports whether a program of the handshake era did what some do with a request that comes
-// before initialize: nothing, or end.
+// silent reports whether a program of the handshake protocol did what some do with a request that
+// comes before initialize: nothing, or end.
 func (o *operation) silent(ctx context.Context, err error) bool {
 	if o.t.Command == nil || ctx.Err() != nil {
 		return false
@@ -96,7 +96,7 @@ func (o *operation) silent(ctx context.Context, err error) bool {
 }
 
 // unknownMethod reports whether err is one of the many answers with which servers of the
-// handshake era refuse a method that they do not know.
+// handshake protocol refuse a method that they do not know.
 func unknownMethod(err error) bool {
 	status, ok := errors.AsType[*statusError](err)
 	return ok && status.status/100 == 4 && !intermediaryStatus(status.status)
@@ -113,8 +113,8 @@ func intermediaryStatus(status int) bool {
 	return false
 }
 
-// fallBack opens a session of the handshake era, unless the server said which versions
-// it supports and none of that era is among them.
+// fallBack opens a session of the handshake protocol, unless the server said which versions
+// it supports and none of that protocol is among them.
 func (o *operation) fallBack(ctx context.Context, supported []string) (*mcpSession, error) {
 	if len(supported) > 0 && !slices.ContainsFunc(legacyVersions(), func(v string) bool { return slices.Contains(supported, v) }) {
 		return nil, &protocolError{outcome.ReasonVersion, "the server supports no protocol version that the gateway knows"}
@@ -123,11 +123,11 @@ func (o *operation) fallBack(ctx context.Context, supported []string) (*mcpSessi
 	return o.initialize(ctx)
 }
 
-// initialize opens a session of the handshake era.
+// initialize opens a session of the handshake protocol.
 func (o *operation) initialize(ctx context.Context) (*mcpSession, error) {
 	params := rawjson.Object{
 		{Name: "protocolVersion", Value: rawjson.Quote(mcp.VersionLegacy)},
-		{Name: "capabilities", Value: o.declares()},
+		{Name: "capabilities", Value: o.capabilities()},
 		{Name: "clientInfo", Value: o.c.info},
 	}
 	result, err := o.send(ctx, mcpSession{}, message{method: mcp.MethodInitialize, params: params})

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -23,14 +23,14 @@ func TestLoadAndCall(t *testing.T) {
 		want string // methods of one load and two calls
 	}{
 		{"both eras", upstreamtest.Options{}, modern + " tools/list tools/call tools/call"},
-		{"stateless era alone", upstreamtest.Options{Era: upstreamtest.Modern}, modern + " tools/list tools/call tools/call"},
-		{"stateless, event streams", upstreamtest.Options{Era: upstreamtest.Modern, SSE: true}, modern + " tools/list tools/call tools/call"},
-		{"handshake, no session", upstreamtest.Options{Era: upstreamtest.Legacy}, handshake + " tools/list tools/call tools/call"},
-		{"handshake, sessions", upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true},
+		{"stateless era alone", upstreamtest.Options{Protocols: upstreamtest.Modern}, modern + " tools/list tools/call tools/call"},
+		{"stateless, event streams", upstreamtest.Options{Protocols: upstreamtest.Modern, SSE: true}, modern + " tools/list tools/call tools/call"},
+		{"handshake, no session", upstreamtest.Options{Protocols: upstreamtest.Legacy}, handshake + " tools/list tools/call tools/call"},
+		{"handshake, sessions", upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true},
 			handshake + " tools/list initialize notifications/initialized tools/call tools/call"},
-		{"handshake, sessions, event streams", upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, SSE: true},
+		{"handshake, sessions, event streams", upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, SSE: true},
 			handshake + " tools/list initialize notifications/initialized tools/call tools/call"},
-		{"handshake of 2025-03-26", upstreamtest.Options{Era: upstreamtest.Legacy, Versions: []string{"2025-03-26"}}, handshake + " tools/list tools/call tools/call"},
+		{"handshake of 2025-03-26", upstreamtest.Options{Protocols: upstreamtest.Legacy, Versions: []string{"2025-03-26"}}, handshake + " tools/list tools/call tools/call"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.o.Tools = []json.RawMessage{echoTool()}
@@ -50,7 +50,7 @@ func TestLoadAndCall(t *testing.T) {
 }
 
 func TestLegacyRequests(t *testing.T) {
-	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Versions: []string{"2025-06-18"}})
+	f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Versions: []string{"2025-06-18"}})
 	f.available()
 	list := f.servers[0].Received("tools/list")[0]
 	if got := list.Header.Get(mcp.HeaderSession); got != "session-1" {
@@ -71,7 +71,7 @@ func TestLegacyRequests(t *testing.T) {
 }
 
 func TestLostSession(t *testing.T) {
-	legacy := upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Tools: tools(5), PageSize: 2}
+	legacy := upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Tools: tools(5), PageSize: 2}
 	t.Run("is opened again once", func(t *testing.T) {
 		const again = "tools/call initialize notifications/initialized tools/call"
 		f := newFixture(t, Options{}, legacy)
@@ -100,10 +100,10 @@ func TestLostSession(t *testing.T) {
 }
 
 func TestServerThatChangedItsEra(t *testing.T) {
-	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true})
+	f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
 	f.available()
 	f.servers[0].Close()
-	upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Modern, Tools: tools(2), Listener: f.net.Listen("server0:80")})
+	upstreamtest.New(t, upstreamtest.Options{Protocols: upstreamtest.Modern, Tools: tools(2), Listener: f.net.Listen("server0:80")})
 	if out := f.available(); len(out.Tools) != 2 {
 		t.Fatalf("Load after the upgrade = %+v", out)
 	}
@@ -116,7 +116,7 @@ func TestVersionNegotiation(t *testing.T) {
 			"Content-Type", "application/json")
 	}
 	t.Run("down to the handshake era", func(t *testing.T) {
-		failingOn(t, "server/discover", version(`"2025-06-18"`), upstreamtest.Options{Era: upstreamtest.Legacy}).available()
+		failingOn(t, "server/discover", version(`"2025-06-18"`), upstreamtest.Options{Protocols: upstreamtest.Legacy}).available()
 	})
 	t.Run("nothing in common", func(t *testing.T) {
 		f := failingOn(t, "server/discover", version(`"2031-01-01"`), upstreamtest.Options{})
@@ -124,7 +124,7 @@ func TestVersionNegotiation(t *testing.T) {
 		f.received("server/discover")
 	})
 	t.Run("refused, and named as supported", func(t *testing.T) {
-		f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+		f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 		f.servers[0].FailOn("server/discover", 1, version(`"2026-07-28"`))
 		f.available()
 		f.received("server/discover server/discover tools/list")
@@ -140,7 +140,7 @@ func TestVersionNegotiation(t *testing.T) {
 		f.received("server/discover tools/list server/discover tools/list") // one negotiation
 	})
 	t.Run("an unknown version chosen", func(t *testing.T) {
-		newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Legacy, Versions: []string{"2031-01-01"}}).loads(permanent, outcome.ReasonVersion)
+		newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Versions: []string{"2031-01-01"}}).loads(permanent, outcome.ReasonVersion)
 	})
 }
 
@@ -182,15 +182,15 @@ func TestPages(t *testing.T) {
 }
 
 func TestServerWithoutTools(t *testing.T) {
-	for _, era := range []upstreamtest.Era{upstreamtest.Modern, upstreamtest.Legacy} {
-		if out := newFixture(t, Options{}, upstreamtest.Options{Era: era, NoTools: true}).available(); out.Reason != "" || len(out.Tools) != 0 {
-			t.Errorf("era %d: Load = %+v", era, out)
+	for _, protocol := range []upstreamtest.Protocols{upstreamtest.Modern, upstreamtest.Legacy} {
+		if out := newFixture(t, Options{}, upstreamtest.Options{Protocols: protocol, NoTools: true}).available(); out.Reason != "" || len(out.Tools) != 0 {
+			t.Errorf("era %d: Load = %+v", protocol, out)
 		}
 	}
 }
 
 func TestHandshakeIsShared(t *testing.T) {
-	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true})
+	f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -207,7 +207,7 @@ func TestHandshakeIsShared(t *testing.T) {
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	for _, o := range []upstreamtest.Options{
-		{Era: upstreamtest.Modern}, {Era: upstreamtest.Modern, SSE: true}, {Era: upstreamtest.Legacy, Sessions: true, SSE: true},
+		{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Modern, SSE: true}, {Protocols: upstreamtest.Legacy, Sessions: true, SSE: true},
 	} {
 		var mu sync.Mutex
 		conns := map[string]bool{}
@@ -228,7 +228,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 			}
 		}
 		if len(conns) != 1 {
-			t.Errorf("era %d, streams %t: %d connections, want 1", o.Era, o.SSE, len(conns))
+			t.Errorf("era %d, streams %t: %d connections, want 1", o.Protocols, o.SSE, len(conns))
 		}
 	}
 }

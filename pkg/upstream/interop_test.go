@@ -11,8 +11,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -68,7 +68,7 @@ func TestOfficialServers(t *testing.T) {
 // TestOfficialClient holds the test server to what a client made elsewhere expects.
 func TestOfficialClient(t *testing.T) {
 	for _, o := range []upstreamtest.Options{
-		{Era: upstreamtest.Modern}, {Era: upstreamtest.Modern, SSE: true}, {Era: upstreamtest.Legacy}, {Era: upstreamtest.Legacy, Sessions: true, SSE: true}, {},
+		{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Modern, SSE: true}, {Protocols: upstreamtest.Legacy}, {Protocols: upstreamtest.Legacy, Sessions: true, SSE: true}, {},
 	} {
 		o.Tools, o.PageSize = tools(3), 2
 		s := upstreamtest.New(t, o)
@@ -88,7 +88,7 @@ func TestOfficialClient(t *testing.T) {
 		}
 		res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "tool_aa", Arguments: map[string]any{"x": 1}})
 		if err != nil || res.IsError || n != 3 {
-			t.Errorf("era %d: %d tools, call %+v, %v", o.Era, n, res, err)
+			t.Errorf("era %d: %d tools, call %+v, %v", o.Protocols, n, res, err)
 		}
 		_ = session.Close()
 	}

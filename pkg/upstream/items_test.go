@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -56,9 +56,9 @@ func lists(unread []outcome.Unread) []string {
 
 func TestLoadItems(t *testing.T) {
 	for name, o := range map[string]upstreamtest.Options{
-		"stateless":               {Era: upstreamtest.Modern},
-		"handshake":               {Era: upstreamtest.Legacy},
-		"sessions, event streams": {Era: upstreamtest.Legacy, Sessions: true, SSE: true},
+		"stateless":               {Protocols: upstreamtest.Modern},
+		"handshake":               {Protocols: upstreamtest.Legacy},
+		"sessions, event streams": {Protocols: upstreamtest.Legacy, Sessions: true, SSE: true},
 		"pages":                   {PageSize: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestLoadAsksForWhatIsDeclared(t *testing.T) {
 		"resources":       {upstreamtest.Options{Resources: raws()}, []string{"tools/list", "resources/list", "resources/templates/list"}},
 		"templates alone": {upstreamtest.Options{Templates: raws()}, []string{"tools/list", "resources/list", "resources/templates/list"}},
 	} {
-		for _, era := range []upstreamtest.Era{upstreamtest.Modern, upstreamtest.Legacy} {
-			tt.o.Era = era
+		for _, protocol := range []upstreamtest.Protocols{upstreamtest.Modern, upstreamtest.Legacy} {
+			tt.o.Protocols = protocol
 			f := newFixture(t, Options{}, tt.o)
 			for range 2 {
 				out := f.available()
@@ -198,7 +198,7 @@ func TestLoadBadItems(t *testing.T) {
 // What a server without sessions declares is asked for again after an hour, and not before.
 func TestLoadAsksAgainWhatIsDeclared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern, Prompts: raws()})
+		f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern, Prompts: raws()})
 		for _, wait := range []time.Duration{0, maxDeclared - 1, 1} {
 			time.Sleep(wait)
 			f.available()

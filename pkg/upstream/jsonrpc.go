@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 // standard reports whether JSON-RPC or MCP define a code.
@@ -16,7 +16,7 @@ func standard(code int64) bool {
 	return code == mcp.CodeParse || code <= mcp.CodeInvalidRequest && code >= mcp.CodeInternal || modernCode(code)
 }
 
-// modernCode reports whether only a server of the stateless era sends a code.
+// modernCode reports whether only a server of the stateless protocol sends a code.
 func modernCode(code int64) bool { return code <= mcp.CodeHeaderMismatch && code >= mcp.CodeVersion }
 
 // A reply is a JSON-RPC response. Result is a JSON object, exactly as it came.

@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/text"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // A listOf is one of the lists that a server may have.
@@ -75,9 +75,9 @@ type listing struct {
 	ttl     time.Duration   // the least of all lists
 	lists   int
 
-	before   *heard      // what the lists were the last time, if every page so far is as it was
-	heard    []heardPage // of all lists that have ended
-	unparsed []*pages    // lists that have ended, if they are as they were
+	before   *cachedLists // what the lists were the last time, if every page so far is as it was
+	heard    []cachedPage // of all lists that have ended
+	unparsed []*pages     // lists that have ended, if they are as they were
 }
 
 // end adds a list that has come to its end.
@@ -119,7 +119,7 @@ type pages struct {
 	size    int
 	listed  int // taken or refused
 
-	heard    []heardPage
+	heard    []cachedPage
 	unparsed []*pageReader // the first pages, if they are as they were
 }
 

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/session"
-	"github.com/portcullis-mcp/portcullis/pkg/signature"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/trace"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/signature"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 const (
@@ -45,12 +45,12 @@ func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) 
 // once with the outcome, soon after the deadline at the latest.
 func (c *Client) loadHere(ctx context.Context, t Target, met, ended func(outcome.Outcome)) {
 	start := c.o.Now()
-	span := trace.Start(ctx, trace.Load)
+	span := observe.StartSpan(ctx, observe.Load)
 	ctx = span.Context
 	l := load{operation: c.newOperation(t, true, session.Owner{}), caller: ctx, met: met, over: make(chan struct{})}
 	first := c.limits.load
 	if l.limit = c.limits.attempt; t.Command != nil && c.programs != nil {
-		if out, ok := c.programs.asleep(l.key, t.Command); ok {
+		if out, ok := c.programs.idleListing(l.key, t.Command); ok {
 			span.End()
 			ended(out)
 			return
@@ -71,9 +71,9 @@ func (c *Client) loadHere(ctx context.Context, t Target, met, ended func(outcome
 	end := func(out outcome.Outcome) {
 		once.Do(func() {
 			out.Memory = l.server.remembered()
-			out = spanned(span, c.ended(ctx, "load", t, start, out))
+			out = endSpan(span, c.ended(ctx, "load", t, start, out))
 			if t.Command != nil && c.programs != nil {
-				c.programs.heard(l.key, t.Command, out)
+				c.programs.noteListing(l.key, t.Command, out)
 			}
 			span.End()
 			ended(out)
@@ -132,7 +132,7 @@ func (l *load) run() outcome.Outcome {
 	transient := func(out outcome.Outcome) bool { return out.Status == outcome.Transient && !l.t.Once }
 	var found listing
 	out, _ := l.retry(l.first, transient, func() (outcome.Outcome, error) {
-		found = listing{before: l.heardBefore()}
+		found = listing{before: l.cachedLists()}
 		out, err := l.attempt(l.caller, l.whole, func() error {
 			ctx, end := l.step(l.first)
 			err := l.begin(ctx)

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -45,7 +45,7 @@ func TestLoadTimes(t *testing.T) {
 		{"a second page that hangs once", 0, "tools/list", -1, second(hang), 3, "", 2, 5250 * ms},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{Jitter: noJitter}, upstreamtest.Options{Era: upstreamtest.Modern, Tools: tools(tt.pages), PageSize: 1})
+			f := newFixture(t, Options{Jitter: noJitter}, upstreamtest.Options{Protocols: upstreamtest.Modern, Tools: tools(tt.pages), PageSize: 1})
 			f.servers[0].FailOn(tt.method, tt.times, tt.fault)
 			start := time.Now()
 			out := f.Load(within(t, tt.deadline), f.targets[0])
@@ -168,7 +168,7 @@ func TestLoadBadTools(t *testing.T) {
 
 func TestLoadKeepsBytes(t *testing.T) {
 	raw := `{ "zeta":1e2, "name":"exact" ,"x":{"b":9007199254740993,"a":[1.0,1.50]},"inputSchema":{"type":"object","é":"\u00e9\/"}}`
-	for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Legacy, SSE: true}} {
+	for _, o := range []upstreamtest.Options{{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Legacy, SSE: true}} {
 		o.Tools = []json.RawMessage{json.RawMessage(raw)}
 		out := newFixture(t, Options{}, o).load()
 		if len(out.Tools) != 1 || string(out.Tools[0].Raw) != raw {

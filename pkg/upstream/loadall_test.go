@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -52,7 +52,7 @@ func TestLoadAllInTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{Jitter: func(limit time.Duration) time.Duration { return limit / 2 }})
 		for i := range 70 {
-			trouble(f.add(upstreamtest.Options{Tools: tools(8), Era: []upstreamtest.Era{upstreamtest.Modern, upstreamtest.Legacy}[i%2], Sessions: i%4 == 1}), i)
+			trouble(f.add(upstreamtest.Options{Tools: tools(8), Protocols: []upstreamtest.Protocols{upstreamtest.Modern, upstreamtest.Legacy}[i%2], Sessions: i%4 == 1}), i)
 		}
 		outs, well, all := f.loadAll()
 		want := []outcome.Outcome{{Status: transient, Attempts: 2}, {Status: transient, Attempts: 3}, {Status: outcome.Available, Attempts: 2},
@@ -91,7 +91,7 @@ func TestLoadAllColdAuthorization(t *testing.T) {
 		{"a clean no is not tried again", burst, &upstreamtest.Authz{Deny: true, Parallel: 70}, -1, 70, func(ids map[outcome.Status][]string) bool { return len(ids[denied]) == 70 }},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{Concurrency: 70, Jitter: New(nil).o.Jitter}, slices.Repeat([]upstreamtest.Options{{Tools: tools(3), Era: upstreamtest.Modern, Front: tt.authz.Front}}, 70)...)
+			f := newFixture(t, Options{Concurrency: 70, Jitter: New(nil).o.Jitter}, slices.Repeat([]upstreamtest.Options{{Tools: tools(3), Protocols: upstreamtest.Modern, Front: tt.authz.Front}}, 70)...)
 			f.limits.burst = tt.burst
 			outs, _, _ := f.loadAll()
 			ids, _ := byStatus(outs)
@@ -161,7 +161,7 @@ func TestLoadAllConcurrency(t *testing.T) {
 				wrong.Add(1)
 			}
 			return limit / 2
-		}}, slices.Repeat([]upstreamtest.Options{{Era: upstreamtest.Modern, Front: front}}, 24)...)
+		}}, slices.Repeat([]upstreamtest.Options{{Protocols: upstreamtest.Modern, Front: front}}, 24)...)
 		outs, _, took := f.loadAll()
 		ids, _ := byStatus(outs)
 		// 3 rounds of 2 requests of 1 s, each after a jitter of 25 ms.
@@ -222,7 +222,7 @@ func hangs(i int) bool { return i%31 >= 7 }
 
 // manyHanging returns a fixture with 310 servers.
 func manyHanging(t *testing.T) *fixture {
-	f := newFixture(t, Options{}, slices.Repeat([]upstreamtest.Options{{Tools: tools(2), Era: upstreamtest.Modern}}, 310)...)
+	f := newFixture(t, Options{}, slices.Repeat([]upstreamtest.Options{{Tools: tools(2), Protocols: upstreamtest.Modern}}, 310)...)
 	for i, s := range f.servers {
 		if hangs(i) {
 			s.Fail(upstreamtest.Hang())

@@ -15,8 +15,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -176,7 +176,7 @@ func matrix() []matrixRow {
 		{"500", clean(500), 3, transient, outcome.ReasonHTTP5xx},
 		{"503", clean(503), 3, transient, outcome.ReasonHTTP5xx},
 		{"404", clean(404), 1, permanent, outcome.ReasonNotFound},
-		{"404 to every session", troubledAt(upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true}, "tools/list", upstreamtest.Status(404, "")), 2, permanent, outcome.ReasonNotFound},
+		{"404 to every session", troubledAt(upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true}, "tools/list", upstreamtest.Status(404, "")), 2, permanent, outcome.ReasonNotFound},
 		{"400", clean(400), 1, permanent, outcome.ReasonBadRequest},
 		{"405", clean(405), 1, permanent, outcome.ReasonWrongTransport},
 		{"410", clean(410), 1, permanent, outcome.ReasonHTTP4xx},

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -16,7 +16,7 @@ func TestMemory(t *testing.T) {
 	const asked, spared = "server/discover initialize notifications/initialized tools/list", "initialize notifications/initialized tools/list"
 	for _, sessions := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: sessions})
+			f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: sessions})
 			load := func(m outcome.Memory, want string) outcome.Memory {
 				t.Helper()
 				f.servers[0].ForgetRequests()
@@ -53,15 +53,15 @@ func TestWrongMemory(t *testing.T) {
 		memory outcome.Memory
 		fault  upstreamtest.Fault // of initialize; nil: none
 		want   string             // methods of a load and a call
-		after  bool               // the handshake era is remembered
+		after  bool               // the handshake protocol is remembered
 	}{
-		{"stateless by now", upstreamtest.Options{Era: upstreamtest.Modern}, outcome.Memory{Handshake: true, Sessions: true}, nil,
+		{"stateless by now", upstreamtest.Options{Protocols: upstreamtest.Modern}, outcome.Memory{Handshake: true, Sessions: true}, nil,
 			"initialize server/discover tools/list tools/call", false},
-		{"stateless, and there is nothing else", upstreamtest.Options{Era: upstreamtest.Modern}, outcome.Memory{Handshake: true}, upstreamtest.Status(404, ""),
+		{"stateless, and there is nothing else", upstreamtest.Options{Protocols: upstreamtest.Modern}, outcome.Memory{Handshake: true}, upstreamtest.Status(404, ""),
 			"initialize server/discover tools/list tools/call", false},
 		{"of both eras by now", upstreamtest.Options{}, outcome.Memory{Handshake: true}, nil,
 			"initialize notifications/initialized tools/list tools/call", true},
-		{"handshake after all", upstreamtest.Options{Era: upstreamtest.Legacy}, outcome.Memory{}, nil,
+		{"handshake after all", upstreamtest.Options{Protocols: upstreamtest.Legacy}, outcome.Memory{}, nil,
 			"server/discover initialize notifications/initialized tools/list tools/call", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -109,13 +109,13 @@ func slowly(d time.Duration) func(http.Handler) http.Handler {
 
 func TestServerBehindASlowBridge(t *testing.T) {
 	onFakeClock(t, "loads", func(t *testing.T) {
-		f := newFixture(t, Options{Jitter: noJitter}, upstreamtest.Options{Era: upstreamtest.Legacy, Front: slowly(1400 * time.Millisecond)})
+		f := newFixture(t, Options{Jitter: noJitter}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Front: slowly(1400 * time.Millisecond)})
 		if out := f.available(); out.Attempts != 1 || out.Duration != 5600*time.Millisecond {
 			t.Errorf("Load = %+v, want the handshake and the list each in time", out)
 		}
 	})
 	onFakeClock(t, "helps the next process", func(t *testing.T) { // by what a handshake that was too slow found out
-		f := newFixture(t, Options{Jitter: noJitter}, upstreamtest.Options{Era: upstreamtest.Legacy, Front: slowly(2 * time.Second)})
+		f := newFixture(t, Options{Jitter: noJitter}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Front: slowly(2 * time.Second)})
 		out := f.load()
 		if out.Reason != outcome.ReasonTimeout || !out.Memory.Handshake {
 			t.Fatalf("Load = %s %s, remembers %+v; want it too slow, and its era known", out.Status, out.Reason, out.Memory)

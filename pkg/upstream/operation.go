@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 )
 
 // An operation is one load or one call of one server, with the second chances that it has
@@ -33,7 +33,7 @@ type operation struct {
 
 	handshook, refreshed, renegotiated bool
 	reopened                           int       // times
-	askedModern                        time.Time // when the last handshake asked for the stateless era; zero: it did not
+	askedModern                        time.Time // when the last handshake asked for the stateless protocol; zero: it did not
 
 	single    bool       // what is ambiguous is not sent again
 	ambiguous *ambiguity // an answer that a new handshake is to explain; nil: none
@@ -74,7 +74,7 @@ func (o *operation) begin(ctx context.Context) error {
 // do sends one request, with a handshake before it if need be. Four things get a second
 // chance, once an operation each, because the answer proves that the request was not
 // processed: a credential that has changed meanwhile, a session that is gone (twice, if
-// another instance had opened the next one), a version to negotiate, an era that is no
+// another instance had opened the next one), a version to negotiate, a protocol that is no
 // longer the server's.
 func (o *operation) do(ctx context.Context, build func(s mcpSession) (message, error)) (json.RawMessage, error) {
 	for {
@@ -94,7 +94,7 @@ func (o *operation) once(ctx context.Context, build func(s mcpSession) (message,
 		return nil, err
 	}
 	if d := o.ambiguous; d != nil {
-		if o.ambiguous = nil; s.equal(d.session) { // the era was right, so the answer meant something else
+		if o.ambiguous = nil; s.equal(d.session) { // the protocol was right, so the answer meant something else
 			o.session, o.last = s, d.exchange
 			return nil, d.err
 		}
@@ -151,7 +151,7 @@ func (o *operation) again(ctx context.Context, err error) bool {
 		}
 		o.forget(false)
 		return true
-	case o.session != nil && o.wrongEra(err):
+	case o.session != nil && o.wrongProtocol(err):
 		_, vague := errors.AsType[*statusError](err)
 		vague = vague && x.status == http.StatusBadRequest
 		if vague && o.single || !once(&o.renegotiated) {
@@ -166,7 +166,7 @@ func (o *operation) again(ctx context.Context, err error) bool {
 	return false
 }
 
-// An ambiguity is a 400 to a request. It is how servers turn away one of another era or of a
+// An ambiguity is a 400 to a request. It is how servers turn away one of another protocol or of a
 // session that is gone, and also how some report a tool that failed half-way: the request is
 // sent again only if a new handshake ends otherwise than the one before.
 type ambiguity struct {
@@ -184,9 +184,9 @@ func once(done *bool) bool {
 	return true
 }
 
-// wrongEra reports whether there is a version to negotiate, or the server was replaced by one of
-// the other era after an earlier operation had found out its era.
-func (o *operation) wrongEra(err error) bool {
+// wrongProtocol reports whether there is a version to negotiate, or the server was replaced by one
+// of the other protocol after an earlier operation had found out its protocol.
+func (o *operation) wrongProtocol(err error) bool {
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok {
 		return rpc.Code == mcp.CodeVersion || modernCode(rpc.Code) && !o.session.modern
 	}

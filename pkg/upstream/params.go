@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
 // A forwardedMeta is the metadata of the caller that goes on to the server.
@@ -27,7 +27,7 @@ func forwardMeta(call Call) forwardedMeta {
 	if c := call.Client; c.Notify != nil {
 		p.logLevel = c.LogLevel
 	}
-	if call.Client.Ask != nil { // in whatever era it said what it can do
+	if call.Client.Ask != nil { // in whatever protocol it said what it can do
 		p.capabilities = call.Client.Capabilities
 	}
 	for _, m := range call.Meta {

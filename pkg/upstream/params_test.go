@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/trace"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -73,7 +73,7 @@ func split(object string) rawjson.Object {
 
 // A server is told of a trace if the operator has named it, and of the gateway's own if there is one.
 func TestTraceHeaders(t *testing.T) {
-	tracer := trace.New(trace.Options{URL: "http://127.0.0.1:1", Service: "test"})
+	tracer := observe.NewTracer(observe.TracerOptions{URL: "http://127.0.0.1:1", Service: "test"})
 	for _, tt := range []struct {
 		name        string
 		told, spans bool
@@ -86,13 +86,13 @@ func TestTraceHeaders(t *testing.T) {
 		{"named, with spans", true, true, "the gateway's own", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFixture(t, Options{Trace: func(string) bool { return tt.told }}, upstreamtest.Options{Era: upstreamtest.Modern})
+			f := newFixture(t, Options{Trace: func(string) bool { return tt.told }}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 			ctx := t.Context()
 			if tt.spans {
-				s := tracer.Start(ctx, trace.Request)
+				s := tracer.Start(ctx, observe.Request)
 				defer s.End()
 				if ctx = s.Context; tt.told {
-					tt.want = trace.ID(ctx)
+					tt.want = observe.TraceID(ctx)
 				}
 			}
 			_, err := f.Call(ctx, f.targets[0], Call{Name: "tool_aa", Traceparent: aTrace, Meta: split(`{"traceparent":"` + aTrace + `","tracestate":"a=b"}`)})
@@ -113,7 +113,7 @@ func TestCallKeepsBytes(t *testing.T) {
 		`{"content":[],"structuredContent":{"k":1,"k":2},"lone":"\ud83d"}`,
 		`{}`,
 	} {
-		for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Modern, SSE: true}, {Era: upstreamtest.Legacy}} {
+		for _, o := range []upstreamtest.Options{{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Modern, SSE: true}, {Protocols: upstreamtest.Legacy}} {
 			if got := failingOn(t, "tools/call", upstreamtest.Result(result), o).works(); got != result {
 				t.Errorf("Call = %s; want the bytes %s", got, result)
 			}
@@ -122,7 +122,7 @@ func TestCallKeepsBytes(t *testing.T) {
 }
 
 func TestNameHeader(t *testing.T) {
-	if _, err := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern}).call(Call{Name: "wetter für Köln"}); err != nil {
+	if _, err := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern}).call(Call{Name: "wetter für Köln"}); err != nil {
 		t.Errorf("Call of a name that needs encoding = %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestParameterHeaders(t *testing.T) {
 		"deep":{"type":"object","properties":{"er":{"type":"string","x-mcp-header":"Deeper"}}},
 		"none":{"type":"string","x-mcp-header":"None"},"null":{"type":"string","x-mcp-header":"Null"},"big":{"type":"integer","x-mcp-header":"Big"},
 		"wrong":{"type":"string","x-mcp-header":"Wrong"}}}`)
-	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+	f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 	_, err := f.call(Call{Name: "x", Schema: schema, Arguments: json.RawMessage(
 		`{"region":"Köln","n":42.0,"dry":false,"deep":{"er":"a b"},"null":null,"big":9007199254740993,"wrong":[1]}`)})
 	require.OK(t, err)

@@ -16,11 +16,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/child"
-	"github.com/portcullis-mcp/portcullis/pkg/lines"
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/base/linereader"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
 // A program is one process of a server. All requests of its owner go over its one input, and what
@@ -35,10 +35,10 @@ type program struct {
 	log      *slog.Logger
 	command  *Command
 	started  time.Time
-	patience time.Duration                 // from its start to its first message
-	clean    func(string) string           // takes out what must not be logged
-	telling  chan struct{}                 // holds a token for each message that is sent and not waited for
-	process  atomic.Pointer[child.Process] // nil until it has started
+	patience time.Duration                   // from its start to its first message
+	clean    func(string) string             // takes out what must not be logged
+	telling  chan struct{}                   // holds a token for each message that is sent and not waited for
+	process  atomic.Pointer[process.Process] // nil until it has started
 
 	mu      sync.Mutex
 	used    time.Time                 // last, by a call
@@ -130,7 +130,7 @@ func (p *program) over() *exitError {
 	return exit
 }
 
-func (p *program) ended(exit *child.ExitError) *exitError {
+func (p *program) ended(exit *process.ExitError) *exitError {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return &exitError{ExitError: exit, mute: !p.spoke}
@@ -151,7 +151,7 @@ func (p *program) exchange(ctx context.Context, x *exchange, m outgoing) (*http.
 		if s != nil {
 			_ = s.Close()
 		}
-		if exit, ok := errors.AsType[*child.ExitError](err); ok {
+		if exit, ok := errors.AsType[*process.ExitError](err); ok {
 			return nil, p.ended(exit)
 		}
 		return nil, err
@@ -193,7 +193,7 @@ func (p *program) drop(s *programStream) {
 }
 
 // line takes one line that the program wrote.
-func (p *program) line(l lines.Line) {
+func (p *program) line(l linereader.Line) {
 	if l.Long {
 		p.tooLong(l)
 		return
@@ -314,7 +314,7 @@ var (
 )
 
 // tooLong takes a line that is too long to be passed on.
-func (p *program) tooLong(l lines.Line) {
+func (p *program) tooLong(l linereader.Line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.sole()
@@ -337,7 +337,7 @@ func (p *program) tooLong(l lines.Line) {
 const maxGarbage = 10
 
 // noJSON takes a line that is no message. Programs print banners and warnings to the wrong stream.
-func (p *program) noJSON(l lines.Line) {
+func (p *program) noJSON(l linereader.Line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(bytes.TrimSpace(l.Data)) == 0 {

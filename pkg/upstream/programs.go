@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/child"
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
 const (
@@ -26,14 +26,14 @@ const (
 	maxBackoff   = time.Minute      // between two starts of one that ends by itself
 	maxTelling   = 8                // messages to one program at once that nobody waits for
 	exitPatience = time.Second      // the same, when this process ends
-	stopPatience = 5 * time.Second  // with a program that is to end; see [child.Process.Stop]
+	stopPatience = 5 * time.Second  // with a program that is to end; see [process.Process.Stop]
 	installTime  = 10 * time.Second // for a program that is to end while it is being installed
 )
 
 // Programs are the servers that run as programs of this process: one for each owner, as
 // sessions are.
 type programs struct {
-	host    *child.Host
+	host    *process.Host
 	log     *slog.Logger
 	idle    time.Duration // without a call; then a program is ended
 	start   time.Duration // from its start to its first message, at least
@@ -52,17 +52,17 @@ func newPrograms(log *slog.Logger, ofAgent func() int) *programs {
 		ofAgent = func() int { return maxOfAgent }
 	}
 	return &programs{
-		host: child.NewHost(maxPrograms), log: log, idle: idleProgram, start: startProgram, max: maxPrograms, ofAgent: ofAgent,
+		host: process.NewHost(maxPrograms), log: log, idle: idleProgram, start: startProgram, max: maxPrograms, ofAgent: ofAgent,
 		slots: map[entryKey]*slot{}, all: map[*program]bool{}, lost: map[entryKey]int64{},
 	}
 }
 
 // A slot is where the program of one owner runs. It is guarded by the lock of all.
 type slot struct {
-	spec    child.Program // of the program that runs here or ran last
-	running *program      // nil: none
-	users   int           // operations that use the program, or will
-	room    *program      // whose end makes room for the program of this slot; nil: none
+	spec    process.Program // of the program that runs here or ran last
+	running *program        // nil: none
+	users   int             // operations that use the program, or will
+	evicted *program        // whose end makes room for the program of this slot; nil: none
 
 	begun time.Time // when the last one was started
 
@@ -174,7 +174,7 @@ func (t programTransport) start() (*program, error) {
 		command: t.command, patience: max(t.programs.start, t.timeout),
 		clean: t.redactor.text, telling: make(chan struct{}, maxTelling), streams: map[int64]*programStream{}, tokens: map[string]*programStream{}, started: time.Now(), used: time.Now(),
 	}
-	process, err := t.programs.host.Start(t.program, child.Options{
+	process, err := t.programs.host.Start(t.program, process.Options{
 		Line: p.line, MaxLine: maxResponse - eventOverhead, Log: p.log, Clean: t.redactor.text, Finish: p.finishTime,
 	})
 	if err != nil {
@@ -245,7 +245,7 @@ func (t programTransport) end(session string) {
 
 // An exitError is a program that has ended.
 type exitError struct {
-	*child.ExitError
+	*process.ExitError
 	mute bool // it never said anything
 }
 
@@ -268,7 +268,7 @@ type programTransport struct {
 	key      entryKey
 	shared   bool // callers of different owners use it
 	redactor *scrubber
-	program  child.Program
+	program  process.Program
 	command  *Command      // that the program comes from
 	timeout  time.Duration // of a call
 }

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/child"
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 	"github.com/portcullis-mcp/portcullis/test/stdiotest"
 )
 
@@ -28,7 +28,7 @@ type crowd struct {
 // newCrowd returns one for which at most places programs run, and ofAgent for one agent.
 func newCrowd(t *testing.T, kind string, places, ofAgent int) *crowd {
 	c, target := withProgram(t, Options{ProgramsOfAgent: func() int { return ofAgent }}, kind)
-	c.programs.max, c.programs.host = places, child.NewHost(places)
+	c.programs.max, c.programs.host = places, process.NewHost(places)
 	return &crowd{t, c, target}
 }
 

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/lines"
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/pkg/base/linereader"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/stdiotest"
@@ -257,7 +257,7 @@ func TestFinishTime(t *testing.T) {
 		if got := p.finishTime(); got != want {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}
-		p.line(lines.Line{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/message"}`)})
+		p.line(linereader.Line{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/message"}`)})
 		if got := p.finishTime(); got != 0 {
 			t.Errorf("%s, after its first message: %v", path, got)
 		}

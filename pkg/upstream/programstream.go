@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
 // An outgoing message is one that goes to a program, and what has to be known of it.
@@ -18,7 +18,7 @@ type outgoing struct {
 	method string
 	id     int64  // 0: nothing comes for it
 	token  string // progress token, as it is written; "": none
-	modern bool   // it is of the stateless era
+	modern bool   // it is of the stateless protocol
 }
 
 // readOutgoing reads the message of a request, which is one of this package's own.
@@ -148,8 +148,9 @@ func (s *programStream) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends the request. If no reply has come, a server of the stateless era is told so: behind
-// HTTP the closed connection would say it. One of the handshake era is told by who made the call.
+// Close ends the request. If no reply has come, a server of the stateless protocol is told so:
+// behind HTTP the closed connection would say it. One of the handshake protocol is told by who made
+// the call.
 func (s *programStream) Close() error {
 	s.p.drop(s)
 	s.mu.Lock()

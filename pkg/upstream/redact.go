@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
 // secretMark stands for every text that is taken out of an error.

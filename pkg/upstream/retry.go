@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 const (

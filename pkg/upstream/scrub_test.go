@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -111,7 +111,7 @@ func TestResultsHideCredentials(t *testing.T) {
 		"basic":            {map[string]string{"Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("ada:"+password))}, []string{password, base64.StdEncoding.EncodeToString([]byte("ada:" + password))}, nil},
 		"what is none":     {map[string]string{"X-Region": "eu-central-1", "X-Team": "payments and ledgers, 2026"}, nil, []string{"eu-central-1", "payments and ledgers, 2026"}},
 	} {
-		for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Legacy, SSE: true}} {
+		for _, o := range []upstreamtest.Options{{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Legacy, SSE: true}} {
 			o.Call = echoing
 			f := newFixture(t, Options{Secrets: secretsFunc(func(string) (string, error) { return token, nil })}, o)
 			f.targets[0].Headers = tt.headers

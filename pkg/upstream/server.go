@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 // legacyVersions are the handshake versions that are taken from a server, the
@@ -18,7 +18,7 @@ func legacyVersions() []string {
 
 // An mcpSession is what a handshake agreed on: how to speak to one server.
 type mcpSession struct {
-	modern  bool   // stateless era: every request describes itself
+	modern  bool   // stateless protocol: every request describes itself
 	version string // "" before a handshake is through
 	id      string // Mcp-Session-Id; "" if the server gave none
 	tools   bool   // the server declares the tools capability
@@ -26,7 +26,7 @@ type mcpSession struct {
 	prompts, resources bool      // it declares these
 	at                 time.Time // when it declared them
 
-	declared string      // capabilities that the gateway has where no caller's count, in the stateless era
+	declared string      // capabilities that the gateway has where no caller's count, in the stateless protocol
 	logs     *logSetting // nil: there is nothing to say to the server of its log
 }
 
@@ -47,7 +47,8 @@ func (s *mcpSession) note(capabilities map[string]json.RawMessage, now time.Time
 // sessions says so anew whenever it has forgotten them.
 const maxDeclared = time.Hour
 
-// maxMemory is how long a server that did not know the stateless era is not asked for it again.
+// maxMemory is how long a server that did not know the stateless protocol is not asked for it
+// again.
 const maxMemory = 24 * time.Hour
 
 // A serverState is what a client remembers of one server, whoever calls it.
@@ -58,8 +59,8 @@ type serverState struct {
 	shared *mcpSession // every caller's, with a server that gives no session ids; nil: not known, or it gives them
 	memory outcome.Memory
 
-	scrubber *scrubber // of its last call
-	heard    *heard    // when it was loaded last; nil: not, or not all
+	scrubber *scrubber    // of its last call
+	heard    *cachedLists // when it was loaded last; nil: not, or not all
 }
 
 // known returns how everybody speaks to the server, nil if that must be found out or
@@ -86,7 +87,7 @@ func (s *serverState) remembered() outcome.Memory {
 	return s.memory
 }
 
-// found notes what a handshake found out. asked is when it asked for the stateless era,
+// found notes what a handshake found out. asked is when it asked for the stateless protocol,
 // zero if it relied on memory.
 func (s *serverState) found(m *mcpSession, asked time.Time) {
 	s.mu.Lock()
@@ -100,7 +101,7 @@ func (s *serverState) found(m *mcpSession, asked time.Time) {
 	}
 }
 
-// foundLegacy notes that the server does not know the stateless era. That is worth knowing
+// foundLegacy notes that the server does not know the stateless protocol. That is worth knowing
 // even if the time is up before the handshake is through.
 func (s *serverState) foundLegacy(asked time.Time) {
 	s.mu.Lock()
@@ -108,15 +109,15 @@ func (s *serverState) foundLegacy(asked time.Time) {
 	s.memory.Handshake, s.memory.At = true, asked
 }
 
-// forget drops m, if it is still how everybody speaks to the server. If the era
+// forget drops m, if it is still how everybody speaks to the server. If the protocol
 // itself is in doubt, the next request finds it out again.
-func (s *serverState) forget(m *mcpSession, era bool) {
+func (s *serverState) forget(m *mcpSession, protocol bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shared == m {
 		s.shared = nil
 	}
-	if era {
+	if protocol {
 		s.memory = outcome.Memory{}
 	}
 }

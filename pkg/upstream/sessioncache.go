@@ -6,13 +6,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/quota"
-	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 )
 
 const (
 	// maxSessions bounds the sessions that one client remembers. Beyond it, one is ended by
-	// [quota.Yield].
+	// [capacity.Yield].
 	maxSessions = 1024
 
 	// maxClientSessions bounds the sessions of single clients that one caller has with one server.
@@ -49,13 +49,13 @@ type sessionEntry struct {
 	last  uint64 // number of the last use; guarded by the cache's lock
 
 	mu      sync.Mutex
-	session *mcpSession // nil: none is open
-	target  Target      // that it was opened with
-	held    *heldStream // that it has; nil: none was opened
-	lost    string      // id of the session before, which the server has forgotten
-	used    time.Time   // last
-	kept    time.Time   // until when the store keeps it unless it is prolonged; zero: it does not
-	prolong time.Time   // when to ask the store for longer, or again
+	session *mcpSession   // nil: none is open
+	target  Target        // that it was opened with
+	held    *listenStream // that it has; nil: none was opened
+	lost    string        // id of the session before, which the server has forgotten
+	used    time.Time     // last
+	kept    time.Time     // until when the store keeps it unless it is prolonged; zero: it does not
+	prolong time.Time     // when to ask the store for longer, or again
 }
 
 // open returns the open session, nil if there is none, and whether it is time to
@@ -78,7 +78,7 @@ func (e *sessionEntry) set(s *mcpSession, t Target, now, kept, prolong time.Time
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.session != s {
-		e.unhold()
+		e.dropListenStream()
 	}
 	e.session, e.target, e.used, e.kept, e.prolong, e.lost = s, t, now, kept, prolong, ""
 }
@@ -90,7 +90,7 @@ func (e *sessionEntry) forget(s *mcpSession) {
 	defer e.mu.Unlock()
 	if e.session == s {
 		e.session, e.lost = nil, s.id
-		e.unhold()
+		e.dropListenStream()
 	}
 }
 
@@ -128,7 +128,7 @@ func (e *sessionEntry) take() (s *mcpSession, t Target, kept time.Time) {
 	defer e.mu.Unlock()
 	s, t, kept = e.session, e.target, e.kept
 	e.session = nil
-	e.unhold()
+	e.dropListenStream()
 	return s, t, kept
 }
 
@@ -204,15 +204,15 @@ func (c *sessionCache) surplus(k entryKey, program bool) *sessionEntry {
 // idlest returns the entry that goes for a new one of k, of those that match; nil if none can go.
 func (c *sessionCache) idlest(k entryKey, match func(*sessionEntry) bool) *sessionEntry {
 	var entries []*sessionEntry
-	var places []quota.Place
+	var places []capacity.Place
 	for _, e := range c.byKey {
 		if match(e) {
 			entries = append(entries, e)
-			place := quota.Place{Holder: e.key.holder(), Size: 1, Busy: e.users > 0, Last: int64(e.last)}
+			place := capacity.Place{Holder: e.key.holder(), Size: 1, Busy: e.users > 0, Last: int64(e.last)}
 			places = append(places, place)
 		}
 	}
-	if i := quota.Yield(places, k.holder(), 1); i >= 0 {
+	if i := capacity.Yield(places, k.holder(), 1); i >= 0 {
 		return entries[i]
 	}
 	return nil

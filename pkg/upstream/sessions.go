@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 )
 
 const (
@@ -95,10 +95,10 @@ func (o *operation) release() {
 	}
 }
 
-// forget drops the session that the last request was sent on, and if era is set what is
-// known of the server's era.
-func (o *operation) forget(era bool) {
-	o.server.forget(o.session, era)
+// forget drops the session that the last request was sent on, and if protocol is set what is
+// known of the server's protocol.
+func (o *operation) forget(protocol bool) {
+	o.server.forget(o.session, protocol)
 	if o.entry != nil {
 		o.entry.forget(o.session)
 	}

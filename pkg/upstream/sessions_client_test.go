@@ -13,7 +13,7 @@ import (
 // Clients of one agent have sessions of their own, one without shares the agent's; and none goes on for ever.
 func TestSessionsOfClients(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
-		f := newFixture(t, Options{Now: time.Now}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Call: upstreamtest.Notebook()})
+		f := newFixture(t, Options{Now: time.Now}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Call: upstreamtest.Notebook()})
 		s := f.servers[0]
 		as := func(agent, client string) {
 			t.Helper()
@@ -64,7 +64,7 @@ func TestSessionsOfClients(t *testing.T) {
 // A session is idle from the end of its last call on.
 func TestSessionOfALongCall(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
-		f := newFixture(t, Options{Now: time.Now, CallTime: time.Hour}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true})
+		f := newFixture(t, Options{Now: time.Now, CallTime: time.Hour}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
 		f.targets[0].Timeout = time.Hour
 		f.servers[0].FailOn("tools/call", 1, func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, serve http.Handler) {
 			upstreamtest.Slow(50*time.Minute)(s, w, r, serve)

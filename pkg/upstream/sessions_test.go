@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/document"
-	"github.com/portcullis-mcp/portcullis/pkg/document/documenttest"
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -57,7 +57,7 @@ func withNotebook(t *testing.T, name string, test func(t *testing.T, n *notebook
 }
 
 func newNotebook(t *testing.T, o upstreamtest.Options) *notebook {
-	o.Era, o.Sessions, o.Call, o.Tools = upstreamtest.Legacy, true, upstreamtest.Notebook(), tools(1)
+	o.Protocols, o.Sessions, o.Call, o.Tools = upstreamtest.Legacy, true, upstreamtest.Notebook(), tools(1)
 	f := newFixture(t, Options{}, o)
 	n := &notebook{fixture: f, Server: f.servers[0]}
 	n.store = session.NewStore(&n.docs)
@@ -312,7 +312,7 @@ func TestSessionEndsWithItsCredential(t *testing.T) {
 
 // A server that gives no session ids costs no memory and no question to the store.
 func TestSessionsCostNothing(t *testing.T) {
-	for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Both}, {Era: upstreamtest.Legacy}} {
+	for _, o := range []upstreamtest.Options{{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Both}, {Protocols: upstreamtest.Legacy}} {
 		var docs documenttest.Store
 		var asked asked
 		asked.count(&docs)
@@ -325,11 +325,11 @@ func TestSessionsCostNothing(t *testing.T) {
 				}
 			}
 			if n := f.sessions.len(); n != 0 {
-				t.Errorf("era %d: %d sessions are remembered", o.Era, n)
+				t.Errorf("era %d: %d sessions are remembered", o.Protocols, n)
 			}
 		}
 		if got := asked.String(); got != "0 reads 0 writes 0 deletes" {
-			t.Errorf("era %d: the store was asked for %s, want nothing", o.Era, got)
+			t.Errorf("era %d: the store was asked for %s, want nothing", o.Protocols, got)
 		}
 	}
 }

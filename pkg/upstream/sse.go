@@ -3,7 +3,7 @@ package upstream
 import (
 	"io"
 
-	"github.com/portcullis-mcp/portcullis/pkg/sse"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/sse"
 )
 
 // events is [sse.Events] with the longest line that a response may have.

@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/child"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
 // A program may take minutes until its first message, since some are installed at each start. A
@@ -32,7 +32,7 @@ func (p *program) notStarted() outcome.Outcome {
 		words = do + "; " + words
 	}
 	if len(said) > 0 {
-		words += "; its last words: " + child.LastWords(said)
+		words += "; its last words: " + process.LastWords(said)
 	}
 	return outcome.Outcome{
 		Status: outcome.Transient, Reason: outcome.ReasonStarting, Attempts: 1, Error: redactURLs(words), Started: p.started,

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
 // An endpoint is a [Target] made ready to be dialed.

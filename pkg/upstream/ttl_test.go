@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // What a server says of how long its lists stay fresh is the least that any page of any list says.

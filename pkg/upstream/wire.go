@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // maxResponse is the longest response that is taken, in bytes.
@@ -55,7 +55,7 @@ func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.Raw
 		if page := o.reads(m); page != nil {
 			read = page.reply
 		}
-		return streamReply(resp, o.requestID, o.c.limits.drain, read, func(data []byte) { o.heard(ctx, s, resp, data) })
+		return streamReply(resp, o.requestID, o.c.limits.drain, read, func(data []byte) { o.handleMessage(ctx, s, resp, data) })
 	case resp.StatusCode == http.StatusAccepted, resp.StatusCode == http.StatusNoContent:
 		return nil, brokenProtocol("http status %d instead of an answer", resp.StatusCode)
 	}

@@ -13,17 +13,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/admin"
-	"github.com/portcullis-mcp/portcullis/pkg/audit/audittest"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/connect"
-	"github.com/portcullis-mcp/portcullis/pkg/console"
-	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/lock"
-	"github.com/portcullis-mcp/portcullis/pkg/login"
-	"github.com/portcullis-mcp/portcullis/pkg/stop"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/people/console"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit/audittest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -72,7 +72,7 @@ func New(t testing.TB) *Desk {
 	d.Put(config.Key, Config)
 	d.Forbid(policy)
 	log := slog.New(slog.NewTextHandler(d.Log, nil))
-	d.Decide = decide.Options{Deeds: d.Deeds, BaseURL: gatewaytest.BaseURL, Version: "v1.2.3", Now: d.Clock.Now, Log: log}
+	d.Decide = decide.Options{Events: d.Deeds, BaseURL: gatewaytest.BaseURL, Version: "v1.2.3", Now: d.Clock.Now, Log: log}
 	d.Console = console.Options{
 		Actor: func(*http.Request) (decide.Actor, error) {
 			return decide.Actor{Name: "ann", Rights: identity.Everything()}, nil
@@ -111,18 +111,18 @@ func (d *Desk) Open() { d.OpenWith(d.Syncer) }
 
 // OpenWith is Open with something else to sync by.
 func (d *Desk) OpenWith(syncer decide.Syncer) {
-	d.Decide.Syncer, d.Decide.Trier = syncer, d.MCP
+	d.Decide.Syncer, d.Decide.SearchExplainer = syncer, d.MCP
 	d.Decide.Stops, d.Decide.Running = stop.NewStore(d.Approvals), d.MCP.Running
 	d.Decide.Requests = d.Requests()
 	desk := decide.New(d.States, d.Approvals, d.Decide)
 	if d.Console.Tokens != nil {
 		d.Console.Tokens.Record = desk.RecordToken
 	}
-	var sessions *login.Sessions
+	var sessions *signin.Sessions
 	if d.Console.SignIn != nil {
 		sessions = d.Console.SignIn.Sessions
 	}
-	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.Console.Tokens, d.Console.Connect, sessions)
+	d.Console.Service, d.Console.API = desk, admin.New(desk, d.Console.Tokens, d.Console.Connect, sessions)
 	d.Transport = agenttest.InProcess(console.New(d.Console))
 }
 

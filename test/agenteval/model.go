@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/portcullis-mcp/portcullis/internal/agenteval"
+	"github.com/portcullis-mcp/portcullis/internal/cli/agenteval"
 )
 
 // A Model is a language model at an endpoint.

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/usage"
-	"github.com/portcullis-mcp/portcullis/pkg/usage/usagetest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage/usagetest"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/fleettest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"

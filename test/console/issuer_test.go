@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
-	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
-	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
-	"github.com/portcullis-mcp/portcullis/pkg/login"
+	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
-	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -241,7 +241,7 @@ func TestSessionIsRevokedByAnotherProcess(t *testing.T) {
 		s, err := boot.Load(func(name string) string { return env[name] })
 		require.OK(t, err)
 		p := boot.New(s, boot.Stores{Objects: dir.New(folder), Approvals: data, Tokens: token.NewStore(data)}, boot.Options{Log: slog.New(slog.DiscardHandler)})
-		server.Config.Handler, err = bootadmin.Everything(p, bootadmin.Browsers{Store: login.NewStore(data, nil)})
+		server.Config.Handler, err = bootadmin.Everything(p, bootadmin.Browsers{Store: signin.NewStore(data, nil)})
 		require.OK(t, err)
 		server.Start()
 		t.Cleanup(server.Close)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 )
 
 // A crawler opens what pages lead to, signed in as a browser is, without one.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -114,8 +114,8 @@ func TestRequestFollows(t *testing.T) {
 	}
 }
 
-// The whole way in a browser: an agent meets a lock, its person asks through the link without a role, a
-// person decides, and the agent's next try goes through.
+// The whole way in a browser: an agent meets a lock, its user asks through the link without a role,
+// a person decides, and the agent's next try goes through.
 func TestAskAndDecide(t *testing.T) {
 	g := openGate(t)
 	bot, tab := g.agent("deploy-bot", "sam@example.com"), g.tab

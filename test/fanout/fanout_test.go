@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// TestFanOut goes through the bad days of a sync that is spread over functions, one after the other on one fleet.
+// TestFanOut goes through the bad days of a distributed sync, one after the other on one fleet.
 func TestFanOut(t *testing.T) {
 	f := newFleet(t)
 	for _, day := range []struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -47,7 +47,7 @@ const (
 	clock = `{"source":"aws.events"}`       // those that are due
 )
 
-// A fleet is a gateway whose sync is spread, and its servers.
+// A fleet is a gateway whose sync is distributed, and its servers.
 type fleet struct {
 	*lambdatest.Stack
 	t        *testing.T // of the day

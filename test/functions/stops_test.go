@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
@@ -117,7 +117,7 @@ func (w *fixture) stopDeeds(t *testing.T) (deeds []string) {
 func (w *fixture) deeds(t *testing.T) []audit.Line {
 	t.Helper()
 	db := dynamodb.NewFromConfig(emulator.Config(w.Endpoint))
-	lines, _, err := dynamo.NewDeeds(db, w.Env["PORTCULLIS_TABLE"], nil).Deeds(t.Context(), audit.Filter{}, "", 100)
+	lines, _, err := dynamo.NewEvents(db, w.Env["PORTCULLIS_TABLE"], nil).Events(t.Context(), audit.Filter{}, "", 100)
 	require.OK(t, err)
 	return lines
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/test/golden"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -144,14 +144,14 @@ func TestEnvelope(t *testing.T) {
 		l, err := lambdatest.Row([]byte(line))
 		require.OK(t, err)
 		kinds[l.Kind]++
-		if l.V != audit.Version || l.Time.IsZero() || l.Kind == audit.KindCall && l.Decision == "" || l.Kind == audit.KindDeed && (l.Actor == "" || l.Action == "") {
+		if l.V != audit.Version || l.Time.IsZero() || l.Kind == audit.KindCall && l.Decision == "" || l.Kind == audit.KindEvent && (l.Actor == "" || l.Action == "") {
 			t.Errorf("no audit line: %s", line)
 		}
 		if again := lambdatest.Subscribed(line); len(again.LogEvents) != 1 {
 			t.Errorf("the filter lets no such line through: %s", line)
 		}
 	}
-	if kinds[audit.KindCall] == 0 || kinds[audit.KindDeed] == 0 {
+	if kinds[audit.KindCall] == 0 || kinds[audit.KindEvent] == 0 {
 		t.Errorf("lines by kind are %v", kinds)
 	}
 }

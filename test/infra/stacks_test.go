@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -44,7 +44,7 @@ func TestAlarmsAreOfOneStack(t *testing.T) {
 			for _, m := range looksAt {
 				dimensions, err := json.Marshal(m["Dimensions"])
 				require.OK(t, err)
-				if m["Namespace"] == metrics.Namespace {
+				if m["Namespace"] == observe.Namespace {
 					ours++
 					if !ofStack.Match(dimensions) {
 						t.Errorf("%s: %s looks at %s of all stacks: %s", path, name, m["MetricName"], dimensions)
@@ -112,18 +112,18 @@ func TestTwoStacks(t *testing.T) {
 		}
 		emulator.Deploy(t, endpoint, name, filepath.Join(root, "infra", "observability.yaml"), values)
 	}
-	fails, works := metrics.New("blue", "sync", nil), metrics.New("green", "sync", nil)
+	fails, works := observe.NewMeter("blue", "sync", nil), observe.NewMeter("green", "sync", nil)
 	for range 3 {
-		count(t, endpoint, fails.Sync(metrics.Run{Result: "failed", Catalog: &metrics.Catalog{Age: 2 * time.Hour, Stale: true}}))
+		count(t, endpoint, fails.Sync(observe.SyncRun{Result: "failed", Catalog: &observe.CatalogCounts{Age: 2 * time.Hour, Stale: true}}))
 		count(t, endpoint, fails.GivenUp(1))
-		count(t, endpoint, works.Sync(metrics.Run{Result: "ok", Catalog: &metrics.Catalog{Age: time.Minute}}))
+		count(t, endpoint, works.Sync(observe.SyncRun{Result: "ok", Catalog: &observe.CatalogCounts{Age: time.Minute}}))
 	}
 	var all struct{ MetricAlarms []alarm }
 	watch(t, endpoint, "DescribeAlarms", map[string]any{"MaxRecords": 100}, &all)
 	breached := map[string][]string{}
 	for _, a := range all.MetricAlarms {
 		stack, rest, _ := strings.Cut(a.AlarmName, "-")
-		if a.Namespace == metrics.Namespace && a.Statistic != "" && a.breached(t, endpoint) {
+		if a.Namespace == observe.Namespace && a.Statistic != "" && a.breached(t, endpoint) {
 			name, _, _ := strings.Cut(rest, "-")
 			breached[stack] = append(breached[stack], name)
 		}

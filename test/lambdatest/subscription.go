@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
 // An Envelope is what a subscription filter of CloudWatch Logs sends, before it is zipped.

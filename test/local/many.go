@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
 // maxCopies is how many copies of the 70 real servers [Many] makes: 8,400 fit into one config.

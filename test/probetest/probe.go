@@ -19,9 +19,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
-	"github.com/portcullis-mcp/portcullis/pkg/token"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )

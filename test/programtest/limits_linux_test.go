@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/capacity"
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"

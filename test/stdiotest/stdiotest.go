@@ -27,16 +27,16 @@ const variable = "STDIOTEST_SERVER"
 
 // The kinds of servers. Each has all the tools.
 const (
-	Legacy   = "legacy"   // of the handshake era; refuses server/discover
-	Modern   = "modern"   // of the stateless era; refuses initialize
-	Slow     = "slow"     // of the stateless era; a second goes by before it reads
-	Late     = "late"     // of the handshake era; reads once the file that LATE_UNTIL names is there
-	Silent   = "silent"   // of the handshake era; does not answer what it does not know
-	Strict   = "strict"   // of the handshake era; ends if the first request is not initialize
+	Legacy   = "legacy"   // of the handshake protocol; refuses server/discover
+	Modern   = "modern"   // of the stateless protocol; refuses initialize
+	Slow     = "slow"     // of the stateless protocol; a second goes by before it reads
+	Late     = "late"     // of the handshake protocol; reads once the file that LATE_UNTIL names is there
+	Silent   = "silent"   // of the handshake protocol; does not answer what it does not know
+	Strict   = "strict"   // of the handshake protocol; ends if the first request is not initialize
 	Mute     = "mute"     // answers nothing
 	Deaf     = "deaf"     // does not even read
 	Broken   = "broken"   // ends at once, with a complaint
-	Stubborn = "stubborn" // handshake era; goes on when its input ends and at SIGTERM
+	Stubborn = "stubborn" // handshake protocol; goes on when its input ends and at SIGTERM
 )
 
 // Program returns how the server of that kind is started.

@@ -14,7 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Requirements are the requirement sets of the conformance suite that are run: one of each era.
+// Requirements are the requirement sets of the conformance suite that are run: one of each
+// protocol.
 var Requirements = []string{"2026-07-28", "2025-11-25"}
 
 // suite is the conformance suite's program.

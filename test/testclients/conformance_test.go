@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
-// behindTheGate returns a config with the everything-server alone, in the era of a requirement set:
-// in the stateless one its tools of 2025-11-25 cannot ask what that set wants them to ask.
+// behindTheGate returns a config with the everything-server alone, in the protocol of a requirement
+// set: in the stateless one its tools of 2025-11-25 cannot ask what that set wants them to ask.
 func behindTheGate(t *testing.T, requirements string) string {
 	t.Helper()
 	entry, stateless := "", "-stateless=true"

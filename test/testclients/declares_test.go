@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/connect"
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -85,7 +85,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// A client of either era answers the question of a server of the stateless one.
+// A client of either protocol answers the question of a server of the stateless one.
 func TestQuestionOfStatelessServer(t *testing.T) {
 	folder := t.TempDir()
 	programtest.WriteConfig(t, folder, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}, "gateway": {"mode": "direct"}}`, Everything(t)))

@@ -34,14 +34,14 @@ func (p pace) arguments() map[string]any {
 	return map[string]any{"steps": p.steps, "every": p.every.Seconds()}
 }
 
-// longCalls are the configs of the servers that long calls are made on: one of each era.
+// longCalls are the configs of the servers that long calls are made on: one of each protocol.
 func longCalls(u *upstream) string {
 	return fmt.Sprintf(`{"mcpServers": {
 		"modern": {"url": %q, "approval": "off", "timeout": "10m"},
 		"handshake": {"url": %[1]q, "approval": "off", "timeout": "10m", "protocol": "2025-11-25"}}, "gateway": {"mode": "direct"}}`, u.URL)
 }
 
-// eachEra runs a test for clients and servers of both eras.
+// eachEra runs a test for clients and servers of both protocols.
 func eachEra(t *testing.T, url string, f func(t *testing.T, w *wire, server string)) {
 	t.Helper()
 	for _, modern := range []bool{true, false} {

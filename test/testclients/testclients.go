@@ -118,7 +118,7 @@ func transcript(t testing.TB, j job, out []byte, err error) (tr Transcript) {
 
 const inspectorLauncher = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 
-// Inspector runs the Inspector's command line against url in an era, legacy, auto or modern,
+// Inspector runs the Inspector's command line against url in a protocol, legacy, auto or modern,
 // and returns what it printed: the result object.
 func Inspector(t testing.TB, url, era string, args ...string) (json.RawMessage, error) {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -50,7 +50,7 @@ func (m message) text() string {
 	return string(m.Result)
 }
 
-// newWire returns a client of an era; one of the handshake era has a session.
+// newWire returns a client of a protocol; one of the handshake protocol has a session.
 func newWire(t *testing.T, url, token string, modern bool, capabilities string) *wire {
 	t.Helper()
 	w := &wire{t: t, url: url, token: token, modern: modern}

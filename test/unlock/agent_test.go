@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An era is one generation of the protocol.
+// A protocol is one version of MCP.
 type era struct {
 	name   string
 	modern bool
@@ -22,7 +22,7 @@ type era struct {
 
 var eras = []era{{"2026-07-28 stateless", true}, {"2025-11-25 handshake", false}}
 
-// An agent is a client with credentials that opens pages for its person if it is asked to.
+// An agent is a client with credentials that opens pages for its user if it is asked to.
 type agent struct {
 	*agenttest.Client
 	t       *testing.T
@@ -45,7 +45,7 @@ type answered struct {
 	}
 }
 
-// agent returns one that bears credentials. One of the handshake era has a session.
+// agent returns one that bears credentials. One of the handshake protocol has a session.
 func (w *world) agent(e era, bearer string) *agent {
 	w.T.Helper()
 	a := &agent{Client: &agenttest.Client{T: w.T, URL: w.URL}, t: w.T, era: e, bearer: bearer}
@@ -141,7 +141,7 @@ func (a *agent) wants(name, note string) (state, id string) {
 	return out.Requests[0].State, out.Requests[0].Request
 }
 
-// read reads the answer to a call, of either era.
+// read reads the answer to a call, of either protocol.
 func (a *agent) read(got agenttest.Answer) (out answered) {
 	a.t.Helper()
 	m := require.JSON[struct {
@@ -194,7 +194,7 @@ func lastOf(body string) string {
 	return last
 }
 
-// wantAsked checks that the client was asked to open a page, in the way of its era.
+// wantAsked checks that the client was asked to open a page, in the way of its protocol.
 func (a *agent) wantAsked(got answered) {
 	a.t.Helper()
 	if !strings.HasPrefix(got.Link, a.URL+"/admin/ask/") || (got.State != "") != a.era.modern || !strings.Contains(got.Text, "pending_approval") {

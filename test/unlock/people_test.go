@@ -26,7 +26,7 @@ func (w *world) opens(p person, link string) *browsertest.Tab {
 	return tab
 }
 
-// asks opens the page behind a link as the person of the agent, says why, and presses the button. It
+// asks opens the page behind a link as the agent's user, says why, and presses the button. It
 // returns the id of the request.
 func (w *world) asks(p person, link, why string) (id string) {
 	w.T.Helper()

@@ -48,7 +48,7 @@ var races = []struct {
 	{"decisions against a change", decisionsAgainstAChange},
 }
 
-// In both eras, on bolt and on DynamoDB.
+// In both protocols, on bolt and on DynamoDB.
 func TestUnlockInPlace(t *testing.T) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// Ask makes a server of the handshake era ask its client something, by a request on the
+// Ask makes a server of the handshake protocol ask its client something, by a request on the
 // call's event stream, before it answers with result. A %s in result stands for the
 // client's own answer, as a JSON string; the server waits for it as long as the client does.
 func Ask(method, result string) Fault {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
 // ReadCatalog reads a file of tool definitions and returns them by server. The file

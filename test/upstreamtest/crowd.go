@@ -13,13 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// A Crowd is thousands of MCP servers behind one listener, each at a path of its own: what measures a
-// gateway must cost little beside it. They are healthy, speak the stateless era, list tools and
-// answer each call with [Echo]. For anything else there is [Server].
+// A Crowd is thousands of MCP servers behind one listener, each at a path of its own: what measures
+// a gateway must cost little beside it. They are healthy, speak the stateless protocol, list tools
+// and answer each call with [Echo]. For anything else there is [Server].
 type Crowd struct {
 	URL string // of all; a server's is URL/NAME
 

@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// answer serves one request of either era.
+// answer serves one request of either protocol.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	req, _ := r.Context().Value(requestKey{}).(*Request)
 	s.mu.Lock()
@@ -39,7 +39,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, nil, &RPCError{Code: -32700, Message: "parse error"})
 	default:
 		version := rawjson.Text(req.meta.Get(mcp.MetaVersion))
-		if s.o.Era != Legacy && (version != "" || s.o.Era == Modern) {
+		if s.o.Protocols != Legacy && (version != "" || s.o.Protocols == Modern) {
 			s.modern(w, r, req, version)
 		} else {
 			s.legacy(w, r, req)
@@ -47,7 +47,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ofSession reports whether a request bears what those of the handshake era must.
+// ofSession reports whether a request bears what those of the handshake protocol must.
 func (s *Server) ofSession(r *http.Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func checkModern(r *http.Request, req *Request, version string) *RPCError {
 }
 
 func (s *Server) supported() []string {
-	if s.o.Era == Modern {
+	if s.o.Protocols == Modern {
 		return []string{mcp.VersionModern}
 	}
 	return append([]string{mcp.VersionModern}, s.o.Versions...)
@@ -143,7 +143,7 @@ func (s *Server) list(method string) (member string, list []json.RawMessage, ok 
 	return "", nil, false
 }
 
-// legacy serves a request of the handshake era.
+// legacy serves a request of the handshake protocol.
 func (s *Server) legacy(w http.ResponseWriter, r *http.Request, req *Request) {
 	if req.Method == "initialize" {
 		s.initialize(w, req)

@@ -1,5 +1,5 @@
 // Package upstreamtest is an MCP server for tests, benchmarks and the demo: it
-// serves any tools over real HTTP, in both eras of the protocol, records what
+// serves any tools over real HTTP, in both protocols of the protocol, records what
 // it received, and misbehaves on demand.
 //
 // It checks what a strict server checks (headers against body, session ids,
@@ -22,33 +22,33 @@ import (
 	"sync"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// An Era says which generations of the protocol a server speaks.
-type Era int
+// Protocols says which generations of the protocol a server speaks.
+type Protocols int
 
-// The eras.
+// The protocols.
 const (
-	Both   Era = iota // either, as the client opens
-	Modern            // stateless: server/discover, metadata with every request
-	Legacy            // handshake: initialize
+	Both   Protocols = iota // either, as the client opens
+	Modern                  // stateless: server/discover, metadata with every request
+	Legacy                  // handshake: initialize
 )
 
 // Options say how a server behaves while nothing fails. The zero value is a healthy
-// server of both eras with no tools.
+// server of both protocols with no tools.
 type Options struct {
 	Tools        []json.RawMessage // definitions, served byte for byte
 	Prompts      []json.RawMessage // the same; nil: no prompts capability, and no prompts/list
 	Resources    []json.RawMessage // the same
 	Templates    []json.RawMessage // the same; the resources capability is declared if either is not nil
-	Era          Era
-	Logging      bool     // handshake era: declare logs, and take logging/setLevel
-	Sessions     bool     // handshake era: give out session ids, insist on them, and end those that are deleted
+	Protocols    Protocols
+	Logging      bool     // handshake protocol: declare logs, and take logging/setLevel
+	Sessions     bool     // handshake protocol: give out session ids, insist on them, and end those that are deleted
 	SSE          bool     // answer with event streams
 	PageSize     int      // how many one page of a list has; 0: all on one
 	NoTools      bool     // no tools capability, and no tools/list
-	Versions     []string // handshake era: versions to agree to, the first is the default; nil: 2025-11-25, 2025-06-18, 2025-03-26
+	Versions     []string // handshake protocol: versions to agree to, the first is the default; nil: 2025-11-25, 2025-06-18, 2025-03-26
 	Instructions string
 	Token        string // every request must bear it, or gets 401; "": none needed
 	Forget       bool   // do not record requests: for benchmarks and the demo

@@ -10,7 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
@@ -31,7 +31,7 @@ func (s *Store) trimAll(tx *bbolt.Tx) error {
 	all := tx.Bucket(audit)
 	return errors.Join(
 		all.ForEachBucket(func(server []byte) error { return s.trim(all.Bucket(server)) }),
-		s.trimDeeds(tx.Bucket(deeds)),
+		s.trimEvents(tx.Bucket(events)),
 	)
 }
 

@@ -1,4 +1,4 @@
-// Package bolt keeps approvals, documents and the deeds of people in one bbolt file, for a gateway
+// Package bolt keeps approvals, documents and the events of people in one bbolt file, for a gateway
 // that runs on one machine.
 //
 // A bbolt file has one writer at a time and at most one process.
@@ -19,11 +19,11 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/capacity"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 const (
@@ -40,10 +40,10 @@ var ErrHeld = errors.New("another process holds the file; stop that one first, o
 type Store struct {
 	guard
 	o       store.Options
-	swept   time.Time // when documents that are over were removed last; used in writes alone
-	wrote   writes    // records, since the file was opened
-	scratch string    // folder of a copy that is removed with Close; "": none
-	isCopy  bool      // it is opened for [Store.TakeBack], so nothing else of it is converted
+	swept   time.Time    // when documents that are over were removed last; used in writes alone
+	wrote   writeCounter // records, since the file was opened
+	scratch string       // folder of a copy that is removed with Close; "": none
+	isCopy  bool         // it is opened for [Store.RestoreBackup], so nothing else of it is converted
 }
 
 var (
@@ -123,7 +123,7 @@ func (s *Store) open() error {
 
 // buckets are those of a file that this program can read.
 var buckets = [][]byte{
-	records, decisions, itemRecords, itemDecisions, audit, documents, deeds, deedStates,
+	records, decisions, itemRecords, itemDecisions, audit, documents, events, eventStates,
 	usageMinutes, usageHours,
 }
 

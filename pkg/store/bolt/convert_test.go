@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/document"
-	"github.com/portcullis-mcp/portcullis/pkg/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -331,8 +331,8 @@ func TestTakeBackOfOldCopy(t *testing.T) {
 		t.Errorf("Inspect = %+v, %v", c, err)
 	}
 	lost := open(t, filepath.Join(t.TempDir(), "approvals.db"), atOldNow)
-	o := bolt.TakeBackOptions{KeepTokens: true, Actor: "kim"}
-	out, err := lost.TakeBack(t.Context(), path, o)
+	o := bolt.RestoreOptions{KeepTokens: true, Actor: "kim"}
+	out, err := lost.RestoreBackup(t.Context(), path, o)
 	if err != nil || out.Records != 3 || out.Tokens != 3 || out.Revoked != 0 {
 		t.Errorf("TakeBack = %+v, %v", out, err)
 	}

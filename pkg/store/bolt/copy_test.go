@@ -11,11 +11,11 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
-	"github.com/portcullis-mcp/portcullis/pkg/token"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -92,14 +92,14 @@ func TestTakeBackTokens(t *testing.T) {
 	putToken(t, first, ended.Revoke("ann", clock))
 	later := putToken(t, first, sampleToken(3, clock))
 	live := func(s *bolt.Store, id string) bool { return getToken(t, s, id).Live(clock) }
-	_, err := first.TakeBack(t.Context(), path, bolt.TakeBackOptions{Actor: "kim"})
+	_, err := first.RestoreBackup(t.Context(), path, bolt.RestoreOptions{Actor: "kim"})
 	require.OK(t, err)
 	if !live(first, kept.ID) || live(first, ended.ID) || !live(first, later.ID) {
 		t.Error("a token of the store is not as it was")
 	}
 	for _, keep := range []bool{false, true} {
 		lost := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
-		out, err := lost.TakeBack(t.Context(), path, bolt.TakeBackOptions{Actor: "kim", KeepTokens: keep})
+		out, err := lost.RestoreBackup(t.Context(), path, bolt.RestoreOptions{Actor: "kim", KeepTokens: keep})
 		require.OK(t, err)
 		if live(lost, kept.ID) != keep || live(lost, ended.ID) != keep || out.Tokens != 2 || (out.Revoked == 2) == keep {
 			t.Errorf("keep %v: %+v", keep, out)
@@ -119,7 +119,7 @@ func TestTakeBackOfWhatIsNotKnown(t *testing.T) {
 	}
 	path := putCopy(t, first)
 	lost := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
-	out, err := lost.TakeBack(t.Context(), path, bolt.TakeBackOptions{Known: func(id tool.ID) bool { return id.Name == "known" }})
+	out, err := lost.RestoreBackup(t.Context(), path, bolt.RestoreOptions{Known: func(id tool.ID) bool { return id.Name == "known" }})
 	require.OK(t, err)
 	if out.Records != 2 || len(out.Differ) != 1 || out.Differ[0].Name != "unknown" {
 		t.Errorf("%+v", out)
@@ -136,7 +136,7 @@ func TestTakeBackOfWhatIsNotKnown(t *testing.T) {
 	if err != nil || accepted.State != approval.Approved || accepted.Disabled {
 		t.Errorf("accepted: %+v, %v", accepted, err)
 	}
-	again, err := lost.TakeBack(t.Context(), path, bolt.TakeBackOptions{})
+	again, err := lost.RestoreBackup(t.Context(), path, bolt.RestoreOptions{})
 	if err != nil || len(again.Differ) != 1 { // whose record is newer by now
 		t.Errorf("again: %+v, %v", again, err)
 	}

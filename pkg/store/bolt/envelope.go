@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 )
 
 // documents is the bucket of all documents: Part, a zero byte and ID → what wrapDoc returns.

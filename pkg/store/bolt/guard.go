@@ -113,7 +113,7 @@ func (g *guard) view(ctx context.Context, read func(*bbolt.Tx) error) error {
 	}
 	return g.run(func() error {
 		return g.db.View(func(tx *bbolt.Tx) error {
-			defer g.letGo(tx)
+			defer g.releasePages(tx)
 			return read(tx)
 		})
 	})

@@ -5,7 +5,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 )
 
 // feed is a bucket of earlier programs: every record by its UpdatedAt. If it exists, such a program

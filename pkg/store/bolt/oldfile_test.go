@@ -11,17 +11,17 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	lines "github.com/portcullis-mcp/portcullis/pkg/audit"
-	"github.com/portcullis-mcp/portcullis/pkg/document"
-	"github.com/portcullis-mcp/portcullis/pkg/lock"
-	"github.com/portcullis-mcp/portcullis/pkg/login"
-	"github.com/portcullis-mcp/portcullis/pkg/notify"
-	"github.com/portcullis-mcp/portcullis/pkg/request"
-	"github.com/portcullis-mcp/portcullis/pkg/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	lines "github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
-	"github.com/portcullis-mcp/portcullis/pkg/token"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -54,7 +54,7 @@ func oldEntries(t *testing.T) (all []oldEntry) {
 	addRequests(t, add, at)
 	addNotices(t, add, at)
 
-	s := login.Session{ID: strings.Repeat("5", 64), Actor: "kim", Rev: 6}
+	s := signin.Session{ID: strings.Repeat("5", 64), Actor: "kim", Rev: 6}
 	s.Expires = oldNow.Add(time.Hour)
 	_, data, err := s.Encode()
 	require.OK(t, err)
@@ -232,8 +232,8 @@ func writeOld(t *testing.T, path string, entries []oldEntry) {
 		_, err := s.Put(t.Context(), r, line)
 		require.OK(t, err)
 	}
-	l := lines.Line{V: 1, Time: oldNow, Kind: lines.KindDeed, Action: lines.ActionLogin}
-	require.OK(t, s.Deeds().PutDeed(t.Context(), l))
+	l := lines.Line{V: 1, Time: oldNow, Kind: lines.KindEvent, Action: lines.ActionLogin}
+	require.OK(t, s.Events().PutEvent(t.Context(), l))
 	require.OK(t, s.Close())
 
 	db, err := bbolt.Open(path, 0o600, nil)

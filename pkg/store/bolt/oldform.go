@@ -11,11 +11,11 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/document"
-	"github.com/portcullis-mcp/portcullis/pkg/request"
-	"github.com/portcullis-mcp/portcullis/pkg/stop"
-	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
 // An oldKind is a bucket of the build before. doc returns the document of one of its keys, or none
@@ -26,7 +26,7 @@ type oldKind struct {
 	doc    func(tx *bbolt.Tx, id string, data []byte) (document.Doc, error)
 }
 
-// restoredKinds are the buckets of which [Store.TakeBack] takes documents back, stops first.
+// restoredKinds are the buckets of which [Store.RestoreBackup] takes documents back, stops first.
 var restoredKinds = []oldKind{
 	{"stop", "the list of stops", oldStopsDoc},
 	{"tokens", "the token", oldToken},

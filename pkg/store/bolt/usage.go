@@ -10,8 +10,8 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
-	"github.com/portcullis-mcp/portcullis/pkg/usage"
 )
 
 // The buckets of the usage: 8 bytes of seconds since 1970 → usage.Tally.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage/usagetest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
-	"github.com/portcullis-mcp/portcullis/pkg/usage"
-	"github.com/portcullis-mcp/portcullis/pkg/usage/usagetest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 

@@ -58,7 +58,7 @@ func verify(path string) (err error) {
 			err = fmt.Errorf("it cannot be read: %v", p)
 		}
 	}()
-	return verifyData(data, func() { store.LetGo(data) })
+	return verifyData(data, func() { store.ReleasePages(data) })
 }
 
 // verifyData is verify of the bytes of a file. It calls letGo now and then: what it looked at so far it
@@ -88,9 +88,9 @@ type verifier struct {
 	letGo    func()
 }
 
-// lookMost is at how many pages a verifier looks before it lets go of them: else all that holds keys would be
-// in memory at once, half of the file, beside the catalog that is opened meanwhile.
-const lookMost = 4096
+// maxPages is at how many pages a verifier looks before it lets go of them: else all that holds
+// keys would be in memory at once, half of the file, beside the catalog that is opened meanwhile.
+const maxPages = 4096
 
 // newVerifier finds the newer of the two meta pages.
 func newVerifier(data []byte) (v *verifier, root, freelist uint64, err error) {
@@ -134,7 +134,7 @@ func (v *verifier) page(id uint64) ([]byte, error) {
 	if u64(head) != id || overflow >= v.pages-id {
 		return nil, fmt.Errorf("page %d: its head is damaged", id)
 	}
-	if v.looked++; v.looked == lookMost {
+	if v.looked++; v.looked == maxPages {
 		v.letGo()
 		v.looked = 0
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -16,7 +16,7 @@ func TestVerifyLetsGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.db")
 	s, err := Open(path, nil)
 	require.OK(t, err)
-	const pages = lookMost + lookMost/2
+	const pages = maxPages + maxPages/2
 	all := make([]approval.Write, 2*pages)
 	for i := range all { // a page has two, since it has no less
 		all[i].Record = approval.Record{Server: "s", Tool: fmt.Sprint("t", i), State: approval.Pending, Current: bytes.Repeat([]byte("d"), os.Getpagesize()/2)}

@@ -23,7 +23,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 

@@ -44,9 +44,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 const (
@@ -99,7 +99,7 @@ func (s *Store) Peek(ctx context.Context, id tool.ID) (r approval.Record, err er
 
 // Records implements [approval.Store].
 func (s *Store) Records(ctx context.Context, server string) ([]approval.Record, error) {
-	all, _, err := s.RecordsUnless(ctx, server, "")
+	all, _, err := s.RecordsIfChanged(ctx, server, "")
 	return all, err
 }
 

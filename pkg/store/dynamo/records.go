@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
@@ -34,18 +34,18 @@ func decodeRevision(it item) (revised, error) {
 	return revised{Record: approval.Record{Rev: n}, key: textOf(it["SK"]), revision: textOf(it["write_id"])}, nil
 }
 
-// markOf returns the mark of a server's records, in the order of their keys.
-func markOf(server string, all []revised) string {
-	var m approval.Marker
+// etagOf returns the mark of a server's records, in the order of their keys.
+func etagOf(server string, all []revised) string {
+	var m approval.ETagHash
 	for _, r := range all {
 		m.Add(r.key, strconv.FormatInt(r.Rev, 10)+" "+r.revision)
 	}
-	return m.Mark(server)
+	return m.ETag(server)
 }
 
-// RecordsUnless implements [approval.Store]. To find out that nothing was written takes as many read
-// units as to read all of it; what it saves is to carry and to decode the records.
-func (s *Store) RecordsUnless(ctx context.Context, server, mark string) (all []approval.Record, now string, err error) {
+// RecordsIfChanged implements [approval.Store]. To find out that nothing was written takes as many
+// read units as to read all of it; what it saves is to carry and to decode the records.
+func (s *Store) RecordsIfChanged(ctx context.Context, server, mark string) (all []approval.Record, now string, err error) {
 	defer store.Wrap(&err, "approvals of %q", server)
 	if mark != "" {
 		in := recordsOf(server)
@@ -55,7 +55,7 @@ func (s *Store) RecordsUnless(ctx context.Context, server, mark string) (all []a
 		if err != nil {
 			return nil, "", err
 		}
-		if markOf(server, short) == mark {
+		if etagOf(server, short) == mark {
 			return nil, "", approval.ErrUnchanged
 		}
 	}
@@ -63,7 +63,7 @@ func (s *Store) RecordsUnless(ctx context.Context, server, mark string) (all []a
 	if err != nil {
 		return nil, "", err
 	}
-	now = markOf(server, read)
+	now = etagOf(server, read)
 	for _, r := range read {
 		all = append(all, r.Record)
 	}

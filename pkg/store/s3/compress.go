@@ -9,7 +9,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
 // How objects are compressed: see docs/design/stores.md for what was measured. Who reads one holds twice the

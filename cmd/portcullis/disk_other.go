@@ -1,9 +1,0 @@
-//go:build !linux && !darwin
-
-package main
-
-// diskLeft does not know that here.
-func diskLeft(string) (int64, bool) { return 0, false }
-
-// writable does not know that here.
-func writable(string) error { return nil }

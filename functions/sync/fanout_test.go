@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout/fanouttest"
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// handedOut returns the event by which Lambda hands messages out.
+func handedOut(t *testing.T, bodies ...string) []byte {
+	t.Helper()
+	var messages []types.Message
+	for i, body := range bodies {
+		messages = append(messages, types.Message{MessageId: aws.String(fmt.Sprint("m", i)), Body: &body})
+	}
+	return lambdatest.QueueEvent(messages...)
+}
+
+// job returns the body of a message about these servers.
+func job(t *testing.T, servers ...string) string {
+	t.Helper()
+	body, err := fanout.Job{Run: catalog.Run{Began: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}, Servers: servers}.Encode()
+	require.OK(t, err)
+	return string(body)
+}
+
+// lineLog writes lines as the functions do.
+func lineLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: lambdacontext.ReplaceAttr}))
+}
+
+// A message is done, or fails with a text that has no cause in it; the log has that.
+func TestWork(t *testing.T) {
+	for name, c := range map[string]struct {
+		event  []byte
+		report catalog.LoadReport
+		err    error
+		want   string // of the error; "": none
+		log    string
+		loads  int
+	}{
+		"done":               {handedOut(t, job(t, "fs", "git")), catalog.LoadReport{Put: 2}, nil, "", "servers loaded", 1},
+		"two messages":       {handedOut(t, job(t, "fs"), job(t, "git")), catalog.LoadReport{Put: 1}, nil, "", "servers loaded", 2},
+		"came before":        {handedOut(t, job(t, "fs")), catalog.LoadReport{Skipped: []string{"fs"}}, nil, "", `"skipped":1`, 1},
+		"a store fails":      {handedOut(t, job(t, "fs")), catalog.LoadReport{}, errors.New("arn:aws:s3:::bucket"), "the message comes again", "arn:aws", 1},
+		"no time":            {handedOut(t, job(t, "fs")), catalog.LoadReport{Unasked: 1}, nil, "the message comes again", "no time", 1},
+		"poisoned":           {handedOut(t, "arn:x"), catalog.LoadReport{}, nil, "cannot be read", "invalid", 0},
+		"of a later program": {handedOut(t, `{"format":2}`), catalog.LoadReport{}, nil, "cannot be read", "form 2", 0},
+		"without servers":    {handedOut(t, job(t)), catalog.LoadReport{}, nil, "cannot be read", "names no server", 0},
+		"by hand":            {[]byte(`{}`), catalog.LoadReport{}, nil, "invoke the sync function", "", 0},
+		"nothing":            {nil, catalog.LoadReport{}, nil, "invoke the sync function", "", 0},
+		"of S3":              {[]byte(`{"Records":[{"eventSource":"aws:s3"}]}`), catalog.LoadReport{}, nil, "messages of its queue", "", 0},
+		"no JSON":            {[]byte(`{`), catalog.LoadReport{}, nil, "not JSON", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log strings.Builder
+			loads, q := 0, new(fanouttest.Queue)
+			h := workHandler{log: lineLog(&log), worker: &fanout.Worker{
+				Assemblies: fanout.Assemblies{Queue: q},
+				Load: func(context.Context, catalog.Run, []string) (catalog.LoadReport, error) {
+					loads++
+					return c.report, c.err
+				},
+			}}
+			_, err := h.Invoke(t.Context(), c.event)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || err != nil && strings.Contains(err.Error(), "arn:") {
+				t.Errorf("Invoke = %v, want %q", err, c.want)
+			}
+			lambdatest.Lines(t, log.String())
+			if loads != c.loads || !strings.Contains(log.String(), c.log) {
+				t.Errorf("%d loads, log %s", loads, log.String())
+			}
+			if asked := q.Taken() > 0; asked != (c.want == "") {
+				t.Errorf("an assembly was asked for: %t", asked)
+			}
+		})
+	}
+}
+
+// Whatever a message of its queue says, the catalog is assembled; a failure is no reason to hold back
+// the messages behind it, unless there was no time to end.
+func TestAssemble(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx    context.Context
+		event  []byte
+		fails  error
+		result string
+		want   string
+	}{
+		"done":             {t.Context(), handedOut(t, job(t)), nil, `"result":"ok"`, ""},
+		"by hand":          {t.Context(), nil, nil, `"trigger":"invoke"`, ""},
+		"poisoned":         {t.Context(), handedOut(t, "x"), nil, `"result":"ok"`, ""},
+		"fails":            {t.Context(), handedOut(t, job(t)), catalog.ErrRequired, `"result":"failed"`, ""},
+		"fails by hand":    {t.Context(), []byte(`{}`), catalog.ErrRequired, "", "required server"},
+		"fails at its end": {ended, handedOut(t, job(t)), context.DeadlineExceeded, "", "ran out of time"},
+		"of S3":            {t.Context(), []byte(`{"Records":[{"eventSource":"aws:s3"}]}`), nil, "", "messages of its queue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log strings.Builder
+			h := assembleHandler{log: lineLog(&log), assemble: func(context.Context) (catalog.Report, error) { return catalog.Report{}, c.fails }}
+			out, err := h.Invoke(c.ctx, c.event)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || !strings.Contains(string(out), c.result) {
+				t.Errorf("Invoke = %s, %v; want %s, %q", out, err, c.result, c.want)
+			}
+			lambdatest.Lines(t, log.String())
+		})
+	}
+}
+
+// Any bytes are messages, an event of another kind or an error.
+func FuzzParseRecords(f *testing.F) {
+	f.Add([]byte(`{"Records":[{"messageId":"m","body":"{}","eventSource":"aws:sqs"}]}`))
+	f.Add([]byte(`{"Records":7}`))
+	f.Add([]byte(``))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		records, err := parseRecords(payload)
+		for _, r := range records {
+			if err != nil || r.Source != "aws:sqs" {
+				t.Errorf("%q: %+v, %v", payload, r, err)
+			}
+		}
+	})
+}

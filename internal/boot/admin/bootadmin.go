@@ -1,0 +1,202 @@
+// Package bootadmin puts the console and the admin API in front of a gateway. It is apart from
+// package boot, so that a program without them links neither them nor the sessions of people.
+package bootadmin
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/people/console"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+)
+
+// Handler returns the handler of /admin. sync is what POST /admin/sync runs.
+func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, error) {
+	auth, err := p.Authenticator(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	if p.Settings.Access.Open() {
+		auth = keyholders(p)
+	}
+	admins := identity.Admins(auth)
+	s := &p.Settings
+	service := newService(p, sync, s.Access.ClientID != "" && b.Store != nil)
+	tokens := registry(p, service)
+	gate := clientsAt(p)
+	signIn, err := b.signIn(p, admins)
+	if err != nil {
+		return nil, err
+	}
+	var sessions *signin.Sessions
+	if signIn != nil {
+		sessions = signIn.Sessions
+	}
+	return console.New(console.Options{
+		Service: service, API: admin.New(service, tokens, gate, sessions), Tokens: tokens, Connect: gate,
+		Actor: func(r *http.Request) (decide.Actor, error) {
+			agent, err := admins.Authenticate(r)
+			actor := decide.Actor{Name: agent.ID, Rights: agent.Rights}
+			if !s.Access.Open() && agent.ID != identity.BootstrapAgent { // who bears a key of /admin is no agent
+				actor.Agent = agent.ID
+			}
+			return actor, err
+		},
+		Challenge: challenge(p), SignIn: signIn, BaseURL: s.AdminURL, Log: p.Log,
+	}), nil
+}
+
+// API returns the admin API for somebody who is let in already, to everything: who can open the
+// stores themselves.
+func API(p *boot.Program, sync decide.Syncer, actor string) (http.Handler, error) {
+	if _, err := p.Authenticator(context.Background()); err != nil { // it has the agent tokens
+		return nil, err
+	}
+	service := newService(p, sync, p.Settings.Access.ClientID != "")
+	api := admin.New(service, registry(p, service), clientsAt(p), nil)
+	who := decide.Actor{Name: actor, Rights: identity.Everything()}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.ServeHTTP(w, r.WithContext(decide.WithActor(r.Context(), who)))
+	}), nil
+}
+
+// newService returns what decides. issuer says whether people sign in at one.
+func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Service {
+	var running func(stop.Target) int
+	if p.Timeouts.Holds { // calls run in this process
+		running = p.Gateway.Running
+	}
+	var calls audit.Reader
+	var files audit.Folder
+	if p.Calls != nil {
+		calls, files = p.Calls, p.Calls.Folder()
+	}
+	return decide.New(p.States, p.Stores.Approvals, decide.Options{
+		Issuer: issuer, Copier: p.Stores.Copier, Files: files, Tokens: p.Stores.Tokens,
+		Stops: stop.NewStore(p.Stores.Approvals), Running: running, Requests: p.Stores.Requests, Sealer: p.Sealer, Notifier: p.Notifier,
+		Events: p.Stores.Events, Audit: p.Audit, Calls: calls, CallStore: callStore(p), HoldsAnswers: !p.Timeouts.Holds, Usage: p.Usage, Syncer: sync, SearchExplainer: p.Gateway, Agents: p.Names(), BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
+	})
+}
+
+// registry returns what makes agent tokens; nil: there are none.
+func registry(p *boot.Program, service *decide.Service) *token.Registry {
+	if p.Tokens == nil {
+		return nil
+	}
+	return &token.Registry{Store: p.Tokens.Store, Keys: p.Tokens.Keys, Log: p.Log, Record: service.RecordToken}
+}
+
+// callStore says where the lines of agents' calls are that another process writes.
+func callStore(p *boot.Program) string {
+	if p.Timeouts.Holds {
+		return "the program's log" // which has those of this process
+	}
+	return cmp.Or(p.Settings.AuditStore, `the log of the function that agents call, as lines with "audit": 1; the template's parameter Audit keeps them as files`)
+}
+
+// clientsAt returns what clients are told of a gateway.
+func clientsAt(p *boot.Program) *connect.Gateway {
+	a := p.Settings.Access
+	g := &connect.Gateway{BaseURL: p.Settings.BaseURL, Issuer: a.JWT.Issuer, Seen: p.Seen}
+	for _, way := range a.Ways {
+		switch way {
+		case identity.WayNone:
+			g.Auths = append(g.Auths, connect.None)
+		case identity.WayToken:
+			g.Auths = append(g.Auths, connect.Bearer)
+		case identity.WayJWT:
+			g.Auths = append(g.Auths, connect.OAuth)
+		case identity.WayIAM:
+			g.Auths = append(g.Auths, connect.Signed)
+		}
+	}
+	return g
+}
+
+// Everything returns the handler of every path, for a program that serves all of them.
+func Everything(p *boot.Program, b Browsers) (http.Handler, error) {
+	mux, err := p.Public()
+	if err != nil {
+		return nil, err
+	}
+	handler, err := Handler(p, p, b)
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("/admin", handler)
+	mux.Handle("/admin/", handler)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "./admin")
+		w.WriteHeader(http.StatusFound)
+	})
+	return p.Traced(mux), nil
+}
+
+// keys are the keys that open /admin where every agent is let in.
+type keys []identity.AdminKey
+
+// Authenticate implements [identity.Authenticator]: the bearer of one of the keys is let in.
+func (k keys) Authenticate(r *http.Request) (agent identity.Agent, err error) {
+	for _, key := range k {
+		if agent, err = key.Authenticate(r); err == nil {
+			break
+		}
+	}
+	return agent, err
+}
+
+// keyholders returns who may use /admin where every agent is let in: the bearer of the bootstrap
+// token, if one is set, and on one machine the bearer of the key in its folder.
+func keyholders(p *boot.Program) keys {
+	k := keys{{Digest: p.Settings.Access.Bootstrap, ID: identity.BootstrapAgent}}
+	if p.Owner != nil {
+		k = append(k, identity.AdminKey{Digest: token.Digest(p.Owner.Key), ID: p.Owner.Name})
+	}
+	return k
+}
+
+// Closed returns why nobody at all is let in at /admin, and how that is changed; "" if somebody is.
+func Closed(p *boot.Program) string { return challenge(p).Shut }
+
+// challenge returns what a caller is told who may not use /admin.
+func challenge(p *boot.Program) console.Challenge {
+	a := p.Settings.Access
+	switch {
+	case p.Owner != nil && a.Open():
+		return console.Challenge{Send: "the admin key, which is in admin.key in the gateway's folder, as Authorization: Bearer; or sign in with a browser at /admin/login"}
+	case a.Open() && a.Bootstrap != "":
+		return console.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer; or sign in with it with a browser at /admin/login"}
+	case a.Open() && a.ClientID != "":
+		return console.Challenge{Send: "the cookie of a browser that signed in at /admin/login; programs are let in if PORTCULLIS_BOOTSTRAP_SHA256 is set, with the token that it names"}
+	case a.Open():
+		return console.Challenge{Shut: "/admin is closed: with PORTCULLIS_AUTH=none all callers are alike, so an agent could approve its own tools. " +
+			"The operator opens it by setting PORTCULLIS_BOOTSTRAP_SHA256 (parameter BootstrapSha256) to the SHA-256 of a token, or by another PORTCULLIS_AUTH (parameter AuthMode)"}
+	}
+	var ways []string
+	c := console.Challenge{ScopePrefix: a.ScopePrefix()}
+	if a.Takes(identity.WayJWT) {
+		ways = append(ways, "an access token of "+a.JWT.Issuer+" whose holder is an admin")
+		c.Metadata = p.Settings.BaseURL + "/.well-known/oauth-protected-resource/mcp"
+	}
+	if a.Takes(identity.WayToken) {
+		ways = append(ways, `an agent token that was made with "admin": true`)
+	}
+	if a.Takes(identity.WayIAM) {
+		ways = append(ways, "a request signed by one of PORTCULLIS_IAM_ADMINS")
+	}
+	c.Send = strings.Join(ways, ", or ")
+	if a.ClientID != "" {
+		c.Send += "; or sign in with a browser at /admin/login"
+	}
+	return c
+}

@@ -1,0 +1,458 @@
+package bootadmin_test
+
+import (
+	"html"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+const callback = "https://gate.example.com/admin/login/callback"
+
+// newIssued returns a house whose people sign in at an issuer: kim, who operates.
+func newIssued(t *testing.T, auth string) (*house, *identitytest.Issuer) {
+	t.Helper()
+	h, i := newHouse(t, auth), identitytest.Start(t)
+	i.Client("gate", "the client's own", callback)
+	i.Become("8f3", map[string]any{"email": "kim@example.com", "email_verified": true, "groups": []string{"ops", "staff"}})
+	maps.Copy(h.env, map[string]string{
+		"PORTCULLIS_ISSUER": i.URL, "PORTCULLIS_ADMIN_CLIENT_ID": "gate", "PORTCULLIS_ADMIN_CLIENT_SECRET": "the client's own", "PORTCULLIS_OPERATORS": "ops",
+		"PORTCULLIS_SEAL_KEY": strings.Repeat("k", 32),
+	})
+	switch {
+	case strings.Contains(auth, "jwt"):
+		h.env["PORTCULLIS_AUDIENCE"] = "https://gate.example.com/mcp"
+		fallthrough
+	case auth == "none":
+		delete(h.env, "PORTCULLIS_BOOTSTRAP_SHA256")
+	}
+	if strings.Contains(auth, "token") {
+		h.env["PORTCULLIS_BOOTSTRAP_SHA256"] = token.Digest(h.boot)
+	}
+	return h, i
+}
+
+// A jar is a browser, as far as cookies go.
+type jar struct {
+	t    *testing.T
+	kept map[string]string
+}
+
+func newJar(t *testing.T) *jar { return &jar{t, map[string]string{}} }
+
+// send sends a request to a process: a form, or with nil a look at a page.
+func (j *jar) send(p *process, path string, form url.Values) agenttest.Answer {
+	j.t.Helper()
+	var cookies []string
+	for _, name := range slices.Sorted(maps.Keys(j.kept)) {
+		cookies = append(cookies, name+"="+j.kept[name])
+	}
+	headers, body := []string{admintest.Browser, "Cookie: " + strings.Join(cookies, "; ")}, ""
+	if form != nil {
+		headers = append(headers, admintest.Form, "Origin: https://gate.example.com", "Sec-Fetch-Site: same-origin", "Referer: https://gate.example.com"+path)
+		body = form.Encode()
+	}
+	a := p.Send(path, body, headers...)
+	for _, c := range a.Cookies() {
+		if j.kept[c.Name] = c.Value; c.MaxAge < 0 {
+			delete(j.kept, c.Name)
+		}
+	}
+	return a
+}
+
+// leave presses the button of the sign-in page, and returns where that leads.
+func (j *jar) leave(p *process, form url.Values) (to string) {
+	j.t.Helper()
+	sent := url.Values{"issuer": {"1"}, "key": {""}}
+	maps.Copy(sent, form)
+	a := j.send(p, "/admin/login", sent)
+	to, ok := strings.CutPrefix(a.Header.Get("Refresh"), "0; url=")
+	if a.Status != http.StatusOK || !ok || !strings.Contains(html.UnescapeString(a.Body), `href="`+to+`"`) {
+		j.t.Fatalf("the button leads nowhere: %d %v %s", a.Status, a.Header, a.Body)
+	}
+	return to
+}
+
+// enter signs in at the issuer, and returns the answer to the browser that comes back.
+func (j *jar) enter(p *process, i *identitytest.Issuer, form url.Values) agenttest.Answer {
+	j.t.Helper()
+	return j.send(p, i.Visit(j.leave(p, form)).RequestURI(), nil)
+}
+
+// actor returns as whom the inbox greets the browser; "" if it does not.
+func (j *jar) actor(p *process) string {
+	j.t.Helper()
+	_, after, _ := strings.Cut(j.send(p, "/admin", nil).Body, `<span class="actor">`)
+	name, _, _ := strings.Cut(after, "<")
+	return name
+}
+
+func (j *jar) proof(p *process) string {
+	j.t.Helper()
+	return (&admintest.Desk{T: j.t}).Field(j.send(p, "/admin", nil).Body, "csrf")
+}
+
+func TestSignInAtTheIssuer(t *testing.T) {
+	for _, auth := range []string{"jwt", "token", "jwt,token", "none", "jwt,iam"} {
+		t.Run(auth, func(t *testing.T) {
+			h, i := newIssued(t, auth)
+			here, there, b := h.start(), h.start(), newJar(t)
+			const link = "/admin/tools/fs/read_file?view=raw"
+			a := b.send(here, link, nil)
+			if to := a.Header.Get("Location"); a.Status != http.StatusSeeOther || to != "../../../admin/login?next=tools%2Ffs%2Fread_file%3Fview%3Draw" {
+				t.Fatalf("%d to %q", a.Status, to)
+			}
+			page := b.send(here, "/admin/login?next=tools%2Ffs%2Fread_file%3Fview%3Draw", nil).Body
+			if typed := strings.Contains(page, "password"); !strings.Contains(page, "Sign in with 127.0.0.1:") || typed != strings.Contains(auth, "token") {
+				t.Errorf("the page: %s", page)
+			}
+			if len(b.kept) > 0 {
+				t.Errorf("looking at the page keeps %v", b.kept)
+			}
+			to := b.leave(here, url.Values{"next": {"tools/fs/read_file?view=raw"}})
+			pending := b.kept["__Host-portcullis-login0"]
+			back := i.Visit(to)
+			a = b.send(there, back.RequestURI(), nil) // another process than the one that it began at
+			if at := a.Header.Get("Location"); a.Status != http.StatusSeeOther || at != ".././tools/fs/read_file?view=raw" {
+				t.Fatalf("%d to %q: %s", a.Status, at, a.Body)
+			}
+			if len(b.kept) != 1 || b.kept["__Host-portcullis"] == "" {
+				t.Errorf("the browser keeps %v", slices.Sorted(maps.Keys(b.kept)))
+			}
+			if got := b.actor(here); got != "kim@example.com" {
+				t.Errorf("greets %q", got)
+			}
+			if me := b.send(there, "/admin/me", nil).Body; !strings.Contains(me, "You signed in at the issuer") || strings.Contains(me, "OS user") {
+				t.Errorf("me: %s", me)
+			}
+			asked, _ := url.Parse(to)
+			all := h.log.String() + h.answer.String()
+			for _, secret := range []string{back.Query().Get("code"), "the client's own", pending[20:60]} {
+				if n := strings.Count(all, secret); n > strings.Count(all, "__Host-portcullis-login0="+pending[:20]) && secret == pending[20:60] || n > 0 && secret != pending[20:60] {
+					t.Errorf("%.12s… is in the log or in an answer", secret)
+				}
+			}
+			if log := h.log.String(); strings.Contains(log, asked.Query().Get("state")) || strings.Contains(log, asked.Query().Get("nonce")) || strings.Contains(log, pending[20:60]) ||
+				!strings.Contains(log, `msg="signed in" actor=kim@example.com way=oidc`) {
+				t.Errorf("log: %s", log)
+			}
+		})
+	}
+}
+
+// Who signs out, or is signed out elsewhere, is out at every process at once.
+func TestSessionAtTheIssuerEndsEverywhere(t *testing.T) {
+	h, i := newIssued(t, "jwt")
+	here, there := h.start(), h.start()
+	one, two := newJar(t), newJar(t)
+	one.enter(here, i, nil)
+	two.enter(here, i, nil)
+	a := two.send(there, "/admin/me/revoke-others", url.Values{"csrf": {two.proof(there)}})
+	if a.Status != http.StatusSeeOther || one.actor(here) != "" || two.actor(here) == "" {
+		t.Errorf("%d: %q and %q", a.Status, one.actor(here), two.actor(here))
+	}
+	cookies := maps.Clone(two.kept)
+	a = two.send(there, "/admin/logout", url.Values{"csrf": {two.proof(there)}})
+	if a.Status != http.StatusSeeOther || a.Header.Get("Location") != "../admin/login?out=issuer" {
+		t.Fatalf("logout: %d to %q", a.Status, a.Header.Get("Location"))
+	}
+	page := two.send(there, "/admin/login?out=issuer", nil).Body
+	if !strings.Contains(page, "still signed in at 127.0.0.1:") || !strings.Contains(page, `href="`+i.URL+`/logout?client_id=gate"`) {
+		t.Errorf("the page: %s", page)
+	}
+	two.kept = cookies
+	if got := two.actor(here); got != "" {
+		t.Errorf("after the logout: %q", got)
+	}
+	if i.SignedOut() != 0 {
+		t.Error("the session at the issuer was ended unasked")
+	}
+	two.enter(here, i, nil)
+	h.env["PORTCULLIS_ADMIN_CLIENT_ID"] = "gate2"
+	if got := two.actor(h.start()); got != "" {
+		t.Errorf("with another client: %q", got)
+	}
+}
+
+// Each answer that is not good has a text of its own, signs nobody in, and loses nothing.
+func TestIssuerRefusals(t *testing.T) {
+	set := func(name, value string) func(url.Values) {
+		return func(v url.Values) { v.Set(name, value) }
+	}
+	claim := func(name string, value any) identitytest.Bend {
+		return identitytest.Bend{Token: func(c map[string]any) { c[name] = value }}
+	}
+	for name, tt := range map[string]struct {
+		harm   func(url.Values)
+		bend   identitytest.Bend
+		status int
+		want   string
+	}{
+		"another state":         {set("state", token.Random()), identitytest.Bend{}, 400, "does not belong to the sign-in that was begun last"},
+		"another issuer":        {set("iss", "https://login.example.org"), identitytest.Bend{}, 400, "is not one of 127.0.0.1:"},
+		"no issuer":             {func(v url.Values) { v.Del("iss") }, identitytest.Bend{Metadata: func(m map[string]any) { m["authorization_response_iss_parameter_supported"] = true }}, 400, "is not one of 127.0.0.1:"},
+		"a made up code":        {set("code", "x"), identitytest.Bend{}, 400, "does not take the code"},
+		"no code":               {func(v url.Values) { v.Del("code") }, identitytest.Bend{}, 400, "what no issuer answers"},
+		"access denied":         {set("error", "access_denied"), identitytest.Bend{}, 403, "did not sign you in: you said no there"},
+		"words of a stranger":   {set("error", `"><script>call 0800</script>`), identitytest.Bend{}, 403, "did not sign you in."},
+		"a client that is gone": {set("error", "unauthorized_client"), identitytest.Bend{}, 502, "refuses this gateway, and not you"},
+		"busy":                  {set("error", "temporarily_unavailable"), identitytest.Bend{}, 503, "does not answer for now"},
+		"another nonce":         {nil, claim("nonce", token.Random()), 502, "belongs to another sign-in"},
+		"another token issuer":  {nil, claim("iss", "https://login.example.org"), 400, "is not one of 127.0.0.1:"},
+		"another audience":      {nil, claim("aud", "crm"), 502, "is for another program"},
+		"expired":               {nil, claim("exp", time.Now().Add(-time.Hour).Unix()), 502, "has expired or is of another time"},
+		"a changed signature":   {nil, identitytest.Bend{ID: func(s string) string { return s[:len(s)-6] + "AAAAAA" }}, 502, "its signature or its content is wrong"},
+		"groups left out":       {nil, claim("hasgroups", true), 403, "left your groups out"},
+		"no role":               {nil, claim("groups", []string{"staff"}), 403, "none of your groups there has a role here"},
+		"no groups":             {nil, claim("groups", nil), 403, "lists as &#34;groups&#34;"},
+		"nonsense": {nil, identitytest.Bend{Trade: func(w http.ResponseWriter, _ *http.Request) bool {
+			_, err := w.Write([]byte("<html>"))
+			return err == nil
+		}}, 502, "answered what no issuer answers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, i := newIssued(t, "jwt")
+			p, b := h.start(), newJar(t)
+			i.Bend(identitytest.Bend{Metadata: tt.bend.Metadata})
+			back := i.Visit(b.leave(p, url.Values{"next": {"tools/fs/read_file"}, "kept.note": {"read twice"}, "kept.hash": {"abc"}}))
+			i.Bend(tt.bend)
+			answer := back.Query()
+			answer.Set("error_description", "call 0800")
+			if tt.harm != nil {
+				tt.harm(answer)
+			}
+			a := b.send(p, back.Path+"?"+answer.Encode(), nil)
+			if a.Status != tt.status || !strings.Contains(a.Body, tt.want) || !strings.Contains(a.Body, "ou are not signed in") && !strings.Contains(a.Body, "nothing was done") {
+				t.Errorf("%d %s", a.Status, a.Body)
+			}
+			if strings.Contains(a.Body, "0800") || b.kept["__Host-portcullis"] != "" || b.actor(p) != "" {
+				t.Errorf("it echoes, or signs somebody in: %s", a.Body)
+			}
+			if !strings.Contains(a.Body, `name="next" value="tools/fs/read_file"`) || !strings.Contains(a.Body, `name="kept.note" value="read twice"`) {
+				t.Errorf("what was typed is lost: %s", a.Body)
+			}
+			log := h.log.String()
+			if !strings.Contains(log, "refused") || strings.Contains(log, back.Query().Get("code")) || strings.Contains(log, back.Query().Get("state")) || strings.Contains(log, answer.Get("state")) {
+				t.Errorf("log: %s", log)
+			}
+			i.Bend(identitytest.Bend{})
+			if a := b.enter(p, i, nil); a.Status != http.StatusSeeOther || b.actor(p) != "kim@example.com" {
+				t.Errorf("the next sign-in: %d %s", a.Status, a.Body)
+			}
+		})
+	}
+}
+
+func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
+	h, i := newIssued(t, "jwt,token")
+	p, b := h.start(), newJar(t)
+	back := i.Visit(b.leave(p, nil)).RequestURI()
+	const none = "No sign-in is under way in this browser"
+	if a := newJar(t).send(p, back, nil); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, none) {
+		t.Errorf("in another browser: %d %s", a.Status, a.Body)
+	}
+	if a := b.send(p, back, nil); a.Status != http.StatusSeeOther {
+		t.Errorf("in its own: %d %s", a.Status, a.Body)
+	}
+	if a := b.send(p, back, nil); a.Status != http.StatusSeeOther || a.Header.Get("Location") != "../../admin" {
+		t.Errorf("again, by who is signed in: %d %s", a.Status, a.Body)
+	}
+	delete(b.kept, "__Host-portcullis")
+	if a := b.send(p, back, nil); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, none) {
+		t.Errorf("again: %d %s", a.Status, a.Body)
+	}
+	t.Run("an answer to a sign-in before ends none that is under way", func(t *testing.T) {
+		b := newJar(t)
+		first := i.Visit(b.leave(p, nil)).RequestURI()
+		second := i.Visit(b.leave(p, nil)).RequestURI()
+		if a := b.send(p, first, nil); a.Status != http.StatusBadRequest {
+			t.Errorf("the first: %d", a.Status)
+		}
+		if a := b.send(p, second, nil); a.Status != http.StatusSeeOther {
+			t.Errorf("the second: %d %s", a.Status, a.Body)
+		}
+	})
+	t.Run("down", func(t *testing.T) {
+		i.Down(true)
+		defer i.Down(false)
+		p := h.start() // which knows nothing of the issuer yet
+		a := newJar(t).send(p, "/admin/login", url.Values{"issuer": {"1"}, "next": {"servers"}})
+		if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "does not answer for now") || !strings.Contains(a.Body, "or sign in by what can be typed below") || !strings.Contains(a.Body, `value="servers"`) {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+		if a := p.signIn(h.boot.Reveal()); a.Status != http.StatusSeeOther || p.actor(p.cookie) != "bootstrap" {
+			t.Errorf("by the token: %d", a.Status)
+		}
+	})
+}
+
+// A role that the settings take away is gone at the next request. What was being typed is still there.
+func TestRoleIsTakenAway(t *testing.T) {
+	for to, want := range map[string]string{
+		"PORTCULLIS_VIEWERS": "a viewer, and this takes the role approver",
+		"":                   "none of your groups there has a role here",
+	} {
+		h, i := newIssued(t, "jwt")
+		b := newJar(t)
+		b.enter(h.start(), i, nil)
+		proof := b.proof(h.start())
+		h.env["PORTCULLIS_OPERATORS"] = "others"
+		if to != "" {
+			h.env[to] = "ops"
+		}
+		p := h.start()
+		a := b.send(p, "/admin/tools/fs/read_file/approve", url.Values{"csrf": {proof}, "note": {"read <twice>"}, "hash": {"abc"}})
+		if a.Status != http.StatusForbidden || !strings.Contains(html.UnescapeString(a.Body), want) || !strings.Contains(a.Body, "nothing was done") || !strings.Contains(a.Body, "read &lt;twice&gt;</q>") {
+			t.Errorf("%q: %d %s", to, a.Status, a.Body)
+		}
+		if inbox := b.send(p, "/admin", nil).Body; !strings.Contains(inbox, "kim@example.com") || !strings.Contains(inbox, "Sign out") || strings.Contains(inbox, "<nav") != (to != "") {
+			t.Errorf("%q: the inbox: %s", to, inbox)
+		}
+		h.env["PORTCULLIS_OPERATORS"] = "ops"
+		delete(h.env, to)
+		if got := b.actor(h.start()); got != "kim@example.com" {
+			t.Errorf("%q: with the role again greets %q", to, got)
+		}
+	}
+}
+
+// A form that came too late goes along to the issuer and back, as far as cookies have room for it.
+func TestLateFormAtTheIssuer(t *testing.T) {
+	h, i := newIssued(t, "jwt")
+	p := h.start()
+	random := func() string {
+		return regexp.MustCompile(`.`).ReplaceAllStringFunc(strings.Repeat("x", 2500), func(string) string { return token.Random()[:1] })
+	}
+	note, other := random(), random()+random()
+	for name, form := range map[string]url.Values{
+		"a note":        {"note": {"read <twice>"}, "hash": {"abc"}},
+		"a long note":   {"note": {note}, "hash": {"abc"}},
+		"too much":      {"note": {"read"}, "item": slices.Repeat([]string{note[:500] + token.Random()}, 1), "more": {note}, "rest": {other}},
+		"no page to go": {"note": {"read"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newJar(t)
+			a := b.send(p, "/admin/tools/fs/read_file/approve", form)
+			if a.Status != http.StatusUnauthorized || !strings.Contains(a.Body, "You are no longer signed in, and nothing was done") {
+				t.Fatalf("%d %s", a.Status, a.Body)
+			}
+			sent := url.Values{}
+			for _, m := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`).FindAllStringSubmatch(a.Body, -1) {
+				sent.Add(html.UnescapeString(m[1]), html.UnescapeString(m[2]))
+			}
+			a = b.enter(p, i, sent)
+			kept := strings.Contains(a.Body, html.EscapeString(form.Get("note"))+"</q>")
+			if cut := strings.Contains(a.Body, "Not all that you sent before is kept"); a.Status != http.StatusOK || !kept || cut != (name == "too much") || b.kept["__Host-portcullis"] == "" {
+				t.Errorf("%d, cut %v: %s", a.Status, cut, a.Body)
+			}
+			if len(b.kept) != 1 {
+				t.Errorf("the browser keeps %v", slices.Sorted(maps.Keys(b.kept)))
+			}
+		})
+	}
+}
+
+// Whoever the issuer names so is not the owner of the machine, whose name the audit has.
+func TestIssuerBesideTheOwner(t *testing.T) {
+	h, i := newIssued(t, "none")
+	h.owner, h.codes = &boot.Owner{Name: "kim", Key: token.NewAdmin()}, signin.NewCodes(nil)
+	i.Become("8f3", map[string]any{"preferred_username": "kim", "groups": "ops"})
+	p, b := h.start(), newJar(t)
+	b.enter(p, i, nil)
+	if got := b.actor(p); got != "kim (at the issuer)" {
+		t.Errorf("greets %q", got)
+	}
+	if a := p.signIn(h.owner.Key.Reveal()); a.Status != http.StatusSeeOther || p.actor(p.cookie) != "kim" {
+		t.Errorf("the owner's key: %d", a.Status)
+	}
+	if me := b.send(p, "/admin/me", nil).Body; strings.Contains(me, "me/revoke-others") {
+		t.Errorf("the owner's session is listed: %s", me)
+	}
+}
+
+func TestNothingIsTypedBesideTheIssuer(t *testing.T) {
+	h, i := newIssued(t, "jwt")
+	p := h.start()
+	jwt := i.Token("https://gate.example.com/mcp", map[string]any{"scope": "portcullis:admin"})
+	for _, text := range []string{jwt, token.New().Reveal(), token.NewAdmin().Reveal()} {
+		if a := p.signIn(text); a.Status != http.StatusUnauthorized || p.cookie != "" || !strings.Contains(a.Body, "Nothing that is typed signs anybody in here") {
+			t.Errorf("%.10s: %d %s", text, a.Status, a.Body)
+		}
+	}
+	if a := p.Send("/admin/servers", ""); a.Status != http.StatusUnauthorized || !strings.Contains(a.Body, "/admin/login") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+func TestIssuerWithoutASealKey(t *testing.T) {
+	h, _ := newIssued(t, "jwt")
+	delete(h.env, "PORTCULLIS_SEAL_KEY")
+	s, err := boot.Load(func(name string) string { return h.env[name] })
+	require.OK(t, err)
+	p := boot.New(s, boot.Stores{Objects: dir.New(h.folder), Approvals: h.data, Tokens: token.NewStore(h.data)}, boot.Options{})
+	if _, err := bootadmin.Everything(p, bootadmin.Browsers{Store: h.logins}); err == nil || !strings.Contains(err.Error(), "PORTCULLIS_SEAL_KEY is not") {
+		t.Errorf("Everything = %v", err)
+	}
+}
+
+// Tokens of agents and sign-ins of people are checked with one set of keys.
+func TestIssuerKeysAreShared(t *testing.T) {
+	h, i := newIssued(t, "jwt")
+	p, b := h.start(), newJar(t)
+	b.enter(p, i, nil)
+	jwt := "Authorization: Bearer " + i.Token("https://gate.example.com/mcp", map[string]any{"groups": []string{"ops"}})
+	if a := p.Send("/admin/servers", "", jwt); a.Status != http.StatusOK || i.Fetches() != 1 {
+		t.Errorf("%d, keys were asked for %d times", a.Status, i.Fetches())
+	}
+}
+
+// Where people sign in at an issuer, two of them can be told apart.
+func TestTwoPeopleNeedAnIssuer(t *testing.T) {
+	for name, want := range map[string]bool{"with": false, "without": true} {
+		h, _ := newIssued(t, "token")
+		if name == "without" {
+			for _, setting := range []string{"PORTCULLIS_ISSUER", "PORTCULLIS_ADMIN_CLIENT_ID", "PORTCULLIS_ADMIN_CLIENT_SECRET", "PORTCULLIS_OPERATORS"} {
+				delete(h.env, setting)
+			}
+		}
+		require.OK(t, os.MkdirAll(filepath.Join(h.folder, "config"), 0o700))
+		require.OK(t, os.WriteFile(filepath.Join(h.folder, "config", "mcp_config.json"), []byte(`{"mcpServers": {}, "review": {"four_eyes": "destructive"}}`), 0o600))
+		a := h.start().Send("/admin/health", "", "Authorization: Bearer "+h.boot.Reveal())
+		if got := strings.Contains(a.Body, "four_eyes_without_issuer"); a.Status != http.StatusOK || got != want {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+}
+
+// Names of this machine have cookies of their own: the issuer leads back to one of them.
+func TestIssuerAtAnotherNameOfTheMachine(t *testing.T) {
+	h, i := newIssued(t, "token")
+	h.env["PORTCULLIS_BASE_URL"] = "http://127.0.0.1:8080"
+	p := h.start()
+	host := "127.0.0.1:" + strings.Split(i.URL, ":")[2]
+	own := `href="http://127.0.0.1:8080/admin/login?next=servers"`
+	if page := p.Send("/admin/login?next=servers", "", admintest.Browser, "Host: localhost:8080").Body; !strings.Contains(page, own) || strings.Contains(page, "Sign in with "+host+"</button>") {
+		t.Errorf("at localhost: %s", page)
+	}
+	if page := p.Send("/admin/login?next=servers", "", admintest.Browser, "Host: 127.0.0.1:8080").Body; strings.Contains(page, own) || !strings.Contains(page, "Sign in with "+host+"</button>") {
+		t.Errorf("at its own: %s", page)
+	}
+}

@@ -1,0 +1,118 @@
+package bootadmin
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/people/console"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+)
+
+// Browsers are what it takes for people to sign in with one. The zero Browsers lets nobody.
+type Browsers struct {
+	Store *signin.Store // of their sessions; nil: nobody signs in
+	Codes *signin.Codes // of links that sign in the owner of a gateway on one machine; nil: there are none
+}
+
+// signIn says how people sign in; nil if nobody can: callers have to send a JWT or a signature,
+// which nobody can type, or none is let in.
+func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*console.SignIn, error) {
+	a := p.Settings.Access
+	out := &console.SignIn{
+		Check:     func(r *http.Request, text secret.Text) (signin.Person, error) { return check(p, admins, r, text) },
+		Bootstrap: a.Bootstrap != "", Rights: rights(a.JWT.Claims.Roles),
+	}
+	o := &signin.SessionOptions{Bootstrap: a.Bootstrap, Log: p.Log}
+	if a.ClientID != "" {
+		o.Client = a.JWT.Issuer + " " + a.ClientID
+	}
+	// The cookie of a session has 256 random bits, so its hash cannot be undone or tried out, whatever
+	// the key. What the key adds is that the sessions end with it. One that was made of an agent token
+	// ends with that, which is looked up at each request: so its key is no secret, and stays when the
+	// key of the tokens is replaced. Where there are none, the secret that opens /admin in their place
+	// serves; of the bootstrap token the setting is enough, its digest, which ends the sessions with
+	// the token. Where people sign in at the issuer and nothing else would do, issuer and client are
+	// likewise.
+	var key token.Key
+	var err error
+	switch {
+	case b.Store == nil:
+		return nil, nil //nolint:nilnil // that nobody signs in is no error
+	case p.Tokens != nil:
+		key, err = token.NewKey(token.DigestOf("sessions of agent tokens"))
+		o.Tokens, out.Token = p.Tokens.Store, true
+	case p.Owner != nil && a.Open():
+		key, err = token.NewKey(p.Owner.Key.Reveal())
+		out.Codes, out.Owner = b.Codes, p.Owner.Name
+	case a.Open() && a.Bootstrap != "":
+		key, err = token.NewKey(a.Bootstrap)
+	case a.ClientID != "":
+		key, err = token.NewKey(token.DigestOf(o.Client))
+	default:
+		return nil, nil //nolint:nilnil // as above
+	}
+	if err == nil && a.ClientID != "" {
+		out.Issuer, err = client(p)
+	}
+	out.Sessions = signin.NewSessions(b.Store, key, o)
+	return out, err
+}
+
+// client returns the gateway as the client of the issuer at which people sign in.
+func client(p *boot.Program) (*signin.Issuer, error) {
+	if p.Sealer == nil {
+		return nil, errors.New("PORTCULLIS_ADMIN_CLIENT_ID is set, but PORTCULLIS_SEAL_KEY is not: what a browser keeps while it is at the issuer is sealed with it")
+	}
+	provider, err := p.Provider()
+	if err != nil {
+		return nil, err
+	}
+	a := p.Settings.Access
+	o := signin.IssuerOptions{Provider: provider, ID: a.ClientID, Redirect: console.Callback(p.Settings.AdminURL), Claims: a.JWT.Claims, Sealer: p.Sealer}
+	if a.ClientSecret.Reveal() != "" {
+		o.Secret = p.ClientSecret
+	}
+	return signin.NewIssuer(o), nil
+}
+
+// rights returns what who is signed in may do: at the issuer it gave groups, which the settings give
+// roles; whoever signs in otherwise bears what an operator bears.
+func rights(roles identity.Roles) func(signin.Session) identity.Rights {
+	return func(s signin.Session) identity.Rights {
+		if s.Way == signin.WayOIDC {
+			return roles.Of(s.Groups)
+		}
+		return identity.Everything()
+	}
+}
+
+// check says who the bearer of a text is that somebody typed. It is looked at as if a program had
+// sent it, so bad ones count with those of programs against the address that they come from.
+func check(p *boot.Program, admins identity.Authenticator, r *http.Request, text secret.Text) (signin.Person, error) {
+	agentToken, ok := token.Read(text.Reveal())
+	if !ok && !p.Settings.Access.Open() { // a JWT, which could be taken as well, cannot be looked up again
+		return signin.Person{}, &identity.Error{Kind: identity.Invalid, Err: errors.New("not the text of an agent token")}
+	}
+	asked := r.Clone(r.Context())
+	asked.Header = http.Header{"Authorization": {"Bearer " + text.Reveal()}, "X-Forwarded-For": r.Header["X-Forwarded-For"]}
+	agent, err := admins.Authenticate(asked)
+	who := signin.Person{Actor: agent.ID, Way: signin.WayKey}
+	switch {
+	case err != nil:
+		return signin.Person{}, err
+	case token.SameHash(p.Settings.Access.Bootstrap, token.Digest(text)):
+		who.Way = signin.WayBootstrap
+	case p.Tokens != nil:
+		who.Way = signin.WayToken
+		t, err := p.Tokens.Find(r.Context(), agentToken)
+		if err != nil {
+			return signin.Person{}, err
+		}
+		who.Token = t.ID
+	}
+	return who, nil
+}

@@ -1,0 +1,102 @@
+package boot
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/aws/sqs"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
+)
+
+// What a function does of a distributed sync.
+const (
+	RolePlan     = "plan"     // finds out which servers are due, and sends notices
+	RoleWork     = "work"     // asks servers
+	RoleAssemble = "assemble" // makes the catalog
+)
+
+// maxGather is the longest delay of a queue, in seconds.
+const maxGather = 900
+
+// Fanout says what of a sync a function does. The zero value is all of it.
+type Fanout struct {
+	Role     string        // PORTCULLIS_SYNC_ROLE: plan, work, assemble; "": a sync as one
+	Work     string        // PORTCULLIS_WORK_QUEUE: URL of the queue of what workers are to do; who plans needs it
+	Assemble string        // PORTCULLIS_ASSEMBLE_QUEUE: URL of the FIFO queue of assemblies; who plans and who works need it
+	Gather   time.Duration // PORTCULLIS_GATHER_SECONDS: within how long one assembly is asked for, less than the delay of that queue; 0: 20 s
+}
+
+func (r *reader) fanout() Fanout {
+	s := Fanout{
+		Role: r.getenv("PORTCULLIS_SYNC_ROLE"), Work: r.getenv("PORTCULLIS_WORK_QUEUE"), Assemble: r.getenv("PORTCULLIS_ASSEMBLE_QUEUE"),
+		Gather: time.Second * time.Duration(r.number("PORTCULLIS_GATHER_SECONDS", 1, maxGather, "want a number of seconds from %d to %d")),
+	}
+	if !slices.Contains([]string{"", RolePlan, RoleWork, RoleAssemble}, s.Role) {
+		r.fault("PORTCULLIS_SYNC_ROLE %q: want plan, work, assemble, or nothing for a sync as one", s.Role)
+	}
+	r.queue("PORTCULLIS_WORK_QUEUE", s.Work, s.Role == RolePlan)
+	r.queue("PORTCULLIS_ASSEMBLE_QUEUE", s.Assemble, s.Role == RolePlan || s.Role == RoleWork)
+	return s
+}
+
+// queue checks the URL of a queue.
+func (r *reader) queue(setting, value string, needed bool) {
+	if needed && value == "" {
+		r.fault("%s is not set: the URL of the SQS queue, which PORTCULLIS_SYNC_ROLE needs", setting)
+	}
+	if u, err := url.Parse(value); value != "" && (err != nil || u.Host == "") {
+		r.fault("%s %q: want the URL of an SQS queue", setting, value)
+	}
+}
+
+// sends reports whether the function sends what people are told.
+func (s Fanout) sends() bool { return s.Role == "" || s.Role == RolePlan }
+
+// reads reports whether the function needs the catalog as requests do, from its start.
+func (s Fanout) reads() bool { return s.Role == "" }
+
+// function returns the name under which a function counts. Who plans keeps that of who syncs.
+func (s Fanout) function(name string) string {
+	if s.Role == RoleWork || s.Role == RoleAssemble {
+		return s.Role
+	}
+	return name
+}
+
+// assemblies returns the queue on which assemblies are asked for.
+func (f *Function) assemblies() fanout.Assemblies {
+	return fanout.Assemblies{Queue: sqs.New(f.AWS.Config, f.Settings.Fanout.Assemble), Gather: f.Settings.Fanout.Gather, Now: f.now}
+}
+
+// Planner returns who begins the rounds of a distributed sync.
+func (f *Function) Planner() *fanout.Planner {
+	return &fanout.Planner{Syncer: f.Syncer, Work: sqs.New(f.AWS.Config, f.Settings.Fanout.Work), Assemblies: f.assemblies()}
+}
+
+// Worker returns who asks the servers of such a sync.
+func (f *Function) Worker() *fanout.Worker {
+	return &fanout.Worker{Load: f.LoadServers, Assemblies: f.assemblies()}
+}
+
+// LoadServers is [catalog.Syncer.LoadServers], with a span, and tells people what was found.
+func (p *Program) LoadServers(ctx context.Context, run catalog.Run, servers []string) (catalog.LoadReport, error) {
+	span := p.Tracer.Start(ctx, observe.Sync)
+	defer p.Tracer.Flush(ctx)
+	defer span.End()
+	r, err := p.Syncer.LoadServers(span.Context, run, servers)
+	if span.Count("servers", len(r.Servers)); err != nil {
+		span.Fail("servers not loaded")
+	}
+	p.notifySync(ctx, r.Servers)
+	return r, err
+}
+
+// Assemble makes the catalog of what workers have found, counts it as a sync and lets requests see it.
+func (p *Program) Assemble(ctx context.Context) (catalog.Report, error) {
+	// Who asked a server has told what was found of it.
+	return p.sync(ctx, p.Syncer.Assemble, func(context.Context, []catalog.ServerReport) {})
+}

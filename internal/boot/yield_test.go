@@ -1,0 +1,106 @@
+package boot
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// answering starts a request that takes so long.
+func answering(p *Yielder, takes time.Duration) {
+	go p.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })).
+		ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/mcp", nil))
+	synctest.Wait()
+}
+
+func TestYield(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		takes      time.Duration // of the request
+		begins     time.Duration // before the sync yields
+		least, max time.Duration // of the pause
+	}{
+		{"no request", 0, time.Second, 0, 0},
+		{"a request of 5 ms", 5 * time.Millisecond, 0, 5 * time.Millisecond, 6 * time.Millisecond},
+		{"a request of 50 ms", 50 * time.Millisecond, 0, 20 * time.Millisecond, 21 * time.Millisecond},
+		{"a call that waits for its server", time.Minute, time.Second, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := new(Yielder)
+				answering(p, c.takes)
+				time.Sleep(c.begins)
+				began := time.Now()
+				p.Yield(t.Context())
+				if d := time.Since(began); d < c.least || d > c.max {
+					t.Errorf("paused for %v, want %v to %v", d, c.least, c.max)
+				}
+				time.Sleep(c.takes)
+			})
+		})
+	}
+}
+
+// A sync comes to its end however many requests there are: it has a fifth of the time.
+func TestYieldIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := new(Yielder)
+		p.busy.Store(1)
+		const work = time.Second
+		began := time.Now()
+		for range work / time.Millisecond {
+			p.Yield(t.Context())
+			time.Sleep(time.Millisecond)
+		}
+		if took := time.Since(began); took < 4*work || took > 6*work {
+			t.Errorf("%v of work took %v beside requests without end", work, took)
+		}
+	})
+}
+
+// The first answer of a start opens the catalog, which may take far longer than any later one.
+func TestPaceFirst(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		takes      time.Duration // of the request; 0: there is none
+		least, max time.Duration
+	}{
+		{"nobody asks", 0, firstAnswer, firstAnswer},
+		{"a request of 10 ms", 10 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond},
+		{"a request of 800 ms", 800 * time.Millisecond, 800 * time.Millisecond, 810 * time.Millisecond},
+		{"a stream", time.Minute, firstAnswer, firstAnswer},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, began := new(Yielder), time.Now()
+				if c.takes > 0 {
+					answering(p, c.takes)
+				}
+				p.First(t.Context())
+				if d := time.Since(began); d < c.least || d > c.max {
+					t.Errorf("waited for %v, want %v to %v", d, c.least, c.max)
+				}
+				time.Sleep(c.takes)
+			})
+		})
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want int64
+	}{
+		"elsewhere":           {nil, 0},
+		"a function":          {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024"}, 858993456},
+		"no number":           {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "much"}, 0},
+		"the operator's word": {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024", "GOMEMLIMIT": "500MiB"}, 0},
+	} {
+		if got := memoryLimit(func(key string) string { return c.env[key] }); got != c.want {
+			t.Errorf("%s: %d bytes, want %d", name, got, c.want)
+		}
+	}
+}

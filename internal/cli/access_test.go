@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/probetest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// A guarded gateway runs with an issuer and agent tokens, before two servers.
+type guarded struct {
+	*program
+	issuer   *identitytest.Issuer
+	root     secret.Text // may use /admin, to make tokens
+	audience string
+	files    *upstreamtest.Server
+	vault    *upstreamtest.Server
+}
+
+func startGuarded(t *testing.T, mode string, env map[string]string) *guarded {
+	t.Helper()
+	g := &guarded{issuer: identitytest.Start(t), root: token.New()}
+	g.files = upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
+		upstreamtest.Tool("read_file", "Read a file.", `{"readOnlyHint":true}`, "path"),
+		upstreamtest.Tool("delete_file", "Delete a file.", `{"destructiveHint":true}`, "path"),
+	}})
+	g.vault = upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
+		upstreamtest.Tool(probetest.Secret, "it is a secret", `{"readOnlyHint":true}`, "path"),
+		upstreamtest.Tool(probetest.Long, "it is a secret", `{"readOnlyHint":true}`, "path"),
+	}})
+	dir, addr := t.TempDir(), local.Addr(t) // the audience of the issuer's tokens is made of it
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers":{"files":{"url":%q,"approval":"off"},"vault":{"url":%q,"approval":"off"}},"gateway":{"mode":%q}}`, g.files.URL, g.vault.URL, mode))
+	g.audience = "http://" + addr + "/mcp"
+	all := map[string]string{
+		"PORTCULLIS_AUTH": "jwt,token", "PORTCULLIS_ISSUER": g.issuer.URL, "PORTCULLIS_AUDIENCE": g.audience + "," + g.audience + "/readonly", "PORTCULLIS_ALGORITHMS": "ES256,RS256",
+		"PORTCULLIS_DEFAULT_SERVERS": "files", "PORTCULLIS_ADMIN_GROUP": "gatekeepers",
+		"PORTCULLIS_TOKEN_KEY": "a key that is for tests alone, of 32 bytes and more", "PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(g.root),
+	}
+	for name, value := range env {
+		all[name] = value
+	}
+	g.program = startWith(t, all, dir, "--addr", addr)
+	return g
+}
+
+// mint makes a token and returns its text and id.
+func (g *guarded) mint(body string) (text, id string) {
+	g.T.Helper()
+	var made struct{ ID, Token string }
+	g.Ask(http.StatusCreated, "/admin/tokens", json.RawMessage(body), &made, "Authorization: Bearer "+g.root.Reveal())
+	return made.Token, made.ID
+}
+
+// send sends a request as it is.
+func (g *guarded) send(t *testing.T, r probetest.Request) agenttest.Answer {
+	t.Helper()
+	return g.probe().Send(t, r)
+}
+
+func (g *guarded) probe() probetest.Gateway {
+	return probetest.Gateway{URL: g.URL, From: from, Issuer: g.issuer, Audience: g.audience}
+}
+
+// from returns a transport whose connections come from an address of this machine.
+func from(address string) http.RoundTripper {
+	if address == "" {
+		return http.DefaultTransport
+	}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	return &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}
+}
+
+const filesToken = `{"name":"ci","servers":["files"],"tiers":["read","write","destructive"],"days":1}`
+
+func TestAccessRefused(t *testing.T) {
+	for _, mode := range []string{"search", "direct"} {
+		t.Run(mode, func(t *testing.T) {
+			g := startGuarded(t, mode, nil)
+			w := g.probe()
+			w.Direct = mode == "direct"
+			w.Agent, _ = g.mint(filesToken)
+			var id string
+			w.Revoked, id = g.mint(filesToken)
+			// Who was good before is not slowed down by what strangers do from the same address.
+			for _, credential := range []string{w.Agent, w.Revoked} {
+				if a := g.send(t, probetest.Request{Header: http.Header{"Authorization": {"Bearer " + credential}}, Body: probetest.RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
+					t.Fatalf("a good token is answered %d %s", a.Status, a.Body)
+				}
+			}
+			g.Ask(http.StatusOK, "/admin/tokens/"+id+"/revoke", `{}`, nil, "Authorization: Bearer "+g.root.Reveal())
+			t.Run("out of scope", w.OutOfScope)
+			t.Run("strangers", w.Strangers)
+			t.Run("flood", w.Flood)
+			if n := len(g.vault.Calls()); n > 0 {
+				t.Errorf("%d calls reached the server that is out of scope", n)
+			}
+			w.Quiet(t, []byte(g.log.String()))
+		})
+	}
+}

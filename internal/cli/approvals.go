@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/people/auditevent"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	stops "github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+)
+
+// An approvalsCmd is portcullis approvals.
+type approvalsCmd struct {
+	Write approvalsWriteCmd `cmd:"" help:"Write the approved definitions into a lock file."`
+	Check approvalsCheckCmd `cmd:"" help:"Compare the lock file with the gateway."`
+	Apply approvalsApplyCmd `cmd:"" help:"Approve the definitions in the lock file."`
+	Carry carryCmd          `cmd:"" help:"Approve what a new version of a package left unchanged."`
+
+	Backup  backupCmd  `cmd:"" help:"Back up approvals.db."`
+	Restore restoreCmd `cmd:"" help:"Restore approvals.db from a copy, or from the tool catalog."`
+	Accept  acceptCmd  `cmd:"" help:"Accept approvals.db as it is now."`
+}
+
+// Help implements kong's longer help.
+func (approvalsCmd) Help() string {
+	return `write, check and apply keep approvals as code: each has help of its own.
+
+What people decided is in approvals.db, in the gateway's folder. If it is lost, or set back to an older copy, nothing
+opens: the gate goes by the stricter of what the file has and what the tool catalog knows, until you say which one
+counts. Examples:
+
+  portcullis approvals backup --keep 14
+  portcullis approvals restore backups/approvals-20261121T210000Z.db
+  portcullis approvals restore`
+}
+
+// A restoreCmd is portcullis approvals restore.
+type restoreCmd struct {
+	gatewayFlags
+	File       string `arg:"" optional:"" help:"Copy to take back. Without it, what the tool catalog recorded counts."`
+	KeepTokens bool   `help:"With a FILE: no agent token was revoked since the copy was made, so those that come back stay good."`
+}
+
+// Help implements kong's longer help.
+func (restoreCmd) Help() string {
+	return `With a FILE it takes back what the copy holds; stop the gateway first. What is there now is kept beside it as
+approvals.db.bak-TIME. Nothing that was shut since the copy was made opens: of records in two versions, and of those
+of which nothing tells whether they are the newest, the stricter holds until you settle them: "approvals restore"
+keeps what was known last, "approvals accept" the copy as it is. Tokens that come back are revoked, unless you say
+--keep-tokens. Requests of agents, what was granted to them, and who was signed in do not come back.
+
+Without a FILE it settles records that were lost by what the tool catalog recorded. Then it reads the files of the
+audit, and closes again what people blocked, disabled, stopped, revoked or ended after the catalog was made. What they
+approved or enabled since is listed: a person decides again. A damaged file is kept under another name. Examples:
+
+  portcullis approvals restore backups/approvals-20261121T210000Z.db
+  portcullis approvals restore`
+}
+
+// Run takes a copy back, or settles by the catalog.
+func (c restoreCmd) Run(ctx context.Context, env *environment) error {
+	switch {
+	case c.File != "":
+		return c.restore(ctx, env)
+	case c.KeepTokens:
+		return errors.New("approvals restore: --keep-tokens is about those of a copy: name the FILE")
+	}
+	return c.reconcile(ctx, env, "restore", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (auditevent.Restored, error) {
+		p := auditevent.Restorer{
+			Audit:     audit.Folder(filepath.Join(c.folder(), auditFolder)),
+			Approvals: s, Stops: stops.NewStore(s), Tokens: token.NewStore(s), Requests: request.NewStore(s, nil), Now: time.Now,
+		}
+		return p.Restore(ctx, snap, c.Actor, nil)
+	})
+}
+
+// An acceptCmd is portcullis approvals accept.
+type acceptCmd struct{ gatewayFlags }
+
+// Help implements kong's longer help.
+func (acceptCmd) Help() string {
+	return `After approvals.db was lost or set back, or a copy was taken back: what the file had counts, and what it lacked waits
+for approval. Example:
+
+  portcullis approvals accept`
+}
+
+// Run settles by the store.
+func (c acceptCmd) Run(ctx context.Context, env *environment) error {
+	return c.reconcile(ctx, env, "accept", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (out auditevent.Restored, err error) {
+		out.Settled, err = catalog.Reconcile(ctx, s, snap, approval.AcceptStore, c.Actor, time.Now)
+		return out, err
+	})
+}
+
+// reconcile decides by how for every record that the file lost, or had an older version of, and
+// prints what became of each tool. restore keeps a damaged file under another name and makes a new
+// one from the catalog.
+func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name string,
+	how func(context.Context, *bolt.Store, *catalog.Snapshot) (auditevent.Restored, error)) error {
+	if f.URL != "" {
+		return reconcileEmbedded(ctx, env, f, name)
+	}
+	out, folder := env.stdout, f.folder()
+	snap, err := catalog.Load(ctx, dir.New(folder), nil)
+	switch {
+	case errors.Is(err, object.ErrNotFound):
+		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", name, folder)
+	case errors.Is(err, catalog.ErrUnusable):
+		return fmt.Errorf("approvals %s: %w; start the gateway, which makes another one; "+
+			"if %s is damaged too, move it away first; then run this command again", name, err, approvalsFile)
+	case err != nil:
+		return err
+	}
+	path := filepath.Join(folder, approvalsFile)
+	wait := turns
+	if _, runs := findServe(folder); runs {
+		wait = glance
+	}
+	s, err := openApprovals(folder, &store.Options{LockWait: wait})
+	switch {
+	case errors.Is(err, bolt.ErrHeld) && wait == glance:
+		return reconcileEmbedded(ctx, env, f, name)
+	case errors.Is(err, bolt.ErrDamaged) && name == "restore":
+		var kept string
+		if kept, err = setAside(path); err == nil {
+			fmt.Fprintf(out, "%s is damaged: it is kept as %s\nagent tokens that it held are gone; make new ones\n", path, kept)
+			s, err = openApprovals(folder, nil)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	done, err := how(ctx, s, snap)
+	if err = errors.Join(err, s.Close()); err != nil {
+		return fmt.Errorf("approvals %s: after %s were settled: %w; run the command again: it goes on from there",
+			name, text.Count(len(done.Settled), "record"), err)
+	}
+	printReconciliation(out, decide.ReconciliationOf(done))
+	return nil
+}
+
+// reconcileEmbedded is reconcile at a gateway that runs.
+func reconcileEmbedded(ctx context.Context, env *environment, f gatewayFlags, name string) error {
+	return call(ctx, askFlags{gatewayFlags: f, Output: "table"}, env, "approvals "+name, "/admin/approvals/"+name, nil, struct{}{}, printReconciliation)
+}
+
+// printReconciliation prints what became of lost records, and what the audit added.
+func printReconciliation(w io.Writer, s decide.Reconciliation) {
+	for _, t := range s.Tools {
+		fmt.Fprintf(w, "%s: %s\n", inLine(t.ID), stateOf(approval.State(t.State), t.Disabled))
+	}
+	if more := s.Count - len(s.Tools); more > 0 {
+		fmt.Fprintf(w, "and %d more\n", more)
+	}
+	fmt.Fprintf(w, "%s settled; every other record was there\n", text.Count(s.Count, "record"))
+	for _, list := range []struct {
+		title   string
+		actions []auditevent.Action
+	}{
+		{"closed again, because the audit says so and the catalog is older:", s.Closed},
+		{"not opened again; decide again if it is still right:", s.Decide},
+		{"not closed again, because nothing is known of these items; look when their server lists them:", s.Unknown},
+	} {
+		if len(list.actions) > 0 {
+			fmt.Fprintln(w, list.title)
+		}
+		for _, a := range list.actions {
+			at := a.At.UTC().Format(time.DateTime + " UTC")
+			fmt.Fprintf(w, "  %s: %s by %s, %s\n", inLine(a.About), inLine(a.Action), inLine(a.By), at)
+		}
+	}
+	if s.Faults > 0 {
+		fmt.Fprintf(w, "the audit is damaged or changed in %s; nothing there opens anything:\n", text.Count(s.Faults, "place"))
+	}
+	for _, fault := range s.Skipped {
+		fmt.Fprintf(w, "  %s\n", inLine(fault))
+	}
+	if more := s.Faults - len(s.Skipped); more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
+}
+
+// stateOf returns a record's state in words.
+func stateOf(state approval.State, disabled bool) string {
+	s := map[approval.State]string{
+		approval.Approved: "approved", approval.Pending: "waits for approval", approval.Changed: "changed, waits for approval",
+		approval.Blocked: "blocked",
+	}[state]
+	if disabled {
+		s += ", disabled"
+	}
+	return s
+}
+
+// setAside renames a damaged file, and returns what it is called then.
+func setAside(path string) (string, error) {
+	kept := path + ".damaged-" + time.Now().UTC().Format("2006-01-02T15-04-05.000Z")
+	return kept, os.Rename(path, kept)
+}

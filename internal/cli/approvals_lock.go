@@ -1,0 +1,327 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A lockArg is which lock file a command is about.
+type lockArg struct {
+	File string `arg:"" optional:"" default:"approvals.lock.json" help:"The lock file; without it, approvals.lock.json where you are."`
+}
+
+// read reads the file. An error names the file, and the line of each fault.
+func (a lockArg) read() (lockfile.File, error) {
+	data, err := readFile(a.File)
+	if err != nil {
+		return nil, err
+	}
+	f, err := lockfile.Parse(data)
+	faults, ok := errors.AsType[config.Faults](err)
+	if !ok {
+		return f, err
+	}
+	var said []string
+	for _, fault := range faults {
+		said = append(said, a.File+":"+fault.String())
+	}
+	return nil, errors.New(strings.Join(said, "\n"))
+}
+
+// needed is read where there has to be a file.
+func (a lockArg) needed(command string) (lockfile.File, error) {
+	f, err := a.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: there is no %s; portcullis approvals write makes it, and another one can be named", command, a.File)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", command, err)
+	}
+	return f, nil
+}
+
+// A gatewayItems is everything that a gateway has, and how it stands there.
+type gatewayItems struct {
+	rows   map[tool.ID]decide.Row
+	items  []lockfile.Item
+	health decide.Health
+}
+
+// readItems reads it from a gateway that knows what its servers list.
+func readItems(ctx context.Context, g *gateway) (s gatewayItems, err error) {
+	if err := g.read(ctx, "/admin/health", nil, nil, &s.health); err != nil {
+		return s, err
+	}
+	for _, r := range s.health.Reasons {
+		if r.Condition == state.Failing && oneOf(r.Code, "config_", "catalog_", "approvals_") {
+			return s, fmt.Errorf("%s: the gateway does not know what is approved: %s %s", g.command, text.Line(r.Message), text.Line(r.Action))
+		}
+	}
+	s.rows = map[tool.ID]decide.Row{}
+	query := url.Values{"sort": {decide.ByID}, "limit": {"200"}}
+	for {
+		var page decide.Page
+		if err := g.read(ctx, "/admin/tools", query, nil, &page); err != nil {
+			return s, err
+		}
+		for _, row := range page.Tools {
+			id, err := tool.ParseID(row.ID)
+			if err != nil {
+				return s, fmt.Errorf("%s: the gateway's answer cannot be read: %w", g.command, err)
+			}
+			if _, twice := s.rows[id]; !twice {
+				s.rows[id] = row
+				s.items = append(s.items, lockfile.Item{ID: id, Hash: row.Hash, Summary: row.Summary, Standing: standingOf(row)})
+			}
+		}
+		if page.Next.Next == "" {
+			return s, nil
+		}
+		query.Set("after", page.Next.Next)
+	}
+}
+
+// oneOf reports whether a code begins in one of these ways.
+func oneOf(code string, begins ...string) bool {
+	return slices.ContainsFunc(begins, func(b string) bool { return strings.HasPrefix(code, b) })
+}
+
+// standingOf returns how a definition stands. What locks an item beside its approval counts where nobody
+// could approve it.
+func standingOf(r decide.Row) lockfile.State {
+	switch {
+	case r.State == decide.StateBlocked:
+		return lockfile.Blocked
+	case r.Disabled || r.Status == string(lock.DisabledByUser):
+		return lockfile.Disabled
+	case r.Status == string(lock.PendingApproval): // also a baseline that has a severe finding
+		return lockfile.Waiting
+	case r.State == decide.StateApproved:
+		return lockfile.Approved
+	case r.Status == string(lock.DisabledByConfig):
+		return lockfile.Denied
+	case r.Status == decide.Callable:
+		return lockfile.Open
+	}
+	return lockfile.Waiting
+}
+
+// about refuses a server that neither the gateway nor the file knows.
+func (s gatewayItems) about(command string, servers []string, f lockfile.File) error {
+	var known []string
+	for _, i := range s.items {
+		known = append(known, i.ID.Server)
+	}
+	for id := range f {
+		known = append(known, id.Server)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	for _, name := range servers {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("%s: neither the gateway nor the file has anything of a server %s; they have %s", command, text.Quote(name, 64), text.List(known, 20))
+		}
+	}
+	return nil
+}
+
+// of returns the items of the servers; all of them if none is named.
+func (s gatewayItems) of(servers []string) (out []lockfile.Item) {
+	for _, i := range s.items {
+		if len(servers) == 0 || slices.Contains(servers, i.ID.Server) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// readServers returns the servers of a gateway by name.
+func readServers(ctx context.Context, g *gateway) (out map[string]decide.Server, err error) {
+	all, err := g.servers(ctx)
+	out = map[string]decide.Server{}
+	for _, s := range all {
+		out[s.Name] = s
+	}
+	return out, err
+}
+
+// whyGone says why a gateway does not have an item.
+func whyGone(id tool.ID, servers map[string]decide.Server) string {
+	s, ok := servers[id.Server]
+	switch {
+	case !ok:
+		return "The server is not in the gateway's config any more."
+	case s.Outcome.Status != "available":
+		return "The server did not load, and the gateway has never seen what it lists."
+	}
+	return "The server does not list it any more."
+}
+
+// An approvalsWriteCmd is portcullis approvals write.
+type approvalsWriteCmd struct {
+	gatewayFlags
+	lockArg
+	Pending bool     `help:"Also what waits for approval, marked so: who merges the file approves it."`
+	Server  []string `placeholder:"NAME" help:"Only the entries of this server are written anew; may be given more than once."`
+}
+
+// Help implements kong's longer help.
+func (approvalsWriteCmd) Help() string {
+	return `People review and merge the file like code. It is replaced whole; a note stays as long as its definition does. Examples:
+
+  portcullis approvals write
+  portcullis approvals write --pending --url https://gate.example.com
+  portcullis approvals write locks/mail.lock.json --server mail`
+}
+
+// Run writes the file.
+func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
+	const command = "approvals write"
+	before, missing, err := c.before()
+	if err != nil {
+		return fmt.Errorf("%s: %w\nthe file was left as it is: remove it first if it is to be written anew", command, err)
+	}
+	g, err := c.view(ctx, env, command)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	s, err := readItems(ctx, g)
+	if err != nil {
+		return err
+	}
+	for _, r := range s.health.Reasons {
+		if oneOf(r.Code, "approvals_", "tools_rebuilt") {
+			return fmt.Errorf("%s: nothing was written, since what the gateway has approved is not certain: %s %s", command, text.Line(r.Message), text.Line(r.Action))
+		}
+	}
+	if err := s.about(command, c.Server, before); err != nil {
+		return err
+	}
+	now := lockfile.Take(before, s.of(c.Server), c.Pending)
+	for id, e := range before {
+		if len(c.Server) > 0 && !slices.Contains(c.Server, id.Server) {
+			now[id] = e
+		}
+	}
+	return c.put(ctx, env, g, s, before, now, missing)
+}
+
+// before returns the file as it is; missing: there is none, or what is there is no file, such as /dev/stdout.
+func (c approvalsWriteCmd) before() (f lockfile.File, missing bool, err error) {
+	if info, err := os.Stat(c.File); err == nil && info.Mode()&(fs.ModeDevice|fs.ModeNamedPipe) != 0 {
+		return lockfile.File{}, true, nil
+	}
+	f, err = c.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return lockfile.File{}, true, nil
+	}
+	return f, false, err
+}
+
+// put writes the file if it is another one, and says how it differs.
+func (c approvalsWriteCmd) put(ctx context.Context, env *environment, g *gateway, s gatewayItems, before, now lockfile.File, missing bool) error {
+	data := now.Bytes()
+	if _, err := lockfile.Parse(data); err != nil { // nothing that could not be read again
+		return fmt.Errorf("%s: nothing was written, since the gateway has what cannot stand in a lock file: %w", g.command, err)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: interrupted; nothing was written", g.command)
+	}
+	same := false
+	if !missing {
+		was, err := os.ReadFile(c.File)
+		same = err == nil && bytes.Equal(was, data)
+	}
+	if !same {
+		if err := replaceFile(c.File, data, 0o644); err != nil {
+			return fmt.Errorf("%s: %s was not written: %w", g.command, c.File, bare(err))
+		}
+	}
+	fmt.Fprintf(env.stdout, "%s: %s of %s", c.File, entries(len(now)), text.Count(now.Servers(), "server"))
+	if n := now.Pending(); n > 0 {
+		fmt.Fprintf(env.stdout, ", %d marked as pending", n)
+	}
+	switch d := lockfile.Difference(before, now); {
+	case missing:
+		fmt.Fprintln(env.stdout, "; it is new")
+	case same:
+		fmt.Fprintln(env.stdout, "; it is as it was")
+	default:
+		fmt.Fprintf(env.stdout, "; +%d -%d ~%d\n", d.Added, d.Removed, d.Changed)
+	}
+	return c.leftOut(ctx, env, g, s, before, now)
+}
+
+// bare returns an error without the name of the file that it is about, which may be one that is put in
+// the place of another.
+func bare(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// entries returns how many entries there are, in words.
+func entries(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+// leftOut says what the gateway has and the file does not, and which servers were not to be had.
+func (c approvalsWriteCmd) leftOut(ctx context.Context, env *environment, g *gateway, s gatewayItems, before, now lockfile.File) error {
+	n := map[lockfile.State]int{}
+	for _, i := range s.of(c.Server) {
+		if _, ok := now[i.ID]; !ok {
+			n[i.Standing]++
+		}
+	}
+	var said []string
+	for _, k := range []struct {
+		standing lockfile.State
+		words    string
+	}{
+		{lockfile.Waiting, "wait (--pending writes them, marked)"}, {lockfile.Blocked, "blocked"}, {lockfile.Disabled, "disabled"},
+		{lockfile.Denied, "denied by a rule"}, {lockfile.Open, "callable without approval, as the config says"},
+	} {
+		if n[k.standing] > 0 {
+			said = append(said, fmt.Sprintf("%d %s", n[k.standing], k.words))
+		}
+	}
+	if len(said) > 0 {
+		fmt.Fprintln(env.stderr, "left out: "+strings.Join(said, ", "))
+	}
+	servers, err := readServers(ctx, g)
+	if err != nil {
+		return nil //nolint:nilerr // the file is written; this is more than was asked for
+	}
+	lost := map[string]int{}
+	for id := range before {
+		if v, ok := servers[id.Server]; ok && v.Enabled && v.Outcome.Status != "available" {
+			if _, kept := now[id]; !kept {
+				lost[id.Server]++
+			}
+		}
+	}
+	for name, count := range lost {
+		fmt.Fprintf(env.stderr, "warning: the server %s did not load, and %s of it left the file; write it again once the server loads\n", inLine(name), entries(count))
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// atOnce is how many items one request approves: so many are done or not known if somebody interrupts.
+const atOnce = 100
+
+// An approvalsApplyCmd is portcullis approvals apply.
+type approvalsApplyCmd struct {
+	askFlags
+	lockArg
+	DryRun bool     `help:"Say what would be approved, and approve nothing."`
+	Note   string   `placeholder:"TEXT" help:"Of the approvals, where an entry has no note of its own. One with a severe finding needs its own."`
+	Server []string `placeholder:"NAME" help:"Only what is of this server; may be given more than once."`
+}
+
+// Help implements kong's longer help.
+func (approvalsApplyCmd) Help() string {
+	return `Only definitions whose hash is in the file become callable, including those that the file marks as pending. Other
+definitions stay as they are; what is blocked, disabled or denied by a rule stays so. The exit code is 3 if a
+definition of the file could not be approved. A second run changes nothing more. Examples:
+
+  portcullis approvals apply --dry-run
+  portcullis approvals apply --url https://gate.example.com --note "merged in #12"`
+}
+
+// Validate implements kong's check of flags.
+func (c approvalsApplyCmd) Validate() error {
+	if len(c.Note) > approval.MaxNote {
+		return fmt.Errorf("--note has %d bytes; at most %d are kept", len(c.Note), approval.MaxNote)
+	}
+	return c.askFlags.Validate()
+}
+
+// A skipped is an entry of the file that is not approved, and why.
+type skipped struct {
+	ID  tool.ID `json:"-"`
+	Who string  `json:"id"`
+	Why string  `json:"why"`
+}
+
+// A plan is what there is to do.
+type plan struct {
+	approve []tool.ID
+	already int // entries whose definition is approved
+	skipped []skipped
+}
+
+// planOf returns what there is to do to make the gateway approve what the file does.
+func planOf(f lockfile.File, s gatewayItems, note string) (p plan) {
+	at := map[tool.ID]lockfile.State{}
+	for _, i := range s.items {
+		at[i.ID] = i.Standing
+	}
+	for _, id := range f.IDs() {
+		e, row, why := f[id], s.rows[id], ""
+		switch _, listed := s.rows[id]; {
+		case !listed:
+			why = "the gateway does not have it"
+		case row.Hash != e.Hash:
+			why = fmt.Sprintf("the gateway has another definition by now (%s), which nobody has reviewed in this file; portcullis approvals check shows it", text.Clip(string(row.Hash), 13))
+		case at[id] == lockfile.Approved:
+			p.already++
+			continue
+		case at[id] == lockfile.Blocked:
+			why = "somebody blocked this definition at the gateway, and it stays blocked"
+		case at[id] == lockfile.Disabled:
+			why = "somebody disabled it at the gateway, and it stays disabled"
+		case at[id] == lockfile.Denied:
+			why = "an operator's rule denies it, in mcp_config.json or policy.cedar, and it stays denied"
+		case row.TakesTwo && row.Proposed != "":
+			why = fmt.Sprintf("it takes two people: %s approved it, and a second one has to, signed in with the issuer at %s", row.Proposed, row.Address)
+		case row.TakesTwo:
+			why = "it takes two people, each signed in with the issuer, to approve it at " + row.Address
+		case len(row.Severe) > 0 && e.Note == "":
+			why = fmt.Sprintf("it has a severe finding (%s): read it, and give its entry in the file a note that says why it is approved", strings.Join(row.Severe, ", "))
+		case row.Rev == 0:
+			why = "the gateway has no record of it yet: the next sync makes one; portcullis sync does it now"
+		}
+		if why != "" {
+			p.skipped = append(p.skipped, skipped{id, id.String(), why})
+			continue
+		}
+		p.approve = append(p.approve, id)
+	}
+	noteOf := func(id tool.ID) string { return cmp.Or(f[id].Note, note) }
+	slices.SortStableFunc(p.approve, func(a, b tool.ID) int { return strings.Compare(noteOf(a), noteOf(b)) })
+	return p
+}
+
+// Run approves.
+func (c approvalsApplyCmd) Run(ctx context.Context, env *environment) error {
+	const command = "approvals apply"
+	f, err := c.needed(command)
+	if err != nil {
+		return err
+	}
+	g, err := c.open(ctx, env, command)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	s, err := readItems(ctx, g)
+	if err != nil {
+		return err
+	}
+	if err := s.about(command, c.Server, f); err != nil {
+		return err
+	}
+	f = f.Of(c.Server...)
+	p := planOf(f, s, c.Note)
+	if c.DryRun {
+		return c.report(env, f, p, p.approve)
+	}
+	refused, answered, err := c.carryOut(ctx, g, f, s, p.approve)
+	if err != nil {
+		return c.broken(ctx, g, f, p, answered, err)
+	}
+	approved := slices.DeleteFunc(slices.Clone(p.approve), func(id tool.ID) bool { _, no := refused[id]; return no })
+	if len(refused) > 0 { // somebody else may have approved the same at this moment
+		if s, err = readItems(ctx, g); err != nil {
+			return c.broken(ctx, g, f, p, answered, err)
+		}
+	}
+	for _, id := range p.approve {
+		why, no := refused[id]
+		switch {
+		case !no:
+		case standingOf(s.rows[id]) == lockfile.Approved && s.rows[id].Hash == f[id].Hash:
+			p.already++
+		default:
+			p.skipped = append(p.skipped, skipped{id, id.String(), why})
+		}
+	}
+	return c.report(env, f, p, approved)
+}
+
+// carryOut approves what is planned, each definition as it was seen. It returns what the gateway did not
+// take, and why; and about how many it has answered, which may be approved also if there is an error.
+func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.File, s gatewayItems, ids []tool.ID) (refused map[tool.ID]string, answered int, err error) {
+	refused = map[tool.ID]string{}
+	for len(ids) > 0 {
+		note, n := cmp.Or(f[ids[0]].Note, c.Note), 0
+		var items []admin.BulkItem
+		for n < len(ids) && n < atOnce && cmp.Or(f[ids[n]].Note, c.Note) == note {
+			items = append(items, admin.BulkItem{ID: ids[n].String(), Hash: f[ids[n]].Hash, Rev: s.rows[ids[n]].Rev})
+			n++
+		}
+		var answer struct{ Tools []admin.BulkResult }
+		body := map[string]any{"action": approval.ActionApprove, "items": items, "note": note}
+		if err := g.read(ctx, "/admin/tools", nil, body, &answer); err != nil {
+			return nil, answered, err
+		}
+		answered += n
+		if len(answer.Tools) != n {
+			return nil, answered, fmt.Errorf("%s: the gateway's answer cannot be read: it is about %d of %d", g.command, len(answer.Tools), n)
+		}
+		for i, r := range answer.Tools {
+			if r.Result != "done" {
+				refused[ids[i]] = cmp.Or(r.Detail, "the gateway did not say why")
+			}
+		}
+		ids = ids[n:]
+	}
+	return refused, answered, nil
+}
+
+// broken says what holds after something went wrong on the way, when the gateway had answered about so many.
+func (c approvalsApplyCmd) broken(ctx context.Context, g *gateway, f lockfile.File, p plan, answered int, why error) error {
+	if _, refused := errors.AsType[*refusal](why); refused && ctx.Err() == nil && answered == 0 {
+		return why // nothing was decided
+	}
+	if ctx.Err() != nil {
+		why = errors.New(g.command + ": interrupted")
+	}
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	s, err := readItems(after, g)
+	if err != nil {
+		return fmt.Errorf("%w; how many of the %d were approved is not known: portcullis approvals check says", why, len(p.approve))
+	}
+	n := 0
+	for _, id := range p.approve {
+		if s.rows[id].Hash == f[id].Hash && standingOf(s.rows[id]) == lockfile.Approved {
+			n++
+		}
+	}
+	return fmt.Errorf("%w; of %s that had to be approved %d are, which holds; run it again to go on", why, entries(len(p.approve)), n)
+}
+
+// report prints what became of the file's entries.
+func (c approvalsApplyCmd) report(env *environment, f lockfile.File, p plan, approved []tool.ID) error {
+	slices.SortFunc(approved, tool.ID.Compare)
+	slices.SortFunc(p.skipped, func(a, b skipped) int { return a.ID.Compare(b.ID) })
+	verb := "approved"
+	if c.DryRun {
+		verb = "would be approved"
+	}
+	var err error
+	if c.json() {
+		out := struct {
+			DryRun   bool      `json:"dry_run,omitempty"`
+			Approved []string  `json:"approved"`
+			Already  int       `json:"already"`
+			Skipped  []skipped `json:"skipped"`
+		}{c.DryRun, []string{}, p.already, append([]skipped{}, p.skipped...)}
+		for _, id := range approved {
+			out.Approved = append(out.Approved, id.String())
+		}
+		err = printJSON(env.stdout, out)
+	} else {
+		err = printed(env.stdout, func(w io.Writer) {
+			for _, id := range approved {
+				fmt.Fprintf(w, "%s  %s (%s)\n", verb, inLine(id.String()), text.Clip(string(f[id].Hash), 13))
+			}
+			for _, s := range p.skipped {
+				fmt.Fprintf(w, "skipped   %s: %s\n", inLine(s.Who), text.Clip(text.Line(s.Why), 600))
+			}
+		})
+		fmt.Fprintf(env.stderr, "%s: %d %s, %d already were, %d skipped\n", c.File, len(approved), verb, p.already, len(p.skipped))
+	}
+	switch {
+	case err != nil && c.DryRun:
+		return fmt.Errorf("approvals apply: nothing was changed, and what would come of it could not be printed: %w", err)
+	case err != nil:
+		return fmt.Errorf("approvals apply: it was carried out, and what came of it could not be printed: %w", err)
+	case len(p.skipped) > 0:
+		return errDrift
+	}
+	return nil
+}

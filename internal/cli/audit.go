@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+)
+
+// An auditCmd is portcullis audit.
+type auditCmd struct {
+	placeFlags
+
+	Since  string `default:"24h" placeholder:"TIME" help:"From when on: 24h, 7d, 2026-11-22 or 2026-11-22T14:00:00Z; \"\" is from the beginning. Without it, 24h."`
+	Until  string `placeholder:"TIME" help:"Until when, in the same forms."`
+	Actor  string `placeholder:"NAME" help:"Only what this person did or this agent called."`
+	Action string `placeholder:"ACTION" help:"Only this: approve, block, token_made, …; or of calls allowed, locked, tier, scope, stopped, refused."`
+	Server string `placeholder:"NAME" help:"Only what is about this server."`
+	Tool   string `placeholder:"TOOL" help:"Only what is about this tool: its id, or its name at whatever server."`
+	Kind   string `enum:"call,deed," default:"" placeholder:"KIND" help:"Only calls of agents (call), or only deeds of people (deed)."`
+
+	Output string `short:"o" enum:"table,json,csv" default:"table" placeholder:"FORMAT" help:"table, for people; json: one JSON object a line, as docs/audit.md has them; csv, made safe for spreadsheets."`
+}
+
+// Help implements kong's longer help.
+func (auditCmd) Help() string {
+	return `The newest line comes first. The exit code is 1 if lines are missing; standard error then says which. Examples:
+
+  portcullis audit --since 7d --action approve
+  portcullis audit --since "" -o csv > audit.csv`
+}
+
+// Run prints the lines.
+func (c auditCmd) Run(ctx context.Context, env *environment) error {
+	query := decide.AuditQuery{Actor: c.Actor, Action: c.Action, Server: c.Server, Tool: c.Tool, Kind: c.Kind, Since: c.Since, Until: c.Until}
+	if _, err := query.Filter(time.Now()); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	buffered := bufio.NewWriter(env.stdout)
+	var out audit.Writer = people{buffered}
+	var err error
+	switch c.Output {
+	case "json":
+		out = audit.JSONL{W: buffered}
+	case "csv":
+		if out, err = audit.NewCSV(buffered); err != nil {
+			return err
+		}
+	}
+	n := 0
+	each := func(l audit.Line) error { n++; return out.Write(l) }
+	err = c.ask(ctx, env, query, each)
+	if err = errors.Join(err, buffered.Flush()); err == nil && n == 0 {
+		_, err = fmt.Fprintln(env.stderr, "no line is like this")
+	}
+	return err
+}
+
+// ask reads the lines.
+func (c auditCmd) ask(ctx context.Context, env *environment, query decide.AuditQuery, each func(audit.Line) error) error {
+	g, err := gatewayFlags{c.placeFlags, osUser()}.view(ctx, env, "audit")
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	res, err := g.ask(ctx, "/admin/audit.jsonl", query.Values(), nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	for lines := json.NewDecoder(res.Body); ; {
+		var l audit.Line
+		switch err := lines.Decode(&l); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("audit: the answer broke off, and older lines are missing: %w", err)
+		case l.Kind == audit.KindIncomplete:
+			return fmt.Errorf("audit: %s", text.Line(l.Note))
+		}
+		if err := each(l); err != nil {
+			return err
+		}
+	}
+}
+
+// people writes lines for people.
+type people struct{ w io.Writer }
+
+func (p people) Write(l audit.Line) error {
+	who, what, about, hash := l.Actor, l.Action, l.Tool, string(l.Hash)
+	if l.Kind == audit.KindCall {
+		who, what, hash = l.Agent, strings.TrimSpace("call "+l.Decision+" "+l.Status), string(l.Definition)
+	}
+	if about == "" {
+		about = l.Subject
+	}
+	line := fmt.Sprintf("%s  %-16s  %-16s  %-32s  %-12s", l.Time.UTC().Format("2006-01-02 15:04:05"), inLine(who), inLine(what), inLine(about), text.Clip(inLine(hash), 12))
+	if note := text.Clip(text.Line(l.Note), 500); note != "" {
+		line += `  "` + note + `"`
+	}
+	if l.Source != "" {
+		line += "  from " + inLine(l.Source)
+	}
+	_, err := fmt.Fprintln(p.w, strings.TrimRight(line, " "))
+	return err
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+)
+
+// backupFolder is where copies of the approvals go, below the gateway's folder.
+const backupFolder = "backups"
+
+// datedName is what the name of a copy looks like that backup has made up.
+var datedName = regexp.MustCompile(`^approvals-\d{8}T\d{6}Z(-\d+)?\.db$`)
+
+// A backupCmd is portcullis approvals backup.
+type backupCmd struct {
+	gatewayFlags
+	File string `arg:"" optional:"" help:"Copy to be made, which must not be there yet. Without it, backups/approvals-TIME.db in the gateway's folder."`
+	Keep int    `placeholder:"N" help:"Afterwards remove the oldest copies with such names beyond N. 0: none."`
+}
+
+// Help implements kong's longer help.
+func (backupCmd) Help() string {
+	return `The copy shows the file at one moment, even while a gateway runs, and is read back before it gets its name. It is for you
+alone (mode 0600), since it has the digests of tokens. The audit says who made it. Examples:
+
+  portcullis approvals backup --keep 14
+  portcullis approvals backup /mnt/safe/approvals.db
+  portcullis approvals backup --url https://gate.example.com`
+}
+
+// Validate implements kong's check of flags.
+func (c backupCmd) Validate() error {
+	switch {
+	case c.Keep < 0:
+		return errors.New("--keep: want a number of copies")
+	case c.Keep > 0 && c.File != "":
+		return errors.New("--keep removes copies with dated names: leave the FILE out")
+	}
+	return c.gatewayFlags.Validate()
+}
+
+// Run makes a copy.
+func (c backupCmd) Run(ctx context.Context, env *environment) error {
+	const name = "approvals backup"
+	g, err := c.open(ctx, env, name)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	path := c.File
+	if path == "" {
+		folder := filepath.Join(c.folder(), backupFolder)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		path = filepath.Join(folder, "approvals-"+time.Now().UTC().Format(stamp)+".db")
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%s: %w; make the folder first", name, err)
+	}
+	if _, err := os.Lstat(path); err == nil && c.File != "" { // before the audit says that a copy was taken
+		return fmt.Errorf("%s: %w", name, taken(path))
+	}
+	res, err := g.ask(ctx, "/admin/approvals/backup", nil, struct{}{})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	var contents bolt.Contents
+	place := store.Create
+	if c.File == "" {
+		place = func(root *os.Root, from, to string) error {
+			name, err := freeName(strings.TrimSuffix(to, ".db"), ".db", func(name string) error {
+				return store.Create(root, from, name)
+			})
+			path = filepath.Join(filepath.Dir(path), name)
+			return err
+		}
+	}
+	err = store.WriteFile(path, 0o600, place, func(f *os.File) error {
+		if err := receive(f, res); err != nil {
+			return err
+		}
+		contents, err = bolt.Inspect(f.Name())
+		return err
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%s: interrupted; no copy was made", name)
+	case errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("%s: %w", name, taken(path))
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%s: there is no room for it: %w; no copy was made", name, err)
+	case err != nil:
+		return fmt.Errorf("%s: %w; no copy was made", name, err)
+	}
+	fmt.Fprintf(env.stdout, "%s: %s, %d of them approved, %s, %s\n", path,
+		text.Count(contents.Records, "record"), contents.Approved, text.Count(contents.Tokens, "live token"), text.Count(int(contents.Bytes), "byte"))
+	if c.Keep == 0 {
+		return nil
+	}
+	return thin(filepath.Dir(path), c.Keep, env)
+}
+
+func taken(path string) error {
+	return fmt.Errorf("%q is there already, and nothing was written; name another file", path)
+}
+
+// receive writes an answer into a file, as long as the answer says that it is.
+func receive(f *os.File, res *http.Response) error {
+	n, err := io.Copy(f, res.Body)
+	want := res.Header.Get("Content-Length")
+	if err == nil && want != "" && want != strconv.FormatInt(n, 10) {
+		err = fmt.Errorf("%s came of %s", text.Count(int(n), "byte"), want)
+	}
+	return err
+}
+
+// thin removes the oldest dated copies in a folder beyond so many.
+func thin(folder string, keep int, env *environment) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	var dated []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && datedName.MatchString(e.Name()) {
+			dated = append(dated, e.Name())
+		}
+	}
+	slices.SortFunc(dated, func(a, b string) int { // the oldest first
+		const dated = len("approvals-" + stamp)
+		return cmp.Or(cmp.Compare(a[:dated], b[:dated]), len(a)-len(b), cmp.Compare(a, b))
+	})
+	for _, name := range dated[:max(0, len(dated)-keep)] {
+		path := filepath.Join(folder, name)
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("approvals backup: the copy is made, but an old one stays: %w", err)
+		}
+		fmt.Fprintf(env.stdout, "removed %s\n", path)
+	}
+	return nil
+}

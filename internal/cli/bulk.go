@@ -1,0 +1,285 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A bulkConfirmation is what is decided about together, and what is not.
+type bulkConfirmation struct {
+	rows    []decide.Row
+	out     []leftOut
+	already int // are as the decision would make them
+	above   map[string]int
+	maxTier string
+}
+
+// A leftOut is an item that is not decided about with others.
+type leftOut struct{ id, why string }
+
+// many decides about many items.
+func (d *decider) many(ctx context.Context, c decideCmd) error {
+	if d.action == approval.ActionApprove && len(c.Items) == 0 {
+		c.MaxTier = cmp.Or(c.MaxTier, tool.Read.String())
+	}
+	if d.action == approval.ActionApprove && c.Seen != "" {
+		c.MaxTier = "" // each was seen
+	}
+	rows, err := d.chosen(ctx, c)
+	if err != nil {
+		return err
+	}
+	s := d.bulkConfirmationOf(rows, c)
+	s.show(d.env.stderr, d.action, d.sure)
+	refused := 0 // what is left out of a choice was not named
+	if !c.All {
+		refused = len(s.out)
+	}
+	switch {
+	case len(s.rows) == 0 && refused > 0:
+		return d.leftOver(refused)
+	case len(s.rows) == 0:
+		fmt.Fprintf(d.env.stderr, "there is nothing to %s\n", d.action)
+		return nil
+	}
+	if err := d.agreedAll(s, len(c.Items) > 0); err != nil {
+		return err
+	}
+	return d.decideAll(ctx, s.rows, refused)
+}
+
+// leftOver says that something that was named was not decided about.
+func (d *decider) leftOver(n int) error {
+	return fmt.Errorf("%s: nothing was decided about %s, as said above", d.action, text.Count(n, "item"))
+}
+
+// chosen returns the items that a command is about.
+func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, err error) {
+	if c.All {
+		list, err := d.list(ctx, d.env, c.filter(), 0)
+		if err != nil {
+			return nil, err
+		}
+		return list.Rows, nil
+	}
+	if c.Seen != "" {
+		return d.chosenPinned(ctx, c.Seen)
+	}
+	for _, item := range c.Items {
+		t, err := d.item(ctx, d.env, item.ID)
+		if err != nil {
+			return nil, fmt.Errorf("%w; nothing was decided", err)
+		}
+		if slices.ContainsFunc(rows, func(r decide.Row) bool { return r.ID == t.ID }) {
+			continue
+		}
+		row := rowOf(t)
+		rows = append(rows, row)
+		if d.action == approval.ActionApprove && !d.isSo(row) {
+			showReview(d.env.stderr, t)
+			fmt.Fprintln(d.env.stderr)
+		}
+	}
+	return rows, nil
+}
+
+// chosenPinned returns what a file lists, with the hashes and the revisions that it has. What is
+// not in the list of now goes to the gateway as it is, which says what became of it.
+func (d *decider) chosenPinned(ctx context.Context, path string) (rows []decide.Row, err error) {
+	seen, err := readPinned(path, d.env.stdin)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.action, err)
+	}
+	list, err := d.list(ctx, d.env, decide.Filter{}, 0)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]decide.Row{}
+	for _, r := range list.Rows {
+		known[r.ID] = r
+	}
+	taken := map[pinnedItem]bool{}
+	for _, s := range seen {
+		if taken[s] {
+			continue
+		}
+		taken[s] = true
+		r := known[s.ID]
+		if r.Hash != s.Hash { // what is known is of another definition
+			r = decide.Row{ItemName: decide.ItemName{ID: s.ID}}
+		}
+		r.Hash, r.Rev = s.Hash, cmp.Or(s.Rev, r.Rev)
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// bulkConfirmationOf sorts out what can be decided about together.
+func (d *decider) bulkConfirmationOf(rows []decide.Row, c decideCmd) *bulkConfirmation {
+	s := &bulkConfirmation{above: map[string]int{}, maxTier: c.MaxTier}
+	most, _ := tool.ParseTier(cmp.Or(c.MaxTier, tool.Destructive.String())) // the flag takes no other
+	for _, r := range rows {
+		if d.isSo(r) {
+			s.already++
+		} else if r.Tier < most {
+			s.above[r.Tier.String()]++
+		} else if why := whyNot(d.action, r, c.All); why != "" {
+			s.out = append(s.out, leftOut{r.ID, why})
+		} else {
+			s.rows = append(s.rows, r)
+		}
+	}
+	return s
+}
+
+// isSo reports whether an item is as the decision would make it.
+func (d *decider) isSo(r decide.Row) bool {
+	switch d.action {
+	case approval.ActionApprove:
+		return r.State == decide.StateApproved
+	case approval.ActionBlock:
+		return r.State == decide.StateBlocked
+	case approval.ActionDisable:
+		return r.Disabled
+	}
+	return r.State != "" && !r.Disabled
+}
+
+// whyNot returns why an item is not decided about together with others; "": it is. unread: nobody
+// has named the item or its hash.
+func whyNot(action string, r decide.Row, unread bool) string {
+	name := typed(r.ID)
+	switch approve := action == approval.ActionApprove; {
+	case r.State == "": // not known here
+		return ""
+	case r.Rev == 0:
+		return "it has no record yet; the next sync makes one"
+	case (approve || action == approval.ActionEnable) && r.Status == string(lock.DisabledByConfig):
+		return "an operator's rule denies it; only the operator can change that"
+	case approve && len(r.Severe) > 0:
+		return "severe finding: " + strings.Join(r.Severe, ", ") + ". Read it, and approve it by itself: portcullis approve " + name + " --note …"
+	case approve && r.TakesTwo:
+		return "it takes two people who sign in with the issuer, at /admin"
+	case approve && r.State == decide.StateBlocked:
+		return "it is blocked. To approve it all the same: portcullis approve " + name
+	case approve && unread && r.State == decide.StateChanged:
+		return "its definition changed since it was approved. Read what changed, and approve it by itself: portcullis approve " + name
+	}
+	return ""
+}
+
+// maxNamed is how many servers, and how many items that are left out, are named.
+const maxNamed = 40
+
+// show says what is decided about, and what is not. brief: in as few words as it takes.
+func (s *bulkConfirmation) show(w io.Writer, action string, brief bool) {
+	servers := byServer(s.rows)
+	names := slices.Sorted(maps.Keys(servers))
+	if len(s.rows) > 0 {
+		of := text.Count(len(names), "server")
+		if len(names) == 1 {
+			of = inLine(names[0])
+		}
+		fmt.Fprintf(w, "to %s: %s of %s: %s\n", action, kindsOrItems(s.rows), of, countsOf(action, s.rows))
+	}
+	if len(names) > 1 && !brief {
+		for i, server := range names {
+			if i == maxNamed {
+				fmt.Fprintf(w, "  and %s more\n", text.Count(len(names)-i, "server"))
+				break
+			}
+			fmt.Fprintf(w, "  %s: %s\n", inLine(server), countsOf(action, servers[server]))
+		}
+	}
+	for i, o := range s.out {
+		if i == maxNamed {
+			fmt.Fprintf(w, "left out: %d more\n", len(s.out)-i)
+			break
+		}
+		fmt.Fprintf(w, "left out: %s: %s\n", inLine(o.id), text.Clip(text.Line(o.why), 300))
+	}
+	for _, tier := range decide.Tiers() {
+		if n := s.above[tier]; n > 0 {
+			fmt.Fprintf(w, "left out: %d %s, above --max-tier %s\n", n, tier, s.maxTier)
+		}
+	}
+	if s.already > 0 {
+		fmt.Fprintf(w, "left out: %s %s already\n", text.Count(s.already, "item"), past(action))
+	}
+}
+
+func kindsOrItems(rows []decide.Row) string {
+	return cmp.Or(kindsOf(rows), text.Count(len(rows), "item"))
+}
+
+func byServer(rows []decide.Row) map[string][]decide.Row {
+	out := map[string][]decide.Row{}
+	for _, r := range rows {
+		server := r.Server
+		if server == "" {
+			server, _, _ = strings.Cut(r.ID, ":")
+		}
+		out[server] = append(out[server], r)
+	}
+	return out
+}
+
+// countsOf counts items: "9 read, 3 write (10 new, 2 changed), 2 with findings".
+func countsOf(action string, rows []decide.Row) string {
+	tiers, states, found, strange := map[string]int{}, map[string]int{}, 0, 0
+	for _, r := range rows {
+		if r.State == "" {
+			strange++
+			continue
+		}
+		tiers[r.Tier.String()]++
+		if states[r.State]++; r.Findings > 0 {
+			found++
+		}
+	}
+	tierNames := decide.Tiers()
+	slices.Reverse(tierNames)
+	var parts []string
+	if len(tiers) > 0 {
+		parts = append(parts, countEach(tiers, tierNames)+" ("+countEach(states, decide.States())+")")
+	}
+	if found > 0 && action == approval.ActionApprove {
+		parts = append(parts, fmt.Sprintf("%d with findings that are not severe", found))
+	}
+	if strange > 0 {
+		parts = append(parts, fmt.Sprintf("%d not as it was seen, which the gateway refuses", strange))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// countEach returns how many there are of each name: "9 read, 3 write".
+func countEach(counts map[string]int, names []string) string {
+	var parts []string
+	for _, name := range names {
+		if n := counts[name]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, name))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// agreedAll asks whether all of a bulk page is to be decided about. named: each was named by its
+// id, which is enough to lock it.
+func (d *decider) agreedAll(s *bulkConfirmation, named bool) error {
+	if d.sure || named && d.action != approval.ActionApprove && d.action != approval.ActionEnable {
+		return nil
+	}
+	return d.confirmed(fmt.Sprintf("%s %s?", strings.ToUpper(d.action[:1])+d.action[1:], kindsOrItems(s.rows)),
+		"list what you have seen with portcullis tools --hashes > FILE, and name it with --seen FILE --yes. Nothing was decided")
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// A gateway that ends has written the last decisions into the catalog, although no sync was due.
+func TestServeKeepsDecisionsAtItsEnd(t *testing.T) {
+	e := newEvening(t)
+	p := start(t, e.dir)
+	p.Ask(http.StatusOK, "/admin/tools/shop/plain/disable", "{}", nil)
+	require.OK(t, p.stop())
+	snap, err := catalog.Load(t.Context(), dir.New(e.dir), nil)
+	require.OK(t, err)
+	i, ok := snap.Find(tool.ID{Server: "shop", Name: "plain"})
+	if r := snap.Record(i); !ok || r == nil || !r.Disabled {
+		t.Errorf("the catalog has %+v", r)
+	}
+	if strings.Contains(p.log.String(), "catalog not synced") {
+		t.Errorf("the log says:\n%s", p.log)
+	}
+}
+
+// Without approvals.db and with a catalog that cannot be used nothing is open, health names both until a
+// person has settled it, and a restore closes what the audit says.
+func TestApprovalsAndCatalogLost(t *testing.T) {
+	e := newEvening(t)
+	for _, how := range []string{"restore", "accept"} {
+		folder := e.copy()
+		require.OK(t, os.Remove(filepath.Join(folder, approvalsFile)))
+		require.OK(t, os.WriteFile(filepath.Join(folder, "catalog", "current.json"), []byte("{"), 0o600))
+		health := func() (codes []string) {
+			e.open(folder, func(ask ask, sync func()) {
+				sync()
+				var h struct{ Reasons []struct{ Code string } }
+				require.OK(t, json.Unmarshal(ask(http.MethodGet, "/admin/health", ""), &h))
+				for _, r := range h.Reasons {
+					codes = append(codes, r.Code)
+				}
+			})
+			return codes
+		}
+		for range 2 {
+			if diff := cmp.Diff([]string{"approvals_restored", "approvals_gone"}, health()); diff != "" {
+				t.Errorf("health (-want +got):\n%s", diff)
+			}
+			for name, state := range e.stands(folder) {
+				if state != "waits for approval, lost" {
+					t.Errorf("%s is %q", name, state)
+				}
+			}
+		}
+		want := map[string]string{}
+		for _, name := range atEvening {
+			want[name] = "waits for approval"
+		}
+		if how == "restore" {
+			want["blocked"], want["off2"], want["stop"] = "blocked", "waits for approval, disabled", afterRestore()["stop"]
+		}
+		require.OK(t, run(t.Context(), []string{"approvals", how, "--dir", folder, "--actor", "kim"}, &environment{getenv: os.Getenv, stdout: io.Discard, stderr: io.Discard}))
+		if diff := cmp.Diff(want, e.stands(folder)); diff != "" {
+			t.Errorf("after %s (-want +got):\n%s", how, diff)
+		}
+		if codes := health(); len(codes) > 0 {
+			t.Errorf("after %s health says %v", how, codes)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// checked runs check on a folder with these files ("": none) and a catalog, if any, and returns
+// what it printed, with DIR for the folder.
+func checked(t *testing.T, from, config, policy string) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	if from != "" {
+		require.OK(t, os.CopyFS(filepath.Join(dir, "catalog"), os.DirFS(filepath.Join(from, "catalog"))))
+	}
+	programtest.WriteConfig(t, dir, config)
+	if policy != "" {
+		require.OK(t, os.WriteFile(filepath.Join(dir, "config", "policy.cedar"), []byte(policy), 0o600))
+	}
+	var out strings.Builder
+	err := run(t.Context(), []string{"check", dir}, &environment{getenv: noEnv, stdout: &out, stderr: &out})
+	return strings.ReplaceAll(out.String(), dir, "DIR"), err
+}
+
+func TestCheckUnsetVariables(t *testing.T) {
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, `{"mcpServers": {"files": {"url": "https://files.example/mcp",
+  "headers": {"Authorization": "Bearer ${env:FILES_TOKEN}", "X-Team": "${env:TEAM}/${env:FILES_TOKEN}"}}}}`)
+	var out strings.Builder
+	getenv := func(name string) string { return map[string]string{"TEAM": "a"}[name] }
+	if err := run(t.Context(), []string{"check", dir}, &environment{getenv: getenv, stdout: &out, stderr: &out}); err != nil {
+		t.Error(err)
+	}
+	const want = `mcp_config.json:2:32: mcpServers.files.headers.Authorization: the variable FILES_TOKEN is not set here; ` +
+		`without it in the gateway's environment the server "files" does not load`
+	if got := out.String(); !strings.Contains(got, want) || strings.Count(got, "warning:") != 1 {
+		t.Errorf("check printed\n%s\nwant one warning:\n%s", got, want)
+	}
+}
+
+func TestCheckWithoutPolicy(t *testing.T) {
+	const rule = `@id("r") forbid (principal, action, resource);`
+	for _, c := range []struct {
+		name, kept, want string
+		ok               bool
+	}{
+		{"there was none", "", "DIR/config/policy.cedar: there is none, so policy permits everything", true},
+		{"it is gone", rule, "warning: DIR/config/policy.cedar: it is gone; the last good one, version " + object.Version([]byte(rule))[:12] + ", stays in use. Restore it, or write an empty file to have none", true},
+		{"the last good one is not understood", "forbid (", "DIR/config/policy.cedar: it is gone, and the last good one is not understood: every tool is locked until there is a new file", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			from := t.TempDir()
+			if _, err := dir.New(from).Put(t.Context(), catalog.PolicyFile.LastGood, []byte(c.kept), ""); err != nil {
+				t.Fatal(err)
+			}
+			out, err := checked(t, from, twoServers+`}`, "")
+			if !strings.Contains(out, c.want+"\n") || (err == nil) != c.ok {
+				t.Errorf("check printed %q, %v; want %q", out, err, c.want)
+			}
+		})
+	}
+}
+
+func lines(list ...string) string { return strings.Join(list, "\n") + "\n" }
+
+const twoServers = `{
+  "mcpServers": {
+    "files": {"url": "https://files.example/mcp"},
+    "folders": {"url": "https://folders.example/mcp"}
+  }`
+
+// Everything that is wrong with both files is printed, with file, line and path.
+func TestCheckFaults(t *testing.T) {
+	for _, c := range []struct{ name, config, policy, want string }{
+		{"config", `{
+  "mcpServers": {"files": {"urll": "https://x.example/mcp", "timeout": 5}},
+  "tools": {"toolsets": ["nope", "files", "zap"], "enabled": ["gone:x"]}
+}`, "", lines(
+			"DIR/config/mcp_config.json:2:27: mcpServers.files.url: is missing",
+			"DIR/config/mcp_config.json:2:28: mcpServers.files.urll: unknown key",
+			"DIR/config/mcp_config.json:2:72: mcpServers.files.timeout: want a string, found a number; write \"5s\"",
+			"DIR/config/mcp_config.json:3:26: tools.toolsets[0]: Unknown toolset: nope",
+			"DIR/config/mcp_config.json:3:43: tools.toolsets[2]: Unknown toolset: zap",
+			"DIR/config/mcp_config.json:3:63: tools.enabled[0]: Unknown enabled tool: gone:x: there is no such server")},
+		{"policy", twoServers + `}`, `@id("a")
+forbid (principal, action, resource) when { resource.teir == "read" };
+@id("b")
+forbid (principal, action, resource == Tool::"fetch");
+`, lines(
+			"DIR/config/policy.cedar:2:54: a: not what the schema says: attribute `teir` on entity type `Tool` not found",
+			`DIR/config/policy.cedar:4:47: b: a tool is written Tool::"server:tool", not Tool::"fetch"`)},
+		{"a warning beside a fault", `{"mcpServers": {"files": {"url": "https://x.example/mcp", "tiemout": "5s", "headers": {"Authorization": "Bearer 0123456789abcdef"}}}}`, "", lines(
+			"DIR/config/mcp_config.json:1:59: mcpServers.files.tiemout: unknown key",
+			"warning: DIR/config/mcp_config.json:1:105: mcpServers.files.headers.Authorization: seems to be a credential written in clear")},
+		{"both", `{"mcpServers": {}, "tools": {"toolsets": []}}`, "forbid (", lines(
+			"DIR/config/mcp_config.json:1:29: tools: No tools left: toolsets is empty and so is enabled",
+			"DIR/config/policy.cedar:1:")},
+		{"no JSON at all", `{"mcpServers": {},}`, "", lines("DIR/config/mcp_config.json:1:18: not JSON: a comma may not stand before the closing bracket")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, err := checked(t, "", c.config, c.policy)
+			if !errors.Is(err, errCheck) {
+				t.Errorf("run = %v, want %v", err, errCheck)
+			}
+			for line := range strings.Lines(c.want) {
+				if !strings.Contains(out, strings.TrimRight(line, "\n")) {
+					t.Errorf("no line %s in\n%s", line, out)
+				}
+			}
+		})
+	}
+	var out strings.Builder
+	dir := t.TempDir()
+	if err := run(t.Context(), []string{"check", dir}, &environment{getenv: noEnv, stdout: &out, stderr: &out}); !errors.Is(err, errCheck) || !strings.Contains(out.String(), "mcp_config.json: it cannot be read") {
+		t.Errorf("an empty folder: %v\n%s", err, &out)
+	}
+}
+
+// What each rule matches in the folder's catalog, and what looks wrong: the files are held
+// against a catalog that another config was made with.
+func TestCheckMatches(t *testing.T) {
+	o := newSix(t, "search", `{}`)
+	require.OK(t, o.stop())
+	config := `{
+  "mcpServers": {
+    "files": {"url": "https://files.example/mcp", "enabled_tools": ["get_*", "delete_*"], "disabled_tools": ["delete_*", "zip_*"],
+      "headers": {"Authorization": "Bearer 0123456789abcdef"}},
+    "folders": {"url": "https://folders.example/mcp", "annotations": {"*": {"readOnlyHint": true}}},
+    "later": {"url": "https://later.example/mcp"}
+  },
+  "toolsets": {"mixed": ["files:get_file", "folders:no_such"]},
+  "tools": {
+    "toolsets": ["mixed", "later"],
+    "enabled": ["nope"],
+    "disabled": ["files:gone", "create_file"]
+  },
+  "words": {
+    "files:*": ["Dateien"],
+    "files:purge_*": ["löschen"],
+    "later:*": ["later"]
+  }
+}`
+	policy := `// Nobody deletes.
+@id("no-deletes")
+forbid (principal, action, resource)
+when { resource.name like "delete_*" && !resource.readOnly };
+
+@id("ci-creates-nothing")
+forbid (principal, action, resource)
+when { principal.id like "ci-*" && resource.name like "create_*" && resource.server == "files" };
+
+forbid (principal, action, resource == Tool::"web:fetch");
+
+@id("who")
+permit (principal == Agent::"ann", action, resource);
+`
+	out, err := checked(t, o.dir, config, policy)
+	if err != nil {
+		t.Errorf("run = %v: warnings are no faults", err)
+	}
+	out = regexp.MustCompile(`in use here: config version [0-9a-f]{12}`).ReplaceAllString(out, "in use here: config version VERSION") // it has ports
+	golden.Check(t, "testdata/check.golden", out)
+
+	out, err = checked(t, o.dir, twoServers+`}`, "")
+	if err != nil || strings.Count(out, "no rule denies any of its tools") != 2 {
+		t.Errorf("without a rule: %v\n%s", err, out)
+	}
+	out, err = checked(t, o.dir, twoServers+`}`, "forbid (principal, action, resource);")
+	if err != nil || strings.Contains(out, "warning") || !strings.Contains(out, "the rule: denies 6: files:create_file, ") {
+		t.Errorf("with all denied: %v\n%s", err, out)
+	}
+}
+
+func TestCheckWithoutCatalog(t *testing.T) {
+	out, err := checked(t, "", twoServers+`}`, "")
+	if err != nil || !strings.Contains(out, "no catalog in DIR yet") || !strings.Contains(out, "2 servers") || !strings.Contains(out, "policy.cedar: there is none") {
+		t.Errorf("run = %v\n%s", err, out)
+	}
+}
+
+// It also changes nothing in the folder.
+func TestCheckExitCode(t *testing.T) {
+	bin := programtest.Build(t)
+	for config, want := range map[string]int{twoServers + `}`: 0, twoServers + `, "x": 1}`: 1} {
+		dir := t.TempDir()
+		programtest.WriteConfig(t, dir, config)
+		cmd := exec.CommandContext(t.Context(), bin, "check", dir)
+		out, err := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Errorf("exit code %d (%v), want %d\n%s", got, err, want, out)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != 1 {
+			t.Errorf("the folder holds %v, %v", entries, err)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var out, diagnostics strings.Builder
+	require.OK(t, run(t.Context(), []string{"--version"}, &environment{getenv: noEnv, stdout: &out, stderr: &diagnostics}))
+	if want := "portcullis " + boot.LongVersion() + "\n"; out.String() != want || diagnostics.Len() > 0 || !strings.Contains(want, "go1.") {
+		t.Errorf("printed %q and %q, want %q", out.String(), diagnostics.String(), want)
+	}
+}
+
+// What the config stops is no fault, and is said.
+func TestCheckStops(t *testing.T) {
+	out, err := checked(t, "", twoServers+`, "stop": {"servers": ["files"], "agents": ["token:ci"], "reason": "key leaked"}}`, "")
+	for _, want := range []string{`server "files" is stopped in mcp_config.json: key leaked`, `agent "token:ci" is stopped in mcp_config.json: key leaked`} {
+		if err != nil || !strings.Contains(out, "DIR/config/mcp_config.json: "+want+"\n") {
+			t.Errorf("check printed %q, %v; want %q", out, err, want)
+		}
+	}
+}

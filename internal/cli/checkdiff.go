@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/difference"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+)
+
+// A used says which versions are in use.
+type used struct {
+	Config string `json:"config,omitempty"` // absent: none
+	Policy string `json:"policy,omitempty"`
+
+	files difference.Files
+}
+
+// compare prints what differs from what the folder's gateway used last.
+func (c *checkup) compare(ctx context.Context) {
+	was, err := lastUsed(ctx, c.objects)
+	switch {
+	case err != nil:
+		c.note("what is in use cannot be read, so what differs from it is not known: %v", err)
+	case was.files.Config == nil:
+		c.note("nothing is in use here yet")
+	default:
+		c.differ(was, c.snap, "in use here")
+	}
+}
+
+// lastUsed returns the files that the last sync of a folder took. They are copies: those that the gateway
+// takes next lie in the folder already.
+func lastUsed(ctx context.Context, objects object.Store) (was used, err error) {
+	last := func(key string) ([]byte, error) {
+		o, err := objects.Get(ctx, key, "")
+		if errors.Is(err, object.ErrNotFound) {
+			return nil, nil
+		}
+		return o.Data, err
+	}
+	was.files.Policy = policy.Empty()
+	data, err := last(catalog.ConfigFile.LastGood)
+	if err != nil || len(data) == 0 {
+		return was, err
+	}
+	if was.files.Config, err = config.Parse(data); err != nil {
+		return was, err
+	}
+	was.Config, was.files.ConfigData = object.Version(data), data
+	if data, err = last(catalog.PolicyFile.LastGood); err != nil || len(data) == 0 {
+		return was, err
+	}
+	was.Policy = object.Version(data)
+	was.files.Policy, err = policy.Parse(data)
+	return was, err
+}
+
+// stored returns the files that a gateway on AWS uses, and how its policy was read.
+func stored(ctx context.Context, objects object.Store, now time.Time) (was used, rules object.Source[policy.Policy], err error) {
+	cfg := catalog.ConfigFile.Load(ctx, objects, object.Source[config.Config]{}, now)
+	rules = catalog.PolicyFile.Load(ctx, objects, object.Source[policy.Policy]{}, now)
+	was.files = difference.Files{Config: cfg.Value, ConfigData: cfg.Data, Policy: rules.Value}
+	was.Config, was.Policy = cfg.Version, rules.Version
+	return was, rules, errors.Join(cfg.Unread, rules.Unread)
+}
+
+// differ prints what changes if the checked files take the place of others, whose catalog may be nil.
+func (c *checkup) differ(was used, snap *catalog.Snapshot, where string) {
+	d := difference.Between(was.files, difference.Files{Config: c.cfg, ConfigData: c.config, Policy: c.rules}, snap)
+	c.Difference, c.Used = &d, &was
+	versions := fmt.Sprintf("config version %s, policy version %s", short(was.Config), short(was.Policy))
+	if d.Empty() {
+		c.printf("nothing differs from what is %s: %s", where, versions)
+		return
+	}
+	c.printf("differs from what is %s: %s", where, versions)
+	each := func(sign, what string, names []string) {
+		for _, name := range names {
+			c.printf("  %s %s%s", sign, what, inLine(name))
+		}
+	}
+	each("+", "server ", d.Servers.Added)
+	each("-", "server ", d.Servers.Removed)
+	for _, m := range d.Members {
+		c.printf("  %s", memberLine(m))
+	}
+	each("+", "rule ", d.Rules.Added)
+	each("-", "rule ", d.Rules.Removed)
+	each("~", "rule ", d.Rules.Changed)
+	if d.Tools == nil {
+		c.printf("  which tools that denies is known after the first sync")
+		return
+	}
+	for _, list := range []struct {
+		what string
+		ids  []string
+	}{
+		{"would be denied", d.Tools.Denied}, {"would be denied to some agents", d.Tools.DeniedSome}, {"would be denied no longer", d.Tools.Freed},
+		{"would be denied to some agents only", d.Tools.FreedSome}, {"would go with their servers", d.Tools.Gone},
+	} {
+		if n := len(list.ids); n > 0 {
+			c.printf("  %s (%d): %s", list.what, n, text.Line(text.List(list.ids, shown)))
+		}
+	}
+}
+
+// memberLine returns one member of the config that changes.
+func memberLine(m difference.Member) string {
+	sign := map[string]string{"added": "+", "removed": "-", "changed": "~"}[m.How]
+	line := sign + " " + inLine(m.Path)
+	switch {
+	case len(m.Added)+len(m.Removed) > 0:
+		var parts []string
+		for _, s := range m.Added {
+			parts = append(parts, "+"+inLine(s))
+		}
+		for _, s := range m.Removed {
+			parts = append(parts, "-"+inLine(s))
+		}
+		return line + ": " + text.Clip(strings.Join(parts, " "), 1000)
+	case m.Was != "" && m.Is != "":
+		return line + ": " + inLine(m.Was) + " → " + inLine(m.Is)
+	case m.Was+m.Is != "":
+		return line + ": " + inLine(m.Was+m.Is)
+	}
+	return line + ": its value is not shown"
+}

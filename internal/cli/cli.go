@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+)
+
+// A cli is the command line.
+type cli struct {
+	Serve     serveCmd        `cmd:"" help:"Run the gateway over a folder that has its config, policy and state."`
+	Stdio     stdioCmd        `cmd:"" help:"Serve MCP on standard input and output, in front of a gateway."`
+	Init      initCmd         `cmd:"" help:"Write a first config, a first policy, and .gitignore lines for keys."`
+	Status    statusCmd       `cmd:"" help:"Print the state of a gateway on one screen."`
+	Doctor    doctorCmd       `cmd:"" help:"Find what is wrong with a gateway and around it."`
+	Check     checkCmd        `cmd:"" help:"Check the config and the policy of a folder."`
+	Push      pushCmd         `cmd:"" help:"Put the config and the policy of a folder into the bucket of a gateway on AWS."`
+	Tools     toolsCmd        `cmd:"" help:"Print the tools, prompts and resources that the gateway knows."`
+	Diff      diffCmd         `cmd:"" help:"Print how a definition differs from the approved one."`
+	Approve   approveItemsCmd `cmd:"" help:"Approve definitions."`
+	Block     blockCmd        `cmd:"" help:"Block definitions."`
+	Unblock   unblockCmd      `cmd:"" help:"Remove a block from definitions."`
+	Disable   disableCmd      `cmd:"" help:"Lock items, whatever their definitions."`
+	Enable    enableCmd       `cmd:"" help:"Unlock items that somebody disabled."`
+	Undo      undoCmd         `cmd:"" help:"Undo the last decision about one item."`
+	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything."`
+	Audit     auditCmd        `cmd:"" help:"Print what agents called and what people decided."`
+	Requests  requestsCmd     `cmd:"" help:"Print the requests of agents, and decide about them."`
+	Approvals approvalsCmd    `cmd:"" help:"Keep approvals as code, back them up, and restore them."`
+
+	Import  importCmd  `cmd:"" help:"Copy the MCP servers of a client into the gateway's config."`
+	Connect connectCmd `cmd:"" help:"Connect a client to the gateway."`
+
+	Sync  syncCmd  `cmd:"" help:"Ask every server for its tools."`
+	Token tokenCmd `cmd:"" help:"List, make and revoke agent tokens."`
+	Try   tryCmd   `cmd:"" help:"Print the result of an agent's search, with the reasons."`
+	Open  openCmd  `cmd:"" help:"Open the console in the browser."`
+
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+	Words      wordsCmd      `cmd:"" hidden:"" name:"complete-words" help:"What the scripts of completion ask."`
+	Version    versionCmd    `cmd:"" help:"Print the version, the commit and the Go version."`
+
+	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
+}
+
+// An environment is what a command works with beside its flags.
+type environment struct {
+	getenv         func(string) string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	terminal       bool                                        // a person reads stderr and types into stdin
+	colour         bool                                        // stdout is a terminal that may show colours
+	interrupted    <-chan struct{}                             // closed by Ctrl-C; nil: that does not happen
+	browse         func(ctx context.Context, url string) error // starts a browser; nil: none can be started
+	client         *clientGateway                              // of the gateway that is served; nil: it runs for no client
+	bucket         func(ctx context.Context, name string) (object.Store, error)
+}
+
+// run is the program; tests call it as main does.
+func run(ctx context.Context, args []string, env *environment) error {
+	bound := []kong.Option{
+		kong.Name("portcullis"), kong.Vars{"user": osUser(), "version": "portcullis " + boot.LongVersion()},
+		kong.Bind(env), kong.BindTo(ctx, (*context.Context)(nil)),
+	}
+	if command := parseServe(args, bound); command != nil {
+		return command.Run()
+	}
+	done := false // --help or --version was answered
+	parser, err := kong.New(&cli{}, append(bound,
+		kong.Description("An MCP gateway that shows the tools which an agent may not use as locked, with the reason why."),
+		listVars(), kong.Writers(env.stdout, env.stderr), kong.Exit(func(int) { done = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))...)
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(args)
+	if done {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return command.Run()
+}
+
+// parseServe returns the command of a line that serve understands. It is nil for every other line, one that
+// asks for help too. The grammar of all commands takes longer to build than most of what a start does.
+func parseServe(args []string, bound []kong.Option) *kong.Context {
+	if len(args) == 0 || args[0] != "serve" {
+		return nil
+	}
+	var grammar struct {
+		Serve serveCmd `cmd:""`
+	}
+	parser, err := kong.New(&grammar, append(bound, kong.NoDefaultHelp())...)
+	if err != nil {
+		return nil
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return nil // the grammar of all commands says what is wrong
+	}
+	return command
+}
+
+// The exit codes.
+const (
+	exitFault = 1 // something went wrong, or was refused
+	exitUsage = 2 // the command line is not understood
+	exitDrift = 3 // what was compared differs
+)
+
+// errDrift ends a command that compared two things which differ; it has printed how.
+var errDrift = errors.New("it differs")
+
+// exitCode says what went wrong, and returns the exit code.
+func exitCode(err error, stderr io.Writer) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errDrift):
+		return exitDrift
+	}
+	fmt.Fprintln(stderr, "portcullis:", err)
+	if _, usage := errors.AsType[*kong.ParseError](err); usage {
+		fmt.Fprintln(stderr, "portcullis --help lists the commands, portcullis COMMAND --help the flags of one")
+		return exitUsage
+	}
+	return exitFault
+}
+
+// osUser is who runs the program, as the audit names him unless told otherwise.
+func osUser() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "local"
+}
+
+// self returns what a person types to run this program again.
+func self() string {
+	if strings.Contains(os.Args[0], "go-build") {
+		return "go run ./cmd/portcullis"
+	}
+	return connect.Shell(os.Args[0])
+}

@@ -1,0 +1,245 @@
+package clientfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+)
+
+// A Check is a member of an entry that can do harm. [Collect] leaves it out unless a person accepts
+// it.
+type Check struct {
+	ID       string // NAME.MEMBER
+	Member   string // env.NAME, headers.NAME, cwd, args or url
+	Why      string
+	Accepted bool
+}
+
+// check adds a member that a person has to accept.
+func (s *Server) check(member, why string) {
+	if !slices.ContainsFunc(s.Checks, func(c Check) bool { return c.Member == member }) {
+		s.Checks = append(s.Checks, Check{Member: member, Why: why})
+	}
+}
+
+// checks adds the members of the server that a person has to accept.
+func (r *reader) checks(s *Server) {
+	for _, p := range s.Env {
+		if why := harm(p.Name); why != "" && !r.isPassedOn(s, p) {
+			s.check("env."+p.Name, why+s.shown(p))
+		}
+	}
+	if s.Dir != "" && r.leaves(s.Dir) {
+		s.check("cwd", "the folder "+text.Quote(s.Dir, 60)+" is outside the folder of the file, "+
+			"and a program may read its settings there")
+	}
+	if host := s.elsewhere(); host != "" && r.options.Foreign {
+		r.checkReferences(s, host)
+	}
+}
+
+// checkReferences adds the members by which a file that somebody else may have written sends a
+// variable of the gateway to an address that it names.
+func (r *reader) checkReferences(s *Server, host string) {
+	for _, p := range s.Headers {
+		if names := s.references(p.Value); len(names) > 0 {
+			s.check("headers."+p.Name, fmt.Sprintf("sends %s to %s", text.List(names, 3), host))
+		}
+	}
+	const gives = "gives %s to a program that is told to use %s"
+	for _, p := range s.Env {
+		if names := s.references(p.Value); len(names) > 0 {
+			s.check("env."+p.Name, fmt.Sprintf(gives, text.List(names, 3), host))
+		}
+	}
+	if names := s.references(strings.Join(s.Args, "\n")); len(names) > 0 {
+		s.check("args", fmt.Sprintf(gives, text.List(names, 3), host))
+	}
+}
+
+// references returns what a text refers to that may be set for something else.
+func (s *Server) references(value string) (names []string) {
+	for _, m := range marks.FindAllString(value, -1) {
+		if v := s.variables[index(m)]; v.existing {
+			names = append(names, v.Name)
+		}
+	}
+	for _, m := range reference.FindAllStringSubmatch(value, -1) { // a gateway's own
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// isPassedOn reports whether a variable only gets the value that the gateway itself has for it.
+func (r *reader) isPassedOn(s *Server, p Pair) bool {
+	m := marks.FindString(p.Value)
+	if m == "" || m != p.Value {
+		return false
+	}
+	v := s.variables[index(m)]
+	return v.existing && v.Name == p.Name
+}
+
+// leaves reports whether a folder is outside the one that the file belongs to. A user's own file
+// belongs to none, and may name any folder in full.
+func (r *reader) leaves(dir string) bool {
+	if !filepath.IsAbs(dir) {
+		return !filepath.IsLocal(dir)
+	}
+	if !r.options.Foreign {
+		return false
+	}
+	within, err := filepath.Rel(r.project, dir)
+	return err != nil || !filepath.IsLocal(within)
+}
+
+var address = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*`)
+
+// elsewhere returns the host of an address in the entry that is not this machine; "": there is
+// none.
+func (s *Server) elsewhere() string {
+	texts := append([]string{s.URL}, s.Args...)
+	for _, p := range s.Env {
+		texts = append(texts, p.Value)
+	}
+	all := marks.ReplaceAllString(strings.Join(texts, "\n"), "VARIABLE")
+	for _, found := range address.FindAllString(all, -1) {
+		u, err := url.Parse(found)
+		if err != nil {
+			return "an address that cannot be read"
+		}
+		host := u.Hostname()
+		ip := net.ParseIP(host)
+		if host != "" && !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
+			return text.Clip(text.Line(host), 80)
+		}
+	}
+	return ""
+}
+
+// shown returns the value of a variable for people; "": it is a secret.
+func (s *Server) shown(p Pair) string {
+	_, _, found := password(p.Value)
+	if found || secret.Looks(p.Name, p.Value) || marks.MatchString(p.Value) {
+		return ""
+	}
+	return ": " + text.Quote(p.Value, 60)
+}
+
+// accept marks the checks that a person accepts, and leaves the members of the others out.
+func (g *collection) accept(ids []string) error {
+	var known []string
+	for _, s := range g.servers {
+		for i := range s.Checks {
+			s.Checks[i].ID = s.Name + "." + s.Checks[i].Member
+			known = append(known, s.Checks[i].ID)
+		}
+	}
+	now, before := func(s *Server) string { return s.Name }, func(s *Server) string { return s.Was }
+	for _, id := range ids {
+		if !g.acceptID(id, now) && !g.acceptID(id, before) {
+			there := "there is nothing to accept"
+			if len(known) > 0 {
+				there = "there are " + text.List(known, 20)
+			}
+			return fmt.Errorf("--accept %s matches nothing: %s", text.Quote(id, 80), there)
+		}
+	}
+	for _, s := range g.servers {
+		for _, c := range s.Checks {
+			if !c.Accepted {
+				s.drop(c)
+			}
+		}
+	}
+	return nil
+}
+
+// acceptID marks the checks with the id, by one of the names of their server.
+func (g *collection) acceptID(id string, name func(*Server) string) (found bool) {
+	for _, s := range g.servers {
+		for i := range s.Checks {
+			if c := &s.Checks[i]; name(s) != "" && id == name(s)+"."+c.Member {
+				c.Accepted, found = true, true
+			}
+		}
+	}
+	return found
+}
+
+// drop leaves the member out. A server is nothing without its arguments or its URL.
+func (s *Server) drop(c Check) {
+	kind, name, _ := strings.Cut(c.Member, ".")
+	named := func(p Pair) bool { return p.Name == name }
+	switch kind {
+	case "env":
+		s.Env = slices.DeleteFunc(s.Env, named)
+	case "headers":
+		s.Headers = slices.DeleteFunc(s.Headers, named)
+	case "cwd":
+		s.Dir = ""
+	default:
+		s.left("it takes --accept " + c.ID)
+	}
+}
+
+// without returns the entry without the members that are to be checked.
+func (e entry) without(checks []Check) entry {
+	for _, c := range checks {
+		kind, name, _ := strings.Cut(c.Member, ".")
+		switch kind {
+		case "env":
+			delete(e.Env, name)
+		case "headers":
+			delete(e.Headers, name)
+		case "cwd":
+			e.Dir = ""
+		}
+	}
+	return e
+}
+
+// A Member is one member of an entry, by its path there.
+type Member struct {
+	Path  []string
+	Value json.RawMessage
+}
+
+// Reconcile compares the checks with a server of the gateway's config, as it was read. It marks the
+// members that are there as accepted, and returns the accepted members that are not.
+func (s *Server) Reconcile(raw json.RawMessage) (lacks []Member) {
+	var have entry
+	if json.Unmarshal(raw, &have) != nil {
+		return nil
+	}
+	want := s.entry()
+	for i := range s.Checks {
+		c := &s.Checks[i]
+		kind, name, _ := strings.Cut(c.Member, ".")
+		path, value, isThere := []string{kind}, want.Dir, have.Dir != ""
+		switch kind {
+		case "env":
+			_, isThere = have.Env[name]
+			path, value = []string{kind, name}, want.Env[name]
+		case "headers":
+			_, isThere = have.Headers[name]
+			path, value = []string{kind, name}, want.Headers[name]
+		case "cwd":
+		default:
+			continue
+		}
+		if c.Accepted && !isThere {
+			lacks = append(lacks, Member{path, encode(value)})
+		}
+		c.Accepted = c.Accepted || isThere
+	}
+	return lacks
+}

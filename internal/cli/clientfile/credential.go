@@ -1,0 +1,99 @@
+package clientfile
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+)
+
+// credential returns which part of a value is a credential: by the name that it goes by, or by its look.
+func credential(name, value string) (from, to int, found bool) {
+	from = secret.SchemeLen(value)
+	if secret.Looks("", value) {
+		return from, len(value), true
+	}
+	if at, end, ok := password(value); ok {
+		return at, end, true
+	}
+	if strings.Contains(value, "://") {
+		return 0, len(value), secretQuery(value) || secretPath(value)
+	}
+	return from, len(value), secret.Looks(name, value)
+}
+
+// password returns where the password stands in a value that is a URL.
+func password(value string) (from, to int, found bool) {
+	i := strings.Index(value, "://")
+	if i < 0 {
+		return 0, 0, false
+	}
+	rest := value[i+3:]
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	at := strings.LastIndexByte(rest, '@')
+	colon := strings.IndexByte(rest, ':')
+	if at < 0 || colon < 0 || colon >= at-1 {
+		return 0, 0, false
+	}
+	return i + 3 + colon + 1, i + 3 + at, true
+}
+
+// secretQuery reports whether the query of a URL holds a credential.
+func secretQuery(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	for name, values := range u.Query() {
+		for _, v := range values {
+			if _, _, found := credential(name, v); found && v != address {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// secretPath reports whether a part of a URL's path has the look of a key.
+func secretPath(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(u.Path, "/"), secret.LooksKey)
+}
+
+var noName = regexp.MustCompile(`[^A-Z0-9]+`)
+
+// variableOf returns the name of a variable for what goes by a name.
+func variableOf(name string) string {
+	out := strings.Trim(noName.ReplaceAllString(strings.ToUpper(name), "_"), "_")
+	if out == "" || out[0] >= '0' && out[0] <= '9' {
+		out = strings.TrimSuffix("MCP_"+out, "_")
+	}
+	return out
+}
+
+// headerVariable returns the name of a variable for a header of a server.
+func headerVariable(server, header string) string {
+	if strings.EqualFold(header, "Authorization") {
+		return variableOf(server + "_TOKEN")
+	}
+	what := variableOf(strings.TrimPrefix(strings.ToLower(header), "x-"))
+	if strings.HasPrefix(what, variableOf(server)+"_") {
+		return what
+	}
+	return variableOf(server + "_" + what)
+}
+
+// ownVariable returns the name of a variable for one of a program's environment.
+func ownVariable(name string) string {
+	if isVariable(name) {
+		return name
+	}
+	return variableOf(name)
+}

@@ -1,0 +1,153 @@
+package clientfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+)
+
+// MaxSize is how large a file is that is read, in bytes, at most: Claude Code keeps all else that it knows
+// in the same file.
+const MaxSize = 64 << 20
+
+const (
+	maxDepth = 500
+	bom      = "\ufeff"
+)
+
+// lines tells in which line of a file an offset is. It goes on from the offset that was asked for last.
+type lines struct {
+	data       []byte
+	at, before int // an offset, and how many lines end before it
+}
+
+// newLines returns the lines of a file. Offsets count from behind a byte order mark.
+func newLines(data []byte) lines { return lines{data: bytes.TrimPrefix(data, []byte(bom))} }
+
+func (l *lines) of(offset int) int {
+	offset = min(offset, len(l.data))
+	l.before += bytes.Count(l.data[min(l.at, offset):offset], []byte("\n"))
+	l.before -= bytes.Count(l.data[offset:max(l.at, offset)], []byte("\n"))
+	l.at = offset
+	return l.before + 1
+}
+
+// equal reports whether two values say the same, wherever they stand.
+func equal(a, b *rawjson.Node) bool { return reflect.DeepEqual(plain(a), plain(b)) }
+
+// plain returns the value without its places.
+func plain(n *rawjson.Node) any {
+	switch n.Kind {
+	case '{':
+		out := map[string]any{}
+		for name, value := range n.All() {
+			out[name] = plain(value)
+		}
+		return out
+	case '[':
+		out := make([]any, len(n.Kids))
+		for i, e := range n.Kids {
+			out[i] = plain(e)
+		}
+		return out
+	}
+	return string(n.Kind) + n.Text
+}
+
+// tooDeep reports whether brackets are open in such a number that a recursive reader should not see them.
+func tooDeep(data []byte) bool {
+	depth := 0
+	for _, b := range data {
+		switch b {
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case '}', ']':
+			depth = max(depth-1, 0)
+		}
+	}
+	return false
+}
+
+var hujsonPlace = regexp.MustCompile(`^hujson: line (\d+), column (\d+): `)
+
+// parseJSON reads JSON with comments and trailing commas.
+func parseJSON(path string, data []byte) (*rawjson.Node, error) {
+	v, err := readJSON(path, data)
+	if err != nil {
+		return nil, err
+	}
+	v.Standardize() // which moves nothing
+	root, err := rawjson.Parse(v.Pack())
+	if err != nil {
+		return nil, &fault{Place{path, 0}, "not JSON: " + err.Error()}
+	}
+	at := newLines(data)
+	if !root.Object() {
+		return nil, &fault{Place{path, at.of(root.Offset)}, "holds no JSON object"}
+	}
+	return root, complete(path, root, &at)
+}
+
+// complete refuses a name that stands twice, and gives each value a text that is no object, array or
+// string: as it is written.
+func complete(path string, n *rawjson.Node, at *lines) error {
+	switch n.Kind {
+	case '"':
+	case '{':
+		seen := make(map[string]int, len(n.Keys)) // offsets of names
+		for name, value := range n.All() {
+			if first, ok := seen[name]; ok {
+				line, message := at.of(value.NameOffset), "%s stands here a second time; the first is in line %d"
+				return &fault{Place{path, line}, fmt.Sprintf(message, text.Quote(name, 64), at.of(first))}
+			}
+			seen[name] = value.NameOffset
+			if err := complete(path, value, at); err != nil {
+				return err
+			}
+		}
+	case '[':
+		for _, kid := range n.Kids {
+			if err := complete(path, kid, at); err != nil {
+				return err
+			}
+		}
+	default:
+		n.Text = string(n.Raw)
+	}
+	return nil
+}
+
+// readJSON returns the syntax of a JSON file. Offsets count from behind a byte order mark.
+func readJSON(path string, data []byte) (hujson.Value, error) {
+	v, err := hujson.Parse(bytes.Clone(bytes.TrimPrefix(data, []byte(bom))))
+	if err == nil {
+		return v, nil
+	}
+	f := &fault{Place: Place{File: path}, Message: "not JSON: " + err.Error()}
+	if m := hujsonPlace.FindStringSubmatch(err.Error()); m != nil {
+		f.Line, _ = strconv.Atoi(m[1]) // it is digits
+		f.Message = fmt.Sprintf("not JSON, at column %s: %s", m[2], text.Clip(text.Line(err.Error()[len(m[0]):]), 200))
+	}
+	return v, f
+}
+
+// literal returns the text of a string, or another literal as it is written.
+func literal(v hujson.ValueTrimmed) string {
+	l, _ := v.(hujson.Literal)
+	var s string
+	if l.Kind() == '"' && json.Unmarshal(l, &s) == nil {
+		return s
+	}
+	return strings.TrimSpace(string(l))
+}

@@ -1,0 +1,234 @@
+package clientfile_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// machine is one whose user has every client, with the servers that the clients' documents show.
+func machine(vars map[string]string) clientfile.Machine {
+	return clientfile.Machine{OS: "linux", Dir: filepath.Join("testdata", "project"), Getenv: func(name string) string {
+		if name == "HOME" {
+			home, err := filepath.Abs(filepath.Join("testdata", "home"))
+			if err != nil {
+				panic(err)
+			}
+			return home
+		}
+		return vars[name]
+	}}
+}
+
+// read returns what is gathered of all files of a client.
+func read(t *testing.T, id string, c clientfile.Choice) []*clientfile.Server {
+	t.Helper()
+	client, ok := clientfile.Find(id)
+	if !ok {
+		t.Fatalf("no client %q", id)
+	}
+	m := machine(nil)
+	own, project, err := m.Files(client)
+	require.OK(t, err)
+	home, err := m.Home()
+	require.OK(t, err)
+	var files []*clientfile.File
+	for _, p := range append(own, project...) {
+		data, err := os.ReadFile(p)
+		if os.IsNotExist(err) {
+			continue
+		}
+		require.OK(t, err)
+		rel := strings.Replace(p, home, "testdata/home", 1)
+		f, err := clientfile.Read(rel, data, clientfile.Options{Getenv: m.Getenv, Home: "/home/kim", Foreign: !m.IsOwn(p)})
+		require.OK(t, err)
+		files = append(files, f)
+	}
+	servers, err := clientfile.Collect(files, c, false)
+	require.OK(t, err)
+	return servers
+}
+
+// madeUp is in every credential of the files.
+var madeUp = regexp.MustCompile(`(?i)made-?up|hunter2`)
+
+// shown is everything that is known of gathered servers, and the config that they make.
+func shown(t *testing.T, servers []*clientfile.Server) string {
+	t.Helper()
+	var b strings.Builder
+	entries := map[string]json.RawMessage{}
+	for _, s := range servers {
+		fmt.Fprintf(&b, "%s (%s) %s\n", s.Name, s.Place, s.How)
+		if s.Left != "" {
+			fmt.Fprintf(&b, "  left out: %s\n", s.Left)
+			continue
+		}
+		for _, n := range s.Notes {
+			fmt.Fprintf(&b, "  %s\n", n)
+		}
+		for _, c := range s.Checks {
+			fmt.Fprintf(&b, "  check %s: %s\n", c.ID, c.Why)
+		}
+		for _, v := range s.Variables() {
+			fmt.Fprintf(&b, "  $%s: %s, %s\n", v.Name, v.Place, v.Why)
+		}
+		entries[s.Name] = s.Entry()
+	}
+	whole, err := json.Marshal(map[string]any{"mcpServers": entries})
+	require.OK(t, err)
+	if _, err := config.Parse(whole); err != nil {
+		t.Errorf("the gateway does not take it: %v", err)
+	}
+	if found := madeUp.FindString(b.String() + string(whole)); found != "" {
+		t.Errorf("the credential %s is told", found)
+	}
+	var pretty bytes.Buffer
+	require.OK(t, json.Indent(&pretty, whole, "", "  "))
+	return b.String() + "\n" + pretty.String() + "\n"
+}
+
+// The files of each client, with the servers of its documents.
+func TestReadEachClient(t *testing.T) {
+	for _, c := range clientfile.Clients() {
+		t.Run(c.ID, func(t *testing.T) {
+			golden.Check(t, filepath.Join("testdata", c.ID+".txt"), shown(t, read(t, c.ID, clientfile.Choice{})))
+		})
+	}
+}
+
+// What is wrong with a file is said with its line.
+func TestFaults(t *testing.T) {
+	for name, tt := range map[string]struct{ path, text, want string }{
+		"nothing":           {"a.json", " \n", "a.json:1: is empty"},
+		"not closed":        {"a.json", "{\n  \"mcpServers\": {\n    \"a\": {\"url\": \"x\"}\n", "a.json:4: not JSON, at column 1: "},
+		"a missing comma":   {"a.json", "{\n  \"a\": 1\n  \"b\": 2\n}", "a.json:3: not JSON, at column 3: "},
+		"a second time":     {"a.json", "{\"mcpServers\": {\n  \"a\": {},\n  // c\n  \"a\": {}\n}}", `a.json:4: "a" stands here a second time; the first is in line 2`},
+		"a list":            {"a.json", "[]", "a.json:1: holds no JSON object"},
+		"servers in a list": {"a.json", "{\n\"mcpServers\": []}", "a.json:2: mcpServers is no object"},
+		"too deep":          {"a.json", strings.Repeat("[", 10_000), "a.json: is nested too deeply"},
+		"broken TOML":       {"a.toml", "a = 1\nb = \n", "a.toml:2: not TOML: "},
+		"a table twice":     {"a.toml", "[mcp_servers.a]\nurl = 'x'\n[mcp_servers.a]\nurl = 'y'\n", "a.toml:3: not TOML: "},
+		"no table":          {"a.toml", "[mcp_servers]\na = 1\n", "a.toml:2: mcp_servers.a is no table"},
+	} {
+		if _, err := clientfile.Read(tt.path, []byte(tt.text), clientfile.Options{}); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", name, err, tt.want)
+		}
+	}
+}
+
+func gather(t *testing.T, c clientfile.Choice, texts ...string) ([]*clientfile.Server, error) {
+	t.Helper()
+	var files []*clientfile.File
+	for i, text := range texts {
+		f, err := clientfile.Read(fmt.Sprintf("%c.json", 'a'+i), []byte(`{"mcpServers": {`+text+`}}`), clientfile.Options{})
+		require.OK(t, err)
+		files = append(files, f)
+	}
+	return clientfile.Collect(files, c, false)
+}
+
+func named(servers []*clientfile.Server) (out []string) {
+	for _, s := range servers {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
+func TestGather(t *testing.T) {
+	const one, other = `"gh": {"url": "https://one.example.com/mcp"}`, `"GH": {"url": "https://other.example.com/mcp"}`
+	for name, tt := range map[string]struct {
+		choice clientfile.Choice
+		files  []string
+		want   string
+	}{
+		"alike":      {clientfile.Choice{}, []string{one, one}, "gh"},
+		"they clash": {clientfile.Choice{}, []string{one, other}, `the server "gh" of a.json:1 is another one in b.json:1: choose one`},
+		"a new name": {clientfile.Choice{As: map[string]string{"GH": "work"}}, []string{one, other}, "gh work"},
+		"a number":   {clientfile.Choice{Rename: true}, []string{one, other, strings.Replace(other, "other", "third", 1)}, "gh GH-2 GH-3"},
+		"one of two": {clientfile.Choice{Only: []string{"GH"}}, []string{one, other}, "GH"},
+		"all but":    {clientfile.Choice{Skip: []string{"gh"}}, []string{one, other}, "GH"},
+		"a typo":     {clientfile.Choice{Only: []string{"hg"}}, []string{one}, `no file has a server "hg"`},
+		"disabled":   {clientfile.Choice{}, []string{one, strings.Replace(one, "}", `, "disabled": true}`, 1)}, "is another one in b.json:1"},
+	} {
+		servers, err := gather(t, tt.choice, tt.files...)
+		got := strings.Join(named(servers), " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tt.want && (err == nil || !strings.Contains(got, tt.want)) {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// One variable holds one credential.
+func TestVariables(t *testing.T) {
+	program := func(name, value string) string {
+		return `"` + name + `": {"command": "x", "env": {"API_KEY": "` + value + `"}}`
+	}
+	servers, err := gather(t, clientfile.Choice{Used: map[string][]string{"OTHER": {"there"}}},
+		program("a", "${API_KEY}")+","+program("b", "secret-1")+","+program("c", "secret-1")+","+program("d", "secret-2")+
+			`,"e": {"command": "x", "env": {"OTHER": "x"}, "args": ["--api-key", "secret-3"]}, "f": {"command": "x", "env": {"OTHER_TOKEN": "secret-4", "F_TOKEN": "plain", "T": "a"}, "args": ["--token", "secret-5"]}`)
+	require.OK(t, err)
+	var got []string
+	for _, s := range servers {
+		for _, v := range s.Variables() {
+			got = append(got, s.Name+"="+v.Name)
+		}
+	}
+	if want := "a=API_KEY b=B_API_KEY c=C_API_KEY d=D_API_KEY e=E_API_KEY"; !strings.HasPrefix(strings.Join(got, " "), want) {
+		t.Errorf("%q, want %s", got, want)
+	}
+}
+
+func FuzzReadJSON(f *testing.F) {
+	fuzz(f, "a.json", "testdata/home/.cursor/mcp.json", "testdata/project/.vscode/mcp.json")
+}
+
+func FuzzReadTOML(f *testing.F) { fuzz(f, "a.toml", "testdata/home/.codex/config.toml") }
+
+// Whatever a file holds, it is read or refused; what is read makes a config that the gateway takes; and an
+// entry that goes in comes out again.
+func fuzz(f *testing.F, path string, seeds ...string) {
+	for _, s := range seeds {
+		data, err := os.ReadFile(s)
+		require.OK(f, err)
+		f.Add(data)
+	}
+	f.Add([]byte(`{"mcpServers": {"a": {"url": "https://u:p@h/mcp?key=v#f", "headers": {"A": "${B:-c}"}}}}`))
+	f.Add([]byte("mcp_servers = { a = { command = 'x', args = ['--token', 'y'] } }"))
+	entry := map[string]string{"a.json": addition, "a.toml": "[mcpServers.gate]\nurl = \"https://gate.example.com/mcp\"\n"}[path]
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := clientfile.Read(path, data, clientfile.Options{})
+		if err != nil {
+			return
+		}
+		servers, err := clientfile.Collect([]*clientfile.File{file}, clientfile.Choice{Rename: true}, false)
+		require.OK(t, err)
+		for _, s := range servers {
+			if s.Left == "" {
+				if strings.Contains(string(s.Entry()), `\u0000`) {
+					t.Errorf("a mark is left: %s", s.Entry())
+				}
+			}
+		}
+		in, err := clientfile.Merge(path, data, []byte(entry), true)
+		if err != nil || in.Same {
+			return
+		}
+		if out, err := clientfile.Remove(path, in.Data, "mcpServers", "gate"); err == nil {
+			_, err = clientfile.Read(path, out.Data, clientfile.Options{})
+			require.OK(t, err)
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package clientfile
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+)
+
+// url reads a server's URL. What a gateway's config cannot keep out of it is taken off, and the server
+// is taken over as disabled, so that a person looks at it.
+func (r *reader) url(s *Server, n *rawjson.Node) {
+	address, used := r.resolved(s, n)
+	address = strings.TrimSpace(address)
+	u, err := url.Parse(address)
+	switch {
+	case s.Left != "":
+		return
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+		s.Left = fmt.Sprintf("what stands in line %d is not an http or https URL", r.lines.of(n.Offset))
+		return
+	}
+	for _, name := range used {
+		if _, _, found := credential(name, r.options.Getenv(name)); found {
+			s.Left = fmt.Sprintf("its URL in line %d holds the credential %s, which the config would hold in clear: ask its provider for a header, and write the entry by hand", r.lines.of(n.Offset), name)
+			return
+		}
+	}
+	host := (&Server{URL: address}).elsewhere()
+	if len(used) > 0 && host != "" && r.options.Foreign {
+		s.check("url", fmt.Sprintf("sends %s to %s", text.List(used, 3), host))
+	}
+	if u.Fragment != "" {
+		u.Fragment, u.RawFragment = "", ""
+		s.note("without what stood behind # in its URL, which is never sent")
+	}
+	if u.User != nil {
+		u.User = nil
+		r.shorn(s, n, "the user and password")
+	}
+	query, gone := u.Query(), []string{}
+	for name, values := range query {
+		if slices.ContainsFunc(values, func(v string) bool { _, _, found := credential(name, v); return found }) {
+			query.Del(name)
+			gone = append(gone, name)
+		}
+	}
+	if slices.Sort(gone); len(gone) > 0 {
+		u.RawQuery = query.Encode()
+		r.shorn(s, n, "the credential ?"+text.List(gone, 3)+"=")
+	}
+	if secretPath(u.String()) {
+		s.Left = fmt.Sprintf("a part of the path of its URL in line %d looks like a credential, which the config would hold in clear: write the entry by hand if it is none", r.lines.of(n.Offset))
+	}
+	s.URL = u.String()
+}
+
+// shorn says what was taken off a URL.
+func (r *reader) shorn(s *Server, n *rawjson.Node, what string) {
+	s.Disabled = true
+	s.note(fmt.Sprintf("disabled, without %s of its URL in line %d: the gateway keeps credentials in headers alone. Add the header that its provider names, and take \"enabled\": false out", what, r.lines.of(n.Offset)))
+}
+
+// own reports whether the entry leads to a gateway of this kind.
+func (r *reader) own(s *Server) bool {
+	if s.Command != "" {
+		return base(s.Command) == "portcullis" && len(s.Args) > 0 && s.Args[0] == "stdio"
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return false
+	}
+	path := strings.TrimSuffix(u.Path, "/")
+	if r.options.Own != nil && r.options.Own(s.URL) || strings.Contains(path, "/mcp/x/") || strings.HasSuffix(path, "/mcp/readonly") {
+		return true
+	}
+	if strings.EqualFold(s.Name, "portcullis") && strings.HasSuffix(path, "/mcp") {
+		return true
+	}
+	return slices.ContainsFunc(s.variables, func(v *Variable) bool {
+		return strings.HasPrefix(v.Value.Reveal(), "pct_") || v.fixed && (v.Name == "PCT" || v.Name == "PORTCULLIS_TOKEN" || strings.HasPrefix(v.Name, "PORTCULLIS_TOKEN_"))
+	})
+}
+
+// runners start a program of a package; what follows may be more words of theirs.
+var runners = map[string][]string{"npx": {""}, "bunx": {""}, "pnpx": {""}, "pnpm": {"dlx", "exec"}, "yarn": {"dlx"}, "npm": {"exec", "x"}, "bun": {"x"}}
+
+// words returns the words of a command without those that start it: cmd /c npx -y NAME …
+func words(command string, args []*rawjson.Node) (name string, rest []*rawjson.Node) {
+	name = base(command)
+	if name == "cmd" && len(args) > 1 && strings.EqualFold(args[0].Text, "/c") {
+		name, args = base(args[1].Text), args[2:]
+	}
+	subs, ok := runners[name]
+	if !ok {
+		return name, args
+	}
+	if subs[0] != "" {
+		if len(args) == 0 || !slices.Contains(subs, args[0].Text) {
+			return name, args
+		}
+		args = args[1:]
+	}
+	for len(args) > 0 && strings.HasPrefix(args[0].Text, "-") {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return name, nil
+	}
+	return args[0].Text, args[1:]
+}
+
+// valued are the flags of mcp-remote that a value follows.
+var valued = map[string]bool{
+	"--header": true, "--transport": true, "--host": true, "--ignore-tool": true, "--auth-timeout": true, "--resource": true,
+	"--static-oauth-client-metadata": true, "--static-oauth-client-info": true,
+}
+
+// unwrapped reads mcp-remote as the server with a URL that it stands for. It reports whether it did: a
+// URL whose credential only a program can be given stays one.
+func (r *reader) unwrapped(s *Server, command *rawjson.Node, args []*rawjson.Node, env *rawjson.Node) bool {
+	name, rest := words(command.Text, args)
+	if name = base(name); name != "mcp-remote" && !strings.HasPrefix(name, "mcp-remote@") {
+		return false
+	}
+	at := slices.IndexFunc(rest, func(n *rawjson.Node) bool { return !strings.HasPrefix(n.Text, "-") })
+	if at < 0 {
+		return false
+	}
+	address := rest[at]
+	if refer, _ := r.refer(&Server{}, address.Text, 0); strings.Contains(refer, "\x00") || secretQuery(address.Text) || secretPath(address.Text) {
+		return false
+	}
+	s.How = "URL, in the place of mcp-remote"
+	r.url(s, address)
+	headers := r.flags(s, slices.Delete(slices.Clone(rest), at, at+1), env)
+	if !headers {
+		s.note("if mcp-remote signed in there in a browser, the gateway does not: give it a token in a header")
+	}
+	return true
+}
+
+// flags reads the flags of mcp-remote, and reports whether they have a header.
+func (r *reader) flags(s *Server, rest []*rawjson.Node, env *rawjson.Node) (headers bool) {
+	for i := 0; i < len(rest); i++ {
+		flag, value, assigned := strings.Cut(rest[i].Text, "=")
+		at := rest[i].Offset
+		if valued[flag] && !assigned && i+1 < len(rest) {
+			i++
+			value, at = rest[i].Text, rest[i].Offset
+		}
+		switch flag {
+		case "--header":
+			name, content, ok := strings.Cut(value, ":")
+			if !ok {
+				s.left(fmt.Sprintf("the header in line %d is not NAME:VALUE", r.lines.of(at)))
+				continue
+			}
+			headers = true
+			header := &rawjson.Node{Kind: '"', Text: strings.TrimSpace(content), Offset: at}
+			r.header(s, strings.TrimSpace(name), r.fromEnv(header, env))
+		case "--transport":
+			if strings.HasPrefix(value, "sse") {
+				s.note(notSSE)
+			}
+		case "--ignore-tool":
+			s.DisabledTools = append(s.DisabledTools, s.glob("--ignore-tool", value)...)
+		case "--allow-http", "--debug", "--silent", "--enable-proxy", "--host", "--auth-timeout":
+		default:
+			if strings.HasPrefix(flag, "-") {
+				s.note("not taken over: " + text.Clip(text.Line(flag), 40))
+			}
+		}
+	}
+	return headers
+}
+
+// fromEnv returns a value with what it refers to in the entry's own environment.
+func (r *reader) fromEnv(value, env *rawjson.Node) *rawjson.Node {
+	out := *value
+	out.Text = reference.ReplaceAllStringFunc(value.Text, func(whole string) string {
+		if v := env.Get(reference.FindStringSubmatch(whole)[1]); v != nil && v.Kind == '"' {
+			out.Offset = v.Offset
+			return v.Text
+		}
+		return whole
+	})
+	return &out
+}
+
+// arguments reads the arguments of a program. What docker passes on stands in its environment then.
+func (r *reader) arguments(s *Server, args []*rawjson.Node) {
+	docker := base(s.Command) == "docker" || base(s.Command) == "podman"
+	flag := "" // that the next word is the value of
+	for _, a := range args {
+		if a.Kind == '{' || a.Kind == '[' {
+			s.left(fmt.Sprintf("the argument in line %d is no text", r.lines.of(a.Offset)))
+			return
+		}
+		word := a.Text
+		name, value, assigned := strings.Cut(word, "=")
+		switch {
+		case docker && (flag == "-e" || flag == "--env") && assigned && isVariable(name):
+			set := r.value(s, value, r.lines.of(a.Offset), name, name)
+			if strings.Contains(set, "\x00") {
+				s.Env, word = append(s.Env, Pair{name, set}), name
+			}
+		case assigned && (strings.HasPrefix(word, "-") || isVariable(name)):
+			want := variableOf(s.Name + "_" + strings.TrimLeft(name, "-"))
+			if isVariable(name) {
+				want = name
+			}
+			word = name + "=" + r.value(s, value, r.lines.of(a.Offset), name, want)
+		case flag != "" && !strings.HasPrefix(word, "-"):
+			word = r.headerOr(s, a, flag)
+		default:
+			word = r.value(s, word, r.lines.of(a.Offset), "", variableOf(s.Name+"_SECRET"))
+		}
+		flag = ""
+		if strings.HasPrefix(a.Text, "-") && !assigned {
+			flag = a.Text
+		}
+		s.Args = append(s.Args, word)
+	}
+}
+
+// headerOr reads the value of a flag; that of --header is a header.
+func (r *reader) headerOr(s *Server, a *rawjson.Node, flag string) string {
+	name, value, ok := strings.Cut(a.Text, ":")
+	if !ok || !strings.EqualFold(flag, "--header") && !strings.EqualFold(flag, "-header") && flag != "-H" {
+		return r.value(s, a.Text, r.lines.of(a.Offset), flag, variableOf(s.Name+"_"+flag))
+	}
+	blank := value[:len(value)-len(strings.TrimLeft(value, " "))]
+	return name + ":" + blank + r.value(s, value[len(blank):], r.lines.of(a.Offset), name, headerVariable(s.Name, name))
+}

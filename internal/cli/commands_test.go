@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/portcullis-mcp/portcullis/test/golden"
+)
+
+// docs/commands.md is made of what the program says of itself: -update writes it. What stands in it
+// beside the commands is commandsHead.
+func TestCommandsPage(t *testing.T) {
+	app := commandLine(t)
+	var page strings.Builder
+	page.WriteString(commandsHead)
+	page.WriteString("\n| command | |\n|---|---|\n")
+	for _, c := range app.Model.Children {
+		if !c.Hidden {
+			fmt.Fprintf(&page, "| [`%s`](#portcullis-%s) | %s |\n", c.Name, c.Name, cell(c.Help))
+		}
+	}
+	common := commonFlags(app.Model.Node)
+	fmt.Fprintf(&page, "\nFlags that many commands have:\n\n| flag | |\n|---|---|\n")
+	for _, k := range common {
+		fmt.Fprintf(&page, "| `%s` | %s |\n", k.text, cell(k.help))
+	}
+	for _, c := range app.Model.Children {
+		if !c.Hidden {
+			writeCommand(&page, c, common)
+		}
+	}
+	golden.Check(t, filepath.Join("..", "..", "docs", "commands.md"), page.String())
+}
+
+const commandsHead = `# Commands
+
+Made from the program itself, as ` + "`portcullis COMMAND --help`" + ` prints it. A command that is about a
+gateway is so about the folder that you are in, about that of ` + "`--dir`" + `, or about the gateway at
+` + "`--url`" + `, with the credential in ` + "`PORTCULLIS_TOKEN`" + `. If a gateway runs on the folder that one is asked,
+else the folder is opened: what is decided, and what the audit says of it, is the same. A command
+that only reads writes nothing into the folder.
+
+The exit code is 0; 1 if something went wrong or was refused; 2 if the command line is not
+understood; 3 if what was compared differs. What programs read (` + "`-o json`" + `) goes to standard output,
+and what is told to people beside it to standard error.
+`
+
+// cell returns a text for a cell of a table.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// writeCommand writes what a command and those below it do, with examples and flags.
+func writeCommand(w *strings.Builder, c *kong.Node, common []flagKey) {
+	fmt.Fprintf(w, "\n## portcullis %s\n\n%s", c.Name, wrapped(c.Help))
+	writeDetail(w, c.Detail)
+	leaves := []*kong.Node{c}
+	if !c.Leaf() {
+		leaves = c.Leaves(true)
+		fmt.Fprintf(w, "\n| command | |\n|---|---|\n")
+		for _, leaf := range leaves {
+			fmt.Fprintf(w, "| `%s` | %s |\n", usage(leaf), cell(leaf.Help+arguments(leaf, "<br>")))
+		}
+		for _, leaf := range leaves {
+			if leaf.Detail != "" {
+				fmt.Fprintf(w, "\n### %s\n", leaf.FullPath())
+				writeDetail(w, leaf.Detail)
+			}
+		}
+	} else if len(c.Positional) > 0 {
+		fmt.Fprintf(w, "\n`%s`\n%s\n", usage(c), arguments(c, "\n- "))
+	}
+	writeFlags(w, leaves, common)
+}
+
+// usage returns a command with its arguments.
+func usage(leaf *kong.Node) string {
+	path := leaf.FullPath()
+	if leaf.Parent.DefaultCmd == leaf {
+		path = leaf.Parent.FullPath()
+	}
+	for _, p := range leaf.Positional {
+		path += " " + p.Summary()
+	}
+	return path
+}
+
+// arguments returns what the arguments of a command mean, each after sep.
+func arguments(leaf *kong.Node, sep string) string {
+	var s string
+	for _, p := range leaf.Positional {
+		if p.Help != "" {
+			s += fmt.Sprintf("%s`%s`: %s", sep, p.Summary(), p.Help)
+		}
+	}
+	return s
+}
+
+// A flagKey is a flag as it is typed, and what it means.
+type flagKey struct{ text, help string }
+
+// flagsOf returns the flags of a command.
+func flagsOf(leaf *kong.Node) (all []flagKey) {
+	for _, group := range leaf.AllFlags(true) {
+		for _, f := range group {
+			if f.Name != "help" && f.Name != "version" {
+				all = append(all, flagKey{flagText(f), f.Help})
+			}
+		}
+	}
+	return all
+}
+
+// commonFlags returns the flags that many commands have.
+func commonFlags(app *kong.Node) (common []flagKey) {
+	n := map[flagKey]int{}
+	for _, leaf := range app.Leaves(true) {
+		for _, k := range flagsOf(leaf) {
+			if n[k]++; n[k] == 7 {
+				common = append(common, k)
+			}
+		}
+	}
+	return common
+}
+
+// writeFlags writes the flags of some commands, each once, with the commands that have it unless all do.
+func writeFlags(w *strings.Builder, leaves []*kong.Node, common []flagKey) {
+	var order []flagKey
+	of := map[flagKey][]string{}
+	for _, leaf := range leaves {
+		for _, k := range flagsOf(leaf) {
+			if of[k] == nil {
+				order = append(order, k)
+			}
+			of[k] = append(of[k], leaf.Name)
+		}
+	}
+	var also []string
+	order = slices.DeleteFunc(order, func(k flagKey) bool {
+		if slices.Contains(common, k) {
+			also = append(also, "`"+k.text+"`")
+			return true
+		}
+		return false
+	})
+	if len(order) > 0 {
+		fmt.Fprintf(w, "\n| flag | |\n|---|---|\n")
+	}
+	for _, k := range order {
+		only := ""
+		if len(of[k]) < len(leaves) {
+			only = " (" + strings.Join(of[k], ", ") + ")"
+		}
+		fmt.Fprintf(w, "| `%s`%s | %s |\n", k.text, only, cell(k.help))
+	}
+	if len(also) > 0 {
+		fmt.Fprintf(w, "\n%s", wrapped("And "+strings.Join(also, ", ")+"."))
+	}
+}
+
+// flagText returns a flag as it is typed.
+func flagText(f *kong.Flag) string {
+	s := "--" + f.Name
+	if f.Short != 0 {
+		s = "-" + string(f.Short) + ", " + s
+	}
+	if f.IsBool() {
+		return s
+	}
+	return s + " " + strings.TrimSuffix(strings.Trim(f.FormatPlaceHolder(), `"`), ",...")
+}
+
+// writeDetail writes the longer help: what is indented there is typed or printed, and the rest is prose.
+func writeDetail(w *strings.Builder, detail string) {
+	var prose, block []string
+	flush := func() {
+		text := strings.Join(prose, " ")
+		if text = strings.TrimSuffix(strings.TrimSuffix(text, "Examples:"), "Example:"); text != "" {
+			fmt.Fprintf(w, "\n%s", wrapped(text))
+		}
+		if block = slices.DeleteFunc(block, func(s string) bool { return strings.TrimSpace(s) == "" }); len(block) > 0 {
+			fmt.Fprintf(w, "\n```sh\n%s\n```\n", strings.Join(block, "\n"))
+		}
+		prose, block = nil, nil
+	}
+	for line := range strings.Lines(detail) {
+		line = strings.TrimRight(line, "\n")
+		switch indented := strings.HasPrefix(line, " "); {
+		case indented:
+			block = append(block, strings.TrimPrefix(line, "  "))
+		case line == "" && len(block) == 0:
+			flush()
+		case line != "":
+			if len(block) > 0 {
+				flush()
+			}
+			prose = append(prose, line)
+		}
+	}
+	flush()
+}
+
+// wrapped returns a paragraph in lines of at most 100 columns.
+func wrapped(s string) string {
+	var out strings.Builder
+	n := 0
+	for _, word := range strings.Fields(s) {
+		width := utf8.RuneCountInString(word)
+		switch {
+		case n == 0:
+		case n+1+width > 100:
+			out.WriteByte('\n')
+			n = 0
+		default:
+			out.WriteByte(' ')
+			n++
+		}
+		out.WriteString(word)
+		n += width
+	}
+	return out.String() + "\n"
+}

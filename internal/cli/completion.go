@@ -1,0 +1,347 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+)
+
+// A completionCmd is portcullis completion.
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Help implements kong's longer help.
+func (completionCmd) Help() string {
+	return `The script asks this program for commands, flags and their values, and for the servers and tools of the folder's
+catalog. Examples:
+
+  source <(portcullis completion bash)                                        # in ~/.bashrc
+  portcullis completion zsh > "${fpath[1]}/_portcullis"                        # then start zsh anew
+  portcullis completion fish > ~/.config/fish/completions/portcullis.fish`
+}
+
+// scripts are what each shell is told. Each hands over the words up to the cursor; where nothing comes
+// back, the shell completes names of files.
+var scripts = map[string]string{
+	"bash": `# completion of portcullis for bash: source <(portcullis completion bash)
+_portcullis() {
+  local value
+  COMPREPLY=()
+  while IFS= read -r value; do COMPREPLY+=("$value"); done \
+    < <("$1" complete-words bash "$COMP_WORDBREAKS" "${COMP_LINE:0:COMP_POINT}" 2>/dev/null)
+}
+complete -o default -F _portcullis portcullis
+`,
+	"zsh": `#compdef portcullis
+# completion of portcullis for zsh: a file _portcullis in a folder of $fpath, or source it after compinit
+_portcullis() {
+  local -a found
+  found=("${(@f)$("${(Q)words[1]}" complete-words zsh -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n "${found[1]}" ]]; then _describe portcullis found; else _files; fi
+}
+if [ "$funcstack[1]" = "_portcullis" ]; then _portcullis "$@"; else compdef _portcullis portcullis; fi
+`,
+	"fish": `# completion of portcullis for fish: ~/.config/fish/completions/portcullis.fish
+function __portcullis_words
+    set -l words (commandline -opc)
+    set -l found ($words[1] complete-words fish -- $words[2..-1] (commandline -ct) 2>/dev/null)
+    if test (count $found) -gt 0
+        printf '%s\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c portcullis -f -a '(__portcullis_words)'
+`,
+}
+
+// Run prints the script.
+func (c completionCmd) Run(env *environment) error {
+	_, err := io.WriteString(env.stdout, scripts[c.Shell])
+	return err
+}
+
+// A wordsCmd is what the scripts call.
+type wordsCmd struct {
+	Shell string   `arg:""`
+	Words []string `arg:"" optional:"" passthrough:""`
+}
+
+// Run prints how the last word may go on, as the shell wants it.
+func (c wordsCmd) Run(ctx context.Context, command *kong.Context, env *environment) error {
+	words, breaks := c.Words, ""
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	if c.Shell == "bash" { // which hands over its word breaks and the line
+		if len(words) != 2 {
+			return nil
+		}
+		breaks, words = words[0], splitLine(words[1])
+		words = words[min(1, len(words)):]
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	last := words[len(words)-1]
+	found := (&completer{ctx: ctx, root: command.Model.Node}).complete(words[:len(words)-1], last)
+	return printed(env.stdout, func(w io.Writer) {
+		for _, f := range found {
+			help, _, _ := strings.Cut(f.help, ". ")
+			help = text.Clip(text.Line(strings.TrimSuffix(help, ".")), 70)
+			switch c.Shell {
+			case "zsh":
+				fmt.Fprintf(w, "%s:%s\n", strings.ReplaceAll(f.value, ":", `\:`), help)
+			case "fish":
+				fmt.Fprintf(w, "%s\t%s\n", f.value, help)
+			default: // bash replaces what stands after the last break alone
+				fmt.Fprintln(w, f.value[broken(f.value, last, breaks):])
+			}
+		}
+	})
+}
+
+// broken returns how much of a value stands before the last word break of what is typed.
+func broken(value, typed, breaks string) int {
+	if i := strings.LastIndexFunc(typed, func(r rune) bool { return strings.ContainsRune(":=", r) && strings.ContainsRune(breaks, r) }); i >= 0 && strings.HasPrefix(value, typed[:i+1]) {
+		return i + 1
+	}
+	return 0
+}
+
+// splitLine returns the words of a line as a shell would, as far as quotes and backslashes go. The last
+// word is the one that is typed, perhaps empty.
+func splitLine(line string) []string {
+	words := []string{""}
+	var quote rune
+	inWord, escaped := false, false
+	for _, r := range line {
+		last := &words[len(words)-1]
+		switch {
+		case escaped:
+			*last += string(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped, inWord = true, true
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			} else {
+				*last += string(r)
+			}
+		case r == '\'' || r == '"':
+			quote, inWord = r, true
+		case r == ' ' || r == '\t':
+			if inWord {
+				words, inWord = append(words, ""), false
+			}
+		default:
+			*last += string(r)
+			inWord = true
+		}
+	}
+	return words
+}
+
+// A completion is one way to go on.
+type completion struct{ value, help string }
+
+// A completer finds out what may stand at the end of a command line.
+type completer struct {
+	ctx  context.Context
+	root *kong.Node
+
+	node       *kong.Node // the command so far
+	positional int        // values that it has
+	folder     string     // of --dir
+	remote     bool       // --url is there: what is in a folder is of another gateway
+}
+
+// complete returns what the word may become that begins with typed and stands after words.
+func (c *completer) complete(words []string, typed string) []completion {
+	c.node = c.root
+	flag, plain := c.walk(words)
+	var all []completion
+	prefix := ""
+	switch {
+	case flag != nil:
+		all = c.values(flag.Value)
+	case plain:
+		all = c.positionals()
+	case strings.HasPrefix(typed, "--") && strings.Contains(typed, "="):
+		name, _, _ := strings.Cut(typed, "=")
+		if f := c.flag(name); f != nil {
+			prefix, all = name+"=", c.values(f.Value)
+		}
+	case strings.HasPrefix(typed, "-"):
+		all = c.flags()
+	default:
+		all = append(c.commands(), c.positionals()...)
+	}
+	var out []completion
+	for _, f := range all {
+		if f.value = prefix + f.value; strings.HasPrefix(f.value, typed) && !strings.ContainsFunc(f.value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// walk follows the words. It returns the flag whose value comes next, if one does, and whether only
+// values come after a "--".
+func (c *completer) walk(words []string) (flag *kong.Flag, plain bool) {
+	for _, w := range words {
+		switch {
+		case flag != nil:
+			c.note(flag, w)
+			flag = nil
+		case !plain && w == "--":
+			plain = true
+		case !plain && len(w) > 1 && w[0] == '-':
+			name, value, set := strings.Cut(w, "=")
+			f := c.flag(name)
+			switch {
+			case f == nil, !set && (f.IsBool() || f.IsCounter()):
+			case set:
+				c.note(f, value)
+			default:
+				flag = f
+			}
+		default:
+			if next := child(c.node, w); next != nil && !plain && c.positional == 0 {
+				c.node = next
+			} else {
+				c.positional++
+			}
+		}
+	}
+	return flag, plain
+}
+
+// note remembers the value of a flag that says where the names come from.
+func (c *completer) note(f *kong.Flag, value string) {
+	switch f.Name {
+	case "dir":
+		c.folder = value
+	case "url":
+		c.remote = true
+	}
+}
+
+// child returns the command of the name below n.
+func child(n *kong.Node, name string) *kong.Node {
+	for _, x := range n.Children {
+		if x.Name == name || slices.Contains(x.Aliases, name) {
+			return x
+		}
+	}
+	return nil
+}
+
+// nodes are the command so far, and the one that it stands for if nothing else is said.
+func (c *completer) nodes() []*kong.Node {
+	if c.node.DefaultCmd != nil {
+		return []*kong.Node{c.node, c.node.DefaultCmd}
+	}
+	return []*kong.Node{c.node}
+}
+
+// eachFlag calls do with every flag that may stand here.
+func (c *completer) eachFlag(do func(*kong.Flag)) {
+	for _, n := range c.nodes() {
+		for _, group := range n.AllFlags(true) {
+			for _, f := range group {
+				do(f)
+			}
+		}
+	}
+}
+
+func (c *completer) flag(name string) (found *kong.Flag) {
+	c.eachFlag(func(f *kong.Flag) {
+		if "--"+f.Name == name || f.Short != 0 && "-"+string(f.Short) == name {
+			found = f
+		}
+	})
+	return found
+}
+
+func (c *completer) flags() (out []completion) {
+	seen := map[string]bool{}
+	c.eachFlag(func(f *kong.Flag) {
+		if !seen[f.Name] && !f.Hidden {
+			out = append(out, completion{"--" + f.Name, f.Help})
+		}
+		seen[f.Name] = true
+	})
+	return out
+}
+
+func (c *completer) commands() (out []completion) {
+	if c.positional > 0 {
+		return nil
+	}
+	for _, n := range c.node.Children {
+		if !n.Hidden {
+			out = append(out, completion{n.Name, n.Help})
+		}
+	}
+	return out
+}
+
+// positionals are the values of the argument that comes next.
+func (c *completer) positionals() []completion {
+	for _, n := range c.nodes() {
+		if i := min(c.positional, len(n.Positional)-1); i >= 0 && (i == c.positional || n.Positional[i].IsCumulative()) {
+			return c.values(n.Positional[i])
+		}
+	}
+	return nil
+}
+
+// values are those of a flag or an argument, as far as they are known.
+func (c *completer) values(v *kong.Value) (out []completion) {
+	for _, name := range v.EnumSlice() {
+		if name != "" {
+			out = append(out, completion{name, ""})
+		}
+	}
+	if out != nil || c.remote {
+		return out
+	}
+	switch strings.TrimSuffix(v.Name, "s") {
+	case "server":
+		return c.names(false)
+	case "tool", "item", "id":
+		return c.names(true)
+	}
+	return nil
+}
+
+// names are those of the servers, or of the tools, in the folder's catalog.
+func (c *completer) names(tools bool) (out []completion) {
+	snap, err := catalog.Load(c.ctx, dir.New(cmp.Or(c.folder, ".")), nil)
+	if err != nil {
+		return nil // there is nobody to tell
+	}
+	for _, s := range snap.Servers() {
+		if !tools {
+			out = append(out, completion{s.Name, text.Count(len(slices.Collect(s.Numbers())), "tool")})
+			continue
+		}
+		for i := range s.Numbers() {
+			out = append(out, completion{snap.ID(i).String(), snap.Tool(i).Definition.Description})
+		}
+	}
+	return out
+}

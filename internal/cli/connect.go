@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+)
+
+// A connectCmd is portcullis connect.
+type connectCmd struct {
+	askFlags
+	Client   string       `arg:"" optional:"" placeholder:"CLIENT" help:"claude-desktop, claude-code, cursor, vscode, codex, gemini or windsurf. Without one they are listed."`
+	Toolset  string       `placeholder:"NAME" xor:"path" help:"Tell the client of the endpoint of one toolset or server: /mcp/x/NAME."`
+	Path     string       `placeholder:"PATH" xor:"path" help:"Of the endpoint, such as /mcp/readonly; else /mcp."`
+	Auth     connect.Auth `placeholder:"HOW" enum:",none,bearer,oauth,signed" default:"" help:"How the client is let in: none, bearer (a token), oauth, signed; else the gateway's usual way."`
+	Name     string       `default:"portcullis" placeholder:"NAME" help:"Of the entry in the client."`
+	TokenEnv string       `default:"PCT" placeholder:"VARIABLE" help:"Variable of the environment in which the client finds its token."`
+	Write    bool         `xor:"do" help:"Put the entry into your own file of the client, for every folder; a copy of the file is kept beside it."`
+	Undo     bool         `xor:"do" help:"Take the entry out of your own file again."`
+	Project  bool         `xor:"file" help:"With --write or --undo: the client's file in this folder, for everybody who works on the project, not your own."`
+	File     string       `xor:"file" placeholder:"FILE" help:"The client's file, if it is not where the client usually has it."`
+	Replace  bool         `help:"With --write: put it in the place of another entry of that name."`
+}
+
+// Help implements kong's longer help.
+func (connectCmd) Help() string {
+	return `It prints a link, a command and a file. With --write the entry goes into your own file of the client, with
+--write --project into the client's file in this folder. Everything else there stays as it is; --undo takes the
+entry out again. No file but your own of Claude Desktop has a place for a token, and nothing writes one. Examples:
+
+  portcullis connect
+  portcullis connect claude-code
+  portcullis connect cursor --write
+  portcullis connect vscode --toolset github --url https://gate.example.com --write
+  portcullis connect cursor --undo`
+}
+
+// Run prints the guide, or changes the client's file.
+func (c connectCmd) Run(ctx context.Context, env *environment) error {
+	err := c.run(ctx, env)
+	if err != nil && !strings.HasPrefix(err.Error(), "connect: ") {
+		return fmt.Errorf("connect: %w", err)
+	}
+	return err
+}
+
+func (c connectCmd) run(ctx context.Context, env *environment) error {
+	if c.Client == "" {
+		return c.list(env)
+	}
+	client, ok := clientfile.Find(c.Client)
+	if !ok {
+		return fmt.Errorf("no client is called %q; there are %s", c.Client, clientNames())
+	}
+	machine, err := thisMachine(env)
+	if err != nil {
+		return err
+	}
+	w := &connecting{connectCmd: c, env: env, client: client, machine: machine}
+	if c.Undo {
+		return w.undo()
+	}
+	guide, err := c.guide(ctx, env, client)
+	if err != nil {
+		return err
+	}
+	if c.Write {
+		return w.write(ctx, guide)
+	}
+	if c.json() {
+		return printJSON(env.stdout, guide)
+	}
+	return printed(env.stdout, func(out io.Writer) { w.show(out, guide) })
+}
+
+// list prints the clients.
+func (c connectCmd) list(env *environment) error {
+	if c.Write || c.Undo {
+		return errors.New("name the client: " + clientNames())
+	}
+	known := connect.Clients()
+	if c.json() {
+		return printJSON(env.stdout, known)
+	}
+	return printed(env.stdout, func(w io.Writer) {
+		t := newTable(w, "CLIENT", "WHAT IT IS", "FORM CHECKED", "RUN WITH")
+		for _, client := range clientfile.Clients() {
+			for _, k := range known {
+				if k.ID == client.Guide {
+					t.row(client.ID, k.Name, k.Checked, k.Run)
+				}
+			}
+		}
+		t.end()
+	})
+}
+
+// guide returns how the client is told of the gateway: as the gateway says it, or as far as its address says.
+func (c connectCmd) guide(ctx context.Context, env *environment, client clientfile.Client) (decide.Guide, error) {
+	path := c.Path
+	if c.Toolset != "" {
+		path = "/mcp/x/" + url.PathEscape(c.Toolset)
+	}
+	var out decide.Guide
+	var err error
+	if c.URL != "" && c.Dir == "" && env.getenv(tokenVariable) == "" {
+		out, err = c.guess(ctx, env, path)
+	} else {
+		out, err = c.ask(ctx, env, client, path)
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Guide, err = connect.For(client.Guide, connect.Endpoint{URL: out.URL, Auth: out.Auth, Name: c.Name, Variable: c.TokenEnv})
+	return out, err
+}
+
+// ask asks the gateway.
+func (c connectCmd) ask(ctx context.Context, env *environment, client clientfile.Client, path string) (out decide.Guide, err error) {
+	g, err := c.view(ctx, env, "connect")
+	if err != nil {
+		return out, err
+	}
+	defer g.close()
+	query := url.Values{}
+	for key, value := range map[string]string{"path": path, "auth": string(c.Auth)} {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+	if err = g.read(ctx, "/admin/connect/"+client.Guide, query, nil, &out); err != nil {
+		return out, err
+	}
+	if g.local != nil {
+		fmt.Fprintf(env.stderr, "no gateway runs on %s now: the client finds it at %s when portcullis serve does\n", inLine(c.folder()), inLine(out.URL))
+	}
+	return out, nil
+}
+
+// guess is for who has no credential of the gateway: its address is known, and how it lets callers in is seen
+// by asking it for nothing.
+func (c connectCmd) guess(ctx context.Context, env *environment, path string) (out decide.Guide, err error) {
+	address, err := endpoint(c.URL)
+	if err != nil {
+		return out, fmt.Errorf("--url: %w", err)
+	}
+	if path != "" {
+		g := &gateway{base: c.URL}
+		if address, err = g.address(path, nil); err != nil {
+			return out, fmt.Errorf("--url: %w", err)
+		}
+	}
+	out = decide.Guide{URL: address, Auth: c.Auth}
+	if u, err := url.Parse(address); err == nil {
+		out.Path = u.Path
+	}
+	if c.Auth == "" {
+		out.Auth, err = seenAuth(ctx, address)
+		if err != nil {
+			return out, fmt.Errorf("%w; say with --auth none, bearer, oauth or signed how it lets callers in", err)
+		}
+	}
+	fmt.Fprintf(env.stderr, "without %s this is what the address alone says: whether somebody finds a tool there is not known\n", tokenVariable)
+	return out, nil
+}
+
+// seenAuth returns how an endpoint lets callers in, by what it answers to one who proves nothing.
+func seenAuth(ctx context.Context, address string) (connect.Auth, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	if err != nil {
+		return "", errors.New("--url: want a URL such as https://gateway.example.com")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	res, err := within(10*time.Second, overNetwork, req)
+	if err != nil {
+		return "", fmt.Errorf("the gateway at %s does not answer", address)
+	}
+	defer res.Body.Close()
+	switch challenge := res.Header.Get("WWW-Authenticate"); {
+	case res.StatusCode == http.StatusUnauthorized && strings.Contains(challenge, "resource_metadata"):
+		return connect.OAuth, nil
+	case res.StatusCode == http.StatusUnauthorized:
+		return connect.Bearer, nil
+	case res.StatusCode == http.StatusForbidden:
+		return connect.Signed, nil
+	case res.StatusCode == http.StatusNotFound, res.StatusCode/100 == 3, res.StatusCode/100 == 5:
+		return "", fmt.Errorf("%s answers %d: is there a gateway?", address, res.StatusCode)
+	}
+	return connect.None, nil
+}

@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+func TestConnectSession(t *testing.T) {
+	_, config := ping(t)
+	open, closed, access := t.TempDir(), t.TempDir(), programtest.Tokens()
+	programtest.WriteConfig(t, open, config(""))
+	programtest.WriteConfig(t, closed, config(""))
+	p, guarded := start(t, open), startWith(t, access.Env, closed)
+	s, home, back := newUser(t)
+	s.names[open], s.names[closed], s.names[guarded.URL] = "gate", "guarded", "http://gate.example.com"
+	s.names[strings.ReplaceAll(strings.TrimPrefix(guarded.URL, "http://"), ":", "%3A")] = "gate.example.com" // in a link
+
+	s.must(0, "connect")
+	s.must(0, "connect", "claude-code", "--dir", open)
+	s.must(0, "connect", "cursor", "--dir", open, "--write")
+	s.must(0, "connect", "cursor", "--dir", open, "--write")
+	s.must(1, "connect", "cursor", "--dir", open, "--write", "--path", "/mcp/readonly")
+	s.must(0, "connect", "cursor", "--dir", open, "--write", "--path", "/mcp/readonly", "--replace")
+	s.must(0, "connect", "cursor", "--undo")
+	s.must(1, "connect", "cursor", "--undo")
+	s.must(0, "connect", "gemini", "--url", guarded.URL, "--write")
+	s.env[tokenVariable] = access.Admin
+	s.must(0, "connect", "vscode", "--url", guarded.URL, "--toolset", "s")
+	s.must(0, "connect", "vscode", "--url", guarded.URL, "--toolset", "s", "--write")
+	s.must(0, "connect", "codex", "--url", guarded.URL, "--name", "gate", "--token-env", "GATE_TOKEN", "--write")
+	s.must(0, "connect", "codex", "--undo", "--name", "gate", "--url", guarded.URL)
+	s.must(0, "connect", "codex", "--url", guarded.URL, "-o", "json")
+	if text := contents(t, filepath.Join(home, ".codex", "config.toml")); text != contents(t, filepath.Join(back, "clientfile", "testdata", "home", ".codex", "config.toml")) {
+		t.Errorf("the way back leads elsewhere:\n%s", text)
+	}
+	require.OK(t, p.stop())
+	s.must(0, "connect", "codex", "--dir", open)
+	untold(t, s)
+	t.Chdir(back)
+	s.check("connect")
+}
+
+// The entry goes into the user's own file, and with --project into the file of the folder. No other file
+// changes, the answer has the absolute path, and --undo restores every byte.
+func TestConnectWritesOneFile(t *testing.T) {
+	for client, place := range map[string]struct{ own, project string }{
+		"claude-desktop": {own: ".config/Claude/claude_desktop_config.json"},
+		"claude-code":    {".claude.json", ".mcp.json"},
+		"cursor":         {".cursor/mcp.json", ".cursor/mcp.json"},
+		"vscode":         {".config/Code/User/mcp.json", ".vscode/mcp.json"},
+		"codex":          {".codex/config.toml", ".codex/config.toml"},
+		"gemini":         {".gemini/settings.json", ".gemini/settings.json"},
+		"windsurf":       {own: ".config/devin/mcp_config.json"},
+	} {
+		t.Run(client, func(t *testing.T) { writesOneFile(t, client, place.own, false) })
+		t.Run(client+"/project", func(t *testing.T) { writesOneFile(t, client, place.project, true) })
+	}
+}
+
+func writesOneFile(t *testing.T, client, place string, project bool) {
+	t.Helper()
+	s, home, _ := newUser(t)
+	path := filepath.Join(home, place)
+	args := []string{"connect", client, "--url", "https://gate.example.com", "--auth", "none", "--name", "mine"}
+	if project {
+		path, args = filepath.Join(here(t), place), append(args, "--project")
+	}
+	before := tree(t, filepath.Dir(home))
+	if place == "" {
+		s.must(1, append(args, "--write")...)
+		s.must(1, append(args, "--undo")...)
+	} else {
+		out := s.must(0, append(args, "--write")...)
+		written := tree(t, filepath.Dir(home))
+		for name, text := range written {
+			if name != path && before[name] != text && !strings.HasPrefix(name, path+".bak-") {
+				t.Errorf("%s was changed, not %s alone", name, path)
+			}
+		}
+		if !strings.HasPrefix(out, path+": ") || !strings.Contains(written[path], "https://gate.example.com/mcp") {
+			t.Errorf("%s: %s", out, written[path])
+		}
+		if out = s.must(0, append(args, "--undo")...); !strings.HasPrefix(out, path+": ") {
+			t.Errorf("undone: %s", out)
+		}
+		if _, existed := before[path]; !existed {
+			require.OK(t, os.Remove(path))
+		}
+	}
+	after := tree(t, filepath.Dir(home))
+	maps.DeleteFunc(after, func(name, _ string) bool { return strings.Contains(name, ".bak-") })
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("after --undo (-before +after):\n%s", diff)
+	}
+}
+
+// tree returns the files below a folder with their contents.
+func tree(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.OK(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files[path] = contents(t, path)
+		}
+		return err
+	}))
+	return files
+}
+
+// In the home folder the user's file and the folder's are one file, which is named once.
+func TestConnectUndoNamesFilesOnce(t *testing.T) {
+	s, home, _ := newUser(t)
+	t.Chdir(home)
+	s.must(1, "connect", "cursor", "--undo", "--name", "nothing")
+	if n := strings.Count(s.text.String(), filepath.Join(".cursor", "mcp.json")); n != 1 {
+		t.Errorf("the file is named %d times: %s", n, s.text.String())
+	}
+}
+
+func TestConnectRefusals(t *testing.T) {
+	_, config := ping(t)
+	dir, access := t.TempDir(), programtest.Tokens()
+	programtest.WriteConfig(t, dir, config(""))
+	p := startWith(t, access.Env, dir)
+	s, home, back := newUser(t)
+	s.names[dir], s.names[p.URL] = "gate", "http://gate.example.com"
+	at := func(args ...string) []string { return append([]string{"connect"}, append(args, "--url", p.URL)...) }
+	cursor := filepath.Join(home, ".cursor", "mcp.json")
+
+	s.must(1, "connect", "emacs", "--url", p.URL)
+	s.must(1, "connect", "--write")
+	s.must(1, "connect", "cursor")
+	s.must(1, "connect", "cursor", "--url", "http://127.0.0.1:1")
+	s.must(1, "connect", "cursor", "--url", "gate.example.com")
+	s.must(1, at("cursor", "--name", "a b")...)
+	s.must(2, at("cursor", "--write", "--undo")...)
+	s.must(1, at("cursor", "--write", "--name", "context7")...)
+	s.must(1, "connect", "cursor", "--undo", "--name", "context7")
+	s.must(1, at("codex", "--write", "--file", cursor)...)
+	s.env[tokenVariable] = "pct_wrong"
+	s.must(1, at("cursor")...)
+	s.env[tokenVariable] = access.Admin
+	s.must(1, at("cursor", "--toolset", "nothing")...)
+	s.must(1, at("cursor", "--auth", "oauth")...)
+	before := contents(t, cursor)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.runIn(ended, at("cursor", "--write")...)
+	long := filepath.Join(t.TempDir(), strings.Repeat("n", 245)+".json") // nothing longer can be written beside it
+	require.OK(t, os.WriteFile(long, []byte(before), 0o600))
+	other := newTerminal(t, nil)
+	other.env["HOME"] = home
+	if _, code := other.run(at("cursor", "--write", "--file", long)...); code != 1 || !strings.Contains(other.text.String(), "the client's file is as it was") {
+		t.Errorf("nothing can be written: %s", other.text.String())
+	}
+	if contents(t, long) != before || contents(t, cursor) != before {
+		t.Error("a refusal changed a file")
+	}
+	require.OK(t, os.WriteFile(cursor, []byte("{\n  \"mcpServers\": {\n    \"a\": {}\n    \"b\": {}\n  }\n}\n"), 0o600))
+	s.must(1, at("cursor", "--write")...)
+	s.must(1, "connect", "cursor", "--undo")
+	require.OK(t, os.WriteFile(cursor, []byte("{\n  \"mcpServers\": []\n}\n"), 0o600))
+	s.must(1, at("cursor", "--write")...)
+	if entries, err := os.ReadDir(filepath.Dir(cursor)); err != nil || len(entries) != 1 {
+		t.Errorf("refusals left %v, %v", entries, err)
+	}
+	delete(s.env, "HOME")
+	s.must(1, at("cursor", "--write")...)
+	s.must(1, "connect", "cursor", "--undo")
+	t.Chdir(back)
+	s.check("connect_refusals")
+}
+
+// What import takes over of a client is there as before after connect --write, and the gateway's own entry
+// is never taken over.
+func TestImportConnectImport(t *testing.T) {
+	access := programtest.Tokens()
+	for _, client := range clientfile.Clients() {
+		for auth, env := range map[string]map[string]string{"none": nil, "bearer": access.Env} {
+			t.Run(client.ID+"/"+auth, func(t *testing.T) {
+				s, home, _ := newUser(t)
+				for _, path := range []string{".cursor/mcp.json", ".config/Claude/claude_desktop_config.json"} { // which have an entry of a gateway already
+					file := filepath.Join(home, path)
+					change, err := clientfile.Remove(file, []byte(contents(t, file)), "mcpServers", map[bool]string{true: "gate", false: "portcullis"}[strings.Contains(path, "cursor")])
+					require.OK(t, err)
+					require.OK(t, os.WriteFile(file, change.Data, 0o600))
+				}
+				s.must(0, "import", client.ID, "--dir", "gate")
+				first := contents(t, configPath)
+				p := startWith(t, env, "gate")
+				if env != nil {
+					s.env[tokenVariable] = access.Admin
+				}
+				s.must(0, "connect", client.ID, "--url", p.URL, "--write")
+				out := s.must(0, "import", client.ID, "--dir", "gate")
+				if !strings.Contains(out, "it leads to this kind of gateway") || !strings.Contains(out, "nothing to add") {
+					t.Errorf("the gateway's own entry: %s", out)
+				}
+				s.must(0, "import", client.ID, "--dir", "second")
+				if diff := cmp.Diff(first, contents(t, configPath)) + cmp.Diff(first, contents(t, "second/config/mcp_config.json")); diff != "" {
+					t.Errorf("%s", diff)
+				}
+				s.must(0, "connect", client.ID, "--undo")
+				s.must(0, "import", client.ID, "--dir", "third")
+				if diff := cmp.Diff(first, contents(t, "third/config/mcp_config.json")); diff != "" {
+					t.Errorf("%s", diff)
+				}
+				untold(t, s, "gate", "second")
+				require.OK(t, p.stop())
+			})
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+)
+
+// A connecting is one run of connect.
+type connecting struct {
+	connectCmd
+	machine clientfile.Machine
+	env     *environment
+	client  clientfile.Client
+}
+
+// show prints the guide for people.
+func (c *connecting) show(w io.Writer, g decide.Guide) {
+	fmt.Fprintf(w, "%s, at %s: %s\n", g.Name, inLine(g.URL), letIn(g.Auth))
+	block := func(heading, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "\n%s\n", heading)
+			for line := range strings.Lines(text) {
+				fmt.Fprintf(w, "    %s\n", strings.TrimRight(line, "\n"))
+			}
+		}
+	}
+	block("open this link ("+g.Label+"):", g.Link)
+	block("run:", g.Command)
+	block("then:", g.After)
+	block("in the client:", g.Steps)
+	for n, f := range g.Files {
+		path := f.Path
+		if p, err := c.machine.Expand(f.Path, f.Windows); err == nil {
+			path = p
+		}
+		or := "the file "
+		if n > 0 {
+			or = "or the file "
+		}
+		if f.When != "" {
+			path += " (" + f.When + ")"
+		}
+		block(or+path+":", f.Text)
+	}
+	if len(g.Traps) > 0 {
+		fmt.Fprintln(w, "\nto know:")
+	}
+	for _, trap := range g.Traps {
+		fmt.Fprintf(w, "  %s\n", trap)
+	}
+	fmt.Fprintln(w)
+	c.next(w, g)
+	fmt.Fprintf(w, "portcullis connect %s%s --write puts the entry into the file for you\n", c.client.ID, c.again())
+}
+
+// letIn says how callers are let in.
+func letIn(a connect.Auth) string {
+	switch a {
+	case connect.Bearer:
+		return "callers bear a token"
+	case connect.OAuth:
+		return "callers sign in at an issuer"
+	case connect.Signed:
+		return "callers sign their requests for AWS"
+	case connect.None:
+	}
+	return "every caller is let in"
+}
+
+// again returns the flags that name the same entry once more.
+func (c *connecting) again() string {
+	var out strings.Builder
+	for _, f := range [][3]string{
+		{"dir", c.Dir, ""}, {"url", c.URL, ""}, {"toolset", c.Toolset, ""}, {"path", c.Path, ""}, {"auth", string(c.Auth), ""},
+		{"name", c.Name, connect.DefaultName}, {"token-env", c.TokenEnv, connect.DefaultVariable}, {"file", c.File, ""},
+	} {
+		if f[1] != f[2] {
+			fmt.Fprintf(&out, " --%s %s", f[0], connect.Shell(f[1]))
+		}
+	}
+	if c.Project {
+		out.WriteString(" --project")
+	}
+	return out.String()
+}
+
+// next prints what a person does about the token.
+func (c *connecting) next(w io.Writer, g decide.Guide) {
+	make := "portcullis token make --name " + c.client.ID + " --servers '*'"
+	if g.Toolset != "" {
+		make = "portcullis token make --name " + c.client.ID + " --servers " + connect.Shell(strings.Join(g.Servers, ","))
+	}
+	switch g.Token {
+	case connect.InVariable:
+		fmt.Fprintf(w, "the token: %s prints one; set it with export %s=… where the client is started\n", make, c.TokenEnv)
+	case connect.InPrompt:
+		fmt.Fprintf(w, "the token: %s prints one; the client asks for it\n", make)
+	case connect.InFile:
+		fmt.Fprintf(w, "the token: %s prints one; write it in the place of pct_… in that file, which is yours alone\n", make)
+	}
+}
+
+// write puts the entry into the client's file.
+func (c *connecting) write(ctx context.Context, g decide.Guide) error {
+	path, text, err := c.target(g)
+	if err != nil {
+		return err
+	}
+	data, err := readFile(path)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !fresh {
+		return fmt.Errorf("%w; nothing was changed", err)
+	}
+	change, err := clientfile.Merge(path, data, []byte(text), c.Replace)
+	switch {
+	case errors.Is(err, clientfile.ErrTaken):
+		return fmt.Errorf("%w: --replace puts this one in its place, --name NAME gives this one another name; nothing was changed", err)
+	case err != nil:
+		return fmt.Errorf("%w; nothing was changed", err)
+	case change.Same:
+		fmt.Fprintf(c.env.stdout, "%s: the entry %s is there already; nothing was changed\n", path, c.Name)
+		return nil
+	case ctx.Err() != nil:
+		return errors.New("interrupted; nothing was changed")
+	}
+	backup, err := c.put(path, change.Data, fresh)
+	if err != nil {
+		return fmt.Errorf("%w; the client's file is as it was", err)
+	}
+	return printed(c.env.stdout, func(w io.Writer) {
+		fmt.Fprintf(w, "%s: %s", path, map[bool]string{true: "made, with", false: "it has"}[fresh])
+		fmt.Fprintf(w, " the entry %s for %s\n", c.Name, inLine(g.URL))
+		if backup != "" {
+			fmt.Fprintf(w, "as it was: %s\n", backup)
+		}
+		fmt.Fprintf(w, "the way back: portcullis connect %s --undo%s\n", c.client.ID, c.againUndo())
+		c.next(w, g)
+		if g.After != "" {
+			fmt.Fprintf(w, "then: %s\n", g.After)
+		}
+		if g.Steps != "" && g.Link == "" {
+			fmt.Fprintf(w, "then: %s\n", g.Steps)
+		}
+	})
+}
+
+// againUndo returns the flags with which --undo finds the entry.
+func (c *connecting) againUndo() string {
+	u := connecting{connectCmd: connectCmd{Name: c.Name, File: c.File, Project: c.Project, TokenEnv: connect.DefaultVariable}}
+	u.URL = c.URL
+	return u.again()
+}
+
+// put writes the client's file, and keeps it as it was.
+func (c *connecting) put(path string, data []byte, fresh bool) (backup string, err error) {
+	if fresh {
+		mode, folder := fs.FileMode(0o600), fs.FileMode(0o700)
+		if c.Project { // it is for a repository
+			mode, folder = 0o644, 0o755
+		}
+		if err := os.MkdirAll(filepath.Dir(path), folder); err != nil {
+			return "", err
+		}
+		return "", createFile(path, data, mode)
+	}
+	if backup, err = backUp(path, time.Now()); err != nil {
+		return "", err
+	}
+	if err = replaceFile(path, data, 0o600); err != nil {
+		_ = os.Remove(backup) // the file is as it was
+	}
+	return backup, err
+}
+
+// target returns which file is written, with what: the first of the guide that is the user's own, unless
+// the client has another of them on this machine.
+func (c *connecting) target(g decide.Guide) (path, text string, err error) {
+	if c.File != "" || c.Project {
+		found, err := c.candidates()
+		if err != nil {
+			return "", "", err
+		}
+		if (clientfile.FormatOf(found[0], nil) == clientfile.TOML) != (c.client.ID == "codex") {
+			err = fmt.Errorf("--file %s is no file of %s", c.File, c.client.ID)
+		}
+		return found[0], g.Files[0].Text, err
+	}
+	for _, f := range g.Files {
+		if !strings.HasPrefix(f.Path, "~") { // it is the project's
+			continue
+		}
+		p, err := c.machine.Expand(f.Path, f.Windows)
+		if err != nil {
+			return "", "", err
+		}
+		_, err = os.Stat(p)
+		if path == "" || err == nil {
+			path, text = p, f.Text
+		}
+		if err == nil {
+			break
+		}
+	}
+	return path, text, nil
+}
+
+// undo takes the entry out of the client's files.
+func (c *connecting) undo() error {
+	found, err := c.candidates()
+	if err != nil {
+		return err
+	}
+	changes := map[string][]byte{}
+	for _, path := range found {
+		data, err := readFile(path)
+		if errors.Is(err, fs.ErrNotExist) && c.File == "" {
+			continue
+		} else if err != nil {
+			return err
+		}
+		change, err := clientfile.Remove(path, data, c.client.Holder(), c.Name)
+		if err == nil && !change.Same {
+			err = c.ours(path, data)
+		}
+		if err != nil {
+			return fmt.Errorf("%w; nothing was changed", err)
+		}
+		if !change.Same {
+			changes[path] = change.Data
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(changes)) {
+		backup, err := c.put(path, changes[path], false)
+		if err != nil {
+			return fmt.Errorf("%w; this file is as it was", err)
+		}
+		fmt.Fprintf(c.env.stdout, "%s: the entry %s is taken out; as it was: %s\n", path, c.Name, backup)
+	}
+	if len(changes) == 0 {
+		return fmt.Errorf("there is no entry %q to take out; looked in %s", c.Name, strings.Join(found, ", "))
+	}
+	return nil
+}
+
+// candidates returns the files in which the entry may be: the user's own, or with --project those of the
+// folder.
+func (c *connecting) candidates() ([]string, error) {
+	if c.File != "" {
+		path, err := filepath.Abs(c.File)
+		return []string{path}, err
+	}
+	own, project, err := c.machine.Files(c.client)
+	switch {
+	case !c.Project:
+		return own, err
+	case err == nil && len(project) == 0:
+		err = fmt.Errorf("%s has no file for a folder: leave out --project", c.client.ID)
+	}
+	return project, err
+}
+
+// ours refuses an entry that does not lead to a gateway.
+func (c *connecting) ours(path string, data []byte) error {
+	own := func(address string) bool {
+		base := strings.TrimSuffix(c.URL, "/")
+		return base != "" && (address == base || strings.HasPrefix(address, base+"/"))
+	}
+	f, err := clientfile.Read(path, data, clientfile.Options{Getenv: c.env.getenv, Own: own})
+	if err != nil {
+		return err
+	}
+	for _, s := range f.Servers {
+		if (s.Name == c.Name || s.Was == c.Name) && !s.Own {
+			return fmt.Errorf("%s: the entry %q does not say that it leads to a gateway of this kind: name its address with --url, or take it out by hand", s, c.Name)
+		}
+	}
+	return nil
+}

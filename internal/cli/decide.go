@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A said is what a person says of a decision.
+type said struct {
+	Hash string `placeholder:"HASH" help:"Hash of the definition that you have read, or its first 12 digits or more. If the definition has changed since, nothing is decided. For one item."`
+	Rev  int64  `placeholder:"N" help:"Revision of the record that you have seen. If the record has changed since, nothing is decided. For one item."`
+	Note string `placeholder:"TEXT" help:"Reason for the decision."`
+	Tell bool   `help:"Show the note to agents."`
+}
+
+// A decideCmd is each of the commands that decide about one item or many.
+type decideCmd struct {
+	askFlags
+	said
+	choice
+	Items   []itemName `arg:"" optional:"" name:"name" help:"server:tool, server:prompt:name or server:resource:uri."`
+	All     bool       `help:"All items that the flags above choose. The command prints them, and asks."`
+	MaxTier string     `enum:"${tiers}," default:"" placeholder:"TIER" help:"Highest tier of the items that --all chooses."`
+	Seen    string     `placeholder:"FILE" help:"File that lists items with their hashes: lines \"server:tool HASH\", as portcullis tools --hashes prints them, or its JSON. - is standard input."`
+	Yes     bool       `help:"Decide without a question. It needs hashes: --hash, or --seen."`
+}
+
+// Validate implements kong's check of flags.
+func (c decideCmd) Validate() error {
+	ways := 0
+	for _, is := range []bool{len(c.Items) > 0, c.All, c.Seen != ""} {
+		if is {
+			ways++
+		}
+	}
+	switch {
+	case ways == 0 && c.choice != (choice{}):
+		return errors.New("--server and the like choose among all: add --all, or name what to decide about")
+	case ways == 0:
+		return errors.New("name what to decide about, such as server:tool, or choose with --all or --seen")
+	case ways > 1:
+		return errors.New("name what to decide about, or choose with --all, or with --seen: one of the three")
+	case !c.All && c.choice != (choice{}):
+		return errors.New("--server and the like choose among all, and belong to --all")
+	case (c.Hash != "" || c.Rev != 0) && len(c.Items) != 1:
+		return errors.New("--hash and --rev are of one item: --seen takes the hashes of many")
+	case c.Yes && c.Hash == "" && c.Seen == "":
+		return errors.New("--yes needs hashes: --hash of one item, or --seen FILE with lines \"server:tool HASH\", as portcullis tools --hashes prints them; portcullis approvals apply takes those of a lock file")
+	}
+	return c.gatewayFlags.Validate()
+}
+
+// Run decides.
+func (c decideCmd) Run(ctx context.Context, command *kong.Context, env *environment) error {
+	action := command.Selected().Name
+	g, err := c.open(ctx, env, action)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: action, said: c.said, sure: c.Yes}
+	if len(c.Items) == 1 {
+		return d.one(ctx, c.Items[0].ID)
+	}
+	return d.many(ctx, c)
+}
+
+// A decider carries out one kind of decision.
+type decider struct {
+	*gateway
+	askFlags
+	said
+	env    *environment
+	action string
+	sure   bool // nobody is asked
+}
+
+// one decides about one item.
+func (d *decider) one(ctx context.Context, id tool.ID) error {
+	t, err := d.item(ctx, d.env, id)
+	if err != nil {
+		return err
+	}
+	hash, err := d.seen(t)
+	if err != nil {
+		return err
+	}
+	if err := d.allowed(t); err != nil {
+		return err
+	}
+	if d.action == approval.ActionApprove {
+		showReview(d.env.stderr, t)
+		if err := d.agreed("Approve this definition, for all agents?", "definition"); err != nil {
+			return err
+		}
+	}
+	body := map[string]any{"note": d.Note, "tell": d.Tell}
+	about := ""
+	if d.action != approval.ActionDisable && d.action != approval.ActionEnable || d.Hash != "" {
+		body["hash"], about = hash, " ("+shortHash(hash)+")"
+	}
+	if rev := d.revOf(t); rev > 0 {
+		body["rev"] = rev
+	}
+	return d.carryOut(ctx, id, body, func(now decide.Tool) string {
+		return d.done(now) + about + ". " + standsAs(now) + undoable(now)
+	})
+}
+
+// carryOut sends a decision about one item, and prints what came of it.
+func (d *decider) carryOut(ctx context.Context, id tool.ID, body any, say func(now decide.Tool) string) error {
+	var now reply[decide.Tool]
+	if err := d.read(ctx, pathOf(id)+"/"+d.action, nil, body, &now); err != nil {
+		return err
+	}
+	return d.told(d.print(d.env.stdout, now.raw, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", inLine(now.value.ID), say(now.value)) }))
+}
+
+// told says that what could not be printed was done.
+func (d *decider) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: it was carried out, and what came of it cannot be printed: %w", d.action, err)
+}
+
+// revOf returns the revision that a decision names.
+func (d *decider) revOf(t decide.Tool) int64 {
+	if d.Rev == 0 && t.Record != nil {
+		return t.Record.Rev
+	}
+	return d.Rev
+}
+
+// done says what was done to an item, which is as it is then.
+func (d *decider) done(now decide.Tool) string {
+	if d.action == approval.ActionApprove && now.Record != nil && now.Record.Proposed != nil {
+		return "approved by the first of two people"
+	}
+	return past(d.action)
+}
+
+// past returns what an action has done: "approved".
+func past(action string) string {
+	if action == decide.ActionCarry {
+		return "carried over"
+	}
+	return strings.TrimSuffix(action, "e") + "ed"
+}
+
+// undoable says how a decision is taken back, if it can be.
+func undoable(now decide.Tool) string {
+	if now.Record == nil || now.Record.UndoUntil.IsZero() {
+		return ""
+	}
+	return "\nwithin 10 minutes, portcullis undo " + typed(now.ID) + " takes that back"
+}
+
+// standsAs says how an item stands, and what opens it.
+func standsAs(t decide.Tool) string {
+	s := "It is " + t.Status + " now"
+	r := t.Record
+	if r == nil {
+		return s
+	}
+	switch {
+	case t.Status == decide.Callable:
+		return s
+	case r.Proposed != nil:
+		return s + ": " + inLine(r.Proposed.By) + " approved it as the first of two people, and a second one who signs in with the issuer has to, at /admin"
+	case r.Disabled:
+		return s + ": it is disabled until portcullis enable " + typed(t.ID)
+	case r.State == approval.Blocked:
+		return s + ": its definition is blocked until portcullis unblock " + typed(t.ID) + ", or approve"
+	case t.Denial != nil:
+		return s + ": " + denialOf(t.Denial)
+	}
+	return s
+}
+
+// denialOf says which rule denies an item.
+func denialOf(d *decide.Denial) string {
+	s := "a rule denies it"
+	if len(d.Rules) > 0 {
+		s = text.List(d.Rules, 3) + " denies it"
+	}
+	if d.Reason != "" {
+		s += " (" + text.Clip(text.Line(d.Reason), maxDetail) + ")"
+	}
+	if d.Contact != "" {
+		s += "; ask " + inLine(d.Contact)
+	}
+	return s
+}
+
+// allowed refuses what the gateway would refuse, and says more.
+func (d *decider) allowed(t decide.Tool) error {
+	name := inLine(t.ID)
+	opens := d.action == approval.ActionApprove || d.action == approval.ActionEnable || d.action == approval.ActionUnblock
+	switch {
+	case opens && t.Denial != nil && !t.Denial.Unknown:
+		return fmt.Errorf("%s: %s stays locked, and nothing was decided: %s. Only the operator can change that, in mcp_config.json or policy.cedar", d.action, name, denialOf(t.Denial))
+	case d.action == approval.ActionApprove && len(t.Definition) == 0:
+		return fmt.Errorf("%s: %w", d.action, errNoText(t.ID))
+	case d.action == approval.ActionApprove && hasSevere(t) && text.Blank(d.Note):
+		showReview(d.env.stderr, t)
+		return fmt.Errorf("approve: %s has a severe finding, and nothing was decided: if it is to be approved all the same, say why with --note", name)
+	}
+	return nil
+}
+
+// errNoText refuses to open a definition that nobody can read.
+func errNoText(id string) error {
+	return fmt.Errorf("the text of %s is not known here, so that nobody can read it, and nothing was decided: "+
+		"portcullis sync reads it from its server", inLine(id))
+}
+
+func hasSevere(t decide.Tool) bool { return len(rowOf(t).Severe) > 0 }
+
+// minHash is how many digits of a hash name it.
+const minHash = 12
+
+// seen returns the hash that a decision names: that of now, which has to be the one that --hash is of.
+func (d *decider) seen(t decide.Tool) (tool.Hash, error) {
+	if d.Hash == "" {
+		return t.Hash, nil
+	}
+	hashes := []tool.Hash{t.Hash}
+	if d.action == approval.ActionUnblock && t.Record != nil { // another than that of now can be blocked
+		for _, v := range t.Record.Verdicts {
+			hashes = append(hashes, v.Hash)
+		}
+	}
+	switch h, err := hashNamed(d.Hash, hashes...); {
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", d.action, err)
+	case h != "":
+		return h, nil
+	}
+	return "", fmt.Errorf("%s: the definition of %s is %s now, and not the one that --hash names; nothing was decided: portcullis diff %s shows what changed", d.action, inLine(t.ID), shortHash(t.Hash), typed(t.ID))
+}
+
+// hashNamed returns the first of the hashes that begins with what a --hash gives; "": none does.
+func hashNamed(given string, hashes ...tool.Hash) (tool.Hash, error) {
+	want := strings.ToLower(strings.TrimSpace(given))
+	if len(want) < minHash || len(want) > 64 || strings.Trim(want, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("--hash %s is no hash, and nothing was decided: want its 64 digits of hex, or at least the first %d", text.Quote(given, 80), minHash)
+	}
+	for _, h := range hashes {
+		if strings.HasPrefix(string(h), want) {
+			return h, nil
+		}
+	}
+	return "", nil
+}
+
+// agreed asks a question about what was printed. Without a terminal --hash answers it: the hash names
+// what the person has read.
+func (d *decider) agreed(question, what string) error {
+	if d.sure || !d.env.terminal && d.Hash != "" {
+		return nil
+	}
+	return d.confirmed(question, "add --hash HASH, of the "+what+" that you have read. Nothing was decided")
+}
+
+// confirmed asks a question, and returns an error unless the answer is yes; instead is what to do where
+// nobody can be asked.
+func (d *decider) confirmed(question, instead string) error {
+	ok, err := d.env.agree(question, instead)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", d.action, err)
+	case !ok:
+		return errors.New(d.action + ": nothing was decided")
+	}
+	return nil
+}
+
+// shortHash returns as much of a hash as people compare.
+func shortHash(h tool.Hash) string { return inLine(string(h[:min(len(h), minHash)])) }
+
+// typed returns an id as it is typed into a shell.
+func typed(id string) string { return shellWord(text.Line(id)) }
+
+// shellWord returns a word as it is typed into a shell.
+func shellWord(s string) string {
+	if strings.ContainsAny(s, " \t\"'$`;&|<>*?()[]{}\\!#~") {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}

@@ -1,0 +1,178 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
+)
+
+const (
+	lookTime    = 5 * time.Second     // to look at one server
+	lookAtOnce  = 16                  // servers
+	certificate = 14 * 24 * time.Hour // that is good for less is a finding
+	maxSkew     = 60 * time.Second
+	maxQuoted   = 300 // characters of what a server said
+)
+
+// A Loader asks servers; *upstream.Client is one.
+type Loader interface {
+	LoadAll(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome
+}
+
+// A Probe asks servers how they are. Its connections are those that the gateway would open: Transport
+// is of an [egress.Dialer], and may be nil, if nothing is to be looked at beside the outcomes.
+type Probe struct {
+	Loader    Loader
+	Transport *http.Transport
+	Now       func() time.Time // nil: time.Now
+}
+
+// Ask asks all targets, and returns how each answered, in their order, and what is wrong with them. each is
+// called as each ends.
+func (p Probe) Ask(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) ([]outcome.Outcome, []Finding) {
+	targets = slices.Clone(targets)
+	for i := range targets {
+		targets[i].Once = true // a person waits, and can ask again
+	}
+	outcomes := p.Loader.LoadAll(ctx, targets, each)
+	looks := make([]look, len(targets))
+	if p.Transport != nil {
+		var wg sync.WaitGroup
+		turns := make(chan struct{}, lookAtOnce)
+		for i, t := range targets {
+			if t.Command == nil && answered(outcomes[i]) {
+				wg.Go(func() {
+					turns <- struct{}{}
+					defer func() { <-turns }()
+					looks[i] = p.look(ctx, t.URL)
+				})
+			}
+		}
+		wg.Wait()
+	}
+	var found []Finding
+	for i := range targets {
+		found = append(found, p.findings(outcomes[i], looks[i], targets[i].ID)...)
+	}
+	return outcomes, found
+}
+
+// answered reports whether something of HTTP came back.
+func answered(o outcome.Outcome) bool {
+	return o.Status == outcome.Available || o.HTTPStatus != 0
+}
+
+// A look is what is seen of a server beside its outcome.
+type look struct {
+	skew    time.Duration // of its clock against ours
+	expires time.Time     // its certificate; zero: it has none
+}
+
+// look asks for nothing and sends no credential: what counts is how the server is reached.
+func (p Probe) look(ctx context.Context, url string) (seen look) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if conn, ok := info.Conn.(*egress.Conn); ok {
+			if secure, ok := conn.Conn.(*tls.Conn); ok {
+				if shown := secure.ConnectionState().PeerCertificates; len(shown) > 0 {
+					seen.expires = shown[0].NotAfter
+				}
+			}
+		}
+	}})
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, nil)
+	if err != nil {
+		return seen
+	}
+	res, err := p.Transport.RoundTrip(req)
+	if err != nil {
+		return seen // its outcome says what is wrong
+	}
+	_ = res.Body.Close()
+	seen.skew = Skew(res.Header, p.now())
+	return seen
+}
+
+func (p Probe) now() time.Time {
+	if p.Now != nil {
+		return p.Now()
+	}
+	return time.Now()
+}
+
+// Skew returns how far the clock of who sent a header is ahead of ours; 0 if it does not say.
+func Skew(h http.Header, now time.Time) time.Duration {
+	at, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return at.Sub(now).Round(time.Second)
+}
+
+// FindSkew returns the finding of a clock that differs too much.
+func FindSkew(whose string, skew time.Duration) []Finding {
+	if skew.Abs() <= maxSkew {
+		return nil
+	}
+	way := "ahead of"
+	if skew < 0 {
+		way = "behind"
+	}
+	return []Finding{Find("clock_skew", whose, fmt.Sprintf("Its clock is %v %s this machine's.", skew.Abs(), way))}
+}
+
+// findings returns what is wrong with one server.
+func (p Probe) findings(o outcome.Outcome, seen look, name string) (found []Finding) {
+	about := "server " + text.Quote(name, 80)
+	switch {
+	case !o.Recorded():
+		return []Finding{Find("server_unasked", about, "It was not asked, or not to the end.")}
+	case o.Status != outcome.Available:
+		found = append(found, Unwell(about, name, o.Status, o.Reason, o.HTTPStatus, o.OperatorMessage(name), o.Error, o.Challenge))
+	case len(o.Tools) == 0 && len(o.Items) == 0:
+		found = append(found, Find("server_no_tools", about, "It answers, and lists nothing."))
+	}
+	if n := len(o.Refused); n > 0 {
+		found = append(found, Find("definitions_refused", about, fmt.Sprintf("It lists %s that the gateway does not take; the first: %s, %s.",
+			text.Count(n, "item"), text.Clip(text.Line(o.Refused[0].Name), 100), text.Clip(text.Line(o.Refused[0].Reason), maxQuoted))))
+	}
+	if left := seen.expires.Sub(p.now()); !seen.expires.IsZero() && left < certificate {
+		found = append(found, Find("certificate_expires", about, "Its certificate is good until "+seen.expires.UTC().Format("2006-01-02 15:04 UTC")+"."))
+	}
+	return append(found, FindSkew(about, seen.skew)...)
+}
+
+// Unwell returns the finding of a server that did not load. What the server said is quoted in one line.
+func Unwell(about, name string, status outcome.Status, reason string, httpStatus int, message, cause string, asked *outcome.Challenge) Finding {
+	code := "server_" + cmp.Or(reason, outcome.ReasonUnknown)
+	if _, ok := kinds()[code]; !ok {
+		code = "server_" + outcome.ReasonUnknown
+	}
+	words := cmp.Or(message, "MCP server '"+name+"' did not load.")
+	if httpStatus != 0 {
+		words += fmt.Sprintf(" It answered %d %s.", httpStatus, http.StatusText(httpStatus))
+	}
+	if cause = text.Clip(text.Line(cause), maxQuoted); cause != "" {
+		words += " Cause: " + cause
+	}
+	if asked != nil && asked.Text != "" {
+		words += "; it wants " + text.Clip(text.Line(asked.Text), maxQuoted)
+	}
+	f := Find(code, about, words)
+	if status == outcome.Transient && f.Severity == Fault {
+		f.Severity = Warning
+	}
+	return f
+}

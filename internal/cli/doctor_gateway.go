@@ -1,0 +1,308 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/cli/doctor"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
+)
+
+// visitTime is how long an address may take to answer.
+const visitTime = 10 * time.Second
+
+// keyEnds is how long before a previous key of agent tokens is no longer taken that is worth a word.
+const keyEnds = 30 * 24 * time.Hour
+
+// fromOutside looks at a gateway as clients see it, and asks for its health.
+func (x *examination) fromOutside(ctx context.Context) {
+	at, err := (&gateway{base: x.cmd.URL}).address("", nil)
+	if err != nil {
+		x.find("gateway_unreached", x.cmd.URL, err.Error(), "")
+		return
+	}
+	x.plain(at, at)
+	if x.reach(ctx, at, "gateway_unreached") {
+		x.metadata(ctx, at)
+		x.health(ctx)
+	}
+}
+
+// plain adds that credentials go over the network in clear.
+func (x *examination) plain(address, about string) {
+	if strings.HasPrefix(address, "http://") && !toLoopback(address) {
+		x.find("base_url_plain", about, "It begins with http://, and is not this machine.", "")
+	}
+}
+
+// reach asks /healthz, which answers everybody, and reports whether a gateway does.
+func (x *examination) reach(ctx context.Context, base, code string) bool {
+	got, err := visit(ctx, http.MethodGet, base+"/healthz", "")
+	switch {
+	case err != nil:
+		x.find(code, base, err.Error(), "curl -sS "+base+"/healthz")
+		return false
+	case !strings.Contains(string(got.body), `"status"`):
+		x.find("gateway_foreign", base, fmt.Sprintf("%s/healthz answers %d with something that is no gateway's.", base, got.status), "curl -sS "+base+"/healthz")
+		return false
+	}
+	x.Findings = append(x.Findings, doctor.FindSkew(base, doctor.Skew(got.header, time.Now()))...)
+	return true
+}
+
+// resourceMetadata is where a 401 says that a client learns where to get a token.
+var resourceMetadata = regexp.MustCompile(`resource_metadata="?([^",\s]+)`)
+
+// metadata looks whether what the gateway says of its own address is the address that it was asked at: a
+// client refuses a token for another.
+func (x *examination) metadata(ctx context.Context, base string) {
+	got, err := visit(ctx, http.MethodPost, base+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	if err != nil || got.status != http.StatusUnauthorized {
+		return // it lets everybody in, or its health says what is wrong
+	}
+	m := resourceMetadata.FindStringSubmatch(got.header.Get("Www-Authenticate"))
+	if m == nil {
+		return // no tokens of an issuer are taken
+	}
+	const what = "base_url_differs"
+	said, err := visit(ctx, http.MethodGet, m[1], "")
+	var meta struct{ Resource string }
+	switch {
+	case err != nil:
+		x.find(what, base, fmt.Sprintf("It sends clients to %s, which does not answer: %v", text.Clip(text.Line(m[1]), 200), err), "")
+	case json.Unmarshal(said.body, &meta) != nil || meta.Resource == "":
+		x.find(what, base, fmt.Sprintf("It sends clients to %s, which answers %d and not with metadata.", text.Clip(text.Line(m[1]), 200), said.status), "")
+	case !strings.EqualFold(strings.TrimSuffix(meta.Resource, "/"), base+"/mcp"):
+		x.find(what, base, fmt.Sprintf("It says of itself that it is %s, and was asked at %s/mcp.", text.Clip(text.Line(meta.Resource), 200), base), "")
+	}
+}
+
+// A visited is what an address answered.
+type visited struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// visit sends a request without a credential.
+func visit(ctx context.Context, method, address, body string) (visited, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*visitTime) // the body may take as long again
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+	if err != nil {
+		return visited{}, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+	}
+	res, err := within(visitTime, overNetwork, req)
+	if err != nil {
+		return visited{}, err
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+	return visited{res.StatusCode, res.Header, data}, err
+}
+
+// health asks the gateway what is wrong with it, and how its servers answered last.
+func (x *examination) health(ctx context.Context) {
+	g, err := x.cmd.view(ctx, x.env, "doctor")
+	if err != nil {
+		x.find("folder_unopened", x.cmd.folder(), strings.TrimPrefix(err.Error(), "doctor: "), "")
+		return
+	}
+	defer g.close()
+	var h decide.Health
+	if err := g.read(ctx, "/admin/health", nil, nil, &h); err != nil {
+		x.unseen(g, err)
+		return
+	}
+	for _, r := range h.Reasons {
+		if x.said(r.Code) {
+			continue
+		}
+		f := x.find("unhealthy", r.Code, r.Message, "")
+		if f.Do = actionOf(r, g.local == nil); r.Condition == state.Degraded {
+			f.Severity = doctor.Warning
+		}
+	}
+	x.tokens(ctx, g)
+	if x.cmd.URL != "" {
+		for _, w := range h.State.Warnings {
+			x.find("config_warning", g.base, w, "")
+		}
+	}
+	if !x.cmd.Probe { // which asks them itself
+		x.servers(ctx, g)
+	}
+}
+
+// servers says of each server that did not load why: the gateway knows how it answered last.
+func (x *examination) servers(ctx context.Context, g *gateway) {
+	servers, err := g.servers(ctx)
+	if err != nil {
+		x.unseen(g, err)
+		return
+	}
+	for _, srv := range servers {
+		if o := srv.Outcome; srv.Enabled && o.Status != string(outcome.Available) && o.Status != "unknown" {
+			x.Findings = append(x.Findings, unwell(srv))
+		}
+	}
+}
+
+// tokens looks whether agent tokens end with the key that they are under, sooner than they expire.
+func (x *examination) tokens(ctx context.Context, g *gateway) {
+	var page tokenList
+	if err := g.read(ctx, "/admin/tokens", url.Values{"limit": {"1"}}, nil, &page); err != nil || page.Keys == nil {
+		return // it takes none, or its health says what is wrong
+	}
+	list := x.again("token list")
+	if x.cmd.URL != "" {
+		list = "portcullis token list --url " + connect.Shell(x.cmd.URL)
+	}
+	if p := page.Keys.Previous; p != nil && p.Live > 0 && !p.Until.IsZero() && p.Last.After(p.Until) && time.Until(p.Until) < keyEnds {
+		x.find("tokens_end", text.Count(p.Live, "agent token"), fmt.Sprintf("Under the previous key, which is taken until %s. The last of them would expire on %s.", atMinute(p.Until), atMinute(p.Last)), list)
+	}
+	if n := page.Keys.Void; n > 0 {
+		x.find("tokens_void", text.Count(n, "agent token"), "The key is gone under which they were made, so they let nobody in.", list)
+	}
+}
+
+// said reports whether a reason of the gateway's health is a finding already: of a file, with its line.
+func (x *examination) said(reason string) bool {
+	found := func(code string) bool {
+		return slices.ContainsFunc(x.Findings, func(f doctor.Finding) bool { return f.Code == code })
+	}
+	switch reason {
+	case "config_refused", "config_gone", "config_unread", "config_missing":
+		return found("config_fault")
+	case "policy_refused", "policy_unread":
+		return found("policy_fault")
+	case "policy_gone":
+		return found("policy_fault") || found("policy_warning")
+	case "catalog_unusable", "catalog_unread":
+		return found("catalog_unread")
+	case "catalog_newer":
+		return found(reason)
+	case "servers_down", "servers_away":
+		return true // of each server there is a finding that says why
+	}
+	return false
+}
+
+// unseen adds why the gateway did not say how it is.
+func (x *examination) unseen(g *gateway, err error) {
+	code := "gateway_unreached"
+	_, keyless := g.bearer()
+	if r, ok := errors.AsType[*refusal](err); keyless != nil || ok && r.Status < http.StatusInternalServerError {
+		code = "credential"
+	}
+	x.find(code, g.base, strings.TrimPrefix(err.Error(), "doctor: "), "")
+}
+
+// probe asks the servers of the folder's config as the gateway on it would.
+func (x *examination) probe(ctx context.Context) error {
+	if x.cfg == nil {
+		fmt.Fprintln(x.env.stderr, "no server is asked: there is no config that can be used")
+		return nil
+	}
+	settings, err := localSettings(x.env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
+	if err != nil {
+		return nil // it is one of the findings
+	}
+	programs := x.programs(ctx)
+	var targets []upstream.Target
+	for _, s := range x.cfg.Servers {
+		if s.Enabled && (s.Command == nil || !programs) {
+			targets = append(targets, catalog.Target(s, outcome.Outcome{}))
+		}
+	}
+	lookup := func(name string) (string, bool) { v := x.env.getenv(name); return v, v != "" }
+	client := upstream.New(&upstream.Options{
+		Secrets: secret.Env{Lookup: lookup}, AllowNets: settings.AllowNets, Version: boot.Version, Commands: x.cmd.AllowCommands, Concurrency: settings.Concurrency,
+	})
+	defer endServers(context.WithoutCancel(ctx), client)
+	dialer := &egress.Dialer{Rule: egress.Rule{Allow: settings.AllowNets}}
+	transport := dialer.Transport()
+	defer transport.CloseIdleConnections()
+	bar := newProgress(x.env.stderr, x.env.terminal, "asking", "server")
+	bar.begin(len(targets))
+	done := 0
+	outcomes, found := doctor.Probe{Loader: client, Transport: transport}.Ask(ctx, targets, func(o outcome.Outcome) {
+		done++
+		bar.step(done, fmt.Sprintf("%q is %s", o.ServerID, o.Status))
+	})
+	bar.end()
+	if ctx.Err() != nil {
+		return errors.New("doctor: interrupted; nothing was mended")
+	}
+	for _, o := range outcomes {
+		x.Asked = append(x.Asked, askedServer{
+			Server: o.ServerID, Status: o.Status, Reason: o.Reason, Tools: len(o.Tools), Duration: o.Duration.Round(time.Millisecond).String(),
+		})
+	}
+	x.Findings = append(x.Findings, found...)
+	return nil
+}
+
+// programs asks the gateway that runs on the folder about the servers that are programs, since it runs them,
+// and reports whether one runs. With --allow-commands this process starts them, and no gateway is asked.
+func (x *examination) programs(ctx context.Context) bool {
+	if _, runs, err := runsOn(x.cmd.folder()); !runs || err != nil || x.cmd.AllowCommands {
+		return false
+	}
+	g, err := x.cmd.view(ctx, x.env, "doctor")
+	if err != nil {
+		return false // it has ended meanwhile
+	}
+	defer g.close()
+	servers, err := g.servers(ctx)
+	known := func(f doctor.Finding) bool { return f.Code == "credential" || f.Code == "gateway_unreached" }
+	if err != nil && !slices.ContainsFunc(x.Findings, known) {
+		x.unseen(g, err)
+	}
+	for _, s := range servers {
+		at := slices.IndexFunc(x.cfg.Servers, func(c config.Server) bool { return c.Name == s.Name })
+		if at < 0 || x.cfg.Servers[at].Command == nil || !s.Enabled {
+			continue
+		}
+		o, n := s.Outcome, s.Tools
+		x.Asked = append(x.Asked, askedServer{
+			Server: s.Name, Status: outcome.Status(o.Status), Reason: o.Reason, Gateway: g.base,
+			Tools:    n.Callable + n.DisabledByConfig + n.DisabledByUser + n.PendingApproval + n.ServerDisabled + n.DisabledUnknown,
+			Duration: (time.Duration(o.DurationMS) * time.Millisecond).String(),
+		})
+		if o.Status != string(outcome.Available) && o.Status != "unknown" {
+			x.Findings = append(x.Findings, unwell(s))
+		}
+	}
+	return true
+}
+
+// unwell returns the finding of a server that the gateway could not load.
+func unwell(s decide.Server) doctor.Finding {
+	o := s.Outcome
+	return doctor.Unwell("server "+text.Quote(s.Name, 80), s.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, o.Challenge)
+}

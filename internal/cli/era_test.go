@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// A protocol is one generation of the protocol, as a client speaks it.
+type protocol struct {
+	name    string
+	version string
+	opening string // the method by which a client gets to know the gateway
+}
+
+var protocols = []protocol{
+	{"stateless", "2026-07-28", "server/discover"},
+	{"handshake", "2025-11-25", "initialize"},
+}
+
+// inEachProtocol runs a test in both.
+func inEachProtocol(t *testing.T, f func(t *testing.T, e protocol)) {
+	for _, e := range protocols {
+		t.Run(e.name, func(t *testing.T) { f(t, e) })
+	}
+}
+
+// A client is a caller that sends the same headers with every request.
+type client struct {
+	*program
+	protocol protocol
+	path     string      // after /mcp
+	header   http.Header // beside those of the protocol
+
+	capabilities map[string]any // that it declares; nil: none
+}
+
+// declares returns the capabilities as they are sent: without any, an empty object.
+func (c *client) declares() map[string]any {
+	all := map[string]any{}
+	maps.Copy(all, c.capabilities)
+	return all
+}
+
+// An answer is one HTTP answer that holds a JSON-RPC one.
+type answer struct {
+	agenttest.Answer
+	Result json.RawMessage
+	Error  *struct {
+		Code    int
+		Message string
+		Data    json.RawMessage
+	}
+}
+
+// open sends what a client of the protocol opens with.
+func (c *client) open() answer {
+	c.T.Helper()
+	if c.protocol.opening == "initialize" {
+		return c.send("initialize", map[string]any{
+			"protocolVersion": c.protocol.version, "capabilities": c.declares(), "clientInfo": map[string]any{"name": "test", "version": "1"},
+		})
+	}
+	return c.send(c.protocol.opening, map[string]any{})
+}
+
+// send posts one request with the id 7.
+func (c *client) send(method string, params map[string]any) answer {
+	c.T.Helper()
+	header := http.Header{}
+	maps.Copy(header, c.header)
+	header.Set("Content-Type", "application/json")
+	header.Set("Accept", "application/json, text/event-stream")
+	if method != "initialize" {
+		header.Set("MCP-Protocol-Version", c.protocol.version)
+	}
+	if c.protocol.opening == "server/discover" {
+		params = maps.Clone(params)
+		params["_meta"] = map[string]any{
+			"io.modelcontextprotocol/protocolVersion":    c.protocol.version,
+			"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "test", "version": "1"},
+			"io.modelcontextprotocol/clientCapabilities": c.declares(),
+		}
+		header.Set("Mcp-Method", method)
+		if name, ok := params["name"].(string); ok {
+			header.Set("Mcp-Name", name)
+		}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+	require.OK(c.T, err)
+	a := answer{Answer: c.Do(http.MethodPost, "/mcp"+c.path, string(body), header)}
+	var id struct{ ID int }
+	if json.Unmarshal([]byte(a.Body), &a) != nil || json.Unmarshal([]byte(a.Body), &id) != nil || id.ID != 7 {
+		c.T.Fatalf("%d %s is no answer to request 7", a.Status, a.Body)
+	}
+	return a
+}
+
+// tool calls a tool. The answer's text is "" if it is an error.
+func (c *client) tool(name string, args map[string]any) (a answer, text string, isError bool) {
+	c.T.Helper()
+	a = c.send("tools/call", map[string]any{"name": name, "arguments": args})
+	if a.Error != nil {
+		return a, "", true
+	}
+	r := agenttest.ReadResult(c.T, a.Result)
+	return a, r.Text, r.IsError
+}
+
+// gets calls one of the gateway's own tools, which must not fail, and reads its answer.
+func (c *client) gets(name string, args map[string]any, out any) {
+	c.T.Helper()
+	a, text, isError := c.tool(name, args)
+	if isError {
+		c.T.Fatalf("%s answers %s", name, a.Body)
+	}
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		c.T.Fatalf("%s: %v: %s", name, err, text)
+	}
+}
+
+// listed returns the names of tools/list.
+func (c *client) listed() []string {
+	c.T.Helper()
+	a := c.send("tools/list", map[string]any{})
+	var r struct{ Tools []struct{ Name string } }
+	if a.Error != nil || json.Unmarshal(a.Result, &r) != nil {
+		c.T.Fatalf("tools/list: %s", a.Body)
+	}
+	names := []string{}
+	for _, x := range r.Tools {
+		names = append(names, x.Name)
+	}
+	return names
+}
+
+// headers are name, value, name, value …; a name may come again.
+func headers(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		h.Add(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+// direct is the name of a tool in direct mode.
+func direct(id string) string { return strings.Replace(id, ":", "__", 1) }

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
+	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+)
+
+// stamp is the layout of the time in the name of a copy.
+const stamp = "20060102T150405Z"
+
+// backUp copies a file to NAME.bak-20261121T210000Z beside it, readable by no more people than the file,
+// and returns the copy's path. A name that is taken gets a number.
+func backUp(path string, now time.Time) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	return freeName(backupName(path, now), "", func(name string) error { return createFile(name, data, info.Mode().Perm()) })
+}
+
+// backupName returns the name of a backup of a file, which may be taken.
+func backupName(path string, now time.Time) string { return path + ".bak-" + now.UTC().Format(stamp) }
+
+// freeName has create make a file of the name first+end, or first-2+end and so on if that name is taken, and
+// returns the name.
+func freeName(first, end string, create func(name string) error) (string, error) {
+	name := first + end
+	for n := 2; ; n++ {
+		err := create(name)
+		if !errors.Is(err, fs.ErrExist) {
+			return name, err
+		}
+		name = fmt.Sprintf("%s-%d%s", first, n, end)
+	}
+}
+
+// maxFile is how large a file of a client, or of approvals, may be.
+const maxFile = max(clientfile.MaxSize, lockfile.MaxSize)
+
+// readFile reads such a file. Of one that is larger, as some devices are that have no end, it returns enough
+// for whoever parses it to refuse it.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was read alone
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
+}
+
+// createFile writes a file that is not there yet, whole or not at all.
+func createFile(path string, data []byte, mode fs.FileMode) error {
+	return putFile(path, data, mode, store.Create)
+}
+
+// replaceFile writes a file, whole or not at all, in the place of one that is there, whose mode it keeps.
+// A file that a symbolic link names is replaced where it is. What is no file, such as /dev/stdout, is
+// written to and never replaced.
+func replaceFile(path string, data []byte, mode fs.FileMode) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil {
+		if mode = info.Mode().Perm(); !info.Mode().IsRegular() && !info.IsDir() {
+			return writeInto(path, data)
+		}
+	}
+	return putFile(path, data, mode, store.Replace)
+}
+
+// writeInto writes data to a device or a pipe.
+func writeInto(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// putFile writes data beside path, and gives it its name by place when it is whole.
+func putFile(path string, data []byte, mode fs.FileMode, place store.Place) error {
+	return store.WriteFile(path, mode, place, func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
+
+// leftOver is how the temporary files of [store.WriteFile] are named that a killed program leaves in a gateway's
+// folder. Earlier versions ended the names with digits.
+var leftOver = regexp.MustCompile(
+	`^\.tmp-(admin\.key|seal\.key|token\.key|serve\.json|mcp_config\.json|policy\.cedar|approvals-\d{8}T\d{6}Z\.db)-(\d+|[A-Z2-7]{26})$`)
+
+// sweepLeftOver removes those that are older than an hour: no command works so long on one.
+func sweepLeftOver(folder string) {
+	for _, below := range []string{".", "config", backupFolder} {
+		entries, _ := os.ReadDir(filepath.Join(folder, below)) // what stays takes room and no more
+		for _, e := range entries {
+			info, err := e.Info()
+			if err == nil && info.Mode().IsRegular() && leftOver.MatchString(e.Name()) && time.Since(info.ModTime()) > time.Hour {
+				_ = os.Remove(filepath.Join(folder, below, e.Name()))
+			}
+		}
+	}
+}
+
+// agree asks a person to say yes. Where nobody can be asked, instead says what to do.
+func (env *environment) agree(question, instead string) (bool, error) {
+	if !env.terminal {
+		return false, errors.New("there is no terminal to ask on: " + instead)
+	}
+	fmt.Fprintf(env.stderr, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	failed := make(chan error, 1)
+	go func() {
+		line, err := bufio.NewReader(env.stdin).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			failed <- err
+			return
+		}
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return true, nil
+		}
+		return false, nil
+	case err := <-failed:
+		return false, err
+	case <-env.interrupted:
+		fmt.Fprintln(env.stderr)
+		return false, errInterrupted
+	}
+}
+
+var errInterrupted = errors.New("interrupted before the answer; nothing was done")

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+)
+
+const (
+	noAdmin     = "Nobody can sign in at /admin or make a token: no live agent token is an admin's, and PORTCULLIS_BOOTSTRAP_SHA256 is not set."
+	noAdminCode = "no_admin"
+)
+
+// lacksAdmin reports whether callers bear agent tokens, and none of those opens /admin, nor does anything else.
+// It is false if the tokens cannot be read, which another message reports.
+func lacksAdmin(ctx context.Context, a boot.Access, tokens *token.Store) bool {
+	others := a.Takes(identity.WayJWT) || a.ClientID != "" || a.Bootstrap != "" || len(a.IAMAdmins) > 0
+	if !a.Takes(identity.WayToken) || others {
+		return false
+	}
+	all, err := tokens.Tokens(ctx)
+	for _, t := range all {
+		if t.Admin && t.Live(time.Now()) {
+			return false
+		}
+	}
+	return err == nil
+}
+
+// firstToken returns the line that makes an admin's token in a folder on which no gateway runs.
+func firstToken(a boot.Access, dir string) string {
+	return "PORTCULLIS_AUTH=" + strings.Join(a.Ways, ",") + " " + self() +
+		" token make --name admin --admin --dir " + connect.Shell(dir)
+}
+
+// admins looks whether somebody can use /admin: as the gateway said that runs, or as this environment sets
+// one up.
+func (x *examination) admins(ctx context.Context, a boot.Access) {
+	dir := x.cmd.folder()
+	s, runs, err := runsOn(dir)
+	lacks := runs && s.NoAdmin
+	if !runs && err == nil {
+		file, err := bolt.View(filepath.Join(dir, approvalsFile), &store.Options{LockWait: glance})
+		if err != nil {
+			return // it is a finding of its own
+		}
+		lacks = lacksAdmin(ctx, a, token.NewStore(file))
+		_ = file.Close() // it was only read
+	}
+	if lacks {
+		if !a.Takes(identity.WayToken) {
+			a.Ways = []string{identity.WayToken} // the environment of the gateway says so
+		}
+		x.find(noAdminCode, dir, noAdmin, firstToken(a, dir))
+	}
+}

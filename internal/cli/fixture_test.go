@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// A program is the gateway, running as main runs it, with the key that opens its /admin.
+type program struct {
+	agenttest.Client
+	dir      string
+	link     string // that signs in at /admin; "": there is none
+	out, log *local.Buffer
+	cancel   context.CancelFunc
+	ended    chan error
+}
+
+// noEnv is an environment without variables.
+func noEnv(string) string { return "" }
+
+// start runs the gateway on a free port until the test ends, and waits until it is ready.
+func start(t testing.TB, dir string, args ...string) *program {
+	t.Helper()
+	return startWith(t, nil, dir, args...)
+}
+
+// startWith is start with an environment.
+func startWith(t testing.TB, env map[string]string, dir string, args ...string) *program {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &program{dir: dir, out: &local.Buffer{}, log: &local.Buffer{}, cancel: cancel, ended: make(chan error, 1)}
+	go func() {
+		getenv := func(name string) string { return env[name] }
+		p.ended <- run(ctx, append([]string{"serve", "--dir", dir, "--addr", "127.0.0.1:0"}, args...), &environment{getenv: getenv, stdout: p.out, stderr: p.log})
+	}()
+	t.Cleanup(func() { p.stop() })
+	local.Until(t, "the gateway is ready", func() bool { // it shows its banner in one write
+		if len(p.ended) > 0 {
+			t.Fatalf("the gateway never got ready: %v\n%s", p.stop(), p.log)
+		}
+		return strings.Contains(p.out.String(), "portcullis is")
+	})
+	key, _ := os.ReadFile(filepath.Join(dir, keyFile)) // where none is used there is none
+	p.Client = agenttest.Client{T: t, URL: p.out.Find(`MCP endpoint +(\S+)/mcp`), Admin: strings.TrimSpace(string(key))}
+	p.link = p.out.Find(`sign in +(\S+)`)
+	return p
+}
+
+// stop ends the program as SIGTERM does; more than once is harmless.
+func (p *program) stop() error {
+	p.cancel()
+	err, ok := <-p.ended
+	if ok {
+		close(p.ended)
+	}
+	return err
+}
+
+// with returns the program for a subtest.
+func (p *program) with(t *testing.T) *program {
+	other := *p
+	other.T = t
+	return &other
+}
+
+// stranger returns a client without the key.
+func (p *program) stranger() *agenttest.Client { return &agenttest.Client{T: p.T, URL: p.URL} }
+
+// configure writes the config whole, as an editor that saves does, and syncs.
+func (p *program) configure(data string) {
+	p.T.Helper()
+	programtest.WriteConfig(p.T, p.dir, data)
+	p.Ask(200, "/admin/sync", `{}`, nil)
+}
+
+// servers are upstream servers by name.
+type servers map[string]*upstreamtest.Server
+
+// config returns a config of the servers: settings of each (", …"), and the rest of the file.
+func (s servers) config(settings func(name string) string, rest string) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		list = append(list, fmt.Sprintf(`%q: {"url": %q%s}`, name, s[name].URL, settings(name)))
+	}
+	return `{"mcpServers": {` + strings.Join(list, ", ") + `}` + rest + `}`
+}
+
+// each gives every server the same settings.
+func each(settings string) func(string) string { return func(string) string { return settings } }

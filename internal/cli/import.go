@@ -1,0 +1,432 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+)
+
+// An importCmd is portcullis import.
+type importCmd struct {
+	From    []string          `arg:"" placeholder:"CLIENT|FILE" help:"claude-desktop, claude-code, cursor, vscode, codex, gemini, windsurf, or a file of any of them."`
+	Dir     string            `default:"." placeholder:"DIR" help:"Folder of the gateway; without it, the one that you are in."`
+	DryRun  bool              `help:"Print what would be taken over, and change nothing."`
+	Only    []string          `placeholder:"NAME" help:"Take over these servers alone."`
+	Skip    []string          `placeholder:"NAME" help:"Leave these servers out."`
+	As      map[string]string `placeholder:"NAME=NEW" help:"Give a server another name."`
+	Rename  bool              `help:"Of servers that differ and have one name, give the later one a number."`
+	Accept  []string          `placeholder:"NAME.MEMBER" help:"Take over these members too, which can do harm: the report lists them. A member that is not there is an error."`
+	Secrets string            `placeholder:"FILE" help:"Write the credentials that stand in clear into this new file, as export lines for a shell that you alone can read. Without it nothing copies them."`
+	Output  string            `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
+}
+
+// Help implements kong's longer help.
+func (importCmd) Help() string {
+	return `The servers are added to config/mcp_config.json. What is there stays, the result is checked before anything is
+written, and the old file is kept beside it. No credential comes into the config: the config refers to a variable
+of the environment, and a list says which to set. What can do harm is left out and listed under "check this".
+Clients: Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini CLI, Windsurf. Examples:
+
+  portcullis import claude-code cursor
+  portcullis import vscode --dry-run
+  portcullis import ~/old/mcp.json --only github --as github=github-work
+  portcullis import claude-desktop --secrets gate.env && . ./gate.env
+  portcullis import .mcp.json --accept github.headers.Authorization`
+}
+
+// An importing is one run of import.
+type importing struct {
+	importCmd
+	paths
+	env     *environment
+	path    string // of the config
+	before  []byte // the config as it is; nil: there is none
+	servers []*clientfile.Server
+	state   map[*clientfile.Server]string // what becomes of it
+	absent  []string                      // why clients that were named have no servers here
+	added   int
+	ignored bool // a .gitignore of the folder names the file of --secrets
+	changed int  // servers that were there and got a member that is accepted
+}
+
+// Run takes the servers over.
+func (c importCmd) Run(ctx context.Context, env *environment) error {
+	i := &importing{importCmd: c, env: env, path: filepath.Join(c.Dir, filepath.FromSlash(config.Key)), state: map[*clientfile.Server]string{}}
+	var err error
+	if i.machine, err = thisMachine(env); err == nil {
+		i.home, _ = i.machine.Home() // who names files alone needs none
+		err = i.run(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	return nil
+}
+
+// thisMachine is where clients look for their files.
+func thisMachine(env *environment) (clientfile.Machine, error) {
+	dir, err := os.Getwd()
+	return clientfile.Machine{OS: runtime.GOOS, Getenv: env.getenv, Dir: dir}, err
+}
+
+func (i *importing) run(ctx context.Context) error {
+	old, err := i.readConfig()
+	if err != nil {
+		return err
+	}
+	files, err := i.readFiles()
+	if err != nil {
+		return fmt.Errorf("%w; nothing was changed", err)
+	}
+	choice := clientfile.Choice{
+		Only: i.Only, Skip: i.Skip, As: i.As, Rename: i.Rename, Accept: i.Accept, Used: usedVariables(old),
+	}
+	if i.servers, err = clientfile.Collect(files, choice, i.machine.OS == "windows"); err != nil {
+		return fmt.Errorf("%w; nothing was changed", i.short(err))
+	}
+	after, err := i.merge()
+	if err != nil {
+		return fmt.Errorf("%w; nothing was changed", i.short(err))
+	}
+	cfg, err := config.Parse(after)
+	if err != nil {
+		return i.refused(err)
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted; nothing was changed")
+	}
+	backup, err := i.write(ctx, after)
+	if err != nil {
+		return err
+	}
+	if err := i.report(backup, cfg); err != nil || len(i.absent) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s; the report above is about the others", strings.Join(i.absent, "; "))
+}
+
+// readConfig reads the gateway's config, which must have nothing wrong before something is added to it.
+func (i *importing) readConfig() (*config.Config, error) {
+	data, err := os.ReadFile(i.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return config.Parse([]byte(firstConfig))
+	case err != nil:
+		return nil, err
+	}
+	i.before = data
+	cfg, err := config.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("the config has to be in order before servers are added to it; nothing was changed\n%s", prefixed(i.path+":", err.Error()))
+	}
+	return cfg, nil
+}
+
+// prefixed returns a text with the prefix before each line.
+func prefixed(prefix, lines string) string {
+	return prefix + strings.ReplaceAll(strings.TrimRight(lines, "\n"), "\n", "\n"+prefix)
+}
+
+// usedVariables returns the variables that a config refers to, with the servers that do.
+func usedVariables(cfg *config.Config) map[string][]string {
+	used := map[string][]string{}
+	for _, s := range cfg.Servers {
+		for _, v := range s.Variables() {
+			used[v.Name] = append(used[v.Name], s.Name)
+		}
+	}
+	for n, target := range cfg.Notify {
+		for _, v := range target.Variables(n) {
+			used[v.Name] = append(used[v.Name], "")
+		}
+	}
+	return used
+}
+
+// readFiles reads the files that are named, and of each client that is named those that are there.
+func (i *importing) readFiles() ([]*clientfile.File, error) {
+	var out []*clientfile.File
+	for _, from := range i.From {
+		client, ok := clientfile.Find(from)
+		if !ok {
+			f, err := i.readFile(from)
+			switch {
+			case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(from, `./\`):
+				return nil, fmt.Errorf("%q is no client and no file; clients are %s", from, clientNames())
+			case errors.Is(err, fs.ErrNotExist):
+				return nil, fmt.Errorf("there is no file %s", from)
+			case err != nil:
+				return nil, i.short(err)
+			case !f.Found:
+				return nil, fmt.Errorf("%s holds no servers: neither mcpServers, nor servers, nor mcp_servers is there", i.tilde(from))
+			}
+			out = append(out, f)
+			continue
+		}
+		files, err := i.readClient(client)
+		if errors.Is(err, errAbsent) {
+			i.absent = append(i.absent, err.Error())
+		} else if err != nil {
+			return nil, err
+		}
+		out = append(out, files...)
+	}
+	if len(out) == 0 && len(i.absent) > 0 {
+		return nil, errors.New(strings.Join(i.absent, "; "))
+	}
+	return out, nil
+}
+
+// errAbsent says that a client has no servers on this machine.
+var errAbsent = errors.New("has no servers on this machine")
+
+// readClient reads those files of a client that are there.
+func (i *importing) readClient(c clientfile.Client) (out []*clientfile.File, err error) {
+	own, project, err := i.machine.Files(c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.ID, err)
+	}
+	paths := slices.Concat(own, project)
+	for _, p := range paths {
+		f, err := i.readFile(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, i.short(err)
+		}
+		out = append(out, f)
+	}
+	if !slices.ContainsFunc(out, func(f *clientfile.File) bool { return f.Found }) {
+		for n := range paths {
+			paths[n] = i.tilde(paths[n])
+		}
+		return nil, fmt.Errorf("%s %w; looked in %s. If its file lies elsewhere, name the file", c.ID, errAbsent, strings.Join(paths, ", "))
+	}
+	return out, nil
+}
+
+func (i *importing) readFile(path string) (*clientfile.File, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return clientfile.Read(path, data, clientfile.Options{
+		Getenv: i.env.getenv, Home: i.home, Own: i.leadsHere,
+		NoShell: i.machine.OS == "windows", Foreign: !i.machine.IsOwn(path),
+	})
+}
+
+// leadsHere reports whether the gateway of the folder answers at an address.
+func (i *importing) leadsHere(address string) bool {
+	s, _ := findServe(i.Dir)
+	u, err := url.Parse(address)
+	for _, base := range []string{s.Address, i.env.getenv("PORTCULLIS_BASE_URL")} {
+		if own, e := url.Parse(base); err == nil && e == nil && base != "" && own.Host == u.Host && strings.HasPrefix(u.Path, strings.TrimSuffix(own.Path, "/")+"/mcp") {
+			return true
+		}
+	}
+	return false
+}
+
+// merge returns the config with the servers that it lacks.
+func (i *importing) merge() ([]byte, error) {
+	data := i.before
+	if data == nil {
+		data = []byte(firstConfig)
+	}
+	var have struct {
+		Servers map[string]json.RawMessage `json:"mcpServers"`
+	}
+	if err := json.Unmarshal(data, &have); err != nil {
+		return nil, err
+	}
+	folded := map[string]string{}
+	for name := range have.Servers {
+		folded[strings.ToLower(name)] = name
+	}
+	places := config.NewLocator(data)
+	for _, s := range i.servers {
+		if s.Left != "" {
+			i.state[s] = "left out"
+			continue
+		}
+		there, clash := folded[strings.ToLower(s.Name)]
+		same := clash && s.SameAs(have.Servers[there])
+		for base, n := s.Name, 2; clash && !same && i.Rename; n++ {
+			s.Was = cmp.Or(s.Was, base)
+			s.Name = fmt.Sprintf("%s-%d", base, n)
+			there, clash = folded[strings.ToLower(s.Name)]
+			same = clash && s.SameAs(have.Servers[there])
+		}
+		if same {
+			var err error
+			if data, err = i.complete(data, s, there, have.Servers[there]); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if clash {
+			at := places.Locate(config.Faults{{Path: config.JoinPath("mcpServers", there)}})[0]
+			return nil, fmt.Errorf("the server %q of %s is another one in %s:%d: give it another name with --as %s=NEW, leave it out with --skip, or let --rename give it a number", s.Name, s.Place, i.path, at.Line, s.Name)
+		}
+		folded[strings.ToLower(s.Name)] = s.Name
+		have.Servers[s.Name] = s.Entry()
+		var err error
+		if data, err = clientfile.SetJSON(i.path, data, []string{"mcpServers", s.Name}, s.Entry()); err != nil {
+			return nil, err
+		}
+		i.state[s] = "added"
+		i.added++
+	}
+	return data, nil
+}
+
+// complete returns the config in which a server that is there has the members that are accepted.
+func (i *importing) complete(
+	data []byte, s *clientfile.Server, there string, raw json.RawMessage,
+) ([]byte, error) {
+	lacks := s.Reconcile(raw)
+	if i.state[s] = "is there"; len(lacks) == 0 {
+		return data, nil
+	}
+	for _, m := range lacks {
+		var err error
+		at := append([]string{"mcpServers", there}, m.Path...)
+		if data, err = clientfile.SetJSON(i.path, data, at, m.Value); err != nil {
+			return nil, err
+		}
+	}
+	i.state[s] = "changed"
+	i.changed++
+	return data, nil
+}
+
+// isWritten reports whether the import puts something of the server into the config.
+func (i *importing) isWritten(s *clientfile.Server) bool {
+	return i.state[s] == "added" || i.state[s] == "changed"
+}
+
+// refused says what the gateway does not take, and where it comes from.
+func (i *importing) refused(err error) error {
+	faults, _ := errors.AsType[config.Faults](err)
+	var lines []string
+	for _, f := range faults {
+		line := text.Line(f.Path + ": " + f.Message)
+		for _, s := range i.servers {
+			if path := config.JoinPath("mcpServers", s.Name); i.isWritten(s) && (f.Path == path || strings.HasPrefix(f.Path, path+".") || strings.HasPrefix(f.Path, path+"[")) {
+				line = i.tilde(s.String()) + ": " + line
+			}
+		}
+		lines = append(lines, line)
+	}
+	return fmt.Errorf("a gateway would not take the config that comes of it; nothing was changed. Leave the server out with --skip, or mend its entry\n%s", strings.Join(lines, "\n"))
+}
+
+// write puts the config in its place, and the credentials into a file if they are asked for.
+func (i *importing) write(ctx context.Context, data []byte) (backup string, err error) {
+	if i.DryRun || i.added+i.changed == 0 {
+		return "", nil
+	}
+	if i.Secrets != "" {
+		if err := os.MkdirAll(i.Dir, 0o700); err != nil { // the file may be in it
+			return "", fmt.Errorf("%w; nothing was changed", err)
+		}
+		err = createFile(i.Secrets, append([]byte(secretsMark), i.exports(true)...), 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			return "", fmt.Errorf("--secrets %s: there is a file already, and it may hold what you need: name another; nothing was changed", i.Secrets)
+		} else if err != nil {
+			return "", fmt.Errorf("--secrets: %w; nothing was changed", err)
+		}
+		defer func() {
+			if err != nil {
+				_ = os.Remove(i.Secrets) // nothing refers to it
+			}
+		}()
+		if i.before == nil { // so that .gitignore is as init makes it
+			if err = (initCmd{Dir: i.Dir}).ignore(ctx, &strings.Builder{}); err != nil {
+				return "", err
+			}
+		}
+		if i.ignored, err = ignoreFile(i.Dir, i.Secrets); err != nil {
+			return "", fmt.Errorf("--secrets: .gitignore cannot be written, so the file was removed again: %w", err)
+		}
+	}
+	if i.before == nil {
+		if err := (initCmd{Dir: i.Dir}).write(ctx, &strings.Builder{}); err != nil {
+			return "", err
+		}
+		return "", i.replaced(data)
+	}
+	if backup, err = backUp(i.path, time.Now()); err != nil {
+		return "", fmt.Errorf("the old config cannot be kept: %w; nothing was changed", err)
+	}
+	return backup, i.replaced(data)
+}
+
+func (i *importing) replaced(data []byte) error {
+	if err := replaceFile(i.path, data, 0o644); err != nil {
+		kept := "it is as it was"
+		if i.before == nil {
+			kept = "it is as init has made it just now, without a server"
+		}
+		return fmt.Errorf("the config cannot be written: %w; %s", err, kept)
+	}
+	return nil
+}
+
+// Paths are shortened for people.
+type paths struct {
+	machine clientfile.Machine
+	home    string // "": unknown
+}
+
+// tilde returns a path as people write it.
+func (p paths) tilde(path string) string {
+	if rest, ok := strings.CutPrefix(path, p.machine.Dir+string(filepath.Separator)); ok {
+		return rest
+	}
+	if rest, ok := strings.CutPrefix(path, p.home+string(filepath.Separator)); ok && p.home != "" {
+		return filepath.Join("~", rest)
+	}
+	return path
+}
+
+// short returns an error with paths as people write them.
+func (p paths) short(err error) error {
+	return errors.New(p.shortened(err.Error()))
+}
+
+// shortened returns a text with paths as people write them.
+func (p paths) shortened(s string) string {
+	s = strings.ReplaceAll(s, p.machine.Dir+string(filepath.Separator), "")
+	if p.home != "" {
+		s = strings.ReplaceAll(s, p.home+string(filepath.Separator), "~"+string(filepath.Separator))
+	}
+	return s
+}
+
+func clientNames() string {
+	var out []string
+	for _, c := range clientfile.Clients() {
+		out = append(out, c.ID)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+)
+
+// An initCmd is portcullis init.
+type initCmd struct {
+	Dir string `arg:"" optional:"" default:"." help:"Folder of the gateway; it is made if need be. Without it, the one that you are in."`
+}
+
+// Help implements kong's longer help.
+func (initCmd) Help() string {
+	return `The config has no servers yet. The policy denies nothing and shows how to deny. The lines of .gitignore keep keys out
+of a repository. The command asks nothing and overwrites nothing. Examples:
+
+  portcullis init
+  portcullis init my-gate`
+}
+
+const (
+	firstConfig = `{
+  "$schema": "https://raw.githubusercontent.com/portcullis-mcp/portcullis/main/docs/mcp_config.schema.json",
+  "mcpServers": {}
+}
+`
+	firstPolicy = `// What agents may not do, in Cedar. Everything is permitted that no forbid matches, so this file denies
+// nothing yet: the rule below is a comment. Take the // away, and no agent but the one named janitor calls a
+// tool whose name begins with delete_; the others are shown it as locked, with the reason and the contact.
+//
+// @id("no-deletes")
+// @reason("Deletes go through the platform team.")
+// @contact("platform@example.com")
+// forbid (principal, action, resource)
+// when { resource.name like "delete_*" }
+// unless { principal == Agent::"janitor" };
+//
+// portcullis check says what each rule denies before anything changes. What rules can speak of:
+// https://github.com/portcullis-mcp/portcullis/blob/main/docs/policy.md
+`
+)
+
+// Run writes the files, and says what it wrote, what it left and what comes next.
+func (c initCmd) Run(ctx context.Context, env *environment) error {
+	var said strings.Builder
+	err := c.write(ctx, &said)
+	if err == nil {
+		c.next(&said)
+	}
+	if _, printing := env.stdout.Write([]byte(said.String())); err == nil {
+		return printing
+	}
+	return fmt.Errorf("init: %w", err)
+}
+
+func (c initCmd) write(ctx context.Context, said *strings.Builder) error {
+	if info, err := os.Stat(c.Dir); err == nil && !info.IsDir() {
+		return fmt.Errorf("%q is a file, and a gateway needs a folder: name another", c.Dir)
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil { // keys come into it
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(c.Dir, filepath.Dir(filepath.FromSlash(config.Key))), 0o755); err != nil { //nolint:gosec // it is for a repository
+		return err
+	}
+	if err := c.ignore(ctx, said); err != nil {
+		return err
+	}
+	for _, f := range []struct{ key, text string }{{policy.Key, firstPolicy}, {config.Key, firstConfig}} {
+		if ctx.Err() != nil {
+			return errors.New("interrupted; run it again, and it writes what lacks")
+		}
+		path := filepath.Join(c.Dir, filepath.FromSlash(f.key))
+		switch err := createFile(path, []byte(f.text), 0o644); {
+		case errors.Is(err, fs.ErrExist):
+			fmt.Fprintf(said, "%s: it is there, and stays as it is\n", path)
+		case err != nil:
+			return err
+		default:
+			fmt.Fprintf(said, "%s: written\n", path)
+		}
+	}
+	return nil
+}
+
+// ignore adds the lines to .gitignore that it lacks.
+func (c initCmd) ignore(ctx context.Context, said *strings.Builder) error {
+	if ctx.Err() != nil {
+		return errors.New("interrupted; nothing was written")
+	}
+	path := filepath.Join(c.Dir, ".gitignore")
+	added, err := addIgnored(path, ignored())
+	switch {
+	case err != nil:
+		return err
+	case len(added) == 0:
+		fmt.Fprintf(said, "%s: it has all lines, and stays as it is\n", path)
+	default:
+		fmt.Fprintf(said, "%s: added %s\n", path, strings.Join(added, ", "))
+	}
+	return nil
+}
+
+// next says what comes next.
+func (c initCmd) next(said *strings.Builder) {
+	place, flag := "", ""
+	if c.Dir != "." {
+		place, flag = " "+connect.Shell(c.Dir), " --dir "+connect.Shell(c.Dir)
+	}
+	fmt.Fprintln(said, "\nnext:")
+	t := tabwriter.NewWriter(said, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "  portcullis import claude-code%s\ttake over the servers of a client, or write them into %s\n", flag, filepath.Join(c.Dir, filepath.FromSlash(config.Key)))
+	fmt.Fprintf(t, "  portcullis check%s\tsee what is wrong, and what each rule denies\n", place)
+	fmt.Fprintf(t, "  portcullis serve%s\trun the gateway; it takes every change of the files within seconds\n", flag)
+	_ = t.Flush() // into memory
+}

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// What it writes has nothing wrong, and the rule that it shows is one.
+func TestInitFiles(t *testing.T) {
+	cfg, err := config.Parse([]byte(firstConfig))
+	if err != nil || len(cfg.Servers)+len(cfg.Warnings) > 0 {
+		t.Errorf("the config: %v, %v", cfg, err)
+	}
+	rules, err := policy.Parse([]byte(firstPolicy))
+	if err != nil || len(rules.Warnings()) > 0 {
+		t.Errorf("the policy: %v, %v", rules, err)
+	}
+	var shown []string
+	for line := range strings.Lines(firstPolicy) {
+		if line, ok := strings.CutPrefix(line, "// "); ok && (len(shown) > 0 || strings.HasPrefix(line, "@id")) {
+			shown = append(shown, line)
+		}
+	}
+	sample, _, _ := strings.Cut(strings.Join(shown, ""), "portcullis check says")
+	if rules, err = policy.Parse([]byte(sample)); err != nil || len(rules.Warnings()) > 0 || !strings.Contains(sample, "forbid") {
+		t.Errorf("the rule that it shows: %v, %v\n%s", rules, err, sample)
+	}
+}
+
+// here returns the working directory.
+func here(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	require.OK(t, err)
+	return dir
+}
+
+func TestInitSession(t *testing.T) {
+	base, back := t.TempDir(), here(t)
+	t.Chdir(base)
+	s := newTerminal(t, map[string]string{base: "/home/kim"})
+	s.must(0, "init")
+	s.must(0, "check")
+	s.must(0, "init")
+	require.OK(t, os.MkdirAll("repo", 0o755))
+	require.OK(t, os.WriteFile("repo/.gitignore", []byte("/audit\n*.log\nadmin.key"), 0o600))
+	s.must(0, "init", "repo")
+	data, err := os.ReadFile("repo/.gitignore")
+	if err != nil || !strings.HasPrefix(string(data), "/audit\n*.log\nadmin.key\n\n# Keys") || strings.Count(string(data), "admin.key") != 1 {
+		t.Errorf("%q, %v", data, err)
+	}
+	if info, err := os.Stat("repo/.gitignore"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the mode of .gitignore has changed: %v, %v", info, err)
+	}
+	require.OK(t, os.WriteFile("a file", nil, 0o600))
+	s.must(1, "init", "a file")
+	s.must(2, "init", "one", "two")
+	require.OK(t, os.MkdirAll("closed", 0o500))
+	if os.Geteuid() != 0 { // whom no mode keeps out
+		_, code := newTerminal(t, nil).run("init", "closed")
+		if code != 1 {
+			t.Errorf("a folder that cannot be written: %d", code)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.runIn(ended, "init", "later")
+	if _, err := os.Stat("later/config/mcp_config.json"); err == nil {
+		t.Error("interrupted, it wrote a file")
+	}
+	t.Chdir(back)
+	s.check("init")
+}
+
+// What a gateway keeps in its folder and no repository may have is in .gitignore, as git reads it.
+func TestInitIgnoresState(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("there is no git")
+	}
+	_, config := ping(t)
+	dir := t.TempDir()
+	git := func(args ...string) string {
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	git("init", "-q")
+	require.OK(t, run(t.Context(), []string{"init", dir}, quiet()))
+	p := start(t, dir)
+	p.configure(config(""))
+	_, err := backUp(filepath.Join(dir, "config", "mcp_config.json"), time.Now())
+	require.OK(t, err)
+	if got := git("status", "--porcelain", "--untracked-files=all"); got != "?? .gitignore\n?? config/mcp_config.json\n?? config/policy.cedar\n" {
+		t.Errorf("git would take\n%s", got)
+	}
+}
+
+// A gateway with what init writes runs, and says what to do.
+func TestInitServes(t *testing.T) {
+	dir := t.TempDir()
+	require.OK(t, run(t.Context(), []string{"init", dir}, quiet()))
+	p := start(t, dir)
+	for _, want := range []string{"portcullis is running, and has no servers yet", "portcullis import"} {
+		if !strings.Contains(p.out.String(), want) {
+			t.Errorf("the banner does not say %q:\n%s", want, p.out)
+		}
+	}
+	if strings.Contains(p.out.String(), "warning") || strings.Contains(p.out.String(), "problem") {
+		t.Errorf("the banner:\n%s", p.out)
+	}
+}
+
+// Each line that it prints to go on with is one that the program takes.
+func TestInitNext(t *testing.T) {
+	var out bytes.Buffer
+	env := quiet()
+	env.stdout = &out
+	dir := filepath.Join(t.TempDir(), "my gate")
+	require.OK(t, run(t.Context(), []string{"init", dir}, env))
+	app := commandLine(t)
+	found := regexp.MustCompile(`(?m)^  portcullis (\w+) (.*?)  `).FindAllStringSubmatch(out.String(), -1)
+	if len(found) != 3 {
+		t.Fatalf("%d lines:\n%s", len(found), out.String())
+	}
+	for _, m := range found {
+		args := []string{m[1]}
+		if !slices.ContainsFunc(app.Model.Children, func(c *kong.Node) bool { return c.Name == m[1] }) {
+			t.Logf("there is no command %s in this build", m[1])
+			continue
+		}
+		if rest := strings.ReplaceAll(m[2], "'"+dir+"'", ""); rest != m[2] {
+			args = append(append(args, strings.Fields(rest)...), dir)
+		}
+		if _, err := app.Parse(args); err != nil {
+			t.Errorf("portcullis %s: %v", strings.Join(args, " "), err)
+		}
+	}
+}

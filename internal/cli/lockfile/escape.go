@@ -1,0 +1,64 @@
+package lockfile
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
+)
+
+// code returns a text of anybody as a code span of Markdown that may stand in a cell of a table. In a
+// span nothing is HTML, a link, a picture, a mention or a reference, and none can be ended from within.
+// An escaped pipe is read in two ways by two readers, so a pipe is written as a number.
+func code(s string, most int) string {
+	s = strings.ReplaceAll(text.Clip(strings.Join(strings.Fields(review.Readable(s)), " "), most), "|", "⟨U+007C⟩")
+	if s == "" {
+		return "–"
+	}
+	fence := strings.Repeat("`", longestRun(s, '`')+1)
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
+		s = " " + s + " "
+	}
+	return fence + s + fence
+}
+
+// block returns a text as a fenced block of Markdown of the language. The fence is longer than any in
+// the text. What is too long is cut at the end of a line, if there is one, and rest says so after the block.
+func block(language, s, rest string, most int) string {
+	s = strings.TrimRight(s, "\n")
+	cut := len(s) > most
+	if cut {
+		s = s[:most]
+		if i := strings.LastIndexByte(s, '\n'); i > most/2 {
+			s = s[:i]
+		}
+		for !utf8.ValidString(s) { // it was valid before the cut
+			s = s[:len(s)-1]
+		}
+	}
+	fence := strings.Repeat("`", max(3, longestRun(s, '`')+1))
+	out := fence + language + "\n" + s + "\n" + fence + "\n"
+	if cut {
+		out += "\n" + rest + "\n"
+	}
+	return out
+}
+
+// lines returns a text of anybody as it may stand in a block: its lines, with each character that is
+// not seen as a number.
+func lines(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(strings.ToValidUTF8(review.Readable(s), "\ufffd"), "\r\n", "\n"), "\t", "    ")
+}
+
+// longestRun returns how often c stands behind itself at most.
+func longestRun(s string, c byte) (longest int) {
+	n := 0
+	for i := range len(s) {
+		if n++; s[i] != c {
+			n = 0
+		}
+		longest = max(longest, n)
+	}
+	return longest
+}

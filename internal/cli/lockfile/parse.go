@@ -1,0 +1,235 @@
+package lockfile
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// MaxSize is how large a file is that is read, in bytes, at most.
+const MaxSize = 64 << 20
+
+const (
+	maxFaults  = 50        // that are told of one by one
+	maxLocated = 256 << 10 // bytes of a file of which lines are told: they take up to 40 times its size
+
+	// How many values are read of a file: an entry has a hash of 64 digits and three other values.
+	leastValues  = 1 << 10
+	bytesOfValue = 20
+)
+
+// Parse reads a file. With anything wrong in it there is no File; the error is then [config.Faults],
+// which names everything at once. Broken JSON, a merge that somebody has not finished, and a file of
+// another version come alone.
+func Parse(data []byte) (File, error) {
+	if len(data) > MaxSize {
+		return nil, config.Faults{{Message: "the file is larger than 64 MiB"}}
+	}
+	if at := conflict(data); at != nil {
+		return nil, config.Faults{*at}
+	}
+	if broken := config.Syntax(data); broken != nil {
+		return nil, config.Faults{*broken}
+	}
+	root, err := rawjson.ParseBounded(data, leastValues+len(data)/bytesOfValue)
+	switch {
+	case err != nil:
+		return nil, config.Faults{{Message: "not JSON: " + err.Error()}}
+	case root.Kind == 0:
+		return nil, config.Faults{{Message: "the file holds many more values than the entries of a file of its size, and nothing of it was read: write it anew with portcullis approvals write"}}
+	}
+	r := reader{file: File{}}
+	r.document(root)
+	if len(r.faults) == 0 {
+		return r.file, nil
+	}
+	faults := r.faults
+	if len(data) <= maxLocated {
+		faults = config.NewLocator(data).Locate(faults)
+	}
+	slices.SortStableFunc(faults, func(a, b config.Fault) int { return a.Line - b.Line })
+	if more := r.found - len(faults); more > 0 {
+		faults = append(faults, config.Fault{Message: "and " + text.Count(more, "more fault")})
+	}
+	return nil, faults
+}
+
+// conflict returns where a merge left its marks; nil: nowhere.
+func conflict(data []byte) *config.Fault {
+	n := 0
+	for line := range bytes.Lines(data) {
+		n++
+		for _, mark := range []string{"<<<<<<< ", "||||||| ", ">>>>>>> "} {
+			if bytes.HasPrefix(line, []byte(mark)) {
+				return &config.Fault{Line: n, Col: 1, Message: fmt.Sprintf("a merge left its marks here (%s): finish it, or remove the file and write it anew with portcullis approvals write", text.Clip(strings.TrimSpace(string(line)), 40))}
+			}
+		}
+	}
+	return nil
+}
+
+// A reader reads one file, and collects what is wrong with it.
+type reader struct {
+	file   File
+	faults config.Faults
+	found  int
+}
+
+func (r *reader) fault(path, format string, args ...any) {
+	if r.found++; len(r.faults) < maxFaults {
+		r.faults = append(r.faults, config.Fault{Path: path, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// members calls do for each member of an object. A name that stands there twice is a fault, and so is
+// a value that is no object.
+func (r *reader) members(n *rawjson.Node, path string, do func(name, path string, value *rawjson.Node)) {
+	if !n.Object() {
+		r.fault(path, "want an object")
+		return
+	}
+	seen := make(map[string]bool, len(n.Keys))
+	for i, name := range n.Keys {
+		at := config.JoinPath(path, name)
+		if seen[name] {
+			r.fault(at, "duplicate key")
+			continue
+		}
+		seen[name] = true
+		do(name, at, n.Kids[i])
+	}
+}
+
+// unknown is the fault of a name that an object does not have.
+func (r *reader) unknown(name, path string, known ...string) {
+	if near := nearest(name, known); near != "" {
+		r.fault(path, "unknown key; write %s", near)
+		return
+	}
+	r.fault(path, "unknown key; it takes %s", strings.Join(known, ", "))
+}
+
+// word returns a string.
+func (r *reader) word(n *rawjson.Node, path string) string {
+	if n.Kind != '"' {
+		r.fault(path, "want a string")
+		return ""
+	}
+	return n.Text
+}
+
+func (r *reader) document(n *rawjson.Node) {
+	if n.Object() && !r.version(n.Get("version")) {
+		return
+	}
+	servers := false
+	r.members(n, "", func(name, path string, value *rawjson.Node) {
+		switch name {
+		case "$schema":
+			r.word(value, path)
+		case "version":
+		case "servers":
+			servers = true
+			r.members(value, path, r.server)
+		default:
+			r.unknown(name, path, "$schema", "version", "servers")
+		}
+	})
+	if n.Object() && !servers {
+		r.fault("servers", "is missing")
+	}
+}
+
+// version reports whether this program reads a file of the version.
+func (r *reader) version(n *rawjson.Node) bool {
+	switch {
+	case n == nil:
+		r.fault("version", "is missing: this is no %s, or is older than the format; portcullis approvals write writes version %d", Name, version)
+	case n.Kind != '0':
+		r.fault("version", "want a number, %d", version)
+	case n.Text == fmt.Sprint(version):
+		return true
+	case strings.ContainsAny(n.Text, "-.eE") || n.Text == "0":
+		r.fault("version", "is %s, which no portcullis writes; want %d", text.Clip(n.Text, 20), version)
+	default:
+		r.fault("version", "is %s, and this portcullis reads %d: a newer one wrote the file, and reads it", text.Clip(n.Text, 20), version)
+	}
+	return false
+}
+
+func (r *reader) server(server, path string, n *rawjson.Node) {
+	if err := tool.ValidName(server); err != nil {
+		r.fault(path, "%q cannot be the name of a server", text.Clip(server, 40))
+		return
+	}
+	r.members(n, path, func(name, path string, value *rawjson.Node) {
+		kind, ok := kinds[name]
+		if !ok {
+			r.unknown(name, path, "tools", "prompts", "resources")
+			return
+		}
+		r.members(value, path, func(name, path string, value *rawjson.Node) {
+			valid := tool.ValidName
+			if kind == tool.Resource {
+				valid = tool.ValidURI
+			}
+			if err := valid(name); err != nil {
+				r.fault(path, "%v", err)
+				return
+			}
+			r.entry(tool.ID{Server: server, Name: name, Kind: kind}, path, value)
+		})
+	})
+}
+
+func (r *reader) entry(id tool.ID, path string, n *rawjson.Node) {
+	var e Entry
+	hashed := false
+	r.members(n, path, func(name, path string, value *rawjson.Node) {
+		switch name {
+		case "hash":
+			hashed = true
+			e.Hash = tool.Hash(r.word(value, path))
+			if _, ok := e.Hash.Sum(); !ok && value.Kind == '"' {
+				r.fault(path, "want 64 of 0-9 a-f, as the gateway shows them")
+			}
+		case "shape":
+			if r.word(value, path) != "" {
+				r.fault(path, "is reserved: a newer portcullis wrote it, and reads it; leave it out, or empty")
+			}
+		case "summary":
+			e.Summary = r.word(value, path)
+		case "pending":
+			if e.Pending = value.Is(true); !e.Pending && !value.Is(false) {
+				r.fault(path, "want true or false")
+			}
+		case "note":
+			if e.Note = r.word(value, path); len(e.Note) > approval.MaxNote {
+				r.fault(path, "has %d bytes; at most %d are kept", len(e.Note), approval.MaxNote)
+			}
+		default:
+			r.unknown(name, path, "hash", "shape", "summary", "pending", "note")
+		}
+	})
+	if n.Object() && !hashed {
+		r.fault(path, "hash is missing")
+	}
+	r.file[id] = e.clean()
+}
+
+// nearest returns the name that somebody meant who wrote another one, if it is plain.
+func nearest(name string, known []string) string {
+	for _, k := range known {
+		if distance := text.Distance(strings.ToLower(text.Clip(name, 20)), k); distance <= len(k)/3 {
+			return k
+		}
+	}
+	return ""
+}

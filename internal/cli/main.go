@@ -1,0 +1,31 @@
+// Package cli holds the commands of the program portcullis: serve, which runs the whole gateway on
+// one port, and those by which an operator checks, decides and asks.
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+)
+
+// Main runs the program until it is told to stop, and returns the exit code.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], &environment{
+		getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		terminal:    term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
+		interrupted: ctx.Done(),
+		colour:      term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && !slices.Contains([]string{"", "dumb"}, os.Getenv("TERM")),
+		browse:      browser(os.Getenv),
+		bucket:      func(ctx context.Context, name string) (object.Store, error) { return boot.Bucket(ctx, name) },
+	})
+	return exitCode(err, os.Stderr)
+}

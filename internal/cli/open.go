@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+)
+
+// An openCmd is portcullis open.
+type openCmd struct {
+	placeFlags
+	Page string `placeholder:"PAGE" help:"Page of the console, such as requests, tools?status=pending_approval or servers/github."`
+}
+
+// Help implements kong's longer help.
+func (openCmd) Help() string {
+	return `It prints the address too, and hands no key to the browser: if you are not signed in, the page asks for one. Examples:
+
+  portcullis open
+  portcullis open --page requests`
+}
+
+// Run opens the console.
+func (c openCmd) Run(ctx context.Context, env *environment) error {
+	at, folder, err := c.console()
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	if err := answers(ctx, at); err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	if _, err := fmt.Fprintln(env.stdout, at); err != nil {
+		return err
+	}
+	if folder != "" {
+		fmt.Fprintf(env.stderr, "if it asks for a key: it is in %s\n", filepath.Join(folder, keyFile))
+	}
+	if env.browse == nil {
+		fmt.Fprintln(env.stderr, "no browser can be started here: open the address yourself")
+		return nil
+	}
+	if err := env.browse(ctx, at); err != nil {
+		fmt.Fprintf(env.stderr, "no browser could be started (%v): open the address yourself\n", err)
+	}
+	return nil
+}
+
+// console returns where the page is, and the folder in which the key lies that opens it; "": another
+// credential does.
+func (c openCmd) console() (at, folder string, err error) {
+	page, err := url.Parse(strings.TrimPrefix(strings.TrimPrefix(c.Page, "/"), "admin/"))
+	if err != nil || page.IsAbs() || page.Host != "" || path.Clean("/"+page.Path) != strings.TrimSuffix("/"+page.Path, "/") && page.Path != "" {
+		return "", "", fmt.Errorf("--page %q: want a page of the console, such as requests", c.Page)
+	}
+	g := &gateway{base: c.URL}
+	if c.URL == "" {
+		dir := c.folder()
+		if !hasGateway(dir) {
+			return "", "", noGateway(dir)
+		}
+		s, runs, err := runsOn(dir)
+		if err != nil {
+			return "", "", err
+		}
+		if !runs {
+			return "", "", fmt.Errorf("no gateway runs on %q: start it with portcullis serve --dir %s", dir, connect.Shell(dir))
+		}
+		if g.base = s.Address; s.Key {
+			folder = dir
+		}
+	}
+	at, err = g.address("/admin", nil)
+	if err != nil {
+		return "", "", fmt.Errorf("--url: %w", err)
+	}
+	if page.Path != "" {
+		at += "/" + page.EscapedPath()
+	}
+	if page.RawQuery != "" {
+		at += "?" + page.RawQuery
+	}
+	return at, folder, nil
+}
+
+// answers returns an error unless something answers at an address.
+func answers(ctx context.Context, at string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return err
+	}
+	res, err := within(10*time.Second, overNetwork, req)
+	if err != nil {
+		return (&gateway{base: at}).unreached(ctx, err, false)
+	}
+	return res.Body.Close()
+}
+
+// browser returns what starts a browser; nil: none can be started here.
+func browser(getenv func(string) string) func(context.Context, string) error {
+	var words []string
+	switch {
+	case runtime.GOOS == "darwin":
+		words = []string{"open"}
+	case runtime.GOOS == "windows":
+		words = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	case getenv("DISPLAY")+getenv("WAYLAND_DISPLAY") == "":
+		return nil
+	default:
+		words = []string{"xdg-open"}
+	}
+	return func(ctx context.Context, at string) error {
+		err := exec.CommandContext(ctx, words[0], append(words[1:], at)...).Run() //nolint:gosec // the address is one of ours, and no shell reads it
+		if errors.Is(err, exec.ErrNotFound) {
+			return fmt.Errorf("%s is not installed", words[0])
+		}
+		return err
+	}
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// ping is a server with one tool, and a config that names it with more keys.
+func ping(t *testing.T) (server *upstreamtest.Server, config func(more string) string) {
+	t.Helper()
+	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("ping", "Answer a ping.", `{"readOnlyHint":true}`)}})
+	return s, func(more string) string {
+		return fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"%s}}}`, s.URL, more)
+	}
+}
+
+func TestEditedConfig(t *testing.T) {
+	_, config := ping(t)
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, config(""))
+	p := start(t, dir)
+	call := func() agenttest.Result { return p.Call("call_tool_read", map[string]any{"name": "s:ping"}) }
+	if got := call(); got.IsError {
+		t.Fatalf("the open tool answers %s", got.Raw)
+	}
+	programtest.WriteConfig(t, dir, config(`, "disabled_tools": ["ping"]`))
+	local.Until(t, "the edited config locks the tool", func() bool { return strings.Contains(call().Text, "disabled_by_config") })
+}
+
+func TestBadConfig(t *testing.T) {
+	_, config := ping(t)
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, config(`, "disabled_tools": ["ping"]`))
+	p := start(t, dir)
+	programtest.WriteConfig(t, dir, `{"mcpServers": {"s": {"url": "nonsense"}}}`)
+	local.Until(t, "the health says that the config is refused", func() bool {
+		h := p.health()
+		return h.Status == "degraded" && len(h.Reasons) == 1 && h.Reasons[0].Code == "config_refused"
+	})
+	if got := p.Call("call_tool_read", map[string]any{"name": "s:ping"}); !strings.Contains(got.Text, "disabled_by_config") {
+		t.Errorf("the good config's lock is gone: %s", got.Raw)
+	}
+	require.OK(t, p.stop())
+	again := start(t, dir)
+	if got := again.Call("call_tool_read", map[string]any{"name": "s:ping"}); !strings.Contains(got.Text, "disabled_by_config") {
+		t.Errorf("after a restart beside the bad file the lock is gone: %s", got.Raw)
+	}
+}
+
+func TestWithoutConfig(t *testing.T) {
+	p := start(t, t.TempDir())
+	p.Ask(http.StatusServiceUnavailable, "/healthz", nil, nil)
+	for tool, args := range map[string]any{"retrieve_tools": map[string]any{"query": "x"}, "call_tool_read": map[string]any{"name": "s:ping"}} {
+		if got := p.Call(tool, args); !got.IsError || !strings.Contains(got.Text, "config") {
+			t.Errorf("%s answers %s", tool, got.Raw)
+		}
+	}
+}
+
+// An upstream that is down when the gateway starts, and comes back.
+func TestServerThatComesBack(t *testing.T) {
+	server, config := ping(t)
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, config(""))
+	first := start(t, dir)
+	require.OK(t, first.stop())
+	server.Refuse()
+	p := start(t, dir)
+	got := p.Call("retrieve_tools", map[string]any{"query": "ping"})
+	if !strings.Contains(got.Text, "s:ping") {
+		t.Errorf("the stored catalog does not answer: %s", got.Text)
+	}
+	got = p.Call("call_tool_read", map[string]any{"name": "s:ping"})
+	if !got.IsError || !strings.Contains(got.Text, "MCP server 's' is unavailable and needs attention") {
+		t.Errorf("a call of a dead server answers %s", got.Raw)
+	}
+	require.OK(t, server.Return())
+	// What refuses connections counts as broken for a minute, unless a sync finds it mended.
+	p.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
+	if got := p.Call("call_tool_read", map[string]any{"name": "s:ping"}); got.IsError {
+		t.Errorf("the server that came back is not called: %s", got.Raw)
+	}
+}

@@ -1,0 +1,355 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+)
+
+// requestsName is that of the command, in errors.
+const requestsName = "requests"
+
+// A requestsCmd is portcullis requests.
+type requestsCmd struct {
+	List    listRequestsCmd  `cmd:"" default:"withargs" help:"Print the requests that are open."`
+	Show    showRequestCmd   `cmd:"" help:"Print one request."`
+	Approve approveCmd       `cmd:"" help:"Approve the requested definition for all agents."`
+	Allow   allowCmd         `cmd:"" help:"Allow the requesting agent the call for a time."`
+	Confirm confirmCmd       `cmd:"" help:"Confirm one call with its arguments."`
+	Decline declineCmd       `cmd:"" help:"Decline a request."`
+	Revoke  revokeRequestCmd `cmd:"" help:"Revoke what was allowed or confirmed."`
+}
+
+// Help implements kong's longer help.
+func (requestsCmd) Help() string {
+	return `Examples:
+
+  portcullis requests
+  portcullis requests allow R-7KQ2M4XD --for 8h
+  portcullis requests decline R-7KQ2M4XD --reason "use staging"`
+}
+
+// A requestList is the answer to a list of requests.
+type requestList struct {
+	Requests []decide.Request
+	All      bool
+}
+
+// A listRequestsCmd is portcullis requests list.
+type listRequestsCmd struct {
+	askFlags
+	All bool `help:"Also those that are decided or over."`
+}
+
+// Help implements kong's longer help.
+func (listRequestsCmd) Help() string {
+	return `Examples:
+
+  portcullis requests
+  portcullis requests --all -o json`
+}
+
+// Run prints the requests.
+func (c listRequestsCmd) Run(ctx context.Context, env *environment) error {
+	state := "open"
+	if c.All {
+		state = "all"
+	}
+	return call(ctx, c.askFlags, env, requestsName, "/admin/requests", url.Values{"state": {state}}, nil, func(w io.Writer, list requestList) {
+		if !list.All {
+			fmt.Fprintln(env.stderr, "there are more requests than are listed, or some cannot be read: the gateway's log says which")
+		}
+		if len(list.Requests) == 0 {
+			fmt.Fprintln(env.stderr, "nothing is asked for")
+			return
+		}
+		t := newTable(w, "ID", "STATE", "AGENT", "WHAT", "LOCKED", "OPENED", "NOTE")
+		for _, r := range list.Requests {
+			t.row(r.ID, string(r.State), whoAsks(r), whatIsAsked(r), decide.StatusText(r.Locked), r.Opened.UTC().Format("2006-01-02 15:04"), text.Clip(text.Line(cmp.Or(r.Why, r.Note)), 80))
+		}
+		t.end()
+	})
+}
+
+// whoAsks names the agent, and its user.
+func whoAsks(r decide.Request) string {
+	if r.Agent.Human != "" {
+		return r.Agent.ID + " for " + r.Agent.Human
+	}
+	return r.Agent.ID
+}
+
+func whatIsAsked(r decide.Request) string {
+	if r.OneCall() {
+		return "one call of " + r.Item().String()
+	}
+	return r.Item().String()
+}
+
+// A requestID is which request.
+type requestID struct {
+	askFlags
+	ID string `arg:"" help:"Of the request, such as R-7KQ2M4XD."`
+}
+
+func (c requestID) path() (string, error) {
+	id, err := request.ParseID(c.ID)
+	if err != nil {
+		return "", fmt.Errorf("requests: %w", err)
+	}
+	return "/admin/requests/" + id, nil
+}
+
+// A showRequestCmd is portcullis requests show.
+type showRequestCmd struct{ requestID }
+
+// Help implements kong's longer help.
+func (showRequestCmd) Help() string {
+	return `The output is what approve, allow and confirm print before they ask: the words of the definition that
+were added and removed since it was approved, its findings, and all arguments of one call. Example:
+
+  portcullis requests show R-7KQ2M4XD`
+}
+
+// Run prints one request.
+func (c showRequestCmd) Run(ctx context.Context, env *environment) error {
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
+	g, err := c.view(ctx, env, requestsName)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	var asked reply[decide.Request]
+	if err := g.read(ctx, path, nil, nil, &asked); err != nil {
+		return err
+	}
+	t, err := g.itemOf(ctx, asked.value)
+	if err != nil {
+		return err
+	}
+	return c.print(env.stdout, asked.raw, func(w io.Writer) { showRequestReview(w, asked.value, t) })
+}
+
+// itemOf returns the item that a request is about as it is now; one without a hash if there is none.
+func (g *gateway) itemOf(ctx context.Context, r decide.Request) (t decide.Tool, err error) {
+	err = g.read(ctx, pathOf(r.Item()), nil, nil, &t)
+	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusNotFound {
+		return decide.Tool{}, nil
+	}
+	return t, err
+}
+
+// showRequestReview prints what a person reads before a decision about a request: the request, the
+// definition that it is about, and all arguments of one call.
+func showRequestReview(w io.Writer, r decide.Request, t decide.Tool) {
+	showRequest(w, r)
+	fmt.Fprintln(w)
+	if t.Hash == r.Hash {
+		showReview(w, t)
+	} else {
+		fmt.Fprintln(w, "the definition that was asked for is not there any more")
+	}
+	switch {
+	case len(r.Arguments) > 0:
+		indented(w, "arguments of the call, hash "+inLine(r.Args)+":", rawjson.Indent(r.Arguments, "", "  "))
+	case r.OneCall():
+		fmt.Fprintln(w, "the arguments of the call are not kept any more")
+	}
+}
+
+// indented prints a text of somebody below its name, whole.
+func indented(w io.Writer, name, value string) {
+	if value == "" {
+		return
+	}
+	fmt.Fprintln(w, name)
+	for line := range strings.Lines(value) {
+		fmt.Fprintf(w, "    %s\n", readable(strings.TrimRight(line, "\r\n")))
+	}
+}
+
+// showRequest prints a request for people: of what others wrote each character that is not seen as its
+// number, and nothing that a terminal obeys.
+func showRequest(w io.Writer, r decide.Request) {
+	line := func(name, value string) {
+		if value = text.Clip(text.Line(value), 2000); value != "" {
+			fmt.Fprintf(w, "%-11s %s\n", name, value)
+		}
+	}
+	line("request", r.ID+", "+string(r.State))
+	line("", r.EndedBy)
+	line("agent", whoAsks(r))
+	line("what", whatIsAsked(r)+" ("+string(r.Hash)+")")
+	line("note", r.Note)
+	line("why", r.Why)
+	if r.Minutes > 0 {
+		line("for", text.Count(r.Minutes, "minute"))
+	}
+	line("locked", lockedAs(r))
+	line("rule", r.Rule)
+	if d := r.Decided; d.By != "" {
+		line("decided", fmt.Sprintf("%s by %s at %s: %s", d.Verdict, d.By, atMinute(d.At), cmp.Or(d.Reason, "no reason given")))
+		if d.Verdict == request.Allowed || d.Verdict == request.Confirmed {
+			line("until", atMinute(d.Ends))
+		}
+	}
+	if !r.UsedAt.IsZero() {
+		line("used", atMinute(r.UsedAt))
+	}
+	line("proposed by", r.Proposed)
+	line("joined", text.List(r.Alike, 20))
+	line("page", r.Link)
+	indented(w, "rules that let this agent call it, to be put into policy.cedar in the place of those that deny it:", r.Exempt)
+	line("open still", text.List(r.Unsettled, 20))
+	if r.Unrecorded {
+		line("audit", "a line could not be written; the gateway's log has it")
+	}
+}
+
+func lockedAs(r decide.Request) string {
+	s := decide.StatusText(r.Locked)
+	if r.Unsure {
+		s += ", as far as is known without the agent's token"
+	}
+	return s
+}
+
+func atMinute(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// An approveCmd is portcullis requests approve.
+type approveCmd struct {
+	verdictFlags
+	Note string `placeholder:"TEXT" help:"Of the approval; needed if the definition has a severe finding."`
+}
+
+// Help implements kong's longer help.
+func (approveCmd) Help() string {
+	return `Prints the request as show does, and asks. Without a terminal, name the hash of the definition that
+you have read. It is approved for everybody, as by portcullis approve. Examples:
+
+  portcullis requests approve R-7KQ2M4XD --note "read it"
+  portcullis requests approve R-7KQ2M4XD --hash 3f2a9c0d17be`
+}
+
+// Run approves.
+func (c approveCmd) Run(ctx context.Context, env *environment) error {
+	return c.decide(ctx, env, request.Approved, 0, c.Note)
+}
+
+// An allowCmd is portcullis requests allow.
+type allowCmd struct {
+	verdictFlags
+	For    lasting `required:"" placeholder:"TIME" help:"How long: 90m, 8h, 7d; at most 30d."`
+	Reason string  `placeholder:"TEXT" help:"Why; needed if the definition has a severe finding."`
+}
+
+// Help implements kong's longer help.
+func (allowCmd) Help() string {
+	return `Prints the request as show does, and asks. Without a terminal, name the hash of the definition that
+you have read. For all other agents nothing changes. Examples:
+
+  portcullis requests allow R-7KQ2M4XD --for 8h
+  portcullis requests allow R-7KQ2M4XD --for 8h --hash 3f2a9c0d17be`
+}
+
+// Run allows.
+func (c allowCmd) Run(ctx context.Context, env *environment) error {
+	return c.decide(ctx, env, request.Allowed, int(c.For), c.Reason)
+}
+
+// A lasting is a number of minutes, written as 90m, 8h or 7d.
+type lasting int
+
+var _ kong.MapperValue = (*lasting)(nil)
+
+// Decode implements kong's reading of a flag.
+func (l *lasting) Decode(c *kong.DecodeContext) error {
+	var s string
+	if err := c.Scan.PopValueInto("time", &s); err != nil {
+		return err
+	}
+	n, err := parseLasting(s)
+	*l = lasting(n)
+	return err
+}
+
+func parseLasting(s string) (minutes int, err error) {
+	unit := map[string]int{"m": 1, "h": 60, "d": 24 * 60}
+	if len(s) > 1 && unit[s[len(s)-1:]] > 0 {
+		n, err := strconv.Atoi(s[:len(s)-1])
+		if one := unit[s[len(s)-1:]]; err == nil && n > 0 && n <= request.MaxMinutes/one {
+			return n * one, nil
+		}
+	}
+	return 0, errors.New("want a time of 1m to 30d, such as 90m, 8h or 7d")
+}
+
+// A confirmCmd is portcullis requests confirm.
+type confirmCmd struct{ verdictFlags }
+
+// Help implements kong's longer help.
+func (confirmCmd) Help() string {
+	return `The agent can make this call once, within an hour. The command prints the request as show does, and asks. Without a
+terminal, name the hash of the arguments that you have read. Examples:
+
+  portcullis requests confirm R-7KQ2M4XD
+  portcullis requests confirm R-7KQ2M4XD --hash 9b1c70e2d4aa`
+}
+
+// Run confirms.
+func (c confirmCmd) Run(ctx context.Context, env *environment) error {
+	return c.decide(ctx, env, request.Confirmed, 0, "")
+}
+
+// A declineCmd is portcullis requests decline.
+type declineCmd struct {
+	verdictFlags
+	Reason string `required:"" placeholder:"TEXT" help:"Why, and what to do instead: the agent is told it."`
+}
+
+// Help implements kong's longer help.
+func (declineCmd) Help() string {
+	return `The agent sees the reason. Example:
+
+  portcullis requests decline R-7KQ2M4XD --reason "use staging"`
+}
+
+// Run declines.
+func (c declineCmd) Run(ctx context.Context, env *environment) error {
+	return c.decide(ctx, env, request.Declined, 0, c.Reason)
+}
+
+// A revokeRequestCmd is portcullis requests revoke.
+type revokeRequestCmd struct {
+	verdictFlags
+	Reason string `placeholder:"TEXT" help:"Why; the agent is told it."`
+}
+
+// Help implements kong's longer help.
+func (revokeRequestCmd) Help() string {
+	return `It ends at the agent's next call. Example:
+
+  portcullis requests revoke R-7KQ2M4XD`
+}
+
+// Run revokes.
+func (c revokeRequestCmd) Run(ctx context.Context, env *environment) error {
+	return c.decide(ctx, env, request.Revoked, 0, c.Reason)
+}

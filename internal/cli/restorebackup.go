@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+)
+
+// maxDiffering is how many records are named that wait for somebody to say which version counts.
+const maxDiffering = 50
+
+// restore takes a copy back, and says what came of it.
+func (c restoreCmd) restore(ctx context.Context, env *environment) error {
+	t, err := c.restored(ctx)
+	switch {
+	case err == nil:
+		if err := errors.Join(t.store.Close(), printed(env.stdout, t.tell)); err != nil {
+			return fmt.Errorf("approvals restore: the copy is taken back, and what came of it could not be printed: %w", err)
+		}
+		return nil
+	case errors.Is(err, syscall.ENOSPC):
+		err = fmt.Errorf("there is no room for it: %w", err)
+	case ctx.Err() != nil:
+		err = errors.New("interrupted")
+	}
+	return fmt.Errorf("approvals restore: %w; nothing was changed", err)
+}
+
+// restored takes a copy back; after an error everything is as it was. Whoever calls it closes the
+// store.
+func (c restoreCmd) restored(ctx context.Context) (*restoring, error) {
+	if c.URL != "" {
+		return nil, errors.New("a copy is taken back where the gateway's folder is, with --dir, and not by --url")
+	}
+	folder := c.folder()
+	if info, err := os.Stat(folder); err != nil {
+		return nil, fmt.Errorf("--dir %q: %w", folder, err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("--dir %q is no folder", folder)
+	}
+	copied, err := bolt.Inspect(c.File)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := catalog.Load(ctx, dir.New(folder), nil)
+	if err != nil && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, catalog.ErrUnusable) {
+		return nil, err
+	}
+	t := &restoring{restoreCmd: c, path: filepath.Join(folder, approvalsFile), snap: snap, copied: copied}
+	if err := t.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.take(ctx); err != nil {
+		return nil, errors.Join(err, t.undo())
+	}
+	return t, nil
+}
+
+// A restoring is one run of approvals restore FILE.
+type restoring struct {
+	restoreCmd
+	path   string // of the store
+	snap   *catalog.Snapshot
+	copied bolt.Contents
+
+	store     *bolt.Store
+	kept      string // what was there, under another name; "": nothing was
+	bad       bool   // that was damaged
+	came      bolt.RestoreReport
+	unsettled []tool.ID // records that nobody has settled
+}
+
+// open opens the store, and keeps what was there.
+func (t *restoring) open(ctx context.Context) (err error) {
+	before, err := os.Stat(t.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if file, err := os.Stat(t.File); err == nil && before != nil && os.SameFile(before, file) {
+		return errors.New("this is approvals.db itself, and no copy")
+	}
+	t.store, err = openApprovals(t.folder(), &store.Options{LockWait: 10 * glance})
+	switch s, runs := findServe(t.folder()); {
+	case errors.Is(err, bolt.ErrHeld) && runs:
+		return fmt.Errorf("a gateway runs on %q, as process %d: stop it first", t.folder(), s.PID)
+	case errors.Is(err, bolt.ErrDamaged):
+		t.bad = true
+		if t.kept, err = setAside(t.path); err != nil {
+			return err
+		}
+		if t.store, err = openApprovals(t.folder(), nil); err != nil {
+			return errors.Join(err, os.Rename(t.kept, t.path))
+		}
+		return nil
+	case err != nil || before == nil:
+		return err
+	}
+	t.kept, err = freeName(backupName(t.path, time.Now()), "", func(name string) error {
+		return store.WriteFile(name, 0o600, store.Create, func(f *os.File) error {
+			whole, _, _, err := t.store.Copy(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(f, whole)
+			return errors.Join(err, whole.Close())
+		})
+	})
+	if err != nil {
+		t.kept = ""
+		return errors.Join(err, t.store.Close())
+	}
+	return nil
+}
+
+// take takes the copy back, and holds it against what the catalog knows.
+func (t *restoring) take(ctx context.Context) (err error) {
+	var known func(tool.ID) bool
+	if t.snap != nil {
+		known = func(id tool.ID) bool {
+			i, ok := t.snap.Find(id)
+			return ok && t.snap.Record(i) != nil
+		}
+	}
+	t.came, err = t.store.RestoreBackup(ctx, t.File, bolt.RestoreOptions{Known: known, KeepTokens: t.KeepTokens, Actor: t.Actor})
+	if err != nil {
+		return err
+	}
+	// From here on it is taken back: what fails now, the next sync does, and calls go by the stricter until then.
+	differ := map[tool.ID]bool{}
+	for _, id := range t.came.Differ {
+		differ[id] = true
+	}
+	ctx = context.WithoutCancel(ctx)
+	if t.snap != nil {
+		lost, err := catalog.RecoverAll(ctx, t.store, t.snap, time.Now)
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		for _, r := range lost {
+			differ[r.ID()] = true
+		}
+	}
+	for id := range differ {
+		t.unsettled = append(t.unsettled, id)
+	}
+	slices.SortFunc(t.unsettled, tool.ID.Compare)
+	_ = t.store.Events().PutEvent(ctx, audit.Line{ // it is done, and cannot be told anywhere else
+		V: audit.Version, Kind: audit.KindEvent, Time: time.Now().UTC(), Action: audit.ActionTakenBack, Actor: t.Actor,
+		Note: fmt.Sprintf("%s of %s, the newest of %s", text.Count(t.came.Records, "record"), text.Clip(filepath.Base(t.File), 200), newest(t.copied)),
+	})
+	return nil
+}
+
+// undo puts back what was there.
+func (t *restoring) undo() error {
+	err := t.store.Close()
+	switch {
+	case t.bad: // a rename takes the place of the new file
+		return errors.Join(err, os.Rename(t.kept, t.path))
+	case t.kept != "":
+		return errors.Join(err, os.Remove(t.kept))
+	}
+	return errors.Join(err, os.Remove(t.path))
+}
+
+// newest says how old a copy is.
+func newest(c bolt.Contents) string {
+	if c.Newest.IsZero() {
+		return "no time: it has none"
+	}
+	return atMinute(c.Newest)
+}
+
+// tell says what came of it, and what is to be done.
+func (t *restoring) tell(w io.Writer) {
+	switch {
+	case t.bad:
+		fmt.Fprintf(w, "%s is damaged: it is kept as %s\n", t.path, t.kept)
+	case t.kept != "":
+		fmt.Fprintf(w, "what was there is kept as %s\n", t.kept)
+	}
+	fmt.Fprintf(w, "took back %s of %s; the newest is of %s\n", text.Count(t.came.Records, "record"), t.File, newest(t.copied))
+	if t.came.Tokens > 0 {
+		fmt.Fprintf(w, "%s came back, %d of them revoked now", text.Count(t.came.Tokens, "agent token"), t.came.Revoked)
+		if t.came.Revoked > 0 {
+			fmt.Fprint(w, ": nothing tells whether they were revoked since; make new ones")
+		}
+		fmt.Fprintln(w)
+	}
+	if t.kept == "" || t.bad {
+		fmt.Fprintln(w, "lost is what was decided after the copy and after the last sync; tokens and stops that are newer than the copy; requests of agents, grants, and who was signed in")
+	} else {
+		fmt.Fprintln(w, "tokens, stops, requests, grants and sessions that were there stay as they were")
+	}
+	if len(t.unsettled) == 0 {
+		fmt.Fprintln(w, "no record is newer than the copy, as far as the last sync tells: everything is as it was")
+		return
+	}
+	fmt.Fprintf(w, "%s: there are two versions, or nothing tells whether something else was decided since; the stricter holds:\n", text.Count(len(t.unsettled), "record"))
+	for _, id := range t.unsettled[:min(len(t.unsettled), maxDiffering)] {
+		fmt.Fprintf(w, "  %s\n", inLine(id.String()))
+	}
+	if more := len(t.unsettled) - maxDiffering; more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
+	in := ""
+	if t.Dir != "" {
+		in = " --dir " + connect.Shell(t.Dir)
+	}
+	if t.unlisted() {
+		fmt.Fprintf(w, "the tool catalog here does not have all of their servers: run portcullis sync%s first\n", in)
+	}
+	fmt.Fprintf(w, "say which counts:\n  portcullis approvals restore%s   what was known last\n  portcullis approvals accept%s    the copy, as it is\n", in, in)
+}
+
+// unlisted reports whether a record that nobody has settled is of a server that the catalog does not have:
+// it can be settled after a sync.
+func (t *restoring) unlisted() bool {
+	return slices.ContainsFunc(t.unsettled, func(id tool.ID) bool {
+		if t.snap == nil {
+			return true
+		}
+		_, ok := t.snap.Server(id.Server)
+		return !ok
+	})
+}

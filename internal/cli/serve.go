@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
+	"github.com/portcullis-mcp/portcullis/internal/demo"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
+	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// A serveCmd is portcullis serve.
+type serveCmd struct {
+	Dir           string `default:"." placeholder:"DIR" help:"Folder that holds config/mcp_config.json, config/policy.cedar and the gateway's state."`
+	Actor         string `default:"${user}" help:"Who the audit names for decisions made with the admin key."`
+	Addr          string `default:"127.0.0.1:8080" help:"Address to listen on."`
+	AllowCommands bool   `help:"Start the servers of the config that have a command. They run as you do: allow it only for a config whose commands you know."`
+	ForClient     bool   `hidden:"" help:"Run until standard input ends, as portcullis stdio starts it."`
+	Demo          bool   `help:"Start two small MCP servers beside the gateway, with a config that shows every kind of lock."`
+}
+
+// Validate implements kong's check of flags.
+func (c serveCmd) Validate() error {
+	if c.Actor == "" {
+		return errNobody
+	}
+	return nil
+}
+
+// Help implements kong's longer help.
+func (serveCmd) Help() string {
+	return `One port has MCP at /mcp, the console at /admin, and /healthz. The gateway runs until Ctrl-C. It asks the servers
+every minute, and servers that stay the same at least every 12 minutes. A change of the folder's config takes
+effect within seconds. Examples:
+
+  portcullis serve
+  portcullis serve --dir gate --allow-commands
+  portcullis serve --demo`
+}
+
+// Run answers requests and syncs until ctx ends.
+func (c serveCmd) Run(ctx context.Context, env *environment) error {
+	switch {
+	case c.Dir == "." && c.Demo:
+		c.Dir = filepath.Join(".portcullis", "demo")
+	case c.Dir == "." && !hasGateway(c.Dir): // another folder is taken as it is: its config may come later
+		return noGateway(c.Dir)
+	}
+	if c.ForClient {
+		return c.forClient(ctx, env)
+	}
+	err := c.start(ctx, env)
+	if s, runs := findServe(c.Dir); err != nil && runs && s.Client {
+		return fmt.Errorf("%w; process %d holds the folder: portcullis stdio started that gateway for a client, and it ends when the client has left and the first sync is over", err, s.PID)
+	}
+	return err
+}
+
+// start listens, and runs the gateway.
+func (c serveCmd) start(ctx context.Context, env *environment) error {
+	listener, err := c.listen(ctx)
+	if err != nil {
+		return err
+	}
+	if err = c.on(ctx, listener, env); capacity.IsDiskFull(err) { // a folder that was served before needs no room
+		return fmt.Errorf("%w; the gateway was not started: a new folder needs room for its keys and its store: free some space, then start it again", err)
+	}
+	return err
+}
+
+func (c serveCmd) listen(ctx context.Context) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("--addr %q: %w; nothing was started: if a gateway of yours runs there use that one, else name another address", c.Addr, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--addr %q: %w", c.Addr, err)
+	}
+	return listener, nil
+}
+
+// on answers requests that come to listener, and syncs, until ctx ends. It closes listener.
+func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environment) error {
+	defer listener.Close()
+	addr := listener.Addr().(*net.TCPAddr) // as all of "tcp" are
+	settings, err := localSettings(env.getenv, addr)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
+	collect := boot.TuneGC()
+	defer collect()
+	objects := dir.New(c.Dir)
+	var ahead *state.Prefetch
+	if !c.Demo { // which writes its config first
+		reading, stop := context.WithCancel(ctx)
+		defer stop()
+		ahead = state.StartPrefetch(reading, objects, nil)
+	}
+	held, err := openStores(c.Dir, settings, 0, log)
+	if err != nil {
+		return err
+	}
+	held.objects = objects // what one of them maps, the other does not map again
+	defer held.close(ctx)
+	owner, err := c.owner(ctx, settings, addr, log)
+	if err != nil {
+		return fmt.Errorf("--dir %q: %w", c.Dir, err)
+	}
+	var servers *demo.Servers
+	if c.Demo {
+		if servers, err = demo.Start(ctx, held.objects); err != nil {
+			return fmt.Errorf("--demo: %w", err)
+		}
+		defer servers.Close()
+	}
+	worker := notify.NewWorker()
+	p := held.build(settings, boot.Options{
+		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner, Ahead: ahead,
+		Ending: ctx.Done(), Sends: true, Wake: worker.Wake, Rest: syncEvery, Gate: newGate(log),
+	})
+	here := serveInfo{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil, Client: c.ForClient}
+	here.NoAdmin = lacksAdmin(ctx, settings.Access, token.NewStore(held.approvals))
+	defer keepServeInfo(ctx, c.Dir, here, log)()
+	defer p.Counter.Start(ctx)()
+	defer worker.Start(ctx, p.Sender)()
+	browsers := bootadmin.Browsers{Store: signin.NewStore(held.approvals, nil)}
+	if owner != nil {
+		browsers.Codes = signin.NewCodes(nil)
+	}
+	start := newBanner(env.stdout, p, addr, c, browsers.Codes)
+	start.noAdmin, start.client = here.NoAdmin, env.client
+	handler, err := bootadmin.Everything(p, browsers)
+	if err != nil {
+		return err
+	}
+	env.client.ready(here.Address)
+	return serve(ctx, p, env.client.handler(handler), listener, func(ctx context.Context) {
+		if ahead.Ready() { // who waits for the start is answered first; without a catalog nobody can be
+			p.Yielder.First(ctx)
+		}
+		collect()
+		syncLoop(ctx, p, servers, start)
+	})
+}
+
+// reachedAt returns the URL at which this machine reaches a listener.
+func reachedAt(addr *net.TCPAddr) string {
+	if addr.IP.IsUnspecified() {
+		addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: addr.Port}
+	}
+	return "http://" + addr.String()
+}
+
+// localSettings are those of the environment with defaults for one machine: loopback may be
+// dialed, and a gateway that only this machine can reach lets every caller in unless told
+// otherwise.
+func localSettings(getenv func(string) string, addr *net.TCPAddr) (boot.Settings, error) {
+	defaults := map[string]string{}
+	if addr.IP.IsLoopback() {
+		defaults = map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_BASE_URL": "http://" + addr.String()}
+	}
+	if strings.Contains(getenv("PORTCULLIS_AUTH"), "token") { // with another way the setting would be a fault
+		defaults["PORTCULLIS_TOKEN_KEY"] = tokenKeyDefault
+	}
+	s, err := boot.Load(func(name string) string { return cmp.Or(getenv(name), defaults[name]) })
+	s.SyncEvery = syncEvery
+	s.AllowNets = append(s.AllowNets, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+	return s, err
+}
+
+// owner returns to whom the gateway belongs; nil if its callers prove who they
+// are, or if more than this machine reaches it, where a key in a folder and a plain cookie are
+// too little.
+func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr, log *slog.Logger) (*boot.Owner, error) {
+	if !s.Access.Open() || !addr.IP.IsLoopback() {
+		return nil, nil //nolint:nilnil // that there is none is no error
+	}
+	key, err := adminKey(ctx, c.Dir, log)
+	return &boot.Owner{Name: c.Actor, Key: key}, err
+}
+
+// serve answers requests and runs syncs until ctx ends.
+func serve(ctx context.Context, p *boot.Program, handler http.Handler, listener net.Listener, syncs func(context.Context)) (err error) {
+	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer endRequests()
+	defer p.Tracer.Close(ctx)
+	server := newServer(requests, p.Gate.Handler(p.Yielder.Handler(handler)), p.Log)
+	server.ConnContext = capacity.WithConn
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(p.Gate.Listener(listener)) }()
+
+	ctx, cancel := context.WithCancel(ctx)
+	synced := make(chan struct{})
+	go func() {
+		defer close(synced)
+		syncs(ctx)
+	}()
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	cancel()
+	<-synced
+	stop(context.WithoutCancel(ctx), server, patience, endRequests, p.Log)
+	keepDecisions(context.WithoutCancel(ctx), p)
+	endServers(context.WithoutCancel(ctx), p.Upstream)
+	return err
+}
+
+// endServers ends the servers that are programs, and the sessions with the others.
+func endServers(ctx context.Context, up *upstream.Client) {
+	sessions, done := context.WithTimeout(ctx, time.Second)
+	defer done()
+	programs, done := context.WithTimeout(ctx, 12*time.Second) // one that is being installed may finish that
+	defer done()
+	var wg sync.WaitGroup
+	wg.Go(func() { up.EndSessions(sessions) })
+	wg.Go(func() { up.EndPrograms(programs) })
+	wg.Wait()
+}
+
+// How long the program waits for a client that sends slowly, or nothing.
+const (
+	headerTime  = 10 * time.Second
+	requestTime = 30 * time.Second // until the body is there; 4 MiB need 140 KB a second
+	idleTime    = 2 * time.Minute  // between two requests of a connection
+)
+
+// newGate returns what bounds the requests and connections of this process.
+func newGate(log *slog.Logger) *capacity.Gate {
+	_, _ = x509.SystemCertPool() // which is read once: without a free descriptor there would be none for ever
+	return capacity.NewGate(capacity.Detect(), &capacity.GateOptions{Health: "/healthz", Agents: "/mcp", Refuse: mcphttp.RefuseBusy, Log: log})
+}
+
+// newServer returns a server whose requests all end with base. There is no limit to how long
+// an answer takes: a sync may take minutes.
+func newServer(base context.Context, h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, IdleTimeout: idleTime,
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context { return base },
+	}
+}
+
+// patience is how long the requests in hand may go on after the program was told
+// to stop. It is killed after 10 s as a rule.
+const patience = 6 * time.Second
+
+// stop lets the requests in hand end; those that take longer than patience are
+// canceled, and answer so, or are cut off a second later.
+func stop(ctx context.Context, server *http.Server, patience time.Duration, cancel context.CancelFunc, log *slog.Logger) {
+	for _, limit := range []time.Duration{patience, time.Second} {
+		stopping, done := context.WithTimeout(ctx, limit)
+		err := server.Shutdown(stopping)
+		done()
+		if err == nil {
+			return
+		}
+		log.LogAttrs(ctx, slog.LevelWarn, "requests are cut short", slog.Any("error", err))
+		cancel()
+	}
+	_ = server.Close() // connections are all that is left; there is nothing to do about an error
+}

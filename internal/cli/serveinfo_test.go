@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// A gateway was killed, another process has its number by now, and another program its port. Commands that
+// meet on the folder take turns, and none of them gives that program the admin key.
+func TestKeyGoesToNoStranger(t *testing.T) {
+	var mu sync.Mutex
+	asked := 0
+	stranger := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked++
+	}))
+	defer stranger.Close()
+	_, config := ping(t)
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, config(""))
+	_, err := newKey(filepath.Join(dir, keyFile))
+	require.OK(t, err)
+	for range 3 {
+		require.OK(t, writeServeInfo(dir, serveInfo{Address: stranger.URL, PID: os.Getpid(), Key: true}))
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				g, err := gatewayFlags{placeFlags{Dir: dir}, "kim"}.open(t.Context(), quiet(), "test")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer g.close()
+				if g.local == nil {
+					t.Errorf("%s is asked, where no gateway runs", g.base)
+				}
+				time.Sleep(3 * glance)
+			})
+		}
+		both.Wait()
+	}
+	require.OK(t, writeServeInfo(dir, serveInfo{Address: stranger.URL, PID: os.Getpid(), Key: true}))
+	if s, runs, err := runsOn(dir); runs || err != nil {
+		t.Errorf("a gateway runs at %s: %v", s.Address, err)
+	}
+	if asked > 0 {
+		t.Errorf("the stranger was asked %d times", asked)
+	}
+}
+
+func TestKeyStaysOnThisMachine(t *testing.T) {
+	for address, want := range map[string]bool{
+		"http://127.0.0.1:8080": true, "http://[::1]:8080": true,
+		"http://192.0.2.1:8080": false, "https://gate.example.com": false, "http://127.0.0.1.example.com": false, "http://127.0.0.1@evil.example": false,
+	} {
+		dir := t.TempDir()
+		data, err := json.Marshal(serveInfo{Address: address, PID: os.Getpid(), Key: true})
+		require.OK(t, err)
+		require.OK(t, os.WriteFile(filepath.Join(dir, serveInfoFile), data, 0o600))
+		if _, got := findServe(dir); got != want {
+			t.Errorf("%s: %v, want %v", address, got, want)
+		}
+	}
+}
+
+// Whoever opens the approvals removes what a killed gateway left, so that nobody is sent there meanwhile.
+func TestOpeningRemovesWhatWasLeft(t *testing.T) {
+	dir := t.TempDir()
+	require.OK(t, writeServeInfo(dir, serveInfo{Address: "http://127.0.0.1:1", PID: os.Getpid(), Key: true}))
+	s, err := openApprovals(dir, nil)
+	require.OK(t, err)
+	defer s.Close()
+	if _, err := os.Stat(filepath.Join(dir, serveInfoFile)); err == nil {
+		t.Error("it is there still")
+	}
+}

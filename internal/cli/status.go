@@ -1,0 +1,328 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+)
+
+// A statusCmd is portcullis status.
+type statusCmd struct {
+	askFlags
+}
+
+// Help implements kong's longer help.
+func (statusCmd) Help() string {
+	return `It shows what is wrong and who can fix it, the config and policy in use, the servers, how many tools are callable,
+why the others are locked, the open requests and the stops. -o json has the answers of /admin/health,
+/admin/servers, /admin/config, /admin/requests and /admin/stop under the names health, servers, config, requests
+and stops. The exit code is 0 if the gateway serves, even with problems. It is 1 if the gateway cannot serve or
+cannot be asked. Examples:
+
+  portcullis status
+  portcullis status --url https://gate.example.com
+  portcullis status -o json | jq .health.status`
+}
+
+// errFailing ends the status of a gateway that cannot serve.
+var errFailing = errors.New("status: the gateway cannot serve: no tool of it can be called until the problems above are mended")
+
+// What is said of a gateway, as the API says it.
+type gatewayStatus struct {
+	Gateway  place           `json:"gateway"`
+	Health   json.RawMessage `json:"health"`
+	Config   json.RawMessage `json:"config"`
+	Servers  []decide.Server `json:"servers"`
+	Requests json.RawMessage `json:"requests,omitempty"`
+	Stops    json.RawMessage `json:"stops,omitempty"`
+	Unseen   []string        `json:"unseen,omitempty"` // what the gateway does not tell this caller, and why
+
+	health   decide.Health
+	config   decide.Config
+	requests requestList
+	stops    decide.Stops
+	waiting  struct{ Upgrades []decide.Upgrade }
+}
+
+// A place is which gateway was asked.
+type place struct {
+	URL     string `json:"url,omitempty"` // absent: none runs, and the folder was opened
+	Folder  string `json:"folder,omitempty"`
+	Version string `json:"version,omitempty"`
+}
+
+// Run prints how the gateway is.
+func (c statusCmd) Run(ctx context.Context, env *environment) error {
+	g, err := c.view(ctx, env, "status")
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	s := &gatewayStatus{}
+	if err := s.read(ctx, g, c.placeFlags); err != nil {
+		return err
+	}
+	if c.json() {
+		err = printJSON(env.stdout, s)
+	} else {
+		err = printed(env.stdout, func(w io.Writer) { s.show(w, time.Now()) })
+	}
+	if err == nil && s.health.Status == state.Failing {
+		err = errFailing
+	}
+	return err
+}
+
+// read asks the gateway.
+func (s *gatewayStatus) read(ctx context.Context, g *gateway, f placeFlags) error {
+	for _, part := range []struct {
+		path     string
+		query    url.Values
+		raw      *json.RawMessage
+		into     any
+		optional bool // who may not see it sees the rest
+	}{
+		{"/admin/health", nil, &s.Health, &s.health, false},
+		{"/admin/config", nil, &s.Config, &s.config, false},
+		{"/admin/requests", url.Values{"state": {"open"}}, &s.Requests, &s.requests, true},
+		{"/admin/stop", nil, &s.Stops, &s.stops, true},
+		{"/admin/tools", url.Values{"status": {string(lock.PendingApproval)}, "limit": {"1"}}, new(json.RawMessage), &s.waiting, true},
+	} {
+		err := g.read(ctx, part.path, part.query, nil, part.raw)
+		if r, ok := errors.AsType[*refusal](err); ok && part.optional {
+			s.Unseen = append(s.Unseen, part.path+": "+inLine(r.Error()))
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(*part.raw, part.into)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.Servers, err = g.servers(ctx); err != nil {
+		return err
+	}
+	s.Gateway = place{Version: s.health.Version}
+	if f.URL == "" {
+		s.Gateway.Folder = f.folder()
+	}
+	if g.local == nil {
+		s.Gateway.URL = g.base
+	}
+	return nil
+}
+
+// servers returns every server of a gateway.
+func (g *gateway) servers(ctx context.Context) (all []decide.Server, err error) {
+	query := url.Values{"limit": {"200"}}
+	for {
+		var page struct {
+			Servers []decide.Server
+			decide.Next
+		}
+		if err := g.read(ctx, "/admin/servers", query, nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Servers...)
+		if page.Next.Next == "" {
+			return all, nil
+		}
+		query.Set("after", page.Next.Next)
+	}
+}
+
+// show prints it for people. What others wrote stands in lines of its own.
+func (s *gatewayStatus) show(w io.Writer, now time.Time) {
+	h := s.health
+	row(w, "gateway", "%s", s.Gateway)
+	row(w, "health", "%s", howItIs(h))
+	row(w, "config", "%s", fileInUse(h.State.Config, "none in use"))
+	row(w, "policy", "%s", fileInUse(h.State.Policy, "none, so policy permits everything")+rulesOf(s.config))
+	switch at := h.State.SyncedAt; {
+	case at.IsZero():
+		row(w, "sync", "none has succeeded yet, so servers and tools are not known")
+	default:
+		row(w, "sync", "%s, the newest that succeeded", text.Ago(now.Sub(at)))
+		s.showServers(w)
+		s.showTools(w)
+		rows(w, "new version", upgradeLines(s.waiting.Upgrades), "portcullis tools --status pending_approval")
+	}
+	s.showOpen(w)
+	for _, r := range h.Reasons {
+		row(w, "problem", "%s", text.Clip(text.Line(r.Message), 1000))
+		row(w, "what to do", "%s", text.Clip(text.Line(actionOf(r, s.Gateway.URL != "")), 1000))
+	}
+	if n := len(h.State.Warnings); n > 0 {
+		row(w, "warnings", "%d: portcullis check lists them", n)
+	}
+}
+
+// actionOf returns who does what next about a reason.
+func actionOf(r state.Reason, runs bool) string {
+	if r.Code == "catalog_missing" && !runs { // no sync comes by itself
+		return "Run portcullis serve, which loads the servers, or portcullis sync, which does so once."
+	}
+	return r.Action
+}
+
+func (p place) String() string {
+	version := " (version " + inLine(cmp.Or(p.Version, "unknown")) + ")"
+	switch {
+	case p.Folder == "":
+		return inLine(p.URL) + version
+	case p.URL == "":
+		return "folder " + inLine(p.Folder) + ", on which none runs now: portcullis serve starts it" + version
+	}
+	return "folder " + inLine(p.Folder) + ", which answers at " + inLine(p.URL) + version
+}
+
+// howItIs returns the health in words.
+func howItIs(h decide.Health) string {
+	switch n := text.Count(len(h.Reasons), "problem"); h.Status {
+	case state.OK:
+		if len(h.Reasons) > 0 {
+			return "ok, with " + n
+		}
+		return "ok"
+	case state.Degraded:
+		return "degraded: it serves, with " + n
+	case state.Failing:
+		return "failing: it cannot serve, " + n
+	}
+	return inLine(string(h.Status))
+}
+
+// fileInUse says which of an operator's files is in use.
+func fileInUse(p decide.Part, none string) string {
+	switch {
+	case p.Version == "" && p.Stale:
+		return "the stored file is not in use, and no earlier one is known"
+	case p.Version == "":
+		return none
+	case !p.Stale:
+		return fmt.Sprintf("version %.12s", p.Version)
+	}
+	why := p.Error
+	if n := len(p.Faults); n > 0 {
+		why = fmt.Sprintf("the file as it is now (version %.12s) has %s; the first: %s", p.Stored, text.Count(n, "fault"), p.Faults[0])
+	}
+	return text.Clip(text.Line(fmt.Sprintf("version %.12s, the last good one: %s", p.Version, why)), 500)
+}
+
+// rulesOf says how much the rules deny.
+func rulesOf(c decide.Config) string {
+	denying := 0
+	for _, r := range c.Rules {
+		if !r.Allow && r.Always+r.Some > 0 {
+			denying++
+		}
+	}
+	if denying == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; rules and entries of lists that deny: %d", denying)
+}
+
+// showServers prints how the servers are, and of those that are not well what is the matter.
+func (s *gatewayStatus) showServers(w io.Writer) {
+	n := map[string]int{}
+	var failing []string
+	for _, srv := range s.Servers {
+		if !srv.Enabled {
+			n["off"]++
+			continue
+		}
+		n[srv.Outcome.Status]++
+		if srv.Outcome.Status != string(outcome.Available) {
+			failing = append(failing, text.Clip(text.Line(cmp.Or(srv.Outcome.Message, "MCP server '"+srv.Name+"' has not been asked yet.")), 300))
+		}
+	}
+	row(w, "servers", "%s", counted(n, string(outcome.Available), string(outcome.Transient), string(outcome.Permanent), string(outcome.Denied), "unknown", "off"))
+	rows(w, "", failing, "portcullis doctor --probe says why")
+}
+
+// showTools prints how many tools, prompts and resources have which status.
+func (s *gatewayStatus) showTools(w io.Writer) {
+	sums := map[string]*lock.Counts{"tools": {}}
+	for _, srv := range s.Servers {
+		for kind, c := range map[string]*lock.Counts{"tools": &srv.Tools, "prompts": srv.Prompts, "resources": srv.Resources} {
+			if c == nil {
+				continue
+			}
+			if sums[kind] == nil {
+				sums[kind] = &lock.Counts{}
+			}
+			add(sums[kind], *c)
+		}
+	}
+	for _, kind := range slices.Backward(slices.Sorted(maps.Keys(sums))) {
+		c, open := sums[kind], "callable"
+		if kind != "tools" {
+			open = "open"
+		}
+		n := map[string]int{
+			open: c.Callable, string(lock.PendingApproval): c.PendingApproval, string(lock.DisabledByUser): c.DisabledByUser,
+			string(lock.DisabledByConfig): c.DisabledByConfig, string(lock.ServerDisabled): c.ServerDisabled, string(lock.DisabledUnknown): c.DisabledUnknown,
+		}
+		words := []string{open}
+		for _, status := range lock.Statuses() {
+			words = append(words, string(status))
+		}
+		row(w, kind, "%s", counted(n, words...))
+	}
+}
+
+func add(sum *lock.Counts, c lock.Counts) {
+	sum.Callable += c.Callable
+	sum.PendingApproval += c.PendingApproval
+	sum.DisabledByUser += c.DisabledByUser
+	sum.DisabledByConfig += c.DisabledByConfig
+	sum.ServerDisabled += c.ServerDisabled
+	sum.DisabledUnknown += c.DisabledUnknown
+}
+
+// showOpen prints what agents ask for and what is stopped.
+func (s *gatewayStatus) showOpen(w io.Writer) {
+	switch n := len(s.requests.Requests); {
+	case s.Requests == nil:
+	case n == 0:
+		row(w, "requests", "none open")
+	default:
+		var ids []string
+		for _, r := range s.requests.Requests {
+			ids = append(ids, r.ID+" of "+whoAsks(r)+": "+whatIsAsked(r))
+		}
+		row(w, "requests", "%d open", n)
+		for i := range ids {
+			ids[i] = inLine(ids[i])
+		}
+		rows(w, "", ids, "portcullis requests")
+	}
+	if s.Stops != nil && len(s.stops.Stops) == 0 {
+		row(w, "stops", "none")
+	}
+	var stops []string
+	for _, one := range s.stops.Stops {
+		stops = append(stops, text.Clip(text.Line(one.String()+" is "+one.Note()), 300))
+	}
+	rows(w, "stops", stops, "portcullis stop")
+	for _, unseen := range s.Unseen {
+		row(w, "not shown", "%s", strings.TrimSpace(unseen))
+	}
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/relay"
+)
+
+// tokenVariable holds the credential for a gateway: a flag would show it to every process.
+const tokenVariable = "PORTCULLIS_TOKEN"
+
+// A stdioCmd is portcullis stdio.
+type stdioCmd struct {
+	URL           string   `placeholder:"URL" xor:"gateway" help:"Gateway that runs, to pass everything on to, such as https://gateway.example.com or http://127.0.0.1:8080/mcp/readonly. A credential for it is read from PORTCULLIS_TOKEN."`
+	Dir           string   `placeholder:"DIR" xor:"gateway" help:"Folder of the gateway; without it, and without --url, the one that you are in. If a gateway runs on it everything is passed on to that one, else one is started for this client, as portcullis serve runs it."`
+	Addr          string   `default:"127.0.0.1:8080" help:"Address for /admin, where the gateway is started for this client."`
+	AllowCommands bool     `help:"Start the servers of the config that have a command, where the gateway is started for this client."`
+	Actor         string   `default:"${user}" placeholder:"NAME" help:"Whom the audit names for decisions made with the admin key, where the gateway is started for this client."`
+	Header        []string `placeholder:"NAME:VALUE" sep:"none" help:"Header of every request, such as X-MCP-Toolsets:github. May be given several times."`
+}
+
+// Help implements kong's longer help.
+func (stdioCmd) Help() string {
+	return `For clients that can only start a command. In their config:
+
+  {"mcpServers": {"portcullis": {"command": "portcullis", "args": ["stdio", "--url", "http://127.0.0.1:8080"]}}}
+
+and without a gateway that runs, over a folder:
+
+  portcullis stdio --dir ~/portcullis --allow-commands
+
+Messages go over standard input and output; everything else goes to standard error.`
+}
+
+// Run passes messages on until the client closes standard input.
+func (c stdioCmd) Run(ctx context.Context, env *environment) error {
+	header, err := headerFlags(c.Header)
+	if err != nil {
+		return err
+	}
+	o := relay.Options{Header: header, Token: secret.New(env.getenv(tokenVariable))}
+	level := slog.LevelInfo
+	if text := env.getenv("PORTCULLIS_LOG_LEVEL"); text != "" && level.UnmarshalText([]byte(text)) != nil {
+		return fmt.Errorf("PORTCULLIS_LOG_LEVEL %q: want DEBUG, INFO, WARN or ERROR", text)
+	}
+	o.Log = slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level}))
+	if c.URL == "" {
+		return c.passOn(ctx, env, o)
+	}
+	if o.URL, err = endpoint(c.URL); err != nil {
+		return fmt.Errorf("--url: %w", err)
+	}
+	warnInClear(ctx, o)
+	return relay.Run(ctx, env.stdin, env.stdout, o)
+}
+
+// passOn passes messages on to the gateway of a folder.
+func (c stdioCmd) passOn(ctx context.Context, env *environment, o relay.Options) error {
+	if c.Dir == "" {
+		if c.Dir = "."; !hasGateway(c.Dir) { // another folder is taken as it is, as by serve
+			return fmt.Errorf("stdio: %w, or a gateway that runs with --url", noGateway(c.Dir))
+		}
+	}
+	g := &folderGateway{flags: c, stderr: env.stderr, log: o.Log}
+	if err := g.find(ctx, serveInfo{}); err != nil {
+		return err
+	}
+	o.URL, o.Transport = g.at.Address+"/mcp", g
+	warnInClear(ctx, o)
+	err := relay.Run(ctx, env.stdin, env.stdout, o)
+	return errors.Join(err, g.leave(ctx))
+}
+
+func warnInClear(ctx context.Context, o relay.Options) {
+	if strings.HasPrefix(o.URL, "http://") && o.Token.Reveal() != "" && !toLoopback(o.URL) {
+		o.Log.LogAttrs(ctx, slog.LevelWarn, "the credential goes over the network in clear: the URL begins with http://")
+	}
+}
+
+// endpoint returns the URL of MCP at a gateway, whose path may be left out.
+func endpoint(gateway string) (string, error) {
+	u, err := url.Parse(gateway)
+	switch {
+	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http":
+		return "", errors.New("want a URL such as https://gateway.example.com") // the text may hold a credential
+	case u.User != nil:
+		return "", errors.New("holds a user or password; a credential is read from " + tokenVariable)
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = "/mcp"
+	}
+	u.Fragment = ""
+	return u.String(), nil
+}
+
+// toLoopback reports whether a URL leads to this machine.
+func toLoopback(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// headerFlags reads what --header gives.
+func headerFlags(lines []string) (http.Header, error) {
+	h := http.Header{"User-Agent": {"portcullis/" + cmp.Or(boot.Version, "dev")}}
+	for _, line := range lines {
+		name, value, found := strings.Cut(line, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !found || !tool.IsHeaderName(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return nil, errors.New("--header: want NAME:VALUE") // it may hold a credential
+		}
+		h.Add(name, value)
+	}
+	return h, nil
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A folderGateway passes requests on to the gateway of a folder, and starts one if none runs.
+type folderGateway struct {
+	flags  stdioCmd
+	stderr io.Writer
+	log    *slog.Logger
+
+	mu  sync.Mutex
+	at  serveInfo
+	own *gatewayProcess // nil: another process has started the gateway
+}
+
+// A gatewayProcess is a gateway that this process has started; see [clientGateway].
+type gatewayProcess struct {
+	cmd *exec.Cmd
+	in  io.Closer
+	out *bufio.Reader
+}
+
+// RoundTrip implements [http.RoundTripper]. If the gateway ran for another client, and ended when that
+// left, the request goes to the next one.
+func (g *folderGateway) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		defer r.Body.Close()
+	}
+	for {
+		g.mu.Lock()
+		at := g.at
+		g.mu.Unlock()
+		out := r.Clone(r.Context())
+		out.URL.Host, out.Host = strings.TrimPrefix(at.Address, "http://"), ""
+		if r.GetBody != nil {
+			var err error
+			if out.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+		resp, err := http.DefaultTransport.RoundTrip(out)
+		if err == nil || !at.Client || !beforeSending(err) || r.Context().Err() != nil {
+			return resp, err
+		}
+		if failed := g.find(r.Context(), at); failed != nil {
+			g.log.LogAttrs(r.Context(), slog.LevelError, "gateway not started", slog.Any("error", failed))
+			return nil, err
+		}
+	}
+}
+
+// find finds or starts a gateway. One that has gone is not taken again: its process may still be ending.
+func (g *folderGateway) find(ctx context.Context, gone serveInfo) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.at.PID != gone.PID {
+		return nil // another request has found it
+	}
+	var failed error
+	var began time.Time
+	for {
+		s, runs, err := runsOn(g.flags.Dir)
+		switch {
+		case runs && s.PID != gone.PID:
+			g.at, g.own = s, nil
+			return nil
+		case err != nil:
+			return err
+		case runs:
+		case failed == nil:
+			if failed = g.start(); failed == nil {
+				return nil
+			}
+			began = time.Now()
+		case time.Since(began) > turns: // else another client started one at the same time
+			return failed
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lookEvery / 10):
+		}
+	}
+}
+
+// start starts a gateway, which outlives this process if its first sync does.
+func (g *folderGateway) start() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := []string{"serve", "--for-client", "--dir=" + g.flags.Dir, "--addr=" + g.flags.Addr, "--actor=" + g.flags.Actor}
+	if g.flags.AllowCommands {
+		args = append(args, "--allow-commands")
+	}
+	cmd := exec.Command(self, args...) //nolint:gosec,noctx // it is this program, and outlives ctx
+	cmd.SysProcAttr = detached()
+	cmd.Stderr = struct{ io.Writer }{g.stderr} // not the file itself: the client may wait for its end
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p := &gatewayProcess{cmd, in, bufio.NewReader(out)}
+	line, _ := p.out.ReadString('\n') // its output ends if it has none
+	if address := strings.TrimSpace(line); strings.HasPrefix(address, "http://") {
+		g.at, g.own = serveInfo{Address: address, PID: cmd.Process.Pid, Client: true}, p
+		return nil
+	}
+	return cmp.Or(p.ended(line), errors.New("the gateway ended before it answered: its log says why"))
+}
+
+// leave tells the gateway that the client has left, and waits for its end if it has no first sync to end.
+func (g *folderGateway) leave(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.own == nil {
+		return nil
+	}
+	_ = g.own.in.Close()                  // it may have ended
+	line, _ := g.own.out.ReadString('\n') // its output ends if it has none
+	if strings.TrimSpace(line) == goesOn {
+		g.log.LogAttrs(ctx, slog.LevelInfo, "the client has left; the first sync goes on", slog.Int("process", g.at.PID))
+		return nil
+	}
+	return g.own.ended(line)
+}
+
+// ended waits for the end of the process, and returns the error that it writes, of which begun was read.
+func (p *gatewayProcess) ended(begun string) error {
+	rest, _ := io.ReadAll(p.out) // what was written is enough
+	err := p.cmd.Wait()
+	if words := strings.TrimSpace(begun + string(rest)); words != "" {
+		return errors.New(words)
+	}
+	return err
+}

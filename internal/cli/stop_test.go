@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/user"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/stdiotest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// asProgram makes the test binary behave as the program itself.
+const asProgram = "PORTCULLIS_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	stdiotest.Main()
+	if os.Getenv(asProgram) != "" {
+		os.Exit(Main())
+	}
+	os.Exit(programtest.Main(func() int { return browsertest.Main(m) }))
+}
+
+// A process is the program in a process of its own.
+type process struct {
+	*program
+	cmd    *exec.Cmd
+	stdout *bufio.Scanner
+}
+
+func startProcess(t *testing.T, dir string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	require.OK(t, err)
+	addr := local.Addr(t)
+	p := &process{program: &program{Client: agenttest.Client{T: t, URL: "http://" + addr}, dir: dir, out: &local.Buffer{}, log: &local.Buffer{}}}
+	p.cmd = exec.CommandContext(t.Context(), self, "serve", "--dir", dir, "--addr", addr)
+	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	p.cmd.Stderr = p.log
+	stdout, err := p.cmd.StdoutPipe()
+	require.OK(t, err)
+	p.stdout = bufio.NewScanner(stdout)
+	require.OK(t, p.cmd.Start())
+	return p
+}
+
+// terminate sends SIGTERM and returns all that was still printed; the exit code must be 0.
+func (p *process) terminate() string {
+	p.T.Helper()
+	require.OK(p.T, p.cmd.Process.Signal(syscall.SIGTERM))
+	var rest strings.Builder
+	for p.stdout.Scan() {
+		rest.WriteString(p.stdout.Text() + "\n")
+	}
+	if err := p.cmd.Wait(); err != nil {
+		p.T.Errorf("after SIGTERM: %v\n%s", err, p.log)
+	}
+	return rest.String()
+}
+
+func TestSIGTERMDuringACall(t *testing.T) {
+	called, release := make(chan struct{}), make(chan struct{})
+	s := upstreamtest.New(t, upstreamtest.Options{
+		Tools: []json.RawMessage{upstreamtest.Tool("wait", "Wait.", `{"readOnlyHint":true}`)},
+		Call: func(context.Context, upstreamtest.Call) (json.RawMessage, error) {
+			close(called)
+			<-release
+			return json.RawMessage(`{"content":[{"type":"text","text":"it was worth it"}]}`), nil
+		},
+	})
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL))
+	p := startProcess(t, dir)
+	for p.stdout.Scan() && !strings.Contains(p.stdout.Text(), "config") {
+	}
+	answered := make(chan agenttest.Result, 1)
+	go func() { answered <- p.Call("call_tool_read", map[string]any{"name": "s:wait"}) }()
+	<-called
+	time.AfterFunc(200*time.Millisecond, func() { close(release) }) // by then the signal has arrived
+	p.terminate()
+	if got := <-answered; got.IsError || got.Text != "it was worth it" {
+		t.Errorf("the call in hand answers %s", got.Raw)
+	}
+}
+
+func TestSIGTERMDuringASync(t *testing.T) {
+	s := upstreamtest.New(t, upstreamtest.Options{})
+	s.Fail(upstreamtest.Hang())
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q}}}`, s.URL))
+	p := startProcess(t, dir)
+	local.Until(t, "the server is asked", func() bool { return s.Total() > 0 })
+	if rest := p.terminate(); strings.Contains(rest, "ready") {
+		t.Errorf("told to stop while it starts, the program prints %s", rest)
+	}
+}
+
+func TestSIGTERMEndsTheSessions(t *testing.T) {
+	s := upstreamtest.New(t, upstreamtest.Options{
+		Protocols: upstreamtest.Legacy, Sessions: true, Tools: []json.RawMessage{upstreamtest.Tool("look", "Look.", `{"readOnlyHint":true}`)},
+	})
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL))
+	p := startProcess(t, dir)
+	for p.stdout.Scan() && !strings.Contains(p.stdout.Text(), "config") {
+	}
+	if got := p.Call("call_tool_read", map[string]any{"name": "s:look"}); got.IsError {
+		t.Errorf("the call answers %s", got.Raw)
+	}
+	if n := len(s.Sessions()); n != 2 {
+		t.Errorf("%d sessions are open, want the agent's and the sync's", n)
+	}
+	p.terminate()
+	if n := len(s.Sessions()); n != 0 {
+		t.Errorf("%d sessions outlive the program", n)
+	}
+}
+
+// A request without end does not keep the program: it is told, and cut off if it does not listen.
+func TestStopEndsWhatDoesNotEnd(t *testing.T) {
+	for _, listens := range []bool{true, false} {
+		requests, cancel := context.WithCancel(t.Context())
+		begun, never := make(chan struct{}), make(chan struct{})
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			close(begun)
+			if listens {
+				<-r.Context().Done()
+			} else {
+				<-never
+			}
+		}))
+		s.Config.BaseContext = func(net.Listener) context.Context { return requests }
+		s.Start()
+		ended := make(chan error, 1)
+		go func() {
+			resp, err := http.Get(s.URL)
+			if err == nil {
+				err = resp.Body.Close()
+			}
+			ended <- err
+		}()
+		<-begun
+		log := &local.Buffer{}
+		stop(t.Context(), s.Config, time.Millisecond, cancel, slog.New(slog.NewTextHandler(log, nil)))
+		if err := <-ended; (err == nil) != listens {
+			t.Errorf("a request that listens, %v, ends with %v", listens, err)
+		}
+		if !strings.Contains(log.String(), "requests are cut short") {
+			t.Errorf("the log does not say so: %s", log)
+		}
+		close(never)
+	}
+}
+
+// loopOf runs the sync loop on stores in memory; its clock is that of the bubble.
+func loopOf(t *testing.T, data string) (objects *objecttest.Mem, log *local.Buffer) {
+	t.Helper()
+	objects, log = &objecttest.Mem{}, &local.Buffer{}
+	if _, err := objects.Put(t.Context(), config.Key, []byte(data), ""); err != nil {
+		t.Fatal(err)
+	}
+	p := boot.New(boot.Settings{}, boot.Stores{Objects: objects, Approvals: &approvaltest.Mem{}}, boot.Options{
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		syncLoop(ctx, p, nil, &banner{out: io.Discard, program: p})
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return objects, log
+}
+
+func TestSyncLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const off = `{"mcpServers": {"s": {"url": "https://mcp.example.com/mcp", "enabled": false}}}`
+		objects, log := loopOf(t, off)
+		syncs := func(after time.Duration, want int) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if got := strings.Count(log.String(), `msg="catalog synced"`); got != want {
+				t.Errorf("%d syncs, want %d:\n%s", got, want, log)
+			}
+		}
+		syncs(time.Second, 1)
+		syncs(57*time.Second, 1)
+		syncs(3*time.Second, 2)
+		syncs(time.Minute, 3)
+		for i, file := range []struct{ key, data string }{{config.Key, off + " "}, {policy.Key, "// nothing is forbidden"}} {
+			if _, err := objects.Put(t.Context(), file.key, []byte(file.data), ""); err != nil {
+				t.Fatal(err)
+			}
+			syncs(lookEvery, 4+i)
+			syncs(lookEvery, 4+i)
+		}
+	})
+}
+
+func TestProgress(t *testing.T) {
+	ended := func(done int, id string, s outcome.Status) catalog.Progress {
+		return catalog.Progress{Outcome: outcome.Outcome{ServerID: id, Status: s}, Done: done, Total: 3}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		terminal := &local.Buffer{}
+		p := newProgress(terminal, false, "syncing", "server")
+		show := func(after time.Duration, now catalog.Progress) { time.Sleep(after); synctest.Wait(); p.sync(now) }
+		show(0, catalog.Progress{Total: 3})
+		show(2500*time.Millisecond, ended(1, "a", outcome.Available))
+		show(100*time.Millisecond, ended(2, "b", outcome.Permanent))
+		show(3*time.Second, ended(3, "c", outcome.Transient))
+		time.Sleep(time.Minute)
+		want := "syncing: 0 of 3 servers, 1 s\nsyncing: 0 of 3 servers, 2 s\nsyncing: 2 of 3 servers, 4 s, \"b\" is permanent\n"
+		if got := terminal.String(); got != want {
+			t.Errorf("a long sync prints\n%swant\n%s", got, want)
+		}
+
+		show(0, catalog.Progress{Total: 3}) // a short one
+		for i := range 3 {
+			show(200*time.Millisecond, ended(i+1, "a", outcome.Available))
+		}
+		show(0, catalog.Progress{}) // and one of no server
+		time.Sleep(time.Minute)
+		if got := terminal.String(); got != want {
+			t.Errorf("then a short one prints\n%s", strings.TrimPrefix(got, want))
+		}
+	})
+}
+
+func TestProgressOnATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		terminal := &local.Buffer{}
+		p := newProgress(terminal, true, "approving", "tool")
+		p.begin(4)
+		time.Sleep(1300 * time.Millisecond)
+		p.step(1, "\x1b[2J\u202efs:read")
+		time.Sleep(200 * time.Millisecond)
+		p.end()
+		p.end()
+		none, some := strings.Repeat("-", barWidth), strings.Repeat("#", barWidth/4)+strings.Repeat("-", 3*barWidth/4)
+		want := "\r[" + none + "] approving: 0 of 4 tools, 1 s\x1b[K\r[" + none + "] approving: 0 of 4 tools, 1 s\x1b[K\r[" + some + "] approving: 1 of 4 tools, 1 s, [2Jfs:read\x1b[K\r\x1b[K"
+		if got := terminal.String(); got != want {
+			t.Errorf("it draws\n%q, want\n%q", got, want)
+		}
+		p.begin(0)
+		time.Sleep(1100 * time.Millisecond)
+		p.end()
+		if got := strings.TrimPrefix(terminal.String(), want); got != "\rapproving: 1 s\x1b[K\r\x1b[K" {
+			t.Errorf("of how much it is nobody knows it draws %q", got)
+		}
+	})
+}
+
+// What the documents say of a program started without more.
+func TestFlagDefaults(t *testing.T) {
+	var c cli
+	parser, err := kong.New(&c, listVars(), kong.Vars{"user": osUser(), "version": ""})
+	require.OK(t, err)
+	_, err = parser.Parse([]string{"serve", "--dir", "d"})
+	u, unknown := user.Current()
+	if unknown != nil {
+		t.Fatal(unknown)
+	}
+	if want := (serveCmd{Dir: "d", Actor: u.Username, Addr: "127.0.0.1:8080"}); err != nil || c.Serve != want {
+		t.Errorf("serve = %+v, %v; want %+v", c.Serve, err, want)
+	}
+}

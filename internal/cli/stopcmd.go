@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	stops "github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+)
+
+// A stopCmd is portcullis stop.
+type stopCmd struct {
+	Now  doStopCmd   `cmd:"" default:"withargs" help:"Stop a server, an agent or everything."`
+	Undo undoStopCmd `cmd:"" help:"Undo stops that people made."`
+}
+
+// Help implements kong's longer help.
+func (stopCmd) Help() string {
+	return `A stop holds at the next call in every process, and asks nothing. Without a name the command prints the stops. Agents
+see the reason. To lock one tool, use portcullis disable. Examples:
+
+  portcullis stop
+  portcullis stop github --reason "key leaked"
+  portcullis stop agent:token:ci --reason "runs wild"
+  portcullis stop everything --reason "we look at it"
+  portcullis stop undo github
+  portcullis stop undo every`
+}
+
+// Words that stand in the place of a name.
+const (
+	everything = "everything"
+	every      = "every"
+	anAgent    = "agent:"
+	aServer    = "server:"
+)
+
+// A stopTarget is an argument that names what is stopped.
+type stopTarget struct {
+	stops.Target
+	every bool // all stops of people
+}
+
+// A doStopCmd is portcullis stop, without undo.
+type doStopCmd struct {
+	askFlags
+	Targets []string `arg:"" optional:"" name:"what" help:"NAME of a server, agent:ID, or everything. server:NAME is of a server that is called like one of these words."`
+	Reason  string   `placeholder:"TEXT" help:"Why, in one line: agents are told it."`
+}
+
+// Validate implements kong's check of flags.
+func (c doStopCmd) Validate() error {
+	switch {
+	case len(c.Targets) == 0 && c.Reason != "":
+		return errors.New("name what to stop: a server, agent:ID, or everything")
+	case len(c.Targets) > 0:
+		if err := stops.CheckReason(c.Reason); err != nil {
+			return fmt.Errorf("--reason: %w", err)
+		}
+	}
+	return c.gatewayFlags.Validate()
+}
+
+// Help implements kong's longer help.
+func (doStopCmd) Help() string {
+	return `It asks nothing, and holds at the next call in every process. Without a name it prints the stops. Examples:
+
+  portcullis stop
+  portcullis stop github --reason "key leaked"`
+}
+
+// Run stops, or prints what is stopped.
+func (c doStopCmd) Run(ctx context.Context, env *environment) error {
+	targets, err := targetsOf(c.Targets, false)
+	if err != nil {
+		return fmt.Errorf("stop: %w; nothing was stopped", err)
+	}
+	open := c.open
+	if len(targets) == 0 {
+		open = c.view
+	}
+	g, err := open(ctx, env, "stop")
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	if len(targets) == 0 {
+		return callAt(ctx, g, c.askFlags, env, "/admin/stop", nil, nil, func(w io.Writer, s decide.Stops) { showStops(w, env.stderr, s) })
+	}
+	return g.changeStops(ctx, c.askFlags, env, "/admin/stop", targets, c.Reason, saidStop)
+}
+
+// An undoStopCmd is portcullis stop undo.
+type undoStopCmd struct {
+	askFlags
+	Targets []string `arg:"" name:"what" help:"As it was stopped: NAME of a server, agent:ID, everything; or every, for all stops of people."`
+}
+
+// Help implements kong's longer help.
+func (undoStopCmd) Help() string {
+	return `A stop in mcp_config.json is undone in that file. Examples:
+
+  portcullis stop undo github
+  portcullis stop undo every`
+}
+
+// Run undoes stops.
+func (c undoStopCmd) Run(ctx context.Context, env *environment) error {
+	targets, err := targetsOf(c.Targets, true)
+	if err != nil {
+		return fmt.Errorf("stop undo: %w; nothing was undone", err)
+	}
+	g, err := c.open(ctx, env, "stop undo")
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	return g.changeStops(ctx, c.askFlags, env, "/admin/stop/undo", targets, "", saidUndone)
+}
+
+// targetsOf reads what is named, all of it before anything is done.
+func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
+	for _, name := range names {
+		var t stopTarget
+		agent, isAgent := strings.CutPrefix(name, anAgent)
+		server, isServer := strings.CutPrefix(name, aServer)
+		switch {
+		case name == everything:
+			t.All = true
+		case name == every && undo:
+			t.every = true
+		case isAgent:
+			t.Agent = agent
+		case isServer:
+			t.Server = server
+		case strings.Contains(name, ":"):
+			return nil, fmt.Errorf("%s is neither a server nor agent:ID: an agent is named as in agent:token:ci, and a tool is not stopped but disabled: portcullis disable %s", text.Quote(name, 128), typed(name))
+		default:
+			t.Server = name
+		}
+		if !t.every {
+			if err := t.Check(); err != nil {
+				return nil, fmt.Errorf("%s: %w", text.Quote(name, 128), err)
+			}
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// changeStops stops what is named, or undoes that, one after the other; say says what was done.
+func (g *gateway) changeStops(ctx context.Context, f askFlags, env *environment, path string, targets []stopTarget, reason string, say func(w, stderr io.Writer, t stopTarget, done decide.Stopped)) error {
+	var failed []error
+	for _, t := range targets {
+		body := struct {
+			stops.Target
+			Every  bool   `json:"every,omitempty"`
+			Reason string `json:"reason,omitempty"`
+		}{t.Target, t.every, reason}
+		failed = append(failed, g.changeStop(ctx, f, env, path, body, func(w io.Writer, done decide.Stopped) { say(w, env.stderr, t, done) }))
+	}
+	return errors.Join(failed...)
+}
+
+// changeStop stops one thing, or undoes that.
+func (g *gateway) changeStop(ctx context.Context, f askFlags, env *environment, path string, body any, say func(io.Writer, decide.Stopped)) error {
+	var done reply[decide.Stopped]
+	if err := g.read(ctx, path, nil, body, &done); err != nil {
+		return err
+	}
+	if !done.value.Recorded {
+		fmt.Fprintln(env.stderr, "warning: this was done, but its line could not be written to the audit; the gateway's log has it")
+	}
+	if err := f.print(env.stdout, done.raw, func(w io.Writer) { say(w, done.value) }); err != nil {
+		return fmt.Errorf("%s: it is done, and that cannot be printed: %w", g.command, err)
+	}
+	return nil
+}
+
+// showStops prints what is stopped.
+func showStops(w, stderr io.Writer, s decide.Stops) {
+	if len(s.Stops) == 0 {
+		fmt.Fprintln(stderr, "nothing is stopped")
+		return
+	}
+	t := newTable(w, "STOPPED", "BY", "SINCE", "REASON")
+	for _, one := range s.Stops {
+		since := "-"
+		if !one.At.IsZero() {
+			since = atMinute(one.At)
+		}
+		t.row(nameOf(one.Target), cmp.Or(one.By, "mcp_config.json"), since, one.Reason)
+	}
+	t.end()
+}
+
+// nameOf returns a target as it is named to this command.
+func nameOf(t stops.Target) string {
+	switch {
+	case t.Agent != "":
+		return anAgent + t.Agent
+	case t.Server == everything, t.Server == every, t.Server == "undo", t.Server == "now":
+		return aServer + t.Server
+	case t.Server != "":
+		return t.Server
+	}
+	return everything
+}
+
+// saidStop says what a stop did.
+func saidStop(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
+	what := text.Clip(text.Line(t.String()), 600)
+	if !done.Changed {
+		fmt.Fprintf(w, "%s was stopped already, and stays as it was: agents are told who was first, and why\n", what)
+	} else {
+		fmt.Fprintf(w, "%s is stopped: the next call is refused in every process, and calls that run are cancelled\nportcullis stop undo %s takes that back\n", what, typed(nameOf(t.Target)))
+	}
+	if done.Unlisted {
+		fmt.Fprintln(stderr, "warning: no agent of this id has called, and no good agent token makes one: unless a JWT or a signature does, exactly so written, nobody is stopped by it. portcullis audit names agents as they are named here")
+	}
+}
+
+// saidUndone says what an undo did.
+func saidUndone(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
+	switch what := text.Clip(text.Line(t.String()), 600); {
+	case !done.Changed:
+		fmt.Fprintln(w, "nobody had stopped anything that can be undone here; nothing was changed")
+	case t.every:
+		fmt.Fprintln(w, "every stop of people is undone: the next call goes through if nothing else locks the tool")
+	default:
+		fmt.Fprintf(w, "%s is not stopped any more: the next call goes through if nothing else locks the tool\n", what)
+	}
+	if len(done.Stops.Stops) > 0 {
+		fmt.Fprintf(stderr, "%s left: portcullis stop lists what is stopped\n", text.Count(len(done.Stops.Stops), "stop"))
+	}
+}

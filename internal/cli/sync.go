@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/demo"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+)
+
+const (
+	syncEvery = time.Minute
+	lookEvery = 2 * time.Second // at whether config or policy changed
+
+	// A server that is starting up is asked again sooner, so many times in a row: a program that is
+	// fetched before it runs, say.
+	soon     = 10 * time.Second
+	soonMost = 5
+)
+
+// syncLoop syncs at once, every minute, and when config or policy change. By the minute it leaves
+// servers alone that have not changed for long.
+func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
+	w := watcher{objects: p.Stores.Objects}
+	w.changed(ctx)
+	starting := false
+	syncNow := func(ctx context.Context, run func(context.Context) (catalog.Report, error)) {
+		var installing bool
+		starting, installing = syncOnce(ctx, run)
+		b.client.synced(installing)
+	}
+	syncNow(ctx, p.Sync)
+	if servers != nil {
+		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { syncNow(ctx, p.Sync) }); err != nil && ctx.Err() == nil {
+			p.Log.LogAttrs(ctx, slog.LevelError, "demo could not be set up", slog.Any("error", err))
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	b.show(p.States.Load(ctx))
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	last, early := time.Now(), 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		due := time.Since(last) >= syncEvery
+		again := starting && early < soonMost && time.Since(last) >= soon
+		if changed := w.changed(ctx); changed || due || again {
+			if early++; due {
+				early = 0
+			}
+			run := p.SyncDue
+			if changed {
+				run = p.Sync
+			}
+			syncNow(ctx, run)
+			b.show(p.States.Load(ctx))
+			last = time.Now()
+		}
+	}
+}
+
+// syncOnce runs a sync, which logs how it and each server ended. It reports whether a server is starting up,
+// and whether one is a program that may be being installed.
+func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, error)) (starting, installing bool) {
+	r, err := run(ctx)
+	if err != nil {
+		return false, false
+	}
+	for _, s := range r.Servers {
+		starting = starting || s.Outcome.Status == outcome.Transient
+		installing = installing || s.Outcome.Reason == outcome.ReasonStarting
+	}
+	return starting, installing
+}
+
+// keepTime is how long the end of the program waits for the last catalog.
+const keepTime = 2 * time.Second
+
+// keepDecisions writes what people decided since the last sync into the catalog, without asking a server:
+// approvals.db is not the only place that knows it then. A failure is logged; the files of the audit have
+// the decisions too.
+func keepDecisions(ctx context.Context, p *boot.Program) {
+	if p.Syncer.Config() == nil { // no sync has made a catalog
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, keepTime)
+	defer cancel()
+	_, _ = p.Syncer.Assemble(ctx) // which logs how it ended
+}
+
+// A watcher notices when the operator's files have changed.
+type watcher struct {
+	objects object.Store
+	etags   [2]string
+}
+
+// changed also notices a file that went away; a file that cannot be read is
+// left for the sync to complain of.
+func (w *watcher) changed(ctx context.Context) bool {
+	before := w.etags
+	for i, key := range []string{config.Key, policy.Key} {
+		o, err := w.objects.Get(ctx, key, w.etags[i])
+		switch {
+		case err == nil:
+			w.etags[i] = o.ETag
+		case errors.Is(err, object.ErrNotFound):
+			w.etags[i] = ""
+		}
+	}
+	return w.etags != before
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+)
+
+const (
+	// tokenFile holds the keys of the hashes of agent tokens, in the gateway's folder.
+	tokenFile = "token.key"
+
+	// tokenKeyDefault is the setting of a gateway that keeps them there.
+	tokenKeyDefault = "file:" + tokenFile
+)
+
+// needTokenKey makes the file of the keys if there is none. Of two programs that do so at once both
+// go on with the one that was there first.
+func needTokenKey(dir string) error {
+	path := filepath.Join(dir, tokenFile)
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	first := secret.Versions{Current: newTokenKey()}
+	err := createFile(path, []byte(secret.FileText(first)), 0o600)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the key of agent tokens: %w", err)
+	}
+	return nil
+}
+
+func newTokenKey() secret.Version {
+	return secret.Version{Text: secret.New(token.Random()), Since: time.Now()}
+}
+
+// A rotateTokensCmd is portcullis token rotate.
+type rotateTokensCmd struct {
+	askFlags
+	Force bool `help:"Also if live tokens are still under the previous key: they end at once."`
+}
+
+// Help implements kong's longer help.
+func (rotateTokensCmd) Help() string {
+	return `The new key goes into token.key of the gateway's folder, and the one before is kept. New tokens are made under the new
+key; older tokens go on until they expire, or until the next rotation. A running gateway reads the new key within
+ten minutes, and at once if a token under the new key comes. On AWS the key is a secret of the stack, and
+docs/operate.md says how to replace it. Examples:
+
+  portcullis token rotate
+  portcullis token list`
+}
+
+// Run replaces the key.
+func (c rotateTokensCmd) Run(ctx context.Context, env *environment) error {
+	g, err := c.open(ctx, env, "token rotate")
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	path := filepath.Join(c.folder(), tokenFile)
+	old, err := secret.ReadFile(path)
+	switch {
+	case c.URL != "" || errors.Is(err, fs.ErrNotExist):
+		return errors.New("token rotate: nothing was done: the gateway keeps its key elsewhere, where PORTCULLIS_TOKEN_KEY says: replace it there; docs/operate.md has the steps")
+	case err != nil:
+		return fmt.Errorf("token rotate: nothing was done: %w", err)
+	}
+	page, err := tokenPage(ctx, g)
+	if err != nil {
+		return err
+	}
+	inFile, err := token.NewKey(old.Current.Text.Reveal())
+	if err != nil {
+		return fmt.Errorf("token rotate: nothing was done: %s: %w", path, err)
+	}
+	k := page.Keys
+	switch {
+	case k != nil && k.Current.ID != inFile.ID(): // what it says of tokens is not about what the file has
+		return errors.New("token rotate: nothing was done: the gateway has not read yet the key that is in the file; it does so within seconds: run this again, or, if it says the same, look in the gateway's log")
+	case k == nil:
+		return errors.New("token rotate: nothing was done: the gateway cannot read its keys, so it cannot say which tokens would end; its log says why")
+	case k.Previous != nil && k.Previous.Live > 0 && !c.Force:
+		return fmt.Errorf("token rotate: nothing was done: %s still under the previous key, and would end at once: portcullis token list shows which; make others in their place, or end them with --force", are(k.Previous.Live, "live token"))
+	}
+	next := secret.Versions{Current: newTokenKey(), Previous: old.Current}
+	if err := putFile(path, []byte(secret.FileText(next)), 0o600, store.Replace); err != nil {
+		return fmt.Errorf("token rotate: nothing was done: %w", err)
+	}
+	return printed(env.stdout, func(w io.Writer) {
+		fmt.Fprintf(w, "the key is replaced; %s now under the previous one, which portcullis token list shows: make others in their place before the next rotation\n", are(k.Current.Live, "live token"))
+	})
+}
+
+// printKeys says which tokens end with the previous key.
+func printKeys(w io.Writer, k *admin.TokenKeys) {
+	if k == nil {
+		return
+	}
+	if p := k.Previous; p != nil {
+		until := "until the key is replaced again"
+		if !p.Until.IsZero() {
+			until = "until " + atMinute(p.Until) + ", or " + until
+		}
+		fmt.Fprintf(w, "the key was replaced: %s under the previous one, which is taken %s\n", are(p.Live, "live token"), until)
+	}
+	if k.Void > 0 {
+		fmt.Fprintf(w, "%s void: the key is gone under which they were made; make others in their place\n", are(k.Void, "token"))
+	}
+}
+
+// are returns a number with its noun, and the verb.
+func are(n int, noun string) string {
+	if n == 1 {
+		return text.Count(n, noun) + " is"
+	}
+	return text.Count(n, noun) + " are"
+}

@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+)
+
+// toolsName is that of the command, in errors.
+const toolsName = "tools"
+
+// A toolsCmd is portcullis tools.
+type toolsCmd struct {
+	askFlags
+	choice
+	Words  []string `arg:"" optional:"" help:"As -q has them."`
+	Sort   string   `enum:"${sorts}," default:"" placeholder:"ORDER" help:"One of ${sorts_list}; risk is what needs the closest look first, newest and oldest go by when a definition changed. Without it id, or risk of what waits."`
+	Limit  int      `placeholder:"N" help:"Only the first so many; without it, all."`
+	Hashes bool     `help:"Print one line for each, its name and the hash of its definition, as --seen of approve takes them."`
+}
+
+// Validate implements kong's check of flags.
+func (c toolsCmd) Validate() error {
+	switch {
+	case c.Limit < 0:
+		return fmt.Errorf("--limit is %d, and takes a number from 1 on", c.Limit)
+	case c.Hashes && c.json():
+		return errHashes
+	}
+	return c.gatewayFlags.Validate()
+}
+
+var errHashes = errors.New("--hashes prints lines: leave out -o json, which has the hashes too")
+
+// Help implements kong's longer help.
+func (toolsCmd) Help() string {
+	return `Each line shows the lock, the state of the definition, the tier, what changed, and the findings. Examples:
+
+  portcullis tools
+  portcullis tools --status pending_approval
+  portcullis tools read file --server fs --tier read -o json
+  portcullis tools --server fs --status pending_approval --hashes > seen.txt`
+}
+
+// Run prints the list.
+func (c toolsCmd) Run(ctx context.Context, env *environment) error {
+	g, err := c.view(ctx, env, toolsName)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	f := c.filter()
+	f.Q, f.Sort = strings.TrimSpace(f.Q+" "+strings.Join(c.Words, " ")), c.Sort
+	list, err := g.list(ctx, env, f, c.Limit)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.json():
+		return printJSON(env.stdout, list.json())
+	case list.Total == 0:
+		return g.explainNone(ctx, env)
+	case c.Hashes:
+		return printed(env.stdout, list.showHashes)
+	}
+	if err := printed(env.stdout, list.show); err != nil {
+		return err
+	}
+	list.sum(env.stderr, f)
+	return nil
+}
+
+// showHashes prints lines as readPinned reads them. A name that would not be read as it is has
+// none.
+func (l *listing) showHashes(w io.Writer) {
+	for _, r := range l.Rows {
+		if seen := (pinnedItem{ID: r.ID, Hash: r.Hash}); seen.writable() {
+			fmt.Fprintf(w, "%s %s\n", r.ID, r.Hash)
+		}
+	}
+}
+
+// show prints the rows for people.
+func (l *listing) show(w io.Writer) {
+	t := newTable(w, "NAME", "STATUS", "STATE", "TIER", "FOUND", "WHAT")
+	for _, r := range l.Rows {
+		t.row(r.ID, r.Status, r.State, r.Tier.String(), foundIn(r), text.Clip(text.Line(whatOf(r)), 80))
+	}
+	t.end()
+}
+
+// foundIn says in few words what was found in a definition.
+func foundIn(r decide.Row) string {
+	switch {
+	case len(r.Severe) > 0:
+		return "severe: " + strings.Join(r.Severe, ", ")
+	case r.Findings > 0:
+		return strconv.Itoa(r.Findings)
+	}
+	return "-"
+}
+
+// whatOf says what changed in a definition, or what it does.
+func whatOf(r decide.Row) string {
+	what := cmp.Or(r.Summary, r.Title)
+	if r.State == decide.StateChanged {
+		what = cmp.Or(r.Change, what)
+	}
+	switch {
+	case r.Lost:
+		return "the store lost its record: settle it with portcullis approvals. " + what
+	case r.Proposed != "":
+		return "approved by " + r.Proposed + ", needs a second person. " + what
+	case r.TakesTwo && (r.State == decide.StateNew || r.State == decide.StateChanged):
+		return "takes two people. " + what
+	}
+	return what
+}
+
+// Above so many rows it is said what would leave fewer, with so many values of each flag.
+const (
+	manyRows  = 20
+	maxValues = 6
+)
+
+// sum says how many there are, and what would leave fewer.
+func (l *listing) sum(w io.Writer, f decide.Filter) {
+	if len(l.Rows) < l.Total {
+		fmt.Fprintf(w, "%d of %s; --limit ends the list\n", len(l.Rows), text.Count(l.Total, "item"))
+	} else {
+		fmt.Fprintln(w, kindsOf(l.Rows))
+	}
+	for _, line := range upgradeLines(l.Upgrades) {
+		fmt.Fprintln(w, sameServer+line)
+	}
+	if len(l.Rows) <= manyRows {
+		return
+	}
+	chosen := f.Values()
+	for _, flag := range []struct {
+		name   string
+		values []decide.Facet
+	}{
+		{"status", l.Facets.Status}, {"state", l.Facets.State}, {"server", l.Facets.Server}, {"tier", l.Facets.Tier}, {"kind", l.Facets.Kind}, {"finding", l.Facets.Finding},
+	} {
+		if chosen.Has(flag.name) || len(flag.values) < 2 {
+			continue
+		}
+		values := slices.Clone(flag.values)
+		slices.SortStableFunc(values, func(a, b decide.Facet) int { return cmp.Compare(b.Tools, a.Tools) })
+		var counts []string
+		for _, v := range values {
+			counts = append(counts, fmt.Sprintf("%s %d", inLine(v.Value), v.Tools))
+		}
+		fmt.Fprintf(w, "  fewer with %-10s %s\n", "--"+flag.name, text.List(counts, maxValues))
+	}
+}
+
+// kindsOf counts rows by kind: "40 tools, 2 prompts".
+func kindsOf(rows []decide.Row) string {
+	counts := map[string]int{}
+	for _, r := range rows {
+		counts[r.Kind]++
+	}
+	var parts []string
+	for _, kind := range decide.Kinds() {
+		if n := counts[kind]; n > 0 {
+			parts = append(parts, text.Count(n, kind))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// explainNone says why nothing is listed, and what to do.
+func (g *gateway) explainNone(ctx context.Context, env *environment) error {
+	all, err := g.list(ctx, env, decide.Filter{}, 1)
+	if err != nil {
+		return err
+	}
+	if all.Total > 0 {
+		fmt.Fprintf(env.stderr, "nothing is like this; without flags %s\n", has(all.Total))
+		return nil
+	}
+	why, err := g.emptyCatalog(ctx)
+	if err == nil {
+		fmt.Fprintln(env.stderr, why)
+	}
+	return err
+}
+
+func has(n int) string {
+	if n == 1 {
+		return "there is 1 item"
+	}
+	return fmt.Sprintf("there are %d items", n)
+}
+
+// noSync is the reason of a gateway that has nothing but to sync.
+const noSync = "catalog_missing"
+
+// emptyCatalog returns why no tool is known, with what to do. It is an error if a sync would change nothing.
+func (g *gateway) emptyCatalog(ctx context.Context) (why string, err error) {
+	var cfg decide.Config
+	if err := g.read(ctx, "/admin/config", nil, nil, &cfg); err != nil {
+		return "", err
+	}
+	for _, r := range cfg.Reasons {
+		if r.Code == noSync {
+			return "no tools are known, since no sync has loaded any: run portcullis sync, or portcullis serve, which syncs every minute", nil
+		}
+	}
+	if len(cfg.Reasons) > 0 {
+		return "", fmt.Errorf("%s: no tools are known: %s", g.command, reasonOf(cfg))
+	}
+	var answer struct{ Servers []decide.Server }
+	if err := g.read(ctx, "/admin/servers", nil, nil, &answer); err != nil {
+		return "", err
+	}
+	if len(answer.Servers) == 0 {
+		return "no tools are known, since mcp_config.json has no servers: add some, and they are loaded by the next sync", nil
+	}
+	return fmt.Sprintf("no tools are known: none is listed by %s; portcullis doctor says why", text.Count(len(answer.Servers), "server")), nil
+}
+
+// reasonOf says what is wrong with a gateway that knows no tools, where, and what to do.
+func reasonOf(cfg decide.Config) string {
+	r := cfg.Reasons[0]
+	s := text.Clip(text.Line(r.Message), maxDetail)
+	for _, f := range cfg.State.Config.Faults {
+		s += fmt.Sprintf(" Line %d: %s.", f.Line, text.Clip(text.Line(f.Message), maxDetail))
+	}
+	return strings.TrimSuffix(s+" "+text.Clip(text.Line(r.Action), maxDetail), ".")
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// An itemName is an argument that names a tool, a prompt or a resource.
+type itemName struct{ tool.ID }
+
+var _ kong.MapperValue = (*itemName)(nil)
+
+// Decode implements kong's reading of an argument.
+func (n *itemName) Decode(c *kong.DecodeContext) error {
+	var s string
+	if err := c.Scan.PopValueInto("name", &s); err != nil {
+		return err
+	}
+	id, err := tool.ParseID(s)
+	if err != nil {
+		return fmt.Errorf("%s names no tool: want server:tool, server:prompt:name or server:resource:uri, as portcullis tools lists them", text.Quote(s, 128))
+	}
+	n.ID = id
+	return nil
+}
+
+// pathOf returns where the API has an item.
+func pathOf(id tool.ID) string { return approval.Link("/", id)[len("/"):] }
+
+// item reads one item as it is in the store now.
+func (g *gateway) item(ctx context.Context, env *environment, id tool.ID) (t decide.Tool, err error) {
+	err = g.read(ctx, pathOf(id), nil, nil, &t)
+	return t, g.orNear(ctx, env, id, err)
+}
+
+// orNear returns err or, if it says that there is no such item, what is called alike.
+func (g *gateway) orNear(ctx context.Context, env *environment, id tool.ID, err error) error {
+	if r, ok := errors.AsType[*refusal](err); !ok || r.Status != http.StatusNotFound {
+		return err
+	}
+	all, failed := g.list(ctx, env, decide.Filter{}, 0)
+	if failed != nil {
+		return err
+	}
+	if all.Total == 0 {
+		why, err := g.emptyCatalog(ctx)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%s: there is no %s: %s", g.command, inLine(id.String()), why)
+	}
+	names := make([]string, len(all.Rows))
+	for i, r := range all.Rows {
+		names[i] = r.ID
+	}
+	instead := "portcullis tools lists every one that is known"
+	if near := nearest(id.String(), names); len(near) > 0 {
+		instead = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return fmt.Errorf("%s: there is no %s; %s", g.command, inLine(id.String()), instead)
+}
+
+// maxNear is how many names are offered in the place of one that there is not.
+const maxNear = 3
+
+// nearest returns the names that are most like one that there is not: by letters, or by their last part.
+func nearest(want string, names []string) (near []string) {
+	type candidate struct {
+		name string
+		far  int
+	}
+	want = strings.ToLower(want[:min(len(want), 256)])
+	_, last, _ := strings.Cut(want, ":")
+	var all []candidate
+	for _, name := range names {
+		is := strings.ToLower(name[:min(len(name), 256)])
+		_, isLast, _ := strings.Cut(is, ":")
+		far := text.Distance(want, is)
+		if last == isLast {
+			far = 1
+		}
+		if far <= max(2, len(want)/4) {
+			all = append(all, candidate{name, far})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.name, b.name))
+	})
+	for _, c := range all[:min(len(all), maxNear)] {
+		near = append(near, inLine(c.name))
+	}
+	return near
+}
+
+// rowOf returns what a list would say of an item, as far as decisions about many look at it.
+func rowOf(t decide.Tool) decide.Row {
+	row := decide.Row{ItemName: t.ItemName, Status: t.Status, State: decide.StateNew, Tier: t.Tier, Hash: t.Hash, TakesTwo: t.TakesTwo, Findings: len(t.Findings)}
+	for _, f := range t.Findings {
+		if f.Severe && !slices.Contains(row.Severe, f.Code) {
+			row.Severe = append(row.Severe, f.Code)
+		}
+	}
+	if r := t.Record; r != nil {
+		row.Rev, row.Disabled, row.By, row.At = r.Rev, r.Disabled, r.By, r.At
+		if r.State != approval.Pending {
+			row.State = string(r.State)
+		}
+	}
+	return row
+}

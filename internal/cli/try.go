@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strconv"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/agenteval"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+)
+
+// A tryCmd is portcullis try.
+type tryCmd struct {
+	askFlags
+	Query string `arg:"" optional:"" help:"What the agent looks for, in its words."`
+	Eval  string `placeholder:"FILE" help:"Instead of one query: a JSON list of tasks with their searches and the tools that they need. Prints which tasks an agent can solve."`
+
+	As       string `placeholder:"AGENT" xor:"who" help:"Agent that is known, such as token:ci, or the ARN of a signer. Without it, and without --claims, one that is made up."`
+	Claims   string `placeholder:"JSON" xor:"who" help:"Claims of a JWT: the agent that they make."`
+	Servers  string `placeholder:"NAME,…" default:"*" help:"Of an agent that is made up: servers that it may see."`
+	Tiers    string `placeholder:"TIER,…" default:"read,write,destructive" help:"Of an agent that is made up: tiers that it may call."`
+	Toolsets string `placeholder:"NAME,…" help:"Of an agent that is made up: toolsets that bound it."`
+
+	Path   string `placeholder:"PATH" help:"Address at which it asks: /mcp/readonly, /mcp/x/TOOLSET."`
+	Locked bool   `help:"It asks for locked tools as well."`
+	Limit  int    `default:"10" placeholder:"N" help:"Of tools in its answer, 1 to 50."`
+}
+
+// Help implements kong's longer help.
+func (tryCmd) Help() string {
+	return `For each tool that matches, it names the first check that the tool fails. Nothing is called, and nothing counts as the
+agent's. Examples:
+
+  portcullis try "create an issue" --as token:ci
+  portcullis try "delete a branch" --tiers read -o json
+  portcullis try --eval tasks.json --limit 5
+
+A task of --eval is {"task": "…", "searches": ["…"], "tools": ["server:tool"]}. Its searches are made in
+turn until the answers have shown each of its tools: the measure needs no model, and is an upper bound
+for agents.`
+}
+
+// Run prints what the agent finds.
+func (c tryCmd) Run(ctx context.Context, env *environment) error {
+	switch {
+	case c.Eval != "" && c.Query != "":
+		return errors.New("try: give a query or --eval FILE, not both")
+	case c.Eval != "":
+		return c.evaluate(ctx, env)
+	case c.Query == "":
+		return errors.New("try: say what the agent looks for, or give --eval FILE")
+	}
+	return call(ctx, c.askFlags, env, "try", "/admin/try", c.values(c.Query), nil, showExplanation)
+}
+
+// values returns the parameters of a trial of the query.
+func (c tryCmd) values(search string) url.Values {
+	query := url.Values{"query": {search}, "limit": {strconv.Itoa(c.Limit)}}
+	set := func(name, value string) {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	set("agent", c.As)
+	set("claims", c.Claims)
+	if c.As == "" && c.Claims == "" {
+		set("servers", c.Servers)
+		set("tiers", c.Tiers)
+		set("toolsets", c.Toolsets)
+	}
+	set("path", c.Path)
+	if c.Locked {
+		set("include_disabled", "true")
+	}
+	return query
+}
+
+// evaluate prints which tasks of a file an agent can solve.
+func (c tryCmd) evaluate(ctx context.Context, env *environment) error {
+	f, err := os.Open(c.Eval)
+	if err != nil {
+		return fmt.Errorf("try: --eval: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was read only
+	tasks, err := agenteval.ReadTasks(f)
+	if err != nil {
+		return fmt.Errorf("try: --eval %s: %w", c.Eval, err)
+	}
+	g, err := c.open(ctx, env, "try")
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	report, err := agenteval.Run(ctx, tasks, func(ctx context.Context, search string) (string, error) {
+		var t decide.Explanation
+		if err := g.read(ctx, "/admin/try", c.values(search), nil, &t); err != nil {
+			return "", err
+		}
+		return answerOf(t)
+	})
+	if err != nil {
+		return fmt.Errorf("try: %w", err)
+	}
+	return c.print(env.stdout, report, func(w io.Writer) { showReport(w, report) })
+}
+
+// answerOf returns the text that retrieve_tools answers.
+func answerOf(t decide.Explanation) (string, error) {
+	switch {
+	case t.Refused != "":
+		return "", fmt.Errorf("the request is refused: %s", text.Clip(text.Line(t.Refused), maxDetail))
+	case t.Direct:
+		return "", errors.New("there is no search in direct mode: the tools themselves are listed")
+	}
+	var result struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal(t.Answer, &result); err != nil {
+		return "", err
+	}
+	if len(result.Content) != 1 || result.IsError {
+		return "", errors.New("the search failed; the gateway's log says why")
+	}
+	return result.Content[0].Text, nil
+}
+
+// showReport prints for people which tasks were solved.
+func showReport(w io.Writer, r agenteval.Report) {
+	rows := newTable(w, "TASK", "SOLVED", "SEARCHES", "BYTES", "LOCKED", "NOT FOUND")
+	for _, x := range r.Results {
+		solved := "no"
+		if x.Solved {
+			solved = "yes"
+		}
+		rows.row(inLine(x.Task), solved, strconv.Itoa(x.Searches), strconv.Itoa(x.Bytes), inLine(joined(x.Locked)), inLine(joined(x.Missing)))
+	}
+	rows.end()
+	fmt.Fprintf(w, "\nsolved: %d of %s; not solved because tools are locked: %d; %d searches, %d bytes of answers\n",
+		r.Solved, text.Count(r.Tasks, "task"), r.Locked, r.Searches, r.Bytes)
+}
+
+// showExplanation prints a trial for people.
+func showExplanation(w io.Writer, t decide.Explanation) {
+	tiers := make([]string, len(t.Agent.Tiers))
+	for i, tier := range t.Agent.Tiers {
+		tiers[i] = tier.String()
+	}
+	bound := ""
+	if len(t.Agent.Toolsets) > 0 {
+		bound = "; toolsets " + inLine(joined(t.Agent.Toolsets))
+	}
+	fmt.Fprintf(w, "as %s: servers %s; tiers %s%s; %s\n", inLine(t.Agent.ID), inLine(joined(t.Agent.Servers)), joined(tiers), bound, text.Count(t.Exists, "tool")+" there for it")
+	if t.Refused != "" {
+		fmt.Fprintf(w, "the request is refused: %s\n", text.Clip(text.Line(t.Refused), maxDetail))
+		return
+	}
+	if t.Direct {
+		fmt.Fprintln(w, "there is no search here: the tools themselves are listed")
+	}
+	found := 0
+	for _, g := range t.Groups {
+		found += g.Total
+		if g.Total == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s: %d\n", inLine(headingOf(g.Name)), g.Total)
+		rows := newTable(w, "TOOL", "TIER", "STATUS", "WHY")
+		for _, x := range g.Tools {
+			rows.row(x.ID, x.Tier.String(), x.Status, whyTried(g.Name, x))
+		}
+		rows.end()
+		if more := g.Total - len(g.Tools); more > 0 {
+			fmt.Fprintf(w, "and %d more\n", more)
+		}
+	}
+	if found == 0 {
+		fmt.Fprintln(w, "no tool matches")
+	}
+}
+
+// headingOf says what a group of a trial is.
+func headingOf(group string) string {
+	switch group {
+	case "callable":
+		return "it can call"
+	case "locked":
+		return "it finds locked"
+	case "hidden":
+		return "it does not find"
+	}
+	return group
+}
+
+// whyTried returns why a tool is in its group: the first check that it does not pass.
+func whyTried(group string, x decide.ExplainedTool) string {
+	for _, c := range x.Checks {
+		switch {
+		case c.Passed == "yes" || group == "callable": // some of what it does not pass, another check makes good
+		case c.Detail != "":
+			return c.Text() + ": " + c.Detail
+		default:
+			return c.Text()
+		}
+	}
+	return x.Note
+}

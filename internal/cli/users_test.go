@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/stdiotest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// A shared gateway runs where the client names the agent (azp), so that users share an agent id.
+type shared struct {
+	*program
+	issuer   *identitytest.Issuer
+	audience string
+}
+
+// A caller is the claims that differ between the callers of one gateway.
+type caller struct{ azp, sub string }
+
+// ann and bob use one client. That client also calls for itself, without a user.
+var (
+	ann   = caller{"ide", "ann"}
+	bob   = caller{"ide", "bob"}
+	alone = caller{"ide", "ide"}
+	other = caller{"other", "other"}
+)
+
+func startShared(t *testing.T) *shared {
+	t.Helper()
+	s, dir, addr := &shared{issuer: identitytest.Start(t)}, t.TempDir(), local.Addr(t)
+	s.audience = "http://" + addr + "/mcp"
+	readOnly := `{"readOnlyHint":true}`
+	notes := upstreamtest.New(t, upstreamtest.Options{
+		Protocols: upstreamtest.Legacy, Sessions: true, Call: upstreamtest.Notebook(),
+		Tools: []json.RawMessage{upstreamtest.Tool("read", "Read the note.", readOnly), upstreamtest.Tool("write", "Write a note.", readOnly, "text")},
+	})
+	locked := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
+		upstreamtest.Tool("ask", "Waits for a person.", readOnly), upstreamtest.Tool("open_stateless", "Is granted.", readOnly), upstreamtest.Tool("open_handshake", "Is granted.", readOnly),
+	}})
+	book := []json.RawMessage{upstreamtest.Tool("book", "Asks, and books.", readOnly)}
+	parks := upstreamtest.New(t, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Tools: book})
+	parks.FailOn("tools/call", -1, upstreamtest.Ask(mcp.MethodElicit, `{"content":[{"type":"text","text":%s}]}`))
+	passes := upstreamtest.New(t, upstreamtest.Options{Protocols: upstreamtest.Modern, Tools: book, Call: asksOnce})
+	path, env := stdiotest.Program(t, stdiotest.Legacy)
+	config, err := json.Marshal(map[string]any{
+		"mcpServers": map[string]any{
+			"notes":  map[string]any{"url": notes.URL, "approval": "off"},
+			"prog":   map[string]any{"command": path, "env": env, "approval": "off"},
+			"parks":  map[string]any{"url": parks.URL, "approval": "off"},
+			"passes": map[string]any{"url": passes.URL, "approval": "off"},
+			"locked": map[string]any{"url": locked.URL, "approval": "manual"},
+		},
+		"gateway": map[string]any{"requests": true},
+	})
+	require.OK(t, err)
+	programtest.WriteConfig(t, dir, string(config))
+	s.program = startWith(t, map[string]string{
+		"PORTCULLIS_AUTH": "jwt", "PORTCULLIS_ISSUER": s.issuer.URL, "PORTCULLIS_AUDIENCE": s.audience, "PORTCULLIS_ID_CLAIM": "azp", "PORTCULLIS_DEFAULT_SERVERS": "*",
+	}, dir, "--addr", addr, "--allow-commands")
+	s.Admin = s.issuer.Token(s.audience, map[string]any{"sub": "op", "azp": "ops", "scope": "portcullis:admin"})
+	t.Cleanup(func() { _ = s.stop() }) // before the servers, which wait for their clients
+	return s
+}
+
+// asksOnce answers a call with a question, and the call that brings the answer with that answer.
+func asksOnce(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
+	var p struct{ InputResponses json.RawMessage }
+	if err := json.Unmarshal(c.Params, &p); err != nil {
+		return nil, err
+	}
+	if p.InputResponses == nil {
+		return json.RawMessage(`{"resultType":"input_required","requestState":"own","inputRequests":{"q":{"method":"elicitation/create","params":{}}}}`), nil
+	}
+	return json.Marshal(map[string]any{"resultType": "complete", "content": []map[string]any{{"type": "text", "text": string(p.InputResponses)}}})
+}
+
+// as returns a client that a caller uses now. Its token is a new one each time.
+func (s *shared) as(t *testing.T, e protocol, who caller) *client {
+	t.Helper()
+	token := s.issuer.Token(s.audience, map[string]any{"azp": who.azp, "sub": who.sub, "scope": "portcullis:destructive"})
+	return &client{
+		program: s.with(t), protocol: e, header: headers("Authorization", "Bearer "+token),
+		capabilities: map[string]any{"elicitation": map[string]any{}},
+	}
+}
+
+// in returns the client with the id of a session.
+func (c *client) in(session string) *client {
+	out := *c
+	out.header = maps.Clone(c.header)
+	out.header.Set(mcp.HeaderSession, session)
+	return &out
+}
+
+// says calls an upstream tool, and returns the text of its result, or of the refusal.
+func (c *client) says(tool string, args, more map[string]any) string {
+	c.T.Helper()
+	params := map[string]any{"name": "call_tool_read", "arguments": map[string]any{"name": tool, "args": args}}
+	maps.Copy(params, more)
+	a := c.send("tools/call", params)
+	var r struct{ Content []struct{ Text string } }
+	if a.Error != nil || json.Unmarshal(a.Result, &r) != nil || len(r.Content) == 0 {
+		return fmt.Sprintf("%d %s", a.Status, a.Body)
+	}
+	return r.Content[0].Text
+}
+
+// raw sends a request of the session, and returns the status and what a refusal says.
+func (c *client) raw(method, body string) string {
+	c.T.Helper()
+	ctx, cancel := context.WithCancel(c.T.Context()) // a stream that is opened goes on
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, c.URL+"/mcp", strings.NewReader(body))
+	require.OK(c.T, err)
+	r.Header = maps.Clone(c.header)
+	r.Header.Set("Mcp-Protocol-Version", c.protocol.version)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if method == http.MethodGet {
+		r.Header.Set("Accept", "text/event-stream")
+	}
+	res, err := http.DefaultClient.Do(r)
+	require.OK(c.T, err)
+	defer res.Body.Close()
+	said := make([]byte, 1<<10)
+	if res.StatusCode < http.StatusBadRequest {
+		return res.Status
+	}
+	n, _ := res.Body.Read(said)
+	return res.Status + " " + string(said[:n])
+}
+
+// A kept thing is something that the gateway keeps of a caller. keep has ann leave it there, and returns
+// what each caller gets who tries to use it.
+type kept struct {
+	name     string
+	protocol string // in which it exists; "": both
+	keep     func(t *testing.T, s *shared, ann *client) (use func(*client) string)
+	wants    string // part of what ann gets, and nobody else
+}
+
+var userKeys = []kept{
+	{"upstream session", "", func(_ *testing.T, _ *shared, ann *client) func(*client) string {
+		ann.says("notes:write", map[string]any{"text": "of ann"}, nil)
+		return func(c *client) string { return "read " + c.says("notes:read", map[string]any{}, nil) }
+	}, "of ann"},
+	{"program", "", func(_ *testing.T, _ *shared, ann *client) func(*client) string {
+		_, of, _ := strings.Cut(ann.says("prog:count", map[string]any{}, nil), " of ")
+		return func(c *client) string {
+			_, pid, ok := strings.Cut(c.says("prog:count", map[string]any{}, nil), " of ")
+			return fmt.Sprintf("%t, in ann's program: %t", ok, pid == of)
+		}
+	}, "in ann's program: true"},
+	{"parked call", "stateless", func(t *testing.T, _ *shared, ann *client) func(*client) string {
+		return resumes(t, ann, "parks:book")
+	}, "Rome"},
+	{"request state", "stateless", func(t *testing.T, _ *shared, ann *client) func(*client) string {
+		return resumes(t, ann, "passes:book")
+	}, "Rome"},
+	{"client session", "handshake", ofSession(func(c *client) string { return fmt.Sprint(c.send("tools/list", map[string]any{}).Status) }), "200"},
+	{"client session of a call", "handshake", ofSession(func(c *client) string { return c.says("notes:read", map[string]any{}, nil) }), ""},
+	{"log level of a session", "handshake", ofSession(func(c *client) string {
+		return fmt.Sprint(c.send("logging/setLevel", map[string]any{"level": "error"}).Status)
+	}), "200"},
+	{"answer to a question", "handshake", ofSession(func(c *client) string {
+		return c.raw(http.MethodPost, `{"jsonrpc":"2.0","id":"x","result":{}}`)
+	}), "202"},
+	{"cancellation", "handshake", ofSession(func(c *client) string {
+		return c.raw(http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+	}), "202"},
+	{"notification stream", "handshake", ofSession(func(c *client) string { return c.raw(http.MethodGet, "") }), "200"},
+	{"end of a session", "handshake", ofSession(func(c *client) string { return c.raw(http.MethodDelete, "") }), "204"},
+	{"request", "", func(_ *testing.T, _ *shared, ann *client) func(*client) string {
+		asked := ann.requests("locked:ask")
+		return func(c *client) string { return fmt.Sprint("ann's request: ", c.requests("locked:ask") == asked) }
+	}, "true"},
+	{"grant", "", func(_ *testing.T, s *shared, ann *client) func(*client) string {
+		name := "locked:open_" + ann.protocol.name
+		s.allow(ann.requests(name)) // the tool answers with its name
+		return func(c *client) string {
+			line, _, _ := strings.Cut(c.says(name, map[string]any{}, nil), "\n")
+			return line
+		}
+	}, "open_"},
+}
+
+// ofSession is something that a client session of ann has.
+func ofSession(use func(*client) string) func(*testing.T, *shared, *client) func(*client) string {
+	return func(t *testing.T, _ *shared, ann *client) func(*client) string {
+		id := ann.open().Header.Get(mcp.HeaderSession)
+		if id == "" {
+			t.Fatal("no session begins")
+		}
+		return func(c *client) string { return use(c.in(id)) }
+	}
+}
+
+// resumes has ann call a tool that asks. The answer to the question is what callers send.
+func resumes(t *testing.T, ann *client, tool string) func(*client) string {
+	params := map[string]any{"name": "call_tool_read", "arguments": map[string]any{"name": tool, "args": map[string]any{}}}
+	asked := ann.send("tools/call", params)
+	var r struct {
+		InputRequests map[string]json.RawMessage
+		RequestState  string
+	}
+	if err := json.Unmarshal(asked.Result, &r); err != nil || r.RequestState == "" {
+		t.Fatalf("no question: %s", asked.Body)
+	}
+	answers := map[string]any{}
+	for key := range r.InputRequests {
+		answers[key] = map[string]any{"action": "accept", "content": map[string]any{"x": "Rome"}}
+	}
+	return func(c *client) string {
+		return c.says(tool, map[string]any{}, map[string]any{"inputResponses": answers, "requestState": r.RequestState})
+	}
+}
+
+// requests asks for a locked tool, and returns the id of the request.
+func (c *client) requests(tool string) string {
+	c.T.Helper()
+	var out struct{ Requests []struct{ Request string } }
+	c.gets("request_access", map[string]any{"names": []string{tool}}, &out)
+	if len(out.Requests) != 1 || out.Requests[0].Request == "" {
+		c.T.Fatalf("%s: no request: %+v", tool, out)
+	}
+	return out.Requests[0].Request
+}
+
+// allow grants what a request asks for.
+func (s *shared) allow(request string) {
+	s.T.Helper()
+	var r struct{ Hash string }
+	s.Ask(http.StatusOK, "/admin/requests/"+request, nil, &r)
+	s.Ask(http.StatusOK, "/admin/requests/"+request+"/decide", map[string]any{"verdict": "allowed", "hash": r.Hash, "minutes": 60}, nil)
+}
+
+// Two users of one agent id share nothing that the gateway keeps of a caller. A second user gets the same
+// answer as another agent, and so does the agent without a user. A new token of the same user goes on.
+func TestUsersOfOneAgent(t *testing.T) {
+	s := startShared(t)
+	inEachProtocol(t, func(t *testing.T, e protocol) {
+		for _, k := range userKeys {
+			if k.protocol != "" && k.protocol != e.name {
+				continue
+			}
+			t.Run(k.name, func(t *testing.T) {
+				use := k.keep(t, s, s.as(t, e, ann))
+				want := use(s.as(t, e, other))
+				for _, who := range []caller{bob, alone} {
+					if got := use(s.as(t, e, who)); got != want {
+						t.Errorf("%s gets %s, another agent gets %s", who.sub, got, want)
+					}
+				}
+				if got := use(s.as(t, e, ann)); got == want || !strings.Contains(got, k.wants) {
+					t.Errorf("ann gets %s, want %s", got, k.wants)
+				}
+			})
+		}
+	})
+}

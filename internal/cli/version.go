@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+)
+
+// A versionCmd is portcullis version.
+type versionCmd struct {
+	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
+}
+
+// Help implements kong's longer help.
+func (versionCmd) Help() string {
+	return `Examples:
+
+  portcullis version
+  portcullis version -o json`
+}
+
+// Run prints which program this is.
+func (c versionCmd) Run(env *environment) error {
+	b := boot.ThisBuild()
+	if c.Output == "json" {
+		return printJSON(env.stdout, b)
+	}
+	return printed(env.stdout, func(w io.Writer) {
+		line := func(name, value string) {
+			if value != "" {
+				fmt.Fprintf(w, "%-10s %s\n", name, inLine(value))
+			}
+		}
+		line("portcullis", b.Version)
+		if b.Modified {
+			b.Commit += ", with changes that are in no commit"
+		}
+		line("commit", b.Commit)
+		line("date", b.Date)
+		line("go", b.Go)
+		line("platform", b.Platform)
+	})
+}

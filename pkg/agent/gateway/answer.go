@@ -1,0 +1,32 @@
+package gateway
+
+import (
+	"encoding/json"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+)
+
+// result makes a tools/call result of one text block.
+func result[T []byte | string](text T, isError bool, meta map[string]any) (json.RawMessage, error) {
+	out := make([]byte, 0, len(text)+len(text)/8+64) // a JSON text has a quote in eight bytes or so
+	out = rawjson.AppendText(append(out, `{"content":[{"type":"text","text":`...), text)
+	out = append(out, `}]`...)
+	if isError {
+		out = append(out, `,"isError":true`...)
+	}
+	if len(meta) > 0 {
+		m, err := rawjson.Encode(meta)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, `,"_meta":`...), m...)
+	}
+	return append(out, '}'), nil
+}
+
+// maxEcho is how many characters of what an agent sent are repeated to it.
+const maxEcho = 80
+
+// quote makes a string of the agent's fit for a message.
+func quote(s string) string { return text.Quote(s, maxEcho) }

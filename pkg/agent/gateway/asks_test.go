@@ -1,0 +1,427 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+)
+
+// A scripted upstream calls tools as a test says.
+type scripted struct {
+	*gatewaytest.Servers
+	call func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error)
+}
+
+func (s *scripted) Call(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
+	return s.call(ctx, t, c)
+}
+
+// sealer returns one with a key that c stands for.
+func sealer(c byte) *seal.Sealer {
+	return seal.New(func(context.Context) (seal.Keys, error) {
+		return seal.Keys{Current: bytes.Repeat([]byte{c}, seal.MinKey)}, nil
+	})
+}
+
+// An asker is a gateway before one server that asks its client.
+type asker struct {
+	*fixture
+	up   *scripted
+	mu   sync.Mutex
+	sent []upstream.Call
+}
+
+// pendingQuestion returns one whose calls go to call, and whose clients are stateless. settings are
+// those of the server.
+func pendingQuestion(t *testing.T, settings string, holds bool, call func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error)) *asker {
+	a := &asker{fixture: serving(t, settings, "", def("act", "Acts.", ""), def("look", "Looks.", readOnly), def("other", "Acts, too.", ""))}
+	a.Clock.Set(time.Time{}, 0)
+	a.up = &scripted{a.Servers, func(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
+		a.mu.Lock()
+		a.sent = append(a.sent, c)
+		a.mu.Unlock()
+		return call(ctx, t, c)
+	}}
+	a.Upstream = a.up
+	a.Options.Sealer, a.Options.Holds = sealer(1), holds
+	a.Modern = true
+	a.Restart()
+	return a
+}
+
+// able is a client that can be asked everything.
+func able() mcp.Client {
+	return mcp.Client{Capabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}`)}
+}
+
+// do calls a tool of the server; more are further members of the params.
+func (a *asker) do(ctx context.Context, client mcp.Client, tool, args, more string) (json.RawMessage, error) {
+	a.T.Helper()
+	variant := "call_tool_destructive"
+	if tool == "look" {
+		variant = "call_tool_read"
+	}
+	return a.Open().CallTool(ctx, parse(a.T, fmt.Sprintf(`{"name":%q,"arguments":{"name":"s:%s","args":%s}%s}`, variant, tool, args, more)), client)
+}
+
+// act calls the tool act.
+func (a *asker) act(more string) (json.RawMessage, error) {
+	a.T.Helper()
+	return a.do(a.T.Context(), able(), "act", `{"n":1}`, more)
+}
+
+// A required is a result that asks for input, read.
+type required struct {
+	Type  string                     `json:"resultType"`
+	Asks  map[string]json.RawMessage `json:"inputRequests"`
+	State string                     `json:"requestState"`
+}
+
+// asked checks that a result asks for input.
+func (a *asker) asked(raw json.RawMessage, err error) required {
+	a.T.Helper()
+	var r required
+	if err != nil || json.Unmarshal(raw, &r) != nil || r.Type != "input_required" || r.State == "" {
+		a.T.Fatalf("got %s, %v; want a question", raw, err)
+	}
+	return r
+}
+
+// back returns the members of params that come back with the answers to r, given as key, result, ….
+func (r required) back(answers ...string) string {
+	var o rawjson.Object
+	for i := 0; i < len(answers); i += 2 {
+		o.Add(answers[i], []byte(answers[i+1]))
+	}
+	return fmt.Sprintf(`,"inputResponses":%s,"requestState":%q`, o.Bytes(), r.State)
+}
+
+const (
+	accept   = `{"action":"accept","content":{"n":9007199254740993}}`
+	complete = `{"content":[{"type":"text","text":"done"}]}`
+)
+
+// fails checks that a request is refused, as a result or an error, with a text.
+func (a *asker) fails(raw json.RawMessage, err error, text string) {
+	a.T.Helper()
+	if e, ok := errors.AsType[*mcp.Error](err); ok {
+		raw = json.RawMessage(e.Message)
+	} else if err != nil || !strings.Contains(string(raw), `"isError":true`) {
+		a.T.Errorf("got %s, %v; want a refusal", raw, err)
+	}
+	if !strings.Contains(string(raw), text) {
+		a.T.Errorf("got %s, want %s", raw, text)
+	}
+}
+
+// stateless answers as a stateless server does that asks once.
+func stateless(_ context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
+	if c.Rest.Get("inputResponses") == nil {
+		return json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"sure?"}}},"requestState":"its own"}`), nil
+	}
+	return json.RawMessage(complete), nil
+}
+
+func TestAskedByAResult(t *testing.T) {
+	a := pendingQuestion(t, "", false, stateless)
+	asked := a.asked(a.act(""))
+	if strings.Contains(asked.State, "own") || string(asked.Asks["q"]) != `{"method":"elicitation/create","params":{"message":"sure?"}}` {
+		t.Errorf("asked %+v", asked)
+	}
+	raw, err := a.act(asked.back("q", accept))
+	if err != nil || string(raw) != complete {
+		t.Errorf("got %s, %v", raw, err)
+	}
+	if got := string(a.sent[1].Rest.Bytes()); got != `{"inputResponses":{"q":`+accept+`},"requestState":"its own"}` {
+		t.Errorf("sent %s", got)
+	}
+	if _, err := a.do(t.Context(), able(), "act", ` { "n" : 1.0 }`, asked.back("q", accept)); err != nil { // the same, written otherwise
+		t.Error(err)
+	}
+}
+
+func TestStateOfAnotherRequest(t *testing.T) {
+	a := pendingQuestion(t, "", false, stateless)
+	asked := a.asked(a.act(""))
+	back := asked.back("q", accept)
+	const foreign = "requestState is not one that this gateway gave for this request"
+	sent := len(a.sent)
+	refused := func(text string, raw json.RawMessage, err error) {
+		t.Helper()
+		a.fails(raw, err, text)
+		if len(a.sent) != sent {
+			t.Errorf("%d requests were sent", len(a.sent)-sent)
+		}
+	}
+	raw, err := a.do(t.Context(), able(), "other", `{"n":1}`, back)
+	refused(foreign, raw, err)
+	raw, err = a.do(t.Context(), able(), "act", `{"n":2}`, back)
+	refused(foreign, raw, err)
+	for _, state := range []string{`"` + asked.State[:len(asked.State)-4] + `AAAA"`, `"its own"`, `""`, `7`, `{}`} {
+		raw, err = a.act(`,"inputResponses":{},"requestState":` + state)
+		refused(foreign, raw, err)
+	}
+	elsewhere, err := sealer(1).Seal(t.Context(), seal.Session, []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err = a.act(`,"requestState":"` + elsewhere + `"`)
+	refused(foreign, raw, err)
+
+	mine := a.Agent
+	a.Agent.ID = "another"
+	raw, err = a.act(back)
+	refused(foreign, raw, err)
+	a.Agent, a.Agent.Way = mine, "token"
+	raw, err = a.act(back)
+	refused(foreign, raw, err)
+	a.Agent = mine
+
+	a.Options.Now = nil
+	a.Clock.Set(time.Now().Add(61*time.Minute), 0)
+	raw, err = a.act(back)
+	refused("is too old", raw, err)
+	a.Clock.Set(time.Time{}, 0)
+
+	a.Decide("s:act", "disable")
+	raw, err = a.act(back)
+	refused("disabled_by_user", raw, err)
+	a.Decide("s:act", "enable")
+
+	a.Options.Sealer = sealer(2)
+	a.Restart()
+	raw, err = a.act(back)
+	refused(foreign, raw, err)
+
+	a.Options.Sealer = seal.New(func(context.Context) (seal.Keys, error) { return seal.Keys{}, errors.New("out of reach") })
+	a.Restart()
+	raw, err = a.act(back)
+	refused("cannot read its key", raw, err)
+
+	a.Options.Sealer = nil
+	a.Restart()
+	raw, err = a.act(back)
+	refused(foreign, raw, err)
+}
+
+// Without a key nothing is asked. An answer that comes before its question is for the server to judge.
+func TestAskedWithoutState(t *testing.T) {
+	a := pendingQuestion(t, "", false, func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
+		return json.RawMessage(complete), nil
+	})
+	if raw, err := a.act(`,"inputResponses":{"q":` + accept + `,"more":{}}`); err != nil || string(raw) != complete {
+		t.Errorf("got %s, %v", raw, err)
+	}
+	if got := string(a.sent[0].Rest.Bytes()); got != `{"inputResponses":{"q":`+accept+`,"more":{}}}` {
+		t.Errorf("sent %s", got)
+	}
+	a = pendingQuestion(t, "", false, stateless)
+	a.Options.Sealer = nil
+	a.Restart()
+	raw, err := a.act("")
+	a.fails(raw, err, "has no key")
+
+	a = pendingQuestion(t, `"elicitation": "off"`, true, stateless)
+	raw, err = a.act("")
+	a.fails(raw, err, "does not allow that")
+
+	a = pendingQuestion(t, "", false, func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
+		return json.RawMessage(`{"resultType":"input_required","requestState":"` + strings.Repeat("x", 50_000) + `"}`), nil
+	})
+	raw, err = a.act("")
+	a.fails(raw, err, "too long to pass on")
+}
+
+// In a client's handshake the members that go with state mean nothing, and reach no server.
+func TestStateOfAHandshakeClient(t *testing.T) {
+	a := pendingQuestion(t, "", true, func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
+		return json.RawMessage(complete), nil
+	})
+	a.Modern = false
+	if raw, err := a.act(`,"inputResponses":{"q":{}},"requestState":"x","later":1`); err != nil || string(raw) != complete || string(a.sent[0].Rest.Bytes()) != `{"later":1}` {
+		t.Errorf("got %s, %v; sent %s", raw, err, a.sent[0].Rest.Bytes())
+	}
+}
+
+func TestHandshakeClientIsAsked(t *testing.T) {
+	const unknown = "The call may have had side effects. Check before you call again."
+	for _, tt := range []struct {
+		name   string
+		ask    func(context.Context, string, json.RawMessage) (json.RawMessage, error)
+		result string // of the server, before it has an answer
+		want   string
+		sent   int
+	}{
+		{"and answers", func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+			if method != mcp.MethodElicit || string(params) != `{"message":"sure?"}` {
+				t.Errorf("asked %s %s", method, params)
+			}
+			return json.RawMessage(accept), nil
+		}, "", complete, 2},
+		{"and refuses", func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+			return nil, &mcp.Error{Code: -1, Message: "not\nnow"}
+		}, "", `the client refused to give it: \"not\\nnow\". ` + unknown, 1},
+		{"and does not answer", func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, "", "nobody gave it within 5 minutes. " + unknown, 1},
+		{"and is out of reach", func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+			return nil, errors.New("gone")
+		},
+			"", "the client could not be asked. " + unknown, 1},
+		{"for what it has not declared", nil, `{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"tools":[]}}}}`,
+			"has not declared that it can give it: sampling", 1},
+		{"for too much", nil, `{"resultType":"input_required","inputRequests":{` + strings.Repeat(`"q":{"method":"roots/list"},`, 16) + `"q":{}}}`, "too long to pass on", 1},
+		{"for nothing, again and again", nil, `{"resultType":"input_required","requestState":"busy"}`, "asked for input too often", 9},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := pendingQuestion(t, "", true, func(ctx context.Context, target upstream.Target, c upstream.Call) (json.RawMessage, error) {
+					if tt.result != "" {
+						return json.RawMessage(tt.result), nil
+					}
+					return stateless(ctx, target, c)
+				})
+				a.Modern = false
+				client := able()
+				client.Ask = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+					return tt.ask(ctx, method, params)
+				}
+				raw, err := a.do(t.Context(), client, "act", `{}`, "")
+				if err != nil || !strings.Contains(string(raw), tt.want) || len(a.sent) != tt.sent {
+					t.Errorf("got %s, %v after %d requests; want %s after %d", raw, err, len(a.sent), tt.want, tt.sent)
+				}
+			})
+		})
+	}
+}
+
+// A question to a client of its own protocol goes to it, unless it has not declared that it can answer.
+func TestHandshakeServerAsksItsClient(t *testing.T) {
+	a := pendingQuestion(t, "", true, func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
+		if _, err := c.Client.Ask(ctx, mcp.MethodListRoots, nil); err == nil {
+			t.Error("roots were asked for")
+		} else if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != mcp.CodeMissingCapability {
+			t.Errorf("asked for roots: %v", err)
+		}
+		return c.Client.Ask(ctx, mcp.MethodElicit, json.RawMessage(`{}`))
+	})
+	a.Modern, a.Session = false, "client"
+	client := mcp.Client{Capabilities: json.RawMessage(`{"elicitation":{}}`), Ask: func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(accept), nil
+	}}
+	raw, err := a.do(t.Context(), client, "act", `{}`, "")
+	if err != nil || string(raw) != accept || a.sent[0].Owner.Client != "client" {
+		t.Errorf("got %s, %v", raw, err)
+	}
+}
+
+func TestReplay(t *testing.T) {
+	cancelled := 0
+	ask := func(ctx context.Context, c upstream.Call, params string) (json.RawMessage, error) {
+		answer, err := c.Client.Ask(ctx, mcp.MethodElicit, json.RawMessage(params))
+		if err != nil && ctx.Err() != nil {
+			cancelled++
+			return nil, &outcome.CallError{Delivered: true, Outcome: outcome.Outcome{Reason: outcome.ReasonAborted}}
+		}
+		return answer, err
+	}
+	odd := 0
+	script := func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
+		if c.Client.Ask == nil {
+			return json.RawMessage(`{"content":[],"isError":true}`), nil
+		}
+		first, err := ask(ctx, c, `{"message":"one?","_meta":{"x":`+fmt.Sprint(len(c.Meta))+`}}`)
+		if err != nil {
+			return nil, err
+		}
+		second, err := ask(ctx, c, fmt.Sprintf(`{"message":"two?","n":%d}`, odd))
+		if err != nil {
+			return nil, err
+		}
+		return json.RawMessage(fmt.Sprintf(`{"content":[],"got":[%s,%s]}`, first, second)), nil
+	}
+	a := pendingQuestion(t, `"elicitation": "replay"`, false, script)
+	look := func(more string) (json.RawMessage, error) {
+		return a.do(t.Context(), able(), "look", `{}`, more)
+	}
+	key := func(r required) string {
+		for k := range r.Asks {
+			return k
+		}
+		return ""
+	}
+	one := a.asked(look(""))
+	two := a.asked(look(one.back(key(one), `{"action":"accept"}`, "made-up", `{}`)))
+	if !strings.Contains(string(two.Asks[key(two)]), "two?") || cancelled != 2 {
+		t.Errorf("asked %+v, cancelled %d times", two, cancelled)
+	}
+	raw, err := look(two.back(key(two), accept))
+	if err != nil || string(raw) != `{"content":[],"got":[{"action":"accept"},`+accept+`]}` || len(a.sent) != 3 {
+		t.Errorf("got %s, %v after %d calls", raw, err, len(a.sent))
+	}
+	// A question that is another one each time has no end.
+	next := two
+	for range 6 {
+		odd++
+		next = a.asked(look(next.back(key(next), accept)))
+	}
+	odd++
+	raw, err = look(next.back(key(next), accept))
+	a.fails(raw, err, "asked for input too often")
+
+	// What is not safe to repeat is not, and is refused as where nothing can be asked.
+	raw, err = a.act("")
+	a.fails(raw, err, "")
+	raw, err = a.do(t.Context(), mcp.Client{}, "look", `{}`, "")
+	a.fails(raw, err, "")
+	a.Options.Sealer = nil
+	a.Restart()
+	raw, err = look("")
+	a.fails(raw, err, "")
+}
+
+var _ gateway.Upstream = (*scripted)(nil)
+
+// Prompts and resources whose servers ask go the same way; what cannot be asked is an error of theirs.
+func TestItemsThatAsk(t *testing.T) {
+	a := &asker{fixture: everyItem(t)}
+	a.Clock.Set(time.Time{}, 0)
+	a.Upstream = &scripted{a.Servers, stateless}
+	a.Modern, a.Options.Sealer = true, sealer(1)
+	a.Restart()
+	read := func(more string) (json.RawMessage, error) {
+		r, refused := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"open:///it"` + more + `}}`))
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		return a.Open().GetItem(t.Context(), r, able())
+	}
+	asked := a.asked(read(""))
+	if raw, err := read(asked.back("q", accept)); err != nil || string(raw) != complete {
+		t.Errorf("got %s, %v", raw, err)
+	}
+	raw, err := read(`,"requestState":"its own"`)
+	a.fails(raw, err, "requestState is not one that this gateway gave for this request")
+	a.Options.Sealer = nil
+	a.Restart()
+	raw, err = read("")
+	if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != mcp.CodeUpstream || !strings.HasPrefix(e.Message, "The server asks for input, but this gateway has no key") {
+		t.Errorf("got %s, %v", raw, err)
+	}
+}

@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// noAudit is said where the config requires that each call can be looked up later.
+const noAudit = "Nothing was called: the gateway's operator requires that every call is written to the audit, and it cannot be written at the moment. " +
+	"Tell your user that the operator has to look at the gateway's health page, and call again later."
+
+// fullAudit is said instead where the audit is as large as the operator lets it be.
+const fullAudit = "Nothing was called: the gateway's operator requires that every call is written to the audit, and the audit has reached the size that the operator set. " +
+	"Tell your user that the operator has to make room; calling again before that does not help."
+
+// unauditedText returns what an agent reads about a call that was not made because of err.
+func unauditedText(err error) string {
+	if errors.Is(err, audit.ErrLimit) {
+		return fullAudit
+	}
+	return noAudit
+}
+
+// begin notes what a request is about, as it names it, for the audit.
+func (s *Session) begin(ctx context.Context, name string) {
+	s.line = audit.Of(ctx)
+	s.line.About(name)
+	if s.st.Config != nil && s.st.Config.Audit.Arguments == "redacted" {
+		s.line.KeepRedacted()
+	}
+}
+
+// unaudited returns why a call must not be made: the config requires its line in the audit, which could
+// not be written.
+func (s *Session) unaudited(ctx context.Context) error {
+	if s.g.o.Audit == nil || s.st.Config == nil || !s.st.Config.Audit.Required {
+		return nil
+	}
+	err := s.g.o.Audit.Ready(ctx)
+	if err != nil {
+		s.g.o.Log.LogAttrs(ctx, slog.LevelError, "call refused, because the audit cannot be written", slog.Any("error", err))
+	}
+	return err
+}
+
+// request sends a request upstream, and notes for the audit whether it was sent and how it ended.
+func (s *Session) request(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
+	raw, err := s.g.up.Call(ctx, t, c)
+	s.noteSent(c, err)
+	s.line.Ended(ended(ctx, err))
+	return raw, err
+}
+
+// noteStopped notes that a server or the agent itself is stopped.
+func (s *Session) noteStopped(status lock.Status) { s.line.Decide(audit.Stopped, string(status), nil) }
+
+// noteSent notes the arguments of a request that went upstream, unless its error proves that it did not.
+func (s *Session) noteSent(c upstream.Call, err error) {
+	if call, ok := errors.AsType[*outcome.CallError](err); ok && !call.Delivered {
+		return
+	}
+	switch c.Method {
+	case mcp.MethodReadResource: // a URI is all that is sent
+	case mcp.MethodComplete:
+		s.line.Sent(c.Rest.Get("argument"))
+	default:
+		s.line.Sent(c.Arguments)
+	}
+}
+
+// notePending notes what became of a pending call as long as this request waited for it. One that
+// brings an answer sends no arguments.
+func (s *Session) notePending(ctx context.Context, p *pendingCall, err error) {
+	if p.asker == s.line {
+		s.noteSent(p.call, err)
+	}
+	s.line.Ended(ended(ctx, err))
+}
+
+// ended returns how a request to a server ended, in the words of the audit.
+func ended(ctx context.Context, err error) string {
+	_, answered := errors.AsType[*outcome.RPCError](err)
+	call, failed := errors.AsType[*outcome.CallError](err)
+	switch {
+	case err == nil, answered:
+		return string(outcome.Available)
+	case failed && call.Outcome.Recorded():
+		return string(call.Outcome.Status)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return string(outcome.Transient)
+	}
+	return audit.Cancelled
+}

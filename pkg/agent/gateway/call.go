@@ -1,0 +1,214 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+const callPrefix = "call_tool_"
+
+// variant returns the gateway's tool that calls tools of the tier.
+func variant(t tool.Tier) string { return callPrefix + t.String() }
+
+// tierOf returns the tier that a variant may call.
+func tierOf(name string) (tool.Tier, bool) {
+	for _, t := range []tool.Tier{tool.Read, tool.Write, tool.Destructive} {
+		if name == variant(t) {
+			return t, true
+		}
+	}
+	return tool.Destructive, false
+}
+
+// CallTool answers tools/call; r is as [mcp.Parse] has checked it, and c whom the server may
+// tell and ask something meanwhile. The result of an upstream tool is returned as its
+// server sent it. An error is an [*mcp.Error], or says that ctx ended.
+func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
+	s.client = c
+	s.begin(ctx, r.Name)
+	s.line.Asked(r.Arguments)
+	if fault := s.unaudited(ctx); fault != nil {
+		return s.refuse(unauditedText(fault))
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.requestTime())
+	defer cancel()
+	raw, err := s.callTool(ctx, r)
+	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
+		// What was sent upstream has an answer of its own by now.
+		return s.refuse(ranOut)
+	}
+	return raw, err
+}
+
+// requestTime returns how long the request may take.
+func (s *Session) requestTime() time.Duration {
+	limit := s.g.o.CallTime + approvalTime
+	if s.client.Ask != nil { // what a person needs to answer does not count; the call bounds how often and how long
+		limit += maxRequests * mcp.AskTime
+	}
+	return limit
+}
+
+func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+	if s.down {
+		return s.refuse(downText(s.st.Health))
+	}
+	if s.direct {
+		i, ok := s.findDirect(tool.Tool, r.Name)
+		switch {
+		case !ok && r.Name == requestAccess && s.canAsk():
+			return s.callRequestAccess(ctx, r)
+		case !ok:
+			return nil, s.unknownTool(r.Name)
+		}
+		return s.call(ctx, i, tool.Destructive, r)
+	}
+	if tier, ok := tierOf(r.Name); ok {
+		return s.callVariant(ctx, tier, r)
+	}
+	switch r.Name {
+	case retrieveTools:
+		s.loadGrants(ctx)
+		return s.retrieve(ctx, r)
+	case describeTools:
+		s.loadGrants(ctx)
+		return s.describe(r)
+	case upstreamServers:
+		s.loadGrants(ctx)
+		return s.listServers(r)
+	case readResource:
+		if s.Offers().Resources { // locked ones say why
+			return s.callReadResource(ctx, r)
+		}
+	case requestAccess:
+		if s.canAsk() {
+			return s.callRequestAccess(ctx, r)
+		}
+	}
+	return nil, s.unknownTool(r.Name)
+}
+
+func (s *Session) unknownTool(name string) *mcp.Error {
+	s.line.Decide(audit.Scope, "", nil)
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown tool: " + quote(name)}
+}
+
+// callVariant answers one of the three tools that call others.
+func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request) (json.RawMessage, error) {
+	a := readArguments(r, "name", "args")
+	name := a.text("name", true, "a tool's name of the form server:tool, as retrieve_tools gives it")
+	r.Arguments = a.object("args")
+	s.line.About(name)
+	s.line.Asked(r.Arguments)
+	if fault := a.fault(); fault != "" {
+		return s.refuse(fault)
+	}
+	i, ok := s.findNamed(name)
+	if !ok {
+		s.line.Decide(audit.Scope, "", nil)
+		return s.refuse("Tool " + quote(name) + " was not found. retrieve_tools finds tools by what they do; names have the form server:tool.")
+	}
+	return s.call(ctx, i, tier, r)
+}
+
+// call sends a tool's call upstream, if the tool is not locked and the caller may use
+// its tier. r has the tool's own arguments; as is the tier of the variant by which it was called.
+func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) (json.RawMessage, error) {
+	id := s.view.ID(i)
+	s.line.About(id.String())
+	s.line.Define(s.view.Tool(i).Definition.Hash)
+	r, back := s.withoutAsk(ctx, r)
+	now := s.lockState(ctx, i)
+	if now.status != lock.None {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if r.Rest.Get(requestState) != nil {
+			t, c := s.outgoing(i, r)
+			s.cancelPending(ctx, t, c)
+		}
+		if now.refuse != nil {
+			return nil, now.refuse
+		}
+		return s.blocked(ctx, i, now, r, back)
+	}
+	tier := s.view.Tier(i)
+	if as > tier { // tiers are ordered strongest first
+		s.line.Decide(audit.Tier, "", nil)
+		return s.refuse("Tool " + strconv.Quote(id.String()) + " is " + tier.String() + ": call it with " + variant(tier) + ", not " + variant(as) + ". Nothing was called.")
+	}
+	if !slices.Contains(s.caller.Agent.Tiers, tier) {
+		if s.view.Confirmed().Has(i) && s.g.o.Requests != nil {
+			wish := s.newRequest(i, lock.PendingApproval)
+			wish.Args = request.HashArgs(r.Arguments)
+			s.noteLackOf(ctx, wish, now, s.g.need(tier))
+		}
+		return nil, s.outOfTier(tier,
+			"This agent may not call "+tier.String()+" tools, and "+strconv.Quote(id.String())+" is one.")
+	}
+	if fault := s.checkHeaders(i, r.Arguments); fault != nil {
+		return nil, fault
+	}
+	server, hash := s.view.Server(i).Config, s.view.Tool(i).Definition.Hash
+	if o, ok := s.remembered(s.view.Server(i)); ok && r.Rest.Get(requestState) == nil {
+		s.line.Allow(hash)
+		s.line.Ended(string(o.Status))
+		return Failed(server.Name, &outcome.CallError{Outcome: o}, s.meta(), "")
+	}
+	t, c := s.outgoing(i, r)
+	if s.view.Confirmed().Has(i) {
+		s.confirm.wanted, c.Retry, c.Once = true, false, true // what a person confirmed is sent once
+		c.Rest, c.Meta = shownAlone(c.Rest, c.Meta)
+		if raw, err := s.confirmed(ctx, i, now, r, back); raw != nil || err != nil {
+			return raw, err
+		}
+	}
+	s.line.Allow(hash)
+	if s.confirm.grant == "" {
+		s.line.Requested(now.by)
+	}
+	raw, err := s.exchange(ctx, t, c, func() { s.g.o.Recorder.Call(ctx, id.String(), tier.String()) })
+	if err != nil {
+		return s.failed(ctx, server.Name, err)
+	}
+	return raw, nil
+}
+
+// outgoing returns the call of a tool as it goes to its server.
+func (s *Session) outgoing(i int, r mcp.Request) (upstream.Target, upstream.Call) {
+	server, hints := s.view.Server(i), s.view.Hints(i)
+	return catalog.Target(server.Config, server.Outcome), upstream.Call{
+		Owner:       s.owner(),
+		Client:      s.client,
+		Name:        s.view.ID(i).Name,
+		Arguments:   r.Arguments,
+		Rest:        r.Rest,
+		Meta:        r.Meta,
+		Traceparent: s.caller.Traceparent,
+		Schema:      s.view.Tool(i).Definition.InputSchema,
+		Retry:       isTrue(hints.ReadOnlyHint) || isTrue(hints.IdempotentHint),
+	}
+}
+
+// owner returns whom a session with a server belongs to, and a call that waits.
+func (s *Session) owner() session.Owner {
+	o := s.caller.Agent.Owner()
+	o.Client = s.caller.Session
+	return o
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }

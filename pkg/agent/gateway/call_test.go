@@ -1,0 +1,342 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+func TestCallLocked(t *testing.T) {
+	gw := everyStatus(t)
+	golden := map[string]string{
+		"denied:shred_document": "blocked_by_config", "user:share_document": "blocked_by_user",
+		"waiting:upload_document": "blocked_pending", "off:print_document": "blocked_server", "broken:fax_document": "blocked_unknown",
+	}
+	all := ""
+	for name, status := range lockedTools {
+		var first string
+		for _, tier := range []string{"read", "write", "destructive"} {
+			r := gw.Call("call_tool_"+tier, fmt.Sprintf(`{"name":%q,"args":{}}`, name))
+			if first == "" {
+				first = r.Raw
+			}
+			if r.Raw != first {
+				t.Errorf("%s: the variant is told before the lock: %s", name, r.Text)
+			}
+			checkLocked(t, name, status, r)
+		}
+		all += first
+		if file, ok := golden[name]; ok {
+			checkAnswer(t, file, first)
+		}
+	}
+	gw.sentNothing()
+	if got := gw.counts.take(); len(got) != 3*len(lockedTools) || !slices.Contains(got, "blocked denied:shred_document disabled_by_config") {
+		t.Errorf("counted %q, want %d blocked calls", got, 3*len(lockedTools))
+	}
+	for _, secret := range []string{"example.com/mcp", "principal.floor", "forbid"} {
+		if strings.Contains(all, secret) {
+			t.Errorf("an answer carries %q", secret)
+		}
+	}
+}
+
+// checkLocked checks what a call of a locked tool answers.
+func checkLocked(t *testing.T, name, status string, r agenttest.Result) {
+	t.Helper()
+	lock := require.JSON[struct{ Name, Status, Remediation, Note, Link string }](t, r.Meta["dev.portcullis/lock"])
+	if !r.IsError || lock.Name != name || lock.Status != status || lock.Remediation == "" {
+		t.Errorf("%s: %s", name, r.Raw)
+	}
+	for _, part := range []string{status, lock.Remediation, lock.Note, "retrieve_tools include_disabled:true"} {
+		if !strings.Contains(r.Text, part) {
+			t.Errorf("%s: the text does not say %q: %s", name, part, r.Text)
+		}
+	}
+	byConfig := status == "disabled_by_config"
+	if strings.Contains(r.Text, "Tool is disabled and not callable.") == byConfig {
+		t.Errorf("%s: %s", name, r.Text)
+	}
+	user := status == "disabled_by_user" || status == "pending_approval"
+	if want := gatewaytest.BaseURL + "/admin/tools/" + strings.ReplaceAll(name, ":", "/"); (lock.Link == want) != user || strings.Contains(r.Text, "Ask the user") != user {
+		t.Errorf("%s: link %q, text %s", name, lock.Link, r.Text)
+	}
+	if (lock.Note != "") != (name == "denied:shred_document") {
+		t.Errorf("%s: note %q", name, lock.Note)
+	}
+}
+
+// For a client that counts errors, the answer to a locked call says the same and is none.
+func TestCallLockedAsResult(t *testing.T) {
+	asError, asResult := everyStatus(t), everyStatus(t)
+	asResult.Configure(map[string]string{"waiting": `"approval":"manual"`, "denied": `"disabled_tools":["purge_*"]`, "off": `"enabled":false`}, `"gateway": {"locked": "result"}`)
+	asResult.Clock.Wait(time.Minute)
+	for name := range lockedTools {
+		params := fmt.Sprintf(`{"name":"call_tool_read","arguments":{"name":%q}}`, name)
+		want, err := asError.Try(params)
+		require.OK(t, err)
+		got, err := asResult.Try(params)
+		require.OK(t, err)
+		if plain := strings.Replace(string(want), `"isError":true,`, "", 1); string(got) != plain || plain == string(want) {
+			t.Errorf("%s: got %s, want %s", name, got, plain)
+		}
+	}
+	if r := asResult.Call("call_tool_read", `{"name":"docs:delete_document"}`); !r.IsError {
+		t.Errorf("a refusal for another reason: %s", r.Raw)
+	}
+	asResult.sentNothing()
+}
+
+// What the operator says of a rule belongs to the denial, not to a reason that comes before it.
+func TestCallLockedNote(t *testing.T) {
+	gw := everyStatus(t)
+	gw.Forbid(`@id("no-paper") @reason("Paper is expensive") forbid (principal, action, resource == Tool::"off:print_document");`)
+	gw.Clock.Wait(time.Minute)
+	if r := gw.Call("call_tool_read", `{"name":"off:print_document"}`); !strings.Contains(r.Text, "server_disabled") || strings.Contains(r.Raw, "Paper") {
+		t.Errorf("%s", r.Raw)
+	}
+	if f := gw.search(`{"query":"print","include_disabled":true}`); len(f.Disabled) != 1 || f.Disabled[0].Note != "" {
+		t.Errorf("%s", f.Raw)
+	}
+}
+
+func TestCallNotFound(t *testing.T) {
+	gw := everyStatus(t)
+	gw.Agent.Servers = []string{"docs", "waiting"}
+	gw.Header = map[string][]string{"X-Mcp-Exclude-Tools": {"docs:write_document"}}
+	shape := ""
+	for _, name := range []string{
+		"docs:nothing", "docs:write_document", "denied:purge_documents", "nowhere:read_document", "docs:Read_document", "DOCS:read_document",
+		"docs:read_document ", " docs:read_document", "docs:read:document", "docs::read_document", "read_document", ":", "docs:", ":read_document", "docs__read_document",
+	} {
+		for _, tier := range []string{"read", "destructive"} {
+			r := gw.Call("call_tool_"+tier, fmt.Sprintf(`{"name":%q,"args":{}}`, name))
+			same := strings.Replace(r.Text, fmt.Sprintf("%q", name), "", 1)
+			if shape == "" {
+				shape = same
+			}
+			if !r.IsError || len(r.Meta) != 0 || same != shape || !strings.Contains(same, "was not found") {
+				t.Errorf("%q: %s", name, r.Raw)
+			}
+		}
+		d := gw.Call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, name))
+		if want := fmt.Sprintf(`{"tools":[],"not_found":[%q]}`, name); d.Text != want {
+			t.Errorf("describe_tools: %s, want %s", d.Text, want)
+		}
+	}
+	gw.sentNothing()
+}
+
+func TestCallTier(t *testing.T) {
+	gw := everyStatus(t)
+	tests := []struct {
+		variant, name string
+		instead       string // "": the call is made
+	}{
+		{"read", "docs:read_document", ""},
+		{"write", "docs:read_document", ""},
+		{"destructive", "docs:read_document", ""},
+		{"read", "docs:write_document", "call_tool_write"},
+		{"write", "docs:write_document", ""},
+		{"destructive", "docs:write_document", ""},
+		{"read", "docs:delete_document", "call_tool_destructive"},
+		{"write", "docs:delete_document", "call_tool_destructive"},
+		{"destructive", "docs:delete_document", ""},
+	}
+	for _, tt := range tests {
+		r := gw.Call("call_tool_"+tt.variant, fmt.Sprintf(`{"name":%q}`, tt.name))
+		sent := len(gw.Sent())
+		if tt.instead == "" {
+			if r.IsError || sent != 1 {
+				t.Errorf("%s by %s: %s", tt.name, tt.variant, r.Raw)
+			}
+			continue
+		}
+		if !r.IsError || sent != 0 || !strings.Contains(r.Text, "call it with "+tt.instead+", not call_tool_"+tt.variant) {
+			t.Errorf("%s by %s: %d sent, %s", tt.name, tt.variant, sent, r.Raw)
+		}
+	}
+}
+
+func TestCallTierOfAgent(t *testing.T) {
+	gw := everyStatus(t)
+	gw.Options.Scope = func(tier tool.Tier) string { return "gate/" + tier.String() }
+	gw.Restart()
+	gw.Agent.Tiers = []tool.Tier{tool.Read}
+	if r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError {
+		t.Errorf("read: %s", r.Text)
+	}
+	gw.Sent()
+	_, err := gw.Try(`{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"}}`)
+	e, ok := errors.AsType[*mcp.Error](err)
+	if !ok || e.Status != 403 || !strings.Contains(e.Message, "It needs the scope gate/destructive.") {
+		t.Fatalf("destructive: %v", err)
+	}
+	if scope, ok := errors.AsType[*identity.Error](err); !ok || scope.Kind != identity.Scope || scope.Scopes[0] != "destructive" {
+		t.Errorf("the refusal does not carry its scope: %v", err)
+	}
+	// The lock comes first: a locked tool says so to every agent.
+	if r := gw.Call("call_tool_destructive", `{"name":"waiting:upload_document"}`); !strings.Contains(r.Text, "pending_approval") {
+		t.Errorf("locked: %s", r.Text)
+	}
+	gw.sentNothing()
+}
+
+func TestCallBytes(t *testing.T) {
+	const args = `{"big":9007199254740993, "z":1e2,"a":{"new kind":[1,null]},"esc":"\u00e9\/"}`
+	const answer = ` {"zeta":9007199254740993,"content":[{"type":"hologram","data":{"b":1,"a":2}}],"structuredContent":{"x":1.0},"_meta":{"k":"v"},"isError":true} `
+	gw := everyStatus(t)
+	gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
+	raw, err := gw.Open().CallTool(t.Context(), parse(t,
+		`{"_meta":{"progressToken":1},"later":"opaque \u00e9","name":"call_tool_read","arguments":{"args":`+args+`,"name":"docs:read_document"},"more":{"q1":{"n":9007199254740993}}}`), mcp.Client{})
+	if err != nil || string(raw) != answer {
+		t.Errorf("got %s, %v; want the server's bytes", raw, err)
+	}
+	want := []gatewaytest.Sent{{
+		Server: "docs", URL: "https://docs.example.com/mcp", Tool: "read_document", Retry: true,
+		Params: `{"arguments":` + args + `,"later":"opaque \u00e9","more":{"q1":{"n":9007199254740993}}}`, Meta: `{"progressToken":1}`,
+	}}
+	if diff := cmp.Diff(want, gw.Sent()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"call docs:read_document read"}, gw.counts.take()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCallMeta(t *testing.T) {
+	gw := everyStatus(t)
+	s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Traceparent: "00-1"})
+	require.OK(t, err)
+	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"},"_meta":{"x/y":1}}`), mcp.Client{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []gatewaytest.Sent{{Server: "docs", URL: "https://docs.example.com/mcp", Tool: "delete_document", Params: `{"arguments":{}}`, Meta: `{"x/y":1}`}}
+	if diff := cmp.Diff(want, gw.Sent()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCallDecision(t *testing.T) {
+	gw := everyStatus(t)
+	gw.search(`{"query":"document"}`) // the state is fresh now, and stays so for 2 s
+	call := func(id string) bool {
+		return !gw.Call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id)).IsError
+	}
+	if call("waiting:upload_document") {
+		t.Error("called before it was approved")
+	}
+	gw.Decide("waiting:upload_document", "approve")
+	if !call("waiting:upload_document") {
+		t.Error("not called although it is approved")
+	}
+	gw.Decide("docs:delete_document", "disable")
+	if call("docs:delete_document") {
+		t.Error("called although it is disabled")
+	}
+}
+
+// The record names the definition that is approved. A call goes by the one that the
+// catalog holds, whatever else was approved.
+func TestCallOtherDefinition(t *testing.T) {
+	gw := everyStatus(t)
+	gw.search(`{"query":"document"}`)
+	gw.Serve("docs", def("delete_document", "Delete a document, and all others.", ""))
+	if _, err := gw.Syncer.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	gw.Decide("docs:delete_document", "approve") // the new one; the gateway still holds the old
+	if r := gw.Call("call_tool_destructive", `{"name":"docs:delete_document"}`); !r.IsError || !strings.Contains(r.Text, "pending_approval") {
+		t.Errorf("%s", r.Raw)
+	}
+	gw.Clock.Wait(time.Minute)
+	if r := gw.Call("call_tool_destructive", `{"name":"docs:delete_document"}`); r.IsError {
+		t.Errorf("with the new catalog: %s", r.Raw)
+	}
+}
+
+func TestCallRecordUnread(t *testing.T) {
+	gw := everyStatus(t)
+	gw.search(`{"query":"document"}`)
+	reads := 0
+	gw.Approvals.OnGet = func(context.Context, tool.ID) error { reads++; return errors.New("arn:aws:dynamodb:secret is down") }
+	r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`)
+	if !r.IsError || !strings.Contains(r.Text, "disabled_unknown") || strings.Contains(r.Raw, "arn:aws") || reads != 1 {
+		t.Errorf("%d reads, %s", reads, r.Raw)
+	}
+	if !strings.Contains(gw.Log.String(), "arn:aws") {
+		t.Error("the log does not say why")
+	}
+	// What no decision can unlock needs no record.
+	for id, status := range map[string]string{"denied:purge_documents": "disabled_by_config", "off:print_document": "server_disabled"} {
+		if r := gw.Call("call_tool_read", fmt.Sprintf(`{"name":%q}`, id)); !strings.Contains(r.Text, status) || reads != 1 {
+			t.Errorf("%s: %d reads, %s", id, reads, r.Text)
+		}
+	}
+	gw.sentNothing()
+}
+
+// What is wrong with arguments is in args_test.go; here each tool says so.
+func TestCallBadArguments(t *testing.T) {
+	gw := everyStatus(t)
+	for _, tt := range []struct{ tool, args, want string }{
+		{"call_tool_read", `{}`, "name is missing"},
+		{"call_tool_read", `{"name":""}`, "name is empty"},
+		{"call_tool_read", `{"name":7}`, "name must be a string"},
+		{"call_tool_read", `{"name":"docs:read_document","args":[]}`, "args must be an object with the tool's own arguments, not a list"},
+		{"call_tool_read", `{"name":"docs:read_document","args":"{}"}`, "args must be an object"},
+		{"call_tool_read", `{"name":"docs:read_document","id":"1"}`, `unknown argument "id": call_tool_read takes name, args`},
+		{"call_tool_read", `[]`, "arguments must be a JSON object"},
+		{"describe_tools", `{"names":["a:b",{}]}`, "names[1] must be a string of the form server:tool, not an object"},
+		{"describe_tools", `{"names":[],"detail":"x"}`, `unknown argument "detail"`},
+		{"upstream_servers", `{"operation":"drop"}`, `operation must be list or get, not the string "drop"`},
+		{"upstream_servers", `{"operation":"get"}`, "name is missing"},
+		{"upstream_servers", `{"operation":"list","name":"docs"}`, "name is for operation get only"},
+		{"upstream_servers", `{"server":"docs"}`, `unknown argument "server"`},
+		{"upstream_servers", `{"operation":"get","name":"docs","after":"a"}`, "after is for a list"},
+		{"upstream_servers", `{"name":"docs","after":"a"}`, "leave one of the two out"},
+	} {
+		if r := gw.Call(tt.tool, tt.args); !r.IsError || !strings.Contains(r.Text, tt.want) {
+			t.Errorf("%s %s: %s, want %q", tt.tool, tt.args, r.Text, tt.want)
+		}
+	}
+	for params, want := range map[string]string{
+		`{"name":"nope"}`:                             `Unknown tool: "nope"`,
+		`{"name":"docs__read_document"}`:              `Unknown tool: "docs__read_document"`,
+		`{"name":"` + strings.Repeat("x", 500) + `"}`: `Unknown tool: "` + strings.Repeat("x", 79) + `…"`,
+	} {
+		_, err := gw.Try(params)
+		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 || !strings.Contains(e.Message, want) {
+			t.Errorf("%s: %v, want -32602 %q", params, err, want)
+		}
+	}
+	gw.sentNothing()
+}
+
+func TestCallable(t *testing.T) {
+	gw := everyStatus(t)
+	all := gw.Open().Callable()
+	gw.Agent.Tiers = []tool.Tier{tool.Read}
+	if read := gw.Open().Callable(); read == 0 || read >= all {
+		t.Errorf("%d tools can be called, %d of them by who may only read", all, read)
+	}
+	gw.Agent.Servers = nil
+	if n := gw.Open().Callable(); n != 0 {
+		t.Errorf("%d tools without a server", n)
+	}
+}

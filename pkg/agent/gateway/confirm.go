@@ -1,0 +1,205 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A confirm is what a session knows of the call that a person has to confirm.
+type confirm struct {
+	wanted bool   // the config wants each call of the tool confirmed
+	grant  string // id of the request by which a person did; "": not known yet
+	turn   int    // how often the call came back with answers to its server's questions
+
+	now *lockState // of the tool, when it came back; nil: it did not
+}
+
+// confirming says for programs that each call of a tool waits for a person.
+type confirming struct {
+	Request string `json:"request,omitempty"` // that was made for this call; "": none could be
+}
+
+// spent says of a call that failed what became of its confirmation, which is not given back.
+func (c confirm) spent(delivered bool) string {
+	switch {
+	case c.grant == "":
+		return ""
+	case delivered:
+		return " The confirmation " + c.grant + " is used up. Another call needs a new confirmation."
+	}
+	return " The confirmation " + c.grant + " is used up although nothing was called. " +
+		"Repeat the call to request a new confirmation."
+}
+
+// confirmed lets a call pass that a person has confirmed, once; else it is answered, with a request that is
+// made for it. A call that comes back with an answer to its server's question was confirmed before.
+func (s *Session) confirmed(ctx context.Context, i int, now lockState, r mcp.Request, back bool) (json.RawMessage, error) {
+	if s.caller.Modern && r.Rest.Get(requestState) != nil {
+		kept := now // few calls come back, and a session is made for each request
+		s.confirm.now = &kept
+		return nil, nil // exchange looks whether that is so
+	}
+	hash := request.HashArgs(r.Arguments)
+	if hash == "" {
+		s.line.Refuse()
+		return s.refuse("A person must confirm each call of this tool. These arguments cannot be confirmed: " +
+			"they have invalid Unicode or a duplicate name. Nothing was called and nothing was requested.")
+	}
+	if s.g.o.Requests == nil {
+		return s.refuse("A person must confirm each call of this tool, but this gateway stores no requests. " +
+			"Nothing was called. An operator must check the gateway's log.")
+	}
+	used := ""
+	for _, d := range slices.Backward(now.granted.Confirms(now.at, hash)) { // the newest is the least likely to be used
+		at, err := s.use(ctx, d.Request, d.Ends)
+		switch {
+		case err == nil:
+			s.confirm.grant = d.Request
+			s.line.Requested(d.Request)
+			return nil, nil
+		case errors.Is(err, request.ErrUsed):
+			used = "The confirmation " + d.Request + " was used for a call " + text.Ago(s.g.o.Now().Sub(at)) + ", and is good for that one."
+		default:
+			s.logUnread(ctx, "the use of a confirmation cannot be noted", err)
+			return s.refuse("Nothing was called: the gateway could not note that the confirmation " + d.Request + " is used. " +
+				"Call again in a moment; if it asks for a new confirmation then, the old one counts as used.")
+		}
+	}
+	return s.askConfirmation(ctx, i, now, r, hash, used, back)
+}
+
+// use notes the one use of a confirmation that ends then.
+func (s *Session) use(ctx context.Context, id string, ends time.Time) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, approvalTime)
+	defer cancel()
+	return s.g.o.Requests.Use(ctx, id, s.g.o.Now(), ends.Add(request.ConfirmFor))
+}
+
+// shownAlone returns what goes upstream with a confirmed call beside its arguments: what the protocol wants,
+// and answers to questions of its server. All else the agent wrote and nobody saw.
+func shownAlone(rest, meta rawjson.Object) (rawjson.Object, rawjson.Object) {
+	rest, meta = slices.Clone(rest), slices.Clone(meta)
+	asked := rest.Get(requestState) != nil
+	rest = slices.DeleteFunc(rest, func(m rawjson.Member) bool {
+		return m.Name != requestState && (m.Name != inputResponses || !asked)
+	})
+	return rest, slices.DeleteFunc(meta, func(m rawjson.Member) bool {
+		return !strings.HasPrefix(m.Name, mcp.MetaPrefix) && !slices.Contains([]string{"progressToken", "traceparent", "tracestate"}, m.Name)
+	})
+}
+
+// stands reports whether the call that comes back is the one of this confirmation still: of the same agent
+// and person, of the same definition, and without a stop since.
+func (c confirm) stands(grant string) bool {
+	if c.now == nil {
+		return false
+	}
+	d, _ := c.now.granted.Of(grant)
+	at := c.now.at
+	return d.Verdict == request.Confirmed && d.Item() == at.Item && d.Hash == at.Hash && d.At.After(at.Stops.Last(at.Item.Server, at.Agent))
+}
+
+// goOn lets a call pass that comes back with the answer to a question of its server, if it was confirmed.
+// Each answer is taken once: a state that is sent again calls nothing again.
+func (s *Session) goOn(ctx context.Context, st inputState) error {
+	if !s.confirm.wanted {
+		return nil
+	}
+	if st.Grant == "" || s.g.o.Requests == nil {
+		return &notAsked{"A person must confirm each call of this tool now, and nobody confirmed this call. " +
+			notResent}
+	}
+	if !s.confirm.stands(st.Grant) {
+		return &notAsked{"The confirmation " + st.Grant + " has ended: its definition changed or a person stopped it. " +
+			notResent}
+	}
+	s.confirm.grant, s.confirm.turn = st.Grant, st.Turn+1
+	s.line.Requested(st.Grant)
+	_, err := s.use(ctx, st.Grant+"."+strconv.Itoa(s.confirm.turn), s.g.o.Now().Add(stateTime))
+	switch {
+	case errors.Is(err, request.ErrUsed):
+		return &notAsked{"This answer was sent before, and the confirmation " + st.Grant + " is valid for one call. No request was sent."}
+	case err != nil:
+		s.logUnread(ctx, "the use of a confirmation cannot be noted", err)
+		return &notAsked{"The gateway could not record the use of this answer. " + notResent}
+	}
+	return nil
+}
+
+// askConfirmation makes a request for one call, and answers with it. used says what became of an earlier
+// confirmation; "": there was none.
+func (s *Session) askConfirmation(ctx context.Context, i int, now lockState, r mcp.Request, hash, used string, back bool) (json.RawMessage, error) {
+	arguments := r.Arguments
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	if len(arguments) > request.MaxArgs {
+		return s.refuse("A person must confirm each call of this tool, and these arguments are too large: " +
+			strconv.Itoa(len(arguments)) + " bytes; the limit is " + strconv.Itoa(request.MaxArgs) +
+			". Nothing was called and nothing was requested.")
+	}
+	wish := s.newRequest(i, lock.PendingApproval)
+	wish.Args = hash
+	id := s.view.ID(i)
+	l := lockInfo{Name: id.String(), Status: lock.PendingApproval, Confirm: &confirming{}, Remediation: "A person must confirm each call of this tool and its arguments. Nothing was called."}
+	if used != "" {
+		l.more = append(l.more, used)
+	}
+	held, added, err := s.open(ctx, wish, arguments)
+	if errors.Is(err, errDeclined) {
+		err = s.declinedCall(ctx, wish, now, &l)
+	} else if err == nil {
+		s.noteLack(ctx, held, "")
+		l.Confirm.Request, l.Request, l.Link = held.ID, &openRequest{held.ID, accessOpen}, s.g.askLink(held.ID)
+		l.more = append(l.more, s.waitsText(held, added))
+		s.line.Requested(held.ID)
+	}
+	switch {
+	case errors.Is(err, request.ErrTooMany):
+		l.more = append(l.more, tooManyText)
+	case err != nil:
+		s.logUnread(ctx, "a request cannot be written", err)
+		l.more = append(l.more, unwrittenText)
+	}
+	s.countLocked(ctx, l, s.view.Verdict(i))
+	said := l.text(tool.Tool)
+	if held.ID != "" && added && !back {
+		if raw, err := s.askPerson(r, s.code(ctx, wish), held.ID, said); raw != nil || err != nil {
+			return raw, err
+		}
+	}
+	return s.lockedTool(i, said, l)
+}
+
+// declinedCall adds to l that a person said no to this call.
+func (s *Session) declinedCall(ctx context.Context, wish request.Request, now lockState, l *lockInfo) error {
+	h, err := s.history(ctx, wish, now)
+	if err != nil {
+		return err
+	}
+	l.Request = &openRequest{h.declined.Request, accessDeclined}
+	l.more = append(l.more, s.declinedText(h.declined))
+	return nil
+}
+
+// waitsText says what the agent does while a request for one call is open.
+func (s *Session) waitsText(r request.Request, added bool) string {
+	if !added {
+		return s.openText(r)
+	}
+	return "Access request " + r.ID + " recorded. Tell your user. After a person has confirmed it, " +
+		"repeat the call with identical arguments, once, within one hour. " +
+		"Wait at least 60 s between retries." + s.g.statusLink(r.ID)
+}

@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// maxParts is how many parts with a URI of their own the answer to a read may have.
+const maxParts = 1000
+
+// checkContents refuses the answer to a read that holds, besides what was asked for, what another server
+// has listed, or what is locked: whoever keeps an answer keeps its parts under their URIs.
+func (s *Session) checkContents(ctx context.Context, from source, uri string, result json.RawMessage) error {
+	contents, _ := rawjson.Elements(rawjson.Get(result, "contents")) // of what is none, clients read none
+	own, parts := from.server.Config.Name, 0
+	for _, content := range contents {
+		other := rawjson.Text(rawjson.Get(content, "uri"))
+		if other == "" || other == uri {
+			continue
+		}
+		if parts++; parts > maxParts {
+			return refuseContents("has more than " + text.Count(maxParts, "part") + " and cannot be checked")
+		}
+		s.loadGrants(ctx)
+		mine, others := s.listedBy(own, other)
+		switch {
+		case mine >= 0 && s.itemStatus(mine) != lock.None:
+			status, by := s.itemLock(mine)
+			return s.lockedError(ctx, by, lockState{status: status, note: s.view.Note(by, status)})
+		case mine < 0 && others >= 0:
+			return refuseContents("holds " + quote(other) + ", which is another server's: " + strconv.Quote(s.view.ID(others).Server))
+		}
+	}
+	return nil
+}
+
+// listedBy returns the number of the resource that a server has listed by a URI, and the first that
+// another server has; -1: there is none.
+func (s *Session) listedBy(server, uri string) (mine, others int) {
+	mine, others = -1, -1
+	for _, srv := range s.view.Servers() {
+		i, ok := s.view.Find(tool.ID{Server: srv.Config.Name, Name: uri, Kind: tool.Resource})
+		switch {
+		case !ok || !s.sel.Resources.Has(i):
+		case srv.Config.Name == server:
+			mine = i
+		case others < 0:
+			others = i
+		}
+	}
+	return mine, others
+}
+
+func refuseContents(why string) *mcp.Error {
+	return &mcp.Error{Code: mcp.CodeUpstream, Message: fmt.Sprintf("The resource was read, but its answer %s. Nothing of it was passed on.", why)}
+}

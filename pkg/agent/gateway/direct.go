@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// directName returns the name of a tool in direct mode, and of a prompt in both.
+func (s *Session) directName(id tool.ID) string {
+	if s.bare {
+		return id.Name
+	}
+	return id.Direct()
+}
+
+// listDirect returns a page of the callable tools themselves, and request_access where it can be called.
+func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
+	callable, _ := s.split()
+	l := listing{kind: "tools", member: "tools", items: callable.All(), name: s.directName, entry: s.toolDefinition}
+	if _, taken := s.findDirect(tool.Tool, requestAccess); s.canAsk() && !taken {
+		l.first = requestAccessDefinition
+	}
+	return s.page(l, cursor)
+}
+
+// toolDefinition returns tool i as it is listed.
+func (s *Session) toolDefinition(i int, name string) json.RawMessage {
+	return agentDefinition(s.view.Tool(i).Definition, name, s.view.Hints(i))
+}
+
+// DeclaresOutput reports whether the definition that tools/list gives of a tool has an output
+// schema. The six tools of search mode have none.
+func (s *Session) DeclaresOutput(name string) bool {
+	if !s.direct || s.down {
+		return false
+	}
+	i, ok := s.findDirect(tool.Tool, name)
+	return ok && s.view.Tool(i).Definition.OutputSchema != nil
+}
+
+// findDirect returns the number of the tool, or of the prompt, that a name in direct mode stands
+// for: the first callable one, else the first locked one.
+func (s *Session) findDirect(kind tool.Kind, name string) (int, bool) {
+	first, ok := 0, false
+	for _, i := range s.named(kind, name) {
+		if s.view.Status(i) == lock.None {
+			return i, true
+		}
+		if !ok {
+			first, ok = i, true
+		}
+	}
+	return first, ok
+}
+
+// named returns the tools or prompts that have this name in direct mode, in the order of their ids.
+func (s *Session) named(kind tool.Kind, name string) []int {
+	var out []int
+	offered := s.sel.Tools
+	if kind == tool.Prompt {
+		offered = s.sel.Prompts
+	}
+	add := func(id tool.ID) {
+		id.Kind = kind
+		if i, ok := s.view.Find(id); ok && offered.Has(i) && s.directName(id) == name {
+			out = append(out, i)
+		}
+	}
+	if s.bare {
+		for _, srv := range s.view.Servers() {
+			add(tool.ID{Server: srv.Config.Name, Name: name})
+		}
+		return out
+	}
+	ids, cut := tool.ParseDirect(name)
+	for _, id := range ids {
+		add(id)
+	}
+	if len(out) == 0 && cut {
+		for i := range offered.All() { // a name that was cut does not say where it came from
+			if s.directName(s.view.ID(i)) == name {
+				out = append(out, i)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}

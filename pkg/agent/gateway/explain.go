@@ -1,0 +1,192 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/search"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
+)
+
+// An Explanation is a search as one agent would make it, and what became of each tool that matches.
+// It is for people: it has tools that do not exist for the agent.
+type Explanation struct {
+	Refused string           // why the agent's request as such is refused, as it is told; "": it is not
+	Direct  bool             // there is no search: tools are listed themselves
+	Menu    json.RawMessage  // the result of tools/list
+	Answer  json.RawMessage  // the result of retrieve_tools; nil if Direct
+	Exists  int              // tools that exist for the request
+	Groups  []ExplainedGroup // callable, locked, hidden
+}
+
+// The groups of an [Explanation]. Each is ranked by itself.
+const (
+	explainCallable = "callable"
+	explainLocked   = "locked"
+	explainHidden   = "hidden" // it does not exist for the request
+)
+
+// An ExplainedGroup is the tools of one group that match.
+type ExplainedGroup struct {
+	Name  string
+	Total int // that match, whatever the limit
+	Tools []ExplainedTool
+}
+
+// An ExplainedTool is a tool that matches, and everything that decides whether the agent may call
+// it.
+type ExplainedTool struct {
+	ID                tool.ID
+	Tier              tool.Tier
+	Status            lock.Status // of a hidden tool: as if it existed
+	Note              string      // what agents are told besides
+	Rank              int         // in its group, from 1
+	Lexical, Semantic float64     // of which the rank was made, 0 to 1
+	Checks            []Check     // in the order in which they are made; those after the one that hides it say how the tool stands otherwise
+}
+
+// A Check is one question of those that decide whether an agent may call a tool.
+type Check struct {
+	Name   string    // one of the checks
+	Passed lock.Fact // unknown: that could not be found out, which locks
+	Detail string    // what decided: a rule; "": nothing to name
+}
+
+// The checks, in their order. The first three decide whether the tool exists for the request.
+const (
+	checkScope    = "scope"    // the agent may see the server
+	checkOffered  = "offered"  // the operator offers the tool, and the agent's toolsets have it
+	checkSelected = "selected" // the request asks for it, by path and headers
+	checkServer   = "server"   // its server is enabled
+	checkLists    = "lists"    // no list of mcp_config.json denies it
+	checkPolicy   = "policy"   // no rule of policy.cedar does
+	checkPerson   = "person"   // no person has disabled or blocked it
+	checkApproval = "approval" // its definition is approved, or need not be
+	checkGrant    = "grant"    // a person lets this agent call it for a while, whatever the two before say; left out if nobody does
+	checkTier     = "tier"     // the agent may call tools of its tier
+)
+
+// ExplainSearch answers a search in an agent's place and says why: of each group at most limit
+// tools. Nothing is counted or logged as the agent's.
+func (g *Gateway) ExplainSearch(ctx context.Context, c Caller, query string, withLocked bool, limit int) (*Explanation, error) {
+	s, err := g.Open(ctx, c)
+	if told, ok := errors.AsType[*mcp.Error](err); ok {
+		return &Explanation{Refused: told.Message}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.down {
+		return &Explanation{Refused: downText(s.st.Health)}, nil
+	}
+	s.loadGrants(ctx)
+	t := &Explanation{Direct: s.direct, Exists: s.sel.Tools.Len()}
+	if t.Menu, err = s.ListTools(ctx, ""); err != nil {
+		return nil, err
+	}
+	if !s.direct {
+		if t.Answer, err = s.explainRetrieve(ctx, query, withLocked, limit); err != nil {
+			return nil, err
+		}
+	}
+	return t, s.explain(t, query, limit)
+}
+
+// explainRetrieve calls retrieve_tools as a client does.
+func (s *Session) explainRetrieve(ctx context.Context, query string, withLocked bool, limit int) (json.RawMessage, error) {
+	arguments := map[string]any{"query": query, "limit": limit}
+	if withLocked {
+		arguments["include_disabled"] = true
+	}
+	body, err := rawjson.Encode(map[string]any{
+		"jsonrpc": "2.0", "id": 1, "method": mcp.MethodCallTool, "params": map[string]any{"name": retrieveTools, "arguments": arguments},
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, fault := mcp.Parse(body)
+	if fault != nil {
+		return nil, fault
+	}
+	return s.CallTool(ctx, r, mcp.Client{})
+}
+
+// explain adds the groups.
+func (s *Session) explain(t *Explanation, query string, limit int) error {
+	offered, err := s.view.Select(toolset.Request{})
+	if err != nil {
+		return err
+	}
+	all := s.st.View(identity.Agent{ID: s.caller.Agent.ID, Way: s.caller.Agent.Way, Servers: []string{"*"}, Claims: s.caller.Agent.Claims})
+	all = all.With(s.granted, s.g.o.Now())
+	callable, locked := s.split()
+	index, opts := s.st.Catalog.Index(), search.Options{Lexical: s.st.Config.Gateway.Ranking == "lexical"}
+	q := index.Query(query)
+	for _, group := range []struct {
+		name  string
+		tools tool.Set
+	}{{explainCallable, callable}, {explainLocked, locked}, {explainHidden, all.Tools().Without(s.sel.Tools)}} {
+		best := index.Rank(q, group.tools, limit, opts)
+		out := ExplainedGroup{Name: group.name, Total: best.Total}
+		for n, hit := range best.Hits {
+			one := s.explainTool(all, offered.Tools, hit)
+			one.Rank = n + 1
+			out.Tools = append(out.Tools, one)
+		}
+		t.Groups = append(t.Groups, out)
+	}
+	return nil
+}
+
+// explainTool says everything of one tool. all is the view of an agent like this one that sees
+// every server.
+func (s *Session) explainTool(all *state.View, offered tool.Set, hit search.Hit) ExplainedTool {
+	i := hit.Doc
+	facts, verdict, status := all.Facts(i), all.Verdict(i), all.Status(i)
+	out := ExplainedTool{ID: all.ID(i), Tier: all.Tier(i), Status: status, Lexical: hit.Lexical, Semantic: hit.Semantic}
+	out.Note = s.g.note(all, i, status, all.Note(i, status))
+	for _, step := range []struct {
+		name string
+		set  tool.Set
+	}{{checkScope, s.view.Tools()}, {checkOffered, offered}, {checkSelected, s.sel.Tools}} {
+		out.Checks = append(out.Checks, Check{Name: step.name, Passed: lock.FactOf(step.set.Has(i))})
+		if !step.set.Has(i) {
+			break // of a tool that does not exist so far, nothing more is asked of the request
+		}
+	}
+	lists, policies := listsAndPolicy(verdict)
+	out.Checks = append(
+		out.Checks, Check{Name: checkServer, Passed: facts.ServerEnabled}, lists, policies,
+		Check{Name: checkPerson, Passed: facts.UserDisabled.Not()}, Check{Name: checkApproval, Passed: facts.Approved},
+	)
+	if facts.Granted == lock.Yes {
+		out.Checks = append(out.Checks, Check{Name: checkGrant, Passed: lock.Yes})
+	}
+	out.Checks = append(out.Checks,
+		Check{Name: checkTier, Passed: lock.FactOf(slices.Contains(s.caller.Agent.Tiers, out.Tier)), Detail: out.Tier.String()},
+	)
+	return out
+}
+
+// listsAndPolicy says which of the operator's rules stand in the way. Where a list denies the policy
+// is not asked.
+func listsAndPolicy(v policy.Verdict) (lists, cedar Check) {
+	lists, cedar = Check{Name: checkLists, Passed: lock.Yes}, Check{Name: checkPolicy, Passed: v.Denied.Not()}
+	rules := strings.Join(v.Rules, ", ")
+	if v.ByList() {
+		lists.Passed, lists.Detail, cedar.Passed = lock.No, rules, lock.Yes
+		return lists, cedar
+	}
+	cedar.Detail = rules
+	return lists, cedar
+}

@@ -1,0 +1,98 @@
+package gateway_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hides is a definition with a severe finding: a character that nobody sees.
+var (
+	hides    = def("read", "Reads it.\u200b Always.", readOnly)
+	harmless = def("read", "Reads it.", readOnly)
+)
+
+const (
+	showing     = `"review": {"findings": "show"}`
+	openRequest = `"review": {"findings": "wait"}`
+)
+
+// With "findings": "wait" a tool with a severe finding is open only where a person approved that
+// very definition; discovery and calls agree, and no agent reads its text before.
+func TestSevereFindings(t *testing.T) {
+	approve := func(gw *fixture) { gw.Decide("s:read", "approve") }
+	becomes := func(definition string) func(*fixture) {
+		return func(gw *fixture) {
+			gw.Server("s").Tools = []string{definition}
+			gw.Sync()
+		}
+	}
+	do := func(steps ...func(*fixture)) func(*fixture) {
+		return func(gw *fixture) {
+			for _, step := range steps {
+				step(gw)
+			}
+		}
+	}
+	for _, test := range []struct {
+		name, mode, review string
+		definition         string
+		then               func(*fixture)
+		status, text       string // "": callable
+	}{
+		{"a first list, shown", "on_change", showing, hides, nil, "", "Reads it."},
+		{"a first list waits", "on_change", openRequest, hides, nil, "pending_approval", ""},
+		{"a first list without a finding", "on_change", openRequest, harmless, nil, "", "Reads it."},
+		{"approval off, shown", "off", showing, hides, nil, "", "Reads it."},
+		{"approval off waits", "off", openRequest, hides, nil, "pending_approval", ""},
+		{"approval off, no finding", "off", openRequest, harmless, nil, "", "Reads it."},
+		{"a person approved it", "on_change", openRequest, hides, approve, "", "Reads it."},
+		{"a person approved it, manual", "manual", openRequest, hides, approve, "", "Reads it."},
+		{"a person approved it, approval off", "off", openRequest, hides, approve, "", "Reads it."},
+		{"and undid that", "on_change", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "undo") }), "pending_approval", ""},
+		{"and disabled it", "off", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "disable") }), "disabled_by_user", "Reads it."},
+		{"and blocked it", "off", openRequest, hides, do(approve, func(gw *fixture) { gw.Decide("s:read", "block") }), "disabled_by_user", ""},
+		{"disabled, it is not shown", "off", openRequest, hides, func(gw *fixture) { gw.Decide("s:read", "disable") }, "disabled_by_user", ""},
+		{"it comes later, the text before it was a first list's", "on_change", openRequest, harmless, becomes(hides), "pending_approval", ""},
+		{"it comes later, a person approved the text before it", "on_change", openRequest, harmless, do(approve, becomes(hides)), "pending_approval", "Reads it."},
+		{"it comes later, approval off", "off", openRequest, harmless, do(approve, becomes(hides)), "pending_approval", "Reads it."},
+		{"it goes again", "off", openRequest, hides, becomes(harmless), "", "Reads it."},
+		{"at another URL", "off", openRequest, hides, do(approve, func(gw *fixture) {
+			gw.Server("s").URL = "https://elsewhere.example.com/mcp"
+			gw.Configure(map[string]string{"s": `"approval": "off"`}, openRequest)
+		}), "pending_approval", "Reads it."}, // which is what a person approved, and the catalog is of then
+		{"the setting counts at once", "off", showing, hides, func(gw *fixture) {
+			gw.Configure(map[string]string{"s": `"approval": "off"`}, openRequest)
+		}, "pending_approval", ""},
+		{"and so does its end", "off", openRequest, hides, func(gw *fixture) {
+			gw.Configure(map[string]string{"s": `"approval": "off"`}, showing)
+		}, "", "Reads it."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			gw := serving(t, `"approval": "`+test.mode+`"`, test.review, test.definition)
+			if test.then != nil {
+				test.then(gw)
+			}
+			gw.Clock.Wait(time.Minute)
+			f := gw.search(`{"query":"read it","include_disabled":true}`)
+			status, text := "none", ""
+			switch {
+			case len(f.Tools) == 1:
+				status, text = "", f.Tools[0].Description
+			case len(f.Disabled) == 1:
+				status, text = f.Disabled[0].Status, f.Disabled[0].Description
+			}
+			if status != test.status || strings.Trim(text, "\u200b") != test.text {
+				t.Errorf("search: %q, text %q; want %q, %q", status, text, test.status, test.text)
+			}
+			r := gw.Call("call_tool_read", `{"name":"s:read"}`)
+			if test.status == "" && r.IsError || test.status != "" && !strings.Contains(r.Text, fmt.Sprintf("locked: %s.", test.status)) {
+				t.Errorf("call: %s, want %q", r.Raw, test.status)
+			}
+			if test.status != "" {
+				gw.sentNothing()
+			}
+		})
+	}
+}

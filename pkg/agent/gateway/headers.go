@@ -1,0 +1,42 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// checkHeaders checks that headers which repeat arguments agree with them: a proxy may have let
+// the call pass because of them. In search mode the listed tools ask for none, and in the
+// handshake protocols there are none.
+func (s *Session) checkHeaders(i int, arguments json.RawMessage) *mcp.Error {
+	if !s.direct || !s.caller.Modern {
+		return nil
+	}
+	wanted, err := tool.HeaderParams(s.view.Tool(i).Definition.InputSchema)
+	if err != nil || len(wanted) == 0 {
+		return nil //nolint:nilerr // a schema with an error is refused by the sync; the call says why
+	}
+	for _, w := range wanted {
+		values := s.caller.Header.Values(w.Header)
+		_, given := w.Value(arguments)
+		switch {
+		case !given && len(values) == 0:
+		case len(values) == 0:
+			return mismatch("Header mismatch: " + w.Header + " is missing. The tool wants this argument repeated as a header; list the tools again.")
+		default:
+			for _, v := range values {
+				if text, ok := tool.DecodeHeader(v); !ok || !w.Agrees(text, arguments) {
+					return mismatch("Header mismatch: " + w.Header + " differs from the argument that it repeats.")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func mismatch(message string) *mcp.Error {
+	return &mcp.Error{Code: mcp.CodeHeaderMismatch, Status: http.StatusBadRequest, Message: message}
+}

@@ -1,0 +1,66 @@
+package gateway_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// A load balancer may have routed the call by its headers: they must not say anything else than
+// what the tool is given.
+func TestCallHeaders(t *testing.T) {
+	const schema = `"inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}`
+	for _, tt := range []struct {
+		name, args string
+		header     http.Header
+		refused    string // what the message names; "": it is called
+	}{
+		{"agrees", `{"region":"eu","n":42}`, http.Header{"Mcp-Param-Region": {"eu"}, "Mcp-Param-N": {"42.0"}}, ""},
+		{"encoded", `{"region":"Köln"}`, http.Header{"Mcp-Param-Region": {"=?base64?S8O2bG4=?="}}, ""},
+		{"neither", `{}`, nil, ""},
+		{"null", `{"region":null}`, nil, ""},
+		{"another tool's", `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu"}, "Mcp-Param-Other": {"x"}}, ""},
+		{"twice the same", `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu", "eu"}}, ""},
+		{"says something else", `{"region":"us"}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-Region"},
+		{"twice, once something else", `{"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu", "us"}}, "Mcp-Param-Region"},
+		{"missing", `{"region":"eu","n":1}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-N"},
+		{"without its argument", `{}`, http.Header{"Mcp-Param-Region": {"eu"}}, "Mcp-Param-Region"},
+		{"with null as its argument", `{"region":null}`, http.Header{"Mcp-Param-Region": {"null"}}, "Mcp-Param-Region"},
+		{"badly encoded", `{"region":"Hello"}`, http.Header{"Mcp-Param-Region": {"=?base64?SGVsbG8?="}}, "Mcp-Param-Region"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			gw := serving(t, "", directMode, def("run", "Run.", schema))
+			call := func(modern bool) error {
+				s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Header: tt.header, Modern: modern})
+				require.OK(t, err)
+				_, err = s.CallTool(t.Context(), parse(t, `{"name":"s__run","arguments":`+tt.args+`}`), mcp.Client{})
+				return err
+			}
+			err := call(true)
+			if called := len(gw.Sent()) > 0; called != (tt.refused == "") {
+				t.Errorf("called: %v, %v", called, err)
+			}
+			e, ok := errors.AsType[*mcp.Error](err)
+			if ok != (tt.refused != "") || ok && (e.Code != -32020 || e.Status != 400 || !strings.Contains(e.Message, tt.refused)) {
+				t.Errorf("CallTool = %+v, want a mismatch of %q", err, tt.refused)
+			}
+			if err := call(false); err != nil {
+				t.Errorf("in the handshake era: %v", err)
+			}
+		})
+	}
+}
+
+func TestCallHeadersSearchMode(t *testing.T) {
+	gw := serving(t, "", "", def("run", "Run.", `"inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`))
+	s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Modern: true, Header: http.Header{"Mcp-Param-Region": {"us"}}})
+	require.OK(t, err)
+	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"s:run","args":{"region":"eu"}}}`), mcp.Client{}); err != nil || len(gw.Sent()) != 1 {
+		t.Errorf("CallTool = %v", err)
+	}
+}

@@ -1,0 +1,197 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// Offers says what exists for a request besides tools.
+type Offers struct {
+	Prompts, Resources bool
+	Completions        bool // of the arguments of prompts and of templates
+}
+
+// Offers returns what exists for this request besides tools, locked or not: a lock can be lifted
+// while a client that asked once goes on.
+func (s *Session) Offers() Offers {
+	return Offers{Prompts: s.offersPrompts(), Resources: s.offersResources(), Completions: s.offersCompletions()}
+}
+
+func (s *Session) offersPrompts() bool { return s.sel.Prompts.Len() > 0 }
+
+func (s *Session) offersResources() bool { return s.sel.Resources.Len() > 0 || s.unlisted() != nil }
+
+// offersCompletions looks for a template, which takes long if there are many resources and no prompt.
+func (s *Session) offersCompletions() bool {
+	if s.offersPrompts() {
+		return true
+	}
+	for i := range s.sel.Resources.All() {
+		if strings.Contains(s.view.ID(i).Name, "{") {
+			return true
+		}
+	}
+	return false
+}
+
+// offered refuses a method about what does not exist for this request.
+func (s *Session) offered(method string) *mcp.Error {
+	if s.down {
+		return unready(s.st.Health)
+	}
+	there := false
+	switch method {
+	case mcp.MethodListPrompts, mcp.MethodGetPrompt:
+		there = s.offersPrompts()
+	case mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodReadResource:
+		there = s.offersResources()
+	case mcp.MethodComplete:
+		there = s.offersCompletions()
+	}
+	if !there {
+		return methodNotFound()
+	}
+	return nil
+}
+
+// ListItems returns one page, as the result of the method: prompts/list, resources/list or
+// resources/templates/list. It has the callable ones alone: hosts offer what is listed to people.
+// An error is an [*mcp.Error].
+func (s *Session) ListItems(ctx context.Context, method, cursor string) (json.RawMessage, error) {
+	if refused := s.offered(method); refused != nil {
+		return nil, refused
+	}
+	s.loadGrants(ctx)
+	l := listing{name: func(id tool.ID) string { return id.Name }, entry: s.resourceDefinition}
+	switch method {
+	case mcp.MethodListPrompts:
+		l.kind, l.member, l.items, l.name = "prompts", "prompts", s.callable(s.sel.Prompts), s.directName
+		l.entry = s.promptDefinition
+	case mcp.MethodListResources:
+		l.kind, l.member, l.items = "resources", "resources", s.resources(false)
+	case mcp.MethodListTemplates:
+		l.kind, l.member, l.items = "resource templates", "resourceTemplates", s.resources(true)
+	}
+	return s.page(l, cursor)
+}
+
+// promptDefinition returns prompt i as it is listed.
+func (s *Session) promptDefinition(i int, name string) json.RawMessage {
+	return agentDefinition(s.view.Tool(i).Definition, name, tool.Annotations{})
+}
+
+// resourceDefinition returns resource i as it is listed, which is as its server sent it: links in
+// results name it by its URI.
+func (s *Session) resourceDefinition(i int, _ string) json.RawMessage {
+	return s.view.Tool(i).Definition.Raw
+}
+
+// callable yields those of the prompts or resources that are not locked.
+func (s *Session) callable(items tool.Set) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range items.All() {
+			if s.itemStatus(i) == lock.None && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// resources yields the callable resources, or the callable templates of resources.
+func (s *Session) resources(templates bool) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range s.callable(s.sel.Resources) {
+			if s.view.Tool(i).Definition.Template == templates && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// GetItem answers prompts/get, resources/read and completion/complete; r is as [mcp.Parse] has
+// checked it, and c whom the server may tell and ask something meanwhile. The server's result is returned
+// as it was sent. An error is an [*mcp.Error], or says that ctx ended.
+func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
+	s.client = c
+	if s.begin(ctx, cmp.Or(r.Name, r.URI)); r.Method == mcp.MethodGetPrompt {
+		s.line.Asked(r.Arguments)
+	}
+	if fault := s.unaudited(ctx); fault != nil {
+		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: unauditedText(fault), Err: fault}
+	}
+	if refused := cmp.Or(s.offered(r.Method), lacking(r)); refused != nil {
+		return nil, refused
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.requestTime())
+	defer cancel()
+	raw, err := s.getItem(ctx, r)
+	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
+		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: ranOut, Err: err}
+	}
+	return raw, err
+}
+
+// lacking refuses a request that lacks what its method must have; nil: it lacks nothing.
+func lacking(m mcp.Request) *mcp.Error {
+	var missing string
+	switch subject, member := m.Subject(); {
+	case member != "" && subject == "":
+		missing = member
+	case m.Method == mcp.MethodComplete && m.Ref == nil:
+		missing = "ref"
+	case m.Method == mcp.MethodComplete && m.Rest.Get("argument") == nil:
+		missing = "argument"
+	default:
+		return nil
+	}
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params." + missing + " is required"}
+}
+
+// ranOut is said when a request was given up before anything was sent; what was sent upstream
+// has an answer of its own by then.
+const ranOut = "The gateway ran out of time before it had an answer. Nothing was sent to a server: call again."
+
+func (s *Session) getItem(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+	switch r.Method {
+	case mcp.MethodGetPrompt:
+		i, ok := s.findDirect(tool.Prompt, r.Name)
+		if !ok {
+			return nil, s.unknownPrompt(r.Name)
+		}
+		return s.get(ctx, i, s.view.ID(i).Name, r)
+	case mcp.MethodReadResource:
+		return s.read(ctx, "", r)
+	case mcp.MethodComplete:
+		return s.complete(ctx, r)
+	}
+	return nil, methodNotFound()
+}
+
+func methodNotFound() *mcp.Error {
+	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
+}
+
+func (s *Session) unknownPrompt(name string) *mcp.Error {
+	s.line.Decide(audit.Scope, "", nil)
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown prompt: " + quote(name)}
+}
+
+// unready refuses a request that cannot be answered until the gateway has read what it needs.
+func unready(h state.Health) *mcp.Error {
+	return &mcp.Error{
+		Code: http.StatusServiceUnavailable, Message: downText(h),
+		Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second,
+	}
+}

@@ -1,0 +1,51 @@
+package gateway_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+)
+
+// The list of tools has another version if, and only if, tools/list answers something else.
+func TestLists(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		gw := newFixture(t)
+		srv := gw.Serve("fs", gatewaytest.Tool("read", "Read a file.", gatewaytest.ReadOnly), gatewaytest.Tool("write", "Write a file.", ""))
+		mode := `"gateway":{"mode":"search"}`
+		if direct {
+			mode = directMode
+		}
+		gw.Configure(nil, mode)
+		gw.Sync()
+		last := gw.Open().Lists(gateway.Lists{})
+		if last.Tools == "" {
+			t.Error("the list has no version")
+		}
+		step := func(what string, changes bool, do func()) {
+			t.Helper()
+			do()
+			gw.Clock.Wait(time.Minute)
+			now := gw.Open().Lists(last)
+			if changed := now.Tools != last.Tools; changed != (changes && direct) {
+				t.Errorf("direct %v, %s: changed %v", direct, what, changed)
+			}
+			last = now
+		}
+		step("nothing", false, func() {})
+		step("a sync that finds the same", false, func() { gw.Sync() })
+		step("a tool is disabled", true, func() { gw.Decide("fs:read", "disable") })
+		step("a tool is enabled", true, func() { gw.Decide("fs:read", "enable") })
+		step("annotations of the operator", true, func() {
+			gw.Configure(map[string]string{"fs": `"annotations":{"write":{"readOnlyHint":true}}`}, mode)
+		})
+		step("a tool more, that waits", false, func() {
+			srv.Tools = append(srv.Tools, gatewaytest.Tool("other", "Another.", ""))
+			gw.Configure(map[string]string{"fs": `"approval":"manual","annotations":{"write":{"readOnlyHint":true}}`}, mode)
+			gw.Sync()
+		})
+		step("it is approved", true, func() { gw.Decide("fs:other", "approve") })
+		step("a rule denies it", true, func() { gw.Forbid(`forbid (principal, action, resource == Tool::"fs:other");`) })
+	}
+}

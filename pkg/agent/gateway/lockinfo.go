@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strconv"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// maxLogged is how many characters of a name go into the log: URIs may be long.
+const maxLogged = 300
+
+// A lockInfo says why a tool is locked and what unlocks it. It is the
+// _meta["dev.portcullis/lock"] of a blocked call.
+type lockInfo struct {
+	Name        string       `json:"name"`
+	Status      lock.Status  `json:"status"`
+	Remediation string       `json:"remediation"`
+	Note        string       `json:"note,omitempty"`
+	Link        string       `json:"link,omitempty"` // only where the user can unlock it, or ask for it
+	Request     *openRequest `json:"request,omitempty"`
+	Confirm     *confirming  `json:"confirm,omitempty"` // each call waits for a person
+
+	more []string // what else the text says
+}
+
+func (s *Session) lockInfo(i int, status lock.Status, said string) lockInfo {
+	id := s.view.ID(i)
+	l := lockInfo{Name: id.String(), Status: status, Note: s.note(i, status, said)}
+	if status.UserCanLift() {
+		l.Link = approval.Link(s.g.o.BaseURL, id)
+	}
+	l.Remediation = lock.RemediationOf(id.Kind.String(), status, l.Link)
+	return l
+}
+
+// text says of a locked item of a kind all that there is to say.
+func (l lockInfo) text(kind tool.Kind) string {
+	text := map[tool.Kind]string{tool.Tool: "Tool", tool.Prompt: "Prompt", tool.Resource: "Resource"}[kind] + " " + strconv.Quote(l.Name) + " is locked: " + string(l.Status) + ".\n" + l.Remediation
+	if l.Note != "" {
+		text += "\nNote: " + l.Note
+	}
+	for _, line := range l.more {
+		text += "\n" + line
+	}
+	return text
+}
+
+// refusal returns what the request for a locked prompt or resource is answered with.
+func (l lockInfo) refusal(kind tool.Kind) error {
+	data, err := rawjson.Encode(l)
+	if err != nil {
+		return err
+	}
+	return &mcp.Error{Code: mcp.CodeLocked, Message: l.text(kind), Data: data}
+}
+
+// lockedTool returns the result of a call of tool i that a lock refuses. Of a tool that is listed with an
+// output schema it is an error always: clients refuse any other result that lacks what the schema wants.
+func (s *Session) lockedTool(i int, text string, l lockInfo) (json.RawMessage, error) {
+	return s.lockResult(text, l, s.direct && s.view.Tool(i).Definition.OutputSchema != nil)
+}
+
+// lockedResult returns the result of a call that a lock refuses.
+func (s *Session) lockedResult(text string, l any) (json.RawMessage, error) {
+	return s.lockResult(text, l, false)
+}
+
+func (s *Session) lockResult(text string, l any, failed bool) (json.RawMessage, error) {
+	meta := s.meta()
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta["dev.portcullis/lock"] = l
+	return result(text, failed || s.st.Config.Gateway.Locked != "result", meta)
+}
+
+// countLocked counts and logs that something locked was asked for.
+func (s *Session) countLocked(ctx context.Context, l lockInfo, verdict policy.Verdict) {
+	s.line.Lock(string(l.Status), verdict.Rules)
+	s.g.o.Recorder.Blocked(ctx, l.Name, string(l.Status))
+	s.g.o.Log.LogAttrs(ctx, slog.LevelInfo, "call of a locked tool refused",
+		slog.String("agent", s.caller.Agent.ID), slog.String("tool", text.Clip(l.Name, maxLogged)), slog.String("status", string(l.Status)),
+		slog.Any("rules", verdict.Rules))
+}

@@ -1,0 +1,364 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop/stoptest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+const note = "stopped by kim: key leaked. An operator undoes it at " + gatewaytest.BaseURL + "/admin/stop"
+
+// attempt is one way to use what a server has.
+type attempt struct {
+	name string
+	do   func(gw *fixture) (string, error)
+}
+
+// attempts are all ways to use the server "open" of everyItem.
+var attempts = []attempt{
+	{"a tool", func(gw *fixture) (string, error) {
+		raw, err := gw.Try(`{"name":"call_tool_read","arguments":{"name":"open:act"}}`)
+		return string(raw), err
+	}},
+	{"a prompt", func(gw *fixture) (string, error) {
+		return gw.ask(mcp.MethodGetPrompt, `{"name":"open__ask"}`)
+	}},
+	{"a resource", func(gw *fixture) (string, error) {
+		return gw.ask(mcp.MethodReadResource, `{"uri":"open:///it"}`)
+	}},
+	{"of a template", func(gw *fixture) (string, error) {
+		return gw.ask(mcp.MethodReadResource, `{"uri":"open:///t/1"}`)
+	}},
+	{"a completion", func(gw *fixture) (string, error) {
+		return gw.ask(mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"open__ask"},"argument":{"name":"about","value":"x"}}`)
+	}},
+	{"read_resource", func(gw *fixture) (string, error) {
+		raw, err := gw.Try(`{"name":"read_resource","arguments":{"server":"open","uri":"open:///it"}}`)
+		return string(raw), err
+	}},
+}
+
+// said returns all that an attempt was answered with.
+func (a attempt) said(gw *fixture) (text string, refused *mcp.Error) {
+	text, err := a.do(gw)
+	refused, ok := errors.AsType[*mcp.Error](err)
+	if err != nil && !ok {
+		gw.T.Fatalf("%s: %v", a.name, err)
+	}
+	if ok {
+		text += refused.Message + string(refused.Data)
+	}
+	return text, refused
+}
+
+// The next request for anything of a stopped server is refused, whichever process it comes to, and goes
+// through once the stop is undone; a search sees both after 2 s.
+func TestStoppedServer(t *testing.T) {
+	gw := everyItem(t)
+	other := &fixture{gatewaytest.New(t), gw.counts}
+	other.Objects, other.Approvals, other.Upstream = gw.Objects, gw.Approvals, gw.Upstream
+	other.Clock.Set(gw.Clock.Now(), 0)
+	other.Restart()
+	for _, g := range []*fixture{gw, other} {
+		for _, a := range attempts {
+			if text, refused := a.said(g); refused != nil || strings.Contains(text, "locked") {
+				t.Fatalf("%s before: %s, %v", a.name, text, refused)
+			}
+		}
+	}
+	gw.Sent()
+	for _, one := range []stop.Stop{stoptest.Server("open"), stoptest.All()} {
+		stoptest.Put(t, gw.Approvals, one)
+		for _, g := range []*fixture{gw, other} {
+			for _, a := range attempts {
+				if text, _ := a.said(g); !strings.Contains(text, "server_disabled") || !strings.Contains(text, note) || !strings.Contains(text, "is disabled") {
+					t.Errorf("%s: %s", a.name, text)
+				}
+			}
+		}
+		gw.sentNothing()
+		stoptest.Put(t, gw.Approvals)
+		for _, a := range attempts {
+			if text, refused := a.said(other); refused != nil || strings.Contains(text, "locked") {
+				t.Errorf("%s once it is undone: %s, %v", a.name, text, refused)
+			}
+		}
+		gw.Sent()
+	}
+}
+
+func TestStoppedServerIsFound(t *testing.T) {
+	gw := everyItem(t)
+	find := func() (found, string) {
+		gw.Clock.Wait(2 * time.Second)
+		return gw.search(`{"query":"act","include_disabled":true}`), gw.Call("upstream_servers", `{"operation":"get","name":"open"}`).Text
+	}
+	before, _ := find()
+	stoptest.Put(t, gw.Approvals, stoptest.Server("open"))
+	f, server := find()
+	_, locked := f.names()
+	if locked["open:act"] != "server_disabled" || locked["off:act"] != "server_disabled" || !strings.Contains(f.Remediation["server_disabled"], "disabled or stopped") {
+		t.Errorf("found %v, %v", locked, f.Remediation)
+	}
+	for _, d := range f.Disabled {
+		if want := map[string]string{"open:act": note, "off:act": ""}[d.Name]; d.Status == "server_disabled" && (d.Note != want || d.Description != "Act.") {
+			t.Errorf("%s: note %q, description %q", d.Name, d.Note, d.Description)
+		}
+	}
+	var page struct {
+		Servers []struct {
+			Enabled            bool
+			Status, Message    string
+			Tools              map[string]int
+			Prompts, Resources struct {
+				Locked []struct{ Status, Note string }
+			}
+		}
+	}
+	require.OK(t, json.Unmarshal([]byte(server), &page))
+	if s := page.Servers[0]; s.Enabled || s.Status != "disabled" || s.Message != note || s.Tools["server_disabled"] != 1 || s.Prompts.Locked[0].Note != note || s.Resources.Locked[1].Status != "server_disabled" {
+		t.Errorf("upstream_servers: %s", server)
+	}
+	if callable, _ := f.names(); len(callable) > 0 {
+		t.Errorf("callable: %v", callable)
+	}
+	stoptest.Put(t, gw.Approvals)
+	if after, _ := find(); after.Raw != before.Raw {
+		t.Errorf("once it is undone: %s\nbefore: %s", after.Raw, before.Raw)
+	}
+}
+
+// A stopped agent is refused by what is in the store now. No other agent is.
+func TestStoppedAgent(t *testing.T) {
+	gw := everyItem(t)
+	gw.Agent.ID = "token:ci"
+	stoptest.Put(t, gw.Approvals, stoptest.Agent("token:ci"), stoptest.Agent("token:c"), stoptest.Agent("*x"))
+	for _, session := range []string{"", "one", "two"} {
+		gw.Session = session
+		for _, a := range attempts {
+			text, refused := a.said(gw)
+			if refused == nil || refused.Status != http.StatusForbidden || refused.Code != http.StatusForbidden ||
+				!strings.Contains(text, `The agent "token:ci" is `+note) || !strings.Contains(text, "Nothing was called") {
+				t.Errorf("%s: %s, %v", a.name, text, refused)
+			}
+		}
+	}
+	gw.sentNothing()
+	gw.Agent.ID = "token:ci2"
+	for _, a := range attempts {
+		if text, refused := a.said(gw); refused != nil {
+			t.Errorf("another agent, %s: %s", a.name, text)
+		}
+	}
+}
+
+// The transport asks before every other method, by the state.
+func TestStoppedAgentByTheState(t *testing.T) {
+	gw := everyItem(t)
+	gw.Agent.ID = "token:ci"
+	if err := gw.MCP.Stopped(t.Context(), gw.Agent); err != nil {
+		t.Errorf("not stopped: %v", err)
+	}
+	stoptest.Put(t, gw.Approvals, stoptest.Agent("token:ci"))
+	gw.Clock.Wait(2 * time.Second)
+	e, ok := errors.AsType[*mcp.Error](gw.MCP.Stopped(t.Context(), gw.Agent))
+	if !ok || e.Status != http.StatusForbidden || !strings.Contains(e.Message, note) {
+		t.Errorf("stopped: %v", e)
+	}
+	stoptest.Put(t, gw.Approvals, stoptest.All())
+	gw.Clock.Wait(2 * time.Second)
+	if err := gw.MCP.Stopped(t.Context(), gw.Agent); err != nil {
+		t.Errorf("everything is stopped, and agents may look: %v", err)
+	}
+}
+
+// What is stopped cannot be read: nothing is called, and the text says so.
+func TestStopsUnread(t *testing.T) {
+	gw := everyItem(t, `"gateway": {"mode": "search"}`)
+	down := errors.New("arn:aws:dynamodb:table")
+	gw.Approvals.OnDocs = func(context.Context, []document.Key) error { return down }
+	for _, a := range attempts {
+		text, _ := a.said(gw)
+		if !strings.Contains(text, "disabled_unknown") || !strings.Contains(text, "Nothing was called") || strings.Contains(text, "arn:") {
+			t.Errorf("%s: %s", a.name, text)
+		}
+	}
+	gw.sentNothing()
+	if !strings.Contains(gw.Log.String(), "arn:aws:dynamodb:table") {
+		t.Error("the log does not say why")
+	}
+}
+
+// The config's stop holds beside what people stop, and does not say that a page undoes it.
+func TestStoppedInTheConfig(t *testing.T) {
+	gw := everyItem(t, `"stop": {"servers": ["open"], "reason": "moved to another team."}`)
+	for _, a := range attempts {
+		text, _ := a.said(gw)
+		if !strings.Contains(text, "stopped in mcp_config.json: moved to another team. The operator undoes it in that file.") || strings.Contains(text, "/admin/stop") {
+			t.Errorf("%s: %s", a.name, text)
+		}
+	}
+	gw.sentNothing()
+}
+
+// A call reads its record and what is stopped, once; one that cannot go on reads nothing.
+func TestCallReads(t *testing.T) {
+	gw := everyItem(t)
+	var records, stops int
+	gw.Approvals.OnGet = func(context.Context, tool.ID) error { records++; return nil }
+	gw.Approvals.OnDocs = func(context.Context, []document.Key) error { stops++; return nil }
+	for call, want := range map[string]int{
+		`{"name":"call_tool_read","arguments":{"name":"open:act"}}`:   1,
+		`{"name":"call_tool_read","arguments":{"name":"user:act"}}`:   1,
+		`{"name":"call_tool_read","arguments":{"name":"off:act"}}`:    0,
+		`{"name":"call_tool_read","arguments":{"name":"denied:act"}}`: 0,
+		`{"name":"retrieve_tools","arguments":{"query":"act"}}`:       0,
+	} {
+		records, stops = 0, 0
+		if _, err := gw.Try(call); err != nil {
+			t.Fatal(err)
+		}
+		if records != want || stops != want {
+			t.Errorf("%s: %d reads of records, %d of stops; want %d", call, records, stops, want)
+		}
+	}
+}
+
+// slow answers calls when they are cancelled.
+func slow(began *sync.WaitGroup) func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
+	return func(ctx context.Context, t upstream.Target, _ upstream.Call) (json.RawMessage, error) {
+		began.Done()
+		<-ctx.Done()
+		return nil, &outcome.CallError{Delivered: true, Outcome: outcome.Outcome{ServerID: t.ID, Reason: outcome.ReasonAborted}}
+	}
+}
+
+// A hundred calls run when their server is stopped: all are cancelled within about a second, and each
+// agent is told that its call may have taken effect.
+func TestStoppedWhileCallsRun(t *testing.T) {
+	for name, one := range map[string]stop.Stop{"server": stoptest.Server("open"), "agent": stoptest.Agent("token:ci"), "all": stoptest.All()} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gw := everyItem(t)
+				gw.Agent.ID = "token:ci"
+				var began, ended sync.WaitGroup
+				gw.Upstream = &scripted{gw.Servers, slow(&began)}
+				gw.Restart()
+				const calls = 100
+				answers := make(chan string, calls)
+				for i := range calls {
+					began.Add(1)
+					a := attempts[i%2]
+					ended.Go(func() { text, _ := a.said(gw); answers <- text })
+				}
+				began.Wait()
+				if n := gw.MCP.Running(one.Target); n != calls {
+					t.Errorf("%d calls run, want %d", n, calls)
+				}
+				if n := gw.MCP.Running(stop.Target{Server: "user"}); n != 0 {
+					t.Errorf("%d calls of another server run", n)
+				}
+				stoptest.Put(t, gw.Approvals, stoptest.Server("user"))
+				time.Sleep(5 * time.Second)
+				if len(answers) != 0 {
+					t.Fatalf("a stop of another server cancelled %d", len(answers))
+				}
+				at := time.Now()
+				stoptest.Put(t, gw.Approvals, one)
+				ended.Wait()
+				if took := time.Since(at); took > time.Second {
+					t.Errorf("the last call ended after %v", took)
+				}
+				for range calls {
+					if text := <-answers; !strings.Contains(text, "was "+note) || !strings.Contains(text, "may have taken effect") {
+						t.Fatalf("an agent is told %s", text)
+					}
+				}
+				if n := gw.MCP.Running(stop.Target{All: true}); n != 0 {
+					t.Errorf("%d calls run after the end", n)
+				}
+			})
+		})
+	}
+}
+
+// Calls begin while a server is stopped: each either ran before or is refused, and none that begins
+// after the stop was stored reaches the server.
+func TestStopRacesCalls(t *testing.T) {
+	gw := everyItem(t)
+	var stopped atomic.Bool
+	var late atomic.Int32
+	gw.ByName["open"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) {
+		return json.RawMessage(`{"content":[]}`), nil
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				was := stopped.Load()
+				raw, err := gw.Try(`{"name":"call_tool_read","arguments":{"name":"open:act"}}`)
+				if err != nil {
+					t.Error(err)
+				}
+				if was && !strings.Contains(string(raw), "server_disabled") {
+					late.Add(1)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		stoptest.Put(t, gw.Approvals, stoptest.Server("open"))
+		stopped.Store(true)
+	})
+	wg.Wait()
+	if n := late.Load(); n > 0 {
+		t.Errorf("%d calls went through after the stop", n)
+	}
+}
+
+// What cannot be read stops nothing that runs, and a call that had not reached its server took no effect.
+func TestCancelledBeforeItWasSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gw := everyItem(t)
+		var fails atomic.Bool
+		gw.Approvals.OnDocs = func(context.Context, []document.Key) error {
+			if fails.Load() {
+				return errors.New("down")
+			}
+			return nil
+		}
+		gw.Upstream = &scripted{gw.Servers, func(ctx context.Context, _ upstream.Target, _ upstream.Call) (json.RawMessage, error) {
+			fails.Store(true)
+			<-ctx.Done()
+			return nil, &outcome.CallError{Outcome: outcome.Outcome{Reason: outcome.ReasonAborted}}
+		}}
+		gw.Restart()
+		go func() {
+			time.Sleep(10 * time.Second)
+			fails.Store(false)
+			stoptest.Put(t, gw.Approvals, stoptest.All())
+		}()
+		at := time.Now()
+		text, _ := attempts[0].said(gw)
+		if took := time.Since(at); took < 10*time.Second || !strings.Contains(text, "nothing took effect") || strings.Contains(text, "may have") {
+			t.Errorf("after %v: %s", took, text)
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package gateway_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+)
+
+// sharedNames is a gateway whose tools are callable, denied, waiting, disabled, not offered and out
+// of scope, with names that servers share.
+func sharedNames(t testing.TB, mode string) *fixture {
+	gw := newFixture(t)
+	for _, name := range []string{"files", "folders", "mail", "off", "foreign"} {
+		gw.Serve(name, def("get", "Get one of them.", readOnly), def("create", "Create one of them.", mildly), def("delete_"+name, "Delete one of them.", ""))
+	}
+	gw.Configure(nil)
+	gw.Sync() // so that the tools of what is switched off are known
+	gw.Serve("slow", def("get", "Get one of them.", readOnly)).Outcome.Status = "transient"
+	gw.Configure(map[string]string{"mail": `"approval":"manual"`, "off": `"enabled":false`},
+		`"toolsets":{"mixed":["files:get","mail:*","foreign:get","slow:get"],"hidden":["foreign:*"]}`,
+		`"tools":{"toolsets":["files","mail","off","foreign","slow"],"enabled":["folders:create"],"disabled":["files:delete_files"]}`,
+		fmt.Sprintf(`"gateway":{"mode":%q}`, mode))
+	gw.Sync()
+	gw.Agent.Servers = []string{"files", "folders", "mail", "off", "slow"}
+	return gw
+}
+
+// everyTool names all tools there are, whether they are offered or not, and some that are not.
+func (gw *fixture) everyTool() []string {
+	var out []string
+	gw.eachTool(func(id string) { out = append(out, id) })
+	slices.Sort(out)
+	return append(out, "files:none", "none:get", "foreign:none")
+}
+
+// shown returns what one request shows, by every means that its mode has; nil if it is refused.
+// The answers must agree with each other.
+func (gw *fixture) shown() map[string]bool {
+	gw.T.Helper()
+	s, err := gw.MCP.Open(gw.T.Context(), gw.Caller)
+	if err != nil {
+		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 {
+			gw.T.Errorf("%s %v is refused by %v", gw.Path, gw.Header, err)
+		}
+		return nil
+	}
+	out := map[string]bool{}
+	direct := strings.Contains(s.Instructions(), "Locked tools are not listed")
+	if direct {
+		list, _ := gw.page("")
+		for _, raw := range list {
+			name := strings.Replace(nameOf(gw.T.(*testing.T), raw), "__", ":", 1)
+			out[name] = true
+		}
+	} else {
+		f := gw.search(`{"query":"get create delete one of them","limit":50,"include_disabled":true}`)
+		callable, locked := f.names()
+		for _, name := range callable {
+			out[name] = true
+		}
+		for name := range locked {
+			out[name] = true
+		}
+	}
+	for _, id := range gw.everyTool() {
+		name, args := "call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id)
+		if direct {
+			name, args = strings.Replace(id, ":", "__", 1), `{}`
+		}
+		raw, err := s.CallTool(gw.T.Context(), parse(gw.T, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)), mcp.Client{})
+		exists := err == nil && !strings.Contains(string(raw), "was not found")
+		switch {
+		case exists && direct:
+			out[id] = true // a locked one is not listed, and says why when it is called
+		case exists != out[id]:
+			gw.T.Errorf("%s %v: %s is found %v and its call answers %s, %v", gw.Path, gw.Header, id, out[id], raw, err)
+		}
+	}
+	for _, c := range gw.Sent() {
+		if id := c.Server + ":" + c.Tool; !out[id] {
+			gw.T.Errorf("%s %v: %s was called, and is not shown", gw.Path, gw.Header, id)
+		}
+	}
+	return out
+}
+
+// randomHeader makes a request of names that exist, that do not, and that the agent may not know, by
+// headers and their aliases, in several lines.
+func randomHeader(rng *rand.Rand, tools []string) (path string, h http.Header) {
+	names := append(slices.Clone(tools), "get", "create", "delete_files", "nope", "*", "files:*", ":", "")
+	groups := []string{"all", "default", "files", "FOLDERS", "mail", "off", "foreign", "slow", "mixed", "hidden", "nope", ""}
+	list := func(from []string) string {
+		var out []string
+		for range rng.IntN(4) {
+			out = append(out, from[rng.IntN(len(from))])
+		}
+		return strings.Join(out, " ,")
+	}
+	h = http.Header{}
+	for _, x := range []struct {
+		names []string
+		from  []string
+	}{
+		{[]string{"X-Mcp-Toolsets"}, groups},
+		{[]string{"X-Mcp-Tools", "X-Mcp-Enabled-Tools"}, names},
+		{[]string{"X-Mcp-Exclude-Tools", "X-Mcp-Disabled-Tools"}, names},
+	} {
+		for rng.IntN(2) == 0 {
+			h.Add(x.names[rng.IntN(len(x.names))], list(x.from))
+		}
+	}
+	if rng.IntN(4) == 0 {
+		h.Add("X-Mcp-Readonly", []string{"true", "false", "on", "0"}[rng.IntN(4)])
+	}
+	if rng.IntN(3) > 0 {
+		h.Add("Prefer", "handling=lenient")
+	}
+	switch rng.IntN(4) {
+	case 0:
+		path = "/readonly"
+	case 1:
+		path = "/x/" + groups[rng.IntN(len(groups)-1)]
+	}
+	return path, h
+}
+
+// Whatever a request says, it is shown no tool that a request without a word is not shown.
+func TestHeadersOnlyNarrow(t *testing.T) {
+	for _, mode := range []string{"search", "direct"} {
+		gw := sharedNames(t, mode)
+		plain := gw.shown()
+		if len(plain) != 10 || plain["foreign:get"] || plain["folders:get"] {
+			t.Fatalf("%s: without headers %v are shown", mode, plain)
+		}
+		rng := rand.New(rand.NewPCG(3, 5))
+		answered, narrowed := 0, 0
+		for range 1500 {
+			gw.Path, gw.Header = randomHeader(rng, gw.everyTool())
+			got := gw.shown()
+			if got != nil {
+				answered++
+			}
+			if len(got) > 0 && len(got) < len(plain) {
+				narrowed++
+			}
+			for id := range got {
+				if !plain[id] {
+					t.Fatalf("%s: %s %v shows %s", mode, gw.Path, gw.Header, id)
+				}
+			}
+		}
+		if answered < 100 || narrowed < 50 {
+			t.Errorf("%s: %d requests were answered and %d narrowed: too few to say anything", mode, answered, narrowed)
+		}
+	}
+}

@@ -1,0 +1,372 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// A script is what a server does in a call, with what it needs to ask.
+type script func(ctx context.Context, c upstream.Call, ask func(params string) string) string
+
+// parking returns a gateway that holds calls open, before a server of the handshake protocol.
+// cancelled counts the calls that were given up.
+func parking(t *testing.T, play script) (a *asker, cancelled *atomic.Int32) {
+	cancelled = new(atomic.Int32)
+	a = pendingQuestion(t, "", true, func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
+		text := play(ctx, c, func(params string) string {
+			own, cancel := context.WithTimeout(ctx, 5*time.Minute) // as upstream has it
+			defer cancel()
+			answer, err := c.Client.Ask(own, mcp.MethodElicit, json.RawMessage(params))
+			if err != nil {
+				return "error"
+			}
+			return string(answer)
+		})
+		if ctx.Err() != nil {
+			cancelled.Add(1)
+			return nil, &outcome.CallError{Delivered: true, Outcome: outcome.Outcome{Reason: outcome.ReasonAborted}}
+		}
+		return json.RawMessage(`{"content":[],"got":` + text + `}`), nil
+	})
+	return a, cancelled
+}
+
+func TestParkedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, cancelled := parking(t, func(_ context.Context, c upstream.Call, ask func(string) string) string {
+			c.Client.Notify("one", nil)
+			first := ask(`{"message":"one?"}`)
+			c.Client.Notify("two", nil)
+			return "[" + first + "," + ask(`{"message":"two?"}`) + "]"
+		})
+		var told []string
+		client := func(name string) mcp.Client {
+			c := able()
+			c.Notify = func(method string, _ rawjson.Object) { told = append(told, name+" "+method) }
+			return c
+		}
+		one := a.asked(a.do(t.Context(), client("a"), "act", `{}`, ""))
+		if got := string(one.Asks["question-1"]); got != `{"method":"elicitation/create","params":{"message":"one?"}}` {
+			t.Errorf("asked %s", got)
+		}
+		time.Sleep(4 * time.Minute)
+		two := a.asked(a.do(t.Context(), client("b"), "act", `{}`, one.back("question-1", `{"action":"accept"}`, "question-9", `{}`)))
+		time.Sleep(4 * time.Minute)
+		raw, err := a.do(t.Context(), able(), "act", `{}`, one.back("question-2", accept)) // it has asked again since
+		a.fails(raw, err, "Answer the latest result")
+		raw, err = a.do(t.Context(), client("c"), "act", `{}`, two.back("question-2", accept))
+		if err != nil || string(raw) != `{"content":[],"got":[{"action":"accept"},`+accept+`]}` {
+			t.Errorf("got %s, %v", raw, err)
+		}
+		if got := strings.Join(told, ", "); got != "a one, b two" || len(a.sent) != 1 || cancelled.Load() != 0 {
+			t.Errorf("told %s; %d calls, %d cancelled", got, len(a.sent), cancelled.Load())
+		}
+		for _, r := range []required{one, two} { // that was all
+			raw, err = a.do(t.Context(), able(), "act", `{}`, r.back("question-1", accept))
+			a.fails(raw, err, "earlier request answered this question")
+		}
+		if got := a.counts.take(); len(got) != 1 {
+			t.Errorf("counted %v", got)
+		}
+	})
+}
+
+func TestParkedQuestionsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := parking(t, func(_ context.Context, _ upstream.Call, ask func(string) string) string {
+			var wg sync.WaitGroup
+			got := make([]string, 3)
+			for i := range got {
+				wg.Go(func() { got[i] = ask(fmt.Sprintf(`{"n":%d}`, i)) })
+			}
+			wg.Wait()
+			return "[" + strings.Join(got, ",") + "]"
+		})
+		r, answered := a.asked(a.act("")), map[string]bool{}
+		var raw json.RawMessage
+		for range 4 { // as many as there are come at once; what has no answer is asked again
+			for key := range r.Asks {
+				answered[key] = true
+				var err error
+				if raw, err = a.act(r.back(key, accept)); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+			if !strings.Contains(string(raw), "input_required") {
+				break
+			}
+			r = a.asked(raw, nil)
+		}
+		if want := `{"content":[],"got":[` + strings.Join([]string{accept, accept, accept}, ",") + `]}`; string(raw) != want || len(answered) != 3 {
+			t.Errorf("got %s after %v, want %s", raw, answered, want)
+		}
+	})
+}
+
+func TestParkedCallNobodyComesBackTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, cancelled := parking(t, func(ctx context.Context, _ upstream.Call, ask func(string) string) string {
+			ask(`{}`)
+			<-ctx.Done()
+			return ""
+		})
+		r := a.asked(a.act(""))
+		time.Sleep(5*time.Minute + time.Second)
+		if cancelled.Load() != 1 {
+			t.Errorf("%d calls were cancelled", cancelled.Load())
+		}
+		raw, err := a.act(r.back("question-1", accept))
+		a.fails(raw, err, "No answer came within 5 minutes, and the gateway cancelled the call. No request was sent. The earlier call may have had side effects.")
+	})
+}
+
+// A server that goes on without an answer: its result waits for five minutes.
+func TestParkedCallEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, cancelled := parking(t, func(ctx context.Context, c upstream.Call, _ func(string) string) string {
+			own, cancel := context.WithCancel(ctx)
+			defer cancel()
+			go func() { _, _ = c.Client.Ask(own, mcp.MethodElicit, json.RawMessage(`{}`)) }()
+			time.Sleep(time.Minute)
+			return `"without"`
+		})
+		r, late := a.asked(a.act("")), a.asked(a.act(""))
+		time.Sleep(2 * time.Minute)
+		raw, err := a.act(r.back("question-1", accept))
+		if err != nil || string(raw) != `{"content":[],"got":"without"}` {
+			t.Errorf("got %s, %v", raw, err)
+		}
+		time.Sleep(4 * time.Minute)
+		raw, err = a.act(late.back("question-1", accept))
+		a.fails(raw, err, "kept its result for 5 minutes")
+		if cancelled.Load() != 0 {
+			t.Errorf("%d calls were cancelled", cancelled.Load())
+		}
+	})
+}
+
+func TestParkedCallOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, cancelled := parking(t, func(ctx context.Context, _ upstream.Call, ask func(string) string) string {
+			answer := ask(`{}`)
+			if answer != "error" {
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+				}
+			}
+			return answer
+		})
+		r := a.asked(a.act(""))
+		back := r.back("question-1", accept)
+
+		mine := a.Agent
+		a.Agent = identity.Agent{ID: "another", Servers: mine.Servers, Tiers: mine.Tiers}
+		raw, err := a.act(back)
+		a.fails(raw, err, "requestState is not one that this gateway gave for this request")
+		a.Agent = mine
+		raw, err = a.do(t.Context(), able(), "act", `{"n":2}`, back)
+		a.fails(raw, err, "requestState is not one that this gateway gave for this request")
+
+		// Twice at the same time: one gets the result, the other is told so.
+		type answer struct {
+			raw json.RawMessage
+			err error
+		}
+		answers := make(chan answer, 2)
+		for range 2 {
+			go func() {
+				raw, err := a.act(back)
+				answers <- answer{raw, err}
+			}()
+		}
+		var texts []string
+		for range 2 {
+			got := <-answers
+			texts = append(texts, fmt.Sprint(string(got.raw), got.err))
+		}
+		slices.Sort(texts)
+		if !strings.Contains(texts[1], "earlier request answered this question") || texts[0] != `{"content":[],"got":`+accept+`}<nil>` {
+			t.Errorf("got %s", texts)
+		}
+
+		r = a.asked(a.act(""))
+		a.Restart() // another process
+		raw, err = a.act(r.back("question-1", accept))
+		a.fails(raw, err, "The gateway restarted")
+		time.Sleep(5*time.Minute + time.Second)
+		if cancelled.Load() != 1 {
+			t.Errorf("%d calls were cancelled", cancelled.Load())
+		}
+	})
+}
+
+// A tool that is locked while it waits is not gone on with.
+func TestParkedCallOfALockedTool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, cancelled := parking(t, func(_ context.Context, _ upstream.Call, ask func(string) string) string { return ask(`{}`) })
+		r := a.asked(a.act(""))
+		a.Decide("s:act", "disable")
+		raw, err := a.act(r.back("question-1", accept))
+		a.fails(raw, err, "disabled_by_user")
+		synctest.Wait()
+		if cancelled.Load() != 1 {
+			t.Errorf("%d calls were cancelled", cancelled.Load())
+		}
+		a.Decide("s:act", "enable")
+		raw, err = a.act(r.back("question-1", accept))
+		a.fails(raw, err, "The tool was locked, and the gateway cancelled the call.")
+	})
+}
+
+// Who leaves while the call runs cancels it, on the first request as on later ones.
+func TestParkedCallIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, cancelled := parking(t, func(ctx context.Context, _ upstream.Call, ask func(string) string) string {
+			answer := ask(`{}`)
+			<-ctx.Done()
+			return answer
+		})
+		r := a.asked(a.act(""))
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, context.Canceled)
+		defer cancel()
+		leaves, leave := context.WithCancel(ctx)
+		time.AfterFunc(time.Second/2, leave)
+		raw, err := a.do(leaves, able(), "act", `{"n":1}`, r.back("question-1", accept))
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %s, %v", raw, err)
+		}
+		synctest.Wait()
+		raw, err = a.act(r.back("question-1", accept))
+		a.fails(raw, err, "ended before the result came. The gateway cancelled the call.")
+		r = a.asked(a.act(""))
+		late, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		raw, err = a.do(late, able(), "act", `{"n":1}`, r.back("question-1", accept))
+		a.fails(raw, err, "The call was sent and may have taken effect; check before calling again.")
+		synctest.Wait()
+		if cancelled.Load() != 2 {
+			t.Errorf("%d calls were cancelled", cancelled.Load())
+		}
+	})
+}
+
+// An agent has a bound of its own. When there is no room at all, the call of the heaviest agent
+// that has waited longest is cancelled.
+func TestParkedCallsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		size := 10
+		a, cancelled := parking(t, func(_ context.Context, _ upstream.Call, ask func(string) string) string {
+			return ask(`{"m":"` + strings.Repeat("x", size) + `"}`)
+		})
+		as := func(agent string, more string) (json.RawMessage, error) {
+			t.Helper()
+			a.Agent.ID = agent
+			return a.act(more)
+		}
+		goesOn := func(agent string, r required) {
+			t.Helper()
+			if raw, err := as(agent, r.back("question-1", accept)); err != nil || !strings.Contains(string(raw), accept) {
+				t.Errorf("%s: got %s, %v", agent, raw, err)
+			}
+		}
+		light := a.asked(as("light", ""))
+		var calls []required
+		for range 16 {
+			calls = append(calls, a.asked(as("heavy", "")))
+		}
+		raw, err := as("heavy", "")
+		a.fails(raw, err, "too many calls wait for input already. The gateway cancelled the call.")
+		for i := range 8 { // others take all places, and one more
+			for range 14 {
+				a.asked(as(fmt.Sprint("agent ", i), ""))
+			}
+		}
+		synctest.Wait()
+		if cancelled.Load() != 2 {
+			t.Errorf("%d calls were cancelled, want the one too many of heavy, and one for the last", cancelled.Load())
+		}
+		raw, err = as("heavy", calls[0].back("question-1", accept))
+		a.fails(raw, err, "too many calls wait for answers, and this agent has the most of them. No request was sent.")
+		goesOn("heavy", calls[1])
+		goesOn("light", light)
+		a.asked(as("heavy", "")) // there is room again
+		time.Sleep(6 * time.Minute)
+
+		// What is asked takes memory, and is bounded in the same way.
+		size = 3 << 20
+		calls = []required{a.asked(as("heavy", "")), a.asked(as("heavy", ""))}
+		if raw, err := as("heavy", ""); err != nil || string(raw) != `{"content":[],"got":error}` {
+			t.Errorf("got %.100s, %v", raw, err)
+		}
+		for i := range 9 {
+			a.asked(as(fmt.Sprint("agent ", i), ""))
+		}
+		raw, err = as("heavy", calls[0].back("question-1", accept))
+		a.fails(raw, err, "too many calls wait for answers")
+		goesOn("heavy", calls[1])
+		time.Sleep(6 * time.Minute)
+		for range 4 { // nothing of it stays
+			goesOn("heavy", a.asked(as("heavy", "")))
+		}
+	})
+}
+
+// Without a question a call is one like any other; what the client has not declared is not asked.
+func TestParkableCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := parking(t, func(ctx context.Context, c upstream.Call, _ func(string) string) string {
+			if c.Client.Ask == nil {
+				return `"nobody"`
+			}
+			if _, err := c.Client.Ask(ctx, mcp.MethodSample, json.RawMessage(`{}`)); err != nil {
+				return string(rawjson.Quote(err.Error()[:40]))
+			}
+			return `""`
+		})
+		for capabilities, want := range map[string]string{
+			`{"elicitation":{}}`:   `{"content":[],"got":"The tool asks its client for input, and "}`,
+			`{"elicitation":null}`: `{"content":[],"got":"nobody"}`,
+			``:                     `{"content":[],"got":"nobody"}`,
+		} {
+			raw, err := a.do(t.Context(), mcp.Client{Capabilities: json.RawMessage(capabilities)}, "act", `{}`, "")
+			if err != nil || string(raw) != want {
+				t.Errorf("%s: got %s, %v; want %s", capabilities, raw, err, want)
+			}
+		}
+	})
+}
+
+// The whole way, with a real server of the handshake protocol.
+func TestLiveParkedCall(t *testing.T) {
+	gw, srv := live(t, "s", upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Tools: definitions(def("act", "Acts.", ""))})
+	gw.Options.Sealer, gw.Options.Holds, gw.Live.Holds, gw.Modern = sealer(1), true, true, true
+	gw.Restart()
+	srv.FailOn("tools/call", 1, upstreamtest.Ask(mcp.MethodElicit, `{"content":[{"type":"text","text":%s}]}`))
+	act := func(more string) (json.RawMessage, error) {
+		return gw.Open().CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"s:act"}`+more+`}`), able())
+	}
+	a := &asker{fixture: &fixture{Gateway: gw}}
+	r := a.asked(act(""))
+	raw, err := act(r.back("question-1", accept))
+	if err != nil || !strings.Contains(string(raw), `9007199254740993`) || len(srv.Calls()) != 1 || len(srv.Sessions()) != 2 {
+		t.Errorf("got %s, %v after %d calls; sessions %v", raw, err, len(srv.Calls()), srv.Sessions())
+	}
+}

@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// A replay is a call that is made anew each time its client comes back with an answer, where none can
+// be held open. It knows the answers so far; at a question without one the call is cancelled.
+type replay struct {
+	client  mcp.Client
+	cancel  context.CancelFunc
+	answers map[string]json.RawMessage // by the key of their question
+
+	mu    sync.Mutex
+	asked rawjson.Object // what there is no answer to, as [mcp.InputRequest] makes it, by key
+}
+
+// replay makes a call with the answers that are known, and returns its result or its next question.
+func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call, st inputState, answers map[string]json.RawMessage, sent func()) (json.RawMessage, error) {
+	if st.Round >= maxRounds {
+		return nil, &notAsked{askTooOften}
+	}
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x := &replay{client: c.Client, cancel: cancel, answers: map[string]json.RawMessage{}}
+	maps.Copy(x.answers, st.Answers)
+	for _, key := range st.Asked { // what was not asked was not answered
+		if a := answers[key]; a != nil {
+			x.answers[key] = a
+		}
+	}
+	c.Client.Ask = x.ask
+	sent()
+	raw, err := s.callServer(own, t, c)
+	questions := x.questions()
+	if err == nil || len(questions) == 0 || ctx.Err() != nil {
+		if err != nil {
+			return nil, err
+		}
+		return s.sealed(ctx, t, c, raw)
+	}
+	next := inputState{Bound: bound(t, c), Replay: true, Round: st.Round + 1, Answers: x.answers}
+	for _, q := range questions {
+		next.Asked = append(next.Asked, q.Name)
+	}
+	state, message := s.sealState(ctx, next)
+	if message != "" {
+		return nil, &notAsked{message}
+	}
+	s.line.Ended(audit.Asked)
+	return inputRequired(questions, state), nil
+}
+
+// ask is the [mcp.Client]'s.
+func (x *replay) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	key := questionKey(method, params)
+	if a := x.answers[key]; a != nil {
+		return a, nil
+	}
+	if refused := mcp.UndeclaredQuestion(method, params, x.client.Capabilities); refused != nil {
+		return nil, refused
+	}
+	x.mu.Lock()
+	x.asked.Set(key, mcp.InputRequest(method, params))
+	x.mu.Unlock()
+	x.cancel()
+	return nil, context.Canceled
+}
+
+func (x *replay) questions() rawjson.Object {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.asked)
+}
+
+// questionKey names a question so that it is found again when the call is made again. What its metadata
+// says is of one connection.
+func questionKey(method string, params json.RawMessage) string {
+	if o, err := rawjson.Split(params, rawjson.Lenient); err == nil {
+		o.Delete("_meta")
+		params = o.Bytes()
+	}
+	if canonical, err := tool.Canonical(params); err == nil {
+		params = canonical
+	}
+	sum := sha256.Sum256(append([]byte(method+"\x00"), params...))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}

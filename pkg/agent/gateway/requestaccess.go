@@ -1,0 +1,191 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// requestAccess is the tool that asks a person for what is locked.
+const requestAccess = "request_access"
+
+// requestAccessDefinition is listed where agents may ask.
+const requestAccessDefinition = `{"name":"request_access","description":"Ask a person to unlock locked tools.",` +
+	`"inputSchema":{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"}},` +
+	`"note":{"type":"string","description":"Why, for that person"}},` +
+	`"required":["names"],"additionalProperties":false},` +
+	`"annotations":{"destructiveHint":false},"_meta":{"anthropic/alwaysLoad":true}}`
+
+// An accessResult is what became of the wish to use one item.
+type accessResult struct {
+	Name    string `json:"name"`
+	State   string `json:"state"` // open, declined, callable, confirm, refused
+	Request string `json:"request,omitempty"`
+	Message string `json:"message"`
+}
+
+// The states of an [accessResult].
+const (
+	accessOpen     = "open"
+	accessDeclined = "declined"
+	accessCallable = "callable"
+	accessRefused  = "refused" // nothing was asked
+)
+
+// callRequestAccess answers request_access.
+func (s *Session) callRequestAccess(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+	a := readArguments(r, "names", "note")
+	names := a.names("names", maxNames)
+	note := ""
+	if _, given := a.values["note"]; given {
+		if note = a.text("note", false, "why you need it, for the person who decides"); utf8.RuneCountInString(note) > request.MaxNote {
+			a.faultf("note has %d characters, at most %d are taken", utf8.RuneCountInString(note), request.MaxNote)
+		}
+	}
+	if fault := a.fault(); fault != "" {
+		return s.refuse(fault)
+	}
+	s.loadGrants(ctx)
+	out := struct {
+		Requests []accessResult `json:"requests"`
+		NotFound []string       `json:"not_found,omitempty"`
+	}{Requests: []accessResult{}}
+	var ids []string
+	for _, name := range names {
+		i, ok := s.findItem(name)
+		if !ok {
+			out.NotFound = append(out.NotFound, text.Clip(name, maxEcho))
+			continue
+		}
+		w, err := s.requestItem(ctx, i, note)
+		if err != nil {
+			return nil, err
+		}
+		out.Requests = append(out.Requests, w)
+		if w.Request != "" {
+			ids = append(ids, w.Request)
+		}
+	}
+	if len(out.Requests) == 0 {
+		s.line.Decide(audit.Scope, "", nil)
+	}
+	s.line.Requested(strings.Join(ids, ","))
+	return s.answer(out)
+}
+
+// findItem returns the number of an item that exists for this request, by its id or, in direct mode, by the
+// name that a tool has there.
+func (s *Session) findItem(name string) (int, bool) {
+	if id, err := tool.ParseID(name); err == nil {
+		i, ok := s.view.Find(id)
+		if ok && (s.sel.Tools.Has(i) || s.sel.Prompts.Has(i) || s.sel.Resources.Has(i)) {
+			return i, true
+		}
+	}
+	if s.direct {
+		return s.findDirect(tool.Tool, name)
+	}
+	return 0, false
+}
+
+// requestItem asks for the item i, if it is locked and may be asked for.
+func (s *Session) requestItem(ctx context.Context, i int, note string) (accessResult, error) {
+	w := accessResult{Name: s.view.ID(i).String(), State: accessRefused}
+	now, need := s.lockState(ctx, i), s.lacks(i)
+	switch {
+	case now.refuse != nil:
+		return w, now.refuse
+	case ctx.Err() != nil:
+		return w, ctx.Err()
+	case now.status != lock.None && !askable(now.status, s.view.Tool(i).Definition.Hash):
+		s.incident(ctx, i)
+		w.Message = undeterminedText
+		return w, nil
+	case need != "":
+		s.noteLackOf(ctx, s.newRequest(i, now.status), now, need)
+		w.Message = lacksText(need) + unhelpfulText
+		return w, nil
+	case now.status == lock.None && s.view.Confirmed().Has(i):
+		w.State, w.Message = accessCallable, "The tool is callable, and a person must confirm each call. Call it with its arguments to request that call."
+		return w, nil
+	case now.status == lock.None:
+		w.State, w.Message = accessCallable, "The tool is callable. Call it."
+		return w, nil
+	}
+	r := s.newRequest(i, now.status)
+	r.Note = note
+	held, added, err := s.open(ctx, r, nil)
+	w.Request = held.ID
+	switch {
+	case err == nil && added:
+		w.State = accessOpen
+		w.Message = recordedText + s.g.statusLink(held.ID)
+		if now.status == lock.DisabledByConfig || now.status == lock.ServerDisabled {
+			w.Message = cannotHelpText + s.g.statusLink(held.ID)
+		}
+	case err == nil:
+		s.noteLack(ctx, held, "")
+		w.State, w.Message = accessOpen, s.openText(held)
+	case errors.Is(err, errDeclined):
+		h, err := s.history(ctx, r, now)
+		if err != nil || h.declined.Request == "" {
+			return s.unasked(ctx, w, cmp.Or(err, errDeclined)), nil
+		}
+		w.State, w.Request, w.Message = accessDeclined, h.declined.Request, s.declinedText(h.declined)+" No new request was recorded."
+	case errors.Is(err, request.ErrTooMany):
+		w.Message = tooManyText
+	default:
+		return s.unasked(ctx, w, err), nil
+	}
+	return w, nil
+}
+
+// Texts of requests: one that waits, one that no approval helps, and none.
+const (
+	recordedText   = "Request recorded. " + retryText
+	cannotHelpText = "Request recorded, but approval alone cannot unlock this tool: an operator must " +
+		"change the config or policy. Tell your user and continue without it."
+	undeterminedText = "The reason for this lock is undetermined. Nothing was requested. " +
+		"Tell your user that an operator must check the gateway's log, and continue without it."
+)
+
+// tooManyText tells an agent that it has as many requests as it may have.
+var tooManyText = "Nothing was requested: this agent has " + strconv.Itoa(request.MaxOpen) +
+	" requests that are open or were withdrawn within the last hour. That is the limit. " +
+	"Tell your user that a person must decide about some of them first."
+
+// unwrittenText says that a request may not have been stored.
+const unwrittenText = "The gateway could not store the request, or does not know whether it did. " +
+	"Try again in a moment; the gateway stores no request twice."
+
+// unasked says that a request could not be written.
+func (s *Session) unasked(ctx context.Context, w accessResult, err error) accessResult {
+	s.logUnread(ctx, "a request cannot be written", err)
+	w.Message = unwrittenText
+	return w
+}
+
+// askable reports whether an item that is locked for this reason can be asked for.
+func askable(status lock.Status, hash tool.Hash) bool {
+	return hash != "" && slices.Contains([]lock.Status{lock.PendingApproval, lock.DisabledByUser, lock.DisabledByConfig, lock.ServerDisabled}, status)
+}
+
+// incident logs that something is locked and nothing says why: that is no decision that anybody could
+// change.
+func (s *Session) incident(ctx context.Context, i int) {
+	s.g.o.Log.LogAttrs(ctx, slog.LevelError, "an agent asks for what is locked for an undetermined reason",
+		slog.String("agent", s.caller.Agent.ID), slog.String("tool", text.Clip(s.view.ID(i).String(), maxLogged)))
+}

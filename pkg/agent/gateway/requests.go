@@ -1,0 +1,230 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+)
+
+// requestsKey returns the key of the agent's requests; "": what is decided about them cannot matter
+// here.
+func (s *Session) requestsKey() string {
+	if !s.canAsk() && (s.st.Config == nil || s.g.o.Requests == nil || len(s.st.Config.Tools.Confirm) == 0) {
+		return ""
+	}
+	return request.AgentOf(s.caller.Agent).Key()
+}
+
+// canAsk reports whether agents may ask for what is locked.
+func (s *Session) canAsk() bool {
+	if s.st.Config == nil || s.g.o.Requests == nil {
+		return false
+	}
+	if may := s.st.Config.Gateway.Requests; may != nil {
+		return *may
+	}
+	return s.g.o.Asks
+}
+
+// A requestHistory says what became of an agent's wish to use an item.
+type requestHistory struct {
+	open     request.Request  // that waits; its ID is "": none does
+	declined request.Decision // that still holds; its Request is "": none does
+	last     request.Decision // of what was allowed or confirmed and holds no more; its Request is "": nothing was
+}
+
+// history returns what the agent asked for of what r is about, and what became of it. now is how the item
+// stands.
+func (s *Session) history(ctx context.Context, r request.Request, now lockState) (h requestHistory, err error) {
+	ctx, cancel := context.WithTimeout(ctx, approvalTime)
+	defer cancel()
+	granted := now.granted
+	if !now.read {
+		if granted, err = s.g.o.Requests.Granted(ctx, s.requestsKey()); err != nil {
+			return h, err
+		}
+	}
+	asked, err := s.g.o.Requests.Asked(ctx, s.requestsKey())
+	if err != nil {
+		return h, err
+	}
+	at := s.g.o.Now()
+	h.open, _ = asked.Open(r, granted, at)
+	h.declined, _ = granted.Declined(r, at)
+	for _, d := range slices.Backward(granted.List) {
+		if d.Item() == r.Item() && d.Args == r.Args && d.Verdict != request.Declined && d.Verdict != request.Approved {
+			h.last = d
+			break
+		}
+	}
+	return h, nil
+}
+
+// newRequest returns a request for the item i, which is locked for the reason status.
+func (s *Session) newRequest(i int, status lock.Status) request.Request {
+	return request.Request{Status: status}.About(s.view.ID(i), s.view.Tool(i).Definition.Hash)
+}
+
+// open makes a request, or finds the one that is open. added says that it was made now.
+func (s *Session) open(ctx context.Context, r request.Request, arguments json.RawMessage) (held request.Request, added bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, approvalTime)
+	defer cancel()
+	agent := request.AgentOf(s.caller.Agent)
+	_, err = request.ChangeAsked(ctx, s.g.o.Requests, agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+		granted, err := s.g.o.Requests.Granted(ctx, agent.Key())
+		if err != nil {
+			return a, "", nil, err
+		}
+		if _, declined := granted.Declined(r, s.g.o.Now()); declined {
+			return a, "", nil, errDeclined
+		}
+		var next request.Asked
+		if next, held, added, err = a.Add(r, granted, s.obsolete, s.g.o.Now()); err != nil {
+			return a, "", nil, err
+		}
+		if !added {
+			return a, "", nil, errJoined
+		}
+		return next, held.ID, arguments, nil
+	})
+	if errors.Is(err, errJoined) {
+		return held, false, nil
+	}
+	if err != nil {
+		return request.Request{}, false, err
+	}
+	s.g.o.OnRequest(ctx, agent.ID, held)
+	return held, true, nil
+}
+
+var (
+	errJoined   = errors.New("the request is open already")
+	errDeclined = errors.New("the request was declined")
+)
+
+// obsolete reports whether nothing waits for a request any more: what it is about no longer exists
+// for the agent, has another definition, or is callable.
+func (s *Session) obsolete(r request.Request) bool {
+	i, ok := s.view.Find(r.Item())
+	return !ok || s.view.Tool(i).Definition.Hash != r.Hash || !r.OneCall() && s.view.Status(i) == lock.None
+}
+
+// askLink returns the address where the agent's user asks; code is the id of a request or a sealed
+// one. "": there is no page.
+func (g *Gateway) askLink(code string) string {
+	if g.o.BaseURL == "" || code == "" {
+		return ""
+	}
+	return g.o.BaseURL + "/admin/ask/" + code
+}
+
+// code returns a request that nobody has made yet, for a link; "": it cannot be sealed. For some time it
+// is the same one: a client that tries again by itself finds that it was sent to this page before.
+func (s *Session) code(ctx context.Context, r request.Request) string {
+	if s.g.o.Sealer == nil {
+		return ""
+	}
+	c := request.Code{Agent: request.AgentOf(s.caller.Agent), Item: r.Item(), Hash: r.Hash, Status: r.Status}
+	now := s.g.o.Now()
+	if code, ok := s.g.codes.get(c, now); ok {
+		return code
+	}
+	code, err := request.SealCode(ctx, s.g.o.Sealer, c, now)
+	if err != nil {
+		s.g.logNoKey(ctx, err)
+		return ""
+	}
+	s.g.codes.put(c, code, now)
+	return code
+}
+
+const (
+	codeTime = 10 * time.Minute // that a link is used again
+	maxCodes = 1024
+)
+
+// codes are the links that were made last.
+type codes struct {
+	mu  sync.Mutex
+	all map[request.Code]madeCode
+}
+
+type madeCode struct {
+	code string
+	at   time.Time
+}
+
+func (x *codes) get(c request.Code, now time.Time) (string, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	made, ok := x.all[c]
+	age := now.Sub(made.at)
+	return made.code, ok && age >= 0 && age < codeTime
+}
+
+func (x *codes) put(c request.Code, code string, now time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.all == nil || len(x.all) >= maxCodes {
+		x.all = map[request.Code]madeCode{}
+	}
+	x.all[c] = madeCode{code, now}
+}
+
+// logUnread says that what an agent asked for could not be read or written.
+func (s *Session) logUnread(ctx context.Context, what string, err error) {
+	if !errors.Is(ctx.Err(), context.Canceled) { // else the caller went away
+		s.g.o.Log.LogAttrs(ctx, slog.LevelError, "the requests of an agent cannot be read or written",
+			slog.String("agent", s.caller.Agent.ID), slog.String("step", what), slog.Any("error", err))
+	}
+}
+
+// openText says how long a request has been open, and what the agent does next.
+func (s *Session) openText(r request.Request) string {
+	return "You requested access " + text.Ago(s.g.o.Now().Sub(r.Opened)) + " (" + r.ID + ", open). " +
+		retryText + s.g.statusLink(r.ID)
+}
+
+// retryText says when an agent repeats a request that waits for a person.
+const retryText = "Tell your user. Retry after a person has decided. " +
+	"Wait at least 60 s between retries."
+
+// statusLink ends a text with the page about a request. No full stop follows the link: a client
+// might make it part of the link.
+func (g *Gateway) statusLink(code string) string {
+	if link := g.askLink(code); link != "" {
+		return " Status: " + link
+	}
+	return ""
+}
+
+// declinedText says who declined a request, and when the agent can request access again.
+func (s *Session) declinedText(d request.Decision) string {
+	said := text.Clip(text.Line(d.By), maxEcho) + " declined access request " + d.Request + "."
+	if reason := text.Clip(text.Line(d.Reason), request.MaxReason); reason != "" {
+		said += " Reason: " + strconv.Quote(reason) + "."
+	}
+	return said + " You can request access again " + text.In(d.Ends.Sub(s.g.o.Now())) + "."
+}
+
+// overText says why an earlier grant has ended.
+func (s *Session) overText(d request.Decision) string {
+	by := text.Clip(text.Line(d.By), maxEcho)
+	switch now := s.g.o.Now(); {
+	case d.Verdict == request.Revoked:
+		return by + " revoked the grant of access request " + d.Request + " " + text.Ago(now.Sub(d.At)) + "."
+	case !now.Before(d.Ends):
+		return "The grant of access request " + d.Request + " by " + by + " ended " + text.Ago(now.Sub(d.Ends)) + "."
+	}
+	return "The grant of access request " + d.Request + " by " + by + " has ended. The definition changed, " +
+		"a person decided otherwise or stopped it, or approval takes two people."
+}

@@ -1,0 +1,255 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// maxClaims is how many templates of its server a URI may match. All of them have to be open.
+const maxClaims = 16
+
+// A source is where a URI is read from.
+type source struct {
+	server   state.Server
+	listed   tool.ID // the resource or the template; of a link in a result, what it is counted as
+	subjects []int   // what must not be locked
+	exact    bool    // the server listed this very URI
+}
+
+// read answers resources/read, of one server or, with "", of whichever has the URI.
+func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.RawMessage, error) {
+	from, err := s.source(server, r.URI)
+	if err == nil && !from.exact {
+		if err = s.checkNormal(from, r.URI); err == nil {
+			err = s.addAlike(&from, r.URI)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.line.About(tool.ID{Server: from.server.Config.Name, Name: r.URI, Kind: tool.Resource}.String())
+	if refused := s.lockedSource(ctx, from, r.URI); refused != nil {
+		return nil, refused
+	}
+	raw, err := s.send(ctx, from.server, from.listed, r.URI, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkContents(ctx, from, r.URI, raw); err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+// lockedSource refuses to read what is locked now; nil: nothing is.
+func (s *Session) lockedSource(ctx context.Context, from source, uri string) error {
+	// What seems to be locked comes first: its record is enough to refuse.
+	slices.SortStableFunc(from.subjects, func(a, b int) int { return locks(s.view.Status(b)) - locks(s.view.Status(a)) })
+	for _, i := range from.subjects {
+		if refused := s.locked(ctx, i); refused != nil {
+			return refused
+		}
+	}
+	if from.exact {
+		return nil
+	}
+	// A rule may deny a URI that nothing but a template stands for, in whatever spelling.
+	id := tool.ID{Server: from.server.Config.Name, Name: uri, Kind: tool.Resource}
+	verdict := s.view.VerdictOn(id)
+	for _, plain := range tool.PlainURIs(uri) {
+		if verdict.Denied == lock.No {
+			verdict = s.view.VerdictOn(tool.ID{Server: id.Server, Name: plain, Kind: id.Kind})
+		}
+	}
+	now := lockState{status: lock.Classify(lock.Facts{
+		ServerEnabled: lock.FactOf(from.server.Config.Enabled), Denied: verdict.Denied, UserDisabled: lock.No, Approved: lock.Yes,
+	})}
+	if now.status == lock.None && len(from.subjects) == 0 { // else it was seen with those
+		now = s.serverLockState(ctx, id)
+	}
+	switch {
+	case now.status == lock.None:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case now.refuse != nil:
+		return now.refuse
+	}
+	l := lockInfo{Name: id.String(), Status: now.status, Note: now.note, Remediation: lock.RemediationOf(id.Kind.String(), now.status, "")}
+	if now.status == lock.DisabledByConfig {
+		l.Note = verdict.Denial.Note()
+	}
+	s.countLocked(ctx, l, verdict)
+	return l.refusal(id.Kind)
+}
+
+// locks returns 1 for what is locked.
+func locks(status lock.Status) int {
+	if status == lock.None {
+		return 0
+	}
+	return 1
+}
+
+// source returns where a URI is read from. It refuses one that nothing visible has, that more than one
+// server claims, or that so many templates stand for that it cannot be told.
+func (s *Session) source(server, uri string) (source, error) {
+	if tool.ValidURI(uri) != nil {
+		return source{}, s.unknownURI(uri) // no server can have listed it
+	}
+	claims, all := s.view.Claims(uri, s.resourcesOf(server))
+	for _, i := range claims {
+		if s.view.ID(i).Server != s.view.ID(claims[0]).Server {
+			return source{}, s.claimedTwice(uri, claims)
+		}
+	}
+	switch {
+	case !all, len(claims) > maxClaims:
+		return source{}, tooManyTemplates(uri)
+	case len(claims) == 0:
+		return s.unlistedSource(server, uri)
+	}
+	from := source{server: s.view.Server(claims[0]), listed: s.view.ID(claims[0]), subjects: claims}
+	from.exact = !s.view.Tool(claims[0]).Definition.Template
+	if t, ok := s.appTool(from.server, uri, true); ok {
+		from.subjects = append(from.subjects, t)
+	}
+	return from, nil
+}
+
+// checkNormal refuses a URI that the server may read as another one: then the locks that the gateway
+// looks at would be those of the wrong resource. A tool's definition names the URI of its page itself,
+// and a template with a ";" says that path parameters mean something.
+func (s *Session) checkNormal(from source, uri string) error {
+	keepParams := false
+	for _, i := range from.subjects {
+		id := s.view.ID(i)
+		if id.Kind == tool.Tool {
+			return nil
+		}
+		keepParams = keepParams || strings.Contains(id.Name, ";")
+	}
+	normal := tool.NormalURI(uri, keepParams)
+	if normal == uri {
+		return nil
+	}
+	return &mcp.Error{
+		Code: mcp.CodeInvalidParams, Data: uriData(uri),
+		Message: "The URI " + quote(uri) + " is not listed and is not in its normal form. Nothing was sent to a server. Read its normal form: " + text.Quote(normal, tool.MaxURI),
+	}
+}
+
+// addAlike adds what its server may take a URI for that it has not listed itself: another spelling of
+// what is locked does not open it.
+func (s *Session) addAlike(from *source, uri string) error {
+	alike, all := s.view.Alike(from.server.Config.Name, uri)
+	for _, i := range alike {
+		switch {
+		case !s.sel.Resources.Has(i): // it does not exist for this request
+			return s.unknownURI(uri)
+		case !slices.Contains(from.subjects, i):
+			from.subjects = append(from.subjects, i)
+		}
+	}
+	if !all || len(from.subjects) > maxClaims {
+		return tooManyTemplates(uri)
+	}
+	return nil
+}
+
+func tooManyTemplates(uri string) *mcp.Error {
+	return &mcp.Error{
+		Code: mcp.CodeInvalidParams, Data: uriData(uri),
+		Message: "Too many resource templates match " + quote(uri) + ", so that the gateway cannot tell whose it is. Nothing was sent to a server. " + readAlone,
+	}
+}
+
+// resourcesOf returns the resources of a server that exist for this request, or with "" those of all.
+func (s *Session) resourcesOf(server string) tool.Set {
+	if server == "" {
+		return s.sel.Resources
+	}
+	of := make(tool.Set, len(s.sel.Resources))
+	for i := range s.sel.Resources.All() {
+		if s.view.Server(i).Config.Name == server {
+			of.Add(i)
+		}
+	}
+	return of
+}
+
+// readAlone says what to do about a URI of which it cannot be told whose it is.
+const readAlone = "Read it at /mcp/x/{server}, where one server alone is asked."
+
+// unlistedSource returns where a URI is read from that no server listed: the page of a tool, or a link
+// in a result where the operator lets those be read of the one server that the request is about.
+func (s *Session) unlistedSource(of, uri string) (source, error) {
+	var found []source
+	if strings.HasPrefix(uri, appScheme) {
+		for _, server := range s.servers() {
+			if t, ok := s.appTool(server, uri, false); ok && (of == "" || of == server.Config.Name) {
+				found = append(found, source{server: server, listed: tool.ID{Server: server.Config.Name, Name: uri, Kind: tool.Resource}, subjects: []int{t}})
+			}
+		}
+	} else if server := s.unlisted(); server != nil && (of == "" || of == server.Config.Name) {
+		// It is counted as one, whatever its URI: agents choose that.
+		found = append(found, source{server: *server, listed: tool.ID{Server: server.Config.Name, Name: "unlisted", Kind: tool.Resource}})
+	}
+	switch len(found) {
+	case 0:
+		return source{}, s.unknownURI(uri)
+	case 1:
+		return found[0], nil
+	}
+	return source{}, s.claimedTwice(uri, []int{found[0].subjects[0], found[1].subjects[0]})
+}
+
+// unlisted returns the server of which the request may read what it has not listed; nil: none.
+func (s *Session) unlisted() *state.Server {
+	name, ok := strings.CutPrefix(s.caller.Path, "/x/")
+	if !ok || s.down {
+		return nil
+	}
+	for _, server := range s.servers() {
+		if strings.EqualFold(server.Config.Name, strings.TrimSpace(name)) && server.Config.UnlistedResources {
+			return &server
+		}
+	}
+	return nil
+}
+
+// claimedTwice refuses a URI that more than one server says is its own.
+func (s *Session) claimedTwice(uri string, claims []int) *mcp.Error {
+	var names []string
+	for _, i := range claims {
+		if name := strconv.Quote(s.view.ID(i).Server); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return &mcp.Error{
+		Code: mcp.CodeInvalidParams, Data: uriData(uri),
+		Message: "More than one server has " + quote(uri) + ": " + text.List(names, maxNames) + ". Nothing was sent to a server. " + readAlone,
+	}
+}
+
+// unknownURI refuses a URI that nothing visible has.
+func (s *Session) unknownURI(uri string) *mcp.Error {
+	s.line.Decide(audit.Scope, "", nil)
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown resource: " + quote(uri), Data: uriData(uri)}
+}
+
+// uriData is the data of an error about a URI.
+func uriData(uri string) json.RawMessage {
+	return rawjson.Object{{Name: "uri", Value: rawjson.Quote(text.Clip(uri, tool.MaxURI))}}.Bytes()
+}

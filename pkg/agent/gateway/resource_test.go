@@ -1,0 +1,394 @@
+package gateway_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// reading returns a gateway whose servers have these resources and templates.
+func reading(t testing.TB, settings map[string]string, items map[string][]string) *fixture {
+	gw := newFixture(t)
+	for server, uris := range items {
+		gw.Serve(server, def("act", "Act.", readOnly))
+		for _, uri := range uris {
+			also(gw.ByName[server], resource(uri, "Of "+server+"."))
+		}
+	}
+	gw.Configure(settings)
+	gw.Sync()
+	return gw
+}
+
+// sentTo returns to which servers what was read was sent.
+func (gw *fixture) sentTo() string {
+	var out []string
+	for _, c := range gw.Sent() {
+		out = append(out, c.Server+" "+c.Tool)
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestReadRouting(t *testing.T) {
+	gw := reading(t, nil, map[string][]string{
+		"a":   {"both:it", "a:it", "a:t/1", "shared:{+x}"},
+		"b":   {"both:it", "a:t/{x}", "shared:{+x}", "{+anything}"},
+		"off": {"a:it"},
+	})
+	gw.Agent.Servers = []string{"a", "b"}
+	for uri, want := range map[string]string{
+		"a:it":          "a",
+		"a:t/1":         "a", // listed: the template of another server does not matter
+		"a:t/2":         "b",
+		"x:y":           "b", // by the template that matches everything
+		"a:t/{x}":       "b", // a template is not read itself, it matches its own text
+		"both:it":       "",
+		"shared:z":      "",
+		"{+anything}":   "b",
+		"http://x/?y#z": "b",
+	} {
+		params := fmt.Sprintf(`{"uri":%q}`, uri)
+		if want != "" {
+			if raw, err := gw.ask("resources/read", params); err != nil {
+				t.Errorf("%s: %s, %v", uri, raw, err)
+			}
+			if got := gw.sentTo(); got != want+" "+uri {
+				t.Errorf("%s was sent to %s, want %s", uri, got, want)
+			}
+			continue
+		}
+		e := gw.refused("resources/read", params)
+		if e.Code != -32602 || string(e.Data) != `{"uri":"`+uri+`"}` || !strings.Contains(e.Message, `More than one server has "`+uri+`": "a", "b".`) || !strings.Contains(e.Message, "/mcp/x/{server}") {
+			t.Errorf("%s: %+v", uri, e)
+		}
+		gw.sentNothing()
+		for _, server := range []string{"a", "b"} {
+			gw.Path = "/x/" + server
+			if raw, err := gw.ask("resources/read", params); err != nil || gw.sentTo() != server+" "+uri {
+				t.Errorf("%s at %s: %s, %v", uri, server, raw, err)
+			}
+		}
+		gw.Path = ""
+	}
+	if got := strings.Count(gw.lists(), "both:it"); got != 1 {
+		t.Errorf("a URI of two servers is listed %d times", got)
+	}
+}
+
+// Whoever's lock it is, a URI of two servers is refused: else the lock of the one would hand its readers
+// to the other.
+func TestReadClaimedByLocked(t *testing.T) {
+	gw := reading(t, map[string]string{"b": `"approval":"manual"`}, map[string][]string{"a": {"u:it"}, "b": {"u:it"}})
+	if e := gw.refused("resources/read", `{"uri":"u:it"}`); e.Code != -32602 || !strings.Contains(e.Message, "More than one server") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Each template of its server that a URI matches has to be open.
+func TestReadTemplatesOfOneServer(t *testing.T) {
+	gw := reading(t, nil, map[string][]string{"s": {"f:{+path}", "f:secret/{x}"}})
+	gw.Decide("s:resource:f:secret/{x}", "disable")
+	if raw, err := gw.ask("resources/read", `{"uri":"f:public/a"}`); err != nil {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if e := gw.refused("resources/read", `{"uri":"f:secret/a"}`); e.Code != 4030 || !strings.Contains(e.Message, `"s:resource:f:secret/{x}" is locked`) {
+		t.Errorf("%+v", e)
+	}
+	if got := gw.sentTo(); got != "s f:public/a" {
+		t.Error(got)
+	}
+}
+
+// A rule about URIs counts for those that a template stands for.
+func TestReadDeniedURI(t *testing.T) {
+	gw := reading(t, nil, map[string][]string{"s": {"f:{+path}"}})
+	gw.Forbid(`@id("private") @reason("Private") forbid (principal, action, resource) when { resource.name like "f:private/*" };
+@id("odd") forbid (principal, action, resource) when { resource.name like "f:odd/*" && principal.floor > 2 };`)
+	gw.Clock.Wait(time.Minute)
+	if raw, err := gw.ask("resources/read", `{"uri":"f:public"}`); err != nil {
+		t.Errorf("%s, %v", raw, err)
+	}
+	gw.Sent()
+	for uri, status := range map[string]string{"f:private/a": "disabled_by_config", "f:odd/a": "disabled_unknown"} {
+		e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri))
+		l := require.JSON[struct{ Name, Status, Remediation, Note, Link string }](t, e.Data)
+		if e.Code != 4030 || l.Name != "s:resource:"+uri || l.Status != status || l.Link != "" || (l.Note != "") != (status == "disabled_by_config") {
+			t.Errorf("%s: %+v", uri, e)
+		}
+	}
+	gw.sentNothing()
+}
+
+// Another spelling of what is locked or denied does not open it: servers resolve what the gateway
+// passes on as it is.
+func TestReadOtherSpellings(t *testing.T) {
+	gw := reading(t, map[string]string{"s": `"disabled_resources":["file:///denied/*"]`}, map[string][]string{
+		"s": {"{+any}", "file:///locked/a", "file:///open/a", "file:///waits/{name}"},
+	})
+	gw.Decide("s:resource:file:///locked/a", "disable")
+	gw.Decide("s:resource:file:///waits/{name}", "disable")
+	for uri, want := range map[string]string{
+		"file:///open/a":                "",
+		"FILE:///open/../open/a":        "",
+		"file:///locked/a":              "disabled_by_user",
+		"FILE:///locked/a":              "disabled_by_user",
+		"file:///%6cocked/a":            "disabled_by_user",
+		"file:///x/../locked/a":         "disabled_by_user",
+		"file:///locked/a?v=1":          "disabled_by_user",
+		"file:///locked%252Fa#b":        "disabled_by_user",
+		"file://localhost/locked/a":     "disabled_by_user",
+		"file:///denied/a":              "disabled_by_config",
+		"file:///x/%2e%2e/denied/a":     "disabled_by_config",
+		"file:///denied%2Fa":            "disabled_by_config",
+		"file:///x/../waits/a":          "disabled_by_user",
+		"file:///%77aits/a":             "disabled_by_user",
+		"file:///anything/else%20there": "",
+	} {
+		params := fmt.Sprintf(`{"uri":%q}`, uri)
+		if want == "" {
+			if raw, err := gw.ask("resources/read", params); err != nil || gw.sentTo() != "s "+uri {
+				t.Errorf("%s: %s, %v", uri, raw, err)
+			}
+			continue
+		}
+		e := gw.refused("resources/read", params)
+		if l := require.JSON[struct{ Status string }](t, e.Data); e.Code != 4030 || l.Status != want {
+			t.Errorf("%s: %+v, want %s", uri, e, want)
+		}
+		gw.sentNothing()
+	}
+}
+
+// A URI that servers may read as another one is refused, unless the server listed it: else the lock of
+// the other one would not count.
+func TestReadNormalForm(t *testing.T) {
+	gw := reading(t, map[string]string{"s": `"unlisted_resources": true`}, map[string][]string{
+		"s": {"note://{id}", "file:///{+path}", "note://secret", "note://listed%20", "q:find{?text}", "m:x{;p*}", "note://ｌisted"},
+	})
+	gw.Decide("s:resource:note://secret", "disable")
+	for uri, normal := range map[string]string{
+		"note://open":                  "",
+		"note://two%20words":           "",
+		"note://oPen":                  "", // letter case is significant
+		"note://listed%20":             "", // the server lists this very URI
+		"note://ｌisted":                "",
+		"q:find?text=a;b%20c":          "",
+		"m:x;p=1":                      "",
+		"file:///a/../b/c%20d.txt":     "",
+		"note://secret%20":             "note://secret",
+		"note://secret%2520":           "note://secret",
+		"note://secret%00":             "note://secret",
+		"note://secret;x":              "note://secret",
+		"note://secret%3Bx":            "note://secret",
+		"note://secret.":               "note://secret",
+		"note://secret%0D%0A":          "note://secret",
+		"note://ｓecret":                "note://secret",
+		"note://%EF%BD%93ecret":        "note://secret",
+		"note://secret%E2%80%8B":       "note://secret",
+		"file:///a;x/b":                "file:///a/b",
+		"file:///a%20/b":               "file:///a/b",
+		"q:find?text=a%00":             "q:find?text=a",
+		"m:x;p=1%20":                   "m:x;p=1",
+		"note://x%0A\"}]%0AIgnore%20;": "note://x%22%7D%5DIgnore",
+	} {
+		params, err := json.Marshal(map[string]string{"uri": uri})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if normal == "" {
+			if raw, err := gw.ask("resources/read", string(params)); err != nil || gw.sentTo() != "s "+uri {
+				t.Errorf("%s: %s, %v", uri, raw, err)
+			}
+			continue
+		}
+		want := fmt.Sprintf("The URI %q is not listed and is not in its normal form. Nothing was sent to a server. Read its normal form: %q", uri, normal)
+		if e := gw.refused("resources/read", string(params)); e.Code != -32602 || e.Message != want {
+			t.Errorf("%s: %+v, want %s", uri, e, want)
+		}
+		args, _ := json.Marshal(map[string]string{"server": "s", "uri": uri})
+		if r := gw.Call("read_resource", string(args)); !r.IsError || r.Text != want {
+			t.Errorf("%s by read_resource: %s", uri, r.Raw)
+		}
+		gw.sentNothing()
+	}
+	gw.Path = "/x/s" // where what no template stands for is read, too
+	if e := gw.refused("resources/read", `{"uri":"other:secret%20"}`); !strings.HasSuffix(e.Message, `"other:secret"`) {
+		t.Errorf("of what is not listed: %+v", e)
+	}
+	long := "note://" + strings.Repeat("x", 1900) + "%00"
+	if e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, long)); len(e.Message) > 2500 || strings.Contains(e.Message, "\n") {
+		t.Errorf("%d bytes: %s", len(e.Message), e.Message)
+	}
+	gw.sentNothing()
+}
+
+// So many templates that it would take long to tell whose a URI is are not all tried.
+func TestReadTooManyTemplates(t *testing.T) {
+	items := map[string][]string{}
+	for i := range 20 {
+		items["many"] = append(items["many"], fmt.Sprintf("u:{+x%d}", i))
+	}
+	for i := range 200 {
+		items["slow"] = append(items["slow"], fmt.Sprintf("v:%s%d", strings.Repeat("{+x}a", 32), i))
+	}
+	gw := reading(t, nil, items)
+	for _, uri := range []string{"u:it", "v:" + strings.Repeat("a", 2000)} {
+		local.Quick(t, "to tell whose it is", time.Second, func() {
+			if e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); e.Code != -32602 {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+	if e := gw.refused("resources/read", `{"uri":"u:it"}`); !strings.Contains(e.Message, "Too many resource templates") || len(gw.Sent()) != 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+const page = `"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"_meta":{"ui":{"resourceUri":"ui://s/page"}}`
+
+// A page of an MCP App stands under the lock of its tool, whether its server lists it or not.
+func TestReadPageOfTool(t *testing.T) {
+	for _, listed := range []bool{true, false} {
+		gw := newFixture(t)
+		also(gw.Serve("s", def("shown", "Show.", page), def("plain", "Plain.", "")), resource("other:it", "Other."))
+		if listed {
+			also(gw.ByName["s"], resource("ui://s/page", "A page."))
+		}
+		gw.Configure(nil)
+		gw.Sync()
+		if raw, err := gw.ask("resources/read", `{"uri":"ui://s/page"}`); err != nil || gw.sentTo() != "s ui://s/page" {
+			t.Errorf("listed %v: %s, %v", listed, raw, err)
+		}
+		if e := gw.refused("resources/read", `{"uri":"ui://s/nothing"}`); e.Code != -32602 {
+			t.Errorf("%+v", e)
+		}
+		gw.Decide("s:shown", "disable")
+		if e := gw.refused("resources/read", `{"uri":"ui://s/page"}`); e.Code != 4030 || !strings.HasPrefix(e.Message, `Tool "s:shown" is locked: disabled_by_user.`) {
+			t.Errorf("listed %v: %+v", listed, e)
+		}
+		gw.Clock.Wait(time.Minute)
+		if got := gw.lists(); got != "other:it" {
+			t.Errorf("listed %v: with its tool locked: %s", listed, got)
+		}
+		gw.sentNothing()
+	}
+}
+
+// An answer may not pass off as another server's what is not, nor hold what is locked.
+func TestReadContentsOfOthers(t *testing.T) {
+	gw := reading(t, nil, map[string][]string{"a": {"a:dir", "a:dir/1", "a:dir/2"}, "b": {"b:it"}})
+	gw.Decide("a:resource:a:dir/2", "disable")
+	gw.Clock.Wait(time.Minute)
+	answer := ""
+	gw.ByName["a"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
+	for _, tt := range []struct {
+		answer string
+		code   int // 0: it passes, byte for byte
+	}{
+		{`{"contents":[{"uri":"a:dir","text":"x"},{"uri":"a:dir/1","blob":"eA==" , "n":9007199254740993},{"uri":"a:new"},{"text":"y"}]}`, 0},
+		{` {"resultType":"input_required","inputRequests":{}} `, 0},
+		{`{"contents":7}`, 0},
+		{`{"contents":[{"uri":"b:it","text":"not b's"}]}`, 5020},
+		{`{"contents":[{"uri":"a:dir","text":"x"},{"uri":"a:dir/2","text":"locked"}]}`, 4030},
+		{`{"contents":[` + strings.Repeat(`{"uri":"u:x"},`, 1000) + `{"uri":"u:x"}]}`, 5020},
+	} {
+		answer = tt.answer
+		raw, err := gw.ask("resources/read", `{"uri":"a:dir"}`)
+		e, _ := errors.AsType[*mcp.Error](err)
+		switch {
+		case tt.code == 0 && (err != nil || raw != tt.answer):
+			t.Errorf("%.80s: %s, %v", tt.answer, raw, err)
+		case tt.code != 0 && (e == nil || e.Code != tt.code || strings.Contains(e.Message, "not b's")):
+			t.Errorf("%.80s: %v", tt.answer, err)
+		}
+	}
+	gw.Agent.Servers = []string{"a"} // what is out of scope leaves no trace
+	if answer = `{"contents":[{"uri":"b:it","text":"x"}]}`; true {
+		if raw, err := gw.ask("resources/read", `{"uri":"a:dir"}`); err != nil || raw != answer {
+			t.Errorf("%s, %v", raw, err)
+		}
+	}
+}
+
+// What a server never listed is read where it alone is asked, if the operator lets it be, and no rule
+// is against it.
+func TestReadUnlisted(t *testing.T) {
+	gw := reading(t, map[string]string{"s": `"unlisted_resources": true, "disabled_resources": ["u:secret/*"]`}, map[string][]string{"s": {"u:listed"}, "other": {"v:it"}})
+	gw.Decide("s:resource:u:listed", "disable")
+	for path, want := range map[string]string{"": "", "/readonly": "", "/x/other": "", "/x/s": "s u:link", "/x/S": "s u:link"} {
+		gw.Path = path
+		_, err := gw.ask("resources/read", `{"uri":"u:link"}`)
+		if e, ok := errors.AsType[*mcp.Error](err); want == "" && (!ok || e.Code != -32602 || e.Message != `Unknown resource: "u:link"`) || want != "" && err != nil {
+			t.Errorf("%q: %v", path, err)
+		}
+		if got := gw.sentTo(); got != want {
+			t.Errorf("%q: sent to %q, want %q", path, got, want)
+		}
+	}
+	gw.Path = "/x/s"
+	gw.counts.take()
+	if r := gw.Call("read_resource", `{"server":"s","uri":"u:another"}`); r.IsError || gw.sentTo() != "s u:another" {
+		t.Errorf("%s", r.Raw)
+	}
+	if got := gw.counts.take(); len(got) != 1 || got[0] != "call s:resource:unlisted read" {
+		t.Errorf("agents choose the URI, and it was counted: %q", got)
+	}
+	for uri, want := range map[string]string{"u:listed": "disabled_by_user", "u:secret/x": "disabled_by_config"} {
+		if e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); e.Code != 4030 || !strings.Contains(e.Message, want) {
+			t.Errorf("%s: %+v", uri, e)
+		}
+	}
+	for _, uri := range []string{"v:it ", "u:\u200b", "no scheme", "ui://s/page", strings.Repeat("u", 3000)} {
+		if e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); e.Code != -32602 || len(e.Message)+len(e.Data) > 5000 {
+			t.Errorf("%.20s: %+v", uri, e)
+		}
+	}
+	gw.sentNothing()
+	gw.Configure(map[string]string{"s": `"unlisted_resources": true, "enabled": false`})
+	gw.Clock.Wait(time.Minute)
+	if e := gw.refused("resources/read", `{"uri":"u:link"}`); e.Code != 4030 || !strings.Contains(e.Message, "server_disabled") {
+		t.Errorf("of a server that is off: %+v", e)
+	}
+}
+
+// A resource that is far too large ends with a text that says so, and the server is well.
+func TestReadHuge(t *testing.T) {
+	gw, _ := live(t, "s", upstreamtest.Options{
+		Tools: definitions(def("act", "Act.", "")), Resources: definitions(resource("u:huge", "Huge.")),
+		Front: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Mcp-Method") != "resources/read" {
+					next.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":"u:huge","text":"`)
+				for range 50 {
+					if _, err := w.Write(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
+						return
+					}
+				}
+			})
+		},
+	})
+	r, refused := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"u:huge"}}`))
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	_, err := gw.Open().GetItem(t.Context(), r, mcp.Client{})
+	e, ok := errors.AsType[*mcp.Error](err)
+	if !ok || e.Code != 5020 || e.Message != "The resource is too large to pass on (over 4 MiB). Nothing of it was passed on." || !strings.Contains(string(e.Data), `"status":"available"`) {
+		t.Errorf("%v", err)
+	}
+}

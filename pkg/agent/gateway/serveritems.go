@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// Bounds on the prompts and resources of one server that an answer names.
+const (
+	maxShown      = 20
+	maxShownBytes = 4 << 10 // of their names and URIs
+)
+
+// A kindEntry is what upstream_servers get says of a server's prompts, or of its resources.
+type kindEntry struct {
+	Callable    int             `json:"callable"`
+	URIs        []string        `json:"uris,omitempty"` // of callable resources, and URI templates
+	Locked      []lockedItem    `json:"locked,omitempty"`
+	Unshown     int             `json:"unshown,omitempty"`     // how many more there are, callable or locked
+	Remediation json.RawMessage `json:"remediation,omitempty"` // one text for each status in Locked
+
+	shown int // bytes of names
+}
+
+// A lockedItem is one locked prompt or resource.
+type lockedItem struct {
+	Name   string      `json:"name,omitempty"` // of a prompt
+	URI    string      `json:"uri,omitempty"`  // of a resource
+	Status lock.Status `json:"status"`
+	Note   string      `json:"note,omitempty"`
+}
+
+// kindEntry returns what there is to say of a server's prompts, or of its resources; nil: none exist
+// for this request.
+func (s *Session) kindEntry(srv state.Server, kind tool.Kind, offered tool.Set) *kindEntry {
+	var e kindEntry
+	there := false
+	links := map[lock.Status]string{}
+	for i := srv.FirstItem; i < srv.FirstItem+srv.Items; i++ {
+		if !offered.Has(i) {
+			continue
+		}
+		there = true
+		id := s.view.ID(i)
+		status, by := s.itemLock(i)
+		if status == lock.None {
+			e.addCallable(id)
+			continue
+		}
+		if !e.addLocked(id, status, s.note(by, status, s.view.Note(by, status))) {
+			continue
+		}
+		link := approval.Link(s.g.o.BaseURL, s.view.ID(by))
+		if _, again := links[status]; again && link != "" {
+			link = s.g.o.BaseURL + "/admin/tools?kind=" + kind.String() + "&status=" + string(status)
+		}
+		links[status] = link
+	}
+	if !there {
+		return nil
+	}
+	e.Remediation = remediations(kind, links, false)
+	return &e
+}
+
+// hasSpace reports whether one more name is shown.
+func (e *kindEntry) hasSpace(name string) bool {
+	if e.shown+len(name) > maxShownBytes {
+		e.Unshown++
+		return false
+	}
+	e.shown += len(name)
+	return true
+}
+
+func (e *kindEntry) addCallable(id tool.ID) {
+	e.Callable++
+	switch {
+	case id.Kind != tool.Resource: // a host offers prompts to people
+	case len(e.URIs) == maxShown:
+		e.Unshown++
+	case e.hasSpace(id.Name):
+		e.URIs = append(e.URIs, id.Name)
+	}
+}
+
+// addLocked reports whether the item is among those that are shown.
+func (e *kindEntry) addLocked(id tool.ID, status lock.Status, note string) bool {
+	if len(e.Locked) == maxShown {
+		e.Unshown++
+		return false
+	}
+	if !e.hasSpace(id.Name) {
+		return false
+	}
+	l := lockedItem{Status: status, Note: note}
+	if id.Kind == tool.Resource {
+		l.URI = text.Clip(id.Name, tool.MaxURI)
+	} else {
+		l.Name = id.Name
+	}
+	e.Locked = append(e.Locked, l)
+	return true
+}
+
+// remediations returns an object with the remediation of each status that has a link, in the order of
+// their precedence; nil: there is none.
+func remediations(kind tool.Kind, links map[lock.Status]string, asks bool) json.RawMessage {
+	if len(links) == 0 {
+		return nil
+	}
+	var texts rawjson.Object
+	for _, status := range lock.Statuses() {
+		if link, ok := links[status]; ok {
+			text := lock.RemediationOf(kind.String(), status, link)
+			if asks && status.UserCanLift() { // named once for each answer
+				asks = false
+				text = strings.Replace(text, "Ask the user", "Call request_access, or ask the user", 1)
+			}
+			texts.Add(string(status), rawjson.Quote(text))
+		}
+	}
+	return texts.Bytes()
+}

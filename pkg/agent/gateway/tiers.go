@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// need names what an agent needs to call items of a tier: the scope, as the challenge of the
+// refusal has it, or the tier where no scope gives it.
+func (g *Gateway) need(tier tool.Tier) string {
+	if scope := g.o.Scope(tier); scope != "" {
+		return "the scope " + scope
+	}
+	return "the tier " + tier.String()
+}
+
+// lacks returns what the agent needs to call item i and does not have; "": it has the tier.
+func (s *Session) lacks(i int) string {
+	if tier := s.view.Tier(i); !slices.Contains(s.caller.Agent.Tiers, tier) {
+		return s.g.need(tier)
+	}
+	return ""
+}
+
+// lacksText tells an agent that no person can help with a decision.
+func lacksText(need string) string {
+	return "Approval will not help: this agent lacks " + need + "."
+}
+
+// unhelpfulText follows where the agent requested access.
+const unhelpfulText = " Nothing was requested. Tell your user and continue without it."
+
+// outOfTier refuses an item whose tier the agent does not have; about says so. Where no scope
+// gives the tier, the refusal asks for none: the client's sign-in would end with an error.
+func (s *Session) outOfTier(tier tool.Tier, about string) *mcp.Error {
+	s.line.Decide(audit.Tier, "", nil)
+	e := &mcp.Error{
+		Code: http.StatusForbidden, Status: http.StatusForbidden,
+		Message: about + " It needs " + s.g.need(tier) + ".",
+	}
+	if s.g.o.Scope(tier) != "" {
+		e.Err = &identity.Error{Kind: identity.Scope, Scopes: []string{tier.String()}}
+	}
+	return e
+}
+
+// noteLack has an open request say what its agent lacks, so that whoever decides sees it; "":
+// nothing. The store is written only when that changes.
+func (s *Session) noteLack(ctx context.Context, open request.Request, need string) {
+	if open.ID == "" || open.Lacks == need {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, approvalTime)
+	defer cancel()
+	change := func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+		next, err := a.Change(open.ID, func(r *request.Request) { r.Lacks = need })
+		return next, "", nil, err
+	}
+	agent := request.AgentOf(s.caller.Agent)
+	if _, err := request.ChangeAsked(ctx, s.g.o.Requests, agent, change); err != nil {
+		s.logUnread(ctx, "what the agent of a request lacks cannot be noted", err)
+	}
+}
+
+// noteLackOf is [Session.noteLack] of the open request for the same as wish, if there is one.
+func (s *Session) noteLackOf(ctx context.Context, wish request.Request, now lockState, need string) {
+	if h, err := s.history(ctx, wish, now); err != nil {
+		s.logUnread(ctx, "the requests of an agent cannot be read", err)
+	} else {
+		s.noteLack(ctx, h.open, need)
+	}
+}

@@ -1,0 +1,88 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/tokens"
+)
+
+// What compact answers may cost an agent, in tokens of cl100k, on the mean.
+const (
+	tokensOfFive = 370
+	tokensOfTen  = 575
+
+	tokensOfFiveLines = 270
+	tokensOfTenLines  = 400
+)
+
+// queriesOf returns the queries of graded sets.
+func queriesOf(t *testing.T, paths ...string) (out []string) {
+	t.Helper()
+	for _, path := range paths {
+		raw, err := os.ReadFile(path)
+		require.OK(t, err)
+		for _, q := range require.JSON[struct{ Queries []struct{ Query string } }](t, raw).Queries {
+			out = append(out, q.Query)
+		}
+	}
+	return out
+}
+
+// cost returns how many tokens an answer with limit results has, on the mean.
+func (gw *fixture) cost(queries []string, limit int) float64 {
+	gw.T.Helper()
+	total := 0
+	for _, q := range queries {
+		arguments, err := json.Marshal(map[string]any{"query": q, "limit": limit})
+		require.OK(gw.T, err)
+		total += tokens.Count(gw.T, gw.Call("retrieve_tools", string(arguments)).Text)
+	}
+	return float64(total) / float64(len(queries))
+}
+
+func (gw *fixture) wantCost(queries []string) {
+	gw.T.Helper()
+	five, ten := gw.cost(queries, 5), gw.cost(queries, 10)
+	gw.T.Logf("%d queries: 5 results have %.1f tokens on the mean, 10 have %.1f", len(queries), five, ten)
+	if five > tokensOfFive || ten > tokensOfTen {
+		gw.T.Errorf("5 results have %.1f tokens on the mean, want at most %d; 10 have %.1f, want at most %d", five, tokensOfFive, ten, tokensOfTen)
+	}
+}
+
+// Of 527 real tools, for the queries of the graded sets.
+func TestRetrieveTokens(t *testing.T) {
+	data := local.Data(t, ".")
+	paths := []string{filepath.Join(data, "retrieval-dev", "golden.json")}
+	for _, name := range []string{"bfcl", "metatool", "toolalpaca"} {
+		paths = append(paths, filepath.Join(data, "retrieval-public", name, "queries.json"))
+	}
+	realTools(t, 527).wantCost(queriesOf(t, paths...))
+}
+
+// The same on the small set of our own, which is always there.
+func TestRetrieveTokensOfOwnSet(t *testing.T) {
+	raw, err := os.ReadFile("../../catalog/search/testdata/tools.json")
+	require.OK(t, err)
+	servers := map[string][]string{}
+	for _, x := range require.JSON[struct {
+		Tools []struct {
+			Server, Tool, Description string
+			Schema                    json.RawMessage
+		}
+	}](t, raw).Tools {
+		servers[x.Server] = append(servers[x.Server], fmt.Sprintf(`{"name":%q,"description":%q,"inputSchema":%s}`, x.Tool, x.Description, x.Schema))
+	}
+	gw := newFixture(t)
+	for name, definitions := range servers {
+		gw.Serve(name, definitions...)
+	}
+	gw.Configure(nil)
+	gw.Sync()
+	gw.wantCost(queriesOf(t, "../../catalog/search/testdata/queries.json"))
+}

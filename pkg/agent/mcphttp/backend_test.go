@@ -1,0 +1,301 @@
+package mcphttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// A backend serves fixed definitions, and answers a call with what the test says. It
+// keeps what it was asked. The zero value answers each call with its own params.
+type backend struct {
+	tools        string // the result of tools/list; "": two small tools
+	instructions string
+	outputs      bool // each tool has an output schema
+	openErr      error
+	listErr      error
+	call         func(ctx context.Context, r mcp.Request) (json.RawMessage, error)
+	offers       gateway.Offers
+	stopped      error                                                                           // of the agent
+	stops        chan struct{}                                                                   // closed when the agent is stopped; nil: it never is
+	items        string                                                                          // the result of every other list, "": none; a prompt or a resource is what call says
+	talk         func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) // in the place of call
+
+	mu      sync.Mutex
+	callers []gateway.Caller
+	cursors []string
+	params  []string
+}
+
+const twoTools = `{"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"add","inputSchema":{"type":"object"}}]}`
+
+func (b *backend) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.callers = append(b.callers, c)
+	if b.openErr != nil {
+		return nil, b.openErr
+	}
+	return b, nil
+}
+
+func (b *backend) Stopped(context.Context, identity.Agent) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stopped
+}
+
+func (b *backend) While(ctx context.Context, _ identity.Agent) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	if b.stops != nil {
+		go func() {
+			select {
+			case <-b.stops:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, cancel
+}
+
+func (b *backend) Lists(gateway.Lists) gateway.Lists { return gateway.Lists{} }
+
+func (b *backend) DeclaresOutput(string) bool { return b.outputs }
+
+func (b *backend) Instructions() string { return b.instructions }
+
+func (b *backend) ListTools(_ context.Context, cursor string) (json.RawMessage, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cursors = append(b.cursors, cursor)
+	if b.tools == "" {
+		return json.RawMessage(twoTools), b.listErr
+	}
+	return json.RawMessage(b.tools), b.listErr
+}
+
+func (b *backend) Offers() gateway.Offers { return b.offers }
+
+func (b *backend) ListItems(_ context.Context, method, cursor string) (json.RawMessage, error) {
+	if b.items == "" {
+		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cursors = append(b.cursors, method+" "+cursor)
+	return json.RawMessage(b.items), b.listErr
+}
+
+func (b *backend) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
+	if b.items == "" {
+		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
+	}
+	return b.CallTool(ctx, r, c)
+}
+
+func (b *backend) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
+	params := paramsOf(r)
+	b.mu.Lock()
+	b.params = append(b.params, params)
+	b.mu.Unlock()
+	if b.talk != nil {
+		return b.talk(ctx, r, c)
+	}
+	if b.call != nil {
+		return b.call(ctx, r)
+	}
+	return json.RawMessage(`{"content":[{"type":"text","text":"ok"}],"echo":` + params + `}`), nil
+}
+
+// paramsOf writes what a call holds: the name, the arguments, all others, _meta.
+func paramsOf(r mcp.Request) string {
+	o := rawjson.Object{{Name: "name", Value: rawjson.Quote(r.Name)}}
+	if r.Arguments != nil {
+		o.Add("arguments", r.Arguments)
+	}
+	o = append(o, r.Rest...)
+	if r.Meta != nil {
+		o.Add("_meta", r.Meta.Bytes())
+	}
+	return string(o.Bytes())
+}
+
+// touched reports whether anything reached the backend's tools.
+func (b *backend) touched() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.params)+len(b.cursors) > 0
+}
+
+// answers makes a call function of one result.
+func answers(result string) func(context.Context, mcp.Request) (json.RawMessage, error) {
+	return func(context.Context, mcp.Request) (json.RawMessage, error) {
+		return json.RawMessage(result), nil
+	}
+}
+
+// newHandler returns a handler on b with no authentication.
+func newHandler(t testing.TB, b mcphttp.Backend, o *mcphttp.Options) http.Handler {
+	t.Helper()
+	h, err := mcphttp.New(b, identity.None{}, o)
+	require.OK(t, err)
+	return h
+}
+
+// A protocol is one way in which clients speak.
+type protocol struct {
+	name   string
+	header http.Header
+	meta   string // what stands in _meta
+}
+
+var protocols = []protocol{
+	{"none", http.Header{}, ``},
+	{"2025-03-26", http.Header{"Mcp-Protocol-Version": {"2025-03-26"}}, ``},
+	{"2025-06-18", http.Header{"Mcp-Protocol-Version": {"2025-06-18"}}, ``},
+	{"2025-11-25", http.Header{"Mcp-Protocol-Version": {"2025-11-25"}}, ``},
+	{"2026-07-28", http.Header{"Mcp-Protocol-Version": {"2026-07-28"}},
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}`},
+}
+
+var legacy, modern = protocols[3], protocols[4]
+
+func (e protocol) isModern() bool { return e.meta != "" }
+
+// inEachProtocol runs f as a subtest of every protocol.
+func inEachProtocol(t *testing.T, f func(t *testing.T, e protocol)) {
+	t.Helper()
+	for _, e := range protocols {
+		t.Run(e.name, func(t *testing.T) { f(t, e) })
+	}
+}
+
+// request makes a POST as a client of this protocol does. Params is the inside of the
+// params object.
+func (e protocol) request(t testing.TB, method, params string) *http.Request {
+	t.Helper()
+	if e.meta != "" {
+		if params != "" {
+			params += ","
+		}
+		params += `"_meta":{` + e.meta + `}`
+	}
+	r := post(t, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{`+params+`}}`)
+	for k, v := range e.header {
+		r.Header[k] = v
+	}
+	if e.isModern() {
+		r.Header.Set("Mcp-Method", method)
+		var p struct{ Name string }
+		if err := json.Unmarshal([]byte("{"+params+"}"), &p); err == nil && method == "tools/call" {
+			r.Header.Set("Mcp-Name", p.Name)
+		}
+	}
+	return r
+}
+
+// described makes a tool call whose _meta is what the test says of itself.
+func (e protocol) described(t testing.TB) *http.Request {
+	t.Helper()
+	meta := `,"_meta":{` + e.meta + `}`
+	if e.meta == "" {
+		meta = ""
+	}
+	r := post(t, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"`+meta+`}}`)
+	r.Header.Set("Mcp-Protocol-Version", e.header.Get("Mcp-Protocol-Version"))
+	r.Header.Set("Mcp-Method", "tools/call")
+	r.Header.Set("Mcp-Name", "echo")
+	return r
+}
+
+// post makes a plain POST of a body.
+func post(t testing.TB, body string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	return r
+}
+
+// A reply is what came back.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send gives a request to a handler.
+func send(h http.Handler, r *http.Request) reply {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	res := w.Result()
+	b, _ := io.ReadAll(res.Body)
+	return reply{res.StatusCode, res.Header, string(b)}
+}
+
+// A rpc is a JSON-RPC answer.
+type rpc struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  json.RawMessage `json:"result"`
+	Error   *struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	} `json:"error"`
+}
+
+// rpc reads the answer; it fails the test if the body is none.
+func (r reply) rpc(t testing.TB) rpc {
+	t.Helper()
+	out := require.JSON[rpc](t, r.body)
+	if out.Version != "2.0" || out.ID == nil || (out.Error == nil) == (out.Result == nil) {
+		t.Fatalf("body is no JSON-RPC answer:\n%s", r.body)
+	}
+	if ct := r.header.Get("Content-Type"); ct != "application/json" {
+		t.Errorf("content type %q", ct)
+	}
+	return out
+}
+
+// wantError checks status, code and id of a refusal. id "" stands for null.
+func (r reply) wantError(t testing.TB, status, code int, id string) {
+	t.Helper()
+	a := r.rpc(t)
+	if id == "" {
+		id = "null"
+	}
+	if r.status != status || a.Error == nil || a.Error.Code != code || string(a.ID) != id {
+		t.Errorf("got status %d, body %s\nwant status %d, code %d, id %s", r.status, r.body, status, code, id)
+	}
+}
+
+// wantResult checks that the answer is a result and returns it.
+func (r reply) wantResult(t testing.TB) string {
+	t.Helper()
+	a := r.rpc(t)
+	if r.status != http.StatusOK || a.Error != nil {
+		t.Fatalf("got status %d, body %s\nwant a result", r.status, r.body)
+	}
+	return string(a.Result)
+}
+
+// A logbook keeps what was logged.
+type logbook struct{ local.Buffer }
+
+func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }

@@ -1,0 +1,119 @@
+package mcphttp_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// realTools returns a gateway with the 527 real tools of 70 servers.
+func realTools(b *testing.B) gated {
+	b.Helper()
+	dir := os.Getenv("PORTCULLIS_DATA")
+	if dir == "" {
+		b.Skip("PORTCULLIS_DATA names no folder with real tools")
+	}
+	all, err := upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json"))
+	require.OK(b, err)
+	g := gatewaytest.New(b)
+	for server, list := range all {
+		for _, raw := range list {
+			name := strings.ReplaceAll(server, " ", "-") // a server's name has none
+			if g.ByName[name] == nil {
+				g.Serve(name)
+			}
+			g.ByName[name].Tools = append(g.ByName[name].Tools, string(raw))
+		}
+	}
+	g.Configure(nil, `"gateway":{"mode":"search"}`)
+	g.Sync()
+	return gated{g}
+}
+
+// A backend that does nothing shows what the transport itself costs: a ping, a list of 100 tools, a
+// call with arguments of 1 KiB and of 1 MiB, also with a line of the audit. The gateway with 527 real tools is behind it in the
+// others.
+func BenchmarkHandler(b *testing.B) {
+	var tools []string
+	for i := range 100 {
+		tools = append(tools, fmt.Sprintf(`{"name":"server__tool_%d","description":%q,"inputSchema":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}}}}`, i, strings.Repeat("word ", 30)))
+	}
+	nothing := quiet{&backend{tools: `{"tools":[` + strings.Join(tools, ",") + `]}`, call: answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 4096) + `"}]}`)}}
+	still := newHandler(b, nothing, nil)
+	canStream := func(b *testing.B) http.Handler { return newHandler(b, nothing, laptop()) }
+	audited := func(b *testing.B) http.Handler {
+		d, err := audit.OpenDir(b.TempDir(), nil)
+		require.OK(b, err)
+		b.Cleanup(func() { require.OK(b, d.Close()) })
+		return newHandler(b, nothing, &mcphttp.Options{Audit: d})
+	}
+	for _, bb := range []struct {
+		name    string
+		h       func(*testing.B) http.Handler
+		request *http.Request
+	}{
+		{"ping", nil, legacy.request(b, "ping", ``)},
+		{"list", nil, legacy.request(b, "tools/list", ``)},
+		{"call_1KiB", nil, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
+		{"call_1MiB", nil, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<20)+`"}`)},
+		{"audited_call_1KiB", audited, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
+		{"audited_call_1MiB", audited, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<20)+`"}`)},
+		{"streaming_call_1KiB", canStream, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
+		{"streaming_modern_call_1KiB", canStream, modern.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
+		{"modern_discover", nil, modern.request(b, "server/discover", ``)},
+		{"modern_list", nil, modern.request(b, "tools/list", ``)},
+		{"modern_call_1KiB", nil, modern.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
+		{"527_list", realGateway, modern.request(b, "tools/list", ``)},
+		{"527_call", realGateway, modern.request(b, "tools/call", `"name":"call_tool_destructive","arguments":{"name":"airbnb:airbnb_search","args":{"location":"Berlin"}}`)},
+		{"527_retrieve", realGateway, modern.request(b, "tools/call", `"name":"retrieve_tools","arguments":{"query":"open an issue"}`)},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			h := still
+			if bb.h != nil {
+				h = bb.h(b)
+			}
+			body, err := io.ReadAll(bb.request.Body)
+			require.OK(b, err)
+			b.Cleanup(func() { bb.request.Body = io.NopCloser(bytes.NewReader(body)) }) // for the next of -count
+			b.ReportAllocs()
+			for b.Loop() {
+				bb.request.Body = io.NopCloser(bytes.NewReader(body))
+				w := httptest.NewRecorder()
+				if h.ServeHTTP(w, bb.request); w.Code != http.StatusOK {
+					b.Fatal(w.Body.String())
+				}
+			}
+		})
+	}
+}
+
+func realGateway(b *testing.B) http.Handler { return newHandler(b, realTools(b), nil) }
+
+// quiet is a backend that keeps nothing of what it is asked.
+type quiet struct{ *backend }
+
+func (q quiet) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { return q, nil }
+
+func (q quiet) ListTools(context.Context, string) (json.RawMessage, error) {
+	return json.RawMessage(q.tools), nil
+}
+
+func (q quiet) CallTool(ctx context.Context, r mcp.Request, _ mcp.Client) (json.RawMessage, error) {
+	return q.call(ctx, r)
+}

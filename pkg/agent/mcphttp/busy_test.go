@@ -1,0 +1,58 @@
+package mcphttp_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
+)
+
+// A request that the gate refuses gets JSON-RPC with its own id at the endpoint, and a sentence elsewhere.
+func TestRefuseBusy(t *testing.T) {
+	for path, want := range map[string]string{
+		"/mcp":         `{"jsonrpc":"2.0","id":7,"error":{"code":503,"message":"the gateway has too many requests in flight, and did nothing with this one: send it again"}}`,
+		"/mcp/x/files": `{"jsonrpc":"2.0","id":7,"error":{"code":503,`,
+		"/admin/tools": "the gateway has too many requests in flight",
+	} {
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"jsonrpc":"2.0","id":7,"method":"ping"}`))
+		got := send(http.HandlerFunc(mcphttp.RefuseBusy), r)
+		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" || !strings.HasPrefix(got.body, want) {
+			t.Errorf("%s: %d %v %s", path, got.status, got.header, got.body)
+		}
+	}
+}
+
+// Streams over the gate's bound are refused, and those below it take no room of requests.
+func TestHeldByTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const requests, streams = 40, 20 // a quarter of twice as many connections
+		gate := capacity.NewGate(capacity.Limits{Memory: requests * 80 << 10, Descriptors: 1 << 20}, nil)
+		o, ending := laptop(), make(chan struct{})
+		o.Ending = ending
+		h := gate.Handler(newHandler(t, newChanging(), o))
+		var all []*openCall
+		for range streams {
+			all = append(all, call(t, h, listening(t, `"toolsListChanged":true`)))
+			all[len(all)-1].next()
+		}
+		if got := send(h, listening(t, `"toolsListChanged":true`)); got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") == "" {
+			t.Errorf("one stream too many: %d %s", got.status, got.body)
+		}
+		if f := gate.Facts(); f.Streams != streams || f.Requests != 0 {
+			t.Errorf("facts %+v", f)
+		}
+		close(ending)
+		for _, c := range all {
+			for c.next() != "" {
+			}
+		}
+		synctest.Wait()
+		if f := gate.Facts(); f.Streams != 0 {
+			t.Errorf("facts %+v", f)
+		}
+	})
+}

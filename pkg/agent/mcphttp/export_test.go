@@ -1,0 +1,25 @@
+package mcphttp
+
+import (
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+)
+
+// Remembered returns of how many sessions something is remembered.
+func Remembered(h http.Handler) int { return len(h.(*handler).live.sessions) }
+
+// HeldOpen returns how many streams are held open.
+func HeldOpen(h http.Handler) int {
+	holder := &h.(*handler).holder
+	holder.mu.Lock()
+	defer holder.mu.Unlock()
+	return len(holder.held)
+}
+
+// NoteEnded notes that a session of the agent has ended, without storing it.
+func NoteEnded(e *EndedSessions, a identity.Agent) error {
+	t := newSession(a, mcp.VersionLegacy, nil)
+	return e.note(&t)
+}

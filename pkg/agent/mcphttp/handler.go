@@ -1,0 +1,350 @@
+package mcphttp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+)
+
+type handler struct {
+	backend    Backend
+	auth       identity.Authenticator
+	opts       Options
+	origins    origins
+	bodies     budget
+	live       *liveSessions   // nil: other processes may answer requests of the same client
+	holder     notifyStreams   // of streams
+	serverInfo json.RawMessage // as it stands in _meta
+	served     atomic.Bool     // a request was
+	proxied    bool            // clients reach this process by another name than the loopback's
+}
+
+// A request is one HTTP request and what is known of it.
+type request struct {
+	path     string // after /mcp
+	msg      mcp.Request
+	read     bool // the body was
+	modern   bool // of the stateless protocol
+	agent    identity.Agent
+	session  Session
+	token    *sessionID // of the client's session; nil: it has none
+	begins   *sessionID // of the session that begins with the answer; nil: none does
+	start    time.Time
+	deadline time.Time // of the work on it
+
+	cancel    context.CancelFunc // ends the work
+	abandoned atomic.Bool        // its client has cancelled it
+	stream    *stream            // nil: the answer is one JSON object
+	begun     bool               // something of the answer was written, outside of stream
+
+	bodyBytes   int  // of what came
+	resultBytes int  // of its result
+	delivered   bool // the answer was written whole
+}
+
+const endpointPrefix = "/mcp"
+
+// endpoint returns what follows /mcp.
+func endpoint(path string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, endpointPrefix)
+	if rest == "" || rest == "/readonly" {
+		return rest, ok
+	}
+	name, ok2 := strings.CutPrefix(rest, "/x/")
+	return rest, ok && ok2 && name != "" && !strings.Contains(name, "/")
+}
+
+// Values of headers that each answer has. They are never changed, and so need no memory of their own.
+var (
+	nosniff = []string{"nosniff"}
+	noStore = []string{"no-store"}
+	isJSON  = []string{"application/json"}
+)
+
+// ServeHTTP answers one request, and always writes.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header()["X-Content-Type-Options"] = nosniff
+	if path, ok := strings.CutPrefix(r.URL.Path, metadataPath); ok {
+		h.serveMetadata(w, r, path)
+		return
+	}
+	w.Header()["Cache-Control"] = noStore
+	r = r.WithContext(h.gather(r.Context()))
+	q := &request{start: time.Now()}
+	q.deadline = q.start.Add(h.opts.Timeout)
+	if d, ok := r.Context().Deadline(); ok && d.Before(q.deadline) {
+		q.deadline = d
+	}
+	code := 0
+	err := h.serve(w, r, q)
+	if err != nil {
+		code = status(err, q.modern)
+		if q.begun || q.stream.end(errorParts(q.msg.ID, err)...) {
+			q.delivered = !q.stream.broken()
+			h.record(r, q, err, http.StatusOK)
+			return
+		}
+		if lacking, ok := errors.AsType[*identity.Error](err.Err); ok && code == http.StatusForbidden {
+			h.setChallenge(w, q.path, lacking) // the call of a tool asks for more than coming in does
+		}
+		if !q.read {
+			closeUnread(w, r)
+		}
+		q.delivered = h.deliver(w, r, q, writeError(w, q.msg.ID, err, code))
+	}
+	h.record(r, q, err, code)
+}
+
+// serve takes the steps of one request in order. What it refuses it has not
+// written yet.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, q *request) (refused *mcp.Error) {
+	defer func() {
+		if p := recover(); p != nil {
+			refused = panicked(p)
+		}
+	}()
+	var ok bool
+	if q.path, ok = endpoint(r.URL.Path); !ok {
+		return refuse(http.StatusNotFound, "not found")
+	}
+	if err := h.checkOrigin(w, r); err != nil {
+		q.msg.ID = peekID(w, r)
+		return err
+	}
+	switch r.Method {
+	case http.MethodOptions:
+		h.preflight(w, r)
+		return nil
+	case http.MethodPost:
+		if err := checkMedia(r.Header); err != nil {
+			return err
+		}
+	case http.MethodGet, http.MethodDelete:
+		if h.live == nil || r.Header.Get(mcp.HeaderSession) == "" {
+			return h.notAllowed(w)
+		}
+	default:
+		return h.notAllowed(w)
+	}
+	agent, denied := h.auth.Authenticate(r) // before the body, which costs memory and time
+	if denied != nil {
+		capacity.Leave(r.Context())
+		q.msg.ID = peekID(w, r)
+		return h.challenge(w, q.path, denied)
+	}
+	q.agent = agent
+	if !capacity.Claim(r.Context(), agent.Owner().QuotaKey()) {
+		capacity.Leave(r.Context())
+		q.msg.ID = peekID(w, r)
+		return tooBusy()
+	}
+	if r.Method != http.MethodPost {
+		return h.serveSession(w, r, q)
+	}
+	body, err := h.read(w, r)
+	if err != nil {
+		return err
+	}
+	q.read, q.bodyBytes = true, len(body)
+	if q.msg, err = mcp.Parse(body); err != nil {
+		return err
+	}
+	switch q.msg.Method {
+	case mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing:
+	default:
+		if err := h.stopped(r, q); err != nil {
+			return err
+		}
+	}
+	return h.serveMessage(w, r, q)
+}
+
+// stopped refuses an agent that is stopped; nil: it is not.
+func (h *handler) stopped(r *http.Request, q *request) *mcp.Error {
+	span := observe.StartSpan(r.Context(), observe.Record)
+	defer span.End()
+	ctx, cancel := context.WithDeadline(span.Context, q.deadline)
+	defer cancel()
+	if err := h.backend.Stopped(ctx, q.agent); err != nil {
+		audit.Of(ctx).Decide(audit.Stopped, "", nil)
+		return visible(err)
+	}
+	return nil
+}
+
+// serveMessage answers an authenticated caller's message.
+func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *request) *mcp.Error {
+	headers, err := readHeaders(r.Header)
+	if err != nil {
+		return err
+	}
+	q.modern = headers.version >= mcp.VersionModern
+	if !q.modern && q.msg.Method != mcp.MethodInitialize {
+		if q.token, err = h.readSession(r, q.agent); err != nil {
+			return err
+		}
+	}
+	if q.msg.Answer != nil {
+		h.live.answered(q.token, q.msg.ID, *q.msg.Answer)
+		w.WriteHeader(http.StatusAccepted)
+		return nil
+	}
+	if err := h.admit(q.msg, q.modern); err != nil {
+		return err
+	}
+	method, known := methods[q.msg.Method]
+	if !known { // a notification: nobody waits for an answer
+		w.WriteHeader(http.StatusAccepted)
+		return nil
+	}
+	if q.msg.Method == mcp.MethodListen && !accepts(r.Header, eventStream) {
+		return refuse(http.StatusNotAcceptable, "the answer is text/event-stream")
+	}
+	if method.talks && !capacity.Work(r.Context()) {
+		return tooBusy()
+	}
+	if method.session {
+		if err := h.open(r, q); err != nil {
+			return err
+		}
+	}
+	if err := cmp.Or(h.checkHost(r), q.check(headers)); err != nil {
+		return err
+	}
+	if q.msg.IsNotification() {
+		if q.msg.Method == mcp.NotificationCancelled {
+			h.live.cancel(q.token, q.msg.Rest.Get("requestId"))
+		}
+		w.WriteHeader(http.StatusAccepted)
+		return nil
+	}
+	return h.answer(w, r, q)
+}
+
+// open asks the backend for the caller's view.
+func (h *handler) open(r *http.Request, q *request) *mcp.Error {
+	span := observe.StartSpan(r.Context(), observe.Open)
+	defer span.End()
+	ctx, cancel := context.WithDeadline(span.Context, q.deadline)
+	defer cancel()
+	s, err := h.session(ctx, r, q)
+	if err != nil {
+		return visible(err)
+	}
+	q.session = s
+	return nil
+}
+
+// session returns the caller's view as it is now.
+func (h *handler) session(ctx context.Context, r *http.Request, q *request) (Session, error) {
+	caller := gateway.Caller{
+		Agent:       q.agent,
+		Path:        q.path,
+		Header:      callerHeaders(r.Header),
+		Modern:      q.modern,
+		Traceparent: r.Header.Get("Traceparent"),
+	}
+	if q.token != nil {
+		caller.Session = q.token.id
+	}
+	return h.backend.Open(ctx, caller)
+}
+
+// record leaves one line, with what was counted. It holds no arguments and no results.
+func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) {
+	ctx := r.Context()
+	id, took := h.opts.RequestID(ctx), time.Since(q.start)
+	attrs := h.described(ctx, q, id, took)
+	level, failed := slog.LevelInfo, false
+	switch {
+	case q.abandoned.Load():
+		level = slog.LevelDebug
+		attrs = append(attrs, slog.String("refusal", "the client has cancelled it"))
+	case err == nil:
+	case errors.Is(err.Err, errBusy): // the gate says how many these are
+		level = slog.LevelDebug
+	case q.gone(ctx, err): // nobody reads what became of it, and nothing failed
+		level = slog.LevelDebug
+		attrs = append(attrs, slog.String("refusal", "the client is gone"))
+	default:
+		attrs = append(attrs, slog.Int("http_status", code), slog.Int("code", err.Code), slog.String("refusal", clip(err.Message)))
+		if err.Err != nil {
+			attrs = append(attrs, slog.Any("error", err.Err))
+		}
+		_, tools := errors.AsType[*outcome.RPCError](err.Err) // the tool's own answer: nothing failed here
+		switch failed = max(code, err.Status) >= http.StatusInternalServerError || err.Code == mcp.CodeInternal && !tools; {
+		case failed:
+			level = slog.LevelError
+		case q.msg.Method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
+			level = slog.LevelDebug // whoever tries paths and methods says nothing of MCP
+		}
+	}
+	audited := h.audit(r, q, err, took)
+	if audited != nil {
+		level = max(level, slog.LevelInfo) // which no filter drops
+		attrs = append(slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Key == "method" || a.Key == "agent" || a.Key == "took_ms" }), audited...)
+	}
+	counted := h.opts.Metrics.Request(ctx, took, failed)
+	if level < slog.LevelInfo && counted != nil { // which the platform may drop, and must not with a count
+		h.opts.Log.LogAttrs(ctx, slog.LevelInfo, "metrics", counted...)
+		counted = nil
+	}
+	about := observe.SpanOf(ctx)
+	about.Name("rpc.method", q.msg.Method)
+	about.Name("request_id", id)
+	about.Count("http.response.status_code", cmp.Or(code, http.StatusOK))
+	if failed {
+		about.Fail("internal error")
+	}
+	h.opts.Log.LogAttrs(ctx, level, "mcp request", append(attrs, counted...)...)
+}
+
+// described returns what the line of a request says whatever became of it.
+func (h *handler) described(ctx context.Context, q *request, id string, took time.Duration) []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("method", clip(q.msg.Method)),
+		slog.String("name", clip(q.msg.Name)),
+		slog.String("agent", q.agent.ID),
+		slog.Bool("modern", q.modern),
+		text.Ms("took", took),
+		slog.Int("bytes_in", q.bodyBytes),
+		slog.String("request_id", id),
+	}
+	if h.opts.Metrics != nil && !h.served.Load() && !h.served.Swap(true) {
+		attrs = append(attrs, slog.Bool("cold", true))
+	}
+	if id := observe.TraceID(ctx); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
+	}
+	if q.msg.URI != "" {
+		attrs = append(attrs, slog.String("resource", clip(q.msg.URI)))
+	}
+	return attrs
+}
+
+// gone reports whether a request came to nothing because its client went away: while it was
+// served, or before it was sent whole.
+func (q *request) gone(ctx context.Context, err *mcp.Error) bool {
+	return (errors.Is(ctx.Err(), context.Canceled) || q.stream.broken()) && errors.Is(err.Err, context.Canceled) ||
+		!q.read && errors.Is(err.Err, io.ErrUnexpectedEOF)
+}
+
+// clip keeps a text that the sender or a server chose from filling the log.
+func clip(s string) string { return text.Clip(s, 200) }

@@ -1,0 +1,91 @@
+package mcphttp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// Items are what a [Session] has besides tools: prompts, resources and what completes their arguments.
+type Items interface {
+	// Offers says which of them exist.
+	Offers() gateway.Offers
+
+	// ListItems returns one page, as the result object of the method: prompts/list, resources/list or
+	// resources/templates/list. Cursor is "" for the first page.
+	ListItems(ctx context.Context, method, cursor string) (json.RawMessage, error)
+
+	// GetItem takes a checked prompts/get, resources/read or completion/complete and returns the
+	// result object. What c is told and asked comes before that.
+	GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error)
+}
+
+// listItems asks the backend for a list.
+func (h *handler) listItems(ctx context.Context, q *request) (json.RawMessage, error) {
+	raw, err := q.session.ListItems(ctx, q.msg.Method, q.msg.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	if raw, err = h.decorator(q, true).decorate(raw); err != nil {
+		return nil, err
+	}
+	if exceeded(raw, h.opts.MaxResponse, !h.opts.Stream) > 0 {
+		return nil, internal(fmt.Errorf("%w: a page of %d bytes", errTooLong, len(raw)))
+	}
+	return raw, nil
+}
+
+// getItem asks the backend for a prompt or a resource, or what completes an argument of theirs.
+func (h *handler) getItem(ctx context.Context, q *request) (json.RawMessage, error) {
+	d := h.decorator(q, false)
+	d.kept, d.plain, d.item = q.msg.Method == mcp.MethodReadResource, q.msg.Method == mcp.MethodComplete, tool.Prompt
+	if q.msg.URI != "" {
+		d.item = tool.Resource
+	}
+	raw, err := q.session.GetItem(ctx, q.msg, h.client(q))
+	if lost := h.lost(q, err); lost != nil {
+		return nil, gateway.FailedItem("", d.item, lost)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if raw, err = d.decorate(raw); err != nil {
+		return nil, err
+	}
+	if limit := exceeded(raw, h.opts.MaxResponse, !h.opts.Stream); limit > 0 {
+		return nil, gateway.FailedItem("", d.item, &outcome.CallError{Delivered: true, Limit: limit, Outcome: outcome.Outcome{
+			Status: outcome.Available, Reason: outcome.ReasonTooLarge,
+		}})
+	}
+	return raw, nil
+}
+
+// unusable returns the result for an answer that cannot be passed on, or for what is not a tool's the
+// error. The text is about a tool.
+func (d decorator) unusable(text string) (json.RawMessage, error) {
+	if d.item == tool.Tool {
+		return d.decorate(toolError(text))
+	}
+	what, _, _ := strings.Cut(text, ". ")
+	return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: d.inWords(what) + "."}
+}
+
+// undeclared refuses to ask a client for what it has not declared.
+func (d decorator) undeclared(refused *mcp.Error) *mcp.Error {
+	if d.item != tool.Tool {
+		what, _, _ := strings.Cut(refused.Message, ". ")
+		refused.Message = d.inWords(what) + "."
+	}
+	return refused
+}
+
+// inWords makes a sentence about a tool one about a prompt or a resource.
+func (d decorator) inWords(sentence string) string {
+	return strings.Replace(sentence, "The tool", "The "+d.item.String(), 1)
+}

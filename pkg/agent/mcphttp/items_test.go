@@ -1,0 +1,182 @@
+package mcphttp_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+const twoPrompts = `{"prompts":[{"name":"s__a"},{"name":"s__b"}],"ttlMs":30000}`
+
+// itemRequests are requests about prompts and resources, and what of the params Mcp-Name repeats.
+var itemRequests = []struct{ method, params, name string }{
+	{"prompts/list", `"cursor":"c"`, ""},
+	{"resources/list", `"cursor":"c"`, ""},
+	{"resources/templates/list", `"cursor":"c"`, ""},
+	{"prompts/get", `"name":"s__a","arguments":{"x":"\u00e9"}`, "s__a"},
+	{"resources/read", `"uri":"a:b,c?d","requestState":"s"`, "a:b,c?d"},
+	{"completion/complete", `"ref":{"type":"ref/prompt","name":"s__a"},"argument":{"name":"x","value":""}`, ""},
+}
+
+// named is a request of this protocol with the header that repeats what it is about.
+func (e protocol) named(t testing.TB, method, params, name string) *http.Request {
+	t.Helper()
+	r := e.request(t, method, params)
+	if e.isModern() && name != "" {
+		r.Header.Set("Mcp-Name", name)
+	}
+	return r
+}
+
+// Where nothing but tools exists, the methods do not.
+func TestItemsNotThere(t *testing.T) {
+	for _, req := range itemRequests {
+		inEachProtocol(t, func(t *testing.T, e protocol) {
+			want := 200
+			if e.isModern() {
+				want = 404
+			}
+			b := &backend{}
+			send(newHandler(t, b, nil), e.named(t, req.method, req.params, req.name)).wantError(t, want, -32601, "7")
+			if b.touched() {
+				t.Errorf("%s reached the backend", req.method)
+			}
+		})
+	}
+}
+
+func TestItemsHeader(t *testing.T) {
+	for _, req := range itemRequests {
+		b := &backend{items: twoPrompts}
+		r := modern.named(t, req.method, req.params, "another")
+		if req.name == "" {
+			r.Header.Set("Mcp-Method", "tools/list")
+		}
+		send(newHandler(t, b, nil), r).wantError(t, 400, -32020, "7")
+		if req.name != "" {
+			send(newHandler(t, b, nil), modern.request(t, req.method, req.params)).wantError(t, 400, -32020, "7")
+			encoded := modern.named(t, req.method, req.params, "=?base64?"+base64.StdEncoding.EncodeToString([]byte(req.name))+"?=")
+			send(newHandler(t, b, nil), encoded).wantResult(t)
+		} else if b.touched() {
+			t.Errorf("%s reached the backend", req.method)
+		}
+	}
+}
+
+// What is decorated, and how, by protocol.
+func TestItemsAnswers(t *testing.T) {
+	const signed = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"portcullis","version":"dev"}}`
+	for _, req := range itemRequests {
+		inEachProtocol(t, func(t *testing.T, e protocol) {
+			b := &backend{items: twoPrompts, call: answers(`{"contents":[{"n":9007199254740993 ,"text":"\u00e9"}]}`)}
+			got := send(newHandler(t, b, nil), e.named(t, req.method, req.params, req.name)).wantResult(t)
+			want, kept := `{"contents":[{"n":9007199254740993 ,"text":"\u00e9"}]`, ""
+			switch {
+			case strings.HasSuffix(req.method, "list"):
+				want, kept = `{"prompts":[{"name":"s__a"},{"name":"s__b"}],"ttlMs":30000`, `,"cacheScope":"private"`
+				if len(b.cursors) != 1 || b.cursors[0] != req.method+" c" {
+					t.Errorf("asked for %q", b.cursors)
+				}
+			case req.method == "resources/read":
+				kept = `,"cacheScope":"private","ttlMs":0`
+			}
+			want += kept
+			if e.isModern() {
+				want += `,"resultType":"complete",` + signed
+			}
+			if got != want+"}" {
+				t.Errorf("%s: %s\nwant %s}", req.method, got, want)
+			}
+		})
+	}
+}
+
+func TestItemsCapabilities(t *testing.T) {
+	for _, tt := range []struct {
+		offers      gateway.Offers
+		want, alone string
+	}{
+		{gateway.Offers{}, `{"tools":{}}`, `{"tools":{"listChanged":true}}`},
+		{gateway.Offers{Prompts: true, Completions: true}, `{"completions":{},"prompts":{},"tools":{}}`,
+			`{"completions":{},"prompts":{"listChanged":true},"tools":{"listChanged":true}}`},
+		{gateway.Offers{Resources: true}, `{"resources":{},"tools":{}}`, `{"resources":{"listChanged":true},"tools":{"listChanged":true}}`},
+	} {
+		for _, e := range []protocol{legacy, modern} {
+			method, params := "server/discover", ``
+			if !e.isModern() {
+				method, params = "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}`
+			}
+			for _, alone := range []bool{false, true} {
+				want := tt.want
+				if alone {
+					want = tt.alone
+				}
+				if alone && e.isModern() { // the others would need a session, and so a key
+					want = strings.Replace(want, `"resources":{"listChanged":true`, `"resources":{"listChanged":true,"subscribe":true`, 1)
+				}
+				h := newHandler(t, &backend{offers: tt.offers}, &mcphttp.Options{Alone: alone})
+				raw := send(h, e.request(t, method, params)).wantResult(t)
+				if got := string(require.JSON[map[string]json.RawMessage](t, raw)["capabilities"]); got != want {
+					t.Errorf("%+v %s: %s, want %s", tt.offers, e.name, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Prompts and resources may ask for input like tools; nothing is kept of such an answer. What cannot be
+// asked or understood is an error, for there are no results that a model reads.
+func TestItemsInputRequired(t *testing.T) {
+	const asks = `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}},"requestState":"s"}`
+	declared := protocol{modern.name, modern.header, strings.Replace(modern.meta, `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{}}`, 1)}
+	for _, req := range itemRequests[3:] {
+		h := newHandler(t, &backend{items: twoPrompts, call: answers(asks)}, nil)
+		kind := "The prompt "
+		if req.method == "resources/read" {
+			kind = "The resource "
+		}
+		refused := func(e protocol, code int, want string) {
+			t.Helper()
+			a := send(h, e.named(t, req.method, req.params, req.name)).rpc(t)
+			if a.Error == nil || a.Error.Code != code || !strings.HasPrefix(a.Error.Message, kind+want) || strings.Contains(a.Error.Message, "tool") {
+				t.Errorf("%s: %+v, want %d %s%s", req.method, a.Error, code, kind, want)
+			}
+		}
+		if req.method == "completion/complete" {
+			refused(declared, 5020, "answered in a form that this gateway does not know")
+			continue
+		}
+		got := send(h, declared.named(t, req.method, req.params, req.name)).wantResult(t)
+		if !strings.HasPrefix(got, strings.TrimSuffix(asks, "}")) || strings.Contains(got, "cacheScope") || strings.Contains(got, "complete") {
+			t.Errorf("%s: %s", req.method, got)
+		}
+		refused(modern, -32021, "asks its client for input")
+		refused(legacy, 5020, "asks for input in a way that your client's protocol version does not have.")
+	}
+}
+
+func TestItemsTooLarge(t *testing.T) {
+	long := answers(`{"contents":[{"text":"` + strings.Repeat("x", 6<<20) + `"}]}`)
+	h := newHandler(t, &backend{items: twoPrompts, call: long}, nil)
+	a := send(h, modern.named(t, "resources/read", `"uri":"a:b"`, "a:b")).rpc(t)
+	if a.Error == nil || a.Error.Code != 5020 || a.Error.Message != "The resource is too large to pass on (over 5 MiB). Nothing of it was passed on." {
+		t.Errorf("%+v", a.Error)
+	}
+}
+
+func TestItemsTooLate(t *testing.T) {
+	slow := func(context.Context, mcp.Request) (json.RawMessage, error) { return nil, context.DeadlineExceeded }
+	h := newHandler(t, &backend{items: twoPrompts, call: slow}, nil)
+	a := send(h, legacy.request(t, "prompts/get", `"name":"s__a"`)).rpc(t)
+	if a.Error == nil || a.Error.Code != 5020 || !strings.HasPrefix(a.Error.Message, "No answer after ") || !strings.HasSuffix(a.Error.Message, "to ask for a prompt again does no harm.") {
+		t.Errorf("%+v", a.Error)
+	}
+}

@@ -1,0 +1,440 @@
+package mcphttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// changing is a backend whose list of tools can change.
+type changing struct {
+	*backend
+	version atomic.Pointer[string]
+}
+
+func newChanging() *changing {
+	c := &changing{backend: &backend{}}
+	c.change("1")
+	return c
+}
+
+func (c *changing) change(version string) { c.version.Store(&version) }
+
+func (c *changing) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { return c, nil }
+
+func (c *changing) Lists(gateway.Lists) gateway.Lists {
+	return gateway.Lists{Tools: *c.version.Load()}
+}
+
+// get opens a session's stream.
+func get(t testing.TB, session string) *http.Request {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/mcp", nil)
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	return in(session, r)
+}
+
+func listening(t testing.TB, filter string) *http.Request {
+	return modern.request(t, "subscriptions/listen", `"notifications":{`+filter+`}`)
+}
+
+// ended is a call's end, for the tests of what ends a stream.
+func (c *openCall) ended(t *testing.T) {
+	t.Helper()
+	if got := c.next(); got != "" {
+		t.Errorf("it goes on: %s", got)
+	}
+}
+
+func TestListen(t *testing.T) {
+	const id = `"_meta":{"io.modelcontextprotocol/subscriptionId":7}`
+	synctest.Test(t, func(t *testing.T) {
+		b, ending := newChanging(), make(chan struct{})
+		o := laptop()
+		o.Ending = ending
+		h := newHandler(t, b, o)
+		tools := call(t, h, listening(t, `"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["a:b"]`))
+		none := call(t, h, listening(t, `"toolsListChanged":false`))
+		if got := tools.next(); got != `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{`+id+`,"notifications":{"toolsListChanged":true}}}` {
+			t.Errorf("acknowledged %s", got)
+		}
+		if got := none.next(); !strings.Contains(got, `"notifications":{}`) {
+			t.Errorf("acknowledged %s", got)
+		}
+		for range 3 {
+			time.Sleep(time.Minute)
+			b.change(*b.version.Load() + "x")
+			start := time.Now()
+			if got := tools.next(); got != `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+id+`}}` || time.Since(start) > 3*time.Second {
+				t.Errorf("after %v: %s", time.Since(start), got)
+			}
+		}
+		close(ending)
+		for _, c := range []*openCall{tools, none} {
+			if got := c.next(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete",`) {
+				t.Errorf("at the end: %s", got)
+			}
+			c.ended(t)
+		}
+		synctest.Wait()
+		if n := mcphttp.HeldOpen(h); n != 0 {
+			t.Errorf("%d streams are held open", n)
+		}
+	})
+}
+
+func TestGetStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newChanging()
+		h := newHandler(t, b, laptop())
+		id := begin(t, h, ``)
+		var streams []*openCall
+		for range 4 {
+			streams = append(streams, call(t, h, get(t, id)))
+			synctest.Wait()
+		}
+		newest := streams[3]
+		b.change("2")
+		if got := newest.next(); got != `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}` {
+			t.Errorf("it is told %s", got)
+		}
+		another := call(t, h, get(t, id))
+		synctest.Wait()
+		streams[0].ended(t) // the oldest made room, and no change was told twice
+		_ = another
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)
+		if got := send(h, in(id, r)); got.status != http.StatusNoContent {
+			t.Errorf("DELETE = %d", got.status)
+		}
+		for _, s := range append(streams[1:], another) {
+			s.ended(t)
+		}
+		send(h, get(t, id)).wantError(t, 404, -32001, "")
+	})
+}
+
+func TestGetRefused(t *testing.T) {
+	h := newHandler(t, newChanging(), laptop())
+	id := begin(t, h, ``)
+	jsonOnly := get(t, id)
+	jsonOnly.Header.Set("Accept", "application/json")
+	send(h, jsonOnly).wantError(t, 406, 406, "")
+	stateless := get(t, id)
+	stateless.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+	send(h, stateless).wantError(t, 405, 405, "")
+	none := get(t, id)
+	none.Header.Del("Mcp-Session-Id")
+	send(h, none).wantError(t, 405, 405, "")
+	page := get(t, id)
+	page.Header.Set("Origin", "https://evil.example.com")
+	send(h, page).wantError(t, 403, 403, "")
+	function := laptop()
+	function.Alone = false
+	send(newHandler(t, newChanging(), function), get(t, id)).wantError(t, 405, 405, "")
+	put := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/mcp", nil)
+	send(h, in(id, put)).wantError(t, 405, 405, "")
+}
+
+// A stream that is held open says now and then that it is, and ends with its session, its
+// credential or its client.
+func TestHeldEnds(t *testing.T) {
+	t.Run("with the session", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHandler(t, newChanging(), laptop())
+			start := time.Now()
+			w := &timed{ResponseRecorder: httptest.NewRecorder(), start: start}
+			h.ServeHTTP(w, get(t, begin(t, h, ``)))
+			if took := time.Since(start); took < 24*time.Hour || took > 24*time.Hour+time.Minute {
+				t.Errorf("it ended after %v", took)
+			}
+			if n := len(w.comments); n < 5000 || n > 6000 { // every 15 s, as of 2 s
+				t.Errorf("%d comments", n)
+			}
+		})
+	})
+	t.Run("with the credential", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var revoked atomic.Bool
+			h, err := mcphttp.New(newChanging(), authenticator(func() (identity.Agent, error) {
+				if revoked.Load() {
+					return identity.Agent{}, &identity.Error{Kind: identity.Invalid}
+				}
+				return identity.Agent{ID: "ann"}, nil
+			}), laptop())
+			require.OK(t, err)
+			c := call(t, h, listening(t, `"toolsListChanged":true`))
+			c.next()
+			time.Sleep(time.Hour)
+			revoked.Store(true)
+			start := time.Now()
+			if got := c.next(); !strings.Contains(got, `"result"`) || time.Since(start) > time.Minute {
+				t.Errorf("after %v: %s", time.Since(start), got)
+			}
+		})
+	})
+	t.Run("with the client", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHandler(t, newChanging(), laptop())
+			ctx, cancel := context.WithCancel(t.Context())
+			c := call(t, h, listening(t, ``).WithContext(ctx))
+			c.next()
+			cancel()
+			c.next() // the result, which nobody waits for
+			synctest.Wait()
+			if n := mcphttp.HeldOpen(h); n != 0 {
+				t.Errorf("%d streams are held open", n)
+			}
+		})
+	})
+	t.Run("with a client that does not read", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHandler(t, newChanging(), laptop())
+			write(t, serve(t, h), get(t, begin(t, h, ``)))
+			synctest.Wait()
+			if n := mcphttp.HeldOpen(h); n != 1 {
+				t.Errorf("%d streams are held open", n)
+			}
+			time.Sleep(time.Minute)
+			if n := mcphttp.HeldOpen(h); n != 0 {
+				t.Errorf("%d streams are held open", n)
+			}
+		})
+	})
+}
+
+// A stream of one user ends when its credential becomes one of another user of the same agent.
+func TestHeldEndsWithItsUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var user atomic.Value
+		user.Store("https://login.example.com ann")
+		h, err := mcphttp.New(newChanging(), authenticator(func() (identity.Agent, error) {
+			return identity.Agent{ID: "ide", Subject: user.Load().(string)}, nil
+		}), laptop())
+		require.OK(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		c := call(t, h, listening(t, `"toolsListChanged":true`).WithContext(ctx))
+		c.next()
+		user.Store("https://login.example.com bob")
+		start := time.Now()
+		if got := c.next(); !strings.Contains(got, `"result"`) || time.Since(start) > time.Minute {
+			t.Errorf("after %v: %s", time.Since(start), got)
+		}
+	})
+}
+
+type authenticator func() (identity.Agent, error)
+
+func (a authenticator) Authenticate(*http.Request) (identity.Agent, error) { return a() }
+
+// When all places are taken, the oldest stream of the heaviest agent ends. An agent at its own
+// bound is refused.
+func TestHeldIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ending := make(chan struct{})
+		o := laptop()
+		o.Ending = ending
+		h, err := mcphttp.New(newChanging(), sayers{}, o)
+		require.OK(t, err)
+		var wg sync.WaitGroup
+		refused, opened := map[string]int{}, map[string][]chan struct{}{} // closed when served
+		open := func(who string) {
+			r, w, served := listening(t, ``), httptest.NewRecorder(), make(chan struct{})
+			r.Header.Set("Authorization", who)
+			wg.Go(func() {
+				h.ServeHTTP(w, r)
+				close(served)
+			})
+			synctest.Wait()
+			select {
+			case <-served:
+				if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+					t.Errorf("%s: %d %s", who, w.Code, w.Body)
+				}
+				refused[who]++
+			default:
+				opened[who] = append(opened[who], served)
+			}
+		}
+		left := func(who string) (n int) {
+			for _, served := range opened[who] {
+				select {
+				case <-served:
+				default:
+					n++
+				}
+			}
+			return n
+		}
+		open("jwt light")
+		for _, who := range []string{"jwt a", "jwt a of ann", "jwt c", "iam a"} {
+			for range 70 {
+				open(who)
+			}
+		}
+		if refused["jwt a"] != 6 || refused["jwt a of ann"] != 6 || left("iam a") != 64 || left("jwt light") != 1 || mcphttp.HeldOpen(h) != 256 {
+			t.Errorf("refused: %v, open %d", refused, mcphttp.HeldOpen(h))
+		}
+		open("jwt d")
+		open("jwt light")
+		select {
+		case <-opened["jwt a"][0]: // the oldest of the heaviest
+		default:
+			t.Error("the oldest stream goes on")
+		}
+		if left("jwt d") != 1 || left("jwt light") != 2 || refused["jwt d"] != 0 || mcphttp.HeldOpen(h) != 256 {
+			t.Errorf("refused: %v, open %d, of d %d", refused, mcphttp.HeldOpen(h), left("jwt d"))
+		}
+		close(ending)
+		wg.Wait()
+	})
+}
+
+// Where every caller is one agent, the streams of each client session count for themselves.
+func TestHeldOfAnonymousClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ending := make(chan struct{})
+		o := laptop()
+		o.Ending = ending
+		h, err := mcphttp.New(newChanging(), identity.None{}, o)
+		require.OK(t, err)
+		var first *openCall
+		for range 65 {
+			c := call(t, h, get(t, begin(t, h, ``)))
+			synctest.Wait()
+			if first == nil {
+				first = c
+			}
+		}
+		if n := mcphttp.HeldOpen(h); n != 65 {
+			t.Errorf("%d streams are held open", n)
+		}
+		close(ending)
+		first.ended(t)
+	})
+}
+
+// The official client is told that the list has changed, in both protocols.
+func TestGoClientIsToldOfChanges(t *testing.T) {
+	b := newChanging()
+	ending := make(chan struct{})
+	o := laptop()
+	o.Ending = ending
+	srv := httptest.NewServer(newHandler(t, b, o))
+	defer srv.Close()
+	defer close(ending)
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			changed := make(chan struct{}, 10)
+			c := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, &sdk.ClientOptions{
+				ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} },
+			})
+			s, err := c.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: srv.URL + "/mcp"}, &sdk.ClientSessionOptions{ProtocolVersion: version})
+			require.OK(t, err)
+			defer s.Close()
+			for i := 0; ; i++ {
+				b.change(version + strings.Repeat("x", i))
+				select {
+				case <-changed:
+					return
+				case <-time.After(3 * time.Second):
+					if i == 3 {
+						t.Fatal("it was not told")
+					}
+				}
+			}
+		})
+	}
+}
+
+// A call that the end of the program cuts short says so, in each protocol and whatever its client
+// takes. A client of the handshake protocol that leaves has not cancelled, and neither has one that
+// the end has not reached.
+func TestCutShort(t *testing.T) {
+	const said = "No answer after 6 s. The call was sent and may have taken effect; check before calling again. Note: the gateway was told to stop, and did not wait any longer."
+	for _, e := range []protocol{legacy, modern} {
+		for _, accept := range []string{"application/json", "application/json, text/event-stream"} {
+			for _, method := range []string{"tools/call", "prompts/get"} {
+				synctest.Test(t, func(t *testing.T) {
+					ending := make(chan struct{})
+					o := laptop()
+					o.Ending = ending
+					h := newHandler(t, &backend{items: `{}`, call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}}, o)
+					requests, end := context.WithCancel(t.Context())
+					r := e.request(t, method, `"name":"echo"`).WithContext(requests)
+					r.Header.Set("Accept", accept)
+					r.Header.Set("Mcp-Name", "echo")
+					answered := make(chan reply)
+					go func() { answered <- send(h, r) }()
+					close(ending)
+					time.Sleep(6 * time.Second)
+					end()
+					want := said
+					if method == "prompts/get" {
+						want = "to ask for a prompt again does no harm. Note: the gateway was told to stop"
+					}
+					if got := <-answered; got.status != http.StatusOK || !strings.Contains(got.body, want) {
+						t.Errorf("%s %s, %s: %d %s", e.name, method, accept, got.status, got.body)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A leaver is a backend before whose answers something happens.
+type leaver struct {
+	*backend
+	before func()
+}
+
+func (l leaver) Open(ctx context.Context, c gateway.Caller) (mcphttp.Session, error) {
+	l.before()
+	return l.backend.Open(ctx, c)
+}
+
+// What begins while its session ends, ends with it.
+func TestSessionEndsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h http.Handler
+		var id string
+		b := leaver{&backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}, func() {
+			if id != "" {
+				send(h, in(id, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)))
+			}
+		}}
+		h = newHandler(t, b, laptop())
+		for _, made := range []func() *http.Request{
+			func() *http.Request { return get(t, id) },
+			func() *http.Request { return legacy.request(t, "tools/call", `"name":"echo"`) },
+		} {
+			id = ""
+			id = begin(t, h, ``)
+			start := time.Now()
+			if got := send(h, in(id, made())); strings.Contains(got.body, `"result"`) || time.Since(start) != 0 {
+				t.Errorf("after %v: %d %s", time.Since(start), got.status, got.body)
+			}
+		}
+	})
+}

@@ -1,0 +1,425 @@
+package mcphttp_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// sealer returns a Sealer whose key is made of a text.
+func sealer(key string) *seal.Sealer {
+	return seal.New(func(context.Context) (seal.Keys, error) {
+		return seal.Keys{Current: []byte(strings.Repeat(key, seal.MinKey))}, nil
+	})
+}
+
+// laptop returns the options of a gateway on one machine.
+func laptop() *mcphttp.Options {
+	return &mcphttp.Options{Name: "gate", Version: "1", Stream: true, Alone: true, Seal: sealer("k"), Timeout: time.Hour}
+}
+
+// begin opens a session and returns its id. capabilities is the inside of the object.
+func begin(t testing.TB, h http.Handler, capabilities string) string {
+	t.Helper()
+	got := send(h, protocols[0].request(t, "initialize", `"protocolVersion":"2025-11-25","capabilities":{`+capabilities+`},"clientInfo":{"name":"t","version":"1"}`))
+	got.wantResult(t)
+	id := got.header.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatal("no session begins")
+	}
+	return id
+}
+
+// in makes a request of a session.
+func in(session string, r *http.Request) *http.Request {
+	r.Header.Set("Mcp-Session-Id", session)
+	return r
+}
+
+// An agent is who says so in a header ("jwt ide", "jwt ide of ann"): the tests' way to be somebody.
+type sayers struct{}
+
+func (sayers) Authenticate(r *http.Request) (identity.Agent, error) {
+	way, rest, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if way == "" {
+		return identity.Agent{}, &identity.Error{Kind: identity.Missing}
+	}
+	id, user, _ := strings.Cut(rest, " of ")
+	return identity.Agent{Way: way, ID: id, Subject: user}, nil
+}
+
+func TestSession(t *testing.T) {
+	b := &backend{}
+	h := newHandler(t, b, laptop())
+	id := begin(t, h, `"elicitation":{}`)
+	if len(id) > 200 {
+		t.Errorf("an id of %d characters", len(id))
+	}
+	if other := begin(t, h, `"elicitation":{}`); other == id {
+		t.Error("two sessions have one id")
+	}
+	for _, e := range protocols[:4] { // a version that differs from the session's governs its request
+		send(h, in(id, e.request(t, "tools/list", ``))).wantResult(t)
+	}
+	send(h, legacy.request(t, "tools/list", ``)).wantResult(t) // a client that keeps none
+	send(h, in("x", modern.request(t, "tools/list", ``))).wantResult(t)
+	sessions := map[string]int{}
+	for _, c := range b.callers[2:] {
+		sessions[c.Session]++
+	}
+	if len(sessions) != 2 || sessions[""] != 2 {
+		t.Errorf("sessions of the callers: %v", sessions)
+	}
+	for s := range sessions {
+		if s != "" && strings.Contains(id, s) {
+			t.Error("the id is not sealed")
+		}
+	}
+}
+
+// What is no session of this agent is answered so that its client initializes again.
+func TestSessionRefused(t *testing.T) {
+	var log logbook
+	o := laptop()
+	o.Log = log.logger()
+	h, err := mcphttp.New(&backend{}, sayers{}, o)
+	require.OK(t, err)
+	as := func(who string, r *http.Request) *http.Request {
+		r.Header.Set("Authorization", who)
+		return r
+	}
+	got := send(h, as("jwt ann", protocols[0].request(t, "initialize", `"capabilities":{}`)))
+	id := got.header.Get("Mcp-Session-Id")
+	send(h, as("jwt ann", in(id, legacy.request(t, "tools/list", ``)))).wantResult(t)
+	other, err := sealer("o").Seal(t.Context(), seal.Session, []byte("x"))
+	require.OK(t, err)
+	state, err := o.Seal.Seal(t.Context(), seal.State, []byte("x"))
+	require.OK(t, err)
+	short, err := o.Seal.Seal(t.Context(), seal.Session, []byte("x"))
+	require.OK(t, err)
+	for name, r := range map[string]*http.Request{
+		"of another agent":   as("jwt bob", in(id, legacy.request(t, "tools/list", ``))),
+		"of a user":          as("jwt ann of bob", in(id, legacy.request(t, "tools/list", ``))),
+		"of another way":     as("iam ann", in(id, legacy.request(t, "tools/list", ``))),
+		"made up":            as("jwt ann", in("abc", legacy.request(t, "tools/list", ``))),
+		"changed":            as("jwt ann", in(id[:len(id)-1]+string(id[len(id)-1]^1), legacy.request(t, "tools/list", ``))),
+		"cut":                as("jwt ann", in(id[:20], legacy.request(t, "tools/list", ``))),
+		"very long":          as("jwt ann", in(strings.Repeat("A", 60_000), legacy.request(t, "tools/list", ``))),
+		"under another key":  as("jwt ann", in(other, legacy.request(t, "tools/list", ``))),
+		"for something else": as("jwt ann", in(state, legacy.request(t, "tools/list", ``))),
+		"with other content": as("jwt ann", in(short, legacy.request(t, "tools/list", ``))),
+		"of another, called": as("jwt bob", in(id, legacy.request(t, "tools/call", `"name":"echo"`))),
+	} {
+		t.Run(name, func(t *testing.T) { send(h, r).wantError(t, 404, -32001, "7") })
+	}
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		r := httptest.NewRequestWithContext(t.Context(), method, "/mcp", nil)
+		send(h, as("jwt bob", in(id, r))).wantError(t, 404, -32001, "")
+		send(h, in(id, httptest.NewRequestWithContext(t.Context(), method, "/mcp", nil))).wantError(t, 401, 401, "")
+	}
+	twice := as("jwt ann", in(id, legacy.request(t, "tools/list", ``)))
+	twice.Header.Add("Mcp-Session-Id", id+"x")
+	send(h, twice).wantError(t, 400, -32020, "7")
+	// It begins one of its own with the id of another.
+	fixed := send(h, as("jwt bob", in(id, protocols[0].request(t, "initialize", `"capabilities":{}`))))
+	if now := fixed.header.Get("Mcp-Session-Id"); now == id || now == "" {
+		t.Errorf("initialize with a session id began %q", now)
+	}
+	if strings.Contains(log.String(), id) || strings.Contains(log.String(), id[20:60]) {
+		t.Error("the session id is in the log")
+	}
+}
+
+// A session of one user of an agent is not one of another user, in any method.
+func TestSessionOfAnotherUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a stream that is opened ends with its session
+		h, err := mcphttp.New(newChanging(), sayers{}, laptop())
+		require.OK(t, err)
+		as := func(who string, r *http.Request) *http.Request {
+			r.Header.Set("Authorization", who)
+			return r
+		}
+		id := send(h, as("jwt ide of ann", protocols[0].request(t, "initialize", `"capabilities":{}`))).header.Get("Mcp-Session-Id")
+		for _, who := range []string{"jwt ide of bob", "jwt ide", "jwt ide of ann ", "jwt ide\x00ann", "jwt another of ann"} {
+			for _, method := range []string{"tools/list", "ping", "logging/setLevel"} {
+				send(h, as(who, in(id, legacy.request(t, method, `"level":"error"`)))).wantError(t, 404, -32001, "7")
+			}
+			send(h, as(who, get(t, id))).wantError(t, 404, -32001, "")
+			send(h, as(who, in(id, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)))).wantError(t, 404, -32001, "")
+		}
+		send(h, as("jwt ide of ann", in(id, legacy.request(t, "tools/list", ``)))).wantResult(t)
+	})
+}
+
+// A session that the version before users gave goes on where there is no user, and nowhere else.
+func TestSessionOfAnEarlierVersion(t *testing.T) {
+	o := laptop()
+	h, err := mcphttp.New(&backend{}, sayers{}, o)
+	require.OK(t, err)
+	sum := sha256.Sum256([]byte("jwt\x00ide"))
+	plain := append([]byte("\x012025-11-25\x00"+strings.Repeat("i", 16)), sum[:16]...)
+	id, err := o.Seal.Seal(t.Context(), seal.Session, binary.BigEndian.AppendUint64(plain, uint64(time.Now().Add(time.Hour).Unix())))
+	require.OK(t, err)
+	for who, want := range map[string]int{"jwt ide": http.StatusOK, "jwt ide of ann": http.StatusNotFound, "iam ide": http.StatusNotFound} {
+		r := in(id, legacy.request(t, "tools/list", ``))
+		r.Header.Set("Authorization", who)
+		if got := send(h, r); got.status != want {
+			t.Errorf("%s: %d %s, want %d", who, got.status, got.body, want)
+		}
+	}
+}
+
+func TestSessionExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHandler(t, &backend{}, laptop())
+		id := begin(t, h, ``)
+		time.Sleep(24*time.Hour - 2*time.Second)
+		send(h, in(id, legacy.request(t, "tools/list", ``))).wantResult(t)
+		time.Sleep(2 * time.Second)
+		send(h, in(id, legacy.request(t, "tools/list", ``))).wantError(t, 404, -32001, "7")
+	})
+}
+
+// While the key cannot be read, nothing is known of a session.
+func TestSessionKeyOutOfReach(t *testing.T) {
+	o := laptop()
+	good := begin(t, newHandler(t, &backend{}, o), ``)
+	o.Seal = seal.New(func(context.Context) (seal.Keys, error) { return seal.Keys{}, errors.New("boom arn:aws") })
+	h := newHandler(t, &backend{}, o)
+	got := send(h, in(good, legacy.request(t, "tools/list", ``)))
+	got.wantError(t, 503, 503, "7")
+	if got.header.Get("Retry-After") != "5" || strings.Contains(got.body, "arn") {
+		t.Errorf("%v %s", got.header, got.body)
+	}
+	begins := send(h, protocols[0].request(t, "initialize", `"capabilities":{}`))
+	begins.wantResult(t)
+	if id, ok := begins.header["Mcp-Session-Id"]; ok {
+		t.Errorf("it begins a session %q", id)
+	}
+}
+
+func TestSessionDelete(t *testing.T) {
+	remove := func(h http.Handler, id string) reply {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)
+		if id != "" {
+			in(id, r)
+		}
+		return send(h, r)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := newHandler(t, &backend{talk: func(ctx context.Context, _ mcp.Request, _ mcp.Client) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}, laptop())
+		id, other := begin(t, h, ``), begin(t, h, ``)
+		called := make(chan reply)
+		go func() { called <- send(h, in(id, legacy.request(t, "tools/call", `"name":"echo"`))) }()
+		synctest.Wait()
+		if got := remove(h, id); got.status != http.StatusNoContent {
+			t.Errorf("DELETE = %d %s", got.status, got.body)
+		}
+		if got := <-called; got.body != "" {
+			t.Errorf("its open call was answered %s", got.body)
+		}
+		send(h, in(id, legacy.request(t, "tools/list", ``))).wantError(t, 404, -32001, "7")
+		remove(h, id).wantError(t, 404, -32001, "")
+		send(h, in(other, legacy.request(t, "tools/list", ``))).wantResult(t)
+		remove(h, "").wantError(t, 405, 405, "")
+	})
+	function := laptop()
+	function.Alone = false
+	h := newHandler(t, &backend{}, function)
+	got := remove(h, begin(t, h, ``))
+	got.wantError(t, 405, 405, "")
+	if got.header.Get("Allow") != "POST" {
+		t.Errorf("Allow: %s", got.header.Get("Allow"))
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan time.Duration, 2)
+		h := newHandler(t, &backend{talk: func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
+			if string(r.Arguments) == "1" {
+				c.Notify("notifications/progress", object(t, `{"progress":1}`))
+			}
+			start := time.Now()
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Minute):
+			}
+			ended <- time.Since(start)
+			return nil, ctx.Err()
+		}}, laptop())
+		id, other := begin(t, h, ``), begin(t, h, ``)
+		cancel := func(session, requestID string) {
+			r := post(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+requestID+`,"reason":"r"}}`)
+			r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+			if got := send(h, in(session, r)); got.status != http.StatusAccepted || got.body != "" {
+				t.Errorf("cancelled = %d %s", got.status, got.body)
+			}
+		}
+		for _, arguments := range []string{"0", "1"} {
+			answer := make(chan reply)
+			go func() {
+				answer <- send(h, in(id, legacy.request(t, "tools/call", `"name":"echo","arguments":`+arguments+`,"_meta":{"progressToken":1}`)))
+			}()
+			time.Sleep(time.Second)
+			cancel(other, `7`)
+			cancel(id, `"7"`)
+			cancel(id, `8`)
+			cancel(id, `null`)
+			time.Sleep(time.Second)
+			cancel(id, `7`)
+			if took := <-ended; took > 3*time.Second || took < 2*time.Second {
+				t.Errorf("arguments %s: the call ended after %v", arguments, took)
+			}
+			got := <-answer
+			if kind := got.header.Get("Content-Type"); kind != "text/event-stream" || strings.Contains(got.body, `"id"`) {
+				t.Errorf("arguments %s: it was answered %s %s", arguments, kind, got.body)
+			}
+			cancel(id, `7`) // it is over
+		}
+		twice := make(chan reply)
+		for range 2 { // of one id
+			go func() { twice <- send(h, in(id, legacy.request(t, "tools/call", `"name":"echo"`))) }()
+			synctest.Wait()
+		}
+		cancel(id, `7`)
+		for range 2 {
+			if took := <-ended; took != 0 {
+				t.Errorf("of two calls of one id one ended after %v", took)
+			}
+			<-twice
+		}
+		jsonOnly := in(id, legacy.request(t, "tools/call", `"name":"echo"`))
+		jsonOnly.Header.Set("Accept", "application/json")
+		go func() {
+			time.Sleep(time.Second)
+			cancel(id, `7`)
+		}()
+		send(h, jsonOnly).wantError(t, 200, 499, "7")
+		<-ended
+	})
+}
+
+func TestSetLevel(t *testing.T) {
+	wanted := make(chan string, 1)
+	b := &backend{talk: func(_ context.Context, _ mcp.Request, c mcp.Client) (json.RawMessage, error) {
+		wanted <- c.LogLevel
+		return json.RawMessage(done), nil
+	}}
+	h := newHandler(t, b, laptop())
+	id, other := begin(t, h, ``), begin(t, h, ``)
+	level := func(session string) string {
+		send(h, in(session, legacy.request(t, "tools/call", `"name":"echo"`))).wantResult(t)
+		return <-wanted
+	}
+	if got := level(id); got != "info" {
+		t.Errorf("before it says: %q", got)
+	}
+	for _, l := range []string{"debug", "notice", "emergency"} {
+		if got := send(h, in(id, legacy.request(t, "logging/setLevel", `"level":"`+l+`"`))).wantResult(t); got != "{}" {
+			t.Errorf("setLevel = %s", got)
+		}
+		if got := level(id); got != l {
+			t.Errorf("%s: it gets %q", l, got)
+		}
+	}
+	if got := level(other); got != "info" {
+		t.Errorf("another session gets %q", got)
+	}
+	for _, params := range []string{`"level":"loud"`, `"level":5`, ``} {
+		send(h, in(id, legacy.request(t, "logging/setLevel", params))).wantError(t, 200, -32602, "7")
+	}
+	send(h, legacy.request(t, "logging/setLevel", `"level":"info"`)).wantError(t, 200, -32600, "7")
+	send(h, modern.request(t, "logging/setLevel", `"level":"info"`)).wantError(t, 404, -32601, "7")
+	function := laptop()
+	function.Alone = false
+	send(newHandler(t, b, function), in(id, legacy.request(t, "logging/setLevel", `"level":"info"`))).wantError(t, 200, -32601, "7")
+}
+
+// What is declared is what is done.
+func TestCapabilities(t *testing.T) {
+	function, buffered, keyless := laptop(), laptop(), laptop()
+	function.Alone = false
+	buffered.Alone, buffered.Stream = false, false
+	keyless.Seal = nil
+	for _, tt := range []struct {
+		name              string
+		o                 *mcphttp.Options
+		handshake, modern string
+	}{
+		{"on one machine", laptop(), `{"logging":{},"tools":{"listChanged":true}}`, `{"logging":{},"tools":{"listChanged":true}}`},
+		{"without a key", keyless, `{"tools":{"listChanged":true}}`, `{"logging":{},"tools":{"listChanged":true}}`},
+		{"a function that streams", function, `{"tools":{}}`, `{"logging":{},"tools":{}}`},
+		{"a function that does not", buffered, `{"tools":{}}`, `{"tools":{}}`},
+	} {
+		h := newHandler(t, &backend{}, tt.o)
+		for want, r := range map[string]*http.Request{
+			tt.handshake: protocols[0].request(t, "initialize", `"capabilities":{}`), tt.modern + " ": modern.request(t, "server/discover", ``),
+		} {
+			got := require.JSON[struct{ Capabilities json.RawMessage }](t, send(h, r).wantResult(t)).Capabilities
+			if string(got) != strings.TrimSpace(want) {
+				t.Errorf("%s: %s, want %s", tt.name, got, want)
+			}
+		}
+	}
+}
+
+// Whatever a client sends as its session id, it is a session of its own or none.
+func FuzzSessionID(f *testing.F) {
+	o := laptop()
+	h, err := mcphttp.New(&backend{}, sayers{}, o)
+	require.OK(f, err)
+	initialize := protocols[0].request(f, "initialize", `"capabilities":{"roots":{"listChanged":true},"sampling":{"tools":{}}}`)
+	initialize.Header.Set("Authorization", "jwt ann")
+	id := send(h, initialize).header.Get("Mcp-Session-Id")
+	f.Add(id)
+	f.Add("")
+	f.Add(id + id)
+	f.Add(strings.ToLower(id))
+	f.Fuzz(func(t *testing.T, text string) {
+		r := legacy.request(t, "tools/list", ``)
+		r.Header.Set("Authorization", "jwt ann")
+		r.Header["Mcp-Session-Id"] = []string{text}
+		want := http.StatusNotFound
+		if _, err := o.Seal.Open(t.Context(), seal.Session, text); err == nil || text == "" { // each process that fuzzes begins one
+			want = http.StatusOK
+		}
+		if got := send(h, r); got.status != want {
+			t.Errorf("%q: %d %s", text, got.status, got.body)
+		}
+	})
+}
+
+func TestRememberedIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it begins 10,100 sessions")
+	}
+	h := newHandler(t, &backend{}, laptop())
+	var last string
+	for i := range 10_100 {
+		last = begin(t, h, ``)
+		send(h, in(last, legacy.request(t, "logging/setLevel", fmt.Sprintf(`"level":"error","n":%d`, i)))).wantResult(t)
+	}
+	send(h, in(last, legacy.request(t, "tools/list", ``))).wantResult(t)
+	if n := mcphttp.Remembered(h); n > 10_000 {
+		t.Errorf("%d sessions are remembered", n)
+	}
+}

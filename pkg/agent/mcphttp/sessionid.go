@@ -1,0 +1,202 @@
+package mcphttp
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
+)
+
+// A sessionID is what the session id of a client of the handshake protocol says: it is sealed, and
+// so needs no store.
+type sessionID struct {
+	id           string // of the session, as chance named it
+	version      string // that was negotiated
+	capabilities capabilitySet
+	owner        [ownerSize]byte
+	expires      time.Time
+}
+
+const (
+	sessionTime = 24 * time.Hour // for which a session id is taken
+	maxSession  = 512            // characters of one that is looked at
+	keyTime     = 5 * time.Second
+
+	idSize        = 16 // bytes of chance
+	ownerSize     = 16 // bytes of a hash
+	sessionIDSize = 1 + len(mcp.VersionLegacy) + 1 + idSize + ownerSize + 8
+
+	sessionIDFormat = 1
+)
+
+// codeNoSession is what the servers of the official SDKs send with a 404: the client begins anew.
+const codeNoSession = -32001
+
+// owner returns a hash of whom a session belongs to. Without a user it is the hash that versions
+// without users made, so that their sessions go on: it begins with a letter of the way, and the
+// list that [session.Hash] writes begins with a length, which is less than any letter.
+func owner(a identity.Agent) (out [ownerSize]byte) {
+	o := a.Owner()
+	sum := sha256.Sum256([]byte(o.Way + "\x00" + o.Agent))
+	if o.User != "" {
+		sum = session.Hash(o.Parts()...)
+	}
+	copy(out[:], sum[:])
+	return out
+}
+
+// newSession returns a session for the agent.
+func newSession(a identity.Agent, version string, capabilities json.RawMessage) sessionID {
+	var id [idSize]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return sessionID{
+		id: base64.RawURLEncoding.EncodeToString(id[:]), version: version, capabilities: declared(capabilities),
+		owner: owner(a), expires: time.Now().Add(sessionTime),
+	}
+}
+
+// bytes returns what is sealed: always of one length, so that it fits in a header.
+func (t sessionID) bytes() []byte {
+	id, _ := base64.RawURLEncoding.DecodeString(t.id) // it was encoded by us
+	b := append([]byte{sessionIDFormat}, t.version...)
+	b = append(append(append(b, byte(t.capabilities)), id...), t.owner[:]...)
+	return binary.BigEndian.AppendUint64(b, uint64(t.expires.Unix()))
+}
+
+// parseSessionID reads what was sealed.
+func parseSessionID(b []byte) (t sessionID, ok bool) {
+	if len(b) != sessionIDSize || b[0] != sessionIDFormat {
+		return t, false
+	}
+	b = b[1:]
+	t.version, b = string(b[:len(mcp.VersionLegacy)]), b[len(mcp.VersionLegacy):]
+	t.capabilities, b = capabilitySet(b[0]), b[1:]
+	t.id, b = base64.RawURLEncoding.EncodeToString(b[:idSize]), b[idSize:]
+	t.owner, b = [ownerSize]byte(b[:ownerSize]), b[ownerSize:]
+	t.expires = time.Unix(int64(binary.BigEndian.Uint64(b)), 0)
+	return t, true
+}
+
+// begin gives the client that initializes a session id. Without a key it gets none, and is served
+// as one that keeps none.
+func (h *handler) begin(ctx context.Context, header http.Header, t sessionID) {
+	if h.opts.Seal == nil {
+		return
+	}
+	id, err := h.opts.Seal.Seal(ctx, seal.Session, t.bytes())
+	if err != nil {
+		h.opts.Log.LogAttrs(ctx, slog.LevelError, "no session begins", slog.Any("error", err))
+		return
+	}
+	header.Set(mcp.HeaderSession, id)
+}
+
+// readSession opens the session id of a request, if it has one. One that was made up, made for another
+// agent or has ended is answered so that the client initializes again.
+func (h *handler) readSession(r *http.Request, a identity.Agent) (*sessionID, *mcp.Error) {
+	text, refused := single(r.Header, mcp.HeaderSession)
+	if refused != nil || text == "" || h.opts.Seal == nil {
+		return nil, refused
+	}
+	none := &mcp.Error{Code: codeNoSession, Message: "session not found: initialize again", Status: http.StatusNotFound}
+	if len(text) > maxSession {
+		return nil, none
+	}
+	b, err := h.opts.Seal.Open(r.Context(), seal.Session, text)
+	switch {
+	case errors.Is(err, seal.ErrForged):
+		return nil, none
+	case err != nil:
+		refused = refuse(http.StatusServiceUnavailable, "the session cannot be read at the moment")
+		refused.RetryAfter, refused.Err = keyTime, err
+		return nil, refused
+	}
+	t, ok := parseSessionID(b)
+	own := owner(a)
+	if !ok || subtle.ConstantTimeCompare(t.owner[:], own[:]) == 0 || !time.Now().Before(t.expires) {
+		return nil, none
+	}
+	if ended, stored := h.opts.Ended.has(&t); ended && (stored || r.Method != http.MethodDelete) {
+		return nil, none
+	}
+	return &t, nil
+}
+
+// A capabilitySet is which of the capabilities that matter here a client has declared, a bit each.
+type capabilitySet byte
+
+const (
+	hasRoots capabilitySet = 1 << iota
+	hasRootsChanges
+	hasSampling
+	hasSamplingContext
+	hasSamplingTools
+	hasElicitation
+	hasForms
+	hasURLs
+)
+
+// capabilityParts are the capabilities with their parts.
+var capabilityParts = []struct {
+	name  string
+	bit   capabilitySet
+	parts []part
+}{
+	{"roots", hasRoots, []part{{"listChanged", hasRootsChanges, "true"}}},
+	{"sampling", hasSampling, []part{{"context", hasSamplingContext, "{}"}, {"tools", hasSamplingTools, "{}"}}},
+	{"elicitation", hasElicitation, []part{{"form", hasForms, "{}"}, {"url", hasURLs, "{}"}}},
+}
+
+type part struct {
+	name  string
+	bit   capabilitySet
+	value string // that declares it
+}
+
+// declared returns what a client declares, an object that was checked.
+func declared(capabilities json.RawMessage) (set capabilitySet) {
+	for _, c := range capabilityParts {
+		value := rawjson.Get(capabilities, c.name)
+		if !given(value) {
+			continue
+		}
+		set |= c.bit
+		for _, p := range c.parts {
+			if v := rawjson.Get(value, p.name); given(v) && string(v) != "false" {
+				set |= p.bit
+			}
+		}
+	}
+	return set
+}
+
+// bytes returns the set as a client declares it.
+func (s capabilitySet) bytes() json.RawMessage {
+	var out rawjson.Object
+	for _, c := range capabilityParts {
+		if s&c.bit == 0 {
+			continue
+		}
+		var parts rawjson.Object
+		for _, p := range c.parts {
+			if s&p.bit != 0 {
+				parts.Add(p.name, json.RawMessage(p.value))
+			}
+		}
+		out.Add(c.name, parts.Bytes())
+	}
+	return out.Bytes()
+}

@@ -1,0 +1,51 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+)
+
+func TestDeadline(t *testing.T) {
+	for name, pass := range approvaltest.ThreeSeconds {
+		t.Run(name, func(t *testing.T) {
+			m := &approvaltest.Clock{Begin: time.Now()}
+			d := after(m.Now(), 2*time.Second)
+			if d.over(m.Now()) {
+				t.Error("it is over when it is set")
+			}
+			pass(m)
+			if !d.over(m.Now()) {
+				t.Error("it is not over 3 s later")
+			}
+		})
+	}
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) // without a monotonic clock
+	if d := after(noon, 2*time.Second); !d.over(noon.Add(-time.Hour)) || d.over(noon.Add(time.Second)) {
+		t.Error("without a monotonic clock a time before it was set is not taken for over")
+	}
+	if !(deadline{}).over(noon) {
+		t.Error("the zero deadline is not over")
+	}
+}
+
+func TestCache(t *testing.T) {
+	c := cache[int]{max: 3}
+	made := 0
+	for n := range 10 {
+		got := c.get(fmt.Sprint(n), func() int { made++; return n })
+		if again := c.get(fmt.Sprint(n), func() int { made++; return -1 }); got != n || again != n {
+			t.Errorf("got %d, then %d; want %d", got, again, n)
+		}
+	}
+	if made != 10 || len(c.entries) != 3 {
+		t.Errorf("made %d, kept %d; want 10 and 3", made, len(c.entries))
+	}
+	c.get("", func() int { return 0 })
+	c.get("", func() int { return 0 })
+	if len(c.entries) != 3 {
+		t.Error("a caller without a key is kept")
+	}
+}

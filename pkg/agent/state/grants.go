@@ -1,0 +1,65 @@
+package state
+
+import (
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// NowAt returns what a grant to the view's agent for the visible item i is held against.
+func (v *View) NowAt(i int, r *approval.Record, held stop.Stops, now time.Time) request.Now {
+	known, what := v.known(i)
+	if r != nil && known != nil && (known.Rev > r.Rev || known.Rev == r.Rev && !known.DecidedAt.Equal(r.DecidedAt)) {
+		r = nil // the store is of an earlier day, and what was decided since is not in it
+	}
+	if what.nested {
+		what.hash = "" // which no grant has
+	}
+	return request.Now{
+		Item: v.ID(i), Hash: what.hash, URL: what.server.URL, Agent: v.agent.ID, Record: r, Stops: held, Time: now,
+		Two: v.NeedsFourEyes(what.server.Name, v.Tool(i).Definition),
+	}
+}
+
+// With returns the view of an agent to which people granted something, as of the state: what they let it
+// call is found as callable. A call looks again.
+func (v *View) With(g request.Granted, now time.Time) *View {
+	var grants map[int]bool
+	for _, d := range g.List {
+		i, ok := v.Find(d.Item())
+		if !ok || d.Verdict != request.Allowed {
+			continue
+		}
+		known, _ := v.known(i)
+		if _, allowed := g.Allows(v.NowAt(i, known, v.r.stopped.Stops, now)); allowed {
+			if grants == nil {
+				grants = map[int]bool{}
+			}
+			grants[i] = true
+		}
+	}
+	if grants == nil {
+		return v
+	}
+	return &View{r: v.r, agent: v.agent, servers: v.servers, tools: v.tools, items: v.items, verdicts: v.verdicts, grants: grants}
+}
+
+func (v *View) granted(i int) lock.Fact {
+	if v.grants[i] {
+		return lock.Yes
+	}
+	return lock.Unknown
+}
+
+// Confirmed returns the tools of which each call waits for a person, visible or not. It must not be
+// changed.
+func (v *View) Confirmed() tool.Set {
+	if v.r == nil {
+		return nil
+	}
+	return v.r.inventory.confirm
+}

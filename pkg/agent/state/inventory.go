@@ -1,0 +1,160 @@
+package state
+
+import (
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
+)
+
+// A Server is one configured server.
+type Server struct {
+	Config  config.Server
+	Outcome outcome.Outcome // of the last attempt to load it; the zero Outcome: never tried
+	First   int             // number of its first tool
+	Tools   int             // how many it has; they lie side by side
+
+	FirstItem int // number of its first prompt or resource
+	Items     int // how many of these it has; they lie side by side, prompts first
+}
+
+// An inventory is what follows from the config and the catalog's tools alone, for every
+// agent and before what people decided. It is immutable.
+type inventory struct {
+	cfg  *config.Config
+	snap *catalog.Snapshot // outcomes of it are not used
+	rows []row             // one an item of the catalog
+
+	tools     []toolset.Tool           // the same items, as selection sees them; those without a server have no id
+	readOnly  tool.Set                 // of tools alone
+	confirm   tool.Set                 // tools of which each call waits for a person
+	templates func() []int             // of resources; worked out when they are first asked for
+	plain     func() map[tool.ID][]int // resources by the plain spelling of their URI, in the same way
+}
+
+// A row is what is known of one tool, or another item, apart from people's decisions.
+type row struct {
+	server int // index in cfg.Servers; -1: not configured any more, so the item does not exist
+	hints  tool.Annotations
+	tier   tool.Tier
+}
+
+func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
+	inv := &inventory{cfg: cfg, snap: snap, rows: make([]row, snap.Items()), tools: make([]toolset.Tool, snap.Items()), readOnly: tool.NewSet(snap.Len()), confirm: tool.NewSet(snap.Len())}
+	for i := range inv.rows {
+		inv.rows[i].server = -1
+	}
+	for n := range cfg.Servers {
+		server := &cfg.Servers[n]
+		listed, _ := snap.Server(server.Name)
+		for i := listed.First; i < listed.First+listed.Tools; i++ {
+			inv.addTool(i, n, server)
+		}
+		for i := listed.FirstItem; i < listed.FirstItem+listed.Items; i++ {
+			inv.rows[i] = row{server: n, hints: itemHints, tier: tool.Read}
+			inv.tools[i] = toolset.Tool{ID: snap.ID(i), ReadOnly: true}
+		}
+	}
+	inv.templates, inv.plain = sync.OnceValue(inv.findTemplates), sync.OnceValue(inv.findPlain)
+	return inv
+}
+
+// addTool adds tool i of the n-th server of the config.
+func (inv *inventory) addTool(i, n int, server *config.Server) {
+	id, hints := inv.snap.ToolID(i, server.Name), inv.snap.Annotations(i)
+	if len(server.Annotations) > 0 {
+		hints = server.Override(id.Name, hints)
+	}
+	inv.rows[i] = row{server: n, hints: hints, tier: hints.Tier()}
+	inv.tools[i] = toolset.Tool{ID: id, ReadOnly: inv.rows[i].tier == tool.Read}
+	if inv.tools[i].ReadOnly {
+		inv.readOnly.Add(i)
+	}
+	if inv.cfg.Tools.Confirms(id) {
+		inv.confirm.Add(i)
+	}
+}
+
+// findTemplates returns the numbers of the configured templates of resources.
+func (inv *inventory) findTemplates() (out []int) {
+	for i := inv.snap.Len(); i < len(inv.rows); i++ {
+		if inv.rows[i].server >= 0 && inv.snap.Tool(i).Definition.Template {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// findPlain returns the numbers of the configured resources by the plain spelling of their URI.
+func (inv *inventory) findPlain() map[tool.ID][]int {
+	out := map[tool.ID][]int{}
+	for i := inv.snap.Len(); i < len(inv.rows); i++ {
+		if id := inv.snap.ID(i); id.Kind == tool.Resource && inv.rows[i].server >= 0 && !inv.snap.Tool(i).Definition.Template {
+			id.Name = tool.PlainURI(id.Name)
+			out[id] = append(out[id], i)
+		}
+	}
+	return out
+}
+
+// itemHints are the hints of every prompt and resource: to get or to read one changes nothing,
+// and what it says may come from anywhere.
+var itemHints = tool.Annotations{
+	ReadOnlyHint: new(true), DestructiveHint: new(false), IdempotentHint: new(true), OpenWorldHint: new(true),
+}
+
+// policyTool is what a rule can know of item i.
+func (inv *inventory) policyTool(i int) policy.Tool {
+	r := &inv.rows[i]
+	return policy.Tool{ID: inv.tools[i].ID, Annotations: r.hints, Tier: r.tier}
+}
+
+// Inventory returns the tools, other items and servers to check rules and toolsets with: those of the
+// catalog under cfg, which need not be the config that it was made with.
+func Inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, toolset.Universe) {
+	inv := newInventory(cfg, snap)
+	var tools []policy.Tool
+	for i, r := range inv.rows {
+		if r.server >= 0 {
+			tools = append(tools, inv.policyTool(i))
+		}
+	}
+	return tools, inv.universe(loadedServers(inv.servers(snap)))
+}
+
+// servers pairs each configured server with how it last loaded.
+func (inv *inventory) servers(snap *catalog.Snapshot) []Server {
+	out := make([]Server, len(inv.cfg.Servers))
+	for i, c := range inv.cfg.Servers {
+		out[i] = Server{Config: c}
+		if s, ok := snap.Server(c.Name); ok {
+			out[i].Outcome, out[i].First, out[i].Tools = s.Outcome, s.First, s.Tools
+			out[i].FirstItem, out[i].Items = s.FirstItem, s.Items
+		}
+	}
+	return out
+}
+
+// universe is what selection works on. Its items have the numbers of the catalog.
+func (inv *inventory) universe(servers []toolset.Server) toolset.Universe {
+	return toolset.Universe{Tools: inv.tools, Servers: servers}
+}
+
+// loadedServers is what selection has to know of servers.
+func loadedServers(servers []Server) []toolset.Server {
+	out := make([]toolset.Server, len(servers))
+	for i, s := range servers {
+		status := s.Outcome.Status
+		out[i] = toolset.Server{
+			Name:       s.Config.Name,
+			Loaded:     s.Config.Enabled && status == outcome.Available,
+			Transient:  s.Config.Enabled && (status == outcome.Transient || status == ""),
+			RetryAfter: s.Outcome.RetryAfter,
+		}
+	}
+	return out
+}

@@ -1,0 +1,186 @@
+package state_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+)
+
+// withItems returns a gateway with two servers that list everything, after a first sync.
+func withItems(t *testing.T, settings map[string]string, rest ...string) *gatewaytest.Gateway {
+	g := gatewaytest.New(t)
+	g.ConfigureOnly(settings, rest...)
+	fs := g.Serve("fs", "read", "write")
+	fs.Prompts = []string{gatewaytest.Prompt("read", "Asks."), gatewaytest.Prompt("plan", "Plans.")}
+	fs.Resources = []string{gatewaytest.Resource("file:///a", "A."), gatewaytest.Resource("file:///{+path}", "All.")}
+	git := g.Serve("git", "log")
+	git.Resources = []string{gatewaytest.Resource("repo://x", "X."), gatewaytest.Resource("file:///b", "B."), gatewaytest.Resource("repo://{name}", "R.")}
+	g.Sync()
+	return g
+}
+
+// locks are the statuses of the prompts and resources that an agent sees.
+func locks(g *gatewaytest.Gateway, agent identity.Agent) map[string]lock.Status {
+	v := g.States.Load(g.T.Context()).View(agent)
+	out := map[string]lock.Status{}
+	for i := range v.Items().All() {
+		out[v.ID(i).String()] = v.Status(i)
+	}
+	return out
+}
+
+var everyItem = []string{
+	"fs:prompt:plan", "fs:prompt:read", "fs:resource:file:///a", "fs:resource:file:///{+path}",
+	"git:resource:file:///b", "git:resource:repo://x", "git:resource:repo://{name}",
+}
+
+func TestItems(t *testing.T) {
+	g := withItems(t, map[string]string{"fs": "", "git": ""})
+	st := g.States.Load(t.Context())
+	v := st.View(anyone())
+	var tools, items []string
+	for i := range v.Tools().All() {
+		tools = append(tools, v.ID(i).String())
+	}
+	for i := range v.Items().All() {
+		items = append(items, v.ID(i).String())
+		if at, ok := v.Find(v.ID(i)); !ok || at != i || v.Tier(i) != tool.Read || v.ReadOnly().Has(i) || v.Callable().Has(i) {
+			t.Errorf("%s is found at %d, %v, of tier %v", v.ID(i), at, ok, v.Tier(i))
+		}
+		if v.Server(i).Config.Name != v.ID(i).Server || v.Record(i) == nil {
+			t.Errorf("%s is of %s, its record is %v", v.ID(i), v.Server(i).Config.Name, v.Record(i))
+		}
+		if v.Description(i, lock.None) == "" || v.Description(i, lock.DisabledUnknown) != "" {
+			t.Errorf("the description of %s is %q", v.ID(i), v.Description(i, lock.None))
+		}
+	}
+	if diff := cmp.Diff([]string{"fs:read", "fs:write", "git:log"}, tools); diff != "" {
+		t.Errorf("tools (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(everyItem, items); diff != "" {
+		t.Errorf("prompts and resources (-want +got):\n%s", diff)
+	}
+	fs := st.Servers()[0]
+	if fs.Tools != 2 || fs.Items != 4 {
+		t.Errorf("fs has %d tools and %d other items", fs.Tools, fs.Items)
+	}
+	scoped := g.States.Load(t.Context()).View(identity.Agent{ID: "b", Servers: []string{"git"}})
+	if _, ok := scoped.Find(gatewaytest.ID(t, "fs:prompt:read")); ok || scoped.Items().Len() != 3 {
+		t.Errorf("an agent of git sees %d prompts and resources, fs:prompt:read %v", scoped.Items().Len(), ok)
+	}
+}
+
+func TestItemLocks(t *testing.T) {
+	open := func(but map[string]lock.Status) map[string]lock.Status {
+		all := map[string]lock.Status{}
+		for _, id := range everyItem {
+			all[id] = but[id]
+		}
+		return all
+	}
+	every := func(status lock.Status, prefix string) map[string]lock.Status {
+		all := map[string]lock.Status{}
+		for _, id := range everyItem {
+			if strings.HasPrefix(id, prefix) {
+				all[id] = status
+			}
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		name    string
+		servers map[string]string
+		tools   string
+		policy  string
+		decide  []string // id and decision
+		want    map[string]lock.Status
+	}{
+		{name: "a first list", want: nil},
+		{name: "every one waits", servers: map[string]string{"fs": `"resources": "manual"`}, want: every(lock.PendingApproval, "fs:")},
+		{name: "tools wait", servers: map[string]string{"fs": `"approval": "manual", "resources": "off"`}, want: nil},
+		{name: "all wait", servers: map[string]string{"fs": `"approval": "manual"`}, want: every(lock.PendingApproval, "fs:")},
+		{name: "denied prompts", servers: map[string]string{"fs": `"disabled_prompts": ["pl*"]`}, want: map[string]lock.Status{"fs:prompt:plan": lock.DisabledByConfig}},
+		{name: "denied tools", servers: map[string]string{"fs": `"disabled_tools": ["*"]`}, tools: `"fs:*"`, want: nil},
+		{name: "a rule", policy: `forbid(principal, action == Action::"read", resource) when { resource.name like "file:*" };`, want: map[string]lock.Status{
+			"fs:resource:file:///a": lock.DisabledByConfig, "fs:resource:file:///{+path}": lock.DisabledByConfig, "git:resource:file:///b": lock.DisabledByConfig,
+		}},
+		{name: "a rule that fails", policy: `forbid(principal, action == Action::"get", resource) when { principal.team == "x" };`, want: map[string]lock.Status{
+			"fs:prompt:plan": lock.DisabledUnknown, "fs:prompt:read": lock.DisabledUnknown,
+		}},
+		{name: "a person's no", decide: []string{"fs:prompt:read disable", "git:resource:repo://{name} disable"}, want: map[string]lock.Status{
+			"fs:prompt:read": lock.DisabledByUser, "git:resource:repo://{name}": lock.DisabledByUser,
+		}},
+		{name: "a person's yes", servers: map[string]string{"fs": `"resources": "manual"`}, decide: []string{
+			"fs:prompt:plan approve", "fs:prompt:read approve", "fs:resource:file:///a approve", "fs:resource:file:///{+path} approve",
+		}, want: nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			servers := map[string]string{"fs": tt.servers["fs"], "git": ""}
+			g := withItems(t, servers, `"tools": {"disabled": [`+tt.tools+`]}`)
+			if tt.policy != "" {
+				g.Forbid(tt.policy)
+			}
+			for _, d := range tt.decide {
+				id, decision, _ := strings.Cut(d, " ")
+				g.Decide(id, decision)
+			}
+			g.Restart()
+			if diff := cmp.Diff(open(tt.want), locks(g, anyone())); diff != "" {
+				t.Errorf("locks (-want +got):\n%s", diff)
+			}
+			g.Sync()
+			g.Restart()
+			if diff := cmp.Diff(open(tt.want), locks(g, anyone())); diff != "" {
+				t.Errorf("locks after another sync (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestClaims(t *testing.T) {
+	g := withItems(t, map[string]string{"fs": "", "git": ""})
+	v := g.States.Load(t.Context()).View(anyone())
+	only := func(ids ...string) tool.Set {
+		set := tool.NewSet(100)
+		for _, id := range ids {
+			i, ok := v.Find(gatewaytest.ID(t, id))
+			if !ok {
+				t.Fatalf("no %s", id)
+			}
+			set.Add(i)
+		}
+		return set
+	}
+	all := only(everyItem[2:]...)
+	for _, tt := range []struct {
+		name, uri string
+		offered   tool.Set
+		want      []string
+	}{
+		{"listed", "file:///a", all, []string{"fs:resource:file:///a"}},
+		{"listed by one, another's template", "file:///b", all, []string{"git:resource:file:///b"}},
+		{"by a template", "file:///c/d", all, []string{"fs:resource:file:///{+path}"}},
+		{"by another one", "repo://y", all, []string{"git:resource:repo://{name}"}},
+		{"by none", "repo://y/z", all, nil},
+		{"the text of a template", "repo://{name}", all, []string{"git:resource:repo://{name}"}},
+		{"a template alone is offered", "file:///c", only("fs:resource:file:///{+path}"), []string{"fs:resource:file:///{+path}"}},
+		{"what is listed and not offered is not read by the template", "file:///a", only("fs:resource:file:///{+path}"), nil},
+		{"what another one lists and is not offered", "file:///b", only("fs:resource:file:///{+path}"), []string{"fs:resource:file:///{+path}"}},
+	} {
+		numbers, whole := v.Claims(tt.uri, tt.offered)
+		var got []string
+		for _, i := range numbers {
+			got = append(got, v.ID(i).String())
+		}
+		if !slices.Equal(got, tt.want) || !whole {
+			t.Errorf("%s: %s is claimed by %v, want %v", tt.name, tt.uri, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package state_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// called is the status by which a call of each tool is judged: by the record that the store
+// has now.
+func (h *fixture) called() map[string]lock.Status {
+	h.T.Helper()
+	v := h.States.Load(h.T.Context()).View(anyone())
+	out := map[string]lock.Status{}
+	for i := range v.Tools().All() {
+		var stored *approval.Record
+		if r, err := h.Approvals.Get(h.T.Context(), v.ID(i)); err == nil {
+			stored = &r
+		}
+		out[v.ID(i).String()] = lock.Classify(v.FactsAt(i, stored))
+	}
+	return out
+}
+
+// Before a sync has put back what a store lost: a call goes by the stricter of what the store
+// and the catalog know, and no search shows as callable what either locks.
+func TestLoaderLostStore(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		then func(h *fixture, yesterday *approvaltest.Mem) // h.Approvals is as of today
+		want map[string]lock.Status                        // of a call
+	}{
+		{"nothing was lost", func(*fixture, *approvaltest.Mem) {}, map[string]lock.Status{
+			"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None,
+		}},
+		{"emptied: the catalog holds", func(h *fixture, _ *approvaltest.Mem) { h.Approvals = &approvaltest.Mem{Now: h.Clock.Now} }, map[string]lock.Status{
+			"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None,
+		}},
+		{"set back: the stricter holds", func(h *fixture, yesterday *approvaltest.Mem) { h.Approvals = yesterday }, map[string]lock.Status{
+			"files:read": lock.DisabledByUser, "files:write": lock.DisabledByUser, "mail:send": lock.PendingApproval,
+		}},
+		{"set back, then decided about until revisions meet", func(h *fixture, yesterday *approvaltest.Mem) {
+			h.Approvals = yesterday
+			h.Decide("files:write", "disable")
+			h.Decide("files:write", "enable")
+			h.Decide("mail:send", "disable")
+		}, map[string]lock.Status{
+			"files:read": lock.DisabledByUser, "files:write": lock.None, "mail:send": lock.DisabledByUser,
+		}},
+		{"set back, then decided about at the same revision", func(h *fixture, yesterday *approvaltest.Mem) {
+			h.Approvals = yesterday
+			h.Decide("files:write", "enable") // a second write, as was the disabling that is lost
+		}, map[string]lock.Status{
+			"files:read": lock.DisabledByUser, "files:write": lock.DisabledByUser, "mail:send": lock.PendingApproval,
+		}},
+	} {
+		for _, warm := range []bool{false, true} {
+			t.Run(test.name+map[bool]string{true: ", warm", false: ""}[warm], func(t *testing.T) {
+				h := withTools(t)
+				h.Decide("files:read", "disable")
+				yesterday := h.Approvals.Copy()
+				h.Clock.Wait(time.Minute)
+				h.Decide("files:read", "enable")
+				h.Decide("files:write", "disable")
+				h.Decide("mail:send", "approve")
+				h.Clock.Wait(time.Minute)
+				h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}})
+				h.Clock.Wait(time.Minute)
+				today := h.Approvals
+				swapped := &swap{today}
+				h.States = state.New(h.Objects, swapped, &state.Options{Now: h.Clock.Now})
+				if warm {
+					h.statuses()
+				}
+				test.then(h, yesterday)
+				swapped.Approvals = h.Approvals
+				h.Clock.Wait(time.Minute)
+
+				if diff := cmp.Diff(test.want, h.called()); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+				lost := h.Approvals != today
+				for id, s := range h.statuses() {
+					if s == lock.None && test.want[id] != lock.None || lost && s != lock.DisabledUnknown {
+						t.Errorf("a search shows %s as %q, a call is %q", id, s, test.want[id])
+					}
+				}
+				health := h.States.Load(t.Context()).Health
+				if health.Lost != lost {
+					t.Errorf("health says lost %v", health.Lost)
+				}
+			})
+		}
+	}
+}
+
+// A swap is a store in whose place another one comes.
+type swap struct{ state.Approvals }
+
+// A store that cannot be read when it is looked at is no lost one.
+func TestLoaderUnreadStoreIsNotLost(t *testing.T) {
+	h := withTools(t)
+	h.statuses()
+	h.Approvals.OnGet = func(context.Context, tool.ID) error { return errDown }
+	h.Clock.Wait(time.Minute)
+	if diff := cmp.Diff(atStart, h.statuses()); diff != "" || h.States.Load(t.Context()).Health.Lost {
+		t.Errorf("lost %v, statuses (-want +got):\n%s", h.States.Load(t.Context()).Health.Lost, diff)
+	}
+}
+
+// A read that may be late, and is, tells nothing of a store.
+func TestLoaderLateReadIsNotLost(t *testing.T) {
+	h := withTools(t)
+	h.Approvals.Late = &approvaltest.Mem{}
+	h.Restart()
+	if diff := cmp.Diff(atStart, h.statuses()); diff != "" || h.States.Load(t.Context()).Health.Lost {
+		t.Errorf("lost %v, statuses (-want +got):\n%s", h.States.Load(t.Context()).Health.Lost, diff)
+	}
+}

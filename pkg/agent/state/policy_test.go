@@ -1,0 +1,143 @@
+package state_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+)
+
+// TestPolicyFile is the table of which tools an operator locks and unlocks by the policy file: for
+// a process that goes on, and for one that starts at that moment. The sync that follows each
+// change keeps the last good file.
+func TestPolicyFile(t *testing.T) {
+	const (
+		noWrites   = `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`
+		noFiles    = `@id("no-files") forbid (principal, action, resource) when { resource.server == "files" };`
+		gone, same = "gone", "same"
+		permitted  = lock.None
+		denied     = lock.DisabledByConfig
+		unknown    = lock.DisabledUnknown
+	)
+	h := withTools(t)
+	var log bytes.Buffer
+	for _, name := range []string{"files", "mail"} { // they are away, so that a sync keeps what it has
+		h.Server(name).Outcome = outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonTimeout}
+	}
+	warm := state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for _, row := range []struct {
+		event, file string
+		read, write lock.Status
+		stale       bool
+		cold        lock.Status // of both tools, where a process that starts differs; same: it does not
+	}{
+		{"there never was a policy", gone, permitted, permitted, false, same},
+		{"the first one is broken", brokenPolicy, permitted, permitted, true, unknown},
+		{"a policy", noWrites, permitted, denied, false, same},
+		{"deleted", gone, permitted, denied, true, same},
+		{"broken", brokenPolicy, permitted, denied, true, same},
+		{"deleted while broken", gone, permitted, denied, true, same},
+		{"restored", noWrites, permitted, denied, false, same},
+		{"replaced", noFiles, denied, denied, false, same},
+		{"deleted again", gone, denied, denied, true, same},
+		{"emptied", "", permitted, permitted, false, same},
+		{"the empty one deleted", gone, permitted, permitted, false, same},
+		{"broken after none", brokenPolicy, permitted, permitted, true, unknown},
+		{"restored for good", noWrites, permitted, denied, false, same},
+		{"only comments", "// nothing is forbidden\n", permitted, permitted, false, same},
+	} {
+		if row.file == gone {
+			if err := h.Objects.Delete(t.Context(), policy.Key); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			h.Put(policy.Key, row.file)
+		}
+		h.Clock.Wait(30 * time.Second)
+		if _, err := h.Syncer.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]lock.Status{"files:read": row.read, "files:write": row.write, "mail:send": lock.PendingApproval}
+		h.States = warm
+		h.checkPolicy(row.event+", warm", want, row.stale, false)
+		if n := strings.Count(log.String(), "\n"); row.stale && n != 1 {
+			t.Errorf("%s: %d lines are logged, want one:\n%s", row.event, n, log.String())
+		}
+		log.Reset()
+		if row.cold != same {
+			want = map[string]lock.Status{"files:read": row.cold, "files:write": row.cold, "mail:send": row.cold}
+		}
+		h.States = state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now})
+		h.checkPolicy(row.event+", cold", want, row.stale, row.cold == unknown)
+	}
+}
+
+// checkPolicy checks what the loader makes of the policy file: the statuses, whether something
+// older is in use, or nothing at all. A second look at the same file changes nothing.
+func (h *fixture) checkPolicy(what string, want map[string]lock.Status, stale, none bool) {
+	h.T.Helper()
+	for range 2 {
+		if diff := cmp.Diff(want, h.statuses()); diff != "" {
+			h.T.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+		s := h.States.Load(h.T.Context())
+		if p := s.Health.Policy; p.Stale != stale || (p.Err != nil) != stale || (s.Policy == nil) != none {
+			h.T.Errorf("%s: %+v, want stale %t", what, p, stale)
+		}
+		if want["files:write"] == lock.DisabledByConfig && s.Health.Policy.Version == "" {
+			h.T.Errorf("%s: the version of what is in use is missing", what)
+		}
+		h.Clock.Wait(30 * time.Second)
+	}
+}
+
+func TestLoaderConfigGone(t *testing.T) {
+	h := withTools(t)
+	h.States.Load(t.Context())
+	o, err := h.Objects.Get(t.Context(), config.Key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Put(catalog.ConfigFile.LastGood, string(o.Data))
+	if err := h.Objects.Delete(t.Context(), config.Key); err != nil {
+		t.Fatal(err)
+	}
+	h.Clock.Wait(30 * time.Second)
+	for range 2 {
+		if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
+			t.Error(diff)
+		}
+		if p := h.States.Load(t.Context()).Health.Config; !p.Stale || !errors.Is(p.Err, object.ErrGone) || p.Version != object.Version(o.Data) {
+			t.Errorf("config = %+v, want the one that was in use, and stale", p)
+		}
+		h.Restart()
+	}
+}
+
+// A policy that came and went between two looks of a process is in force all the same.
+func TestLoaderPolicyGone(t *testing.T) {
+	h := withTools(t)
+	h.States.Load(t.Context())
+	h.Put(catalog.PolicyFile.LastGood, `forbid (principal, action, resource);`)
+	h.Clock.Wait(30 * time.Second)
+	if got := h.statuses()["files:read"]; got != lock.DisabledByConfig {
+		t.Errorf("files:read is %q, want it denied", got)
+	}
+	reasons := h.States.Load(t.Context()).Health.Reasons()
+	if !slices.ContainsFunc(reasons, func(r state.Reason) bool { return r.Code == "policy_gone" }) {
+		t.Errorf("reasons = %+v, want policy_gone among them", reasons)
+	}
+}

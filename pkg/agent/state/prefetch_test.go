@@ -1,0 +1,85 @@
+package state_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+)
+
+// ahead begins to read ahead, and makes the fixture's loader go on from there.
+func (h *fixture) ahead() *state.Prefetch {
+	a := state.StartPrefetch(h.T.Context(), h.Objects, &state.Options{Now: h.Clock.Now})
+	h.States = state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now, Prefetch: a})
+	return a
+}
+
+// What was read ahead is not read again; what people decide meanwhile counts.
+func TestReadAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := withTools(t)
+		h.reads()
+		if !h.ahead().Ready() {
+			t.Error("what was read ahead will not do")
+		}
+		if objects, feeds := h.reads(); len(objects) == 0 || feeds > 0 {
+			t.Errorf("ahead, %q were read, and the decisions %d times", objects, feeds)
+		}
+		h.Decide("mail:send", "approve")
+		h.Decide("files:write", "disable")
+		want := map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None}
+		if diff := cmp.Diff(want, h.statuses()); diff != "" {
+			t.Error(diff)
+		}
+		if objects, feeds := h.reads(); len(objects) > 0 || feeds != 1 {
+			t.Errorf("then %q are read, and the decisions %d times", objects, feeds)
+		}
+		h.Clock.Wait(30 * time.Second)
+		h.configure("files")
+		if diff := cmp.Diff(map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByUser}, h.statuses()); diff != "" {
+			t.Errorf("of another config later: %s", diff)
+		}
+	})
+}
+
+// What could not be read ahead is read as if nobody had tried.
+func TestReadAheadTooEarly(t *testing.T) {
+	for name, missing := range map[string]string{"no config": "config/mcp_config.json", "no catalog": "catalog/current.json", "no policy": "config/policy.cedar"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := withTools(t)
+				h.fail(missing, context.DeadlineExceeded)
+				if h.ahead().Ready() {
+					t.Error("what was read ahead will do")
+				}
+				h.fail(missing, nil)
+				if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+// A request waits for what is being read ahead, no longer than it has time; the next one has it.
+func TestReadAheadSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := withTools(t)
+		h.slowly(5 * time.Second)
+		h.ahead()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if s := h.States.Load(ctx); s.Ready() || time.Since(began) != time.Second {
+			t.Errorf("a request of 1 s is answered after %v, ready: %t", time.Since(began), s.Ready())
+		}
+		if diff := cmp.Diff(atStart, h.statuses()); diff != "" || time.Since(began) != 5*time.Second {
+			t.Errorf("the next one after %v: %s", time.Since(began), diff)
+		}
+	})
+}

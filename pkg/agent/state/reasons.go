@@ -1,0 +1,360 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+)
+
+// A Condition is how well a gateway serves, in one word.
+type Condition string
+
+// The conditions, from the best to the worst.
+const (
+	OK       Condition = "ok"       // most of it works
+	Degraded Condition = "degraded" // requests are served; something is older, refused or missing
+	Failing  Condition = "failing"  // no tool can be called
+)
+
+// A Reason is one thing that is wrong, for the operator of the gateway.
+type Reason struct {
+	Code      string    `json:"code" doc:"stable: config_refused, servers_down, …"`
+	Condition Condition `json:"status" enum:"ok,degraded,failing" doc:"what it makes of the gateway"`
+	Message   string    `json:"message" doc:"what is the matter, and what follows from it"`
+	Action    string    `json:"action" doc:"who does what next"`
+	Since     time.Time `json:"since,omitzero" doc:"when it began or, if that is not known, was first seen by this process"`
+}
+
+// missedSyncs is how many syncs may be missed before the catalog counts as old.
+const missedSyncs = 3
+
+// Condition returns the worst of the reasons' conditions; [OK] without any.
+func (h Health) Condition() Condition {
+	if reasons := h.Reasons(); len(reasons) > 0 {
+		return reasons[0].Condition
+	}
+	return OK
+}
+
+// Reasons returns everything that is wrong, the worst first. It is pure: the same facts
+// give the same reasons. The zero Health, of which nothing was read, is [Failing].
+//
+// A new fact has its place here: a field of [Health], and the reason that it makes.
+func (h Health) Reasons() []Reason {
+	var out reasons
+	h.config(&out)
+	h.policy(&out)
+	h.catalog(&out)
+	h.approvals(&out)
+	h.sync(&out)
+	h.servers(&out)
+	h.audit(&out)
+	h.processes(&out)
+	h.capacity(&out)
+	for i, r := range out {
+		if at, ok := h.first[r.Code]; ok && r.Since.IsZero() {
+			out[i].Since = at
+		}
+	}
+	order := []Condition{Failing, Degraded, OK}
+	slices.SortStableFunc(out, func(a, b Reason) int {
+		return slices.Index(order, a.Condition) - slices.Index(order, b.Condition)
+	})
+	return out
+}
+
+// isShort reports whether descriptors are missing, or were of late.
+func (h Health) isShort() bool {
+	for _, p := range []Part{h.Config, h.Policy, h.Catalog, h.Approvals} {
+		if capacity.IsDescriptors(p.Err) {
+			return true
+		}
+	}
+	return h.Capacity != nil && h.Capacity.IsShort
+}
+
+func (h Health) capacity(rs *reasons) {
+	if h.isShort() {
+		limit := ""
+		if h.Capacity != nil {
+			limit = fmt.Sprintf(" (the limit is %d)", h.Capacity.Descriptors)
+		}
+		rs.add("no_descriptors", Degraded, "The gateway cannot open more files, connections and programs at the moment"+limit+". Calls that need one fail, and may be repeated.",
+			"Raise the limit where the gateway is started: ulimit -n, or LimitNOFILE of systemd. It ends by itself when connections or programs end.")
+	}
+	if c := h.Capacity; c != nil && c.IsRefusing {
+		rs.add("overloaded", Degraded, fmt.Sprintf("The gateway refuses requests with 503, because too many are in flight: at most %d, on %d connections. It has refused %d since its start.",
+			c.MaxRequests, c.MaxConns, c.Refused),
+			"/admin/usage says which agents call most: stop one that repeats itself. To allow more, set GOMEMLIMIT, of which requests get a quarter, or raise ulimit -n.")
+	}
+}
+
+func (h Health) audit(rs *reasons) {
+	switch {
+	case errors.Is(h.Audit, audit.ErrLimit) && h.AuditRequired:
+		rs.add("audit_full", Failing, "The audit has reached audit.max_bytes ("+size(h.AuditLimit)+"), and the config requires it: every call is refused.", makeRoom)
+	case errors.Is(h.Audit, audit.ErrLimit):
+		rs.add("audit_full", Degraded, "The audit of this day has reached audit.max_bytes ("+size(h.AuditLimit)+"): calls go on, and their lines are lost until tomorrow (UTC).", makeRoom)
+	case h.Audit == nil && h.AuditLimit > 0 && h.AuditBytes > h.AuditLimit/5*4:
+		then := "the oldest day is removed, with a note in the audit."
+		if h.AuditRequired {
+			then = "every call is refused."
+		}
+		rs.add("audit_nearly_full", Degraded, "The audit has "+size(h.AuditBytes)+" of at most "+size(h.AuditLimit)+" (audit.max_bytes). At the limit "+then, makeRoom)
+	case h.Audit == nil:
+	case h.AuditRequired:
+		rs.add("audit_unwritten", Failing, "The audit cannot be written, and the config requires it: every call is refused.", seeAudit)
+	default:
+		rs.add("audit_unwritten", Degraded, "The audit cannot be written: calls go on, and their lines are lost.", seeAudit)
+	}
+}
+
+const makeRoom = "Move the oldest files out of the folder audit, raise audit.max_bytes, or lower audit.days. /admin/usage says which agents call most."
+
+// size writes a number of bytes.
+func size(n int64) string {
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
+const seeAudit = "The gateway's log says why. Make room on the disk, or make the folder audit writable; it goes on by itself."
+
+func (h Health) processes(rs *reasons) {
+	if h.FullSince.IsZero() {
+		return
+	}
+	rs.add("processes_full", Degraded,
+		"All "+strconv.Itoa(h.Processes)+" processes of servers that are programs are in use. "+
+			"Calls that need one more are refused.",
+		"Wait until calls end, or stop the agent that makes them: portcullis stop. If this comes back, "+
+			"set \"session\": \"shared\" on servers that keep nothing for one agent, or lower gateway.programs.max_per_agent.")
+	(*rs)[len(*rs)-1].Since = h.FullSince
+}
+
+// reasons are those that were found so far.
+type reasons []Reason
+
+func (rs *reasons) add(code string, c Condition, message, action string) {
+	*rs = append(*rs, Reason{Code: code, Condition: c, Message: message, Action: action})
+}
+
+// firstSeen returns when each reason of now was seen first: by the Health before, or now.
+func firstSeen(before, now Health) map[string]time.Time {
+	var first map[string]time.Time
+	for _, r := range now.Reasons() {
+		if !r.Since.IsZero() {
+			continue
+		}
+		if first == nil {
+			first = map[string]time.Time{}
+		}
+		if at, ok := before.first[r.Code]; ok {
+			first[r.Code] = at
+		} else {
+			first[r.Code] = now.At
+		}
+	}
+	return first
+}
+
+// What an operator does about most reasons.
+const (
+	seeStore = "Look in the gateway's log, and check that its store can be reached."
+	seeSync  = " If this lasts, look in the log of the sync."
+	seeAdmin = "/admin/servers says why each of them failed."
+)
+
+// inUse returns the condition that a part is in, and what is in use in its place; none says
+// what follows if that is nothing.
+func inUse(p Part, none string) (c Condition, text string) {
+	if p.InUse {
+		return Degraded, " The last good one stays in use."
+	}
+	return Failing, " No earlier one is known, so " + none + "."
+}
+
+// file adds why one of the operator's files is not in use as it is stored. name begins the
+// codes, none says what follows if nothing is in use, and empty how to have no such file.
+func (rs *reasons) file(name, key string, p Part, none, empty string) {
+	c, use := inUse(p, none)
+	if p.InUse && capacity.IsDescriptors(p.Err) {
+		return // which has a reason of its own
+	}
+	switch faults, bad := errors.AsType[config.Faults](p.Err); {
+	case bad:
+		rs.add(name+"_refused", c, key+" has "+text.Count(len(faults), "fault")+" and is not used."+use,
+			"Fix the file. It takes effect once it is stored.")
+	case missing(p.Err):
+		rs.add(name+"_gone", c, key+" is gone."+use, "Put the file back. "+empty)
+	default:
+		rs.add(name+"_unread", c, key+" cannot be read."+use, seeStore)
+	}
+}
+
+func (h Health) config(rs *reasons) {
+	switch p := h.Config; {
+	case p.Err == nil && p.InUse:
+	case missing(p.Err) && !p.InUse:
+		rs.add("config_missing", Failing, "There is no "+config.Key+", so there are no servers and no tools.",
+			"Store one. It takes effect once it is stored.")
+	default:
+		rs.file("config", config.Key, p, "there are no tools", `To have no servers, store {"mcpServers": {}}.`)
+	}
+}
+
+func (h Health) policy(rs *reasons) {
+	if h.Policy.Err != nil {
+		rs.file("policy", policy.Key, h.Policy, "every tool is locked as disabled_unknown", "To deny nothing, store an empty file.")
+	}
+}
+
+func (h Health) catalog(rs *reasons) {
+	p := h.Catalog
+	c, use := inUse(p, "there are no tools")
+	switch {
+	case p.Err == nil, missing(p.Err) && !h.Config.InUse, p.InUse && capacity.IsDescriptors(p.Err): // without a config there is nothing to sync
+	case missing(p.Err) && !p.InUse:
+		rs.add("catalog_missing", c, "No sync has succeeded yet, so no tool is known.", "Wait for the first sync."+seeSync)
+	case errors.Is(p.Err, catalog.ErrNewer):
+		rs.add("catalog_newer", c, "The stored tool catalog was made by a newer version of the program, and this one leaves it as it is."+use,
+			"Run that version again. To stay with this one, delete "+catalog.CurrentKey+": the next sync makes another, of the servers and the approval records.")
+	case errors.Is(p.Err, catalog.ErrUnusable):
+		rs.add("catalog_unusable", c, "The stored tool catalog is damaged, or another version wrote it."+use, "The next sync replaces it."+seeSync)
+	default:
+		rs.add("catalog_unread", c, "The stored tool catalog cannot be read."+use, seeStore)
+	}
+}
+
+func (h Health) approvals(rs *reasons) {
+	switch {
+	case h.Expired:
+		rs.add("approvals_unread", Failing,
+			"The approval records, or what is stopped, could not be read for so long that tools are locked as disabled_unknown. Every call is refused.", seeStore)
+	case h.Approvals.Err != nil:
+		rs.add("approvals_unread", Degraded, "The approval records, or what is stopped, cannot be read. Searches go by what was read last; calls are refused.", seeStore)
+	}
+	if h.Lost {
+		rs.add("approvals_lost", Degraded,
+			"The approval store lost records that the tool catalog knows, or was set back to an older state. "+
+				"Tools are shown as disabled_unknown; a call goes through only if neither the store nor the catalog locks its tool.",
+			"The next sync puts the records back."+seeSync)
+	}
+	if h.Restored > 0 {
+		rs.add("approvals_restored", Degraded,
+			text.Count(h.Restored, "approval record")+" had been lost from the store. What the tool catalog knew is back. "+
+				"Where the store had another version, the stricter of the two holds.",
+			"Decide which version holds: /admin/config has a button for each, and the API POST /admin/approvals/restore for what the catalog knew, "+
+				"POST /admin/approvals/accept for what the store had (what it lacked waits for approval). On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept in place of restore.")
+	}
+	if n := len(h.Forgotten); n > 0 {
+		rs.add("approvals_gone", Degraded,
+			"The approval store had no records, and the stored tool catalog could not be used. What people decided about the items of "+
+				text.Count(n, "server")+" is lost: "+text.List(h.Forgotten, maxServersNamed)+". Each item is locked until a person decides.",
+			"If there is a copy of the store, take it back: portcullis approvals restore FILE --dir DIR on one machine, the table of an earlier time on AWS. "+
+				"Else approve what agents may call, and settle the rest as for approvals_restored.")
+	}
+	if n := len(h.Rebuilt); n > 0 {
+		rs.add("tools_rebuilt", Degraded,
+			"The stored tool catalog could not be used, and "+text.Count(n, "server")+" did not load since: "+text.List(h.Rebuilt, maxServersNamed)+
+				". Their tools come from the approval records, and are locked as those say.",
+			seeAdmin+" The tools are replaced when the server loads.")
+	}
+}
+
+func (h Health) sync(rs *reasons) {
+	s := h.Sync
+	f := s.Failed
+	if f == nil || f.Reason == catalog.FailedConfig || f.Reason == catalog.FailedNewer {
+		if age := h.At.Sub(s.At); s.Every > 0 && !s.At.IsZero() && age > missedSyncs*s.Every {
+			rs.add("catalog_old", Degraded,
+				"No sync has ended for more than "+minutes(missedSyncs*s.Every)+", and one is due every "+minutes(s.Every)+". The tools are those of the last one.",
+				"Check that syncs are started, and look in their log.")
+			(*rs)[len(*rs)-1].Since = s.At
+		}
+		return
+	}
+	why, action := "a store could not be read or written", "Look in the log of the sync, and check that the stores can be reached."
+	switch f.Reason {
+	case catalog.FailedRequired:
+		why = "a required server did not load (" + strings.Join(f.Servers, ", ") + ")"
+		action = `Fix that server, or remove "required" from it in ` + config.Key + "."
+	case catalog.FailedTime:
+		why, action = "it ran out of time", "Look in the log of the sync for servers that hang, and disable them."
+	case catalog.FailedDisk:
+		why, action = "there is no space left on the disk", "Free some space. The next sync goes on by itself."
+	}
+	tools := ". The tools are those of the last sync that succeeded."
+	if s.At.IsZero() {
+		tools = ". None has succeeded yet."
+	}
+	rs.add("sync_failed", Degraded, "The last sync failed: "+why+tools, action)
+	(*rs)[len(*rs)-1].Since = f.Since
+}
+
+func minutes(d time.Duration) string { return text.Count(int((d+time.Minute-1)/time.Minute), "minute") }
+
+// maxServersNamed is how many servers a reason names.
+const maxServersNamed = 5
+
+func (h Health) servers(rs *reasons) {
+	if !h.Config.InUse || !h.Catalog.InUse {
+		return
+	}
+	switch s := h.Servers; {
+	case s.Configured == 0:
+		rs.add("no_servers", Degraded, config.Key+" names no server, so there are no tools.", `Add a server to "mcpServers", or take over those of an MCP client: portcullis import.`)
+	case s.Enabled == 0:
+		rs.add("servers_off", Degraded, "No server is enabled ("+text.Count(s.Configured, "server")+" configured), so no tool is callable.",
+			`Set "enabled" of a server to true.`)
+	case s.Available == 0 && s.Tried == s.Enabled:
+		tools := "None of their tools is known."
+		if s.Tools > 0 {
+			tools = "Their last known tools are found, but calls of them fail."
+		}
+		rs.add("servers_down", Degraded, "No server could be loaded ("+text.Count(s.Enabled, "server")+" enabled). "+tools, seeAdmin)
+	case s.Tools == 0 && s.Items == 0:
+		rs.add("catalog_empty", Degraded, "The servers list no tool ("+text.Count(s.Available, "server")+" loaded).", "See /admin/servers, and check what the servers list.")
+	}
+	h.away(rs)
+	if refused := h.Servers.Refused; len(refused) > 0 {
+		what, each := "tools", "tool"
+		if h.Servers.Others {
+			what, each = "tools, prompts or resources", "one"
+		}
+		rs.add("tools_refused", Degraded,
+			text.Count(len(refused), "server")+" listed "+what+" that the gateway does not take: "+text.List(refused, maxServersNamed)+".",
+			"/admin/servers names each "+each+" and says why. The server's owner has to fix it.")
+	}
+	if unread := h.Servers.Unread; len(unread) > 0 {
+		rs.add("lists_unread", Degraded,
+			"A list of prompts or resources could not be read of "+text.Count(len(unread), "server")+": "+text.List(unread, maxServersNamed)+". What it last held stays, and the next sync asks again.",
+			"/admin/servers names each list and says why.")
+	}
+}
+
+// away adds that some servers did not load: a few of them leave the gateway OK.
+func (h Health) away(rs *reasons) {
+	s := h.Servers
+	n, of := len(s.Away), s.Enabled-s.Stopped
+	if n == 0 || s.Available == 0 { // then no server loaded, which is a reason of its own
+		return
+	}
+	condition := OK
+	if 3*n > of {
+		condition = Degraded
+	}
+	rs.add("servers_away", condition, fmt.Sprintf("%d of %s could not be loaded: %s. Calls of their tools may fail.",
+		n, text.Count(of, "enabled server"), text.List(s.Away, maxServersNamed)), seeAdmin)
+}

@@ -1,0 +1,196 @@
+package state_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop/stoptest"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+var filesStopped = map[string]lock.Status{
+	"files:read": lock.ServerDisabled, "files:write": lock.ServerDisabled, "mail:send": lock.PendingApproval,
+}
+
+// expect compares the statuses of all tools.
+func (h *fixture) expect(step string, want map[string]lock.Status) {
+	h.T.Helper()
+	if diff := cmp.Diff(want, h.statuses()); diff != "" {
+		h.T.Errorf("%s: statuses (-want +got):\n%s", step, diff)
+	}
+}
+
+func every(s lock.Status) map[string]lock.Status {
+	return map[string]lock.Status{"files:read": s, "files:write": s, "mail:send": s}
+}
+
+func TestStopped(t *testing.T) {
+	h := withTools(t)
+	h.expect("nothing stopped", atStart)
+	stoptest.Put(t, h.Approvals, stoptest.Server("files"), stoptest.Agent("token:ci"))
+	h.expect("looked at a moment ago", atStart)
+	h.Clock.Wait(2 * time.Second)
+	h.expect("after 2 s", filesStopped)
+	st := h.States.Load(t.Context())
+	if is, ok := st.AgentStopped("token:ci"); !ok || is.Reason != "key leaked" {
+		t.Errorf("the agent is under %+v, %v", is, ok)
+	}
+	if _, ok := st.AgentStopped("a"); ok {
+		t.Error("another agent is stopped")
+	}
+	v := st.View(anyone())
+	if is, ok := v.ServerStopped(st.Servers()[0]); !ok || is.By != "kim" {
+		t.Errorf("files is under %+v, %v", is, ok)
+	}
+	if _, ok := v.ServerStopped(st.Servers()[1]); ok {
+		t.Error("mail is stopped")
+	}
+	i, _ := v.Find(gatewaytest.ID(t, "files:read"))
+	if got := v.Description(i, v.Status(i)); got != "Read a file." {
+		t.Errorf("what is stopped is described as %q", got)
+	}
+	stoptest.Put(t, h.Approvals, stoptest.All())
+	h.Clock.Wait(2 * time.Second)
+	h.expect("all", every(lock.ServerDisabled))
+	stoptest.Put(t, h.Approvals)
+	h.Clock.Wait(2 * time.Second)
+	h.expect("undone", atStart)
+}
+
+// A server that is stopped is not away, whatever its last load was.
+func TestStoppedIsNotAway(t *testing.T) {
+	h := withTools(t)
+	h.publish(listing{"files": {}, "mail": nil})
+	away := func() []string { return h.States.Refresh(t.Context()).Health.Servers.Away }
+	if got := away(); !slices.Equal(got, []string{"mail"}) {
+		t.Errorf("away: %q", got)
+	}
+	stoptest.Put(t, h.Approvals, stoptest.Server("mail"))
+	h.Clock.Wait(2 * time.Second)
+	if got := away(); len(got) > 0 {
+		t.Errorf("stopped: %q are away", got)
+	}
+}
+
+// A stop in the config counts beside those of people, and with them.
+func TestStoppedByTheConfig(t *testing.T) {
+	h := withTools(t)
+	h.ConfigureOnly(map[string]string{"files": "", "mail": ""}, `"stop": {"servers": ["files"], "agents": ["a"]}`)
+	h.expect("in the config", filesStopped)
+	if is, ok := h.States.Load(t.Context()).AgentStopped("a"); !ok || is.By != "" {
+		t.Errorf("the agent is under %+v, %v", is, ok)
+	}
+	stoptest.Put(t, h.Approvals, stoptest.Server("mail"))
+	h.Clock.Wait(2 * time.Second)
+	h.expect("both", every(lock.ServerDisabled))
+	h.configure("files", "mail")
+	h.Clock.Wait(30 * time.Second)
+	h.expect("taken out of the config", map[string]lock.Status{"files:read": lock.None, "files:write": lock.None, "mail:send": lock.ServerDisabled})
+}
+
+// What is stopped cannot be read: what was read last counts for a minute, then nothing is known.
+func TestStoppedUnread(t *testing.T) {
+	h := withTools(t)
+	down := false
+	h.Approvals.OnDocs = func(context.Context, []document.Key) error {
+		if down {
+			return errDown
+		}
+		return nil
+	}
+	stoptest.Put(t, h.Approvals, stoptest.Server("files"))
+	h.expect("read", filesStopped)
+	down = true
+	h.Clock.Wait(59 * time.Second)
+	h.expect("unread for less than a minute", filesStopped)
+	if health := h.States.Load(t.Context()).Health; !health.Approvals.Stale || health.Expired {
+		t.Errorf("health: %+v", health)
+	}
+	h.Clock.Wait(2 * time.Second)
+	unknown := map[string]lock.Status{"files:read": lock.ServerDisabled, "files:write": lock.ServerDisabled, "mail:send": lock.DisabledUnknown}
+	h.expect("for more", unknown)
+	if !h.States.Load(t.Context()).Health.Expired {
+		t.Error("health does not say so")
+	}
+	down = false
+	h.Clock.Wait(5 * time.Second)
+	h.expect("read again", filesStopped)
+	down = true
+	h.Restart()
+	h.expect("never read", every(lock.DisabledUnknown))
+}
+
+// An agent is refused also while there is nothing to show to others.
+func TestStoppedWithoutACatalog(t *testing.T) {
+	h := newFixture(t)
+	stoptest.Put(t, h.Approvals, stoptest.Agent("a"))
+	st := h.States.Load(t.Context())
+	if _, ok := st.AgentStopped("a"); !ok || st.Ready() {
+		t.Errorf("stopped %v, ready %v; want stopped without a config and a catalog", ok, st.Ready())
+	}
+	stoptest.Put(t, h.Approvals)
+	h.Clock.Wait(2 * time.Second)
+	if _, ok := h.States.Load(t.Context()).AgentStopped("a"); ok {
+		t.Error("it is not undone after 2 s")
+	}
+}
+
+// Views are made anew only if something else is stopped.
+func TestStoppedKeepsViews(t *testing.T) {
+	h := withTools(t)
+	stoptest.Put(t, h.Approvals, stoptest.Server("files"))
+	before := h.States.Load(t.Context()).View(anyone())
+	_, err := stop.NewStore(h.Approvals).PutStops(t.Context(), stop.Stops{List: []stop.Stop{stoptest.Server("files")}, Rev: 1})
+	require.OK(t, err)
+	h.Clock.Wait(2 * time.Second)
+	if h.States.Load(t.Context()).View(anyone()) != before {
+		t.Error("the same stops at another revision made another view")
+	}
+	stoptest.Put(t, h.Approvals, stoptest.Server("mail"))
+	h.Clock.Wait(2 * time.Second)
+	if h.States.Load(t.Context()).View(anyone()) == before {
+		t.Error("other stops did not")
+	}
+}
+
+// A changed stop seen: every tool is classified again. Compare BenchmarkDecided10000.
+func BenchmarkStopped10000(b *testing.B) {
+	h := withMany(b, 10000)
+	classify(b, h)
+	names := [2]string{"s1", "s2"}
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		n++
+		_, err := stop.NewStore(h.Approvals).Change(b.Context(), func(held stop.Stops) (stop.Stops, error) {
+			held.List = []stop.Stop{stoptest.Server(names[n%2])}
+			return held, nil
+		})
+		require.OK(b, err)
+		h.Clock.Wait(2 * time.Second)
+		b.StartTimer()
+		classify(b, h)
+	}
+}
+
+// A decision seen, and every tool classified again.
+func BenchmarkDecided10000(b *testing.B) {
+	h := withMany(b, 10000)
+	classify(b, h)
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		h.decide()
+		b.StartTimer()
+		classify(b, h)
+	}
+}

@@ -1,0 +1,248 @@
+package state
+
+import (
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
+)
+
+// A View is a [State] as one agent may see it. Tools and other items are named by their number in
+// the catalog; one that is not in [View.Tools] or [View.Items] does not exist for this agent.
+// It is immutable and safe for concurrent use.
+type View struct {
+	r        *derived // nil: there is nothing to see
+	agent    identity.Agent
+	servers  []Server // in scope
+	tools    tool.Set // of those servers
+	items    tool.Set // of those servers: prompts and resources
+	verdicts *verdicts
+	grants   map[int]bool // items that a person lets this agent call for a while
+
+	once     sync.Once
+	statuses []lock.Status // by number; of visible items only
+	callable tool.Set
+}
+
+// Tools returns the tools that exist for the agent: their server is configured and in the
+// agent's scope. It must not be changed.
+func (v *View) Tools() tool.Set { return v.tools }
+
+// Items returns the prompts and resources that exist for the agent. It must not be changed.
+func (v *View) Items() tool.Set { return v.items }
+
+// Callable returns those of [View.Tools] that are not locked, as of the state. It must not be
+// changed.
+func (v *View) Callable() tool.Set {
+	v.classify()
+	return v.callable
+}
+
+// ReadOnly returns the tools whose tier is [tool.Read], visible or not. It must not be changed.
+func (v *View) ReadOnly() tool.Set {
+	if v.r == nil {
+		return nil
+	}
+	return v.r.inventory.readOnly
+}
+
+// Find returns the number of a visible tool, or another item.
+func (v *View) Find(id tool.ID) (int, bool) {
+	if v.r == nil {
+		return 0, false
+	}
+	i, ok := v.r.snap.Find(id)
+	return i, ok && (v.tools.Has(i) || v.items.Has(i))
+}
+
+// Select returns what the request is offered of the view. The error is a [*toolset.Error].
+func (v *View) Select(req toolset.Request) (toolset.Selection, error) {
+	if v.r == nil {
+		return toolset.Selection{}, nil
+	}
+	return v.r.bound.Select(req, v.agent)
+}
+
+// ID returns the id of item i.
+func (v *View) ID(i int) tool.ID { return v.r.snap.ID(i) }
+
+// IDText returns the text of the id of item i, and allocates nothing.
+func (v *View) IDText(i int) string { return v.r.snap.IDText(i) }
+
+// Tool returns item i as the catalog holds it. What of it may be shown, its
+// status decides: see [View.Description].
+func (v *View) Tool(i int) catalog.Tool { return v.r.snap.Tool(i) }
+
+// Brief returns what a compact answer says of tool i, as the catalog holds it.
+func (v *View) Brief(i int) (signature string, lossy bool, description string) {
+	return v.r.snap.Brief(i)
+}
+
+// Findings returns what a reviewer should see in item i.
+func (v *View) Findings(i int) []finding.Finding { return v.r.snap.Findings(i) }
+
+// Record returns the approval record of item i as of the state, without definitions; nil: there is
+// none. Of a decision that is newer than the catalog it has what the decision is, not who made it:
+// its UpdatedAt is zero then.
+func (v *View) Record(i int) *approval.Record {
+	t := v.r.snap.Reviewed(i, v.ID(i), new(approval.Record))
+	return v.r.decided.Record(t.ID, t.Approval)
+}
+
+// ApprovalState returns the state of the approval record of item i as of the state; "": there is
+// none.
+func (v *View) ApprovalState(i int) approval.State {
+	state, rev, _, ok := v.r.snap.ApprovalState(i)
+	if !ok {
+		rev = -1
+	}
+	if d, ok := v.r.decided.After(v.r.snap.ID(i), rev); ok {
+		return d.State
+	}
+	return state
+}
+
+// Server returns the server of the visible item i.
+func (v *View) Server(i int) Server { return v.r.servers[v.r.inventory.rows[i].server] }
+
+// Servers returns the servers in the agent's scope, by name.
+func (v *View) Servers() []Server { return v.servers }
+
+// Hints returns the effective annotations of item i: the server's, then the operator's.
+func (v *View) Hints(i int) tool.Annotations { return v.r.inventory.rows[i].hints }
+
+// Tier returns the tier of item i, by its effective annotations.
+func (v *View) Tier(i int) tool.Tier { return v.r.inventory.rows[i].tier }
+
+// NeedsFourEyes reports whether approving a definition of the named server takes two people.
+// Without a config nobody can tell, and it does.
+func (v *View) NeedsFourEyes(server string, d tool.Definition) bool {
+	return v.r == nil || v.r.inventory.cfg.TakesTwo(server, d)
+}
+
+// Verdict returns what the operator's rules say of the visible item i for this agent.
+func (v *View) Verdict(i int) policy.Verdict { return v.verdicts.at(i) }
+
+// FactsAt returns what decides whether the visible item i is callable, with the approval
+// record as it is in the store now; nil: there is none. What the store lost of what was known
+// before still holds.
+func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
+	return v.factsAt(i, r, v.enabled(i), v.granted(i))
+}
+
+// FactsNow is [View.FactsAt] with what people stopped and granted as it is in the store now. A call decides
+// by it, so that a decision, a stop and a grant count at once.
+func (v *View) FactsNow(i int, r *approval.Record, held stop.Stops, g request.Granted, now time.Time) lock.Facts {
+	stops := stopped{Stops: union(v.r.cfg, held)}
+	granted := lock.Unknown
+	if len(g.List) > 0 && r != nil {
+		kept := *r // without which the record of every call would lie on the heap
+		_, allowed := g.Allows(v.NowAt(i, &kept, held, now))
+		granted = lock.FactOf(allowed)
+	}
+	return v.factsAt(i, r, stops.serverEnabled(&v.r.cfg.Servers[v.r.inventory.rows[i].server]), granted)
+}
+
+func (v *View) factsAt(i int, r *approval.Record, enabled, granted lock.Fact) lock.Facts {
+	known, what := v.known(i)
+	disabled, approved := factsAt(r, known, what)
+	return facts(enabled, v.Verdict(i), granted, disabled, approved)
+}
+
+// known returns the approval record of item i as far as it is held, nil if there is none, and what
+// it is held against.
+func (v *View) known(i int) (*approval.Record, subject) {
+	t := v.r.snap.Reviewed(i, v.ID(i), new(approval.Record))
+	return v.r.decided.Record(t.ID, t.Approval), v.r.inventory.subject(i, t)
+}
+
+// Note returns what the person who decided last about the visible item i lets agents know while its
+// status is s, in one line; "" if that is nothing. What was decided since the catalog was made is
+// held without any text, so nothing is said of it.
+func (v *View) Note(i int, s lock.Status) string {
+	record, what := v.known(i)
+	return noteOf(record, what, s)
+}
+
+// NoteAt is [View.Note] by the approval record as it is in the store now; nil: it is not known.
+func (v *View) NoteAt(i int, s lock.Status, r *approval.Record) string {
+	_, what := v.known(i)
+	return noteOf(r, what, s)
+}
+
+// FactsWithout is [View.FactsAt] with nothing known of what people decided and stopped: what follows
+// from the config and the policy alone.
+func (v *View) FactsWithout(i int) lock.Facts {
+	return facts(lock.FactOf(v.Server(i).Config.Enabled), v.Verdict(i), lock.Unknown, lock.Unknown, lock.Unknown)
+}
+
+func facts(enabled lock.Fact, verdict policy.Verdict, granted, userDisabled, approved lock.Fact) lock.Facts {
+	return lock.Facts{ServerEnabled: enabled, Denied: verdict.Denied, Granted: granted, UserDisabled: userDisabled, Approved: approved}
+}
+
+// enabled says whether the server of item i is enabled and not stopped, as of the state.
+func (v *View) enabled(i int) lock.Fact { return v.r.enabled[v.r.inventory.rows[i].server] }
+
+// Status returns why the visible item i is locked, as of the state; [lock.None]: it is callable.
+func (v *View) Status(i int) lock.Status {
+	v.classify()
+	return v.statuses[i]
+}
+
+// classify works out the statuses of all visible items, once.
+func (v *View) classify() {
+	v.once.Do(func() {
+		if v.r == nil {
+			return
+		}
+		verdicts := v.verdicts.list()
+		v.statuses, v.callable = make([]lock.Status, len(verdicts)), tool.NewSet(len(verdicts))
+		status := func(i int) lock.Status {
+			d := &v.r.decisions[i]
+			return lock.Classify(facts(v.enabled(i), verdicts[i], v.granted(i), d.userDisabled, d.approved))
+		}
+		for i := range v.tools.All() {
+			if v.statuses[i] = status(i); v.statuses[i] == lock.None {
+				v.callable.Add(i)
+			}
+		}
+		for i := range v.items.All() {
+			v.statuses[i] = status(i)
+		}
+	})
+}
+
+// Description returns the text of the visible item i that an agent may read while
+// its status is s; "" if none may be.
+//
+// Text that was never approved is not shown: it may be instructions to the agent.
+func (v *View) Description(i int, s lock.Status) string {
+	d := v.r.decisions[i]
+	switch s {
+	case lock.None:
+		return v.r.snap.Tool(i).Definition.Description
+	case lock.ServerDisabled, lock.DisabledByConfig, lock.DisabledByUser, lock.PendingApproval:
+		if d.current {
+			return v.r.snap.Tool(i).Definition.Description
+		}
+		if len(d.last) == 0 {
+			return ""
+		}
+		last, err := tool.ReadItem(v.ID(i).Kind, d.last)
+		if err != nil {
+			return ""
+		}
+		return last.Description
+	case lock.DisabledUnknown:
+	}
+	return ""
+}

@@ -1,0 +1,62 @@
+// Package sns publishes notices to topics of Amazon SNS, whose subscribers are mailboxes, queues and
+// telephones.
+package sns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+	"github.com/aws/aws-sdk-go-v2/service/sns/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
+)
+
+// api is the part of *sns.Client that a Publisher calls.
+type api interface {
+	Publish(context.Context, *sns.PublishInput, ...func(*sns.Options)) (*sns.PublishOutput, error)
+}
+
+// A Publisher is a [notify.Publisher] of SNS.
+type Publisher struct{ client api }
+
+var _ notify.Publisher = Publisher{}
+
+// New returns a Publisher. It makes no call.
+func New(c aws.Config) Publisher { return Publisher{sns.NewFromConfig(c)} }
+
+// Publish implements [notify.Publisher]. It goes to the region of the topic.
+func (p Publisher) Publish(ctx context.Context, topic, subject, body string, attributes map[string]string) error {
+	in := &sns.PublishInput{TopicArn: &topic, Subject: &subject, Message: &body, MessageAttributes: map[string]types.MessageAttributeValue{}}
+	for name, value := range attributes {
+		in.MessageAttributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: &value}
+	}
+	_, err := p.client.Publish(ctx, in, func(o *sns.Options) {
+		if parts := strings.Split(topic, ":"); len(parts) == 6 && parts[3] != "" {
+			o.Region = parts[3]
+		}
+	})
+	return explain(err)
+}
+
+// explain returns what an error means, without what SNS said, which has ARNs in it.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var said smithy.APIError
+	if !errors.As(err, &said) {
+		return errors.New("publish: no answer")
+	}
+	switch code := said.ErrorCode(); code {
+	case "NotFound", "NotFoundException", "AuthorizationError", "AuthorizationErrorException", "AccessDenied", "AccessDeniedException", "InvalidParameter", "InvalidParameterException",
+		"EndpointDisabled", "EndpointDisabledException", "InvalidSecurity", "KMSAccessDenied", "KMSNotFound", "KMSDisabled", "InvalidClientTokenId":
+		return fmt.Errorf("publish: %s: %w", code, notify.ErrRefused)
+	default:
+		return fmt.Errorf("publish: %s", code)
+	}
+}

@@ -1,0 +1,93 @@
+// Package sqs sends messages by queues of Amazon SQS, standard ones and FIFO ones.
+package sqs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
+)
+
+const (
+	// maxBatch is how many messages SQS takes in one call, and maxBytes how many bytes of them, since always.
+	maxBatch = 10
+	maxBytes = fanout.MaxBody
+
+	// maxTries is how often a message is sent that SQS did not take for a reason of its own. Calls
+	// that fail as a whole are tried again by the SDK.
+	maxTries = 3
+)
+
+// A Queue is a [fanout.Queue] of SQS.
+type Queue struct {
+	client *sqs.Client
+	url    string
+}
+
+var _ fanout.Queue = Queue{}
+
+// New returns the queue with this URL. It makes no call.
+func New(c aws.Config, url string) Queue { return Queue{sqs.NewFromConfig(c), url} }
+
+// Send implements [fanout.Queue]: one call takes ten messages.
+func (q Queue) Send(ctx context.Context, messages []fanout.Message) error {
+	if err := fanout.CheckBodies(messages); err != nil {
+		return err
+	}
+	for len(messages) > 0 {
+		n := fitting(messages)
+		if err := q.send(ctx, messages[:n]); err != nil {
+			return err
+		}
+		messages = messages[n:]
+	}
+	return nil
+}
+
+// fitting returns how many of the first messages one call takes.
+func fitting(messages []fanout.Message) int {
+	size := 0
+	for n, m := range messages {
+		if size += len(m.Body); n == maxBatch || n > 0 && size > maxBytes {
+			return n
+		}
+	}
+	return len(messages)
+}
+
+// send sends messages that one call takes, and again those that SQS did not take.
+func (q Queue) send(ctx context.Context, messages []fanout.Message) error {
+	entries := make([]types.SendMessageBatchRequestEntry, len(messages))
+	for i, m := range messages {
+		entries[i] = types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(string(m.Body))}
+		if m.Group != "" {
+			entries[i].MessageGroupId, entries[i].MessageDeduplicationId = aws.String(m.Group), aws.String(m.DeduplicationID)
+		}
+	}
+	for n := 1; ; n++ {
+		out, err := q.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &q.url, Entries: entries})
+		if err != nil {
+			return fmt.Errorf("send to the queue: %w", err)
+		}
+		if len(out.Failed) == 0 {
+			return nil
+		}
+		refused := map[string]bool{}
+		var faults []error
+		for _, f := range out.Failed {
+			refused[aws.ToString(f.Id)] = true
+			faults = append(faults, fmt.Errorf("send to the queue: %s: %s", aws.ToString(f.Code), aws.ToString(f.Message)))
+		}
+		if n == maxTries || slices.ContainsFunc(out.Failed, func(f types.BatchResultErrorEntry) bool { return f.SenderFault }) {
+			return errors.Join(faults...)
+		}
+		entries = slices.DeleteFunc(entries, func(e types.SendMessageBatchRequestEntry) bool { return !refused[*e.Id] })
+	}
+}

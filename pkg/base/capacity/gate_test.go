@@ -1,0 +1,195 @@
+package capacity_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
+	"github.com/portcullis-mcp/portcullis/test/local"
+)
+
+// A bounded is a handler behind a gate, whose requests go on until they are let go.
+type bounded struct {
+	*capacity.Gate
+	t     *testing.T
+	h     http.Handler
+	begun chan bool
+	end   chan bool
+	all   sync.WaitGroup
+}
+
+// newBounded returns a gate for n requests. do is called at the begin of each.
+func newBounded(t *testing.T, n int, do func(*http.Request) bool) *bounded {
+	t.Helper()
+	l := capacity.Limits{Memory: int64(n) * 80 << 10, Descriptors: 1 << 20}
+	b := &bounded{
+		Gate: capacity.NewGate(l, &capacity.GateOptions{Health: "/healthz", Agents: "/mcp"}),
+		t:    t, begun: make(chan bool), end: make(chan bool),
+	}
+	b.h = b.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ok := do == nil || do(r)
+		if !ok {
+			w.WriteHeader(http.StatusTeapot)
+		}
+		b.begun <- ok
+		<-b.end
+	}))
+	t.Cleanup(func() { close(b.end); b.all.Wait() })
+	return b
+}
+
+// start begins a request, and reports whether do agreed to it.
+func (b *bounded) start(r *http.Request) bool {
+	b.t.Helper()
+	b.all.Go(func() { b.h.ServeHTTP(httptest.NewRecorder(), r) })
+	return <-b.begun
+}
+
+// finish lets one request end.
+func (b *bounded) finish() {
+	b.t.Helper()
+	inFlight := func() int { f := b.Facts(); return f.Requests + f.Streams }
+	before := inFlight()
+	b.end <- true
+	local.Until(b.t, "a request ends", func() bool { return inFlight() < before })
+}
+
+func post(length int64) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/mcp", http.NoBody)
+	r.ContentLength = length
+	return r
+}
+
+// refuses checks that a request is refused at once.
+func (b *bounded) refuses(r *http.Request) {
+	b.t.Helper()
+	w := httptest.NewRecorder()
+	b.h.ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
+		b.t.Errorf("%d %v, want it refused", w.Code, w.Header())
+	}
+}
+
+func TestGateBoundsRequests(t *testing.T) {
+	b := newBounded(t, 40, nil)
+	for range 40 {
+		b.start(post(0))
+	}
+	b.refuses(post(0))
+	b.start(httptest.NewRequest(http.MethodGet, "/healthz", http.NoBody)) // which has room of its own
+	f := b.Facts()
+	if f.MaxRequests != 40 || f.Refused != 1 || !f.IsRefusing || f.IsShort {
+		t.Errorf("facts %+v", f)
+	}
+}
+
+// Long bodies count with their length, whether or not a header says it.
+func TestGateBoundsBodies(t *testing.T) {
+	const room = 40 * 80 << 10
+	b := newBounded(t, 40, func(r *http.Request) bool {
+		if r.Header.Get("Chunked") != "" {
+			capacity.SetBody(r.Context(), room/3-160<<10)
+		}
+		return true
+	})
+	b.start(post(room/3 - 160<<10))
+	b.start(post(0))
+	b.refuses(post(room / 6))
+	b.finish()
+	b.finish()
+	chunked := post(-1)
+	chunked.Header.Set("Chunked", "yes")
+	b.start(chunked)
+	b.refuses(post(room / 6))
+	b.finish()
+	b.start(post(1 << 40)) // alone, whatever it says: it is refused where it is read
+}
+
+// A stream that is held open leaves its room to requests, and streams are bounded by their number.
+func TestGateHoldsStreams(t *testing.T) {
+	b := newBounded(t, 40, func(r *http.Request) bool { return capacity.Hold(r.Context()) })
+	for n := range 20 { // a quarter of 80 connections
+		if !b.start(post(0)) {
+			t.Fatalf("stream %d is refused", n)
+		}
+	}
+	if b.start(post(0)) {
+		t.Error("one stream too many is held")
+	}
+	if f := b.Facts(); f.Streams != 20 || f.Requests != 1 {
+		t.Errorf("facts %+v", f)
+	}
+}
+
+// Calls leave a quarter of the room to other requests, and one owner leaves half of it to others. Who is refused
+// gives back what it took at once.
+func TestGateSharesRoom(t *testing.T) {
+	b := newBounded(t, 40, func(r *http.Request) bool {
+		owner := r.Header.Get("Owner")
+		ok := owner == "" || capacity.Claim(r.Context(), owner) && capacity.Work(r.Context())
+		if !ok {
+			capacity.Leave(r.Context())
+		}
+		return ok
+	})
+	call := func(owner string) *http.Request {
+		r := post(0)
+		r.Header.Set("Owner", owner)
+		return r
+	}
+	for _, owner := range strings.Fields(strings.Repeat("ann ", 20) + strings.Repeat("bob ", 10)) {
+		if !b.start(call(owner)) {
+			t.Fatalf("a call of %s is refused", owner)
+		}
+	}
+	for _, owner := range []string{"ann", "bob"} { // ann has half of it, and all have three quarters
+		if b.start(call(owner)) {
+			t.Errorf("one call too many of %s", owner)
+		}
+	}
+	for range 10 {
+		if !b.start(post(0)) {
+			t.Error("another request is refused")
+		}
+	}
+	b.refuses(post(0))
+}
+
+// Requests elsewhere than at the paths of agents leave three quarters of the room to agents.
+func TestGateKeepsRoomForAgents(t *testing.T) {
+	b := newBounded(t, 40, nil)
+	page := httptest.NewRequest(http.MethodPost, "/admin/login", http.NoBody)
+	for range 10 {
+		b.start(page)
+	}
+	b.refuses(page)
+	b.start(post(0))
+}
+
+func TestNoGate(t *testing.T) {
+	var none *capacity.Gate
+	h := none.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		capacity.SetBody(r.Context(), 1)
+		capacity.Leave(r.Context())
+		if !capacity.Hold(r.Context()) || !capacity.Claim(r.Context(), "ann") || !capacity.Work(r.Context()) {
+			t.Error("something is bounded")
+		}
+	}))
+	none.Short()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, post(0))
+	if w.Code != http.StatusOK || none.Listener(nil) != nil {
+		t.Error(w.Code)
+	}
+	if err := capacity.Probe(); err != nil {
+		t.Error(err)
+	}
+	if capacity.IsDescriptors(context.Canceled) || capacity.IsDiskFull(errors.New("full")) {
+		t.Error("another error is taken for one of this machine")
+	}
+}

@@ -1,0 +1,119 @@
+// Package mcp has the words of the Model Context Protocol: its versions, methods, headers and
+// error codes, and a client's message once it has been read and checked.
+//
+// [Parse] is the one place where a client's bytes are read. What stands behind it takes a
+// [Request] and does not look at them again: what was checked is what is sent on.
+package mcp
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Protocol versions. They are dates, and compare as strings.
+const (
+	VersionModern   = "2026-07-28" // the first without a handshake: every request describes itself
+	VersionLegacy   = "2025-11-25" // the newest with a handshake
+	Version20250618 = "2025-06-18"
+	Version20250326 = "2025-03-26"
+	Version20241105 = "2024-11-05"
+)
+
+// Methods.
+const (
+	MethodInitialize = "initialize"
+	MethodPing       = "ping"
+	MethodDiscover   = "server/discover"
+	MethodListTools  = "tools/list"
+	MethodCallTool   = "tools/call"
+	MethodListen     = "subscriptions/listen"
+
+	MethodListPrompts   = "prompts/list"
+	MethodGetPrompt     = "prompts/get"
+	MethodListResources = "resources/list"
+	MethodListTemplates = "resources/templates/list"
+	MethodReadResource  = "resources/read"
+	MethodComplete      = "completion/complete"
+
+	MethodSubscribe   = "resources/subscribe" // of the handshake protocol, as the next two
+	MethodUnsubscribe = "resources/unsubscribe"
+	MethodSetLevel    = "logging/setLevel"
+
+	MethodElicit    = "elicitation/create" // what a server asks its client
+	MethodSample    = "sampling/createMessage"
+	MethodListRoots = "roots/list"
+
+	NotificationPrefix           = "notifications/"
+	NotificationInitialized      = NotificationPrefix + "initialized"
+	NotificationCancelled        = NotificationPrefix + "cancelled"
+	NotificationProgress         = NotificationPrefix + "progress"
+	NotificationMessage          = NotificationPrefix + "message" // a log line
+	NotificationToolsChanged     = NotificationPrefix + "tools/list_changed"
+	NotificationPromptsChanged   = NotificationPrefix + "prompts/list_changed"
+	NotificationResourcesChanged = NotificationPrefix + "resources/list_changed"
+	NotificationResourceUpdated  = NotificationPrefix + "resources/updated"
+	NotificationElicited         = NotificationPrefix + "elicitation/complete" // what was asked for by URL
+	NotificationAcknowledged     = NotificationPrefix + "subscriptions/acknowledged"
+)
+
+// Header names, in canonical form.
+const (
+	HeaderVersion = "Mcp-Protocol-Version"
+	HeaderSession = "Mcp-Session-Id"
+	HeaderMethod  = "Mcp-Method"
+	HeaderName    = "Mcp-Name"
+)
+
+// Keys of _meta. Those with the prefix concern one connection and are not passed on.
+const (
+	MetaPrefix             = "io.modelcontextprotocol/"
+	MetaVersion            = MetaPrefix + "protocolVersion"
+	MetaClientInfo         = MetaPrefix + "clientInfo"
+	MetaClientCapabilities = MetaPrefix + "clientCapabilities"
+	MetaServerInfo         = MetaPrefix + "serverInfo"
+	MetaSubscriptionID     = MetaPrefix + "subscriptionId"
+	MetaLogLevel           = MetaPrefix + "logLevel"
+	MetaProgressToken      = "progressToken"
+)
+
+// Values of resultType.
+const (
+	ResultComplete      = "complete"
+	ResultInputRequired = "input_required"
+)
+
+// Error codes of JSON-RPC 2.0 and of MCP.
+const (
+	CodeParse             = -32700
+	CodeInvalidRequest    = -32600
+	CodeMethodNotFound    = -32601
+	CodeInvalidParams     = -32602
+	CodeInternal          = -32603
+	CodeHeaderMismatch    = -32020 // headers do not say what the body says
+	CodeMissingCapability = -32021 // the client has not declared what the request needs
+	CodeVersion           = -32022 // the protocol version is not supported
+	CodeURLElicitation    = -32042 // the user has to open a page first; of version 2025-11-25 alone
+)
+
+// Error codes of this gateway, which lie outside the range that JSON-RPC keeps for itself.
+const (
+	CodeLocked   = 4030 // a prompt or a resource is locked; data says why
+	CodeUpstream = 5020 // the server of a prompt or a resource gave no answer; data says what is known
+)
+
+// An Error is a refusal that the caller may read. Code, Message and Data make
+// the JSON-RPC error; Err is for the log alone.
+type Error struct {
+	Code       int             // JSON-RPC error code; a refusal that has none has its HTTP status
+	Message    string          // for the caller
+	Data       json.RawMessage // error.data; nil: none
+	Status     int             // HTTP status; 0: 200
+	RetryAfter time.Duration   // Retry-After header, rounded up to seconds; 0: none
+	Err        error           // the cause, for the log; may be nil
+}
+
+// Error returns the message for the caller.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause, which is for the log.
+func (e *Error) Unwrap() error { return e.Err }

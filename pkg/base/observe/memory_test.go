@@ -1,0 +1,64 @@
+package observe
+
+import (
+	"testing"
+	"time"
+)
+
+func TestMemoryIsCountedOnceAMinute(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	m := NewMeter("portcullis", "mcp", func() time.Time { return now })
+	m.memory.read = func() ([]byte, error) {
+		return []byte("Name:\tbootstrap\nVmPeak:\t 1240000 kB\nVmHWM:\t   34560 kB\nVmRSS:\t   30000 kB\n"), nil
+	}
+	counted := func() (mb float64, ok bool) {
+		for _, a := range m.Request(m.Begin(t.Context()), time.Millisecond, false) {
+			if a.Key == "MemoryUsed" {
+				mb, ok = a.Value.Float64(), true
+			}
+		}
+		return mb, ok
+	}
+	if mb, ok := counted(); mb != 33.7 || !ok {
+		t.Errorf("the first request says %v, %t", mb, ok)
+	}
+	if _, ok := counted(); ok {
+		t.Error("each request says it")
+	}
+	if now = now.Add(time.Minute); true {
+		if _, ok := counted(); !ok {
+			t.Error("it is not said again")
+		}
+	}
+	m.WatchMemory()
+	now = now.Add(time.Minute)
+	if mb, ok := counted(); ok && mb < 1 {
+		t.Errorf("this process has used %v MB", mb)
+	}
+	if mb, ok := highWater([]byte("VmRSS: 1 kB")); ok {
+		t.Errorf("where it does not stand: %v", mb)
+	}
+}
+
+func TestSpend(t *testing.T) {
+	m := NewMeter("portcullis", "mcp", nil)
+	ctx := m.Begin(t.Context())
+	addTime(ctx, PartStore, 1500*time.Microsecond)
+	addTime(ctx, PartStore, time.Millisecond)
+	got := map[string]float64{}
+	for _, a := range m.Request(ctx, time.Second, false) {
+		if a.Key == "store_ms" || a.Key == "search_ms" {
+			got[a.Key] = a.Value.Float64()
+		}
+	}
+	if len(got) != 1 || got["store_ms"] != 2.5 {
+		t.Errorf("the line says %v", got)
+	}
+	addTime(t.Context(), PartSearch, time.Second)
+	if isTimed(t.Context()) || !isTimed(ctx) {
+		t.Error("what is outside of a request is timed")
+	}
+	if n := testing.AllocsPerRun(100, func() { addTime(ctx, PartSearch, time.Millisecond) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,156 @@
+package observe_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/test/golden"
+)
+
+func fixed() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC) }
+
+// print writes what was counted as a line of the functions' log.
+func print(t *testing.T, out *bytes.Buffer, counted []slog.Attr, more ...slog.Attr) {
+	t.Helper()
+	r := slog.NewRecord(fixed(), slog.LevelInfo, "metrics", 0)
+	r.AddAttrs(append(more, counted...)...)
+	h := slog.NewJSONHandler(out, &slog.HandlerOptions{ReplaceAttr: lambdacontext.ReplaceAttr})
+	if err := h.Handle(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The golden file pins every event as the platform reads it.
+func TestEvents(t *testing.T) {
+	var out bytes.Buffer
+	m := observe.NewMeter("portcullis", "mcp", fixed)
+	request := func(took time.Duration, failed bool, do ...func(ctx context.Context)) {
+		ctx := m.Begin(t.Context())
+		for _, count := range do {
+			count(ctx)
+		}
+		print(t, &out, m.Request(ctx, took, failed), slog.String("agent", "ci"))
+	}
+	request(0, true)
+	request(12500*time.Microsecond, false, func(ctx context.Context) { m.Discovery(ctx, true, true) })
+	request(12500*time.Microsecond, false, func(ctx context.Context) { m.Discovery(ctx, false, false) })
+	request(time.Millisecond, false, func(ctx context.Context) { m.Blocked(ctx, "notes:delete_note", "disabled_by_config") })
+	request(90*time.Millisecond, false, func(ctx context.Context) { m.Call(ctx, "notes:get_note", "read") }, func(ctx context.Context) {
+		if own := m.Upstream(ctx, "notes", "available", "", 80*time.Millisecond); own != nil {
+			t.Errorf("a request's server has a line of its own: %v", own)
+		}
+	})
+	print(t, &out, m.Upstream(t.Context(), "notes", "available", "", 80*time.Millisecond))
+	print(t, &out, m.Upstream(t.Context(), "tickets", "transient", "timeout", 5*time.Second))
+	print(t, &out, m.ColdStart(120*time.Millisecond))
+	print(t, &out, m.Sync(observe.SyncRun{Result: "ok", Servers: 70, Tools: 527, Took: 3 * time.Second, Catalog: &observe.CatalogCounts{Age: 90 * time.Second, Stale: true}}))
+	print(t, &out, m.Sync(observe.SyncRun{Result: "skipped"}))
+	print(t, &out, m.GivenUp(2))
+	golden.Check(t, filepath.Join("testdata", "events.jsonl"), out.String())
+}
+
+// The rules of the format's specification, checked on every golden line.
+func TestLinesKeepTheFormat(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "events.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	if len(lines) < 10 {
+		t.Fatalf("golden file has %d lines", len(lines))
+	}
+	bounded := map[string]bool{"Stack": true, "Function": true, "Tier": true, "LockStatus": true, "Status": true, "Reason": true, "Result": true}
+	for _, l := range lines {
+		var line struct {
+			AWS struct {
+				Timestamp         int64
+				CloudWatchMetrics []struct {
+					Namespace  string
+					Dimensions [][]string
+					Metrics    []struct{ Name, Unit string }
+				}
+			} `json:"_aws"`
+			Level     string
+			Timestamp time.Time
+		}
+		var fields map[string]any
+		if err := errors.Join(json.Unmarshal([]byte(l), &line), json.Unmarshal([]byte(l), &fields)); err != nil {
+			t.Fatalf("%s: %v", l, err)
+		}
+		if line.AWS.Timestamp != fixed().UnixMilli() || line.Level != "INFO" || !line.Timestamp.Equal(fixed()) {
+			t.Errorf("%s: wrong time or level", l)
+		}
+		for _, d := range line.AWS.CloudWatchMetrics {
+			if d.Namespace != "Portcullis" || len(d.Dimensions) != 1 || len(d.Metrics) == 0 || len(d.Metrics) > 100 {
+				t.Errorf("%s: %+v is outside the format", l, d)
+			}
+			if d.Dimensions[0][0] != "Stack" || fields["Stack"] != "portcullis" {
+				t.Errorf("%s: the metrics of two stacks would be one", l)
+			}
+			for _, name := range d.Dimensions[0] {
+				if v, ok := fields[name].(string); !ok || v == "" || !bounded[name] {
+					t.Errorf("%s: dimension %q is unbounded or has no text", l, name)
+				}
+			}
+			for _, m := range d.Metrics {
+				if _, ok := fields[m.Name].(float64); !ok {
+					t.Errorf("%s: metric %q has no number", l, m.Name)
+				}
+			}
+		}
+	}
+}
+
+func TestMeter(t *testing.T) {
+	m := observe.NewMeter("portcullis", "mcp", fixed)
+	t.Run("a name stands on a line once", func(t *testing.T) {
+		ctx, out := m.Begin(t.Context()), &bytes.Buffer{}
+		m.Upstream(ctx, "notes", "available", "", time.Second)
+		print(t, out, m.Upstream(ctx, "tickets", "transient", "timeout", time.Second))
+		m.Call(ctx, "notes:a", "read")
+		m.Call(ctx, "notes:b", "write")
+		print(t, out, m.Request(ctx, time.Second, false))
+		for _, member := range []string{`"UpstreamDuration":`, `"Status":`, `"server":`} {
+			for line := range strings.Lines(out.String()) {
+				if strings.Count(line, member) != 1 {
+					t.Errorf("%s stands %d times in %s", member, strings.Count(line, member), line)
+				}
+			}
+		}
+		if strings.Count(out.String(), `"ToolCalls":`) != 1 || strings.Count(out.String(), `"Tier":`) != 1 || strings.Count(out.String(), `"target":`) != 1 {
+			t.Errorf("a second count of the same name is on the line: %s", out)
+		}
+	})
+	t.Run("long names are cut", func(t *testing.T) {
+		ctx, out := m.Begin(t.Context()), &bytes.Buffer{}
+		m.Call(ctx, strings.Repeat("n", 5000), "read")
+		if print(t, out, m.Request(ctx, 0, false)); out.Len() > 1000 {
+			t.Errorf("line has %d bytes", out.Len())
+		}
+	})
+	t.Run("outside of a request", func(t *testing.T) {
+		m.Call(t.Context(), "notes:get_note", "read")
+		if got := m.Request(t.Context(), 0, false); got != nil {
+			t.Errorf("it counts %v", got)
+		}
+	})
+	t.Run("nil", func(t *testing.T) {
+		var m *observe.Meter
+		ctx := m.Begin(t.Context())
+		m.Call(ctx, "a", "read")
+		if got := append(m.Request(ctx, 0, false), m.Upstream(ctx, "s", "available", "", 0)...); got != nil {
+			t.Errorf("it counts %v", got)
+		}
+	})
+}

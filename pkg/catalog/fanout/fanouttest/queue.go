@@ -1,0 +1,135 @@
+// Package fanouttest holds what tests of a distributed sync need: [Run], the promises that every
+// fanout.Queue keeps, and [Queue], one in memory that fails on demand.
+package fanouttest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
+)
+
+// tries is how often a message is handed out before it is put aside.
+const tries = 3
+
+// A Queue is a [fanout.Queue] in memory. The zero value is ready to use.
+type Queue struct {
+	// OnSend is called before a message is taken; an error is its answer, but if it also says true the
+	// message is taken. nil: each is.
+	OnSend func(ctx context.Context) (bool, error)
+
+	mu       sync.Mutex
+	messages []*message
+	known    map[string]bool // deduplication ids
+	dead     []string
+	taken    int
+}
+
+type message struct {
+	fanout.Message
+	out   bool // it is being worked on
+	times int  // that it was handed out
+}
+
+// Send implements [fanout.Queue].
+func (q *Queue) Send(ctx context.Context, messages []fanout.Message) error {
+	if err := fanout.CheckBodies(messages); err != nil {
+		return err
+	}
+	for _, m := range messages {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var failed error
+		if q.OnSend != nil {
+			kept, err := q.OnSend(ctx)
+			if failed = err; err != nil && !kept {
+				return err
+			}
+		}
+		q.take(m)
+		if failed != nil {
+			return failed
+		}
+	}
+	return nil
+}
+
+func (q *Queue) take(m fanout.Message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if m.DeduplicationID != "" {
+		if q.known[m.DeduplicationID] {
+			return
+		}
+		if q.known == nil {
+			q.known = map[string]bool{}
+		}
+		q.known[m.DeduplicationID] = true
+	}
+	q.messages = append(q.messages, &message{Message: m})
+	q.taken++
+}
+
+// Receive hands a message out. done takes it from the queue; without that it comes back with [Queue.Again].
+func (q *Queue) Receive() (body string, done func(), ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	groups := map[string]bool{}
+	for _, m := range q.messages {
+		if m.out && m.Group != "" {
+			groups[m.Group] = true
+		}
+	}
+	for _, m := range q.messages {
+		if m.out || groups[m.Group] {
+			continue
+		}
+		m.out = true
+		m.times++
+		return string(m.Body), func() { q.remove(m) }, true
+	}
+	return "", nil, false
+}
+
+func (q *Queue) remove(m *message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, held := range q.messages {
+		if held == m {
+			q.messages = append(q.messages[:i], q.messages[i+1:]...)
+			return
+		}
+	}
+}
+
+// Again ends the wait for those that were handed out and are not done: they can be received again, or
+// were handed out three times and are put aside.
+func (q *Queue) Again() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var left []*message
+	for _, m := range q.messages {
+		if m.out && m.times >= tries {
+			q.dead = append(q.dead, string(m.Body))
+			continue
+		}
+		m.out = false
+		left = append(left, m)
+	}
+	q.messages = left
+}
+
+// Dead returns the messages that were put aside.
+func (q *Queue) Dead() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dead
+}
+
+// Taken returns how many messages the queue has taken in all.
+func (q *Queue) Taken() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.taken
+}

@@ -1,0 +1,66 @@
+package fanouttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// Run holds a driver against what [fanout.Queue] promises. open returns a new queue, which keeps the order
+// if fifo is set, and what takes all messages out of it.
+func Run(t *testing.T, open func(t *testing.T, fifo bool) (q fanout.Queue, drain func() []string)) {
+	t.Run("many", func(t *testing.T) {
+		q, drain := open(t, false)
+		var messages []fanout.Message
+		var want []string
+		for i := range 23 {
+			want = append(want, fmt.Sprintf(`{"number":%02d,"text":"ä <&> \"\u0000"}`, i))
+			messages = append(messages, fanout.Message{Body: []byte(want[i])})
+		}
+		require.OK(t, q.Send(t.Context(), messages))
+		require.OK(t, q.Send(t.Context(), nil))
+		got := drain()
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%d messages came: %q", len(got), got)
+		}
+	})
+	t.Run("large ones", func(t *testing.T) {
+		q, drain := open(t, false)
+		large := []byte(strings.Repeat("x", fanout.MaxBody/2+1))
+		require.OK(t, q.Send(t.Context(), []fanout.Message{{Body: large}, {Body: large}, {Body: []byte("y")}}))
+		if n := len(drain()); n != 3 {
+			t.Errorf("%d of 3 messages came", n)
+		}
+	})
+	t.Run("too large", func(t *testing.T) {
+		q, drain := open(t, false)
+		err := q.Send(t.Context(), []fanout.Message{{Body: []byte("x")}, {Body: make([]byte, fanout.MaxBody+1)}})
+		if n := len(drain()); !errors.Is(err, fanout.ErrTooLarge) || n != 0 {
+			t.Errorf("Send = %v, and %d messages came", err, n)
+		}
+	})
+	t.Run("once", func(t *testing.T) {
+		q, drain := open(t, true)
+		for _, id := range []string{"a", "a", "b"} {
+			require.OK(t, q.Send(t.Context(), []fanout.Message{{Body: []byte("of " + id), Group: "g", DeduplicationID: id}}))
+		}
+		if got := drain(); !slices.Equal(got, []string{"of a", "of b"}) {
+			t.Errorf("came: %q", got)
+		}
+	})
+	t.Run("no time", func(t *testing.T) {
+		q, drain := open(t, false)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := q.Send(ctx, []fanout.Message{{Body: []byte("x")}})
+		if n := len(drain()); err == nil || n != 0 {
+			t.Errorf("Send = %v, and %d messages came", err, n)
+		}
+	})
+}

@@ -1,0 +1,292 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+)
+
+const (
+	// pollLeast and pollMost are how long a server is left alone after it was asked, by a sync that
+	// nobody asked for: at first the one, then twice as long in steps, up to the other. One that
+	// has been the same for an hour is asked every ten minutes, and after eight hours every hour.
+	pollLeast = 5 * time.Minute
+	pollMost  = time.Hour
+
+	// pollShare says how steep that is: a change is seen after at most a sixth of the time that
+	// the server has stayed the same, or an hour.
+	pollShare = 6
+
+	// early is how much sooner than that a server may be asked: schedules are not exact.
+	early = 30 * time.Second
+
+	// inQueue is how long a server counts as being asked, after that was planned and as long as
+	// nothing is heard of it.
+	inQueue = 15 * time.Minute
+
+	// confirmAge is how old a catalog may be, where many share a sync, until an assembly says of it
+	// that it is still what the servers list, though nothing has changed.
+	confirmAge = 4 * time.Minute
+)
+
+// pollInterval returns how long a server is left alone that has been unchanged for so long, and
+// whose lists stay fresh for ttl, as it says. least is how long any is.
+func pollInterval(least, unchanged, ttl time.Duration) time.Duration {
+	d, most := least, least*(pollMost/pollLeast)
+	for d < most && 2*d*pollShare <= unchanged {
+		d *= 2
+	}
+	return min(max(d, ttl), most)
+}
+
+// isDue reports whether a sync that nobody asked for asks the server.
+func (r *run) isDue(l *list) bool {
+	if l.outcome.Status == "" || failed(l) || r.prev.Config != r.config.Version || l.outcome.CheckedAt.After(r.began) {
+		return true
+	}
+	wait := r.o.Rest
+	if k, ok := r.known[l.server.Name]; ok && !k.Since.IsZero() && k.Identity == l.key && k.From == "" && len(l.outcome.Unread) == 0 {
+		wait = pollInterval(r.o.Rest, l.outcome.CheckedAt.Sub(k.Since), l.outcome.ListTTL)
+	}
+	return !r.isFresh(l, wait)
+}
+
+// isFresh reports whether it is less than wait since the server was asked, as schedules keep to that.
+func (r *run) isFresh(l *list, wait time.Duration) bool {
+	return r.began.Before(l.outcome.CheckedAt.Add(wait - min(early, wait/10)))
+}
+
+// chooseDue sets apart the servers that are left alone, and returns the units of the others.
+func (r *run) chooseDue(ctx context.Context) ([]*unit, error) {
+	units := r.group()
+	if r.all || r.base == nil || r.base.index == nil || r.prev.Failed != nil || r.isAhead() {
+		return units, nil
+	}
+	if lost, err := r.storeLost(ctx); lost || err != nil {
+		return units, err
+	}
+	decided, err := r.decided(ctx, r.prev.StartedAt.Add(-overlap))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(units, func(u *unit) bool {
+		if !u.rests(decided) {
+			return false
+		}
+		for _, l := range u.lists {
+			k := r.known[l.server.Name]
+			l.same, l.counts.Resting, l.restored, l.forgot = true, true, k.Restored, k.Forgotten
+			l.settled = r.remembered(l)
+			r.report.Resting++
+		}
+		return true
+	}), nil
+}
+
+// storeLost reports whether the store lost the record by which that is found out at once; see [Snapshot.Witness].
+func (r *run) storeLost(ctx context.Context) (bool, error) {
+	if r.base == nil {
+		return false, nil
+	}
+	i, ok := r.base.Witness()
+	if !ok {
+		return false, nil
+	}
+	held, err := r.approvals.Peek(ctx, r.base.ID(i))
+	switch {
+	case errors.Is(err, approval.ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read approvals: %w", err)
+	}
+	return r.base.Lost(i, &held), nil
+}
+
+// isAhead reports whether the last catalog is of a time to come: a clock was ahead. Decisions that were
+// made since that catalog, or before it, cannot be told apart then.
+func (r *run) isAhead() bool { return r.prev.StartedAt.After(r.began) }
+
+// rests reports whether all of the unit is left alone.
+func (u *unit) rests(decided map[string]time.Time) bool {
+	if len(u.lists) != len(u.names) { // a name left the config
+		return false
+	}
+	for _, l := range u.lists {
+		_, now := decided[l.server.Name]
+		s, ok := u.base.Server(l.server.Name)
+		// A program that is not asked for would be ended.
+		if now || !ok || !l.server.Enabled || !s.Enabled || l.server.Command != nil || slices.Contains(u.prev.Rebuilt, s.Name) || u.isDue(l) {
+			return false
+		}
+	}
+	return true
+}
+
+// A Run is one round of a sync that many callers share. It goes into their messages.
+type Run struct {
+	Began  time.Time `json:"began"`
+	Config string    `json:"config,omitempty"` // version of the config when the round began; for the log alone
+	All    bool      `json:"all,omitempty"`    // every server is asked
+
+	// Confirm says that the catalog is to be assembled even if no server is asked: it is old, or of
+	// another config, or the sync before failed. It is for the caller of [Syncer.Due] alone.
+	Confirm bool `json:"-"`
+}
+
+// ID returns a short text that no other round has.
+func (r Run) ID() string { return r.Began.UTC().Format("20060102T150405.000000000Z") }
+
+// Due begins a round of a sync that many callers share, and returns the servers that are to be handed
+// to [Syncer.LoadServers], in an order: those first that are required, then the one that was not asked
+// for longest. With all these are all, as when a person asks or the config has changed; else those whose
+// time has come and that are not being asked already (see [Syncer.Sent]). A disabled server is among
+// them once an hour, for its records; one that failed is once every five minutes, however often the
+// caller asks. It calls no server and writes nothing but the last good config.
+func (s *Syncer) Due(ctx context.Context, all bool) (Run, []string, error) {
+	if err := s.enter(ctx); err != nil {
+		return Run{}, nil, err
+	}
+	defer s.leave()
+	r := s.newRun()
+	out := Run{Began: r.began, All: all}
+	if err := r.readCurrent(ctx); err != nil {
+		return out, nil, fmt.Errorf("plan sync: %w", err)
+	}
+	if err := r.readConfig(ctx); err != nil {
+		return out, nil, fmt.Errorf("plan sync: %w", err)
+	}
+	out.Config = r.config.Version
+	out.Confirm = all || r.prev.Failed != nil || r.prev.Config != out.Config || r.isOld()
+	plan, _, err := s.readPlan(ctx)
+	if err != nil {
+		return out, nil, fmt.Errorf("plan sync: %w", err)
+	}
+	asked, _ := inOrder(r.lists)
+	for _, l := range r.lists {
+		if !l.server.Enabled {
+			asked = append(asked, l)
+		}
+	}
+	var names []string
+	for _, l := range asked {
+		at, planned := plan.Servers[l.server.Name]
+		planned = planned && !at.After(r.began) && r.began.Sub(at) < inQueue && l.outcome.CheckedAt.Before(at)
+		if all || !planned && (l.server.Enabled && !r.justFailed(l) && r.isDue(l) || !l.server.Enabled && r.began.Sub(at).Abs() >= pollMost) {
+			names = append(names, l.server.Name)
+		}
+	}
+	return out, names, nil
+}
+
+// justFailed reports whether the server failed less than five minutes ago. Who plans may do so each minute.
+func (r *run) justFailed(l *list) bool {
+	return failed(l) && r.prev.Config == r.config.Version && !l.outcome.CheckedAt.After(r.began) && r.isFresh(l, r.o.Rest)
+}
+
+// isOld reports whether the catalog is to be confirmed.
+func (r *run) isOld() bool { return r.began.Sub(r.prev.SyncedAt) >= confirmAge }
+
+// A plan says when servers were last handed out.
+type plan struct {
+	Servers map[string]time.Time `json:"servers"`
+}
+
+func (s *Syncer) readPlan(ctx context.Context) (p plan, etag string, err error) {
+	p.Servers = map[string]time.Time{}
+	o, err := s.objects.Get(ctx, planKey, "")
+	if errors.Is(err, object.ErrNotFound) {
+		return p, object.IfAbsent, nil
+	}
+	if err != nil {
+		return p, "", fmt.Errorf("read what is being asked: %w", err)
+	}
+	if json.Unmarshal(o.Data, &p) != nil || p.Servers == nil { // damaged: servers may be asked twice
+		p.Servers = map[string]time.Time{}
+	}
+	return p, o.ETag, nil
+}
+
+// Sent notes that the servers of the round were handed out, after they were: for a quarter of an hour
+// [Syncer.Due] does not name them again, unless they are heard of sooner. A caller that ends before it has called Sent
+// has servers asked twice, which does no harm.
+func (s *Syncer) Sent(ctx context.Context, run Run, names []string) error {
+	_, err := document.Retry(ctx, object.ErrConflict, func() (etag string, err error) {
+		p, etag, err := s.readPlan(ctx)
+		if err != nil {
+			return "", err
+		}
+		for name, at := range p.Servers {
+			if run.Began.Sub(at) > 2*pollMost {
+				delete(p.Servers, name)
+			}
+		}
+		for _, name := range names {
+			if at := p.Servers[name]; run.Began.After(at) || at.After(s.o.Now()) {
+				p.Servers[name] = run.Began
+			}
+		}
+		data, err := json.Marshal(p)
+		if err != nil {
+			return "", err
+		}
+		return s.objects.Put(ctx, planKey, data, etag)
+	})
+	return err
+}
+
+// enter waits for the turn of this run.
+func (s *Syncer) enter(ctx context.Context) error {
+	select {
+	case s.slot <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *Syncer) leave() { <-s.slot }
+
+// readCurrent reads what the last catalog says of servers, without the catalog.
+func (r *run) readCurrent(ctx context.Context) error {
+	o, err := r.objects.Get(ctx, CurrentKey, "")
+	if errors.Is(err, object.ErrNotFound) {
+		r.goOn(Current{})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	cur, err := parseCurrent(o.Data)
+	if r.damaged = errors.Is(err, ErrUnusable); err != nil && !r.damaged {
+		return err
+	}
+	r.goOn(cur)
+	return nil
+}
+
+// decided returns when people last decided about each server, of those about which somebody has since then.
+func (r *run) decided(ctx context.Context, since time.Time) (map[string]time.Time, error) {
+	last := map[string]time.Time{}
+	for after := ""; ; {
+		page, next, err := r.approvals.Changes(ctx, since, after)
+		if err != nil {
+			return nil, fmt.Errorf("read decisions: %w", err)
+		}
+		for _, d := range page {
+			if d.DecidedAt.After(last[d.ID.Server]) {
+				last[d.ID.Server] = d.DecidedAt
+			}
+		}
+		if next == "" {
+			return last, nil
+		}
+		after = next
+	}
+}

@@ -1,0 +1,158 @@
+package catalog_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+)
+
+// rested is a fixture whose servers have been the same for so long.
+func rested(t *testing.T, since time.Duration) *fixture {
+	w := newFixture(t)
+	w.place(map[string]string{"a": here, "b": "https://b.example/mcp", "c": "https://c.example/mcp"})
+	w.serve(map[string][]string{"a": {"x"}, "b": {"y"}, "c": {"z"}})
+	w.Clock.Set(day(1), 0)
+	w.sync()
+	w.Clock.Wait(since)
+	w.sync()
+	return w
+}
+
+func (w *fixture) syncDue() catalog.Report {
+	w.T.Helper()
+	rep, err := w.Syncer.SyncDue(w.T.Context())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return rep
+}
+
+// The longer a server has been the same, the longer it is left alone.
+func TestSyncDueRests(t *testing.T) {
+	for _, c := range []struct {
+		since, ttl time.Duration
+		rest       time.Duration
+	}{
+		{0, 0, 5 * time.Minute},
+		{50 * time.Minute, 0, 5 * time.Minute},
+		{time.Hour, 0, 10 * time.Minute},
+		{2 * time.Hour, 0, 20 * time.Minute},
+		{5 * time.Hour, 0, 40 * time.Minute},
+		{8 * time.Hour, 0, time.Hour},
+		{240 * time.Hour, 0, time.Hour},
+		{0, 15 * time.Minute, 15 * time.Minute},
+		{8 * time.Hour, 15 * time.Minute, time.Hour},
+	} {
+		t.Run(fmt.Sprint(c.since, " ", c.ttl), func(t *testing.T) {
+			w := rested(t, c.since)
+			for name := range w.ByName {
+				w.Server(name).Outcome = outcome.Outcome{ListTTL: c.ttl}
+			}
+			w.sync()
+			w.Clock.Wait(c.rest - time.Minute)
+			if rep := w.syncDue(); rep.Resting != 3 || len(w.asked()) != 0 || rep.Tools != 3 || rep.Built || len(rep.Missing()) != 0 || rep.Servers[0].Kept {
+				t.Errorf("after %v: %d left alone, asked %v; %+v", c.rest-time.Minute, rep.Resting, w.asked(), rep.Servers[0])
+			}
+			if at := w.load().Current(); !at.SyncedAt.Equal(w.Clock.Now()) || len(at.Outcomes) != 3 || at.Outcomes[0].CheckedAt.Equal(at.SyncedAt) {
+				t.Errorf("current.json: synced %v, outcomes %+v", at.SyncedAt, at.Outcomes)
+			}
+			w.Clock.Wait(time.Minute)
+			if rep := w.syncDue(); rep.Resting != 0 || len(w.asked()) != 3 {
+				t.Errorf("after %v: %d left alone, asked %v", c.rest, rep.Resting, w.asked())
+			}
+		})
+	}
+}
+
+// What asks for a server, however long it has been the same.
+func TestSyncDueAsks(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(w *fixture)
+		want []string
+	}{
+		"nothing":                      {func(*fixture) {}, nil},
+		"a decision":                   {func(w *fixture) { w.Decide("b:y", "disable") }, []string{"b"}},
+		"another config":               {func(w *fixture) { w.place(map[string]string{"a": here, "b": "https://b.example/mcp"}) }, []string{"a", "b"}},
+		"a store that lost everything": {func(w *fixture) { w.Approvals = &approvaltest.Mem{Now: w.Clock.Now}; w.Restart() }, []string{"a", "b", "c"}},
+		"a server that failed": {func(w *fixture) {
+			w.Server("c").Outcome = transient()
+			w.sync()
+			w.Clock.Wait(time.Minute)
+		}, []string{"c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := rested(t, 100*time.Hour)
+			w.syncDue()
+			w.Clock.Wait(time.Minute)
+			c.do(w)
+			rep := w.syncDue()
+			if diff := cmp.Diff(c.want, w.asked()); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+			if rep.Tools != len(rep.Servers) {
+				t.Errorf("%d tools of %d servers", rep.Tools, len(rep.Servers))
+			}
+			if w.sync(); len(w.asked()) != len(rep.Servers) {
+				t.Errorf("a sync that a person asks for asks %v", w.asked())
+			}
+		})
+	}
+}
+
+// A clock that was ahead and is set right keeps nobody from being asked until it gets there again, and
+// no decision that was made since from the catalog.
+func TestSyncAfterClockWasAhead(t *testing.T) {
+	whole := func(w *fixture) { w.sync() }
+	for name, c := range map[string]struct{ ahead, after func(*fixture) }{
+		"single": {whole, func(w *fixture) { w.syncDue() }},
+		"shared": {func(w *fixture) { w.mustShare(true) }, func(w *fixture) { w.mustShare(false) }},
+		"assembly alone": {whole, func(w *fixture) {
+			if _, err := w.worker().Assemble(w.T.Context()); err != nil {
+				w.T.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := rested(t, time.Hour)
+			w.Clock.Set(day(1).AddDate(1, 0, 0), time.Second)
+			c.ahead(w)
+			w.Clock.Set(day(2), time.Second)
+			w.Decide("b:y", "block")
+			w.Server("c").Tools = []string{"z", "new"}
+			w.Clock.Wait(time.Minute)
+			c.after(w)
+			s := w.load()
+			if i, _ := s.Find(w.Record("b:y").ID()); s.Tool(i).Approval.State != approval.Blocked {
+				t.Errorf("the catalog has %s of what was blocked", s.Tool(i).Approval.State)
+			}
+			if c, _ := s.Server("c"); c.Tools != 2 && name != "assembly alone" || s.CreatedAt().After(w.Clock.Now()) {
+				t.Errorf("%d tools of c, want 2; the catalog is of %v", c.Tools, s.CreatedAt())
+			}
+		})
+	}
+}
+
+// The catalog has what was decided about a server that is left alone, at the first sync after.
+func TestSyncDueHasDecisions(t *testing.T) {
+	w := rested(t, 100*time.Hour)
+	w.Clock.Wait(time.Minute)
+	w.Decide("b:y", "block")
+	w.Clock.Wait(time.Minute)
+	w.syncDue()
+	s := w.load()
+	if i, _ := s.Find(w.Record("b:y").ID()); s.Tool(i).Approval.State != approval.Blocked {
+		t.Errorf("the catalog has %s", s.Tool(i).Approval.State)
+	}
+	w.Clock.Wait(time.Minute)
+	w.Server("b").Tools = []string{"y", "new"}
+	if rep := w.syncDue(); rep.Resting != 3 || rep.Built {
+		t.Errorf("a minute later: %+v", rep)
+	}
+}

@@ -1,0 +1,166 @@
+package search
+
+import (
+	"encoding/binary"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
+)
+
+// Build makes the bytes of an index over docs. The same docs give the same bytes
+// on every machine. A document's number is its place in docs; equal scores are
+// ordered by it, so docs are best given in the order of their ids. Between two of
+// them the work can make room for other work.
+func Build(docs iter.Seq[Doc]) []byte {
+	table := embedding.Default()
+	return build(docs, &table, embedding.SHA256)
+}
+
+// build is [Build] with any table. With the zero Table the index has no vectors.
+func build(docs iter.Seq[Doc], table *embedding.Table, tableSum string) []byte {
+	b := builder{
+		grammar: tokenizer{Grammar: true},
+		table:   table,
+		words:   map[string]uint32{},
+		terms:   map[string]uint32{},
+		sum:     make([]float64, table.Dim()),
+		vector:  make([]int8, table.Dim()),
+	}
+	n := 0
+	for d := range docs {
+		b.add(uint32(n), d)
+		n++
+	}
+	return b.encode(n, tableSum)
+}
+
+// A posting says that a document has a term, and what that is worth:
+// x·(k1+1)/(x+k1), which depends on the document alone.
+type posting struct {
+	term, doc uint32
+	weight    float32
+}
+
+// A builder gathers postings and vectors. Tools say much the same words: what takes long is done once
+// for each different one, and from then on the word goes by its number.
+type builder struct {
+	table    *embedding.Table
+	words    map[string]uint32 // number of each word met so far
+	met      []word            // by number
+	pieces   []uint32          // of all words met, one after the other
+	terms    map[string]uint32 // number of each term
+	texts    []string          // of the terms, by number
+	postings []posting         // in the order of the documents
+	norms    []byte
+	vectors  []byte
+
+	// Of one document at a time.
+	cutter      tokenizer
+	grammar     tokenizer // for verbs: get is a stop word
+	stems, said tally     // by term and by word
+	sum         []float64
+	vector      []int8
+}
+
+// A word is what is known of a word that some document has.
+type word struct {
+	term     uint32
+	from, to uint32 // of its pieces
+}
+
+// add appends document i to the postings and to the vectors.
+func (b *builder) add(i uint32, d Doc) {
+	var lengths [fields]int
+	for f, text := range d.texts() {
+		b.cutter.each(text, func(text []byte) {
+			lengths[f]++
+			w := b.number(text)
+			if f != fieldWords { // they say how people call the tool, and move nothing that it means
+				b.said.add(w, f)
+			}
+			b.stems.add(b.met[w].term, f)
+		})
+	}
+	per := worth(&lengths)
+	b.stems.each(&per, func(term uint32, x float64) {
+		b.postings = append(b.postings, posting{term, i, float32(x * (saturation + 1) / (x + saturation))})
+	})
+	b.addVerb(i, d)
+	clear(b.sum)
+	b.said.each(&per, func(w uint32, x float64) {
+		b.table.AddPieces(b.sum, b.pieces[b.met[w].from:b.met[w].to], x/(x+saturation))
+	})
+	if b.table.Dim() > 0 {
+		b.addVector(embedding.Quantise(b.vector, b.sum), b.vector)
+	}
+}
+
+func (b *builder) addVector(norm float32, codes []int8) {
+	b.norms = binary.LittleEndian.AppendUint32(b.norms, math.Float32bits(norm))
+	for _, c := range codes {
+		b.vectors = append(b.vectors, byte(c))
+	}
+}
+
+// number returns the number of a word.
+func (b *builder) number(text []byte) uint32 {
+	if n, ok := b.words[string(text)]; ok {
+		return n
+	}
+	s := string(text)
+	w := word{term: b.term(stem(s)), from: uint32(len(b.pieces))}
+	b.pieces = b.table.Pieces(b.pieces, s)
+	w.to = uint32(len(b.pieces))
+	n := uint32(len(b.met))
+	b.words[s], b.met = n, append(b.met, w)
+	return n
+}
+
+// term returns the number of a term.
+func (b *builder) term(text string) uint32 {
+	n, ok := b.terms[text]
+	if !ok {
+		n = uint32(len(b.texts))
+		b.terms[text], b.texts = n, append(b.texts, text)
+	}
+	return n
+}
+
+// encode writes the index; its layout is described at [Open].
+func (b *builder) encode(docs int, tableSum string) []byte {
+	le := binary.LittleEndian
+	counts := make([]int, len(b.texts)) // of postings, by term
+	for _, p := range b.postings {
+		counts[p.term]++
+	}
+	var texts, textEnds, listEnds []byte
+	next := make([]int, len(b.texts)) // where the next posting of a term stands
+	end := 0
+	for _, text := range slices.Sorted(slices.Values(b.texts)) {
+		term := b.terms[text]
+		next[term] = end
+		end += counts[term]
+		texts = append(texts, text...)
+		textEnds = le.AppendUint32(textEnds, uint32(len(texts)))
+		listEnds = le.AppendUint32(listEnds, uint32(end))
+	}
+	lists := make([]byte, postingSize*end)
+	for _, p := range b.postings {
+		at := lists[postingSize*next[p.term]:]
+		le.PutUint32(at, p.doc)
+		le.PutUint32(at[4:], math.Float32bits(p.weight))
+		next[p.term]++
+	}
+	dim := b.table.Dim()
+	if dim == 0 {
+		tableSum = ""
+	}
+	head := append([]byte(magic), make([]byte, headerSize-len(magic))...)
+	for i, n := range []int{version, docs, len(b.texts), len(texts), end, dim} {
+		le.PutUint32(head[len(magic)+4*i:], uint32(n))
+	}
+	copy(head[sumAt:headerSize], tableSum)
+	return slices.Concat(head, textEnds, listEnds, texts, make([]byte, padding(len(texts))), lists, b.norms, b.vectors)
+}

@@ -1,0 +1,187 @@
+package search
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// partition cuts a catalog into parts, some of them empty, and joins their indexes; now and then it
+// joins some of them first.
+func partition(t testing.TB, r *rand.Rand, catalog []Doc) *Index {
+	t.Helper()
+	var parts []*Index
+	for len(catalog) > 0 || r.IntN(3) > 0 {
+		n := min(r.IntN(12), len(catalog))
+		parts = append(parts, indexOf(t, catalog[:n]))
+		catalog = catalog[n:]
+	}
+	if len(parts) > 2 && r.IntN(2) == 0 {
+		k := 1 + r.IntN(len(parts)-1)
+		return Join(Join(parts[:k]...), Join(parts[k:]...))
+	}
+	return Join(parts...)
+}
+
+// randomView returns a random part of n documents: mostly some of them, sometimes all or none.
+func randomView(r *rand.Rand, n int) tool.Set {
+	s := tool.NewSet(n)
+	of := r.IntN(5)
+	for i := range n {
+		if of > 0 && r.IntN(of) == 0 {
+			s.Add(i)
+		}
+	}
+	return s
+}
+
+// TestJoin ranks random views of random catalogs by one index, and by those of the parts of a random
+// partition, joined. Everything that is found is the same to the last bit.
+func TestJoin(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	typist := newTypist()
+	for round := range 400 {
+		catalog := make([]Doc, r.IntN(60))
+		for i := range catalog {
+			catalog[i] = randomDoc(r)
+		}
+		one, joined := indexOf(t, catalog), partition(t, r, catalog)
+		if joined.Len() != len(catalog) || !joined.Vectors() {
+			t.Fatalf("joined: %d documents, vectors %v; want %d with vectors", joined.Len(), joined.Vectors(), len(catalog))
+		}
+		query := randomDoc(r).Description
+		if round%2 == 0 {
+			query = typist.spoil(typist.spoil(query))
+		}
+		if round%3 == 0 {
+			query = randomRuling(r)
+		}
+		same(t, one, joined, query, randomView(r, len(catalog)), randomView(r, len(catalog)), Options{Lexical: round%5 == 0})
+	}
+}
+
+// same fails the test if two indexes of the same documents answer otherwise.
+func same(t *testing.T, one, joined *Index, query string, a, b tool.Set, o Options) {
+	t.Helper()
+	for _, limit := range []int{0, 1, 7, 1000} {
+		for _, o.Matched = range []bool{false, true} {
+			want, got := one.Rank(one.Query(query), a, limit, o), joined.Rank(joined.Query(query), a, limit, o)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("query %q, limit %d, %+v: (-one +joined)\n%s", query, limit, o, diff)
+			}
+		}
+	}
+	if diff := cmp.Diff(one.Outranking(one.Query(query), a, b, o), joined.Outranking(joined.Query(query), a, b, o)); diff != "" {
+		t.Fatalf("query %q: Outranking (-one +joined)\n%s", query, diff)
+	}
+}
+
+// TestJoinReal joins parts of the public query sets' tools and asks their queries, with errors too.
+func TestJoinReal(t *testing.T) {
+	r, typist := rand.New(rand.NewPCG(23, 24)), newTypist()
+	catalog := realDocs(t)
+	one := indexOf(t, catalog)
+	var parts []*Index
+	for from := 0; from < len(catalog); {
+		to := min(len(catalog), from+1+r.IntN(150))
+		parts = append(parts, indexOf(t, catalog[from:to]))
+		from = to
+	}
+	joined := Join(parts...)
+	set := publicSets(t)[0]
+	for _, q := range set.queries[:min(len(set.queries), 60)] {
+		a := randomView(r, len(catalog))
+		same(t, one, joined, q.text, a, fullSet(len(catalog)).Without(a), Options{})
+		same(t, one, joined, typist.spoil(q.text), a, fullSet(len(catalog)).Without(a), Options{})
+	}
+}
+
+// TestJoinWithoutVectors says what one part without vectors does to the whole.
+func TestJoinWithoutVectors(t *testing.T) {
+	catalog := []Doc{{Name: "delete_file"}, {Name: "send_email"}, {Name: "delete_page"}}
+	bare := func(docs []Doc) *Index {
+		ix, err := Open(builtWith(docs, &embedding.Table{}, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ix
+	}
+	for _, tt := range []struct {
+		name    string
+		joined  *Index
+		docs    int
+		vectors bool
+	}{
+		{"nothing", Join(), 0, true},
+		{"one part", Join(indexOf(t, catalog)), 3, true},
+		{"a part without vectors", Join(indexOf(t, catalog[:1]), bare(catalog[1:2]), indexOf(t, catalog[2:])), 3, false},
+		{"an empty part without vectors", Join(indexOf(t, catalog[:2]), bare(nil), indexOf(t, catalog[2:])), 3, true},
+		{"no part with vectors", Join(bare(catalog[:1]), bare(catalog[1:])), 3, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.joined.Len() != tt.docs || tt.joined.Vectors() != tt.vectors {
+				t.Fatalf("%d documents, vectors %v; want %d, %v", tt.joined.Len(), tt.joined.Vectors(), tt.docs, tt.vectors)
+			}
+			one := bare(catalog[:tt.docs])
+			if tt.vectors {
+				one = indexOf(t, catalog[:tt.docs])
+			}
+			same(t, one, tt.joined, "remove a document, delte a pgae", fullSet(tt.docs), viewOf(tt.docs), Options{})
+		})
+	}
+}
+
+// FuzzJoin joins whatever opens, with itself and with a good index, and ranks.
+func FuzzJoin(f *testing.F) {
+	good := built(docs("read_file", "write_file", "検索"))
+	f.Add(good, "read files")
+	f.Add(builtWith(docs("read"), &embedding.Table{}, ""), "raed")
+	f.Add(built(nil), "read")
+	f.Fuzz(func(t *testing.T, data []byte, query string) {
+		part, err := Open(data)
+		if err != nil || part.Len() > 1000 {
+			return
+		}
+		whole, err := Open(good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ix := Join(whole, part, whole, part)
+		if want := 2 * (whole.Len() + part.Len()); ix.Len() != want {
+			t.Fatalf("%d documents, want %d", ix.Len(), want)
+		}
+		r := ix.Rank(ix.Query(query), fullSet(ix.Len()), ix.Len(), Options{Matched: true})
+		if len(r.Hits) != r.Total || r.Matched.Len() != r.Total {
+			t.Errorf("%d hits of %d, %d matched", len(r.Hits), r.Total, r.Matched.Len())
+		}
+		for _, h := range r.Hits {
+			if h.Doc < 0 || h.Doc >= ix.Len() || !(h.Score >= 0 && h.Score <= 1) {
+				t.Errorf("hit %+v among %d documents", h, ix.Len())
+			}
+		}
+	})
+}
+
+func ExampleJoin() {
+	open := func(names ...string) *Index {
+		ix, err := Open(built(docs(names...)))
+		if err != nil {
+			panic(err)
+		}
+		return ix
+	}
+	ix := Join(open("list_invoices", "send_email"), open("read_file"))
+	view := tool.NewSet(ix.Len())
+	for i := range ix.Len() {
+		view.Add(i)
+	}
+	for _, h := range ix.Rank(ix.Query("read"), view, 10, Options{Lexical: true}).Hits {
+		fmt.Println(h.Doc, "of", ix.Len())
+	}
+	// Output: 2 of 3
+}

@@ -1,0 +1,280 @@
+package search
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A judgedSet is a catalog with queries and the tools that are wanted for each.
+type judgedSet struct {
+	name    string
+	docs    []Doc
+	ix      *Index
+	all     tool.Set
+	servers []string // of each document
+	queries []judgedQuery
+}
+
+type judgedQuery struct {
+	text  string
+	gains map[int]float64 // by document: 2 the tool asked for, 1 also useful
+}
+
+// A row of a catalog in the shape that the public sets have.
+type judgedTool struct {
+	ID          string          `json:"tool_id"`
+	Server      string          `json:"server"`
+	Tool        string          `json:"tool"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+}
+
+// loadSet reads a catalog and its queries. Documents are in the order of their ids.
+func loadSet(t testing.TB, name, tools, queries string) *judgedSet {
+	t.Helper()
+	var catalog struct{ Tools []judgedTool }
+	var judged struct {
+		Queries []struct {
+			Query  string
+			Labels []struct {
+				ID        string  `json:"tool_id"`
+				Relevance float64 `json:"relevance"`
+			}
+		}
+	}
+	readJSON(t, tools, &catalog)
+	readJSON(t, queries, &judged)
+	slices.SortFunc(catalog.Tools, func(a, b judgedTool) int { return strings.Compare(a.ID, b.ID) })
+	docs := make([]Doc, len(catalog.Tools))
+	number := map[string]int{}
+	for i, tool := range catalog.Tools {
+		number[tool.ID] = i
+		docs[i] = Doc{Name: tool.Tool, Server: tool.Server, Description: tool.Description, Schema: tool.Schema}
+	}
+	s := &judgedSet{name: name, docs: docs, ix: indexOf(t, docs), all: fullSet(len(docs))}
+	for _, d := range docs {
+		s.servers = append(s.servers, d.Server)
+	}
+	for _, q := range judged.Queries {
+		gains := map[int]float64{}
+		for _, l := range q.Labels {
+			i, ok := number[l.ID]
+			if !ok {
+				t.Fatalf("%s: query %q wants %q, which is no tool", name, q.Query, l.ID)
+			}
+			if l.Relevance > 0 {
+				gains[i] = l.Relevance
+			}
+		}
+		s.queries = append(s.queries, judgedQuery{q.Query, gains})
+	}
+	return s
+}
+
+func readJSON(t testing.TB, path string, v any) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(raw, v)
+	}
+	if err != nil {
+		t.Fatalf("read %s: %v", path, err)
+	}
+}
+
+func indexOf(t testing.TB, docs []Doc) *Index {
+	t.Helper()
+	ix, err := Open(built(docs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ix
+}
+
+func fullSet(n int) tool.Set {
+	s := tool.NewSet(n)
+	for i := range n {
+		s.Add(i)
+	}
+	return s
+}
+
+// measures are those of one query, or their means over a set. R@k is the share
+// of a query's labelled tools in the first k; MRR is 1/rank of the first one
+// within 10. Parameters are chosen by the objective.
+type measures [6]float64
+
+const (
+	r1 = iota
+	r5
+	r10
+	mrr
+	ndcg
+	objective
+)
+
+// measure ranks every query of the set, changed by change if there is one, and
+// returns the measures of each.
+func (s *judgedSet) measure(m mixing, change func(string) string) []measures {
+	out := make([]measures, len(s.queries))
+	for i, q := range s.queries {
+		text := q.text
+		if change != nil {
+			text = change(text)
+		}
+		out[i] = q.judge(s.ix.rank(s.query(text, m), s.all, 10, m, nil).Hits)
+	}
+	return out
+}
+
+// query analyses a query without what m leaves out.
+func (s *judgedSet) query(text string, m mixing) Query {
+	q := s.ix.Query(text)
+	if in := q.intent; m.noKinds || m.negation == 0 {
+		if m.negation > 0 {
+			text = in.kept(text)
+		}
+		kinds := literals(text)
+		if m.noKinds {
+			kinds = nil
+		}
+		q = s.ix.query(text, kinds)
+		q.intent = in
+	}
+	return q
+}
+
+func (q judgedQuery) judge(hits []Hit) measures {
+	var m measures
+	share := 1 / float64(len(q.gains))
+	gains := slices.Sorted(maps.Values(q.gains))
+	slices.Reverse(gains)
+	ideal := 0.0
+	for i, g := range gains[:min(10, len(gains))] {
+		ideal += g / math.Log2(float64(i+2))
+	}
+	for i, h := range hits[:min(10, len(hits))] {
+		gain, ok := q.gains[h.Doc]
+		if !ok {
+			continue
+		}
+		for k, first := range map[int]int{r1: 1, r5: 5, r10: 10} {
+			if i < first {
+				m[k] += share
+			}
+		}
+		m[mrr] = max(m[mrr], 1/float64(i+1))
+		m[ndcg] += gain / math.Log2(float64(i+2)) / ideal
+	}
+	m[objective] = (m[r5] + m[mrr] + m[ndcg]) / 3
+	return m
+}
+
+func mean(per []measures) (m measures) {
+	for i := range m {
+		for _, q := range per {
+			m[i] += q[i]
+		}
+		m[i] /= float64(len(per))
+	}
+	return m
+}
+
+// typist makes one typing error in each query it is given: in a random word of
+// at least four letters a letter is left out, added, replaced, or swapped with the
+// next.
+type typist struct{ rand *rand.Rand }
+
+func newTypist() *typist { return newTypistOf(1) }
+
+func newTypistOf(seed uint64) *typist { return &typist{rand.New(rand.NewPCG(seed, 2))} }
+
+func (y *typist) spoil(query string) string {
+	fields := strings.Fields(query)
+	var long []int
+	for i, w := range fields {
+		if misspellable(strings.ToLower(w)) {
+			long = append(long, i)
+		}
+	}
+	if len(long) == 0 {
+		return query
+	}
+	at := long[y.rand.IntN(len(long))]
+	word := fields[at]
+	for fields[at] == word { // two equal letters swapped are no error
+		fields[at] = y.edit(word)
+	}
+	return strings.Join(fields, " ")
+}
+
+func (y *typist) edit(word string) string {
+	w, i := []byte(word), y.rand.IntN(len(word))
+	letter := byte('a' + y.rand.IntN(26))
+	switch y.rand.IntN(4) {
+	case 0:
+		w = slices.Delete(w, i, i+1)
+	case 1:
+		w = slices.Insert(w, i, letter)
+	case 2:
+		w[i] = letter
+	case 3:
+		next := (i + 1) % len(w)
+		if next > 0 {
+			w[i], w[next] = w[next], w[i]
+		}
+	}
+	return string(w)
+}
+
+// bootstrap resamples the queries of each set with replacement, n times, and returns
+// the value of each resample: the mean over the sets of the sets' mean values. perSet
+// holds one number a query. The same seed each time, so that a report can be made again.
+func bootstrap(perSet [][]float64, n int) []float64 {
+	r := rand.New(rand.NewPCG(3, 4))
+	out := make([]float64, n)
+	for i := range out {
+		for _, values := range perSet {
+			sum := 0.0
+			for range values {
+				sum += values[r.IntN(len(values))]
+			}
+			out[i] += sum / float64(len(values)) / float64(len(perSet))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestQualityOwnSet fails if ranking gets worse on a small set of our own. It
+// holds floors, a little below what was measured, and is no set to tune by.
+func TestQualityOwnSet(t *testing.T) {
+	s := loadSet(t, "own", "testdata/tools.json", "testdata/queries.json")
+	for _, c := range []struct {
+		name  string
+		m     mixing
+		spoil func(string) string
+		want  measures
+	}{
+		{"fused", fused(), nil, measures{.66, .84, .84, .77, .77}},
+		{"lexical", lexical(), nil, measures{.57, .75, .75, .68, .68}},
+		{"fused, one typo a query", fused(), newTypist().spoil, measures{.53, .75, .75, .66, .66}},
+	} {
+		got := mean(s.measure(c.m, c.spoil))
+		t.Logf("%s: %.3f", c.name, got)
+		for i := range got {
+			if got[i] < c.want[i] {
+				t.Errorf("%s: measures %.3f, want at least %.3f", c.name, got, c.want)
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package search
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/golden"
+)
+
+const (
+	qualityReport = "../../../docs/search-quality.md"
+	resamples     = 2000
+)
+
+// A run is what one way of ranking reached, set by set, query by query.
+type run [][]measures
+
+func runOver(sets []*judgedSet, m mixing, spoil bool) run {
+	var r run
+	for _, s := range sets {
+		var change func(string) string
+		if spoil {
+			change = newTypist().spoil
+		}
+		r = append(r, s.measure(m, change))
+	}
+	return r
+}
+
+// objective returns the mean over the sets.
+func (r run) objective() float64 {
+	sum := 0.0
+	for _, per := range r {
+		sum += mean(per)[objective]
+	}
+	return sum / float64(len(r))
+}
+
+// minus returns measure m of r less that of o, of each query.
+func (r run) minus(o run, m int) [][]float64 {
+	out := make([][]float64, len(r))
+	for i, per := range r {
+		for j := range per {
+			d := per[j][m]
+			if o != nil {
+				d -= o[i][j][m]
+			}
+			out[i] = append(out[i], d)
+		}
+	}
+	return out
+}
+
+// header writes the head of a table with a column for each set; cell says what it holds.
+func header(w *bytes.Buffer, first string, sets []*judgedSet, cell, rest string) {
+	fmt.Fprintf(w, "| %s |", first)
+	for _, s := range sets {
+		fmt.Fprintf(w, " %s%s |", cell, s.name)
+	}
+	columns := len(sets) + strings.Count(first+rest, "|") + 1
+	fmt.Fprintf(w, "%s\n|%s\n", rest, strings.Repeat("---|", columns))
+}
+
+// interval writes a mean and the middle 95 % of its resamples.
+func interval(perSet [][]float64) string {
+	b := bootstrap(perSet, resamples)
+	at := 0.0
+	for _, values := range perSet {
+		sum := 0.0
+		for _, v := range values {
+			sum += v
+		}
+		at += sum / float64(len(values)) / float64(len(perSet))
+	}
+	return fmt.Sprintf("%+.3f [%+.3f, %+.3f]", at, b[resamples*25/1000], b[resamples*975/1000])
+}
+
+// standardError returns that of a run's objective.
+func standardError(r run) float64 {
+	b := bootstrap(r.minus(nil, objective), resamples)
+	sum, squares := 0.0, 0.0
+	for _, x := range b {
+		sum += x
+		squares += x * x
+	}
+	n := float64(len(b))
+	return math.Sqrt(squares/n - sum/n*sum/n)
+}
+
+// TestSearchQuality holds docs/search-quality.md against what the code reaches;
+// with -update it writes the page.
+func TestSearchQuality(t *testing.T) {
+	var page bytes.Buffer
+	sets := publicSets(t)
+	writeFigures(&page, sets)
+	writeTypos(&page, sets)
+	writeVerbs(t, &page, sets)
+	writeForgiving(&page, sets)
+	writeLengths(&page, sets)
+	writeSizes(t, &page, sets)
+	writeShares(t, &page, sets)
+	writeThresholds(&page, sets)
+	writeHints(t, &page, sets)
+	golden.Check(t, qualityReport, page.String()) // make bench-search writes it
+}
+
+func writeFigures(w *bytes.Buffer, sets []*judgedSet) {
+	fmt.Fprint(w, `# Search quality
+
+Written by `+"`make bench-search`"+` and held against the code by a test: nothing here is edited by hand.
+The parameters of the ranking have to stand up to this page; why they are what they are says
+[design/search.md](design/search.md).
+
+Four public query sets: the 47 (45 tools of 7 MCP servers, graded), bfcl (943 tools, 600 queries),
+metatool (199, 597), toolalpaca (94, 209). R@k is the share of a query's labelled tools among the
+first k, MRR 1/rank of the first one within 10. The objective is the mean over the sets of (R@5 +
+MRR + nDCG@10)/3. In brackets: the middle 95 % of 2,000 paired bootstrap resamples of the queries
+within each set.
+
+## Figures
+
+R@1 R@5 R@10 MRR nDCG@10 of each set, and the objective. Without a least cosine for a match, but for
+the last two rows.
+
+`)
+	header(w, "ranking", sets, "", " objective |")
+	rows := []struct {
+		name string
+		m    mixing
+	}{
+		{"lexical, misspellings not corrected", exact(lexical())},
+		{"**lexical**", lexical()},
+		{"vectors alone", unbounded(mixing{share: 1})},
+		{"fused", unbounded(fused())},
+		{"fused, without verbs", verbless(fused())},
+		{"**fused, as shipped**", fused()},
+	}
+	for _, r := range rows {
+		got := runOver(sets, r.m, false)
+		fmt.Fprintf(w, "| %s |", r.name)
+		for _, per := range got {
+			m := mean(per)
+			fmt.Fprintf(w, " %.3f %.3f %.3f %.3f %.3f |", m[r1], m[r5], m[r10], m[mrr], m[ndcg])
+		}
+		fmt.Fprintf(w, " %.3f |\n", got.objective())
+	}
+	words, both := runOver(sets, lexical(), false), runOver(sets, fused(), false)
+	fmt.Fprint(w, "\nFused, as shipped, minus lexical:\n\n")
+	header(w, "| mean of the sets", sets, "", "")
+	for _, v := range []struct {
+		name string
+		m    int
+	}{{"objective", objective}, {"R@1", r1}, {"R@5", r5}, {"MRR", mrr}} {
+		d := both.minus(words, v.m)
+		fmt.Fprintf(w, "| %s | %s |", v.name, interval(d))
+		for i := range sets {
+			fmt.Fprintf(w, " %s |", interval(d[i:i+1]))
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+func writeTypos(w *bytes.Buffer, sets []*judgedSet) {
+	fmt.Fprint(w, `
+## One typing error in every query
+
+In a random word of at least four letters, one letter is left out, added, replaced, or swapped with
+the next.
+
+| ranking | clean | with the error | change of the objective | change of R@5 |
+|---|---|---|---|---|
+`)
+	for _, r := range []struct {
+		name string
+		m    mixing
+	}{
+		{"lexical, misspellings not corrected", exact(lexical())},
+		{"lexical", lexical()},
+		{"fused, misspellings not corrected", exact(fused())},
+		{"fused, as shipped", fused()},
+	} {
+		clean, spoilt := runOver(sets, r.m, false), runOver(sets, r.m, true)
+		fmt.Fprintf(w, "| %s | %.3f | %.3f | %s | %s |\n", r.name, clean.objective(), spoilt.objective(),
+			interval(spoilt.minus(clean, objective)), interval(spoilt.minus(clean, r5)))
+	}
+}
+
+// writeShares writes the sweep of λ, and fails if the value in use is not among
+// those that cannot be told from the best.
+func writeShares(t *testing.T, w *bytes.Buffer, sets []*judgedSet) {
+	var shares []float64
+	var runs []run
+	for i := range 11 {
+		shares = append(shares, float64(i)/10)
+		m := unbounded(fused())
+		m.share = shares[i]
+		runs = append(runs, runOver(sets, m, false))
+	}
+	best := slices.MaxFunc(runs, func(a, b run) int { return int(math.Copysign(1, a.objective()-b.objective())) })
+	se := standardError(best)
+	fmt.Fprintf(w, `
+## The share of meaning, λ
+
+The rule: of all values within one standard error of the best (%.3f, by bootstrap), the smallest or
+simplest will do; a better figure among them is chance.
+
+`, se)
+	header(w, "λ", sets, "", " objective | within one error |")
+	smallest := -1.0
+	for i, r := range runs {
+		fmt.Fprintf(w, "| %.1f |", shares[i])
+		for _, per := range r {
+			fmt.Fprintf(w, " %.3f |", mean(per)[objective])
+		}
+		note := ""
+		within := r.objective() >= best.objective()-se
+		if within {
+			note = "yes"
+			if smallest < 0 {
+				smallest = shares[i]
+				note = "yes, the smallest"
+			}
+		}
+		if shares[i] == semanticShare {
+			note += " (in use)"
+			if !within {
+				t.Errorf("λ = %v reaches %.3f, more than one error (%.3f) below the best, %.3f", semanticShare, r.objective(), se, best.objective())
+			}
+		}
+		fmt.Fprintf(w, " %.3f | %s |\n", r.objective(), strings.TrimSpace(note))
+	}
+}
+
+func writeThresholds(w *bytes.Buffer, sets []*judgedSet) {
+	fmt.Fprint(w, `
+## The least cosine of a match by meaning
+
+A document without a word of the query matches from this cosine on. Lower finds more of what small
+catalogs have; higher keeps a query about something else from matching. The false matches are
+counted on the 45 tools for the queries of the three other sets: matches a query beyond those by
+words.
+
+`)
+	header(w, "least cosine", sets, "R@10 ", " objective | false matches |")
+	for _, least := range []float64{-1, .20, .25, .28, .30, .35, .40, .45} {
+		m := fused()
+		m.threshold = least
+		r := runOver(sets, m, false)
+		name := fmt.Sprintf("%.2f", least)
+		if least < 0 {
+			name = "none"
+		} else if least == minCosine {
+			name += " (in use)"
+		}
+		fmt.Fprintf(w, "| %s |", name)
+		for _, per := range r {
+			fmt.Fprintf(w, " %.3f |", mean(per)[r10])
+		}
+		fmt.Fprintf(w, " %.4f | %.2f |\n", r.objective(), falseMatches(sets, m))
+	}
+}
+
+// falseMatches returns how many documents of the first set match a query of the
+// others by meaning alone, on average.
+func falseMatches(sets []*judgedSet, m mixing) float64 {
+	first, n, queries := sets[0], 0, 0
+	for _, s := range sets[1:] {
+		for _, q := range s.queries {
+			query := first.ix.Query(q.text)
+			n += first.ix.rank(query, first.all, 0, m, nil).Total - first.ix.rank(query, first.all, 0, lexical(), nil).Total
+			queries++
+		}
+	}
+	return float64(n) / float64(queries)
+}

@@ -1,0 +1,184 @@
+package search
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A scan holds one query against the documents of one view.
+type scan struct {
+	ix       *Index
+	view     tool.Set // of documents of the index alone
+	mixing   mixing
+	vector   vector // of the query, with its misspelt words corrected
+	norm     float32
+	semantic bool
+	parts    int            // in which it is done
+	factors  [verbs]float64 // of the score of a tool, by its verb
+
+	// By document, what the words of the query are worth there; mass is what the endless repetition of
+	// all known words of the query would give. 0 outside the view.
+	scores []float64
+	mass   float64
+}
+
+// scans are used again: the scores of a large catalog are a megabyte a ranking.
+var scans = sync.Pool{New: func() any { return new(scan) }}
+
+// scan works out what the words of a query weigh in a view, and where they stand. It must be ended.
+func (ix *Index) scan(q Query, view tool.Set, m mixing) *scan {
+	view = below(view, ix.docs)
+	known, c := ix.known(q, view), correction{vector: q.vector, norm: q.norm}
+	if !m.exact && !m.stemsAlone {
+		c = ix.correct(q, known, view)
+	}
+	s := scans.Get().(*scan)
+	*s = scan{
+		ix: ix, view: view, mixing: m, vector: c.vector, norm: c.norm,
+		semantic: m.share > 0 && c.norm > 0 && len(c.vector.codes) == ix.dim,
+		parts:    1,
+		factors:  q.intent.factors(m),
+		scores:   emptied(s.scores, len(view)*64),
+	}
+	s.addWords(ix.resolve(known, view, c, m.exact))
+	now := int(scanning.Add(1))
+	if n := len(view) * 64 / partSize; n > 1 {
+		s.parts = max(1, min(n, runtime.GOMAXPROCS(0)/now, mostAt))
+	}
+	return s
+}
+
+// end gives back what the scan has worked with.
+func (s *scan) end() {
+	scanning.Add(-1)
+	*s = scan{scores: s.scores}
+	scans.Put(s)
+}
+
+// emptied returns n zeros, in the memory of s if it has room for them.
+func emptied(s []float64, n int) []float64 {
+	if cap(s) < n {
+		return make([]float64, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}
+
+// addWords adds what each term is worth in each document of the view, by BM25F.
+func (s *scan) addWords(terms []wanted) {
+	n := float64(s.view.Len())
+	for _, t := range terms {
+		df := float64(t.df)
+		weight := t.weight * math.Log(1+(n-df+.5)/(df+.5))
+		s.mass += float64(weight * (saturation + 1))
+		for _, p := range t.in {
+			scores, docs := s.scores[min(p.segment.first, len(s.scores)):], p.segment.docs
+			for list := p.segment.list(p.number); len(list) >= 8; list = list[8:] {
+				doc, x := firstPosting(list)
+				if doc < docs && s.view.Has(p.segment.first+doc) {
+					scores[doc] += float64(weight * x)
+				}
+			}
+		}
+	}
+}
+
+// scanning counts the scans that have begun and not ended.
+var scanning atomic.Int32
+
+// A large view is scanned in parts, side by side. A small one is not worth the second processor, which
+// other requests can use; among several at once each has its own.
+const (
+	partSize = 16 << 10 // documents
+	mostAt   = 4        // parts at once
+)
+
+// each calls f with every document of the view that matches, and the number of its part. Those of one
+// part come one after the other, by number; other parts come at the same time.
+func (s *scan) each(f func(part int, h Hit)) {
+	var all sync.WaitGroup
+	for n := 1; n < s.parts; n++ {
+		all.Go(func() { s.part(n, f) })
+	}
+	s.part(0, f)
+	all.Wait()
+}
+
+// part is each for one part, which ends where a word of the set does. Documents that follow one another are
+// taken together.
+func (s *scan) part(part int, f func(int, Hit)) {
+	from, to := part*len(s.view)/s.parts, (part+1)*len(s.view)/s.parts
+	segments, in := s.ix.segments, (*segment)(nil)
+	var room [64]int32
+	for word := from; word < to; word++ {
+		for set := s.view[word]; set != 0; {
+			at := bits.TrailingZeros64(set)
+			dots, doc := room[:bits.TrailingZeros64(^(set>>at))], word*64+at
+			for in == nil || doc >= in.first+in.docs {
+				in, segments = segments[0], segments[1:]
+			}
+			dots = dots[:min(len(dots), in.first+in.docs-doc)]
+			if s.semantic {
+				s.vector.products(dots, in.vectors[(doc-in.first)*in.dim:])
+			}
+			set &^= (1<<len(dots) - 1) << at
+			s.run(doc, dots, in, func(h Hit) { f(part, h) })
+		}
+	}
+}
+
+// run calls f with those that match of the documents from first on. in is where they are, and dots are the
+// products of their vectors and the query's, if vectors count.
+func (s *scan) run(first int, dots []int32, in *segment, f func(Hit)) {
+	surely := s.mixing.threshold - 1e-9 // a lesser cosine is none of a match, however it is rounded
+	for i, dot := range dots {
+		doc, lengths := first+i, 0.0
+		if s.semantic {
+			lengths = float64(s.norm) * in.length(doc-in.first)
+		}
+		if s.scores[doc] == 0 && lengths > 0 && float64(dot) < surely*lengths {
+			continue
+		}
+		if h, ok := s.match(doc, float64(dot), lengths, in.verb(doc-in.first)); ok {
+			f(h)
+		}
+	}
+}
+
+// match scores a document by its words and by the product of its vector and the query's, and that of
+// their lengths, 0 if it has none. does is its verb. It reports whether the document matches.
+func (s *scan) match(doc int, dot, lengths float64, does verb) (Hit, bool) {
+	h, cos := Hit{Doc: doc}, 0.0
+	if lengths > 0 {
+		cos = max(-1, min(1, dot/lengths))
+	}
+	if x := s.scores[doc]; x > 0 {
+		h.Lexical = min(x/s.mass, 1)
+	}
+	if h.Lexical == 0 && !(cos >= s.mixing.threshold) {
+		return h, false
+	}
+	if s.semantic {
+		h.Semantic = max(0, cos) * max(0, cos)
+	}
+	// The conversions keep a processor from fusing the steps.
+	h.Score = float64((1-s.mixing.share)*h.Lexical) + float64(s.mixing.share*h.Semantic)
+	h.Score = round(h.Score * s.factors[does])
+	return h, true
+}
+
+// length returns the length of a document's vector; 0 if it has none.
+func (s *segment) length(doc int) float64 {
+	norm := float64(math.Float32frombits(binary.LittleEndian.Uint32(s.norms[4*doc:])))
+	if !(norm >= 1) { // no vector; in damaged bytes, anything
+		return 0
+	}
+	return norm
+}

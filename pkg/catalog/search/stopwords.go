@@ -1,0 +1,23 @@
+package search
+
+// isStopWord reports whether w is a stop word: one that a query has for its grammar
+// and not for what it asks. Words such as find, list and search are none, since
+// they are what tools do.
+//
+// The program that makes the token table reads this list out of this file.
+func isStopWord(w string) bool {
+	switch w {
+	case "a", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at",
+		"be", "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did",
+		"do", "does", "doing", "down", "during", "each", "etc", "few", "for", "from", "further", "get", "got",
+		"had", "has", "have", "having", "he", "her", "here", "hers", "him", "his", "how", "i", "if", "in", "into",
+		"is", "it", "its", "itself", "just", "let", "make", "me", "more", "most", "my", "need", "no", "nor", "not",
+		"now", "of", "off", "on", "once", "only", "or", "other", "our", "out", "over", "own", "please", "same",
+		"she", "should", "show", "so", "some", "such", "tell", "than", "that", "the", "their", "them", "then",
+		"there", "these", "they", "this", "those", "through", "to", "too", "under", "until", "up", "us", "use",
+		"used", "using", "very", "via", "want", "was", "we", "were", "what", "when", "where", "which", "while",
+		"who", "whom", "why", "will", "with", "would", "you", "your":
+		return true
+	}
+	return false
+}

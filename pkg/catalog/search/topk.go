@@ -1,0 +1,68 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// round cuts a number to 9 decimals: two documents whose words weigh the same must
+// not be ordered by how the last bits of a sum fell.
+func round(x float64) float64 { return math.Round(x*1e9) / 1e9 }
+
+// before orders hits: the better first, equals by document number.
+func before(a, b Hit) int {
+	switch {
+	case a.Score > b.Score:
+		return -1
+	case a.Score < b.Score:
+		return 1
+	}
+	return cmp.Compare(a.Doc, b.Doc)
+}
+
+// usualHits is how many hits have memory at first: as many as a search keeps for 20 results.
+const usualHits = 2*20 + 1
+
+// A topK keeps the best hits of all that were added, and counts them.
+type topK struct {
+	limit int
+	total int
+	hits  []Hit // at most 2·limit+1; the first limit are sorted once full
+	full  bool  // hits[limit-1] is a bound that a further hit must beat
+}
+
+func (t *topK) add(h Hit) {
+	t.total++
+	if t.limit == 0 || t.full && before(h, t.hits[t.limit-1]) > 0 {
+		return
+	}
+	if t.hits == nil {
+		t.hits = make([]Hit, 0, min(2*t.limit+1, usualHits))
+	}
+	t.hits = append(t.hits, h)
+	if len(t.hits) > 2*t.limit {
+		t.cut()
+	}
+}
+
+func (t *topK) cut() {
+	slices.SortFunc(t.hits, before)
+	if len(t.hits) >= t.limit {
+		t.hits, t.full = t.hits[:t.limit], true
+	}
+}
+
+// merge adds what another top has.
+func (t *topK) merge(o *topK) {
+	t.total += o.total
+	t.hits, t.full = append(t.hits, o.hits...), false
+}
+
+func (t *topK) result() Result {
+	t.cut()
+	for i := range t.hits {
+		t.hits[i].Lexical, t.hits[i].Semantic = round(t.hits[i].Lexical), round(t.hits[i].Semantic)
+	}
+	return Result{Hits: t.hits, Total: t.total}
+}

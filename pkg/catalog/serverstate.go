@@ -1,0 +1,294 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// maxBaselines is how many baselines [Current] names: those of configured servers, and of
+// others as far as there is room.
+const maxBaselines = 5000
+
+// A ServerState is what the next sync has to know of a configured server.
+type ServerState struct {
+	Name     string `json:"name"`
+	Identity string `json:"identity"`        // [approval.BaselineKey] of its tools, by [approval.Identity]
+	Place    string `json:"place,omitempty"` // the same by [approval.BaselineIdentity]; "": Identity
+	From     string `json:"from,omitempty"`  // the name that it had before, until its first list under this one
+
+	Since     time.Time `json:"since,omitzero"`      // since when its lists are as they are, as far as is known
+	Restored  int       `json:"restored,omitempty"`  // as in [Current], of this server
+	Forgotten bool      `json:"forgotten,omitempty"` // as in [Current]; also while it is disabled
+	Found     string    `json:"found,omitempty"`     // ETag of what was found of it, if others ask servers for the sync
+}
+
+// readTaken collects which servers had their first list, from the last catalog and, of these lists, from
+// what an earlier version of the program stored by name. The store may be lost.
+func (r *run) readTaken(ctx context.Context, of []*list) error {
+	for _, key := range r.prev.Baselines {
+		r.taken[key] = true
+	}
+	names := map[string]bool{}
+	if r.prev.Servers == nil {
+		for _, l := range of {
+			names[l.server.Name] = true
+		}
+		for _, o := range r.prev.Outcomes {
+			names[o.ServerID] = true
+		}
+	}
+	old, err := r.firsts.OldBaselines(ctx, slices.Sorted(maps.Keys(names)))
+	if err != nil {
+		return fmt.Errorf("read baselines: %w", err)
+	}
+	old = slices.DeleteFunc(old, func(b approval.Baseline) bool { return r.taken[b.Key()] })
+	for _, b := range old {
+		r.taken[b.Key()] = true
+	}
+	return r.putBaselines(ctx, old)
+}
+
+// kinds are those of the lists of which the first one is taken for itself.
+var kinds = []approval.Kind{approval.Tools, approval.Prompts, approval.Resources}
+
+// firstLists returns the kinds whose items are approved in mode on_change, and the baselines to store
+// afterwards. has are the kinds of what l has listed: an empty list is none. A second name of a
+// server, a name that belonged to another one (reused) and a server whose baseline was lost have had
+// their first list.
+func (r *run) firstLists(ctx context.Context, l *list, has map[approval.Kind]bool, reused bool) (first map[approval.Kind]bool, due []approval.Baseline, err error) {
+	first = map[approval.Kind]bool{}
+	for _, kind := range kinds {
+		if !has[kind] {
+			continue
+		}
+		key := approval.BaselineKey(l.identity, kind)
+		stored, err := r.hasBaseline(ctx, l.identity, kind)
+		if err != nil {
+			return nil, nil, err
+		}
+		taken := false
+		if !stored {
+			if taken, err = r.hasEarlier(ctx, l, kind); err != nil {
+				return nil, nil, err
+			}
+		}
+		r.mu.Lock()
+		taken = taken || r.taken[key]
+		r.taken[key] = true
+		r.mu.Unlock()
+		if stored {
+			continue
+		}
+		first[kind] = !taken && !reused
+		due = append(due, approval.Baseline{Identity: l.identity, Kind: kind, URL: l.server.URL, Server: l.server.Name, At: r.began})
+	}
+	return first, due, nil
+}
+
+// hasEarlier reports whether an earlier version of the program, which kept baselines by
+// [approval.Identity], took the first list at l's place from a server that is configured now.
+func (r *run) hasEarlier(ctx context.Context, l *list, kind approval.Kind) (bool, error) {
+	for _, other := range l.unit.lists {
+		exact := approval.Identity(other.server.URL)
+		if other.place != l.place || exact == l.identity {
+			continue
+		}
+		r.mu.Lock()
+		taken := r.taken[approval.BaselineKey(exact, kind)]
+		r.mu.Unlock()
+		if taken {
+			return true, nil
+		}
+		if stored, err := r.hasBaseline(ctx, exact, kind); stored || err != nil {
+			return stored, err
+		}
+	}
+	return false, nil
+}
+
+// reused reports whether l's name belonged to another server that listed something.
+func (u *unit) reused(l *list) bool {
+	if k, ok := u.known[l.server.Name]; ok && k.Identity != l.key {
+		u.mu.Lock()
+		listed := slices.ContainsFunc(k.baselines(), func(key string) bool { return u.taken[key] })
+		u.mu.Unlock()
+		if listed {
+			return true
+		}
+	}
+	for id, held := range u.records {
+		if id.Server == l.server.Name && held.URL != "" && !approval.SameServer(held.URL, l.server.URL) {
+			return true
+		}
+	}
+	return false
+}
+
+// place returns the key to which k's first lists belong.
+func (k ServerState) place() string { return cmp.Or(k.Place, k.Identity) }
+
+// baselines returns the keys of all first lists that the server can have had.
+func (k ServerState) baselines() []string {
+	hash, _, _ := strings.Cut(k.place(), "#")
+	keys := make([]string, len(kinds))
+	for i, kind := range kinds {
+		keys[i] = hash + "#" + string(kind)
+	}
+	return keys
+}
+
+// hasBaseline reports whether the first list of a server was taken.
+func (r *run) hasBaseline(ctx context.Context, identity string, kind approval.Kind) (bool, error) {
+	key := approval.BaselineKey(identity, kind)
+	r.mu.Lock()
+	known := r.baselines[key]
+	r.mu.Unlock()
+	if known {
+		return true, nil
+	}
+	_, err := r.firsts.Baseline(ctx, identity, kind)
+	switch {
+	case errors.Is(err, approval.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read baseline of %q: %w", identity, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.baselines[key] = true
+	return true, nil
+}
+
+// renamed returns the names that configured servers had before, by the new one. A server was
+// renamed if one name of it left the config as one other came: with a second name that is still
+// there, or two that came, it is unknown which decisions are meant. A rename counts until the
+// server lists its tools under the new name.
+func (r *run) renamed() map[string]string {
+	configured := map[string]string{} // identity by name
+	for _, l := range r.lists {
+		configured[l.server.Name] = l.key
+	}
+	known := map[string]bool{}
+	left := map[string][]ServerState{} // by identity
+	stays := map[string]bool{}
+	from := map[string]string{}
+	for _, k := range r.prev.Servers {
+		known[k.Name] = true
+		switch identity, ok := configured[k.Name]; {
+		case !ok:
+			left[k.Identity] = append(left[k.Identity], k)
+		case identity == k.Identity:
+			stays[k.Identity] = true
+			if k.From != "" {
+				from[k.Name] = k.From
+			}
+		}
+	}
+	came := map[string][]string{}
+	for name, identity := range configured {
+		if !known[name] {
+			came[identity] = append(came[identity], name)
+		}
+	}
+	for identity, names := range came {
+		if gone := left[identity]; len(names) == 1 && len(gone) == 1 && !stays[identity] {
+			from[names[0]] = cmp.Or(gone[0].From, gone[0].Name)
+		}
+	}
+	return from
+}
+
+// recordBefore returns the item's record under the name that its server had before; nil: none.
+func (u *unit) recordBefore(from string, id tool.ID) *approval.Record {
+	if from == "" {
+		return nil
+	}
+	id.Server = from
+	return u.records[id]
+}
+
+// lockedElsewhere returns whether the item is disabled under another name that l's server has, or
+// had in the last version, and what of it is blocked there: neither a second name nor two that
+// change places open it.
+func (u *unit) lockedElsewhere(l *list, id tool.ID) (disabled bool, blocked []approval.Remembered) {
+	for _, name := range u.named[l.place] {
+		if name != l.server.Name {
+			id.Server = name
+			if held := u.records[id]; held != nil {
+				disabled = disabled || held.Disabled
+				blocked = append(blocked, held.Blocked...)
+			}
+		}
+	}
+	return disabled, blocked
+}
+
+// unlisted returns the tools that l does not list now, and that a person decided about under the
+// name that its server had before: once the server has listed its tools under the new name, the old
+// one is forgotten, and one of them may come back.
+func (u *unit) unlisted(l *list) (due []observation) {
+	from := u.from[l.server.Name]
+	if from == "" {
+		return nil
+	}
+	listed := make(map[tool.ID]bool, len(l.tools))
+	for _, t := range l.tools {
+		listed[t.Definition.ID(from)] = true
+	}
+	for id, before := range u.records {
+		if id.Server != from || listed[id] || before.DecidedAt.IsZero() && !before.Disabled {
+			continue
+		}
+		seen := approval.Seen{
+			ID: tool.ID{Server: l.server.Name, Name: id.Name, Kind: id.Kind}, URL: l.server.URL, Release: releaseOf(l.server),
+			Definition: before.Current, Hash: before.CurrentHash, From: before, Now: u.began,
+		}
+		held := u.records[seen.ID]
+		if _, _, changed := approval.Observe(held, seen); changed {
+			due = append(due, observation{l, held, seen})
+		}
+	}
+	return due
+}
+
+// describe writes into cur what the next sync has to know of the servers.
+func (r *run) describe(cur *Current) {
+	for _, key := range r.prev.Baselines { // those of a sync that ended meanwhile
+		r.taken[key] = true
+	}
+	cur.Servers = []ServerState{}
+	keys := map[string]bool{}
+	for _, l := range r.lists {
+		k := ServerState{
+			Name: l.server.Name, Identity: l.key, Place: l.place, Since: l.since, Restored: l.restored,
+			Forgotten: l.forgot, Found: l.etag,
+		}
+		if k.Place == k.Identity {
+			k.Place = ""
+		}
+		if !l.loaded || !l.listed {
+			k.From = r.from[k.Name]
+		}
+		cur.Servers = append(cur.Servers, k)
+		for _, key := range k.baselines() {
+			if r.taken[key] {
+				keys[key] = true
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.taken)) {
+		if len(keys) < maxBaselines {
+			keys[key] = true
+		}
+	}
+	cur.Baselines = slices.Sorted(maps.Keys(keys))
+}

@@ -1,0 +1,83 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+)
+
+const (
+	// keepSuperseded is how long the object of a superseded shard stays.
+	keepSuperseded = 24 * time.Hour
+
+	// maxSuperseded is how many stay, as long as each has been superseded for longer than
+	// inFlight: a server that changes at each sync would fill the store. Whoever has read the
+	// old current.json loads its shards within seconds, and looks at current.json again
+	// after half a minute.
+	maxSuperseded = 32
+	inFlight      = 15 * time.Minute
+
+	// maxListed bounds the list itself, should objects not be removable.
+	maxListed = 1000
+)
+
+// supersede adds to cur the shards that next no longer has, and removes the objects of those that
+// were replaced long ago. It returns the shards of next that were among the replaced, so that another
+// sync may be removing them.
+func (r *run) supersede(ctx context.Context, cur *Current, next *Snapshot) (again []*shard) {
+	used := map[string]*shard{}
+	for _, part := range next.shards {
+		used[part.sha256] = part
+	}
+	list := slices.Clone(r.prev.Superseded)
+	for _, old := range r.prev.Shards {
+		if used[old.SHA256] == nil {
+			list = slices.DeleteFunc(list, func(s Superseded) bool { return s.SHA256 == old.SHA256 })
+			list = append(list, Superseded{old.SHA256, cur.SyncedAt})
+		}
+	}
+	for i, s := range list {
+		age := cur.SyncedAt.Sub(s.At)
+		switch {
+		case used[s.SHA256] != nil:
+			again = append(again, used[s.SHA256])
+		case age < inFlight, age < keepSuperseded && len(list)-i <= maxSuperseded, !r.remove(ctx, s.SHA256):
+			cur.Superseded = append(cur.Superseded, s)
+		}
+	}
+	cur.Superseded = cur.Superseded[max(0, len(cur.Superseded)-maxListed):]
+	return again
+}
+
+// remove removes the object of a shard that was replaced as of the catalog that this run goes on
+// from, and reports whether it is gone. If that catalog has moved, nothing is removed: the shard
+// may be in use again.
+func (r *run) remove(ctx context.Context, sha256 string) bool {
+	if _, err := r.objects.Get(ctx, CurrentKey, r.ifMatch); !errors.Is(err, object.ErrNotModified) {
+		return false
+	}
+	err := r.objects.Delete(ctx, Key(sha256))
+	if err != nil {
+		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "superseded shard of the catalog not removed", slog.String("shard", sha256), slog.Any("error", err))
+	}
+	return err == nil
+}
+
+// storeMissing stores the objects of these shards again if a concurrent sync removed them.
+func storeMissing(ctx context.Context, objects object.Store, shards []*shard) error {
+	for _, part := range shards {
+		_, err := objects.Get(ctx, Key(part.sha256), "")
+		if errors.Is(err, object.ErrNotFound) {
+			_, err = objects.Put(ctx, Key(part.sha256), part.blob, "")
+		}
+		if err != nil {
+			return fmt.Errorf("store catalog %s: %w", part.sha256, err)
+		}
+	}
+	return nil
+}

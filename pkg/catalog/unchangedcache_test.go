@@ -1,0 +1,175 @@
+package catalog_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+)
+
+// readStore notes of which servers records were read.
+type readStore struct {
+	*approvaltest.Mem
+	mu   sync.Mutex
+	read []string
+}
+
+func (s *readStore) RecordsIfChanged(ctx context.Context, server, mark string) ([]approval.Record, string, error) {
+	all, now, err := s.Mem.RecordsIfChanged(ctx, server, mark)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.read = append(s.read, server)
+	}
+	return all, now, err
+}
+
+// take returns the servers since the last call.
+func (s *readStore) take() []string {
+	out := slices.Sorted(slices.Values(s.read))
+	s.read = nil
+	return out
+}
+
+// parsed returns the servers whose definitions the last sync asked for.
+func (w *fixture) parsed() (ids []string) {
+	for _, target := range w.Loaded {
+		if target.Lists == "" {
+			ids = append(ids, target.ID)
+		}
+	}
+	return slices.Sorted(slices.Values(ids))
+}
+
+// Of what has not changed nothing is read and nothing parsed.
+func TestUnchangedServersAreNotRead(t *testing.T) {
+	w := newFixture(t)
+	store := &readStore{Mem: w.Approvals}
+	w.ConfigureOnly(map[string]string{"fs": "", "git": "", "mail": ""})
+	w.serve(map[string][]string{"fs": {"read", "write"}, "git": {"log"}, "mail": {"send"}})
+	w.Syncer = catalog.NewSyncer(w.Objects, store, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
+	all, none := []string{"fs", "git", "mail"}, []string(nil)
+	for _, step := range []struct {
+		name         string
+		do           func()
+		parsed, read []string
+	}{
+		{"the first", func() {}, all, all},
+		{"its records are new", func() {}, all, all},
+		{"nothing", func() {}, none, none},
+		{"a decision", func() { w.Decide("fs:read", "disable") }, none, []string{"fs"}},
+		{"after it", func() {}, []string{"fs"}, []string{"fs"}},
+		{"nothing again", func() {}, none, none},
+		{"another text", func() { w.Server("git").Tools = []string{`{"name":"log","title":"new"}`} }, none, []string{"git"}},
+		{"whose record was written", func() {}, []string{"git"}, []string{"git"}},
+		{"nothing after that", func() {}, none, none},
+		{"a server that fails", func() { w.Server("mail").Outcome = transient() }, none, []string{"mail"}},
+		{"it is back", func() { w.Server("mail").Outcome = outcome.Outcome{} }, []string{"mail"}, []string{"mail"}},
+		{"and the same", func() {}, none, none},
+		{"another config", func() { w.ConfigureOnly(map[string]string{"fs": "", "git": "", "mail": ""}, `"stop":{}`) }, all, all},
+		{"nothing in that", func() {}, none, none},
+		{"a store that was set back", func() { store.Mem = &approvaltest.Mem{Now: w.Clock.Now} }, none, all},
+		{"what was put back", func() {}, all, all},
+		{"at last", func() {}, none, none},
+	} {
+		step.do()
+		w.sync()
+		if got := w.parsed(); !slices.Equal(got, step.parsed) {
+			t.Errorf("%s: definitions of %v are asked for, want %v", step.name, got, step.parsed)
+		}
+		if got := store.take(); !slices.Equal(got, step.read) {
+			t.Errorf("%s: records of %v are read, want %v", step.name, got, step.read)
+		}
+	}
+}
+
+// Whatever happens between syncs, a process that remembers what it found ends where one ends that finds
+// out everything anew.
+func TestUnchangedSyncEndsAsAnyOther(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 1))
+	w := newFixture(t)
+	names := []string{"a", "b", "c", "d"}
+	tools := func() (list []string) {
+		for i := range 1 + rng.IntN(4) {
+			list = append(list, fmt.Sprintf(`{"name":"t%d","title":"%d"}`, i, rng.IntN(3)/2))
+		}
+		return list
+	}
+	configure := func(version int) {
+		servers := map[string]string{}
+		for _, name := range names {
+			if servers[name] = ""; rng.IntN(6) == 0 {
+				servers[name] = `,"enabled":false`
+			}
+		}
+		if version%3 == 1 {
+			delete(servers, names[1+rng.IntN(len(names)-1)])
+		}
+		w.ConfigureOnly(servers, fmt.Sprintf(`"words":{"a:*":["w%d"]}`, version%2))
+	}
+	for _, name := range names {
+		w.Serve(name, tools()...)
+	}
+	configure(0)
+	w.sync()
+	for step := range 120 {
+		what := "nothing"
+		switch name := names[rng.IntN(len(names))]; rng.IntN(12) {
+		case 0:
+			what = name + " lists something else"
+			w.Serve(name, tools()...)
+		case 1:
+			what = "a prompt of " + name
+			w.Server(name).Prompts = []string{fmt.Sprintf(`{"name":"p%d"}`, rng.IntN(2))}
+		case 2, 3:
+			if s, ok := w.load().Server(name); ok && s.Tools > 0 {
+				id, how := w.load().ID(s.First+rng.IntN(s.Tools)).String(), []string{"approve", "disable", "enable"}[rng.IntN(3)]
+				what = how + " " + id
+				w.Decide(id, how)
+			}
+		case 4:
+			what = name + " fails"
+			w.Server(name).Outcome = transient()
+		case 5, 6:
+			what = name + " is back"
+			w.Server(name).Outcome = outcome.Outcome{}
+		case 7:
+			what = "another config"
+			configure(step)
+		}
+		w.sync()
+		got := w.load()
+		other := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
+		rep, err := other.Sync(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := w.load()
+		if rep.Snapshot != got.SHA256() || rep.New+rep.Changed+rep.NewItems+rep.ChangedItems > 0 {
+			t.Fatalf("step %d, %s: the catalog is %s; a process that begins makes %s of it, with %d new and %d changed", step, what, got.SHA256(), rep.Snapshot, rep.New, rep.Changed)
+		}
+		a, b := got.Current(), want.Current()
+		if diff := cmp.Diff(b.Servers, a.Servers); diff != "" {
+			t.Fatalf("step %d, %s: what is known (-anew +remembered):\n%s", step, what, diff)
+		}
+		if diff := cmp.Diff(b.Baselines, a.Baselines); diff != "" || a.Restored != b.Restored {
+			t.Fatalf("step %d, %s: %d and %d restored, baselines (-anew +remembered):\n%s", step, what, b.Restored, a.Restored, diff)
+		}
+		for i := range a.Outcomes {
+			x, y := a.Outcomes[i], b.Outcomes[i]
+			y.CheckedAt, y.LoadedAt, y.Duration = x.CheckedAt, x.LoadedAt, x.Duration
+			if diff := cmp.Diff(y, x); diff != "" {
+				t.Fatalf("step %d, %s: outcome (-anew +remembered):\n%s", step, what, diff)
+			}
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package catalog_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+)
+
+// A store that was set back to before a decision does not take it out of the catalog, whether the server
+// was asked since, by a worker that knows no more than that store, or by nobody.
+func TestSharedStoreSetBack(t *testing.T) {
+	large := fmt.Sprintf(`{"name":"large","description":%q}`, strings.Repeat("word ", 2000))
+	asked := func(w *fixture) (catalog.Report, error) { return w.share(true) }
+	for name, c := range map[string]struct {
+		id    string
+		syncs func(*fixture) (catalog.Report, error)
+	}{
+		"nobody is asked":     {"a:x", func(w *fixture) (catalog.Report, error) { return w.worker().Assemble(t.Context()) }},
+		"the server is asked": {"a:x", asked},
+		"by no witness":       {"a:large", asked}, // which is a small record: see [catalog.Snapshot.Witness]
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := shared(t)
+			w.Server("a").Tools = []string{"x", large}
+			w.mustShare(true)
+			before := w.Approvals.Copy()
+			w.Clock.Wait(time.Minute)
+			w.Decide(c.id, "block")
+			if _, err := w.worker().Assemble(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.lose(before)
+			w.Clock.Wait(time.Minute)
+			if _, err := c.syncs(w); err != nil {
+				t.Fatal(err)
+			}
+			s := w.load()
+			i, _ := s.Find(w.Record(c.id).ID())
+			if r := w.Record(c.id); r.Lost == nil || s.Tool(i).Approval.State != approval.Blocked {
+				t.Errorf("the catalog has it as %s, at revision %d; the store at %d", s.Tool(i).Approval.State, s.Tool(i).Approval.Rev, r.Rev)
+			}
+			if n := s.Current().Restored; n != 1 {
+				t.Errorf("%d records are known to be restored", n)
+			}
+		})
+	}
+}

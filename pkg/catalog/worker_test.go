@@ -1,0 +1,488 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+)
+
+// worker returns a Syncer as a process of its own has it.
+func (w *fixture) worker() *catalog.Syncer {
+	return catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
+}
+
+// share runs a sync whose work is shared: each server is loaded by a process of its own, the last
+// first, and each message comes twice. The report is that of the assembly, with what the loads have counted.
+func (w *fixture) share(all bool) (catalog.Report, error) {
+	run, names, err := w.Syncer.Due(w.T.Context(), all)
+	if err != nil {
+		return catalog.Report{}, err
+	}
+	if err := w.Syncer.Sent(w.T.Context(), run, names); err != nil {
+		return catalog.Report{}, err
+	}
+	var loaded []catalog.LoadReport
+	for _, name := range slices.Backward(names) {
+		worker := w.worker()
+		for range 2 {
+			rep, err := worker.LoadServers(w.T.Context(), run, []string{name})
+			if err != nil {
+				return catalog.Report{}, err
+			}
+			loaded = append(loaded, rep)
+		}
+	}
+	rep, err := w.Syncer.Assemble(w.T.Context())
+	for _, l := range loaded {
+		rep.Recovered += l.Recovered
+		for _, s := range l.Servers {
+			rep.New += s.New
+			rep.Changed += s.Changed
+			rep.NewItems += s.NewItems
+			rep.ChangedItems += s.ChangedItems
+			if at := slices.IndexFunc(rep.Servers, func(r catalog.ServerReport) bool { return r.Name == s.Name }); at >= 0 {
+				r := &rep.Servers[at]
+				r.New, r.Changed, r.NewItems, r.ChangedItems = r.New+s.New, r.Changed+s.Changed, r.NewItems+s.NewItems, r.ChangedItems+s.ChangedItems
+				r.News = append(r.News, s.News...)
+			}
+		}
+	}
+	return rep, err
+}
+
+// What holds of one sync holds where many share it: these are the tests of the rules that look at
+// several servers, or at what was before.
+func TestShared(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"Baseline":                         TestBaseline,
+		"BaselineOfALostStore":             TestBaselineOfALostStore,
+		"BaselineOfAServerThatLeft":        TestBaselineOfAServerThatLeft,
+		"BaselineOfATakenName":             TestBaselineOfATakenName,
+		"BaselineOfAnotherSpelling":        TestBaselineOfAnotherSpelling,
+		"BaselineOfAnEarlierIdentity":      TestBaselineOfAnEarlierIdentity,
+		"BlockAtAnotherSpelling":           TestBlockAtAnotherSpelling,
+		"BaselineOfAnEarlierVersion":       TestBaselineOfAnEarlierVersion,
+		"BaselineOfAnEmptyList":            TestBaselineOfAnEmptyList,
+		"BaselineOfTwoNames":               TestBaselineOfTwoNames,
+		"CatalogDamaged":                   TestCatalogDamaged,
+		"ConfigGone":                       TestConfigGone,
+		"ConfigRefused":                    TestConfigRefused,
+		"ConfigUnread":                     TestConfigUnread,
+		"CurrentOfANewerForm":              TestCurrentOfANewerForm,
+		"CurrentUnknownMembers":            TestCurrentUnknownMembers,
+		"DecisionDuringASync":              TestDecisionDuringASync,
+		"DecisionWhileServersLoad":         TestDecisionWhileServersLoad,
+		"Decisions":                        TestDecisions,
+		"LastGoodConfig":                   TestLastGoodConfig,
+		"LastGoodFilesRemoved":             TestLastGoodFilesRemoved,
+		"LastGoodPolicy":                   TestLastGoodPolicy,
+		"LastGoodPolicyRace":               TestLastGoodPolicyRace,
+		"RecordsOfAnotherSync":             TestRecordsOfAnotherSync,
+		"Recover":                          TestRecover,
+		"RecoverBlocked":                   TestRecoverBlocked,
+		"RecoverEarlierBlocks":             TestRecoverEarlierBlocks,
+		"RecoverInterrupted":               TestRecoverInterrupted,
+		"RecoverItems":                     TestRecoverItems,
+		"RecoverOfAServerThatLeaves":       TestRecoverOfAServerThatLeaves,
+		"RecoverRace":                      TestRecoverRace,
+		"RecoverStricterOfTwo":             TestRecoverStricterOfTwo,
+		"RefusedToolsAtMost":               TestRefusedToolsAtMost,
+		"RenameAudit":                      TestRenameAudit,
+		"RenameInterrupted":                TestRenameInterrupted,
+		"RenameItems":                      TestRenameItems,
+		"RenameOfRefusedTools":             TestRenameOfRefusedTools,
+		"RenamedBack":                      TestRenamedBack,
+		"RenamedServer":                    TestRenamedServer,
+		"RenamedWhileAToolIsAway":          TestRenamedWhileAToolIsAway,
+		"RequiredServerDown":               TestRequiredServerDown,
+		"ServerAtAnotherURL":               TestServerAtAnotherURL,
+		"ServerRemoved":                    TestServerRemoved,
+		"ServerThatFailed":                 TestServerThatFailed,
+		"ServerThatNeverLoaded":            TestServerThatNeverLoaded,
+		"SettleAccept":                     TestSettleAccept,
+		"SettleByADecision":                TestSettleByADecision,
+		"SnapshotStoredAgain":              TestSnapshotStoredAgain,
+		"SupersededSnapshotComesBack":      TestSupersededSnapshotComesBack,
+		"SupersededSnapshotRemovedInARace": TestSupersededSnapshotRemovedInARace,
+		"SyncFirstListOfAKind":             TestSyncFirstListOfAKind,
+		"SyncItemModes":                    TestSyncItemModes,
+		"SyncItems":                        TestSyncItems,
+		"SyncItemsOfAFailedServer":         TestSyncItemsOfAFailedServer,
+		"SyncRaceInTheStore":               TestSyncRaceInTheStore,
+		"SyncRaceOfConfigs":                TestSyncRaceOfConfigs,
+		"SyncResourceContent":              TestSyncResourceContent,
+		"SyncUnreadLists":                  TestSyncUnreadLists,
+		"SyncWaitingEnds":                  TestSyncWaitingEnds,
+		"SyncWriteWithALostAnswer":         TestSyncWriteWithALostAnswer,
+		"ToolChanged":                      TestToolChanged,
+		"ToolRemembered":                   TestToolRemembered,
+		"ToolThatComesBack":                TestToolThatComesBack,
+		"UnchangedCatalog":                 TestUnchangedCatalog,
+		"UnchangedCatalogIsNotBuilt":       TestUnchangedCatalogIsNotBuilt,
+		"UnchangedCatalogOfAnotherProcess": TestUnchangedCatalogOfAnotherProcess,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// catalogOf is a fixture after a sync that many shared.
+func shared(t *testing.T) *fixture {
+	w := newFixture(t)
+	w.place(map[string]string{"a": here, "b": "https://b.example/mcp", "c": "https://c.example/mcp"})
+	w.serve(map[string][]string{"a": {"x", "y"}, "b": {"z"}, "c": {"u"}})
+	w.mustShare(true)
+	return w
+}
+
+func (w *fixture) mustShare(all bool) catalog.Report {
+	w.T.Helper()
+	rep, err := w.share(all)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return rep
+}
+
+// One sync and one that many share make the same catalog, whichever comes after the other.
+func TestSharedAndSingle(t *testing.T) {
+	w := shared(t)
+	w.Decide("a:x", "disable")
+	w.Decide("b:z", "block")
+	w.Server("a").Tools = []string{"x", `{"name":"y","title":"changed"}`}
+	for _, step := range []struct {
+		name string
+		do   func() catalog.Report
+	}{
+		{"shared", func() catalog.Report { return w.mustShare(true) }},
+		{"single", w.sync},
+		{"shared again", func() catalog.Report { return w.mustShare(true) }},
+	} {
+		for _, tools := range [][]string{{"u"}, {"u", "v"}} {
+			w.Server("c").Tools = tools
+			rep := step.do()
+			other := w.with(t, w.Objects.Copy())
+			other.remove(catalog.CurrentKey)
+			if all := other.sync(); all.Snapshot != rep.Snapshot || rep.Tools != 3+len(tools) {
+				t.Errorf("%s: catalog %s of %d tools; one that is made from nothing is %s of %d", step.name, rep.Snapshot, rep.Tools, all.Snapshot, all.Tools)
+			}
+			if got := w.load().Current(); !got.StartedAt.Equal(rep.StartedAt) || len(got.Outcomes) != 3 || len(got.Baselines) != 3 {
+				t.Errorf("%s: current.json of %v has %d outcomes, %d baselines", step.name, got.StartedAt, len(got.Outcomes), len(got.Baselines))
+			}
+		}
+	}
+}
+
+// A message that comes twice, or late, asks nobody and stores nothing.
+func TestSharedMessageTwice(t *testing.T) {
+	w := shared(t)
+	run, names, err := w.Syncer.Due(t.Context(), true)
+	if err != nil || len(names) != 3 {
+		t.Fatalf("due are %v, %v", names, err)
+	}
+	for i, want := range []struct{ asked, put, skipped int }{{3, 3, 0}, {0, 0, 3}, {0, 0, 3}} {
+		rep, err := w.worker().LoadServers(t.Context(), run, names)
+		if err != nil || len(rep.Servers) != want.asked || rep.Put != want.put || len(rep.Skipped) != want.skipped {
+			t.Errorf("message %d: %d asked, %d put, %d skipped, %v; want %+v", i, len(rep.Servers), rep.Put, len(rep.Skipped), err, want)
+		}
+		if i == 1 {
+			w.mustShare(true) // the third is of a round before
+		}
+	}
+	if rep, err := w.worker().LoadServers(t.Context(), run, []string{"gone"}); err != nil || len(rep.Skipped) != 1 {
+		t.Errorf("a server that is not configured: %+v, %v", rep, err)
+	}
+}
+
+// Before there is a catalog a worker reads what it needs of its own servers, and not of all.
+func TestSharedFirstRound(t *testing.T) {
+	w := newFixture(t)
+	w.place(map[string]string{"a": here, "b": "https://b.example/mcp", "c": "https://c.example/mcp"})
+	var old []string // servers of which baselines of an earlier version are read
+	w.Approvals.OnDocs = func(_ context.Context, keys []document.Key) error {
+		for _, key := range keys {
+			if key.ID == "BASELINE" {
+				old = append(old, key.Part)
+			}
+		}
+		return nil
+	}
+	worker := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
+	if _, err := worker.LoadServers(t.Context(), catalog.Run{Began: w.Clock.Now()}, []string{"b"}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"SRV#b"}, old); diff != "" {
+		t.Errorf("baselines of an earlier version were read of (-want +got):\n%s", diff)
+	}
+}
+
+// Where nothing was asked and nothing decided, nothing is written; a decision alone makes another catalog.
+func TestSharedWithoutNews(t *testing.T) {
+	w := shared(t)
+	w.Restart()
+	w.puts = map[string]int{}
+	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) { w.puts[key]++; return false, nil }
+	rep, err := w.Syncer.Assemble(t.Context())
+	if err != nil || rep.Built || rep.Stored || rep.Tools != 4 || w.puts[catalog.CurrentKey] != 0 {
+		t.Errorf("report %+v, %v; written: %v", rep, err, w.puts)
+	}
+	w.Decide("a:x", "disable")
+	if rep, err := w.Syncer.Assemble(t.Context()); err != nil || !rep.Built {
+		t.Errorf("after a decision: %+v, %v", rep, err)
+	}
+	s := w.load()
+	if i, _ := s.Find(w.Record("a:x").ID()); !s.Tool(i).Approval.Disabled {
+		t.Error("the catalog does not have the decision")
+	}
+}
+
+// What is decided while a server is loaded is in the next catalog, or readers learn of it,
+// however many catalogs are made before that load ends.
+func TestSharedDecisionDuringALoad(t *testing.T) {
+	for _, assembled := range []int{0, 1, 2} {
+		t.Run(fmt.Sprint(assembled, " catalogs in between"), func(t *testing.T) {
+			w := shared(t)
+			run, _, err := w.Syncer.Due(t.Context(), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+				if !strings.HasSuffix(key, "/a.found") {
+					return false, nil
+				}
+				w.Objects.OnPut = nil // the worker has read the records, and now stores what it found
+				w.Decide("a:x", "block")
+				for range assembled {
+					w.Clock.Wait(time.Minute)
+					if _, err := w.worker().LoadServers(t.Context(), catalog.Run{Began: w.Clock.Now()}, []string{"b"}); err != nil {
+						t.Error(err)
+					}
+					if _, err := w.worker().Assemble(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				return false, nil
+			}
+			if _, err := w.worker().LoadServers(t.Context(), run, []string{"a"}); err != nil {
+				t.Fatal(err)
+			}
+			w.Clock.Wait(time.Hour)
+			if _, err := w.worker().Assemble(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s := w.load()
+			if i, _ := s.Find(w.Record("a:x").ID()); s.Tool(i).Approval.State != approval.Blocked {
+				t.Errorf("the catalog has the record at revision %d, %s", s.Tool(i).Approval.Rev, s.Tool(i).Approval.State)
+			}
+		})
+	}
+}
+
+// A worker or an assembly that is killed at any of its writes leaves everything for the next.
+func TestSharedInterrupted(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		n := 1
+		for ; sharedInterrupted(t, n, kept); n++ {
+		}
+		if n < 18 {
+			t.Errorf("only %d writes were interrupted", n-1)
+		}
+	}
+}
+
+func sharedInterrupted(t *testing.T, n int, kept bool) bool {
+	t.Helper()
+	w := newFixture(t)
+	w.place(map[string]string{"a": here, "b": "https://b.example/mcp"})
+	w.serve(map[string][]string{"a": {"x", "y"}, "b": {"z"}})
+	reached := w.failAt(n, kept)
+	for range 2 {
+		if _, err := w.share(true); err != nil && !errors.Is(err, errStore) {
+			t.Errorf("write %d: %v", n, err)
+		}
+		if err := w.consistent(); err != nil {
+			t.Errorf("write %d: %v", n, err)
+		}
+		w.Restart()
+		w.serve(map[string][]string{"a": {`{"name":"x","title":"new"}`, "y", "evil"}, "b": {"z", "evil"}})
+	}
+	if !reached() {
+		return false
+	}
+	w.mustShare(true)
+	w.serve(map[string][]string{"a": {"x", "y", "late"}, "b": {"z", "late"}})
+	w.mustShare(true)
+	got := w.state()
+	for _, want := range []string{"a:y: approved", "b:z: approved", "a:late: pending", "b:late: pending"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("write %d: want %q in %v", n, want, got)
+		}
+	}
+	return true
+}
+
+// Two assemblies at once: the one that ends last goes on from what the other has made.
+func TestSharedTwoAssemblies(t *testing.T) {
+	w := shared(t)
+	w.Server("a").Tools = []string{"x", "y", "new"}
+	run := catalog.Run{Began: w.Clock.Now()}
+	if _, err := w.worker().LoadServers(t.Context(), run, []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+		if key != catalog.CurrentKey {
+			return false, nil
+		}
+		w.Objects.OnPut = nil
+		w.Server("b").Tools = []string{"z", "newer"}
+		if _, err := w.worker().LoadServers(t.Context(), run, []string{"b"}); err != nil {
+			t.Error(err)
+		}
+		if _, err := w.worker().Assemble(t.Context()); err != nil {
+			t.Error(err)
+		}
+		return false, nil
+	}
+	if _, err := w.Syncer.Assemble(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantState(t, w, "a:new: pending", "a:x: approved", "a:y: approved", "b:newer: pending", "b:z: approved", "c:u: approved")
+}
+
+// What cannot be read of what was found is found again; a newer form is left alone.
+func TestSharedDamage(t *testing.T) {
+	w := shared(t)
+	const key = "catalog/servers/a.found"
+	for _, data := range []string{"", "oops", "{}\nPCAT", `{"format":1,"name":"b"}` + "\n"} {
+		w.Put(key, data)
+		w.Server("a").Tools = append(w.Server("a").Tools, fmt.Sprint("more", len(data)))
+		if _, err := w.worker().Assemble(t.Context()); err != nil {
+			t.Errorf("%q: %v", data, err)
+		}
+		if rep := w.mustShare(true); rep.Tools != 2+len(w.Server("a").Tools) {
+			t.Errorf("%q: %d tools", data, rep.Tools)
+		}
+	}
+	w.Put(key, `{"format":2,"name":"a"}`+"\n")
+	if _, err := w.worker().LoadServers(t.Context(), catalog.Run{Began: w.Clock.Now()}, []string{"a"}); !errors.Is(err, catalog.ErrNewer) {
+		t.Errorf("LoadServers = %v, want ErrNewer", err)
+	}
+}
+
+// A server that left is forgotten, but for its records; one that could not be asked keeps what it has.
+func TestSharedServerLeaves(t *testing.T) {
+	w := shared(t)
+	w.Server("b").Outcome = transient()
+	w.place(map[string]string{"a": here, "b": "https://b.example/mcp"})
+	lost := w.Approvals
+	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
+	w.mustShare(true)
+	wantState(t, w, "a:x: approved", "a:y: approved", "b:z: approved")
+	if r := w.Record("c:u"); r.Lost == nil || lost == w.Approvals {
+		t.Errorf("what the store lost of the server that left: %+v", r)
+	}
+	if w.exists("catalog/servers/c.found") {
+		t.Error("what was found of it is still there")
+	}
+	if b := w.load().Current().Outcomes[1]; b.ServerID != "b" || b.Status != outcome.Transient {
+		t.Errorf("outcome of the server that failed: %+v", b)
+	}
+}
+
+// Of servers that nobody asks for, those are due that were not asked for longest; the longer one has stayed
+// the same, the longer it is left alone. What was handed out is not due again at once.
+func TestDue(t *testing.T) {
+	w := shared(t)
+	due := func(all bool) []string {
+		t.Helper()
+		_, names, err := w.Syncer.Due(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	w.Clock.Set(day(1).Add(time.Hour), 0)
+	w.mustShare(true)
+	asked := 0
+	for range 12 * 60 { // 12 hours, by the minute
+		w.Clock.Wait(time.Minute)
+		if len(due(false)) > 0 {
+			asked++
+			w.mustShare(false)
+		}
+	}
+	if asked < 20 || asked > 34 {
+		t.Errorf("unchanged servers were asked %d times in 12 hours", asked)
+	}
+	w.Server("b").Tools = []string{"z", "new"}
+	w.Clock.Wait(time.Hour)
+	w.mustShare(false)
+	w.Clock.Wait(5 * time.Minute)
+	if diff := cmp.Diff([]string{"b"}, due(false)); diff != "" {
+		t.Errorf("due after b has changed (-want +got):\n%s", diff)
+	}
+	if got := due(true); len(got) != 3 {
+		t.Errorf("of all, due are %v", got)
+	}
+	run, names, err := w.Syncer.Due(t.Context(), false)
+	if err != nil || w.Syncer.Sent(t.Context(), run, names) != nil {
+		t.Fatal(names, err)
+	}
+	w.Clock.Wait(10 * time.Minute)
+	if got := due(false); slices.Contains(got, "b") {
+		t.Errorf("due are %v, while b is being asked", got)
+	}
+	w.Clock.Wait(6 * time.Minute)
+	if got := due(false); !slices.Contains(got, "b") {
+		t.Errorf("due are %v; nothing was heard of b", got)
+	}
+	w.place(map[string]string{"a": here, "b": "https://b.example/mcp", "c": "https://c.example/mcp", "d": "https://d.example/mcp"})
+	if got := due(false); !slices.Contains(got, "d") || !slices.Contains(got, "a") {
+		t.Errorf("after another config, due are %v", got)
+	}
+}
+
+// A load that begins before an assembly and ends after it is in the next one, also of a server that no
+// assembly knew until then.
+func TestSharedLoadDuringAnAssembly(t *testing.T) {
+	for name, begin := range map[string]func(*fixture){
+		"the first round":     func(*fixture) {},
+		"after a single sync": func(w *fixture) { w.sync() },
+		"after a round":       func(w *fixture) { w.mustShare(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.place(map[string]string{"a": here, "b": "https://b.example/mcp"})
+			w.serve(map[string][]string{"a": {"x"}, "b": {"y"}})
+			begin(w)
+			w.serve(map[string][]string{"a": {"x", "x2"}, "b": {"y", "y2"}})
+			run, names, err := w.Syncer.Due(t.Context(), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.once(func(ctx context.Context) {
+				if _, err := w.worker().Assemble(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			if _, err := w.worker().LoadServers(t.Context(), run, names); err != nil {
+				t.Fatal(err)
+			}
+			rep, err := w.worker().Assemble(t.Context())
+			if err != nil || rep.Tools != 4 {
+				t.Errorf("the catalog has %d tools, %v; want 4", rep.Tools, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,65 @@
+package admin_test
+
+import (
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+)
+
+// setBack is a fixture that was set back.
+func setBack(t *testing.T) *fixture {
+	t.Helper()
+	h := newFixture(t)
+	h.SetBack()
+	return h
+}
+
+// Whoever decides about a tool whose record the store lost decides about what was known of it.
+func TestDecideLostRecord(t *testing.T) {
+	h := setBack(t)
+	if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", ""); x.Status != "disabled_by_user" {
+		t.Errorf("before a sync it is %s, want what the catalog knows", x.Status)
+	}
+	x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/approve", approveBody(h.Hash("fs/read_file")))
+	if x.Status != "disabled_by_user" || !x.Record.Disabled {
+		t.Errorf("after an approval it is %s: %+v", x.Status, x.Record)
+	}
+	lines, err := h.Approvals.Audit(t.Context(), "fs", approval.Cursor{}, 2)
+	if err != nil || len(lines) != 2 || lines[0].Action != approval.ActionApprove || lines[1].Action != approval.ActionRecover {
+		t.Errorf("audit = %+v, %v", lines, err)
+	}
+	if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/enable", `{}`); x.Status != "callable" {
+		t.Errorf("enabled by a person it is %s", x.Status)
+	}
+}
+
+func TestSettle(t *testing.T) {
+	for action, want := range map[string]string{"restore": "disabled_by_user", "accept": "callable"} {
+		t.Run(action, func(t *testing.T) {
+			h := setBack(t)
+			out := admintest.Into[decide.Reconciliation](h.Desk, "/admin/approvals/"+action, `{}`)
+			if out.Count != 1 || len(out.Tools) != 1 || out.Tools[0].ID != "fs:read_file" || out.Tools[0].Disabled != (action == "restore") {
+				t.Errorf("answer = %+v", out)
+			}
+			x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "")
+			if x.Status != want || x.Record.Lost != nil || x.Record.By != "ann" {
+				t.Errorf("it is %s: %+v", x.Status, x.Record)
+			}
+			if again := admintest.Into[decide.Reconciliation](h.Desk, "/admin/approvals/"+action, `{}`); again.Count != 0 {
+				t.Errorf("settled again: %+v", again)
+			}
+		})
+	}
+}
+
+// What a sync put back is shown with both versions.
+func TestToolRecovered(t *testing.T) {
+	h := setBack(t)
+	h.Sync()
+	lost := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "").Record.Lost
+	if lost == nil || !lost.Catalog.Disabled || lost.Store == nil || lost.Store.Disabled {
+		t.Errorf("shown as %+v", lost)
+	}
+}

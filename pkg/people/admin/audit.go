@@ -1,0 +1,128 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+)
+
+// registerAudit adds the operations that read the audit.
+func (a *api) registerAudit(h huma.API) {
+	list := get("audit", "/admin/audit", "Who did what, newest first: what agents called, and what people did")
+	list.Errors = append(list.Errors, http.StatusUnprocessableEntity)
+	serve(a, h, list, a.audit)
+	for _, e := range exports {
+		op := get("audit-"+e.name, "/admin/audit."+e.name, "The same lines as a file, all of them: "+e.what)
+		op.Responses = map[string]*huma.Response{"200": {Description: e.what, Content: map[string]*huma.MediaType{e.mediaType: {}}}}
+		op.Errors = append(op.Errors, http.StatusUnprocessableEntity)
+		huma.Register(h, op, func(ctx context.Context, in *decide.AuditQuery) (*huma.StreamResponse, error) {
+			f, err := in.Filter(a.service.Now())
+			if err != nil {
+				return nil, a.fail(ctx, op.OperationID, err)
+			}
+			return &huma.StreamResponse{Body: func(hc huma.Context) { a.export(hc, op.OperationID, e, f) }}, nil
+		})
+	}
+}
+
+type auditInput struct {
+	decide.AuditQuery
+	decide.Paging
+}
+
+func (a *api) audit(ctx context.Context, in *auditInput) (out decide.AuditPage, err error) {
+	f, err := in.Filter(a.service.Now())
+	if err != nil {
+		return out, err
+	}
+	return a.service.Audit(ctx, f, in.Paging)
+}
+
+// An exporter is a format of files of lines.
+type exporter struct {
+	name, mediaType, what string
+	begin                 func(io.Writer) (audit.Writer, error)
+}
+
+var exports = []exporter{
+	{"csv", "text/csv; charset=utf-8", "a table of comma-separated values, made safe for spreadsheets", func(w io.Writer) (audit.Writer, error) { return audit.NewCSV(w) }},
+	{"jsonl", "application/jsonl; charset=utf-8", "one JSON object a line, as the schema has them", func(w io.Writer) (audit.Writer, error) { return audit.JSONL{W: w}, nil }},
+}
+
+// maxHeld is how many bytes of a file are written where an answer is held until it is whole: a
+// function's may have 6 MB, some of which its envelope takes.
+const maxHeld = 4 << 20
+
+// errFull ends a file that is as long as it may be.
+var errFull = errors.New("the file is as long as an answer may be")
+
+// export writes a file. Nothing is sent before the first line was read, so that a store that fails
+// is an error and no empty file; whatever ends the file early later is said by its last line.
+func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filter) {
+	ctx := hc.Context()
+	n, last := 0, time.Time{}
+	counted := &counter{w: hc.BodyWriter()}
+	var out audit.Writer
+	begin := func() (err error) {
+		hc.SetHeader("Content-Type", e.mediaType)
+		hc.SetHeader("Content-Disposition", fmt.Sprintf(`attachment; filename="portcullis-audit-%s.%s"`, a.service.Now().UTC().Format("20060102T150405Z"), e.name))
+		out, err = e.begin(counted)
+		return err
+	}
+	err := a.service.EachLine(ctx, f, func(l audit.Line) (err error) {
+		if out == nil {
+			err = begin()
+		}
+		switch {
+		case err != nil:
+			return err
+		case a.service.HoldsAnswers() && counted.n > maxHeld:
+			return errFull
+		}
+		n, last = n+1, l.Time
+		return out.Write(l)
+	})
+	if err == nil && out == nil {
+		err = begin()
+	}
+	if err == nil {
+		return
+	}
+	if out == nil {
+		p := a.fail(ctx, operation, err)
+		hc.SetHeader("Content-Type", "application/problem+json")
+		hc.SetStatus(p.Status)
+		data, _ := rawjson.Encode(p) // texts and a number cannot fail
+		_, _ = hc.BodyWriter().Write(data)
+		return
+	}
+	note := "the audit could not be read on; the log says why"
+	if errors.Is(err, errFull) {
+		note = errFull.Error()
+	} else {
+		_ = a.service.Explain(ctx, operation, err) // which logs it
+	}
+	note = fmt.Sprintf("lines are missing after these %d: %s. The rest begins with until=%s", n, note, last.Add(1).UTC().Format(time.RFC3339Nano))
+	_ = out.Write(audit.Line{V: audit.Version, Time: a.service.Now().UTC(), Kind: audit.KindIncomplete, Note: note}) // the caller has gone if this fails
+}
+
+// A counter counts what is written.
+type counter struct {
+	w io.Writer
+	n int
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += n
+	return n, err
+}

@@ -1,0 +1,44 @@
+package admin_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+)
+
+// A body is read, up to a limit, before anything is answered, whether the operation takes one or not.
+func TestBodyIsRead(t *testing.T) {
+	h := newFixture(t)
+	for _, path := range []string{"/admin/sync", "/admin/approvals/restore", "/admin/approvals/accept", "/admin/nowhere"} {
+		for size, rest := range map[int]bool{2: false, 4 << 20: true} {
+			body := strings.NewReader(strings.Repeat(" ", size))
+			r := httptest.NewRequest(http.MethodPost, path, body)
+			r.Header.Set("Content-Type", "application/json")
+			ctx := decide.WithActor(t.Context(), decide.Actor{Name: "kim", Rights: identity.Everything()})
+			w := &firstByte{ResponseRecorder: httptest.NewRecorder(), body: body}
+			h.Console.API.ServeHTTP(w, r.WithContext(ctx))
+			if w.Code == 0 || (w.left > 0) != rest {
+				t.Errorf("%s: %d bytes of %d were left when %d was answered", path, w.left, size, w.Code)
+			}
+		}
+	}
+}
+
+// A firstByte notes how much of a body was not read when the answer began.
+type firstByte struct {
+	*httptest.ResponseRecorder
+	body  *strings.Reader
+	left  int
+	began bool
+}
+
+func (w *firstByte) WriteHeader(status int) {
+	if !w.began {
+		w.began, w.left = true, w.body.Len()
+	}
+	w.ResponseRecorder.WriteHeader(status)
+}

@@ -1,0 +1,122 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+)
+
+func TestHealth(t *testing.T) {
+	const path = "/admin/health"
+	t.Run("ok", func(t *testing.T) {
+		h := newFixture(t)
+		r := admintest.Into[decide.Health](h.Desk, path, "")
+		age := int64(0)
+		want := decide.Health{
+			Status: "ok", Reasons: []state.Reason{}, Version: "v1.2.3", CatalogAge: &age, Tools: 4,
+			Outcomes: map[string]int{"available": 2}, State: r.State,
+		}
+		if diff := cmp.Diff(want, r); diff != "" || r.State.Config.Version != object.Version([]byte(admintest.Config)) {
+			t.Errorf("config %s, (-want +got):\n%s", r.State.Config.Version, diff)
+		}
+	})
+	t.Run("refused config", func(t *testing.T) {
+		h := newFixture(t)
+		h.Put(config.Key, `{"mcpServers":{"fs":{"oops":1}}}`)
+		h.States.Refresh(t.Context())
+		r := admintest.Into[decide.Health](h.Desk, path, "")
+		want := []state.Reason{{
+			Code: "config_refused", Condition: "degraded",
+			Message: "config/mcp_config.json has 2 faults and is not used. The last good one stays in use.",
+			Action:  "Fix the file. It takes effect once it is stored.",
+		}}
+		since := r.Reasons[0].Since
+		r.Reasons[0].Since = time.Time{}
+		if diff := cmp.Diff(want, r.Reasons); diff != "" || r.Status != "degraded" || len(r.State.Config.Faults) != 2 {
+			t.Errorf("%s, faults %+v (-want +got):\n%s", r.Status, r.State.Config.Faults, diff)
+		}
+		if again := admintest.Into[decide.Health](h.Desk, path, "").Reasons[0].Since; since.IsZero() || !again.Equal(since) {
+			t.Errorf("since %v, then since %v", since, again)
+		}
+	})
+	t.Run("servers down", func(t *testing.T) {
+		h := newFixture(t)
+		for _, name := range []string{"fs", "mail"} {
+			h.ByName[name].Outcome = outcome.Outcome{Status: outcome.Permanent, Reason: "refused", Error: "10.0.0.1 refuses"}
+		}
+		h.Sync()
+		r := admintest.Into[decide.Health](h.Desk, path, "")
+		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "servers_down" || r.Outcomes["permanent"] != 2 {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("failing syncs", func(t *testing.T) {
+		h := newFixture(t)
+		h.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+			if strings.HasSuffix(key, ".snap") {
+				return false, errors.New("arn:aws:s3:::bucket is away")
+			}
+			return false, nil
+		}
+		h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"more"}`)
+		if _, err := h.Syncer.Sync(t.Context()); err == nil {
+			t.Fatal("the sync worked")
+		}
+		h.States.Refresh(t.Context())
+		r := admintest.Into[decide.Health](h.Desk, path, "")
+		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "sync_failed" || r.Reasons[0].Since.IsZero() || strings.Contains(r.Reasons[0].Message, "arn:") {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestHealthWithoutAState(t *testing.T) {
+	const path = "/admin/health"
+	t.Run("nothing can be read", func(t *testing.T) {
+		h := newFixture(t)
+		h.Objects.OnGet = onGet(errStore)
+		h.Restart()
+		h.Open()
+		w := h.Send(path, "")
+		if body := w.Body; w.Status != 200 || !strings.Contains(body, `"status":"failing"`) || strings.Contains(body, "arn:") {
+			t.Errorf("%d %s", w.Status, body)
+		}
+	})
+	t.Run("nobody in particular", func(t *testing.T) {
+		h := newFixture(t)
+		h.Console.Actor = nil
+		h.Open()
+		if w := h.Send(path, ""); w.Status != 401 || strings.Contains(w.Body, "reasons") {
+			t.Errorf("%d %s", w.Status, w.Body)
+		}
+	})
+}
+
+func TestIndexOutcomes(t *testing.T) {
+	h := newFixture(t)
+	h.ByName["mail"].Outcome = outcome.Outcome{Status: outcome.Transient, Reason: "http_5xx", HTTPStatus: 503, RetryAfter: time.Second, Error: "503 from the mail host", CheckedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	h.Sync()
+	body := h.Send("/admin/servers", "").Body
+	for _, want := range []string{
+		`"outcome":{"status":"transient","message":"MCP server 'mail' is `,
+		`"reason":"http_5xx","error":"503 from the mail host","http_status":503,"attempts":1,"retry_after_ms":1000,"duration_ms":15,"checked_at":"2026-11-20T12:00:00Z","loaded_at":"2026-11-20T12:00:00.001Z"}`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is not in %s", want, body)
+		}
+	}
+	if got := admintest.Into[decide.Health](h.Desk, "/admin/health", "").Outcomes; got["available"] != 1 || got["transient"] != 1 {
+		t.Errorf("outcomes = %v", got)
+	}
+}

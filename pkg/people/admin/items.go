@@ -1,0 +1,135 @@
+package admin
+
+import (
+	"context"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// An ItemPath names the tool, the prompt or the resource that a request is about. It is exported
+// because huma does not read the parameters of an unexported embedded struct.
+type ItemPath struct {
+	Server string `path:"server"`
+	Name   string `path:"name" doc:"of a resource, the SHA-256 of its URI in lower-case hex"`
+}
+
+// A kindAPI serves the items of one kind.
+type kindAPI struct {
+	*api
+	kind tool.Kind
+}
+
+// registerKind adds the operations on one item of a kind.
+func (a *api) registerKind(h huma.API, kind tool.Kind) {
+	k, name, path := kindAPI{a, kind}, kind.String(), "/admin/"+kind.String()+"s/{server}/{name}"
+	history, undo := "get-"+name+"-history", "undo-"+name
+	if kind == tool.Tool {
+		history, undo = "get-history", "undo-decision"
+	}
+	serve(a, h, get("get-"+name, path, "One "+name+": its lock, its record, and both definitions if it changed"), k.get)
+	serve(a, h, get(history, path+"/history", "What was done about one "+name+", newest first"), k.history)
+	for _, hash := range []struct{ action, summary string }{
+		{approval.ActionApprove, "Approve the definition with this hash"},
+		{approval.ActionBlock, "Refuse the definition with this hash for good; another definition waits as usual"},
+		{approval.ActionUnblock, "Take back a block; it approves nothing"},
+	} {
+		serve(a, h, post(hash.action+"-"+name, path+"/"+hash.action, hash.summary), k.decideHash(hash.action))
+	}
+	serve(a, h, post("disable-"+name, path+"/disable", "Lock a "+name+" until somebody enables it"), k.decide(approval.ActionDisable))
+	serve(a, h, post("enable-"+name, path+"/enable", "Take back a disabling; it approves nothing"), k.decide(approval.ActionEnable))
+	serve(a, h, post(undo, path+"/undo", "Take back the last decision, for 10 minutes"), k.undo)
+}
+
+func (k kindAPI) find(ctx context.Context, in ItemPath) (tool.ID, error) {
+	return k.service.Find(ctx, k.kind, in.Server, in.Name)
+}
+
+func (k kindAPI) get(ctx context.Context, in *ItemPath) (out decide.Tool, err error) {
+	id, err := k.find(ctx, *in)
+	if err != nil {
+		return out, err
+	}
+	return k.service.Tool(ctx, id)
+}
+
+type historyInput struct {
+	ItemPath
+	decide.Paging
+}
+
+func (k kindAPI) history(ctx context.Context, in *historyInput) (out decide.History, err error) {
+	id, err := k.find(ctx, in.ItemPath)
+	if err != nil {
+		return out, err
+	}
+	return k.service.History(ctx, id, in.Paging)
+}
+
+// Seen is what a person saw before deciding, and what they say. A decision about a record that is
+// another by now is not carried out.
+type Seen struct {
+	Rev  int64  `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided. Without it the decision is taken whatever others decided meanwhile"`
+	Note string `json:"note,omitempty" maxLength:"4096" doc:"why; to approve a definition with a severe finding it is required"`
+	Tell bool   `json:"tell,omitempty" doc:"agents may be told the note, as what you said"`
+}
+
+func (s Seen) decision(action string, hash tool.Hash) decide.Decision {
+	return decide.Decision{Action: action, Hash: hash, Rev: s.Rev, Note: s.Note, Tell: s.Tell}
+}
+
+// carryOut decides about the item of an address.
+func (k kindAPI) carryOut(ctx context.Context, in ItemPath, d decide.Decision) (out decide.Tool, err error) {
+	id, err := k.find(ctx, in)
+	if err != nil {
+		return out, err
+	}
+	return k.service.Decide(ctx, id, d)
+}
+
+type hashInput struct {
+	ItemPath
+	Body struct {
+		Seen
+		Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
+	}
+}
+
+// decideHash returns the operation that decides about one definition of an item.
+func (k kindAPI) decideHash(action string) func(context.Context, *hashInput) (decide.Tool, error) {
+	return func(ctx context.Context, in *hashInput) (decide.Tool, error) {
+		return k.carryOut(ctx, in.ItemPath, in.Body.decision(action, in.Body.Hash))
+	}
+}
+
+type itemInput struct {
+	ItemPath
+	Body *struct {
+		Seen
+		Hash tool.Hash `json:"hash,omitempty" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen; if it is another by now, nothing is decided"`
+	}
+}
+
+// decide returns the operation that decides about an item whatever its definition is.
+func (k kindAPI) decide(action string) func(context.Context, *itemInput) (decide.Tool, error) {
+	return func(ctx context.Context, in *itemInput) (decide.Tool, error) {
+		if in.Body == nil {
+			return k.carryOut(ctx, in.ItemPath, decide.Decision{Action: action})
+		}
+		return k.carryOut(ctx, in.ItemPath, in.Body.decision(action, in.Body.Hash))
+	}
+}
+
+type undoInput struct {
+	ItemPath
+	Body struct {
+		Rev int64 `json:"rev" minimum:"1" doc:"that the decision made"`
+	}
+}
+
+func (k kindAPI) undo(ctx context.Context, in *undoInput) (decide.Tool, error) {
+	return k.carryOut(ctx, in.ItemPath, decide.Decision{Action: approval.ActionUndo, Rev: in.Body.Rev})
+}

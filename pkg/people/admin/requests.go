@@ -1,0 +1,102 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// registerRequests adds the operations on what agents ask for. Those below /admin/ask are for the person
+// of an agent, who need not have a role.
+func (a *api) registerRequests(h huma.API) {
+	errs := []int{http.StatusNotFound, http.StatusConflict, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusNotImplemented}
+	serve(a, h, get("list-requests", "/admin/requests", "What agents ask for, the newest first"), a.listRequests)
+	serve(a, h, get("get-request", "/admin/requests/{id}", "One request, with the lock of now, the arguments of a call that waits, and what no decision can change"), a.getRequest)
+	decision := post("decide-request", "/admin/requests/{id}/decide", "Decide about a request; approving and declining is for everybody who asks for the same definition")
+	ask := post("ask", "/admin/ask/{code}", "Make the request behind a link, or add a wish to one that is open; only the person of the agent's token may")
+	withdraw := post("withdraw-request", "/admin/ask/{code}/withdraw", "End an open request; only the person of the agent's token may")
+	decision.Errors, ask.Errors, withdraw.Errors = errs, errs, errs
+	serve(a, h, decision, a.decideRequest)
+	serve(a, h, get("get-asking", "/admin/ask/{code}", "What is behind a link to a request, and who may do what there"), a.asking)
+	serve(a, h, ask, a.ask)
+	serve(a, h, withdraw, a.withdraw)
+}
+
+// Requests are a list of requests.
+type Requests struct {
+	Requests []decide.Request `json:"requests" nullable:"false" doc:"the newest first, at most 500"`
+	All      bool             `json:"all" doc:"false: there are more than are read at once, or some could not be read; the gateway's log says which"`
+}
+
+type requestsInput struct {
+	State string `query:"state" enum:"open,all" default:"open" doc:"open: what waits for a decision; all: everything that is kept"`
+}
+
+func (a *api) listRequests(ctx context.Context, in *requestsInput) (Requests, error) {
+	list, all, err := a.service.Requests(ctx, in.State != "all")
+	return Requests{append([]decide.Request{}, list...), all}, err
+}
+
+type requestInput struct {
+	ID string `path:"id" maxLength:"64" doc:"such as R-7KQ2M4XD"`
+}
+
+func (a *api) getRequest(ctx context.Context, in *requestInput) (decide.Request, error) {
+	return a.service.Request(ctx, in.ID)
+}
+
+type decideRequestInput struct {
+	ID   string `path:"id" maxLength:"64" doc:"such as R-7KQ2M4XD"`
+	Body struct {
+		Verdict request.Verdict `json:"verdict" enum:"approved,allowed,confirmed,declined,revoked" doc:"approved: for all agents; allowed: to this one, for minutes; confirmed: one call, once; revoked: what was allowed or confirmed no longer is"`
+		Hash    tool.Hash       `json:"hash,omitempty" doc:"of the definition that was seen; needed but for revoked"`
+		Args    string          `json:"args,omitempty" doc:"hash of the arguments that were seen, of one call"`
+		Tool    string          `json:"tool,omitempty" maxLength:"8192" doc:"id of the tool that was seen, server:tool; if it is another nothing is decided"`
+		Agent   request.Agent   `json:"agent,omitzero" doc:"that was seen, as the request has it; if it is another nothing is decided"`
+		Minutes int             `json:"minutes,omitempty" doc:"of allowed: 1 to 43,200"`
+		Reason  string          `json:"reason,omitempty" doc:"at most 500 characters; needed to decline, and to open a definition with a severe finding. The agent is told it; of approved it is the note"`
+	}
+}
+
+func (a *api) decideRequest(ctx context.Context, in *decideRequestInput) (decide.Request, error) {
+	b := in.Body
+	dec := decide.RequestDecision{Verdict: b.Verdict, Hash: b.Hash, Args: b.Args, Tool: b.Tool, Minutes: b.Minutes, Reason: b.Reason}
+	if b.Agent != (request.Agent{}) {
+		dec.Agent = b.Agent.Key()
+	}
+	return a.service.DecideRequest(ctx, in.ID, dec)
+}
+
+type askInput struct {
+	Code string `path:"code" maxLength:"8192" doc:"id of a request, or what the link has in its place"`
+}
+
+func (a *api) asking(ctx context.Context, in *askInput) (decide.Asking, error) {
+	return a.service.Asking(ctx, in.Code)
+}
+
+type wantInput struct {
+	Code string `path:"code" maxLength:"8192" doc:"id of a request, or what the link has in its place"`
+	Body struct {
+		Why     string `json:"why,omitempty" doc:"what it is for, at most 500 characters"`
+		Minutes int    `json:"minutes,omitempty" doc:"for how long it would do, 1 to 43,200; 0: for good"`
+	}
+}
+
+func (a *api) ask(ctx context.Context, in *wantInput) (decide.Asking, error) {
+	return a.service.Ask(ctx, in.Code, decide.Want{Why: in.Body.Why, Minutes: in.Body.Minutes})
+}
+
+type withdrawInput struct {
+	Code string `path:"code" maxLength:"8192" doc:"id of a request, or what the link has in its place"`
+	Body struct{}
+}
+
+func (a *api) withdraw(ctx context.Context, in *withdrawInput) (decide.Asking, error) {
+	return a.service.Withdraw(ctx, in.Code)
+}

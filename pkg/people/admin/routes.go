@@ -1,0 +1,133 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// description is that of the OpenAPI document.
+const description = `People decide here which tools agents may call, and which prompts and resources they may read.
+
+What holds of tools holds of prompts and resources, below /admin/prompts and /admin/resources; the
+address of a resource ends in the SHA-256 of its URI.
+
+An approval names the hash of the definition that was seen. What an operator's rule denies (status
+disabled_by_config) cannot be approved or enabled here. A decision may name the revision (rev) of the
+record that was seen, and is refused if it is another by now. Whatever is refused says that nothing was
+decided, and what to do. Lists come in pages: next of an answer,
+sent as after, gets the one that follows. A request that changes something needs the
+Content-Type application/json, and is refused if a browser sends it for another site.`
+
+// register adds every operation to mux. There is no page of documentation and no link to a schema in
+// the answers: both would load scripts of others or name a host.
+func (a *api) register(mux *http.ServeMux) {
+	cfg := huma.DefaultConfig("Portcullis admin API", "1")
+	cfg.Info.Description = description
+	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
+	cfg.CreateHooks = nil
+	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	cfg.RejectUnknownQueryParameters = true // a filter that there is not would look as if it had been applied
+	h := humago.New(mux, cfg)
+
+	serve(a, h, get("list-servers", "/admin/servers", "Every configured server: how it loaded, and its tools by status"), a.listServers)
+	serve(a, h, get("get-server", "/admin/servers/{server}", "One server: how it loaded, its tools by status, and how the config says that it is used"), a.getServer)
+	serve(a, h, get("get-config", "/admin/config", "What is in use of the operator's files, what is wrong with those that are stored, and what each rule denies"), a.config)
+	list := get("list-tools", "/admin/tools", "Tools, prompts and resources by kind, status, server, tier, state and words")
+	list.SkipValidateParams, list.Errors = true, []int{http.StatusUnprocessableEntity}
+	serve(a, h, list, a.listTools)
+	for _, kind := range []tool.Kind{tool.Tool, tool.Prompt, tool.Resource} {
+		a.registerKind(h, kind)
+	}
+	serve(a, h, post("decide-all", "/admin/tools", "Decide about many tools, prompts and resources, each as it was seen"), a.decideAll)
+	sync := post("sync", "/admin/sync", "Load every server now")
+	sync.Responses = map[string]*huma.Response{"202": {Description: "Started elsewhere; the body says pending"}}
+	sync.Errors = []int{http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable}
+	huma.Register(h, sync, func(ctx context.Context, _ *struct{}) (*syncOutput, error) {
+		report, err := a.service.Sync(ctx)
+		switch {
+		case err != nil:
+			return nil, a.fail(ctx, sync.OperationID, err)
+		case report.Pending:
+			return &syncOutput{http.StatusAccepted, report}, nil
+		}
+		return &syncOutput{http.StatusOK, report}, nil
+	})
+	serve(a, h, post("restore-approvals", "/admin/approvals/restore", "After the approval store lost records: what the tool catalog knows of them holds"), bare(a.service.Restore))
+	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "After the approval store lost records: what the store has of them holds, and what it lacks waits for approval"), bare(a.service.Accept))
+	a.registerBackup(h)
+	serve(a, h, get("health", "/admin/health", "How the gateway is: what is wrong, since when, and who mends it"), a.health)
+	a.registerAudit(h)
+	serve(a, h, get("try", "/admin/try", "What an agent gets for a search, and why, tool by tool; nothing is called"), a.try)
+	a.registerUsage(h)
+	a.registerStops(h)
+	a.registerRequests(h)
+	a.registerTokens(h)
+	a.registerSessions(h)
+	a.registerConnect(h)
+
+	mux.HandleFunc("GET /admin/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		data, err := h.OpenAPI().MarshalJSON()
+		if err != nil {
+			decide.WriteProblem(w, http.StatusInternalServerError, "internal error")
+			return
+		}
+		w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
+		_, _ = w.Write(data) // the caller has gone if this fails
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		decide.WriteProblem(w, http.StatusNotFound, "there is nothing here")
+	})
+}
+
+func get(id, path, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Errors: []int{http.StatusNotFound}}
+}
+
+func post(id, path, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Errors: []int{http.StatusNotFound, http.StatusConflict}}
+}
+
+type syncOutput struct {
+	Status int
+	Body   decide.SyncReport
+}
+
+// bare is do as an operation that takes nothing.
+func bare[B any](do func(context.Context) (B, error)) func(context.Context, *struct{}) (B, error) {
+	return func(ctx context.Context, _ *struct{}) (B, error) { return do(ctx) }
+}
+
+// serve adds an operation that answers with a body of type B.
+func serve[I, B any](a *api, h huma.API, op huma.Operation, do func(context.Context, *I) (B, error)) {
+	huma.Register(h, op, func(ctx context.Context, in *I) (*struct{ Body B }, error) {
+		body, err := do(ctx, in)
+		if err != nil {
+			return nil, a.fail(ctx, op.OperationID, err)
+		}
+		return &struct{ Body B }{body}, nil
+	})
+}
+
+// fail returns what a caller may read of err, and logs what may not be read.
+func (a *api) fail(ctx context.Context, operation string, err error) *huma.ErrorModel {
+	if p, ok := errors.AsType[*huma.ErrorModel](err); ok {
+		return p
+	}
+	e := a.service.Explain(ctx, operation, err)
+	p := problem(e.Status, e.Detail)
+	for _, c := range e.Parts {
+		p.Errors = append(p.Errors, &huma.ErrorDetail{Location: c.Where, Message: c.What})
+	}
+	return p
+}
+
+func problem(status int, detail string) *huma.ErrorModel {
+	return &huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail}
+}

@@ -1,0 +1,154 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+)
+
+// An AgentToken is what people see of an agent token: all but its text, which is not kept.
+type AgentToken struct {
+	ID        string    `json:"id" doc:"names the token here; it lets nobody in"`
+	Name      string    `json:"name" doc:"the agent is token:<name> in rules, logs and the audit"`
+	Status    string    `json:"status" enum:"live,expired,revoked,void" doc:"void: it has not expired, but the key that it was made under is gone, so it lets nobody in"`
+	Key       string    `json:"key,omitempty" enum:"current,previous,gone" doc:"under which key of the gateway it was made: one under the previous key lets nobody in once that goes; not there if the keys cannot be read"`
+	Servers   []string  `json:"servers" nullable:"false" doc:"that it may see; * stands for every server"`
+	Tiers     []string  `json:"tiers" nullable:"false" doc:"that it may call"`
+	Toolsets  []string  `json:"toolsets,omitempty" doc:"that bound its selection; none: no bound"`
+	Admin     bool      `json:"admin" doc:"it may use this API"`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+	ExpiresAt time.Time `json:"expires_at"`
+	RevokedAt time.Time `json:"revoked_at,omitzero"`
+	RevokedBy string    `json:"revoked_by,omitempty"`
+	LastUsed  time.Time `json:"last_used,omitzero" doc:"to the hour"`
+}
+
+// TokenKeys are the keys of the hashes of agent tokens.
+type TokenKeys struct {
+	Current  TokenKey  `json:"current"`
+	Previous *TokenKey `json:"previous,omitempty" doc:"which the current one replaced; not there if no token is taken under it"`
+	Void     int       `json:"void" doc:"tokens that have not expired and let nobody in, since their key is gone"`
+}
+
+// A TokenKey is what people may see of a key.
+type TokenKey struct {
+	ID    string    `json:"id" doc:"names the key; it lets nobody in"`
+	Since time.Time `json:"since,omitzero" doc:"when it was put; not there if that is not known"`
+	Until time.Time `json:"until,omitzero" doc:"from when on no token under it is taken; not there: as long as the gateway has it"`
+	Live  int       `json:"live" doc:"tokens under it that let somebody in"`
+	Last  time.Time `json:"last_expires,omitzero" doc:"when the last of these expires"`
+}
+
+// registerTokens adds the operations on agent tokens, if they are kept here.
+func (a *api) registerTokens(h huma.API) {
+	if a.tokens == nil {
+		return
+	}
+	serve(a, h, huma.Operation{
+		OperationID: "list-tokens", Method: http.MethodGet, Path: "/admin/tokens",
+		Summary: "Agent tokens, also those that are over, by id",
+	}, a.listTokens)
+	serve(a, h, huma.Operation{
+		OperationID: "make-token", Method: http.MethodPost, Path: "/admin/tokens", DefaultStatus: http.StatusCreated,
+		Summary: "Make an agent token; the answer is the one place that shows its text", Errors: []int{http.StatusUnprocessableEntity},
+	}, a.makeToken)
+	serve(a, h, huma.Operation{
+		OperationID: "revoke-token", Method: http.MethodPost, Path: "/admin/tokens/{id}/revoke",
+		Summary: "End an agent token; the next request that bears it is refused. " +
+			"What is granted to its name stays, and the answer lists it",
+		Errors: []int{http.StatusNotFound, http.StatusConflict},
+	}, a.revokeToken)
+}
+
+type tokensOutputBody struct {
+	Tokens []AgentToken `json:"tokens" nullable:"false"`
+	Keys   *TokenKeys   `json:"keys,omitempty" doc:"how all tokens stand to the keys of their hashes; not there if the keys cannot be read"`
+	decide.Next
+}
+
+func (a *api) listTokens(ctx context.Context, in *decide.Paging) (out tokensOutputBody, err error) {
+	all, err := a.tokens.Store.Tokens(ctx)
+	if err != nil {
+		return out, err
+	}
+	judge := a.tokens.StatusAt(ctx)
+	if s, ok := judge.KeySummary(all); ok {
+		out.Keys = &TokenKeys{Current: TokenKey(s.Current), Void: s.Void}
+		if s.Previous.ID != "" {
+			previous := TokenKey(s.Previous)
+			out.Keys.Previous = &previous
+		}
+	}
+	page, next, err := decide.Cut(*in, "tokens", all, func(t token.Token) string { return t.ID })
+	out.Tokens, out.Next = make([]AgentToken, len(page)), next
+	for n, t := range page {
+		out.Tokens[n] = showToken(t, judge)
+	}
+	return out, err
+}
+
+type makeTokenInput struct {
+	Body struct {
+		Name     string   `json:"name" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9._@-]+$"`
+		Servers  []string `json:"servers" nullable:"false" maxItems:"200" doc:"* stands for every server; none: it sees nothing"`
+		Tiers    []string `json:"tiers" nullable:"false" maxItems:"3" enum:"read,write,destructive" doc:"each stands for itself alone; none: it calls nothing"`
+		Toolsets []string `json:"toolsets,omitempty" nullable:"false" maxItems:"200" doc:"none: no bound"`
+		Admin    bool     `json:"admin,omitempty" doc:"it may use this API"`
+		Days     int      `json:"days" minimum:"1" maximum:"365" doc:"after which it expires"`
+	}
+}
+
+type makeTokenOutputBody struct {
+	AgentToken
+	Token string `json:"token" doc:"the text, shown now and never again"`
+}
+
+func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (out makeTokenOutputBody, err error) {
+	b := in.Body
+	t, text, err := a.tokens.Make(ctx, decide.ActorOf(ctx).Name, token.Spec{Name: b.Name, Servers: b.Servers, Tiers: b.Tiers, Toolsets: b.Toolsets, Admin: b.Admin, Days: b.Days})
+	if fault, ok := errors.AsType[token.FaultError](err); ok {
+		return out, problem(http.StatusUnprocessableEntity, fault.Error())
+	}
+	if err != nil {
+		return out, err
+	}
+	return makeTokenOutputBody{showToken(t, a.tokens.StatusAt(ctx)), text.Reveal()}, nil
+}
+
+type tokenInput struct {
+	ID string `path:"id" maxLength:"64"`
+}
+
+type revokeTokenOutputBody struct {
+	AgentToken
+	decide.TokenGrants
+}
+
+func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out revokeTokenOutputBody, err error) {
+	t, err := a.tokens.Revoke(ctx, decide.ActorOf(ctx).Name, in.ID)
+	switch {
+	case errors.Is(err, token.ErrNotFound):
+		return out, problem(http.StatusNotFound, "there is no token of this id")
+	case errors.Is(err, token.ErrConflict):
+		return out, problem(http.StatusConflict, "somebody else changed the token at this moment; list the tokens again")
+	case err != nil:
+		return out, err
+	}
+	out = revokeTokenOutputBody{showToken(t, a.tokens.StatusAt(ctx)), a.service.TokenGrants(ctx, t.Name)}
+	return out, nil
+}
+
+func showToken(t token.Token, j token.StatusView) AgentToken {
+	return AgentToken{
+		ID: t.ID, Name: t.Name, Status: j.Status(t), Key: string(j.KeyStatus(t)), Servers: append([]string{}, t.Servers...), Tiers: append([]string{}, t.Tiers...), Toolsets: t.Toolsets, Admin: t.Admin,
+		CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, ExpiresAt: t.ExpiresAt,
+		RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy, LastUsed: t.LastUsed,
+	}
+}

@@ -1,0 +1,232 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// withTokens is a fixture that keeps agent tokens.
+func withTokens(t *testing.T) *fixture {
+	t.Helper()
+	h := newFixture(t)
+	s := token.NewStore(new(documenttest.Store))
+	h.Console.Tokens = &token.Registry{Store: s, Keys: token.OneKey(tokentest.Key(t)), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
+	h.Open()
+	return h
+}
+
+// A made token is the answer to making one.
+type made struct {
+	admin.AgentToken
+	Token string
+}
+
+const ciToken = `{"name":"ci","servers":["fs"],"tiers":["read"],"toolsets":["docs"],"days":30}`
+
+func (h *fixture) mint(body string) (m made) {
+	h.T.Helper()
+	h.Ask(http.StatusCreated, "/admin/tokens", body, &m)
+	return m
+}
+
+// agent returns who bears the text.
+func (h *fixture) agent(text string) (identity.Agent, error) {
+	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: h.Console.Tokens.Store, Keys: h.Console.Tokens.Keys, Now: h.Clock.Now}})
+	if err != nil {
+		h.T.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(h.T.Context(), http.MethodPost, "/mcp", nil)
+	if err != nil {
+		h.T.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+text)
+	return v.Authenticate(r)
+}
+
+func TestMakeToken(t *testing.T) {
+	h := withTokens(t)
+	m := h.mint(ciToken)
+	if m.CreatedBy != "ann" || m.Status != "live" || m.ExpiresAt.Sub(m.CreatedAt) != 30*24*time.Hour {
+		t.Errorf("made %+v", m.AgentToken)
+	}
+	a, err := h.agent(m.Token)
+	if err != nil || a.ID != "token:ci" || len(a.Servers) != 1 || len(a.Toolsets) != 1 || a.Rights.Role != 0 {
+		t.Errorf("the agent is %+v, %v", a, err)
+	}
+	list := h.Send("/admin/tokens", "").Body
+	stored, err := h.Console.Tokens.Store.Token(t.Context(), m.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{m.Token, m.Token[4:20], stored.Hash} {
+		if strings.Contains(list, secret) || strings.Contains(h.Log.String(), secret) {
+			t.Errorf("a secret is in the list or the log")
+		}
+	}
+	if !strings.Contains(list, m.ID) || !strings.Contains(h.Log.String(), m.ID) || !strings.Contains(h.Log.String(), "actor=ann") {
+		t.Errorf("list %s\nlog %s", list, h.Log)
+	}
+}
+
+// The list says how its tokens stand to the keys, and every token does.
+func TestTokensSayTheirKey(t *testing.T) {
+	h := withTokens(t)
+	old := h.mint(ciToken)
+	next, err := token.NewKey(strings.Repeat("n", token.MinKey))
+	require.OK(t, err)
+	since := h.Clock.Now()
+	v := secret.Versions{Current: secret.Version{Text: next.Text, Since: since}, Previous: secret.Version{Text: tokentest.Key(t).Text}}
+	days := 30
+	h.Console.Tokens.Keys = token.NewKeyRing(func(context.Context) (token.Keys, error) { return token.ReadKeys(v, days) }, nil, nil)
+	h.Open()
+	fresh := h.mint(ciToken)
+	type list struct {
+		Tokens []admin.AgentToken
+		Keys   *admin.TokenKeys
+	}
+	got := admintest.Into[list](h.Desk, "/admin/tokens", "")
+	for _, x := range got.Tokens {
+		if want := map[string]string{old.ID: "previous", fresh.ID: "current"}[x.ID]; x.Key != want || x.Status != "live" {
+			t.Errorf("%s is %s, under the key %q, want %q", x.Name, x.Status, x.Key, want)
+		}
+	}
+	k := got.Keys
+	if k == nil || k.Previous == nil || k.Previous.Live != 1 || k.Current.Live != 1 || k.Void != 0 || k.Current.ID != next.ID() || !k.Previous.Until.Equal(since.Add(30*24*time.Hour)) {
+		t.Errorf("keys %+v", k)
+	}
+	days = 0
+	h.Console.Tokens.Keys = token.NewKeyRing(func(context.Context) (token.Keys, error) { return token.ReadKeys(v, days) }, nil, nil)
+	h.Open()
+	if k := admintest.Into[list](h.Desk, "/admin/tokens", "").Keys; k == nil || k.Previous != nil || k.Void != 1 {
+		t.Errorf("keys %+v", k)
+	}
+	h.Console.Tokens.Keys = token.NewKeyRing(func(context.Context) (token.Keys, error) { return token.Keys{}, errors.New("down") }, nil, nil)
+	h.Open()
+	if got := admintest.Into[list](h.Desk, "/admin/tokens", ""); got.Keys != nil || len(got.Tokens) != 2 || got.Tokens[0].Key != "" || got.Tokens[0].Status != "live" {
+		t.Errorf("without keys: %+v", got)
+	}
+}
+
+func TestRevokeToken(t *testing.T) {
+	h := withTokens(t)
+	m := h.mint(ciToken)
+	got := admintest.Into[admin.AgentToken](h.Desk, "/admin/tokens/"+m.ID+"/revoke", `{}`)
+	if got.Status != "revoked" || got.RevokedBy != "ann" {
+		t.Errorf("revoked %+v", got)
+	}
+	var e *identity.Error
+	if _, err := h.agent(m.Token); !errors.As(err, &e) || e.Kind != identity.Invalid {
+		t.Errorf("it is taken: %v", err)
+	}
+	again := admintest.Into[admin.AgentToken](h.Desk, "/admin/tokens/"+m.ID+"/revoke", `{}`)
+	if again.RevokedAt != got.RevokedAt {
+		t.Errorf("revoked again at %v", again.RevokedAt)
+	}
+	h.Problem(http.StatusNotFound, "/admin/tokens/none/revoke", `{}`)
+}
+
+func TestMakeTokenRefusals(t *testing.T) {
+	h := withTokens(t)
+	for _, body := range []string{
+		`{"name":"","servers":[],"tiers":[],"days":1}`,
+		`{"name":"a b","servers":[],"tiers":[],"days":1}`,
+		`{"name":"ci","servers":[],"tiers":["root"],"days":1}`,
+		`{"name":"ci","servers":[""],"tiers":[],"days":1}`,
+		`{"name":"ci","servers":[],"tiers":[],"days":366}`,
+		`{"name":"ci","servers":[],"tiers":[],"days":0}`,
+		`{"name":"ci","servers":[],"tiers":[]}`,
+		`{"name":"ci","servers":null,"tiers":[],"days":1}`,
+	} {
+		if w := h.Send("/admin/tokens", body); w.Status != http.StatusUnprocessableEntity {
+			t.Errorf("%s = %d %s, want 422", body, w.Status, w.Body)
+		}
+	}
+	if all, err := h.Console.Tokens.Store.Tokens(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("tokens were made: %v, %v", all, err)
+	}
+}
+
+func TestTokenExpiry(t *testing.T) {
+	h := withTokens(t)
+	m := h.mint(`{"name":"ci","servers":["*"],"tiers":[],"days":1}`)
+	h.Clock.Wait(24 * time.Hour)
+	if list := h.Send("/admin/tokens", "").Body; !strings.Contains(list, `"status":"expired"`) {
+		t.Errorf("list %s", list)
+	}
+	if _, err := h.agent(m.Token); err == nil {
+		t.Error("it is taken")
+	}
+}
+
+func TestTokensInOpenAPI(t *testing.T) {
+	for _, tt := range []struct {
+		fixture *fixture
+		want    bool
+	}{{newFixture(t), false}, {withTokens(t), true}} {
+		got := strings.Contains(tt.fixture.Send("/admin/openapi.json", "").Body, `"/admin/tokens/{id}/revoke"`)
+		if code := tt.fixture.Send("/admin/tokens", "").Status; got != tt.want || (code == http.StatusOK) != tt.want {
+			t.Errorf("described %v, served with %d; want %v", got, code, tt.want)
+		}
+	}
+}
+
+// A grant follows the name of a token, so that who revokes one learns what a later one has.
+func TestRevokeTokenSaysWhatIsGranted(t *testing.T) {
+	h := withTokens(t)
+	ci := request.Agent{Way: identity.WayToken, ID: "token:ci"}
+	id := h.Asks(ci, "mail:send", "", "")
+	path := "/admin/requests/" + id
+	hash := admintest.Into[decide.Request](h.Desk, path, "").Hash
+	admintest.Into[decide.Request](h.Desk, path+"/decide", fmt.Sprintf(`{"verdict":"allowed","hash":%q,"minutes":60}`, hash))
+	type answer struct {
+		Status  string
+		Granted []decide.Grant
+		Unread  bool `json:"granted_unread"`
+	}
+	revoke := func() answer {
+		t.Helper()
+		return admintest.Into[answer](h.Desk, "/admin/tokens/"+h.mint(ciToken).ID+"/revoke", "{}")
+	}
+	got := revoke()
+	if len(got.Granted) != 1 || got.Status != "revoked" || got.Granted[0].Request != id || got.Granted[0].Tool != "mail:send" || got.Granted[0].Verdict != request.Allowed {
+		t.Errorf("revoked: %+v", got)
+	}
+	h.Approvals.OnDocs = documenttest.DocsOf("GRANT#", func() error { return errors.New("down") })
+	if got := revoke(); got.Status != "revoked" || !got.Unread || !strings.Contains(h.Log.String(), "down") {
+		t.Errorf("while the store fails: %+v", got)
+	}
+	h.Approvals.OnDocs = nil
+	admintest.Into[decide.Request](h.Desk, path+"/decide", `{"verdict":"revoked"}`)
+	if got := revoke(); got.Granted == nil || len(got.Granted) != 0 || got.Unread {
+		t.Errorf("after the grant has ended: %+v", got)
+	}
+}
+
+func TestTokensUnauthenticated(t *testing.T) {
+	h := withTokens(t)
+	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
+		return decide.Actor{}, &identity.Error{Kind: identity.Scope}
+	}
+	h.Open()
+	h.Problem(http.StatusForbidden, "/admin/tokens", ciToken)
+	if all, err := h.Console.Tokens.Store.Tokens(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("a token was made: %v, %v", all, err)
+	}
+}

@@ -1,0 +1,129 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// toolsInput is the query of a list of tools, prompts and resources. The desk reads it, for the pages as well, so that a
+// value which nothing can have is refused in the same words.
+type toolsInput struct {
+	decide.Paging
+	decide.Filter
+	query url.Values
+}
+
+// Resolve implements [huma.Resolver].
+func (in *toolsInput) Resolve(ctx huma.Context) []error {
+	u := ctx.URL()
+	in.query = u.Query()
+	return nil
+}
+
+func (a *api) listTools(ctx context.Context, in *toolsInput) (decide.Page, error) {
+	f, p, err := decide.ReadQuery(in.query, defaultLimit)
+	if err != nil {
+		return decide.Page{}, err
+	}
+	return a.service.List(ctx, f, p)
+}
+
+// defaultLimit is how many items a page has if the request does not say.
+const defaultLimit = 50
+
+type serversOutputBody struct {
+	Servers []decide.Server  `json:"servers" nullable:"false"`
+	State   decide.Freshness `json:"state"`
+	decide.Next
+}
+
+func (a *api) listServers(ctx context.Context, in *decide.Paging) (out serversOutputBody, err error) {
+	out.Servers, out.Next, err = a.service.Servers(ctx, *in)
+	out.State = a.service.Freshness(ctx)
+	return out, err
+}
+
+type serverInput struct {
+	Server string `path:"server"`
+}
+
+func (a *api) getServer(ctx context.Context, in *serverInput) (decide.ServerDetail, error) {
+	return a.service.Server(ctx, in.Server)
+}
+
+func (a *api) config(ctx context.Context, _ *struct{}) (decide.Config, error) {
+	return a.service.Config(ctx), nil
+}
+
+func (a *api) health(ctx context.Context, _ *struct{}) (decide.Health, error) {
+	return a.service.Health(ctx), nil
+}
+
+type bulkInput struct {
+	Body struct {
+		Action string     `json:"action" enum:"approve,block,disable,enable,carry" doc:"carry approves what was approved in another version of the same server, and nothing else"`
+		Items  []BulkItem `json:"items" minItems:"1" maxItems:"500" nullable:"false"`
+		Note   string     `json:"note,omitempty" maxLength:"4096" doc:"why, for all of them"`
+		Tell   bool       `json:"tell,omitempty" doc:"agents may be told the note, as what you said"`
+	}
+}
+
+// A BulkItem is one of many tools, prompts or resources, as it was seen.
+type BulkItem struct {
+	ID   string    `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
+	Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
+	Rev  int64     `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided about this one"`
+}
+
+// A BulkResult is what became of one of many.
+type BulkResult struct {
+	ID     string `json:"id"`
+	Result string `json:"result" enum:"done,refused,failed"`
+	Status string `json:"status,omitempty" doc:"of the item after it"`
+	Rev    int64  `json:"rev,omitempty" doc:"of the record after it; an undo names it"`
+	Detail string `json:"detail,omitempty" doc:"why nothing was decided about it"`
+}
+
+type bulkOutputBody struct {
+	Tools []BulkResult `json:"tools" nullable:"false" doc:"in the order of the request"`
+	Count int          `json:"done" doc:"about how many it was decided"`
+}
+
+// decideAll decides about each item by itself: one that changed meanwhile does not stop the others.
+func (a *api) decideAll(ctx context.Context, in *bulkInput) (out bulkOutputBody, err error) {
+	items := make([]decide.Item, len(in.Body.Items))
+	for n, t := range in.Body.Items {
+		id, err := tool.ParseID(t.ID)
+		if err != nil {
+			return out, problem(http.StatusUnprocessableEntity, "item "+strconv.Itoa(n+1)+" does not name a tool as server:tool, a prompt as server:prompt:name or a resource as server:resource:uri, and nothing was decided")
+		}
+		items[n] = decide.Item{ID: id, Hash: t.Hash, Rev: t.Rev}
+	}
+	results, err := a.service.DecideAll(ctx, decide.Decision{Action: in.Body.Action, Note: in.Body.Note, Tell: in.Body.Tell}, items)
+	if err != nil {
+		return out, err
+	}
+	out.Tools = make([]BulkResult, len(items))
+	for n, r := range results {
+		one := BulkResult{ID: in.Body.Items[n].ID, Result: "refused"}
+		switch {
+		case r.Err == nil:
+			one.Result, one.Status, one.Rev = "done", r.Tool.Status, r.Tool.Record.Rev
+			out.Count++
+		case r.Err.Status >= http.StatusInternalServerError:
+			one.Result = "failed"
+		}
+		if r.Err != nil {
+			one.Detail = r.Err.Detail
+		}
+		out.Tools[n] = one
+	}
+	return out, nil
+}

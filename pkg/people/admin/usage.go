@@ -1,0 +1,40 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+)
+
+// registerUsage adds the operations on the usage.
+func (a *api) registerUsage(h huma.API) {
+	read := get("usage", "/admin/usage", "How agents use the tools: over time, and by tool and agent as far as that is known")
+	read.Errors = []int{http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented, http.StatusServiceUnavailable}
+	serve(a, h, read, a.usage)
+	ask := post("ask-usage", "/admin/usage", "Ask the log for tools and agents, where that costs; the answer says under which name to read what it found")
+	ask.DefaultStatus = http.StatusAccepted
+	ask.Errors = []int{http.StatusConflict, http.StatusUnprocessableEntity, http.StatusNotImplemented, http.StatusBadGateway}
+	serve(a, h, ask, a.askUsage)
+}
+
+type usageInput struct {
+	Range string `query:"range" default:"24h" doc:"1h, 24h, 7d or 30d"`
+	Query string `query:"query" maxLength:"200" doc:"a question that was asked, of the same range"`
+}
+
+func (a *api) usage(ctx context.Context, in *usageInput) (decide.Usage, error) {
+	return a.service.Usage(ctx, in.Range, in.Query)
+}
+
+type askUsageInput struct {
+	Body struct {
+		Range string `json:"range" doc:"1h, 24h, 7d or 30d"`
+	}
+}
+
+func (a *api) askUsage(ctx context.Context, in *askUsageInput) (decide.Asked, error) {
+	return a.service.AskUsage(ctx, in.Body.Range)
+}

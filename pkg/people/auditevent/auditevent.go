@@ -1,0 +1,82 @@
+// Package auditevent writes lines of the audit about what others decide: what becomes of tools,
+// prompts and resources, beside the audit that their store keeps, and which versions of the
+// operator's files come into use. After a loss its [Restorer] closes again what these lines say was
+// closed.
+package auditevent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+)
+
+// LineOf returns an entry of the audit of items as a line. Its time is that by which the store
+// sorts it, unless an earlier program counted its lines.
+func LineOf(e approval.Entry) audit.Line {
+	at := e.Written
+	if at.Year() < 2000 {
+		at = e.At
+	}
+	return audit.Line{
+		V: audit.Version, Time: at.UTC(), Kind: audit.KindEvent, Actor: e.Actor, Action: e.Action,
+		Tool: e.ID().String(), Hash: e.Hash, From: e.From, Note: e.Note, Source: e.Source,
+	}
+}
+
+// Audited returns store, and writes to out what is decided in it: by people, and by syncs where it
+// changes what agents may do. That a sync saw an item for the first time, which waits then, is in
+// the store's audit alone.
+func Audited(store approval.Store, out *audit.Log, log *slog.Logger) approval.Store {
+	return audited{store, out, log}
+}
+
+type audited struct {
+	approval.Store
+	out *audit.Log
+	log *slog.Logger
+}
+
+// Put implements [approval.Store]. What the store keeps stands, also if its line cannot be written.
+func (a audited) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
+	next, err := a.Store.Put(ctx, r, e)
+	if err == nil {
+		a.tell(ctx, appendLine(nil, next, e))
+	}
+	return next, err
+}
+
+// PutAll implements [approval.Batcher], if the store is one.
+func (a audited) PutAll(ctx context.Context, all []approval.Write) ([]approval.Written, error) {
+	b, ok := a.Store.(approval.Batcher)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	out, err := b.PutAll(ctx, all)
+	lines := make([]audit.Line, 0, len(all))
+	for i, w := range out {
+		if w.Err == nil {
+			lines = appendLine(lines, w.Record, all[i].Entry)
+		}
+	}
+	a.tell(ctx, lines)
+	return out, err
+}
+
+// appendLine appends the line of a decision that was stored, if it has one.
+func appendLine(lines []audit.Line, next approval.Record, e *approval.Entry) []audit.Line {
+	if e == nil || e.Action == approval.ActionObserve {
+		return lines
+	}
+	return append(lines, LineOf(next.Line(*e)))
+}
+
+// tell writes the lines of decisions that were stored.
+func (a audited) tell(ctx context.Context, lines []audit.Line) {
+	if failed := a.out.WriteAll(context.WithoutCancel(ctx), lines); failed != nil {
+		a.log.LogAttrs(ctx, slog.LevelError, "decisions are not all among the lines of calls", slog.Int("decisions", len(lines)),
+			slog.String("first", lines[0].Action), slog.String("item", lines[0].Tool), slog.Any("error", failed))
+	}
+}

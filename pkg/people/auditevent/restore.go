@@ -1,0 +1,298 @@
+package auditevent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A Restorer puts back what a store lost: approval records as the tool catalog knew them, and what
+// people closed after the catalog was made, as the files of the audit say. The zero value of each
+// field but Approvals and Now means that there is no such thing here.
+type Restorer struct {
+	Audit     audit.Folder
+	Approvals approval.Store
+	Stops     *stop.Store
+	Tokens    *token.Store
+	Requests  *request.Store
+	Now       func() time.Time
+}
+
+// Restored says what a [Restorer] did.
+type Restored struct {
+	Settled []approval.Record // by id
+	Closing []Action          // what people had closed, and is closed again
+	Opening []Action          // what they had opened, and stays closed: a person decides again
+	Unknown []Action          // what they had closed of items that nothing is known of
+	Faults  []string          // places of the audit that were skipped, or that cannot be trusted, the first 20
+	Count   int               // how many such places there are
+}
+
+// An Action is what somebody did, as the audit says.
+type Action struct {
+	About  string    `json:"about" doc:"id of the item, or server:NAME, agent:ID, all, token:NAME"`
+	Action string    `json:"action"`
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+}
+
+// Restore settles every record that the store lost, by what the catalog knew and by what people closed
+// since. Then it closes what else they closed after the store was last written: items, stops, agent
+// tokens, grants. It opens nothing that neither the store nor the catalog has open. settle, which may
+// be nil, changes how a record is settled.
+//
+// The audit is read before anything is written. If Restore is interrupted, another call goes on: each
+// record is settled and closed in one write.
+func (p *Restorer) Restore(ctx context.Context, snap *catalog.Snapshot, actor string,
+	settle func(catalog.Reconciler) catalog.Reconciler) (out Restored, err error) {
+	r := restoring{Restorer: p, actor: actor, past: map[string][]approval.Past{}, known: map[string]bool{}, out: &out}
+	if err := r.read(ctx); err != nil {
+		return out, fmt.Errorf("nothing was restored: %w", err)
+	}
+	how := catalog.Reconciler(r.reconcile)
+	if settle != nil {
+		how = settle(how)
+	}
+	if out.Settled, err = catalog.Reconcile(ctx, p.Approvals, snap, how, actor, p.Now); err != nil {
+		return out, err
+	}
+	for _, step := range []func(context.Context) error{r.closeItems, r.stop, r.revokeTokens, r.endGrants} {
+		if err := step(ctx); err != nil {
+			return out, err
+		}
+	}
+	r.report()
+	return out, nil
+}
+
+// A restoring is one run of [Restorer.Restore].
+type restoring struct {
+	*Restorer
+	actor  string
+	past   map[string][]approval.Past // decisions about items, by the id as the audit writes it
+	others []audit.TrailEvent         // about nothing of that kind
+
+	mu    sync.Mutex
+	known map[string]bool // ids of which there is a record
+	out   *Restored
+}
+
+// itemActions are the decisions about items that [approval.Replay] knows.
+var itemActions = []string{
+	approval.ActionApprove, approval.ActionBlock, approval.ActionUnblock, approval.ActionDisable, approval.ActionEnable,
+	approval.ActionUndo, approval.ActionPropose, approval.ActionAcceptStore,
+}
+
+// otherActions are the actions on what is no item.
+var otherActions = []string{audit.ActionStop, audit.ActionStopUndone, audit.ActionTokenRevoked, audit.ActionDecided}
+
+// read reads the audit.
+func (r *restoring) read(ctx context.Context) error {
+	if r.Audit == "" {
+		return nil
+	}
+	trail, err := r.Audit.Trail(ctx, func(l audit.Line) bool {
+		return l.Actor != approval.Sync && (slices.Contains(itemActions, l.Action) || slices.Contains(otherActions, l.Action))
+	})
+	if err != nil {
+		return fmt.Errorf("%w; move that folder away to restore without it", err)
+	}
+	r.out.Faults, r.out.Count = trail.Faults, trail.Count
+	for _, d := range trail.Events {
+		if slices.Contains(otherActions, d.Action) {
+			r.others = append(r.others, d)
+			continue
+		}
+		r.past[d.Tool] = append(r.past[d.Tool], pastOf(d))
+	}
+	return nil
+}
+
+// pastOf returns an event as a decision. A hash that is not written as hashes are was damaged.
+func pastOf(d audit.TrailEvent) approval.Past {
+	p := approval.Past{Action: d.Action, Hash: d.Hash, By: d.Actor, Note: d.Note, At: d.Time, Stretch: d.Stretch, Sure: d.Sure}
+	if _, ok := p.Hash.Sum(); !ok {
+		p.Hash, p.Sure = "", false
+	}
+	return p
+}
+
+// reconcile settles a record that the store lost.
+func (r *restoring) reconcile(lost approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
+	next, entry, re, err := approval.KeepReplayed(lost, r.pastOf(lost.ID()), actor, now)
+	if err == nil {
+		r.note(lost.ID(), re)
+	}
+	return next, entry, err
+}
+
+// pastOf returns the decisions about an item.
+func (r *restoring) pastOf(id tool.ID) []approval.Past { return r.past[audit.Name(id.String())] }
+
+// note notes what was replayed of an item. A record that another one wrote meanwhile is settled again.
+func (r *restoring) note(id tool.ID, re approval.Replayed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known[id.String()] {
+		return
+	}
+	r.known[id.String()] = true
+	for to, all := range map[*[]Action][]approval.Past{&r.out.Closing: re.Closing, &r.out.Opening: re.Opening} {
+		for _, p := range all {
+			*to = append(*to, Action{id.String(), p.Action, p.By, p.At})
+		}
+	}
+}
+
+// closeItems closes items whose records are older than decisions of the audit, though the catalog does
+// not know that the store lost something.
+func (r *restoring) closeItems(ctx context.Context) error {
+	servers := map[string]bool{}
+	for name := range r.past {
+		server, _, _ := strings.Cut(name, ":")
+		servers[server] = true
+	}
+	for _, server := range slices.Sorted(maps.Keys(servers)) {
+		records, err := r.Approvals.Records(ctx, server)
+		if err != nil {
+			return err
+		}
+		for _, held := range records {
+			if err := r.closeItem(ctx, &held); err != nil {
+				return fmt.Errorf("close %q again: %w", held.ID(), err)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *restoring) closeItem(ctx context.Context, held *approval.Record) error {
+	id := held.ID()
+	past := r.pastOf(id)
+	if len(past) == 0 {
+		return nil
+	}
+	var re approval.Replayed
+	_, err := approval.Update(ctx, r.Approvals, id, held, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {
+		if re = (approval.Replayed{}); stored == nil || stored.Lost != nil {
+			return nil, nil, nil // it is not settled: of a server that the catalog does not have
+		}
+		next, entry, replayed, err := approval.KeepReplayed(*stored, past, r.actor, r.Now())
+		if re = replayed; err != nil || !re.Changed {
+			return nil, nil, err
+		}
+		return &next, &entry, nil
+	})
+	if err == nil {
+		r.note(id, re)
+	}
+	return err
+}
+
+// report completes what is said.
+func (r *restoring) report() {
+	held := map[string]bool{}
+	for id := range r.known {
+		held[audit.Name(id)] = true
+	}
+	for name, past := range r.past {
+		if held[name] {
+			continue
+		}
+		for _, p := range approval.Replay(approval.Record{}, time.Time{}, past).Closing {
+			r.out.Unknown = append(r.out.Unknown, Action{name, p.Action, p.By, p.At})
+		}
+	}
+	for _, list := range [][]Action{r.out.Closing, r.out.Opening, r.out.Unknown} {
+		slices.SortFunc(list, func(a, b Action) int { return a.At.Compare(b.At) })
+	}
+}
+
+// add notes that something was closed that is no item.
+func (r *restoring) add(d audit.TrailEvent) {
+	r.out.Closing = append(r.out.Closing, Action{d.Subject, d.Action, d.Actor, d.Time})
+}
+
+// revokeTokens revokes the agent tokens that were revoked, if the store has them from before.
+func (r *restoring) revokeTokens(ctx context.Context) error {
+	if r.Tokens == nil {
+		return nil
+	}
+	tokens := token.Registry{Store: r.Tokens, Now: r.Now}
+	for _, d := range r.others {
+		id, named := strings.CutPrefix(d.Note, "id ")
+		if d.Action != audit.ActionTokenRevoked || !named {
+			continue
+		}
+		held, err := r.Tokens.Token(ctx, id)
+		if errors.Is(err, token.ErrNotFound) || err == nil && !held.Live(r.Now()) {
+			continue
+		}
+		if err == nil {
+			_, err = tokens.Revoke(ctx, r.actor, id)
+		}
+		if err != nil {
+			return fmt.Errorf("revoke %s again: %w", d.Subject, err)
+		}
+		r.add(d)
+	}
+	return nil
+}
+
+// endGrants ends what was granted to agents and ended, if the store has it from before.
+func (r *restoring) endGrants(ctx context.Context) error {
+	if r.Requests == nil {
+		return nil
+	}
+	for _, d := range r.others {
+		if d.Action != audit.ActionDecided || !strings.HasPrefix(d.Note, string(request.Revoked)) {
+			continue
+		}
+		ended, err := r.endGrant(ctx, d)
+		if err != nil {
+			return fmt.Errorf("end what request %s granted: %w", d.Request, err)
+		}
+		if ended {
+			r.out.Closing = append(r.out.Closing, Action{d.Tool + " for " + d.Subject, string(request.Revoked), d.Actor, d.Time})
+		}
+	}
+	return nil
+}
+
+func (r *restoring) endGrant(ctx context.Context, d audit.TrailEvent) (ended bool, err error) {
+	key, err := r.Requests.Whose(ctx, d.Request)
+	if errors.Is(err, request.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	held, err := r.Requests.Granted(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	_, err = r.Requests.ChangeGranted(ctx, held.Agent, func(g request.Granted) (request.Granted, error) {
+		now := r.Now()
+		is, granted := g.Of(d.Request)
+		opens := is.Verdict == request.Allowed || is.Verdict == request.Confirmed
+		if ended = granted && opens && now.Before(is.Ends); !ended {
+			return g, nil
+		}
+		one := request.Request{ID: is.Request, Server: is.Server, Tool: is.Tool, Kind: is.Kind, Hash: is.Hash, Args: is.Args}
+		return g.Add(request.Decide(one, request.Revoked, 0, r.actor, "", now), false, now)
+	})
+	return ended, err
+}

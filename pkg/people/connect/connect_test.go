@@ -1,0 +1,274 @@
+package connect_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
+	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// endpoints are the gateways that each client is told of in the golden files.
+var endpoints = []struct {
+	name string
+	e    connect.Endpoint
+}{
+	{"a laptop", connect.Endpoint{URL: "http://127.0.0.1:8080/mcp", Auth: connect.None}},
+	{"tokens, one toolset", connect.Endpoint{URL: "https://gate.example.com/prod/mcp/x/triage", Auth: connect.Bearer}},
+	{"an issuer", connect.Endpoint{URL: "https://gate.example.com/mcp", Auth: connect.OAuth}},
+	{"signatures", connect.Endpoint{URL: "https://gate.example.com/mcp", Auth: connect.Signed}},
+	{"tokens in a network, other names", connect.Endpoint{URL: "http://10.0.0.7:8080/mcp", Auth: connect.Bearer, Name: "gate-2", Variable: "GATE_TOKEN"}},
+}
+
+// Each client's forms, as they are documented on the day that the guide names.
+func TestGuides(t *testing.T) {
+	for _, c := range connect.Clients() {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s\n%s, checked %s, run: %q\n", c.Name, c.Docs, c.Checked, c.Run)
+		for _, tt := range endpoints {
+			g, err := connect.For(c.ID, tt.e)
+			require.OK(t, err)
+			fmt.Fprintf(&b, "\n== %s: %s\n", tt.name, tt.e.URL)
+			for _, part := range [][2]string{{"link", g.Link}, {"label", g.Label}, {"command", g.Command}, {"after", g.After}, {"steps", g.Steps}} {
+				if part[1] != "" {
+					fmt.Fprintf(&b, "%s: %s\n", part[0], part[1])
+				}
+			}
+			for _, f := range g.Files {
+				fmt.Fprintf(&b, "-- %s (%s) %s\n%s", f.Path, f.Windows, f.When, f.Text)
+			}
+			for _, trap := range g.Traps {
+				fmt.Fprintf(&b, "* %s\n", trap)
+			}
+		}
+		golden.Check(t, "testdata/"+c.ID+".txt", b.String())
+	}
+}
+
+func TestClients(t *testing.T) {
+	clients := connect.Clients()
+	if len(clients) != 7 {
+		t.Errorf("%d clients, want 7", len(clients))
+	}
+	for _, c := range clients {
+		checked, err := time.Parse(time.DateOnly, c.Checked)
+		if u, err := url.Parse(c.Docs); err != nil || u.Scheme != "https" {
+			t.Errorf("%s: documented at %q", c.ID, c.Docs)
+		}
+		if err != nil || checked.Year() < 2026 {
+			t.Errorf("%s: checked on %q", c.ID, c.Checked)
+		}
+	}
+	if _, err := connect.For("emacs", connect.Endpoint{URL: "https://gate.example.com/mcp"}); err == nil {
+		t.Error("a client that there is no guide for has one")
+	}
+}
+
+func TestForRefuses(t *testing.T) {
+	for name, e := range map[string]connect.Endpoint{
+		"nothing":           {},
+		"a program":         {URL: "file:///bin/sh"},
+		"a script":          {URL: "javascript:alert(1)"},
+		"no host":           {URL: "https:///mcp"},
+		"a password":        {URL: "https://kim:secret@gate.example.com/mcp"},
+		"a control":         {URL: "https://gate.example.com/mcp\nx"},
+		"a name of TOML":    {URL: "https://gate.example.com/mcp", Name: "a]\n[b"},
+		"a name of a flag":  {URL: "https://gate.example.com/mcp", Name: "-s"},
+		"a variable":        {URL: "https://gate.example.com/mcp", Variable: "PCT}$(id)"},
+		"an authentication": {URL: "https://gate.example.com/mcp", Auth: "password"},
+	} {
+		for _, c := range connect.Clients() {
+			if g, err := connect.For(c.ID, e); err == nil {
+				t.Errorf("%s, %s: %+v", name, c.ID, g)
+			}
+		}
+	}
+}
+
+// hostile is an address with every character that a shell, a link or a file could read as its own.
+const hostile = `https://gate.example.com/mcp/x/it's%20$(touch%20pwned)` + "`id`" + `;"|&<>*?q=a+b/c==&x=%22%5C{}[]!~é`
+
+// Whatever the address holds, each form says the same address.
+func TestHostileAddress(t *testing.T) {
+	u, err := url.Parse(hostile)
+	require.OK(t, err)
+	want := u.String()
+	for _, c := range connect.Clients() {
+		g, err := connect.For(c.ID, connect.Endpoint{URL: hostile, Auth: connect.Bearer})
+		require.OK(t, err)
+		if g.Command != "" {
+			words := words(t, g.Command)
+			found := false
+			for _, w := range words {
+				found = found || w == want || strings.HasPrefix(w, "{") && holds(t, w, want)
+			}
+			if !found {
+				t.Errorf("%s: a shell makes %q of the command", c.ID, words)
+			}
+		}
+		for _, f := range g.Files {
+			if strings.HasSuffix(f.Path, ".toml") {
+				line := strings.SplitN(f.Text, "\n", 3)[1]
+				if !holds(t, `{"url":`+strings.TrimPrefix(line, "url = ")+`}`, want) {
+					t.Errorf("%s: %s", f.Path, f.Text)
+				}
+			} else if !holds(t, f.Text, want) {
+				t.Errorf("%s of %s: %s", f.Path, c.ID, f.Text)
+			}
+		}
+	}
+}
+
+// holds reports whether some string in a JSON text is want.
+func holds(t *testing.T, text, want string) bool {
+	t.Helper()
+	var v any
+	require.OK(t, json.Unmarshal([]byte(text), &v))
+	var in func(any) bool
+	in = func(v any) bool {
+		switch v := v.(type) {
+		case string:
+			return v == want
+		case []any:
+			for _, x := range v {
+				if in(x) {
+					return true
+				}
+			}
+		case map[string]any:
+			for _, x := range v {
+				if in(x) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return in(v)
+}
+
+// words returns the words that a shell makes of a command line.
+func words(t *testing.T, command string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `show() { printf '%s\0' "$@"; }; show `+command).Output()
+	require.OK(t, err)
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+}
+
+func TestExport(t *testing.T) {
+	for _, value := range []string{"pct_aZ09-_", `'; id; '`, "$(id)", "a b", "", "~", "-n"} {
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", connect.Export("PCT", value)+`; printf %s "$PCT"`).Output()
+		if err != nil || string(out) != value {
+			t.Errorf("%q: %q, %v", value, out, err)
+		}
+	}
+}
+
+// The link of Cursor, as its documentation has it on the day that the guide names: a name, and the
+// entry of mcp.json in Base64.
+func TestCursorLink(t *testing.T) {
+	for _, address := range []string{"https://gate.example.com/mcp", hostile} {
+		g, err := connect.For("cursor", connect.Endpoint{URL: address, Auth: connect.Bearer})
+		require.OK(t, err)
+		u, err := url.Parse(g.Link)
+		require.OK(t, err)
+		if u.Scheme != "cursor" || u.Host != "anysphere.cursor-deeplink" || u.Path != "/mcp/install" || u.Query().Get("name") != "portcullis" {
+			t.Errorf("link %s", g.Link)
+		}
+		config, err := base64.StdEncoding.DecodeString(u.Query().Get("config"))
+		require.OK(t, err)
+		var entry, file map[string]any
+		require.OK(t, json.Unmarshal(config, &entry))
+		require.OK(t, json.Unmarshal([]byte(g.Files[0].Text), &file))
+		if diff := cmp.Diff(map[string]any{"mcpServers": map[string]any{"portcullis": entry}}, file); diff != "" {
+			t.Errorf("link and file (-link +file):\n%s", diff)
+		}
+	}
+}
+
+// The link of VS Code: the entry with its name, as JSON, percent-encoded; VS Code decodes the query
+// once more than a browser does, so that no plus may stand for a blank.
+func TestVSCodeLink(t *testing.T) {
+	for _, address := range []string{"https://gate.example.com/mcp", hostile} {
+		g, err := connect.For("vscode", connect.Endpoint{URL: address, Auth: connect.Bearer})
+		require.OK(t, err)
+		query, ok := strings.CutPrefix(g.Link, "vscode:mcp/install?")
+		text, err := url.PathUnescape(query)
+		require.OK(t, err)
+		if !ok || strings.Contains(query, "+") {
+			t.Errorf("link %s", g.Link)
+		}
+		var link, file map[string]any
+		require.OK(t, json.Unmarshal([]byte(text), &link))
+		require.OK(t, json.Unmarshal([]byte(g.Files[0].Text), &file))
+		name, inputs := link["name"].(string), link["inputs"]
+		delete(link, "name")
+		delete(link, "inputs")
+		if diff := cmp.Diff(map[string]any{"inputs": inputs, "servers": map[string]any{name: link}}, file); diff != "" {
+			t.Errorf("link and file (-link +file):\n%s", diff)
+		}
+	}
+}
+
+// What a person may pass on holds no place for a token but the name of a variable.
+func TestNoPlaceForTokens(t *testing.T) {
+	for _, c := range connect.Clients() {
+		g, err := connect.For(c.ID, connect.Endpoint{URL: "https://gate.example.com/mcp", Auth: connect.Bearer})
+		require.OK(t, err)
+		shared := []string{g.Link, g.Command}
+		for _, f := range g.Files {
+			if c.ID != "claude" { // the one file of Claude Desktop is on the person's own machine, and has no other way
+				shared = append(shared, f.Text)
+			}
+		}
+		for _, text := range shared {
+			if decoded, err := url.QueryUnescape(text); err == nil {
+				text += decoded
+			}
+			if strings.Contains(text, "pct_") {
+				t.Errorf("%s: %s", c.ID, text)
+			}
+		}
+	}
+}
+
+func TestReach(t *testing.T) {
+	for address, want := range map[string]connect.Reach{
+		"http://127.0.0.1:8080/mcp": connect.Loopback, "http://localhost:8080/mcp": connect.Loopback, "http://[::1]:8080/mcp": connect.Loopback,
+		"http://10.1.2.3/mcp": connect.Private, "http://192.168.0.2/mcp": connect.Private, "http://gate/mcp": connect.Private, "https://gate.internal/mcp": connect.Private,
+		"http://[fe80::1]/mcp": connect.Private, "https://gate.example.com/mcp": connect.Public, "https://203.0.113.7/mcp": connect.Public,
+	} {
+		if got := (connect.Endpoint{URL: address}).Reach(); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+}
+
+// The page about clients says the same as the guides of where each was compared, when, and with
+// which version it was run; and that version is the one that is installed to be run.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/clients.md")
+	require.OK(t, err)
+	pins, err := os.ReadFile("../../../test/testclients/agents/package.json")
+	require.OK(t, err)
+	for _, c := range connect.Clients() {
+		version := c.Run[strings.LastIndex(c.Run, " ")+1:]
+		if row := regexp.MustCompile(`(?m)^\|[^|]*\| ` + c.Checked + ` \| [^|]*` + regexp.QuoteMeta(c.Docs) + `[^|]*\| (.*) \|$`).FindStringSubmatch(string(page)); row == nil || !strings.Contains(row[1], version) {
+			t.Errorf("%s: the row says %q", c.Name, row)
+		}
+		if version != "" && !strings.Contains(string(pins), `": "`+version+`"`) {
+			t.Errorf("%s: version %s is not installed to be run", c.Name, version)
+		}
+	}
+}

@@ -1,0 +1,493 @@
+package console_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/people/console"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage/usagetest"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// A row says who may send requests of one method to one address.
+type row struct {
+	need   identity.Role // the weakest role that may; NoRole: everybody, also who is not let in
+	server string        // whose item it decides about, so that an approver of other servers may not; "": none
+	signed bool          // whoever is let in may, also without a role
+	own    bool          // and only the person for whom the agent acts may
+
+	// What is sent, as a form and as JSON. In both, $hash, $rev and $id stand for the item.
+	form, json string
+}
+
+const (
+	anybody  = identity.NoRole
+	viewer   = identity.Viewer
+	approver = identity.Approver
+	operator = identity.Operator
+)
+
+// rows is the table of every address and verb. Whoever adds a route adds its row: a GET whose answer
+// is right for every viewer is {need: viewer}.
+func rows() map[string]row {
+	out := map[string]row{
+		"GET /admin":              {need: viewer},
+		"GET /admin/{$}":          {need: viewer},
+		"GET /admin/me":           {need: viewer},
+		"/":                       {need: viewer},
+		"GET /admin/openapi.json": {need: viewer},
+
+		"GET /admin/login":          {need: anybody},
+		"POST /admin/login":         {need: anybody, form: "key=x"},
+		"GET /admin/login/callback": {need: anybody},
+		"POST /admin/logout":        {need: anybody, form: "x="},
+		"GET /admin/assets/{name}":  {need: anybody},
+
+		"POST /admin/me/keys":          {need: viewer, form: "keys=off"},
+		"POST /admin/me/revoke":        {need: viewer, form: "id=x"},
+		"POST /admin/me/revoke-others": {need: viewer, form: "x="},
+
+		"GET /admin/tools":       {need: viewer},
+		"POST /admin/tools":      {need: approver, form: "action=block&item=$id+$hash+$rev", json: `{"action":"block","items":[{"id":"$id","hash":"$hash"}]}`},
+		"POST /admin/tools/bulk": {need: approver, form: "action=block&item=$id+$hash+$rev"},
+		"GET /admin/tools/bulk":  {need: viewer},
+		"GET /admin/prompts":     {need: viewer},
+		"GET /admin/resources":   {need: viewer},
+
+		"GET /admin/servers":          {need: viewer},
+		"GET /admin/servers/{server}": {need: viewer},
+		"GET /admin/try":              {need: viewer},
+		"GET /admin/usage":            {need: viewer},
+		"POST /admin/usage":           {need: operator, form: "range=24h", json: `{"range":"24h"}`},
+		"GET /admin/config":           {need: viewer},
+		"GET /admin/health":           {need: viewer},
+		"GET /admin/audit":            {need: viewer},
+		"GET /admin/audit.csv":        {need: viewer},
+		"GET /admin/audit.jsonl":      {need: viewer},
+
+		"GET /admin/stop":       {need: viewer},
+		"POST /admin/stop":      {need: operator, form: "what=server&server=fs&reason=x&sure=1", json: `{"server":"fs","reason":"x"}`},
+		"POST /admin/stop/undo": {need: operator, form: "x=", json: `{"every":true}`},
+
+		"POST /admin/sync":              {need: operator, form: "x=", json: "{}"},
+		"POST /admin/approvals/restore": {need: operator, form: "x=", json: "{}"},
+		"POST /admin/approvals/accept":  {need: operator, form: "x=", json: "{}"},
+		"POST /admin/approvals/backup":  {need: operator, json: "{}"},
+
+		"GET /admin/connect":           {need: viewer},
+		"GET /admin/connect/{client}":  {need: viewer},
+		"POST /admin/connect/{client}": {need: operator, form: "path=/mcp&name=x&servers=fs&tier=read&days=1"},
+
+		"GET /admin/sessions":              {need: operator},
+		"POST /admin/sessions/{id}/revoke": {need: operator, form: "x=", json: "{}"},
+
+		"GET /admin/tokens":              {need: operator},
+		"POST /admin/tokens":             {need: operator, form: "name=x&servers=fs&tier=read&days=1", json: `{"name":"x","servers":["fs"],"tiers":["read"],"days":1}`},
+		"GET /admin/tokens/{id}/revoke":  {need: operator},
+		"POST /admin/tokens/{id}/revoke": {need: operator, form: "x=", json: "{}"},
+	}
+	maps.Copy(out, requestRows())
+	for _, kind := range []string{"tool", "prompt", "resource"} {
+		at := "/admin/" + kind + "s/{server}/{name}"
+		out["GET "+at] = row{need: viewer}
+		out["GET "+at+"/text"] = row{need: viewer}
+		out["GET "+at+"/history"] = row{need: viewer}
+		out["POST "+at] = row{need: viewer, form: "note=mine"} // shows the page again
+		for _, verb := range decide.Actions() {
+			body := `{"hash":"$hash","rev":$rev}`
+			if verb == approval.ActionUndo {
+				body = `{"rev":$rev}`
+			}
+			out["POST "+at+"/"+verb] = row{need: approver, server: "mail", form: "hash=$hash&rev=$rev", json: body}
+		}
+	}
+	return out
+}
+
+// requestRows are those of what agents ask for.
+func requestRows() map[string]row {
+	return map[string]row{
+		"GET /admin/requests":              {need: viewer},
+		"GET /admin/requests/{id}":         {need: viewer},
+		"POST /admin/requests/{id}":        {need: viewer, form: "reason=mine"}, // shows the page again
+		"POST /admin/requests/{id}/decide": {need: approver, server: "mail", form: "verdict=declined&reason=no&hash=$hash", json: `{"verdict":"declined","reason":"no","hash":"$hash"}`},
+
+		"GET /admin/ask/{code}":           {signed: true, need: viewer},
+		"POST /admin/ask/{code}":          {signed: true, own: true, need: viewer, form: "ask=1&why=x&for=60", json: `{"why":"x","minutes":60}`},
+		"POST /admin/ask/{code}/withdraw": {signed: true, own: true, need: viewer, form: "x=", json: "{}"},
+	}
+}
+
+// A person is a column of the table.
+type person struct {
+	name    string
+	rights  identity.Rights
+	nobody  bool   // no credentials are known
+	subject string // at the issuer with which the person signed in; "": otherwise
+}
+
+func people() []person {
+	return []person{
+		{name: "nobody", nobody: true},
+		{name: "without role"},
+		{name: "viewer", rights: identity.Rights{Role: viewer}},
+		{name: "approver of fs", rights: identity.Rights{Role: approver, Servers: []string{"fs"}}},
+		{name: "approver of mail", rights: identity.Rights{Role: approver, Servers: []string{"mail"}}},
+		{name: "approver", rights: identity.Rights{Role: approver}},
+		{name: "operator", rights: identity.Everything()},
+		{name: "signed in at the issuer without a role", subject: bot.Subject},
+		{name: "another one without a role", subject: "https://login.example.com 2"},
+	}
+}
+
+// may reports whether somebody with these rights may send what the row is about.
+func (r row) may(p person) bool {
+	switch {
+	case r.need == anybody:
+		return true
+	case r.signed:
+		return !p.nobody && (!r.own || p.subject == bot.Subject)
+	case p.nobody || p.rights.Role < r.need:
+		return false
+	}
+	return r.server == "" || p.rights.Decides(r.server)
+}
+
+// addresses are all that pages and API serve: by page and by JSON.
+func addresses(t *testing.T, h *fixture) (pages, api []string) {
+	t.Helper()
+	pages = console.Patterns(h.Console)
+	doc := require.JSON[struct {
+		Paths map[string]map[string]json.RawMessage
+	}](t, h.Send("/admin/openapi.json", "").Body)
+	for path, verbs := range doc.Paths {
+		for verb := range verbs {
+			api = append(api, strings.ToUpper(verb)+" "+path)
+		}
+	}
+	if len(pages) < 30 || len(api) < 30 {
+		t.Fatalf("%d pages and %d operations were found, which are not all", len(pages), len(api))
+	}
+	return pages, api
+}
+
+// A stage is a fixture that has everything that addresses are about, and who asks there.
+type stage struct {
+	*fixture
+	who    person
+	usage  *usagetest.Asked
+	copies copies
+	actor  *decide.Actor // nil: one with the rights of who
+}
+
+// Copies count how many copies of the store were handed out.
+type copies int
+
+func (c *copies) Copy(context.Context) (io.ReadCloser, int64, int, error) {
+	*c++
+	return io.NopCloser(strings.NewReader("copy")), 4, 1, nil
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{fixture: withItems(t)}
+	s.Console.Actor = func(*http.Request) (decide.Actor, error) {
+		if s.who.nobody {
+			return decide.Actor{}, &identity.Error{Kind: identity.Missing}
+		}
+		if s.actor != nil {
+			return *s.actor, nil
+		}
+		return decide.Actor{Name: "kim", Rights: s.who.rights, Subject: s.who.subject}, nil
+	}
+	s.who.rights = identity.Everything()
+	s.Console.SignIn = &console.SignIn{
+		Sessions: signin.NewSessions(signin.NewStore(new(documenttest.Store), nil), tokentest.Key(t), nil), Token: true,
+		Check: func(*http.Request, secret.Text) (signin.Person, error) {
+			return signin.Person{}, &identity.Error{Kind: identity.Invalid}
+		},
+	}
+	s.usage = &usagetest.Asked{Now: s.Clock.Now}
+	s.Decide.Usage, s.Decide.Copier = s.usage, &s.copies
+	s.keepTokens()
+	return s
+}
+
+// TestAccess holds each role against each address and verb, as a browser and as a program asks.
+func TestAccess(t *testing.T) {
+	all, h := rows(), newStage(t)
+	pages, api := addresses(t, h.fixture)
+	known := slices.Concat(pages, api, []string{"GET /admin/openapi.json"})
+	for _, route := range known {
+		if _, ok := all[route]; !ok {
+			t.Errorf("%s has no row: say in rows who may", route)
+		}
+	}
+	for route, r := range all {
+		if !slices.Contains(known, route) {
+			t.Errorf("%s has a row, and is not served", route)
+			continue
+		}
+		t.Run(route, func(t *testing.T) {
+			for _, html := range []bool{true, false} {
+				a := access{T: t, route: route, row: r, html: html}
+				a.served = slices.Contains(api, route) && !html || slices.Contains(pages, route) && html && route != "/"
+				for _, p := range people() {
+					if a.stage = h; r.may(p) && r.need > viewer && strings.HasPrefix(route, "POST") {
+						a.stage = newStage(t) // what is done there may leave nothing to do for the next
+					}
+					a.check(p)
+				}
+			}
+		})
+	}
+}
+
+// An access is one cell of the table, tried on a fixture of its own.
+type access struct {
+	*testing.T
+	*stage
+	route  string
+	row    row
+	html   bool   // asked for as a browser does
+	sent   string // the address, once it is prepared
+	served bool   // there is something at the address for who asks so
+}
+
+// check sends the request as p, and holds the answer and what happened against the row.
+func (a *access) check(p person) {
+	a.Helper()
+	send := a.prepare()
+	before := a.trace()
+	a.who = p
+	got, may := send(), a.row.may(p)
+	a.who.nobody, a.who.rights, a.who.subject = false, identity.Everything(), ""
+	refused := got.Status == http.StatusUnauthorized || got.Status == http.StatusForbidden || p.nobody && strings.Contains(got.Header.Get("Location"), "admin/login")
+	switch {
+	case a.row.need == anybody:
+		if got.Status == http.StatusForbidden || got.Status == http.StatusUnauthorized && !strings.HasPrefix(a.route, "POST /admin/login") {
+			a.Errorf("%s, html %v: %d", p.name, a.html, got.Status)
+		}
+	case refused == may:
+		a.Errorf("%s, html %v: %d %.200s", p.name, a.html, got.Status, got.Body)
+	case may && a.served && got.Status >= http.StatusBadRequest && p.name != "approver of fs" && !strings.HasSuffix(a.route, "/me/revoke"):
+		a.Errorf("%s, html %v: the row is no good: %d %.300s", p.name, a.html, got.Status, got.Body)
+	case !may && p.nobody == (got.Status == http.StatusForbidden):
+		a.Errorf("%s, html %v: refused with %d", p.name, a.html, got.Status)
+	}
+	if after := a.trace(); !may && after != before {
+		a.Errorf("%s, html %v: it was refused, and something happened: %s, before %s", p.name, a.html, after, before)
+	}
+}
+
+// sample are the items that requests are about, by the kind that an address names.
+var sample = map[string]string{"tools": "mail:send", "prompts": "mail:prompt:reply", "resources": "mail:resource:mail://inbox"}
+
+// prepare brings the item of the route into a state in which the verb has something to do, and
+// returns what sends the request.
+func (a *access) prepare() func() agenttest.Answer {
+	a.Helper()
+	method, path, ok := strings.Cut(a.route, " ")
+	if !ok {
+		method, path = http.MethodGet, "/admin/nowhere"
+	}
+	parts := strings.Split(path, "/")
+	item := addressOf(a.T, cmp.Or(sample[parts[min(2, len(parts)-1)]], sample["tools"]))
+	verb := parts[len(parts)-1]
+	first := map[string]string{"unblock": "block", "enable": "disable", "undo": "disable"}
+	switch {
+	case first[verb] != "":
+		t := admintest.Into[decide.Tool](a.Desk, item, "")
+		admintest.Into[decide.Tool](a.Desk, item+"/"+first[verb], fmt.Sprintf(`{"hash":%q}`, t.Hash))
+	case strings.HasPrefix(path, "/admin/sessions/"):
+		_, err := a.Console.SignIn.Sessions.Open(a.Context(), personSam, "")
+		require.OK(a.T, err)
+		all, err := a.Console.SignIn.Sessions.All(a.Context())
+		require.OK(a.T, err)
+		path = strings.ReplaceAll(path, "{id}", all[0].ID)
+	case strings.Contains(path, "/requests/"), strings.Contains(path, "/ask/"):
+		path = strings.NewReplacer("{id}", a.Asks(bot, "mail:send", "", ""), "{code}", a.Asks(bot, "mail:send", "", "")).Replace(path)
+	case strings.Contains(path, "{id}"):
+		made := struct{ ID string }{}
+		a.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "ci", "servers": []string{"fs"}, "tiers": []string{"read"}, "days": 1}, &made)
+		path = strings.ReplaceAll(path, "{id}", made.ID)
+	}
+	t := admintest.Into[decide.Tool](a.Desk, item, "")
+	path = strings.NewReplacer("{server}/{name}", strings.Join(strings.Split(item, "/")[3:5], "/"), "{server}", "mail", "{client}", "cursor", "{name}", "style.css", "{$}", "").Replace(path)
+	h, body := http.Header{"Accept": {"application/json"}, "Content-Type": {"application/json"}}, a.row.json
+	if a.html {
+		h, body = http.Header{"Accept": {"text/html"}, "Content-Type": {"application/x-www-form-urlencoded"}}, a.row.form
+	}
+	body = strings.NewReplacer("$hash", string(t.Hash), "$rev", strconv.FormatInt(t.Record.Rev, 10), "$id", t.ID).Replace(body)
+	if strings.HasSuffix(path, "/text") {
+		path += "?of=description"
+	}
+	a.sent = path
+	if strings.HasSuffix(path, "/try") {
+		path += "?query=send&servers=*"
+	}
+	return func() agenttest.Answer { return a.Do(method, path, body, h) }
+}
+
+// trace says what was decided and made so far.
+func (a access) trace() string {
+	a.Helper()
+	var out []string
+	for _, server := range []string{"fs", "mail", "old"} {
+		lines, err := a.Approvals.Audit(context.Background(), server, approval.Cursor{}, 1000)
+		require.OK(a.T, err)
+		out = append(out, fmt.Sprint(server, len(lines)))
+	}
+	tokens, err := a.Console.Tokens.Store.Tokens(a.Context())
+	require.OK(a.T, err)
+	for _, t := range tokens {
+		out = append(out, fmt.Sprint(t.ID, t.RevokedAt))
+	}
+	sessions, err := a.Console.SignIn.Sessions.All(context.Background())
+	require.OK(a.T, err)
+	asked, err := a.Requests().Asked(context.Background(), bot.Key())
+	require.OK(a.T, err)
+	granted, err := a.Requests().Granted(context.Background(), bot.Key())
+	require.OK(a.T, err)
+	out = append(out, fmt.Sprint(asked.Rev, granted.Rev))
+	return strings.Join(append(out, fmt.Sprint(len(a.Loaded), a.usage.Count(), len(sessions), a.copies)), " ")
+}
+
+// TestAccessWays tries to reach what an approver or a viewer may not do by other spellings of its
+// address and of the verb.
+func TestAccessWays(t *testing.T) {
+	spellings := []string{
+		"/admin//tokens", "//admin/tokens", "/admin/./tokens", "/admin/tools/../tokens", "/admin/me/../tokens", "/admin/tokens/", "/admin/tokens//", "/admin/Tokens", "/ADMIN/tokens",
+		"/admin/%74okens", "/admin%2ftokens", "/admin/me%2f..%2ftokens", "/admin/me/%2e%2e/tokens", "/admin/tools%2f..%2ftokens", "/admin/tokens%2f", "/admin/tokens;x", "/admin/tokens?", "/admin/me/..%2ftokens",
+		"/admin/./../admin/tokens", "/admin/tokens%00", "/admin/tokens/.", "/admin/me//../tokens", `/admin\tokens`, "/admin/me;/../tokens",
+	}
+	const token, form = `{"name":"x","servers":["fs"],"tiers":["read"],"days":1}`, "name=x&servers=fs&tier=read&days=1"
+	for _, p := range people()[1:6] {
+		h := newStage(t)
+		h.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "known-to-operators", "servers": []string{"fs"}, "tiers": []string{"read"}, "days": 1}, nil)
+		before := access{T: t, stage: h}.trace()
+		h.who = p
+		for _, path := range spellings {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "post", "get", "PROPFIND"} {
+				for _, kind := range []string{"text/html", "application/json"} {
+					header, body := http.Header{"Accept": {kind}, "Content-Type": {"application/json"}}, token
+					if kind == "text/html" {
+						header.Set("Content-Type", "application/x-www-form-urlencoded")
+						body = form
+					}
+					for _, override := range []string{"", "POST", "GET"} {
+						header.Set("X-HTTP-Method-Override", override)
+						header.Set("X-Original-URL", "/admin/tokens")
+						a := h.Do(method, path, body, header)
+						if a.Status < 300 && method != "HEAD" || strings.Contains(a.Body, "known-to-operators") {
+							t.Errorf("%s: %s %s, %s: %d %.200s", p.name, method, path, kind, a.Status, a.Body)
+						}
+					}
+				}
+			}
+		}
+		for _, again := range []string{"/admin/tokens", "/admin/sync", "/admin/approvals/accept"} { // a form that came too late, by its field
+			if a := h.Submit(again, map[string][]string{"again": {"1"}, "name": {"x"}}); a.Status != http.StatusForbidden && a.Status != http.StatusNotFound && a.Status != http.StatusMethodNotAllowed {
+				t.Errorf("%s: %s again: %d", p.name, again, a.Status)
+			}
+		}
+		if after := (access{T: t, stage: h}).trace(); after != before {
+			t.Errorf("%s: something happened: %s, before %s", p.name, after, before)
+		}
+	}
+}
+
+// The decision about an item is refused by the server of the item, however its address is spelled.
+func TestAccessOtherServer(t *testing.T) {
+	h := newStage(t)
+	hash := h.Hash("mail/send")
+	before := access{T: t, stage: h}.trace()
+	h.who.rights = identity.Rights{Role: approver, Servers: []string{"fs"}}
+	for _, path := range []string{
+		"/admin/tools/mail/send/approve", "/admin/tools/fs/../mail/send/approve", "/admin/tools/fs/..%2fmail%2fsend/approve", "/admin/tools/mail/%73end/approve",
+		"/admin/tools/%6dail/send/approve", "/admin/tools/mail/send/approve/", "/admin/tools//mail/send/approve", "/admin/tools/fs%2f..%2fmail/send/approve",
+	} {
+		if a := h.Send(path, approveBody(hash)); a.Status < 300 {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+	a := h.Send("/admin/tools", fmt.Sprintf(`{"action":"approve","items":[{"id":"mail:send","hash":%q}]}`, hash))
+	if !strings.Contains(a.Body, "you decide about items of fs") || strings.Contains(a.Body, `"done":1`) {
+		t.Errorf("together: %s", a.Body)
+	}
+	if after := (access{T: t, stage: h}).trace(); after != before {
+		t.Errorf("something happened: %s, before %s", after, before)
+	}
+	if r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"}); err != nil || r.State != approval.Pending {
+		t.Errorf("the record is %+v, %v", r, err)
+	}
+}
+
+// Who brings an access token of an issuer may at the API what his groups say.
+func TestAccessTokens(t *testing.T) {
+	issuer, h := identitytest.Start(t), newStage(t)
+	const audience = "https://gate.example.com/mcp"
+	jwt, err := identity.NewJWT(identity.JWTOptions{
+		ProviderOptions: identity.ProviderOptions{Issuer: issuer.URL}, Audiences: []string{audience}, BaseURL: "https://gate.example.com",
+		Claims: identity.ClaimMap{Roles: identity.Roles{
+			Viewers:   []string{"everybody"},
+			Approvers: []identity.ApproverGroup{{Group: "fs-team", Servers: []string{"fs"}}, {Group: "mail-team", Servers: []string{"mail"}}, {Group: "gate-approvers"}},
+			Operators: []string{"ops"},
+		}},
+	})
+	require.OK(t, err)
+	verifier, err := identity.New(identity.Options{JWT: jwt})
+	require.OK(t, err)
+	admins := identity.Admins(verifier)
+	h.Console.Actor = func(r *http.Request) (decide.Actor, error) {
+		agent, err := admins.Authenticate(r)
+		return decide.Actor{Name: agent.ID, Rights: agent.Rights}, err
+	}
+	h.Open()
+	for name, tt := range map[string]struct {
+		groups               []string
+		read, decide, tokens int
+	}{
+		"no group":           {nil, 403, 403, 403},
+		"another group":      {[]string{"sales"}, 403, 403, 403},
+		"viewer":             {[]string{"everybody"}, 200, 403, 403},
+		"of other servers":   {[]string{"everybody", "fs-team"}, 200, 403, 403},
+		"of this server":     {[]string{"mail-team"}, 200, 200, 403},
+		"of both":            {[]string{"fs-team", "mail-team"}, 200, 200, 403},
+		"of every server":    {[]string{"fs-team", "gate-approvers"}, 200, 200, 403},
+		"operator":           {[]string{"everybody", "ops"}, 200, 200, 200},
+		"the name of a role": {[]string{"operator", "approver"}, 403, 403, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bearer := "Authorization: Bearer " + issuer.Token(audience, map[string]any{"groups": tt.groups})
+			for _, ask := range []struct {
+				path, body string
+				want       int
+			}{{"/admin/tools", "", tt.read}, {"/admin/tools/mail/send/disable", "{}", tt.decide}, {"/admin/tokens", "", tt.tokens}} {
+				if a := h.Send(ask.path, ask.body, bearer); a.Status != ask.want {
+					t.Errorf("%s: %d %s, want %d", ask.path, a.Status, a.Body, ask.want)
+				}
+			}
+		})
+	}
+}

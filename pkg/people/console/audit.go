@@ -1,0 +1,174 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// How many bytes of HTML all rows of the audit may take, and one of them without its texts.
+const (
+	maxAuditHTML = 44 << 10
+	auditRowHTML = 420
+)
+
+// An auditPage shows who did what.
+type auditPage struct {
+	Page
+	decide.AuditPage
+	Choices   []choice
+	Rows      []auditRow
+	First     string // address of the newest lines; "": these are they
+	More      string // address of older ones; "": there are none
+	CSV, JSON string // addresses of the same lines as files
+}
+
+// An auditRow is one line of the audit.
+type auditRow struct {
+	ISO, At        string
+	Who, For       string // the person or agent; of an agent, its user; of what was decided for an agent, the agent
+	What, Detail   string
+	Of, Link       string // the item, and the page about it; of what is no item there is none
+	From, Hash     string // beginnings of hashes
+	Diff           string // address of what changed between them; "": the texts of both are not kept
+	Request, Asked string // id of the request that the line is about, and its page; "": it is about none
+	Note           noteLine
+	Source         string
+}
+
+// auditPages adds the page of the audit. Its files are the API's.
+func (c *Console) auditPages(mux *http.ServeMux, next http.Handler) {
+	mux.Handle("GET /admin/audit", c.pageOr(next, c.audit))
+}
+
+// audit shows one page of the audit.
+func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	after, err := onlyAfter(r, decide.AuditParameters...)
+	asked := decide.ReadAuditQuery(query)
+	var f audit.Filter
+	if err == nil {
+		f, err = asked.Filter(c.o.Now())
+	}
+	p := &auditPage{Page: Page{Title: "Audit", Here: "audit"}}
+	paging := decide.Paging{Limit: defaultPage, After: after}
+	for again := range 2 {
+		if err == nil {
+			p.AuditPage, err = c.o.Service.Audit(r.Context(), f, paging)
+		}
+		if err != nil {
+			c.failed(w, r, "audit", err)
+			return
+		}
+		p.Rows = auditRows(rootOf(r), c.o.Service.View(r.Context()), p.Lines)
+		if again == 0 && len(p.Rows) < len(p.Lines) {
+			paging.Limit = len(p.Rows) // so that the next page begins with the first that is left out
+			continue
+		}
+		break
+	}
+	here := rootOf(r) + "admin/audit"
+	p.Choices = auditChoices(asked)
+	p.CSV, p.JSON = withQuery(here+".csv", asked.Values()), withQuery(here+".jsonl", asked.Values())
+	if after != "" {
+		p.First = withQuery(here, asked.Values())
+	}
+	if p.Next.Next != "" {
+		p.More = withQuery(here, asked.Values(), "after", p.Next.Next)
+	}
+	c.render(w, r, http.StatusOK, "audit", p)
+}
+
+// auditChoices returns the filters of the page, as they are set.
+func auditChoices(q decide.AuditQuery) []choice {
+	kinds := []option{{"", "any"}, {audit.KindCall, "calls"}, {audit.KindEvent, "deeds"}}
+	return []choice{
+		{Name: "actor", Label: "Who", Value: q.Actor}, {Name: "action", Label: "Action", Value: q.Action},
+		{Name: "server", Label: "Server", Value: q.Server}, {Name: "tool", Label: "Tool", Value: q.Tool},
+		{Name: "kind", Label: "Kind", Value: q.Kind, Options: kinds},
+		{Name: "since", Label: "Since", Value: q.Since, Hint: "24h, 2026-11-22"}, {Name: "until", Label: "Until", Value: q.Until},
+	}
+}
+
+// auditRows returns the rows of the first lines, as many as there is room for.
+func auditRows(root string, v *state.View, lines []audit.Line) (rows []auditRow) {
+	room := maxAuditHTML
+	for _, l := range lines {
+		row := auditRowOf(root, v, l)
+		for _, s := range []string{row.Who, row.For, row.What, row.Detail, row.Of, row.Link, row.Diff, row.Request, row.Asked, row.Note.Text, row.Source} {
+			room -= htmlLen(s)
+		}
+		if room -= auditRowHTML; room < 0 && len(rows) > 0 {
+			return rows
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func auditRowOf(root string, v *state.View, l audit.Line) auditRow {
+	at := l.Time.UTC()
+	row := auditRow{
+		ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"), Who: name(l.Actor), What: truncate(itemEvent(v, l.Tool, l.Action, l.Hash), nameHTML),
+		Of: clipped(l.Tool), Hash: start(l.Hash), From: start(l.From), Note: noteOf(l.Note), Source: truncate(l.Source, nameHTML),
+	}
+	if l.Kind == audit.KindCall {
+		row.Who, row.For, row.Hash = name(l.Agent), name(l.Human), start(l.Definition)
+		row.What, row.Detail = calledAs(l)
+	}
+	if kind, agent := l.About(); l.Tool == "" {
+		row.Of = clipped(l.Subject)
+	} else if kind == audit.AboutAgent {
+		row.For = name(agent)
+	}
+	if l.Request != "" {
+		row.Request, row.Asked = clipped(l.Request), root+"admin/requests/"+url.PathEscape(l.Request)
+	}
+	id, err := tool.ParseID(l.Tool)
+	if err != nil {
+		return row
+	}
+	row.Link = toolLink(root, id, nil)
+	if l.From == "" || l.Hash == "" || l.From == l.Hash {
+		return row
+	}
+	if i, ok := v.Find(id); ok && keeps(v.Record(i), l.From) && keeps(v.Record(i), l.Hash) {
+		row.Diff = toolLink(root, id, url.Values{"from": {string(l.From)}, "to": {string(l.Hash)}})
+	}
+	return row
+}
+
+// keeps reports whether a record has the text of the definition with the hash.
+func keeps(r *approval.Record, hash tool.Hash) bool {
+	return r != nil && (r.CurrentHash == hash || r.ApprovedHash == hash)
+}
+
+// start returns the beginning of a hash, by which people tell it from others.
+func start(h tool.Hash) string { return truncate(fmt.Sprintf("%.12s", h), nameHTML) }
+
+// calledAs says what became of a call, and how it went.
+func calledAs(l audit.Line) (what, detail string) {
+	what, ok := map[string]string{
+		audit.Allowed: "called", audit.Locked: "call refused: locked", audit.Tier: "call refused: another tier",
+		audit.Scope: "call refused: not in the agent's scope", audit.Stopped: "call refused: stopped", audit.Refused: "call refused: faulty request",
+	}[l.Decision]
+	if !ok {
+		what = truncate(l.Decision, nameHTML)
+	}
+	for _, s := range slices.Concat([]string{words(l.Status)}, l.Rules, []string{l.Outcome}) {
+		if s != "" {
+			detail += ", " + s
+		}
+	}
+	if detail != "" {
+		detail = truncate(detail[2:], noteHTML)
+	}
+	return what, detail
+}

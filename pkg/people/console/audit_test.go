@@ -1,0 +1,180 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// keep adds an event to the audit.
+func (h *fixture) keep(l audit.Line) {
+	h.T.Helper()
+	l.V, l.Kind = audit.Version, audit.KindEvent
+	if l.Time.IsZero() {
+		l.Time = h.Clock.Now()
+	}
+	require.OK(h.T, h.Deeds.PutEvent(h.T.Context(), l))
+}
+
+func TestAuditPage(t *testing.T) {
+	h := newFixture(t)
+	h.keep(audit.Line{Actor: "kim", Action: audit.ActionStop, Subject: "server:mail", Note: "it leaks", Source: "192.0.2.9"})
+	before := h.Hash("fs/read_file")
+	h.ByName["fs"].Tools[0] = strings.Replace(h.ByName["fs"].Tools[0], "Twice", "Once", 1)
+	h.Sync()
+	now := h.Hash("fs/read_file")
+	w := h.Submit("/admin/tools/fs/read_file/approve", url.Values{"hash": {string(now)}, "rev": {h.Field(h.Page(http.StatusOK, "/admin/tools/fs/read_file"), "rev")}, "note": {"fine"}})
+	if w.Status != http.StatusSeeOther {
+		t.Fatalf("%d %s", w.Status, w.Body)
+	}
+	page := h.Page(http.StatusOK, "/admin/audit")
+	for _, want := range []string{
+		`<a href="../admin/audit" aria-current="page">Audit</a>`, "<b>kim</b> · stopped · server:mail", "“it leaks” from 192.0.2.9",
+		`<b>ann</b> · approved · <a href="../admin/tools/fs/read_file">fs:read_file</a>`, string(before[:12]), string(now[:12]), "“fine”",
+		`href="../admin/audit.csv"`, `href="../admin/audit.jsonl"`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not on the page:\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, `rel="next"`) {
+		t.Error("there is another page")
+	}
+	filtered := h.Page(http.StatusOK, "/admin/audit?actor=kim&kind=deed&since=24h&tool=&until=")
+	if !strings.Contains(filtered, "it leaks") || strings.Contains(filtered, "fs:read_file") || !strings.Contains(filtered, `name="actor" value="kim"`) || !strings.Contains(filtered, `<option value="deed" selected>`) ||
+		!strings.Contains(filtered, `href="../admin/audit.csv?actor=kim&amp;kind=deed&amp;since=24h"`) {
+		t.Errorf("page = %s", filtered)
+	}
+	if empty := h.Page(http.StatusOK, "/admin/audit?actor=nobody"); !strings.Contains(empty, "No line is like this") {
+		t.Errorf("page = %s", empty)
+	}
+	for _, wrong := range []string{"since=yesterday", "kind=x", "who=kim", "after=x"} {
+		if page := h.Page(http.StatusUnprocessableEntity, "/admin/audit?"+wrong); !strings.Contains(page, "it takes") && !strings.Contains(page, "begin again without it") {
+			t.Errorf("%s: %s", wrong, page)
+		}
+	}
+}
+
+// A line about a request names the agent and links to the request, and each action has its words.
+func TestAuditPageOfRequests(t *testing.T) {
+	h := newFixture(t)
+	about := audit.Line{Actor: "kim", Tool: "mail:send", Subject: "agent:token:ci", Request: "R-7KQ2M4XD"}
+	for action, words := range map[string]string{
+		audit.ActionAsked: "requested access", audit.ActionWithdrawn: "withdrew a request", audit.ActionDecided: "decided a request",
+		audit.ActionUnsent: "people could not be notified for a day", approval.ActionPropose: "approved as the first of two people; it waited for the second",
+	} {
+		about.Action = action
+		h.keep(about)
+		page := h.Page(http.StatusOK, "/admin/audit?action="+action)
+		says(t, page, "<b>kim</b> for token:ci · "+words+` · <a href="../admin/tools/mail/send">mail:send</a> · <a href="../admin/requests/R-7KQ2M4XD">R-7KQ2M4XD</a>`)
+	}
+}
+
+// The answer to a bad filter names the filter and what it takes.
+func TestAuditFileNamesABadFilter(t *testing.T) {
+	h := newFixture(t)
+	for query, want := range map[string]string{"kind=x": "kind: expected value to be one of", "since=yesterday": "Since &#34;yesterday&#34; is no time: it takes a day"} {
+		page := h.Page(http.StatusUnprocessableEntity, "/admin/audit.csv?"+query)
+		says(t, page, want)
+		lacks(t, page, "alidation failed")
+	}
+}
+
+// The texts of both definitions are kept while the older one is approved and the newer one waits.
+func TestAuditPageDiff(t *testing.T) {
+	h := newFixture(t)
+	before := h.Hash("fs/read_file")
+	h.ByName["fs"].Tools[0] = strings.Replace(h.ByName["fs"].Tools[0], "Twice", "Once", 1)
+	h.Sync()
+	now := h.Hash("fs/read_file")
+	h.keep(audit.Line{Actor: "kim", Action: "approve", Tool: "fs:read_file", From: before, Hash: now})
+	h.keep(audit.Line{Actor: "kim", Action: "approve", Tool: "fs:read_file", From: now, Hash: "0123456789abcdef"})
+	page := h.Page(http.StatusOK, "/admin/audit?actor=kim")
+	link := "../admin/tools/fs/read_file?from=" + string(before) + "&amp;to=" + string(now)
+	if !strings.Contains(page, `href="`+link+`"`) || strings.Count(page, "?from=") != 1 {
+		t.Errorf("page = %s", page)
+	}
+	if diff := h.Page(http.StatusOK, "/"+strings.ReplaceAll(strings.TrimPrefix(link, "../"), "&amp;", "&")); !strings.Contains(diff, "Once") {
+		t.Errorf("the link leads to %s", diff)
+	}
+}
+
+func TestAuditPagePaging(t *testing.T) {
+	h := newFixture(t)
+	start := h.Clock.Now()
+	for n := range 120 {
+		h.keep(audit.Line{Time: start.Add(time.Duration(n) * time.Second), Actor: "kim", Action: audit.ActionLogin, Note: "n" + string(rune('A'+n/26)) + string(rune('a'+n%26))})
+	}
+	at, seen, pages := "/admin/audit?actor=kim", map[string]int{}, 0
+	for ; at != "" && pages < 10; pages++ {
+		page := h.Page(http.StatusOK, at)
+		if len(page) > 60<<10 {
+			t.Errorf("a page of %d bytes", len(page))
+		}
+		for part := range strings.SplitSeq(page, "“n") {
+			seen[part[:2]]++
+		}
+		h.keep(audit.Line{Time: h.Clock.Now().Add(time.Hour), Actor: "kim", Action: audit.ActionLogout})
+		_, next, more := strings.Cut(page, `">Newest</a><a href="`)
+		if !more {
+			_, next, more = strings.Cut(page, `aria-label="Pages"><a href="`)
+		}
+		if at = ""; more {
+			link, rest, _ := strings.Cut(next, `"`)
+			if strings.HasPrefix(rest, ` rel="next"`) {
+				at = "/" + strings.ReplaceAll(strings.TrimPrefix(link, "../"), "&amp;", "&")
+			}
+		}
+	}
+	delete(seen, "<!")
+	if len(seen) != 120+0 && len(seen) != 121 || pages != 3 {
+		t.Errorf("%d lines on %d pages", len(seen), pages)
+	}
+	for what, n := range seen {
+		if n != 1 && len(what) == 2 && what[0] >= 'A' && what[0] <= 'E' {
+			t.Errorf("%q came %d times", what, n)
+		}
+	}
+}
+
+// What others wrote is text, however long and whatever it holds.
+func TestAuditPageHostile(t *testing.T) {
+	h := newFixture(t)
+	hostile := "</ol><script>alert(1)</script>\u202egnp.exe\x00\n=1" + strings.Repeat("&", 3000)
+	for range 60 {
+		h.keep(audit.Line{Actor: hostile, Action: hostile, Tool: "fs:" + hostile, Note: hostile, Source: hostile})
+		h.keep(audit.Line{Actor: hostile, Action: audit.ActionStop, Subject: hostile})
+	}
+	page := h.Page(http.StatusOK, "/admin/audit?kind=deed&actor="+url.QueryEscape("</form><script>x"))
+	if strings.Contains(page, "<script>x") {
+		t.Error("the filter is not text")
+	}
+	page = h.Page(http.StatusOK, "/admin/audit")
+	if strings.Contains(page, "<script>alert") || strings.ContainsAny(page, "\u202e\x00") || len(page) > 60<<10 || !strings.Contains(page, "U&#43;202E") || !strings.Contains(page, `rel="next"`) {
+		t.Errorf("%d bytes: %.3000s", len(page), page)
+	}
+}
+
+func TestAuditPageWithoutAPart(t *testing.T) {
+	h := newFixture(t)
+	h.Decide.CallStore = "s3://bucket/audit/ · <b>"
+	h.Open()
+	h.keep(audit.Line{Actor: "kim", Action: audit.ActionStop, Subject: "all"})
+	h.Approvals.OnAudit = func(context.Context, string) error { return errors.New("arn:swordfish") }
+	page := h.Page(http.StatusOK, "/admin/audit")
+	if !strings.Contains(page, "This page is without decisions about tools, prompts and resources") || !strings.Contains(page, "stopped") || strings.Contains(page, "swordfish") || !strings.Contains(page, "They are in s3://bucket/audit/ · &lt;b&gt;.") {
+		t.Errorf("page = %s", page)
+	}
+	h.Deeds.OnRead = func() error { return errors.New("arn:swordfish") }
+	if page := h.Page(http.StatusInternalServerError, "/admin/audit"); strings.Contains(page, "swordfish") {
+		t.Errorf("page = %s", page)
+	}
+}

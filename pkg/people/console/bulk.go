@@ -1,0 +1,370 @@
+package console
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// How much of a bulk page the tools take that it would decide about, and those that are left out,
+// in bytes: no page is longer than 60 KB.
+const (
+	maxBulkRows = 36 << 10
+	maxOut      = 12 << 10
+)
+
+// A bulkPage is the bulk page on which a person sees exactly what is decided about together.
+type bulkPage struct {
+	Page
+	Action    string
+	Noun      string        // of what is on the bulk page
+	Filter    decide.Filter // by which the items were chosen
+	Items     []toolRow
+	Out       []leftOut
+	OutMore   int      // are left out too, and not named
+	Rest      int      // chosen, and on no line of the bulk page
+	Groups    []string // "filesystem: 9 read, 3 destructive"
+	NeedsNote bool
+	Note      string
+	Tell      bool
+	Back      string
+}
+
+// A leftOut is an item that the bulk page does not decide about.
+type leftOut struct{ ID, Link, Why string }
+
+// about returns a line about an item, with what is to be said of it.
+func about(root string, id tool.ID, why string) leftOut {
+	return leftOut{shownID(id), toolLink(root, id, queueOf(decide.Filter{})), why}
+}
+
+// itemOf returns what a form says of an item: its id, and the definition and the revision of the
+// record that the page shows.
+func itemOf(row decide.Row) string {
+	return row.ID + " " + string(row.Hash) + " " + strconv.FormatInt(row.Rev, 10)
+}
+
+// parseItem reads what [itemOf] returned.
+func parseItem(s string) (decide.Item, error) {
+	parts := strings.Split(s, " ")
+	if len(parts) != 3 {
+		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names an item in a way that cannot be read")
+	}
+	id, err := tool.ParseID(parts[0])
+	rev, number := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil || number != nil || rev < 0 {
+		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names an item in a way that cannot be read")
+	}
+	return decide.Item{ID: id, Hash: tool.Hash(parts[1]), Rev: rev}, nil
+}
+
+// bulkForm is what both forms about several items hold.
+type bulkForm struct {
+	action string
+	filter decide.Filter
+	all    bool // that the filter chooses
+	items  []decide.Item
+	note   string
+	tell   bool
+}
+
+// readBulk returns what a form says that was read.
+func readBulk(form url.Values) (b bulkForm, err error) {
+	query := maps.Clone(form)
+	for _, name := range []string{"action", "all", itemField, noteField, "tell", "csrf", againField} {
+		query.Del(name)
+	}
+	if b.filter, _, err = decide.ReadQuery(query, defaultPage); err != nil {
+		return b, err
+	}
+	b.action, b.all = form.Get("action"), form.Get("all") != ""
+	b.note, b.tell = form.Get(noteField), form.Get("tell") != ""
+	if !slices.Contains(bulkActions, b.action) {
+		return b, decide.Refuse(http.StatusBadRequest, "the form names no action")
+	}
+	for _, s := range form[itemField] {
+		item, err := parseItem(s)
+		if err != nil {
+			return b, err
+		}
+		b.items = append(b.items, item)
+	}
+	return b, nil
+}
+
+// bulkActions are what can be decided about several items together.
+var bulkActions = []string{approval.ActionApprove, approval.ActionBlock, decide.ActionCarry}
+
+// bulkPath is where the bulk page is shown of what is sent to it.
+const bulkPath = "/admin/tools/bulk"
+
+// bulkAgain shows the bulk page of a form that came too late.
+func (c *Console) bulkAgain(w http.ResponseWriter, r *http.Request) {
+	if typedOf(r) == nil {
+		redirectTo(w, http.StatusSeeOther, "../tools")
+		return
+	}
+	c.bulk(w, r)
+}
+
+// bulk shows the bulk page. It decides nothing.
+func (c *Console) bulk(w http.ResponseWriter, r *http.Request) {
+	b, err := readBulk(r.PostForm)
+	if err != nil {
+		c.failed(w, r, "bulk", err)
+		return
+	}
+	c.bulkConfirmation(w, r, http.StatusOK, b, "")
+}
+
+// bulkConfirmation writes the bulk page; problem says why nothing was decided.
+func (c *Console) bulkConfirmation(w http.ResponseWriter, r *http.Request, status int, b bulkForm, problem string) {
+	rows, rest, err := c.chosen(r, b)
+	if err != nil {
+		c.failed(w, r, "bulk", err)
+		return
+	}
+	p := &bulkPage{Page: Page{Here: "tools", Problem: problem}, Action: b.action, Filter: b.filter, Note: cutNote(b.note), Tell: b.tell}
+	root, opened, kept := rootOf(r), c.viewed(r), map[string][]decide.Row{}
+	used, out := 0, 0
+	for n, row := range rows {
+		line := rowFor(root, row, b.filter)
+		if why := c.whyNot(r, b.action, row, opened); why != "" {
+			left := leftOut{clipped(row.ID), line.Link, why}
+			if out += htmlLen(left.ID) + len(line.Link) + len(why) + 100; out > maxOut {
+				p.OutMore++
+				continue
+			}
+			p.Out = append(p.Out, left)
+			continue
+		}
+		if used += htmlLen(line.Item+line.Link+line.Line+row.ID) + 200; used > maxBulkRows {
+			p.Rest = len(rows) - n
+			break
+		}
+		p.Items = append(p.Items, line)
+		kept[row.Server] = append(kept[row.Server], row)
+		p.NeedsNote = p.NeedsNote || len(line.Severe) > 0 && b.action != approval.ActionBlock
+	}
+	p.Rest += rest
+	for _, server := range slices.Sorted(maps.Keys(kept)) {
+		p.Groups = append(p.Groups, groupOf(server, kept[server]))
+	}
+	p.Back = withQuery(root+"admin/tools", b.filter.Values())
+	p.Noun = nounOf(cmp.Or(kindOf(p.Items), b.filter.Kind))
+	p.Title = verb(b.action) + " several " + p.Noun + "s"
+	c.render(w, r, status, "bulk", p)
+}
+
+// maxChosen is how many items a bulk page looks at.
+const maxChosen = 200
+
+// chosen returns the items that a form is about as they are now, and how many more it is about.
+func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest int, err error) {
+	if b.action == decide.ActionCarry {
+		f := decide.Filter{Status: string(lock.PendingApproval), Server: b.filter.Server}
+		list, err := c.o.Service.List(r.Context(), f, decide.Paging{Limit: 1})
+		for _, up := range list.Upgrades {
+			rows = append(rows, up.Tools...)
+		}
+		n := min(len(rows), maxChosen)
+		return rows[:n], len(rows) - n, err
+	}
+	if b.all {
+		list, err := c.o.Service.List(r.Context(), b.filter, decide.Paging{Limit: maxChosen})
+		return list.Tools, list.Total - len(list.Tools), err
+	}
+	ids := make([]tool.ID, len(b.items))
+	for i, item := range b.items {
+		ids[i] = item.ID
+	}
+	rows = c.o.Service.Rows(r.Context(), ids[:min(len(ids), maxChosen)])
+	return rows, max(0, len(ids)-maxChosen), nil
+}
+
+// whyNot returns why an item cannot be decided about without a look at it, or not by who asks; "": it
+// can.
+func (c *Console) whyNot(r *http.Request, action string, row decide.Row, opened map[string]bool) string {
+	if action == decide.ActionCarry { // what was approved as it is need not be opened again
+		action, opened = approval.ActionApprove, map[string]bool{mark(row.Hash): true}
+	}
+	who := callerOf(r.Context())
+	if !who.Rights.Decides(row.Server) {
+		return "you decide about items of " + serversOf(who.Rights) + " alone"
+	}
+	if action == approval.ActionApprove && row.TakesTwo && row.State != decide.StateApproved {
+		if why := c.whyNotFourEyes(r, row); why != "" {
+			return why
+		}
+	}
+	switch {
+	case row.Rev == 0:
+		return "it has no record yet; the next sync makes one"
+	case action == approval.ActionApprove && row.State == decide.StateApproved:
+		return "it is approved already"
+	case action == approval.ActionApprove && row.Status == string(lock.DisabledByConfig):
+		return "an operator's rule denies it; only the operator can change that"
+	case action == approval.ActionApprove && row.Tier == tool.Destructive && !opened[mark(row.Hash)]:
+		return "it is destructive, and you have not opened it as it is now"
+	case action == approval.ActionApprove && row.Findings > 0 && !opened[mark(row.Hash)]:
+		return "it has " + text.Count(row.Findings, "finding") + ", and you have not opened it as it is now"
+	case action != approval.ActionApprove && row.State == decide.StateBlocked:
+		return "it is blocked already"
+	}
+	return ""
+}
+
+// whyNotFourEyes returns why who asks cannot be one of the two people whom an approval takes; "":
+// he can.
+func (c *Console) whyNotFourEyes(r *http.Request, row decide.Row) string {
+	who := callerOf(r.Context())
+	switch {
+	case len(c.o.Service.Notices(r.Context())) > 0:
+		return "it takes two people who sign in with an issuer, and nobody does here"
+	case who.Subject == "":
+		return "it takes two people, each signed in with the issuer, and you are not"
+	case row.First.Subject == who.Subject && row.Proposed != "":
+		return "you approved it, and it takes one more person"
+	}
+	return ""
+}
+
+// groupOf says how many tools of which tier a server has on the bulk page, and how many prompts and
+// resources.
+func groupOf(server string, rows []decide.Row) string {
+	counts, others, found := map[tool.Tier]int{}, map[string]int{}, 0
+	for _, row := range rows {
+		if found += row.Findings; row.Kind == tool.Tool.String() {
+			counts[row.Tier]++
+		} else {
+			others[row.Kind]++
+		}
+	}
+	var parts []string
+	for _, tier := range []tool.Tier{tool.Read, tool.Write, tool.Destructive} {
+		if n := counts[tier]; n > 0 {
+			parts = append(parts, strconv.Itoa(n)+" "+tier.String())
+		}
+	}
+	for _, kind := range []tool.Kind{tool.Prompt, tool.Resource} {
+		if n := others[string(kind)]; n > 0 {
+			parts = append(parts, text.Count(n, string(kind)))
+		}
+	}
+	return server + ": " + strings.Join(append(parts, text.Count(found, "finding")), ", ")
+}
+
+// verb returns an action as a heading begins with it.
+func verb(action string) string {
+	if action == decide.ActionCarry {
+		action = approval.ActionApprove
+	}
+	return strings.ToUpper(action[:1]) + action[1:]
+}
+
+// A donePage says what became of each tool of a bulk page.
+type donePage struct {
+	Page
+	Action string
+	Done   []leftOut
+	Failed []leftOut
+	Back   string
+}
+
+// decideAll carries out a bulk page. Sent again it decides nothing: each item is at another
+// revision then.
+func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
+	b, err := readBulk(r.PostForm)
+	if err != nil {
+		c.failed(w, r, "bulk", err)
+		return
+	}
+	items, failed, unexplained := c.ready(r, b)
+	switch {
+	case len(b.items) == 0:
+		c.bulkConfirmation(w, r, http.StatusUnprocessableEntity, b, "The form names nothing, so nothing was decided.")
+		return
+	case unexplained:
+		c.bulkConfirmation(w, r, http.StatusUnprocessableEntity, b, "Nothing was decided: one of these has a severe finding. To approve it all the same, say why in the note, or leave it out.")
+		return
+	}
+	p := &donePage{Page: Page{Title: "Result", Here: "tools"}, Action: b.action, Failed: failed}
+	root := rootOf(r)
+	p.Back = withQuery(root+"admin/tools", b.filter.Values())
+	var results []decide.Result
+	if len(items) > 0 {
+		if results, err = c.o.Service.DecideAll(r.Context(), decide.Decision{Action: b.action, Note: b.note, Tell: b.tell}, items); err != nil {
+			c.failed(w, r, "bulk", err)
+			return
+		}
+	}
+	kind, halves := "", 0
+	for i, result := range results {
+		if k := items[i].ID.Kind.String(); i == 0 {
+			kind = k
+		} else if k != kind {
+			kind = ""
+		}
+		if result.Err != nil {
+			p.Failed = append(p.Failed, about(root, items[i].ID, result.Err.Detail))
+		} else {
+			done := about(root, items[i].ID, result.Tool.Status)
+			if b.action != approval.ActionBlock && result.Tool.Record.Proposed != nil {
+				done.Why, halves = "", halves+1 // one of two people approved it
+			}
+			p.Done = append(p.Done, done)
+		}
+	}
+	status := http.StatusOK
+	if len(p.Done) == 0 {
+		status = http.StatusConflict
+		p.Problem = "Nothing was decided."
+	} else {
+		p.Message = past(b.action) + " " + text.Count(len(p.Done), nounOf(kind)) + "."
+		if halves > 0 {
+			p.Message += " Of " + strconv.Itoa(halves) + " of them yours is the first of two approvals: one more person is needed."
+		}
+	}
+	c.render(w, r, status, "done", p)
+}
+
+// ready returns the items of a form that can be decided about, and why the others cannot. unexplained
+// reports that one of them needs a note, and there is none.
+func (c *Console) ready(r *http.Request, b bulkForm) (items []decide.Item, out []leftOut, unexplained bool) {
+	ids := make([]tool.ID, len(b.items))
+	for i, item := range b.items {
+		ids[i] = item.ID
+	}
+	root, opened, rows := rootOf(r), c.viewed(r), map[string]decide.Row{}
+	for _, row := range c.o.Service.Rows(r.Context(), ids) {
+		rows[row.ID] = row
+	}
+	for _, item := range b.items {
+		if item.Rev < 1 {
+			out = append(out, about(root, item.ID, "the form does not say which revision of its record was seen"))
+			continue
+		}
+		row, ok := rows[item.ID.String()]
+		if !ok || row.Hash != item.Hash { // the desk says what is the matter
+			items = append(items, item)
+			continue
+		}
+		if why := c.whyNot(r, b.action, row, opened); why != "" {
+			out = append(out, about(root, item.ID, why))
+			continue
+		}
+		items = append(items, item)
+		unexplained = unexplained || b.action != approval.ActionBlock && len(row.Severe) > 0 && text.Blank(b.note)
+	}
+	return items, out, unexplained
+}

@@ -1,0 +1,193 @@
+package console_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// sends matches where a page can send a form to.
+var sends = regexp.MustCompile(`<form[^>]*method="post"[^>]*action="([^"]*)"|<form[^>]*action="([^"]*)"[^>]*method="post"|formaction="([^"]*)"`)
+
+// No page shows anybody a button that would be refused.
+func TestNoButtonIsRefused(t *testing.T) {
+	all, h := rows(), newStage(t)
+	h.setBackHere()
+	mux := http.NewServeMux()
+	for route := range all {
+		if route != "/" {
+			mux.HandleFunc(route, func(http.ResponseWriter, *http.Request) {})
+		}
+	}
+	offered := map[string]int{}
+	for _, p := range people()[2:] {
+		for route, r := range all {
+			method, _, _ := strings.Cut(route, " ")
+			if method != http.MethodGet || !r.may(p) {
+				continue
+			}
+			a := access{T: t, stage: h, route: route, row: r, html: true}
+			send := a.prepare()
+			h.who = p
+			page := send()
+			h.who = people()[6]
+			for _, m := range sends.FindAllStringSubmatch(page.Body, -1) {
+				to, err := url.Parse("https://gate.example.com" + a.sent)
+				require.OK(t, err)
+				to, err = to.Parse(strings.ReplaceAll(m[1]+m[2]+m[3], "&amp;", "&"))
+				require.OK(t, err)
+				_, pattern := mux.Handler(httptest.NewRequestWithContext(t.Context(), http.MethodPost, to.String(), nil))
+				target, ok := all[pattern]
+				if target.server != "" && !strings.HasPrefix(to.Path, "/admin/requests/") { // of which all are about one server
+					target.server = strings.Split(to.Path, "/")[3]
+				}
+				if m[3] != "" && target.server != "" && !strings.HasPrefix(to.Path, a.sent+"/") {
+					t.Errorf("%s: %s offers %s, which is about something else", p.name, a.sent, to.Path)
+				}
+				offered[p.name]++
+				if !ok || !target.may(p) {
+					t.Errorf("%s: %s offers %s (%q), which is refused", p.name, a.sent, to.Path, pattern)
+				}
+			}
+		}
+	}
+	if offered["viewer"] == 0 || offered["viewer"] >= offered["approver of mail"] || offered["approver of fs"] >= offered["approver"] || offered["approver"] >= offered["operator"] {
+		t.Errorf("buttons: %v", offered)
+	}
+}
+
+// setBackHere is [admintest.Desk.SetBack] for a stage that goes on being asked by whom it says.
+func (s *stage) setBackHere() {
+	s.SetBack()
+	s.Sync()
+}
+
+func (s *stage) be(name string, rights identity.Rights) { s.who = person{name: name, rights: rights} }
+
+// What a page leaves out for want of a role, it says who may do.
+func TestPagesByRole(t *testing.T) {
+	h := newStage(t)
+	h.setBackHere()
+	mail, fs := identity.Rights{Role: approver, Servers: []string{"mail"}}, identity.Rights{Role: approver, Servers: []string{"fs"}}
+	for _, tt := range []struct {
+		rights     identity.Rights
+		path       string
+		says, lack []string
+	}{
+		{identity.Rights{Role: viewer}, "/admin/tools/mail/send", []string{"</span></a> · viewer", "You may look here as a viewer; an approver or an operator decides."}, []string{`value="approve"`, `id="decide"`, "Tokens"}},
+		{identity.Rights{Role: viewer}, "/admin/tools", []string{"You may look here as a viewer"}, []string{"checkbox", "Approve…"}},
+		{identity.Rights{Role: viewer}, "/admin/servers", []string{"An operator can sync now."}, []string{"Sync now"}},
+		{identity.Rights{Role: viewer}, "/admin/config", []string{"An operator chooses."}, []string{`approvals/restore"`}},
+		{identity.Rights{Role: viewer}, "/admin", []string{"Waiting for an approver", "<title>Inbox"}, []string{"Review"}},
+		{mail, "/admin/tools/mail/send", []string{" · approver", `id="decide"`}, []string{"You decide about items of"}},
+		{fs, "/admin/tools/mail/send", []string{"You decide about items of fs, and this is one of mail: somebody who decides about mail can."}, []string{`id="decide"`}},
+		{identity.Rights{Role: viewer}, "/admin/me", []string{"Your role is <b>viewer</b>: you look at everything and decide about nothing. It comes with the credentials that you send"}, nil},
+		{mail, "/admin/me", []string{"<b>approver</b>, for items of mail: you look at everything and decide about the items of these servers."}, nil},
+		{mail, "/admin", []string{"Waiting for you", "<title>(", "mine=yes"}, nil},
+		{fs, "/admin", []string{"Nothing waits for you", "Everything of fs is decided about", "<title>Inbox"}, []string{"Waiting for"}},
+		{fs, "/admin/tools?status=pending_approval", []string{"that I decide about"}, []string{`name="item"`}},
+		{fs, "/admin/tools?status=pending_approval&mine=yes", []string{"Nothing waits here"}, []string{"mail:"}},
+		{identity.Everything(), "/admin/tools/mail/send", []string{" · operator", `id="decide"`, "Tokens"}, []string{"You may look"}},
+	} {
+		h.be("kim", tt.rights)
+		page := h.Page(http.StatusOK, tt.path)
+		says(t, page, tt.says...)
+		lacks(t, page, tt.lack...)
+	}
+}
+
+// A bulk page leaves out by name what is of other servers.
+func TestSheetOfOtherServers(t *testing.T) {
+	h := newStage(t)
+	row := admintest.Into[decide.Page](h.Desk, "/admin/tools?server=mail&status=pending_approval", "").Tools[0]
+	h.be("kim", identity.Rights{Role: approver, Servers: []string{"fs"}})
+	form := url.Values{"action": {"block"}, "item": {row.ID + " " + string(row.Hash) + " 1"}}
+	for _, path := range []string{"/admin/tools/bulk", "/admin/tools"} {
+		page := h.Submit(path, form).Body
+		says(t, page, row.ID, "you decide about items of fs alone")
+	}
+	if s := h.Status(row.ID); s != lock.PendingApproval {
+		t.Errorf("%s is %q", row.ID, s)
+	}
+}
+
+// A role that is taken away while a page is open: nothing is decided, and what was typed is there.
+func TestRoleTakenAway(t *testing.T) {
+	h := newStage(t)
+	page := h.Page(http.StatusOK, "/admin/tools/mail/send")
+	form := url.Values{"hash": {h.Field(page, "hash")}, "rev": {h.Field(page, "rev")}, "note": {"read it <twice>"}}
+	for _, tt := range []struct {
+		rights identity.Rights
+		says   string
+	}{
+		{identity.Rights{Role: viewer}, "a viewer, and this takes the role approver; nothing was done."},
+		{identity.Rights{}, "without a role, and this takes the role approver; nothing was done."},
+		{identity.Rights{Role: approver, Servers: []string{"fs"}}, "nothing was decided"},
+	} {
+		h.be("kim", tt.rights)
+		a := h.Submit("/admin/tools/mail/send/approve", form)
+		if a.Status != http.StatusForbidden {
+			t.Errorf("%v: %d", tt.rights, a.Status)
+		}
+		says(t, a.Body, tt.says, "read it &lt;twice&gt;", "/admin/tools/mail/send"[len("/admin/"):])
+		lacks(t, a.Body, `value="approve"`)
+	}
+	if r := h.Record("mail:send"); r.State != approval.Pending || r.Rev != 1 {
+		t.Errorf("the record is %+v", r)
+	}
+}
+
+// Two people, on the pages.
+func TestFourEyesPages(t *testing.T) {
+	h := newStage(t)
+	h.Put(config.Key, strings.Replace(admintest.Config, "{", `{"review":{"four_eyes":"destructive"},`, 1))
+	h.Sync()
+	const at = "/admin/tools/mail/send"
+	approve := func(as *decide.Actor) string {
+		t.Helper()
+		as.Rights = identity.Everything()
+		h.actor = as
+		page := h.Page(http.StatusOK, at)
+		a := h.Submit(at+"/approve", url.Values{"hash": {h.Field(page, "hash")}, "rev": {h.Field(page, "rev")}, "note": {"mine"}})
+		if a.Status != http.StatusSeeOther {
+			return a.Body
+		}
+		to, err := url.Parse("https://gate.example.com" + at + "/approve")
+		require.OK(t, err)
+		to, err = to.Parse(a.Header.Get("Location"))
+		require.OK(t, err)
+		return page + h.Page(http.StatusOK, to.RequestURI())
+	}
+	says(t, approve(&decide.Actor{Name: "kim", Subject: "1"}), "nobody signs in with one here, so nothing was decided", `class="banner"`, "review.four_eyes asks for two people")
+	h.Decide.Issuer = true
+	h.Open()
+	says(t, approve(&decide.Actor{Name: "token:ci"}), "you are here as &#34;token:ci&#34; without that; nothing was decided", "each signed in with the issuer; you are not.")
+	first := approve(&decide.Actor{Name: "kim", Subject: "1"})
+	says(t, first, "yours is the first approval", "Approved, as the first of two people, mail:send. It opens when another person approves it too.", `value="undo"`)
+	lacks(t, first, `class="banner"`)
+	page := h.Page(http.StatusOK, at)
+	says(t, page, "approved by kim", "“mine”; one more person is needed", "You approved it, and it takes one more person.", `value="block"`)
+	lacks(t, page, `value="approve"`)
+	says(t, h.Page(http.StatusOK, "/admin/tools?server=mail"), "approved by kim, one more person needed")
+	says(t, h.Page(http.StatusOK, "/admin"), "kim · propose")
+	row := admintest.Into[decide.Page](h.Desk, "/admin/tools?server=mail&status=pending_approval&kind=tool", "").Tools[0]
+	form := url.Values{"action": {"approve"}, "item": {row.ID + " " + string(row.Hash) + " 2"}}
+	says(t, h.Submit("/admin/tools/bulk", form).Body, "you approved it, and it takes one more person")
+	says(t, approve(&decide.Actor{Name: "sam", Subject: "2"}), "Yours is the second approval, and opens it.", "Approved mail:send.")
+	if s := h.Status("mail:send"); s != lock.None || !slices.Contains(decide.Actions(), "undo") {
+		t.Errorf("it is %q", s)
+	}
+	says(t, h.Page(http.StatusOK, at+"/history"), "approved as the first of two people; it waited for the second")
+}

@@ -1,0 +1,208 @@
+package console
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
+)
+
+// How much of a definition's texts a page shows, in bytes: as they are, and as HTML. The rest has an
+// address of its own.
+const (
+	maxText = 16 << 10
+	maxHTML = 36 << 10
+)
+
+// around is how many bytes stay on either side of a change where only changes are shown.
+const around = 120
+
+// A segment is a part of a text that a page shows.
+type segment struct {
+	Op   string // "ins", "del", "skip": so much that is the same is left out; "": the same
+	Text string
+	Mark string // id of the finding that is in it; "": none
+}
+
+// A place is where something was found in a text, in bytes.
+type place struct {
+	from, to int
+	id       string
+}
+
+// A block is one text as a page shows it.
+type block struct {
+	Title  string
+	Inline []segment
+	Before []segment // side by side: what was, and Inline what is
+	Side   bool
+	Cut    bool // it is longer than what is shown
+	Rest   string
+	Parts  int // how many differ
+}
+
+// segmentHTML is how many bytes of HTML a segment takes beside its text.
+const segmentHTML = 64
+
+// A budget is how much may still be written on a page.
+type budget struct{ text, html int }
+
+// take returns the beginning of s that fits, and whether that is all of it.
+func (m *budget) take(s string) (string, bool) {
+	if len(s) <= m.text {
+		shown := review.Readable(s)
+		if n := htmlLen(shown) + segmentHTML; n <= m.html {
+			m.text, m.html = m.text-len(s), m.html-n
+			return shown, true
+		}
+	}
+	fits := truncateTo(s, m.text, m.html-segmentHTML)
+	*m = budget{}
+	return review.Readable(fits), false
+}
+
+// skip takes the room of the sign that something is left out, and reports whether there was any.
+func (m *budget) skip() bool {
+	if m.html < segmentHTML {
+		*m = budget{}
+		return false
+	}
+	m.html -= segmentHTML
+	return true
+}
+
+// budgets are what is left of a page for the texts of before, if they stand beside those of now,
+// and for all others.
+type budgets struct{ before, now *budget }
+
+// newBudgets returns the rooms of a page, which all its texts share.
+func newBudgets(side bool) budgets {
+	if side {
+		return budgets{&budget{maxText, maxHTML / 2}, &budget{maxText, maxHTML / 2}}
+	}
+	return budgets{&budget{}, &budget{maxText, maxHTML}}
+}
+
+// blockOf lays out how one text became another. Of what is the same only the surroundings of changes
+// are shown if only says so, and wherever something was found.
+func blockOf(m budgets, title string, runs []review.Run, found []place, side, only bool) block {
+	b := block{Title: title, Side: side}
+	at := 0 // in the text of now
+	for i, run := range runs {
+		if run.Op != review.Equal {
+			b.Parts++
+		}
+		if run.Op == review.Delete {
+			if side {
+				b.Before = b.add(b.Before, m.before, "del", run.Text, at, nil)
+			} else {
+				b.Inline = b.add(b.Inline, m.now, "del", run.Text, at, nil)
+			}
+			continue
+		}
+		op := ""
+		if run.Op == review.Insert {
+			op = "ins"
+		}
+		for _, part := range b.parts(run, only, i > 0, i < len(runs)-1, at, found) {
+			if part.skip {
+				b.skip(m)
+				continue
+			}
+			b.Inline = b.add(b.Inline, m.now, op, part.text, part.at, found)
+			if side && run.Op == review.Equal {
+				b.Before = b.add(b.Before, m.before, "", part.text, 0, nil)
+			}
+		}
+		at += len(run.Text)
+	}
+	return b
+}
+
+// A part is a part of a run, at a place in the text of now.
+type part struct {
+	text string
+	at   int
+	skip bool
+}
+
+// skip notes that something is left out that is the same.
+func (b *block) skip(m budgets) {
+	sign := func(out []segment, m *budget) []segment {
+		if !m.skip() {
+			b.Cut = true
+			return out
+		}
+		return append(out, segment{Op: "skip"})
+	}
+	b.Inline = sign(b.Inline, m.now)
+	if b.Side {
+		b.Before = sign(b.Before, m.before)
+	}
+}
+
+// add appends a text as segments, cut where something was found in it.
+func (b *block) add(out []segment, m *budget, op, s string, at int, found []place) []segment {
+	put := func(s, id string) {
+		if s == "" || b.Cut && m.text == 0 {
+			return
+		}
+		shown, all := m.take(s)
+		if shown != "" {
+			out = append(out, segment{op, shown, id})
+		}
+		b.Cut = b.Cut || !all
+	}
+	done := 0
+	for _, f := range found {
+		from, to := max(f.from-at, done), min(f.to-at, len(s))
+		if from >= to || from < 0 {
+			continue
+		}
+		put(s[done:from], "")
+		put(s[from:to], f.id)
+		done = to
+	}
+	put(s[done:], "")
+	return out
+}
+
+// parts returns what is shown of a run. Of what did not change, if only changes are wanted, that is
+// the part beside a change, and all of it where something was found.
+func (b *block) parts(run review.Run, only, after, before bool, at int, found []place) []part {
+	s := run.Text
+	whole := []part{{text: s, at: at}}
+	if !only || run.Op != review.Equal {
+		return whole
+	}
+	for _, f := range found {
+		if f.from < at+len(s) && f.to > at {
+			return whole
+		}
+	}
+	head, tail := 0, len(s)
+	if after {
+		head = cutAt(s, around)
+	}
+	if before {
+		tail = cutAt(s, max(0, len(s)-around))
+	}
+	if tail-head < around {
+		return whole
+	}
+	return []part{{text: s[:head], at: at}, {skip: true}, {text: s[tail:], at: at + tail}}
+}
+
+// cutAt returns the place at or after n where a word or a character begins.
+func cutAt(s string, n int) int {
+	if n >= len(s) {
+		return len(s)
+	}
+	if i := strings.IndexAny(s[n:min(len(s), n+40)], " \n"); i >= 0 {
+		return n + i
+	}
+	for n < len(s) && !utf8.RuneStart(s[n]) {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,125 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// How much of each part the page of the config shows.
+const (
+	maxRules     = 60
+	maxRuleTools = 4 // of one rule
+	maxFaults    = 40
+	maxWarnings  = 40
+	maxExposed   = 20
+)
+
+// A configPage shows what is in use of the operator's files, and what is wrong with those stored.
+type configPage struct {
+	Page
+	decide.Config
+	Files    []filePart
+	Others   []filePart
+	Warnings []string
+	Rows     []ruleRow
+	More     struct{ Warnings, Rules int } // that are left out
+	Open     string                        // servers of which no rule denies a tool
+}
+
+// A filePart is one part of what requests read.
+type filePart struct {
+	Name string
+	decide.Part
+	Shown []config.Fault
+	More  int // faults that are left out
+}
+
+// A ruleRow is one rule.
+type ruleRow struct {
+	decide.Rule
+	Link  string // to what is denied
+	Noun  string // of what it matches
+	Names string
+}
+
+// config shows what is in use.
+func (c *Console) config(w http.ResponseWriter, r *http.Request) { c.showConfig(w, r, nil) }
+
+// showConfig is config, after a form that was refused.
+func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed error) {
+	p, root, status := &configPage{Page: Page{Title: "Config", Here: "config"}, Config: c.o.Service.Config(r.Context())}, rootOf(r), http.StatusOK
+	s := p.State
+	p.Files = []filePart{partOf("mcp_config.json", s.Config), partOf("policy.cedar", s.Policy)}
+	p.Others = []filePart{partOf("tool catalog", s.Catalog), partOf("approvals", s.Approvals)}
+	p.Warnings = s.Warnings[:min(len(s.Warnings), maxWarnings)]
+	p.More.Warnings, p.More.Rules = len(s.Warnings)-len(p.Warnings), max(0, len(p.Rules)-maxRules)
+	for _, rule := range p.Rules[:min(len(p.Rules), maxRules)] {
+		row := ruleRow{Rule: rule, Noun: nounOf(rule.Kind), Names: text.List(rule.Tools, maxRuleTools)}
+		if rule.Always+rule.Some == 0 {
+			row.Noun = tool.Tool.String()
+		}
+		if n := rule.Always + rule.Some; n > len(rule.Tools) {
+			row.Names = text.List(rule.Tools[:min(len(rule.Tools), maxRuleTools)], maxRuleTools) + " and " + strconv.Itoa(n-min(len(rule.Tools), maxRuleTools)) + " more"
+		}
+		if !rule.Allow && rule.Always+rule.Some > 0 {
+			row.Link = withQuery(root+"admin/tools", url.Values{}, "status", string(lock.DisabledByConfig), "server", rule.Server, "kind", strings.TrimPrefix(rule.Kind, tool.Tool.String()))
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	p.Open = text.List(p.Exposed, maxExposed)
+	if failed != nil {
+		e := c.o.Service.Explain(r.Context(), "config", failed)
+		status, p.Problem = e.Status, sentence(e.Detail)
+	}
+	if n, err := strconv.Atoi(r.URL.Query().Get("settled")); err == nil {
+		p.Message = text.Count(n, "approval record") + " settled." + replayed(r.URL.Query())
+	}
+	c.render(w, r, status, "config", p)
+}
+
+func partOf(name string, part decide.Part) filePart {
+	shown := part.Faults[:min(len(part.Faults), maxFaults)]
+	return filePart{name, part, shown, len(part.Faults) - len(shown)}
+}
+
+// reconcile returns the handler of a form that decides about every lost record.
+func (c *Console) reconcile(how func(context.Context) (decide.Reconciliation, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		done, err := how(r.Context())
+		if err != nil {
+			c.showConfig(w, r, err)
+			return
+		}
+		to := url.Values{"settled": {strconv.Itoa(done.Count)}}
+		for name, n := range map[string]int{"closed": len(done.Closed), "open": len(done.Decide), "unknown": len(done.Unknown), "skipped": done.Faults} {
+			if n > 0 {
+				to.Set(name, strconv.Itoa(n))
+			}
+		}
+		redirectTo(w, http.StatusSeeOther, "../config?"+to.Encode())
+	}
+}
+
+// replayed says what a settlement took from the audit.
+func replayed(q url.Values) (said string) {
+	for _, part := range []struct{ name, noun, what string }{
+		{"closed", "later action", "of the audit closed something: that holds again."},
+		{"open", "later action", "of the audit opened something: that does not count, so decide again if it is still right."},
+		{"unknown", "later action", "of the audit closed an item that nothing is known of: look at it when its server lists it."},
+		{"skipped", "place", "of the audit cannot be trusted: nothing there opens anything."},
+	} {
+		if n, err := strconv.Atoi(q.Get(part.name)); err == nil && n > 0 {
+			said += " " + text.Count(n, part.noun) + " " + part.what
+		}
+	}
+	return said
+}

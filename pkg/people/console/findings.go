@@ -1,0 +1,87 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A pointer is a finding with where it leads.
+type pointer struct {
+	Message string
+	Severe  bool
+	Where   string // in which text, for people
+	Link    string // to the place
+	New     bool   // the approved definition does not have it
+}
+
+// textIn returns the text of a definition in which a finding is, and the view that shows it.
+func textIn(kind string, f decide.Finding) (text, view string) {
+	top := f.Where
+	if i := strings.IndexAny(top, ".["); i >= 0 {
+		top = top[:i]
+	}
+	switch {
+	case top == "description":
+		return top, "summary"
+	case top == "title" || top == "annotations":
+		return top, "description"
+	case kind == tool.Tool.String() && top == "inputSchema":
+		return "input", "input"
+	case kind == tool.Tool.String() && top == "outputSchema":
+		return "output", "output"
+	case kind == string(tool.Prompt) && top == "arguments":
+		return top, top
+	case kind == string(tool.Resource) && (top == "uri" || top == "uriTemplate"):
+		return "uri", "summary"
+	case kind == string(tool.Resource) && top == "name":
+		return top, "summary"
+	case kind == string(tool.Resource) && top == "mimeType":
+		return top, "description"
+	}
+	return "raw", "raw"
+}
+
+// isPlain reports whether a text is shown as it is, and not as JSON.
+func isPlain(text string) bool {
+	return slices.Contains([]string{"title", "description", "uri", "name", "mimeType"}, text)
+}
+
+// anchor returns the id of the place of a finding on a page.
+func anchor(n int) string { return fmt.Sprintf("finding-%d", n+1) }
+
+// placesIn returns where findings are in a text that a page shows.
+func placesIn(kind, name, shown string, list []decide.Finding) (out []place) {
+	for n, f := range list {
+		text, _ := textIn(kind, f)
+		if text != name && name != "raw" || f.Code == finding.More {
+			continue
+		}
+		from, to := f.From, f.To
+		if !isPlain(name) || f.Name { // the text is a part of what is shown, as JSON
+			from = strings.Index(shown, strings.TrimSuffix(f.Text, "…"))
+			to = from + len(strings.TrimSuffix(f.Text, "…"))
+		}
+		if from < 0 || to > len(shown) || from >= to {
+			continue
+		}
+		out = append(out, place{from, to, anchor(n)})
+	}
+	return inOrder(out)
+}
+
+// inOrder sorts places, and leaves out those that begin within another.
+func inOrder(all []place) (out []place) {
+	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.from, b.from) })
+	for _, p := range all {
+		if n := len(out); n == 0 || p.from >= out[n-1].to {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,24 @@
+package console_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+)
+
+const (
+	browser = admintest.Browser
+	form    = admintest.Form
+)
+
+// A fixture is /admin of a gateway in memory.
+type fixture struct {
+	*admintest.Desk
+	Location string // where the last form led
+}
+
+func newFixture(t testing.TB) *fixture { return &fixture{Desk: admintest.New(t)} }
+
+func approveBody(hash tool.Hash) string { return fmt.Sprintf(`{"hash":%q,"note":"seen"}`, hash) }

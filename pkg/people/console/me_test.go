@@ -1,0 +1,158 @@
+package console_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+)
+
+func TestMe(t *testing.T) {
+	t.Run("who brings credentials has no session", func(t *testing.T) {
+		h := newFixture(t)
+		page := h.Page(http.StatusOK, "/admin/me")
+		if !strings.Contains(page, ">ann<") || !strings.Contains(page, "each of your requests brings its own credentials") || strings.Contains(page, "OS user") || strings.Contains(page, "me/revoke") {
+			t.Errorf("page = %s", page)
+		}
+		if w := h.Submit("/admin/me/revoke", url.Values{"id": {"x"}}); w.Status != http.StatusConflict {
+			t.Errorf("revoke = %d", w.Status)
+		}
+		if w := h.Submit("/admin/me/revoke-others", url.Values{"x": {""}}); w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../me?ended=0" {
+			t.Errorf("revoke-others = %d to %q", w.Status, w.Header.Get("Location"))
+		}
+	})
+	t.Run("the owner of a laptop is its user", func(t *testing.T) {
+		h := newLaptop(t)
+		w, cookie := h.signIn(url.Values{"code": {h.Console.SignIn.Codes.New()}})
+		if cookie == nil {
+			t.Fatalf("%d %s", w.Status, w.Body)
+		}
+		for _, cookie := range []string{"Cookie: " + cookie.Name + "=" + cookie.Value, h.enter()} {
+			page := h.Send("/admin/me", "", browser, cookie).Body
+			if !strings.Contains(page, `<span class="chip">OS user</span>`) || !strings.Contains(page, "The audit names you <code>kim</code>") {
+				t.Errorf("page = %s", page)
+			}
+		}
+	})
+	t.Run("another's session is not ended", func(t *testing.T) {
+		h := newLaptop(t)
+		here := h.enter()
+		sams, err := h.Console.SignIn.Sessions.Open(t.Context(), personSam, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := h.Console.SignIn.Sessions.Find(t.Context(), sams)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := h.Send("/admin/me", "", browser, here).Body
+		if strings.Contains(page, s.ID) {
+			t.Error("it is listed")
+		}
+		h.Submit("/admin/me/revoke", url.Values{"csrf": {h.Field(page, "csrf")}, "id": {s.ID}}, here)
+		if _, err := h.Console.SignIn.Sessions.Find(t.Context(), sams); err != nil {
+			t.Errorf("it is over: %v", err)
+		}
+	})
+	t.Run("what did not end is not said to have", func(t *testing.T) {
+		h := newLaptop(t)
+		other, here := h.enter(), h.enter()
+		page := h.Send("/admin/me", "", browser, here).Body
+		form := url.Values{"csrf": {h.Field(page, "csrf")}, "id": {strings.Repeat("0", 64)}}
+		h.docs.OnPut = func(context.Context, []document.Doc) (bool, error) { return false, errDown }
+		h.docs.OnList = func(context.Context, string) error { return errDown }
+		for _, w := range []string{
+			h.Send("/admin/me", "", browser, here).Body, h.Submit("/admin/me/revoke-others", form, here).Body,
+		} {
+			if !strings.Contains(w, "It is not known which of the sessions") || strings.Contains(w, "arn:") {
+				t.Errorf("it says %s", w)
+			}
+		}
+		h.docs.OnPut, h.docs.OnList = nil, nil
+		if h.Send("/admin/servers", "", other).Status != http.StatusOK {
+			t.Error("the other one is over")
+		}
+	})
+}
+
+func TestOwnSessions(t *testing.T) {
+	h := newLaptop(t)
+	as := func(agent string) string {
+		_, cookie := h.signIn(url.Values{"key": {h.key.Reveal()}}, "User-Agent: "+agent)
+		return "Cookie: " + cookie.Name + "=" + cookie.Value
+	}
+	open := func(cookie string) bool { return h.Send("/admin/servers", "", cookie).Status == http.StatusOK }
+	phone, office := as("phone <b>"), as("office")
+	h.Clock.Wait(6 * time.Minute)
+	here := as("here")
+	page := h.Send("/admin/me", "", browser, here).Body
+	for _, want := range []string{"phone &lt;b&gt;", "office", `here <span class="chip callable">this one</span>`, "End all 2 others", "6 min ago", "in 53 min"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q does not stand on the page:\n%s", want, page)
+		}
+	}
+	for _, secret := range []string{phone, office, here} {
+		if strings.Contains(page, secret[len("Cookie: __Host-portcullis="):]) {
+			t.Error("a cookie stands on the page")
+		}
+	}
+	_, of, _ := strings.Cut(page, "phone &lt;b&gt;")
+	form := url.Values{"csrf": {h.Field(page, "csrf")}, "id": {h.Field(of, "id")}}
+	if w := h.Submit("/admin/me/revoke", form, here); w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../me?ended=1" {
+		t.Errorf("%d to %q", w.Status, w.Header.Get("Location"))
+	}
+	if open(phone) || !open(office) || !open(here) {
+		t.Error("the wrong session is open")
+	}
+	if w := h.Submit("/admin/me/revoke", form, here); w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../me" {
+		t.Errorf("once more: %d to %q", w.Status, w.Header.Get("Location"))
+	}
+	if page := h.Send("/admin/me?ended=1", "", browser, here).Body; !strings.Contains(page, "1 session ended") || !strings.Contains(page, "the other one") {
+		t.Errorf("page = %s", page)
+	}
+	as("another")
+	if w := h.Submit("/admin/me/revoke-others", form, here); w.Header.Get("Location") != "../me?ended=2" || open(office) || !open(here) {
+		t.Errorf("others: %d to %q", w.Status, w.Header.Get("Location"))
+	}
+	_, of, _ = strings.Cut(page, `this one`)
+	form.Set("id", h.Field(of, "id"))
+	if w := h.Submit("/admin/me/revoke", form, here); w.Status != http.StatusSeeOther || open(here) || len(w.Cookies()) != 1 || w.Cookies()[0].MaxAge >= 0 {
+		t.Errorf("its own: %d %v", w.Status, w.Cookies())
+	}
+}
+
+// Single keys can be switched off, as WCAG 2.1.4 asks.
+func TestSingleKeys(t *testing.T) {
+	for _, scheme := range []string{"https", "http"} {
+		t.Run(scheme, func(t *testing.T) {
+			h := newLaptop(t)
+			if scheme == "http" {
+				h.overHTTP()
+			}
+			cookie := h.enter()
+			page := h.Send("/admin/me", "", browser, cookie).Body
+			if !strings.Contains(page, "<body data-keys>") {
+				t.Fatalf("they are off at first: %s", page)
+			}
+			form := url.Values{"csrf": {h.Field(page, "csrf")}, "keys": {"off"}}
+			w := h.Submit("/admin/me/keys", form, cookie)
+			if w.Status != http.StatusSeeOther || len(w.Cookies()) != 1 || w.Cookies()[0].MaxAge < 30*24*3600 {
+				t.Fatalf("%d %v", w.Status, w.Cookies())
+			}
+			off := cookie + "; " + w.Cookies()[0].Name + "=" + w.Cookies()[0].Value
+			for _, path := range []string{"/admin", "/admin/me", "/admin/tools/fs/read_file"} {
+				if page := h.Send(path, "", browser, off).Body; strings.Contains(page, "data-keys") {
+					t.Errorf("%s: they are on", path)
+				}
+			}
+			form.Set("keys", "on")
+			if w := h.Submit("/admin/me/keys", form, off); len(w.Cookies()) != 1 || w.Cookies()[0].MaxAge >= 0 {
+				t.Errorf("on again: %v", w.Cookies())
+			}
+		})
+	}
+}

@@ -1,0 +1,179 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A requestPage shows what an agent asks for as a person has to see it who decides about it.
+type requestPage struct {
+	Page
+	itemView
+	Request   decide.Request
+	Known     bool   // the item and its record can be shown
+	Name      string // of the item, clipped
+	Agent     string
+	Verified  string // how the agent proved who it is
+	Others    []askRow
+	OthersN   int
+	Arguments string // of one call
+
+	offered
+	polled
+	Reason  string // what was typed
+	Minutes string
+	Kept    bool // what was typed was kept, and nothing else was asked for
+}
+
+// maxOthers is how many other requests for the same a page names.
+const maxOthers = 6
+
+// verifiedBy says how an agent proved who it is.
+var verifiedBy = map[string]string{ //nolint:gosec // G101: words for people
+	"jwt":   "an access token of the issuer",
+	"token": "an agent token of this gateway",
+	"iam":   "a signature of AWS",
+	"none":  "nothing: agents need no credentials here, so none is told from another",
+}
+
+// showRequest shows a request. As the answer to a form that says no verdict, which is what the Enter key
+// sends, it shows again what was typed.
+func (c *Console) showRequest(w http.ResponseWriter, r *http.Request) { c.requestPage(w, r, nil) }
+
+// requestPage shows a request; after a form that was refused, why, with what was typed.
+func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal error) {
+	q, err := c.o.Service.Request(r.Context(), r.PathValue("id"))
+	if err != nil {
+		c.failed(w, r, "request", err)
+		return
+	}
+	p, status := &requestPage{Page: Page{Here: "requests"}, Request: q, Agent: agentName(q.Agent), Verified: verifiedBy[q.Agent.Way]}, http.StatusOK
+	p.Name = clipped(q.Tool)
+	p.Title = truncateTo(p.Agent, 60, nameHTML) + " asks for " + clipped(q.Item().String())
+	p.Arguments = argumentsText(q.Arguments)
+	p.typed(r, refusal == nil)
+	t, err := c.o.Service.Tool(r.Context(), q.Item())
+	if p.itemView = viewOf(r, q.Item(), t); err != nil {
+		_ = c.o.Service.Explain(r.Context(), "request", err) // which logs it; the page says that the item is not known
+	}
+	p.Own, p.Known = rootOf(r)+"admin/requests/"+q.ID, err == nil
+	if refusal != nil {
+		e := c.o.Service.Explain(r.Context(), "form", refusal)
+		status, p.Problem = e.Status, sentence(e.Detail)
+		p.since(tool.Hash(r.PostForm.Get("hash")), e, c)
+	}
+	p.others(rootOf(r))
+	if p.Known {
+		p.lay(c.o.Service, r.URL.Query(), p.taken())
+		c.shown.put(t.Hash, t.Definition)
+		if r.Header.Get("Hx-Request") == "" { // a poll may not show what it answers
+			c.setViewed(w, r, t.Hash)
+		}
+	}
+	neither := p.Known && c.fourEyes(&p.itemView, r)
+	if p.NeedsNote != "" {
+		p.NeedsNote = "To approve it, or to open it for this agent, say why: it has a severe finding."
+	}
+	p.offer(callerOf(r.Context()).Rights.Decides(q.Server), neither)
+	c.tellRequest(p, r)
+	if p.poll(w, r, p.Own, p.Request, p.Tool, p.offered) {
+		return
+	}
+	c.render(w, r, status, "request", p)
+}
+
+// taken returns how many bytes of HTML the page makes of what it shows beside the definition. The
+// arguments of a call are never cut, and leave some room for what the call is of.
+func (p *requestPage) taken() int {
+	q := p.Request
+	n := htmlLen(p.Reason+q.Exempt) + htmlLen(review.Readable(q.Note+q.Why+q.Rule+q.Decided.Reason)) + 4*htmlLen(p.Agent)
+	for _, o := range p.Others {
+		n += htmlLen(o.Who) + rowHTML/2
+	}
+	return n + min(htmlLen(p.Arguments), maxHTML*2/3)
+}
+
+// typed fills in what the person typed before, or what the agent's user asks for.
+func (p *requestPage) typed(r *http.Request, kept bool) {
+	if p.Request.Minutes > 0 {
+		p.Minutes = strconv.Itoa(p.Request.Minutes)
+	}
+	form := typedOf(r)
+	if form == nil && r.Method == http.MethodPost {
+		form = r.PostForm
+		p.Kept = kept
+	}
+	if form != nil {
+		p.Reason = firstOf(form.Get("reason"), request.MaxReason)
+		p.Minutes = firstOf(form.Get("minutes"), len("43200"))
+	}
+}
+
+// firstOf returns the first characters of s.
+func firstOf(s string, characters int) string {
+	for i := range s {
+		if characters--; characters < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// others fills in who else asks for the same.
+func (p *requestPage) others(root string) {
+	p.OthersN = len(p.Request.Alike)
+	for n, agent := range p.Request.AlikeBy[:min(p.OthersN, maxOthers)] {
+		p.Others = append(p.Others, askRow{Link: root + "admin/requests/" + p.Request.Alike[n], Who: agentName(agent)})
+	}
+}
+
+// Changed reports whether the definition that is shown is another than the one that was asked for.
+func (p *requestPage) Changed() bool { return p.Known && p.Tool.Hash != p.Request.Hash }
+
+// tellRequest shows on p what the address says was decided just now, if it was.
+func (c *Console) tellRequest(p *requestPage, r *http.Request) {
+	query := r.URL.Query()
+	did, q := request.Verdict(query.Get("did")), p.Request
+	by := callerOf(r.Context()).Name
+	if did == "" || !fromHere(r) {
+		return
+	}
+	if did == request.Approved && q.State == decide.RequestOpen && q.Proposed == by {
+		p.Message = "Approved, as the first of two people. It opens when another person approves it too."
+		return
+	}
+	if q.Decided.By != by || q.Decided.Verdict != did {
+		return
+	}
+	p.Message = map[request.Verdict]string{
+		request.Approved:  "Approved for all agents. The next call goes through.",
+		request.Allowed:   "Opened for this agent alone. Its next call goes through.",
+		request.Confirmed: "Confirmed. The agent can make this very call once, within an hour.",
+		request.Declined:  "Declined. The agent is told so when it tries again, and cannot ask for the same within 24 hours.",
+		request.Revoked:   "Ended. The next call is refused.",
+	}[did]
+	if n, err := strconv.Atoi(query.Get("left")); err == nil && n > 0 {
+		p.Problem = "It could not be noted with " + text.Count(n, "request") + " of other agents for the same, which stand open in the list. "
+	}
+	if query.Get("audit") == "lost" {
+		p.Problem += notAudited
+	}
+}
+
+// With says which other requests are decided with this one.
+func (p *requestPage) With() string {
+	if p.OthersN == 1 {
+		return "the request of 1 other agent is"
+	}
+	return fmt.Sprintf("the requests of %d other agents are", p.OthersN)
+}
+
+// CallSize returns how long the arguments are, in words.
+func (p *requestPage) CallSize() string { return text.Count(len(p.Request.Arguments), "byte") }

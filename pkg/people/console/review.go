@@ -1,0 +1,337 @@
+package console
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A reviewPage shows one tool, prompt or resource as a person has to see it who decides about it.
+type reviewPage struct {
+	Page
+	itemView
+	Beside   decide.Neighbours
+	Queue    string // its name
+	List     string // its address
+	Previous string
+	Next     string
+	Query    string // of the queue, with a "?"; "": none
+
+	Note    string // what was typed
+	Tell    bool
+	Kept    bool // the note was kept, and nothing else was asked for
+	Actions []string
+	CanUndo bool
+}
+
+// An itemView is an item's definition, or what changed in it since it was approved, with what is known
+// about it.
+type itemView struct {
+	kind     tool.Kind
+	Tool     decide.Tool
+	Own      string // address of the page that it stands on, without a query
+	ItemPage string // address of the page about the item
+
+	Old       bool // Items are from the approved definition to that of now; else they are what a new one has
+	Items     []decide.ChangeItem
+	MoreItem  int
+	Again     *changedAgain // since the person looked; nil: it did not
+	Findings  []pointer
+	Before    []pointer // that the approved definition has, too
+	NeedsNote string    // why approving needs a note; "": it does not
+	Two       string    // what a person has to know of an approval that takes two; "": nothing
+
+	View   string
+	Views  []viewLink
+	Blocks []block
+	Only   link
+	Side   link
+}
+
+// changedAgain is what changed between the page that a person decided on and now.
+type changedAgain struct {
+	Line   string
+	Blocks []block
+}
+
+// A link switches something on a page.
+type link struct {
+	Address string
+	On      bool
+}
+
+type viewLink struct{ View, Name, Address string }
+
+// views are the tabs of the page.
+var views = map[tool.Kind][]viewLink{
+	tool.Tool:     {{"summary", "Summary", ""}, {"description", "Description", ""}, {"input", "Input", ""}, {"output", "Output", ""}, {"raw", "Raw", ""}},
+	tool.Prompt:   {{"summary", "Summary", ""}, {"description", "Description", ""}, {"arguments", "Arguments", ""}, {"raw", "Raw", ""}},
+	tool.Resource: {{"summary", "Summary", ""}, {"description", "Description", ""}, {"raw", "Raw", ""}},
+}
+
+// How many differences the page lists, and how many verdicts, and for how many bytes of HTML.
+const (
+	maxItems    = 60
+	maxItemHTML = 10 << 10
+	maxVerdicts = 6
+)
+
+// show shows an item, or what changed from one of its definitions to another.
+func (c *Console) show(w http.ResponseWriter, r *http.Request, id tool.ID) {
+	if compares(r.URL.Query()) {
+		c.compare(w, r, id)
+		return
+	}
+	c.review(w, r, id, nil)
+}
+
+// review shows an item; after a form that was refused, why, with what was typed.
+func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, refusal error) {
+	f, err := queueQuery(r)
+	if err != nil {
+		c.failed(w, r, "page", err)
+		return
+	}
+	t, err := c.o.Service.Tool(r.Context(), id)
+	if err != nil {
+		c.failed(w, r, "page", err)
+		return
+	}
+	p, status := &reviewPage{Page: Page{Title: shownID(id), Here: "tools"}, itemView: viewOf(r, id, t)}, http.StatusOK
+	if refusal != nil {
+		e := c.o.Service.Explain(r.Context(), "form", refusal)
+		status, p.Problem = e.Status, sentence(e.Detail)
+		p.since(tool.Hash(r.PostForm.Get("hash")), e, c)
+	}
+	if typed := typedOf(r); typed != nil {
+		p.Note, p.Tell = typed.Get("note"), typed.Get("tell") != ""
+	} else if r.Method == http.MethodPost {
+		p.Note, p.Tell = r.PostForm.Get("note"), r.PostForm.Get("tell") != ""
+		p.Kept = refusal == nil
+	}
+	p.Note = cutNote(p.Note)
+	if err := c.place(p, r, f, id); err != nil {
+		c.failed(w, r, "page", err)
+		return
+	}
+	p.lay(c.o.Service, r.URL.Query(), htmlLen(p.Note))
+	c.tell(&p.Page, r)
+	own := c.fourEyes(&p.itemView, r)
+	for _, action := range t.Actions {
+		if action == approval.ActionApprove && own {
+			continue
+		}
+		if action == approval.ActionUndo {
+			p.CanUndo = r.URL.Query().Get("tool") != inAddress(id) // else the message has it
+			continue
+		}
+		p.Actions = append(p.Actions, action)
+	}
+	c.setViewed(w, r, t.Hash)
+	c.shown.put(t.Hash, t.Definition)
+	c.render(w, r, status, "review", p)
+}
+
+// viewOf returns an item as the page that r asks for shows it.
+func viewOf(r *http.Request, id tool.ID, t decide.Tool) itemView {
+	v := itemView{kind: id.Kind, Tool: t, View: r.URL.Query().Get("view"), ItemPage: toolLink(rootOf(r), id, nil)}
+	if v.Own = v.ItemPage; !slices.ContainsFunc(views[id.Kind], func(x viewLink) bool { return x.View == v.View }) {
+		v.View = "summary"
+	}
+	return v
+}
+
+// since fills in what changed since the person looked whose decision was refused so.
+func (p *itemView) since(seen tool.Hash, refusal *decide.Error, c *Console) {
+	if refusal.Status == http.StatusConflict && seen != p.Tool.Hash {
+		p.Again = againOf(c.o.Service, p.kind, p.ItemPage, c.read(seen, refusal), p.Tool.Definition)
+	}
+}
+
+// Verdicts returns what was decided about other definitions of the item, the newest first.
+func (p *itemView) Verdicts() (out []decide.Verdict) {
+	for _, v := range p.Tool.Record.Verdicts {
+		if v.Hash != p.Tool.Hash && len(out) < maxVerdicts {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Short returns how a hash begins.
+func (p *itemView) Short(hash tool.Hash) string { return string(hash[:min(len(hash), 6)]) }
+
+// place says where in the queue the item stands.
+func (c *Console) place(p *reviewPage, r *http.Request, f decide.Filter, id tool.ID) (err error) {
+	root, query := rootOf(r), queueOf(f)
+	if p.Beside, err = c.o.Service.Neighbours(r.Context(), f, id); err != nil {
+		return err
+	}
+	p.Query = withQuery("", query)
+	p.List = withQuery(root+"admin/tools", f.Values())
+	p.Queue = nameOf(f)
+	if p.Beside.Previous != (tool.ID{}) {
+		p.Previous = toolLink(root, p.Beside.Previous, query)
+	}
+	if p.Beside.Next != (tool.ID{}) {
+		p.Next = toolLink(root, p.Beside.Next, query)
+	}
+	return nil
+}
+
+// nameOf says in few words which items f chooses.
+func nameOf(f decide.Filter) string {
+	var parts []string
+	mine := map[string]string{"yes": "yours"}[f.Mine]
+	for _, part := range []string{mine, words(f.Status), f.State, f.Tier, f.Kind} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	name := strings.Join(parts, ", ")
+	if name == "" {
+		name = "everything"
+	}
+	if f.Server != "" {
+		name += " of " + f.Server
+	}
+	if f.Q != "" {
+		name += " with “" + f.Q + "”"
+	}
+	return name
+}
+
+// lay fills in what the chosen view shows, beside so many bytes of HTML that were typed.
+func (p *itemView) lay(service *decide.Service, query url.Values, typed int) {
+	t := p.Tool
+	now, before := tool.KeptItem(p.kind, t.Definition), tool.KeptItem(p.kind, t.Approved)
+	p.Old = t.Change != nil
+	p.items(service, now)
+	side, only := query.Get("diff") == "side" && p.Old, query.Get("only") != "" && p.Old
+	to := func(name, value string) string {
+		q := url.Values{}
+		for _, keep := range append([]string{"view", "diff", "only"}, queueParameters...) {
+			if v := query.Get(keep); v != "" {
+				q.Set(keep, v)
+			}
+		}
+		if q.Del(name); value != "" {
+			q.Set(name, value)
+		}
+		return withQuery(p.Own, q)
+	}
+	for _, v := range views[p.kind] {
+		v.Address = to("view", v.View)
+		p.Views = append(p.Views, v)
+	}
+	if p.Old {
+		p.Side, p.Only = link{to("diff", "side"), side}, link{to("only", "1"), only}
+		if side {
+			p.Side.Address = to("diff", "")
+		}
+		if only {
+			p.Only.Address = to("only", "")
+		}
+	}
+	p.point(to)
+	room := newBudgets(side)
+	if p.Again != nil { // which stands above
+		room.now.html -= maxHTML / 6
+	}
+	room.now.html = max(0, room.now.html-typed)
+	for _, x := range textsOf(p.View, before, now) {
+		if x.before == x.now && x.now == "" {
+			continue
+		}
+		was := x.before
+		if !p.Old {
+			was = x.now
+		}
+		b := blockOf(room, x.title, x.diff(was, x.now), placesIn(t.Kind, x.name, x.now, t.Findings), side && was != x.now, only)
+		b.Rest = p.ItemPage + "/text?of=" + x.name
+		p.Blocks = append(p.Blocks, b)
+	}
+}
+
+// point lists what was found, with links to the places.
+func (p *itemView) point(to func(name, value string) string) {
+	severe := false
+	for n, f := range p.Tool.Findings {
+		_, view := textIn(p.Tool.Kind, f)
+		link := "#" + anchor(n)
+		if view != p.View && (view != "summary" || p.View != "description") {
+			link = to("view", view) + link
+		}
+		found := pointer{f.Message, f.Severe, f.Where, link, f.New}
+		if p.Old && !f.New {
+			p.Before = append(p.Before, found)
+		} else {
+			p.Findings = append(p.Findings, found)
+		}
+		severe = severe || f.Severe
+	}
+	if severe && slices.Contains(p.Tool.Actions, approval.ActionApprove) {
+		p.NeedsNote = "To approve it, say in the note why: it has a severe finding."
+	}
+}
+
+// items fills in what differs, as far as there is room.
+func (p *itemView) items(service *decide.Service, now tool.Definition) {
+	change := p.Tool.Change
+	if !p.Old { // of what is new, what it takes and gives; its texts stand below
+		change = service.Change(tool.Definition{Kind: p.kind}, now)
+		change.Items = slices.DeleteFunc(change.Items, func(i decide.ChangeItem) bool {
+			if p.kind == tool.Resource {
+				return slices.Contains([]string{"uri", "uriTemplate", "name", "title", "description"}, i.What)
+			}
+			return i.Path == ""
+		})
+		for i := range change.Items {
+			change.Items[i].Risk = "" // all of it is new
+		}
+	}
+	used := 0
+	for i, item := range change.Items {
+		used += htmlLen(review.Readable(item.Path+item.Text+item.Risk)) + 80
+		if i == maxItems || used > maxItemHTML {
+			p.MoreItem = len(change.Items) - i
+			break
+		}
+		p.Items = append(p.Items, item)
+	}
+	p.MoreItem += change.More
+}
+
+// read returns the definition that a person read before a decision that was refused; nil: it is not
+// known any more. Another process may have shown it, and then the desk may know it.
+func (c *Console) read(seen tool.Hash, refusal *decide.Error) json.RawMessage {
+	if raw := c.shown.get(seen); raw != nil || refusal.Changed == nil {
+		return raw
+	}
+	return refusal.Changed.Seen
+}
+
+// againOf returns what changed while a person read; nil if what was read is not known any more.
+func againOf(service *decide.Service, kind tool.Kind, here string, read, present json.RawMessage) *changedAgain {
+	if read == nil {
+		return nil
+	}
+	seen, now := tool.KeptItem(kind, read), tool.KeptItem(kind, present)
+	again := &changedAgain{Line: service.Change(seen, now).Line}
+	few := budgets{now: &budget{maxText / 4, maxHTML / 6}}
+	for _, x := range textsOf("again", seen, now) {
+		if x.before != x.now {
+			b := blockOf(few, x.title, x.diff(x.before, x.now), nil, false, true)
+			b.Rest = here + "/text?of=" + x.name
+			again.Blocks = append(again.Blocks, b)
+		}
+	}
+	return again
+}

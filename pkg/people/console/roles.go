@@ -1,0 +1,126 @@
+package console
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+)
+
+// needs returns the role that a request takes. Who reads needs the least; of what changes something
+// each address is named, and one that is not takes the most. So does an address that is not spelled
+// as ours are, whatever a mux would make of it.
+func needs(method, address string) identity.Role {
+	address = strings.TrimSuffix(address, "/")
+	below, ok := strings.CutPrefix(address, "/admin/")
+	switch {
+	case address == "/admin" && isSafe(method):
+		return identity.Viewer
+	case !ok || address != path.Clean(address):
+		return identity.Operator
+	}
+	parts := strings.Split(below, "/")
+	switch first := parts[0]; {
+	case first == "tokens", first == "sessions":
+		return identity.Operator // who reads it knows which agents there are, and who is here
+	case first == "ask" && (len(parts) == 2 || len(parts) == 3 && parts[2] == "withdraw"):
+		return identity.NoRole // whoever signed in; what the page shows, and does, is for the agent's user
+	case isSafe(method), first == "me":
+		return identity.Viewer
+	case first == "requests" && len(parts) == 2:
+		return identity.Viewer // what is typed on the page of a request is kept
+	case first == "requests" && len(parts) == 3:
+		return identity.Approver
+	case !slices.Contains([]string{"tools", "prompts", "resources"}, first):
+		return identity.Operator
+	case len(parts) == 3:
+		return identity.Viewer // the page of an item, with a note that is kept
+	}
+	return identity.Approver
+}
+
+// permits reports whether the caller has the role that r takes, and answers if not.
+func (c *Console) permits(w http.ResponseWriter, r *http.Request, who caller) bool {
+	need := needs(r.Method, r.URL.Path)
+	if who.Rights.Role >= need {
+		return true
+	}
+	c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request without the role refused",
+		slog.String("path", loggedPath(r)), slog.String("actor", who.Name), slog.String("role", who.Rights.Role.String()), slog.String("needs", need.String()))
+	detail := fmt.Sprintf("you are here as %q, %s, and this takes the role %s; nothing was done. An operator gives roles",
+		who.Name, inWords(who.Rights.Role), need)
+	if who.Rights.Role == identity.NoRole && c.isOfIssuer(who.session) {
+		detail = noRole(c.o.SignIn.Issuer, who.Name)
+	}
+	if r.PostForm.Get(noteField)+r.PostForm.Get("reason") != "" && wantsHTML(r.Header.Get("Accept")) { // a role may be taken away while somebody writes
+		c.showResubmit(w, r, http.StatusForbidden, who.csrf, &resubmitPage{Form: resubmissionOf(w, r), Page: Page{Title: "Nothing was done", Problem: sentence(detail)}})
+		return false
+	}
+	c.deny(w, r, http.StatusForbidden, detail)
+	return false
+}
+
+// inWords returns a role as it stands in a sentence.
+func inWords(r identity.Role) string {
+	switch r {
+	case identity.NoRole:
+		return "without a role"
+	case identity.Viewer:
+		return "a viewer"
+	case identity.Approver, identity.Operator:
+	}
+	return "an " + r.String()
+}
+
+// MayOperate reports whether who is let in is an operator.
+func (p *Page) MayOperate() bool { return p.rights.Role >= identity.Operator }
+
+// MayDecide reports whether who is let in decides about items of the server.
+func (p *Page) MayDecide(server string) bool { return p.rights.Decides(server) }
+
+// Decides reports whether who is let in decides about items of any server.
+func (p *Page) Decides() bool { return p.rights.Role >= identity.Approver }
+
+// Bound returns what bounds an approver, in words; "": nothing does.
+func (p *Page) Bound() string { return serversOf(p.rights) }
+
+func serversOf(rights identity.Rights) string {
+	if rights.Role != identity.Approver || rights.Servers == nil {
+		return ""
+	}
+	return text.List(rights.Servers, maxNamedServers)
+}
+
+// maxNamedServers is how many of an approver's servers a page names.
+const maxNamedServers = 12
+
+// fourEyes says on p what there is to know of an approval that takes two, and reports whether the
+// one who asks can be neither.
+func (c *Console) fourEyes(p *itemView, r *http.Request) (neither bool) {
+	who, record := callerOf(r.Context()), p.Tool.Record
+	if !p.Tool.TakesTwo || record == nil || record.State == approval.Approved {
+		return false
+	}
+	if len(c.o.Service.Notices(r.Context())) > 0 { // which says so above every page
+		return true
+	}
+	first := record.Proposed
+	switch {
+	case who.Subject == "":
+		p.Two = "Approving it takes two people, each signed in with the issuer; you are not."
+	case first == nil:
+		p.Two = "Approving it takes two people: yours is the first approval, " +
+			"and opens nothing before another one's."
+	case first.Subject == who.Subject:
+		p.Two = "You approved it, and it takes one more person."
+	default:
+		p.Two = "Yours is the second approval, and opens it."
+	}
+	return who.Subject == "" || first != nil && first.Subject == who.Subject
+}

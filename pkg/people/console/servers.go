@@ -1,0 +1,167 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// maxSyncParts is how many servers a failed sync names.
+const maxSyncParts = 20
+
+// A serversPage is the list of the servers.
+type serversPage struct {
+	Page
+	Servers []serverRow
+	State   decide.Freshness
+	CanSync bool
+	Parts   []decide.Cause // of a sync that failed
+	Rest    int            // parts that are left out
+	First   string         // address of the first page; "": this is it
+	More    string         // address of the next one; "": this is the last
+}
+
+// A serverRow is one server of the list.
+type serverRow struct {
+	decide.Server
+	Link   string
+	All    kindCounts // of tools
+	Others []kindCounts
+}
+
+// kindCounts are how many items of a kind a server has, and how many have which status.
+type kindCounts struct {
+	Kind, Link string
+	Total      int
+	Counts     []statusCount
+}
+
+// A statusCount leads to the items of a server with one status.
+type statusCount struct {
+	Status, Link string
+	Tools        int
+}
+
+// A serverPage shows one server.
+type serverPage struct {
+	Page
+	decide.ServerDetail
+	All     kindCounts // of tools
+	Others  []kindCounts
+	CanSync bool
+}
+
+// servers shows one page of the servers.
+func (c *Console) servers(w http.ResponseWriter, r *http.Request) { c.serverList(w, r, nil) }
+
+// serverList is servers, after a sync that failed.
+func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed error) {
+	after, err := onlyAfter(r, "sync", "new", "changed")
+	root, status := rootOf(r), http.StatusOK
+	p := &serversPage{Page: Page{Title: "Servers", Here: "servers"}, State: c.o.Service.Freshness(r.Context()), CanSync: c.o.Service.CanSync()}
+	var next decide.Next
+	var list []decide.Server
+	if err == nil {
+		list, next, err = c.o.Service.Servers(r.Context(), decide.Paging{Limit: defaultPage, After: after})
+	}
+	if err != nil {
+		c.failed(w, r, "servers", err)
+		return
+	}
+	for _, s := range list {
+		p.Servers = append(p.Servers, serverRow{s, root + "admin/servers/" + url.PathEscape(s.Name), toolsOf(root, s), othersOf(root, s)})
+	}
+	if after != "" {
+		p.First = root + "admin/servers"
+	}
+	if next.Next != "" {
+		p.More = withQuery(root+"admin/servers", url.Values{}, "after", next.Next)
+	}
+	if failed != nil {
+		e := c.o.Service.Explain(r.Context(), "sync", failed)
+		status, p.Problem = e.Status, sentence(e.Detail)
+		p.Parts, p.Rest = e.Parts[:min(len(e.Parts), maxSyncParts)], max(0, len(e.Parts)-maxSyncParts)
+	}
+	p.Message = syncMessage(r)
+	c.render(w, r, status, "servers", p)
+}
+
+// server shows one server.
+func (c *Console) server(w http.ResponseWriter, r *http.Request) {
+	s, err := c.o.Service.Server(r.Context(), r.PathValue("server"))
+	if err != nil {
+		c.failed(w, r, "server", err)
+		return
+	}
+	root := rootOf(r)
+	c.render(w, r, http.StatusOK, "server", &serverPage{
+		Page: Page{Title: s.Name, Here: "servers", Message: syncMessage(r)}, ServerDetail: s, CanSync: c.o.Service.CanSync(),
+		All: toolsOf(root, s.Server), Others: othersOf(root, s.Server),
+	})
+}
+
+// sync asks every server for what it lists now, or has that started.
+func (c *Console) sync(w http.ResponseWriter, r *http.Request) {
+	report, err := c.o.Service.Sync(r.Context())
+	switch {
+	case err != nil:
+		c.serverList(w, r, err)
+	case report.Pending:
+		redirectTo(w, http.StatusSeeOther, "./servers?sync=started")
+	default:
+		redirectTo(w, http.StatusSeeOther, withQuery("./servers", url.Values{}, "sync", "done", "new", strconv.Itoa(report.New+report.NewItems), "changed", strconv.Itoa(report.Changed+report.ChangedItems)))
+	}
+}
+
+// syncMessage says what a sync has done to which the address leads back.
+func syncMessage(r *http.Request) string {
+	query := r.URL.Query()
+	if !fromHere(r) {
+		return ""
+	}
+	switch query.Get("sync") {
+	case "started":
+		return "A sync was started elsewhere. It may take some minutes if there are many servers; this page shows what it has found when it is read again after that."
+	case "done":
+		fresh, _ := strconv.Atoi(query.Get("new"))
+		changed, _ := strconv.Atoi(query.Get("changed"))
+		return "Every enabled server was asked: " + text.Count(fresh, "new item") + ", " + text.Count(changed, "changed one") + "."
+	}
+	return ""
+}
+
+// toolsOf returns the tools of a server. Their list is narrowed by kind only if it has anything else.
+func toolsOf(root string, s decide.Server) kindCounts {
+	if s.Prompts == nil && s.Resources == nil {
+		return countsOf(root, s.Name, "", s.Tools)
+	}
+	return countsOf(root, s.Name, tool.Tool.String(), s.Tools)
+}
+
+// othersOf returns what a server has beside tools.
+func othersOf(root string, s decide.Server) (out []kindCounts) {
+	if s.Prompts != nil {
+		out = append(out, countsOf(root, s.Name, string(tool.Prompt), *s.Prompts))
+	}
+	if s.Resources != nil {
+		out = append(out, countsOf(root, s.Name, string(tool.Resource), *s.Resources))
+	}
+	return out
+}
+
+// countsOf returns how many of a server's items of a kind have which status, those that wait first; ""
+// is any kind.
+func countsOf(root, server, kind string, counts lock.Counts) kindCounts {
+	out := kindCounts{Kind: kind, Total: counts.Callable + counts.Locked(), Link: withQuery(root+"admin/tools", url.Values{}, "server", server, "kind", kind)}
+	for _, status := range decide.Statuses() {
+		if n := decide.CountOf(counts, status); n > 0 {
+			out.Counts = append(out.Counts, statusCount{status, withQuery(root+"admin/tools", url.Values{}, "server", server, "status", status, "kind", kind), n})
+		}
+	}
+	return out
+}

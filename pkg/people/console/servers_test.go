@@ -1,0 +1,195 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+)
+
+func TestServers(t *testing.T) {
+	h := newFixture(t)
+	h.ByName["mail"].Outcome = outcome.Outcome{Status: outcome.Denied, Reason: "forbidden", HTTPStatus: 403, Error: "403 from <the> mail host"}
+	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"no <b>good"}`)
+	h.Sync()
+	says(t, h.Page(http.StatusOK, "/admin/servers"),
+		`href="../admin/servers/fs"><b>fs</b></a>`, `href="../admin/tools?server=fs&amp;status=callable" class="chip callable">callable 1</a>`,
+		`<span class="chip denied">denied</span>`, "was denied", "1 refused definition", `<span class="chip">off</span>`, "Sync now", `action="../admin/sync"`)
+	says(t, h.Page(http.StatusOK, "/admin/servers/mail"),
+		"403 from &lt;the&gt; mail host", "<dt>Reason<dd>forbidden", "<dt>HTTP status<dd>403", "<dt>Host<dd>https://mail.example.com", "<dt>Approval<dd>manual", "<dt>Last good<dd><time")
+	page := h.Page(http.StatusOK, "/admin/servers/fs")
+	says(t, page, "Refused", "no &lt;b&gt;good", "<code>format_*</code>", `href="../../admin/tools?server=fs"`)
+	lacks(t, page, "fs.example.com/mcp")
+	h.Page(http.StatusNotFound, "/admin/servers/nope")
+	h.Page(http.StatusUnprocessableEntity, "/admin/servers?status=callable")
+	says(t, h.Send("/admin/servers/fs", "").Body, `"settings":`)
+}
+
+func TestServersPaging(t *testing.T) {
+	h := &fixture{Desk: admintest.WithMany(t, 130, 1)}
+	path, seen, pages := "/admin/servers", 0, 0
+	for path != "" {
+		page := h.Page(http.StatusOK, path)
+		if len(page) > maxPage {
+			t.Errorf("%s has %d bytes", path, len(page))
+		}
+		seen += strings.Count(page, `<a href="../admin/servers/server-`)
+		pages++
+		_, more, _ := strings.Cut(page, `<a href="../admin/servers?`)
+		query, _, found := strings.Cut(more, `" rel="next">`)
+		if path = ""; found {
+			path = "/admin/servers?" + query
+		}
+	}
+	if seen != 130 || pages != 3 {
+		t.Errorf("%d servers on %d pages", seen, pages)
+	}
+}
+
+// A starter starts syncs elsewhere.
+type starter struct{}
+
+func (starter) Sync(context.Context) (catalog.Report, error) {
+	return catalog.Report{}, decide.ErrStarted
+}
+
+func TestSync(t *testing.T) {
+	t.Run("here", func(t *testing.T) {
+		h := newFixture(t)
+		h.ByName["mail"].Tools = append(h.ByName["mail"].Tools, `{"name":"more"}`)
+		w := h.Submit("/admin/sync", url.Values{"csrf": {""}})
+		if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./servers?changed=0&new=1&sync=done" {
+			t.Fatalf("%d to %q: %s", w.Status, w.Header.Get("Location"), w.Body)
+		}
+		says(t, h.Page(http.StatusOK, "/admin/servers?changed=0&new=1&sync=done"), "1 new item, 0 changed ones")
+		says(t, h.Page(http.StatusOK, "/admin/servers/mail"), "pending approval 2")
+	})
+	t.Run("elsewhere", func(t *testing.T) {
+		h := newFixture(t)
+		h.OpenWith(starter{})
+		w := h.Submit("/admin/sync", url.Values{"csrf": {""}})
+		if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./servers?sync=started" {
+			t.Fatalf("%d to %q", w.Status, w.Header.Get("Location"))
+		}
+		says(t, h.Page(http.StatusOK, "/admin/servers?sync=started"), "started elsewhere")
+	})
+	t.Run("fails", func(t *testing.T) {
+		h := newFixture(t)
+		h.Put(config.Key, strings.Replace(admintest.Config, `"approval": "manual"`, `"required": true`, 1))
+		h.ByName["mail"].Outcome = outcome.Outcome{Status: outcome.Permanent, Reason: "tls", Error: "x509"}
+		w := h.Submit("/admin/sync", url.Values{"csrf": {""}})
+		if w.Status != http.StatusBadGateway {
+			t.Errorf("%d", w.Status)
+		}
+		says(t, w.Body, "A required server did not load; the old catalog stays.", "<b>mail</b>")
+	})
+	t.Run("nowhere", func(t *testing.T) {
+		h := newFixture(t)
+		h.OpenWith(nil)
+		lacks(t, h.Page(http.StatusOK, "/admin/servers"), "Sync now")
+		if w := h.Submit("/admin/sync", url.Values{"csrf": {""}}); w.Status != http.StatusNotImplemented {
+			t.Errorf("%d", w.Status)
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	h := newFixture(t)
+	page := h.Page(http.StatusOK, "/admin/config")
+	says(t, page, "mcpServers.fs.disabled_tools[0]", `href="../admin/tools?server=fs&amp;status=disabled_by_config">1 tool</a>`, "policy.cedar:1 no-drafts", "mail:read_drafts", `<span class="chip ok">ok</span>`)
+	lacks(t, page, "To be put right", "had been lost", "refused")
+	h.Put(config.Key, `{"mcpServers": {"fs": {"url": "https://fs.example.com/mcp", "oops<i>": 1}}}`)
+	h.States.Refresh(t.Context())
+	says(t, h.Page(http.StatusOK, "/admin/config"), "To be put right", "Stored, and refused", "<b>line 1, column ", "oops&lt;i&gt;", "Fix the file.", `<span class="chip degraded">degraded</span>`)
+	says(t, h.Send("/admin/config", "").Body, `"rules":`)
+}
+
+// The page stays small whatever the files hold.
+func TestConfigSize(t *testing.T) {
+	h := newFixture(t)
+	var rules strings.Builder
+	for n := range 400 {
+		fmt.Fprintf(&rules, "@id(%q)\nforbid (principal, action, resource == Tool::\"mail:send\");\n", fmt.Sprintf("%s-%d", strings.Repeat("rule", 12), n))
+	}
+	h.Forbid(rules.String())
+	h.Sync()
+	page := h.Page(http.StatusOK, "/admin/config")
+	says(t, page, "and 341 more rules")
+	if len(page) > maxPage {
+		t.Errorf("%d bytes", len(page))
+	}
+}
+
+func TestConfigLostRecords(t *testing.T) {
+	for action, want := range map[string]string{"restore": "disabled_by_user", "accept": "callable"} {
+		h := newFixture(t)
+		h.SetBack()
+		h.Sync()
+		says(t, h.Page(http.StatusOK, "/admin/config"), "1 approval record had been lost", `action="../admin/approvals/restore"`, `action="../admin/approvals/accept"`)
+		list := admintest.Into[decide.Page](h.Desk, "/admin/tools?server=fs", "")
+		if lost := list.Tools[1]; lost.ID != "fs:read_file" || !lost.Lost {
+			t.Errorf("the row of the tool whose record was lost: %+v", lost)
+		}
+		w := h.Submit("/admin/approvals/"+action, url.Values{"csrf": {""}})
+		if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../config?settled=1" {
+			t.Fatalf("%s: %d to %q", action, w.Status, w.Header.Get("Location"))
+		}
+		page := h.Page(http.StatusOK, "/admin/config?settled=1")
+		says(t, page, "1 approval record settled.")
+		says(t, h.Page(http.StatusOK, "/admin/config?closed=2&open=1&settled=1&skipped=3"), "1 approval record settled. 2 later actions of the audit",
+			"1 later action of the audit opened something: that does not count", "3 places of the audit cannot be trusted")
+		lacks(t, page, "had been lost")
+		if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", ""); x.Status != want {
+			t.Errorf("%s: it is %s, want %s", action, x.Status, want)
+		}
+	}
+}
+
+func TestHistoryPage(t *testing.T) {
+	h := newFixture(t)
+	hash := string(h.Hash("mail/send"))
+	says(t, h.Page(http.StatusOK, "/admin/tools/mail/send/history"), "seen for the first time; it waits for approval")
+	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
+	h.ByName["mail"].Tools[0] = `{"name":"send","description":"Sends."}`
+	h.Sync()
+	page := h.Page(http.StatusOK, "/admin/tools/mail/send/history")
+	says(t, page, `<a href="../../../../admin/tools/mail/send">mail:send</a>`, "<b>ann</b> · approved", `<div class="hint">“seen”</div>`, "the definition changed",
+		"?from="+hash+"&amp;to=", "<code>"+hash[:12]+"</code> → ", "seen for the first time")
+	lacks(t, page, "it waits")
+	h.Page(http.StatusNotFound, "/admin/tools/mail/nope/history")
+	h.Page(http.StatusUnprocessableEntity, "/admin/tools/mail/send/history?after=x")
+	h.Page(http.StatusUnprocessableEntity, "/admin/tools/mail/send/history?status=callable")
+	says(t, h.Send("/admin/tools/mail/send/history", "").Body, `"events":`)
+	for range 40 {
+		admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", `{}`)
+	}
+	page = h.Page(http.StatusOK, "/admin/tools/mail/send/history")
+	m := regexp.MustCompile(`<a href="\.\./\.\./\.\./\.\.(/admin/[^"]+history\?after=[^"]+)" rel="next">Older`).FindStringSubmatch(page)
+	if m == nil || len(page) > maxPage {
+		t.Fatalf("%d bytes, no older page: %s", len(page), page)
+	}
+	says(t, h.Page(http.StatusOK, m[1]), "seen for the first time", "Newest")
+}
+
+// What needs no approval does not wait when it is seen for the first time.
+func TestHistoryWithoutApproval(t *testing.T) {
+	h := newFixture(t)
+	h.Serve("free", `{"name":"look"}`)
+	h.Put(config.Key, `{"mcpServers": {"free": {"url": "https://free.example.com/mcp", "approval": "off"}}}`)
+	h.Sync()
+	says(t, h.Page(http.StatusOK, "/admin/tools/free/look"), `<button formaction="../../../admin/tools/free/look/approve`) // nothing urges to approve it
+	for _, path := range []string{"/admin/tools/free/look/history", "/admin/audit"} {
+		page := h.Page(http.StatusOK, path)
+		says(t, page, "seen for the first time")
+		lacks(t, page, "it waits")
+	}
+}

@@ -1,0 +1,89 @@
+package console
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+)
+
+// A sessionsPage shows an operator who is signed in, and ends sessions.
+type sessionsPage struct {
+	Page
+	Sessions []sessionRow
+	Next     string // address of the next page; "": this is the last one
+}
+
+// maxSessionRows is how many sessions a page shows.
+const maxSessionRows = 50
+
+// wayNames say in a word how somebody signed in.
+var wayNames = map[string]string{
+	signin.WayLink: "the link of this machine", signin.WayKey: "the admin key", signin.WayToken: "an agent token",
+	signin.WayBootstrap: "the bootstrap token", signin.WayOIDC: "the issuer",
+}
+
+// sessionPages adds the pages about everybody's sessions.
+func (c *Console) sessionPages(mux *http.ServeMux, next http.Handler) {
+	if c.o.SignIn == nil {
+		return
+	}
+	mux.Handle("GET /admin/sessions", c.pageOr(next, c.sessions))
+	mux.Handle("POST /admin/sessions/{id}/revoke", formOr(next, c.revokeAny))
+}
+
+// sessions shows who is signed in, by name.
+func (c *Console) sessions(w http.ResponseWriter, r *http.Request) {
+	all, err := c.o.SignIn.Sessions.All(r.Context())
+	if err != nil {
+		c.storeDown(w, r, err)
+		return
+	}
+	key := func(s signin.Session) string { return s.Actor + " " + s.ID }
+	slices.SortFunc(all, func(a, b signin.Session) int { return strings.Compare(key(a), key(b)) })
+	query := r.URL.Query()
+	page, next, err := decide.Cut(decide.Paging{Limit: maxSessionRows, After: query.Get("after")}, "session-rows", all, key)
+	if err != nil {
+		c.failed(w, r, "sessions", err)
+		return
+	}
+	p := &sessionsPage{Page: Page{Title: "Sessions", Here: "me"}}
+	if query.Has("ended") && fromHere(r) {
+		p.Message = "The session ended. Its next request is refused, wherever that is."
+	}
+	here := callerOf(r.Context()).session
+	for _, s := range page {
+		p.Sessions = append(p.Sessions, c.rowOf(s, here))
+	}
+	if next.Next != "" {
+		p.Next = rootOf(r) + "admin/sessions?after=" + url.QueryEscape(next.Next)
+	}
+	c.render(w, r, http.StatusOK, "sessions", p)
+}
+
+// rowOf returns the row of a session; here is that of this browser, if it has one.
+func (c *Console) rowOf(s signin.Session, here *signin.Session) sessionRow {
+	rights := c.o.SignIn.rights(s)
+	return sessionRow{Session: s, Here: here != nil && s.ID == here.ID, Role: rights.Role.String(), Bound: serversOf(rights), Way: wayNames[s.Way]}
+}
+
+// revokeAny ends the session of an address, whosever it is.
+func (c *Console) revokeAny(w http.ResponseWriter, r *http.Request) {
+	s, err := c.o.SignIn.Sessions.RevokeAny(r.Context(), r.PathValue("id"))
+	switch {
+	case errors.Is(err, signin.ErrNotFound): // it is over, as was wanted
+	case err != nil:
+		c.storeDown(w, r, err)
+		return
+	default:
+		c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "session ended by an operator",
+			slog.String("actor", callerOf(r.Context()).Name), slog.String("of", s.Actor))
+		c.o.Service.RecordRevoked(r.Context(), s)
+	}
+	redirectTo(w, http.StatusSeeOther, "../../sessions?ended=1")
+}

@@ -1,0 +1,323 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+)
+
+// A SignIn is how people sign in with a browser.
+type SignIn struct {
+	Sessions *signin.Sessions
+
+	// Check says whose a text is that somebody typed. It is kept nowhere. The Kind of an
+	// [*identity.Error] says why it signs nobody in.
+	Check func(r *http.Request, text secret.Text) (signin.Person, error)
+
+	// What a person may type, which the page explains. The key goes with the codes of links.
+	Token, Bootstrap bool
+
+	// Rights are those of who is signed in; nil: everything, but nothing of who signed in at an
+	// issuer.
+	Rights func(signin.Session) identity.Rights
+
+	Issuer *signin.Issuer // at which people sign in; nil: none
+
+	Codes *signin.Codes // of the links that sign the owner in; nil: there are none, and no key
+	Owner string        // whom the audit names then
+}
+
+func (s *SignIn) rights(x signin.Session) identity.Rights {
+	switch {
+	case s.Rights != nil:
+		return s.Rights(x)
+	case x.Way == signin.WayOIDC:
+		return identity.Rights{}
+	}
+	return identity.Everything()
+}
+
+// maxNext is the longest address, in bytes, that a sign-in leads on to.
+const maxNext = 8 << 10 // the code of a link for an agent's user may be that of a long URI
+
+// A loginPage asks people to sign in.
+type loginPage struct {
+	Page
+	Code                  string        // of the link that was opened; "": something is to be typed
+	Next                  string        // where to go then, below /admin
+	Kept                  *resubmission // a form that was sent by somebody who is no longer signed in
+	Key, Token, Bootstrap bool          // what may be typed
+	Issuer                string        // host of the issuer at which people may sign in
+	Own                   string        // address of this page that the issuer knows, if the browser asks at another
+	SignedOut             bool          // and still signed in at the issuer
+	EndSession            string        // where that ends; "": not known
+}
+
+// Typed reports whether there is anything to type.
+func (p *loginPage) Typed() bool { return p.Key || p.Token || p.Bootstrap }
+
+// askFor returns the page that asks people to sign in, for what lies below /admin.
+func (c *Console) askFor(r *http.Request, next string) *loginPage {
+	o := c.o.SignIn
+	p := &loginPage{Page: Page{Title: "Sign in"}, Next: next, Key: o.Codes != nil, Token: o.Token, Bootstrap: o.Bootstrap}
+	if o.Issuer != nil {
+		p.Issuer, p.Own = o.Issuer.Host(), c.ownLogin(r, next)
+	}
+	return p
+}
+
+// askToSignIn answers a browser that sent no valid credentials. A form that it sent goes along with
+// the sign-in.
+func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
+	if !isSafe(r.Method) {
+		kept := resubmissionOf(w, r)
+		p := c.askFor(r, kept.Page)
+		p.Kept = kept
+		c.render(w, r, http.StatusUnauthorized, "login", p)
+		return
+	}
+	to := rootOf(r) + "admin/login"
+	if next := nextOf(r); next != "" {
+		to += "?next=" + url.QueryEscape(next)
+	}
+	redirectTo(w, http.StatusSeeOther, to)
+}
+
+// closed answers with why nobody signs in here, and returns false if people do.
+func (c *Console) closed(w http.ResponseWriter, r *http.Request) bool {
+	switch {
+	case c.o.Challenge.Shut != "":
+		c.problem(w, r, http.StatusForbidden, sentence(c.o.Challenge.Shut))
+	case c.o.SignIn == nil:
+		c.problem(w, r, http.StatusNotFound, "Nobody signs in with a browser here.")
+	case c.isOpenToEavesdroppers(r):
+		c.problem(w, r, http.StatusForbidden, "Nobody signs in over plain http from another machine: what you type, and the session after it, could be read on the way. "+
+			"Open this page over https, or on the machine itself at a loopback address.")
+	default:
+		return false
+	}
+	return true
+}
+
+// login asks for the one click by which the code of a link signs in, or for a secret.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	if c.closed(w, r) {
+		return
+	}
+	query := r.URL.Query()
+	p := c.askFor(r, safeNext(query.Get("next")))
+	if _, _, err := c.signedIn(r); err == nil {
+		redirectTo(w, http.StatusSeeOther, afterSignIn(p.Next))
+		return
+	}
+	if p.Issuer != "" && query.Has("out") && fromHere(r) {
+		p.SignedOut, p.EndSession = true, c.o.SignIn.Issuer.EndSession(r.Context())
+	}
+	code := query.Get("code")
+	if site := r.Header.Get("Sec-Fetch-Site"); code == "" && !c.overTLS(r) && (site == "cross-site" || site == "same-site") {
+		// A browser sends a strict cookie along with no link of another site's page, such as
+		// a chat with an agent. What this page leads to is asked for by this page.
+		w.Header().Set("Refresh", "0; url="+afterSignIn(p.Next))
+	}
+	switch {
+	case code == "":
+	case c.o.SignIn.Codes != nil && c.o.SignIn.Codes.Takes(code):
+		p.Code = code
+	default:
+		p.Problem = spentCode
+	}
+	c.render(w, r, http.StatusOK, "login", p)
+}
+
+const spentCode = "This link was used already, is older than ten minutes, or is of an earlier start of the gateway."
+
+// submitLogin trades a code or a secret for a session.
+func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
+	if c.closed(w, r) {
+		return
+	}
+	p := c.askFor(r, "")
+	if err := readForm(w, r); err != nil {
+		p.Problem = "The form cannot be read. You are not signed in."
+		c.render(w, r, http.StatusBadRequest, "login", p)
+		return
+	}
+	p.Next, p.Kept = safeNext(r.PostForm.Get("next")), keptOf(r.PostForm)
+	code, typed := r.PostForm.Get("code"), secret.New(strings.TrimSpace(r.PostForm.Get("key"))) // which was pasted
+	if p.Issuer != "" && r.PostForm.Has("issuer") && typed.Reveal() == "" {
+		c.leave(w, r, p)
+		return
+	}
+	who, cookie, err := c.open(r, code, typed)
+	if err != nil {
+		c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in refused", slog.Bool("link", code != ""), slog.Any("error", err))
+		var status int
+		status, p.Problem = c.notSignedIn(w, code != "", err)
+		c.render(w, r, status, "login", p)
+		return
+	}
+	c.enter(w, r, who, cookie)
+	if p.Kept != nil {
+		c.showKept(w, r, cookie, p.Kept)
+		return
+	}
+	redirectTo(w, http.StatusSeeOther, afterSignIn(p.Next))
+}
+
+// enter gives the browser a session that was opened.
+func (c *Console) enter(w http.ResponseWriter, r *http.Request, who signin.Person, cookie secret.Text) {
+	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", who.Actor), slog.String("way", who.Way))
+	c.recordLogin(r, who)
+	c.endAll(r) // this browser has one session
+	c.cookieKind(r).set(w, "", cookie.Reveal(), 0)
+}
+
+// showKept shows a form that came before its sender was signed in, by the session of this cookie.
+func (c *Console) showKept(w http.ResponseWriter, r *http.Request, cookie secret.Text, kept *resubmission) {
+	c.showResubmit(w, r, http.StatusOK, c.o.SignIn.Sessions.CSRF(cookie), &resubmitPage{Page: Page{Title: "Signed in"}, Form: kept})
+}
+
+// errSpent refuses a code.
+var errSpent = errors.New("the code of the link is not good any more")
+
+// open opens a session for who sends a good code or types a good secret.
+func (c *Console) open(r *http.Request, code string, typed secret.Text) (who signin.Person, cookie secret.Text, err error) {
+	o := c.o.SignIn
+	switch {
+	case code == "":
+		who, err = o.Check(r, typed)
+	case o.Codes == nil || !o.Codes.Takes(code):
+		err = errSpent
+	default:
+		who = signin.Person{Actor: o.Owner, Way: signin.WayLink}
+	}
+	if err != nil {
+		return who, cookie, err
+	}
+	if cookie, err = o.Sessions.Open(r.Context(), who, r.UserAgent()); err != nil {
+		return who, cookie, &identity.Error{Kind: identity.Unavailable, Err: err}
+	}
+	if code != "" && !o.Codes.Use(code) { // which another request has used meanwhile
+		return who, secret.Text{}, errors.Join(errSpent, o.Sessions.End(r.Context(), cookie))
+	}
+	return who, cookie, nil
+}
+
+// notSignedIn returns what a person is told who is not signed in.
+func (c *Console) notSignedIn(w http.ResponseWriter, link bool, err error) (status int, problem string) {
+	e, ok := errors.AsType[*identity.Error](err)
+	switch {
+	case link && !ok:
+		return http.StatusUnauthorized, spentCode
+	case !ok:
+	case e.Kind == identity.Scope:
+		return http.StatusForbidden, `This token is good, but it is no admin's: it was made without "admin": true. You are not signed in. Somebody who may decide here makes you one.`
+	case e.Kind == identity.Unavailable:
+		return http.StatusServiceUnavailable, "You are not signed in: the gateway's store does not answer for now. What you sent is not used up; try again in a minute."
+	case e.Kind == identity.Throttled:
+		return http.StatusTooManyRequests, fmt.Sprintf("Too many wrong tokens came from your address, so this one was not looked at. You are not signed in. Try again in %d seconds.", retryAfter(w, e))
+	}
+	switch o := c.o.SignIn; {
+	case o.Token:
+		return http.StatusUnauthorized, "That is no token of this gateway, or it has expired or was revoked. You are not signed in."
+	case o.Codes != nil:
+		return http.StatusUnauthorized, "That is not the admin key of this gateway. You are not signed in."
+	case !o.Bootstrap:
+		return http.StatusUnauthorized, "Nothing that is typed signs anybody in here. You are not signed in."
+	}
+	return http.StatusUnauthorized, "That is not the token whose SHA-256 this gateway was given. You are not signed in."
+}
+
+// endAll ends the sessions that the browser names.
+func (c *Console) endAll(r *http.Request) {
+	for _, cookie := range c.cookies(r) {
+		if err := c.o.SignIn.Sessions.End(r.Context(), cookie); err != nil {
+			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "session not ended", slog.Any("error", err))
+		}
+	}
+}
+
+// signOut ends the browser's session.
+func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	if !c.formRead(w, r, "you are still signed in") {
+		return
+	}
+	cookie, session, err := c.signedIn(r)
+	switch {
+	case err == nil && !proves(r, c.o.SignIn.Sessions.CSRF(cookie)):
+		c.deny(w, r, http.StatusForbidden, "you are still signed in: the button does not come from a page of the session that you are signed in with; load the page again and press it there")
+		return
+	case err == nil:
+		err = c.o.SignIn.Sessions.End(r.Context(), cookie)
+	}
+	if err != nil && !errors.Is(err, signin.ErrNotFound) {
+		c.o.Log.LogAttrs(r.Context(), slog.LevelError, "session not ended", slog.Any("error", err))
+		c.deny(w, r, http.StatusServiceUnavailable, "you are still signed in, since the gateway's store does not answer for now; try again in a minute")
+		return
+	}
+	if err == nil {
+		c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed out", slog.String("actor", session.Actor))
+		c.record(r, audit.Line{Action: audit.ActionLogout, Actor: session.Actor})
+	}
+	c.cookieKind(r).set(w, "", "", -1)
+	to := rootOf(r) + "admin/login"
+	if session.Way == signin.WayOIDC {
+		to += "?out=issuer"
+	}
+	redirectTo(w, http.StatusSeeOther, to)
+}
+
+// redirectTo redirects a browser to an address relative to where it is: this program may not know
+// what precedes /admin.
+func redirectTo(w http.ResponseWriter, status int, to string) {
+	w.Header().Set("Location", to)
+	w.WriteHeader(status)
+}
+
+// rootOf returns the relative address of the parent of /admin.
+func rootOf(r *http.Request) string {
+	if n := strings.Count(r.URL.EscapedPath(), "/") - 1; n > 0 {
+		return strings.Repeat("../", n)
+	}
+	return "./"
+}
+
+// nextOf returns the address of r below /admin, with its query, to which a sign-in leads back.
+func nextOf(r *http.Request) string {
+	next := strings.TrimPrefix(strings.TrimPrefix(r.URL.EscapedPath(), "/admin"), "/")
+	if r.URL.RawQuery != "" && r.Method == http.MethodGet {
+		next += "?" + r.URL.RawQuery
+	}
+	return safeNext(next)
+}
+
+// safeNext returns next if it is an address below /admin, and "" if it could lead anywhere else.
+func safeNext(next string) string {
+	u, err := url.Parse("./" + next)
+	if err != nil || len(next) > maxNext || strings.HasPrefix(next, "/") || strings.Contains(next, `\`) || strings.ContainsFunc(next, unicode.IsControl) {
+		return ""
+	}
+	steps := strings.Split(strings.TrimPrefix(u.Path, "./"), "/")
+	if slices.Contains(steps, "..") || slices.Contains(steps, ".") || steps[0] == "login" || steps[0] == "logout" {
+		return ""
+	}
+	return next
+}
+
+// afterSignIn returns where next is, seen from the page that signs in.
+func afterSignIn(next string) string {
+	if next == "" || strings.HasPrefix(next, "?") {
+		return "../admin" + next
+	}
+	return "./" + next
+}

@@ -1,0 +1,278 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop/stoptest"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+func stopForm(what, name, reason string, more ...string) url.Values {
+	f := url.Values{"what": {what}, what: {name}, "reason": {reason}}
+	for _, m := range more {
+		f.Set(m, "1")
+	}
+	return f
+}
+
+// stops returns what people stopped.
+func (h *fixture) stops() []stop.Stop {
+	h.T.Helper()
+	held, err := stop.Read(h.T.Context(), h.Approvals)
+	require.OK(h.T, err)
+	return held.List
+}
+
+// events returns the lines of the audit about stops.
+func (h *fixture) events() (lines []string) {
+	h.T.Helper()
+	for _, l := range h.Deeds.Lines() {
+		lines = append(lines, strings.TrimSpace(l.Actor+" "+l.Action+" "+l.Subject+" "+l.Note))
+	}
+	return lines
+}
+
+func contains(t *testing.T, page string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q does not stand on the page:\n%s", want, page)
+		}
+	}
+}
+
+// A person stops a server: the page asks first, then it is done at once, shown on every page, and undone.
+func TestStopPage(t *testing.T) {
+	h := newFixture(t)
+	contains(t, h.small("/admin/stop"), "Nothing is stopped", "<option>fs</option>", "<option>old</option>", `name="reason"`)
+	w := h.Submit("/admin/stop", stopForm("server", "fs", " key <leaked> "))
+	contains(t, w.Body, `Stop server &#34;fs&#34;?`, "1 tool that can be called now", "No call of it runs in this process now", "“key &lt;leaked&gt;”", "Stop it now")
+	if w.Status != http.StatusOK || len(h.stops()) > 0 || h.Status("fs:read_file") != lock.None {
+		t.Fatalf("%d: it is stopped before anybody said so", w.Status)
+	}
+	w = h.Submit("/admin/stop", stopForm("server", "fs", h.Field(w.Body, "reason"), "sure"))
+	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./stop?did=stopped" || h.Status("fs:read_file") != lock.ServerDisabled {
+		t.Fatalf("%d to %q, %q", w.Status, w.Header.Get("Location"), h.Status("fs:read_file"))
+	}
+	contains(t, h.small("/admin/stop?did=stopped"), "It is stopped. The next call is refused in every process", `server &#34;fs&#34;`, "key &lt;leaked&gt;", "<td data-th=\"By\">ann", "Undo<span")
+	for _, path := range []string{"/admin", "/admin/tools", "/admin/servers", "/admin/config", "/admin/me", "/admin/tools/fs/read_file"} {
+		contains(t, h.Page(http.StatusOK, path), `class="banner"`, "Emergency stop.", `server &#34;fs&#34; stopped by ann: key &lt;leaked&gt;`, `admin/stop">See what is stopped</a>`)
+	}
+	w = h.Submit("/admin/stop", stopForm("server", "fs", "again", "sure"))
+	contains(t, h.Page(http.StatusOK, "/admin/stop"+strings.TrimPrefix(w.Header.Get("Location"), "./stop")), "It was stopped already", "key &lt;leaked&gt;")
+	w = h.Submit("/admin/stop/undo", stopForm("server", "fs", ""))
+	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../stop?did=undone" || len(h.stops()) > 0 || h.Status("fs:read_file") != lock.None {
+		t.Errorf("%d to %q, %v", w.Status, w.Header.Get("Location"), h.stops())
+	}
+	contains(t, h.Page(http.StatusOK, "/admin/stop?did=undone"), "It is undone", "Nothing is stopped")
+	if page := h.Page(http.StatusOK, "/admin"); strings.Contains(page, "Emergency stop.") {
+		t.Error("the banner stays")
+	}
+	if got := fmt.Sprint(h.events()); got != "[ann stop server:fs key <leaked> ann stop_undone server:fs]" {
+		t.Errorf("the audit has %s", got)
+	}
+}
+
+func TestStopPageOfEverythingAndAgents(t *testing.T) {
+	h := withTokens(t)
+	h.Decide.Agents = identity.Names{Tokens: h.Console.Tokens.Store}
+	h.Open()
+	h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "servers": {"fs"}, "days": {"1"}})
+	contains(t, h.Page(http.StatusOK, "/admin/stop"), `<option value="token:ci">`)
+	sure := h.Submit("/admin/stop", stopForm("agent", "token:ci", "why")).Body
+	contains(t, sure, "but for hello and ping", "Stop agent &#34;token:ci&#34;?")
+	const unlisted = "No agent of this id has called, and no good agent token makes one."
+	if strings.Contains(sure, unlisted) {
+		t.Error("a known agent is not known")
+	}
+	contains(t, h.Submit("/admin/stop", stopForm("agent", "ci", "why")).Body, unlisted)
+	contains(t, h.Submit("/admin/stop", stopForm("all", "", "why")).Body, "Stop everything?", "1 tool that can be called")
+	for _, f := range []url.Values{stopForm("agent", " token:ci\t", "one", "sure"), stopForm("all", "", "two", "sure"), stopForm("agent", "arn:aws:iam::1:user/x", "three", "sure"), stopForm("server", "mail", "four", "sure")} {
+		if w := h.Submit("/admin/stop", f); w.Status != http.StatusSeeOther {
+			t.Errorf("%v: %d", f, w.Status)
+		}
+	}
+	page := h.small("/admin/stop")
+	contains(t, page, "agent &#34;token:ci&#34;", "everything", "Undo all 4 stops of people", "· 1 stop more")
+	if w := h.Submit("/admin/stop/undo", url.Values{"x": {""}}); w.Status != http.StatusSeeOther || len(h.stops()) > 0 {
+		t.Errorf("%d, %v", w.Status, h.stops())
+	}
+	w := h.Submit("/admin/stop/undo", url.Values{"x": {""}})
+	contains(t, h.Page(http.StatusOK, "/admin/stop"+strings.TrimPrefix(w.Header.Get("Location"), "../stop")), "Nobody had stopped anything")
+	if n := len(h.events()); n != 9 { // and the token
+		t.Errorf("the audit has %q", h.events())
+	}
+}
+
+func TestStopPageRefuses(t *testing.T) {
+	h := newFixture(t)
+	long := strings.Repeat("x", 257)
+	for _, tt := range []struct {
+		form url.Values
+		want string
+	}{
+		{stopForm("server", "fs", ""), "say why"},
+		{stopForm("server", "fs", long), "not one line of at most 256 bytes"},
+		{stopForm("server", "fs", "a\nb"), "not one line"},
+		{stopForm("server", "fs", "a\xff"), "not one line"},
+		{stopForm("server", "nobody's", "why"), "mcp_config.json has no server &#34;nobody&#39;s&#34;"},
+		{stopForm("server", "", "why"), "name one thing to stop"},
+		{stopForm("agent", "*", "why"), "there are no patterns"},
+		{stopForm("agent", strings.Repeat("x", 513), "why"), "at most 512 bytes"},
+		{stopForm("nothing", "", "why"), "name one thing to stop"},
+	} {
+		for _, sure := range []bool{false, true} {
+			if sure {
+				tt.form.Set("sure", "1")
+			}
+			w := h.Submit("/admin/stop", tt.form)
+			contains(t, w.Body, tt.want, "othing was stopped")
+			if w.Status != http.StatusUnprocessableEntity || len(h.stops()) > 0 {
+				t.Errorf("%v: %d, %v", tt.form, w.Status, h.stops())
+			}
+		}
+	}
+	w := h.Submit("/admin/stop", stopForm("agent", "*", `typed "this"`, "sure"))
+	contains(t, w.Body, `value="typed &#34;this&#34;"`, `value="agent" checked`)
+	if w := h.Submit("/admin/stop/undo", stopForm("server", "fs", "")); w.Status != http.StatusNotFound {
+		t.Errorf("undo of what is not stopped: %d", w.Status)
+	}
+	for i := range stop.MaxStops {
+		require.OK(t, errOf(stop.NewStore(h.Approvals).Change(t.Context(), func(s stop.Stops) (stop.Stops, error) { return s.Add(stoptest.Agent(fmt.Sprint("a", i))) })))
+	}
+	w = h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
+	contains(t, w.Body, "64 stops stand", "Nothing was stopped")
+	if w := h.Submit("/admin/stop", stopForm("all", "", "why", "sure")); w.Status != http.StatusSeeOther || len(h.stops()) != stop.MaxStops+1 {
+		t.Errorf("everything besides: %d, %d stops", w.Status, len(h.stops()))
+	}
+	h.small("/admin/stop")
+}
+
+func errOf(_ stop.Stops, err error) error { return err }
+
+func TestStopPageOfTheConfig(t *testing.T) {
+	h := newFixture(t)
+	h.Put(config.Key, strings.TrimSuffix(admintest.Config, "}")+`, "stop": {"servers": ["fs"], "reason": "moved"}}`)
+	h.Clock.Wait(time.Minute)
+	page := h.Page(http.StatusOK, "/admin/stop")
+	contains(t, page, "undone in the file alone", "mcp_config.json", "moved", "stopped in mcp_config.json: moved")
+	if strings.Contains(page, `action="../admin/stop/undo"`) {
+		t.Error("the page has a button for what only the file undoes")
+	}
+	w := h.Submit("/admin/stop/undo", stopForm("server", "fs", ""))
+	contains(t, w.Body, "take it out of the file", "nothing was undone")
+	if w.Status != http.StatusConflict {
+		t.Errorf("%d", w.Status)
+	}
+}
+
+// An emergency stop does not fail because of the audit.
+func TestStopIsNotRecorded(t *testing.T) {
+	h := newFixture(t)
+	h.Deeds.OnPut = func(audit.Line) error { return errDown }
+	w := h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
+	if w.Header.Get("Location") != "./stop?audit=lost&did=stopped" || h.Status("fs:read_file") != lock.ServerDisabled {
+		t.Fatalf("%d to %q", w.Status, w.Header.Get("Location"))
+	}
+	contains(t, h.Page(http.StatusOK, "/admin/stop?audit=lost&did=stopped"), "It is stopped", "could not be written to the audit")
+	if !strings.Contains(h.Log.String(), "server:fs") || !strings.Contains(h.Log.String(), "action=stop") {
+		t.Error("the log does not have it")
+	}
+	if got := admintest.Into[struct{ Changed, Recorded bool }](h.Desk, "/admin/stop/undo", `{"server":"fs"}`); !got.Changed || got.Recorded {
+		t.Errorf("the API says %+v", got)
+	}
+}
+
+func TestStopStoreDown(t *testing.T) {
+	h := newFixture(t)
+	h.Approvals.OnDocs = documenttest.DocsOf("STOP", func() error { return errDown })
+	contains(t, h.Page(http.StatusOK, "/admin/stop"), "What people stopped cannot be read now", "every call is refused")
+	w := h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
+	contains(t, w.Body, "whether this was done is not known", "The key stop of mcp_config.json")
+	if w.Status != http.StatusServiceUnavailable || strings.Contains(w.Body, "arn:") || !strings.Contains(h.Log.String(), "arn:aws:x") {
+		t.Errorf("%d %s", w.Status, w.Body)
+	}
+	if len(h.events()) > 0 {
+		t.Errorf("the audit says %q", h.events())
+	}
+}
+
+// Two operators at one moment: both stops stand.
+func TestStopByTwo(t *testing.T) {
+	h := newFixture(t)
+	raced := false
+	h.Approvals.Documents.OnPut = func(ctx context.Context, _ []document.Doc) (bool, error) {
+		if !raced {
+			raced = true
+			_, err := stop.NewStore(h.Approvals).Change(ctx, func(held stop.Stops) (stop.Stops, error) { return held.Add(stoptest.Server("mail")) })
+			require.OK(t, err)
+		}
+		return true, nil
+	}
+	if w := h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure")); w.Status != http.StatusSeeOther || len(h.stops()) != 2 {
+		t.Errorf("%d, %v", w.Status, h.stops())
+	}
+}
+
+func TestStopPageOfAViewer(t *testing.T) {
+	h := withTokens(t)
+	stoptest.Put(t, h.Approvals, stoptest.Server("fs"))
+	h.Clock.Wait(2 * time.Second)
+	as(h, identity.Rights{Role: identity.Viewer})
+	page := h.Page(http.StatusOK, "/admin/stop")
+	contains(t, page, "an operator undoes it", "key leaked", "An operator stops and undoes.")
+	if strings.Contains(page, "<button>Undo") || strings.Contains(page, "token:ci") || strings.Contains(page, `name="what"`) {
+		t.Error("a viewer has buttons that would be refused")
+	}
+}
+
+func TestStopAPI(t *testing.T) {
+	h := newFixture(t)
+	type answer struct {
+		Stops             []stop.Stop
+		Changed, Recorded bool
+		Unlisted          bool
+	}
+	got := admintest.Into[answer](h.Desk, "/admin/stop", `{"all":true,"reason":"key leaked"}`)
+	if len(got.Stops) != 1 || !got.Stops[0].All || got.Stops[0].By != "ann" || got.Stops[0].Reason != "key leaked" || got.Stops[0].At.IsZero() || !got.Changed || !got.Recorded {
+		t.Errorf("stop = %+v", got)
+	}
+	if got := admintest.Into[answer](h.Desk, "/admin/stop", `{"all":true,"reason":"another"}`); got.Changed || got.Stops[0].Reason != "key leaked" {
+		t.Errorf("a second stop = %+v", got)
+	}
+	if got := admintest.Into[answer](h.Desk, "/admin/stop", `{"agent":"token:ci","reason":"runs wild"}`); !got.Unlisted {
+		t.Errorf("nobody has a token, and the stop of one = %+v", got)
+	}
+	if list := admintest.Into[answer](h.Desk, "/admin/stop", ""); len(list.Stops) != 2 || list.Stops[1].Agent != "token:ci" {
+		t.Errorf("list = %+v", list)
+	}
+	for body, status := range map[string]int{
+		`{"reason":"x"}`: 422, `{"all":true,"server":"fs","reason":"x"}`: 422, `{"server":"none","reason":"x"}`: 422, `{"server":"fs"}`: 422,
+		`{"server":"fs","reason":"x","for":"1h"}`: 422,
+	} {
+		h.Problem(status, "/admin/stop", body)
+	}
+	h.Problem(http.StatusNotFound, "/admin/stop/undo", `{"server":"fs"}`)
+	h.Problem(http.StatusUnprocessableEntity, "/admin/stop/undo", `{}`)
+	h.Problem(http.StatusUnprocessableEntity, "/admin/stop/undo", `{"every":true,"all":true}`)
+	if got := admintest.Into[answer](h.Desk, "/admin/stop/undo", `{"all":true}`); len(got.Stops) != 1 {
+		t.Errorf("undo = %+v", got)
+	}
+	if got := admintest.Into[answer](h.Desk, "/admin/stop/undo", `{"every":true}`); len(got.Stops) != 0 || !got.Changed {
+		t.Errorf("undo every = %+v", got)
+	}
+}

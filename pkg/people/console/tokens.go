@@ -1,0 +1,206 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+)
+
+// A tokensPage lists the agent tokens and makes one.
+type tokensPage struct {
+	Page
+	Tokens []tokenRow
+	Next   string // address of the next page; "": this is the last one
+	Made   *madeToken
+	Keys   *token.KeySummary // nil: the keys cannot be read, or all tokens are under one that was never replaced
+	Form   tokenForm
+	Ended  *endedToken
+}
+
+// An endedToken is one that was revoked just now.
+type endedToken struct {
+	Agent string
+	decide.TokenGrants
+	N int // of grants; the page has the first ones
+}
+
+// A tokenRow is an agent token in the list.
+type tokenRow struct {
+	token.Token
+	Status string
+	Place  token.KeyStatus
+	Link   string // to revoke it; "": it is revoked
+}
+
+// A madeToken is one that was made just now: this page is the only one that shows its text.
+type madeToken struct{ ID, Agent, Text string }
+
+// A tokenForm is what was typed of a token to be made.
+type tokenForm struct {
+	Name, Servers, Toolsets, Days string
+	Tiers                         map[string]bool
+	Admin                         bool
+}
+
+// How many tokens a page shows, and how many grants to one that was revoked.
+const (
+	maxTokenRows = 25
+	maxGrantRows = 10
+)
+
+// formOf returns what was typed; nothing was at first.
+func formOf(typed url.Values) tokenForm {
+	f := tokenForm{
+		Name: typed.Get("name"), Servers: typed.Get("servers"), Toolsets: typed.Get("toolsets"), Days: cmp.Or(typed.Get("days"), "90"),
+		Tiers: map[string]bool{}, Admin: typed.Get("admin") != "",
+	}
+	for _, tier := range typed["tier"] {
+		f.Tiers[tier] = true
+	}
+	return f
+}
+
+// wish returns the token that a form asks for.
+func specOf(typed url.Values) token.Spec {
+	names := func(field string) []string {
+		return strings.FieldsFunc(typed.Get(field), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	}
+	days, _ := strconv.Atoi(strings.TrimSpace(typed.Get("days"))) // 0 is a fault, which is told
+	return token.Spec{
+		Name: strings.TrimSpace(typed.Get("name")), Servers: names("servers"), Tiers: typed["tier"], Toolsets: names("toolsets"),
+		Admin: typed.Get("admin") != "", Days: min(days, 1000),
+	}
+}
+
+// tokens shows the agent tokens.
+func (c *Console) tokens(w http.ResponseWriter, r *http.Request) {
+	p := &tokensPage{Form: formOf(typedOf(r))}
+	if id := r.URL.Query().Get("revoked"); id != "" {
+		if t, err := c.o.Tokens.Store.Token(r.Context(), id); err == nil && !t.RevokedAt.IsZero() {
+			p.Message = "token:" + t.Name + " is revoked. The next request that bears it is refused, and so are the sessions that were made of it."
+			grants := c.o.Service.TokenGrants(r.Context(), t.Name)
+			n := len(grants.Granted)
+			grants.Granted = grants.Granted[:min(n, maxGrantRows)]
+			p.Ended = &endedToken{"token:" + t.Name, grants, n}
+		}
+	}
+	c.showTokens(w, r, http.StatusOK, p)
+}
+
+// showTokens completes and writes a page of the tokens: those that let somebody in first, by name.
+func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, status int, p *tokensPage) {
+	all, err := c.o.Tokens.Store.Tokens(r.Context())
+	if err != nil && p.Made == nil { // what was made is shown all the same
+		c.failed(w, r, "tokens", err)
+		return
+	}
+	judge := c.o.Tokens.StatusAt(r.Context())
+	if standing, ok := judge.KeySummary(all); ok && (standing.Previous.ID != "" || standing.Void > 0) {
+		p.Keys = &standing
+	}
+	key := func(t token.Token) string {
+		over := "0 "
+		if judge.Status(t) != token.Live {
+			over = "1 "
+		}
+		return over + t.Name + " " + t.ID
+	}
+	slices.SortFunc(all, func(a, b token.Token) int { return strings.Compare(key(a), key(b)) })
+	page, next, err := decide.Cut(decide.Paging{Limit: maxTokenRows, After: r.URL.Query().Get("after")}, "token-rows", all, key)
+	if err != nil {
+		c.failed(w, r, "tokens", err)
+		return
+	}
+	root := rootOf(r)
+	for _, t := range page {
+		row := tokenRow{Token: t, Status: judge.Status(t), Place: judge.KeyStatus(t)}
+		if row.Status != token.Revoked {
+			row.Link = root + "admin/tokens/" + url.PathEscape(t.ID) + "/revoke"
+		}
+		p.Tokens = append(p.Tokens, row)
+	}
+	if next.Next != "" {
+		p.Next = root + "admin/tokens?after=" + url.QueryEscape(next.Next)
+	}
+	p.Title, p.Here = "Agent tokens", "tokens"
+	c.render(w, r, status, "tokens", p)
+}
+
+// makeToken makes the token of a form. The answer is the page that shows its text: a redirect would
+// have to carry it.
+func (c *Console) makeToken(w http.ResponseWriter, r *http.Request) {
+	made, problem, err := c.made(r, specOf(r.PostForm))
+	switch {
+	case err != nil:
+		c.failed(w, r, "make token", err)
+	case problem != "":
+		p := &tokensPage{Form: formOf(r.PostForm)}
+		p.Problem = problem
+		c.showTokens(w, r, http.StatusUnprocessableEntity, p)
+	default:
+		c.showTokens(w, r, http.StatusCreated, &tokensPage{Form: formOf(nil), Made: made})
+	}
+}
+
+// made makes a token in the name of who sends the request. problem says why there can be no such
+// token.
+func (c *Console) made(r *http.Request, w token.Spec) (made *madeToken, problem string, err error) {
+	t, text, err := c.o.Tokens.Make(r.Context(), callerOf(r.Context()).Name, w)
+	if fault, ok := errors.AsType[token.FaultError](err); ok {
+		return nil, "No token was made. " + sentence(strings.ReplaceAll(fault.Error(), "\n", "; ")), nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return &madeToken{t.ID, "token:" + t.Name, text.Reveal()}, "", nil
+}
+
+// A revokePage asks whether a token is to be revoked.
+type revokePage struct {
+	Page
+	Token tokenRow
+	Own   bool // the session was made of it
+}
+
+// askToRevoke asks whether a token is to be revoked.
+func (c *Console) askToRevoke(w http.ResponseWriter, r *http.Request) {
+	t, err := c.o.Tokens.Store.Token(r.Context(), r.PathValue("id"))
+	if err != nil {
+		c.tokenFailed(w, r, err)
+		return
+	}
+	session := callerOf(r.Context()).session
+	p := &revokePage{Page: Page{Title: "Revoke token:" + t.Name, Here: "tokens"}, Token: tokenRow{Token: t, Status: c.o.Tokens.StatusAt(r.Context()).Status(t)}}
+	p.Own = session != nil && session.Token == t.ID
+	c.render(w, r, http.StatusOK, "revoke", p)
+}
+
+// revokeToken revokes a token.
+func (c *Console) revokeToken(w http.ResponseWriter, r *http.Request) {
+	t, err := c.o.Tokens.Revoke(r.Context(), callerOf(r.Context()).Name, r.PathValue("id"))
+	if err != nil {
+		c.tokenFailed(w, r, err)
+		return
+	}
+	redirectTo(w, http.StatusSeeOther, "../../tokens?revoked="+url.QueryEscape(t.ID))
+}
+
+// tokenFailed says why nothing was done with a token.
+func (c *Console) tokenFailed(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, token.ErrNotFound):
+		c.problem(w, r, http.StatusNotFound, "There is no token of this id.")
+	case errors.Is(err, token.ErrConflict):
+		c.problem(w, r, http.StatusConflict, "Somebody else changed the token at this moment, and you did nothing to it. Look at the list again.")
+	default:
+		c.failed(w, r, "token", err)
+	}
+}

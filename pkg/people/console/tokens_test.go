@@ -1,0 +1,273 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+var personSam = signin.Person{Actor: "sam", Way: signin.WayKey}
+
+// Where agents come without tokens, the page says so, and how that changes.
+func TestTokensPageWithoutTokens(t *testing.T) {
+	says(t, newFixture(t).Page(http.StatusNotFound, "/admin/tokens"), "This gateway takes no agent tokens", "adds token to PORTCULLIS_AUTH")
+}
+
+// withTokens is a fixture that keeps agent tokens.
+func withTokens(t *testing.T) *fixture {
+	t.Helper()
+	h := newFixture(t)
+	h.keepTokens()
+	return h
+}
+
+// keepTokens makes the fixture keep agent tokens.
+func (h *fixture) keepTokens() {
+	h.T.Helper()
+	s := token.NewStore(new(documenttest.Store))
+	h.Console.Tokens = &token.Registry{Store: s, Keys: token.OneKey(tokentest.Key(h.T)), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
+	h.Open()
+}
+
+// sole returns the one token that there is.
+func (h *fixture) sole() token.Token {
+	h.T.Helper()
+	all, err := h.Console.Tokens.Store.Tokens(h.T.Context())
+	require.OK(h.T, err)
+	if len(all) != 1 {
+		h.T.Fatalf("there are %d tokens", len(all))
+	}
+	return all[0]
+}
+
+func TestTokensPage(t *testing.T) {
+	h := withTokens(t)
+	if page := h.Page(http.StatusOK, "/admin/tokens"); !strings.Contains(page, "No token has been made") || !strings.Contains(page, `<a href="../admin/tokens" aria-current="page">Tokens</a>`) {
+		t.Errorf("page = %s", page)
+	}
+	w := h.Submit("/admin/tokens", url.Values{
+		"name": {" ci "}, "servers": {"fs, mail\nold"}, "tier": {"read", "write"}, "toolsets": {""}, "days": {"30"},
+	})
+	text := h.Field(strings.ReplaceAll(w.Body, `class="mono" size="48" readonly value`, `name="text" value`), "text")
+	made := h.sole()
+	if id, _ := tokentest.Key(t).Identify(secret.New(text)); w.Status != http.StatusCreated || id != made.ID || w.Header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("%d %s", w.Status, w.Body)
+	}
+	if got := fmt.Sprint(made.Name, made.Servers, made.Tiers, made.Toolsets, made.Admin, made.CreatedBy, made.ExpiresAt.Sub(made.CreatedAt)); got != "ci[fs mail old] [read write] [] falseann720h0m0s" {
+		t.Errorf("made %s", got)
+	}
+	page := h.Page(http.StatusOK, "/admin/tokens")
+	for _, want := range []string{"token:ci", made.ID, `<span class="chip callable">live</span>`, "fs, mail, old", "by ann", "never", "20 December 2026"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q does not stand on the page:\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, text) || strings.Contains(page, made.Hash) || strings.Contains(h.Log.String(), text) {
+		t.Error("the text of the token is shown again, or logged")
+	}
+	for _, headers := range []string{"Content-Type: application/json", "Accept: application/json"} { // the API is at the same address
+		if w := h.Send("/admin/tokens", `{"name":"x","servers":[],"tiers":[],"days":0}`, headers); w.Status != http.StatusUnprocessableEntity || !strings.HasPrefix(w.Header.Get("Content-Type"), "application/problem+json") {
+			t.Errorf("%s: %d %s", headers, w.Status, w.Body)
+		}
+	}
+}
+
+func TestTokensPageRefuses(t *testing.T) {
+	h := withTokens(t)
+	form := url.Values{"name": {`a "b"`}, "servers": {"fs"}, "tier": {"write", "root"}, "days": {"soon"}, "admin": {"1"}}
+	w := h.Submit("/admin/tokens", form)
+	for _, want := range []string{"No token was made", "want 1 to 64 letters", "tier &#34;root&#34;", "at most 365 days", `value="a &#34;b&#34;"`, `name="servers" autocomplete="off" value="fs"`, `value="write" checked`, `value="soon"`, `name="admin" value="1" checked`} {
+		if w.Status != http.StatusUnprocessableEntity || !strings.Contains(w.Body, want) {
+			t.Errorf("%d, %q does not stand on the page:\n%s", w.Status, want, w.Body)
+		}
+	}
+	for _, days := range []string{"", "0", "-1", "366", "99999999999999999999", "1e9", "106752"} {
+		form.Set("name", "ci")
+		form["tier"] = nil
+		form.Set("days", days)
+		if w := h.Submit("/admin/tokens", form); w.Status != http.StatusUnprocessableEntity {
+			t.Errorf("%q days: %d", days, w.Status)
+		}
+	}
+	if all, err := h.Console.Tokens.Store.Tokens(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("tokens were made: %v, %v", all, err)
+	}
+}
+
+func TestRevokePage(t *testing.T) {
+	h := withTokens(t)
+	h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "days": {"1"}})
+	made := h.sole()
+	path := "/admin/tokens/" + made.ID + "/revoke"
+	if page := h.Page(http.StatusOK, path); !strings.Contains(page, "Revoke token:ci") || !strings.Contains(page, `action="../../../admin/tokens/`+made.ID+`/revoke"`) || h.sole().RevokedBy != "" {
+		t.Errorf("page = %s", page)
+	}
+	w := h.Submit(path, url.Values{"x": {""}})
+	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../../tokens?revoked="+made.ID || h.sole().RevokedBy != "ann" {
+		t.Fatalf("%d to %q", w.Status, w.Header.Get("Location"))
+	}
+	if page := h.Page(http.StatusOK, "/admin/tokens?revoked="+made.ID); !strings.Contains(page, "token:ci is revoked") || strings.Contains(page, path) {
+		t.Errorf("page = %s", page)
+	}
+	if page := h.Page(http.StatusOK, "/admin/tokens?revoked=none"); strings.Contains(page, "is revoked") {
+		t.Error("it says that a token is revoked which is not")
+	}
+	if page := h.Page(http.StatusOK, path); !strings.Contains(page, "revoked already") || strings.Contains(page, "Revoke it") {
+		t.Errorf("page = %s", page)
+	}
+	if page := h.Page(http.StatusNotFound, "/admin/tokens/none/revoke"); !strings.Contains(page, "no token of this id") {
+		t.Errorf("page = %s", page)
+	}
+	if w := h.Submit("/admin/tokens/none/revoke", url.Values{"x": {""}}); w.Status != http.StatusNotFound {
+		t.Errorf("%d", w.Status)
+	}
+}
+
+// A grant follows the name of a token, so that who revokes one sees what a later one has, and ends it.
+func TestRevokedTokenPageEndsGrants(t *testing.T) {
+	h := withTokens(t)
+	ci := request.Agent{Way: identity.WayToken, ID: "token:ci"}
+	id := h.Asks(ci, "mail:send", "", "")
+	if status, page := h.verdict(id, "allowed 60"); status != http.StatusSeeOther {
+		t.Fatalf("%d %s", status, page)
+	}
+	h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "days": {"1"}})
+	made := h.sole()
+	lacks(t, h.Page(http.StatusOK, "/admin/tokens"), "End the grant")
+	h.Submit("/admin/tokens/"+made.ID+"/revoke", url.Values{"x": {""}})
+	const action = "/admin/requests/%s/decide"
+	after := "/admin/tokens?revoked=" + made.ID
+	says(t, h.Page(http.StatusOK, after), "1 grant to token:ci did not end", "mail:send", fmt.Sprintf(`action="..`+action+`"`, id), `name="verdict" value="revoked"`)
+	if a := h.Submit(fmt.Sprintf(action, id), url.Values{"verdict": {"revoked"}}); a.Status != http.StatusSeeOther {
+		t.Errorf("the button: %d %s", a.Status, a.Body)
+	}
+	lacks(t, h.Page(http.StatusOK, after), "End the grant")
+	h.Approvals.OnDocs = documenttest.DocsOf("GRANT#", func() error { return errors.New("down") })
+	says(t, h.Page(http.StatusOK, after), "What is granted to token:ci cannot be read now")
+}
+
+// No page is longer than 60 KB, and each token stands on one.
+func TestTokensPagePaging(t *testing.T) {
+	h := withTokens(t)
+	long := make([]string, 200)
+	for i := range long {
+		long[i] = fmt.Sprintf("server-%03d-%s", i, strings.Repeat("x", 100))
+	}
+	for i := range 60 {
+		w := token.Spec{Name: fmt.Sprintf("agent-%02d", i), Servers: []string{"fs"}, Tiers: []string{"read"}, Days: 1 + i%2}
+		if i == 7 {
+			w.Servers = long
+		}
+		_, _, err := h.Console.Tokens.Make(t.Context(), "ann", w)
+		require.OK(t, err)
+	}
+	h.Clock.Wait(25 * time.Hour) // every other one is over
+	var names []string
+	for path := "/admin/tokens"; path != ""; {
+		page := h.Page(http.StatusOK, path)
+		if len(page) > 60<<10 {
+			t.Errorf("%s has %d bytes", path, len(page))
+		}
+		for _, part := range strings.Split(page, "<tr><td>token:")[1:] {
+			names = append(names, part[:len("agent-00")])
+		}
+		_, rest, more := strings.Cut(page, `class="pager"><a href="..`)
+		if path = ""; more {
+			path, _, _ = strings.Cut(rest, `"`)
+		}
+	}
+	if len(names) != 60 || names[0] != "agent-01" || names[30] != "agent-00" {
+		t.Errorf("%d tokens, in the order %v", len(names), names)
+	}
+}
+
+func TestTokensPageNotServed(t *testing.T) {
+	h := newFixture(t)
+	if page := h.Page(http.StatusOK, "/admin"); strings.Contains(page, "admin/tokens") {
+		t.Error("the page leads to tokens where there are none")
+	}
+	if w := h.Send("/admin/tokens", "", browser); w.Status != http.StatusNotFound {
+		t.Errorf("%d", w.Status)
+	}
+}
+
+// What was typed of a token to be made is not lost with a session.
+func TestLateTokenForm(t *testing.T) {
+	h := newLaptop(t)
+	h.Console.Tokens = withTokens(t).Console.Tokens
+	h.Open()
+	w := h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "tier": {"read"}, "days": {"7"}}, "Referer: https://gate.example.com/admin/tokens")
+	_, body, _ := h.follow(w.Body, url.Values{"key": {h.key.Reveal()}})
+	status, body, at := h.follow(body, nil, h.cookie)
+	if status != http.StatusOK || at != "/admin/tokens" || !strings.Contains(body, `value="ci"`) || !strings.Contains(body, `value="read" checked`) || !strings.Contains(body, `value="7"`) {
+		t.Errorf("%d at %s: %s", status, at, body)
+	}
+	if all, err := h.Console.Tokens.Store.Tokens(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("a token was made: %v, %v", all, err)
+	}
+}
+
+func TestTokensPageWithoutStore(t *testing.T) {
+	h := withTokens(t)
+	h.Console.Tokens.Store = downTokens()
+	h.Open()
+	for _, w := range []string{
+		h.Send("/admin/tokens", "", browser).Body, h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "days": {"1"}}).Body,
+		h.Send("/admin/tokens/x/revoke", "", browser).Body, h.Submit("/admin/tokens/x/revoke", url.Values{"x": {""}}).Body,
+	} {
+		if !strings.Contains(w, "the log says more") || strings.Contains(w, "arn:") {
+			t.Errorf("it says %s", w)
+		}
+	}
+}
+
+var errDown = errors.New("table arn:aws:x does not answer")
+
+// downTokens returns tokens whose store does not answer.
+func downTokens() *token.Store {
+	return token.NewStore(&documenttest.Store{
+		OnDocs: func(context.Context, []document.Key) error { return errDown },
+		OnPut:  func(context.Context, []document.Doc) (bool, error) { return false, errDown },
+		OnList: func(context.Context, string) error { return errDown },
+	})
+}
+
+// The page says what is still under the previous key, and what came to nothing with one that is gone.
+func TestTokensPageAfterARotation(t *testing.T) {
+	h := withTokens(t)
+	h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "servers": {"fs"}, "tier": {"read"}, "days": {"30"}})
+	if page := h.Page(http.StatusOK, "/admin/tokens"); strings.Contains(page, "key was replaced") {
+		t.Error("the page speaks of a rotation that never was")
+	}
+	next := secret.Version{Text: secret.New(strings.Repeat("n", token.MinKey)), Since: h.Clock.Now()}
+	for days, want := range map[int][]string{
+		30: {"The key was replaced", "1 live token is still under the previous key", `<span class="chip">previous key</span>`, "It is taken until"},
+		0:  {"1 token is void", `<span class="chip">void</span>`},
+	} {
+		v := secret.Versions{Current: next, Previous: secret.Version{Text: tokentest.Key(t).Text}}
+		h.Console.Tokens.Keys = token.NewKeyRing(func(context.Context) (token.Keys, error) { return token.ReadKeys(v, days) }, nil, nil)
+		h.Open()
+		page := h.Page(http.StatusOK, "/admin/tokens")
+		for _, text := range want {
+			if !strings.Contains(page, text) {
+				t.Errorf("%d days: %q does not stand on the page:\n%s", days, text, page)
+			}
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// defaultPage is how many rows a page has.
+const defaultPage = 50
+
+// maxServers is how many servers are offered for a choice; of more, the name is typed.
+const maxServers = 150
+
+// How much of a server's text stands in a row: characters, and bytes of HTML.
+const (
+	lineLength = 160
+	lineBytes  = 480
+)
+
+// How many bytes of HTML the rows of a page and its filters take together, and a row, a short line in
+// it and a choice beside their texts: no page is longer than 60 KB.
+const (
+	maxRows    = 50 << 10
+	rowHTML    = 460
+	shortLine  = 80
+	optionHTML = 30
+)
+
+// A toolsPage is the table of every tool, prompt and resource, and the queue of those that wait.
+type toolsPage struct {
+	Page
+	Heading string
+	Noun    string // of what is listed
+	Filter  decide.Filter
+	List    decide.Page
+	Choices []choice
+	Rows    []toolRow
+
+	Upgrades []upgrade
+
+	Ticked  bool   // every row
+	TickAll string // address of the same page with every row ticked
+	First   string // address of the first page; "": this is it
+	More    string // address of the next page; "": this is the last one
+	Waits   string // address of the queue without any filter
+}
+
+// A choice is one filter of the table.
+type choice struct {
+	Name, Label, Value string
+	Options            []option // none: it is typed
+	Hint               string   // of what is typed; "": any
+}
+
+type option struct{ Value, Text string }
+
+// A toolRow is one item of the table.
+type toolRow struct {
+	decide.Row
+	Link  string
+	Item  string // what a form says of it
+	Short string // its name, clipped
+	Line  string // of what a person wants to know first
+}
+
+// nounOf returns what items are called together that are all of the kind, or of several: "".
+func nounOf(kind string) string { return cmp.Or(kind, "item") }
+
+// kindOf returns the kind of all rows; "": there are several.
+func kindOf(rows []toolRow) string {
+	if len(rows) == 0 || slices.ContainsFunc(rows, func(r toolRow) bool { return r.Kind != rows[0].Kind }) {
+		return ""
+	}
+	return rows[0].Kind
+}
+
+// tools shows one page of the table.
+func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	f, paging, err := decide.ReadQuery(query, defaultPage, append([]string{"tick"}, flashParameters...)...)
+	var list decide.Page
+	paging.Limit = min(paging.Limit, defaultPage)
+	if err == nil {
+		list, err = c.o.Service.List(r.Context(), f, paging)
+	}
+	if err != nil {
+		c.failed(w, r, "tools", err)
+		return
+	}
+	p := &toolsPage{Page: Page{Title: "Tools", Here: "tools"}, Filter: f, Ticked: query.Get("tick") == "page"}
+	p.Heading, p.Noun = "Tools", nounOf(f.Kind)
+	if list.Mixed {
+		p.Heading = "Tools, prompts and resources"
+	} else if f.Kind == "" {
+		p.Noun = tool.Tool.String()
+	}
+	p.Choices = choices(f, list.Facets, list.Mixed)
+	root := rootOf(r)
+	if p.Rows = rowsOf(root, list.Tools, f, maxRows-sizeOf(p.Choices)); len(p.Rows) < len(list.Tools) {
+		paging.Limit = len(p.Rows) // so that the next page begins with the first that is left out
+		if list, err = c.o.Service.List(r.Context(), f, paging); err != nil {
+			c.failed(w, r, "tools", err)
+			return
+		}
+		p.Rows = rowsOf(root, list.Tools, f, maxRows-sizeOf(p.Choices))
+	}
+	p.List, p.Upgrades = list, upgradesOf(list)
+	here := root + "admin/tools"
+	if paging.After != "" {
+		p.First = withQuery(here, f.Values())
+	}
+	if list.Next.Next != "" {
+		p.More = withQuery(here, f.Values(), "after", list.Next.Next)
+	}
+	p.TickAll = withQuery(here, f.Values(), "after", paging.After, "tick", "page")
+	p.Waits = here + "?status=pending_approval"
+	c.tell(&p.Page, r)
+	c.render(w, r, http.StatusOK, "tools", p)
+}
+
+// withQuery returns an address with a query: values, and more of them in pairs.
+func withQuery(address string, values url.Values, pairs ...string) string {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			values.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(values) == 0 {
+		return address
+	}
+	return address + "?" + values.Encode()
+}
+
+// queueOf returns the query that leads through what f chooses. That of the zero filter says so: a
+// page about an item without any query stands in the queue of what waits.
+func queueOf(f decide.Filter) url.Values {
+	values := f.Values()
+	if len(values) == 0 {
+		values.Set("sort", decide.ByID)
+	}
+	return values
+}
+
+// toolLink returns the address of the page about an item.
+func toolLink(root string, id tool.ID, query url.Values) string {
+	return withQuery(approval.Link(root[:len(root)-1], id), query)
+}
+
+func rowFor(root string, row decide.Row, f decide.Filter) toolRow {
+	return toolRow{Row: row, Link: withQuery(root[:len(root)-1]+row.Address, queueOf(f)), Item: itemOf(row), Short: text.Clip(clipped(row.Name), nameLength), Line: lineOf(row)}
+}
+
+// rowsOf returns the rows of the first items, as many as there is room for, in bytes of HTML. Their
+// lines share what the rest leaves.
+func rowsOf(root string, tools []decide.Row, f decide.Filter, room int) (rows []toolRow) {
+	for _, t := range tools {
+		row := rowFor(root, t, f)
+		size := htmlLen(row.Item+row.Link) + 2*htmlLen(row.Server+row.Short) + rowHTML + shortLine
+		if room -= size; room < 0 && len(rows) > 0 {
+			room += size
+			break
+		}
+		rows = append(rows, row)
+	}
+	for i := range rows {
+		rows[i].Line = truncate(rows[i].Line, shortLine+max(0, room)/len(rows))
+	}
+	return rows
+}
+
+// sizeOf returns how many bytes of HTML the filters take.
+func sizeOf(choices []choice) (n int) {
+	for _, c := range choices {
+		for _, o := range c.Options {
+			n += htmlLen(o.Value+o.Text) + optionHTML
+		}
+	}
+	return n
+}
+
+// lineOf returns what changed about an item, or how it begins what it says of itself.
+func lineOf(row decide.Row) string {
+	s := cmp.Or(row.Summary, row.Title)
+	if row.Kind == string(tool.Resource) && row.Summary != "" { // its URI says little to people
+		s = row.Title + ": " + s
+	}
+	switch row.State {
+	case decide.StateChanged:
+		s = cmp.Or(row.Change, s)
+	case decide.StateNew:
+		s = strings.Join(slices.DeleteFunc([]string{row.Change, s}, text.Blank), " · ")
+	}
+	return truncate(text.Clip(review.Readable(s), lineLength), lineBytes)
+}
+
+// choices returns the filters, each value with how many items it would leave. Where all are tools, nobody
+// has to choose a kind.
+func choices(f decide.Filter, facets decide.Facets, mixed bool) (out []choice) {
+	counted := func(name, label, chosen string, values []decide.Facet) choice {
+		c := choice{Name: name, Label: label, Value: chosen, Options: []option{{"", "any"}}}
+		if len(values) > maxServers {
+			c.Options = nil
+			return c
+		}
+		for _, v := range values {
+			c.Options = append(c.Options, option{v.Value, words(v.Value) + " (" + strconv.Itoa(v.Tools) + ")"})
+		}
+		return c
+	}
+	servers := counted("server", "Server", f.Server, facets.Server)
+	for i := range servers.Options[min(1, len(servers.Options)):] {
+		servers.Options[i+1].Text = facets.Server[i].Value + " (" + strconv.Itoa(facets.Server[i].Tools) + ")" // a name stays as it is
+	}
+	if mixed || f.Kind != "" {
+		out = append(out, counted("kind", "Kind", f.Kind, facets.Kind))
+	}
+	return append(out,
+		counted("status", "Status", f.Status, facets.Status),
+		counted("state", "Definition", f.State, facets.State),
+		servers,
+		counted("tier", "Tier", f.Tier, facets.Tier),
+		counted("finding", "Finding", f.Finding, facets.Finding),
+		choice{Name: "sort", Label: "Sort", Value: f.Sort, Options: []option{
+			{"", "usual"}, {decide.ByRisk, "closest look first"}, {decide.ByID, "name"}, {decide.ByNewest, "newest first"}, {decide.ByOldest, "oldest first"},
+		}},
+	)
+}

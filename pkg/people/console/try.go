@@ -1,0 +1,156 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+)
+
+// A tryPage shows what an agent gets for a search, and why.
+type tryPage struct {
+	Page
+	Wish    decide.SearchQuery
+	Agents  []string // ids of those that are known
+	Claims  bool     // an agent can be made of those of a JWT
+	Trial   *decide.Explanation
+	Groups  []tryGroup
+	Listed  int // tools that the agent's menu has
+	Answer  string
+	Cut     bool // the answer is longer
+	Bytes   int  // of the answer
+	NoNames string
+}
+
+// A tryGroup is the tools of one group.
+type tryGroup struct {
+	decide.ExplainedGroup
+	Heading, Hint string
+	Rows          []tryRow
+}
+
+// A tryRow is one tool.
+type tryRow struct {
+	decide.ExplainedTool
+	Link, Words, Meaning string
+	Checks               []tryCheck
+}
+
+// A tryCheck is one question as the page shows it.
+type tryCheck struct{ Mark, Class, Text, Detail string }
+
+// maxTry is how many tools of a group the page shows: three groups of the longest names there can
+// be stay below 60 KB.
+const maxTry = 10
+
+// maxTryForm is how many bytes of an address the page takes.
+const maxTryForm = 8 << 10
+
+// maxAnswer is how many bytes of HTML the page makes of an answer.
+const maxAnswer = 14 << 10
+
+// try shows a search in an agent's place.
+func (c *Console) try(w http.ResponseWriter, r *http.Request) {
+	if len(r.URL.RawQuery) > maxTryForm { // all of which the page would show again
+		c.problem(w, r, http.StatusRequestURITooLong, fmt.Sprintf("The form is longer than %d KB; nothing was tried.", maxTryForm>>10))
+		return
+	}
+	q := r.URL.Query()
+	p := &tryPage{Page: Page{Title: "Try a search", Here: "try"}, Wish: queryOfTry(q), Claims: c.o.Service.TakesClaims()}
+	agents, err := c.o.Service.Callers(r.Context())
+	if err != nil {
+		p.NoNames = sentence(c.o.Service.Explain(r.Context(), "agents", err).Detail)
+	}
+	p.Agents = agents[:min(len(agents), maxChoices)]
+	status := http.StatusOK
+	switch {
+	case q.Has("query"):
+		t, err := c.o.Service.ExplainSearch(r.Context(), p.Wish)
+		if err != nil {
+			e := c.o.Service.Explain(r.Context(), "try", err)
+			status, p.Problem = e.Status, sentence(e.Detail)
+		} else {
+			p.show(&t)
+		}
+	default:
+		p.Wish.Servers, p.Wish.Tiers = "*", decide.EveryTier
+	}
+	c.render(w, r, status, "try", p)
+}
+
+func queryOfTry(q url.Values) decide.SearchQuery {
+	limit, _ := strconv.Atoi(q.Get("limit")) // 0 is what is usual
+	return decide.SearchQuery{
+		Agent: q.Get("agent"), Claims: q.Get("claims"), Servers: q.Get("servers"), Tiers: q.Get("tiers"), Toolsets: q.Get("toolsets"),
+		Path: q.Get("path"), Select: q.Get("x_mcp_toolsets"), Tools: q.Get("x_mcp_tools"), Exclude: q.Get("x_mcp_exclude_tools"),
+		Query: q.Get("query"), IncludeDisabled: q.Get("include_disabled") != "", Limit: max(0, min(limit, maxTry)),
+	}
+}
+
+// Tokens reckons how many tokens the answer costs a model.
+func (p *tryPage) Tokens() int { return (p.Bytes + 3) / 4 }
+
+// show fills in what came of a search.
+func (p *tryPage) show(t *decide.Explanation) {
+	p.Trial = t
+	var menu struct{ Tools []json.RawMessage }
+	if err := json.Unmarshal(t.Menu, &menu); err == nil {
+		p.Listed = len(menu.Tools)
+	}
+	answer := t.Answer
+	if t.Direct {
+		answer = t.Menu
+	}
+	p.Bytes = len(answer)
+	all := resultText(answer)
+	p.Answer = truncate(all, maxAnswer)
+	p.Cut = len(p.Answer) < len(all)
+	for _, g := range t.Groups {
+		p.Groups = append(p.Groups, tryGroupOf(g))
+	}
+}
+
+// resultText returns what stands in a result's one text, indented; of another result, all of it.
+func resultText(raw json.RawMessage) string {
+	var result struct{ Content []struct{ Text string } }
+	if json.Unmarshal(raw, &result) == nil && len(result.Content) == 1 {
+		raw = json.RawMessage(result.Content[0].Text)
+	}
+	return rawjson.Indent(raw, "", "  ")
+}
+
+func tryGroupOf(g decide.ExplainedGroup) tryGroup {
+	out := tryGroup{ExplainedGroup: g, Heading: "Callable", Hint: "ranked among what the agent may call"}
+	switch g.Name {
+	case "locked":
+		out.Heading, out.Hint = "Locked", "found with include_disabled: true, ranked among themselves"
+	case "hidden":
+		out.Heading, out.Hint = "Hidden", "they do not exist for this request: no answer, count or order has a trace of them"
+	}
+	for _, x := range g.Tools {
+		row := tryRow{ExplainedTool: x, Link: strings.TrimPrefix(x.Address, "/"), Words: share(x.Lexical), Meaning: share(x.Semantic)}
+		for _, check := range x.Checks {
+			row.Checks = append(row.Checks, tryCheckOf(check))
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+// share writes a number from 0 to 1 with two digits.
+func share(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) }
+
+func tryCheckOf(check decide.ExplainedCheck) tryCheck {
+	switch check.Passed {
+	case "yes":
+		return tryCheck{"✓", "plus", check.Text(), check.Detail}
+	case "no":
+		return tryCheck{"✕", "minus", check.Text(), check.Detail}
+	}
+	return tryCheck{"?", "minus", check.Text(), check.Detail}
+}

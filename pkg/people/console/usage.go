@@ -1,0 +1,176 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
+)
+
+// A usagePage shows how agents use the tools.
+type usagePage struct {
+	Page
+	decide.Usage
+	Ranges []rangeLink
+	Words  string // what the range is called
+	Drawn  []drawing
+	Wanted []useRow
+	Most   []useRow
+	Agents []useRow
+	Again  string // address of this page
+	MayAsk bool   // this person may have the log searched
+}
+
+// A rangeLink leads to another range.
+type rangeLink struct {
+	usage.Range
+	Address string
+	Here    bool
+}
+
+// A useRow is a tool or an agent with what was done.
+type useRow struct {
+	Name, Link, Status string
+	Beside             int
+	usage.Use
+}
+
+// How many bytes of HTML all rows of tools and agents may take, and one of them without its names.
+const (
+	maxUseHTML = 15 << 10
+	useRowHTML = 210
+)
+
+// usagePages adds the page of the usage.
+func (c *Console) usagePages(mux *http.ServeMux, next http.Handler) {
+	mux.Handle("GET /admin/usage", c.pageOr(next, c.usage))
+	mux.Handle("POST /admin/usage", formOr(next, c.askUsage))
+}
+
+// usage shows how agents use the tools.
+func (c *Console) usage(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	c.showUsage(w, r, query.Get("range"), query.Get("query"), nil)
+}
+
+// askUsage asks for what is not known without.
+func (c *Console) askUsage(w http.ResponseWriter, r *http.Request) {
+	asked, err := c.o.Service.AskUsage(r.Context(), r.PostForm.Get("range"))
+	if err != nil {
+		c.showUsage(w, r, r.PostForm.Get("range"), "", err)
+		return
+	}
+	redirectTo(w, http.StatusSeeOther, withQuery("./usage", url.Values{}, "range", asked.Range, "query", asked.Query)+"#by-tool")
+}
+
+// showUsage shows the usage of a range, with the answer to a question that was asked; after a form
+// that was refused, why.
+func (c *Console) showUsage(w http.ResponseWriter, r *http.Request, name, query string, refusal error) {
+	p := &usagePage{Page: Page{Title: "Usage", Here: "usage"}}
+	status, root := http.StatusOK, rootOf(r)
+	if refusal != nil {
+		e := c.o.Service.Explain(r.Context(), "ask for the usage", refusal)
+		status, p.Problem = e.Status, sentence(e.Detail)
+	}
+	u, err := c.o.Service.Usage(r.Context(), name, query)
+	if err != nil {
+		c.failed(w, r, "usage", err)
+		return
+	}
+	p.MayAsk = callerOf(r.Context()).Rights.Role >= needs(http.MethodPost, r.URL.Path)
+	p.Usage, p.Again = u, withQuery(root+"admin/usage", url.Values{}, "range", u.Range, "query", query)
+	for _, rg := range usage.Ranges() {
+		here := rg.Name == u.Range
+		if here {
+			p.Words = rg.Words
+		}
+		p.Ranges = append(p.Ranges, rangeLink{rg, root + "admin/usage?range=" + rg.Name, here})
+	}
+	for _, chart := range u.Charts {
+		p.Drawn = append(p.Drawn, draw(chart, u.From, time.Duration(u.Step)*time.Second))
+	}
+	if u.Uses != nil {
+		room := maxUseHTML
+		p.Wanted, p.Uses.More.Wanted = useRowsOf(root, u.Uses.Wanted, u.Uses.More.Wanted, &room)
+		room += maxUseHTML / 2
+		p.Most, p.Uses.More.Most = useRowsOf(root, u.Uses.Most, u.Uses.More.Most, &room)
+		for _, a := range u.Uses.Agents {
+			p.Agents = append(p.Agents, useRow{Name: truncate(a.Agent, nameHTML/2), Beside: a.Tools, Use: a.Use})
+		}
+	}
+	c.render(w, r, status, "usage", p)
+}
+
+// Left says how many rows a list leaves out; "" if none.
+func (p *usagePage) Left(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return "and " + text.Count(n, "more row")
+}
+
+// Searched returns a number of searches.
+func (p *usagePage) Searched(n int) string {
+	if n == 1 {
+		return "1 search"
+	}
+	return strconv.Itoa(n) + " searches"
+}
+
+// useRowsOf returns the rows that there is room for, and how many are left out with those that were
+// before.
+func useRowsOf(root string, tools []decide.UsedTool, more int, room *int) (rows []useRow, left int) {
+	for n, t := range tools {
+		row := useRow{Name: clipped(t.ID), Status: t.Status, Beside: t.Agents, Use: t.Use}
+		if id, err := tool.ParseID(t.ID); err == nil && t.Status != notListed {
+			row.Link = approval.Link(root[:len(root)-1], id)
+		}
+		if *room -= useRowHTML + htmlLen(row.Name) + htmlLen(row.Link); *room < 0 && n > 0 {
+			return rows, more + len(tools) - n
+		}
+		rows = append(rows, row)
+	}
+	return rows, more
+}
+
+// notListed is the status of what the catalog does not have.
+const notListed = "not_listed"
+
+// Use returns how the tool was called in the last week, in a line; "" if it was not, or that is not
+// known.
+func (p *itemView) Use() *useLine {
+	w := p.Tool.Use
+	if w == nil {
+		return nil
+	}
+	line := &useLine{Week: *w}
+	if w.Calls > 0 {
+		line.Spark = spark(w.Days[:])
+	}
+	return line
+}
+
+// A useLine is how a tool was called in a week.
+type useLine struct {
+	usage.Week
+	Spark string // a bar a day; "": it was not called
+}
+
+// spark returns a bar of text for each number.
+func spark(days []int) string {
+	bars := []rune("▁▂▃▄▅▆▇█")
+	most, out := 1, []rune{}
+	for _, n := range days {
+		most = max(most, n)
+	}
+	for _, n := range days {
+		out = append(out, bars[(n*(len(bars)-1)+most-1)/most])
+	}
+	return string(out)
+}

@@ -1,0 +1,313 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage/usagetest"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// A counted fixture counts how it is used.
+type counted struct {
+	*fixture
+	counter *usage.Counter
+	store   usagetest.Mem
+}
+
+func count(h *fixture) *counted {
+	c := &counted{fixture: h}
+	c.counter = usage.NewCounter(&c.store, func(_ context.Context, id tool.ID) (tool.Tier, bool) {
+		view := h.States.Load(h.T.Context()).View(identity.Agent{ID: "admin", Servers: []string{"*"}})
+		i, ok := view.Find(id)
+		if !ok {
+			return 0, false
+		}
+		return view.Tier(i), true
+	}, &usage.Options{Now: h.Clock.Now})
+	h.Decide.Usage = c.counter
+	h.Open()
+	return c
+}
+
+func (c *counted) call(ago time.Duration, l audit.Line) {
+	c.T.Helper()
+	l.Kind, l.Time = audit.KindCall, c.Clock.Now().Add(-ago)
+	require.OK(c.T, c.counter.Write(c.T.Context(), l))
+}
+
+// day is a day with everything in it, as of noon.
+func (c *counted) day() {
+	c.Clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), time.Millisecond)
+	for n := range 40 {
+		ago := time.Duration(n) * 37 * time.Minute / 2
+		c.call(ago, audit.Line{Agent: "ci", Tool: "fs:read_file", Decision: audit.Allowed, Outcome: []string{"available", "available", "transient", "cancelled"}[n%4], Ms: float64(10 + n*n)})
+		if n%3 == 0 {
+			c.call(ago, audit.Line{Agent: "deploy", Tool: "mail:send", Decision: audit.Locked, Status: "pending_approval", Ms: 2})
+			c.call(ago, audit.Line{Agent: "ci", Tool: "retrieve_tools", Decision: audit.Allowed, Found: &audit.Found{Callable: n % 2, Shown: []string{"fs:format_disk"}}, Ms: 3})
+		}
+		if n%10 == 0 {
+			c.call(ago, audit.Line{Agent: "ci", Tool: "fs:format_disk", Decision: audit.Locked, Status: "disabled_by_config", Ms: 1})
+			c.call(ago, audit.Line{Agent: "<eve>", Tool: "made:up", Decision: audit.Scope, Ms: 1})
+		}
+	}
+}
+
+func TestUsagePage(t *testing.T) {
+	c := count(newFixture(t))
+	empty := c.Page(http.StatusOK, "/admin/usage")
+	says(t, empty, "No agent did anything.", "No tool that is locked now was called or found.", `<p class="dim">none</p>`)
+	lacks(t, empty, "<svg", "Search the log")
+	c.day()
+	page := c.Page(http.StatusOK, "/admin/usage?range=24h")
+	says(t, page, `<h2 id="calls">Calls by tier: 40</h2>`, `<h2 id="locked">Calls of locked tools, by reason: 18</h2>`, `<h2 id="refused">Other refusals: 4</h2>`,
+		`<h2 id="searches">Searches: 14</h2>`, `href="../admin/tools/mail/send"`, "&lt;eve&gt;", "40 calls", "called 4×, found 14×", `aria-current="page">last 24 hours`)
+	lacks(t, page, "<eve>", "style=", "made:up")
+	if wanted, _, _ := strings.Cut(page, "Most called"); strings.Index(wanted, "fs:format_disk") > strings.Index(wanted, "mail:send") {
+		t.Error("what is wanted most is not first")
+	}
+	// The drawings alone are pinned: the rest of the page is for the tests above.
+	golden.Check(t, filepath.Join("testdata", "usage.svg"), strings.Join(regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1), "\n")+"\n")
+	for path, want := range map[string]int{"/admin/usage?range=2h": 422, "/admin/usage?range=1h": 200, "/admin/usage?range=7d": 200, "/admin/usage?range=30d": 200, "/admin/usage?query=x": 200} {
+		if a := c.Send(path, "", browser); a.Status != want {
+			t.Errorf("%s = %d %s", path, a.Status, a.Body)
+		}
+	}
+}
+
+// The table beneath a chart, the heights of its bars and the JSON are the same numbers.
+func TestChartIsItsTable(t *testing.T) {
+	c := count(newFixture(t))
+	c.day()
+	for _, r := range usage.Ranges() {
+		page := c.Page(http.StatusOK, "/admin/usage?range="+r.Name)
+		u := admintest.Into[decide.Usage](c.Desk, "/admin/usage?range="+r.Name, "")
+		for _, chart := range u.Charts {
+			_, figure, _ := strings.Cut(page, `<figure class="card" aria-labelledby="`+chart.Name+`">`)
+			figure, _, _ = strings.Cut(figure, "</figure>")
+			var got [][]string
+			for _, m := range regexp.MustCompile(`<tr>(.*?)</tr>`).FindAllStringSubmatch(figure, -1) {
+				var row []string
+				for _, cell := range regexp.MustCompile(`<t[hd][^>]*>([^<]*)`).FindAllStringSubmatch(m[1], -1) {
+					row = append(row, html.UnescapeString(cell[1]))
+				}
+				got = append(got, row)
+			}
+			if d := cmp.Diff(tableOf(u, chart), got); d != "" {
+				t.Errorf("%s %s (-want +got)\n%s", r.Name, chart.Name, d)
+			}
+			var heights []int
+			for _, m := range regexp.MustCompile(`h8v(\d+)h-8z`).FindAllStringSubmatch(figure, -1) {
+				n, _ := strconv.Atoi(m[1])
+				heights = append(heights, n)
+			}
+			if d := cmp.Diff(heightsOf(chart), heights); d != "" {
+				t.Errorf("%s %s: heights (-want +got)\n%s", r.Name, chart.Name, d)
+			}
+		}
+	}
+}
+
+// tops returns how high the bars of each bucket reach together, and the highest.
+func tops(chart usage.Chart) (of []float64, most float64) {
+	of = make([]float64, len(chart.Series[0].Values))
+	for _, s := range chart.Series {
+		for i, v := range s.Values {
+			if chart.Stacked {
+				v += of[i]
+			}
+			of[i] = max(of[i], v)
+		}
+	}
+	return of, slices.Max(of)
+}
+
+// tableOf returns the table of a chart as a person has to read it; nil if there is nothing.
+func tableOf(u decide.Usage, chart usage.Chart) (table [][]string) {
+	head, foot := []string{"From"}, []string{"all"}
+	of, most := tops(chart)
+	for _, s := range chart.Series {
+		if slices.Max(s.Values) > 0 {
+			head, foot = append(head, s.Words), append(foot, strings.TrimSpace(fmt.Sprint(*s.Total, " ", chart.Unit)))
+		}
+	}
+	for i, top := range of {
+		if top == 0 {
+			continue
+		}
+		layout := "2 Jan 15:04"
+		if u.Step == 24*60*60 {
+			layout = "2 Jan"
+		}
+		row := []string{u.From.Add(time.Duration(i*u.Step) * time.Second).Format(layout)}
+		for _, s := range chart.Series {
+			if slices.Max(s.Values) > 0 {
+				row = append(row, fmt.Sprint(s.Values[i]))
+			}
+		}
+		table = append(table, row)
+	}
+	if most == 0 {
+		return nil
+	}
+	return append(append([][]string{head}, table...), foot)
+}
+
+// heightsOf returns how high the bars are that the numbers stand for, of 100, in the order in which they are
+// drawn.
+func heightsOf(chart usage.Chart) (out []int) {
+	_, most := tops(chart)
+	scaled := func(v float64) int { return int(v/most*100 + .5) }
+	order, bases := slices.Clone(chart.Series), make([]float64, len(chart.Series[0].Values))
+	if !chart.Stacked {
+		slices.Reverse(order)
+	}
+	for _, s := range order {
+		for i, v := range s.Values {
+			if v > 0 {
+				out = append(out, max(1, scaled(bases[i]+v)-scaled(bases[i])))
+			}
+			if chart.Stacked {
+				bases[i] += v
+			}
+		}
+	}
+	return out
+}
+
+// What cannot be read has its text, and what was left out as well.
+func TestUsageFails(t *testing.T) {
+	h := newFixture(t)
+	says(t, h.Page(http.StatusNotImplemented, "/admin/usage"), "does not count how it is used")
+	c := count(h)
+	c.day()
+	c.store.Fail = func() error { return errors.New("disk on fire") }
+	page := c.Page(http.StatusServiceUnavailable, "/admin/usage")
+	says(t, page, "The usage cannot be read now, and nothing else is affected")
+	lacks(t, page, "disk on fire")
+	if got := c.Problem(http.StatusServiceUnavailable, "/admin/usage", ""); !strings.Contains(got, "cannot be read now") {
+		t.Error(got)
+	}
+	says(t, c.Page(http.StatusOK, "/admin/tools/fs/read_file"), "read_file") // without its line
+	fails := 0
+	c.store.Fail = func() error {
+		if fails++; fails == 1 {
+			return errors.New("disk on fire")
+		}
+		return nil
+	}
+	says(t, c.Page(http.StatusOK, "/admin/usage"), "Not all is here", "could not be written and is missing here")
+	if a := c.Submit("/admin/usage", map[string][]string{"range": {"1h"}}); a.Status != http.StatusNotImplemented || !strings.Contains(a.Body, "Nothing was asked") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+// What costs is asked for by a button, by an operator; its answer is waited for, and has its price.
+func TestUsageIsAskedFor(t *testing.T) {
+	h := newFixture(t)
+	asked := &usagetest.Asked{Now: h.Clock.Now, Uses: &usage.Uses{
+		Tools:  []usage.Row{{Name: "mail:send", Beside: 2, Use: usage.Use{Locked: 3}}, {Name: "fs:read_file", Beside: 1, Use: usage.Use{Calls: 9, Failed: 1}}, {Name: "gone:tool", Beside: 1, Use: usage.Use{Calls: 1}}},
+		Agents: []usage.Row{{Name: "ci", Beside: 2, Use: usage.Use{Calls: 9, Locked: 3, Searches: 1}}},
+	}}
+	h.Decide.Usage = asked
+	h.Open()
+	page := h.Page(http.StatusOK, "/admin/usage?range=7d")
+	says(t, page, "<button>Search the log for tools and agents</button>", "CloudWatch Logs charges")
+	lacks(t, page, "Most called")
+	a := h.Submit("/admin/usage", map[string][]string{"range": {"7d"}})
+	if a.Status != http.StatusSeeOther || a.Header.Get("Location") != "./usage?query=q0&range=7d#by-tool" {
+		t.Fatalf("%d %s %s", a.Status, a.Header.Get("Location"), a.Body)
+	}
+	says(t, h.Page(http.StatusOK, "/admin/usage?query=q0&range=7d"), "The log is being searched", `href="../admin/usage?query=q0&amp;range=7d"`)
+	page = h.Page(http.StatusOK, "/admin/usage?query=q0&range=7d")
+	says(t, page, "about $0.01", "called 3×", "9 calls", "1 failed", "not listed any more", "9 calls, 3 locked, 1 search <span class=\"dim\">with 2 tools", "<button>Search")
+	lacks(t, page, "is being searched")
+	for path, want := range map[string]int{"/admin/usage?query=q7&range=7d": 404, "/admin/usage?query=q0&range=1h": 422, "/admin/usage?query=%3Cx%3E&range=1h": 404} {
+		h.Page(want, path)
+		h.Problem(want, path, "")
+	}
+	asked.Failed = "The log has gone <away>."
+	says(t, h.Page(http.StatusOK, "/admin/usage?query=q0&range=7d"), "The log has gone &lt;away&gt;.")
+	asked.Refuse = usage.RefusedError("nothing was asked: another question is open")
+	if a := h.Submit("/admin/usage", map[string][]string{"range": {"7d"}}); a.Status != http.StatusConflict || !strings.Contains(a.Body, "Nothing was asked: another question is open.") || !strings.Contains(a.Body, "By tool and by agent") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	asked.Refuse = errors.New("denied: arn:aws:iam::1:role/x")
+	if a := h.Submit("/admin/usage", map[string][]string{"range": {"7d"}}); a.Status != http.StatusBadGateway || !strings.Contains(a.Body, "The log could not be asked; if only its answer was lost") || strings.Contains(a.Body, "arn:") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
+		return decide.Actor{Name: "vic", Rights: identity.Rights{Role: identity.Viewer}}, nil
+	}
+	h.Open()
+	page = h.Page(http.StatusOK, "/admin/usage")
+	says(t, page, "An operator can have the log searched")
+	lacks(t, page, "<button>Search")
+}
+
+// The page of a tool says how it was called in the last week, if it was.
+func TestUseOfATool(t *testing.T) {
+	c := count(newFixture(t))
+	lacks(t, c.Page(http.StatusOK, "/admin/tools/fs/read_file"), "<dt>Use")
+	for d, n := range []int{1, 8, 4, 0, 0, 0, 2} { // days ago
+		for i := range n {
+			c.call(time.Duration(d)*24*time.Hour, audit.Line{Agent: fmt.Sprint("agent-", i%4), Tool: "fs:read_file", Decision: audit.Allowed, Outcome: "available"})
+		}
+	}
+	c.call(0, audit.Line{Agent: "deploy", Tool: "mail:send", Decision: audit.Locked, Status: "pending_approval"})
+	require.OK(t, c.counter.Flush(t.Context()))
+	says(t, c.Page(http.StatusOK, "/admin/tools/fs/read_file"), `<dt>Use<dd><span aria-hidden="true">▃▁▁▁▅█▂</span> 15 calls/7 d by 4 agents`)
+	says(t, c.Page(http.StatusOK, "/admin/tools/mail/send"), `<dt>Use<dd>0 calls/7 d, 1 locked by 1 agent`)
+	if got := admintest.Into[decide.Tool](c.Desk, "/admin/tools/fs/read_file", "").Use; got == nil || got.Calls != 15 || got.Agents != 4 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Ten thousand tools, of which agents call as many as there can be rows, and more names than fit: the
+// page is short and quick.
+func TestUsageOfManyTools(t *testing.T) {
+	h := &fixture{Desk: admintest.WithMany(t, 10, 1000)}
+	c := count(h)
+	decisions := []audit.Line{
+		{Decision: audit.Allowed, Outcome: "transient"}, {Decision: audit.Allowed, Outcome: "permanent"}, {Decision: audit.Allowed, Outcome: "denied"}, {Decision: audit.Allowed, Outcome: "cancelled"},
+		{Decision: audit.Locked, Status: "pending_approval"}, {Decision: audit.Locked, Status: "disabled_by_user"}, {Decision: audit.Locked, Status: "disabled_by_config"}, {Decision: audit.Locked, Status: "server_disabled"}, {Decision: audit.Locked},
+		{Decision: audit.Tier}, {Decision: audit.Scope}, {Decision: audit.Stopped}, {Decision: audit.Refused}, {Found: &audit.Found{}}, {Found: &audit.Found{Callable: 1}},
+	}
+	c.Clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), time.Millisecond)
+	for n := range 60_000 {
+		l := decisions[n%len(decisions)]
+		l.Agent, l.Tool, l.Ms = strings.Repeat("&", 100)+fmt.Sprint(n%50), fmt.Sprintf("server-%03d:tool_%05d", n%10, n%1000), float64(n%4000)
+		if l.Found != nil {
+			l.Tool = "retrieve_tools"
+		}
+		c.call(time.Duration(n)*24*time.Hour/60_000, l)
+	}
+	for _, r := range usage.Ranges() {
+		c.small("/admin/usage?range=" + r.Name)
+	}
+	var page string
+	local.Quick(t, "the page", 2*time.Second, func() { // measured: see docs/usage.md; here other tests run too
+		page = c.small("/admin/usage?range=24h")
+	})
+	says(t, page, "more row")
+}

@@ -1,0 +1,284 @@
+package decide
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+)
+
+func errNoLink() error {
+	return Refuse(http.StatusNotFound, "this link leads nowhere: it is more than a day old, it was cut off, or it was not made here; nothing was done. Have the agent call the tool again, which gives a new one")
+}
+
+func errNotPerson() error {
+	return Refuse(http.StatusForbidden, "only the person for whom the agent acts may do this, signed in with the issuer of the agent's token, and you are here as somebody else; nothing was done")
+}
+
+// behind returns what is behind the code of a link.
+func (d *Service) behind(ctx context.Context, code string) (requestView, error) {
+	if d.o.Requests == nil {
+		return requestView{}, errNoRequests()
+	}
+	if _, err := request.ParseID(code); err == nil {
+		return d.requestViewOf(ctx, code)
+	}
+	o, err := d.openSealed(ctx, code)
+	if err != nil {
+		return requestView{}, err
+	}
+	return d.look(ctx, o)
+}
+
+// openSealed returns the request that a sealed link leads to: that which was made of it, or else one
+// without an id.
+func (d *Service) openSealed(ctx context.Context, code string) (o oneRequest, err error) {
+	if d.o.Sealer == nil {
+		return o, errNoLink()
+	}
+	now := d.o.Now()
+	c, err := request.OpenCode(ctx, d.o.Sealer, code, now)
+	if errors.Is(err, seal.ErrForged) {
+		return o, errNoLink()
+	}
+	if err != nil {
+		return o, err
+	}
+	key := c.Agent.Key()
+	asked, err := d.o.Requests.Asked(ctx, key)
+	if err != nil {
+		return o, err
+	}
+	o.agent = c.Agent
+	if o.granted, err = d.o.Requests.Granted(ctx, key); err != nil {
+		return o, err
+	}
+	expires := time.Unix(c.Expires, 0)
+	o.Request = request.Request{Status: c.Status, Opened: now, Expires: expires}.About(c.Item, c.Hash)
+	for _, r := range slices.Backward(asked.List) {
+		waits := r.Live(now) && !o.granted.Decided(r.ID)
+		if r.Item() == c.Item && r.Hash == c.Hash && !r.OneCall() && (waits || r.Opened.After(expires.Add(-request.CodeFor))) {
+			o.Request = r
+			return o, nil
+		}
+	}
+	return o, nil
+}
+
+// Asking returns what is behind the code of a link: the id of a request, or a sealed one that nobody has
+// made yet.
+func (d *Service) Asking(ctx context.Context, code string) (Asking, error) {
+	s, err := d.behind(ctx, code)
+	if err != nil {
+		return Asking{}, err
+	}
+	return d.asking(ctx, s)
+}
+
+// asking returns what the actor may read of a request, and do about it.
+func (d *Service) asking(ctx context.Context, s requestView) (a Asking, err error) {
+	actor := ActorOf(ctx)
+	a.Person = s.isPerson(actor)
+	if s.one.ID == "" {
+		a.Request = s.request(d)
+		a.Link = ""
+	} else if a.Request, err = d.showRequest(ctx, s); err != nil {
+		return Asking{}, err
+	}
+	a.Elsewhere = !s.current()
+	a.Callable = a.State == RequestCallable
+	a.Decides = a.ID != "" && actor.Rights.Decides(s.one.Server)
+	if actor.Rights.Role >= identity.Viewer {
+		return a, nil
+	}
+	a.Rule, a.Exempt, a.Alike, a.AlikeBy, a.Proposed = "", "", nil, nil, ""
+	if !a.Person {
+		a.Note, a.Why, a.By, a.Decided.Reason, a.Arguments, a.Agent = "", "", "", "", json.RawMessage(nil), request.Agent{Way: a.Agent.Way, ID: a.Agent.ID}
+	}
+	return a, nil
+}
+
+// isPerson reports whether the actor is the agent's user's token.
+func (s requestView) isPerson(a Actor) bool {
+	return a.Subject != "" && a.Subject == s.one.agent.Subject
+}
+
+func (w Want) check() error {
+	switch {
+	case !utf8.ValidString(w.Why) || utf8.RuneCountInString(w.Why) > request.MaxNote:
+		return unfit("why: want text of at most %d characters; nothing was asked", request.MaxNote)
+	case w.Minutes < 0 || w.Minutes > request.MaxMinutes:
+		return unfit("minutes: want 1 to %d, or 0 for good; nothing was asked", request.MaxMinutes)
+	}
+	return nil
+}
+
+// Ask makes the request behind a link, or adds the person's wish to one that is open. Only the person of
+// the agent's token may.
+func (d *Service) Ask(ctx context.Context, code string, w Want) (Asking, error) {
+	if err := w.check(); err != nil {
+		return Asking{}, err
+	}
+	s, err := d.behind(ctx, code)
+	if err != nil {
+		return Asking{}, err
+	}
+	if !s.isPerson(ActorOf(ctx)) {
+		return Asking{}, errNotPerson()
+	}
+	if err := refusesAsking(s); err != nil {
+		return Asking{}, err
+	}
+	id, added, err := d.ask(ctx, s, w)
+	if err != nil {
+		return Asking{}, refusedAsking(err)
+	}
+	o := s.one
+	o.ID = id
+	unrecorded := d.Record(ctx, s.line(audit.ActionAsked, id, strings.TrimSpace(w.Why))) != nil
+	if added {
+		d.o.Notifier.Notify(ctx, notify.Event{
+			Kind: notify.Asked, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID, Request: id, OneCall: o.OneCall(),
+		})
+	}
+	out, err := d.Asking(ctx, id)
+	out.Unrecorded = unrecorded
+	return out, err
+}
+
+// line is the event about a request.
+func (s requestView) line(action, id, note string) audit.Line {
+	o := s.one
+	return audit.Line{Action: action, Tool: o.Item().String(), Hash: o.Hash, Request: id, Note: note, Subject: audit.AboutAgent + ":" + o.agent.ID}
+}
+
+// refusesAsking says why nothing can be asked for; nil: it can.
+func refusesAsking(s requestView) error {
+	state, why := s.state()
+	if s.listed && len(s.agent.Servers) > 0 && !slices.Contains(s.agent.Servers, "*") && !slices.Contains(s.agent.Servers, s.one.Server) {
+		return errNoLink() // the agent may not see the server any more
+	}
+	no, declined := s.one.granted.Declined(s.one.Request, s.m.now)
+	switch {
+	case state == RequestOpen && s.one.ID != "":
+		return nil
+	case state == RequestOpen && s.status == lock.DisabledUnknown:
+		return conflict("it is not known why the %v is locked, so there is nothing that a person could decide, and nothing was asked: the operator of the gateway looks into it", s.one.Kind)
+	case declined && (state == RequestOpen || state == RequestDeclined):
+		return conflict("%s declined this at %s: %s. It can be asked again after %s; nothing was asked", no.By, shortTime(no.At), text.Line(no.Reason), shortTime(no.Ends))
+	case state == RequestOpen:
+		return nil
+	case state == RequestChanged:
+		return conflict("the %v is not the one of this link any more (%s), and nothing was asked: have the agent call it again", s.one.Kind, why)
+	case state == RequestCallable:
+		return conflict("the agent can call it by now (%s), and nothing was asked: have it try again", why)
+	}
+	return conflict("this request is %s%s, and nothing was asked: have the agent call the %v again, which says what to do", state, because(why), s.one.Kind)
+}
+
+func shortTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// ask makes the request, or adds the wish to one that is open, and returns its id.
+func (d *Service) ask(ctx context.Context, s requestView, w Want) (id string, added bool, err error) {
+	wish := func(r *request.Request) { r.Why, r.Minutes = strings.TrimSpace(w.Why), w.Minutes }
+	_, err = request.ChangeAsked(ctx, d.o.Requests, s.one.agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+		if id, added = s.one.ID, false; id != "" {
+			held, is := a.Find(id)
+			if !is || !held.Live(s.m.now) {
+				return a, "", nil, request.ErrNotFound
+			}
+			next, err := a.Change(id, wish)
+			return next, "", nil, err
+		}
+		granted, err := d.o.Requests.Granted(ctx, s.one.agent.Key())
+		if err != nil {
+			return a, "", nil, err
+		}
+		if _, declined := granted.Declined(s.one.Request, s.m.now); declined {
+			return a, "", nil, request.ErrDecided
+		}
+		r := s.one.Request
+		r.By = text.Clip(ActorOf(ctx).Name, maxActor)
+		wish(&r)
+		next, held, is, err := a.Add(r, granted, s.obsolete(ctx), s.m.now)
+		if id, added = held.ID, is; err != nil || is {
+			return next, id, nil, err
+		}
+		next, err = next.Change(id, wish)
+		return next, "", nil, err
+	})
+	return id, added, err
+}
+
+// obsolete says of open requests of the same agent that nothing waits for them any more.
+func (s requestView) obsolete(ctx context.Context) func(request.Request) bool {
+	return func(r request.Request) bool {
+		o := s.one
+		o.Request = r
+		state, _ := s.m.d.viewRequest(ctx, s.m, o, s.m.recordOf(r.Item())).state()
+		return state != RequestOpen
+	}
+}
+
+// refusedAsking returns what a person is told of a request that could not be written.
+func refusedAsking(err error) error {
+	switch {
+	case errors.Is(err, request.ErrTooMany):
+		return conflict("nothing was asked: %v; one of them is decided first, or an hour passes", request.ErrTooMany)
+	case errors.Is(err, request.ErrDecided):
+		return conflict("somebody declined this at this moment, and nothing was asked: open the link again, which says why")
+	case errors.Is(err, request.ErrNotFound):
+		return conflict("the request was withdrawn or has expired at this moment, and nothing was asked: have the agent try again")
+	case errors.Is(err, request.ErrConflict):
+		return conflict("the agent asks for other things, again and again at this moment, and nothing was asked: try once more")
+	}
+	return fmt.Errorf("ask: %w", err)
+}
+
+// Withdraw ends an open request. Only the agent's user's token may.
+func (d *Service) Withdraw(ctx context.Context, id string) (Asking, error) {
+	s, err := d.behind(ctx, id)
+	if err != nil {
+		return Asking{}, err
+	}
+	if !s.isPerson(ActorOf(ctx)) {
+		return Asking{}, errNotPerson()
+	}
+	if state, why := s.state(); state != RequestOpen || s.one.ID == "" {
+		if s.one.ID == "" {
+			return Asking{}, conflict("nobody has asked for this yet, and nothing was withdrawn")
+		}
+		return Asking{}, conflict("the request is %s%s, and nothing was withdrawn: only an open one can be", state, because(why))
+	}
+	_, err = request.ChangeAsked(ctx, d.o.Requests, s.one.agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+		next, err := a.Change(s.one.ID, func(r *request.Request) {
+			if r.Ended.IsZero() {
+				r.Ended = s.m.now.UTC()
+			}
+		})
+		return next, "", nil, err
+	})
+	if err != nil {
+		return Asking{}, refusedAsking(err)
+	}
+	if s.one.OneCall() {
+		d.dropArguments(ctx, s.one)
+	}
+	unrecorded := d.Record(ctx, s.line(audit.ActionWithdrawn, s.one.ID, "")) != nil
+	out, err := d.Asking(ctx, s.one.ID)
+	out.Unrecorded = unrecorded
+	return out, err
+}

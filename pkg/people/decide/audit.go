@@ -1,0 +1,85 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+)
+
+// Decisions returns the newest lines about the items of every configured server, at most that many.
+func (d *Service) Decisions(ctx context.Context, limit int) ([]approval.Entry, error) {
+	return d.entries(ctx, d.configured(ctx), line{}, limit)
+}
+
+// configured returns the names of the configured servers.
+func (d *Service) configured(ctx context.Context) (names []string) {
+	for _, s := range d.View(ctx).Servers() {
+		names = append(names, s.Config.Name)
+	}
+	return names
+}
+
+// entries returns lines about the items of servers merged, the newest first, from after last, at most
+// that many. It reads the audit of each server once.
+func (d *Service) entries(ctx context.Context, servers []string, last line, limit int) ([]approval.Entry, error) {
+	lists := make([][]approval.Entry, len(servers))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxWriters)
+	for i, server := range servers {
+		g.Go(func() (err error) {
+			lists[i], err = d.approvals.Audit(gctx, server, last.cursorIn(server), limit)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	all := slices.Concat(lists...)
+	slices.SortFunc(all, func(x, y approval.Entry) int {
+		return cmp.Or(y.Written.Compare(x.Written), cmp.Compare(x.Server, y.Server), cmp.Compare(y.ID().Key(), x.ID().Key()))
+	})
+	return all[:min(limit, len(all))], nil
+}
+
+// A line names the line of the audit at which a page ends. Lines of all servers are sorted by when
+// they were written, then by server.
+type line struct {
+	approval.Cursor
+	server string
+}
+
+// text returns the line as part of a cursor.
+func (l line) text() string {
+	return l.Written.Format(time.RFC3339Nano) + "\x00" + l.server + "\x00" + l.Tool
+}
+
+// parseLine reads what text returns; the zero line of "".
+func parseLine(entry string) (line, error) {
+	if entry == "" {
+		return line{}, nil
+	}
+	if parts := strings.Split(entry, "\x00"); len(parts) == 3 {
+		if written, err := time.Parse(time.RFC3339Nano, parts[0]); err == nil {
+			return line{approval.Cursor{Written: written, Tool: parts[2]}, parts[1]}, nil
+		}
+	}
+	return line{}, errCursor()
+}
+
+// cursorIn returns the cursor in a server's lines from which those after l follow.
+func (l line) cursorIn(server string) approval.Cursor {
+	switch p := l.Cursor; {
+	case p == (approval.Cursor{}) || server == l.server:
+		return p
+	case server < l.server: // all of its lines of that moment were shown
+		return approval.Cursor{Written: p.Written}
+	default: // none was
+		return approval.Cursor{Written: p.Written.Add(1)}
+	}
+}

@@ -1,0 +1,310 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/auditevent"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+)
+
+// An AuditPage is a page of the audit: who did what, the newest first. It merges what the stores
+// keep of people's events, of decisions about items and, where this process can read them, of
+// agents' calls.
+type AuditPage struct {
+	Lines   []audit.Line     `json:"lines" nullable:"false"`
+	Entries []approval.Entry `json:"entries" nullable:"false" doc:"those of the lines that are about tools, prompts and resources, as earlier versions returned them"`
+	Missing []string         `json:"missing,omitempty" doc:"parts of the audit that could not be read; the page is without them"`
+	Partial bool             `json:"partial,omitempty" doc:"lines that the filter leaves out filled what a request reads: next goes on there"`
+	Calls   string           `json:"calls,omitempty" doc:"where the lines of agents' calls are, if they are not among these"`
+	Next
+}
+
+// The parts of the audit, as people are told of them.
+const (
+	partItems  = "decisions about tools, prompts and resources"
+	partEvents = "sign-ins, tokens, stops, syncs and versions of the operator's files"
+	partCalls  = "agents' calls"
+)
+
+const (
+	linesRead  = 200 // how many lines one read of a part asks for where a filter leaves lines out
+	linesReads = 5   // how many such reads of a part a page may need
+
+	// lateness is how much older than the line before it a line of a call may be: they are kept in
+	// the order in which they were written.
+	lateness = 2 * time.Second
+)
+
+// An auditCursor is how far a page of the audit has come: after which line of each part; "" before
+// its first. "-" is after its last.
+type auditCursor struct {
+	Items, Events, Calls audit.Cursor
+
+	// Time is of the last line that a page had, zero without one. What is written later belongs to no
+	// page after it.
+	Time time.Time
+}
+
+const exhausted audit.Cursor = "-"
+
+// An auditLine is a line and, if it is about an item, its entry.
+type auditLine struct {
+	audit.Line
+	entry *approval.Entry
+}
+
+// A part is one of the sources of the audit while it is read.
+type part struct {
+	name string
+	at   *audit.Cursor // after the last line that was taken
+	read func(ctx context.Context, after audit.Cursor, limit int) ([]auditLine, audit.Cursor, error)
+
+	buf   []auditLine
+	next  audit.Cursor // after what was read
+	begun bool
+	reads int
+	err   error
+}
+
+// fill reads on until a line is there, and reports whether one is or there is none left. It makes at
+// most that many reads.
+func (p *part) fill(ctx context.Context, limit, most int) bool {
+	for len(p.buf) == 0 && p.err == nil && *p.at != exhausted {
+		if p.reads++; p.reads > most {
+			return false
+		}
+		from := *p.at
+		if p.begun {
+			from = p.next
+		}
+		p.buf, p.next, p.err = p.read(ctx, from, limit)
+		switch p.begun = true; {
+		case p.err != nil:
+		case len(p.buf) == 0 && p.next == "":
+			*p.at = exhausted
+		case len(p.buf) == 0:
+			*p.at = p.next
+		}
+	}
+	return true
+}
+
+// take removes the first line.
+func (p *part) take() auditLine {
+	l := p.buf[0]
+	p.buf = p.buf[1:]
+	if *p.at = l.Cursor; len(p.buf) == 0 && p.next == "" {
+		*p.at = exhausted
+	}
+	return l
+}
+
+// merged takes lines of all parts, the newest first, until yield says that it is enough, or a part
+// would need more than most reads; it returns whether there are none left.
+func merged(ctx context.Context, parts []*part, limit, most int, yield func(auditLine) bool) (end bool) {
+	for {
+		var newest *part
+		for _, p := range parts {
+			if !p.fill(ctx, limit, most) {
+				return false
+			}
+			if len(p.buf) > 0 && (newest == nil || p.buf[0].Time.After(newest.buf[0].Time)) {
+				newest = p
+			}
+		}
+		if newest == nil {
+			return true
+		}
+		if !yield(newest.take()) {
+			return false
+		}
+	}
+}
+
+// Audit returns a page of the lines that the filter wants. That a part cannot be read is said by the
+// page, unless none can be.
+func (d *Service) Audit(ctx context.Context, f audit.Filter, p Paging) (AuditPage, error) {
+	at, err := p.auditCursor()
+	if err != nil {
+		return AuditPage{}, err
+	}
+	out := AuditPage{Lines: []audit.Line{}, Entries: []approval.Entry{}}
+	if d.o.Calls == nil && f.Kind != audit.KindEvent {
+		out.Calls = d.o.CallStore
+	}
+	parts, limit := d.parts(f, &at), p.Limit+1
+	if f.Actor+f.Action+f.Tool != "" {
+		limit = linesRead
+	}
+	more := false
+	end := merged(ctx, parts, limit, linesReads, func(l auditLine) bool {
+		at.Time = l.Time
+		out.Lines = append(out.Lines, l.Line)
+		if l.entry != nil {
+			out.Entries = append(out.Entries, *l.entry)
+		}
+		more = len(out.Lines) == p.Limit
+		return !more
+	})
+	if out.Partial = !end && !more; more && !left(ctx, parts) {
+		end = true
+	}
+	if !end {
+		out.Next.Next = at.cursor()
+	}
+	out.Missing, err = d.missing(ctx, parts)
+	return out, err
+}
+
+// left reports whether any part has, or may have, another line.
+func left(ctx context.Context, parts []*part) bool {
+	for _, p := range parts {
+		if !p.fill(ctx, 1, linesReads) || len(p.buf) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// missing returns which parts could not be read, and logs why. If none could, it returns an error.
+func (d *Service) missing(ctx context.Context, parts []*part) (names []string, err error) {
+	var faults []error
+	for _, p := range parts {
+		if errors.Is(p.err, audit.ErrCursor) {
+			return nil, errCursor()
+		}
+		if p.err != nil {
+			d.o.Log.LogAttrs(ctx, slog.LevelError, "a part of the audit cannot be read", slog.String("part", p.name), slog.Any("error", p.err))
+			names, faults = append(names, p.name), append(faults, p.err)
+		}
+	}
+	if len(parts) > 0 && len(names) == len(parts) {
+		return nil, errors.Join(faults...)
+	}
+	return names, nil
+}
+
+// EachLine calls yield with every line that the filter wants, the newest first, without holding more
+// than a few hundred. An error says that lines are missing from there on.
+func (d *Service) EachLine(ctx context.Context, f audit.Filter, yield func(audit.Line) error) error {
+	var at auditCursor
+	var stopped error
+	parts := d.parts(f, &at)
+	check := func() error {
+		for _, p := range parts {
+			if p.err != nil {
+				return errors.Join(errors.New(p.name+" cannot be read"), p.err)
+			}
+		}
+		return cmp.Or(stopped, ctx.Err())
+	}
+	merged(ctx, parts, linesRead, math.MaxInt, func(l auditLine) bool {
+		if stopped = check(); stopped == nil {
+			stopped = yield(l.Line)
+		}
+		return stopped == nil
+	})
+	return check()
+}
+
+func (at auditCursor) cursor() string {
+	return text.NewCursor("audit", at.Time.Format(time.RFC3339Nano), string(at.Items), string(at.Events), string(at.Calls))
+}
+
+// auditCursor returns where the page begins.
+func (p Paging) auditCursor() (at auditCursor, err error) {
+	entry, err := p.entry("audit", 4)
+	if err != nil || entry[0] == "" {
+		return at, err
+	}
+	at = auditCursor{Items: audit.Cursor(entry[1]), Events: audit.Cursor(entry[2]), Calls: audit.Cursor(entry[3])}
+	if at.Time, err = time.Parse(time.RFC3339Nano, entry[0]); err != nil {
+		return at, errCursor()
+	}
+	return at, nil
+}
+
+// parts returns the parts of the audit that the filter may want something of.
+func (d *Service) parts(f audit.Filter, at *auditCursor) (parts []*part) {
+	begun := at.Time
+	until := func(lateness time.Duration) time.Time { // what was written since the first page is on none
+		latest := begun.Add(lateness + 1)
+		if begun.IsZero() || !f.Until.IsZero() && f.Until.Before(latest) {
+			return f.Until
+		}
+		return latest
+	}
+	late := until(lateness)
+	f.Until = until(0)
+	lines := func(name string, at *audit.Cursor, kind string, until time.Time, read func(context.Context, audit.Filter, audit.Cursor, int) ([]audit.Line, audit.Cursor, error)) *part {
+		f := f
+		f.Kind, f.Until = kind, until
+		return &part{name: name, at: at, read: func(ctx context.Context, after audit.Cursor, limit int) (out []auditLine, next audit.Cursor, err error) {
+			all, next, err := read(ctx, f, after, limit)
+			for _, l := range all {
+				out = append(out, auditLine{Line: l})
+			}
+			return out, next, err
+		}}
+	}
+	if f.Kind != audit.KindCall {
+		parts = append(parts, &part{name: partItems, at: &at.Items, read: func(ctx context.Context, after audit.Cursor, limit int) ([]auditLine, audit.Cursor, error) {
+			return d.itemLines(ctx, f, after, limit)
+		}})
+		if d.o.Events != nil {
+			parts = append(parts, lines(partEvents, &at.Events, audit.KindEvent, f.Until, d.o.Events.Events))
+		}
+	}
+	if f.Kind != audit.KindEvent && d.o.Calls != nil {
+		parts = append(parts, lines(partCalls, &at.Calls, f.Kind, late, d.calls))
+	}
+	return parts
+}
+
+// calls reads the lines of calls, and what their files say of themselves. Events are in them too,
+// which other parts have.
+func (d *Service) calls(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) ([]audit.Line, audit.Cursor, error) {
+	all, next, err := d.o.Calls.Read(ctx, f, after, limit)
+	return slices.DeleteFunc(all, func(l audit.Line) bool { return l.Kind == audit.KindEvent }), next, err
+}
+
+// itemLines returns lines about items as [audit.Events.Events] returns those about none. One read
+// looks at as many lines as it may return.
+func (d *Service) itemLines(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) (out []auditLine, next audit.Cursor, err error) {
+	last, err := parseLine(string(after))
+	if err != nil {
+		return nil, "", audit.ErrCursor
+	}
+	if until := (line{Cursor: approval.Cursor{Written: f.Until}}); !f.Until.IsZero() && (after == "" || until.Written.Before(last.Written)) {
+		last = until
+	}
+	servers := []string{f.Server}
+	if f.Server == "" {
+		servers = d.configured(ctx)
+	}
+	all, err := d.entries(ctx, servers, last, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, e := range all {
+		l := auditevent.LineOf(e)
+		if l.Cursor = audit.Cursor(line{e.Cursor(), e.Server}.text()); l.Time.Before(f.Since) {
+			return out, "", nil
+		}
+		if next = l.Cursor; f.Wants(l) {
+			out = append(out, auditLine{l, &e})
+		}
+	}
+	if len(all) < limit {
+		next = ""
+	}
+	return out, next, nil
+}

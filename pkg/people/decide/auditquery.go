@@ -1,0 +1,83 @@
+package decide
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+)
+
+// AuditQuery is which lines of the audit a request wants. All that is said must hold.
+type AuditQuery struct {
+	Actor  string `query:"actor" maxLength:"512" doc:"the person, or the agent that called"`
+	Action string `query:"action" maxLength:"512" doc:"approve, block, token_made, …; of a call what was decided: allowed, locked, tier, scope, stopped, refused"`
+	Server string `query:"server" maxLength:"512" doc:"of the tool, prompt or resource, or what was stopped; it need not be configured any more"`
+	Tool   string `query:"tool" maxLength:"4096" doc:"id of a tool, prompt or resource, or a tool's name at whatever server"`
+	Kind   string `query:"kind" enum:"call,deed" doc:"what agents called, or what people did"`
+	Since  string `query:"since" maxLength:"64" doc:"the first moment: 2026-11-22, 2026-11-22T14:00:00Z, or how long ago, such as 24h or 7d"`
+	Until  string `query:"until" maxLength:"64" doc:"the first moment after the last, in the same forms"`
+}
+
+// AuditParameters are the names of the members of an [AuditQuery].
+var AuditParameters = []string{"actor", "action", "server", "tool", "kind", "since", "until"}
+
+// ReadAuditQuery returns what a query asks for.
+func ReadAuditQuery(v url.Values) AuditQuery {
+	get := func(name string) string { return strings.TrimSpace(v.Get(name)) }
+	return AuditQuery{get("actor"), get("action"), get("server"), get("tool"), get("kind"), get("since"), get("until")}
+}
+
+// Values returns the query as parameters of an address, without what is not said.
+func (q AuditQuery) Values() url.Values {
+	v := url.Values{}
+	for i, s := range []string{q.Actor, q.Action, q.Server, q.Tool, q.Kind, q.Since, q.Until} {
+		if s != "" {
+			v.Set(AuditParameters[i], s)
+		}
+	}
+	return v
+}
+
+// Filter returns the filter that the query asks for.
+func (q AuditQuery) Filter(now time.Time) (f audit.Filter, err error) {
+	f = audit.Filter{Actor: q.Actor, Action: q.Action, Server: q.Server, Tool: q.Tool, Kind: q.Kind}
+	if f.Kind != "" && f.Kind != audit.KindCall && f.Kind != audit.KindEvent {
+		return f, Refuse(http.StatusUnprocessableEntity, "kind "+text.Quote(f.Kind, 64)+" is none: it takes call or deed")
+	}
+	for _, bound := range []struct {
+		name, said string
+		at         *time.Time
+	}{{"since", q.Since, &f.Since}, {"until", q.Until, &f.Until}} {
+		var ok bool
+		if *bound.at, ok = moment(bound.said, now); !ok {
+			return f, Refuse(http.StatusUnprocessableEntity, bound.name+" "+text.Quote(bound.said, 64)+
+				" is no time: it takes a day such as 2026-11-22, a moment such as 2026-11-22T14:00:00Z, or how long ago, such as 24h or 7d")
+		}
+	}
+	return f, nil
+}
+
+// moment reads a time, or how long ago it was; "" is the zero time.
+func moment(s string, now time.Time) (at time.Time, ok bool) {
+	if s == "" {
+		return at, true
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36500 {
+			return now.UTC().AddDate(0, 0, -n), true
+		}
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.UTC().Add(-d), true
+	}
+	for _, layout := range []string{time.RFC3339Nano, time.DateOnly, "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateTime} {
+		if at, err := time.Parse(layout, s); err == nil {
+			return at.UTC(), true
+		}
+	}
+	return at, false
+}

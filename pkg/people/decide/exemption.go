@@ -1,0 +1,69 @@
+package decide
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+)
+
+// rule says in words what locks the item that no decision about a request can change; "": nothing does.
+func (s requestView) rule() string {
+	if !s.listed {
+		return ""
+	}
+	switch s.status {
+	case lock.ServerDisabled:
+		return s.switchOf()
+	case lock.DisabledByConfig:
+		return s.denial()
+	case lock.DisabledUnknown:
+		return "it is not known why it is locked: " + text.List(append([]string{"the operator looks at /admin/health and at the log of the gateway"}, s.verdict.Rules...), 4)
+	case lock.None, lock.DisabledByUser, lock.PendingApproval:
+	}
+	return ""
+}
+
+// switchOf says what keeps the server from being called.
+func (s requestView) switchOf() string {
+	server := s.m.v.Server(s.i).Config
+	if !server.Enabled {
+		return fmt.Sprintf("mcp_config.json disables the server: the operator sets mcpServers.%s.enabled to true", server.Name)
+	}
+	if stopped, is := s.m.st.Stopped(s.m.stops).Server(server.Name); is && stopped.By == "" {
+		return "everything or the server is " + stopped.Note() + ": the operator takes that out of the key stop of the file"
+	} else if is {
+		return fmt.Sprintf("%v is %s: an operator undoes that at /admin/stop", stopped.Target, stopped.Note())
+	}
+	return "whether the server is stopped is not known"
+}
+
+// denial says which of the operator's rules denies the item, and what would have to be changed.
+func (s requestView) denial() string {
+	v := s.verdict
+	switch {
+	case v.Denied != lock.Yes:
+		return "a rule of policy.cedar that reads what the agent's token says denied it when the agent asked, one of these: " + text.List(s.m.st.Policy.MayDeny(s.agent, s.item), 8)
+	case !v.ByList():
+		said := ""
+		if note := v.Denial.Note(); note != "" {
+			said = ": " + note
+		}
+		return text.List(v.Rules, 8) + said
+	}
+	path := v.Rules[0]
+	how := "take that entry out of the list, or write it so that it does not match " + s.one.Item().String()
+	if strings.HasSuffix(path, ".enabled_tools") {
+		how = fmt.Sprintf("add %q to that list", s.one.Tool)
+	}
+	return fmt.Sprintf("%s in mcp_config.json denies it to every agent, since a list knows no agents: %s. To let this agent alone call it, do so, and write a forbid for all others into policy.cedar", path, how)
+}
+
+// exemption returns the rules of policy.cedar that deny the item as they would let this agent call it.
+func (s requestView) exemption() string {
+	if !s.listed || s.status != lock.DisabledByConfig || s.verdict.ByList() || !s.one.agent.Alone() {
+		return ""
+	}
+	return s.m.st.Policy.Exempt(s.agent, s.item, s.unsure)
+}

@@ -1,0 +1,214 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A SearchExplainer answers a search in an agent's place; *gateway.Gateway is one.
+type SearchExplainer interface {
+	ExplainSearch(ctx context.Context, c gateway.Caller, query string, withLocked bool, limit int) (*gateway.Explanation, error)
+}
+
+// A SearchQuery is a search that a person tries in an agent's place.
+type SearchQuery struct {
+	Agent    string `query:"agent" doc:"id of an agent that is known, the ARN of a signer, or nothing: then claims, or one that may do what servers, tiers and toolsets say. Of an agent that a JWT made the id alone is known: it may do what they say, too"`
+	Claims   string `query:"claims" maxLength:"4096" doc:"of a JWT, as JSON: the agent that they make"`
+	Servers  string `query:"servers" doc:"of an agent that is made up: servers that it may see, with commas between; * or nothing is all"`
+	Tiers    string `query:"tiers" doc:"tiers that it may call, with commas between; nothing is all"`
+	Toolsets string `query:"toolsets" doc:"toolsets that bound it, with commas between; empty: no bound"`
+
+	Path    string `query:"path" doc:"what follows /mcp in the address: nothing, /readonly or /x/{toolset}"`
+	Select  string `query:"x_mcp_toolsets" doc:"header X-MCP-Toolsets; empty: it is not sent"`
+	Tools   string `query:"x_mcp_tools" doc:"header X-MCP-Tools"`
+	Exclude string `query:"x_mcp_exclude_tools" doc:"header X-MCP-Exclude-Tools"`
+
+	Query           string `query:"query" maxLength:"2000" doc:"what the agent looks for"`
+	IncludeDisabled bool   `query:"include_disabled" doc:"as the agent may ask"`
+	Limit           int    `query:"limit" minimum:"1" maximum:"50" default:"10"`
+}
+
+// HypotheticalAgent is the id of an agent that is there for a trial alone.
+const HypotheticalAgent = "made-up"
+
+// An Explanation is what the agent gets, and why.
+type Explanation struct {
+	Agent   ExplainedAgent   `json:"agent"`
+	Refused string           `json:"refused,omitempty" doc:"why the request as such is refused, as the agent is told"`
+	Direct  bool             `json:"direct,omitempty" doc:"there is no search: the tools are listed themselves"`
+	Exists  int              `json:"exists" doc:"tools that exist for the request"`
+	Menu    json.RawMessage  `json:"menu,omitempty" doc:"the first page of tools/list"`
+	Answer  json.RawMessage  `json:"answer,omitempty" doc:"the result of retrieve_tools"`
+	Groups  []ExplainedGroup `json:"groups" nullable:"false" doc:"callable, locked, hidden; each is ranked by itself"`
+}
+
+// An ExplainedAgent is in whose place the search was made.
+type ExplainedAgent struct {
+	ID       string      `json:"id"`
+	Servers  []string    `json:"servers" nullable:"false"`
+	Tiers    []tool.Tier `json:"tiers" nullable:"false"`
+	Toolsets []string    `json:"toolsets,omitempty"`
+}
+
+// An ExplainedGroup is the tools of one group that match.
+type ExplainedGroup struct {
+	Name  string          `json:"name" enum:"callable,locked,hidden" doc:"hidden: it does not exist for the request"`
+	Total int             `json:"total" doc:"that match"`
+	Tools []ExplainedTool `json:"tools" nullable:"false"`
+}
+
+// An ExplainedTool is a tool that matches, and everything that decides about it.
+type ExplainedTool struct {
+	ItemName
+	Tier     tool.Tier        `json:"tier" enum:"read,write,destructive"`
+	Status   string           `json:"status" doc:"of a hidden tool: as if it existed"`
+	Note     string           `json:"note,omitempty" doc:"what the agent is told besides"`
+	Rank     int              `json:"rank"`
+	Lexical  float64          `json:"lexical" doc:"how well the words agree, 0 to 1"`
+	Semantic float64          `json:"semantic" doc:"how well the meaning does, 0 to 1"`
+	Checks   []ExplainedCheck `json:"checks" nullable:"false" doc:"in the order in which they are made"`
+}
+
+// An ExplainedCheck is one question.
+type ExplainedCheck struct {
+	Name   string `json:"name" enum:"scope,offered,selected,server,lists,policy,person,approval,tier"`
+	Passed string `json:"passed" enum:"yes,no,unknown"`
+	Detail string `json:"detail,omitempty" doc:"what decided"`
+}
+
+// checkTexts say what a check finds: passed, and not.
+var checkTexts = map[string][2]string{
+	"scope":    {"in the agent's scope", "its server is not in the agent's scope"},
+	"offered":  {"offered", "the operator, or the toolsets that bound the agent, leave it out"},
+	"selected": {"selected", "the request does not select it"},
+	"server":   {"server on", "its server is off"},
+	"lists":    {"no list denies it", "denied by a list"},
+	"policy":   {"no policy denies it", "denied by the policy"},
+	"person":   {"nobody disabled it", "disabled by a person"},
+	"approval": {"approved", "waits for approval"},
+	"grant":    {"a person allows it to this agent for a while", "not allowed to this agent"},
+	"tier":     {"the agent may call this tier", "the agent may not call this tier"},
+}
+
+// Text returns what the check found, in words.
+func (c ExplainedCheck) Text() string {
+	switch texts := checkTexts[c.Name]; c.Passed {
+	case "yes":
+		return texts[0]
+	case "no":
+		return texts[1]
+	default:
+		return "not known: " + texts[0]
+	}
+}
+
+// Agents returns the agents that are known by name.
+func (d *Service) Agents(ctx context.Context) ([]identity.Agent, error) {
+	return d.o.Agents.List(ctx, d.o.Now())
+}
+
+// TakesClaims reports whether an agent can be made of a JWT.
+func (d *Service) TakesClaims() bool { return d.o.Agents.Claims != nil }
+
+// agentOf returns in whose place a wish is tried.
+func (d *Service) agentOf(ctx context.Context, w SearchQuery) (identity.Agent, error) {
+	switch {
+	case w.Agent == "" && strings.TrimSpace(w.Claims) != "":
+		a, err := d.o.Agents.Of([]byte(w.Claims))
+		if err != nil {
+			return a, unfit("the claims make no agent: %s", text.Line(err.Error()))
+		}
+		return a, nil
+	case w.Agent == "":
+		return w.hypothetical(HypotheticalAgent)
+	}
+	known, err := d.Agents(ctx)
+	if err != nil {
+		return identity.Agent{}, err
+	}
+	if i := slices.IndexFunc(known, func(a identity.Agent) bool { return a.ID == w.Agent }); i >= 0 {
+		return known[i], nil
+	}
+	if a, err := d.o.Agents.Signer(w.Agent); err == nil {
+		return a, nil
+	}
+	if seen, err := d.seen(ctx); err == nil && d.TakesClaims() && !isOfToken(w.Agent) && slices.Contains(seen, w.Agent) {
+		a, err := w.hypothetical(w.Agent)
+		a.Way = identity.WayJWT
+		return a, err
+	}
+	return identity.Agent{}, unfit("no agent is called %s: choose one of the list, or say what it may see and call", text.Quote(w.Agent, 80))
+}
+
+// hypothetical returns an agent that may do what the wish says: by default everything.
+func (w SearchQuery) hypothetical(id string) (identity.Agent, error) {
+	a := identity.Agent{ID: id, Servers: text.Names(cmp.Or(strings.TrimSpace(w.Servers), "*")), Toolsets: text.Names(w.Toolsets)}
+	for _, name := range text.Names(cmp.Or(strings.TrimSpace(w.Tiers), EveryTier)) {
+		tier, err := tool.ParseTier(name)
+		if err != nil {
+			return a, unfit("%q is no tier: there are read, write and destructive", text.Clip(name, 40))
+		}
+		a.Tiers = append(a.Tiers, tier)
+	}
+	return a, nil
+}
+
+// EveryTier is all tiers as a [SearchQuery] has them.
+const EveryTier = "read, write, destructive"
+
+// ExplainSearch searches in an agent's place, and says why it gets what it gets. Nothing is called,
+// and nothing counts as the agent's.
+func (d *Service) ExplainSearch(ctx context.Context, w SearchQuery) (Explanation, error) {
+	if d.o.SearchExplainer == nil {
+		return Explanation{}, Refuse(http.StatusNotImplemented, "searches cannot be tried here")
+	}
+	agent, err := d.agentOf(ctx, w)
+	if err != nil {
+		return Explanation{}, err
+	}
+	out := Explanation{Agent: ExplainedAgent{agent.ID, append([]string{}, agent.Servers...), append([]tool.Tier{}, agent.Tiers...), agent.Toolsets}, Groups: []ExplainedGroup{}}
+	if text.Blank(w.Query) {
+		return out, unfit("there is nothing to look for: say what the agent wants done")
+	}
+	header := http.Header{}
+	for name, value := range map[string]string{"X-MCP-Toolsets": w.Select, "X-MCP-Tools": w.Tools, "X-MCP-Exclude-Tools": w.Exclude} {
+		if value != "" {
+			header.Set(name, value)
+		}
+	}
+	c := gateway.Caller{Agent: agent, Path: strings.TrimPrefix(strings.TrimSpace(w.Path), "/mcp"), Header: header}
+	t, err := d.o.SearchExplainer.ExplainSearch(ctx, c, w.Query, w.IncludeDisabled, cmp.Or(w.Limit, 10))
+	if err != nil {
+		return out, err
+	}
+	out.Refused, out.Direct, out.Exists, out.Menu, out.Answer = t.Refused, t.Direct, t.Exists, t.Menu, t.Answer
+	for _, g := range t.Groups {
+		group := ExplainedGroup{g.Name, g.Total, []ExplainedTool{}}
+		for _, x := range g.Tools {
+			group.Tools = append(group.Tools, explainedTool(x))
+		}
+		out.Groups = append(out.Groups, group)
+	}
+	return out, nil
+}
+
+func explainedTool(x gateway.ExplainedTool) ExplainedTool {
+	out := ExplainedTool{
+		ItemName: itemNameOf(x.ID, tool.Definition{}), Tier: x.Tier, Status: StatusText(x.Status), Note: x.Note, Rank: x.Rank, Lexical: x.Lexical, Semantic: x.Semantic,
+	}
+	for _, c := range x.Checks {
+		passed := map[lock.Fact]string{lock.Yes: "yes", lock.No: "no"}[c.Passed]
+		out.Checks = append(out.Checks, ExplainedCheck{c.Name, cmp.Or(passed, "unknown"), c.Detail})
+	}
+	return out
+}

@@ -1,0 +1,150 @@
+package decide
+
+import (
+	"math/bits"
+	"net/http"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A Finding is one thing in a definition that a reviewer should look at.
+type Finding struct {
+	finding.Finding
+	Message string `json:"message" doc:"what it is, in one sentence"`
+	New     bool   `json:"new,omitempty" doc:"another definition is approved, and this is not in it"`
+}
+
+// What [Filter.Finding] can be, beside the codes.
+const (
+	findingAny    = "any"
+	findingSevere = "severe"
+	findingNone   = "none"
+)
+
+// Findings returns what [Filter.Finding] can be.
+func Findings() []string {
+	return append([]string{findingSevere, findingAny, findingNone}, finding.Codes()...)
+}
+
+// found is which findings an item has: one bit for each code, then these.
+type found uint64
+
+const (
+	foundSevere found = 1 << 63
+	foundAny    found = 1 << 62
+	foundNone   found = 1 << 61
+)
+
+// has reports whether an item is one of those that a filter's value chooses.
+func (f found) has(bit found) bool { return bit == 0 || f&bit != 0 }
+
+// count returns of how many kinds the findings are.
+func (f found) count() int {
+	return bits.OnesCount64(uint64(f &^ (foundSevere | foundAny | foundNone)))
+}
+
+// bitOf returns the bit of a filter's value; 0 is that of "".
+func bitOf(value string) found {
+	switch value {
+	case "":
+		return 0
+	case findingAny:
+		return foundAny
+	case findingSevere:
+		return foundSevere
+	case findingNone:
+		return foundNone
+	}
+	return 1 << slices.Index(finding.Codes(), value)
+}
+
+// foundOf returns which findings item i has.
+func foundOf(v *state.View, i int, codes []string) found {
+	list := v.Findings(i)
+	if len(list) == 0 {
+		return foundNone
+	}
+	out := foundAny
+	for _, f := range list {
+		if f.Severe {
+			out |= foundSevere
+		}
+		if n := slices.Index(codes, f.Code); n >= 0 {
+			out |= 1 << n
+		}
+	}
+	return out
+}
+
+// findingsOf returns what a reviewer should see in the record's current definition. The catalog knows
+// it, unless the definition is newer or no longer listed.
+func findingsOf(v *state.View, r *approval.Record) []finding.Finding {
+	kind := r.Kind
+	if i, ok := v.Find(r.ID()); ok && v.Tool(i).Definition.Hash == r.CurrentHash {
+		return v.Findings(i)
+	}
+	var before *tool.Definition
+	if len(r.Approved) > 0 && r.ApprovedHash != r.CurrentHash {
+		d := tool.KeptItem(kind, r.Approved)
+		before = &d
+	}
+	return finding.Of(tool.KeptItem(kind, r.Current), before, namesIn(v).For(r.Server))
+}
+
+// namesIn returns the names of all tools.
+func namesIn(v *state.View) finding.Names {
+	return finding.NewNames(func(yield func(tool.ID) bool) {
+		for i := range v.Tools().All() {
+			if !yield(v.ID(i)) {
+				return
+			}
+		}
+	})
+}
+
+// shownFindings returns what a reviewer should see in the record's current definition, with what a person
+// reads of each finding. If another definition is approved, what is new since then comes first.
+func shownFindings(v *state.View, r *approval.Record) (out []Finding) {
+	changed := len(r.Approved) > 0 && r.ApprovedHash != r.CurrentHash
+	for _, f := range findingsOf(v, r) {
+		out = append(out, Finding{f, f.Message(), changed})
+	}
+	if !changed || len(out) == 0 {
+		return out
+	}
+	for _, old := range finding.Of(tool.KeptItem(r.Kind, r.Approved), nil, namesIn(v).For(r.Server)) {
+		same := func(f Finding) bool {
+			return f.New && f.Code != finding.More && f.Code == old.Code && f.Where == old.Where && f.Text == old.Text && f.Name == old.Name
+		}
+		if n := slices.IndexFunc(out, same); n >= 0 {
+			out[n].New = false
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Finding) int {
+		switch {
+		case a.New == b.New:
+			return 0
+		case a.New:
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// errUnexplained says that a definition with a severe finding cannot be approved without a word.
+func errUnexplained(list []finding.Finding) error {
+	var severe []string
+	for _, f := range list {
+		if f.Severe {
+			severe = append(severe, f.Message())
+		}
+	}
+	return &Error{Status: http.StatusUnprocessableEntity, Detail: "the definition " + text.List(severe, 2) +
+		"; nothing was decided: if it is to be approved all the same, say why in the note"}
+}

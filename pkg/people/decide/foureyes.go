@@ -1,0 +1,119 @@
+package decide
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// needsFourEyes reports whether approving the record's current definition takes two people. That is
+// asked of the record and not of the catalog, which may still have the definition before.
+func needsFourEyes(v *state.View, r *approval.Record) bool {
+	return v.NeedsFourEyes(r.Server, tool.KeptItem(r.Kind, r.Current))
+}
+
+// checkPerson refuses who cannot be one of two people: without an issuer, or without having signed in
+// with it, nobody knows who is who. A token may have been handed on.
+func (d *Service) checkPerson(a Actor) error {
+	switch {
+	case !d.o.Issuer:
+		return conflict("approving it takes two people who sign in with an issuer (review.four_eyes), " +
+			"and nobody signs in with one here, so nothing was decided: " +
+			"the operator sets up that sign-in, or takes four_eyes out of mcp_config.json")
+	case a.Subject == "":
+		return Refuse(http.StatusForbidden, fmt.Sprintf("approving it takes two people, each signed in with "+
+			"the issuer, and you are here as %q without that; "+
+			"nothing was decided. Sign in at /admin/login with the issuer, and approve it there", a.Name))
+	}
+	return nil
+}
+
+// withoutIssuer returns what is wrong if two people are asked for and nobody can be one of them.
+func (d *Service) withoutIssuer(st *state.State) (state.Reason, bool) {
+	d.two.Lock()
+	defer d.two.Unlock()
+	if d.o.Issuer || st.Config == nil || st.Config.Review.FourEyes == "off" {
+		d.two.since = time.Time{}
+		return state.Reason{}, false
+	}
+	if d.two.since.IsZero() {
+		d.two.since = d.o.Now().UTC()
+	}
+	what := "no destructive tool"
+	if st.Config.Review.FourEyes == "all" {
+		what = "nothing"
+	}
+	return state.Reason{
+		Code: "four_eyes_without_issuer", Condition: state.Degraded, Since: d.two.since,
+		Message: "review.four_eyes asks for two people who sign in with an issuer, " +
+			"and nobody signs in with one here: " + what + " can be approved",
+		Action: "The operator sets up the sign-in with an issuer, or takes review.four_eyes out of mcp_config.json.",
+	}, true
+}
+
+// wrong returns everything that is wrong with the gateway, the worst first, and what it makes of it.
+func (d *Service) wrong(st *state.State) (state.Condition, []state.Reason) {
+	condition, reasons := st.Health.Condition(), append([]state.Reason{}, st.Health.Reasons()...)
+	if r, ok := d.withoutIssuer(st); ok {
+		at := slices.IndexFunc(reasons, func(r state.Reason) bool { return r.Condition == state.OK })
+		if at < 0 {
+			at = len(reasons)
+		}
+		if reasons = slices.Insert(reasons, at, r); condition == state.OK {
+			condition = r.Condition
+		}
+	}
+	return condition, reasons
+}
+
+// Notices returns what is wrong with how the gateway is set up, of which no file says so.
+func (d *Service) Notices(ctx context.Context) (out []state.Reason) {
+	if r, ok := d.withoutIssuer(d.states.Load(ctx)); ok {
+		out = append(out, r)
+	}
+	return out
+}
+
+// alone returns the settlement how as one person may decide it: what takes two people it does not
+// approve. That then waits.
+func alone(v *state.View, how catalog.Reconciler) catalog.Reconciler {
+	return func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
+		next, entry, err := how(r, actor, now)
+		gains := func(now, was tool.Hash) bool {
+			return now != "" && now != was && v.NeedsFourEyes(r.Server, definitionAt(&next, now))
+		}
+		if err != nil || !gains(next.ApprovedHash, r.ApprovedHash) && !gains(next.Endorsed.Hash, r.Endorsed.Hash) {
+			return next, entry, err
+		}
+		entry.Note = strings.TrimSuffix("it is not approved by this: that takes two people; "+entry.Note, "; ")
+		return approval.WithoutApproval(r, next), entry, nil
+	}
+}
+
+// definitionAt returns the definition with the hash. If its text is gone it could be any: one without
+// annotations counts as destructive.
+func definitionAt(r *approval.Record, hash tool.Hash) tool.Definition {
+	switch {
+	case hash == r.CurrentHash:
+		return tool.KeptItem(r.Kind, r.Current)
+	case hash == r.ApprovedHash && len(r.Approved) > 0:
+		return tool.KeptItem(r.Kind, r.Approved)
+	}
+	return tool.Definition{Kind: r.Kind}
+}
+
+// proposedOf returns who approved the current definition as the first of two people; nil: nobody.
+func proposedOf(r *approval.Record) *Verdict {
+	if p := r.Proposed; p != nil && p.Hash == r.CurrentHash {
+		return &Verdict{Hash: p.Hash, Verdict: "proposed", By: p.By, At: p.At, Note: p.Note, Subject: p.Subject}
+	}
+	return nil
+}

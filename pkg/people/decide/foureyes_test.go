@@ -1,0 +1,301 @@
+package decide_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+)
+
+const fourEyes = `{"mcpServers": {
+	"db": {"url": "https://db.example.com/mcp", "approval": "manual", "annotations": {"vacuum": {"destructiveHint": true}, "tidy": {"destructiveHint": false}}}
+}, "review": {"four_eyes": "destructive", "remember": "auto"}}`
+
+// withFourEyes is a fixture in which what is destructive takes two people: of db, drop and vacuum are,
+// by its server and by the operator; query and tidy are not. All of them wait.
+func withFourEyes(t testing.TB) *fixture {
+	t.Helper()
+	f := newFixture(t)
+	f.dropAs("Drop a table.")
+	f.Put(config.Key, fourEyes)
+	f.Forbid("")
+	f.Decide.Issuer = true
+	f.Open()
+	f.service = f.Console.Service
+	f.Sync()
+	return f
+}
+
+func (f *fixture) dropAs(description string) {
+	tool := gatewaytest.Tool
+	db := f.Serve("db", tool("drop", description, ""), tool("query", "Run a query.", gatewaytest.ReadOnly),
+		tool("vacuum", "Tidy up.", `"annotations":{"readOnlyHint":false,"destructiveHint":false}`), tool("tidy", "Tidy.", ""))
+	db.Prompts = []string{gatewaytest.Prompt("ask", "Asks.")}
+}
+
+// by makes the next decisions those of a person who signed in with the issuer; "": of a token.
+func (f *fixture) by(name, subject string) {
+	f.ctx = decide.WithActor(f.T.Context(), decide.Actor{Name: name, Subject: subject, Rights: identity.Everything()})
+}
+
+func (f *fixture) approveIt(id string) decide.Decision {
+	return decide.Decision{Action: approval.ActionApprove, Hash: f.Record(id).CurrentHash}
+}
+
+func TestFourEyes(t *testing.T) {
+	f := withFourEyes(t)
+	f.by("kim", "sub-1")
+	for _, id := range []string{"db:query", "db:tidy", "db:prompt:ask"} {
+		if got := f.decided(id, f.approveIt(id)); got.Status != decide.Callable || got.TakesTwo {
+			t.Errorf("%s is %s after one approval", id, got.Status)
+		}
+	}
+	for _, id := range []string{"db:drop", "db:vacuum"} {
+		f.by("kim", "sub-1")
+		got := f.decided(id, f.approveIt(id))
+		if p := got.Record.Proposed; got.Status != "pending_approval" || !got.TakesTwo || p == nil || p.By != "kim" || got.Record.Undoes != approval.ActionPropose {
+			t.Errorf("%s after one: %s %+v", id, got.Status, got.Record)
+		}
+		f.Sync() // after which the catalog has the record, without who proposed
+		list, err := f.service.List(f.ctx, decide.Filter{Status: "pending_approval", Server: "db", Q: id}, decide.Paging{Limit: 10})
+		if err != nil || len(list.Tools) != 1 || list.Tools[0].Proposed != "kim" {
+			t.Errorf("%s in the list: %+v, %v", id, list.Tools, err)
+		}
+		if e := f.refused(id, f.approveIt(id)); e.Status != http.StatusConflict || !strings.Contains(e.Detail, "you approved this definition already, as the first of two people") {
+			t.Errorf("%s again: %d %s", id, e.Status, e.Detail)
+		}
+		f.by("token:ci", "")
+		if e := f.refused(id, f.approveIt(id)); e.Status != http.StatusForbidden || !strings.Contains(e.Detail, `you are here as "token:ci" without that; nothing was decided`) {
+			t.Errorf("%s by a token: %d %s", id, e.Status, e.Detail)
+		}
+		f.by("sam", "sub-2")
+		if got := f.decided(id, f.approveIt(id)); got.Status != decide.Callable || got.Record.Proposed != nil {
+			t.Errorf("%s after two: %s %+v", id, got.Status, got.Record)
+		}
+	}
+	lines, err := f.Approvals.Audit(t.Context(), "db", approval.Cursor{}, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var did []string
+	for _, e := range lines {
+		did = append(did, e.Tool+" "+e.Action+" by "+e.Actor)
+	}
+	if got := strings.Join(did, ", "); got != "vacuum approve by sam, vacuum propose by kim, drop approve by sam, drop propose by kim" {
+		t.Errorf("audit: %s", got)
+	}
+}
+
+// What the record has now counts, not what the catalog still shows.
+// With "all" no hint of a server and no kind of item makes one person enough.
+func TestFourEyesAll(t *testing.T) {
+	f := withFourEyes(t)
+	f.Put(config.Key, strings.Replace(fourEyes, `"four_eyes": "destructive"`, `"four_eyes": "all"`, 1))
+	f.Sync()
+	for _, id := range []string{"db:query", "db:tidy", "db:drop", "db:prompt:ask"} {
+		f.by("kim", "sub-1")
+		if got := f.decided(id, f.approveIt(id)); got.Status != "pending_approval" || !got.TakesTwo {
+			t.Errorf("%s is %q after one approval", id, got.Status)
+		}
+		f.by("sam", "sub-2")
+		if got := f.decided(id, f.approveIt(id)); got.Status != decide.Callable {
+			t.Errorf("%s is %q after two approvals", id, got.Status)
+		}
+	}
+	f.Decide.Issuer = false
+	f.Open()
+	if notices := f.Console.Service.Notices(f.ctx); len(notices) != 1 || !strings.Contains(notices[0].Message, "nothing can be approved") {
+		t.Errorf("without an issuer: %+v", notices)
+	}
+}
+
+func TestFourEyesNewerDefinition(t *testing.T) {
+	f := withFourEyes(t)
+	f.by("kim", "sub-1")
+	r := f.Record("db:query")
+	next, _, _ := approval.Observe(&r, approval.Seen{ID: r.ID(), URL: r.URL, Definition: []byte(`{"name":"query"}`), Hash: "aa", Mode: approval.Manual, Now: f.Clock.Now()})
+	if _, err := f.Approvals.Put(t.Context(), next, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.decided("db:query", f.approveIt("db:query")); got.Record.State != approval.Pending || got.Record.Proposed == nil {
+		t.Errorf("a tool that became destructive: %+v", got.Record)
+	}
+}
+
+// Where nobody can be one of two people, nothing destructive is approved, and people are told.
+func TestFourEyesWithoutIssuer(t *testing.T) {
+	f := withFourEyes(t)
+	f.Decide.Issuer = false
+	f.Open()
+	f.service = f.Console.Service
+	f.by("kim", "sub-1")
+	if e := f.refused("db:drop", f.approveIt("db:drop")); e.Status != http.StatusConflict || !strings.Contains(e.Detail, "nobody signs in with one here, so nothing was decided") {
+		t.Errorf("%d %s", e.Status, e.Detail)
+	}
+	has := func(rs []state.Reason) bool {
+		return len(rs) > 0 && rs[len(rs)-1].Code == "four_eyes_without_issuer" && !rs[len(rs)-1].Since.IsZero() && rs[len(rs)-1].Action != ""
+	}
+	health, cfg := f.service.Health(f.ctx), f.service.Config(f.ctx)
+	if !has(health.Reasons) || health.Status != state.Degraded || !has(cfg.Reasons) || !has(f.service.Notices(f.ctx)) {
+		t.Errorf("health %+v, config %+v", health, cfg.Reasons)
+	}
+	f.Put(config.Key, strings.Replace(fourEyes, `"destructive", "remember"`, `"off", "remember"`, 1))
+	f.Sync()
+	if got := f.decided("db:drop", f.approveIt("db:drop")); got.Status != decide.Callable || len(f.service.Notices(f.ctx)) > 0 || has(f.service.Health(f.ctx).Reasons) {
+		t.Errorf("without four eyes it is %s", got.Status)
+	}
+}
+
+// Together, each is decided by itself.
+func TestFourEyesTogether(t *testing.T) {
+	f := withFourEyes(t)
+	items := func() (out []decide.Item) {
+		for _, id := range []string{"db:drop", "db:query"} {
+			out = append(out, decide.Item{ID: gatewaytest.ID(t, id), Hash: f.Record(id).CurrentHash})
+		}
+		return append(out, out[0]) // once more
+	}
+	statuses := func() string {
+		t.Helper()
+		results, err := f.service.DecideAll(f.ctx, decide.Decision{Action: approval.ActionApprove}, items())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, r := range results {
+			if r.Err != nil {
+				out = append(out, fmt.Sprint(r.Err.Status))
+			} else {
+				out = append(out, r.Tool.Status)
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	for _, step := range []struct{ name, subject, want string }{
+		{"token:ci", "", "403 callable 422"}, {"kim", "sub-1", "pending_approval callable 422"}, {"kim", "sub-1", "409 callable 422"}, {"sam", "sub-2", "callable callable 422"},
+	} {
+		if f.by(step.name, step.subject); statuses() != step.want {
+			t.Errorf("%s: want %s", step.name, step.want)
+		}
+	}
+}
+
+// No sequence of what one subject can do at the desk, beside tokens that nobody knows the bearers of,
+// makes a destructive tool callable that waits. It may lose the store, sync, and have the server go
+// back and forth.
+func TestFourEyesOneSubject(t *testing.T) {
+	for seed := range uint64(25) {
+		f := withFourEyes(t)
+		rng := rand.New(rand.NewPCG(seed, 1))
+		drop := gatewaytest.ID(t, "db:drop")
+		var trace []string
+		var yesterday = f.Approvals.Copy()
+		for range 30 {
+			if f.by("kim", "sub-1"); rng.IntN(4) == 0 {
+				f.by("token:ops", "")
+			}
+			r := f.Record("db:drop")
+			dec := decide.Decision{Action: decide.Actions()[rng.IntN(len(decide.Actions()))], Hash: r.CurrentHash, Rev: r.Rev}
+			var err error
+			switch rng.IntN(8) {
+			case 0:
+				dec.Action = "settle"
+				if _, err = f.service.Restore(f.ctx); rng.IntN(2) == 0 {
+					_, err = f.service.Accept(f.ctx)
+				}
+			case 1:
+				dec.Action = "sync"
+				f.dropAs([]string{"Drop a table.", "Drop all tables."}[rng.IntN(2)])
+				f.Sync()
+			case 2:
+				dec.Action = "set back"
+				today := f.Approvals.Copy()
+				f.Approvals, yesterday = yesterday, today
+				f.Restart()
+				f.service = decide.New(f.States, f.Approvals, f.Decide)
+			case 3:
+				_, err = f.service.DecideAll(f.ctx, dec, []decide.Item{{ID: drop, Hash: r.CurrentHash, Rev: r.Rev}})
+			default:
+				_, err = f.service.Decide(f.ctx, drop, dec)
+			}
+			trace = append(trace, fmt.Sprint(dec.Action, " ", err))
+			got, err := f.service.Tool(context.WithoutCancel(f.ctx), drop)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Status("db:drop") == lock.None || got.Status == decide.Callable {
+				t.Fatalf("seed %d: it is open after %q: %+v", seed, trace, got.Record)
+			}
+		}
+	}
+}
+
+// What the store lost of an approval by two, one person does not bring back; and with it nothing else.
+func TestFourEyesSettle(t *testing.T) {
+	for how, settle := range map[string]func(*decide.Service, context.Context) (decide.Reconciliation, error){"restore": (*decide.Service).Restore, "accept": (*decide.Service).Accept} {
+		for _, eyes := range []string{"destructive", "off"} {
+			t.Run(how+" "+eyes, func(t *testing.T) {
+				f := withFourEyes(t)
+				before := f.Approvals.Copy()
+				both := func() {
+					f.by("kim", "sub-1")
+					f.decided("db:drop", f.approveIt("db:drop"))
+					f.by("sam", "sub-2")
+					f.decided("db:drop", f.approveIt("db:drop"))
+					f.Sync()
+				}
+				both()
+				if how == "accept" { // the store has the approval, and the catalog what came after it
+					before = f.Approvals.Copy()
+					f.decided("db:drop", decide.Decision{Action: approval.ActionBlock, Hash: f.Record("db:drop").CurrentHash})
+					f.decided("db:drop", decide.Decision{Action: approval.ActionUnblock, Hash: f.Record("db:drop").CurrentHash})
+					f.Sync()
+				}
+				f.Put(config.Key, strings.Replace(fourEyes, `"destructive", "remember"`, `"`+eyes+`", "remember"`, 1))
+				f.Approvals = before
+				f.Restart()
+				f.Open()
+				f.service = f.Console.Service
+				f.Sync()
+				if s := f.Status("db:drop"); s != lock.PendingApproval {
+					t.Fatalf("before it is settled it is %q", s)
+				}
+				out, err := settle(f.service, f.ctx)
+				if err != nil || out.Count == 0 {
+					t.Fatalf("%+v, %v", out, err)
+				}
+				if s := f.Status("db:drop"); (s == lock.None) != (eyes == "off") {
+					t.Errorf("after it, it is %q: %+v", s, f.Record("db:drop"))
+				}
+			})
+		}
+	}
+}
+
+// What one person approved before it took two is not approved again by itself.
+func TestFourEyesRemember(t *testing.T) {
+	f := withFourEyes(t)
+	f.Put(config.Key, strings.Replace(fourEyes, `"destructive", "remember"`, `"off", "remember"`, 1))
+	f.Sync()
+	approveNow := func() { f.decided("db:drop", f.approveIt("db:drop")) }
+	approveNow()
+	f.dropAs("Drop all tables.")
+	f.Sync()
+	approveNow()
+	f.Put(config.Key, fourEyes)
+	f.dropAs("Drop a table.")
+	f.Sync()
+	if s := f.Status("db:drop"); s != lock.PendingApproval {
+		t.Errorf("it is %q", s)
+	}
+}

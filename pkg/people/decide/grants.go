@@ -1,0 +1,74 @@
+package decide
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+)
+
+// A Grant is what a person allowed one agent to call, or one call that a person confirmed.
+type Grant struct {
+	Request string          `json:"request" doc:"id of the request; the verdict revoked ends the grant"`
+	Tool    string          `json:"tool" doc:"id of the item"`
+	Verdict request.Verdict `json:"verdict" enum:"allowed,confirmed"`
+	Ends    time.Time       `json:"ends"`
+	Paused  string          `json:"paused,omitempty" doc:"why the agent cannot use it now; it can again once that changes back"`
+}
+
+// GrantsOf returns what is granted to an agent and has not ended, the oldest first.
+func (d *Service) GrantsOf(ctx context.Context, agent request.Agent) (grants []Grant, err error) {
+	if d.o.Requests == nil {
+		return nil, nil
+	}
+	all, err := d.requestsOf(ctx, agent.Key())
+	if err != nil {
+		return nil, err
+	}
+	m, err := d.instant(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b oneRequest) int { return older(a.Request, b.Request) })
+	for _, one := range all {
+		r := d.viewRequest(ctx, m, one, m.recordOf(one.Item())).request(d)
+		if r.Grants {
+			id, d := r.Item().String(), r.Decided
+			grants = append(grants, Grant{r.ID, id, d.Verdict, d.Ends, r.EndedBy})
+		}
+	}
+	return grants, nil
+}
+
+// TokenGrants are the grants to the agent of a token. They follow the token's name, so that another
+// token of this name has them too.
+type TokenGrants struct {
+	Granted []Grant `json:"granted" nullable:"false" doc:"grants that have not ended; every token of this name has them, a later one too"`
+	Unread  bool    `json:"granted_unread,omitempty" doc:"the grants cannot be read; the gateway's log says why"`
+}
+
+// TokenGrants returns the grants to the agent of the tokens with a name.
+func (d *Service) TokenGrants(ctx context.Context, name string) TokenGrants {
+	agent := request.Agent{Way: identity.WayToken, ID: identity.TokenAgent(name)}
+	list, err := d.GrantsOf(ctx, agent)
+	if err != nil {
+		_ = d.Explain(ctx, "grants of a token", err) // which logs it
+	}
+	return TokenGrants{append([]Grant{}, list...), err != nil}
+}
+
+// grants reports whether what a decision gave can be used before its end: now, or once the item is
+// again as it was. A later decision about the item and a stop end it for good.
+func (s requestView) grants(d request.Decision) bool {
+	switch {
+	case d.Verdict != request.Allowed && d.Verdict != request.Confirmed:
+		return false
+	case !s.m.now.Before(d.Ends), !s.one.used.IsZero():
+		return false
+	case !d.At.After(s.m.stops.Last(d.Server, s.one.agent.ID)):
+		return false
+	}
+	return s.record == nil || s.record.DecidedAt.Equal(d.Against)
+}

@@ -1,0 +1,215 @@
+package decide
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// An itemIndex is what lists need to know of the items of one catalog, worked out once. Nothing in
+// it depends on what people decided since: an order in which each decision moved items would lose a
+// reviewer's place.
+type itemIndex struct {
+	snap  *catalog.Snapshot
+	cfg   *config.Config
+	items []int // by id: tools, prompts and resources
+	mixed bool  // they are not all tools
+
+	orders    map[string]*order
+	text      func() []string        // by number: what is searched, in lower case
+	found     func() []found         // by number
+	resources func() map[address]int // numbers
+}
+
+// An order is one order of the items.
+type order struct {
+	once sync.Once
+	keys []int64 // by number
+	list []int   // by key, then by id
+}
+
+// itemIndex returns the table of what v shows.
+func (d *Service) itemIndex(st *state.State, v *state.View) *itemIndex {
+	d.tables.Lock()
+	defer d.tables.Unlock()
+	if t := d.tables.last; t != nil && t.cfg == st.Config && sameTools(t.snap, st.Catalog) {
+		return t
+	}
+	t := &itemIndex{snap: st.Catalog, cfg: st.Config, items: byID(v), mixed: v.Items().Len() > 0, orders: map[string]*order{}}
+	for _, name := range Sorts() {
+		t.orders[name] = &order{}
+	}
+	t.text = sync.OnceValue(t.texts)
+	t.found = sync.OnceValue(func() []found { return t.findings(v) })
+	t.resources = sync.OnceValue(t.addresses)
+	d.tables.last = t
+	return t
+}
+
+// byID returns the numbers of what v shows in the order of ids. Those of tools alone are in that order,
+// and those of the other items.
+func byID(v *state.View) []int {
+	tools, items := slices.Collect(v.Tools().All()), slices.Collect(v.Items().All())
+	if len(items) == 0 {
+		return tools
+	}
+	out := make([]int, 0, len(tools)+len(items))
+	for _, t := range tools {
+		for len(items) > 0 && v.ID(items[0]).Compare(v.ID(t)) < 0 {
+			out, items = append(out, items[0]), items[1:]
+		}
+		out = append(out, t)
+	}
+	return append(out, items...)
+}
+
+// sameTools reports whether two catalogs hold the same; each sync makes a new one.
+func sameTools(a, b *catalog.Snapshot) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.SHA256() == b.SHA256()
+}
+
+// order returns the named order.
+func (t *itemIndex) order(name string, v *state.View) *order {
+	o := t.orders[name]
+	o.once.Do(func() {
+		o.list = slices.Clone(t.items)
+		if len(o.list) == 0 {
+			return
+		}
+		o.keys = make([]int64, t.snap.Items())
+		for _, i := range o.list {
+			o.keys[i] = t.key(name, v, i)
+		}
+		slices.SortStableFunc(o.list, func(x, y int) int { return cmp.Compare(o.keys[x], o.keys[y]) })
+	})
+	return o
+}
+
+// key returns by what item i is sorted.
+func (t *itemIndex) key(name string, v *state.View, i int) int64 {
+	approved, _, updated, ok := t.snap.ApprovalState(i)
+	switch name {
+	case ByRisk:
+		return risk(approved, v.Tier(i), t.found()[i])
+	case ByNewest, ByOldest:
+		if !ok {
+			return 0
+		}
+		if name == ByNewest {
+			return -updated.UnixNano()
+		}
+		return updated.UnixNano()
+	}
+	return 0
+}
+
+// risk returns the rank of an item in the order of the closest look: first what has a severe finding,
+// then what changed after somebody had approved it, then by tier and number of findings.
+func risk(s approval.State, tier tool.Tier, f found) int64 {
+	rank := int64(slices.Index(States(), stateText(s)))
+	if f&foundSevere == 0 {
+		rank |= 1 << 8
+	}
+	return rank<<16 | int64(tier)<<8 | int64(255-f.count())
+}
+
+// findings returns which findings each item has.
+func (t *itemIndex) findings(v *state.View) []found {
+	if t.snap == nil {
+		return nil
+	}
+	out, codes := make([]found, t.snap.Items()), finding.Codes()
+	for _, i := range t.items {
+		out[i] = foundOf(v, i, codes)
+	}
+	return out
+}
+
+// after returns the place in o of the first item that comes after the key and id.
+func (o *order) after(key int64, id string, idOf func(int) tool.ID) int {
+	n, found := slices.BinarySearchFunc(o.list, id, func(i int, id string) int {
+		return cmp.Or(cmp.Compare(o.keys[i], key), cmp.Compare(idOf(i).String(), id))
+	})
+	if found {
+		n++
+	}
+	return n
+}
+
+// cursor returns the cursor after item i in the named order.
+func (o *order) cursor(name string, i int, id tool.ID) string {
+	return text.NewCursor("tools by "+name, strconv.FormatInt(o.keys[i], 10), id.String())
+}
+
+// start returns the place in o at which the page begins.
+func (o *order) start(name string, p Paging, idOf func(int) tool.ID) (int, error) {
+	entry, err := p.entry("tools by "+name, 2)
+	if err != nil || entry[0] == "" {
+		return 0, err
+	}
+	key, err := strconv.ParseInt(entry[0], 10, 64)
+	if err != nil {
+		return 0, errCursor()
+	}
+	return o.after(key, entry[1], idOf), nil
+}
+
+// texts returns what is searched of each item.
+func (t *itemIndex) texts() []string {
+	if t.snap == nil {
+		return nil
+	}
+	out := make([]string, t.snap.Items())
+	for _, i := range t.items {
+		title, description, input := t.snap.Texts(i)
+		id, own := t.snap.ID(i), ""
+		if id.Kind == tool.Resource {
+			own = t.snap.Tool(i).Definition.Name
+		}
+		var b strings.Builder
+		for _, s := range []string{id.String(), own, title, description} {
+			b.WriteString(s)
+			b.WriteByte('\n')
+		}
+		for _, name := range taken(id.Kind, input) {
+			b.WriteString(name)
+			b.WriteByte('\n')
+		}
+		out[i] = strings.ToLower(b.String())
+	}
+	return out
+}
+
+// taken returns the names of what a tool takes by its schema, or a prompt by its arguments.
+func taken(kind tool.Kind, input json.RawMessage) (names []string) {
+	if kind == tool.Prompt {
+		arguments, _ := tool.ReadArguments(input) // they were read before
+		for _, a := range arguments {
+			names = append(names, a.Name)
+		}
+		return names
+	}
+	properties, err := rawjson.Split(rawjson.Get(input, "properties"), rawjson.Lenient)
+	if err != nil {
+		return nil
+	}
+	for _, p := range properties {
+		names = append(names, p.Name)
+	}
+	return names
+}

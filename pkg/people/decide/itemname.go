@@ -1,0 +1,69 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// An ItemName is what a tool, a prompt or a resource is called.
+type ItemName struct {
+	ID       string `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
+	Kind     string `json:"kind" enum:"tool,prompt,resource"`
+	Server   string `json:"server"`
+	Name     string `json:"name" doc:"of a resource, its URI; of a template, its URI template"`
+	Template bool   `json:"template,omitempty" doc:"it is a template of resources"`
+	Address  string `json:"address" doc:"below that of the gateway: of its page, and of this API"`
+}
+
+// itemNameOf returns what an item is called; of d no more is read than whether it is a template.
+func itemNameOf(id tool.ID, d tool.Definition) ItemName {
+	return ItemName{id.String(), id.Kind.String(), id.Server, id.Name, d.Template, approval.Link("/", id)[len("/"):]}
+}
+
+// titleOf returns what a server calls an item beside its name or URI.
+func titleOf(d tool.Definition) string {
+	if d.Kind == tool.Resource {
+		return cmp.Or(d.Title, d.Name)
+	}
+	return d.Title
+}
+
+// An address is what the address of a resource names.
+type address struct{ server, sum string }
+
+// addresses returns the numbers of all resources by their addresses.
+func (t *itemIndex) addresses() map[address]int {
+	out := map[address]int{}
+	for _, i := range t.items {
+		if id := t.snap.ID(i); id.Kind == tool.Resource {
+			out[address{id.Server, id.Sum()}] = i
+		}
+	}
+	return out
+}
+
+// Find returns the id of the item that an address is about: of a resource, name is the SHA-256 of the
+// URI, as in [approval.Link]. Whether there is such a tool or a prompt is not looked up.
+func (d *Service) Find(ctx context.Context, kind tool.Kind, server, name string) (tool.ID, error) {
+	if kind != tool.Resource {
+		return tool.ID{Server: server, Name: name, Kind: kind}, nil
+	}
+	st := d.states.Load(ctx)
+	v := st.View(d.o.Agent)
+	if i, ok := d.itemIndex(st, v).resources()[address{server, name}]; ok {
+		return v.ID(i), nil
+	}
+	records, err := d.approvals.Records(ctx, server) // it may not be listed any more
+	if err != nil {
+		return tool.ID{}, err
+	}
+	for _, r := range records {
+		if id := r.ID(); id.Kind == tool.Resource && id.Sum() == name {
+			return id, nil
+		}
+	}
+	return tool.ID{}, errNone(kind)
+}

@@ -1,0 +1,305 @@
+package decide
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A Row is one tool, prompt or resource in a list.
+type Row struct {
+	ItemName
+	Status   string    `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown"`
+	State    string    `json:"state" enum:"new,changed,approved,blocked" doc:"of the definition that the catalog holds"`
+	Tier     tool.Tier `json:"tier" enum:"read,write,destructive"`
+	Hash     tool.Hash `json:"hash" doc:"of the definition that the catalog holds; a decision names it"`
+	Rev      int64     `json:"rev" doc:"of the record, which a decision may name; 0: there is no record yet"`
+	Disabled bool      `json:"disabled,omitempty" doc:"somebody disabled it"`
+	Since    time.Time `json:"since,omitzero" doc:"since when the item is as it is; of one that waits, since when it does"`
+	Title    string    `json:"title,omitempty" doc:"of a resource without one, its own name"`
+	Summary  string    `json:"summary,omitempty" doc:"first sentence of the description"`
+	Change   string    `json:"change,omitempty" doc:"of a definition that changed, what did, in one line; of a new one, what it takes, or the type of a resource"`
+	Findings int       `json:"findings,omitempty" doc:"how many things in the definition a reviewer should look at"`
+	Severe   []string  `json:"severe,omitempty" doc:"codes of those that are severe: approving such a definition needs a note"`
+	By       string    `json:"by,omitempty" doc:"who decided last"`
+	At       time.Time `json:"at,omitzero" doc:"when"`
+	Note     string    `json:"note,omitempty" doc:"of that decision"`
+	TakesTwo bool      `json:"takes_two,omitempty" doc:"approving the current definition takes two people who signed in with the issuer"`
+	First    Verdict   `json:"-"` // the approval of the first of two people
+	Proposed string    `json:"proposed_by,omitempty" doc:"who approved the current definition as the first of two people: it waits for another one"`
+	Lost     bool      `json:"lost,omitempty" doc:"the store had lost the record, or had an older one, and nobody has settled which version holds"`
+}
+
+// A Page is a part of the list that a [Filter] chooses.
+type Page struct {
+	Tools  []Row  `json:"tools" nullable:"false" doc:"and prompts and resources, unless kind says otherwise"`
+	Total  int    `json:"total" doc:"how many there are on all pages"`
+	Facets Facets `json:"facets" doc:"how many items there would be with each value of a filter, the other filters being as they are"`
+	Next
+
+	Upgrades []Upgrade `json:"upgrades,omitempty" doc:"on the first page of what waits: servers that are another version of the same package, with the definitions that were approved in an earlier one; carry approves those"`
+
+	// Mixed says that there are prompts or resources, chosen or not.
+	Mixed bool `json:"-"`
+}
+
+// Facets are the values of each filter that some item has, in the order in which people choose them.
+type Facets struct {
+	Kind    []Facet `json:"kind" nullable:"false"`
+	Status  []Facet `json:"status" nullable:"false"`
+	State   []Facet `json:"state" nullable:"false"`
+	Server  []Facet `json:"server" nullable:"false"`
+	Tier    []Facet `json:"tier" nullable:"false"`
+	Finding []Facet `json:"finding" nullable:"false" doc:"an item counts for each of its findings"`
+}
+
+// A Facet is how many items have a value.
+type Facet struct {
+	Value string `json:"value"`
+	Tools int    `json:"tools" doc:"and prompts and resources"`
+}
+
+// List returns a page of the items that f chooses.
+func (d *Service) List(ctx context.Context, f Filter, p Paging) (Page, error) {
+	st := d.states.Load(ctx)
+	v := st.View(d.o.Agent)
+	if err := p.check(); err != nil {
+		return Page{}, err
+	}
+	if err := f.check(v.Servers()); err != nil {
+		return Page{}, err
+	}
+	t := d.itemIndex(st, v)
+	out := Page{Mixed: t.mixed}
+	name := f.order()
+	o := t.order(name, v)
+	start, err := o.start(name, p, v.ID)
+	if err != nil {
+		return Page{}, err
+	}
+	chosen, from, values := t.choose(f, f.about(ActorOf(ctx).Rights), v, o.list, start)
+	out.Total, out.Facets = len(chosen), values
+	page := chosen[from:]
+	if len(page) > p.Limit {
+		page = page[:p.Limit]
+		last := page[p.Limit-1]
+		out.Next.Next = o.cursor(name, last, v.ID(last))
+	}
+	out.Tools = d.rows(ctx, st, v, page)
+	if f.Status == string(lock.PendingApproval) && (f.State == "" || f.State == StateNew) && start == 0 {
+		out.Upgrades = d.upgrades(ctx, v, f, f.about(ActorOf(ctx).Rights))
+	}
+	return out, nil
+}
+
+// facets are the filters of which an item has one value.
+const (
+	byKind = iota
+	byStatus
+	byState
+	byServer
+	byTier
+	facets
+)
+
+// A tally counts items by the values of each filter.
+type tally struct {
+	by    [facets]map[string]int
+	found map[found]int
+}
+
+// choose returns those of list that f chooses, of the servers that about names, how many of them come before the place start of
+// list, and the facets.
+func (t *itemIndex) choose(f Filter, about func(server string) bool, v *state.View, list []int, start int) (chosen []int, from int, values Facets) {
+	want, bit := [facets]string{f.Kind, f.Status, f.State, f.Server, f.Tier}, bitOf(f.Finding)
+	counts := tally{found: map[found]int{}}
+	for i := range counts.by {
+		counts.by[i] = map[string]int{}
+	}
+	words, finds := strings.Fields(strings.ToLower(f.Q)), t.found()
+	var text []string
+	if len(words) > 0 {
+		text = t.text()
+	}
+	for place, i := range list {
+		id := v.ID(i)
+		if len(words) > 0 && !containsAll(text[i], words) || about != nil && !about(id.Server) {
+			continue
+		}
+		has := [facets]string{id.Kind.String(), StatusText(v.Status(i)), stateText(v.ApprovalState(i)), id.Server, v.Tier(i).String()}
+		misses, missed := 0, 0 // and the last of those that miss
+		for n := range has {
+			if want[n] != "" && want[n] != has[n] {
+				misses, missed = misses+1, n
+			}
+		}
+		switch fits := finds[i].has(bit); {
+		case misses == 0:
+			counts.found[finds[i]]++
+			if !fits {
+				continue
+			}
+			for n := range has {
+				counts.by[n][has[n]]++
+			}
+			if chosen = append(chosen, i); place < start {
+				from++
+			}
+		case misses == 1 && fits: // another value of this one filter would choose it
+			counts.by[missed][has[missed]]++
+		}
+	}
+	return chosen, from, counts.facets(f, v)
+}
+
+// facets returns what was counted.
+func (c tally) facets(f Filter, v *state.View) Facets {
+	servers := make([]string, len(v.Servers()))
+	for n, s := range v.Servers() {
+		servers[n] = s.Config.Name
+	}
+	finds := map[string]int{}
+	for _, value := range Findings() {
+		bit := bitOf(value)
+		for f, n := range c.found {
+			if f.has(bit) {
+				finds[value] += n
+			}
+		}
+	}
+	return Facets{
+		Kind: facetsOf(Kinds(), c.by[byKind], f.Kind), Status: facetsOf(Statuses(), c.by[byStatus], f.Status), State: facetsOf(States(), c.by[byState], f.State),
+		Server: facetsOf(servers, c.by[byServer], f.Server), Tier: facetsOf(Tiers(), c.by[byTier], f.Tier),
+		Finding: facetsOf(Findings(), finds, f.Finding),
+	}
+}
+
+// facetsOf returns the values that some item has, and the chosen one.
+func facetsOf(values []string, tally map[string]int, chosen string) []Facet {
+	out := []Facet{}
+	for _, value := range values {
+		if n := tally[value]; n > 0 || value == chosen {
+			out = append(out, Facet{value, n})
+		}
+	}
+	return out
+}
+
+func containsAll(text string, words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+}
+
+// Rows returns those of the items that the catalog has, in the order of ids.
+func (d *Service) Rows(ctx context.Context, ids []tool.ID) []Row {
+	st := d.states.Load(ctx)
+	v := st.View(d.o.Agent)
+	var listed []int
+	for _, id := range ids {
+		if i, ok := v.Find(id); ok {
+			listed = append(listed, i)
+		}
+	}
+	return d.rows(ctx, st, v, listed)
+}
+
+// rows returns the rows of the items. A record is read only where the catalog cannot say all of it: a
+// decision is newer, records were lost, or the first of two people may have approved.
+func (d *Service) rows(ctx context.Context, st *state.State, v *state.View, page []int) []Row {
+	out := make([]Row, len(page))
+	lost := st.Catalog != nil && st.Catalog.Current().Restored > 0
+	var g errgroup.Group
+	g.SetLimit(maxWriters)
+	for n, i := range page {
+		known := v.Record(i)
+		if known == nil || !lost && !known.UpdatedAt.IsZero() && (known.State == approval.Approved || !v.NeedsFourEyes(known.Server, v.Tool(i).Definition)) {
+			out[n] = d.rowOf(v, i, known)
+			continue
+		}
+		g.Go(func() error {
+			r, err := d.approvals.Peek(ctx, v.ID(i))
+			if err != nil || r.Rev < known.Rev {
+				r = *known // without who decided
+			}
+			out[n] = d.rowOf(v, i, &r)
+			return nil
+		})
+	}
+	_ = g.Wait() // a row without its record still says what the tool is
+	return out
+}
+
+// rowOf returns the row of item i, whose record is r; nil: there is none.
+func (d *Service) rowOf(v *state.View, i int, r *approval.Record) Row {
+	t := v.Tool(i)
+	row := Row{
+		ItemName: itemNameOf(t.ID, t.Definition), Status: StatusText(v.Status(i)), State: StateNew, Tier: v.Tier(i), Hash: t.Definition.Hash,
+		Title: titleOf(t.Definition), Summary: tool.FirstSentence(t.Definition.Description),
+	}
+	if r != nil {
+		if p := proposedOf(r); p != nil {
+			row.First, row.Proposed = *p, p.By
+		}
+		row.State, row.Rev, row.Disabled, row.Since, row.Lost = stateText(r.State), r.Rev, r.Disabled, r.UpdatedAt, r.Lost != nil
+		if row.By, row.At, row.Note = r.By, r.At, r.Note; r.UpdatedAt.IsZero() { // these are of an older decision
+			row.Since, row.At, row.By, row.Note = r.DecidedAt, r.DecidedAt, "", ""
+		}
+	}
+	row.TakesTwo = v.NeedsFourEyes(t.ID.Server, t.Definition)
+	for _, f := range v.Findings(i) {
+		if row.Findings++; f.Severe && !slices.Contains(row.Severe, f.Code) {
+			row.Severe = append(row.Severe, f.Code)
+		}
+	}
+	switch {
+	case row.State == StateNew:
+		row.Change = review.Outline(t.Definition)
+	case row.State == StateChanged && len(t.ApprovedRaw) > 0:
+		row.Change = d.changes.Of(tool.KeptItem(t.ID.Kind, t.ApprovedRaw), t.Definition).Line()
+	}
+	return row
+}
+
+// Neighbours are the place of an item in a list, and the items beside it.
+type Neighbours struct {
+	Place, Total   int // from 1; Place is 0 if the list does not have the tool
+	Previous, Next tool.ID
+}
+
+// Neighbours returns where the item stands in the list that f chooses. If a decision took it
+// off the list, its neighbours are those that it had. The zero ID: there is none.
+func (d *Service) Neighbours(ctx context.Context, f Filter, id tool.ID) (n Neighbours, err error) {
+	st := d.states.Load(ctx)
+	v := st.View(d.o.Agent)
+	if err := f.check(v.Servers()); err != nil {
+		return n, err
+	}
+	i, ok := v.Find(id)
+	if !ok {
+		return n, nil
+	}
+	t := d.itemIndex(st, v)
+	o := t.order(f.order(), v)
+	chosen, before, _ := t.choose(f, f.about(ActorOf(ctx).Rights), v, o.list, o.after(o.keys[i], id.String(), v.ID))
+	n.Total = len(chosen)
+	// before counts the item itself if the list has it.
+	if before > 0 && chosen[before-1] == i {
+		n.Place = before
+		before--
+	}
+	if before > 0 {
+		n.Previous = v.ID(chosen[before-1])
+	}
+	if next := before + min(n.Place, 1); next < len(chosen) {
+		n.Next = v.ID(chosen[next])
+	}
+	return n, nil
+}

@@ -1,0 +1,224 @@
+package decide_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// read is the way of a query through the desk.
+func (f *fixture) read(query string) (decide.Page, error) {
+	f.T.Helper()
+	q, err := url.ParseQuery(query)
+	require.OK(f.T, err)
+	filter, p, err := decide.ReadQuery(q, 50)
+	if err != nil {
+		return decide.Page{}, err
+	}
+	if got := filter.Values(); q.Get("after") == "" && q.Get("limit") == "" && got.Encode() != clean(q).Encode() {
+		f.T.Errorf("%s is written as %s", query, got.Encode())
+	}
+	return f.service.List(f.ctx, filter, p)
+}
+
+// clean returns q without empty values.
+func clean(q url.Values) url.Values {
+	for name := range q {
+		if q.Get(name) == "" {
+			q.Del(name)
+		}
+	}
+	return q
+}
+
+func TestList(t *testing.T) {
+	f := newQueue(t)
+	for query, want := range map[string]string{
+		"":                                "db:drop db:query db:vacuum git:log git:push git:status web:fetch web:post",
+		"status=&server=&q=":              "db:drop db:query db:vacuum git:log git:push git:status web:fetch web:post",
+		"status=pending_approval":         "db:drop db:query git:log git:push db:vacuum git:status",
+		"sort=risk":                       "db:drop db:query git:log git:push db:vacuum git:status web:post web:fetch",
+		"state=changed":                   "db:drop db:query git:log",
+		"tier=destructive&sort=newest":    "git:push db:drop web:post",
+		"tier=destructive&sort=oldest":    "web:post db:drop git:push",
+		"state=approved":                  "web:fetch web:post",
+		"state=blocked":                   "",
+		"tier=read&server=git":            "git:log git:status",
+		"tier=write":                      "db:vacuum",
+		"status=callable":                 "web:fetch web:post",
+		"q=COMMITS":                       "git:log git:push",
+		"q=commits+git:push":              "git:push",
+		"q=commits+page":                  "",
+		"q=path":                          "", // of no tool here
+		"status=pending_approval&q=table": "db:drop",
+	} {
+		page, err := f.read(query)
+		require.OK(t, err)
+		if diff := cmp.Diff(want, ids(page)); diff != "" || page.Total != len(page.Tools) || page.Next.Next != "" {
+			t.Errorf("?%s (-want +got), total %d:\n%s", query, page.Total, diff)
+		}
+	}
+}
+
+// Words are found in titles and names of parameters too, whatever their case.
+func TestListWords(t *testing.T) {
+	f := newQueue(t)
+	f.Serve("web", `{"name":"fetch","title":"Größe","inputSchema":{"type":"object","properties":{"DryRun":{"type":"string","description":"hidden"}}}}`)
+	f.Sync()
+	for q, want := range map[string]string{"GRÖSSE": "", "grö": "web:fetch", "GRÖ": "web:fetch", "dryrun": "web:fetch", "dryrun FETCH": "web:fetch", "hidden": "", "  ": "db:drop db:query db:vacuum git:log git:push git:status web:fetch"} {
+		page, err := f.read("q=" + url.QueryEscape(q))
+		require.OK(t, err)
+		if ids(page) != want {
+			t.Errorf("q=%q: %s, want %s", q, ids(page), want)
+		}
+	}
+}
+
+func TestListRow(t *testing.T) {
+	f := newQueue(t)
+	page, err := f.read("q=git:log")
+	require.OK(t, err)
+	r := f.Record("git:log")
+	want := decide.Row{
+		ItemName: decide.ItemName{ID: "git:log", Kind: "tool", Server: "git", Name: "log", Address: "/admin/tools/git/log"},
+		Status:   "pending_approval", State: "changed", Tier: tool.Read,
+		Hash: r.CurrentHash, Rev: r.Rev, Since: r.UpdatedAt, Summary: "Show all commits.", Change: "description +1 word", By: "sync", At: r.At,
+	}
+	if diff := cmp.Diff([]decide.Row{want}, page.Tools); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A filter's own value does not count: each number says what choosing that value would show.
+func TestListFacets(t *testing.T) {
+	f := newQueue(t)
+	page, err := f.read("status=pending_approval&server=git&q=commits")
+	require.OK(t, err)
+	got := []string{facet(page.Facets.Status), facet(page.Facets.Server), facet(page.Facets.State), facet(page.Facets.Tier)}
+	want := []string{"pending_approval 2", "git 2", "changed 1, new 1", "destructive 1, read 1"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	page, err = f.read("status=disabled_by_user&server=db")
+	require.OK(t, err)
+	if got := facet(page.Facets.Status) + "; " + facet(page.Facets.Server); got != "pending_approval 3, disabled_by_user 0; db 0" {
+		t.Errorf("where nothing is: %s", got)
+	}
+}
+
+func TestListRefusals(t *testing.T) {
+	f := newQueue(t)
+	for query, want := range map[string]string{
+		"status=open":                   `status is "open", which it cannot be; it takes pending_approval, `,
+		"state=open":                    `state is "open", which it cannot be; it takes changed, new, blocked, approved`,
+		"tier=all":                      `tier is "all", which it cannot be; it takes destructive, write, read`,
+		"sort=name":                     `sort is "name", which it cannot be; it takes risk, id, newest, oldest`,
+		"server=x%0Ay":                  `server is "x\ny", which it cannot be; it takes the name of a configured server: db, git, web`,
+		"colour=red":                    `"colour" is no parameter of this list; it takes finding, kind, mine, q, server, sort, state, status, tier, limit, after`,
+		"status=a&status=":              `status stands there twice; it takes one value`,
+		"limit=0":                       `limit is 0; it takes a number from 1 to 200`,
+		"limit=x":                       `limit is "x"; it takes a number from 1 to 200`,
+		"after=x":                       `after is not from a page of this list; begin again without it`,
+		"q=" + strings.Repeat("x", 201): `q has 201 bytes; it takes at most 200`,
+	} {
+		_, err := f.read(query)
+		e, ok := errors.AsType[*decide.Error](err)
+		if !ok || e.Status != http.StatusUnprocessableEntity || !strings.HasPrefix(e.Detail, want) {
+			t.Errorf("?%.40s: %v, want %s", query, err, want)
+		}
+		if got := f.Problem(http.StatusUnprocessableEntity, "/admin/tools?"+query, ""); got != e.Detail && query != "limit=x" {
+			t.Errorf("?%.40s: the API says %q", query, got)
+		}
+	}
+}
+
+// Pages follow each other in every order, also if the last tool of a page is decided about before
+// the next page is read.
+func TestListPages(t *testing.T) {
+	for _, sort := range decide.Sorts() {
+		f := newQueue(t)
+		whole, err := f.read("sort=" + sort + "&status=pending_approval")
+		require.OK(t, err)
+		var got []string
+		after := ""
+		for {
+			page, err := f.read("limit=2&sort=" + sort + "&status=pending_approval&after=" + url.QueryEscape(after))
+			require.OK(t, err)
+			for _, r := range page.Tools {
+				got = append(got, r.ID)
+			}
+			if after = page.Next.Next; after == "" {
+				break
+			}
+			admintest.Into[decide.Tool](f.Desk, "/admin/tools/"+strings.Replace(got[len(got)-1], ":", "/", 1)+"/disable", `{}`)
+		}
+		if diff := cmp.Diff(ids(whole), strings.Join(got, " ")); diff != "" {
+			t.Errorf("by %s (-whole +pages):\n%s", sort, diff)
+		}
+	}
+	f := newQueue(t)
+	page, err := f.read("limit=1&sort=risk")
+	require.OK(t, err)
+	if _, err := f.read("limit=1&sort=id&after=" + url.QueryEscape(page.Next.Next)); err == nil {
+		t.Error("the place in one order is a place in another")
+	}
+}
+
+// Each tool of a list has the ones before and after it as neighbours, also once it has left.
+func TestNeighbours(t *testing.T) {
+	f := newQueue(t)
+	filter := decide.Filter{Status: "pending_approval"}
+	page, err := f.service.List(f.ctx, filter, decide.Paging{Limit: 50})
+	require.OK(t, err)
+	at := func(n int) tool.ID {
+		if n < 0 || n >= len(page.Tools) {
+			return tool.ID{}
+		}
+		return tool.ID{Server: page.Tools[n].Server, Name: page.Tools[n].Name}
+	}
+	for n := range page.Tools {
+		got, err := f.service.Neighbours(f.ctx, filter, at(n))
+		require.OK(t, err)
+		if want := (decide.Neighbours{Place: n + 1, Total: len(page.Tools), Previous: at(n - 1), Next: at(n + 1)}); got != want {
+			t.Errorf("%s: %+v, want %+v", at(n), got, want)
+		}
+	}
+	for n, r := range page.Tools {
+		_, err := f.service.Decide(f.ctx, at(n), decide.Decision{Action: approval.ActionApprove, Hash: r.Hash, Rev: r.Rev})
+		require.OK(t, err)
+		got, err := f.service.Neighbours(f.ctx, filter, at(n))
+		require.OK(t, err)
+		if want := (decide.Neighbours{Total: len(page.Tools) - n - 1, Next: at(n + 1)}); got != want {
+			t.Errorf("%s, decided: %+v, want %+v", at(n), got, want)
+		}
+	}
+	if got, err := f.service.Neighbours(f.ctx, filter, tool.ID{Server: "db", Name: "gone"}); err != nil || got != (decide.Neighbours{}) {
+		t.Errorf("a tool that is not there: %+v, %v", got, err)
+	}
+	if _, err := f.service.Neighbours(f.ctx, decide.Filter{Tier: "x"}, at(0)); err == nil {
+		t.Error("an unknown value is taken")
+	}
+}
+
+func TestListWithoutACatalog(t *testing.T) {
+	d := admintest.New(t)
+	d.Objects.OnGet = func(context.Context, string) error { return errors.New("down") }
+	d.Restart()
+	d.Open()
+	page, err := d.Console.Service.List(t.Context(), decide.Filter{}, decide.Paging{Limit: 50})
+	if err != nil || len(page.Tools) != 0 || page.Total != 0 || !slices.Equal(page.Facets.Status, []decide.Facet{}) {
+		t.Errorf("%+v, %v", page, err)
+	}
+}

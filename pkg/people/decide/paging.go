@@ -1,0 +1,51 @@
+package decide
+
+import (
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+)
+
+// A Paging asks for one page of a list.
+type Paging struct {
+	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"how many entries at most"`
+	After string `query:"after" maxLength:"2048" doc:"next of the page before; leave it out for the first page"`
+}
+
+// A Next leads to the page after this one.
+type Next struct {
+	Next string `json:"next,omitempty" doc:"send it as after to get the next page; absent: this is the last one"`
+}
+
+// entry returns the n parts of the last entry of the page before; they are empty for the first page.
+func (p Paging) entry(list string, n int) ([]string, error) {
+	entry, ok := text.ReadCursor(list, p.After, n)
+	if !ok {
+		return nil, errCursor()
+	}
+	return entry, nil
+}
+
+func errCursor() error {
+	return Refuse(http.StatusUnprocessableEntity, "after is not from a page of this list; begin again without it")
+}
+
+// Cut returns one page of entries, which are sorted by key: those after the last entry of the page
+// before.
+func Cut[T any](p Paging, list string, entries []T, key func(T) string) (page []T, next Next, err error) {
+	last, err := p.entry(list, 1)
+	if err != nil {
+		return nil, Next{}, err
+	}
+	page = []T{}
+	for _, e := range entries {
+		if key(e) <= last[0] {
+			continue
+		}
+		if len(page) == p.Limit {
+			return page, Next{text.NewCursor(list, key(page[len(page)-1]))}, nil
+		}
+		page = append(page, e)
+	}
+	return page, Next{}, nil
+}

@@ -1,0 +1,104 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/people/auditevent"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+)
+
+// maxReconciled is how many settled items an answer names.
+const maxReconciled = 1000
+
+// A Reconciliation says what became of the records that the store lost.
+type Reconciliation struct {
+	Tools []ReconciledItem `json:"tools" nullable:"false" doc:"by id, at most 1,000"`
+	Count int              `json:"settled" doc:"how many records were"`
+
+	// Of what people did after the catalog was made, as the files of the audit say.
+	Closed  []auditevent.Action `json:"closed,omitempty" doc:"what they had closed, and is closed again: at most 1,000"`
+	Decide  []auditevent.Action `json:"decide_again,omitempty" doc:"what they had opened, and stays closed until a person decides again: at most 1,000"`
+	Unknown []auditevent.Action `json:"unknown,omitempty" doc:"what they had closed of items that nothing is known of, so that nothing was closed: at most 1,000"`
+	Skipped []string            `json:"skipped,omitempty" doc:"the first 20 places where the audit is damaged or changed: what was opened there does not count"`
+	Faults  int                 `json:"faults,omitempty" doc:"how many such places there are"`
+}
+
+// A ReconciledItem is an item whose record was settled.
+type ReconciledItem struct {
+	ID       string `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
+	State    string `json:"state" enum:"approved,pending,changed,blocked"`
+	Disabled bool   `json:"disabled"`
+}
+
+// Restore decides for every record that the store lost that what the catalog knows of it holds, and
+// what people closed since, as far as the files of the audit are read here.
+func (d *Service) Restore(ctx context.Context) (Reconciliation, error) {
+	return d.reconcile(ctx, audit.ActionRestored, func(snap *catalog.Snapshot) (auditevent.Restored, error) {
+		wrap := func(how catalog.Reconciler) catalog.Reconciler { return alone(d.View(ctx), how) }
+		return d.restorer().Restore(ctx, snap, ActorOf(ctx).Name, wrap)
+	})
+}
+
+// Accept decides for every record that the store lost that what the store has of it holds; what it
+// lacks waits for approval.
+func (d *Service) Accept(ctx context.Context) (Reconciliation, error) {
+	return d.reconcile(ctx, audit.ActionAccepted, func(snap *catalog.Snapshot) (out auditevent.Restored, err error) {
+		out.Settled, err = catalog.Reconcile(ctx, d.approvals, snap, alone(d.View(ctx), approval.AcceptStore), ActorOf(ctx).Name, d.o.Now)
+		return out, err
+	})
+}
+
+func (d *Service) restorer() *auditevent.Restorer {
+	return &auditevent.Restorer{
+		Audit: d.o.Files, Approvals: d.approvals, Stops: d.o.Stops, Tokens: d.o.Tokens, Requests: d.o.Requests, Now: d.o.Now,
+	}
+}
+
+// reconcile settles every lost record; what takes two people to approve is not approved by it. A
+// sync follows, after which health is up to date.
+func (d *Service) reconcile(ctx context.Context, action string, how func(*catalog.Snapshot) (auditevent.Restored, error)) (Reconciliation, error) {
+	snap := d.states.Refresh(ctx).Catalog
+	if snap == nil {
+		return Reconciliation{}, Refuse(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
+	}
+	done, err := how(snap)
+	if n := len(done.Settled) + len(done.Closing); n > 0 { // each record has a line of its own as well
+		note := text.Count(len(done.Settled), "record")
+		if len(done.Closing) > 0 {
+			note += "; " + text.Count(len(done.Closing), "action") + " of the audit holds again"
+		}
+		_ = d.Record(ctx, audit.Line{Action: action, Note: note})
+	}
+	if err != nil {
+		return Reconciliation{}, fmt.Errorf("after %d records were settled: %w", len(done.Settled), err)
+	}
+	if d.o.Syncer != nil && len(done.Settled)+len(done.Closing) > 0 {
+		if _, err := d.o.Syncer.Sync(ctx); err != nil && !errors.Is(err, ErrStarted) {
+			d.o.Log.LogAttrs(ctx, slog.LevelWarn, "no sync after approvals were settled", slog.Any("error", err))
+		}
+	}
+	d.states.Refresh(ctx)
+	return ReconciliationOf(done), nil
+}
+
+// ReconciliationOf returns what people are told of what was restored.
+func ReconciliationOf(done auditevent.Restored) Reconciliation {
+	out := Reconciliation{
+		Tools: []ReconciledItem{}, Count: len(done.Settled),
+		Closed: firstOf(done.Closing), Decide: firstOf(done.Opening), Unknown: firstOf(done.Unknown),
+		Skipped: done.Faults, Faults: done.Count,
+	}
+	for _, r := range firstOf(done.Settled) {
+		out.Tools = append(out.Tools, ReconciledItem{r.ID().String(), string(r.State), r.Disabled})
+	}
+	return out
+}
+
+func firstOf[T any](all []T) []T { return all[:min(len(all), maxReconciled)] }

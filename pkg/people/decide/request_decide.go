@@ -1,0 +1,242 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+)
+
+// Verdicts returns what a person can decide about a request.
+func Verdicts() []request.Verdict {
+	return []request.Verdict{request.Approved, request.Allowed, request.Confirmed, request.Declined, request.Revoked}
+}
+
+// check refuses a decision that nothing of the kind can be decided by.
+func (dec RequestDecision) check() error {
+	switch {
+	case !slices.Contains(Verdicts(), dec.Verdict):
+		return unfit("the request does not say what to decide, and nothing was decided: verdict takes approved, allowed, confirmed, declined, revoked")
+	case !utf8.ValidString(dec.Reason) || utf8.RuneCountInString(dec.Reason) > request.MaxReason:
+		return unfit("the reason is not text of at most %d characters, and nothing was decided: write it anew", request.MaxReason)
+	case dec.Verdict == request.Declined && text.Blank(dec.Reason):
+		return unfit("the reason is missing, and nothing was decided: say why, and what to do instead; the agent is told it")
+	case dec.Verdict == request.Allowed && (dec.Minutes < 1 || dec.Minutes > request.MaxMinutes):
+		return unfit("minutes: want 1 to %d, which is how long the agent may; nothing was decided", request.MaxMinutes)
+	case dec.Verdict == request.Revoked:
+		return nil
+	case dec.Hash == "":
+		return unfit("the decision does not name the hash of the definition that was seen, and nothing was decided: read the request, and decide about the hash that is shown")
+	}
+	return nil
+}
+
+// DecideRequest carries out a decision in the name of the request's actor, and returns the request as it
+// is then. What is approved, and what is declined, is so for everybody who asks for the same definition.
+//
+// Of two people who decide at one moment one does: the decision is noted with the oldest of the joined
+// requests first, and carried out by whoever noted it.
+func (d *Service) DecideRequest(ctx context.Context, id string, dec RequestDecision) (Request, error) {
+	if err := dec.check(); err != nil {
+		return Request{}, err
+	}
+	s, err := d.requestViewOf(ctx, id)
+	if err != nil {
+		return Request{}, err
+	}
+	rights := ActorOf(ctx).Rights
+	switch {
+	case ActorOf(ctx).Agent == s.one.agent.ID:
+		return Request{}, Refuse(http.StatusForbidden, "this comes with the credentials of the agent that asks, and nothing was decided: a person decides, signed in at the page about the request or with credentials of another name")
+	case rights.Role < identity.Approver:
+		return Request{}, Refuse(http.StatusForbidden, "deciding takes the role approver, and nothing was decided")
+	case !rights.Decides(s.one.Server):
+		return Request{}, errElsewhere(s.one.Server, rights.Servers)
+	}
+	if err := s.refuses(dec); err != nil {
+		return Request{}, err
+	}
+	var done decided
+	switch dec.Verdict {
+	case request.Approved:
+		done, err = d.approveRequest(ctx, s, dec)
+	case request.Declined:
+		done, err = d.declineRequest(ctx, s, dec)
+	case request.Allowed, request.Confirmed, request.Revoked:
+		done, err = d.grant(ctx, s, dec)
+	}
+	if err != nil {
+		return Request{}, err
+	}
+	unrecorded := d.afterDecision(ctx, dec, done)
+	d.states.Refresh(ctx)
+	out, err := d.Request(ctx, s.one.ID)
+	out.Unsettled, out.Unrecorded = done.unsettled, unrecorded
+	return out, err
+}
+
+// A decided is what became of a decision.
+type decided struct {
+	all       []oneRequest // that it was noted with
+	unsettled []string     // ids of those with which it could not be
+	first     bool         // it is the first of two people's, and decides nothing yet
+}
+
+// grant lets the agent do what it asked for, or ends that.
+func (d *Service) grant(ctx context.Context, s requestView, dec RequestDecision) (decided, error) {
+	if err := d.mayGrant(ctx, s, dec); err != nil {
+		return decided{}, err
+	}
+	if one := s.decision(ctx, s.one, dec); dec.Verdict != request.Revoked && !s.holds(one) {
+		return decided{}, conflict("what would be given now would not hold, and nothing was decided: the approval record was lost, or a newer program wrote it; an operator looks at /admin/health")
+	}
+	return decided{all: []oneRequest{s.one}}, d.claim(ctx, s, s.one, dec)
+}
+
+// mayGrant refuses what cannot be given to one agent.
+func (d *Service) mayGrant(ctx context.Context, s requestView, dec RequestDecision) error {
+	if dec.Verdict == request.Revoked {
+		return nil
+	}
+	if dec.Verdict == request.Confirmed {
+		arguments, err := d.argumentsOf(ctx, s)
+		if err != nil {
+			return err
+		}
+		if arguments == nil {
+			return conflict("the arguments of this call are not kept any more, and nothing was decided: nobody can read what would be confirmed; the agent asks again by calling again")
+		}
+		return s.sameServer()
+	}
+	if list := findingsOf(s.m.v, s.record); severeWithout(list, dec.Reason) {
+		return errUnexplained(list)
+	}
+	return s.sameServer()
+}
+
+// approveRequest approves the definition for all agents, or enables what is approved.
+func (d *Service) approveRequest(ctx context.Context, s requestView, dec RequestDecision) (decided, error) {
+	one := Decision{Action: approval.ActionApprove, Hash: dec.Hash, Note: dec.Reason}
+	if s.record.Disabled {
+		one.Action = approval.ActionEnable
+	}
+	if one.Action == approval.ActionApprove && needsFourEyes(s.m.v, s.record) && proposedOf(s.record) == nil {
+		_, err := d.decide(ctx, s.m.v, s.one.Item(), one)
+		return decided{all: []oneRequest{s.one}, first: true}, err
+	}
+	if list := findingsOf(s.m.v, s.record); one.Action == approval.ActionApprove && severeWithout(list, dec.Reason) {
+		return decided{}, errUnexplained(list)
+	}
+	joined, err := d.joined(ctx, s, dec.Verdict)
+	if err != nil {
+		return decided{}, err
+	}
+	if err := d.claim(ctx, s, joined[0], dec); err != nil {
+		return decided{}, err
+	}
+	r, err := d.decide(ctx, s.m.v, s.one.Item(), one)
+	if err != nil {
+		d.takeBack(ctx, s, joined[0], dec)
+		return decided{}, err
+	}
+	if one.Action == approval.ActionApprove && r.ApprovedHash != dec.Hash { // the first one's approval was taken back at this moment
+		d.takeBack(ctx, s, joined[0], dec)
+		return decided{all: []oneRequest{s.one}, first: true}, nil
+	}
+	return d.settleRest(ctx, s, joined, dec), nil
+}
+
+// declineRequest says no to everybody who asks for the same.
+func (d *Service) declineRequest(ctx context.Context, s requestView, dec RequestDecision) (decided, error) {
+	joined, err := d.joined(ctx, s, dec.Verdict)
+	if err != nil {
+		return decided{}, err
+	}
+	if err := d.claim(ctx, s, joined[0], dec); err != nil {
+		return decided{}, err
+	}
+	return d.settleRest(ctx, s, joined, dec), nil
+}
+
+// afterDecision records what was decided and tells people. It reports whether a line could not be written.
+func (d *Service) afterDecision(ctx context.Context, dec RequestDecision, done decided) (unrecorded bool) {
+	for _, o := range done.all {
+		l := audit.Line{Action: audit.ActionDecided, Tool: o.Item().String(), Hash: o.Hash, Request: o.ID, Note: dec.note(done.first), Subject: audit.AboutAgent + ":" + o.agent.ID}
+		if d.Record(ctx, l) != nil {
+			unrecorded = true
+		}
+	}
+	if done.first {
+		return unrecorded
+	}
+	for _, o := range done.all {
+		if o.OneCall() {
+			d.dropArguments(ctx, o)
+		}
+	}
+	o := done.all[0]
+	d.o.Notifier.Notify(ctx, notify.Event{
+		Kind: notify.Decided, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID,
+		Request: o.ID, OneCall: o.OneCall(), Verdict: string(dec.Verdict), By: ActorOf(ctx).Name, Waiting: len(done.all),
+	})
+	return unrecorded
+}
+
+// note says in one line what was decided, for the audit.
+func (dec RequestDecision) note(first bool) string {
+	what := string(dec.Verdict)
+	switch {
+	case first:
+		what += " by the first of two people"
+	case dec.Verdict == request.Allowed:
+		what += " for " + text.Minutes(dec.Minutes)
+	}
+	if text.Blank(dec.Reason) {
+		return what
+	}
+	return what + ": " + strings.TrimSpace(dec.Reason)
+}
+
+// dropArguments removes the arguments of a call that nobody has to look at any more.
+func (d *Service) dropArguments(ctx context.Context, o oneRequest) {
+	if err := d.o.Requests.DropArguments(context.WithoutCancel(ctx), o.agent.Key(), o.ID); err != nil {
+		d.o.Log.LogAttrs(ctx, slog.LevelWarn, "arguments of a call are kept until their request expires", slog.String("request", o.ID), slog.Any("error", err))
+	}
+}
+
+// errUnknownWrite says that it is not known whether a decision was noted.
+func (d *Service) errUnknownWrite(ctx context.Context, err error) error {
+	d.o.Log.LogAttrs(ctx, slog.LevelError, "what was decided about a request cannot be written", slog.Any("error", err))
+	return Refuse(http.StatusServiceUnavailable, "the store did not answer, and whether this was decided is not known: look at the request again, and decide again if it is open; the log says more")
+}
+
+// errClaimed says who decided about a request.
+func errClaimed(held request.Granted, id string) error {
+	is, _ := held.Of(id)
+	return conflict("%s decided about this request at %s (%s), and nothing of yours was decided: read it again", is.By, is.At.UTC().Format(time.DateTime+" UTC"), is.Verdict)
+}
+
+// refusedClaim returns what a person is told of a decision that could not be noted.
+func (d *Service) refusedClaim(ctx context.Context, held request.Granted, id string, err error) error {
+	switch {
+	case errors.Is(err, request.ErrDecided):
+		return errClaimed(held, id)
+	case errors.Is(err, request.ErrFull):
+		return conflict("nothing was decided: %v", request.ErrFull)
+	case errors.Is(err, request.ErrConflict):
+		return conflict("others decide about requests of this agent, again and again at this moment, and nothing was decided: look again, and try once more")
+	}
+	return d.errUnknownWrite(ctx, fmt.Errorf("request %s: %w", id, err))
+}

@@ -1,0 +1,307 @@
+package decide_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+)
+
+// at returns a context of somebody of that name.
+func (f *fixture) at(name string) context.Context {
+	return decide.WithActor(f.T.Context(), decide.Actor{Name: name, Rights: identity.Everything()})
+}
+
+// An attempt is one of several decisions at one moment.
+type attempt struct {
+	id  string
+	dec decide.RequestDecision
+	r   decide.Request
+	err error
+}
+
+// together makes the decisions at one moment, each of another person.
+func (f *fixture) together(all []attempt) {
+	var start, done sync.WaitGroup
+	start.Add(1)
+	for n := range all {
+		done.Add(1)
+		go func() {
+			defer done.Done()
+			start.Wait()
+			all[n].r, all[n].err = f.service.DecideRequest(f.at(fmt.Sprint("person-", n)), all[n].id, all[n].dec)
+		}()
+	}
+	start.Done()
+	done.Wait()
+}
+
+// winner returns the one decision that was carried out; the others were refused, and say that they were.
+func winner(t *testing.T, f *fixture, all []attempt) (won int) {
+	t.Helper()
+	won = -1
+	for n, one := range all {
+		if one.err == nil {
+			if won >= 0 {
+				t.Fatalf("%s by %d and %s by %d were both carried out", all[won].dec.Verdict, won, one.dec.Verdict, n)
+			}
+			won = n
+			continue
+		}
+		if e := f.service.Explain(f.ctx, "test", one.err); e.Status != http.StatusConflict || !strings.Contains(e.Detail, "nothing ") {
+			t.Errorf("%s: refused with %d %s", one.dec.Verdict, e.Status, e.Detail)
+		}
+	}
+	if won < 0 {
+		t.Fatalf("nobody decided: %v", all[0].err)
+	}
+	return won
+}
+
+var states = map[request.Verdict]decide.RequestState{
+	request.Approved: decide.RequestApproved, request.Allowed: decide.RequestAllowed, request.Declined: decide.RequestDeclined,
+}
+
+// Of people who decide about one request at one moment one does.
+func TestRaceOnOneRequest(t *testing.T) {
+	for round := range 8 {
+		f := withRequests(t)
+		id := f.asks(agentNamed("a"), "mail:send", "")
+		var all []attempt
+		for n := range 6 {
+			all = append(all, attempt{id: id, dec: f.as(id, []request.Verdict{request.Approved, request.Declined, request.Allowed}[(n+round)%3])})
+		}
+		f.together(all)
+		won := winner(t, f, all)
+		verdict := all[won].dec.Verdict
+		r := f.request(id)
+		if r.State != states[verdict] || r.Decided.By != fmt.Sprint("person-", won) {
+			t.Errorf("person-%d said %s, and it is %s by %s", won, verdict, r.State, r.Decided.By)
+		}
+		if approved := f.Record("mail:send").State == approval.Approved; approved != (verdict == request.Approved) {
+			t.Errorf("after %s the record is approved: %v", verdict, approved)
+		}
+		if n := len(f.events()); n != 1 {
+			t.Errorf("%d deeds: %q", n, f.events())
+		}
+	}
+}
+
+// Of people who decide about joined requests at one moment one does, for all of them.
+func TestRaceOnJoinedRequests(t *testing.T) {
+	for round := range 8 {
+		f := withRequests(t)
+		var ids []string
+		var all []attempt
+		for n := range 5 {
+			ids = append(ids, f.asks(agentNamed(fmt.Sprint("agent-", n)), "mail:send", ""))
+		}
+		for n, id := range ids {
+			all = append(all, attempt{id: id, dec: f.as(id, []request.Verdict{request.Approved, request.Declined}[(n+round)%2])})
+		}
+		f.together(all)
+		won := winner(t, f, all)
+		for _, id := range ids {
+			r := f.request(id)
+			if r.State != states[all[won].dec.Verdict] || r.Decided.By != fmt.Sprint("person-", won) || r.Decided.Request != id {
+				t.Errorf("person-%d said %s, and %s is %s by %s", won, all[won].dec.Verdict, id, r.State, r.Decided.By)
+			}
+		}
+		if len(all[won].r.Unsettled) > 0 || len(f.events()) != len(ids) {
+			t.Errorf("unsettled %q, deeds %q", all[won].r.Unsettled, f.events())
+		}
+		if got := f.told.take(); len(got) != 1 {
+			t.Errorf("told %q", got)
+		}
+	}
+}
+
+// While agents join, none of their requests is lost: each is decided with the others, or finds the tool
+// approved, or is open.
+func TestRaceWithJoiningAgents(t *testing.T) {
+	f := withRequests(t)
+	first := f.asks(agentNamed("first"), "mail:send", "")
+	dec := f.as(first, request.Declined)
+	var wg sync.WaitGroup
+	ids := make([]string, 100)
+	for n := range ids {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			ids[n] = f.asks(agentNamed(fmt.Sprint("agent-", n)), "mail:send", "")
+		}()
+	}
+	if _, err := f.service.DecideRequest(f.at("kim"), first, dec); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	list, all, err := f.service.Requests(f.ctx, false)
+	if err != nil || !all || len(list) != len(ids)+1 {
+		t.Fatalf("%d requests, all %v, %v", len(list), all, err)
+	}
+	for _, r := range list {
+		if r.State != decide.RequestOpen && r.State != decide.RequestDeclined {
+			t.Errorf("%s is %s", r.ID, r.State)
+		}
+	}
+	if i := slices.Index(ids, ""); i >= 0 {
+		t.Error("an agent has no request")
+	}
+}
+
+// redefine changes the definition of mail:send, once, in the middle of a decision.
+func (f *fixture) redefine() func() {
+	return sync.OnceFunc(func() {
+		f.Serve("mail", `{"name":"send","description":"Sends to anybody."}`, `{"name":"wipe"}`, `{"name":"read_drafts"}`)
+		f.Sync()
+	})
+}
+
+// A definition that changes while somebody decides about it is decided about by nobody.
+func TestDecideWhileDefinitionChanges(t *testing.T) {
+	for _, v := range []request.Verdict{request.Approved, request.Allowed} {
+		for _, late := range []bool{false, true} { // before or after the decision is noted
+			f := withRequests(t)
+			id := f.asks(agentNamed("a"), "mail:send", "")
+			dec, change := f.as(id, v), f.redefine()
+			old := f.Record("mail:send").CurrentHash
+			if late {
+				f.Approvals.OnPut = func(_ context.Context, r approval.Record) (bool, error) {
+					if r.By == "ann" {
+						f.Approvals.OnPut = nil
+						change()
+					}
+					return false, nil
+				}
+			} else {
+				f.Approvals.Documents.OnPut = documenttest.PutOf("GRANT#", func() (bool, error) { change(); return false, nil })
+			}
+			r, err := f.service.DecideRequest(f.ctx, id, dec)
+			changed := v == request.Approved || !late // what is allowed writes no record
+			if v == request.Approved && (err == nil || !strings.Contains(err.Error(), "nothing ")) {
+				t.Errorf("%s, late %v: %+v, %v", v, late, r, err)
+			}
+			now := f.Record("mail:send")
+			if changed == (now.CurrentHash == old) || now.ApprovedHash != "" {
+				t.Errorf("%s, late %v: the record is %+v", v, late, now)
+			}
+			f.States.Refresh(t.Context())
+			want := map[bool]decide.RequestState{true: decide.RequestChanged, false: decide.RequestAllowed}[changed]
+			if v == request.Allowed && changed {
+				want = decide.RequestOver
+			}
+			if got := f.request(id); got.State != want {
+				t.Errorf("%s, late %v: it is %s, want %s", v, late, got.State, want)
+			}
+		}
+	}
+}
+
+// What fails in between is taken back, or found out later by what the record says.
+func TestApproveFails(t *testing.T) {
+	boom := errors.New("boom")
+	for _, test := range []struct {
+		name          string
+		kept, noTake  bool
+		now, later    decide.RequestState
+		decidedByThen bool
+	}{
+		{"not written", false, false, decide.RequestOpen, decide.RequestOpen, false},
+		{"written, and the answer lost", true, false, decide.RequestCallable, decide.RequestCallable, true},
+		{"written, the answer lost, and the claim stays", true, true, decide.RequestApproved, decide.RequestApproved, true},
+		{"not written, and the claim stays", false, true, decide.RequestOpen, decide.RequestOpen, false},
+	} {
+		f := withRequests(t)
+		id := f.asks(agentNamed("a"), "mail:send", "")
+		dec := f.as(id, request.Approved)
+		f.Approvals.OnPut = func(context.Context, approval.Record) (bool, error) { return test.kept, boom }
+		puts := 0
+		f.Approvals.Documents.OnPut = documenttest.PutOf("GRANT#", func() (bool, error) {
+			if puts++; puts > 1 && test.noTake {
+				return false, boom
+			}
+			return false, nil
+		})
+		if _, err := f.service.DecideRequest(f.ctx, id, dec); !errors.Is(err, boom) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		f.Approvals.OnPut, f.Approvals.Documents.OnPut = nil, nil
+		f.States.Refresh(t.Context())
+		if got := f.request(id); got.State != test.now {
+			t.Errorf("%s: it is %s, want %s", test.name, got.State, test.now)
+		}
+		if test.noTake && !test.kept {
+			_, err := f.decides(id, request.Declined)
+			f.says(err, http.StatusConflict, "ann decides about this request at this moment")
+		}
+		f.Clock.Wait(time.Minute)
+		if got := f.request(id); got.State != test.later {
+			t.Errorf("%s: later it is %s, want %s", test.name, got.State, test.later)
+		}
+		if _, err := f.decides(id, request.Declined); (err != nil) != test.decidedByThen {
+			t.Errorf("%s: decided anew: %v", test.name, err)
+		}
+	}
+}
+
+// What could not be noted with a joined request is said, and that one is open still.
+func TestDeclinePartly(t *testing.T) {
+	f := withRequests(t)
+	one, other := f.asks(agentNamed("a"), "mail:send", ""), f.asks(agentNamed("b"), "mail:send", "")
+	dec := f.as(one, request.Declined)
+	f.Approvals.Documents.OnPut = documenttest.PutOf("GRANT#"+agentNamed("b").Key(), func() (bool, error) { return false, errors.New("boom") })
+	r, err := f.service.DecideRequest(f.ctx, one, dec)
+	if err != nil || r.State != decide.RequestDeclined || !slices.Equal(r.Unsettled, []string{other}) {
+		t.Errorf("declined: %+v, %v", r, err)
+	}
+	if got := f.request(other); got.State != decide.RequestOpen {
+		t.Errorf("the other is %s", got.State)
+	}
+	f.Approvals.Documents.OnPut = nil
+	if r, err := f.decides(other, request.Declined); err != nil || r.State != decide.RequestDeclined {
+		t.Errorf("declined anew: %+v, %v", r, err)
+	}
+}
+
+// What takes two people is proposed by the first and decided by the second.
+func TestApproveRequestByTwo(t *testing.T) {
+	f := withFourEyes(t)
+	id := f.asks(agentNamed("a"), "db:drop", "")
+	f.by("kim", "")
+	_, err := f.decides(id, request.Approved)
+	f.says(err, http.StatusForbidden, "takes two people")
+	f.by("kim", "sub-1")
+	_, err = f.decides(id, request.Allowed)
+	f.says(err, http.StatusConflict, "takes two people, so one person cannot allow it to one agent")
+	r, err := f.decides(id, request.Approved)
+	if err != nil || r.State != decide.RequestOpen || r.Proposed != "kim" || !r.TakesTwo {
+		t.Errorf("after the first: %+v, %v", r, err)
+	}
+	_, err = f.decides(id, request.Approved)
+	f.says(err, http.StatusConflict, "you approved this definition already")
+	if r := f.request(id); r.State != decide.RequestOpen {
+		t.Errorf("it is %s after the first one tried again", r.State)
+	}
+	f.by("lee", "sub-2")
+	if r, err := f.decides(id, request.Approved); err != nil || r.State != decide.RequestApproved || r.Decided.By != "lee" {
+		t.Errorf("after the second: %+v, %v", r, err)
+	}
+	if got := f.events(); len(got) != 2 {
+		t.Errorf("deeds %q", got)
+	}
+	if _, err := f.service.Tool(f.ctx, gatewaytest.ID(t, "db:drop")); err != nil {
+		t.Error(err)
+	}
+}

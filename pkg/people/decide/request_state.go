@@ -1,0 +1,314 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// An instant is what requests are held against: the state, and what is stopped as it is in the store now.
+type instant struct {
+	d     *Service
+	st    *state.State
+	v     *state.View // of the desk, which sees everything
+	stops stop.Stops  // of people
+	now   time.Time
+	known map[string]identity.Agent // by id, those of tokens; nil: not read yet
+}
+
+func (d *Service) instant(ctx context.Context) (*instant, error) {
+	st := d.states.Load(ctx)
+	m := &instant{d: d, st: st, v: st.View(d.o.Agent), now: d.o.Now()}
+	if d.o.Stops == nil {
+		return m, nil
+	}
+	var err error
+	m.stops, err = d.o.Stops.Stops(ctx)
+	return m, err
+}
+
+// renew reads the state anew.
+func (m *instant) renew(ctx context.Context) {
+	m.st = m.d.states.Refresh(ctx)
+	m.v = m.st.View(m.d.o.Agent)
+}
+
+// lists reports whether the catalog has the definition that is asked for.
+func (m *instant) lists(r request.Request) bool {
+	i, ok := m.v.Find(r.Item())
+	return ok && m.v.Tool(i).Definition.Hash == r.Hash
+}
+
+// seenFor is how long after a request was made this process surely has seen the catalog that it is about.
+const seenFor = 5 * time.Minute
+
+// unseen reports whether a request may be about a definition that this process has not seen yet.
+func (m *instant) unseen(o oneRequest) bool {
+	return m.now.Sub(o.Opened) < seenFor && !o.granted.Decided(o.ID) && !m.lists(o.Request)
+}
+
+// recordOf returns an item's record as of the state.
+func (m *instant) recordOf(id tool.ID) *approval.Record {
+	if i, ok := m.v.Find(id); ok {
+		return m.v.Record(i)
+	}
+	return nil
+}
+
+// agentOf returns who asked as policies know it, and whether that is all that they know: what a JWT says
+// of an agent is known only when it calls.
+func (m *instant) agentOf(ctx context.Context, a request.Agent) (agent identity.Agent, whole bool) {
+	names := m.d.o.Agents
+	switch a.Way {
+	case identity.WayNone:
+		return identity.Anonymous(), true
+	case identity.WayIAM:
+		if agent, err := names.Signer(a.ID); err == nil {
+			return agent, true
+		}
+	case identity.WayToken:
+		if m.known == nil {
+			m.known = map[string]identity.Agent{}
+			all, err := names.List(ctx, m.now)
+			if err != nil {
+				m.d.o.Log.LogAttrs(ctx, slog.LevelWarn, "agents of tokens are not known", slog.Any("error", err))
+			}
+			for _, one := range all {
+				m.known[one.ID] = one
+			}
+		}
+		if agent, ok := m.known[a.ID]; ok {
+			return agent, true
+		}
+	}
+	return identity.Agent{ID: a.ID, Human: a.Human, Subject: a.Subject, Way: a.Way}, false
+}
+
+// A requestView is a request and its item, as its agent stands to it at a moment.
+type requestView struct {
+	m      *instant
+	one    oneRequest
+	record *approval.Record // nil: there is none
+	i      int
+	listed bool // item i of the catalog is it
+	now    request.Now
+
+	facts   lock.Facts
+	status  lock.Status
+	verdict policy.Verdict
+	item    policy.Tool
+	agent   identity.Agent
+	unsure  bool // a rule that reads what is not known of the agent may deny the item
+}
+
+// viewRequest holds a request against the item's record; nil: there is none.
+func (d *Service) viewRequest(ctx context.Context, m *instant, o oneRequest, r *approval.Record) requestView {
+	s := requestView{m: m, one: o, record: r}
+	if s.i, s.listed = m.v.Find(o.Item()); !s.listed {
+		return s
+	}
+	var whole bool
+	s.agent, whole = m.agentOf(ctx, o.agent)
+	s.item = policy.Tool{ID: o.Item(), Annotations: m.v.Hints(s.i), Tier: m.v.Tier(s.i)}
+	if whole {
+		s.verdict = m.st.Policy.Verdicts(m.st.Config, s.agent, []policy.Tool{s.item})[0]
+	} else {
+		s.verdict, s.unsure = m.st.Policy.VerdictWithoutClaims(m.st.Config, s.agent, s.item)
+	}
+	s.now = m.v.NowAt(s.i, r, m.stops, m.now)
+	s.now.Agent = o.agent.ID
+	s.facts = m.v.FactsNow(s.i, r, m.stops, request.Granted{}, m.now)
+	_, granted := o.granted.Allows(s.now)
+	s.facts.Denied, s.facts.Granted = s.verdict.Denied, lock.FactOf(granted)
+	if s.unsure && s.facts.Denied == lock.No && o.Status == lock.DisabledByConfig {
+		s.facts.Denied = lock.Yes // as it was when the agent asked
+	}
+	s.status = lock.Classify(s.facts)
+	return s
+}
+
+// requestViewOf returns a request with its item as both are in the store now.
+func (d *Service) requestViewOf(ctx context.Context, id string) (requestView, error) {
+	o, err := d.findRequest(ctx, id)
+	if err != nil {
+		return requestView{}, err
+	}
+	return d.look(ctx, o)
+}
+
+// look is viewRequest with the record as it is in the store now.
+func (d *Service) look(ctx context.Context, o oneRequest) (requestView, error) {
+	m, err := d.instant(ctx)
+	if err != nil {
+		return requestView{}, err
+	}
+	if !m.lists(o.Request) { // another process may have seen it first
+		m.renew(ctx)
+	}
+	r, err := d.approvals.Get(ctx, o.Item())
+	switch {
+	case errors.Is(err, approval.ErrNotFound):
+		return d.viewRequest(ctx, m, o, nil), nil
+	case err != nil:
+		return requestView{}, err
+	}
+	return d.viewRequest(ctx, m, o, &r), nil
+}
+
+// current reports whether the item has the definition that is asked for, by the catalog and by the record.
+func (s requestView) current() bool {
+	return s.listed && s.now.Hash == s.one.Hash && (s.record == nil || s.record.CurrentHash == s.one.Hash)
+}
+
+// approvedBy reports whether a decision to approve came to an approval, which holds or did.
+func (s requestView) approvedBy(d request.Decision) bool {
+	r := s.record
+	if r == nil || r.DecidedAt.Before(d.At) {
+		return false
+	}
+	return r.ApprovedHash == d.Hash || slices.ContainsFunc(r.ApprovedBefore, func(m approval.Remembered) bool {
+		return m.Hash == d.Hash && !m.At.Before(d.At)
+	})
+}
+
+// claimTime is how long somebody who decides may take to carry it out.
+const claimTime = time.Minute
+
+// unfinished reports whether a decision to approve is not carried out, and begun says that it may be yet.
+func (s requestView) unfinished(d request.Decision) (is, begun bool) {
+	is = d.Verdict == request.Approved && !s.approvedBy(d)
+	return is, is && s.m.now.Sub(d.At) < claimTime
+}
+
+// state returns what became of the request, and of what no longer holds why, in words.
+func (s requestView) state() (state RequestState, why string) {
+	if d, is := s.one.granted.Of(s.one.ID); is {
+		if not, _ := s.unfinished(d); !not {
+			return s.decided(d)
+		}
+	}
+	switch o := s.one; {
+	case !o.Ended.IsZero():
+		return RequestWithdrawn, ""
+	case !s.m.now.Before(o.Expires):
+		return RequestExpired, ""
+	case !s.listed:
+		return RequestChanged, "its server does not list it any more"
+	case !s.current():
+		return RequestChanged, "its definition changed since"
+	case !o.OneCall() && s.opened():
+		return RequestCallable, s.openedBy()
+	case o.OneCall() && s.status == lock.None && !s.m.v.Confirmed().Has(s.i):
+		return RequestCallable, "calls of it wait for nobody any more"
+	}
+	return RequestOpen, ""
+}
+
+// opened reports whether nothing is left that the agent could ask for.
+func (s requestView) opened() bool {
+	people := s.facts.UserDisabled == lock.No && s.facts.Approved == lock.Yes || s.facts.Granted == lock.Yes
+	return s.status == lock.None || s.unsure && people && s.one.Status.UserCanLift()
+}
+
+func (s requestView) openedBy() string {
+	if r := s.record; r != nil && r.By != "" && r.DecidedAt.After(s.one.Opened) {
+		return "decided about by " + r.By + ", apart from this request"
+	}
+	return "its lock is gone, and nobody decided about this request"
+}
+
+// decided returns what became of what was decided.
+func (s requestView) decided(d request.Decision) (state RequestState, why string) {
+	switch d.Verdict {
+	case request.Declined:
+		return RequestDeclined, ""
+	case request.Revoked:
+		return RequestRevoked, ""
+	case request.Approved:
+		if s.current() && s.facts.UserDisabled == lock.No && s.facts.Approved == lock.Yes {
+			return RequestApproved, ""
+		}
+	case request.Allowed:
+		if s.holds(d) {
+			return RequestAllowed, ""
+		}
+	case request.Confirmed:
+		if !s.one.used.IsZero() {
+			return RequestUsed, ""
+		}
+		if s.holds(d) {
+			return RequestConfirmed, ""
+		}
+	}
+	return RequestOver, s.whyOver(d)
+}
+
+// holds reports whether what a decision gives to the agent holds now.
+func (s requestView) holds(d request.Decision) bool {
+	alone := request.Granted{Agent: s.one.agent, List: []request.Decision{d}}
+	_, allows := alone.Allows(s.now)
+	return s.listed && (allows || len(alone.Confirms(s.now, d.Args)) > 0)
+}
+
+// whyOver says why what was opened no longer is.
+func (s requestView) whyOver(d request.Decision) string {
+	r, last := s.record, s.m.stops.Last(d.Server, s.one.agent.ID)
+	switch {
+	case d.Verdict != request.Approved && !s.m.now.Before(d.Ends):
+		return "its time is over"
+	case !s.listed:
+		return "its server does not list it any more"
+	case !s.current():
+		return "its definition changed since"
+	case d.Verdict == request.Allowed && s.now.Two:
+		return "approving it takes two people since, and a grant is given by one"
+	case d.Verdict != request.Approved && !d.At.After(last):
+		return "the agent, its server or everything was stopped since"
+	case r != nil && !r.DecidedAt.Equal(d.Against):
+		return fmt.Sprintf("%s decided about it since", strings.TrimSpace(r.By+" "))
+	}
+	return "the server has another address since, or the record is another"
+}
+
+// request returns what a list shows.
+func (s requestView) request(d *Service) Request {
+	o := s.one
+	r := Request{Request: o.Request, Agent: o.agent, UsedAt: o.used, Link: d.o.BaseURL + requestPath(o.ID)}
+	r.State, r.EndedBy = s.state()
+	if decided, is := o.granted.Of(o.ID); is && r.State != RequestOpen {
+		r.Decided, r.Grants = decided, s.grants(decided)
+		r.Decided.URL = "" // the server's address is for nobody who reads requests
+	}
+	if !s.listed {
+		return r
+	}
+	r.Locked, r.Unsure = s.status, s.unsure
+	r.TakesTwo = s.needsFourEyes()
+	if s.record != nil {
+		if p := proposedOf(s.record); p != nil {
+			r.Proposed = p.By
+		}
+	}
+	return r
+}
+
+// needsFourEyes reports whether approving the item takes two people.
+func (s requestView) needsFourEyes() bool {
+	if s.record != nil && len(s.record.Current) > 0 {
+		return needsFourEyes(s.m.v, s.record)
+	}
+	return s.m.v.NeedsFourEyes(s.one.Server, s.m.v.Tool(s.i).Definition)
+}

@@ -1,0 +1,172 @@
+package decide
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A RequestState is what became of a request.
+type RequestState string
+
+// The states of a request. One that is open can be decided about; of what was allowed or confirmed the
+// grant can be ended.
+const (
+	RequestOpen      RequestState = "open"
+	RequestApproved  RequestState = "approved"  // the definition is approved, for all agents
+	RequestAllowed   RequestState = "allowed"   // to this agent, until Ends
+	RequestConfirmed RequestState = "confirmed" // one call, until Ends
+	RequestUsed      RequestState = "used"      // and that call was made
+	RequestDeclined  RequestState = "declined"
+	RequestRevoked   RequestState = "revoked"
+	RequestOver      RequestState = "over"     // what was approved, allowed or confirmed no longer is; EndedBy says why
+	RequestChanged   RequestState = "changed"  // the tool has another definition since, or is gone; nobody can decide any more
+	RequestCallable  RequestState = "callable" // nobody decided about the request, and its lock is gone; EndedBy says why
+	RequestWithdrawn RequestState = "withdrawn"
+	RequestExpired   RequestState = "expired"
+)
+
+// A Request is what an agent asked for, as people see it.
+type Request struct {
+	request.Request
+
+	Agent   request.Agent    `json:"agent"`
+	State   RequestState     `json:"state" enum:"open,approved,allowed,confirmed,used,declined,revoked,over,changed,callable,withdrawn,expired"`
+	Decided request.Decision `json:"decision,omitzero" doc:"what a person decided"`
+	UsedAt  time.Time        `json:"used_at,omitzero" doc:"when the confirmed call was made"`
+	EndedBy string           `json:"ended_by,omitempty" doc:"why what was decided no longer holds, or why there is nothing to decide, in words"`
+	Grants  bool             `json:"grants,omitempty" doc:"what was allowed or confirmed can be used before its end, now or once the item is again as it was; the verdict revoked ends it"`
+
+	// Of the item now.
+	Locked   lock.Status `json:"locked,omitempty" doc:"why it is locked for this agent now; absent: it is callable"`
+	Unsure   bool        `json:"unsure,omitempty" doc:"a rule of policy.cedar reads claims of the agent's token, which are known only when it calls: locked is as far as is known"`
+	Rule     string      `json:"rule,omitempty" doc:"what no decision here can change: the operator's rule, or the switch of the server, in words; not in lists"`
+	Exempt   string      `json:"exemption,omitempty" doc:"the denying rules of policy.cedar as they would let this agent call this very item and change nothing else: to be put in their place; not in lists"`
+	TakesTwo bool        `json:"takes_two,omitempty" doc:"approving it takes two people, so one cannot allow it to one agent either"`
+	Proposed string      `json:"proposed_by,omitempty" doc:"who approved it as the first of two people; not in lists"`
+	Alike    []string    `json:"alike,omitempty" nullable:"false" doc:"ids of other agents' open requests for the same definition: approving and declining is for all of them"`
+
+	AlikeBy []request.Agent `json:"-"` // who asks each of Alike; not in lists
+
+	Unread int `json:"unread,omitempty" doc:"agents of which it cannot be read whether they ask for the same; the gateway's log says why; not in lists"`
+
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"of one call, kept until somebody decides; not in lists"` // only if their hash is Args
+	Link      string          `json:"link" doc:"of the page about it"`
+
+	// Of the answer to a decision.
+	Unsettled  []string `json:"unsettled,omitempty" nullable:"false" doc:"ids of joined requests in which the decision could not be noted, and which are open still"`
+	Unrecorded bool     `json:"unrecorded,omitempty" doc:"it is done, and a line could not be written to the audit; the gateway's log has it"`
+}
+
+// A RequestDecision is what a person decides about a request.
+type RequestDecision struct {
+	Verdict request.Verdict // approved: for all agents; allowed: to this one, for Minutes; confirmed; declined; revoked
+	Hash    tool.Hash       // of the definition that the person saw; what was granted is revoked without it
+	Args    string          // hash of the arguments that the person saw; "": of none
+	Tool    string          // id of the item that the person saw; "": it is not compared
+	Agent   string          // key of the agent that the person saw; "": it is not compared
+	Minutes int
+	Reason  string // told to the agent; of what is approved it is the note
+}
+
+// A Want is what the agent's user asks for.
+type Want struct {
+	Why     string
+	Minutes int // that it would do for; 0: for good
+}
+
+// An Asking is the page behind a link to a request, made or not: who may do what there. Who is neither
+// the agent's user nor has a role sees what is asked for and what became of it, and no text.
+type Asking struct {
+	Request        // of a request that nobody has made yet the ID is ""
+	Person    bool `json:"person" doc:"who looks is the person of the agent's token, and may ask and withdraw"`
+	Decides   bool `json:"decides" doc:"who looks may decide"`
+	Callable  bool `json:"callable" doc:"there is nothing to ask for any more"`
+	Elsewhere bool `json:"elsewhere" doc:"the link is of another definition than the one now"`
+}
+
+// maxRequests is how many requests a list has, and of how many agents it is made.
+const maxRequests = 500
+
+// Requests returns what agents asked for, the newest first: what is open alone, or everything that is
+// kept. If there is more than is read at once, all is false. Records are as requests of this process see
+// them.
+func (d *Service) Requests(ctx context.Context, open bool) (list []Request, all bool, err error) {
+	kept, all, err := d.everyRequest(ctx, open)
+	if err != nil {
+		return nil, false, err
+	}
+	m, err := d.instant(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if slices.ContainsFunc(kept, m.unseen) {
+		m.renew(ctx)
+	}
+	for _, o := range kept {
+		s := d.viewRequest(ctx, m, o, m.recordOf(o.Item()))
+		if r := s.request(d); !open || r.State == RequestOpen {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b Request) int { return -older(a.Request, b.Request) })
+	if len(list) > maxRequests {
+		list, all = list[:maxRequests], false
+	}
+	joinAlike(list)
+	return list, all, nil
+}
+
+// joinAlike notes in each open request for access which others ask for the same.
+func joinAlike(list []Request) {
+	type same struct {
+		id   tool.ID
+		hash tool.Hash
+	}
+	ids := map[same][]string{}
+	joins := func(r Request) bool { return r.State == RequestOpen && !r.OneCall() }
+	for _, r := range list {
+		if joins(r) {
+			ids[same{r.Item(), r.Hash}] = append(ids[same{r.Item(), r.Hash}], r.ID)
+		}
+	}
+	for i, r := range list {
+		if joins(r) {
+			list[i].Alike = slices.DeleteFunc(slices.Clone(ids[same{r.Item(), r.Hash}]), func(id string) bool { return id == r.ID })
+		}
+	}
+}
+
+// Request returns one request.
+func (d *Service) Request(ctx context.Context, id string) (Request, error) {
+	s, err := d.requestViewOf(ctx, id)
+	if err != nil {
+		return Request{}, err
+	}
+	return d.showRequest(ctx, s)
+}
+
+// showRequest returns a request with everything that is read for it alone.
+func (d *Service) showRequest(ctx context.Context, s requestView) (r Request, err error) {
+	r = s.request(d)
+	r.Rule, r.Exempt = s.rule(), s.exemption()
+	if r.OneCall() {
+		if r.Arguments, err = d.argumentsOf(ctx, s); err != nil {
+			return r, err
+		}
+	}
+	if r.State != RequestOpen || r.OneCall() {
+		return r, nil
+	}
+	alike, unread, err := d.alike(ctx, s, false)
+	r.Unread = unread
+	for _, o := range alike {
+		r.Alike, r.AlikeBy = append(r.Alike, o.ID), append(r.AlikeBy, o.agent)
+	}
+	return r, err
+}

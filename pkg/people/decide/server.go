@@ -1,0 +1,71 @@
+package decide
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+)
+
+// A ServerDetail is one server with how the config says that it is used.
+type ServerDetail struct {
+	Server
+	Settings Settings `json:"settings"`
+}
+
+// Settings are what the config in use says of a server, but for what may be secret: the values of
+// headers, and the path and query of its URL.
+type Settings struct {
+	Host          string   `json:"host,omitempty" doc:"scheme and host of its URL; path and query may hold a credential and are not shown"`
+	Command       string   `json:"command,omitempty" doc:"the command line of a server that is a program, without what may be a credential"`
+	Cwd           string   `json:"cwd,omitempty" doc:"the program's working directory"`
+	Env           []string `json:"env,omitempty" doc:"names of the variables that the program is given"`
+	Headers       []string `json:"headers,omitempty" doc:"names of the headers that go to it"`
+	EnabledTools  []string `json:"enabled_tools,omitempty" doc:"none: all are"`
+	DisabledTools []string `json:"disabled_tools,omitempty"`
+
+	Resources         string   `json:"resources,omitempty" enum:"manual,on_change,off" doc:"approval of prompts and resources, if the config says it apart from that of tools"`
+	DisabledPrompts   []string `json:"disabled_prompts,omitempty"`
+	DisabledResources []string `json:"disabled_resources,omitempty"`
+	UnlistedResources bool     `json:"unlisted_resources,omitempty" doc:"at the server's own endpoint agents read what it never listed"`
+
+	Timeout     string   `json:"timeout" doc:"of one call"`
+	BehindProxy string   `json:"behind_proxy,omitempty"`
+	Session     string   `json:"session" doc:"agent: each agent has its own with the server; shared: all have one"`
+	Annotations []string `json:"annotations,omitempty" doc:"globs of the tools whose annotations the operator sets"`
+}
+
+// Server returns the named server.
+func (d *Service) Server(ctx context.Context, name string) (ServerDetail, error) {
+	v := d.View(ctx)
+	i := slices.IndexFunc(v.Servers(), func(s state.Server) bool { return s.Config.Name == name })
+	if i < 0 {
+		return ServerDetail{}, Refuse(http.StatusNotFound, "no server of this name is configured; the list of servers has every one that is")
+	}
+	s := v.Servers()[i]
+	return ServerDetail{serverOf(v, s), settingsOf(s.Config)}, nil
+}
+
+// CanSync reports whether syncs can be run from here.
+func (d *Service) CanSync() bool { return d.o.Syncer != nil }
+
+func settingsOf(c config.Server) Settings {
+	out := Settings{
+		Headers: slices.Sorted(maps.Keys(c.Headers)), EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools,
+		Resources: c.Resources, DisabledPrompts: c.DisabledPrompts, DisabledResources: c.DisabledResources, UnlistedResources: c.UnlistedResources,
+		Timeout: c.Timeout.String(), BehindProxy: c.BehindProxy, Session: c.Session,
+	}
+	if p := c.Command; p != nil {
+		out.Command, out.Cwd, out.Env = p.Shown(), p.Dir, slices.Sorted(maps.Keys(p.Env))
+	} else if u, err := url.Parse(c.URL); err == nil {
+		out.Host = u.Scheme + "://" + u.Host
+	}
+	for _, o := range c.Annotations {
+		out.Annotations = append(out.Annotations, o.Glob)
+	}
+	return out
+}

@@ -1,0 +1,145 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// An Outcome is how the last attempt to load a server ended.
+type Outcome struct {
+	Status       string             `json:"status" enum:"available,transient,permanent,denied,unknown" doc:"unknown: never tried"`
+	Message      string             `json:"message,omitempty" doc:"what happened and who does what next; agents read it too, unless it names an issuer or how long a program has been starting"`
+	Reason       string             `json:"reason,omitempty" doc:"stable code: timeout, refused, auth_required, …"`
+	Error        string             `json:"error,omitempty" doc:"the cause, without secrets"`
+	HTTPStatus   int                `json:"http_status,omitempty"`
+	Challenge    *outcome.Challenge `json:"challenge,omitempty" doc:"what a server asks for that denied access"`
+	Attempts     int                `json:"attempts"`
+	RetryAfterMS int64              `json:"retry_after_ms,omitempty"`
+	DurationMS   int64              `json:"duration_ms"`
+	CheckedAt    time.Time          `json:"checked_at,omitzero"`
+	LoadedAt     time.Time          `json:"loaded_at,omitzero" doc:"when it last loaded; absent: that is not known"`
+	Unread       []outcome.Unread   `json:"unread,omitempty" doc:"lists of an available server that could not be read; what was in them the last time is still known"`
+	Refused      []outcome.Refusal  `json:"refused,omitempty" doc:"what the server lists and the gateway does not take"`
+}
+
+// A Server is one configured server.
+type Server struct {
+	Name      string       `json:"name"`
+	Enabled   bool         `json:"enabled"`
+	Required  bool         `json:"required"`
+	Approval  string       `json:"approval" enum:"manual,on_change,off"`
+	Outcome   Outcome      `json:"outcome"`
+	Tools     lock.Counts  `json:"tools"`
+	Prompts   *lock.Counts `json:"prompts,omitempty" doc:"absent: it has none"`
+	Resources *lock.Counts `json:"resources,omitempty" doc:"and templates of resources; absent: it has none"`
+}
+
+// A Part is one part of what requests read, and how fresh it is.
+type Part struct {
+	Version string        `json:"version,omitempty" doc:"of what is in use; absent: nothing is"`
+	Stored  string        `json:"stored_version,omitempty" doc:"of the file that is stored and refused"`
+	ReadAt  time.Time     `json:"read_at,omitzero" doc:"when it was last known to be what is stored"`
+	Stale   bool          `json:"stale" doc:"something else is stored, or may be"`
+	Error   string        `json:"error,omitempty"`
+	Faults  config.Faults `json:"faults,omitempty" doc:"what is wrong with the file that is stored"`
+}
+
+// A Freshness is how fresh each part is that requests read.
+type Freshness struct {
+	Config    Part      `json:"config"`
+	Policy    Part      `json:"policy"`
+	Catalog   Part      `json:"catalog"`
+	Approvals Part      `json:"approvals"`
+	SyncedAt  time.Time `json:"synced_at,omitzero" doc:"when the catalog was last confirmed"`
+	Warnings  []string  `json:"warnings,omitempty" doc:"what is allowed and looks wrong"`
+}
+
+// Servers returns a page of the servers, with how many of their tools, prompts and resources have which
+// status.
+func (d *Service) Servers(ctx context.Context, p Paging) ([]Server, Next, error) {
+	v := d.View(ctx)
+	page, next, err := Cut(p, "servers", v.Servers(), func(s state.Server) string { return s.Config.Name })
+	servers := make([]Server, len(page))
+	for n, s := range page {
+		servers[n] = serverOf(v, s)
+	}
+	return servers, next, err
+}
+
+func serverOf(v *state.View, s state.Server) Server {
+	c := s.Config
+	out := Server{Name: c.Name, Enabled: c.Enabled, Required: c.Required, Approval: c.Approval, Outcome: OutcomeOf(c.Name, s.Outcome)}
+	for i := s.First; i < s.First+s.Tools; i++ {
+		out.Tools.Add(v.Status(i))
+	}
+	for i := s.FirstItem; i < s.FirstItem+s.Items; i++ {
+		counts := &out.Resources
+		if v.ID(i).Kind == tool.Prompt {
+			counts = &out.Prompts
+		}
+		if *counts == nil {
+			*counts = new(lock.Counts)
+		}
+		(*counts).Add(v.Status(i))
+	}
+	return out
+}
+
+// Freshness returns how fresh each part is that requests read.
+func (d *Service) Freshness(ctx context.Context) Freshness { return freshnessOf(d.states.Load(ctx)) }
+
+// OutcomeOf returns what people see of how the named server last loaded.
+func OutcomeOf(server string, o outcome.Outcome) Outcome {
+	out := Outcome{
+		Status: string(o.Status), Message: o.OperatorMessage(server), Reason: o.Reason, Error: o.Error,
+		HTTPStatus: o.HTTPStatus, Challenge: o.Challenge, Attempts: o.Attempts,
+		RetryAfterMS: o.RetryAfter.Milliseconds(), DurationMS: o.Duration.Milliseconds(),
+		CheckedAt: o.CheckedAt, LoadedAt: o.LoadedAt, Unread: o.Unread, Refused: o.Refused,
+	}
+	if o.Status == "" {
+		out.Status = "unknown"
+	}
+	if !o.Started.IsZero() {
+		out.Message = fmt.Sprintf("MCP server '%s' is starting for %d s: its program has not answered yet; it will be asked again.",
+			server, int(time.Since(o.Started).Seconds()))
+	}
+	return out
+}
+
+func freshnessOf(s *state.State) Freshness {
+	out := Freshness{
+		Config: partOf(s.Health.Config), Policy: partOf(s.Health.Policy),
+		Catalog: partOf(s.Health.Catalog), Approvals: partOf(s.Health.Approvals),
+		Warnings: s.Health.Warnings,
+	}
+	if s.Catalog != nil {
+		out.SyncedAt = s.Catalog.Current().SyncedAt
+	}
+	return out
+}
+
+func partOf(p state.Part) Part {
+	out := Part{Version: p.Version, Stored: p.Stored, ReadAt: p.ReadAt, Stale: p.Stale, Faults: faultsOf(p.Err)}
+	if p.Err != nil {
+		out.Error = "it cannot be read; the log says more"
+		if out.Faults != nil {
+			out.Error = "the stored file is not in use"
+		}
+	}
+	return out
+}
+
+// faultsOf returns the faults of a file that are in err. Any other error is for the log: it may
+// name hosts and accounts.
+func faultsOf(err error) config.Faults {
+	faults, _ := errors.AsType[config.Faults](err)
+	return faults
+}

@@ -1,0 +1,227 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// maxActor is how many characters a stop keeps of who made it.
+const maxActor = 100
+
+// Stops are what is stopped, by the config and by people.
+type Stops struct {
+	Stops []stop.Stop `json:"stops" nullable:"false" doc:"those without by stand in mcp_config.json, and are taken out of it there"`
+}
+
+// A Stopped is what became of a stop, or of its undoing.
+type Stopped struct {
+	Stops
+	Changed  bool `json:"changed" doc:"false: it was stopped already, and stays as it was"`
+	Recorded bool `json:"recorded" doc:"false: it is done, and its line could not be written to the audit; the gateway's log has it"`
+	Unlisted bool `json:"unlisted,omitempty" doc:"no good agent token makes an agent of this id, and none of it has called: unless a JWT or a signature makes one, exactly so written, nobody is stopped by it"`
+}
+
+// CanStop reports whether something can be stopped here.
+func (d *Service) CanStop() bool { return d.o.Stops != nil }
+
+// StoppedNow returns what is stopped as requests see it, without asking the store.
+func (d *Service) StoppedNow(ctx context.Context) []stop.Stop { return d.states.Load(ctx).AllStopped() }
+
+// Stopped returns the stop of the agent with this id as requests see it; "" is none.
+func (d *Service) Stopped(ctx context.Context, agent string) (stop.Stop, bool) {
+	if agent == "" {
+		return stop.Stop{}, false
+	}
+	return d.states.Load(ctx).AgentStopped(agent)
+}
+
+// Stops returns what is stopped as it is in the store now. If that cannot be read it returns what the
+// config stops, and the error.
+func (d *Service) Stops(ctx context.Context) (Stops, error) {
+	var held stop.Stops
+	var err error
+	if d.o.Stops != nil {
+		held, err = d.o.Stops.Stops(ctx)
+	}
+	return d.allStops(ctx, held), err
+}
+
+func (d *Service) allStops(ctx context.Context, held stop.Stops) Stops {
+	return Stops{append([]stop.Stop{}, d.states.Load(ctx).Stopped(held).List...)}
+}
+
+// Stop stops something. An emergency stop does not fail because of the audit: what could not be
+// recorded is said in the answer.
+func (d *Service) Stop(ctx context.Context, t stop.Target, reason string) (Stopped, error) {
+	t, reason = trimmed(t), strings.TrimSpace(reason)
+	if err := d.checkStop(ctx, t, reason); err != nil {
+		return Stopped{}, err
+	}
+	by := text.Clip(ActorOf(ctx).Name, maxActor)
+	one := stop.Stop{Target: t, Reason: reason, By: by, At: d.o.Now().UTC()}
+	changed, err := d.changeStops(ctx, func(held stop.Stops) (stop.Stops, error) { return held.Add(one) })
+	if errors.Is(err, stop.ErrFull) {
+		return Stopped{}, conflict("nothing was stopped: %v", stop.ErrFull)
+	}
+	if err != nil {
+		return Stopped{}, err
+	}
+	done := d.stopped(ctx, changed, audit.ActionStop, []stop.Target{t}, reason)
+	done.Unlisted, _ = d.unlisted(ctx, t)
+	return done, nil
+}
+
+// checkStop refuses a stop that would not be carried out.
+func (d *Service) checkStop(ctx context.Context, t stop.Target, reason string) error {
+	if d.o.Stops == nil {
+		return Refuse(http.StatusNotImplemented, "nothing can be stopped here, and nothing was")
+	}
+	if err := t.Check(); err != nil {
+		return unfit("nothing was stopped: %v", err)
+	}
+	if err := stop.CheckReason(reason); err != nil {
+		return unfit("nothing was stopped: %v", err)
+	}
+	if cfg := d.states.Load(ctx).Config; t.Server != "" && cfg != nil {
+		if _, ok := cfg.Server(t.Server); !ok {
+			return unfit("nothing was stopped: mcp_config.json has no server %s, so there is nothing of it that could be called", text.Quote(t.Server, maxActor))
+		}
+	}
+	return nil
+}
+
+// UndoStop undoes one stop of a person.
+func (d *Service) UndoStop(ctx context.Context, t stop.Target) (Stopped, error) {
+	t = trimmed(t)
+	if err := t.Check(); err != nil {
+		return Stopped{}, unfit("nothing was undone: %v", err)
+	}
+	changed, err := d.changeStops(ctx, func(held stop.Stops) (stop.Stops, error) { return held.Undo(t) })
+	if errors.Is(err, stop.ErrNone) {
+		if cfg := d.states.Load(ctx).Config; cfg != nil {
+			if _, is := cfg.Stop.Of(t); is {
+				return Stopped{}, conflict("mcp_config.json stops %v, and nothing was undone: take it out of the file, which no page can", t)
+			}
+		}
+		return Stopped{}, Refuse(http.StatusNotFound, fmt.Sprintf("nobody has stopped %v, or somebody has undone it already; nothing was changed", t))
+	}
+	if err != nil {
+		return Stopped{}, err
+	}
+	return d.stopped(ctx, changed, audit.ActionStopUndone, []stop.Target{t}, ""), nil
+}
+
+// UndoStops undoes every stop of people.
+func (d *Service) UndoStops(ctx context.Context) (Stopped, error) {
+	var undone []stop.Target
+	changed, err := d.changeStops(ctx, func(held stop.Stops) (stop.Stops, error) {
+		undone = nil
+		next := held
+		for _, s := range held.List {
+			undone = append(undone, s.Target)
+			next, _ = next.Undo(s.Target) // which stands
+		}
+		return next, nil
+	})
+	if err != nil {
+		return Stopped{}, err
+	}
+	return d.stopped(ctx, changed, audit.ActionStopUndone, undone, ""), nil
+}
+
+// changeStops applies a change, and reports whether it changed anything.
+func (d *Service) changeStops(ctx context.Context, change func(stop.Stops) (stop.Stops, error)) (changed bool, err error) {
+	if d.o.Stops == nil {
+		return false, Refuse(http.StatusNotImplemented, "nothing can be stopped here, and nothing was")
+	}
+	_, err = d.o.Stops.Change(ctx, func(held stop.Stops) (stop.Stops, error) {
+		next, err := change(held)
+		changed = err == nil && !slices.Equal(held.List, next.List)
+		return next, err
+	})
+	switch {
+	case err == nil, errors.Is(err, stop.ErrNone), errors.Is(err, stop.ErrFull):
+		return changed, err
+	case errors.Is(err, stop.ErrConflict):
+		return false, conflict("others changed what is stopped, again and again at this moment, and nothing was done: look again, and try once more")
+	}
+	d.o.Log.LogAttrs(ctx, slog.LevelError, "what is stopped cannot be read or written", slog.Any("error", err))
+	return false, Refuse(http.StatusServiceUnavailable, "the store did not answer, and whether this was done is not known: look at /admin/stop again and try once more. The key stop of mcp_config.json works without that store; the log says more")
+}
+
+// stopped records what was done, if anything was, and lets this process see it at once.
+func (d *Service) stopped(ctx context.Context, changed bool, action string, targets []stop.Target, reason string) Stopped {
+	out := Stopped{Changed: changed, Recorded: true}
+	if changed {
+		for _, t := range targets {
+			if d.Record(ctx, audit.Line{Action: action, Subject: subjectOf(t), Note: reason}) != nil {
+				out.Recorded = false
+			}
+		}
+		d.states.Refresh(ctx)
+	}
+	out.Stops = Stops{append([]stop.Stop{}, d.StoppedNow(ctx)...)}
+	return out
+}
+
+// subjectOf names a target as the audit does.
+func subjectOf(t stop.Target) string {
+	switch {
+	case t.Server != "":
+		return audit.AboutServer + ":" + t.Server
+	case t.Agent != "":
+		return audit.AboutAgent + ":" + t.Agent
+	}
+	return audit.AboutAll
+}
+
+// trimmed returns t without the spaces that are pasted along with a name.
+func trimmed(t stop.Target) stop.Target {
+	t.Server, t.Agent = strings.TrimSpace(t.Server), strings.TrimSpace(t.Agent)
+	return t
+}
+
+// A Reach is what a stop would stop.
+type Reach struct {
+	Tools, Items int    // that agents can call now; of a stop of an agent: all that there are
+	Running      int    // calls in this process
+	Local        bool   // calls run in this process
+	Unlisted     bool   // an agent that no token makes, and that was never seen
+	Unchecked    string // where to look whether the agent was ever seen, if that cannot be looked up here
+}
+
+// Reach returns what a stop of t would stop, or refuses as [Service.Stop] would.
+func (d *Service) Reach(ctx context.Context, t stop.Target, reason string) (r Reach, err error) {
+	t = trimmed(t)
+	if err := d.checkStop(ctx, t, strings.TrimSpace(reason)); err != nil {
+		return r, err
+	}
+	r.Unlisted, r.Unchecked = d.unlisted(ctx, t)
+	v := d.View(ctx)
+	for n, kind := range []tool.Set{v.Tools(), v.Items()} {
+		for i := range kind.All() {
+			switch {
+			case v.Status(i) != lock.None || t.Server != "" && v.ID(i).Server != t.Server:
+			case n == 0:
+				r.Tools++
+			default:
+				r.Items++
+			}
+		}
+	}
+	if d.o.Running != nil {
+		r.Running, r.Local = d.o.Running(t), true
+	}
+	return r, nil
+}

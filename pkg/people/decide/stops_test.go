@@ -1,0 +1,52 @@
+package decide_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// What was stopped is known once it is undone, one by one or all at once: what was granted before does not come
+// back. To stop what stands, and to undo what does not, leaves the rest as it is.
+func TestUndoneStopsAreKnown(t *testing.T) {
+	for name, undo := range map[string]func(*fixture) error{
+		"one by one": func(f *fixture) error {
+			for _, target := range []stop.Target{{Server: "git"}, {Agent: "token:ci"}, {All: true}} {
+				if _, err := f.service.UndoStop(f.ctx, target); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"all at once": func(f *fixture) error { _, err := f.service.UndoStops(f.ctx); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newQueue(t)
+			for _, target := range []stop.Target{{Server: "git"}, {Agent: "token:ci"}, {All: true}, {Server: "git"}} {
+				_, err := f.service.Stop(f.ctx, target, "key leaked")
+				require.OK(t, err)
+			}
+			held, err := stop.Read(f.ctx, f.Approvals)
+			require.OK(t, err)
+			require.OK(t, undo(f))
+			after, err := stop.Read(f.ctx, f.Approvals)
+			require.OK(t, err)
+			if len(after.List) != 0 || len(after.Ended) != 3 {
+				t.Errorf("%+v stand, %+v are known", after.List, after.Ended)
+			}
+			for _, s := range held.List {
+				if !slices.ContainsFunc(after.Ended, func(e stop.Ended) bool { return e.Target == s.Target && e.At.Equal(s.At) }) {
+					t.Errorf("the stop of %s at %v is not known: %+v", s.Target, s.At, after.Ended)
+				}
+			}
+			if _, err := f.service.UndoStops(f.ctx); err != nil {
+				t.Error(err)
+			}
+			if again, err := stop.Read(f.ctx, f.Approvals); err != nil || len(again.Ended) != 3 {
+				t.Errorf("after another undo: %+v, %v", again, err)
+			}
+		})
+	}
+}

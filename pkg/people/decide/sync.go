@@ -1,0 +1,95 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+)
+
+// A Syncer brings the catalog up to date; *catalog.Syncer is one.
+type Syncer interface {
+	Sync(ctx context.Context) (catalog.Report, error)
+}
+
+// ErrStarted is what a [Syncer] returns that started a sync elsewhere and does not wait for its end.
+var ErrStarted = errors.New("sync started")
+
+// A SyncReport says what a sync found and did: of a [catalog.Report] what a caller may read.
+type SyncReport struct {
+	Pending    bool           `json:"pending,omitempty" doc:"the sync was only started (202): synced_at of /admin/servers moves when there is a catalog of what it found, more than once where a sync is spread over functions; the rest of the report is empty"`
+	StartedAt  time.Time      `json:"started_at"`
+	DurationMS int64          `json:"duration_ms"`
+	Config     string         `json:"config" doc:"version of the config that was used"`
+	Faults     config.Faults  `json:"config_faults,omitempty" doc:"why the stored config is not in use"`
+	Servers    []SyncedServer `json:"servers" nullable:"false"`
+	catalog.Totals
+}
+
+// A SyncedServer is one server's part of a sync.
+type SyncedServer struct {
+	Name    string  `json:"name"`
+	Enabled bool    `json:"enabled"`
+	Outcome Outcome `json:"outcome"`
+	catalog.ServerTotals
+}
+
+// Sync asks every server for its tools now, or has that started: then the report is Pending.
+func (d *Service) Sync(ctx context.Context) (SyncReport, error) {
+	if d.o.Syncer == nil {
+		return SyncReport{}, Refuse(http.StatusNotImplemented, "syncs are not run here")
+	}
+	_ = d.Record(ctx, audit.Line{Action: audit.ActionSync}) // which changes nothing that agents may do
+	r, err := d.o.Syncer.Sync(ctx)
+	if errors.Is(err, ErrStarted) {
+		return SyncReport{Pending: true, StartedAt: d.o.Now().UTC(), Servers: []SyncedServer{}}, nil
+	}
+	d.states.Refresh(ctx)
+	if err != nil {
+		return SyncReport{}, syncError(r, err)
+	}
+	out := SyncReport{
+		StartedAt: r.StartedAt, DurationMS: r.Duration.Milliseconds(), Config: r.Config, Faults: faultsOf(r.ConfigErr),
+		Servers: []SyncedServer{}, Totals: r.Totals,
+	}
+	for _, s := range r.Servers {
+		out.Servers = append(out.Servers, SyncedServer{s.Name, s.Enabled, OutcomeOf(s.Name, s.Outcome), s.ServerTotals})
+	}
+	return out, nil
+}
+
+// syncError says what of a failed sync a caller may read.
+func syncError(r catalog.Report, err error) error {
+	faults := faultsOf(r.ConfigErr)
+	switch {
+	case errors.Is(err, catalog.ErrRequired):
+		e := &Error{Status: http.StatusBadGateway, Detail: "a required server did not load; the old catalog stays"}
+		for _, s := range r.Missing() {
+			e.Parts = append(e.Parts, Cause{s.Name, OutcomeOf(s.Name, s.Outcome).Message})
+		}
+		return e
+	case faults != nil:
+		e := &Error{Status: http.StatusServiceUnavailable, Detail: "there is no config that can be used"}
+		for _, f := range faults {
+			e.Parts = append(e.Parts, Cause{f.Path, f.Message})
+		}
+		return e
+	}
+	f := r.Failure(err)
+	if f == nil {
+		return err
+	}
+	switch f.Reason { // the log has the error
+	case catalog.FailedDisk:
+		return &Error{Status: http.StatusServiceUnavailable, Detail: "there is no space left on the disk; the old catalog stays: free some, and the next sync goes on by itself"}
+	case catalog.FailedTime:
+		return &Error{Status: http.StatusServiceUnavailable, Detail: "the sync ran out of time; the old catalog stays: look in its log for servers that hang, and disable them"}
+	case catalog.FailedNewer:
+		return &Error{Status: http.StatusServiceUnavailable, Detail: "the stored catalog was made by a newer version of the program, and stays: run that version again, or delete " + catalog.CurrentKey + " to have this one make another"}
+	}
+	return err
+}

@@ -1,0 +1,218 @@
+package decide
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
+)
+
+// Callable is the status of a tool, a prompt or a resource that is not locked.
+const Callable = "callable"
+
+// notListed is the status of what only a record, or a count, is left of.
+const notListed = "not_listed"
+
+// StatusText returns the name of a status, also of that of what is not locked.
+func StatusText(s lock.Status) string {
+	if s == lock.None {
+		return Callable
+	}
+	return string(s)
+}
+
+// CountOf returns how many items have the named status.
+func CountOf(c lock.Counts, status string) int {
+	switch status {
+	case Callable:
+		return c.Callable
+	case string(lock.ServerDisabled):
+		return c.ServerDisabled
+	case string(lock.DisabledByConfig):
+		return c.DisabledByConfig
+	case string(lock.DisabledByUser):
+		return c.DisabledByUser
+	case string(lock.PendingApproval):
+		return c.PendingApproval
+	}
+	return c.DisabledUnknown
+}
+
+// A Tool is everything that is known of one tool, prompt or resource.
+type Tool struct {
+	ItemName
+	Status      string           `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown,not_listed" doc:"not_listed: the catalog does not have it, only its record is left"`
+	Remediation string           `json:"remediation,omitempty" doc:"what agents are told"`
+	Denial      *Denial          `json:"denial,omitempty" doc:"the operator's rule that denies it, or may"`
+	Tier        tool.Tier        `json:"tier" enum:"read,write,destructive"`
+	Annotations tool.Annotations `json:"annotations" doc:"the server's, with the operator's over them; of a prompt or a resource, what it counts as"`
+	Signature   string           `json:"signature,omitempty"`
+	Record      *Record          `json:"record,omitempty"`
+	Hash        tool.Hash        `json:"hash,omitempty" doc:"of the definition; an approval names it"`
+	Definition  json.RawMessage  `json:"definition,omitempty" doc:"as the server sent it last"`
+	Approved    json.RawMessage  `json:"approved_definition,omitempty" doc:"the one approved last, if it is another"`
+	Change      *Change          `json:"change,omitempty" doc:"from that one to the definition of now"`
+	Findings    []Finding        `json:"findings,omitempty" doc:"what a reviewer should see in the definition of now, first what is new since the approved one, and of that what is severe; approving a definition with a severe one needs a note"`
+	TakesTwo    bool             `json:"takes_two,omitempty" doc:"approving the definition of now takes two people who signed in with the issuer"`
+	Use         *usage.Week      `json:"use,omitempty" doc:"how it was called in the last seven days; absent: it was not, or that is not known without asking"`
+	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"what can be decided about it now"`
+}
+
+// A Denial is what an operator's rule says of an item.
+type Denial struct {
+	policy.Denial
+	Rules   []string `json:"rules,omitempty" doc:"where the rules stand"`
+	Unknown bool     `json:"unknown,omitempty" doc:"the rules could not be evaluated"`
+}
+
+// A Record is what was decided about an item.
+type Record struct {
+	State        approval.State `json:"state" enum:"approved,pending,changed,blocked"`
+	Disabled     bool           `json:"disabled"`
+	ApprovedHash tool.Hash      `json:"approved_hash,omitempty"`
+	CurrentHash  tool.Hash      `json:"current_hash"`
+	By           string         `json:"by,omitempty" doc:"who decided last"`
+	At           time.Time      `json:"at,omitzero"`
+	Note         string         `json:"note,omitempty"`
+	Tell         bool           `json:"tell,omitempty" doc:"agents may be told the note"`
+	FirstSeen    time.Time      `json:"first_seen,omitzero"`
+	ChangedAt    time.Time      `json:"changed_at,omitzero" doc:"when a sync first saw the current definition; absent: it is the first one, or that is not known"`
+	Rev          int64          `json:"rev"`
+
+	Lost    *approval.Lost `json:"lost,omitempty" doc:"the store had lost the record, or had an older one; the stricter of the two versions holds until somebody settles it"`
+	Earlier *Earlier       `json:"approved_earlier,omitempty" doc:"the current definition waits, and was approved once: another was approved since"`
+
+	Verdicts  []Verdict `json:"verdicts,omitempty" doc:"what was decided about definitions of the item, the newest first"`
+	Endorsed  *Verdict  `json:"endorsed,omitempty" doc:"what a person approved last"`
+	UndoUntil time.Time `json:"undo_until,omitzero" doc:"until when the last decision can be undone; absent: it cannot"`
+	Proposed  *Verdict  `json:"proposed,omitempty" doc:"the approval of the current definition by the first of two people: it waits for another one"`
+	Undoes    string    `json:"undoes,omitempty" doc:"the action that undo would take back"`
+}
+
+// A Verdict is what was decided about one definition.
+type Verdict struct {
+	Hash    tool.Hash `json:"hash"`
+	Verdict string    `json:"verdict" enum:"approved,blocked,proposed"`
+	By      string    `json:"by,omitempty" doc:"missing: not known"`
+	At      time.Time `json:"at,omitzero"`
+	Note    string    `json:"note,omitempty" doc:"how it begins"`
+
+	// Subject is that of the first of two people at the issuer.
+	Subject string `json:"-"`
+}
+
+// verdictsOf returns what is remembered of the definitions of an item.
+func verdictsOf(r *approval.Record) (out []Verdict) {
+	for _, m := range r.Blocked {
+		out = append(out, verdictOf(m, StateBlocked))
+	}
+	for _, m := range r.ApprovedBefore {
+		out = append(out, verdictOf(m, StateApproved))
+	}
+	slices.SortStableFunc(out, func(a, b Verdict) int { return b.At.Compare(a.At) })
+	return out
+}
+
+func verdictOf(m approval.Remembered, verdict string) Verdict {
+	return Verdict{Hash: m.Hash, Verdict: verdict, By: m.By, At: m.At, Note: m.Note}
+}
+
+// An Earlier is an approval that was given once.
+type Earlier struct {
+	By string    `json:"by,omitempty" doc:"missing: not known"`
+	At time.Time `json:"at,omitzero"`
+}
+
+// Tool reads the item's record from the store and shows it beside the catalog's.
+func (d *Service) Tool(ctx context.Context, id tool.ID) (out Tool, err error) {
+	defer func() {
+		if err == nil {
+			out.Use = d.useOf(ctx, id)
+		}
+	}()
+	v := d.View(ctx)
+	_, listed := v.Find(id)
+	r, err := d.approvals.Get(ctx, id)
+	switch {
+	case err == nil:
+		return d.show(v, id, &r), nil
+	case !errors.Is(err, approval.ErrNotFound):
+		return Tool{}, err
+	case !listed:
+		return Tool{}, errNone(id.Kind)
+	}
+	return d.show(v, id, nil), nil
+}
+
+// show combines the catalog and the record of an item; one of the two may be missing.
+func (d *Service) show(v *state.View, id tool.ID, r *approval.Record) Tool {
+	out := Tool{Status: notListed, Actions: []string{}}
+	if i, ok := v.Find(id); ok {
+		t := v.Tool(i)
+		status := lock.Classify(v.FactsAt(i, r))
+		out.Status = StatusText(status)
+		out.Remediation = lock.RemediationOf(id.Kind.String(), status, approval.Link(d.o.BaseURL, id))
+		if rule := v.Verdict(i); rule.Denied != lock.No {
+			out.Denial = &Denial{rule.Denial, rule.Rules, rule.Denied == lock.Unknown}
+		}
+		out.Tier, out.Annotations, out.Signature = v.Tier(i), v.Hints(i), t.Signature
+		out.Hash, out.Definition = t.Definition.Hash, t.Definition.Raw
+	}
+	if r == nil {
+		out.ItemName = itemNameOf(id, tool.KeptItem(id.Kind, out.Definition))
+		return out
+	}
+	out.Record = &Record{
+		State: r.State, Disabled: r.Disabled, ApprovedHash: r.ApprovedHash, CurrentHash: r.CurrentHash,
+		By: r.By, At: r.At, Note: r.Note, Tell: r.Tell, FirstSeen: r.FirstSeen, ChangedAt: r.ChangedAt, Rev: r.Rev, Lost: r.Lost,
+		Verdicts: verdictsOf(r),
+	}
+	if r.IsBlocked(r.CurrentHash) { // an older program, which knows no blocks, wrote the state
+		out.Record.State = approval.Blocked
+	}
+	if m := r.Endorsement(); m.Hash != "" {
+		endorsed := verdictOf(m, StateApproved)
+		out.Record.Endorsed = &endorsed
+	}
+	if r.CanUndo(d.o.Now()) {
+		out.Record.UndoUntil, out.Record.Undoes = r.At.Add(approval.UndoTime), r.Undo.Action
+	}
+	out.Record.Proposed, out.TakesTwo = proposedOf(r), needsFourEyes(v, r)
+	if m, ok := r.Earlier(); ok {
+		out.Record.Earlier = &Earlier{m.By, m.At}
+	}
+	// The record is written before the catalog, so its definition is never the older one.
+	out.Hash, out.Definition = r.CurrentHash, r.Current
+	if r.ApprovedHash != "" && r.ApprovedHash != r.CurrentHash {
+		out.Approved = r.Approved
+	}
+	now := tool.KeptItem(id.Kind, out.Definition)
+	if out.ItemName = itemNameOf(id, now); len(out.Approved) > 0 {
+		out.Change = d.Change(tool.KeptItem(id.Kind, out.Approved), now)
+	}
+	out.Findings = shownFindings(v, r)
+	out.Actions = out.actions()
+	return out
+}
+
+// actions returns what can be decided about an item that has a record.
+func (t Tool) actions() []string {
+	r, denied := t.Record, t.Denial != nil && !t.Denial.Unknown
+	can := map[string]bool{
+		approval.ActionApprove: !denied && r.State != approval.Approved && tool.CheckDepth(t.Definition) == nil,
+		approval.ActionBlock:   r.State != approval.Blocked,
+		approval.ActionUnblock: !denied && r.State == approval.Blocked,
+		approval.ActionDisable: !r.Disabled,
+		approval.ActionEnable:  !denied && r.Disabled,
+		approval.ActionUndo:    !r.UndoUntil.IsZero(),
+	}
+	return slices.DeleteFunc(Actions(), func(action string) bool { return !can[action] })
+}

@@ -1,0 +1,103 @@
+package decide
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// ActionCarry is the approval of a definition that was approved while its server was another version of
+// the same package. The audit calls it as it calls any approval, and names both versions.
+const ActionCarry = "carry"
+
+// An Upgrade is a server that is another version of the same package, with what waits for that alone.
+type Upgrade struct {
+	Server string   `json:"server"`
+	Before []string `json:"before" nullable:"false" doc:"versions in which these definitions were approved"`
+	Now    string   `json:"now" doc:"the version that is started"`
+	Tools  []Row    `json:"tools" nullable:"false" doc:"and prompts and resources: each definition is exactly the one that was approved"`
+}
+
+// upgrades returns the servers that f and about choose, and that are another version of a package. A
+// server whose records cannot be read is logged and left out: what waits of it is listed all the same.
+func (d *Service) upgrades(ctx context.Context, v *state.View, f Filter, about func(server string) bool) (out []Upgrade) {
+	packages := map[string]bool{} // whether something of the server waits
+	for _, s := range v.Servers() {
+		name := s.Config.Name
+		if s.Config.Command != nil && (f.Server == "" || f.Server == name) && (about == nil || about(name)) {
+			packages[name] = false
+		}
+	}
+	if len(packages) == 0 {
+		return nil
+	}
+	for _, set := range []tool.Set{v.Tools(), v.Items()} {
+		for i := range set.All() {
+			server := v.ID(i).Server
+			if waits, ok := packages[server]; ok && !waits && v.Status(i) == lock.PendingApproval {
+				packages[server] = v.ApprovalState(i) == approval.Pending
+			}
+		}
+	}
+	for _, s := range v.Servers() {
+		if !packages[s.Config.Name] {
+			continue
+		}
+		up, err := d.upgrade(ctx, v, s)
+		if err != nil {
+			d.o.Log.LogAttrs(ctx, slog.LevelError, "approval records not read",
+				slog.String("server", s.Config.Name), slog.Any("error", err))
+		}
+		if len(up.Tools) > 0 {
+			out = append(out, up)
+		}
+	}
+	return out
+}
+
+// upgrade returns what waits of a server because it is another version.
+func (d *Service) upgrade(ctx context.Context, v *state.View, s state.Server) (Upgrade, error) {
+	up := Upgrade{Server: s.Config.Name}
+	_, up.Now = s.Config.Command.Release()
+	records, err := d.approvals.Records(ctx, up.Server)
+	if err != nil {
+		return up, err
+	}
+	for _, r := range records {
+		before, ok := r.Carryable()
+		i, listed := v.Find(r.ID())
+		if !ok || r.URL != s.Config.URL || !listed || v.Status(i) != lock.PendingApproval ||
+			v.Tool(i).Definition.Hash != r.CurrentHash {
+			continue
+		}
+		if !slices.Contains(up.Before, before) {
+			up.Before = append(up.Before, before)
+		}
+		up.Tools = append(up.Tools, d.rowOf(v, i, &r))
+	}
+	return up, nil
+}
+
+// checkCarry refuses to carry over what was not approved in another version, or not by this alone.
+func checkCarry(r *approval.Record) error {
+	if _, ok := r.Carryable(); !ok {
+		return conflict("this definition of the %v is not one that waits only because its server is another version, "+
+			"and nothing was decided: read it, and approve it by itself", r.Kind)
+	}
+	return nil
+}
+
+// carried is what the audit says of an approval that is carried over.
+func carried(r *approval.Record, note string) string {
+	s := "approved in " + r.Prior.Version + ", the same definition in " + r.Release.Version
+	if note != "" {
+		s += ": " + note
+	}
+	return strings.ToValidUTF8(s[:min(len(s), approval.MaxNote)], "")
+}

@@ -1,0 +1,211 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
+)
+
+// maxUseRows is how many tools and agents each list of the usage has.
+const maxUseRows = 25
+
+// A Usage is how agents use the tools over a range.
+type Usage struct {
+	Range   string        `json:"range"`
+	From    time.Time     `json:"from"`
+	To      time.Time     `json:"to" doc:"the end of the last bucket, which is not over"`
+	Step    int           `json:"step_seconds" doc:"how long a bucket is; the values of a series are one a bucket, the oldest first"`
+	Charts  []usage.Chart `json:"charts" nullable:"false"`
+	Uses    *UseRows      `json:"uses,omitempty" doc:"by tool and by agent; absent: not known"`
+	CanAsk  bool          `json:"can_ask" doc:"by tool and by agent is known only if somebody asks: POST to this address"`
+	Query   *UsageQuery   `json:"query,omitempty" doc:"what became of the question that was named"`
+	Missing []string      `json:"missing" nullable:"false" doc:"what is not known, and why, for a person"`
+}
+
+// UseRows are tools and agents by how much they were used.
+type UseRows struct {
+	Wanted []UsedTool  `json:"wanted" nullable:"false" doc:"tools that are locked now, and that agents called or found, the most wanted first"`
+	Most   []UsedTool  `json:"most" nullable:"false" doc:"tools by how often they were called"`
+	Agents []UsedAgent `json:"agents" nullable:"false"`
+	More   MoreUses    `json:"more" doc:"how many each list leaves out"`
+}
+
+// MoreUses are how many rows are left out.
+type MoreUses struct {
+	Wanted int `json:"wanted"`
+	Most   int `json:"most"`
+	Agents int `json:"agents"`
+}
+
+// A UsedTool is a tool, a prompt or a resource with what agents did with it.
+type UsedTool struct {
+	ID     string `json:"id" doc:"empty: all that were not kept apart"`
+	Status string `json:"status" doc:"as of now; not_listed: the catalog does not have it"`
+	Agents int    `json:"agents" doc:"that called it, those refused included"`
+	usage.Use
+}
+
+// A UsedAgent is an agent with what it did.
+type UsedAgent struct {
+	Agent string `json:"agent" doc:"empty: all that were not kept apart"`
+	Tools int    `json:"tools" doc:"that it called"`
+	usage.Use
+}
+
+// A UsageQuery is a question about tools and agents.
+type UsageQuery struct {
+	ID      string    `json:"id"`
+	AskedAt time.Time `json:"asked_at,omitzero"`
+	Running bool      `json:"running"`
+	Failed  string    `json:"failed,omitempty" doc:"why there is no answer"`
+	Cost    string    `json:"cost,omitempty" doc:"what it cost, and how that was reckoned"`
+}
+
+// rangeOf returns the range of a name; "" is a day.
+func rangeOf(name string) (usage.Range, error) {
+	if name == "" {
+		name = "24h"
+	}
+	r, ok := usage.ParseRange(name)
+	if !ok {
+		return r, unfit("range is %q; it can be 1h, 24h, 7d or 30d", name)
+	}
+	return r, nil
+}
+
+// Usage returns how agents use the tools. query names a question that was asked; "": none.
+func (d *Service) Usage(ctx context.Context, name, query string) (Usage, error) {
+	r, err := rangeOf(name)
+	if err != nil {
+		return Usage{}, err
+	}
+	if d.o.Usage == nil {
+		return Usage{}, Refuse(http.StatusNotImplemented, "this gateway does not count how it is used")
+	}
+	report, err := d.o.Usage.Usage(ctx, r)
+	if err != nil {
+		d.o.Log.LogAttrs(ctx, slog.LevelError, "usage not read", slog.String("range", r.Name), slog.Any("error", err))
+		return Usage{}, Refuse(http.StatusServiceUnavailable, "the usage cannot be read now, and nothing else is affected: load the page again in a minute; if it stays so, the operator finds the cause in the log")
+	}
+	from := report.Total.Start
+	out := Usage{
+		Range: r.Name, From: from, To: from.Add(r.Step * time.Duration(r.Buckets)), Step: int(r.Step / time.Second),
+		Charts: report.Charts(), Missing: append([]string{}, report.Says...),
+	}
+	uses := report.Uses
+	asker, canAsk := d.o.Usage.(usage.Asker)
+	if out.CanAsk = canAsk; canAsk && query != "" {
+		if out.Query, uses, err = d.answer(ctx, asker, r, query); err != nil {
+			return Usage{}, err
+		}
+	}
+	if uses != nil {
+		out.Uses = useRows(d.View(ctx), uses)
+	}
+	return out, nil
+}
+
+// answer returns what became of a question.
+func (d *Service) answer(ctx context.Context, asker usage.Asker, r usage.Range, query string) (*UsageQuery, *usage.Uses, error) {
+	a, err := asker.Answer(ctx, query)
+	switch {
+	case errors.Is(err, usage.ErrNoQuery):
+		return nil, nil, Refuse(http.StatusNotFound, "nothing is known of this question about tools and agents: answers are kept for a short time; ask again")
+	case err != nil:
+		d.o.Log.LogAttrs(ctx, slog.LevelError, "usage by tool and agent not read", slog.Any("error", err))
+		return &UsageQuery{ID: query, Failed: "The answer cannot be read now. Load the page again: the question need not be asked again. The log says more."}, nil, nil
+	case a.Range != r.Name:
+		return nil, nil, unfit("the question is about the range %s, and this is %s; leave the question out", a.Range, r.Name)
+	}
+	return &UsageQuery{ID: query, AskedAt: a.AskedAt, Running: a.Running, Failed: a.Failed, Cost: a.Cost}, a.Uses, nil
+}
+
+// AskUsage asks for the tools and agents of a range, and returns the name of the question.
+func (d *Service) AskUsage(ctx context.Context, name string) (Asked, error) {
+	r, err := rangeOf(name)
+	if err != nil {
+		return Asked{}, err
+	}
+	asker, ok := d.o.Usage.(usage.Asker)
+	if !ok {
+		return Asked{}, Refuse(http.StatusNotImplemented, "nothing was asked: this gateway knows tools and agents without, or does not count how it is used")
+	}
+	query, err := asker.Ask(ctx, r)
+	if e, ok := errors.AsType[usage.RefusedError](err); ok {
+		return Asked{}, Refuse(http.StatusConflict, e.Error())
+	}
+	if err != nil {
+		d.o.Log.LogAttrs(ctx, slog.LevelError, "usage by tool and agent not asked for", slog.Any("error", err))
+		return Asked{}, Refuse(http.StatusBadGateway, "the log could not be asked; if only its answer was lost, one search runs and is charged all the same: try again in a minute; if it stays so, the operator finds the cause in the log")
+	}
+	d.o.Log.LogAttrs(ctx, slog.LevelInfo, "usage by tool and agent asked for", slog.String("range", r.Name), slog.String("actor", ActorOf(ctx).Name), slog.String("query", query))
+	return Asked{Range: r.Name, Query: query}, nil
+}
+
+// Asked is a question about tools and agents that was asked.
+type Asked struct {
+	Range string `json:"range"`
+	Query string `json:"query" doc:"send it with range to read the answer"`
+}
+
+// useRows sorts and cuts the rows, and says how the tools stand now.
+func useRows(v *state.View, uses *usage.Uses) *UseRows {
+	out := &UseRows{Wanted: []UsedTool{}, Most: []UsedTool{}, Agents: []UsedAgent{}}
+	for _, r := range usage.Most(uses.Tools, func(r usage.Row) int { return r.Locked + r.Found }) {
+		t := usedTool(v, r)
+		switch {
+		case r.Name == "" || t.Status == Callable || t.Status == notListed:
+		case len(out.Wanted) == maxUseRows:
+			out.More.Wanted++
+		default:
+			out.Wanted = append(out.Wanted, t)
+		}
+	}
+	most := usage.Most(uses.Tools, func(r usage.Row) int { return r.Calls })
+	for _, r := range most[:min(len(most), maxUseRows)] {
+		out.Most = append(out.Most, usedTool(v, r))
+	}
+	agents := usage.Most(uses.Agents, func(r usage.Row) int { return r.Calls + r.Locked + r.Refused + r.Searches })
+	for _, r := range agents[:min(len(agents), maxUseRows)] {
+		out.Agents = append(out.Agents, UsedAgent{r.Name, r.Beside, r.Use})
+	}
+	out.More.Most, out.More.Agents = len(most)-len(out.Most), len(agents)-len(out.Agents)
+	return out
+}
+
+func usedTool(v *state.View, r usage.Row) UsedTool {
+	t := UsedTool{ID: r.Name, Status: notListed, Agents: r.Beside, Use: r.Use}
+	if id, err := tool.ParseID(r.Name); err == nil {
+		if i, ok := v.Find(id); ok {
+			t.Status = StatusText(v.Status(i))
+		}
+	}
+	if r.Name == "" {
+		t.Status = ""
+	}
+	return t
+}
+
+// useOf returns how a tool was called in the last week; nil if it was not, or that is not known
+// without asking.
+func (d *Service) useOf(ctx context.Context, id tool.ID) *usage.Week {
+	source, ok := d.o.Usage.(usage.ToolSource)
+	if !ok {
+		return nil
+	}
+	w, err := source.UsageOf(ctx, id.String())
+	if err != nil {
+		d.o.Log.LogAttrs(ctx, slog.LevelWarn, "usage of a tool not read", slog.String("tool", id.String()), slog.Any("error", err))
+		return nil
+	}
+	if w.Calls+w.Locked == 0 {
+		return nil
+	}
+	return &w
+}

@@ -1,0 +1,52 @@
+package notify
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+)
+
+// postTime bounds how long one who has something to tell is held up.
+const postTime = 3 * time.Second
+
+// An Enqueuer is a [Notifier] that puts what it takes into an outbox, and wakes who sends. It is
+// safe for concurrent use.
+type Enqueuer struct {
+	Box     *Outbox
+	Targets func() []config.Notify                     // of the config in use; it must not read anything
+	Wake    func(ctx context.Context, id string) error // sends at once; nil: what is put is sent with the next sync
+	Now     func() time.Time                           // nil: time.Now
+	Log     *slog.Logger
+}
+
+// Notify implements [Notifier]. Where no target wants the event nothing is put. If who sends cannot
+// be woken, the event is sent with the next sync.
+func (p *Enqueuer) Notify(ctx context.Context, e Event) {
+	if !slices.ContainsFunc(p.Targets(), func(t config.Notify) bool { return wants(t, e.Kind) }) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), postTime)
+	defer cancel()
+	now := time.Now
+	if p.Now != nil {
+		now = p.Now
+	}
+	e = e.Fit(now())
+	about := []slog.Attr{slog.String("event", string(e.Kind)), slog.String("server", e.Server), slog.String("request", e.Request)}
+	if err := p.Box.Put(ctx, e); err != nil {
+		p.Log.LogAttrs(ctx, slog.LevelError, "people are not told", append(about, slog.Any("error", err))...)
+		return
+	}
+	if p.Wake == nil {
+		return
+	}
+	if err := p.Wake(ctx, e.ID); err != nil {
+		p.Log.LogAttrs(ctx, slog.LevelWarn, "people are told with the next sync", append(about, slog.Any("error", err))...)
+	}
+}
+
+// wants reports whether a target is told of events of a kind.
+func wants(t config.Notify, k Kind) bool { return slices.Contains(t.Events, string(k)) }

@@ -1,0 +1,27 @@
+package notify_test
+
+import (
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
+)
+
+// An event about a request is known by it and by what was decided, and leads to its page.
+func TestFitOfARequest(t *testing.T) {
+	asked := notify.Event{Kind: notify.Asked, Request: "R-7KQ2M4XD"}
+	again := asked.Fit(asked.At)
+	if again.Path != "/admin/requests/R-7KQ2M4XD" || again.ID == "" || again.ID != asked.Fit(asked.At).ID {
+		t.Errorf("asked: %+v", again)
+	}
+	ids := map[string]bool{again.ID: true}
+	for _, verdict := range []string{"allowed", "revoked"} {
+		e := notify.Event{Kind: notify.Decided, Request: asked.Request, Verdict: verdict}.Fit(asked.At)
+		if ids[e.ID] || e.Path != again.Path {
+			t.Errorf("%s: %+v", verdict, e)
+		}
+		ids[e.ID] = true
+	}
+	if e := (notify.Event{ID: "mine", Request: "R-7KQ2M4XD", Path: "/admin/requests"}).Fit(asked.At); e.ID != "mine" || e.Path != "/admin/requests" {
+		t.Errorf("an id and a page of its own: %+v", e)
+	}
+}

@@ -1,0 +1,221 @@
+package notify
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A message is what people read of an event: a line, and a link to the page.
+type message struct {
+	subject string // ASCII, without any name
+	line    []word
+	button  string // what the link leads to, in a word or two
+	link    string // "": the gateway does not know its own address
+}
+
+// A word is a part of a line: of the gateway's own, or a name, which others chose.
+type word struct {
+	text string
+	name bool
+}
+
+const (
+	shownName = 80   // characters of a name in a line
+	maxLine   = 2000 // bytes of a line that names are added to; Slack takes 3,000 characters
+)
+
+// messageOf returns what people read. base is the gateway's public address.
+func messageOf(e Event, base string) message {
+	m := message{subject: "Portcullis: " + subjectOf(e), line: lineOf(e), button: "Open"}
+	switch e.Kind {
+	case Changed, New:
+		m.button = "Review"
+	case Asked:
+		m.button = "Decide"
+	}
+	if base != "" {
+		m.link = base + pathOf(e)
+	}
+	return m
+}
+
+// pathOf returns the path of the page; that of /admin, if what the event has is none of the console's.
+func pathOf(e Event) string {
+	p := e.Path
+	if p != "/admin" && !strings.HasPrefix(p, "/admin/") && !strings.HasPrefix(p, "/admin?") || strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`<>|"\`, r) }) {
+		return "/admin"
+	}
+	return p
+}
+
+func subjectOf(e Event) string {
+	switch e.Kind {
+	case Changed:
+		return "a server changed"
+	case New:
+		return "a server lists something new"
+	case Asked:
+		return "a decision is waited for"
+	case Decided:
+		return "a request was decided"
+	case ServerDown:
+		return "a server is down"
+	case ConfigRefused:
+		return "a file is refused"
+	}
+	return "news"
+}
+
+func lineOf(e Event) []word {
+	switch e.Kind {
+	case Changed:
+		return append([]word{own("Server "), named(e.Server), own(" changed " + e.count("definition") + ": ")}, append(e.items(), own("."))...)
+	case New:
+		return append([]word{own("Server "), named(e.Server), own(" lists " + e.count("new item") + ": ")}, append(e.items(), own("."))...)
+	case Asked:
+		return asked(e)
+	case Decided:
+		return decided(e)
+	case ServerDown:
+		return down(e)
+	case ConfigRefused:
+		why := " is refused: " + text.Count(max(e.Faults, 1), "fault")
+		if e.Stays {
+			return []word{own("The file "), named(e.File), own(why + ". An earlier version stays in use.")}
+		}
+		return []word{own("The file "), named(e.File), own(why + ". None is in use, so nothing can be called.")}
+	}
+	return []word{own("Something happened.")}
+}
+
+func asked(e Event) []word {
+	if e.Waiting > 0 {
+		return []word{own(strconv.Itoa(e.Waiting) + " requests wait for a decision.")}
+	}
+	verb := " asks for "
+	if e.OneCall {
+		verb = " wants to make one call, which waits until it is confirmed: "
+	}
+	line := append([]word{own("Agent "), named(e.Agent), own(verb)}, e.items()...)
+	if e.By != "" {
+		line = append(line, own(", asked by "), named(e.By))
+	}
+	return append(line, e.about())
+}
+
+func decided(e Event) []word {
+	who, agent, items := named(e.By), named(e.Agent), e.items()
+	if e.By == "" {
+		who = own("Somebody")
+	}
+	if e.Agent == "" {
+		agent = own("that asked")
+	}
+	var line []word
+	switch e.Verdict {
+	case "approved":
+		line = append(append([]word{who, own(" approved ")}, items...), own(" for all agents; agent "), agent, own(" had asked"))
+	case "allowed":
+		line = append([]word{who, own(" allowed agent "), agent, own(" for a time to use ")}, items...)
+	case "confirmed":
+		line = append(append([]word{who, own(" confirmed one call of ")}, items...), own(" by agent "), agent)
+	case "declined":
+		line = append(append([]word{who, own(" declined ")}, items...), own(" for agent "), agent)
+	case "revoked":
+		line = append([]word{who, own(" took back what agent "), agent, own(" was allowed: ")}, items...)
+	default:
+		line = append(append([]word{who, own(" decided about ")}, items...), own(" for agent "), agent)
+	}
+	if e.Waiting > 1 {
+		line = append(line, own(", and with it "+text.Count(e.Waiting-1, "more request")))
+	}
+	return append(line, e.about())
+}
+
+func down(e Event) []word {
+	line := []word{own("Server "), named(e.Server), own(" no longer loads: ")}
+	status := string(e.Status)
+	if e.Reason != "" {
+		status += ", " + e.Reason
+	}
+	return append(line, named(status), own(". Its last known tools stay listed."))
+}
+
+// about names the request.
+func (e Event) about() word {
+	if e.Request == "" {
+		return own(".")
+	}
+	return own(" (" + strings.Map(func(r rune) rune { // an id has these alone
+		if strings.ContainsRune("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", r) {
+			return r
+		}
+		return -1
+	}, e.Request) + ").")
+}
+
+// count returns how many items there are, with a noun.
+func (e Event) count(noun string) string { return text.Count(len(e.Items)+e.More, noun) }
+
+// items names the items, as many as have room.
+func (e Event) items() (words []word) {
+	if len(e.Items)+e.More == 0 {
+		return []word{own("something")}
+	}
+	room := maxLine
+	for i, id := range e.Items {
+		w := named(shown(id))
+		if room -= len(marked(w)) + len(", "); room < 0 && i > 0 {
+			break
+		}
+		if i > 0 {
+			words = append(words, own(", "))
+		}
+		words = append(words, w)
+	}
+	if more := len(e.Items) + e.More - (len(words)+1)/2; more > 0 {
+		words = append(words, own(" and "+strconv.Itoa(more)+" more"))
+	}
+	return words
+}
+
+// shown returns the id of an item as people read it: a URI is clipped.
+func shown(id tool.ID) string { return text.Clip(id.String(), shownName) }
+
+func own(s string) word { return word{text: s} }
+
+func named(s string) word { return word{text.Clip(text.Reveal(s), shownName), true} }
+
+// plain returns the line for a reader who takes it as it is, such as in an e-mail. An address in a
+// name is no link there.
+func (m message) plain() string {
+	var out strings.Builder
+	for _, w := range m.line {
+		if w.name {
+			w.text = `"` + strings.NewReplacer("://", "[:]//", `"`, "'").Replace(w.text) + `"`
+		}
+		out.WriteString(w.text)
+	}
+	return out.String()
+}
+
+// marked returns the line in Slack's markup. Names stand as code, where nothing is a link, a mention
+// or a format.
+func (m message) marked() string {
+	var out strings.Builder
+	for _, w := range m.line {
+		out.WriteString(marked(w))
+	}
+	return out.String()
+}
+
+func marked(w word) string {
+	s := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(w.text)
+	if w.name {
+		s = "`" + strings.ReplaceAll(s, "`", "'") + "`"
+	}
+	return s
+}

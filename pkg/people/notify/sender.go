@@ -1,0 +1,346 @@
+package notify
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
+)
+
+const (
+	// lease is how long a notice is one sender's: longer than every target takes with all attempts.
+	lease = 3 * time.Minute
+
+	// reserve is what of a sender's time is left for its notes.
+	reserve = 3 * time.Second
+
+	// fewRequests is how many requests are told of one by one. Of more that wait at once a target
+	// gets one message.
+	fewRequests = 20
+
+	// A target that fails is tried again after a minute, then twice that, …, at most half an hour.
+	firstAgain = time.Minute
+	maxAgain   = 30 * time.Minute
+)
+
+// A Publisher publishes messages to topics.
+type Publisher interface {
+	// Publish publishes to the topic with this ARN. The error wraps [ErrRefused] if it makes no sense
+	// to try again. It repeats nothing that the service said.
+	Publish(ctx context.Context, topic, subject, body string, attributes map[string]string) error
+}
+
+// ErrRefused says that a target does not take a message, and will not take it later.
+var ErrRefused = errors.New("refused")
+
+// SenderOptions are what a [Sender] needs. Targets is required.
+type SenderOptions struct {
+	Targets func() []config.Notify                     // of the config in use
+	Secrets secret.Source                              // nil: those of the environment
+	Rule    egress.Rule                                // which addresses may be dialed
+	Roots   *x509.CertPool                             // that certificates must come from; nil: the system's
+	BaseURL string                                     // of links; "": there are none
+	Agent   string                                     // User-Agent; "": portcullis
+	Events  audit.Events                               // where is kept what was given up; nil: in the log alone
+	Audit   *audit.Log                                 // the same, among the lines of calls; nil: not there
+	Log     *slog.Logger                               // nil: none
+	Now     func() time.Time                           // nil: time.Now
+	Pause   func(ctx context.Context, d time.Duration) // between two attempts; nil: it waits
+}
+
+// A Sender sends what is in an outbox. Several may send at once, also in several processes.
+type Sender struct {
+	box  *Outbox
+	o    SenderOptions
+	http *http.Client
+
+	topics Publisher // nil: targets of type sns are given up
+}
+
+// NewSender returns a Sender. It makes no call.
+func NewSender(box *Outbox, o SenderOptions) *Sender {
+	if o.Secrets == nil {
+		o.Secrets = secret.Env{}
+	}
+	if o.Agent == "" {
+		o.Agent = "portcullis"
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Pause == nil {
+		o.Pause = pause
+	}
+	d := &egress.Dialer{Rule: o.Rule, Roots: o.Roots}
+	return &Sender{box: box, o: o, http: &http.Client{
+		Transport: d.Transport(),
+		// A redirect could lead anywhere, and carry what is meant for the target.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// PublishBy says how topics are published to. Without it targets of type sns are given up. It is to be
+// called before anything is sent.
+func (s *Sender) PublishBy(p Publisher) { s.topics = p }
+
+// A Sent says what a run of a [Sender] did.
+type Sent struct {
+	Told    int       // messages that targets took
+	GivenUp int       // that they will not get
+	Left    int       // notices that are still open, also those that others send
+	Next    time.Time // when the first of them is due; zero: there is none
+}
+
+// Send sends what is due, the oldest first, until ctx is about to end. Without a target it reads nothing.
+func (s *Sender) Send(ctx context.Context) (Sent, error) { return s.send(ctx, nil) }
+
+// send is Send, which begins nothing more after stop was closed.
+func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent Sent, err error) {
+	targets := s.targets()
+	if len(targets) == 0 {
+		return Sent{}, nil
+	}
+	open, err := s.box.Pending(ctx)
+	if err != nil {
+		return Sent{}, err
+	}
+	r := &run{Sender: s, targets: targets, down: map[string]time.Duration{}}
+	var requests, others []Notice
+	for _, n := range open {
+		switch {
+		case n.Due.After(s.o.Now()):
+			r.left(n)
+		case n.Event.Kind == Asked && !s.over(n):
+			requests = append(requests, n)
+		default:
+			others = append(others, n)
+		}
+	}
+	var batches [][]Notice
+	if len(requests) > fewRequests {
+		batches = append(batches, requests)
+	} else {
+		others = append(others, requests...)
+		sortNotices(others)
+	}
+	for n := range slices.Chunk(others, 1) {
+		batches = append(batches, n)
+	}
+	for _, batch := range batches {
+		if ended(ctx, stop) {
+			for _, n := range batch {
+				r.left(n)
+			}
+			continue
+		}
+		err = errors.Join(err, r.take(ctx, batch))
+	}
+	return r.sent, err
+}
+
+// over reports whether a notice is given up.
+func (s *Sender) over(n Notice) bool { return s.o.Now().Sub(n.Put) >= GiveUpAfter }
+
+// ended reports whether ctx has too little time left to begin something, or stop was closed.
+func ended(ctx context.Context, stop <-chan struct{}) bool {
+	select {
+	case <-stop: // never, if it is nil
+		return true
+	default:
+	}
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Until(end) < 2*reserve
+}
+
+// A run is one [Sender.Send].
+type run struct {
+	*Sender
+	targets []*target
+	sent    Sent
+
+	mu   sync.Mutex
+	down map[string]time.Duration // targets that are not tried again in this run, and how long not after it
+}
+
+func (r *run) left(n Notice) {
+	r.sent.Left++
+	if r.sent.Next.IsZero() || n.Due.Before(r.sent.Next) {
+		r.sent.Next = n.Due
+	}
+}
+
+// take claims notices and tells each target of them: of several, which are requests, by one message.
+func (r *run) take(ctx context.Context, batch []Notice) error {
+	var claimed []Notice
+	var failed error
+	for _, n := range batch {
+		n.Due = r.o.Now().Add(lease).UTC().Truncate(time.Microsecond)
+		switch got, err := r.box.Change(ctx, n); {
+		case err == nil:
+			claimed = append(claimed, got)
+		case errors.Is(err, ErrTaken): // another sends it
+		default:
+			r.left(n)
+			failed = err
+		}
+	}
+	if len(claimed) == 0 {
+		return failed
+	}
+	e := claimed[0].Event
+	if len(claimed) > 1 {
+		e = digest(claimed)
+	}
+	done, again := r.tell(ctx, e, claimed)
+	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), reserve)
+	defer cancel()
+	for _, n := range claimed {
+		failed = errors.Join(failed, r.settle(keep, n, done, again))
+	}
+	return failed
+}
+
+// digest returns the event that stands for many requests. Its id is that of all of them.
+func digest(of []Notice) Event {
+	ids := []string{"digest"}
+	for _, n := range of {
+		ids = append(ids, n.Event.ID)
+	}
+	return Event{ID: IDOf(ids...), Kind: Asked, At: of[len(of)-1].Event.At, Waiting: len(of), Path: "/admin/requests"}
+}
+
+// tell tells the targets that want the event and lack it, side by side. It returns the keys of those
+// that need nothing more, and how long the others are not to be tried.
+func (r *run) tell(ctx context.Context, e Event, notices []Notice) (done []string, again time.Duration) {
+	m := messageOf(e, r.o.BaseURL)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	over := slices.ContainsFunc(notices, r.over) // which is one alone
+	for _, t := range r.targets {
+		if !wants(t.Notify, e.Kind) || !slices.ContainsFunc(notices, func(n Notice) bool { return !n.Is(t.key) }) {
+			continue
+		}
+		wg.Go(func() {
+			why := r.deliver(ctx, t, e, m, over)
+			mu.Lock()
+			defer mu.Unlock()
+			var f *failure
+			switch {
+			case why == nil:
+				r.sent.Told++
+				done = append(done, t.key)
+			case errors.As(why, &f) && !f.final && !over:
+				again = max(again, f.after)
+			default:
+				r.sent.GivenUp++
+				done = append(done, t.key)
+				r.unsent(ctx, t, e, why)
+			}
+		})
+	}
+	wg.Wait()
+	return done, again
+}
+
+// deliver tells one target, unless it has failed in this run already.
+func (r *run) deliver(ctx context.Context, t *target, e Event, m message, over bool) error {
+	if over {
+		return r.note(ctx, t, e, &failure{why: "it could not be told for a day", final: true})
+	}
+	r.mu.Lock()
+	after, down := r.down[t.key]
+	r.mu.Unlock()
+	if down {
+		return &failure{why: "it failed before", after: after}
+	}
+	err := r.attempts(ctx, t, e, m)
+	var f *failure
+	if !errors.As(err, &f) {
+		return nil
+	}
+	if !f.final {
+		r.mu.Lock()
+		r.down[t.key] = f.after
+		r.mu.Unlock()
+	}
+	return r.note(ctx, t, e, f)
+}
+
+// note logs that a target was not told, and returns why.
+func (r *run) note(ctx context.Context, t *target, e Event, f *failure) error {
+	level := slog.LevelWarn
+	if f.final {
+		level = slog.LevelError
+	}
+	r.o.Log.LogAttrs(ctx, level, "people are not told", slog.String("target", t.name), slog.String("event", string(e.Kind)), slog.Bool("given_up", f.final), slog.String("reason", f.why))
+	return f
+}
+
+// settle notes of a notice who was told, and removes it if nobody is left.
+func (r *run) settle(ctx context.Context, n Notice, done []string, again time.Duration) error {
+	for _, key := range done {
+		if !n.Is(key) {
+			n.Done = append(n.Done, key)
+		}
+	}
+	open := func(t *target) bool { return wants(t.Notify, n.Event.Kind) && !n.Is(t.key) }
+	var err error
+	if slices.ContainsFunc(r.targets, open) && !r.over(n) {
+		again = max(again, min(firstAgain<<min(n.Tries, 10), maxAgain))
+		n.Tries++
+		n.Due = r.o.Now().Add(again).UTC().Truncate(time.Microsecond)
+		r.left(n)
+		_, err = r.box.Change(ctx, n)
+	} else {
+		err = r.box.Remove(ctx, n)
+	}
+	if errors.Is(err, ErrTaken) { // the lease was too short, or the answer was lost: told again, at worst
+		return nil
+	}
+	return err
+}
+
+// unsent records that a target is not told.
+func (r *run) unsent(ctx context.Context, t *target, e Event, why error) {
+	l := audit.Line{
+		V: audit.Version, Time: r.o.Now().UTC(), Kind: audit.KindEvent, Actor: actor, Action: audit.ActionUnsent, Request: e.Request,
+		Note: t.name + " is not told of " + string(e.Kind) + ": " + why.Error(),
+	}
+	switch {
+	case len(e.Items) > 0:
+		l.Tool = e.Items[0].String()
+	case e.Server != "":
+		l.Subject = audit.AboutServer + ":" + e.Server
+	case e.File != "":
+		l.Subject = audit.AboutFile + ":" + e.File
+	default:
+		l.Subject = audit.AboutAll
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reserve)
+	defer cancel()
+	var err error
+	if r.o.Events != nil {
+		err = r.o.Events.PutEvent(ctx, l)
+	}
+	if r.o.Audit != nil {
+		err = errors.Join(err, r.o.Audit.Write(ctx, l))
+	}
+	if err != nil {
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "that people are not told is not in the audit", slog.Any("error", err))
+	}
+}
+
+// actor is who gives notices up.
+const actor = "notify"

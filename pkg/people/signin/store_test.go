@@ -1,0 +1,192 @@
+package signin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// Each promise of a [signin.Store].
+func TestStore(t *testing.T) {
+	for name, holds := range map[string]func(*testing.T, *signin.Store){
+		"what was never kept is not found":                       missing,
+		"a session comes back as it was put":                     roundTrip,
+		"a write of an old rev is a conflict and stores nothing": staleRev,
+		"a first write of a session that exists is a conflict":   secondFirst,
+		"a deleted session stays deleted":                        deleted,
+		"delete removes one session, once":                       deleteOne,
+		"one that expired is not found and not listed":           expired,
+		"all are listed by id":                                   list,
+		"the form of a newer program is kept":                    keepsFormat,
+		"an ended context stores nothing":                        endedContext,
+	} {
+		t.Run(name, func(t *testing.T) { holds(t, signin.NewStore(new(documenttest.Store), nil)) })
+	}
+}
+
+// What cannot be read signs nobody in, and keeps nobody out. What a driver keeps for a second more has
+// ended all the same.
+func TestStoreOfOthers(t *testing.T) {
+	docs := &documenttest.Store{Now: func() time.Time { return time.Now().Add(-time.Minute) }}
+	st := signin.NewStore(docs, nil)
+	require.OK(t, docs.PutDocs(t.Context(), document.Doc{Key: document.Key{Part: "LOGIN#SESSIONS", ID: "x"}, Data: []byte("{")}))
+	over, live := put(t, st, sample(1, -time.Second)), put(t, st, sample(2, time.Hour))
+	wantNone(t, st, over.ID)
+	if all, err := st.List(t.Context()); err != nil || len(all) != 1 || all[0].ID != live.ID {
+		t.Errorf("List = %+v, %v; want the live one", all, err)
+	}
+	if s, err := st.Get(t.Context(), "x"); err == nil || errors.Is(err, signin.ErrNotFound) {
+		t.Errorf("Get = %+v, %v", s, err)
+	}
+}
+
+// sample returns the nth session, which lives for that long.
+func sample(n int, life time.Duration) signin.Session {
+	now := time.Now().UTC().Round(0)
+	return signin.Session{
+		ID: fmt.Sprintf("%064x", n), Actor: "token:kim", Way: signin.WayToken, Token: fmt.Sprintf("%020x", n), Browser: "Mozilla/5.0 (é \"quoted\" <b>)", Subject: "https://login.example.com kim", Groups: []string{"db-team", "staff"},
+		Created: now, Used: now.Add(time.Nanosecond), Expires: now.Add(life),
+	}
+}
+
+func put(t *testing.T, st *signin.Store, s signin.Session) signin.Session {
+	t.Helper()
+	next, err := st.Put(t.Context(), s)
+	require.OK(t, err)
+	if next.Rev != s.Rev+1 {
+		t.Errorf("Put = rev %d, want %d", next.Rev, s.Rev+1)
+	}
+	return next
+}
+
+func want(t *testing.T, st *signin.Store, s signin.Session) {
+	t.Helper()
+	got, err := st.Get(t.Context(), s.ID)
+	require.OK(t, err)
+	if d := cmp.Diff(s, got); d != "" {
+		t.Errorf("Get (-want +got):\n%s", d)
+	}
+}
+
+func wantNone(t *testing.T, st *signin.Store, id string) {
+	t.Helper()
+	if got, err := st.Get(t.Context(), id); !errors.Is(err, signin.ErrNotFound) {
+		t.Errorf("Get = %+v, %v; want ErrNotFound", got, err)
+	}
+}
+
+func conflict(t *testing.T, st *signin.Store, s signin.Session) {
+	t.Helper()
+	if _, err := st.Put(t.Context(), s); !errors.Is(err, signin.ErrConflict) {
+		t.Errorf("Put of rev %d = %v, want ErrConflict", s.Rev, err)
+	}
+}
+
+func missing(t *testing.T, st *signin.Store) {
+	wantNone(t, st, sample(1, time.Hour).ID)
+	if all, err := st.List(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("List = %v, %v; want none", all, err)
+	}
+}
+
+func roundTrip(t *testing.T, st *signin.Store) {
+	first := put(t, st, sample(1, time.Hour))
+	bare := sample(2, time.Hour)
+	bare.Token, bare.Browser = "", ""
+	bare = put(t, st, bare)
+	want(t, st, first)
+	want(t, st, bare)
+	first.Used, first.Expires = first.Used.Add(5*time.Minute), first.Expires.Add(5*time.Minute)
+	want(t, st, put(t, st, first))
+	want(t, st, bare)
+}
+
+func staleRev(t *testing.T, st *signin.Store) {
+	first := put(t, st, sample(1, time.Hour))
+	second := put(t, st, first)
+	conflict(t, st, first)
+	want(t, st, second)
+}
+
+func secondFirst(t *testing.T, st *signin.Store) {
+	s := sample(1, time.Hour)
+	kept := put(t, st, s)
+	s.Actor = "token:other"
+	conflict(t, st, s)
+	want(t, st, kept)
+}
+
+func deleted(t *testing.T, st *signin.Store) {
+	s := put(t, st, sample(1, time.Hour))
+	require.OK(t, st.Delete(t.Context(), s.ID))
+	wantNone(t, st, s.ID)
+	conflict(t, st, s) // of a request that read it before
+	wantNone(t, st, s.ID)
+}
+
+func deleteOne(t *testing.T, st *signin.Store) {
+	gone, stays := put(t, st, sample(1, time.Hour)), put(t, st, sample(2, time.Hour))
+	for range 2 {
+		require.OK(t, st.Delete(t.Context(), gone.ID))
+		wantNone(t, st, gone.ID)
+	}
+	want(t, st, stays)
+}
+
+func expired(t *testing.T, st *signin.Store) {
+	over, live := put(t, st, sample(1, -time.Millisecond)), put(t, st, sample(2, time.Hour))
+	wantNone(t, st, over.ID)
+	if all, err := st.List(t.Context()); err != nil || len(all) != 1 || all[0].ID != live.ID {
+		t.Errorf("List = %+v, %v; want the live one", all, err)
+	}
+	require.OK(t, st.Delete(t.Context(), over.ID))
+}
+
+func list(t *testing.T, st *signin.Store) {
+	var all []signin.Session
+	for _, n := range []int{3, 1, 2} {
+		all = append(all, put(t, st, sample(n, time.Hour)))
+	}
+	slices.SortFunc(all, func(a, b signin.Session) int { return strings.Compare(a.ID, b.ID) })
+	got, err := st.List(t.Context())
+	require.OK(t, err)
+	if d := cmp.Diff(all, got); d != "" {
+		t.Errorf("List (-want +got):\n%s", d)
+	}
+}
+
+func keepsFormat(t *testing.T, st *signin.Store) {
+	s := sample(1, time.Hour)
+	s.Format = signin.Format + 1
+	s = put(t, st, s)
+	if s.Format != signin.Format+1 {
+		t.Errorf("Put = form %d, want %d", s.Format, signin.Format+1)
+	}
+	want(t, st, s)
+}
+
+func endedContext(t *testing.T, st *signin.Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := sample(1, time.Hour)
+	if _, err := st.Put(ctx, s); err == nil {
+		t.Error("Put = nil, want an error")
+	}
+	wantNone(t, st, s.ID)
+	s = put(t, st, s)
+	if err := st.Delete(ctx, s.ID); err == nil {
+		t.Error("Delete = nil, want an error")
+	}
+	want(t, st, s)
+}

@@ -1,0 +1,166 @@
+package approval
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// overlap is how far before the last read the next one begins: an index of a distributed store
+// shows late what was written early, and functions have clocks of their own.
+const overlap = 10 * time.Second
+
+// Decisions are what people decided since a catalog was made. They are immutable.
+type Decisions struct {
+	Newest time.Time // when the newest one was made, or else the catalog
+
+	from time.Time // they are complete since then
+	byID map[tool.ID]Decision
+}
+
+// Len returns how many tools the decisions are about.
+func (d *Decisions) Len() int { return len(d.byID) }
+
+// Same reports whether the decisions are known to be those of other. Of a catalog that was made anew and that
+// nobody has decided about, there are none as before.
+func (d *Decisions) Same(other *Decisions) bool {
+	return d == other || d != nil && other != nil && len(d.byID) == 0 && len(other.byID) == 0
+}
+
+// Record returns the tool's record with the decisions applied; known is that of the catalog, nil:
+// none.
+func (d *Decisions) Record(id tool.ID, known *Record) *Record {
+	rev := int64(-1)
+	if known != nil {
+		rev = known.Rev
+	}
+	decision, ok := d.After(id, rev)
+	if !ok {
+		return known
+	}
+	r := decision.over(known)
+	r.UpdatedAt = time.Time{} // of the older one
+	return r
+}
+
+// After returns the decision about the tool, if it made a later revision of its record than rev.
+func (d *Decisions) After(id tool.ID, rev int64) (Decision, bool) {
+	decision, ok := d.byID[id]
+	return decision, ok && decision.Rev > rev
+}
+
+// apply returns d with page added; d itself if nothing in it is new. A decision of which the same
+// or a later revision is known changes nothing.
+func (d *Decisions) apply(page []Decision) *Decisions {
+	next := *d
+	copied := false
+	for _, p := range page {
+		if p.DecidedAt.After(next.Newest) {
+			next.Newest = p.DecidedAt
+		}
+		if held, ok := next.byID[p.ID]; ok && held.Rev >= p.Rev {
+			continue
+		}
+		if !copied {
+			next.byID = make(map[tool.ID]Decision, len(d.byID)+len(page))
+			maps.Copy(next.byID, d.byID)
+			copied = true
+		}
+		next.byID[p.ID] = p
+	}
+	if !copied && next.Newest.Equal(d.Newest) {
+		return d
+	}
+	return &next
+}
+
+// A Feed follows what people decide since a catalog was made. Copies are independent. Ages are
+// measured by the monotonic clock and by the wall clock, and the greater one counts.
+type Feed struct {
+	Decisions *Decisions // another one after each change; nil: there was no catalog yet
+	Err       error      // why the last read failed; nil: it did not
+	ReadAt    time.Time  // when the last read to the end ended
+	Began     time.Time  // when it began; zero if the feed began anew since
+	KnownAt   time.Time  // as of when decisions are known, by a read or by the catalog
+
+	made   time.Time // when the catalog was
+	before mark      // of the read that is not at its end yet
+}
+
+// A mark is the position of a read of several pages.
+type mark struct {
+	began, since time.Time
+	after        string // "": no page was read
+}
+
+// Rebase continues from a catalog that was made at the given time. revision returns the revision of
+// the record that it has of a tool, 0 for none, and whether it has the tool: decisions that are in
+// it are dropped. With a catalog from before the feed began it begins anew.
+func (f *Feed) Rebase(made, now time.Time, revision func(tool.ID) (rev int64, listed bool)) {
+	if f.Decisions != nil && made.Before(f.Decisions.from) {
+		*f = Feed{Err: f.Err, ReadAt: f.ReadAt}
+	}
+	next := &Decisions{from: made, Newest: made, byID: map[tool.ID]Decision{}}
+	if held := f.Decisions; held != nil {
+		next.from = held.from
+		if held.Newest.After(made) {
+			next.Newest = held.Newest
+		}
+		for id, d := range held.byID {
+			// If the catalog has no such tool and one comes, a later catalog brings its record.
+			if rev, listed := revision(id); listed && rev < d.Rev || !listed && !d.DecidedAt.Before(made.Add(-overlap)) {
+				next.byID[id] = d
+			}
+		}
+	}
+	f.Decisions, f.made = next, made
+	if known := now.Add(-max(now.Round(0).Sub(made), 0)); known.After(f.KnownAt) {
+		f.KnownAt = known
+	}
+}
+
+// Read reads on, and reports whether it read a page. If ctx ends before all pages are read, the
+// next Read continues there: else more decisions than one request has time for would never be
+// known.
+func (f *Feed) Read(ctx context.Context, s Store, now time.Time) (progress bool) {
+	if f.before.after == "" {
+		f.before = mark{began: now, since: f.since(now)}
+	}
+	for {
+		page, next, err := s.Changes(ctx, f.before.since, f.before.after)
+		if f.Err = err; err != nil {
+			return progress
+		}
+		f.Decisions, f.before.after, progress = f.Decisions.apply(page), next, true
+		if next == "" {
+			break
+		}
+	}
+	f.ReadAt, f.Began = now, f.before.began
+	if f.Began.After(f.KnownAt) {
+		f.KnownAt = f.Began
+	}
+	return true
+}
+
+// since returns where a read begins: a little before the catalog was made or the last read began,
+// whichever is later. A catalog that was made in the future does not count: one of the clocks is
+// wrong, and which one cannot be known.
+func (f *Feed) since(now time.Time) time.Time {
+	var known time.Time
+	if age := now.Sub(f.Began); !f.Began.IsZero() && age >= 0 {
+		known = now.Round(0).Add(-age)
+		if began := f.Began.Round(0); began.Before(known) { // else the clock was set back since
+			known = began
+		}
+	}
+	if f.made.After(known) && !f.made.After(now.Round(0)) {
+		known = f.made
+	}
+	if known.IsZero() {
+		return known
+	}
+	return known.Add(-overlap)
+}

@@ -1,0 +1,153 @@
+package approval
+
+import (
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// maxLostNote is how many bytes of a note a [Version] keeps.
+const maxLostNote = 400
+
+// A Lost marks a record that the store had lost, or had an older version of, until a person says
+// which version counts. Meanwhile the record is the stricter of the two.
+type Lost struct {
+	At      time.Time `json:"at"`              // when it was found
+	Catalog Version   `json:"catalog"`         // as the catalog knew it
+	Store   *Version  `json:"store,omitempty"` // as the store had it; nil: it had none
+
+	// Unknown says that the catalog could not be used either, so that nobody knows what was decided.
+	// Catalog then locks the item whatever the server's approval mode is, and Store is empty.
+	Unknown bool `json:"unknown,omitempty"`
+}
+
+// newUnknown returns the mark of an item of which nothing is known. disabled says that only this locks it.
+func newUnknown(disabled bool, now time.Time) *Lost {
+	return &Lost{At: now, Catalog: Version{Disabled: disabled}, Store: &Version{}, Unknown: true}
+}
+
+// A Version is the decision of one of the two.
+type Version struct {
+	Disabled     bool      `json:"disabled"`
+	ApprovedHash tool.Hash `json:"approved_hash"`
+	By           string    `json:"by"`
+	At           time.Time `json:"at,omitzero"`
+	Note         string    `json:"note,omitempty"`
+	Rev          int64     `json:"rev"`
+	Written      time.Time `json:"written,omitzero"` // when this version was stored; zero: an earlier program noted it
+
+	Endorsed Remembered `json:"endorsed,omitzero"`
+}
+
+func (r Record) version() Version {
+	return Version{r.Disabled, r.ApprovedHash, r.By, r.At, beginning(r.Note, maxLostNote), r.Rev, r.UpdatedAt, r.Endorsement()}
+}
+
+// IsLost reports whether the store lost the record or was set back to an older version. known is
+// the record as it was once read from the store, stored what the store has now; nil: nothing.
+// Revisions only grow, and no two writes of one revision have the same time; a known record without
+// a time is not compared by it.
+func IsLost(stored, known *Record) bool {
+	switch {
+	case known == nil:
+		return false
+	case stored == nil:
+		return true
+	case stored.Rev == known.Rev:
+		return !known.UpdatedAt.IsZero() && !stored.UpdatedAt.Equal(known.UpdatedAt)
+	}
+	return stored.Rev < known.Rev
+}
+
+// Recover returns the record that counts after [IsLost], and its audit line: the stricter of the
+// two, or known where the store has none, with what is blocked in either. It replaces stored, at a
+// revision beyond both.
+func Recover(stored, known *Record, now time.Time) (Record, Entry) {
+	r := *known
+	r.Blocked, r.Undo, r.Proposed = r.blocks(), nil, nil
+	r.Lost = &Lost{At: stamp(now), Catalog: known.version()}
+	r.Rev, r.LostRev = 0, known.Rev
+	note := "the store had no record"
+	if stored != nil {
+		store, before := stored.version(), stored.ApprovedBefore
+		if r.URL != "" && stored.URL != "" && !SameServer(r.URL, stored.URL) { // it was another server's
+			store.ApprovedHash, store.Endorsed, before = "", Remembered{}, nil
+		}
+		r = stricter(r, *stored)
+		if store.ApprovedHash == "" {
+			r.ApprovedHash, r.Approved = "", nil
+		}
+		if store.Endorsed.Hash != r.Lost.Catalog.Endorsed.Hash {
+			r.Endorsed = Remembered{}
+		}
+		r.Lost.Store = &store
+		r.Rev = stored.Rev
+		r.ApprovedBefore, r.Unknown, r.Format = before, stored.Unknown, stored.Format
+		if stored.DecidedAt.After(r.DecidedAt) {
+			r.DecidedAt = stored.DecidedAt
+		}
+		note = "the store had an older record; the stricter of the two holds"
+	}
+	r.withdrawBlocked()
+	r.State = r.derive()
+	return r, *r.entry(ActionRecover, Said{Actor: Sync, Note: note}, now)
+}
+
+// KeepRestored settles a recovered record by what the catalog had.
+func KeepRestored(r Record, actor string, now time.Time) (Record, Entry, error) {
+	next, e, _, err := KeepReplayed(r, nil, actor, now)
+	return next, e, err
+}
+
+// storeTime is longer than storing a decision takes. The line of a decision has the time of the write,
+// which is later than [Record.DecidedAt].
+const storeTime = time.Minute
+
+// KeepReplayed is [KeepRestored] with what people decided after the catalog was made, as [Replay] says.
+// Of a record that was not recovered it replays what is newer than its last decision: then the store
+// lost it, and a sync may have written the record since.
+func KeepReplayed(r Record, past []Past, actor string, now time.Time) (Record, Entry, Replayed, error) {
+	known := r.UpdatedAt
+	if decided := r.DecidedAt.Add(storeTime); decided.Before(known) {
+		known = decided
+	}
+	if l := r.Lost; l != nil {
+		if known = l.Catalog.Written; known.IsZero() {
+			known = l.Catalog.At
+		}
+		r.take(l.Catalog)
+	}
+	re := Replay(r, known, past)
+	next, e, err := record(re.Record, ActionKeepRestored, Said{Actor: actor, Note: re.note()}, now)
+	return next, e, re, err
+}
+
+// AcceptStore settles a recovered record by what the store had. A tool of which the store had
+// nothing waits, and stays disabled if it was.
+func AcceptStore(r Record, actor string, now time.Time) (Record, Entry, error) {
+	switch {
+	case r.Lost != nil && r.Lost.Store != nil:
+		r.take(*r.Lost.Store)
+	case r.Lost != nil:
+		r.take(Version{Disabled: r.Disabled})
+	}
+	return record(r, ActionAcceptStore, Said{Actor: actor}, now)
+}
+
+// take replaces the decision of r by v. What is blocked stays so, and what waits by v is not taken
+// for approved earlier: a person who sees that it waits has to say so.
+func (r *Record) take(v Version) {
+	r.Disabled, r.Endorsed, r.Proposed = v.Disabled, v.Endorsed, nil
+	if v.ApprovedHash != r.CurrentHash {
+		r.ApprovedBefore = without(r.ApprovedBefore, r.CurrentHash)
+	}
+	switch v.ApprovedHash {
+	case r.ApprovedHash:
+	case r.CurrentHash:
+		r.Approved = r.Current
+	default: // the text is gone; a changed tool is shown without it
+		r.Approved = nil
+	}
+	r.ApprovedHash = v.ApprovedHash
+	r.withdrawBlocked()
+}

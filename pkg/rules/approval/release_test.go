@@ -1,0 +1,104 @@
+package approval_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// started is a sighting at the definition with the hash, where one version of a package is started.
+func started(h tool.Hash, version string, now time.Time) approval.Seen {
+	d := seen(h, approval.OnChange, false, now)
+	d.URL = "cmd:" + version
+	d.Release = approval.Release{URL: d.URL, Family: "x", Version: "x@" + version}
+	return d
+}
+
+// at1 is a record that ada approved at version 1, as the store has it.
+func at1() approval.Record {
+	r := held(approval.Approved, "h1", "h1")
+	d := started("h1", "1", noon)
+	r.URL, r.Release = d.URL, d.Release
+	return r
+}
+
+func TestCarryable(t *testing.T) {
+	hour := noon.Add(time.Hour)
+	see := func(h tool.Hash, version string) func(*approval.Record) {
+		return func(r *approval.Record) { *r, _, _ = approval.Observe(r, started(h, version, hour)) }
+	}
+	decided := func(next approval.Record, _ approval.Entry, err error) approval.Record {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next.Next(hour)
+	}
+	later, ann := hour.Add(time.Minute), approval.Said{Actor: "ann", Subject: "1"}
+	for name, test := range map[string]struct {
+		steps []func(*approval.Record)
+		want  string
+	}{
+		"the same definition":         {[]func(*approval.Record){see("h1", "2")}, "x@1"},
+		"another definition":          {[]func(*approval.Record){see("h2", "2")}, ""},
+		"the same one later":          {[]func(*approval.Record){see("h2", "2"), see("h1", "2")}, "x@1"},
+		"two versions later":          {[]func(*approval.Record){see("h2", "2"), see("h1", "3")}, "x@1"},
+		"what was approved, not seen": {[]func(*approval.Record){see("h2", "1"), see("h2", "2")}, ""},
+		"disabled": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
+			*r = decided(approval.Disable(*r, ann, later))
+		}}, ""},
+		"decided about since": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
+			*r = decided(approval.Block(*r, "h1", ann, later))
+			*r = decided(approval.Unblock(*r, "h1", ann, later))
+		}}, ""},
+		"approved and undone": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
+			*r = decided(approval.Approve(*r, "h1", ann, later))
+			*r = decided(approval.UndoDecision(*r, r.Rev, "ann", later))
+		}}, "x@1"},
+		"approved by the first of two": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
+			*r = decided(approval.ApproveFourEyes(*r, "h1", ann, later))
+		}}, "x@1"},
+		"the store had lost it": {[]func(*approval.Record){func(r *approval.Record) { r.Lost = &approval.Lost{At: noon} }, see("h1", "2")}, ""},
+		"an older gateway took the first of two for enough": {[]func(*approval.Record){func(r *approval.Record) {
+			r.Proposed = &approval.Proposal{Hash: "h1", By: "ada", Subject: "2", At: noon.Add(-time.Hour)}
+			r.ApprovedBefore = []approval.Remembered{{Hash: "h1", By: "ada", At: noon}}
+		}, see("h1", "2")}, ""},
+		"another program between": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
+			*r, _, _ = approval.Observe(r, seen("h1", approval.OnChange, false, hour))
+		}, see("h1", "2")}, ""},
+		"an older gateway moved it, and somebody approved it there": {[]func(*approval.Record){func(r *approval.Record) {
+			r.URL = "https://mcp.example.com" // with the release of before
+		}, see("h1", "2")}, ""},
+		"an older gateway moved it with what was approved": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
+			r.URL = "https://mcp.example.com"
+		}}, ""},
+	} {
+		r := at1()
+		for _, step := range test.steps {
+			step(&r)
+		}
+		if got, ok := r.Carryable(); got != test.want && ok || ok != (test.want != "") || ok && r.State != approval.Pending {
+			t.Errorf("%s: %q, %v, %s", name, got, ok, r.State)
+		}
+	}
+}
+
+// A record of an earlier program gets the version at the next sync, without a line in the audit.
+func TestObserveRelease(t *testing.T) {
+	r := at1()
+	r.Release = approval.Release{}
+	next, e, changed := approval.Observe(&r, started("h1", "1", noon))
+	if want := at1(); !changed || e != nil || next.State != approval.Approved {
+		t.Errorf("changed %v, line %+v: %s", changed, e, cmp.Diff(want, next))
+	}
+	if _, _, changed := approval.Observe(&next, started("h1", "1", noon)); changed {
+		t.Error("it is written again")
+	}
+	next.Release.Version = string(make([]byte, approval.MaxName+1))
+	if err := next.Check(); err == nil {
+		t.Errorf("a long version: %v", err)
+	}
+}

@@ -1,0 +1,239 @@
+package approval
+
+import (
+	"cmp"
+	"encoding/json"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// Sync is the actor of what no person does: baselines and observations.
+const Sync = "sync"
+
+// The actions of an [Entry].
+const (
+	ActionBaseline = "baseline" // approved as part of a server's first list
+	ActionObserve  = "observe"  // seen for the first time; waits
+	ActionChange   = "change"   // the definition is no longer the approved one, or a waiting one changed
+	ActionRestore  = "restore"  // the definition is the approved one again
+	ActionMove     = "move"     // the server is at another URL; what was approved before counts no longer
+	ActionRename   = "rename"   // the server has another name; the record of the old one holds for it
+	ActionRecover  = "recover"  // the store had lost the record, or had an older one; the catalog's word is back
+	ActionApprove  = "approve"
+	ActionPropose  = "propose" // approved by the first of two people; opens nothing
+	ActionDisable  = "disable"
+	ActionEnable   = "enable"
+	ActionBlock    = "block"    // a lasting no to the current definition
+	ActionUnblock  = "unblock"  // that no is taken back; the definition waits
+	ActionUndo     = "undo"     // the last decision is taken back
+	ActionRemember = "remember" // approved again, as a person approved this definition earlier
+
+	ActionKeepRestored = "approvals-restore" // after a recovery: what the catalog had decided holds
+	ActionAcceptStore  = "approvals-accept"  // after a recovery: what the store had decided holds
+)
+
+// A Seen is a tool as its server listed it.
+type Seen struct {
+	ID         tool.ID
+	URL        string          // where the server gave it; "": not compared
+	Release    Release         // of the server at URL; zero: it starts no package
+	Definition json.RawMessage // byte-exact
+	Hash       tool.Hash       // of Definition
+	Mode       Mode            // the server's approval mode
+	Baseline   bool            // the list is the first that the server gave
+	Disabled   bool            // it is disabled under another name of the server; counts as long as nothing is known under this one
+	Blocked    []Remembered    // what is blocked under another name of the server; counts as Disabled does
+	Lost       bool            // store and catalog lost together what was decided: a person has to say what holds
+	Remember   bool            // a definition that a person approved earlier is approved again
+	TwoPeople  bool            // approving the definition takes two: what one alone approved earlier is not approved again
+	From       *Record         // the tool's record under the name that the server had before; nil: it was not renamed
+	Now        time.Time
+}
+
+// Observe compares a definition that a server just listed with r, the record of the tool (nil:
+// there is none). It returns the record to store and its audit line (nil: none is due). If changed
+// is false there is nothing to store.
+//
+// Only a baseline approves here, and only a tool without a record; and with Remember what a person
+// approved earlier at this server. Whatever else people decided, or left waiting, outlives changes
+// of definition, mode and config. What is written here cannot be undone, nor what was decided
+// before it.
+func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
+	switch {
+	case d.Hash == "": // without a hash nothing can be compared; Facts keeps it locked
+		if r != nil {
+			return *r, nil, false
+		}
+		return Record{}, nil, false
+	case r == nil && d.From != nil:
+		next = renamed(d)
+		return next, next.entry(ActionRename, Said{Actor: Sync, Note: "was " + d.From.ID().String()}, d.Now), true
+	case r == nil:
+		next, e = first(d)
+		return next, e, true
+	}
+	next = *r
+	action, note := next.see(d), ""
+	if d.From != nil && next.mergeOld(renamed(d)) {
+		action = ActionRename
+	}
+	next.State = next.derive()
+	if m, ok := next.Earlier(); ok && d.remembers(m) && next.Lost == nil {
+		next.approveAgain(m, d.Now)
+		action, note = ActionRemember, "approved by "+m.By+" on "+m.At.Format(time.DateOnly)
+	}
+	if action == "" {
+		return *r, nil, false
+	}
+	if next.Undo = nil; !next.Disabled && (next.State != r.State || next.CurrentHash != r.CurrentHash || action == ActionMove) {
+		next.Tell = false // it was said of another definition
+	}
+	if b, ok := next.block(next.CurrentHash); ok && action == ActionChange {
+		note = "blocked by " + b.By + " on " + b.At.Format(time.DateOnly)
+	}
+	if action != unrecorded {
+		e = next.entry(action, Said{Actor: Sync, Note: note}, d.Now)
+	}
+	return next, e, true
+}
+
+// remembers reports whether what was approved earlier counts again without being asked for.
+func (d Seen) remembers(m Remembered) bool {
+	return d.Remember && m.isPersons() && (m.Two || !d.TwoPeople)
+}
+
+// mergeOld makes r the stricter of itself and o, its server's record of an older name, and reports
+// whether that changed what was decided.
+func (r *Record) mergeOld(o Record) bool {
+	strict := merged(*r, o)
+	if strict.Disabled == r.Disabled && strict.ApprovedHash == r.ApprovedHash && len(strict.Blocked) == len(r.Blocked) {
+		return false
+	}
+	*r = strict
+	return true
+}
+
+// unrecorded is the action that leaves no audit line.
+const unrecorded = "unrecorded"
+
+// see updates r by d and returns the action that this is; "": nothing changed.
+func (r *Record) see(d Seen) (action string) {
+	if d.URL != "" && !SameServer(d.URL, r.URL) {
+		action = unrecorded
+		if r.URL != "" { // "": the record was made before anyone said where
+			r.Prior = r.prior(d)
+			r.ApprovedHash, r.Approved, r.ApprovedBefore, r.Lost, r.Endorsed, r.Proposed = "", nil, nil, nil, Remembered{}, nil
+			r.Disabled = r.Disabled || d.Disabled
+			r.addBlocks(d.Blocked)
+			action = ActionMove
+		}
+		r.URL = d.URL
+	}
+	if d.URL != "" && r.Release != d.Release {
+		r.Release, action = d.Release, cmp.Or(action, unrecorded)
+	}
+	if d.Hash != r.CurrentHash {
+		r.CurrentHash, r.Current, r.Proposed, r.ChangedAt = d.Hash, d.Definition, nil, stamp(d.Now)
+		switch {
+		case action == ActionMove:
+		case d.Hash == r.ApprovedHash:
+			action = ActionRestore
+		default:
+			action = ActionChange
+		}
+	}
+	if len(r.Current) == 0 && len(d.Definition) > 0 { // a recovery did not have the text
+		r.Current, action = d.Definition, cmp.Or(action, unrecorded)
+	}
+	return action
+}
+
+// first returns the record of a tool that has none.
+func first(d Seen) (Record, *Entry) {
+	now := stamp(d.Now)
+	r := Record{
+		Server: d.ID.Server, Tool: d.ID.Name, Kind: d.ID.Kind, URL: d.URL, Release: d.Release,
+		CurrentHash: d.Hash, Current: d.Definition,
+		Disabled:  d.Disabled,
+		FirstSeen: now,
+	}
+	r.addBlocks(d.Blocked)
+	action := ActionObserve
+	if d.Lost {
+		r.Disabled = r.Disabled || d.Mode == Off
+		r.Lost = newUnknown(r.Disabled, now)
+	} else if d.Mode == OnChange && d.Baseline && !r.IsBlocked(d.Hash) {
+		r.ApprovedHash, r.Approved = r.CurrentHash, r.Current
+		r.By, r.At = Sync, now
+		action = ActionBaseline
+	}
+	r.State = r.derive()
+	note := ""
+	switch {
+	case d.Lost:
+		note = "the store had no record, and the catalog could not be used: what was decided is lost"
+	case r.Disabled:
+		note = "disabled, as it is under another name of its server"
+	case r.State == Blocked:
+		note = "blocked, as it is under another name of its server"
+	}
+	return r, r.entry(action, Said{Actor: Sync, Note: note}, d.Now)
+}
+
+// Facts answers the two questions of [lock.Facts] that are about approval, for the definition with
+// the given hash. r nil means that the store has no record; if the store could not be read, do not
+// ask: leave the facts unknown. They are unknown, too, for a record in a newer form than this
+// program knows.
+func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fact) {
+	if r != nil && r.Format > Format {
+		return lock.Unknown, lock.Unknown
+	}
+	userDisabled = lock.FactOf(r != nil && (r.Disabled || r.IsBlocked(hash)))
+	switch {
+	case r != nil && hash == "" && len(r.blocks()) > 0 && !r.Disabled: // it may be one of them
+		return lock.Unknown, lock.Unknown
+	case mode == Off:
+		return userDisabled, lock.Yes
+	case mode != Manual && mode != OnChange, hash == "":
+		return userDisabled, lock.Unknown
+	case r == nil:
+		return userDisabled, lock.No
+	}
+	return userDisabled, lock.FactOf(r.State == Approved && r.ApprovedHash == hash && !r.isProposalAlone())
+}
+
+// derive returns the state that the two hashes and the blocks imply. It does not depend on the mode, so that a
+// server whose approval was off for a while is compared with what was approved before.
+func (r Record) derive() State {
+	if _, blocked := r.block(r.CurrentHash); blocked {
+		return Blocked
+	}
+	switch r.ApprovedHash {
+	case "":
+		return Pending
+	case r.CurrentHash:
+		return Approved
+	default:
+		return Changed
+	}
+}
+
+func (r Record) entry(action string, said Said, now time.Time) *Entry {
+	return &Entry{
+		Server: r.Server, Tool: r.Tool, Kind: r.Kind, Actor: said.Actor, Action: action,
+		Hash: r.CurrentHash, Note: said.Note, Tell: said.Tell, At: stamp(now),
+	}
+}
+
+// stamp drops what a store cannot keep: the monotonic clock and the zone.
+func stamp(t time.Time) time.Time { return t.UTC().Round(0) }
+
+// later returns now as a store keeps it, or just after last if the clock is not past that.
+func later(now, last time.Time) time.Time {
+	if now = stamp(now); !now.After(last) {
+		return stamp(last).Add(time.Nanosecond)
+	}
+	return now
+}

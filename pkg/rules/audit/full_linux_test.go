@@ -1,0 +1,124 @@
+package audit_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// On a disk that is full the lines of calls that were told to go on find room; then no more calls are, until
+// there is room again.
+func TestDirFullDisk(t *testing.T) {
+	local.OnSmallDisk(t, "8m", func(disk string) { fillDisk(t, disk) })
+}
+
+func fillDisk(t *testing.T, disk string) {
+	f := &folder{t: t, path: filepath.Join(disk, "audit"), clock: &clock{now: day(4)}, log: &local.Buffer{}}
+	f.open()
+	f.write("a:1")
+	filler := filepath.Join(disk, "filler")
+	local.FillDisk(t, filler, 16<<20)
+	told := 0
+	for ; f.Ready(t.Context()) == nil; told++ { // each call writes its line, until none is told to go on
+		f.write(fmt.Sprintf("b:%d", told))
+		if told > 100_000 {
+			t.Fatal("it is ready on a full disk for ever")
+		}
+	}
+	if told < 500 || f.Fault() == nil {
+		t.Errorf("%d calls went on; fault %v", told, f.Fault())
+	}
+	for n := range 500 { // those that were on their way then
+		f.write(fmt.Sprintf("c:%d", n))
+	}
+	lost := 0
+	for n := 0; lost == 0; n++ {
+		if f.Write(t.Context(), audit.Line{Kind: audit.KindCall, Time: day(4), Tool: fmt.Sprintf("d:%d", n)}) != nil {
+			lost++
+		}
+	}
+	if said, ok := f.verify(); !ok { // nothing of the lost one is left
+		t.Error(said)
+	}
+	require.OK(t, os.Remove(filler))
+	f.clock.set(f.clock.Now().Add(2e9))
+	require.OK(t, f.Ready(t.Context()))
+	f.write("e:1")
+	if said, ok := f.verify(); !ok {
+		t.Error(said)
+	}
+	lines, _, err := f.Read(t.Context(), audit.Filter{}, "", 2)
+	if err != nil || lines[0].Tool != "e:1" || !strings.HasPrefix(lines[1].Note, "1 line could not be written") {
+		t.Errorf("%+v, %v", lines, err)
+	}
+}
+
+// A folder whose last line is torn opens on a full disk, and says that it cannot write. When there is room, it says
+// first that the line is torn.
+func TestOpenDirOnFullDisk(t *testing.T) {
+	local.OnSmallDisk(t, "8m", func(disk string) {
+		f := &folder{t: t, path: filepath.Join(disk, "audit"), clock: &clock{now: day(4)}, log: &local.Buffer{}}
+		f.open()
+		f.write("a:1")
+		require.OK(t, f.Close())
+		raw, err := os.ReadFile(f.file(4))
+		require.OK(t, err)
+		for len(raw)%4096 != 0 { // the next byte needs a page of its own
+			raw = append(raw, 'x')
+		}
+		require.OK(t, os.WriteFile(f.file(4), raw, 0o600))
+		filler := filepath.Join(disk, "filler")
+		local.FillDisk(t, filler, 16<<20)
+		f.open()
+		if !errors.Is(f.Fault(), syscall.ENOSPC) || f.Ready(t.Context()) == nil {
+			t.Errorf("it can write: %v", f.Fault())
+		}
+		require.OK(t, os.Remove(filler))
+		f.clock.set(f.clock.Now().Add(2e9))
+		require.OK(t, f.Ready(t.Context()))
+		f.write("b:1")
+		if lines, _, err := f.Read(t.Context(), audit.Filter{}, "", 2); err != nil || lines[0].Tool != "b:1" || !strings.Contains(lines[1].Note, "not whole") {
+			t.Errorf("%+v, %v", lines, err)
+		}
+	})
+}
+
+// Lines that are lost on a full disk are counted, or the next start says that lines may be missing.
+func TestDirLostLinesOverARestart(t *testing.T) {
+	local.OnSmallDisk(t, "8m", func(disk string) {
+		f := &folder{t: t, path: filepath.Join(disk, "audit"), clock: &clock{now: day(4)}, log: &local.Buffer{}}
+		f.open()
+		f.write("a:1")
+		filler := filepath.Join(disk, "filler")
+		local.FillDisk(t, filler, 16<<20)
+		long := audit.Line{Kind: audit.KindCall, Time: day(4), Tool: strings.Repeat("x", 400)}
+		lose := func(n int) {
+			for lost := 0; lost < n; {
+				if f.Write(t.Context(), long) != nil {
+					lost++
+				}
+			}
+		}
+		lose(100)
+		_ = f.Close() // it may have no room
+		f.open()
+		lose(3)
+		require.OK(t, os.Remove(filler))
+		f.write("b:1")
+		notes := f.notes()
+		counted := slices.ContainsFunc(notes, func(s string) bool { return strings.HasPrefix(s, "100 lines") })
+		unclean := slices.ContainsFunc(notes, func(s string) bool { return strings.Contains(s, "may be missing") })
+		if !strings.HasPrefix(notes[0], "3 lines could not be written") || !counted && !unclean {
+			t.Errorf("%q", notes)
+		}
+	})
+}

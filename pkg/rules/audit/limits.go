@@ -1,0 +1,72 @@
+package audit
+
+import (
+	"encoding/json"
+	"log/slog"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// Bounds on a line, in characters. Most of its texts somebody else wrote.
+const (
+	maxName  = 512
+	maxNote  = 2000
+	maxRules = 16
+	maxKinds = 16 // of what a search found
+)
+
+// Name returns the name of something as a line has it.
+func Name(s string) string { return text.Clip(s, maxName) }
+
+// bounded returns the line with its texts fit to stand in one, and cut where they are too long.
+func (l Line) bounded() Line {
+	for _, s := range []*string{
+		&l.Kind, &l.Agent, &l.Method, &l.Human, &l.Tool, &l.ArgsAsked, &l.ArgsSent, &l.Path, &l.Decision, &l.Status, &l.Limit,
+		&l.Outcome, &l.ResultID, &l.Trace, &l.Actor, &l.Action, &l.Subject, &l.Request, &l.Source,
+	} {
+		*s = Name(*s)
+	}
+	for _, h := range []*tool.Hash{&l.Definition, &l.Hash, &l.From} {
+		*h = tool.Hash(text.Clip(string(*h), maxName))
+	}
+	l.Note = text.Clip(l.Note, maxNote)
+	l.Rules, l.Would = clipped(l.Rules), clipped(l.Would)
+	if len(l.Arguments) > 2*maxRedacted || !json.Valid(l.Arguments) {
+		l.Arguments = nil
+	}
+	if l.Found != nil && len(l.Found.Locked) > maxKinds {
+		l.Found = &Found{Callable: l.Found.Callable}
+	}
+	return l
+}
+
+func clipped(list []string) []string {
+	var out []string
+	for _, s := range list[:min(len(list), maxRules)] {
+		out = append(out, text.Clip(s, maxName))
+	}
+	return out
+}
+
+// encode returns the line as JSON, in one line of text.
+func (l Line) encode() ([]byte, error) { return rawjson.Encode(l.bounded()) }
+
+// Attrs returns the line as members of a line of a log, with "audit": 1 before them. What renames the time
+// of the log's lines must leave theirs, which is no [slog.KindTime].
+func (l Line) Attrs() []slog.Attr {
+	raw, err := l.encode()
+	if err != nil { // texts and numbers cannot fail
+		panic(err)
+	}
+	members, err := rawjson.Split(raw, rawjson.Lenient)
+	if err != nil {
+		panic(err)
+	}
+	out := []slog.Attr{slog.Int("audit", 1)}
+	for _, m := range members {
+		out = append(out, slog.Any(m.Name, m.Value))
+	}
+	return out
+}

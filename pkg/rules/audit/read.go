@@ -1,0 +1,230 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+)
+
+const (
+	chunk    = 256 << 10 // bytes that are read at once
+	maxLine  = 64 << 10  // bytes of a line that is read; none is written that is so long
+	maxShown = 200       // characters of a line that cannot be read
+)
+
+// Read returns the lines that the filter wants, the newest first, at most limit, and where to go on; ""
+// is the end. A line that cannot be read is one of [KindDamaged]. A file is not looked into if its
+// day says that it has nothing to offer: what was written while the clock was wrong is found
+// without bounds on the time.
+func (d *Dir) Read(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error) {
+	return d.Folder().Read(ctx, f, after, limit)
+}
+
+// Folder returns the folder that d writes to.
+func (d *Dir) Folder() Folder { return Folder(d.path) }
+
+// A Folder reads the lines of a folder whose [Dir] is another program's.
+type Folder string
+
+// Read implements [Reader]; see [Dir.Read].
+func (p Folder) Read(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error) {
+	path := string(p)
+	days, err := daysOf(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("audit: %w", err)
+	}
+	upTo, offset, err := after.place()
+	if err != nil {
+		return nil, "", err
+	}
+	r := reader{filter: f, needles: f.needles(), limit: limit}
+	for _, day := range slices.Backward(days) {
+		end := int64(-1)
+		switch {
+		case upTo != "" && day > upTo, !f.Until.IsZero() && day > dayOf(f.Until):
+			continue
+		case day == upTo:
+			end = offset
+		}
+		more, err := r.file(ctx, path, day, end)
+		if err != nil {
+			return nil, "", fmt.Errorf("audit: %w", err)
+		}
+		if more != "" {
+			return r.lines, more, nil
+		}
+	}
+	return r.lines, "", nil
+}
+
+// place returns the day and the offset that a cursor stands for.
+func (c Cursor) place() (day string, offset int64, err error) {
+	if c == "" {
+		return "", 0, nil
+	}
+	day, at, ok := strings.Cut(string(c), ".")
+	offset, err = strconv.ParseInt(at, 10, 64)
+	if _, no := time.Parse(time.DateOnly, day); !ok || err != nil || no != nil || offset < 0 {
+		return "", 0, ErrCursor
+	}
+	return day, offset, nil
+}
+
+// needles are texts that stand in every line that the filter wants, as they are written there.
+func (f Filter) needles() (out [][]byte) {
+	for _, s := range []string{f.Actor, f.Action, f.Server, f.Tool, f.Kind} {
+		if quoted, err := rawjson.Encode(s); err == nil && s != "" && s != KindDamaged {
+			out = append(out, quoted[1:len(quoted)-1])
+		}
+	}
+	return out
+}
+
+// A reader collects lines.
+type reader struct {
+	filter  Filter
+	needles [][]byte
+	limit   int
+	lines   []Line
+	newer   time.Time // of the line after the one that is read
+}
+
+// file reads the lines of a day before end, -1: all. more is where to go on, if it stopped.
+func (r *reader) file(ctx context.Context, path, day string, end int64) (more Cursor, err error) {
+	file, err := os.Open(filepath.Join(path, day+suffix))
+	if errors.Is(err, fs.ErrNotExist) { // over its time, just now
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }() // it was read
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	if f := r.filter; !f.Since.IsZero() && day < dayOf(f.Since) && info.ModTime().Before(f.Since) {
+		return "", nil
+	}
+	if end < 0 || end > info.Size() {
+		end = info.Size()
+	}
+	r.newer = info.ModTime().UTC()
+	b := backward{r: file, pos: end}
+	for {
+		raw, start, long, err := b.next()
+		if errors.Is(err, io.EOF) {
+			return "", nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return "", err
+		}
+		here, n := Cursor(day+"."+strconv.FormatInt(start, 10)), len(r.lines)
+		if r.take(raw, long); len(r.lines) > n {
+			r.lines[n].Cursor = here
+		}
+		if len(r.lines) >= r.limit {
+			return here, nil
+		}
+	}
+}
+
+// take adds a line if it is wanted.
+func (r *reader) take(raw []byte, long bool) {
+	for _, n := range r.needles {
+		if !bytes.Contains(raw, n) {
+			return
+		}
+	}
+	if at, ok := timeOf(raw); ok && !long {
+		if r.newer = at; at.Before(r.filter.Since) || !r.filter.Until.IsZero() && !at.Before(r.filter.Until) {
+			return
+		}
+	}
+	var l Line
+	if err := json.Unmarshal(raw, &l); long || err != nil || l.Kind == "" {
+		l = Line{V: Version, Time: r.newer, Kind: KindDamaged, Note: text.Clip(string(raw), maxShown)}
+	}
+	if r.filter.Wants(l) {
+		r.lines = append(r.lines, l)
+	}
+}
+
+// timeOf returns the time of a line as it is written, without reading the rest.
+func timeOf(raw []byte) (time.Time, bool) {
+	const name = `"time":"`
+	i := bytes.Index(raw[:min(len(raw), 32)], []byte(name))
+	if i < 0 {
+		return time.Time{}, false
+	}
+	value := raw[i+len(name):]
+	end := bytes.IndexByte(value, '"')
+	if end < 0 {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(time.RFC3339, string(value[:end]))
+	return t, err == nil
+}
+
+// A backward reads lines from the last to the first, in bounded memory.
+type backward struct {
+	r   io.ReaderAt
+	pos int64  // before it nothing was read
+	buf []byte // what follows it and was not returned
+}
+
+// next returns the line before, without its line end, and where it starts. long says that it is too long,
+// and that only some of it is kept. After the first line it returns [io.EOF].
+func (b *backward) next() (line []byte, start int64, long bool, err error) {
+	if b.pos == 0 && len(b.buf) == 0 {
+		return nil, 0, false, io.EOF
+	}
+	if len(b.buf) == 0 {
+		if err := b.read(); err != nil {
+			return nil, 0, false, err
+		}
+	}
+	b.buf = bytes.TrimSuffix(b.buf, []byte("\n"))
+	for {
+		if i := bytes.LastIndexByte(b.buf, '\n') + 1; i > 0 || b.pos == 0 {
+			line, b.buf = b.buf[i:], b.buf[:i]
+			return line, b.pos + int64(i), long || len(line) > maxLine, nil
+		}
+		if len(b.buf) > maxLine {
+			long, b.buf = true, nil
+		}
+		if err := b.read(); err != nil {
+			return nil, 0, false, err
+		}
+	}
+}
+
+// read reads what stands before.
+func (b *backward) read() error {
+	n := min(chunk, b.pos)
+	grown := make([]byte, n, n+int64(len(b.buf)))
+	if _, err := b.r.ReadAt(grown, b.pos-n); err != nil {
+		return err
+	}
+	b.pos, b.buf = b.pos-n, append(grown, b.buf...)
+	return nil
+}

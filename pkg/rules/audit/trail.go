@@ -1,0 +1,153 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/linereader"
+)
+
+// maxFaults is how many faults a [Trail] names.
+const maxFaults = 20
+
+// A Trail is what a folder says of some events, the oldest first, and how far the files can be
+// trusted.
+type Trail struct {
+	Events []TrailEvent
+	Faults []string // the first 20 places where a line is damaged, missing or foreign
+	Count  int      // how many such places there are
+}
+
+// A TrailEvent is an event with what the hashes of the lines say of it.
+type TrailEvent struct {
+	Line
+
+	// Stretch numbers the unbroken parts of the files: each line of a stretch names the hash of the
+	// line before it.
+	Stretch int
+
+	// Sure says that the next line names the hash of this one, or that this one is the last.
+	Sure bool
+}
+
+// Trail reads every file of the folder, and returns the events that want selects. A folder that
+// does not exist has none. Whoever can write the folder can also make up a whole chain of hashes.
+// So Sure is no proof: it finds what was damaged, cut off within a file, put in or taken out by
+// others.
+func (p Folder) Trail(ctx context.Context, want func(Line) bool) (Trail, error) {
+	days, err := daysOf(string(p))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Trail{}, nil
+	}
+	if err != nil {
+		return Trail{}, fmt.Errorf("audit: %w", err)
+	}
+	r := trailReader{want: want}
+	for _, day := range days {
+		if err := r.file(ctx, string(p), day+suffix); err != nil {
+			return Trail{}, fmt.Errorf("audit: %w", err)
+		}
+	}
+	return r.out, nil
+}
+
+// A trailReader reads files one after the other.
+type trailReader struct {
+	want func(Line) bool
+	out  Trail
+
+	prev    string // hash of the line before; "": there is none, or it is not known
+	stretch int
+	last    bool // the line before is the last of out.Events
+}
+
+// file reads one file.
+func (r *trailReader) file(ctx context.Context, folder, name string) error {
+	file, err := os.Open(filepath.Join(folder, name))
+	if errors.Is(err, fs.ErrNotExist) { // over its time, just now
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was read
+	in := &checkedReader{ctx: ctx, r: file}
+	n := 0
+	linereader.Read(in, maxLine, func(l linereader.Line) {
+		n++
+		if fault := r.line(l); fault != "" {
+			if r.out.Count++; len(r.out.Faults) < maxFaults {
+				r.out.Faults = append(r.out.Faults, fmt.Sprintf("%s, line %d: %s", name, n, fault))
+			}
+		}
+	})
+	return in.err
+}
+
+// line takes the next line, and returns what is wrong with it; "": nothing.
+func (r *trailReader) line(l linereader.Line) (fault string) {
+	said, whole := prevOf(l)
+	follows := whole && (r.prev == "" || said == r.prev)
+	if !follows {
+		r.stretch++
+		if r.last {
+			r.out.Events[len(r.out.Events)-1].Sure = false
+		}
+	}
+	first := r.prev == ""
+	r.prev, r.last = hashOf(l.Data), false
+	switch {
+	case !whole:
+		fault = "it cannot be read"
+	case !follows && !first:
+		fault = "it does not follow the line before it"
+	}
+	if l.Long || !bytes.Contains(l.Data, []byte(`"`+KindEvent+`"`)) {
+		return fault
+	}
+	var event Line
+	switch err := json.Unmarshal(l.Data, &event); {
+	case err != nil || event.V > Version:
+		r.stretch++
+		return "it cannot be read"
+	case event.Kind == KindEvent && r.want(event):
+		r.out.Events = append(r.out.Events, TrailEvent{Line: event, Stretch: r.stretch, Sure: whole})
+		r.last = true
+	}
+	return fault
+}
+
+// prevOf returns the hash of the line before, which each line ends with, and whether the line is whole.
+func prevOf(l linereader.Line) (prev string, whole bool) {
+	const name = `,"prev":"`
+	i := bytes.LastIndex(l.Data, []byte(name))
+	rest, ends := bytes.CutSuffix(l.Data[i+1:], []byte(`"}`))
+	if l.Long || i < 0 || !ends || l.Data[0] != '{' || len(rest) != len(name)-1+len(first) {
+		return "", false
+	}
+	return string(rest[len(name)-1:]), true
+}
+
+// A checkedReader keeps why it ended, unless that was the end of the file.
+type checkedReader struct {
+	ctx context.Context
+	r   io.Reader
+	err error
+}
+
+func (c *checkedReader) Read(b []byte) (n int, err error) {
+	if err = c.ctx.Err(); err == nil {
+		n, err = c.r.Read(b)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.err = err
+	}
+	return n, err
+}

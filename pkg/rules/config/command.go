@@ -1,0 +1,220 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+)
+
+// A Command says how a server is started that is a program on the gateway's own machine.
+type Command struct {
+	Path string   // of the program, or its name
+	Args []string // as they are written; they may hold credentials
+	Env  Values   // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
+	Dir  string   // its working directory; "": the gateway's
+	Pass []string // [Programs.Env]
+}
+
+// identity returns what stands for the command where a server has its URL. What a program is
+// given in its environment makes no other server of it, as headers do not.
+func (c *Command) identity() string {
+	canonical, err := rawjson.Encode(struct {
+		Args    []string `json:"args"`
+		Command string   `json:"command"`
+		Cwd     string   `json:"cwd"`
+	}{append([]string{}, c.Args...), c.Path, c.Dir})
+	if err != nil {
+		panic("config: identity: " + err.Error()) // strings can be encoded
+	}
+	sum := sha256.Sum256(canonical)
+	return "cmd:" + hex.EncodeToString(sum[:])
+}
+
+// Shown returns the command line as people may see it: without what may be a credential.
+func (c *Command) Shown() string {
+	words := append([]string{c.Path}, c.shownArgs()...)
+	for i, word := range words {
+		if word == "" || strings.ContainsAny(word, " \t\n\"'") {
+			words[i] = string(rawjson.Quote(word))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// shownArgs returns the arguments without what may be a credential: by the name of its flag, by its
+// form, or in a URL.
+func (c *Command) shownArgs() []string {
+	var out []string
+	found := secret.InArgs(c.Args)
+	for i, arg := range c.Args {
+		for _, text := range found[i] {
+			shown := strings.ReplaceAll(arg, text, hidden)
+			if shown == arg { // the text is in parts, with quotes between them
+				shown = hidden
+			}
+			arg = shown
+		}
+		if strings.Contains(arg, "://") {
+			arg = hideCredentials(arg)
+		}
+		out = append(out, arg)
+	}
+	return out
+}
+
+// hidden stands for what people may not see.
+const hidden = "[secret]"
+
+// hideCredentials returns a text with a URL in it, without the URL's user, password and query.
+func hideCredentials(s string) string {
+	scheme, rest, _ := strings.Cut(s, "://")
+	host, path := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		host, path = rest[:i], rest[i:]
+	}
+	if i := strings.LastIndexByte(host, '@'); i >= 0 {
+		host = hidden + host[i:]
+	}
+	if i := strings.IndexByte(path, '?'); i >= 0 {
+		path = path[:i+1] + hidden
+	}
+	return scheme + "://" + host + path
+}
+
+// command checks how a server is started; nil if it has a URL.
+func (c *checker) command(f *fileServer, n *rawjson.Node, path string) *Command {
+	at := n.Get("command")
+	if at == nil {
+		c.unused(n, path, "belongs to a server with a command and is not used", "args", "env", "cwd")
+		return nil
+	}
+	c.unused(n, path, "belongs to a server with a url and is not used", "headers", "behind_proxy")
+	out := &Command{Args: f.Args, Env: c.env(n.Get("env"), path+".env")}
+	if f.Command != nil {
+		out.Path = *f.Command
+	}
+	if f.Cwd != nil {
+		out.Dir = *f.Cwd
+	}
+	switch where := JoinPath(path, "command"); {
+	case n.Get("url") != nil:
+		c.fault(at, where, "stands beside a url: a server has one of the two")
+	case strings.TrimSpace(out.Path) == "":
+		c.fault(at, where, "is empty")
+	}
+	c.word(at, JoinPath(path, "command"), out.Path)
+	c.word(n.Get("cwd"), JoinPath(path, "cwd"), out.Dir)
+	shown, args := out.shownArgs(), n.Get("args")
+	for i, arg := range out.Args {
+		at, where := args.Kids[i], index(path+".args", i)
+		if c.word(at, where, arg); shown[i] != arg {
+			c.warn(at, where, "seems to hold a credential, which every process of the machine can read there; a variable in env keeps it")
+		}
+	}
+	return out
+}
+
+// unused warns of keys that say nothing of this server.
+func (c *checker) unused(n *rawjson.Node, path, why string, keys ...string) {
+	for _, key := range keys {
+		if at := n.Get(key); at != nil && !isEmpty(at) {
+			c.warn(at, JoinPath(path, key), why)
+		}
+	}
+}
+
+// isEmpty reports whether n is an object, array or string with nothing in it.
+func isEmpty(n *rawjson.Node) bool {
+	return len(n.Kids) == 0 && n.Text == "" && (n.Object() || n.Array() || n.Kind == '"')
+}
+
+// word checks a part of a command line.
+func (c *checker) word(n *rawjson.Node, path, s string) {
+	if n == nil || c.bad[n] {
+		return
+	}
+	if strings.ContainsRune(s, 0) {
+		c.fault(n, path, "holds a zero byte")
+	} else if strings.Contains(s, "${") {
+		c.warn(n, path, "holds ${…}, which is replaced in env and headers only: the program gets it as it is written")
+	}
+}
+
+// env checks the environment of a program. No message repeats a value.
+func (c *checker) env(n *rawjson.Node, path string) Values {
+	if n == nil || len(n.Keys) == 0 {
+		return nil
+	}
+	out := Values{}
+	for name, value := range n.All() {
+		at, path := &rawjson.Node{Offset: value.NameOffset}, JoinPath(path, name)
+		switch {
+		case c.bad[value]:
+		case name == "" || strings.ContainsAny(name, "=\x00"):
+			c.fault(at, path, "is not the name of a variable")
+		case strings.ContainsRune(value.Text, 0):
+			c.fault(value, path, "holds a zero byte")
+		default:
+			c.value(value, path, name)
+		}
+		out[name] = secret.New(value.Text)
+	}
+	return out
+}
+
+// transport checks the name of a transport against what the server is. Other programs write it under
+// several keys and in several spellings.
+func (c *checker) transport(f *fileServer, n *rawjson.Node, path string) {
+	command := n.Get("command") != nil
+	for _, said := range [...]struct {
+		key  string
+		kind *string
+	}{{"type", f.Type}, {"transport", f.Transport}, {"transportType", f.TransportType}} {
+		if said.kind == nil || c.bad[n.Get(said.key)] {
+			continue
+		}
+		at, where, kind := n.Get(said.key), JoinPath(path, said.key), *said.kind
+		switch {
+		case command && (kind == "stdio" || kind == "local"):
+		case command:
+			c.fault(at, where, "%q does not go with a command, which is spoken to by stdio", clip(kind))
+		case slices.Contains([]string{"http", "streamable-http", "streamable_http", "streamableHttp", "streamableHTTP"}, kind):
+		case kind == "sse":
+			c.warn(at, where, "the sse transport is not spoken here; streamable HTTP is tried at this url, and many servers have it at another, such as …/mcp")
+		case kind == "stdio":
+			c.fault(at, where, `a stdio server has a command and no url`)
+		default:
+			c.fault(at, where, "%q is not a transport; want http, streamable-http or stdio", clip(kind))
+		}
+	}
+}
+
+// enabled reads enabled, and disabled, which other programs write.
+func (c *checker) enabled(f *fileServer, n *rawjson.Node, path string) bool {
+	enabled := f.Enabled == nil || *f.Enabled
+	if f.Disabled == nil {
+		return enabled
+	}
+	if f.Enabled != nil && *f.Enabled == *f.Disabled {
+		c.fault(n.Get("disabled"), JoinPath(path, "disabled"), "contradicts enabled; leave one of the two out")
+	}
+	return !*f.Disabled
+}
+
+// othersKey reports whether a key of a server is one that other programs read and that says nothing
+// here, and what an operator should know about it; "": nothing.
+func othersKey(key string) (note string, known bool) {
+	switch key {
+	case "autoApprove", "alwaysAllow", "trust":
+		return "another program's key: approval, lists and policy decide here which tools may be called", true
+	case "envFile":
+		return "another program's key, which is not read: the program gets what env lists", true
+	case "description", "icon", "gallery", "dev", "watchPaths":
+		return "", true
+	}
+	return "", false
+}

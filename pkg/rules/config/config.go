@@ -1,0 +1,161 @@
+// Package config reads mcp_config.json: which servers exist, which tools the
+// operator offers, and how the gateway answers.
+//
+// A gateway that guesses what a half-wrong file meant would allow what the operator
+// wanted locked, so [Parse] refuses unknown keys and reports every fault at once,
+// each with its JSON path; the caller keeps the last good config.
+package config
+
+import (
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// Key is where the object store holds the config.
+const Key = "config/mcp_config.json"
+
+// A Config is a parsed, checked mcp_config.json, with every default filled in.
+// It is immutable.
+type Config struct {
+	Servers  []Server            // by name
+	Toolsets map[string][]string // lower-case name → patterns "server:tool", "server:*", "server:prompt:glob" or "server:resource:glob"
+	Tools    Tools
+	Review   Review
+	Gateway  Gateway
+	Audit    Audit
+	Stop     stop.Stops // what the operator has stopped; the reason may be ""
+	Notify   []Notify   // in the file's order
+	Words    Words      // what tools are found by besides
+
+	// Warnings are things that are allowed and look wrong, such as a
+	// credential written in clear. They do not keep the config from being used.
+	Warnings Faults
+}
+
+// A Server is one upstream MCP server.
+type Server struct {
+	Name          string
+	URL           string        // of its MCP endpoint; of a program "cmd:" and a hash of how it is started, which identifies it
+	Command       *Command      // how it is started, if it is a program; nil: it has a URL
+	Headers       Values        // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
+	Enabled       bool          // default true
+	EnabledTools  []string      // globs over bare names; empty: all
+	DisabledTools []string      // globs over bare names
+	Approval      string        // manual, on_change (default), off
+	Timeout       time.Duration // of one call; default 20 s, at most 10 min
+	Required      bool          // a sync without it fails
+	BehindProxy   string        // "envoy" or ""
+	Session       string        // agent (default) or shared: whose a session with the server is
+	Protocol      string        // auto (default) or 2025-11-25: the newest protocol that is spoken with it
+	Elicitation   string        // relay (default), replay or off: what it may ask clients
+	Annotations   []Override    // in the file's order; a later one wins
+
+	// Of prompts and resources.
+	Resources         string   // as Approval; "": what that says
+	DisabledPrompts   []string // globs over names
+	DisabledResources []string // globs over URIs and URI templates
+	UnlistedResources bool     // at the server's own endpoint what it never listed can be read
+}
+
+// An Override sets annotations of the tools whose bare name matches Glob.
+type Override struct {
+	Glob  string
+	Hints tool.Annotations
+}
+
+// Tools is the operator's bound over all servers (docs/toolsets.md): which toolsets
+// and tools are offered at all, and which are denied.
+type Tools struct {
+	Toolsets []string // default ["all"]; an explicit [] is none
+	Enabled  []string // as those of a toolset, or a tool's bare name
+	Disabled []string
+	ReadOnly bool
+	Confirm  []string // "server:glob" of tools of which each call waits for a person
+}
+
+// Confirms reports whether each call of a tool waits for a person.
+func (t Tools) Confirms(id tool.ID) bool {
+	return id.Kind == tool.Tool && slices.ContainsFunc(t.Confirm, func(pattern string) bool { return tool.MatchGlob(pattern, id.String()) })
+}
+
+// Review says what counts beside people's decisions of now.
+type Review struct {
+	Remember string // ask (default) or auto: whether a definition that a person approved earlier waits
+	Findings string // show (default) or wait: whether a severe finding locks what no person approved
+	FourEyes string // off (default), destructive or all: which definitions take two people
+}
+
+// Audit says what is kept of calls.
+type Audit struct {
+	Arguments string // none (default) or redacted
+	Required  bool   // a call whose line cannot be written is refused
+	Days      int    // that files are kept; default 30
+	MaxBytes  int64  // of all files; default 10 GiB
+}
+
+// Gateway says how the gateway answers.
+type Gateway struct {
+	Mode    string // search (default) or direct
+	Bare    bool   // "prefix": false: in direct mode tools have their own names, without their server's
+	Notice  string // best (default) or zero
+	Locked  string // error (default) or result: whether the call of a locked tool counts as an error
+	Ranking string // fused (default) or lexical
+	Answers string // json (default) or lines: the form of what a search finds
+
+	Requests *bool // agents may ask for what is locked; nil: they may where an approver can sign in
+	Programs Programs
+}
+
+// Programs are the settings of all servers that are programs.
+type Programs struct {
+	MaxPerAgent int      // processes that run for one agent, over all servers; default 24, at most 64
+	Env         []string // names of further variables of the gateway that every program has
+}
+
+// ApprovalOf returns the approval mode of the server's items of a kind.
+func (s Server) ApprovalOf(k tool.Kind) string {
+	if k == tool.Tool || s.Resources == "" {
+		return s.Approval
+	}
+	return s.Resources
+}
+
+// Variables returns the variables of the gateway's environment that the server's headers and
+// environment refer to, each with the JSON path where it does.
+func (s Server) Variables() []Variable {
+	path := JoinPath("mcpServers", s.Name)
+	out := s.Headers.variables(path + ".headers")
+	if s.Command != nil {
+		out = append(out, s.Command.Env.variables(path+".env")...)
+	}
+	return out
+}
+
+// TakesTwo reports whether approving a definition of the named server takes two people. Of a server
+// that is not configured the definition alone says so.
+func (c *Config) TakesTwo(server string, d tool.Definition) bool {
+	switch {
+	case c.Review.FourEyes == "all":
+		return true
+	case c.Review.FourEyes != "destructive" || d.Kind != tool.Tool:
+		return false
+	}
+	hints := d.Annotations
+	if s, ok := c.Server(server); ok {
+		hints = s.Override(d.Name, hints)
+	}
+	return hints.Tier() == tool.Destructive
+}
+
+// Server returns the named server.
+func (c *Config) Server(name string) (Server, bool) {
+	for _, s := range c.Servers {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Server{}, false
+}

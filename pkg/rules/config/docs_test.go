@@ -1,0 +1,50 @@
+package config
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestConfigsOfTheDocs(t *testing.T) {
+	doc := string(read(t, "../../../docs/config.md"))
+	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(doc, -1)
+	if len(blocks) != 3 {
+		t.Errorf("docs/config.md has %d JSON blocks, want 3", len(blocks))
+	}
+	for _, b := range blocks {
+		cfg, err := Parse([]byte(b[1]))
+		if err != nil {
+			t.Errorf("%v in\n%s", err, b[1])
+		} else if len(cfg.Warnings) > 0 {
+			t.Errorf("%v in\n%s", cfg.Warnings, b[1])
+		}
+	}
+}
+
+func TestDocsNameEveryKey(t *testing.T) {
+	doc := string(read(t, "../../../docs/config.md"))
+	for _, v := range []any{fileServer{}, fileHints{}, fileTools{}, fileReview{}, fileGateway{}, fileAudit{}, fileStop{}, fileNotify{}} {
+		for i := range reflect.TypeOf(v).NumField() {
+			key, _, _ := strings.Cut(reflect.TypeOf(v).Field(i).Tag.Get("json"), ",")
+			if !strings.Contains(doc, "`"+key) {
+				t.Errorf("docs/config.md does not name the key %s", key)
+			}
+		}
+	}
+}
+
+// What the page on unlocking shows of a config is one, beside servers.
+func TestConfigsOfUnlocking(t *testing.T) {
+	blocks := regexp.MustCompile("(?s)```json\n\\{(.*?)```").FindAllStringSubmatch(string(read(t, "../../../docs/unlock.md")), -1)
+	if len(blocks) < 2 {
+		t.Errorf("docs/unlock.md has %d JSON blocks", len(blocks))
+	}
+	for _, b := range blocks {
+		cfg, err := Parse([]byte(`{"mcpServers": {"payments": {"url": "https://pay.example.com/mcp"}}, ` + b[1]))
+		if err != nil || len(cfg.Warnings) > 0 {
+			t.Errorf("%v in\n%s", err, b[1])
+		}
+	}
+}

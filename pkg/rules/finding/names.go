@@ -1,0 +1,61 @@
+package finding
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// Names are the names of all tools, as one server sees them. The zero Names has none.
+type Names struct {
+	servers map[string][]string // that have a tool of the name
+	own     string              // the server that sees them
+	note    func(string)        // nil: nobody wants to know
+}
+
+// NewNames returns the names of the tools.
+func NewNames(ids iter.Seq[tool.ID]) Names {
+	n := Names{servers: map[string][]string{}}
+	for id := range ids {
+		n.servers[id.Name] = append(n.servers[id.Name], id.Server)
+	}
+	return n
+}
+
+// For returns the names as the server sees them, whose own tools are no strangers to it.
+func (n Names) For(server string) Names { return Names{n.servers, server, n.note} }
+
+// Noting returns n, which calls note with each word that is looked up, whether a tool has that name or
+// not. If no tool with such a name comes or goes, what was found of the definitions stays as it is.
+func (n Names) Noting(note func(name string)) Names {
+	n.note = note
+	return n
+}
+
+// of returns the server that has a tool of the name, the own one if that has; "": none.
+func (n Names) of(name string) string {
+	if n.note != nil {
+		n.note(name)
+	}
+	servers := n.servers[name]
+	switch {
+	case len(servers) == 0:
+		return ""
+	case slices.Contains(servers, n.own):
+		return n.own
+	}
+	return slices.Min(servers)
+}
+
+// distinct reports whether a name is unlikely to be a word of a sentence: it has an underscore or a
+// hyphen within, or a capital letter after a small one.
+func distinct(name string) bool {
+	for i := 1; i < len(name)-1; i++ {
+		c, before := name[i], name[i-1]
+		if c == '_' || c == '-' || c >= 'A' && c <= 'Z' && before >= 'a' && before <= 'z' {
+			return true
+		}
+	}
+	return false
+}

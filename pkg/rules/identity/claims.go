@@ -1,0 +1,270 @@
+package identity
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A ClaimMap says how the claims of a verified JWT become an [Agent].
+//
+// A scope is the prefix and one of read, write, destructive, admin, or server: and
+// the name of a server. A tier's scope holds the weaker tiers too. What the token does not
+// grant it does not have: no scope, no call.
+type ClaimMap struct {
+	ID          string   // claim that names the agent; "": sub
+	Scopes      []string // claims that hold scopes, as a list or with spaces between; nil: scope, scp
+	ScopePrefix string   // "": portcullis:
+	Servers     string   // claim that lists servers, "*" for all; "": portcullis_servers
+	Toolsets    string   // claim that lists toolsets; "": portcullis_toolsets
+
+	// DefaultServers are those of a token that names no server, by claim or by scope.
+	DefaultServers []string
+
+	TierClaim  string      // claim that lists groups or roles; "": groups
+	TierGroups []TierGroup // the tiers of their members, in addition to those of the scopes
+
+	AdminClaim string // claim that lists groups or roles; "": groups
+	Roles      Roles  // what members of these groups may do at /admin; who has the scope is an [Operator]
+}
+
+// A TierGroup is a group whose members have a tier, and the weaker tiers too.
+type TierGroup struct {
+	Group string
+	Tier  tool.Tier
+}
+
+// DefaultScopePrefix begins the scopes of this gateway at an issuer that serves others too.
+const DefaultScopePrefix = "portcullis:"
+
+// What begins the ids of agents that no JWT may name.
+const (
+	tokenPrefix = "token:"
+	arnPrefix   = "arn:"
+	maxAgentID  = 256 // bytes, as the audit keeps
+)
+
+// reserved are the ids that mean somebody else: None's agent, the audit's name for a
+// sync, and the holder of the bootstrap token.
+func reserved(id string) bool {
+	return strings.HasPrefix(id, tokenPrefix) || strings.HasPrefix(id, arnPrefix) ||
+		id == anonymous || id == "sync" || id == BootstrapAgent
+}
+
+func (m ClaimMap) filled() ClaimMap {
+	m.ID, m.ScopePrefix = cmp.Or(m.ID, claimSubject), cmp.Or(m.ScopePrefix, DefaultScopePrefix)
+	m.Servers, m.Toolsets = cmp.Or(m.Servers, "portcullis_servers"), cmp.Or(m.Toolsets, "portcullis_toolsets")
+	m.TierClaim, m.AdminClaim = cmp.Or(m.TierClaim, "groups"), cmp.Or(m.AdminClaim, "groups")
+	if m.Scopes == nil {
+		m.Scopes = []string{"scope", "scp"}
+	}
+	return m
+}
+
+// What policies read of an agent that is no claim of a JWT. A JWT's claims of these names
+// are left out: a rule that goes by principal.arn is written for callers whose ARN was verified.
+const (
+	claimARN   = "arn"
+	claimToken = "token"
+	claimKind  = "kind" // the agent's Way
+)
+
+// claimSubject is the claim that names the person who a token is about. Of a token that a client got
+// for itself it names the client.
+const claimSubject = "sub"
+
+// dropped reports whether policies do not read this claim of a JWT. The first four differ from
+// token to token of one agent: a rule has no use for them, and with them nothing that was worked
+// out for an agent would ever be found again.
+func dropped(claim string) bool {
+	return slices.Contains([]string{"exp", "iat", "nbf", "jti", claimARN, claimToken, claimKind}, claim)
+}
+
+// Agent reads the claims. Anything that is there and not of the form that it must have
+// is an error: it was meant to grant or to bound something.
+func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
+	m = m.filled()
+	id, _ := claims[m.ID].(string)
+	if !nameable(id) {
+		return Agent{}, fmt.Errorf("claim %q names no agent", m.ID)
+	}
+	// An identity token of Cognito says so in a claim of its own.
+	if use, ok := claims["token_use"]; ok && use != "access" {
+		return Agent{}, errors.New("it is no access token")
+	}
+	a := Agent{ID: id, Way: WayJWT, Claims: maps.Clone(claims)}
+	person, err := personOf(claims)
+	if err != nil {
+		return Agent{}, err
+	}
+	if person != "" {
+		if a.Subject, err = subject(claims, person); err != nil {
+			return Agent{}, err
+		}
+		if person != id {
+			a.Human = person
+		}
+	}
+	maps.DeleteFunc(a.Claims, func(name string, _ any) bool { return dropped(name) })
+	var faults []error
+	list := func(claim string) (names []string, given bool) {
+		names, given, err := listClaim(claims, claim)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		return names, given
+	}
+	var scopes []string
+	for _, claim := range m.Scopes {
+		granted, _ := list(claim)
+		scopes = append(scopes, granted...)
+	}
+	servers, named := list(m.Servers)
+	for _, s := range scopes {
+		if name, ok := strings.CutPrefix(s, m.ScopePrefix+"server:"); ok && name != "" {
+			servers, named = append(servers, name), true
+		}
+	}
+	if !named {
+		servers = m.DefaultServers
+	}
+	a.Servers = slices.Clone(servers)
+	var members []string
+	if len(m.TierGroups) > 0 {
+		if members, err = groups(claims, m.TierClaim); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	a.Tiers = m.tiers(scopes, members)
+	if toolsets, given := list(m.Toolsets); given {
+		a.Toolsets = append([]string{}, toolsets...)
+	}
+	switch {
+	case hasAny(scopes, m.ScopePrefix+scopeAdmin):
+		a.Rights = Everything()
+	case !m.Roles.Empty():
+		roles, err := groups(claims, m.AdminClaim)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		a.Rights = m.Roles.Of(roles)
+	}
+	if len(faults) > 0 {
+		return Agent{}, errors.Join(faults...)
+	}
+	return a, nil
+}
+
+// personOf returns the sub of a token that is a person's; "" if it has no sub, or a client got it for itself.
+// That is said by a sub that names the client (RFC 9068; Okta has it as cid), or as Auth0 and Entra say it.
+// A sub that cannot be kept is an error: without it, two people of one agent id would count as one caller.
+func personOf(claims map[string]any) (string, error) {
+	sub, isText := claims[claimSubject].(string)
+	own := claims["client_id"] == sub || claims["azp"] == sub || claims["cid"] == sub || claims["gty"] == "client-credentials" || claims["idtyp"] == "app"
+	switch {
+	case claims[claimSubject] == nil, isText && (own || sub == ""):
+		return "", nil
+	case !validID(sub):
+		return "", fmt.Errorf("claim %q names nobody: want a text of at most %d bytes without control characters", claimSubject, maxAgentID)
+	}
+	return sub, nil
+}
+
+// subject returns issuer and sub of a person, which are the same at each sign-in, and nobody else's; "" if
+// the issuer is not named. An issuer with a space is an error: its end could not be found.
+func subject(claims map[string]any, sub string) (string, error) {
+	issuer, _ := claims["iss"].(string)
+	switch {
+	case issuer == "":
+		return "", nil
+	case strings.Contains(issuer, " "):
+		return "", errors.New(`claim "iss" is not a URL: it has a space`)
+	}
+	return issuer + " " + sub, nil
+}
+
+// tiers returns what scopes and groups grant: each tier holds the weaker tiers too.
+func (m ClaimMap) tiers(scopes, groups []string) (out []tool.Tier) {
+	granted := false
+	for _, tier := range []tool.Tier{tool.Destructive, tool.Write, tool.Read} {
+		granted = granted || slices.Contains(scopes, m.ScopePrefix+tier.String())
+		for _, g := range groups {
+			granted = granted || slices.Contains(m.TierGroups, TierGroup{g, tier})
+		}
+		if granted {
+			out = append([]tool.Tier{tier}, out...)
+		}
+	}
+	return out
+}
+
+// groups returns the groups or roles that a claim lists. A text is the name of one: names may hold
+// spaces, and an issuer that drops the list around a single one must not make two of it.
+func groups(claims map[string]any, claim string) ([]string, error) {
+	if name, ok := claims[claim].(string); ok {
+		return []string{name}, nil
+	}
+	list, _, err := listClaim(claims, claim)
+	return list, err
+}
+
+// listClaim returns a claim that is a list of texts, or one text with spaces between. A
+// null counts as absent.
+func listClaim(claims map[string]any, name string) (list []string, given bool, err error) {
+	switch v := claims[name].(type) {
+	case nil:
+		return nil, false, nil
+	case string:
+		return strings.Fields(v), true, nil
+	case []any:
+		for _, e := range v {
+			s, ok := e.(string)
+			if !ok {
+				return nil, true, fmt.Errorf("claim %q is not a list of texts", name)
+			}
+			list = append(list, s)
+		}
+		return list, true, nil
+	}
+	return nil, true, fmt.Errorf("claim %q is not a list of texts", name)
+}
+
+// validID reports whether an id can stand in a log and in the audit.
+func validID(id string) bool {
+	return id != "" && len(id) <= maxAgentID && utf8.ValidString(id) && !strings.ContainsFunc(id, unicode.IsControl)
+}
+
+// ClaimsOf returns the claims of a verified token, with numbers as they are written.
+func ClaimsOf(t *oidc.IDToken) (map[string]any, error) {
+	var payload json.RawMessage
+	if err := t.Claims(&payload); err != nil {
+		return nil, fmt.Errorf("claims: %w", err)
+	}
+	return readClaims(payload)
+}
+
+// readClaims keeps numbers as they are written.
+func readClaims(payload []byte) (map[string]any, error) {
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.UseNumber()
+	var claims map[string]any
+	if err := d.Decode(&claims); err != nil {
+		return nil, fmt.Errorf("claims: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("claims: more than one value of JSON")
+	}
+	return claims, nil
+}

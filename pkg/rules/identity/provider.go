@@ -1,0 +1,208 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+)
+
+// ProviderOptions name an issuer.
+type ProviderOptions struct {
+	Issuer     string           // as it stands in iss; required
+	Algorithms []string         // asymmetric ones; nil: RS256, ES256
+	KeysURL    string           // of its key set; "": found by discovery
+	Client     *http.Client     // nil: one with a timeout
+	Now        func() time.Time // nil: time.Now
+}
+
+// A Provider is an issuer of tokens (an OpenID provider): its metadata and its keys, which are asked
+// for when they are first needed, and kept. Whoever checks tokens of the issuer shares one. It is
+// safe for concurrent use.
+type Provider struct {
+	o        ProviderOptions
+	verifier *oidc.IDTokenVerifier
+
+	finding sync.Mutex // locked while the issuer is asked for its metadata
+	found   Metadata
+	read    time.Time // when it was found; zero: never
+	tried   time.Time // when the issuer was last asked
+	err     error     // how that ended
+}
+
+// Metadata are what an issuer says of itself (OpenID Connect Discovery 1.0, RFC 8414).
+type Metadata struct {
+	Authorization string   `json:"authorization_endpoint"`
+	Token         string   `json:"token_endpoint"`
+	EndSession    string   `json:"end_session_endpoint"` // "": there is none
+	Keys          string   `json:"jwks_uri"`
+	TokenAuth     []string `json:"token_endpoint_auth_methods_supported"`
+	Scopes        []string `json:"scopes_supported"`
+	NamesItself   bool     `json:"authorization_response_iss_parameter_supported"` // in each answer (RFC 9207)
+}
+
+// asymmetric are the algorithms with a key that may be public. With any other, whoever
+// can check a token can make one.
+var asymmetric = []string{
+	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
+}
+
+// NewProvider reports every fault of the options at once. It makes no call.
+func NewProvider(o ProviderOptions) (*Provider, error) {
+	var faults []error
+	if err := CheckURL(o.Issuer); err != nil {
+		faults = append(faults, fmt.Errorf("issuer: %w", err))
+	}
+	if o.Algorithms == nil {
+		o.Algorithms = []string{oidc.RS256, oidc.ES256}
+	}
+	for _, alg := range o.Algorithms {
+		if !slices.Contains(asymmetric, alg) {
+			faults = append(faults, fmt.Errorf("algorithm %q: want one of %v", alg, asymmetric))
+		}
+	}
+	if len(o.Algorithms) == 0 { // the library would take its own for none
+		faults = append(faults, errors.New("algorithm: none"))
+	}
+	if o.KeysURL != "" {
+		if err := CheckURL(o.KeysURL); err != nil {
+			faults = append(faults, fmt.Errorf("key set: %w", err))
+		}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Client == nil {
+		o.Client = &http.Client{Timeout: fetchTime}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	p := &Provider{o: o}
+	keys := &keySet{url: p.keysURL, client: o.Client, now: o.Now}
+	for _, alg := range o.Algorithms {
+		keys.algorithms = append(keys.algorithms, jose.SignatureAlgorithm(alg))
+	}
+	p.verifier = oidc.NewVerifier(o.Issuer, keys, &oidc.Config{
+		SkipIssuerCheck:      true, // Verify tells it from the other faults
+		SkipClientIDCheck:    true, // it knows one audience only; who verifies looks at it
+		SupportedSigningAlgs: o.Algorithms, Now: o.Now,
+	})
+	return p, nil
+}
+
+// Issuer returns the issuer as it stands in iss.
+func (p *Provider) Issuer() string { return p.o.Issuer }
+
+// Host returns the host of the issuer, as people know it.
+func (p *Provider) Host() string {
+	u, err := url.Parse(p.o.Issuer)
+	if err != nil { // which NewProvider refuses
+		return p.o.Issuer
+	}
+	return u.Host
+}
+
+// CheckURL returns what is wrong with an address of an issuer: it must be https, but for an issuer on
+// this machine.
+func CheckURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return fmt.Errorf("%q is not a URL such as https://login.example.com", s)
+	}
+	if InClear(u) {
+		return fmt.Errorf("%q is not https: who stands between could sign tokens", s)
+	}
+	return nil
+}
+
+// InClear reports whether what is sent to an address crosses a network in clear.
+func InClear(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
+// maxSaid is how much of what an issuer answers in the place of its metadata goes to the log, in
+// characters.
+const maxSaid = 300
+
+// ErrOtherIssuer says that a token is good, and of another issuer.
+var ErrOtherIssuer = errors.New("the token is of another issuer")
+
+// Verify returns a token that the issuer signed and that has not expired. For whom it is, its caller
+// has to check. The error is an [*Error] if the issuer's keys could not be had.
+func (p *Provider) Verify(ctx context.Context, token string) (*oidc.IDToken, error) {
+	var unavailable failure
+	t, err := p.verifier.Verify(context.WithValue(ctx, failureKey{}, &unavailable), token)
+	switch {
+	case unavailable.err != nil:
+		return nil, unavailable.err
+	case err != nil:
+		return nil, err
+	case t.Issuer != p.o.Issuer:
+		return nil, fmt.Errorf("%w: %q", ErrOtherIssuer, t.Issuer)
+	}
+	return t, nil
+}
+
+// Metadata returns what the issuer says of itself, at most an hour old, or up to a day if it does not
+// answer. The error is an [*Error] if nothing can be had.
+func (p *Provider) Metadata(ctx context.Context) (Metadata, error) {
+	p.finding.Lock()
+	defer p.finding.Unlock()
+	now := p.o.Now()
+	age := now.Sub(p.read)
+	if p.read.IsZero() || age >= keysTTL {
+		if p.err == nil || now.Sub(p.tried) >= keysAgain {
+			p.discover(ctx)
+		}
+		age = now.Sub(p.read)
+	}
+	if p.read.IsZero() || age >= keysHold {
+		return Metadata{}, &Error{Kind: Unavailable, RetryAfter: keysAgain, Err: fmt.Errorf("metadata of the issuer: %w", p.err)}
+	}
+	return p.found, nil
+}
+
+// discover reads the metadata. The request that happens to need them may be given up by its sender;
+// the next ones need them as well.
+func (p *Provider) discover(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTime)
+	defer cancel()
+	var m Metadata
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, p.o.Client), p.o.Issuer)
+	if err == nil {
+		err = provider.Claims(&m)
+	}
+	if err != nil { // it may quote all that was answered
+		err = errors.New(text.Clip(text.Line(err.Error()), maxSaid))
+	}
+	if p.tried, p.err = p.o.Now(), err; err == nil {
+		p.found, p.read = m, p.tried
+	}
+}
+
+// keysURL returns the address of the key set.
+func (p *Provider) keysURL(ctx context.Context) (string, error) {
+	if p.o.KeysURL != "" {
+		return p.o.KeysURL, nil
+	}
+	m, err := p.Metadata(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := CheckURL(m.Keys); err != nil {
+		return "", fmt.Errorf("jwks_uri: %w", err)
+	}
+	return m.Keys, nil
+}

@@ -1,0 +1,210 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+)
+
+// maxCredential is the longest bearer credential that is looked at, in bytes.
+const maxCredential = 16 << 10
+
+// scopeAdmin is the scope of the admin API; the others are the names of the tiers.
+const scopeAdmin = "admin"
+
+// Options are the ways in which callers prove who they are. One at least must be given.
+type Options struct {
+	JWT    *JWT    // nil: no JWT is taken
+	Tokens *Tokens // nil: no agent token is taken
+	IAM    *IAM    // nil: a signature that API Gateway verified is not taken
+
+	// Scopes are what a caller without good credentials is told to ask the issuer for, without the
+	// prefix. Some clients can never ask for another one later. Without a JWT none is named.
+	Scopes []string
+
+	// TrustedProxies is how many proxies stand between the callers and this program, of which each
+	// adds to X-Forwarded-For. Failed look-ups are counted by the address that the outermost saw.
+	// 0: by the address that the request came from.
+	TrustedProxies int
+
+	Now func() time.Time // nil: time.Now
+}
+
+// A Verifier is an [Authenticator] that asks for credentials. It is safe for
+// concurrent use.
+type Verifier struct {
+	o        Options
+	scopes   []string // that a refused caller is told of
+	throttle throttle
+
+	mu   sync.Mutex
+	good map[[sha256.Size]byte]struct{} // hashes of agent tokens that were good when last looked up
+}
+
+var _ Authenticator = (*Verifier)(nil)
+
+// New returns a Verifier. It makes no call.
+func New(o Options) (*Verifier, error) {
+	v := &Verifier{o: o, good: map[[sha256.Size]byte]struct{}{}}
+	if o.Now == nil {
+		v.o.Now = time.Now
+	}
+	if o.JWT != nil {
+		v.scopes = o.Scopes
+	}
+	if o.JWT == nil && o.Tokens == nil && o.IAM == nil {
+		return nil, errors.New("identity: no way to prove who one is")
+	}
+	return v, nil
+}
+
+// Authenticate returns who sends r. Bearer credentials decide if there are any: a
+// request with bad ones is refused, whoever else vouches for it.
+func (v *Verifier) Authenticate(r *http.Request) (Agent, error) {
+	credential, err := bearer(r.Header)
+	if err == nil && credential == "" {
+		if v.o.IAM != nil {
+			if a, ok := v.o.IAM.agent(r.Context()); ok {
+				return a, nil
+			}
+		}
+		return Agent{}, &Error{Kind: Missing, Scopes: v.scopes}
+	}
+	var a Agent
+	if err == nil {
+		a, err = v.check(r, credential)
+	}
+	if err == nil {
+		return a, nil
+	}
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		e = &Error{Kind: Invalid, Err: err}
+	}
+	if e.Kind == Invalid {
+		e.Scopes = v.scopes
+	}
+	return Agent{}, e
+}
+
+// check knows the kind of a credential by its first bytes, which no other kind may have. A JWT is judged by its signature, at the cost of that: nothing
+// is read, so a caller never waits for what others sent from the same address.
+func (v *Verifier) check(r *http.Request, credential string) (Agent, error) {
+	switch ours := strings.HasPrefix(credential, token.Prefix); {
+	case ours && v.o.Tokens != nil:
+		return v.checkToken(r, credential)
+	case !ours && v.o.JWT != nil:
+		return v.o.JWT.check(r.Context(), r.URL.Path, credential)
+	}
+	return Agent{}, errors.New("credentials of this kind are not taken")
+}
+
+// checkToken has an agent token looked up, which reads the store: a source whose tokens
+// were bad has to wait.
+func (v *Verifier) checkToken(r *http.Request, credential string) (Agent, error) {
+	text, ok := token.Read(credential)
+	if !ok {
+		return Agent{}, errors.New("not the text of an agent token")
+	}
+	if a, ok := v.o.Tokens.bootstrap(text); ok {
+		return a, nil
+	}
+	source, sum := sourceOf(r, v.o.TrustedProxies), sha256.Sum256([]byte(credential))
+	if wait := v.throttle.wait(source, v.o.Now()); wait > 0 && !v.known(sum) {
+		return Agent{}, &Error{Kind: Throttled, RetryAfter: wait}
+	}
+	a, err := v.o.Tokens.lookUp(r.Context(), text)
+	if err == nil {
+		v.note(sum, true)
+		return a, nil
+	}
+	if _, unavailable := errors.AsType[*Error](err); !unavailable {
+		v.note(sum, false)
+		v.throttle.failed(source, v.o.Now())
+	}
+	return Agent{}, err
+}
+
+// bearer returns the bearer credential, "" if there is none. A request with
+// two, or with one that no issuer could have made, is refused as a whole.
+func bearer(h http.Header) (string, error) {
+	values := h.Values("Authorization")
+	if len(values) == 0 {
+		return "", nil
+	}
+	if len(values) > 1 {
+		return "", errors.New("more than one Authorization header")
+	}
+	scheme, credential, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", nil // another scheme, such as the signature that API Gateway looks at
+	}
+	if credential == "" || len(credential) > maxCredential || strings.ContainsFunc(credential, notToken68) {
+		return "", errors.New("the bearer credential is empty, too long, or not of token characters")
+	}
+	return credential, nil
+}
+
+// notToken68 reports what may not stand in a bearer credential (RFC 6750).
+func notToken68(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._~+/=", r)
+}
+
+// maxGood is how many good agent tokens are remembered.
+const maxGood = 1024
+
+// known reports whether an agent token was good when it was last looked up. It is looked up
+// again all the same, but failures of others at its address do not delay it.
+func (v *Verifier) known(sum [sha256.Size]byte) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, ok := v.good[sum]
+	return ok
+}
+
+// note remembers whether an agent token was good.
+func (v *Verifier) note(sum [sha256.Size]byte, good bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.good, sum)
+	if !good {
+		return
+	}
+	for other := range v.good {
+		if len(v.good) < maxGood {
+			break
+		}
+		delete(v.good, other)
+	}
+	v.good[sum] = struct{}{}
+}
+
+// Admins lets through only those agents of auth that have a role at /admin.
+func Admins(auth Authenticator) Authenticator { return admins{auth} }
+
+type admins struct{ Authenticator }
+
+func (a admins) Authenticate(r *http.Request) (Agent, error) {
+	agent, err := a.Authenticator.Authenticate(r)
+	if e, ok := errors.AsType[*Error](err); ok && len(e.Scopes) > 0 {
+		err = &Error{Kind: e.Kind, Scopes: []string{scopeAdmin}, RetryAfter: e.RetryAfter, Err: e.Err}
+	}
+	if err == nil && agent.Rights.Role == NoRole {
+		err = &Error{Kind: Scope, Scopes: []string{scopeAdmin}, Err: errors.New("agent " + agent.ID + " has no role at /admin")}
+	}
+	if err != nil {
+		return Agent{}, err
+	}
+	return agent, nil
+}
+
+// hasAny reports whether one of the wanted is in list.
+func hasAny(list []string, wanted ...string) bool {
+	return slices.ContainsFunc(wanted, func(w string) bool { return w != "" && slices.Contains(list, w) })
+}

@@ -1,0 +1,292 @@
+package identity_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token/tokentest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A counted store counts what it is asked, and fails when told to.
+type counted struct {
+	*token.Store
+	reads, touches int
+	err            error
+}
+
+func newStore(t *testing.T) *counted {
+	t.Helper()
+	c := new(counted)
+	c.Store = token.NewStore(&documenttest.Store{
+		OnDocs:  func(context.Context, []document.Key) error { c.reads++; return c.err },
+		OnTouch: func(context.Context, document.Key, string) (bool, error) { c.touches++; return false, c.err },
+	})
+	return c
+}
+
+// mint stores a token that lives from now for a day.
+func mint(t *testing.T, s *counted, now time.Time, change func(*token.Token)) (token.Token, string) {
+	t.Helper()
+	tok, text := tokentest.Sample(t, tokentest.Key(t), "ci")
+	tok.CreatedAt, tok.ExpiresAt = now.UTC(), now.UTC().Add(24*time.Hour)
+	if change != nil {
+		change(&tok)
+	}
+	tok, err := s.PutToken(t.Context(), tok)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok, text.Reveal()
+}
+
+func ours(t *testing.T, s *counted, c *clock, bootstrap string) *identity.Verifier {
+	t.Helper()
+	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: s.Store, Keys: token.OneKey(tokentest.Key(t)), Now: c.now, Bootstrap: bootstrap}, Now: c.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestTokensAgent(t *testing.T) {
+	s, c := newStore(t), newClock()
+	_, text := mint(t, s, c.t, nil)
+	got, err := ours(t, s, c, "").Authenticate(with(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := identity.Agent{
+		ID: "token:ci", Way: identity.WayToken, Servers: []string{"files", "mail"}, Tiers: []tool.Tier{tool.Read, tool.Write}, Toolsets: []string{"files"},
+		Rights: identity.Everything(), Claims: claims("token", "ci"),
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("Agent (-want +got):\n%s", d)
+	}
+}
+
+func TestTokensRevokedOrExpired(t *testing.T) {
+	s, c := newStore(t), newClock()
+	v := ours(t, s, c, "")
+	tok, text := mint(t, s, c.t, nil)
+	if _, err := v.Authenticate(with(t, text)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutToken(t.Context(), tok.Revoke("sam", c.t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Authenticate(with(t, text)); kindOf(t, err) != identity.Invalid {
+		t.Errorf("revoked: %v, want invalid", err)
+	}
+	_, other := mint(t, s, c.t, nil)
+	c.pass(24 * time.Hour)
+	if _, err := v.Authenticate(with(t, other)); kindOf(t, err) != identity.Invalid {
+		t.Errorf("expired: %v, want invalid", err)
+	}
+}
+
+func TestTokensUnknown(t *testing.T) {
+	s, c := newStore(t), newClock()
+	tok, text := mint(t, s, c.t, nil)
+	forged := newStore(t) // the id is that of a token, the hash is another's
+	tok.Rev, tok.Hash = 0, strings.Repeat("0", 64)
+	if _, err := forged.PutToken(t.Context(), tok); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ours(t, forged, c, "").Authenticate(with(t, text)); kindOf(t, err) != identity.Invalid {
+		t.Errorf("a token with another hash: %v", err)
+	}
+	for name, credential := range map[string]string{
+		"made up": token.New().Reveal(), "its id": tok.ID, "its id as a token": "pct_" + tok.ID, "cut off": text[:30], "longer": text + "A", "a JWT": "a.b.c",
+	} {
+		s.reads = 0
+		if _, err := ours(t, s, c, "").Authenticate(with(t, credential)); kindOf(t, err) != identity.Invalid || strings.Contains(err.Error(), credential) {
+			t.Errorf("%s: %v, want invalid and no credential in it", name, err)
+		}
+		if name != "made up" && s.reads > 0 {
+			t.Errorf("%s: the store was asked", name)
+		}
+	}
+}
+
+func TestTokensStoreFails(t *testing.T) {
+	s, c := newStore(t), newClock()
+	_, text := mint(t, s, c.t, nil)
+	s.err = errors.New("no route")
+	if _, err := ours(t, s, c, "").Authenticate(with(t, text)); kindOf(t, err) != identity.Unavailable {
+		t.Errorf("Authenticate = %v, want unavailable", err)
+	}
+}
+
+func TestTokensNoteUse(t *testing.T) {
+	s, c := newStore(t), newClock()
+	v := ours(t, s, c, "")
+	_, text := mint(t, s, c.t, nil)
+	for range 10 {
+		if _, err := v.Authenticate(with(t, text)); err != nil {
+			t.Fatal(err)
+		}
+		c.pass(10 * time.Minute)
+	}
+	if s.reads != 10 || s.touches != 2 {
+		t.Errorf("%d reads and %d writes in 100 minutes, want 10 and 2", s.reads, s.touches)
+	}
+}
+
+func TestTokensBootstrap(t *testing.T) {
+	s, c := newStore(t), newClock()
+	text := token.New()
+	a, err := ours(t, s, c, token.Digest(text)).Authenticate(with(t, text.Reveal()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(identity.Agent{ID: "bootstrap", Way: identity.WayToken, Rights: identity.Everything()}, a); d != "" || s.reads > 0 {
+		t.Errorf("Agent after %d reads (-want +got):\n%s", s.reads, d)
+	}
+	if _, err := ours(t, s, c, "").Authenticate(with(t, text.Reveal())); err == nil {
+		t.Error("without the setting it is taken")
+	}
+}
+
+func TestVerifierBearer(t *testing.T) {
+	s, c := newStore(t), newClock()
+	_, text := mint(t, s, c.t, nil)
+	v := ours(t, s, c, "")
+	for _, tt := range []struct {
+		name string
+		set  func(*http.Request)
+		want identity.Kind
+	}{
+		{"nothing", func(*http.Request) {}, identity.Missing},
+		{"a header that anybody can set", func(r *http.Request) {
+			for _, name := range []string{"X-Agent", "X-Forwarded-User", "X-Amzn-Oidc-Identity", "X-User", "Remote-User", "Cookie", "X-Mcp-Agent", "Proxy-Authorization", "X-Authorization"} {
+				r.Header.Set(name, "Bearer "+text)
+			}
+		}, identity.Missing},
+		{"the query", func(r *http.Request) { r.URL.RawQuery = "access_token=" + text }, identity.Missing},
+		{"basic", func(r *http.Request) { r.SetBasicAuth("token", text) }, identity.Missing},
+		{"two headers", func(r *http.Request) { r.Header["Authorization"] = []string{"Bearer " + text, "Bearer x"} }, identity.Invalid},
+		{"two in one", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+text+", Bearer "+text) }, identity.Invalid},
+		{"an empty one", func(r *http.Request) { r.Header.Set("Authorization", "Bearer ") }, identity.Invalid},
+		{"a long one", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+strings.Repeat("a", 17<<10)) }, identity.Invalid},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
+		tt.set(r)
+		if _, err := v.Authenticate(r); kindOf(t, err) != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+}
+
+func TestThrottle(t *testing.T) {
+	s, c := newStore(t), newClock()
+	v := ours(t, s, c, "")
+	_, known := mint(t, s, c.t, nil)
+	_, unknown := mint(t, s, c.t, nil)
+	from := func(addr, credential string) error {
+		r := with(t, credential)
+		r.RemoteAddr = addr
+		_, err := v.Authenticate(r)
+		return err
+	}
+	if err := from("203.0.113.7:1000", known); err != nil {
+		t.Fatal(err)
+	}
+	s.reads = 0
+	for range 1000 {
+		if err := from("203.0.113.7:2000", token.New().Reveal()); err == nil {
+			t.Fatal("a made-up token is taken")
+		}
+	}
+	if s.reads != 20 {
+		t.Errorf("1000 guesses had the store asked %d times, want 20", s.reads)
+	}
+	err := from("203.0.113.7:3000", unknown)
+	if e, ok := errors.AsType[*identity.Error](err); !ok || e.Kind != identity.Throttled || e.RetryAfter <= 0 || e.RetryAfter > 3*time.Second {
+		t.Errorf("after the flood: %v, want throttled for at most 3 s", err)
+	}
+	if err := from("203.0.113.7:1000", known); err != nil {
+		t.Errorf("who was good before is shut out: %v", err)
+	}
+	if err := from("203.0.113.8:1000", unknown); err != nil {
+		t.Errorf("another source is shut out: %v", err)
+	}
+	c.pass(3 * time.Second)
+	if err := from("203.0.113.7", unknown); err != nil {
+		t.Errorf("3 s later: %v", err)
+	}
+}
+
+func TestThrottleIPv6(t *testing.T) {
+	s, c := newStore(t), newClock()
+	v := ours(t, s, c, "")
+	var last error
+	for i := range 30 {
+		r := with(t, token.New().Reveal())
+		r.RemoteAddr = "[2001:db8:1:2::" + string("0123456789abcdef"[i%16]) + "]:443"
+		_, last = v.Authenticate(r)
+	}
+	if kindOf(t, last) != identity.Throttled {
+		t.Errorf("30 addresses of one network: %v, want throttled", last)
+	}
+}
+
+func TestIAM(t *testing.T) {
+	arn := "arn:aws:sts::123456789012:assumed-role/ci/run"
+	signer := func(context.Context) string { return arn }
+	o := identity.Options{IAM: &identity.IAM{Signer: signer, Servers: []string{"files"}, Tiers: []tool.Tier{tool.Read}, Admins: []string{"arn:aws:sts::123456789012:assumed-role/admin/*"}}}
+	v, err := identity.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
+	signed.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=x")
+	a, err := v.Authenticate(signed)
+	if err != nil || a.ID != arn || a.Way != identity.WayIAM || a.Rights.Role != identity.NoRole || len(a.Servers) != 1 {
+		t.Errorf("Authenticate = %+v, %v", a, err)
+	}
+	if _, err := v.Authenticate(with(t, "a.b.c")); kindOf(t, err) != identity.Invalid {
+		t.Errorf("signed, with bad bearer credentials: %v, want invalid", err)
+	}
+	arn = "arn:aws:sts::123456789012:assumed-role/admin/kim"
+	if a, err := v.Authenticate(signed); err != nil || a.Rights.Role != identity.Operator {
+		t.Errorf("the admin's role: %+v, %v", a, err)
+	}
+	arn = ""
+	if _, err := v.Authenticate(signed); kindOf(t, err) != identity.Missing {
+		t.Errorf("without a verified signer: %v, want missing", err)
+	}
+}
+
+func TestAdmins(t *testing.T) {
+	i, c := identitytest.Start(t), newClock()
+	auth := identity.Admins(trusting(t, i, c, nil))
+	_, err := auth.Authenticate(with(t, i.Token(audience, claims("scope", "portcullis:destructive"))))
+	if e, ok := errors.AsType[*identity.Error](err); !ok || e.Kind != identity.Scope || len(e.Scopes) != 1 || e.Scopes[0] != "admin" {
+		t.Errorf("an agent: %v, want insufficient scope", err)
+	}
+	if a, err := auth.Authenticate(with(t, i.Token(audience, claims("scope", "portcullis:admin")))); err != nil || a.ID != i.Subject {
+		t.Errorf("an admin: %+v, %v", a, err)
+	}
+	if _, err := auth.Authenticate(with(t, "x")); kindOf(t, err) != identity.Invalid {
+		t.Errorf("nobody: %v", err)
+	}
+}
+
+func TestNewWithoutAWay(t *testing.T) {
+	if _, err := identity.New(identity.Options{}); err == nil {
+		t.Error("a verifier that can take nobody is made")
+	}
+}

@@ -1,0 +1,228 @@
+package lock_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+)
+
+// every returns all combinations of the four facts, and the letters of each, in
+// the order of the questions: Y, N, or U for unknown.
+func every() map[string]lock.Facts {
+	facts := map[byte]lock.Fact{'Y': lock.Yes, 'N': lock.No, 'U': lock.Unknown}
+	all := map[string]lock.Facts{}
+	for a, enabled := range facts {
+		for b, denied := range facts {
+			for c, disabled := range facts {
+				for d, approved := range facts {
+					all[string([]byte{a, b, c, d})] = lock.Facts{
+						ServerEnabled: enabled, Denied: denied, UserDisabled: disabled, Approved: approved,
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// precedence is the whole truth about the four facts (server enabled, denied,
+// disabled by the user, approved), as patterns of which each combination matches one.
+var precedence = []struct {
+	pattern string
+	want    lock.Status
+}{
+	{"N???", lock.ServerDisabled},
+	{"U???", lock.DisabledUnknown},
+	{"YY??", lock.DisabledByConfig},
+	{"YU??", lock.DisabledUnknown},
+	{"YNY?", lock.DisabledByUser},
+	{"YNU?", lock.DisabledUnknown},
+	{"YNNN", lock.PendingApproval},
+	{"YNNU", lock.DisabledUnknown},
+	{"YNNY", lock.None},
+}
+
+func matches(pattern, letters string) bool {
+	for i := range pattern {
+		if pattern[i] != '?' && pattern[i] != letters[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestClassify(t *testing.T) {
+	all := every()
+	if len(all) != 81 {
+		t.Fatalf("%d combinations, want 3^4", len(all))
+	}
+	for letters, f := range all {
+		var want []lock.Status
+		for _, p := range precedence {
+			if matches(p.pattern, letters) {
+				want = append(want, p.want)
+			}
+		}
+		if len(want) != 1 {
+			t.Fatalf("%s matches %d patterns, want 1", letters, len(want))
+		}
+		got := lock.Classify(f)
+		if got != want[0] || lock.Classify(f) != got {
+			t.Errorf("Classify(%s) = %q, want %q each time", letters, got, want[0])
+		}
+		// A denial, or what may be one, is never explained by what the user could remove.
+		if f.Denied != lock.No && slices.Contains([]lock.Status{lock.DisabledByUser, lock.PendingApproval, lock.None}, got) {
+			t.Errorf("Classify(%s) = %q", letters, got)
+		}
+		for _, less := range []lock.Facts{
+			four(lock.Unknown, f.Denied, f.UserDisabled, f.Approved),
+			four(f.ServerEnabled, lock.Unknown, f.UserDisabled, f.Approved),
+			four(f.ServerEnabled, f.Denied, lock.Unknown, f.Approved),
+			four(f.ServerEnabled, f.Denied, f.UserDisabled, lock.Unknown),
+		} {
+			if lock.Classify(less) == lock.None {
+				t.Errorf("%s is callable with a fact less: %v", letters, less)
+			}
+		}
+	}
+	if all["UUUU"] != (lock.Facts{}) {
+		t.Error("the zero Facts know something")
+	}
+	// 3 and 255 are no facts; a caller that makes them up finds the tool locked.
+	for _, odd := range []lock.Fact{3, 255} {
+		for _, f := range []lock.Facts{
+			four(odd, lock.No, lock.No, lock.Yes), four(lock.Yes, odd, lock.No, lock.Yes), four(lock.Yes, lock.No, odd, lock.Yes), four(lock.Yes, lock.No, lock.No, odd),
+		} {
+			if got := lock.Classify(f); got != lock.DisabledUnknown {
+				t.Errorf("Classify(%v) = %q, want unknown", f, got)
+			}
+		}
+	}
+}
+
+// four returns facts without a grant.
+func four(enabled, denied, disabled, approved lock.Fact) lock.Facts {
+	return lock.Facts{ServerEnabled: enabled, Denied: denied, UserDisabled: disabled, Approved: approved}
+}
+
+// A grant stands in the place of what people decided, and over nothing that an operator did.
+func TestGranted(t *testing.T) {
+	for letters, f := range every() {
+		without := lock.Classify(f)
+		for _, granted := range []lock.Fact{lock.No, lock.Unknown, 3} {
+			f.Granted = granted
+			if got := lock.Classify(f); got != without {
+				t.Errorf("Classify(%s, granted %v) = %q, want %q", letters, granted, got, without)
+			}
+		}
+		f.Granted = lock.Yes
+		want := without
+		if f.ServerEnabled == lock.Yes && f.Denied == lock.No {
+			want = lock.None
+		}
+		if got := lock.Classify(f); got != want {
+			t.Errorf("Classify(%s, granted) = %q, want %q", letters, got, want)
+		}
+	}
+}
+
+func TestUserCanLift(t *testing.T) {
+	for _, s := range append(lock.Statuses(), lock.None, "other") {
+		if want := s == lock.DisabledByUser || s == lock.PendingApproval; s.UserCanLift() != want {
+			t.Errorf("%q: %v", s, !want)
+		}
+	}
+}
+
+func TestFactOf(t *testing.T) {
+	if lock.FactOf(true) != lock.Yes || lock.FactOf(false) != lock.No {
+		t.Errorf("FactOf = %v, %v", lock.FactOf(true), lock.FactOf(false))
+	}
+}
+
+func TestStatuses(t *testing.T) {
+	want := []lock.Status{"server_disabled", "disabled_by_config", "disabled_by_user", "pending_approval", "disabled_unknown"}
+	if got := lock.Statuses(); !slices.Equal(got, want) {
+		t.Errorf("Statuses() = %v, want %v in the order of precedence", got, want)
+	}
+}
+
+func TestRemediation(t *testing.T) {
+	const link = "https://gate.example.com/admin/tools/github/delete_repo"
+	for _, tc := range []struct {
+		status   lock.Status
+		has      []string
+		hasNot   []string
+		linkUsed bool
+	}{
+		{lock.ServerDisabled, []string{"Enable the server first", "operator"}, []string{"approve", "re-enable"}, false},
+		{
+			lock.DisabledByConfig,
+			[]string{"operator policy", "mcp_config.json or policy.cedar", "user cannot override"},
+			[]string{"Ask the user", "approve", "re-enable", "Tool is disabled and not callable."},
+			false,
+		},
+		{lock.DisabledByUser, []string{"Ask the user to re-enable it"}, []string{"approve"}, true},
+		{lock.PendingApproval, []string{"Ask the user to approve it, or to have it reviewed"}, []string{"re-enable"}, true},
+		{lock.DisabledUnknown, []string{"undetermined", "server logs"}, []string{"Ask the user", "approve"}, false},
+		{"no such status", []string{"undetermined", "server logs"}, []string{"Ask the user"}, false},
+	} {
+		t.Run(string(tc.status), func(t *testing.T) {
+			with, without := lock.RemediationOf("tool", tc.status, link), lock.RemediationOf("tool", tc.status, "")
+			checkText(t, tc.status, with, tc.has, tc.hasNot)
+			checkText(t, tc.status, without, tc.has, tc.hasNot)
+			if got := strings.HasSuffix(with, ": "+link); got != tc.linkUsed {
+				t.Errorf("%q ends with the link: %v, want %v", with, got, tc.linkUsed)
+			}
+			if !tc.linkUsed && with != without {
+				t.Errorf("the link changes a text that has no use for it: %q, %q", with, without)
+			}
+		})
+	}
+	if got := lock.RemediationOf("tool", lock.None, link); got != "" {
+		t.Errorf("Remediation(None) = %q, want none", got)
+	}
+	seen := map[string]lock.Status{}
+	for _, s := range lock.Statuses() {
+		text := lock.RemediationOf("tool", s, "")
+		if other, ok := seen[text]; ok {
+			t.Errorf("%s and %s share a text", s, other)
+		}
+		seen[text] = s
+	}
+}
+
+// What is said of prompts and resources is what is said of tools, in their own words.
+func TestRemediationOf(t *testing.T) {
+	for _, s := range append(lock.Statuses(), lock.None, "other") {
+		for kind, common := range map[string]string{
+			"tool":     "Tool is disabled and not callable. ",
+			"prompt":   "Prompt is disabled and cannot be used. ",
+			"resource": "Resource is disabled and cannot be read. ",
+		} {
+			want := strings.NewReplacer("Tool is disabled and not callable. ", common, "This tool", "This "+kind).Replace(lock.RemediationOf("tool", s, "https://x.example/p"))
+			if got := lock.RemediationOf(kind, s, "https://x.example/p"); got != want {
+				t.Errorf("%s %s: %q, want %q", kind, s, got, want)
+			}
+		}
+	}
+}
+
+func checkText(t *testing.T, status lock.Status, text string, has, hasNot []string) {
+	t.Helper()
+	says := func(s string) bool { return strings.Contains(text, s) }
+	if i := slices.IndexFunc(has, func(s string) bool { return !says(s) }); i >= 0 {
+		t.Errorf("%q does not say %q", text, has[i])
+	}
+	if i := slices.IndexFunc(hasNot, says); i >= 0 {
+		t.Errorf("%q says %q", text, hasNot[i])
+	}
+	if status != lock.DisabledByConfig && !strings.HasPrefix(text, "Tool is disabled and not callable. ") {
+		t.Errorf("%q does not begin with what is common to all but a denial", text)
+	}
+	if strings.ContainsAny(text, "\n\r") {
+		t.Errorf("%q is more than one line", text)
+	}
+}

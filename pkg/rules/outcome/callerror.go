@@ -1,0 +1,158 @@
+package outcome
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+)
+
+// MaxResult is the longest result of a call that is taken, in bytes.
+const MaxResult = 4 << 20
+
+// What is added to a failure: of a tool that asked its client for something, or of a call that the end of
+// the gateway cut short.
+const (
+	AskedNote      = "Note: the tool asks for input, which this client cannot give."
+	UnansweredNote = "Note: the tool asked for input, and nobody gave it in time."
+	StoppedNote    = "Note: the gateway was told to stop, and did not wait any longer."
+)
+
+// LostNote returns the line that is added to the first result of a session after the gateway ended
+// its process to make room for another one.
+func LostNote(serverID string) string {
+	return "Note: the gateway ended the idle process of MCP server '" + serverID +
+		"' to make room for another one. " +
+		"This call ran in a new process: what the server kept in memory for this session is gone."
+}
+
+// An RPCError is an upstream server's own JSON-RPC error, for the caller as it is but
+// for the secrets that it may quote.
+type RPCError struct {
+	Code    int64
+	Message string
+	Data    json.RawMessage // nil if absent
+}
+
+// Error is for the log: a message of megabytes is cut.
+func (e *RPCError) Error() string {
+	return fmt.Sprintf("upstream error %d: %s", e.Code, text.Clip(e.Message, 256))
+}
+
+// A CallError is a call whose result the caller does not get. Its text is for
+// the log; the caller is told [CallError.Message].
+type CallError struct {
+	Outcome Outcome
+
+	// Delivered says that the call was sent and nothing proves that the server
+	// did not carry it out. The zero value stands for proof, so whoever makes a
+	// CallError after something was sent must set it.
+	Delivered bool
+
+	Repeatable bool   // the tool is read-only or idempotent: calling it twice does no harm
+	Session    bool   // the last request bore the id of a session that the server had opened
+	Unpacked   bool   // of [ReasonTooLarge]: the answer came compressed, and a few bytes may be any size
+	Note       string // one of those above; "": none
+	Limit      int    // of [ReasonTooLarge]: how many bytes a result may have; 0: 4 MiB
+	Item       string // what was asked for, "prompt" or "resource"; "": a tool was called
+}
+
+func (e *CallError) Error() string {
+	return fmt.Sprintf("call %q: %s: %s (delivered: %t)", e.Outcome.ServerID, e.Outcome.Reason, e.Outcome.Error, e.Delivered)
+}
+
+// Message returns what an agent may read about the failed call: what happened, whether
+// the call may have taken effect, and what to do next. Nothing that the server sent is in it.
+func (e *CallError) Message(serverID string) string {
+	if e.Note != "" {
+		return e.message(serverID) + " " + e.Note
+	}
+	return e.message(serverID)
+}
+
+func (e *CallError) message(serverID string) string {
+	if text := e.itemMessage(serverID); text != "" {
+		return text
+	}
+	switch {
+	case e.Outcome.Reason == ReasonTooLarge && e.Delivered && e.Unpacked:
+		return fmt.Sprintf("The answer of MCP server '%s' could not be read: it is compressed, and larger than %.3g MiB when unpacked. "+
+			"The call was sent and may have taken effect; check before calling again, and ask for less.", serverID, e.limit())
+	case e.Outcome.Reason == ReasonTooLarge && e.Delivered:
+		return fmt.Sprintf("The tool ran, but its result is too large to pass on (over %.3g MiB). Ask for less; do not repeat a write.", e.limit())
+	case e.Delivered && e.Repeatable:
+		return e.happened(serverID) + " The call was sent. The tool is annotated as " +
+			"read-only or idempotent, so you can call it again."
+	case e.Delivered:
+		return e.happened(serverID) + " The call was sent and may have taken effect; check before calling again."
+	case e.Session && e.Outcome.Reason == ReasonNotFound: // there is something at its address
+		return "MCP server '" + serverID + "' does not know the session that it has just opened. The call was not carried out. You may try once more; " +
+			"if this happens again, its owner has to fix it: often several copies of a server share one address, and each knows only its own sessions."
+	case e.Outcome.Status == Permanent, e.Outcome.Status == Denied:
+		return e.Outcome.Message(serverID) + " The call was not carried out."
+	}
+	again := "shortly"
+	if s := e.RetryAfter(); s > 0 {
+		again = "in " + strconv.Itoa(s) + " s"
+	}
+	if e.Outcome.Reason == ReasonDescriptors {
+		return "The gateway has too many connections open at the moment, and did not reach MCP server '" + serverID + "'. The call was not carried out: call again " + again + "."
+	}
+	return "MCP server '" + serverID + "' " + e.transient() + ". The call was not carried out and the gateway does not repeat it: call again " + again + "."
+}
+
+// RetryAfter returns after how many seconds the call may be made again; 0: the server
+// did not say, or a program that obeyed might do the same thing twice, or in vain.
+func (e *CallError) RetryAfter() int {
+	if e.Delivered && !e.Repeatable || e.Outcome.Status != Transient {
+		return 0
+	}
+	return int(math.Ceil(e.Outcome.RetryAfter.Seconds()))
+}
+
+// transient says what a transient failure of a call that was not carried out means.
+func (e *CallError) transient() string {
+	switch e.Outcome.Reason {
+	case ReasonRateLimited:
+		return "takes no more calls for the moment"
+	case ReasonNoProcess:
+		return "needs a process, and all that may run for this agent now are in use"
+	case ReasonBreakerOpen:
+		return "failed several times in a row, and the gateway pauses its calls"
+	}
+	return "is starting up or briefly unavailable"
+}
+
+// happened says what became of a call that was sent.
+func (e *CallError) happened(serverID string) string {
+	o := e.Outcome
+	switch {
+	case o.HTTPStatus >= 300:
+		return "MCP server '" + serverID + "' answered with HTTP status " + strconv.Itoa(o.HTTPStatus) + "."
+	case o.Reason == ReasonTimeout, o.Reason == ReasonAborted:
+		return "No answer" + after(o.Duration) + "."
+	case o.Reason == ReasonReset:
+		return "The connection to MCP server '" + serverID + "' broke before its answer was complete."
+	case o.Reason == ReasonExited:
+		return "The program of MCP server '" + serverID + "' ended before its answer was complete."
+	case o.Reason == ReasonProtocol, o.Reason == ReasonNotMCP, o.Reason == ReasonNotHTTP, o.Reason == ReasonVersion:
+		return "MCP server '" + serverID + "' gave an answer that is not valid MCP."
+	case o.Reason == ReasonInternal:
+		return "The gateway could not process the response of MCP server '" + serverID + "'."
+	}
+	return "The call to MCP server '" + serverID + "' failed."
+}
+
+// after writes how long an answer was waited for, "" if that is not known.
+func after(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return ""
+	case d < time.Second:
+		return " after " + strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	}
+	return " after " + strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
+}

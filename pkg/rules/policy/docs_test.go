@@ -1,0 +1,41 @@
+package policy
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestDocs(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```cedar\n(.*?)```").FindAllStringSubmatch(string(doc), -1)
+	if len(blocks) != 13 {
+		t.Errorf("docs/policy.md has %d Cedar blocks, want 3 and the ten policies", len(blocks))
+	}
+	for _, b := range blocks {
+		if _, err := Parse([]byte(b[1])); err != nil {
+			t.Errorf("%v in\n%s", err, b[1])
+		}
+	}
+	for _, name := range mustReadDir(t, "testdata/policies") {
+		if !strings.HasSuffix(name, ".cedar") {
+			continue
+		}
+		src, err := os.ReadFile("testdata/policies/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(doc), "```cedar\n"+string(src)+"```") {
+			t.Errorf("docs/policy.md does not show %s as it is", name)
+		}
+	}
+	for _, a := range []string{"server", "name", "tier", "readOnly", "destructive", "idempotent", "openWorld"} {
+		if !strings.Contains(string(doc), "`"+a+"`") {
+			t.Errorf("docs/policy.md does not name the attribute %s", a)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package request_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request/requesttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// asking returns a change that asks for something.
+func asking(r request.Request) func(request.Asked) (request.Asked, string, json.RawMessage, error) {
+	return func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+		next, held, added, err := a.Add(r, request.Granted{}, nil, time.Now())
+		if !added {
+			return a, "", nil, err
+		}
+		return next, held.ID, nil, err
+	}
+}
+
+// A change is made anew while others come first, and not for ever; what changes nothing is not stored.
+func TestChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conflicts, writes := 5, 0
+		var docs documenttest.Store
+		docs.OnPut = func(_ context.Context, put []document.Doc) (bool, error) {
+			if writes++; writes <= conflicts {
+				return false, &document.ConflictError{Key: put[0].Key}
+			}
+			return false, nil
+		}
+		m := request.NewStore(&docs, nil)
+		began := time.Now()
+		a, err := request.ChangeAsked(t.Context(), m, ci, asking(requesttest.To("git", "push")))
+		if err != nil || writes != 6 || len(a.List) != 1 || a.Agent != ci || time.Since(began) > time.Second {
+			t.Errorf("ChangeAsked = %+v, %v after %d writes and %v", a, err, writes, time.Since(began))
+		}
+		if a, err = request.ChangeAsked(t.Context(), m, ci, asking(requesttest.To("git", "push"))); err != nil || writes != 6 || a.Rev != 1 || len(a.List) != 1 {
+			t.Errorf("a change of nothing = %+v, %v after %d writes", a, err, writes)
+		}
+		if g, err := m.ChangeGranted(t.Context(), ci, func(g request.Granted) (request.Granted, error) { return g, nil }); err != nil || g.Rev != 0 {
+			t.Errorf("a change of nothing = %+v, %v", g, err)
+		}
+		conflicts, writes = 1000, 0
+		if _, err = request.ChangeAsked(t.Context(), m, ci, asking(requesttest.To("git", "pull"))); !errors.Is(err, request.ErrConflict) || writes != 32 || time.Since(began) > 10*time.Second {
+			t.Errorf("ChangeAsked = %v after %d writes and %v, want ErrConflict after 32", err, writes, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err = request.ChangeAsked(ctx, m, ci, asking(requesttest.To("git", "pull"))); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ChangeAsked = %v as its time ends", err)
+		}
+	})
+}
+
+// What cannot be read is not changed, and the error of a change is its caller's.
+func TestChangeFails(t *testing.T) {
+	down, no := errors.New("no answer"), errors.New("no")
+	var docs documenttest.Store
+	m := request.NewStore(&docs, nil)
+	refuse := func(a request.Asked) (request.Asked, string, json.RawMessage, error) { return a, "", nil, no }
+	if a, err := request.ChangeAsked(t.Context(), m, ci, refuse); !errors.Is(err, no) || a.Rev != 0 {
+		t.Errorf("ChangeAsked = %+v, %v", a, err)
+	}
+	docs.OnDocs = func(context.Context, []document.Key) error { return down }
+	if _, err := request.ChangeAsked(t.Context(), m, ci, asking(requesttest.To("git", "push"))); !errors.Is(err, down) {
+		t.Errorf("ChangeAsked of what cannot be read = %v", err)
+	}
+	_, err := m.ChangeGranted(t.Context(), ci, func(g request.Granted) (request.Granted, error) {
+		t.Error("what cannot be read is changed")
+		return g, nil
+	})
+	if !errors.Is(err, down) {
+		t.Errorf("ChangeGranted of what cannot be read = %v", err)
+	}
+	docs.OnDocs = nil
+	list, all, err := m.Requests(t.Context())
+	require.OK(t, err)
+	if len(list) != 0 || !all {
+		t.Errorf("something was stored: %+v", list)
+	}
+}

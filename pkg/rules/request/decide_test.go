@@ -1,0 +1,292 @@
+package request_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/request/requesttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+var verdicts = []request.Verdict{request.Approved, request.Allowed, request.Confirmed, request.Declined, request.Revoked}
+
+// asked returns a request that goes with a verdict.
+func asked(v request.Verdict) request.Request {
+	r := requesttest.To("git", "push")
+	if v == request.Confirmed {
+		r.Args = call
+	}
+	r.ID = request.NewID()
+	return r
+}
+
+// A request is decided once: of all that follows a decision only these do.
+func TestDecidedOnce(t *testing.T) {
+	for _, first := range verdicts[:4] {
+		r := asked(first)
+		g, err := request.Granted{Agent: ci}.Add(request.Decide(r, first, 60, "kim", "", noon), false, noon)
+		require.OK(t, err)
+		for _, then := range verdicts {
+			for _, again := range []bool{false, true} {
+				can := then == request.Revoked && (first == request.Allowed || first == request.Confirmed) || again && first == request.Approved
+				if then == request.Allowed && r.OneCall() || then == request.Confirmed && !r.OneCall() {
+					continue // which goes with no request
+				}
+				d := request.Decide(r, then, 60, "ada", "", noon.Add(time.Second))
+				next, err := g.Add(d, again, noon.Add(time.Second))
+				if can != (err == nil) || !can && !errors.Is(err, request.ErrDecided) || len(next.List) != 1 || can && next.List[0].By != "ada" || !can && next.List[0].By != "kim" {
+					t.Errorf("%s after %s, again: %v: %v, %+v", then, first, again, err, next.List)
+				}
+			}
+		}
+		if g = g.Without(r.ID); g.Decided(r.ID) || len(g.List) != 0 {
+			t.Errorf("%s was taken back, and is there: %+v", first, g.List)
+		}
+	}
+	r := asked(request.Allowed)
+	if _, err := (request.Granted{Agent: ci}).Add(request.Decide(r, request.Revoked, 0, "kim", "", noon), false, noon); !errors.Is(err, request.ErrNotFound) {
+		t.Errorf("what was never granted is revoked: %v", err)
+	}
+	if _, err := (request.Granted{Agent: ci}).Add(request.Decide(r, "yes", 0, "kim", "", noon), false, noon); err == nil || !strings.Contains(err.Error(), "approved, allowed") {
+		t.Errorf("a verdict that is none = %v, want the verdicts that there are", err)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	now := noon.Add(123456789).In(time.FixedZone("", 3600))
+	for v, want := range map[request.Verdict]time.Duration{
+		request.Approved: 7 * 24 * time.Hour, request.Allowed: 90 * time.Minute, request.Confirmed: time.Hour, request.Declined: 24 * time.Hour, request.Revoked: 7 * 24 * time.Hour,
+	} {
+		r := asked(v)
+		d := request.Decide(r, v, 90, "kim", "why", now)
+		if d.Ends.Sub(d.At) != want || !d.At.Equal(now.Truncate(time.Microsecond)) || d.At.Location() != time.UTC ||
+			d.Item() != r.Item() || d.Hash != r.Hash || d.Args != r.Args || d.By != "kim" || d.Reason != "why" || d.Request != r.ID || d.Verdict != v {
+			t.Errorf("Decide %s = %+v", v, d)
+		}
+	}
+}
+
+func TestGrantedCheck(t *testing.T) {
+	everybody := request.Agent{Way: identity.WayNone, ID: "anonymous"}
+	for name, tt := range map[string]struct {
+		agent  request.Agent
+		v      request.Verdict
+		change func(*request.Decision)
+		ok     bool
+	}{
+		"as it was decided":          {ci, request.Allowed, func(*request.Decision) {}, true},
+		"a month":                    {ci, request.Allowed, func(d *request.Decision) { d.Ends = d.At.Add(30 * 24 * time.Hour) }, true},
+		"more than a month":          {ci, request.Allowed, func(d *request.Decision) { d.Ends = d.At.Add(30*24*time.Hour + 1) }, false},
+		"no time":                    {ci, request.Allowed, func(d *request.Decision) { d.Ends = d.At }, false},
+		"allowed to everybody":       {everybody, request.Allowed, func(*request.Decision) {}, false},
+		"everybody's call":           {everybody, request.Confirmed, func(*request.Decision) {}, true},
+		"a call for longer":          {ci, request.Confirmed, func(d *request.Decision) { d.Ends = d.Ends.Add(1) }, false},
+		"every call confirmed":       {ci, request.Confirmed, func(d *request.Decision) { d.Args = "" }, false},
+		"one call allowed":           {ci, request.Allowed, func(d *request.Decision) { d.Args = call }, false},
+		"by nobody":                  {ci, request.Declined, func(d *request.Decision) { d.By = "" }, false},
+		"about no hash":              {ci, request.Approved, func(d *request.Decision) { d.Hash = "" }, false},
+		"about no tool":              {ci, request.Approved, func(d *request.Decision) { d.Tool = "" }, false},
+		"about no server":            {ci, request.Approved, func(d *request.Decision) { d.Server = "" }, false},
+		"at no time":                 {ci, request.Declined, func(d *request.Decision) { d.At = time.Time{} }, false},
+		"without an end":             {ci, request.Declined, func(d *request.Decision) { d.Ends = time.Time{} }, false},
+		"of no request":              {ci, request.Declined, func(d *request.Decision) { d.Request = "R-1" }, false},
+		"an id in small letters":     {ci, request.Declined, func(d *request.Decision) { d.Request = "r-7kq2m4xd" }, false},
+		"the longest reason":         {ci, request.Declined, func(d *request.Decision) { d.Reason = strings.Repeat("日", request.MaxReason) }, true},
+		"too long a reason":          {ci, request.Declined, func(d *request.Decision) { d.Reason = strings.Repeat("x", request.MaxReason+1) }, false},
+		"a reason that is not UTF-8": {ci, request.Declined, func(d *request.Decision) { d.Reason = "\xff" }, false},
+	} {
+		d := request.Decide(asked(tt.v), tt.v, 60, "kim", "", noon)
+		tt.change(&d)
+		if err := (request.Granted{Agent: tt.agent, List: []request.Decision{d}}).Check(); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestDeclined(t *testing.T) {
+	r := asked(request.Declined)
+	d := request.Decide(r, request.Declined, 0, "kim", "use staging", noon)
+	g, err := request.Granted{Agent: ci}.Add(d, false, noon)
+	require.OK(t, err)
+	if got, is := g.Declined(requesttest.To("git", "push"), noon.Add(24*time.Hour-1)); !is || got != d {
+		t.Errorf("Declined = %+v, %v", got, is)
+	}
+	for name, other := range map[string]request.Request{
+		"another tool": requesttest.To("git", "pull"), "another hash": r.About(r.Item(), "b2"), "one call": requesttest.OneCall("git", "push", "{}"),
+	} {
+		if _, is := g.Declined(other, noon); is {
+			t.Errorf("%s is declined", name)
+		}
+	}
+	if _, is := g.Declined(r, noon.Add(24*time.Hour)); is {
+		t.Error("a no of yesterday holds")
+	}
+}
+
+// So much can be granted to an agent at a time. What cannot be decided for that, can once something ends, and
+// everything else goes on.
+func TestFull(t *testing.T) {
+	for v, most := range map[request.Verdict]int{request.Allowed: 32, request.Confirmed: 64} {
+		g := request.Granted{Agent: ci}
+		var err error
+		for range most {
+			g, err = g.Add(request.Decide(asked(v), v, 60, "kim", "", noon), false, noon)
+			require.OK(t, err)
+		}
+		one := request.Decide(asked(v), v, 60, "kim", "", noon)
+		if next, err := g.Add(one, false, noon); !errors.Is(err, request.ErrFull) || len(next.List) != most {
+			t.Errorf("one more is %s: %v", v, err)
+		}
+		if _, err := g.Add(one, false, noon.Add(time.Hour)); err != nil {
+			t.Errorf("one is %s after the others have ended: %v", v, err)
+		}
+		revoked := g.List[0]
+		revoked.Verdict = request.Revoked
+		less, err := g.Add(revoked, false, noon)
+		require.OK(t, err)
+		if _, err := less.Add(one, false, noon); err != nil {
+			t.Errorf("one is %s in the place of another: %v", v, err)
+		}
+		for range 200 { // no agent can ask so much that nobody can say no
+			for _, v := range []request.Verdict{request.Declined, request.Approved} {
+				g, err = g.Add(request.Decide(asked(v), v, 0, "ada", strings.Repeat("日", request.MaxReason), noon), false, noon)
+				require.OK(t, err)
+			}
+		}
+		held := 0
+		for _, d := range g.List {
+			if d.Verdict == v {
+				held++
+			}
+		}
+		if _, _, err := g.Encode(); err != nil || held != most {
+			t.Errorf("after many other decisions %d of %d %s are left, %v", held, most, v, err)
+		}
+	}
+}
+
+// A life is what an agent asks for and people decide about it, with all that is known of it.
+type life struct {
+	a       request.Asked
+	g       request.Granted
+	now     time.Time
+	decided map[string]request.Decision // every decision that was ever made, by its request
+	order   []string                    // of those requests, as they were first decided
+	rng     *rand.Rand
+}
+
+// step does one thing at random.
+func (l *life) step(t *testing.T) {
+	var open []request.Request
+	for _, r := range l.a.List {
+		if r.Live(l.now) && !l.g.Decided(r.ID) {
+			open = append(open, r)
+		}
+	}
+	switch n := l.rng.IntN(20); {
+	case n < 9:
+		l.ask(t, open)
+	case n < 17 && len(open) > 0:
+		r := open[l.rng.IntN(len(open))]
+		v := verdicts[l.rng.IntN(4)]
+		if r.OneCall() != (v == request.Confirmed) && (v == request.Confirmed || v == request.Allowed) {
+			v = request.Declined
+		}
+		l.decide(t, request.Decide(r, v, 1+l.rng.IntN(request.MaxMinutes), "kim", "", l.now))
+	case n == 17 && len(l.g.List) > 0:
+		d := l.g.List[l.rng.IntN(len(l.g.List))]
+		if d.Verdict == request.Allowed || d.Verdict == request.Confirmed {
+			d.Verdict, d.At, d.Ends = request.Revoked, l.now, l.now.Add(7*24*time.Hour)
+			l.decide(t, d)
+		}
+	case n == 18 && len(open) > 0:
+		var err error
+		l.a, err = l.a.Change(open[0].ID, func(r *request.Request) { r.Ended = l.now })
+		require.OK(t, err)
+	default:
+		l.now = l.now.Add(time.Duration(l.rng.Int64N(int64(time.Minute) << l.rng.IntN(12))))
+	}
+}
+
+func (l *life) ask(t *testing.T, open []request.Request) {
+	r := requesttest.To("git", fmt.Sprint(l.rng.IntN(40)))
+	if l.rng.IntN(2) == 0 {
+		r = requesttest.OneCall("git", "push", fmt.Sprint(l.rng.IntN(1000)))
+	}
+	next, held, added, err := l.a.Add(r, l.g, nil, l.now)
+	if err != nil {
+		if !errors.Is(err, request.ErrTooMany) || len(open) < request.MaxOpen {
+			t.Errorf("Add with %d open: %v", len(open), err)
+		}
+		return
+	}
+	if _, was := l.decided[held.ID]; was || added && len(open) >= request.MaxOpen {
+		t.Errorf("Add with %d open returns %s, which was decided: %v", len(open), held.ID, was)
+	}
+	l.a = next
+}
+
+func (l *life) decide(t *testing.T, d request.Decision) {
+	next, err := l.g.Add(d, false, l.now)
+	if errors.Is(err, request.ErrFull) {
+		return
+	}
+	if err != nil || !next.Decided(d.Request) {
+		t.Errorf("Add(%+v) = %v", d, err)
+		return
+	}
+	l.g = next
+	if _, was := l.decided[d.Request]; !was {
+		l.order = append(l.order, d.Request)
+	}
+	l.decided[d.Request] = d
+}
+
+// Whatever an agent asks and people decide, over months: never are more requests open than may be, a decision
+// that opens something is never forgotten, a no neither unless many others came after it, and a request that
+// was decided is never open again.
+func TestLives(t *testing.T) {
+	for seed := range uint64(6) {
+		l := life{a: request.Asked{Agent: ci}, g: request.Granted{Agent: ci}, now: noon, decided: map[string]request.Decision{}, rng: rand.New(rand.NewPCG(seed, 1))}
+		for n := range 2000 {
+			l.step(t)
+			open := 0
+			for _, r := range l.a.List {
+				if !r.Live(l.now) || l.g.Decided(r.ID) {
+					continue
+				}
+				if open++; l.decided[r.ID] != (request.Decision{}) {
+					t.Fatalf("seed %d, step %d: %s was decided (%+v) and is open", seed, n, r.ID, l.decided[r.ID])
+				}
+			}
+			if open > request.MaxOpen || l.a.Check() != nil || l.g.Check() != nil {
+				t.Fatalf("seed %d, step %d: %d open, %v, %v", seed, n, open, l.a.Check(), l.g.Check())
+			}
+			if n%10 == 0 {
+				l.remembered(t)
+			}
+		}
+		if len(l.decided) < 250 {
+			t.Errorf("seed %d: %d decisions in a life: it is no test", seed, len(l.decided))
+		}
+	}
+}
+
+// remembered checks that what holds is known.
+func (l *life) remembered(t *testing.T) {
+	t.Helper()
+	for i, id := range l.order {
+		d := l.decided[id]
+		holds := d.Verdict == request.Allowed || d.Verdict == request.Confirmed || d.Verdict == request.Declined && i >= len(l.order)-40
+		if holds && l.now.Before(d.Ends) && !slices.Contains(l.g.List, d) {
+			t.Fatalf("the decision %+v about %s holds, and is forgotten", d, id)
+		}
+	}
+}

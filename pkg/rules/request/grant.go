@@ -1,0 +1,249 @@
+package request
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A Verdict is what a person decided about a request.
+type Verdict string
+
+// The verdicts. Any other opens nothing.
+const (
+	Approved  Verdict = "approved"  // for all agents: what opens is the approval itself, and not this line
+	Allowed   Verdict = "allowed"   // for this agent, until an end
+	Confirmed Verdict = "confirmed" // one call, once
+	Declined  Verdict = "declined"
+	Revoked   Verdict = "revoked" // what was allowed or confirmed no longer is
+)
+
+// A Decision is what a person decided about one request. It names what it is about itself, so that
+// nothing that the asker can write changes what it opens.
+type Decision struct {
+	Request string    `json:"request"`
+	Verdict Verdict   `json:"verdict"`
+	Server  string    `json:"server"`
+	Tool    string    `json:"tool"`
+	Kind    tool.Kind `json:"kind,omitempty"`
+	Hash    tool.Hash `json:"hash"`
+	Args    string    `json:"args,omitempty"`
+	By      string    `json:"by"`
+	Reason  string    `json:"reason,omitempty"` // told to the agent as what By said
+	At      time.Time `json:"at"`
+	Ends    time.Time `json:"ends"` // until when it holds; of what was approved: until when it is known
+
+	// Of what opens: as the record was when it was decided. A later decision about the tool, or the
+	// server at another address, ends it.
+	Against time.Time `json:"against,omitzero"` // [approval.Record.DecidedAt]
+	URL     string    `json:"url,omitempty"`
+}
+
+// Item returns the id of what it is about.
+func (d Decision) Item() tool.ID { return tool.ID{Server: d.Server, Name: d.Tool, Kind: d.Kind} }
+
+// Granted is what people decided about the requests of one agent. The zero Granted is nothing.
+type Granted struct {
+	Agent Agent      `json:"agent"`
+	List  []Decision `json:"list"` // one a request, in the order in which these were first decided
+	Rev   int64      `json:"rev"`  // 0: not stored yet
+}
+
+// Of returns the decision about a request.
+func (g Granted) Of(request string) (Decision, bool) {
+	for _, d := range slices.Backward(g.List) {
+		if d.Request == request {
+			return d, true
+		}
+	}
+	return Decision{}, false
+}
+
+// Decided reports whether a request is decided.
+func (g Granted) Decided(request string) bool {
+	_, is := g.Of(request)
+	return is
+}
+
+// Declined returns the no to a request for the same as r that still holds.
+func (g Granted) Declined(r Request, now time.Time) (Decision, bool) {
+	for _, d := range slices.Backward(g.List) {
+		if d.Verdict == Declined && d.Item() == r.Item() && d.Hash == r.Hash && d.Args == r.Args && now.Before(d.Ends) {
+			return d, true
+		}
+	}
+	return Decision{}, false
+}
+
+// A Now is what a grant is held against: what is known of an item at the moment of a call.
+type Now struct {
+	Item   tool.ID
+	Hash   tool.Hash        // of the definition that would be called
+	URL    string           // of the item's server, as it is configured
+	Agent  string           // id of who calls
+	Record *approval.Record // nil: there is none
+	Two    bool             // approving it takes two people, so that no grant of one opens it
+	Stops  stop.Stops
+	Time   time.Time
+}
+
+// Allows returns the grant that lets the agent call the item now.
+func (g Granted) Allows(now Now) (Decision, bool) {
+	for _, d := range slices.Backward(g.List) {
+		if d.Verdict == Allowed && d.Args == "" && !now.Two && g.Agent.Alone() && g.holds(d, now) {
+			return d, true
+		}
+	}
+	return Decision{}, false
+}
+
+// Confirms returns those confirmations of a call with these arguments, as [HashArgs] says, that hold now,
+// the oldest first. Each is good for one use, of which the store knows.
+func (g Granted) Confirms(now Now, args string) (all []Decision) {
+	for _, d := range g.List {
+		if d.Verdict == Confirmed && args != "" && d.Args == args && g.holds(d, now) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// maxSkew is how far the clocks of the function that decides and of the one that calls may be apart. What was
+// decided later than that from now was so before the clock was set back.
+const maxSkew = 5 * time.Minute
+
+// holds reports whether what d opens is still open: to the same agent, the same definition at the same
+// address, and no decision about it and no stop since. What is not known has not stayed as it was.
+func (g Granted) holds(d Decision, now Now) bool {
+	switch r := now.Record; {
+	case g.Agent.ID == "" || g.Agent.ID != now.Agent:
+		return false
+	case d.Item() != now.Item, d.Hash == "", d.Hash != now.Hash:
+		return false
+	case !now.Time.Before(d.Ends), now.Time.Add(maxSkew).Before(d.At):
+		return false
+	case !approval.SameServer(d.URL, now.URL):
+		return false
+	case r == nil, r.Lost != nil, r.Format > approval.Format: // lost, of an earlier day, or not understood
+		return false
+	case !r.DecidedAt.Equal(d.Against), r.CurrentHash != d.Hash, r.IsBlocked(d.Hash):
+		return false
+	}
+	return d.At.After(now.Stops.Last(now.Item.Server, now.Agent))
+}
+
+// Add returns g with one decision more, or [ErrDecided] if its request is decided: of two people who
+// decide at one moment one does. What was allowed or confirmed can be revoked still, and what was
+// approved for all can be decided anew if again says that it did not come to that. To revoke what was
+// never granted is [ErrNotFound].
+//
+// What holds is never dropped to make room: if there is too much of it the error is [ErrFull]. Of the
+// others the oldest go, each later than its request: that one is closed for good. (Since it was decided
+// maxPast others were; at most MaxOpen of those waited then, and of requests made later an [Asked] keeps
+// fewer than that leaves.)
+func (g Granted) Add(d Decision, again bool, now time.Time) (Granted, error) {
+	list, i := slices.Clone(g.List), slices.IndexFunc(g.List, func(held Decision) bool { return held.Request == d.Request })
+	switch known := slices.Contains([]Verdict{Approved, Allowed, Confirmed, Declined, Revoked}, d.Verdict); {
+	case !known:
+		return g, fmt.Errorf("%.64q is no verdict: want %s, %s, %s, %s or %s", d.Verdict, Approved, Allowed, Confirmed, Declined, Revoked)
+	case i < 0 && d.Verdict == Revoked:
+		return g, ErrNotFound
+	case i < 0:
+		list = append(list, d)
+	default:
+		held := list[i].Verdict
+		revokes, anew := d.Verdict == Revoked && (held == Allowed || held == Confirmed), again && held == Approved
+		if !revokes && !anew {
+			return g, ErrDecided
+		}
+		list[i] = d
+	}
+	next := g
+	next.List = slices.DeleteFunc(list, func(held Decision) bool { return held.Request != d.Request && now.Sub(held.Ends) >= keepFor })
+	allowed, confirmed, past := 0, 0, 0
+	for i, held := range slices.Backward(next.List) {
+		switch opens := now.Before(held.Ends); {
+		case opens && held.Verdict == Allowed:
+			allowed++
+		case opens && held.Verdict == Confirmed:
+			confirmed++
+		case past >= maxPast && held.Request != d.Request:
+			next.List = slices.Delete(next.List, i, i+1)
+		default:
+			past++
+		}
+	}
+	if allowed > maxAllowed || confirmed > maxConfirmed {
+		return g, ErrFull
+	}
+	return next, next.Check()
+}
+
+// Without returns g without the decision about a request, which is open again.
+func (g Granted) Without(request string) Granted {
+	g.List = slices.DeleteFunc(slices.Clone(g.List), func(d Decision) bool { return d.Request == request })
+	return g
+}
+
+// Decide returns the decision about a request, with the end that its verdict has; minutes count for
+// what is allowed. The caller fills in Against and URL of what opens.
+func Decide(r Request, v Verdict, minutes int, by, reason string, now time.Time) Decision {
+	now = now.UTC().Truncate(time.Microsecond)
+	d := Decision{
+		Request: r.ID, Verdict: v, Server: r.Server, Tool: r.Tool, Kind: r.Kind, Hash: r.Hash, Args: r.Args,
+		By: by, Reason: reason, At: now, Ends: now.Add(keepFor),
+	}
+	switch v {
+	case Allowed:
+		d.Ends = now.Add(time.Duration(minutes) * time.Minute)
+	case Confirmed:
+		d.Ends = now.Add(UseFor)
+	case Declined:
+		d.Ends = now.Add(declineFor)
+	case Approved, Revoked:
+	}
+	return d
+}
+
+// Check returns what is wrong with decisions that are to be stored, or that were.
+func (g Granted) Check() error {
+	if err := g.Agent.Check(); err != nil {
+		return err
+	}
+	if len(g.List) > maxAllowed+maxConfirmed+maxPast {
+		return ErrFull
+	}
+	for _, d := range g.List {
+		if d.Verdict == Allowed && !g.Agent.Alone() {
+			return fmt.Errorf("decision about %s: nothing is allowed to an agent that is not told from others", d.Request)
+		}
+		if err := d.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d Decision) check() error {
+	lasts := d.Ends.Sub(d.At)
+	switch err := checkID(d.Request); {
+	case err != nil:
+		return err
+	case d.Server == "" || d.Tool == "" || d.Hash == "" || d.By == "" || d.At.IsZero() || d.Ends.IsZero():
+		return fmt.Errorf("decision about %s: it does not say what was decided, by whom, when and until when", d.Request)
+	case d.Verdict == Confirmed && d.Args == "", d.Verdict == Allowed && d.Args != "":
+		return fmt.Errorf("decision about %s: %s does not go with what was asked for", d.Request, d.Verdict)
+	case d.Verdict == Confirmed && lasts > UseFor:
+		return fmt.Errorf("decision about %s: a confirmed call can be made for %v at most", d.Request, UseFor)
+	case d.Verdict == Allowed && (lasts <= 0 || lasts > MaxMinutes*time.Minute):
+		return fmt.Errorf("decision about %s: minutes: want 1 to %d", d.Request, MaxMinutes)
+	case !utf8.ValidString(d.Reason) || utf8.RuneCountInString(d.Reason) > MaxReason:
+		return fmt.Errorf("decision about %s: reason: want text of at most %d characters", d.Request, MaxReason)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package review
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+)
+
+// How much of what is equal is shown on either side of a change.
+const (
+	nearWords = 120 // characters
+	nearLines = 3
+)
+
+// PlainWords returns [Words] as lines of text, as a terminal and a diff block of Markdown show them:
+// each begins with "- " where it was deleted, with "+ " where it was inserted, and with two blanks
+// where it stands on both sides. A line that begins with "@@" says how much is left out of what is
+// equal; no line of the two texts begins so. Characters that are not seen are shown as numbers, and so
+// is white space where it is all that changed.
+func PlainWords(before, now string) string {
+	return plain(Words(before, now), nearWords, func(s string, first, last int) (head, tail, left string) {
+		n := utf8.RuneCountInString(s)
+		if n <= first+last+nearWords/2 {
+			return s, "", ""
+		}
+		runes := []rune(s)
+		return string(runes[:first]), string(runes[n-last:]), text.Count(n-first-last, "character")
+	})
+}
+
+// PlainLines is PlainWords for [Lines].
+func PlainLines(before, now string) string {
+	return plain(Lines(before, now), nearLines, func(s string, first, last int) (head, tail, left string) {
+		s = strings.TrimSuffix(s, "\n")
+		n := strings.Count(s, "\n") + 1
+		if n <= first+last+1 {
+			return s, "", ""
+		}
+		from, to := 0, len(s)
+		for range first {
+			from += strings.IndexByte(s[from:], '\n') + 1
+		}
+		for range last {
+			to = strings.LastIndexByte(s[:to], '\n')
+		}
+		return s[:from], s[min(to+1, len(s)):], text.Count(n-first-last, "line")
+	})
+}
+
+// plain writes runs. cut cuts a text that is equal into what is shown of its beginning and its end, so much
+// of each, and how much is left out between them. That is near where a change comes before or after it.
+func plain(runs []Run, near int, cut func(s string, first, last int) (head, tail, left string)) string {
+	var out strings.Builder
+	size := 0
+	for _, r := range runs {
+		if size += 8; r.Op != Equal {
+			size += len(r.Text) + 2*strings.Count(r.Text, "\n")
+		}
+	}
+	out.Grow(size)
+	for i, r := range runs {
+		switch r.Op {
+		case Delete:
+			signed(&out, "- ", changed(r.Text))
+		case Insert:
+			signed(&out, "+ ", changed(r.Text))
+		default:
+			first, last := near, near
+			if i == 0 {
+				first = 0
+			}
+			if i == len(runs)-1 {
+				last = 0
+			}
+			head, tail, left := cut(r.Text, first, last)
+			signed(&out, "  ", head)
+			if left != "" {
+				fmt.Fprintf(&out, "@@ %s the same @@\n", left)
+			}
+			signed(&out, "  ", tail)
+		}
+	}
+	return out.String()
+}
+
+// signed writes the lines of s, each behind sign.
+func signed(out *strings.Builder, sign, s string) {
+	if s == "" {
+		return
+	}
+	s = strings.ReplaceAll(Readable(s), "\r\n", "\n")
+	for line := range strings.SplitSeq(strings.TrimSuffix(s, "\n"), "\n") {
+		if line = strings.TrimRight(strings.ReplaceAll(line, "\t", "    "), " "); line != "" {
+			out.WriteString(sign)
+		} else {
+			out.WriteString(strings.TrimRight(sign, " "))
+		}
+		out.WriteString(line)
+		out.WriteByte('\n')
+	}
+}
+
+// changed returns a text that was deleted or inserted, as numbers if none of it would show.
+func changed(s string) string {
+	if strings.TrimSpace(s) != "" {
+		return s
+	}
+	var out strings.Builder
+	out.Grow(len("⟨U+0020⟩") * len(s))
+	for _, r := range s {
+		if !unicode.IsSpace(r) {
+			r = utf8.RuneError
+		}
+		fmt.Fprintf(&out, "⟨U+%04X⟩", r)
+	}
+	return out.String()
+}

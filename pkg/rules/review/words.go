@@ -1,0 +1,236 @@
+package review
+
+import (
+	"iter"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// An Op is what became of a text.
+type Op uint8
+
+// What can become of a text.
+const (
+	Equal  Op = iota // it stands before and now
+	Delete           // it stood before
+	Insert           // it stands now
+)
+
+// String returns "equal", "delete" or "insert".
+func (o Op) String() string { return [...]string{"equal", "delete", "insert"}[o] }
+
+// A Run is a part of a text, and what became of it.
+type Run struct {
+	Op   Op
+	Text string
+}
+
+// A text that is longer, or has more words or lines, is one piece. Texts of a definition are not, even
+// if they are indented.
+const (
+	maxBytes  = 3 * tool.MaxDefinition
+	maxPieces = tool.MaxDefinition
+)
+
+// Words returns how the words of one text become those of another. The runs that are not inserted
+// give before, those that are not deleted give now; a deletion comes before the insertion that takes
+// its place, and no two runs of one kind follow each other.
+func Words(before, now string) []Run { return runs(before, now, words, true) }
+
+// Lines is [Words] with lines in the place of words.
+func Lines(before, now string) []Run { return runs(before, now, strings.Lines, false) }
+
+// runs compares two texts that cut cuts into pieces. tidy also marks the blanks between two words
+// that were replaced.
+func runs(before, now string, cut func(string) iter.Seq[string], tidy bool) []Run {
+	a, b := newPieces(before, cut), newPieces(now, cut)
+	n := numbering{}
+	deleted, inserted := diff(n.of(a), n.of(b), len(n))
+	if tidy {
+		joinReplaced(a, deleted, inserted)
+	}
+	count := 0
+	eachRun(deleted, inserted, func(Op, int, int) { count++ })
+	out := make([]Run, 0, count)
+	eachRun(deleted, inserted, func(op Op, from, to int) {
+		of := a
+		if op == Insert {
+			of = b
+		}
+		out = append(out, Run{op, of.slice(from, to)})
+	})
+	return out
+}
+
+// eachRun calls do for the pieces from one number to another that are equal or were deleted, of the
+// text before, and for those that were inserted, of the text now.
+func eachRun(deleted, inserted []bool, do func(op Op, from, to int)) {
+	add := func(op Op, from, to int) {
+		if from < to {
+			do(op, from, to)
+		}
+	}
+	for i, j := 0, 0; i < len(deleted) || j < len(inserted); {
+		from := i
+		for i < len(deleted) && !deleted[i] && j < len(inserted) && !inserted[j] {
+			i, j = i+1, j+1
+		}
+		add(Equal, from, i)
+		fromI, fromJ := i, j
+		for i < len(deleted) && deleted[i] {
+			i++
+		}
+		for j < len(inserted) && inserted[j] {
+			j++
+		}
+		add(Delete, fromI, i)
+		add(Insert, fromJ, j)
+	}
+}
+
+// A pieces is a text that is cut. It keeps offsets, which take a quarter of what strings do.
+type pieces struct {
+	text string
+	ends []int32
+}
+
+func newPieces(text string, cut func(string) iter.Seq[string]) pieces {
+	n := 0
+	for range cut(text) {
+		if n++; n > maxPieces || len(text) > maxBytes {
+			return pieces{text, []int32{int32(len(text))}}
+		}
+	}
+	p := pieces{text, make([]int32, 0, n)}
+	end := 0
+	for piece := range cut(text) {
+		end += len(piece)
+		p.ends = append(p.ends, int32(end))
+	}
+	return p
+}
+
+// slice returns the text of the pieces from one number to before another.
+func (p pieces) slice(from, to int) string {
+	start := int32(0)
+	if from > 0 {
+		start = p.ends[from-1]
+	}
+	return p.text[start:p.ends[to-1]]
+}
+
+// A numbering gives equal pieces equal numbers, from 0.
+type numbering map[string]int32
+
+func (n numbering) of(p pieces) []int32 {
+	out := make([]int32, len(p.ends))
+	for i := range out {
+		piece := p.slice(i, i+1)
+		number, ok := n[piece]
+		if !ok {
+			number = int32(len(n))
+			n[piece] = number
+		}
+		out[i] = number
+	}
+	return out
+}
+
+// joinReplaced marks the blanks that stand between two replacements, so that two sentences which
+// have nothing but blanks in common are one change and not one for each word.
+func joinReplaced(before pieces, deleted, inserted []bool) {
+	i, j := 0, 0
+	change := func() (replaced bool) {
+		fromI, fromJ := i, j
+		for i < len(deleted) && deleted[i] {
+			i++
+		}
+		for j < len(inserted) && inserted[j] {
+			j++
+		}
+		return i > fromI && j > fromJ
+	}
+	for replaced := change(); i < len(deleted) && j < len(inserted); {
+		fromI, fromJ, blank := i, j, true
+		for i < len(deleted) && !deleted[i] && j < len(inserted) && !inserted[j] {
+			blank = blank && strings.TrimSpace(before.slice(i, i+1)) == ""
+			i, j = i+1, j+1
+		}
+		n := i - fromI
+		next := change()
+		for k := range n {
+			if replaced && next && blank {
+				deleted[fromI+k], inserted[fromJ+k] = true, true
+			}
+		}
+		replaced = next
+	}
+}
+
+// words cuts a text into words, runs of blanks, and single characters, also those of a script that
+// does not put blanks between words.
+func words(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		from, last := 0, single
+		for i, r := range s {
+			k := kindOf(r)
+			if last == word && (r == '\'' || r == '’') && followedByLetter(s[i:]) {
+				k = word // don't
+			}
+			if k == joined && i > 0 {
+				continue
+			}
+			if i > from && (k != last || k == single) {
+				if !yield(s[from:i]) {
+					return
+				}
+				from = i
+			}
+			last = k
+		}
+		if from < len(s) {
+			yield(s[from:])
+		}
+	}
+}
+
+func followedByLetter(s string) bool {
+	_, n := utf8.DecodeRuneInString(s)
+	r, _ := utf8.DecodeRuneInString(s[n:])
+	return unicode.IsLetter(r)
+}
+
+// A kind is that of a character; neighbours of one kind are one piece.
+type kind uint8
+
+const (
+	word   kind = iota // letters, digits, the underscore
+	blank              // white space within a line
+	single             // a piece of its own
+	joined             // belongs to what stands before it
+)
+
+func kindOf(r rune) kind {
+	switch {
+	case r < utf8.RuneSelf:
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
+			return word
+		case r == ' ', r == '\t', r == '\r':
+			return blank
+		}
+		return single
+	case unicode.IsMark(r), r == '\u200d', r >= 0x1F3FB && r <= 0x1F3FF: // accents, joined emoji, skin tones
+		return joined
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar):
+		return single
+	case unicode.IsLetter(r), unicode.IsDigit(r):
+		return word
+	case unicode.Is(unicode.Zs, r):
+		return blank
+	}
+	return single
+}

@@ -1,0 +1,142 @@
+package tool
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+)
+
+// maxExpressions is how many expressions a URI template may have to match anything.
+const maxExpressions = 32
+
+// MatchTemplate reports whether a URI is one that the URI template (RFC 6570) stands for, and how
+// many steps it took to tell: no more than the product of both lengths, whatever the template is.
+//
+// Servers differ in what an expression takes; what any of the common libraries takes is a match here, so
+// that the lock of a template counts for all that its server would answer: {x} stands for a run of anything
+// but a slash, {x*} and {+x} for anything, the others for what begins with their operator. A
+// template that is malformed or has more than 32 expressions stands for nothing.
+func MatchTemplate(template, uri string) (matches bool, steps int) {
+	if open := strings.IndexByte(template, '{'); open < 0 {
+		return template == uri, 1
+	} else if !strings.HasPrefix(uri, template[:open]) {
+		return false, 1
+	}
+	if end := strings.LastIndexByte(template, '}'); !strings.HasSuffix(uri, template[end+1:]) {
+		return false, 1
+	}
+	// at holds the places in uri up to which the template can have matched so far.
+	at, next := make([]bool, len(uri)+1), make([]bool, len(uri)+1)
+	at[0] = true
+	for n := 0; template != ""; n++ {
+		literal, rest, ok := strings.Cut(template, "{")
+		steps += len(at) + afterLiteral(at, next, uri, literal)
+		at, next = next, at
+		if !ok {
+			break
+		}
+		expression, rest, closed := strings.Cut(rest, "}")
+		e, valid := readExpression(expression)
+		if !closed || !valid || n == maxExpressions {
+			return false, steps
+		}
+		e.after(at, next, uri)
+		at, next = next, at
+		steps += len(at)
+		template = rest
+	}
+	return at[len(uri)], steps
+}
+
+// compared is how many bytes are compared in the time of about one step.
+const compared = 16
+
+// afterLiteral sets the places of next that follow the literal at one of the places in at, and returns
+// how many steps it took to compare them.
+func afterLiteral(at, next []bool, uri, literal string) (steps int) {
+	clear(next)
+	for i, here := range at {
+		if !here {
+			continue
+		}
+		if steps++; strings.HasPrefix(uri[i:], literal) {
+			next[i+len(literal)] = true
+			steps += len(literal) / compared
+		}
+	}
+	return steps
+}
+
+// validTemplate returns an error if s is no URI template that [MatchTemplate] can match.
+func validTemplate(s string) error {
+	rest, n := s, 0
+	for {
+		literal, after, ok := strings.Cut(rest, "{")
+		if strings.Contains(literal, "}") {
+			return fmt.Errorf("URI template %s has a } without a {", text.Quote(s, 64))
+		}
+		if !ok {
+			return nil
+		}
+		inside, after, closed := strings.Cut(after, "}")
+		if _, valid := readExpression(inside); !closed || !valid {
+			return fmt.Errorf("URI template %s has an expression that is none", text.Quote(s, 64))
+		}
+		if n++; n > maxExpressions {
+			return fmt.Errorf("URI template %s has more than %d expressions", text.Quote(s, 64), maxExpressions)
+		}
+		rest = after
+	}
+}
+
+// An expression is what may stand in the place of one of a template's.
+type expression struct {
+	lead     byte   // with which it begins; 0: nothing special
+	without  string // the bytes that it does not hold
+	nonempty bool
+}
+
+func readExpression(s string) (e expression, ok bool) {
+	if s == "" || strings.ContainsAny(s, "{}") {
+		return e, false
+	}
+	names := s[1:]
+	switch s[0] {
+	case '+':
+	case '#':
+		e = expression{lead: '#'}
+	case '.':
+		e = expression{lead: '.', without: "/"}
+	case '/':
+		e = expression{lead: '/', without: "?#"}
+	case ';':
+		e = expression{lead: ';', without: "/?#"}
+	case '?', '&':
+		e = expression{lead: s[0], without: "#"}
+	default:
+		names = s
+		if e = (expression{nonempty: true, without: "/"}); strings.Contains(s, "*") {
+			e.without = ""
+		}
+	}
+	return e, names != ""
+}
+
+// after sets the places of next at which the expression can end that begins at one of the
+// places in at.
+func (e expression) after(at, next []bool, uri string) {
+	inside := false
+	for i, here := range at {
+		next[i] = inside || here && !e.nonempty
+		if i == len(uri) {
+			break
+		}
+		switch c := uri[i]; {
+		case here && (e.lead == 0 || c == e.lead):
+			inside = e.lead != 0 || strings.IndexByte(e.without, c) < 0
+		case inside:
+			inside = strings.IndexByte(e.without, c) < 0
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package usage
+
+import (
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A Metric is one thing that is counted. Stores keep counts by its number: a new one comes last.
+type Metric int
+
+// What is counted.
+const (
+	CallsRead Metric = iota // calls that were sent, by tier
+	CallsWrite
+	CallsDestructive
+	CallsOther // of prompts and resources, and of tools that the catalog no longer has
+	LockedServerDisabled
+	LockedByConfig
+	LockedByUser
+	LockedPending
+	LockedUnknown
+	RefusedTier
+	RefusedScope
+	RefusedStopped
+	RefusedFaulty
+	FailedTransient // of the calls that were sent
+	FailedPermanent
+	FailedDenied
+	FailedCancelled
+	SearchesHit    // that found something callable
+	SearchesBarren // that did not
+	metricCount
+)
+
+// Counts are how often each metric happened.
+type Counts [metricCount]int
+
+// Add adds other to c.
+func (c *Counts) Add(other *Counts) {
+	for m, n := range other {
+		c[m] += n
+	}
+}
+
+// Sum returns how often any of the metrics happened.
+func (c *Counts) Sum(metrics ...Metric) (n int) {
+	for _, m := range metrics {
+		n += c[m]
+	}
+	return n
+}
+
+// A group is metrics that are shown beside each other. They are parts of one number: none is
+// counted in two of them.
+type group struct {
+	name, title string
+	metrics     []named
+}
+
+type named struct {
+	Metric
+	name, words string
+}
+
+// groups returns the metrics with their names.
+func groups() []group {
+	return []group{
+		{"calls", "Calls by tier", []named{
+			{CallsRead, tool.Read.String(), "read"}, {CallsWrite, tool.Write.String(), "write"}, {CallsDestructive, tool.Destructive.String(), "destructive"},
+			{CallsOther, "other", "other"},
+		}},
+		{"locked", "Calls of locked tools, by reason", []named{
+			{LockedPending, string(lock.PendingApproval), "pending approval"}, {LockedByUser, string(lock.DisabledByUser), "disabled by user"},
+			{LockedByConfig, string(lock.DisabledByConfig), "disabled by config"}, {LockedServerDisabled, string(lock.ServerDisabled), "server disabled"},
+			{LockedUnknown, string(lock.DisabledUnknown), "disabled unknown"},
+		}},
+		{"refused", "Other refusals", []named{
+			{RefusedTier, audit.Tier, "tier"}, {RefusedScope, audit.Scope, "not in scope"}, {RefusedStopped, audit.Stopped, "stopped"}, {RefusedFaulty, audit.Refused, "faulty request"},
+		}},
+		{"errors", "Calls that failed, by outcome", []named{
+			{FailedTransient, string(outcome.Transient), "transient"}, {FailedPermanent, string(outcome.Permanent), "permanent"},
+			{FailedDenied, string(outcome.Denied), "denied"}, {FailedCancelled, audit.Cancelled, "cancelled"},
+		}},
+		{"searches", "Searches", []named{
+			{SearchesHit, "hit", "found something callable"}, {SearchesBarren, "barren", "found nothing callable"},
+		}},
+	}
+}
+
+// metricOf returns the metric of a name in a group.
+func metricOf(in, name string) (Metric, bool) {
+	m, ok := byName()[[2]string{in, name}]
+	return m, ok
+}
+
+var byName = sync.OnceValue(func() map[[2]string]Metric {
+	out := map[[2]string]Metric{}
+	for _, g := range groups() {
+		for _, m := range g.metrics {
+			out[[2]string{g.name, m.name}] = m.Metric
+		}
+	}
+	return out
+})

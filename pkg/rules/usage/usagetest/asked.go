@@ -1,0 +1,75 @@
+package usagetest
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
+)
+
+// Asked is a [usage.Source] that knows totals alone and has to be asked for tools and agents. Each
+// question runs until its answer was looked at once.
+type Asked struct {
+	Now    func() time.Time
+	Report func(r usage.Range) (usage.Report, error) // nil: nothing happened
+	Uses   *usage.Uses                               // what is found
+	Refuse error                                     // why nothing can be asked; nil: it can
+	Failed string                                    // why nothing is found; "": something is
+
+	mu     sync.Mutex
+	asked  []usage.Answer
+	looked map[int]int
+}
+
+var (
+	_ usage.Source = (*Asked)(nil)
+	_ usage.Asker  = (*Asked)(nil)
+)
+
+// Usage implements [usage.Source].
+func (a *Asked) Usage(_ context.Context, r usage.Range) (usage.Report, error) {
+	if a.Report != nil {
+		return a.Report(r)
+	}
+	return usage.NewReport(r, a.Now()), nil
+}
+
+// Count returns how often something was asked.
+func (a *Asked) Count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.asked)
+}
+
+// Ask implements [usage.Asker].
+func (a *Asked) Ask(_ context.Context, r usage.Range) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.Refuse != nil {
+		return "", a.Refuse
+	}
+	a.asked = append(a.asked, usage.Answer{Range: r.Name, AskedAt: a.Now(), Running: true})
+	return "q" + strconv.Itoa(len(a.asked)-1), nil
+}
+
+// Answer implements [usage.Asker].
+func (a *Asked) Answer(_ context.Context, query string) (usage.Answer, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n, err := strconv.Atoi(query[min(1, len(query)):])
+	if err != nil || n >= len(a.asked) {
+		return usage.Answer{}, usage.ErrNoQuery
+	}
+	if a.looked == nil {
+		a.looked = map[int]int{}
+	}
+	out := a.asked[n]
+	if a.looked[n]++; a.looked[n] > 1 {
+		if out.Running, out.Failed, out.Cost = false, a.Failed, "It read 2 GB, which is about $0.01."; a.Failed == "" {
+			out.Uses = a.Uses
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,65 @@
+package bolt_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// Who reads every record once, as the first sync of a process does, has not the whole file in memory ever after.
+func TestRecordsLeaveMemory(t *testing.T) {
+	const servers, each = 20, 20
+	path := filepath.Join(t.TempDir(), "approvals.db")
+	s := open(t, path, nil)
+	definition := bytes.Repeat([]byte("0123456789abcdef"), tool.MaxDefinition/16)
+	var all []approval.Write
+	for i := range servers * each {
+		all = append(all, approval.Write{Record: approval.Record{
+			Server: fmt.Sprintf("s%d", i/each), Tool: fmt.Sprintf("t%d", i), State: approval.Pending, Current: definition,
+		}})
+	}
+	_, err := s.PutAll(t.Context(), all)
+	require.OK(t, err)
+	for range 2 { // what was let go is read again
+		for i := range servers {
+			held, err := s.Records(t.Context(), fmt.Sprintf("s%d", i))
+			require.OK(t, err)
+			if len(held) != each || !bytes.Equal(held[each-1].Current, definition) {
+				t.Fatalf("Records has %d of %d, or another definition", len(held), each)
+			}
+		}
+		size, in := fileSize(t, path), resident(t, path)
+		if in > size/2 {
+			t.Errorf("%d of %d bytes of the file are in memory after all was read", in, size)
+		}
+	}
+}
+
+func fileSize(t *testing.T, path string) int {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.OK(t, err)
+	return int(info.Size())
+}
+
+// resident returns how much of a file that this process maps is in memory.
+func resident(t *testing.T, path string) int {
+	t.Helper()
+	smaps, err := os.ReadFile("/proc/self/smaps")
+	require.OK(t, err)
+	m := regexp.MustCompile(`(?s) ` + regexp.QuoteMeta(path) + `\n.*?\nRss: *([0-9]+) kB`).FindSubmatch(smaps)
+	if m == nil {
+		t.Fatalf("%s is not mapped", path)
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	require.OK(t, err)
+	return n << 10
+}

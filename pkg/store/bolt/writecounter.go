@@ -1,0 +1,62 @@
+package bolt
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+)
+
+// Writes tell whether records of a server were written since they were read. Only this process writes
+// to the file, so they are counted in memory, and no page is read to find out that there were none.
+type writeCounter struct {
+	mu     sync.Mutex
+	opened string         // no other Store has it
+	all    int            // writes to records of any server
+	of     map[string]int // by server
+}
+
+// etag returns what changes with each write to the server's records.
+func (w *writeCounter) etag(server string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.opened == "" {
+		w.opened = rand.Text()
+	}
+	return w.opened + " " + strconv.Itoa(w.all) + " " + strconv.Itoa(w.of[server]) + " " + server
+}
+
+// note counts a write that has ended, however it ended.
+func (w *writeCounter) note(server string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == nil {
+		w.of = map[string]int{}
+	}
+	w.of[server]++
+}
+
+func (w *writeCounter) noteAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all++
+}
+
+// RecordsIfChanged implements [approval.Store].
+func (s *Store) RecordsIfChanged(ctx context.Context, server, mark string) (_ []approval.Record, now string, err error) {
+	if now = s.wrote.etag(server); now == mark { // before records are read: a write meanwhile makes another one
+		if err = s.usable(ctx); err != nil {
+			store.Wrap(&err, "approvals of %q", server)
+			return nil, "", err
+		}
+		return nil, "", approval.ErrUnchanged // as it is: it is no fault, and comes for each server of each sync
+	}
+	all, err := s.Records(ctx, server)
+	if err != nil {
+		return nil, "", err
+	}
+	return all, now, nil
+}

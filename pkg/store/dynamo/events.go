@@ -1,0 +1,178 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+)
+
+const (
+	eventsKey = "AUDIT#@gateway"
+	stateSK   = "STATE#" // sorts after every time
+
+	// How many lines one read looks at for those that a filter selects, in so many queries.
+	eventsQuery   = 200
+	eventsQueries = 5
+)
+
+// Events is an [audit.Events] in the table of the approvals. A role that may put and update items
+// is enough to write; nothing is read for it.
+type Events struct{ s *Store }
+
+var _ audit.Events = (*Events)(nil)
+
+// NewEvents returns the events of the named table, with the default options if o is nil. It makes
+// no call.
+func NewEvents(db api, table string, o *store.Options) *Events { return &Events{New(db, table, o)} }
+
+// PutEvent implements [audit.Events].
+func (x *Events) PutEvent(ctx context.Context, l audit.Line) (err error) {
+	defer store.Wrap(&err, "put deed %q", l.Action)
+	it, err := x.encode(l)
+	if err := cmp.Or(ctx.Err(), err); err != nil {
+		return err
+	}
+	_, err = x.s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &x.s.table, Item: it}, x.s.options)
+	return x.s.explain(err) // sent twice, it is the same item
+}
+
+// PutChange implements [audit.Events]. If the answer to a write is lost, and the write is sent
+// again and refused, it returns false although the line was written here.
+func (x *Events) PutChange(ctx context.Context, l audit.Line, state string) (_ bool, err error) {
+	defer store.Wrap(&err, "put change of %q", l.Subject)
+	it, err := x.encode(l)
+	if err := cmp.Or(ctx.Err(), err); err != nil {
+		return false, err
+	}
+	mark := &types.Update{
+		TableName: &x.s.table, Key: item{"PK": text(eventsKey), "SK": text(stateSK + l.Subject)},
+		UpdateExpression:          aws.String("SET #state = :state"),
+		ConditionExpression:       aws.String("attribute_not_exists(PK) OR #state <> :state"),
+		ExpressionAttributeNames:  map[string]string{"#state": "state"}, // a word that DynamoDB reserves
+		ExpressionAttributeValues: item{":state": text(state)},
+	}
+	in := &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{Update: mark}, {Put: &types.Put{TableName: &x.s.table, Item: it}},
+	}}
+	for wait := 20 * time.Millisecond; ; wait *= 2 {
+		_, err = x.s.db.TransactWriteItems(ctx, in, x.s.options)
+		switch {
+		case err == nil:
+			return true, nil
+		case hasReason(err, "ConditionalCheckFailed"):
+			return false, nil
+		case !hasReason(err, "TransactionConflict") || wait > time.Second:
+			return false, x.s.explain(err)
+		}
+		select { // another writes at this moment; what, is known after
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// encode returns the item of a line.
+func (x *Events) encode(l audit.Line) (item, error) {
+	data, err := json.Marshal(l)
+	if err := cmp.Or(audit.CheckEvent(l), err); err != nil {
+		return nil, err
+	}
+	it := item{
+		"PK": text(eventsKey), "SK": text(eventTime(l.Time) + "#" + rand.Text()),
+		"line": text(string(data)),
+	}
+	if x.s.o.KeepAudit > 0 {
+		it["expires_at"] = number(l.Time.Add(x.s.o.KeepAudit).Unix())
+	}
+	return it, nil
+}
+
+// Events implements [audit.Events].
+func (x *Events) Events(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) (lines []audit.Line, next audit.Cursor, err error) {
+	defer store.Wrap(&err, "read deeds")
+	from, to := "0", "9"
+	if !f.Since.IsZero() {
+		from = eventTime(f.Since)
+	}
+	if !f.Until.IsZero() {
+		to = eventTime(f.Until) // no key is equal to it
+	}
+	in := &dynamodb.QueryInput{
+		KeyConditionExpression: aws.String("PK = :pk AND SK BETWEEN :from AND :to"),
+		ScanIndexForward:       aws.Bool(false), ConsistentRead: aws.Bool(true), TableName: &x.s.table,
+		Limit: aws.Int32(int32(min(max(limit, 1), eventsQuery))),
+	}
+	if f != (audit.Filter{Since: f.Since, Until: f.Until}) {
+		in.Limit = aws.Int32(eventsQuery)
+	}
+	if after != "" && checkEventKey(string(after)) != nil {
+		return nil, "", audit.ErrCursor
+	}
+	if after != "" && string(after) < to {
+		in.ExclusiveStartKey = item{"PK": text(eventsKey), "SK": text(string(after))}
+	}
+	if from > to || after != "" && string(after) < from || limit <= 0 {
+		return nil, "", ctx.Err()
+	}
+	in.ExpressionAttributeValues = item{":pk": text(eventsKey), ":from": text(from), ":to": text(to)}
+	return x.query(ctx, in, f, limit)
+}
+
+// query returns the lines that f wants, of the first queries.
+func (x *Events) query(ctx context.Context, in *dynamodb.QueryInput, f audit.Filter, limit int) (lines []audit.Line, next audit.Cursor, err error) {
+	for range eventsQueries {
+		p, err := again(func() (page[audit.Line], error) { return queryPage(ctx, x.s, in, decodeEvent) })
+		if err != nil {
+			return nil, "", err
+		}
+		for n, l := range p.items {
+			if next = l.Cursor; f.Wants(l) {
+				lines = append(lines, l)
+			}
+			if len(lines) == limit && (n+1 < len(p.items) || len(p.next) > 0) {
+				return lines, next, nil
+			}
+		}
+		if len(p.next) == 0 {
+			return lines, "", nil
+		}
+		in.ExclusiveStartKey = p.next
+	}
+	return lines, next, nil
+}
+
+// decodeEvent returns the line of an item.
+func decodeEvent(it item) (l audit.Line, err error) {
+	if err = json.Unmarshal([]byte(textOf(it["line"])), &l); err == nil {
+		err = checkEventKey(textOf(it["SK"]))
+	}
+	if err != nil {
+		return audit.Line{}, broken(it, err)
+	}
+	l.Cursor = audit.Cursor(textOf(it["SK"]))
+	return l, nil
+}
+
+func eventTime(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+// checkEventKey refuses what is the sort key of no event.
+func checkEventKey(sk string) error {
+	at, random, ok := strings.Cut(sk, "#")
+	if !ok || random == "" || len(sk) > 100 {
+		return errors.New("it is the key of no deed")
+	}
+	_, err := time.Parse(timeLayout, at)
+	return err
+}

@@ -1,0 +1,126 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+const noteJSON = `{"type":"text","text":"Note: the tool asks for input, which this client cannot give."}`
+
+func TestServerRequests(t *testing.T) {
+	const told = `{"content":[{"type":"text","text":%s}],"isError":true}`
+	for _, tt := range []struct {
+		name, method, result string
+		sessions             bool
+		answer               string // in what the server was told
+		want                 string // how the result ends
+	}{
+		{"ping", "ping", told, true, `\"result\":{}`, `],"isError":true}`},
+		{"ping, no session", "ping", told, false, `\"result\":{}`, `],"isError":true}`},
+		{"elicitation", "elicitation/create", told, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"roots", "roots/list", told, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"sampling", "sampling/createMessage", told, false, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"unknown", "tasks/strange", told, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"the tool does without", "elicitation/create", `{"content":[{"type":"text","text":%s}]}`, true, `\"code\":-32601`, `}"}]}`},
+		{"no content", "elicitation/create", `{"structuredContent":{"told":%s},"isError":true}`, true, `\"code\":-32601`, `"content":[` + noteJSON + `]}`},
+		{"empty content", "roots/list", `{"x":%s,"isError":true,"content":[ ]}`, true, `\"code\":-32601`, `"content":[ ` + noteJSON + `]}`},
+	} {
+		onFakeClock(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: tt.sessions})
+			f.servers[0].FailOn("tools/call", 1, upstreamtest.Ask(tt.method, tt.result))
+			start := time.Now()
+			got := f.works()
+			if !strings.Contains(got, tt.answer) || !strings.HasSuffix(got, tt.want) {
+				t.Errorf("Call = %s; want the answer %s and the end %s", got, tt.answer, tt.want)
+			}
+			if !json.Valid([]byte(got)) || strings.Count(got, `"isError":true`) > 1 {
+				t.Errorf("result %s", got)
+			}
+			if took := time.Since(start); took != 0 {
+				t.Errorf("the call took %v", took)
+			}
+		})
+	}
+}
+
+func TestAnswerNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Legacy})
+		s := f.servers[0]
+		s.FailOn("tools/call", 1, upstreamtest.Ask("elicitation/create", "%s"))
+		s.FailOn("", -1, func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, serve http.Handler) {
+			if r.ContentLength > 0 && strings.Contains(lastBody(s), "-32601") {
+				upstreamtest.Hang()(s, w, r, nil)
+				return
+			}
+			serve.ServeHTTP(w, r)
+		})
+		start := time.Now()
+		e := f.fails(Call{Name: "x"})
+		if want := "No answer after 20 s. " + unknown + " " + outcome.AskedNote; e.Message("s") != want || time.Since(start) != 20*time.Second {
+			t.Errorf("Call = %v after %v, want %s", e, time.Since(start), want)
+		}
+	})
+}
+
+func lastBody(s *upstreamtest.Server) string {
+	all := s.Requests()
+	return string(all[len(all)-1].Body)
+}
+
+func TestServerRequestBeforeAnError(t *testing.T) {
+	f := failingOn(t, "tools/call", func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("data: {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"roots/list\"}\n\n" +
+			"data: {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32603,\"message\":\"no roots\"}}\n\n"))
+	}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
+	_, err := f.call(Call{Name: "x"})
+	if rpc, ok := errors.AsType[*outcome.RPCError](err); !ok || rpc.Message != "no roots. "+outcome.AskedNote {
+		t.Errorf("Call = %v", err)
+	}
+}
+
+// A server of the official SDK that asks its client whatever it can is not waited for.
+func TestOfficialServersThatAsk(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
+	add := func(name string, ask func(context.Context, *mcp.ServerSession) error) {
+		mcp.AddTool(server, &mcp.Tool{Name: name}, func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+			if err := ask(ctx, req.Session); err != nil {
+				return nil, nil, err
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "went well"}}}, nil, nil
+		})
+	}
+	add("ping", func(ctx context.Context, s *mcp.ServerSession) error { return s.Ping(ctx, nil) })
+	add("roots", func(ctx context.Context, s *mcp.ServerSession) error {
+		_, err := s.ListRoots(ctx, nil) //nolint:staticcheck // servers of the handshake era ask for it
+		return err
+	})
+	add("elicit", func(ctx context.Context, s *mcp.ServerSession) error {
+		_, err := s.Elicit(ctx, &mcp.ElicitParams{Message: "sure?"})
+		return err
+	})
+	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	defer s.Close()
+	c := newClient(t, Options{})
+	defer c.Close()
+	for name, want := range map[string]string{"ping": "went well", "roots": `"isError":true`, "elicit": `"isError":true`} {
+		start := time.Now()
+		got, err := c.Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: name})
+		if err != nil || !strings.Contains(string(got), want) || time.Since(start) > 5*time.Second {
+			t.Errorf("%s: Call = %s, %v after %v; want %s at once", name, got, err, time.Since(start), want)
+		}
+	}
+}

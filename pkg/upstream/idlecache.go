@@ -1,0 +1,65 @@
+package upstream
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+)
+
+// A program that nobody calls is ended. A sync does not start it again each minute to hear the same:
+// its lists can hardly change while it does not run.
+
+// idleListing returns what the server's program listed last, if it was ended since and none of the
+// server's programs was started after that.
+func (ps *programs) idleListing(k entryKey, c *Command) (outcome.Outcome, bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	s := ps.slots[k]
+	if s == nil || s.running != nil || s.ends > 0 || s.listing == nil || !reflect.DeepEqual(s.listing, c) || time.Since(s.listed.CheckedAt) > maxSleep {
+		return outcome.Outcome{}, false
+	}
+	for other, o := range ps.slots {
+		if other.Server == k.Server && other.URL == k.URL && o.begun.After(s.listed.CheckedAt) {
+			return outcome.Outcome{}, false
+		}
+	}
+	return s.listed, true
+}
+
+// noteListing notes what a load ended with.
+func (ps *programs) noteListing(k entryKey, c *Command, out outcome.Outcome) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if s := ps.slots[k]; s != nil && out.Status == outcome.Available {
+		s.listed, s.listing = out, c
+	}
+}
+
+// keep ends the programs of servers that are not among the targets any more.
+func (ps *programs) keep(targets []Target) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for k, s := range ps.slots {
+		if slices.ContainsFunc(targets, func(t Target) bool { return t.Command != nil && t.ID == k.Server && t.URL == k.URL }) {
+			continue
+		}
+		if p := s.running; p != nil {
+			s.running = nil
+			go p.stop()
+		}
+		delete(ps.slots, k)
+	}
+}
+
+// end ends all programs, and starts no more.
+func (ps *programs) end(ctx context.Context) {
+	ps.mu.Lock()
+	for _, s := range ps.slots {
+		s.running = nil // it is to end
+	}
+	ps.mu.Unlock()
+	ps.host.Close(ctx, exitPatience)
+}

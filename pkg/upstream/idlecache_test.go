@@ -1,0 +1,51 @@
+package upstream
+
+import (
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/stdiotest"
+)
+
+func TestProgramSleeps(t *testing.T) {
+	c, target := withProgram(t, Options{}, stdiotest.Legacy)
+	c.programs.idle = 300 * time.Millisecond
+	first := c.Load(t.Context(), target)
+	if first.Status != outcome.Available {
+		t.Fatalf("Load = %+v", first)
+	}
+	ended := func() bool { return c.programs.host.Running() == 0 }
+	local.Until(t, "the idle program is ended", ended)
+
+	asleep := c.Load(t.Context(), target)
+	if !ended() || len(asleep.Tools) != len(first.Tools) || !asleep.CheckedAt.Equal(first.CheckedAt) {
+		t.Errorf("a sync asked a server that sleeps: %+v", asleep)
+	}
+	told(t, c, target, Call{Name: "count", Owner: session.Owner{Agent: "a"}})
+	if awake := c.Load(t.Context(), target); awake.Status != outcome.Available || awake.CheckedAt.Equal(first.CheckedAt) {
+		t.Errorf("a call started the server, and a sync did not ask it: %+v", awake)
+	}
+	local.Until(t, "the idle programs are ended", ended)
+
+	changed := *target.Command
+	changed.Args = []string{"--other"}
+	target.Command = &changed
+	if other := c.Load(t.Context(), target); other.Status != outcome.Available || ended() {
+		t.Errorf("a sync did not ask a server that changed: %+v", other)
+	}
+}
+
+func TestProgramRemoved(t *testing.T) {
+	c, target := withProgram(t, Options{}, stdiotest.Legacy)
+	if out := c.LoadAll(t.Context(), []Target{target}, nil); out[0].Status != outcome.Available {
+		t.Fatalf("LoadAll = %+v", out)
+	}
+	if n := c.programs.host.Running(); n != 1 {
+		t.Errorf("%d programs run", n)
+	}
+	c.LoadAll(t.Context(), nil, nil)
+	local.Until(t, "the program of a server that was removed is ended", func() bool { return c.programs.host.Running() == 0 })
+}

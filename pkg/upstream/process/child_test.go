@@ -1,0 +1,334 @@
+//go:build unix
+
+package process_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/linereader"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// sh returns a program of the shell.
+func sh(script string) process.Program {
+	return process.Program{Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}}
+}
+
+// A run is a program whose lines are collected.
+type run struct {
+	*process.Process
+	lines chan linereader.Line
+}
+
+func start(t *testing.T, script string, o process.Options) run {
+	t.Helper()
+	h := process.NewHost(1)
+	r := run{lines: make(chan linereader.Line, 100)}
+	o.Line = func(l linereader.Line) {
+		l.Data, l.Tail = bytes.Clone(l.Data), bytes.Clone(l.Tail)
+		r.lines <- l
+	}
+	p, err := h.Start(sh(script), o)
+	require.OK(t, err)
+	r.Process = p
+	t.Cleanup(func() { h.Close(t.Context(), 10*time.Millisecond) })
+	return r
+}
+
+// next returns the next line.
+func (r run) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case l := <-r.lines:
+		return string(l.Data)
+	case <-time.After(local.Patience):
+		t.Fatal("no line came")
+		return ""
+	}
+}
+
+// alive reports whether a process runs that is no zombie.
+func alive(t *testing.T, pid string) bool {
+	t.Helper()
+	out, _ := exec.CommandContext(t.Context(), "ps", "-o", "stat=", "-p", pid).Output() // it fails if there is none
+	state := strings.TrimSpace(string(out))
+	return state != "" && state[0] != 'Z'
+}
+
+// gone fails the test if the process is not gone in time.
+func gone(t *testing.T, pid string) {
+	t.Helper()
+	if !local.Comes(func() bool { return !alive(t, pid) }) {
+		t.Errorf("process %s is left", pid)
+	}
+}
+
+func TestLines(t *testing.T) {
+	r := start(t, `while read -r line; do echo "got $line"; done; echo bye`, process.Options{})
+	for i := range 3 {
+		sent, err := r.Send(t.Context(), fmt.Appendf(nil, "line %d", i))
+		if !sent || err != nil {
+			t.Fatalf("Send = %v, %v", sent, err)
+		}
+		if got, want := r.next(t), fmt.Sprint("got line ", i); got != want {
+			t.Errorf("line %q, want %q", got, want)
+		}
+	}
+	r.Stop(t.Context(), 10*time.Second)
+	if got := r.next(t); got != "bye" {
+		t.Errorf("last line %q: a program may end by itself when its input ends", got)
+	}
+	if exit := r.Exit(); !exit.State.Success() {
+		t.Errorf("exit: %v", exit)
+	}
+	if sent, err := r.Send(t.Context(), []byte("late")); sent || !errors.As(err, new(*process.ExitError)) {
+		t.Errorf("Send after the end = %v, %v", sent, err)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	ours := map[string]string{
+		"PATH": "/bin", "HOME": "/root", "SECRET": "s", "VAULT": "v",
+		"http_proxy": "http://p:1", "https_proxy": "http://p:2", "NODE_EXTRA_CA_CERTS": "/ca.pem",
+	}
+	getenv := func(name string) string { return ours[name] }
+	got := process.Environment(getenv, []string{"VAULT", "UNSET"}, map[string]string{"HOME": "/elsewhere", "KEY": "k", "HTTPS_PROXY": "http://own"})
+	want := "HOME=/elsewhere HTTPS_PROXY=http://own KEY=k NODE_EXTRA_CA_CERTS=/ca.pem PATH=/bin VAULT=v http_proxy=http://p:1"
+	if strings.Join(got, " ") != want {
+		t.Errorf("Environment = %q, want %q", got, want)
+	}
+}
+
+func TestStop(t *testing.T) {
+	for name, script := range map[string]string{
+		"ends with its input":    `cat`,
+		"ends at SIGTERM":        `while :; do sleep 0.01; done`,
+		"ignores both":           `trap "" TERM; while :; do sleep 0.01; done`,
+		"has closed its output":  `exec >&-; while :; do sleep 0.01; done`,
+		"writes without reading": `yes`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			local.Quick(t, "to stop it", 2*time.Second, func() {
+				h := process.NewHost(1)
+				p, err := h.Start(sh(script), process.Options{Line: func(linereader.Line) {}})
+				require.OK(t, err)
+				if p.Stop(t.Context(), 100*time.Millisecond); h.Running() != 0 {
+					t.Errorf("%d run", h.Running())
+				}
+			})
+		})
+	}
+}
+
+// A program that may finish is not interrupted by a caller who has less patience.
+func TestStopLetsFinish(t *testing.T) {
+	finished := filepath.Join(t.TempDir(), "finished")
+	h := process.NewHost(1)
+	p, err := h.Start(sh(`sleep 0.2; echo > "`+finished+`"`), process.Options{
+		Line: func(linereader.Line) {}, Finish: func() time.Duration { return time.Minute },
+	})
+	require.OK(t, err)
+	p.Stop(t.Context(), time.Millisecond)
+	if _, err := os.Stat(finished); err != nil {
+		t.Errorf("it was interrupted: %v", p.Exit())
+	}
+}
+
+func TestGroup(t *testing.T) {
+	t.Run("stopped", func(t *testing.T) {
+		r := start(t, `sleep 1000 & echo $!; sh -c 'trap "" TERM; sleep 1001 & echo $!; wait' & wait`, process.Options{})
+		first, second := r.next(t), r.next(t)
+		r.Stop(t.Context(), 50*time.Millisecond)
+		gone(t, first)
+		gone(t, second)
+	})
+	t.Run("ended by itself", func(t *testing.T) {
+		r := start(t, `sleep 1000 & echo $!`, process.Options{})
+		grandchild := r.next(t)
+		<-r.Done() // although the grandchild has its streams
+		gone(t, grandchild)
+	})
+	t.Run("out of the group", func(t *testing.T) { // it cannot be ended, and must not hold us up
+		r := start(t, `setsid sleep 1000 & echo $!`, process.Options{})
+		pid, err := strconv.Atoi(r.next(t))
+		require.OK(t, err)
+		defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+		select {
+		case <-r.Done():
+		case <-time.After(local.Patience):
+			t.Error("a process that left the group keeps the streams open")
+		}
+	})
+}
+
+func TestKilledWithUs(t *testing.T) {
+	// The shell in between stands for this process: it dies by SIGKILL.
+	if _, err := os.Stat("/proc/self"); err != nil {
+		t.Skip("only Linux ends programs whose parent was killed")
+	}
+	exe, err := os.Executable()
+	require.OK(t, err)
+	c := exec.CommandContext(t.Context(), exe)
+	c.Env = append(os.Environ(), parentOf+"=trap '' TERM; echo $$; while :; do sleep 0.01; done")
+	out, err := c.StdoutPipe()
+	require.OK(t, err)
+	require.OK(t, c.Start())
+	line := make([]byte, 32)
+	n, err := out.Read(line)
+	require.OK(t, err)
+	require.OK(t, c.Process.Kill())
+	_ = c.Wait() // killed
+	gone(t, strings.TrimSpace(string(line[:n])))
+}
+
+// parentOf makes this binary start a program, say what that says, and wait.
+const parentOf = "CHILD_TEST_PARENT_OF"
+
+func TestMain(m *testing.M) {
+	if script := os.Getenv(parentOf); script != "" {
+		if _, err := process.NewHost(1).Start(sh(script), process.Options{Line: func(l linereader.Line) { fmt.Println(string(l.Data)) }}); err != nil {
+			panic(err)
+		}
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+func TestNoReader(t *testing.T) {
+	r := start(t, `exec sleep 1000`, process.Options{})
+	var ctx context.Context
+	var err error
+	for sent := false; !sent; { // it is not, if its time is over before who writes takes it
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		// More than a pipe takes: the first one is being written, so it may arrive one day.
+		if sent, err = r.Send(ctx, make([]byte, 1<<20)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Send = %v, %v", sent, err)
+		}
+	}
+	// The second one has not begun.
+	if sent, err := r.Send(ctx, []byte("x")); sent || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Send = %v, %v", sent, err)
+	}
+	r.Stop(t.Context(), 50*time.Millisecond)
+}
+
+func TestInputClosed(t *testing.T) {
+	r := start(t, `exec <&-; echo closed; exec sleep 1000`, process.Options{})
+	r.next(t)
+	if sent, err := r.Send(t.Context(), []byte("x")); sent || !errors.As(err, new(*process.ExitError)) {
+		t.Errorf("Send = %v, %v; want the program ended, since it listens no more", sent, err)
+	}
+}
+
+func TestLongLine(t *testing.T) {
+	r := start(t, `head -c 50000000 /dev/zero | tr '\0' x; echo END; echo short; printf 'no end'`, process.Options{MaxLine: 1000})
+	l := <-r.lines
+	if !l.Long || l.Size != 50_000_003 || len(l.Data) < 1000 || len(l.Data) > 1010 || !bytes.HasSuffix(l.Tail, []byte("xEND")) {
+		t.Errorf("line of %d bytes, long %v, %d and %q", l.Size, l.Long, len(l.Data), l.Tail)
+	}
+	if got := r.next(t) + ", " + r.next(t); got != "short, no end" {
+		t.Errorf("after it: %q", got)
+	}
+}
+
+func TestStandardError(t *testing.T) {
+	var mu sync.Mutex
+	var log bytes.Buffer
+	o := process.Options{
+		Log:   slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return log.Write(b) }), nil)),
+		Clean: func(line string) string { return strings.ReplaceAll(line, "hunter2", "[secret]") },
+	}
+	r := start(t, `echo "password hunter2" >&2; yes flood | head -n 200000 >&2; head -c 100000 /dev/zero | tr '\0' y >&2; printf '\033[31mred\n' >&2; exit 4`, o)
+	<-r.Done()
+	mu.Lock()
+	defer mu.Unlock()
+	text := log.String()
+	if strings.Contains(text, "hunter2") || !strings.Contains(text, "password [secret]") || strings.ContainsRune(text, 0x1b) {
+		t.Errorf("log: %.300s", text)
+	}
+	if n := strings.Count(text, "\n"); n > 110 || len(text) > 100_000 || !strings.Contains(text, "lines=") {
+		t.Errorf("%d lines, %d bytes are logged; want a bound, and how many are not", n, len(text))
+	}
+	if exit := r.Exit(); !strings.Contains(exit.Error(), "exit status 4") || len(exit.Error()) > 2000 {
+		t.Errorf("exit: %s", exit)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+func TestHost(t *testing.T) {
+	h := process.NewHost(2)
+	o := process.Options{Line: func(linereader.Line) {}}
+	for range 2 {
+		_, err := h.Start(sh("cat"), o)
+		require.OK(t, err)
+	}
+	if _, err := h.Start(sh("cat"), o); !errors.Is(err, process.ErrFull) {
+		t.Errorf("Start = %v, want ErrFull", err)
+	}
+	h.Close(t.Context(), time.Second)
+	if _, err := h.Start(sh("cat"), o); !errors.Is(err, process.ErrClosed) || h.Running() != 0 {
+		t.Errorf("Start = %v, %d run", err, h.Running())
+	}
+	h = process.NewHost(1)
+	if _, err := h.Start(process.Program{Path: filepath.Join(t.TempDir(), "none")}, o); !errors.As(err, new(*process.StartError)) || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Start = %v", err)
+	}
+	if _, err := h.Start(process.Program{Path: "/bin/cat", Dir: "/no/such/folder"}, o); !errors.As(err, new(*process.StartError)) || h.Running() != 0 {
+		t.Errorf("Start = %v, %d run", err, h.Running())
+	}
+}
+
+// TestNothingLeft counts descriptors and processes before and after many programs.
+func TestNothingLeft(t *testing.T) {
+	count := func() (int, int) {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("no /proc here")
+		}
+		threads, err := filepath.Glob("/proc/self/task/*/children")
+		require.OK(t, err)
+		n := 0
+		for _, thread := range threads {
+			children, _ := os.ReadFile(thread) // it may have ended
+			n += len(strings.Fields(string(children)))
+		}
+		return len(fds), n
+	}
+	one := func() {
+		h := process.NewHost(8)
+		for _, script := range []string{"cat", "yes", "exit 1", "sleep 100 & exit 0", `trap "" TERM; while :; do sleep 0.01; done`} {
+			_, err := h.Start(sh(script), process.Options{Line: func(linereader.Line) {}})
+			require.OK(t, err)
+		}
+		_, _ = h.Start(process.Program{Path: "/no/such/program"}, process.Options{}) // it fails
+		h.Close(t.Context(), 20*time.Millisecond)
+	}
+	one()
+	fds, children := count()
+	for range 10 {
+		one()
+	}
+	if f, c := count(); f > fds+1 || c > children {
+		t.Errorf("%d descriptors and %d children, before %d and %d", f, c, fds, children)
+	}
+}

@@ -1,0 +1,32 @@
+package process
+
+import (
+	"os"
+	"syscall"
+)
+
+// inherited are the variables that every program has from this process. Without some of them
+// hardly a program starts on Windows.
+func inherited() []string {
+	return []string{
+		"PATH", "HOME", "LANG", "TMPDIR", "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE",
+		"PROGRAMDATA", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE",
+	}
+}
+
+// ownGroup keeps Ctrl-C at the console from the program.
+func ownGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}
+
+// Windows has neither SIGTERM nor groups to signal: the program itself is killed, and what it has
+// started may stay.
+func terminateGroup(pid int) { killGroup(pid) }
+
+func killGroup(pid int) {
+	if p, err := os.FindProcess(pid); err == nil {
+		_ = p.Kill() // it may have ended
+	}
+}
+
+func killRest(int) {}

@@ -1,0 +1,192 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
+)
+
+// errAgentFull is a start that is refused because the agent has all the programs that it may have,
+// and all of them are in use.
+var errAgentFull = errors.New("as many programs run for this agent as may run for one, and all are in use")
+
+// maxLost bounds the sessions of which it is remembered that they lost their program.
+const maxLost = 1024
+
+// holder returns the key under which the program of k is counted. A program that all agents share,
+// and one of a load, is on no agent's account.
+func (k entryKey) holder() string {
+	if k.Owner == (session.Owner{}) {
+		return "\x00" + k.Server + "\x00" + k.URL
+	}
+	return k.Owner.QuotaKey()
+}
+
+// makeRoom makes room for the program of a slot. It returns nil if the program can start now, or
+// the program that has to end first. The error is [process.ErrFull] or [errAgentFull]: no program
+// can be ended for this one. The lock is held.
+//
+// The programs of loads end first, because nobody keeps anything in them.
+func (ps *programs) makeRoom(s *slot, k entryKey) (*program, error) {
+	if s.evicted != nil && ps.all[s.evicted] {
+		return s.evicted, nil
+	}
+	s.evicted = nil
+	holder, own := k.holder(), 0
+	for p := range ps.all {
+		if p.key.holder() == holder {
+			own++
+		}
+	}
+	atLimit := k.Owner != (session.Owner{}) && own >= max(1, ps.ofAgent())
+	if !atLimit && len(ps.all) < ps.max {
+		ps.full = time.Time{}
+		return nil, nil
+	}
+	mayLeave := func(p *program) bool { return !atLimit || p.key.holder() == holder }
+	p, idle := ps.leaver(mayLeave, holder)
+	switch {
+	case p == nil && atLimit:
+		return nil, errAgentFull
+	case p == nil:
+		if !idle && ps.full.IsZero() {
+			ps.full = time.Now()
+		}
+		return nil, process.ErrFull
+	}
+	p.claimed, s.evicted = true, p
+	if v := ps.slots[p.key]; v != nil && v.running == p {
+		v.running = nil
+		ps.lose(p.key)
+		p.log.LogAttrs(context.Background(), slog.LevelInfo, "idle program ended to make room",
+			slog.String("agent", p.key.Owner.Agent), slog.String("for_agent", k.Owner.Agent),
+			slog.String("for_server", k.Server))
+		go p.stop()
+	}
+	return p, nil
+}
+
+// leaver returns the program whose place holder gets, of those that match: one that ends already,
+// an idle one of a load, or an idle one by [capacity.Yield]. If there is none, idle reports whether
+// one of another holder is idle all the same. The lock is held.
+func (ps *programs) leaver(match func(*program) bool, holder string) (found *program, idle bool) {
+	var places []capacity.Place
+	var programs []*program
+	for p := range ps.all {
+		s := ps.slots[p.key]
+		switch {
+		case !match(p):
+		case s == nil || s.running != p:
+			if !p.claimed {
+				return p, true
+			}
+		default:
+			place := capacity.Place{Holder: p.key.holder(), Size: 1, Busy: s.users > 0, Last: p.lastUse()}
+			places = append(places, place)
+			programs = append(programs, p)
+		}
+	}
+	for i, p := range programs {
+		if places[i].Busy {
+			continue
+		}
+		idle = true
+		if p.key.load && (found == nil || p.lastUse() < found.lastUse()) {
+			found = p
+		}
+	}
+	if i := capacity.Yield(places, holder, 1); found == nil && i >= 0 {
+		found = programs[i]
+	}
+	return found, idle
+}
+
+// lose remembers that the session of a key lost its program. If too many are remembered, one is
+// forgotten by [capacity.Yield]. The lock is held.
+func (ps *programs) lose(k entryKey) {
+	if k.load {
+		return // no caller has kept anything there
+	}
+	if len(ps.lost) >= maxLost {
+		var places []capacity.Place
+		var keys []entryKey
+		for other, at := range ps.lost {
+			places = append(places, capacity.Place{Holder: other.holder(), Size: 1, Last: at})
+			keys = append(keys, other)
+		}
+		if i := capacity.Yield(places, k.holder(), 1); i >= 0 {
+			delete(ps.lost, keys[i])
+		}
+	}
+	ps.lost[k] = time.Now().UnixNano()
+}
+
+// hasLost reports whether the session of a key lost its program, and nobody has been told.
+func (ps *programs) hasLost(k entryKey) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.lost[k] != 0
+}
+
+// takeLost is hasLost that reports it once.
+func (ps *programs) takeLost(k entryKey) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	_, ok := ps.lost[k]
+	delete(ps.lost, k)
+	return ok
+}
+
+// fullSince returns since when starts are refused because all programs are in use. It returns zero
+// if none was refused, or one would not be refused now.
+func (ps *programs) fullSince() time.Time {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if !ps.full.IsZero() {
+		_, idle := ps.leaver(func(*program) bool { return true }, "")
+		if idle || len(ps.all) < ps.max {
+			ps.full = time.Time{}
+		}
+	}
+	return ps.full
+}
+
+// ProgramsFull returns since when calls are refused because all programs are in use, and how many
+// programs that is. It returns zero if no call is refused for that now.
+func (c *Client) ProgramsFull() (since time.Time, programs int) {
+	if c.programs == nil {
+		return time.Time{}, 0
+	}
+	return c.programs.fullSince(), c.programs.max
+}
+
+// lostNote returns the note for the agent if the session of a tool call has lost its program and no
+// result has said so.
+func (o *operation) lostNote(call Call) string {
+	if call.Method != "" || o.unhold == nil || !o.c.programs.hasLost(o.key) {
+		return ""
+	}
+	return outcome.LostNote(o.t.ID)
+}
+
+// withLost returns the result of a call with one more text block if its session has lost its
+// program. A result without content, such as a question, stays as it is, and the next one says so.
+func (o *operation) withLost(call Call, result json.RawMessage) json.RawMessage {
+	note := o.lostNote(call)
+	if note == "" {
+		return result
+	}
+	content := rawjson.Get(result, "content")
+	if len(content) == 0 || content[0] != '[' || !o.c.programs.takeLost(o.key) {
+		return result
+	}
+	return withText(result, note)
+}

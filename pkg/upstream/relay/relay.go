@@ -1,0 +1,284 @@
+// Package relay is an MCP server on a pair of streams that passes all it is sent on to a server
+// behind HTTP, for clients that can only start a command.
+//
+// The bytes of messages stay as they are. What HTTP adds to a message, headers and a session, is
+// made of the messages here, and what HTTP says beside them becomes an error of JSON-RPC, so that a
+// client is told of every request what became of it.
+package relay
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/linereader"
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+)
+
+const (
+	maxMessage  = 4 << 20                // from the client: what the gateway takes
+	maxAnswer   = 16 << 20               // one message to the client
+	maxRequests = 256                    // of the client's that are open at once
+	maxNotices  = 256                    // messages of the client's without an answer that wait to be sent
+	lastWait    = 2 * time.Second        // for open requests, when the client says no more
+	noticeTime  = 10 * time.Second       // for a message without an answer
+	goodbyeTime = time.Second            // for the end of the session
+	firstPause  = 500 * time.Millisecond // before the stream of notifications is opened again
+	maxPause    = 30 * time.Second
+)
+
+// Options say where messages go.
+type Options struct {
+	URL       string            // of the endpoint
+	Token     secret.Text       // Authorization: Bearer; "": none
+	Header    http.Header       // of every request, such as X-MCP-Toolsets
+	Transport http.RoundTripper // nil: http.DefaultTransport
+	Log       *slog.Logger      // nil: slog.DiscardHandler
+}
+
+// Run answers what comes from in on out until in ends or ctx does. An error is one of the streams.
+func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &relay{
+		o: o, ctx: ctx, cancel: cancel, out: out, open: map[string]*call{}, params: newToolHeaders(),
+		client: &http.Client{
+			Transport: o.Transport,
+			// A redirect would carry the credential elsewhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		notices: make(chan message, maxNotices), step: make(chan struct{}),
+	}
+	close(r.step)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		linereader.Read(in, maxMessage, r.take)
+	}()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		r.sendNotices()
+	}()
+	select {
+	case <-ended:
+		close(r.notices)
+		r.settle(sent)
+	case <-ctx.Done():
+	}
+	cancel()
+	r.goodbye()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.broken
+}
+
+// A relay stands between one client and one endpoint.
+type relay struct {
+	o       Options
+	ctx     context.Context // of all requests
+	cancel  context.CancelFunc
+	client  *http.Client
+	notices chan message
+	calls   sync.WaitGroup
+	step    chan struct{} // closed when the last step of a handshake is through; take's alone
+	params  *toolHeaders
+
+	writing sync.Mutex // of whole lines to out
+	out     io.Writer
+
+	mu      sync.Mutex
+	broken  error            // nobody reads out any more
+	open    map[string]*call // requests, by their ids
+	session session
+	renew   sync.Mutex // held while the session is opened again
+}
+
+// A call is a request that is open.
+type call struct {
+	cancel   context.CancelFunc
+	modern   bool
+	canceled bool // the client does not wait for the answer
+}
+
+// A message is one of the client's.
+type message struct {
+	line   []byte
+	id     json.RawMessage // nil: no answer comes
+	method string          // "": it is an answer itself
+	params json.RawMessage
+	modern bool // of the stateless protocol
+
+	after <-chan struct{} // closed when it may be sent
+	done  chan struct{}   // to be closed when it was
+}
+
+// take takes one line from the client.
+func (r *relay) take(l linereader.Line) {
+	if l.Long {
+		r.o.Log.LogAttrs(r.ctx, slog.LevelError, "a message of the client is too long, and was not sent", slog.Int("bytes", l.Size))
+		r.refuse(nil, mcp.CodeInvalidRequest, "The message is longer than 4 MiB. It was not sent.")
+		return
+	}
+	if len(bytes.TrimSpace(l.Data)) == 0 {
+		return
+	}
+	m := message{line: bytes.Clone(l.Data)}
+	o, err := rawjson.Split(m.line, rawjson.Lenient)
+	if err != nil {
+		r.refuse(nil, mcp.CodeParse, "The message is not a JSON object.")
+		return
+	}
+	m.id, m.method, m.params = o.Get("id"), rawjson.Text(o.Get("method")), o.Get("params")
+	m.done = make(chan struct{})
+	if m.after = r.step; m.method == mcp.MethodInitialize || m.method == mcp.NotificationInitialized {
+		r.step = m.done
+	}
+	m.modern = rawjson.Text(rawjson.Get(rawjson.Get(m.params, "_meta"), mcp.MetaVersion)) != ""
+	switch {
+	case m.method == "" || m.id == nil:
+		if m.method == mcp.NotificationCancelled && r.hangUp(rawjson.Get(m.params, "requestId")) {
+			return
+		}
+		m.id = nil
+		select {
+		case r.notices <- m:
+		case <-r.ctx.Done():
+		}
+	default:
+		r.request(m)
+	}
+}
+
+// request answers a request, beside the others.
+func (r *relay) request(m message) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	c := &call{cancel: cancel, modern: m.modern}
+	r.mu.Lock()
+	_, twice := r.open[string(m.id)]
+	full := len(r.open) >= maxRequests
+	if !twice && !full {
+		r.open[string(m.id)] = c
+	}
+	r.mu.Unlock()
+	switch {
+	case twice:
+		cancel()
+		close(m.done)
+		r.refuse(m.id, mcp.CodeInvalidRequest, "Another request with this id is open. This one was not sent.")
+		return
+	case full:
+		cancel()
+		close(m.done)
+		r.refuse(m.id, mcp.CodeInternal, "Too many requests are open at once. This one was not sent.")
+		return
+	}
+	r.calls.Go(func() {
+		defer cancel()
+		defer close(m.done)
+		err := r.exchange(ctx, m)
+		r.mu.Lock()
+		delete(r.open, string(m.id))
+		canceled := c.canceled
+		r.mu.Unlock()
+		if err == nil || canceled {
+			return
+		}
+		r.o.Log.LogAttrs(r.ctx, slog.LevelError, "request failed", slog.String("method", m.method), slog.Any("error", err))
+		told := &failure{message: "The relay failed on the request."}
+		errors.As(err, &told)
+		r.refuse(m.id, mcp.CodeInternal, told.message)
+	})
+}
+
+// hangUp notes that the client does not wait for a request's answer. It reports whether that was
+// all there is to do: in the stateless protocol the closed connection tells the server.
+func (r *relay) hangUp(id json.RawMessage) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.open[string(id)]
+	if c == nil {
+		return false
+	}
+	c.canceled = true
+	if c.modern {
+		c.cancel()
+	}
+	return c.modern
+}
+
+// sendNotices sends what has no answer, one after the other, as it came.
+func (r *relay) sendNotices() {
+	for {
+		var m message
+		select {
+		case next, more := <-r.notices:
+			if !more {
+				return
+			}
+			m = next
+		case <-r.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, noticeTime)
+		if err := r.exchange(ctx, m); err != nil && r.ctx.Err() == nil {
+			r.o.Log.LogAttrs(r.ctx, slog.LevelWarn, "message not delivered", slog.String("method", m.method), slog.Any("error", err))
+		}
+		cancel()
+		close(m.done)
+	}
+}
+
+// settle gives what is open a little time to end.
+func (r *relay) settle(sent <-chan struct{}) {
+	done := make(chan struct{})
+	go func() {
+		<-sent
+		r.calls.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(lastWait):
+	case <-r.ctx.Done():
+	}
+}
+
+// write writes one message to the client.
+func (r *relay) write(message []byte) {
+	line := bytes.Map(func(c rune) rune {
+		if c == '\n' || c == '\r' { // they stand between two tokens: no string of JSON has them
+			return ' '
+		}
+		return c
+	}, message)
+	r.writing.Lock()
+	_, err := r.out.Write(append(line, '\n'))
+	r.writing.Unlock()
+	if err != nil {
+		r.mu.Lock()
+		r.broken = err
+		r.mu.Unlock()
+		r.cancel()
+	}
+}
+
+// refuse answers a request with an error of the relay's own; without an id, one that has none.
+func (r *relay) refuse(id json.RawMessage, code int64, text string) {
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	fault := rawjson.Object{{Name: "code", Value: strconv.AppendInt(nil, code, 10)}, {Name: "message", Value: rawjson.Quote(text)}}
+	r.write(rawjson.Object{{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "id", Value: id}, {Name: "error", Value: fault.Bytes()}}.Bytes())
+}

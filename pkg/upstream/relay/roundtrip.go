@@ -1,0 +1,237 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/sse"
+)
+
+// A failure is a request without an answer. Its message is for the client; its error for the log.
+type failure struct {
+	message string
+	err     error
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return f.message
+	}
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// What became of a request that has no answer.
+const (
+	notSent    = " The request was not carried out."
+	maybeTaken = " The request was sent and may have taken effect; check before sending it again."
+)
+
+// exchange sends a message and writes what comes for it. A session that the endpoint does not know
+// any more is opened again, once.
+func (r *relay) exchange(ctx context.Context, m message) error {
+	select {
+	case <-m.after: // a client that does not wait for the answer to its handshake is helped so
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s := r.current()
+	err := r.send(ctx, m, s)
+	if !errors.Is(err, errSessionGone) {
+		return err
+	}
+	if s, err = r.reopen(ctx, s); err != nil {
+		return err
+	}
+	return r.send(ctx, m, s)
+}
+
+// errSessionGone is a session that the endpoint does not know.
+var errSessionGone = &failure{message: "The gateway does not know the session any more." + notSent}
+
+// send sends a message in a session and writes what comes for it.
+func (r *relay) send(ctx context.Context, m message, s session) error {
+	var sent atomic.Bool // which the connection sets, beside this goroutine
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.o.URL, bytes.NewReader(m.line))
+	if err != nil {
+		return &failure{"The gateway's URL is not one." + notSent, err}
+	}
+	r.address(req, s)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if m.modern {
+		r.describe(req, m)
+	}
+	if m.method == mcp.NotificationInitialized {
+		r.opening(m, s)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		if sent.Load() {
+			return &failure{"The connection to the gateway broke before its answer came." + maybeTaken, err}
+		}
+		return &failure{"The gateway cannot be reached. Is it running, and is its URL right?" + notSent, err}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode/100 != 2 {
+		return r.refused(resp, m, s)
+	}
+	if m.id == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10)) // so that the connection can be used again
+		if m.method == mcp.NotificationInitialized {
+			return r.opened(ctx, m, s)
+		}
+		return nil
+	}
+	return r.answer(resp, m)
+}
+
+// address sets the headers that every request bears.
+func (r *relay) address(req *http.Request, s session) {
+	for name, values := range r.o.Header {
+		req.Header[name] = values
+	}
+	if t := r.o.Token.Reveal(); t != "" {
+		req.Header.Set("Authorization", "Bearer "+t)
+	}
+	if s.id != "" {
+		req.Header.Set(mcp.HeaderSession, s.id)
+	}
+	if s.version != "" {
+		req.Header.Set(mcp.HeaderVersion, s.version)
+	}
+}
+
+// describe sets the headers that repeat what a message of the stateless protocol says.
+func (r *relay) describe(req *http.Request, m message) {
+	req.Header.Del(mcp.HeaderSession)
+	req.Header.Set(mcp.HeaderVersion, rawjson.Text(rawjson.Get(rawjson.Get(m.params, "_meta"), mcp.MetaVersion)))
+	req.Header.Set(mcp.HeaderMethod, m.method)
+	name := rawjson.Text(rawjson.Get(m.params, "name"))
+	if name == "" {
+		name = rawjson.Text(rawjson.Get(m.params, "uri"))
+	}
+	if name != "" {
+		req.Header.Set(mcp.HeaderName, tool.EncodeHeader(name))
+	}
+	if m.method == mcp.MethodCallTool {
+		r.params.set(req.Header, name, rawjson.Get(m.params, "arguments"))
+	}
+}
+
+// answer writes what comes for a request.
+func (r *relay) answer(resp *http.Response, m message) error {
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch media {
+	case "application/json":
+		body, err := readAll(resp.Body)
+		if err != nil {
+			return err
+		}
+		if !json.Valid(body) {
+			return &failure{"The gateway's answer is not JSON." + maybeTaken, nil}
+		}
+		r.pass(m, resp, body)
+		return nil
+	case "text/event-stream":
+		answered := false
+		err := sse.Events(resp.Body, maxAnswer, func(data []byte) (bool, error) {
+			if !json.Valid(data) {
+				return false, &failure{"The gateway's answer is not JSON." + maybeTaken, nil}
+			}
+			answered = bytes.Equal(rawjson.Get(data, "id"), m.id) && rawjson.Get(data, "method") == nil
+			r.pass(m, resp, data)
+			return answered, nil
+		})
+		if err != nil && !answered {
+			return &failure{"The connection to the gateway broke before its answer was complete." + maybeTaken, err}
+		}
+		return nil
+	}
+	return &failure{"What answers at the gateway's URL is no MCP server." + maybeTaken, fmt.Errorf("content type %.100q", resp.Header.Get("Content-Type"))}
+}
+
+// pass writes a message of the endpoint's, and learns from it what later requests need.
+func (r *relay) pass(m message, resp *http.Response, body []byte) {
+	if result := rawjson.Get(body, "result"); result != nil {
+		switch m.method {
+		case mcp.MethodInitialize:
+			r.begun(m, resp.Header.Get(mcp.HeaderSession), rawjson.Text(rawjson.Get(result, "protocolVersion")))
+		case mcp.MethodListTools:
+			r.params.learn(result)
+		}
+	}
+	r.write(body)
+}
+
+// refused writes the error with which a message was refused, if it is one of JSON-RPC, or says what
+// the status means.
+func (r *relay) refused(resp *http.Response, m message, s session) error {
+	body, err := readAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	status := fmt.Errorf("http status %d", resp.StatusCode)
+	fault := rawjson.Get(body, "error")
+	foreign := string(rawjson.Get(fault, "code")) == strconv.Itoa(resp.StatusCode) // it says no more than the status
+	switch code := resp.StatusCode; {
+	case code == http.StatusNotFound && s.id != "" && !m.modern && m.method != mcp.MethodInitialize:
+		return errSessionGone
+	case code == http.StatusUnauthorized && r.o.Token.Reveal() == "":
+		return &failure{"The gateway wants a credential: start the command with PORTCULLIS_TOKEN in its environment." + notSent, status}
+	case code == http.StatusUnauthorized:
+		return &failure{"The gateway does not take the credential in PORTCULLIS_TOKEN: it is wrong, expired or revoked." + notSent, status}
+	case code/100 == 3:
+		return &failure{"The gateway's URL redirects elsewhere, which is not followed: use the URL that it leads to." + notSent, status}
+	}
+	if m.id != nil && (!foreign || resp.StatusCode != http.StatusNotFound) && json.Valid(body) && len(fault) > 0 && fault[0] == '{' {
+		if foreign { // a stream has no status, and the code is one of JSON-RPC
+			code := mcp.CodeInternal
+			if resp.StatusCode/100 == 4 {
+				code = mcp.CodeInvalidRequest
+			}
+			fault = rawjson.Set(fault, "code", strconv.AppendInt(nil, int64(code), 10))
+			body = rawjson.Set(body, "error", fault)
+		}
+		id := rawjson.Get(body, "id")
+		if bytes.Equal(id, m.id) {
+			r.write(body)
+		} else {
+			r.write(rawjson.Object{{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "id", Value: m.id}, {Name: "error", Value: fault}}.Bytes())
+		}
+		return nil
+	}
+	switch resp.StatusCode {
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return &failure{"There is no MCP endpoint at the gateway's URL. It ends in /mcp as a rule." + notSent, status}
+	case http.StatusForbidden, http.StatusTooManyRequests:
+		return &failure{fmt.Sprintf("The gateway refused the request (HTTP status %d).", resp.StatusCode) + notSent, status}
+	}
+	return &failure{fmt.Sprintf("The gateway failed (HTTP status %d).", resp.StatusCode) + maybeTaken, status}
+}
+
+// readAll reads a whole body, up to the limit.
+func readAll(body io.Reader) (json.RawMessage, error) {
+	b, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
+	if err != nil {
+		return nil, &failure{"The connection to the gateway broke before its answer was complete." + maybeTaken, err}
+	}
+	if len(b) > maxAnswer {
+		return nil, &failure{"The gateway's answer is too long." + maybeTaken, nil}
+	}
+	return b, nil
+}

@@ -1,0 +1,90 @@
+package repocheck
+
+import (
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// callerPackages are the packages that keep something of a caller between two requests.
+var callerPackages = []string{"pkg/agent/gateway", "pkg/agent/mcphttp", "pkg/agent/state", "pkg/upstream"}
+
+// agentIDs are the functions of these packages that read the id of an agent, with what it is for. Two users
+// can have tokens that give one id. So what is kept of a caller is kept under identity.Agent.Owner, which
+// has the user; what is about an agent, whoever its user is, stands here.
+var agentIDs = map[string]string{
+	"pkg/agent/gateway/requests.go open":           "notice: people are told which agent asks",
+	"pkg/agent/gateway/requests.go logUnread":      "log",
+	"pkg/agent/gateway/lockinfo.go countLocked":    "log",
+	"pkg/agent/gateway/requestaccess.go incident":  "log",
+	"pkg/agent/gateway/runningcalls.go While":      "stop: by agent",
+	"pkg/agent/gateway/runningcalls.go whileGoing": "stop: by agent",
+	"pkg/agent/gateway/lockstate.go Stopped":       "stop: by agent",
+	"pkg/agent/gateway/lockstate.go refused":       "stop: by agent",
+	"pkg/agent/gateway/lockstate.go refusal":       "stop: by agent",
+	"pkg/agent/gateway/explain.go explain":         "policy: by agent",
+	"pkg/agent/mcphttp/audit.go isCall":            "audit: it was let in",
+	"pkg/agent/mcphttp/audit.go line":              "audit: beside the user",
+	"pkg/agent/mcphttp/handler.go described":       "log",
+	"pkg/agent/mcphttp/notifystream.go confirmed":  "log",
+	"pkg/agent/mcphttp/clientinfo.go reportClient": "the list of clients, for people",
+	"pkg/agent/state/cache.go agentKey":            "verdicts: with the user, and with all else that they depend on",
+	"pkg/agent/state/grants.go NowAt":              "grant: compared with its agent, whose document is found by agent and user",
+}
+
+// What is kept of a caller is not found by the id of its agent alone.
+func TestCallersAreNotFoundByAgentID(t *testing.T) {
+	found := map[string]bool{}
+	for _, f := range files(t) {
+		if f.test || !slices.ContainsFunc(callerPackages, func(dir string) bool { return f.dir == dir }) {
+			continue
+		}
+		for _, d := range f.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || !readsAgentID(fn) {
+				continue
+			}
+			name := f.path + " " + fn.Name.Name
+			found[name] = true
+			if agentIDs[name] == "" {
+				t.Errorf("%s reads the id of an agent, or how it proved it: use Agent.Owner for what is kept of a caller, else list the function in agentIDs with the reason", name)
+			}
+		}
+	}
+	for name := range agentIDs {
+		if !found[name] {
+			t.Errorf("%s is in agentIDs, and reads no id of an agent", name)
+		}
+	}
+}
+
+// readsAgentID reports whether a function reads the field ID or Way of what is called an agent, or of a
+// parameter that is an identity.Agent.
+func readsAgentID(fn *ast.FuncDecl) (reads bool) {
+	params := map[string]bool{}
+	ast.Inspect(fn, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncType:
+			for _, p := range n.Params.List {
+				if kind, ok := p.Type.(*ast.SelectorExpr); ok && kind.Sel.Name == "Agent" {
+					for _, name := range p.Names {
+						params[name.Name] = true
+					}
+				}
+			}
+		case *ast.SelectorExpr:
+			if n.Sel.Name != "ID" && n.Sel.Name != "Way" {
+				break
+			}
+			switch of := n.X.(type) {
+			case *ast.Ident:
+				reads = reads || params[of.Name] || strings.EqualFold(of.Name, "agent")
+			case *ast.SelectorExpr:
+				reads = reads || strings.EqualFold(of.Sel.Name, "agent")
+			}
+		}
+		return true
+	})
+	return reads
+}

@@ -1,0 +1,183 @@
+package repocheck
+
+import (
+	"go/doc"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const (
+	maxColumns = 100 // of prose; a table's row and what stands in a fence cannot be wrapped
+)
+
+// pages returns the Markdown files of the repo, by slash separated path.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"*.md", "*/*.md", "docs/*/*.md", "pkg/catalog/search/embedding/maketable/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range found {
+			text, err := os.ReadFile(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rel, err := filepath.Rel(root, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[filepath.ToSlash(rel)] = string(text)
+		}
+	}
+	if len(all) < 15 {
+		t.Fatalf("found %d pages: the walk is broken", len(all))
+	}
+	return all
+}
+
+func TestMarkdown(t *testing.T) {
+	for path, text := range pages(t) {
+		fence := false
+		for i, line := range strings.Split(text, "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				fence = !fence
+			}
+			if !fence && (strings.HasPrefix(line, "<<<<<<< ") || strings.HasPrefix(line, ">>>>>>> ")) {
+				t.Errorf("%s:%d is a mark of a merge", path, i+1)
+			}
+			words := strings.Fields(line) // a single word is a URL or a command that cannot be broken
+			if n := utf8.RuneCountInString(line); n > maxColumns && !fence && !strings.HasPrefix(line, "|") && len(words) > 2 && !strings.Contains(line, "`") {
+				t.Errorf("%s:%d has %d columns, want <= %d", path, i+1, n, maxColumns)
+			}
+		}
+		if n := strings.Count(text, "\n"); path == "README.md" && n >= 120 {
+			t.Errorf("README.md has %d lines, want < 120", n)
+		}
+	}
+}
+
+// A file or folder that a page names in backquotes is there.
+func TestPagesNameFilesThatExist(t *testing.T) {
+	named := regexp.MustCompile("`((?:cmd|functions|internal|pkg|test|infra|events|localstack|docs)/[a-z0-9_./-]+)`")
+	seen := 0
+	for path, text := range pages(t) {
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
+			seen++
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(m[1]))); err != nil {
+				t.Errorf("%s names %s, which is not there", path, m[1])
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("the pages name %d files: the pattern is broken", seen)
+	}
+}
+
+// packageComments returns the comment of each package outside test/, by folder, each in one line.
+func packageComments(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, f := range files(t) {
+		if f.ast.Doc != nil && !f.test {
+			all[f.dir] = strings.Join(strings.Fields(f.ast.Doc.Text()), " ")
+		}
+	}
+	return all
+}
+
+// rows returns the cells of a page's table whose head begins with the given cell.
+func rows(t *testing.T, page, head string) [][]string {
+	t.Helper()
+	_, table, ok := strings.Cut(page, "| "+head+" |")
+	if !ok {
+		t.Fatalf("no table with the head %q", head)
+	}
+	var all [][]string
+	for _, line := range strings.Split(table, "\n")[2:] {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		var cells []string
+		for _, c := range strings.Split(strings.Trim(line, "|"), "|") {
+			cells = append(cells, strings.TrimSpace(c))
+		}
+		all = append(all, cells)
+	}
+	return all
+}
+
+// The page lists each package with the first sentence of its comment.
+func TestArchitecturePackages(t *testing.T) {
+	page, comments := pages(t)["docs/architecture.md"], packageComments(t)
+	listed := map[string]bool{}
+	for _, cells := range rows(t, page, "package") {
+		dir := strings.Trim(cells[0], "`")
+		listed[dir] = true
+		if want := synopsis(comments[dir]); cells[1] != want {
+			t.Errorf("docs/architecture.md says of %s\n  %s\nits comment says\n  %s", dir, cells[1], want)
+		}
+	}
+	for dir := range comments {
+		if !testOnly(dir) && !listed[dir] {
+			t.Errorf("docs/architecture.md does not list %s: | `%s` | %s |", dir, dir, synopsis(comments[dir]))
+		}
+	}
+}
+
+// synopsis returns the first sentence of a package comment as the page has it: from its verb on,
+// and without the brackets of links.
+func synopsis(comment string) string {
+	sentence := new(doc.Package).Synopsis(comment)
+	if words := strings.SplitN(sentence, " ", 3); len(words) == 3 {
+		sentence = words[2]
+	}
+	return strings.NewReplacer("[", "", "]", "").Replace(sentence)
+}
+
+// Each word of the glossary stands in the comment of the package that it names.
+func TestArchitectureGlossary(t *testing.T) {
+	page, comments := pages(t)["docs/architecture.md"], packageComments(t)
+	table := rows(t, page, "word")
+	words := make([]string, 0, len(table))
+	for _, cells := range table {
+		word, dir := cells[0], strings.Trim(cells[2], "`")
+		words = append(words, word)
+		comment, ok := comments[dir]
+		if !ok {
+			t.Errorf("%s: no package %s", word, dir)
+		} else if !regexp.MustCompile(`(?i)\b` + regexp.QuoteMeta(word) + `(s|es)?\b`).MatchString(comment) {
+			t.Errorf("the comment of %s does not use the word %q of the glossary", dir, word)
+		}
+	}
+	if !slices.IsSortedFunc(words, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) }) {
+		t.Errorf("the glossary is not in alphabetical order: %q", words)
+	}
+}
+
+// What a page says that a test shows is shown by a test of that name.
+func TestDocsNameTests(t *testing.T) {
+	var code strings.Builder
+	for _, f := range files(t) {
+		if f.test {
+			code.Write(f.src)
+		}
+	}
+	named := 0
+	for path, text := range pages(t) {
+		for _, m := range regexp.MustCompile("`(?:[\\w/]+: )?(Test[A-Z]\\w+)(?:/\\w+)?`").FindAllStringSubmatch(text, -1) {
+			if named++; !strings.Contains(code.String(), "\nfunc "+m[1]+"(t *testing.T)") {
+				t.Errorf("%s says that %s shows something; there is no such test", path, m[1])
+			}
+		}
+	}
+	if named < 15 {
+		t.Errorf("the pages name %d tests: the search is broken", named)
+	}
+}
