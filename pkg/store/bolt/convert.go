@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
 // beforeName follows the file's name in the name of the copy that is made before a conversion.
@@ -186,21 +186,15 @@ func (s *Store) keepBefore() (err error) {
 	if err != nil || !never {
 		return err
 	}
-	part := s.path + copyName + "before" // what a killed program left of it is gone
-	err = copyFile(part, s.path)
-	if err == nil {
-		err = verify(part)
-	}
-	if err == nil {
-		err = os.Rename(part, s.path+beforeName)
-	}
+	err = store.WriteFile(s.path+beforeName, 0o600, store.Replace, func(temp *os.File) error {
+		if err := copyFile(temp, s.path); err != nil {
+			return err
+		}
+		return verify(temp.Name())
+	})
 	if err != nil {
-		_ = os.Remove(part) // the first error counts
 		return fmt.Errorf("the file has to be converted, and no copy of it can be kept as %q, "+
 			"so nothing was changed: %w", s.path+beforeName, err)
-	}
-	if folder, err := os.Open(filepath.Dir(s.path)); err == nil {
-		_ = errors.Join(folder.Sync(), folder.Close()) // some systems cannot
 	}
 	return nil
 }

@@ -36,8 +36,9 @@ func TestConvertKilledAtEachWrite(t *testing.T) {
 			t.Errorf("killed %s: left are %q", step, left)
 		}
 	}
+	temp := filepath.Join(folder, store.TempName+"approvals.db"+beforeName+"-A")
 	for _, size := range []int{0, 1, len(before) / 2, len(before)} {
-		require.OK(t, os.WriteFile(path+".copy-before", before[:size], 0o600))
+		require.OK(t, os.WriteFile(temp, before[:size], 0o600))
 		convert(fmt.Sprintf("at byte %d of the copy", size))
 		if !bytes.Equal(read(t, path+beforeName), before) {
 			t.Error("the copy is not what the file was")

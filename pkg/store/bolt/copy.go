@@ -84,8 +84,10 @@ func (c *copied) Close() error { return errors.Join(c.File.Close(), os.Remove(c.
 
 // sweepCopies removes the copies that a killed program left beside the file.
 func sweepCopies(path string) {
-	left, _ := filepath.Glob(path + copyName + "*") // the pattern is good
-	for _, name := range left {
+	folder, base := filepath.Split(path)
+	left, _ := filepath.Glob(path + copyName + "*") // the patterns are good
+	more, _ := filepath.Glob(folder + store.TempName + base + "*")
+	for _, name := range append(left, more...) {
 		_ = os.Remove(name) // what stays takes room and no more
 	}
 }

@@ -27,8 +27,8 @@ func TestOpenOnFullDisk(t *testing.T) {
 		if _, err := bolt.Open(path, nil); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("Open = %v, want that there is no room", err)
 		}
-		if left, err := filepath.Glob(path + "*"); err != nil || len(left) > 0 {
-			t.Errorf("%v are left (%v)", left, err)
+		if left := names(t, disk); len(left) != 1 {
+			t.Errorf("%q are left", left)
 		}
 		require.OK(t, os.Remove(filler))
 		s, err := bolt.Open(path, nil)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -14,6 +13,8 @@ import (
 	"github.com/gofrs/flock"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
 // ErrDamaged says that the file exists and cannot be used. Nothing was written into it.
@@ -25,23 +26,17 @@ func begin(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil // what is wrong with it, whoever reads it says
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+copyName+"*") // mode 0600
-	if err != nil {
-		return err
+	place := func(root *os.Root, from, to string) error {
+		_ = root.Link(from, to) // another was faster, or there are no links here: bbolt makes the file
+		return nil
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // it has a second name if all went well
-	if err := f.Close(); err != nil {
-		return err
-	}
-	db, err := bbolt.Open(f.Name(), 0o600, nil)
-	if err != nil {
-		return err
-	}
-	if err := db.Close(); err != nil {
-		return err
-	}
-	_ = os.Link(f.Name(), path) // somebody was faster, or there are no links here: then it is made where it is
-	return nil
+	return store.WriteFile(path, 0o600, place, func(temp *os.File) error {
+		db, err := bbolt.Open(temp.Name(), 0o600, nil)
+		if err != nil {
+			return err
+		}
+		return db.Close()
+	})
 }
 
 // intact returns what is wrong with the file at path; a file that does not exist is fine. It reads

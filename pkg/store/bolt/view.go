@@ -75,7 +75,9 @@ func openScratch(path string, o store.Options, isCopy bool) (*Store, error) {
 	}
 	to := filepath.Join(folder, "approvals.db")
 	if path != "" {
-		err = copyFile(to, path)
+		err = store.WriteFile(to, 0o600, store.Replace, func(temp *os.File) error {
+			return copyFile(temp, path)
+		})
 	}
 	s := &Store{guard: guard{path: to}, o: o, scratch: folder, isCopy: isCopy}
 	if err == nil {
@@ -87,16 +89,13 @@ func openScratch(path string, o store.Options, isCopy bool) (*Store, error) {
 	return s, nil
 }
 
-func copyFile(to, from string) error {
-	in, err := os.Open(from)
+// copyFile writes what the file at path has to to.
+func copyFile(to io.Writer, path string) error {
+	from, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }() // it was only read
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
+	defer func() { _ = from.Close() }() // it was only read
+	_, err = io.Copy(to, from)
+	return err
 }
