@@ -18,6 +18,7 @@ export PORTCULLIS_PYTHON    ?= $(CURDIR)/$(TOOLS)/python/bin/python
 GOLANGCI    := v2.15.0
 GOVULNCHECK := v1.8.0
 GOTESTSUM   := v1.13.0
+DEADCODE    := v0.52.0
 ACTIONLINT  := v1.7.12
 GORELEASER  := v2.15.4# the newest that the Go of go.mod builds
 SYFT        := v1.50.0
@@ -67,8 +68,9 @@ vet:
 	go vet ./...
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint ## golangci-lint with .golangci.yml
+lint: $(BIN)/golangci-lint $(BIN)/deadcode ## golangci-lint with .golangci.yml, and functions that no program calls
 	$(BIN)/golangci-lint run ./...
+	.ci/deadcode $(BIN)/deadcode
 
 .PHONY: vuln
 vuln: $(BIN)/govulncheck ## known vulnerabilities in what is called
@@ -333,6 +335,8 @@ $(BIN)/govulncheck:
 	GOBIN='$(CURDIR)/$(BIN)' go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
 $(BIN)/gotestsum:
 	GOBIN='$(CURDIR)/$(BIN)' go install gotest.tools/gotestsum@$(GOTESTSUM)
+$(BIN)/deadcode:
+	GOBIN='$(CURDIR)/$(BIN)' go install golang.org/x/tools/cmd/deadcode@$(DEADCODE)
 $(BIN)/actionlint:
 	GOBIN='$(CURDIR)/$(BIN)' go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
 $(BIN)/goreleaser:

@@ -97,6 +97,12 @@ func unpack(t *testing.T, path string) map[string]packed {
 	}
 }
 
+// The largest sizes in bytes, which may only fall: a larger function starts more slowly.
+const (
+	maxMCPZip  = 8_600_000  // of portcullis-function-mcp for arm64
+	maxProgram = 42_500_000 // of portcullis for linux
+)
+
 func TestArchives(t *testing.T) {
 	programs, functions := 0, 0
 	for _, a := range artifacts(t, "Archive") {
@@ -125,9 +131,27 @@ func TestArchives(t *testing.T) {
 			t.Errorf("%s: the mode of %s is %v", a.Name, program, mode)
 		}
 		t.Logf("%s: program of %.1f MB", a.Name, float64(len(files[program].data))/1e6)
+		wantSmall(t, a, program, int64(len(files[program].data)))
 	}
 	if programs != 6 || functions != 6 {
 		t.Errorf("%d archives of the program and %d of functions, want 6 and 6", programs, functions)
+	}
+}
+
+// wantSmall checks the size of a program for Linux, or of the zip of mcp.
+func wantSmall(t *testing.T, a artifact, program string, size int64) {
+	t.Helper()
+	most := int64(maxProgram)
+	if program != "portcullis" {
+		info, err := os.Stat(a.Path)
+		require.OK(t, err)
+		size, most = info.Size(), maxMCPZip
+		if a.Goarch != "arm64" || !strings.Contains(a.Name, "-function-mcp_") {
+			return
+		}
+	}
+	if a.Goos == "linux" && size > most {
+		t.Errorf("%s has %d bytes, want <= %d: go tool nm -size says what grew", a.Name, size, most)
 	}
 }
 

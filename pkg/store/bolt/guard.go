@@ -27,7 +27,7 @@ func begin(path string) error {
 		return nil // what is wrong with it, whoever reads it says
 	}
 	place := func(root *os.Root, from, to string) error {
-		_ = root.Link(from, to) // another was faster, or there are no links here: bbolt makes the file
+		_ = root.Link(from, to) // another was faster, or there are no links here: bbolt makes it
 		return nil
 	}
 	return store.WriteFile(path, 0o600, place, func(temp *os.File) error {
