@@ -47,6 +47,9 @@ func openStores(folder string, s boot.Settings, wait time.Duration, log *slog.Lo
 	if o.approvals, err = openApprovals(folder, &store.Options{KeepAudit: s.KeepAudit, LockWait: wait}); err != nil {
 		return nil, err
 	}
+	if before := o.approvals.CopyBefore(); before != "" {
+		log.Info("approvals converted", slog.String("copy_before", before))
+	}
 	sweepLeftOver(folder)
 	if err = o.openRest(s); err != nil {
 		_ = o.approvals.Close() // the first error counts

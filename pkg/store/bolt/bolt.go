@@ -44,6 +44,7 @@ type Store struct {
 	wrote   writeCounter // records, since the file was opened
 	scratch string       // folder of a copy that is removed with Close; "": none
 	isCopy  bool         // it is opened for [Store.RestoreBackup], so nothing else of it is converted
+	before  string       // the copy that was made before the file was converted; "": it was not
 }
 
 var (

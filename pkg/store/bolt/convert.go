@@ -196,5 +196,10 @@ func (s *Store) keepBefore() (err error) {
 		return fmt.Errorf("the file has to be converted, and no copy of it can be kept as %q, "+
 			"so nothing was changed: %w", s.path+beforeName, err)
 	}
+	s.before = s.path + beforeName
 	return nil
 }
+
+// CopyBefore returns the path of the copy that Open made before it converted the file, or "" if
+// Open converted nothing.
+func (s *Store) CopyBefore() string { return s.before }

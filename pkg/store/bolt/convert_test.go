@@ -154,6 +154,9 @@ func TestConvert(t *testing.T) {
 		s, err := bolt.Open(path, &store.Options{Now: atOldNow})
 		require.OK(t, err)
 		wantDocs(t, s, entries)
+		if got := s.CopyBefore(); (got == path+beforeName) != (n == 0) {
+			t.Errorf("opened %d times: CopyBefore = %q", n+1, got)
+		}
 		if all, err := s.Records(t.Context(), "s"); err != nil || len(all) != 3 {
 			t.Errorf("Records = %d, %v; want 3", len(all), err)
 		}
