@@ -45,8 +45,8 @@ func TestPrintMemory(t *testing.T) {
 			{"-o json", func(w io.Writer) { _ = printJSON(w, changed) }}, // which does not fail
 		} {
 			var printed byteCount
-			// What was compared for one line is garbage at the next, and other goroutines of the test
-			// program allocate too.
+			// What was compared for one line is garbage at the next, and other goroutines of the
+			// test program allocate too.
 			const beside = 15<<20 + 256<<10
 			n, most := allocated.By(func() { printed = 0; tt.print(&printed) }), uint64(3*(len(s.Before)+len(s.Now))+10<<20)
 			if n > most+beside || uint64(printed) > most || printed == 0 {

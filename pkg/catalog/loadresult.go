@@ -137,7 +137,7 @@ func (u *unit) put(ctx context.Context, l *list) (put bool, err error) {
 		}
 	}
 	u.mu.Unlock()
-	held := u.founds[l.server.Name]
+	held := u.loadResults[l.server.Name]
 	if l.same && held.found != nil && u.bases[l.server.Name] == held.found.catalog {
 		f.catalog = held.found.catalog
 	} else if f.catalog, err = Rebuild(u.baseOf(l.server.Name), Input{Servers: []ServerInput{l.next()}}); err != nil {

@@ -138,7 +138,7 @@ func (u *unit) observe(ctx context.Context) error {
 		due = append(due, u.observations(l, first, maxRecorded-recorded[l.server.Name])...)
 		due = append(due, u.unlisted(l)...)
 	}
-	return u.joint.write(ctx, u.run, due, baselines)
+	return u.batchWriter.write(ctx, u.run, due, baselines)
 }
 
 func (r *run) putBaselines(ctx context.Context, due []approval.Baseline) error {

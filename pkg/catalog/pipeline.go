@@ -17,7 +17,7 @@ const (
 	maxUnits  = 12
 	maxGroups = 2
 
-	// All units of a group have to run at once: those that wait in [joint.write] wait for all others.
+	// All units of a group have to run at once: those that wait in [batchWriter.write] wait for all others.
 	_ = uint(maxWriters - maxUnits)
 )
 
@@ -49,10 +49,10 @@ func (p *pipeline) start() {
 	group := p.waiting
 	p.waiting = nil
 	p.Go(func() error {
-		j := &joint{units: len(group)}
+		j := &batchWriter{units: len(group)}
 		return each(p.ctx, slices.Values(group), func(ctx context.Context, u *unit) error {
 			defer j.leave(ctx, u.run)
-			u.joint = j
+			u.batchWriter = j
 			u.pause(ctx)
 			return p.do(ctx, u)
 		})
@@ -67,9 +67,9 @@ func (p *pipeline) end() error {
 	return p.Wait()
 }
 
-// A joint writes for the units of a group together, once each of them waits for that or has ended: a
+// A batchWriter writes for the units of a group together, once each of them waits for that or has ended: a
 // call to the store that writes a hundred records takes little more than one that writes one.
-type joint struct {
+type batchWriter struct {
 	mu        sync.Mutex
 	units     int // that have not ended
 	due       []observation
@@ -79,7 +79,7 @@ type joint struct {
 
 // write writes records of a unit, and then baselines. A baseline that is not written, because a record
 // was not, is taken again by the next run; the records that were written stay as they are.
-func (j *joint) write(ctx context.Context, r *run, due []observation, baselines []approval.Baseline) error {
+func (j *batchWriter) write(ctx context.Context, r *run, due []observation, baselines []approval.Baseline) error {
 	if len(due) == 0 && len(baselines) == 0 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (j *joint) write(ctx context.Context, r *run, due []observation, baselines 
 }
 
 // leave says that a unit has ended.
-func (j *joint) leave(ctx context.Context, r *run) {
+func (j *batchWriter) leave(ctx context.Context, r *run) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.units--
@@ -100,7 +100,7 @@ func (j *joint) leave(ctx context.Context, r *run) {
 }
 
 // flush writes if all units wait that have not ended. Nobody else needs mu then.
-func (j *joint) flush(ctx context.Context, r *run) {
+func (j *batchWriter) flush(ctx context.Context, r *run) {
 	if len(j.heard) == 0 || len(j.heard) < j.units {
 		return
 	}

@@ -25,7 +25,7 @@ func (r *run) publish(ctx context.Context) error {
 			if err := r.readBase(ctx); err != nil {
 				return "", err
 			}
-			if done, err := r.yield(ctx, built); done || err != nil {
+			if done, err := r.otherCatalogStays(ctx, built); done || err != nil {
 				return "", err
 			}
 			if err := r.workAgain(ctx); err != nil {
@@ -64,8 +64,8 @@ func (r *run) move(ctx context.Context) (sha256 string, err error) {
 	return next.sha256, nil
 }
 
-// yield reports whether the catalog that another sync published stays.
-func (r *run) yield(ctx context.Context, sha256 string) (bool, error) {
+// otherCatalogStays reports whether the catalog that another sync published stays.
+func (r *run) otherCatalogStays(ctx context.Context, sha256 string) (bool, error) {
 	if r.base != nil {
 		cur := r.base.current
 		if cur.StartedAt.Equal(r.began) && cur.SHA256 == sha256 {

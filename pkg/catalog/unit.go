@@ -22,10 +22,10 @@ type unit struct {
 	names []string // of all whose records count here; some may have left the config
 	waits int      // loads that have not ended
 
-	joint *joint // writes for the unit, while it is worked off
+	batchWriter *batchWriter // writes for the unit, while it is worked off
 
-	bases  map[string]*Snapshot    // by name, of what was found before; see [run.baseOf]
-	founds map[string]previousLoad // the same, whether it is what the unit goes on from or not
+	bases       map[string]*Snapshot    // by name, of what was found before; see [run.baseOf]
+	loadResults map[string]previousLoad // the same, whether it is what the unit goes on from or not
 
 	records map[tool.ID]*approval.Record // as they were read or written last; nil: not read
 	mark    string                       // of the records that were read last: see [approval.Store]

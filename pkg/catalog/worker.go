@@ -130,14 +130,14 @@ func (w *worker) choose(ctx context.Context, names []string) error {
 // isDone reports whether the server was asked in this round or a later one. What is of a time to come
 // was found when a clock was ahead.
 func (u *unit) isDone(name string, round Run) bool {
-	f := u.founds[name].found
+	f := u.loadResults[name].found
 	return f != nil && !f.Began.Before(round.Began) && !f.Began.After(u.began)
 }
 
 // readLoadResults reads what was found of the unit's servers before: it is what the unit goes on
 // from.
 func (w *worker) readLoadResults(ctx context.Context, u *unit) error {
-	u.founds, u.bases = map[string]previousLoad{}, map[string]*Snapshot{}
+	u.loadResults, u.bases = map[string]previousLoad{}, map[string]*Snapshot{}
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxWriters)
@@ -149,7 +149,7 @@ func (w *worker) readLoadResults(ctx context.Context, u *unit) error {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			u.founds[name] = previousLoad{f, etag}
+			u.loadResults[name] = previousLoad{f, etag}
 			if f != nil && w.isBase(f) {
 				u.bases[name] = f.catalog
 			}
@@ -160,7 +160,7 @@ func (w *worker) readLoadResults(ctx context.Context, u *unit) error {
 		return err
 	}
 	for _, l := range u.lists {
-		if f := u.founds[l.server.Name].found; f != nil && u.bases[f.Name] != nil && f.Identity == l.key {
+		if f := u.loadResults[l.server.Name].found; f != nil && u.bases[f.Name] != nil && f.Identity == l.key {
 			l.outcome, l.before, l.since = f.Outcome, f.Outcome.Status, f.Since
 			w.mu.Lock()
 			for _, key := range f.Baselines {
