@@ -100,7 +100,7 @@ func (t *restoring) open(ctx context.Context) (err error) {
 	switch s, runs := findServe(t.folder()); {
 	case errors.Is(err, bolt.ErrHeld) && runs:
 		return fmt.Errorf("a gateway runs on %q, as process %d: stop it first", t.folder(), s.PID)
-	case errors.Is(err, bolt.ErrDamaged):
+	case errors.Is(err, bolt.ErrDamaged), errors.Is(err, bolt.ErrUnconverted):
 		t.bad = true
 		if t.kept, err = setAside(t.path); err != nil {
 			return err

@@ -205,7 +205,10 @@ func deedsOfNotices() []deed {
 			return x.box.Put(ctx, e)
 		}},
 		{"Put, twice", all, func(ctx context.Context, x table) error { return x.box.Put(ctx, x.notice.Event) }},
-		{"Pending", sender, func(ctx context.Context, x table) error { _, err := x.box.Pending(ctx); return err }},
+		{"Pending", sender, func(ctx context.Context, x table) error {
+			_, _, err := x.box.Pending(ctx)
+			return err
+		}},
 		{"Change", sender, func(ctx context.Context, x table) error { _, err := x.box.Change(ctx, x.notice); return err }},
 		{"Change, of an old revision", sender, func(ctx context.Context, x table) error {
 			x.notice.Rev += 7
@@ -293,7 +296,7 @@ func newTable(t *testing.T, db *dynamodb.Client, of, name string) table {
 	x.record, err = x.Put(ctx, approval.Record{Server: r.Server, Tool: r.Tool, State: approval.Pending, Current: json.RawMessage(`{}`), CurrentHash: r.Hash}, nil)
 	require.OK(t, err)
 	require.OK(t, box.Put(ctx, notify.Event{ID: "notice-" + name, Kind: notify.Asked, At: now, Server: r.Server, Request: x.id, Path: "/admin/requests/" + x.id}))
-	open, err := box.Pending(ctx)
+	open, _, err := box.Pending(ctx)
 	require.OK(t, err)
 	x.notice = open[slices.IndexFunc(open, func(n notify.Notice) bool { return n.Event.ID == "notice-"+name })]
 	return x

@@ -29,6 +29,7 @@ var helpers = []helper{
 	{"whole file", `\bos\.CreateTemp\(|\.Rename\(`, []string{
 		"pkg/store/file.go",
 		"pkg/store/bolt/copy.go",        // a copy that is streamed and removed
+		"pkg/store/bolt/convert.go",     // an old copy gets another name
 		"internal/cli/approvals.go",     // a damaged file gets another name
 		"internal/cli/restorebackup.go", // as above, and back
 	}, "store.WriteFile"},

@@ -49,7 +49,7 @@ type Store interface {
 	// revision is still Rev. Rev 0 requires that the document is absent. A negative Rev requires the
 	// same, and the document is stored at 1-Rev: a part that deletes documents and uses their keys
 	// again starts each at a random revision, so that no old read matches a new document. An empty
-	// Mark keeps the stored mark. If another writer came first, the error is a [*ConflictError] that
+	// Mark keeps the stored mark. The mark of a notice never changes, and a driver may require it. If another writer came first, the error is a [*ConflictError] that
 	// names one key of such a document. PutDocs refuses more than [MaxPut] documents and a key that
 	// occurs twice.
 	PutDocs(ctx context.Context, docs ...Doc) error

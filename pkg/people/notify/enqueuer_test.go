@@ -40,7 +40,7 @@ func TestPost(t *testing.T) {
 	e := notify.Event{Kind: notify.Asked, Request: "R-7KQ2M4XD", Agent: "ci"}
 	p.Notify(ctx, e)
 	p.Notify(ctx, e)
-	list, err := p.Box.Pending(t.Context())
+	list, _, err := p.Box.Pending(t.Context())
 	require.OK(t, err)
 	if len(list) != 1 || list[0].Event.Request != e.Request || len(woken) != 2 || woken[0] != list[0].Event.ID || woken[1] != woken[0] {
 		t.Errorf("Pending = %+v, woken %q", list, woken)
@@ -63,7 +63,7 @@ func TestPostThatFails(t *testing.T) {
 	docs.OnPut = nil
 	p.Wake = func(context.Context, string) error { return errors.New("no function") }
 	p.Notify(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"})
-	list, err := p.Box.Pending(t.Context())
+	list, _, err := p.Box.Pending(t.Context())
 	require.OK(t, err)
 	if len(list) != 1 || !strings.Contains(log.String(), "with the next sync") {
 		t.Errorf("Pending = %+v; log: %s", list, log)

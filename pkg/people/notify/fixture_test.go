@@ -135,7 +135,7 @@ func (o *office) send(t *testing.T) notify.Sent {
 
 func (o *office) open(t *testing.T) []notify.Notice {
 	t.Helper()
-	list, err := o.box.Pending(t.Context())
+	list, _, err := o.box.Pending(t.Context())
 	require.OK(t, err)
 	return list
 }

@@ -53,7 +53,7 @@ const (
 	slotTries = 6
 
 	// keepNotice is how long a notice is kept that no sync has given up, since none runs.
-	keepNotice = 3 * GiveUpAfter
+	keepNotice = 30 * GiveUpAfter
 
 	openPart = "OUTBOX#OPEN"
 	seenPart = "OUTBOX#SEEN"
@@ -112,23 +112,25 @@ func slotOf(id string, try int) string {
 	return strconv.FormatUint(h.Sum64()%MaxOpen, 10)
 }
 
-// Pending returns the open notices, the oldest first, even those that are due later.
-func (x *Outbox) Pending(ctx context.Context) (list []Notice, err error) {
+// Pending returns the open notices, the oldest first, even those that are due later. all is false
+// if there are more than it reads at once, or some that cannot be read.
+func (x *Outbox) Pending(ctx context.Context) (list []Notice, all bool, err error) {
 	defer document.Wrap(&err, ErrTaken, "list notices")
-	docs, _, err := x.docs.ListDocs(ctx, openPart) // those that are not read come later
+	docs, all, err := x.docs.ListDocs(ctx, openPart)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, d := range docs {
 		n, err := decodeNotice(d.Data)
 		if err != nil {
-			return nil, err
+			all = false // the others are told
+			continue
 		}
 		n.Slot, n.Rev = d.ID, d.Rev
 		list = append(list, n)
 	}
 	sortNotices(list)
-	return list, nil
+	return list, all, nil
 }
 
 // Change keeps n if it is still open at n.Rev, and returns it at its new revision. Otherwise it
@@ -139,6 +141,7 @@ func (x *Outbox) Change(ctx context.Context, n Notice) (_ Notice, err error) {
 	if err == nil {
 		err = x.docs.PutDocs(ctx, document.Doc{
 			Key: openKey(n.Slot), Data: data, Rev: n.Rev, Keep: n.Put.Add(keepNotice),
+			Mark: n.Event.ID,
 		})
 	}
 	if err != nil {
@@ -151,7 +154,7 @@ func (x *Outbox) Change(ctx context.Context, n Notice) (_ Notice, err error) {
 // known.
 func (x *Outbox) Remove(ctx context.Context, n Notice) (err error) {
 	defer document.Wrap(&err, ErrTaken, "remove notice")
-	return x.docs.PutDocs(ctx, document.Doc{Key: openKey(n.Slot), Rev: n.Rev})
+	return x.docs.PutDocs(ctx, document.Doc{Key: openKey(n.Slot), Rev: n.Rev, Mark: n.Event.ID})
 }
 
 func openKey(slot string) document.Key { return document.Key{Part: openPart, ID: slot} }

@@ -79,7 +79,7 @@ func TestSlotOfAnother(t *testing.T) {
 
 func pending(t *testing.T, box *notify.Outbox) []notify.Notice {
 	t.Helper()
-	list, err := box.Pending(t.Context())
+	list, _, err := box.Pending(t.Context())
 	require.OK(t, err)
 	return list
 }
@@ -184,7 +184,7 @@ func racingSenders(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
 	var wg sync.WaitGroup
 	for range senders {
 		wg.Go(func() {
-			list, err := box.Pending(t.Context())
+			list, _, err := box.Pending(t.Context())
 			if err != nil {
 				t.Error(err)
 			}
@@ -318,7 +318,7 @@ func endedContext(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 	n := pending(t, box)[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, listed := box.Pending(ctx)
+	_, _, listed := box.Pending(ctx)
 	_, changed := box.Change(ctx, n)
 	for verb, err := range map[string]error{"Put": box.Put(ctx, notifytest.Sample(2)), "Pending": listed, "Change": changed, "Remove": box.Remove(ctx, n)} {
 		if !errors.Is(err, context.Canceled) {

@@ -112,9 +112,12 @@ func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent Sent, err
 	if len(targets) == 0 {
 		return Sent{}, nil
 	}
-	open, err := s.box.Pending(ctx)
+	open, all, err := s.box.Pending(ctx)
 	if err != nil {
 		return Sent{}, err
+	}
+	if !all {
+		s.o.Log.WarnContext(ctx, "notices not read")
 	}
 	r := &run{Sender: s, targets: targets, down: map[string]time.Duration{}}
 	var requests, others []Notice

@@ -24,8 +24,8 @@ func NewStore(docs document.Store, now func() time.Time) *Store {
 	return &Store{docs, now}
 }
 
-// Get returns the session as of every write that returned before it began, or [ErrNotFound], even
-// if the session has expired.
+// Get returns the session as of every write that returned before it began. It returns [ErrNotFound]
+// for a session that is not stored, and for one that has expired.
 func (x *Store) Get(ctx context.Context, id string) (s Session, err error) {
 	defer document.Wrap(&err, ErrConflict, "get login %q", id)
 	d, err := document.Find(ctx, x.docs, docKey(id), ErrNotFound)

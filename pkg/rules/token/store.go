@@ -57,7 +57,7 @@ func (s *Store) Tokens(ctx context.Context) (all []Token, err error) {
 	defer document.Wrap(&err, ErrConflict, "list tokens")
 	docs, whole, err := s.docs.ListDocs(ctx, part)
 	if err == nil && !whole {
-		err = errors.New("there are more than can be read, or some that cannot")
+		err = errors.New("some tokens cannot be read")
 	}
 	if err != nil {
 		return nil, err

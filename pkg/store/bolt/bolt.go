@@ -146,8 +146,7 @@ func (s *Store) prepare() error {
 		return errors.Join(s.trimAll(tx), s.sweepDocs(tx))
 	})
 	if bad, ok := errors.AsType[*unconvertedError](err); ok {
-		return fmt.Errorf("%w, so nothing was converted, and the version before still opens it: %w",
-			bad, ErrDamaged)
+		return fmt.Errorf("%w: %w", bad, ErrUnconverted)
 	}
 	return err
 }

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"time"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
@@ -31,6 +34,10 @@ var (
 
 const markReason = "A newer version of portcullis wrote this file. " +
 	"Start that version, or restore approvals.db" + beforeName + "."
+
+// ErrUnconverted says that a document of the build before cannot be read. The file stays as it is.
+var ErrUnconverted = errors.New("nothing was converted, and the version before still opens the " +
+	"file; start that version, or take a copy back: portcullis approvals restore FILE --dir DIR")
 
 // An unconvertedError says which document of the build before cannot be converted.
 type unconvertedError struct {
@@ -82,25 +89,44 @@ func (s *Store) convert(tx *bbolt.Tx) error {
 	return putMarks(tx)
 }
 
-// addOld writes a converted document if it is absent. Stops are added to the stops that are there.
+// addOld writes a converted document if it is absent. To a document that is there it adds what an
+// old program closed since: stops, and the end of a token.
 func (s *Store) addOld(tx *bbolt.Tx, d document.Doc) error {
 	b := tx.Bucket(documents)
 	held := b.Get(docKey(d.Key))
-	switch {
-	case held == nil:
+	if held == nil {
 		return b.Put(docKey(d.Key), wrapDoc(d))
-	case d.Key != stopsKey:
-		return nil
 	}
 	was, err := unwrapDoc(d.Key, held)
 	if err != nil {
 		return err
 	}
-	if d.Data, err = mergeStops(was.Data, d.Data); err != nil {
+	data := was.Data
+	switch {
+	case d.Key == stopsKey:
+		data, err = mergeStops(was.Data, d.Data)
+	case d.Part == tokenPart:
+		data, err = mergeToken(was.Data, d.Data)
+	}
+	if err != nil || bytes.Equal(data, was.Data) {
 		return err
 	}
-	d.Rev = was.Rev + 1
-	return b.Put(docKey(d.Key), wrapDoc(d))
+	was.Data, was.Rev = data, was.Rev+1
+	return b.Put(docKey(d.Key), wrapDoc(was))
+}
+
+// mergeToken returns the token of held, which is revoked if an old program revoked it since.
+func mergeToken(held, since []byte) ([]byte, error) {
+	was, err := token.Decode(held, "")
+	if err != nil {
+		return nil, err
+	}
+	now, err := token.Decode(since, "")
+	if err != nil || now.RevokedAt.IsZero() || !was.RevokedAt.IsZero() {
+		return held, err
+	}
+	_, data, err := was.Revoke(now.RevokedBy, now.RevokedAt).Encode()
+	return data, err
 }
 
 // mergeStops returns the stops of held with the stops that an old program made since.
@@ -114,12 +140,15 @@ func mergeStops(held, since []byte) ([]byte, error) {
 		return nil, err
 	}
 	for _, one := range more.List {
+		if moveOn(all, one.Target, one.At) {
+			continue
+		}
 		if all, err = all.Add(one); err != nil {
 			return nil, err
 		}
 	}
 	for _, e := range more.Ended {
-		if _, stands := all.Of(e.Target); stands {
+		if moveOn(all, e.Target, e.At) {
 			continue
 		}
 		all.List = append(all.List, stop.Stop{Target: e.Target, At: e.At})
@@ -129,6 +158,20 @@ func mergeStops(held, since []byte) ([]byte, error) {
 	}
 	_, data, err := all.Encode()
 	return data, err
+}
+
+// moveOn reports whether s has a stop of the target. It moves its time on to at: the stop ends the
+// grants from before its time.
+func moveOn(s stop.Stops, target stop.Target, at time.Time) bool {
+	for i := range s.List {
+		if one := &s.List[i]; one.Target == target {
+			if at.After(one.At) {
+				one.At = at
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // putMarks writes the marks for the build before.
@@ -175,15 +218,19 @@ func hasOldForm(tx *bbolt.Tx) bool {
 	return false
 }
 
-// keepBefore copies a file that was never converted beside itself, whole or not at all. It replaces
-// the copy of an earlier conversion: this file is the newer one, and nothing else has its documents.
+// keepBefore copies a file that was never converted beside itself, whole or not at all. The copy of
+// an earlier conversion gets the time of that copy at its end, unless it is the same.
 func (s *Store) keepBefore() (err error) {
-	never := false
+	never, last := false, 0
 	err = s.view(context.Background(), func(tx *bbolt.Tx) error {
-		never = tx.Bucket(records) != nil && tx.Bucket(documents) == nil
+		never, last = tx.Bucket(records) != nil && tx.Bucket(documents) == nil, tx.ID()
 		return nil
 	})
 	if err != nil || !never {
+		return err
+	}
+	if is, err := s.isCopied(last); is || err != nil {
+		s.before = s.path + beforeName
 		return err
 	}
 	err = store.WriteFile(s.path+beforeName, 0o600, store.Replace, func(temp *os.File) error {
@@ -198,6 +245,32 @@ func (s *Store) keepBefore() (err error) {
 	}
 	s.before = s.path + beforeName
 	return nil
+}
+
+// isCopied reports whether the copy that keepBefore makes exists, with the last transaction of the
+// file. It gives another copy a new name.
+func (s *Store) isCopied(last int) (bool, error) {
+	before := s.path + beforeName
+	info, err := os.Stat(before)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if verify(before) == nil {
+		o := &bbolt.Options{ReadOnly: true, Timeout: lockWait}
+		db, err := bbolt.Open(before, 0o600, o)
+		if err != nil {
+			return false, err
+		}
+		copied := 0
+		err = db.View(func(tx *bbolt.Tx) error { copied = tx.ID(); return nil })
+		if err = errors.Join(err, db.Close()); err != nil || copied == last {
+			return err == nil, err
+		}
+	}
+	return false, os.Rename(before, before+info.ModTime().UTC().Format("-20060102T150405.000Z"))
 }
 
 // CopyBefore returns the path of the copy that Open made before it converted the file, or "" if

@@ -20,6 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -179,6 +180,7 @@ func TestConvert(t *testing.T) {
 	require.OK(t, onBucket(path, "stop", func(b *bbolt.Bucket) error {
 		return b.Delete([]byte("stop"))
 	}))
+	first := before
 	before = read(t, path)
 	s, err := bolt.Open(path, &store.Options{Now: atOldNow})
 	require.OK(t, err)
@@ -186,6 +188,10 @@ func TestConvert(t *testing.T) {
 	require.OK(t, s.Close())
 	if !bytes.Equal(read(t, path+beforeName), before) {
 		t.Error("the copy of the second conversion is another file")
+	}
+	kept, err := filepath.Glob(path + beforeName + "-*")
+	if err != nil || len(kept) != 1 || !bytes.Equal(read(t, kept[0]), first) {
+		t.Errorf("the copy of the first conversion is not kept: %q, %v", kept, err)
 	}
 }
 
@@ -208,8 +214,8 @@ func TestConvertDamaged(t *testing.T) {
 		return entries[slices.IndexFunc(entries, is)].key
 	}
 	for bucket, bad := range map[string]oldEntry{
-		"stop": {}, "tokens": {}, "token_uses": {}, "logins": {}, "asked": {}, "granted": {},
-		"request_keys": {}, "requests_used": {}, "outbox": {}, "outbox_ids": {}, "baselines": {},
+		"stop": {}, "tokens": {}, "token_uses": {}, "asked": {}, "granted": {},
+		"request_keys": {}, "requests_used": {}, "outbox": {}, "baselines": {},
 		"firsts":                   {},
 		"granted of another agent": {bucket: "granted", key: "agent", data: "{}"},
 		"use without a time":       {bucket: "requests_used", key: "R-1", data: "{}"},
@@ -227,15 +233,15 @@ func TestConvertDamaged(t *testing.T) {
 			for range 2 {
 				_, err := bolt.Open(path, &store.Options{Now: atOldNow})
 				want := fmt.Sprintf("%q cannot be read", bad.key)
-				if !errors.Is(err, bolt.ErrDamaged) || !strings.Contains(err.Error(), want) {
+				if !errors.Is(err, bolt.ErrUnconverted) || !strings.Contains(err.Error(), want) {
 					t.Errorf("Open = %v, want an error that names %q", err, bad.key)
 				}
 			}
 			if !bytes.Equal(read(t, path), before) {
 				t.Error("the file was changed")
 			}
-			if _, err := bolt.View(path, nil); !errors.Is(err, bolt.ErrDamaged) {
-				t.Errorf("View = %v, want ErrDamaged", err)
+			if _, err := bolt.View(path, nil); !errors.Is(err, bolt.ErrUnconverted) {
+				t.Errorf("View = %v, want ErrUnconverted", err)
 			}
 			if !bytes.Equal(read(t, path), before) {
 				t.Error("a view changed the file")
@@ -287,6 +293,10 @@ func TestConvertWhatAnOldProgramWroteSince(t *testing.T) {
 	added := oldEntry{"tokens", x.ID, string(data), d}
 	known := oldEntry{"tokens", sampleToken(1, oldNow).ID, string(data), document.Doc{}}
 	later := oldNow.Add(time.Minute)
+	x = sampleToken(3, oldNow).Revoke("ann", later)
+	_, data, err = x.Encode()
+	require.OK(t, err)
+	revoked := oldEntry{"tokens", x.ID, string(data), document.Doc{}}
 	oldProgram(func(s stop.Stops) stop.Stops {
 		for _, target := range []stop.Target{{Server: "git"}, {Server: "mail"}, {Server: "chat"}} {
 			s, err = s.Add(stop.Stop{Target: target, Reason: "again", By: "ann", At: later})
@@ -297,13 +307,14 @@ func TestConvertWhatAnOldProgramWroteSince(t *testing.T) {
 		s, err = s.Undo(stop.Target{All: true})
 		require.OK(t, err)
 		return s
-	}, added, known)
+	}, added, known, revoked)
 	s = reopen()
 	docs, err := s.Docs(t.Context(), document.Key{Part: "STOP", ID: "STOP"})
 	require.OK(t, err)
 	got, err := stop.Decode(docs[0].Data)
 	require.OK(t, err)
 	want := sampleStops()
+	want.List[0].At = later // the stop of git, which the old program made again
 	mail, chat := stop.Target{Server: "mail"}, stop.Target{Server: "chat"}
 	want.List = append(want.List, stop.Stop{Target: mail, Reason: "again", By: "ann", At: later})
 	want.Ended = append([]stop.Ended{{Target: chat, At: later}}, want.Ended...)
@@ -311,14 +322,27 @@ func TestConvertWhatAnOldProgramWroteSince(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || docs[0].Rev != 4 {
 		t.Errorf("stops at revision %d (-want +got):\n%s", docs[0].Rev, d)
 	}
-	isStop := func(e oldEntry) bool { return e.bucket == "stop" }
-	entries = append(slices.DeleteFunc(entries, isStop), added)
+	ended := wantRevoked(t, s, x.ID, later)
+	isOther := func(e oldEntry) bool { return e.bucket == "stop" || e.doc.ID == x.ID }
+	entries = append(slices.DeleteFunc(entries, isOther), added, oldEntry{doc: ended})
 	wantDocs(t, s, entries)
 	require.OK(t, s.Close())
 	wantMarks(t, path)
 	if !bytes.Equal(read(t, path+beforeName), before) {
 		t.Error("the copy of the first conversion was replaced")
 	}
+}
+
+// wantRevoked checks that a token is revoked by ann, and returns its document.
+func wantRevoked(t *testing.T, s *bolt.Store, id string, at time.Time) document.Doc {
+	t.Helper()
+	docs, err := s.Docs(t.Context(), document.Key{Part: "TOKENS", ID: id})
+	require.OK(t, err)
+	x, err := token.Decode(docs[0].Data, docs[0].Mark)
+	if err != nil || !x.RevokedAt.Equal(at) || x.RevokedBy != "ann" {
+		t.Errorf("the token that the old program revoked is %+v, %v", x, err)
+	}
+	return docs[0]
 }
 
 // A backup of the build before is read, and taken back, like one of this version.

@@ -129,7 +129,7 @@ func TestDamagedDocuments(t *testing.T) {
 				"PutDocs without data": s.PutDocs(t.Context(), again),
 				"TouchDoc":             s.TouchDoc(t.Context(), bad.Key, "m"),
 			} {
-				if !errors.Is(err, bolt.ErrDamaged) || !strings.Contains(err.Error(), `"R-2"`) {
+				if !errors.Is(err, bolt.ErrUnreadable) || !strings.Contains(err.Error(), `"R-2"`) {
 					t.Errorf("%s = %v, want an error that names the document", call, err)
 				}
 			}

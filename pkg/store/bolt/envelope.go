@@ -3,6 +3,7 @@ package bolt
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -15,6 +16,10 @@ var documents = []byte("documents")
 
 // docForm is the first byte of a stored document. Another byte is the form of another version.
 const docForm = 1
+
+// ErrUnreadable says that one document cannot be read. All others can.
+var ErrUnreadable = errors.New("a newer version of portcullis wrote it, or it is damaged; start " +
+	"that version, or take a copy back: portcullis approvals restore FILE --dir DIR")
 
 // isOver reports whether the document has expired.
 func isOver(d document.Doc, now time.Time) bool { return !d.Keep.IsZero() && !now.Before(d.Keep) }
@@ -42,7 +47,7 @@ func wrapDoc(d document.Doc) []byte {
 // must not be used after its end.
 func unwrapDoc(key document.Key, data []byte) (document.Doc, error) {
 	damaged := func(cause string) (document.Doc, error) {
-		err := fmt.Errorf("document %q %q: %w (%s)", key.Part, key.ID, ErrDamaged, cause)
+		err := fmt.Errorf("document %q %q: %w (%s)", key.Part, key.ID, ErrUnreadable, cause)
 		return document.Doc{}, err
 	}
 	if len(data) == 0 || data[0] != docForm {

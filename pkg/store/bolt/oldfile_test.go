@@ -203,7 +203,7 @@ func addNotices(t *testing.T, add addEntry, at newDoc) {
 	_, data, err := n.Encode()
 	require.OK(t, err)
 	d := at("OUTBOX#OPEN", "event-1", 2)
-	d.Mark, d.Keep = "event-1", oldNow.Add(3*notify.GiveUpAfter)
+	d.Mark, d.Keep = "event-1", oldNow.Add(30*notify.GiveUpAfter)
 	add("outbox", "event-1", data, d)
 	until := oldNow.Add(notify.Remember)
 	d = at("OUTBOX#SEEN", "event-1", 1)

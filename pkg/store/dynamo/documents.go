@@ -123,6 +123,11 @@ func (s *Store) PutDocs(ctx context.Context, docs ...document.Doc) (err error) {
 func (s *Store) docWrite(d document.Doc, writeID string) types.TransactWriteItem {
 	f, key := formOf(d.Key), itemKey(d.Key)
 	c := f.require(d.Rev, s.o.Now())
+	sameMark := f.fixed && d.Rev > 0 && d.Mark != ""
+	if sameMark {
+		c.expression += " AND #mark = :mark"
+		c.names["#mark"], c.values[":mark"] = f.mark, text(d.Mark)
+	}
 	if d.Data == nil {
 		return types.TransactWriteItem{Delete: &types.Delete{
 			TableName: &s.table, Key: key, ConditionExpression: &c.expression,
@@ -132,7 +137,7 @@ func (s *Store) docWrite(d document.Doc, writeID string) types.TransactWriteItem
 	}
 	it := f.encode(d, writeID)
 	keepsMark := f.mark != "" && d.Mark == "" && d.Rev > 0
-	if f.update || keepsMark {
+	if f.update || keepsMark || sameMark {
 		up := update(it, f.unset(it, d.Rev > 0))
 		return types.TransactWriteItem{Update: s.docUpdate(d.Key, up, c)}
 	}
@@ -261,6 +266,7 @@ func (s *Store) TouchDoc(ctx context.Context, key document.Key, mark string) (er
 		c = condition{expression: "attribute_exists(PK)"} // and the role may name nothing else
 	}
 	up := s.docUpdate(key, update(item{f.markName(): text(mark)}, nil), c)
+	up.ReturnValuesOnConditionCheckFailure = "" // nobody reads it, and roles may name one attribute
 	_, err = s.db.UpdateItem(ctx, updateInput(*up), s.docOptions)
 	if _, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
 		return document.ErrNotFound

@@ -40,6 +40,7 @@ func TestDocuments(t *testing.T) {
 	})
 	t.Run("an item of the version before is changed", func(t *testing.T) {
 		checkUnnumbered(t, client(endpoint, http.DefaultTransport), table(t))
+		checkFixed(t, client(endpoint, http.DefaultTransport), table(t))
 	})
 	t.Run("an item of the version before has ended", func(t *testing.T) {
 		checkEnded(t, client(endpoint, http.DefaultTransport), table(t))
@@ -135,6 +136,30 @@ func checkUnnumbered(t *testing.T, db *dynamodb.Client, table string) {
 		}
 		require.OK(t, s.PutDocs(t.Context(), document.Doc{Key: d.Key, Rev: d.Rev}))
 	}
+}
+
+// checkFixed has a function of the version before free a slot and take it again, at the revision
+// that was read: the notice of the other event stays.
+func checkFixed(t *testing.T, db *dynamodb.Client, table string) {
+	s := dynamo.New(db, table, &store.Options{Now: func() time.Time { return sampleNow }})
+	tt := samples["notice"]
+	putItem(t, db, table, tt.all())
+	read, err := s.Docs(t.Context(), tt.doc.Key)
+	require.OK(t, err)
+	other := strings.ReplaceAll(tt.all(), tt.doc.Mark, "other-event")
+	putItem(t, db, table, other)
+	for name, d := range map[string]document.Doc{
+		"change": read[0], "delete": {Key: tt.doc.Key, Rev: read[0].Rev, Mark: read[0].Mark},
+	} {
+		if err := s.PutDocs(t.Context(), d); !errors.Is(err, document.ErrConflict) {
+			t.Errorf("%s of another notice = %v, want a conflict", name, err)
+		}
+	}
+	left, err := s.Docs(t.Context(), tt.doc.Key)
+	require.OK(t, err)
+	require.OK(t, s.PutDocs(t.Context(), left...))
+	left[0].Data, left[0].Rev = nil, left[0].Rev+1
+	require.OK(t, s.PutDocs(t.Context(), left...))
 }
 
 // checkEnded reads items that have expired, or whose arguments were dropped, and writes them again.

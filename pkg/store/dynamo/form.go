@@ -25,6 +25,7 @@ type form struct {
 	dropped bool // an item without data is an absent document
 	empty   bool // an item without data is a document with no bytes
 	update  bool // every write is an UpdateItem
+	fixed   bool // the mark never changes, and a write requires it
 }
 
 // forms are in the order in which they are tried.
@@ -36,7 +37,9 @@ var forms = []form{
 	// one role reads these items. A key made of the server's credential would hide the id, but then
 	// each item would let somebody try guesses of that credential.
 	{part: "SESSION#*", id: "SESSION", data: "session_id", mark: "protocol_version"},
-	{part: "OUTBOX#OPEN", id: "*", data: "doc", mark: "event_id", pages: 8},
+	// Earlier versions start every notice at revision 1. So a slot that was freed and taken again has
+	// the revision that was read, of another event.
+	{part: "OUTBOX#OPEN", id: "*", data: "doc", mark: "event_id", pages: 8, fixed: true},
 	{part: "OUTBOX#SEEN", id: "*", data: "doc", empty: true},
 	{part: "ASK#", id: "*", data: "agent", mark: "expires", until: "kept", pages: 4},
 	{part: "ASK#*", id: "ASKED", data: "doc"},
