@@ -89,7 +89,7 @@ unit: ## the tests that need nothing but Go
 cross: ## build and vet the program for every platform that it is released for
 	@for at in linux darwin windows; do for arch in amd64 arm64; do echo "$$at/$$arch"; \
 	  CGO_ENABLED=0 GOOS=$$at GOARCH=$$arch go build -trimpath -o /dev/null ./cmd/portcullis && \
-	  CGO_ENABLED=0 GOOS=$$at GOARCH=$$arch go vet -trimpath ./cmd/portcullis || exit; done; done
+	  CGO_ENABLED=0 GOOS=$$at GOARCH=$$arch go vet -trimpath ./cmd/portcullis ./internal/cli || exit; done; done
 
 SMALL ?=
 .PHONY: lanes
