@@ -56,18 +56,13 @@ var (
 )
 
 // stopsKey is the key of the document of all stops.
-var stopsKey = document.Key{Part: "STOP", ID: "STOP"}
+var stopsKey = stop.Key()
 
 // tokenPart has the tokens.
 const tokenPart = "TOKENS"
 
-// timeLayout is how documents have times as text. Its texts sort as the times do.
-const timeLayout = "2006-01-02T15:04:05.000000000Z"
-
 // keepNotice is how long after it was put a notice stays at most.
 const keepNotice = 30 * 24 * time.Hour
-
-func timeText(t time.Time) string { return t.UTC().Format(timeLayout) }
 
 // oldDoc returns a document at the revision that its JSON has, or at the first one.
 func oldDoc(part, id string, data []byte, rev int64) document.Doc {
@@ -106,7 +101,7 @@ func oldToken(tx *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	t, err := token.Decode(data, used)
 	d := oldDoc(tokenPart, id, data, t.Rev)
 	if used != "" {
-		d.Mark = timeText(t.LastUsed)
+		d.Mark = document.FormatTime(t.LastUsed)
 	}
 	return d, err
 }
@@ -140,7 +135,7 @@ func oldPointer(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 		err = errors.New("it does not say which agent made it")
 	}
 	d := until(oldDoc("ASK#", id, []byte(p.Key), 1), p.Kept)
-	d.Mark = timeText(p.Expires)
+	d.Mark = document.FormatTime(p.Expires)
 	return d, err
 }
 
@@ -164,7 +159,7 @@ func oldUse(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	if err == nil && use.At.IsZero() {
 		err = errors.New("it does not say when it was")
 	}
-	return until(oldDoc("USED#"+id, "USED", []byte(timeText(use.At)), 1), use.Keep), err
+	return until(oldDoc("USED#"+id, "USED", []byte(document.FormatTime(use.At)), 1), use.Keep), err
 }
 
 func oldNotice(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {

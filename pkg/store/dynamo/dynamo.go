@@ -44,6 +44,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
@@ -51,7 +52,7 @@ import (
 
 const (
 	feedIndex  = "decisions"
-	timeLayout = "2006-01-02T15:04:05.000000000Z" // of one width, so that it sorts
+	timeLayout = document.TimeLayout
 )
 
 // api is the part of *dynamodb.Client that a Store calls.
