@@ -279,10 +279,7 @@ func (s *Snapshot) gone(of Server, tools []ToolInput) (gone, goneItems int) {
 func (a *assembly) removeLeft(ctx context.Context) {
 	wanted := map[string]bool{}
 	for _, l := range a.lists {
-		wanted[loadResultKey(l.server.Name)] = true
-	}
-	for _, name := range a.from {
-		wanted[loadResultKey(name)] = true
+		wanted[loadResultKey(l.server.Name)], wanted[loadResultKey(l.from)] = true, true
 	}
 	for key := range a.etags {
 		if isLoadResultKey(key) && !wanted[key] {

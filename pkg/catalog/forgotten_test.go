@@ -30,7 +30,7 @@ func forgetful(t *testing.T, damage func(*testing.T, *fixture)) *fixture {
 	w.ConfigureOnly(map[string]string{"fs": "", "strict": `,"approval":"manual"`, "free": `,"approval":"off"`})
 	w.serve(map[string][]string{"fs": {"read", "write"}, "strict": {"drop"}, "free": {"ping"}})
 	w.sync()
-	w.disable("fs:write")
+	w.Decide("fs:write", "disable")
 	w.Decide("free:ping", "block")
 	w.sync()
 	damage(t, w)

@@ -160,10 +160,11 @@ func (r *run) putBaselines(ctx context.Context, due []approval.Baseline) error {
 // no store would take. first has the kinds of which this is the first list; room is for the records
 // of new tools, in bytes.
 func (u *unit) observations(l *list, first map[approval.Kind]bool, room int) (due []observation) {
-	full, from := false, u.from[l.server.Name]
+	full := false
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
 		id := t.Definition.ID(l.server.Name)
-		disabled, blocked := u.lockedElsewhere(l, id)
+		before := id
+		before.Server = l.from
 		baseline, fresh := first[approval.KindOf(id.Kind)]
 		seen := approval.Seen{
 			ID:         id,
@@ -176,9 +177,8 @@ func (u *unit) observations(l *list, first map[approval.Kind]bool, room int) (du
 			TwoPeople:  u.config.Value.TakesTwo(l.server.Name, t.Definition),
 			Baseline:   baseline,
 			Lost:       fresh && l.forgot,
-			From:       u.recordBefore(from, id),
-			Disabled:   disabled,
-			Blocked:    blocked,
+			From:       u.records[before],
+			Others:     u.otherRecords(l, id),
 			Now:        u.began,
 		}
 		held := u.records[seen.ID]

@@ -178,12 +178,12 @@ func TestRecoverStricterOfTwo(t *testing.T) {
 	w.place(map[string]string{"fs": here})
 	w.Server("fs").Tools = []string{"same", "shut", "opened"}
 	w.sync()
-	w.disable("fs:opened")
+	w.Decide("fs:opened", "disable")
 	w.Server("fs").Tools = []string{"same", "shut", "opened", "allowed", "came"}
 	w.sync()
 	yesterday := w.Approvals.Copy()
-	w.disable("fs:shut")
-	w.enable("fs:opened")
+	w.Decide("fs:shut", "disable")
+	w.Decide("fs:opened", "enable")
 	w.Decide("fs:allowed", "approve")
 	w.Server("fs").Tools = append(w.Server("fs").Tools, "later")
 	w.sync()
@@ -248,7 +248,7 @@ func TestSettleByADecision(t *testing.T) {
 	w.sync()
 	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
 	w.sync()
-	w.enable("fs:off")
+	w.Decide("fs:off", "enable")
 	w.Decide("fs:new", "approve")
 	if n := w.settle(approval.AcceptStore); n != 2 {
 		t.Errorf("%d were settled, want the two that nobody decided about", n)
@@ -306,17 +306,6 @@ func TestRecoverRace(t *testing.T) {
 }
 
 // enable enables the tool, as a person would.
-func (w *fixture) enable(id string) {
-	w.T.Helper()
-	next, e, err := approval.Enable(w.Record(id), approval.Said{Actor: "ann"}, w.Clock.Now())
-	if err == nil {
-		_, err = w.Approvals.Put(w.T.Context(), next, &e)
-	}
-	if err != nil {
-		w.T.Fatal(err)
-	}
-}
-
 // A catalog that cannot be used while a server is down: its tools are found, as their records say.
 func TestRebuildFromRecords(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, w *fixture, key string){

@@ -40,20 +40,8 @@ func (w *fixture) lock() {
 	w.sync()
 	w.Server("fs").Tools = []string{"ok", "off", `{"name":"moved","title":"new"}`, "new"}
 	w.sync()
-	w.disable("fs:off")
+	w.Decide("fs:off", "disable")
 	w.Server("files").Tools = w.Server("fs").Tools
-}
-
-// disable disables the tool, as a person would.
-func (w *fixture) disable(id string) {
-	w.T.Helper()
-	next, e, err := approval.Disable(w.Record(id), approval.Said{Actor: "ann"}, w.Clock.Now())
-	if err == nil {
-		_, err = w.Approvals.Put(w.T.Context(), next, &e)
-	}
-	if err != nil {
-		w.T.Fatal(err)
-	}
 }
 
 func TestRenamedServer(t *testing.T) {
@@ -182,6 +170,13 @@ func TestRenameOfRefusedTools(t *testing.T) {
 		{"two names change places", []map[string]string{{"fs": here + off, "files": there + off}, {"fs": there + off, "files": here + off}}},
 		{"the first name goes to another server", []map[string]string{{"fs": there + off, "files": here + off}}},
 		{"two names for one", []map[string]string{{"other": here + off, "files": here + off}}},
+		{"a second name of one that was renamed and has not listed yet", []map[string]string{
+			{"new": here + off + `,"enabled": false`},
+			{"new": here + off + `,"enabled": false`, "files": here + off},
+		}},
+		{"two names for one that was renamed and has not listed yet", []map[string]string{
+			{"new": here + off + `,"enabled": false`}, {"other": here + off, "files": here + off},
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newFixture(t)
@@ -212,7 +207,7 @@ func TestRenamedBack(t *testing.T) {
 	w.lock()
 	w.place(map[string]string{"files": here})
 	w.sync()
-	w.disable("files:ok")
+	w.Decide("files:ok", "disable")
 	w.place(map[string]string{"fs": here})
 	w.sync()
 	if r := w.Record("fs:ok"); !r.Disabled {
@@ -365,7 +360,7 @@ func TestBlockAtAnotherSpelling(t *testing.T) {
 	w.place(map[string]string{"fs": `http://localhost:3000/mcp,"approval":"off"`})
 	w.serve(map[string][]string{"fs": {"off", "no"}, "files": {"off", "no"}})
 	w.sync()
-	w.disable("fs:off")
+	w.Decide("fs:off", "disable")
 	w.Decide("fs:no", "block")
 	w.place(map[string]string{"fs": `http://localhost:3000/mcp,"approval":"off"`, "files": `http://127.0.0.1:3000/mcp,"approval":"off"`})
 	w.sync()

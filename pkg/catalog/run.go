@@ -31,8 +31,6 @@ type run struct {
 	damaged  bool                   // the catalog before, or a part of it, cannot be used
 	lists    []*list                // one each server of the config
 	known    map[string]ServerState // of prev, by name
-	named    map[string][]string    // names in prev, by [ServerState.place]
-	from     map[string]string      // names that configured servers had before; see [run.renamed]
 	all      bool                   // no server is left alone
 	readOnly bool                   // the last good config is another's to keep
 	turns    chan struct{}          // holds a token for each call to the approval store
@@ -48,6 +46,8 @@ type list struct {
 	key      string          // [approval.BaselineKey] of its tools by [approval.Identity], to which decisions belong
 	identity string          // [approval.BaselineIdentity], to which first lists belong
 	place    string          // [approval.BaselineKey] of its tools by identity
+	from     string          // its name before it was renamed, if it was: see [run.linkNames]
+	others   []string        // the names that its place had, its own too
 	outcome  outcome.Outcome // without Tools and Items; of this run or, if the server was not asked, of an earlier one
 	before   outcome.Status  // of the run before
 	loaded   bool            // tools is what the server says now, but for lists that [outcome.Outcome.Read] says were not read
@@ -131,12 +131,11 @@ func (r *run) readBase(ctx context.Context) error {
 
 // goOn takes what prev says of servers.
 func (r *run) goOn(prev Current) {
-	r.prev, r.known, r.named = prev, map[string]ServerState{}, map[string][]string{}
+	r.prev, r.known = prev, map[string]ServerState{}
 	for _, k := range prev.Servers {
 		r.known[k.Name] = k
-		r.named[k.place()] = append(r.named[k.place()], k.Name)
 	}
-	r.from = r.renamed()
+	r.linkNames()
 }
 
 // baseFor returns the last catalog if it can say what was known of the server; nil: it, or the shard of
@@ -171,12 +170,10 @@ func (r *run) readConfig(ctx context.Context) error {
 		r.lists[i] = l
 		l.outcome, l.before, l.refusedBefore = outcomes[server.Name], outcomes[server.Name].Status, outcomes[server.Name].Refused
 		if k := r.known[server.Name]; k.Identity == l.key {
-			if l.since = k.Since; k.place() != l.place { // an earlier version did not say the place
-				r.named[l.place] = append(r.named[l.place], k.Name)
-			}
+			l.since = k.Since
 		}
 	}
-	r.from = r.renamed()
+	r.linkNames()
 	return nil
 }
 

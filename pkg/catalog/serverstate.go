@@ -117,20 +117,16 @@ func (r *run) hasEarlier(ctx context.Context, l *list, kind approval.Kind) (bool
 
 // reused reports whether l's name belonged to another server that listed something.
 func (u *unit) reused(l *list) bool {
-	if k, ok := u.known[l.server.Name]; ok && k.Identity != l.key {
-		u.mu.Lock()
-		listed := slices.ContainsFunc(k.baselines(), func(key string) bool { return u.taken[key] })
-		u.mu.Unlock()
-		if listed {
-			return true
-		}
-	}
+	before := u.known[l.server.Name]
+	u.mu.Lock()
+	listed := before.Identity != l.key &&
+		slices.ContainsFunc(before.baselines(), func(key string) bool { return u.taken[key] })
+	u.mu.Unlock()
 	for id, held := range u.records {
-		if id.Server == l.server.Name && held.URL != "" && !approval.SameServer(held.URL, l.server.URL) {
-			return true
-		}
+		listed = listed || id.Server == l.server.Name &&
+			held.URL != "" && !approval.SameServer(held.URL, l.server.URL)
 	}
-	return false
+	return listed
 }
 
 // place returns the key to which k's first lists belong.
@@ -168,91 +164,71 @@ func (r *run) hasBaseline(ctx context.Context, identity string, kind approval.Ki
 	return true, nil
 }
 
-// renamed returns the names that configured servers had before, by the new one. A server was
-// renamed if one name of it left the config as one other came: with a second name that is still
-// there, or two that came, it is unknown which decisions are meant. A rename counts until the
-// server lists its tools under the new name.
-func (r *run) renamed() map[string]string {
-	configured := map[string]string{} // identity by name
+// linkNames finds the other names of the configured servers. A server was renamed if one name of
+// its URL left the config as one other came: with a second name that is still there, or two that
+// came, it is unknown which decisions are meant. A rename counts until the server lists its tools
+// under the new name.
+func (r *run) linkNames() {
+	configured := map[string]bool{}
+	places := map[string]string{} // by identity
+	names := map[string]int{}     // how many came or stay, by identity
 	for _, l := range r.lists {
-		configured[l.server.Name] = l.key
+		configured[l.server.Name], places[l.key] = true, l.place
+		if k, known := r.known[l.server.Name]; !known || k.Identity == l.key {
+			names[l.key]++
+		}
 	}
-	known := map[string]bool{}
-	left := map[string][]ServerState{} // by identity
-	stays := map[string]bool{}
-	from := map[string]string{}
+	left := map[string][]string{}   // by identity
+	others := map[string][]string{} // by place
 	for _, k := range r.prev.Servers {
-		known[k.Name] = true
-		switch identity, ok := configured[k.Name]; {
-		case !ok:
-			left[k.Identity] = append(left[k.Identity], k)
-		case identity == k.Identity:
-			stays[k.Identity] = true
-			if k.From != "" {
-				from[k.Name] = k.From
-			}
+		place := cmp.Or(places[k.Identity], k.place()) // an earlier version did not say the place
+		others[place] = append(others[place], k.Name)
+		if k.From != "" {
+			others[place] = append(others[place], k.From)
+		}
+		if !configured[k.Name] {
+			left[k.Identity] = append(left[k.Identity], cmp.Or(k.From, k.Name))
 		}
 	}
-	came := map[string][]string{}
-	for name, identity := range configured {
-		if !known[name] {
-			came[identity] = append(came[identity], name)
+	for _, l := range r.lists {
+		l.from, l.others = "", others[l.place]
+		if k, known := r.known[l.server.Name]; k.Identity == l.key {
+			l.from = k.From
+		} else if gone := left[l.key]; !known && names[l.key] == 1 && len(gone) == 1 {
+			l.from = gone[0]
 		}
 	}
-	for identity, names := range came {
-		if gone := left[identity]; len(names) == 1 && len(gone) == 1 && !stays[identity] {
-			from[names[0]] = cmp.Or(gone[0].From, gone[0].Name)
-		}
-	}
-	return from
 }
 
-// recordBefore returns the item's record under the name that its server had before; nil: none.
-func (u *unit) recordBefore(from string, id tool.ID) *approval.Record {
-	if from == "" {
-		return nil
-	}
-	id.Server = from
-	return u.records[id]
-}
-
-// lockedElsewhere returns whether the item is disabled under another name that l's server has, or
-// had in the last version, and what of it is blocked there: neither a second name nor two that
-// change places open it.
-func (u *unit) lockedElsewhere(l *list, id tool.ID) (disabled bool, blocked []approval.Remembered) {
-	for _, name := range u.named[l.place] {
-		if name != l.server.Name {
-			id.Server = name
-			if held := u.records[id]; held != nil {
-				disabled = disabled || held.Disabled
-				blocked = append(blocked, held.Blocked...)
-			}
+// otherRecords returns the records of the item under the other names of l's server: neither a
+// second name nor two that change places open what is disabled or blocked there.
+func (u *unit) otherRecords(l *list, id tool.ID) (others []*approval.Record) {
+	for _, id.Server = range l.others {
+		if held := u.records[id]; held != nil && id.Server != l.server.Name {
+			others = append(others, held)
 		}
 	}
-	return disabled, blocked
+	return others
 }
 
 // unlisted returns the tools that l does not list now, and that a person decided about under the
 // name that its server had before: once the server has listed its tools under the new name, the old
 // one is forgotten, and one of them may come back.
 func (u *unit) unlisted(l *list) (due []observation) {
-	from := u.from[l.server.Name]
-	if from == "" {
-		return nil
-	}
 	listed := make(map[tool.ID]bool, len(l.tools))
 	for _, t := range l.tools {
-		listed[t.Definition.ID(from)] = true
+		listed[t.Definition.ID(l.from)] = true
 	}
 	for id, before := range u.records {
-		if id.Server != from || listed[id] || before.DecidedAt.IsZero() && !before.Disabled {
+		if id.Server != l.from || listed[id] || before.DecidedAt.IsZero() && !before.Disabled {
 			continue
 		}
+		id.Server = l.server.Name
 		seen := approval.Seen{
-			ID: tool.ID{Server: l.server.Name, Name: id.Name, Kind: id.Kind}, URL: l.server.URL, Release: releaseOf(l.server),
+			ID: id, URL: l.server.URL, Release: releaseOf(l.server),
 			Definition: before.Current, Hash: before.CurrentHash, From: before, Now: u.began,
 		}
-		held := u.records[seen.ID]
+		held := u.records[id]
 		if _, _, changed := approval.Observe(held, seen); changed {
 			due = append(due, observation{l, held, seen})
 		}
@@ -276,7 +252,7 @@ func (r *run) describe(cur *Current) {
 			k.Place = ""
 		}
 		if !l.loaded || !l.listed {
-			k.From = r.from[k.Name]
+			k.From = l.from
 		}
 		cur.Servers = append(cur.Servers, k)
 		for _, key := range k.baselines() {

@@ -47,7 +47,7 @@ func (r *run) remembered(l *list) *unchangedServer {
 
 // alone reports whether the unit is one configured server, of whose other names nothing is known.
 func (u *unit) alone() bool {
-	return len(u.lists) == 1 && len(u.names) == 1 && u.names[0] == u.lists[0].server.Name && u.from[u.names[0]] == "" && u.bases == nil
+	return len(u.lists) == 1 && len(u.names) == 1 && u.bases == nil
 }
 
 // isUnchanged reports whether all that is known of the unit's server is as it was. If not, the list

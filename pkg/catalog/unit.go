@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 
@@ -34,57 +33,44 @@ type unit struct {
 
 // group returns the units of the run, those with configured servers first, in their order.
 func (r *run) group() []*unit {
-	to := map[string]string{} // from each name to another of its unit
-	var root func(string) string
-	root = func(name string) string {
-		if at, ok := to[name]; ok && at != name {
-			to[name] = root(at)
-			return to[name]
+	units := map[string]*unit{} // by name
+	unitOf := func(name string) *unit {
+		if units[name] == nil {
+			units[name] = &unit{run: r, names: []string{name}}
 		}
-		to[name] = name
-		return name
+		return units[name]
 	}
-	join := func(a, b string) { to[root(b)] = root(a) }
 	first := map[string]string{} // the first name of each place
 	for _, l := range r.lists {
-		name := l.server.Name
-		join(cmp.Or(first[l.place], name), name)
-		if first[l.place] == "" {
-			first[l.place] = name
-		}
-		for _, other := range r.named[l.place] {
-			join(name, other)
-		}
-		if from := r.from[name]; from != "" {
-			join(name, from)
+		first[l.place] = cmp.Or(first[l.place], l.server.Name)
+		u := unitOf(first[l.place])
+		for _, name := range append(slices.Clip(l.others), l.server.Name) {
+			if other := unitOf(name); other != u {
+				u.names = append(u.names, other.names...)
+				for _, name := range other.names {
+					units[name] = u
+				}
+			}
 		}
 	}
-	byRoot := map[string]*unit{}
-	var units []*unit
-	of := func(name string) *unit {
-		at := root(name)
-		if byRoot[at] == nil {
-			byRoot[at] = &unit{run: r}
-			units = append(units, byRoot[at])
-		}
-		return byRoot[at]
-	}
+	var all []*unit
 	for _, l := range r.lists {
-		u := of(l.server.Name)
-		u.lists = append(u.lists, l)
-		l.unit = u
+		l.unit = units[l.server.Name]
+		if l.unit.lists == nil {
+			all = append(all, l.unit)
+		}
+		l.unit.lists = append(l.unit.lists, l)
 	}
 	// A server that leaves the config is not in the next catalog, so what the store lost of it is
 	// recovered now or never.
 	if r.base != nil {
 		for _, s := range r.base.servers {
-			of(s.Name)
+			if units[s.Name] == nil {
+				all = append(all, unitOf(s.Name))
+			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(to)) {
-		of(name).names = append(of(name).names, name)
-	}
-	return units
+	return all
 }
 
 // work brings the records of the unit up to date, and finds out what the next catalog has of it.

@@ -110,7 +110,8 @@ func TestBlockedDefinition(t *testing.T) {
 
 func TestBlockUnderAnotherName(t *testing.T) {
 	d := seen("h1", approval.OnChange, true, noon)
-	d.Blocked = []approval.Remembered{{Hash: "h1", By: "carl", At: noon}}
+	blocked := []approval.Remembered{{Hash: "h1", By: "carl", At: noon}}
+	d.Others = []*approval.Record{{}, {Blocked: blocked}, {}}
 	first, e, _ := approval.Observe(nil, d)
 	if first.State != approval.Blocked || first.ApprovedHash != "" || first.By != "" || e.Action != "observe" || e.Note != "blocked, as it is under another name of its server" {
 		t.Errorf("the first list approved what is blocked: %+v, %+v", first, e)

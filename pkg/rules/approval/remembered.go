@@ -4,8 +4,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // maxRemembered is how many approved and how many blocked hashes a record remembers,
@@ -79,46 +77,4 @@ func (r *Record) approveAgain(m Remembered, now time.Time) {
 	r.ApprovedHash, r.Approved, r.Endorsed, r.Proposed = r.CurrentHash, r.Current, m, nil
 	r.By, r.At, r.Note, r.Tell = Sync, stamp(now), "", false
 	r.State = r.derive()
-}
-
-// renamed returns the record of a tool whose server has a new name. It is that of the old name if
-// the definition is the same; else the tool waits, and only its "disabled" and what is blocked stay.
-func renamed(d Seen) Record {
-	r := *d.From
-	r.Server, r.Tool, r.Kind = d.ID.Server, d.ID.Name, d.ID.Kind
-	r.Rev, r.UpdatedAt, r.Undo, r.Proposed = 0, time.Time{}, nil, nil
-	if r.URL != "" && !SameServer(r.URL, d.URL) {
-		r.ApprovedBefore, r.Lost, r.Endorsed, r.CurrentHash = nil, nil, Remembered{}, ""
-	}
-	if r.CurrentHash != d.Hash {
-		r.ApprovedHash, r.Approved = "", nil
-		r.CurrentHash, r.Current = d.Hash, d.Definition
-		r.Tell = r.Tell && r.Disabled
-	}
-	r.URL, r.Release, r.Prior = d.URL, d.Release, nil
-	r.State = r.derive()
-	return r
-}
-
-// merged returns r, an older record of the name that a server has now, restricted by o, what was
-// decided since under another name.
-func merged(r, o Record) Record {
-	r = stricter(r, o)
-	r.ApprovedBefore, r.Endorsed = o.ApprovedBefore, o.Endorsed
-	r.withdrawBlocked()
-	r.State = r.derive()
-	return r
-}
-
-// stricter returns r restricted by o: it is disabled if either is, approved only at a hash that both
-// approve, and blocked where either is.
-func stricter(r, o Record) Record {
-	r.Disabled, r.Proposed, r.Prior = r.Disabled || o.Disabled, nil, nil
-	if r.ApprovedHash != o.ApprovedHash {
-		r.ApprovedHash, r.Approved = tool.Hash(""), nil
-	}
-	r.addBlocks(r.blocks())
-	r.addBlocks(o.blocks())
-	r.State = r.derive()
-	return r
 }

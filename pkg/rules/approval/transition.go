@@ -43,8 +43,7 @@ type Seen struct {
 	Hash       tool.Hash       // of Definition
 	Mode       Mode            // the server's approval mode
 	Baseline   bool            // the list is the first that the server gave
-	Disabled   bool            // it is disabled under another name of the server; counts as long as nothing is known under this one
-	Blocked    []Remembered    // what is blocked under another name of the server; counts as Disabled does
+	Others     []*Record       // under other names of the server: they lock what is new or has moved
 	Lost       bool            // store and catalog lost together what was decided: a person has to say what holds
 	Remember   bool            // a definition that a person approved earlier is approved again
 	TwoPeople  bool            // approving the definition takes two: what one alone approved earlier is not approved again
@@ -68,15 +67,15 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		}
 		return Record{}, nil, false
 	case r == nil && d.From != nil:
-		next = renamed(d)
+		next = rename(d)
 		return next, next.entry(ActionRename, Said{Actor: Sync, Note: "was " + d.From.ID().String()}, d.Now), true
 	case r == nil:
-		next, e = first(d)
+		next, e = newRecord(d)
 		return next, e, true
 	}
 	next = *r
-	action, note := next.see(d), ""
-	if d.From != nil && next.mergeOld(renamed(d)) {
+	action, note := next.compare(d), ""
+	if d.From != nil && next.restrict(rename(d)) {
 		action = ActionRename
 	}
 	next.State = next.derive()
@@ -104,29 +103,17 @@ func (d Seen) remembers(m Remembered) bool {
 	return d.Remember && m.isPersons() && (m.Two || !d.TwoPeople)
 }
 
-// mergeOld makes r the stricter of itself and o, its server's record of an older name, and reports
-// whether that changed what was decided.
-func (r *Record) mergeOld(o Record) bool {
-	strict := merged(*r, o)
-	if strict.Disabled == r.Disabled && strict.ApprovedHash == r.ApprovedHash && len(strict.Blocked) == len(r.Blocked) {
-		return false
-	}
-	*r = strict
-	return true
-}
-
 // unrecorded is the action that leaves no audit line.
 const unrecorded = "unrecorded"
 
-// see updates r by d and returns the action that this is; "": nothing changed.
-func (r *Record) see(d Seen) (action string) {
+// compare updates r by d and returns the action that this is; "": nothing changed.
+func (r *Record) compare(d Seen) (action string) {
 	if d.URL != "" && !SameServer(d.URL, r.URL) {
 		action = unrecorded
 		if r.URL != "" { // "": the record was made before anyone said where
 			r.Prior = r.prior(d)
 			r.ApprovedHash, r.Approved, r.ApprovedBefore, r.Lost, r.Endorsed, r.Proposed = "", nil, nil, nil, Remembered{}, nil
-			r.Disabled = r.Disabled || d.Disabled
-			r.addBlocks(d.Blocked)
+			r.addLocks(d.Others)
 			action = ActionMove
 		}
 		r.URL = d.URL
@@ -150,16 +137,15 @@ func (r *Record) see(d Seen) (action string) {
 	return action
 }
 
-// first returns the record of a tool that has none.
-func first(d Seen) (Record, *Entry) {
+// newRecord returns the record of a tool that has none.
+func newRecord(d Seen) (Record, *Entry) {
 	now := stamp(d.Now)
 	r := Record{
 		Server: d.ID.Server, Tool: d.ID.Name, Kind: d.ID.Kind, URL: d.URL, Release: d.Release,
 		CurrentHash: d.Hash, Current: d.Definition,
-		Disabled:  d.Disabled,
 		FirstSeen: now,
 	}
-	r.addBlocks(d.Blocked)
+	r.addLocks(d.Others)
 	action := ActionObserve
 	if d.Lost {
 		r.Disabled = r.Disabled || d.Mode == Off

@@ -1,0 +1,57 @@
+package approval
+
+import "time"
+
+// rename returns the record of a tool whose server has a new name. It is the record of the old name
+// if the definition is the same. Otherwise the tool waits, and only "disabled" and the blocks stay.
+func rename(d Seen) Record {
+	r := *d.From
+	r.Server, r.Tool, r.Kind = d.ID.Server, d.ID.Name, d.ID.Kind
+	r.Rev, r.UpdatedAt, r.Undo, r.Proposed = 0, time.Time{}, nil, nil
+	if r.URL != "" && !SameServer(r.URL, d.URL) {
+		r.ApprovedBefore, r.Lost, r.Endorsed, r.CurrentHash = nil, nil, Remembered{}, ""
+	}
+	if r.CurrentHash != d.Hash {
+		r.ApprovedHash, r.Approved = "", nil
+		r.CurrentHash, r.Current = d.Hash, d.Definition
+		r.Tell = r.Tell && r.Disabled
+	}
+	r.URL, r.Release, r.Prior = d.URL, d.Release, nil
+	r.State = r.derive()
+	return r
+}
+
+// addLocks disables r if any of others is disabled, and blocks in it what is blocked in any.
+func (r *Record) addLocks(others []*Record) {
+	for _, o := range others {
+		r.Disabled = r.Disabled || o.Disabled
+		r.addBlocks(o.blocks())
+	}
+}
+
+// restrict makes r, an old record of the server's present name, the stricter of r and o, which was
+// decided since under another name. It reports whether that changed what was decided.
+func (r *Record) restrict(o Record) bool {
+	strict := stricter(*r, o)
+	if strict.Disabled == r.Disabled && strict.ApprovedHash == r.ApprovedHash &&
+		len(strict.Blocked) == len(r.Blocked) {
+		return false
+	}
+	strict.ApprovedBefore, strict.Endorsed = o.ApprovedBefore, o.Endorsed
+	strict.withdrawBlocked()
+	*r = strict
+	return true
+}
+
+// stricter returns r restricted by o: it is disabled if either is, approved only at a hash that
+// both approve, and blocked where either is.
+func stricter(r, o Record) Record {
+	r.Proposed, r.Prior = nil, nil
+	if r.ApprovedHash != o.ApprovedHash {
+		r.ApprovedHash, r.Approved = "", nil
+	}
+	r.addBlocks(r.blocks())
+	r.addLocks([]*Record{&o})
+	r.State = r.derive()
+	return r
+}
