@@ -45,6 +45,9 @@ func (w *fixture) lock() {
 }
 
 func TestRenamedServer(t *testing.T) {
+	kept := []string{
+		"files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved",
+	}
 	waits := []string{"files:moved: pending", "files:new: pending", "files:off: pending", "files:ok: pending"}
 	for _, test := range []struct {
 		name string
@@ -53,12 +56,10 @@ func TestRenamedServer(t *testing.T) {
 	}{
 		{"in one edit: everything is as it was", func(w *fixture) {
 			w.place(map[string]string{"files": here})
-			w.sync()
-		}, []string{"files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved"}},
+		}, kept},
 		{"in another spelling of the URL", func(w *fixture) {
 			w.place(map[string]string{"files": "https://HERE.example.com:443/mcp/"})
-			w.sync()
-		}, []string{"files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved"}},
+		}, kept},
 		{"in one edit, loaded two syncs later by another process", func(w *fixture) {
 			w.Server("files").Outcome = transient()
 			w.place(map[string]string{"files": here})
@@ -66,35 +67,39 @@ func TestRenamedServer(t *testing.T) {
 			w.Restart()
 			w.sync()
 			w.Server("files").Outcome = outcome.Outcome{}
-			w.sync()
-		}, []string{"files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved"}},
+		}, kept},
 		{"with definitions that changed: those wait", func(w *fixture) {
 			w.Server("files").Tools = []string{`{"name":"ok","title":"new"}`, "off"}
 			w.place(map[string]string{"files": here})
-			w.sync()
 		}, []string{"files:off: approved", "files:ok: pending"}},
 		{"in two edits: everything waits", func(w *fixture) {
 			w.place(map[string]string{})
 			w.sync()
 			w.place(map[string]string{"files": here})
-			w.sync()
 		}, waits},
 		{"a second name beside the first: everything waits", func(w *fixture) {
 			w.place(map[string]string{"fs": here, "files": here})
 			w.sync()
 			w.place(map[string]string{"files": here}) // and still does without it
-			w.sync()
 		}, waits},
 		{"into two names: everything waits", func(w *fixture) {
 			w.place(map[string]string{"other": here, "files": here})
 			w.Server("other").Outcome = transient()
 			w.sync()
 			w.place(map[string]string{"files": here})
-			w.sync()
 		}, waits},
+		{"two names into one: everything waits", func(w *fixture) {
+			w.place(map[string]string{"fs": here, "other": here})
+			w.sync()
+			w.place(map[string]string{"files": here})
+		}, waits},
+		{"twice before it loads: everything is as it was", func(w *fixture) {
+			w.place(map[string]string{"other": here + `,"enabled": false`})
+			w.sync()
+			w.place(map[string]string{"files": here})
+		}, kept},
 		{"to another URL: everything is new, and its first list is taken", func(w *fixture) {
 			w.place(map[string]string{"files": there})
-			w.sync()
 		}, []string{"files:moved: approved", "files:new: approved", "files:off: approved", "files:ok: approved"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -102,6 +107,7 @@ func TestRenamedServer(t *testing.T) {
 			w.place(map[string]string{"fs": here})
 			w.lock()
 			test.edit(w)
+			w.sync()
 			wantState(t, w, test.want...)
 			w.Restart()
 			w.sync()
