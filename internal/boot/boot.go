@@ -194,7 +194,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	if stores.Requests != nil {
 		asks = stores.Requests
 	}
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{OnRequest: p.notifyRequest, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Timeouts.Call, Holds: p.Timeouts.Holds, Sealer: p.Sealer, Requests: asks, Asks: s.Access.HasApprovers() || p.Owner != nil, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{OnRequest: p.notifyRequest, BaseURL: s.AdminURL, Scope: s.Access.scope, CallTime: p.Timeouts.Call, Holds: p.Timeouts.Holds, Sealer: p.Sealer, Requests: asks, Asks: s.Access.HasApprovers() || p.Owner != nil, Audit: p.Audit, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now, Rest: o.Rest, Yield: p.Yielder.Yield})
 	return p
 }
@@ -320,12 +320,12 @@ func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Re
 }
 
 // observe counts how a load or a call of a server ended.
-func (p *Program) observe(ctx context.Context, e upstream.Event) {
-	if e.Reason == outcome.ReasonDescriptors {
+func (p *Program) observe(ctx context.Context, o outcome.Outcome) {
+	if o.Reason == outcome.ReasonDescriptors {
 		p.Gate.Short()
 	}
-	if e.Status != "" { // else the caller gave up, which says nothing of the server
-		p.Count(ctx, p.Metrics.Upstream(ctx, e.Server, string(e.Status), e.Reason, e.Duration))
+	if o.Recorded() { // else the caller gave up, which says nothing of the server
+		p.Count(ctx, p.Metrics.Upstream(ctx, o.ServerID, string(o.Status), o.Reason, o.Duration))
 	}
 }
 

@@ -39,12 +39,12 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	o.client, o.single = call.Client, call.Once
 	if wait, ok := o.server.breaker.admit(start); !ok {
 		out := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonBreakerOpen, RetryAfter: wait}
-		return nil, &outcome.CallError{Outcome: endSpan(span, c.ended(ctx, "call", t, start, out))}
+		return nil, &outcome.CallError{Outcome: c.ended(span, "call", t, start, out)}
 	}
 	own, cancel := o.time(ctx, min(cmp.Or(t.Timeout, usualCall), c.limits.call))
 	defer cancel()
 	result, out, err := o.callWithRetry(ctx, own, call)
-	out = endSpan(span, c.ended(ctx, "call", t, start, out))
+	out = c.ended(span, "call", t, start, out)
 	if o.outlived { // a slow tool is no failure of its server: the breaker learns nothing
 		o.server.breaker.report(out.CheckedAt, outcome.Outcome{})
 	} else {

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
@@ -77,7 +78,7 @@ type Options struct {
 	ProgramsOfAgent func() int
 
 	// Observe, if set, is told how each load and each call ended. It must not block.
-	Observe func(ctx context.Context, e Event)
+	Observe func(ctx context.Context, o outcome.Outcome)
 
 	// Trace reports whether the server of an id is told which trace a call belongs to: the gateway's
 	// own, or where there is none the caller's. nil: none is, since who knows an id can tell which
@@ -86,18 +87,6 @@ type Options struct {
 
 	Now    func() time.Time                        // nil: time.Now
 	Jitter func(limit time.Duration) time.Duration // nil: uniform in [0, limit)
-}
-
-// An Event is the end of one load or one call, for metrics. Status and Reason
-// come from bounded sets; the server's name does not and must not be a dimension.
-type Event struct {
-	Op         string // "load" or "call"
-	Server     string
-	Status     outcome.Status // "" when the caller gave up
-	Reason     string
-	HTTPStatus int
-	Attempts   int
-	Duration   time.Duration
 }
 
 // A Call is one request of an agent: tools/call, unless Method says otherwise.
@@ -255,20 +244,28 @@ func (c *Client) within(ctx context.Context, limit time.Duration) (context.Conte
 	return context.WithDeadline(ctx, end)
 }
 
-// ended completes the outcome of a load or a call, and logs and counts it.
-func (c *Client) ended(ctx context.Context, name string, t Target, start time.Time, o outcome.Outcome) outcome.Outcome {
+// ended completes the outcome of a load or a call, logs and counts it, and says it on the span in
+// codes.
+func (c *Client) ended(s observe.Span, name string, t Target, start time.Time, o outcome.Outcome) outcome.Outcome {
 	o.ServerID, o.CheckedAt = t.ID, c.o.Now()
 	o.Duration = o.CheckedAt.Sub(start)
 	level := slog.LevelWarn
 	if o.Status == outcome.Available || !o.Recorded() {
 		level = slog.LevelDebug
 	}
-	c.o.Log.LogAttrs(ctx, level, "upstream operation", slog.String("op", name),
+	c.o.Log.LogAttrs(s.Context, level, "upstream operation", slog.String("op", name),
 		slog.String("server", o.ServerID), slog.String("status", string(o.Status)), slog.String("reason", o.Reason),
 		slog.Int("http_status", o.HTTPStatus), slog.Int("attempts", o.Attempts), text.Ms("duration", o.Duration),
-		slog.Int("tools", len(o.Tools)), slog.Int("items", len(o.Items)), slog.Int("unread", len(o.Unread)), slog.Int("refused", len(o.Refused)), slog.String("error", o.Error))
+		slog.Int("tools", len(o.Tools)), slog.Int("items", len(o.Items)), slog.Int("unread", len(o.Unread)),
+		slog.Int("refused", len(o.Refused)), slog.String("error", o.Error))
 	if c.o.Observe != nil {
-		c.o.Observe(ctx, Event{name, o.ServerID, o.Status, o.Reason, o.HTTPStatus, o.Attempts, o.Duration})
+		c.o.Observe(s.Context, o)
+	}
+	s.Name("server", o.ServerID)
+	s.Name("outcome", string(o.Status))
+	s.Count("attempts", o.Attempts)
+	if o.Status != outcome.Available && o.Recorded() {
+		s.Fail(cmp.Or(o.Reason, string(o.Status)))
 	}
 	return o
 }

@@ -57,7 +57,7 @@ func (c *Client) loadHere(ctx context.Context, t Target, met, ended func(outcome
 		}
 		if p := c.programs.starting(l.key, t.Command); p != nil && time.Since(p.started) > c.limits.program {
 			span.End()
-			ended(c.ended(ctx, "load", t, start, p.notStarted())) // it has what it is to answer
+			ended(c.ended(span, "load", t, start, p.notStarted())) // it has what it is to answer
 			return
 		}
 		l.limit, first = c.limits.program, max(first, c.limits.program)
@@ -71,7 +71,7 @@ func (c *Client) loadHere(ctx context.Context, t Target, met, ended func(outcome
 	end := func(out outcome.Outcome) {
 		once.Do(func() {
 			out.Memory = l.server.remembered()
-			out = endSpan(span, c.ended(ctx, "load", t, start, out))
+			out = c.ended(span, "load", t, start, out)
 			if t.Command != nil && c.programs != nil {
 				c.programs.noteListing(l.key, t.Command, out)
 			}

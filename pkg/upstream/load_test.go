@@ -213,12 +213,12 @@ func TestErrorsAndLogs(t *testing.T) {
 }
 
 func TestObserve(t *testing.T) {
-	var events []Event
-	f := newFixture(t, Options{Observe: func(_ context.Context, e Event) { events = append(events, e) }}, upstreamtest.Options{})
+	var events []outcome.Outcome
+	f := newFixture(t, Options{Observe: func(_ context.Context, o outcome.Outcome) { events = append(events, o) }}, upstreamtest.Options{})
 	f.available()
 	f.servers[0].Fail(upstreamtest.Status(403, ""))
 	f.fails(Call{Name: "x"})
-	if len(events) != 2 || events[0].Op != "load" || events[0].Status != outcome.Available || events[1].Op != "call" ||
+	if len(events) != 2 || events[0].Status != outcome.Available || events[0].ServerID != "server0" ||
 		events[1].Status != denied || events[1].Reason != forbidden || events[1].HTTPStatus != 403 || events[1].Attempts != 1 {
 		t.Errorf("events = %+v", events)
 	}

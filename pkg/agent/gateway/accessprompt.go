@@ -54,12 +54,12 @@ func (s *Session) requested(ctx context.Context, i int, now lockState, l *lockIn
 		return ""
 	case h.declined.Request != "":
 		l.Request = &openRequest{h.declined.Request, accessDeclined}
-		s.line.Requested(h.declined.Request)
+		s.event.Request = h.declined.Request
 		s.leadTo(i, l, "", s.declinedText(h.declined))
 		return ""
 	case h.open.ID != "":
 		l.Request = &openRequest{h.open.ID, accessOpen}
-		s.line.Requested(h.open.ID)
+		s.event.Request = h.open.ID
 		s.leadTo(i, l, s.g.askLink(h.open.ID), s.openText(h.open))
 		return ""
 	case h.last.Request != "" && now.status.UserCanLift():

@@ -30,12 +30,9 @@ func unauditedText(err error) string {
 }
 
 // begin notes what a request is about, as it names it, for the audit.
-func (s *Session) begin(ctx context.Context, name string) {
-	s.line = audit.Of(ctx)
-	s.line.About(name)
-	if s.st.Config != nil && s.st.Config.Audit.Arguments == "redacted" {
-		s.line.KeepRedacted()
-	}
+func (s *Session) begin(name string) {
+	s.event.Tool = name
+	s.event.Redacted = s.st.Config != nil && s.st.Config.Audit.Arguments == "redacted"
 }
 
 // unaudited returns why a call must not be made: the config requires its line in the audit, which could
@@ -51,16 +48,24 @@ func (s *Session) unaudited(ctx context.Context) error {
 	return err
 }
 
-// request sends a request upstream, and notes for the audit whether it was sent and how it ended.
+// request sends a request upstream, and notes whether it was sent and how it ended.
 func (s *Session) request(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
+	s.event.Counts.Called = s.target
 	raw, err := s.g.up.Call(ctx, t, c)
 	s.noteSent(c, err)
-	s.line.Ended(ended(ctx, err))
+	s.event.Outcome = ended(ctx, err)
 	return raw, err
 }
 
 // noteStopped notes that a server or the agent itself is stopped.
-func (s *Session) noteStopped(status lock.Status) { s.line.Decide(audit.Stopped, string(status), nil) }
+func (s *Session) noteStopped(status lock.Status) { s.event.Decide(audit.Stopped, string(status)) }
+
+// noteCancelled notes that a stop cancelled the call, if err says so.
+func (s *Session) noteCancelled(err error) {
+	if _, ok := errors.AsType[cancelled](err); ok {
+		s.noteStopped("")
+	}
+}
 
 // noteSent notes the arguments of a request that went upstream, unless its error proves that it did not.
 func (s *Session) noteSent(c upstream.Call, err error) {
@@ -70,19 +75,20 @@ func (s *Session) noteSent(c upstream.Call, err error) {
 	switch c.Method {
 	case mcp.MethodReadResource: // a URI is all that is sent
 	case mcp.MethodComplete:
-		s.line.Sent(c.Rest.Get("argument"))
+		s.event.Sent(c.Rest.Get("argument"))
 	default:
-		s.line.Sent(c.Arguments)
+		s.event.Sent(c.Arguments)
 	}
 }
 
-// notePending notes what became of a pending call as long as this request waited for it. One that
-// brings an answer sends no arguments.
-func (s *Session) notePending(ctx context.Context, p *pendingCall, err error) {
-	if p.asker == s.line {
+// notePending notes what became of a pending call as long as this request waited for it. A request
+// that brings an answer did not make the call: it sends no arguments.
+func (s *Session) notePending(ctx context.Context, p *pendingCall, made bool, err error) {
+	if made {
 		s.noteSent(p.call, err)
+		s.noteCancelled(err)
 	}
-	s.line.Ended(ended(ctx, err))
+	s.event.Outcome = ended(ctx, err)
 }
 
 // ended returns how a request to a server ended, in the words of the audit.

@@ -2,12 +2,15 @@ package gateway_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/stop/stoptest"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A call that waits with a question is a call that was sent and asks; the answer to it is one that sends
@@ -17,15 +20,14 @@ func TestAuditParkedCall(t *testing.T) {
 		a, _ := parking(t, func(_ context.Context, _ upstream.Call, ask func(string) string) string {
 			return ask(`{"message":"one?"}`)
 		})
-		line := func(ctx context.Context) audit.Line { return audit.Of(ctx).Line(time.Now()) }
-		asks := audit.Begin(t.Context())
-		one := a.asked(a.do(asks, able(), "act", `{"a":1}`, ""))
-		first := line(asks)
-		answers := audit.Begin(t.Context())
-		if _, err := a.do(answers, able(), "act", `{"a":1}`, one.back("question-1", accept)); err != nil {
+		a.Event = new(audit.CallEvent)
+		one := a.asked(a.do(t.Context(), able(), "act", `{"a":1}`, ""))
+		first := a.Event.End(time.Now())
+		a.Event = new(audit.CallEvent)
+		if _, err := a.do(t.Context(), able(), "act", `{"a":1}`, one.back("question-1", accept)); err != nil {
 			t.Fatal(err)
 		}
-		second := line(answers)
+		second := a.Event.End(time.Now())
 		if first.Outcome != audit.Asked || first.ArgsSent == "" || first.ArgsSent != first.ArgsAsked || first.Decision != audit.Allowed {
 			t.Errorf("first %+v", first)
 		}
@@ -33,4 +35,25 @@ func TestAuditParkedCall(t *testing.T) {
 			t.Errorf("second %+v", second)
 		}
 	})
+}
+
+// A stop that cancels a call is the decision about it, whether or not the call can wait for its client.
+func TestAuditStoppedCall(t *testing.T) {
+	for _, holds := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var began sync.WaitGroup
+			began.Add(1)
+			a := pendingQuestion(t, "", holds, slow(&began))
+			a.Event = new(audit.CallEvent)
+			go func() {
+				began.Wait()
+				stoptest.Put(t, a.Approvals, stoptest.Server("s"))
+			}()
+			_, err := a.do(t.Context(), able(), "act", `{}`, "")
+			require.OK(t, err)
+			if l := a.Event.End(time.Now()); l.Decision != audit.Stopped || l.Outcome != audit.Cancelled || l.ArgsSent == "" {
+				t.Errorf("can wait %t: %+v", holds, l)
+			}
+		})
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
@@ -39,8 +40,8 @@ func tierOf(name string) (tool.Tier, bool) {
 // server sent it. An error is an [*mcp.Error], or says that ctx ended.
 func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
-	s.begin(ctx, r.Name)
-	s.line.Asked(r.Arguments)
+	s.begin(r.Name)
+	s.event.Asked(r.Arguments)
 	if fault := s.unaudited(ctx); fault != nil {
 		return s.refuse(unauditedText(fault))
 	}
@@ -103,7 +104,7 @@ func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage,
 }
 
 func (s *Session) unknownTool(name string) *mcp.Error {
-	s.line.Decide(audit.Scope, "", nil)
+	s.event.Decide(audit.Scope, "")
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown tool: " + quote(name)}
 }
 
@@ -112,14 +113,14 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 	a := readArguments(r, "name", "args")
 	name := a.text("name", true, "a tool's name of the form server:tool, as retrieve_tools gives it")
 	r.Arguments = a.object("args")
-	s.line.About(name)
-	s.line.Asked(r.Arguments)
+	s.event.Tool = name
+	s.event.Asked(r.Arguments)
 	if fault := a.fault(); fault != "" {
 		return s.refuse(fault)
 	}
 	i, ok := s.findNamed(name)
 	if !ok {
-		s.line.Decide(audit.Scope, "", nil)
+		s.event.Decide(audit.Scope, "")
 		return s.refuse("Tool " + quote(name) + " was not found. retrieve_tools finds tools by what they do; names have the form server:tool.")
 	}
 	return s.call(ctx, i, tier, r)
@@ -129,8 +130,8 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 // its tier. r has the tool's own arguments; as is the tier of the variant by which it was called.
 func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) (json.RawMessage, error) {
 	id := s.view.ID(i)
-	s.line.About(id.String())
-	s.line.Define(s.view.Tool(i).Definition.Hash)
+	s.event.Tool = id.String()
+	s.event.Definition = s.view.Tool(i).Definition.Hash
 	r, back := s.withoutAsk(ctx, r)
 	now := s.lockState(ctx, i)
 	if now.status != lock.None {
@@ -148,7 +149,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 	}
 	tier := s.view.Tier(i)
 	if as > tier { // tiers are ordered strongest first
-		s.line.Decide(audit.Tier, "", nil)
+		s.event.Decide(audit.Tier, "")
 		return s.refuse("Tool " + strconv.Quote(id.String()) + " is " + tier.String() + ": call it with " + variant(tier) + ", not " + variant(as) + ". Nothing was called.")
 	}
 	if !slices.Contains(s.caller.Agent.Tiers, tier) {
@@ -165,8 +166,8 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 	}
 	server, hash := s.view.Server(i).Config, s.view.Tool(i).Definition.Hash
 	if o, ok := s.remembered(s.view.Server(i)); ok && r.Rest.Get(requestState) == nil {
-		s.line.Allow(hash)
-		s.line.Ended(string(o.Status))
+		s.event.Allow(hash)
+		s.event.Outcome = string(o.Status)
 		return Failed(server.Name, &outcome.CallError{Outcome: o}, s.meta(), "")
 	}
 	t, c := s.outgoing(i, r)
@@ -177,11 +178,12 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 			return raw, err
 		}
 	}
-	s.line.Allow(hash)
+	s.event.Allow(hash)
 	if s.confirm.grant == "" {
-		s.line.Requested(now.by)
+		s.event.Request = now.by
 	}
-	raw, err := s.exchange(ctx, t, c, func() { s.g.o.Recorder.Call(ctx, id.String(), tier.String()) })
+	s.target = observe.Target{Name: id.String(), By: tier.String()}
+	raw, err := s.exchange(ctx, t, c)
 	if err != nil {
 		return s.failed(ctx, server.Name, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
@@ -31,6 +31,7 @@ func TestCallLocked(t *testing.T) {
 	for name, status := range lockedTools {
 		var first string
 		for _, tier := range []string{"read", "write", "destructive"} {
+			counts := gw.counting()
 			r := gw.Call("call_tool_"+tier, fmt.Sprintf(`{"name":%q,"args":{}}`, name))
 			if first == "" {
 				first = r.Raw
@@ -39,6 +40,9 @@ func TestCallLocked(t *testing.T) {
 				t.Errorf("%s: the variant is told before the lock: %s", name, r.Text)
 			}
 			checkLocked(t, name, status, r)
+			if want := (observe.Target{Name: name, By: status}); counts.Blocked != want {
+				t.Errorf("counted %+v, want %+v", counts.Blocked, want)
+			}
 		}
 		all += first
 		if file, ok := golden[name]; ok {
@@ -46,9 +50,6 @@ func TestCallLocked(t *testing.T) {
 		}
 	}
 	gw.sentNothing()
-	if got := gw.counts.take(); len(got) != 3*len(lockedTools) || !slices.Contains(got, "blocked denied:shred_document disabled_by_config") {
-		t.Errorf("counted %q, want %d blocked calls", got, 3*len(lockedTools))
-	}
 	for _, secret := range []string{"example.com/mcp", "principal.floor", "forbid"} {
 		if strings.Contains(all, secret) {
 			t.Errorf("an answer carries %q", secret)
@@ -202,6 +203,7 @@ func TestCallBytes(t *testing.T) {
 	const answer = ` {"zeta":9007199254740993,"content":[{"type":"hologram","data":{"b":1,"a":2}}],"structuredContent":{"x":1.0},"_meta":{"k":"v"},"isError":true} `
 	gw := everyStatus(t)
 	gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
+	counts := gw.counting()
 	raw, err := gw.Open().CallTool(t.Context(), parse(t,
 		`{"_meta":{"progressToken":1},"later":"opaque \u00e9","name":"call_tool_read","arguments":{"args":`+args+`,"name":"docs:read_document"},"more":{"q1":{"n":9007199254740993}}}`), mcp.Client{})
 	if err != nil || string(raw) != answer {
@@ -214,7 +216,7 @@ func TestCallBytes(t *testing.T) {
 	if diff := cmp.Diff(want, gw.Sent()); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"call docs:read_document read"}, gw.counts.take()); diff != "" {
+	if diff := cmp.Diff(observe.Target{Name: "docs:read_document", By: "read"}, counts.Called); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -53,7 +53,7 @@ func (s *Session) confirmed(ctx context.Context, i int, now lockState, r mcp.Req
 	}
 	hash := request.HashArgs(r.Arguments)
 	if hash == "" {
-		s.line.Refuse()
+		s.event.Refuse()
 		return s.refuse("A person must confirm each call of this tool. These arguments cannot be confirmed: " +
 			"they have invalid Unicode or a duplicate name. Nothing was called and nothing was requested.")
 	}
@@ -67,7 +67,7 @@ func (s *Session) confirmed(ctx context.Context, i int, now lockState, r mcp.Req
 		switch {
 		case err == nil:
 			s.confirm.grant = d.Request
-			s.line.Requested(d.Request)
+			s.event.Request = d.Request
 			return nil, nil
 		case errors.Is(err, request.ErrUsed):
 			used = "The confirmation " + d.Request + " was used for a call " + text.Ago(s.g.o.Now().Sub(at)) + ", and is good for that one."
@@ -126,7 +126,7 @@ func (s *Session) goOn(ctx context.Context, st inputState) error {
 			notResent}
 	}
 	s.confirm.grant, s.confirm.turn = st.Grant, st.Turn+1
-	s.line.Requested(st.Grant)
+	s.event.Request = st.Grant
 	_, err := s.use(ctx, st.Grant+"."+strconv.Itoa(s.confirm.turn), s.g.o.Now().Add(stateTime))
 	switch {
 	case errors.Is(err, request.ErrUsed):
@@ -164,7 +164,7 @@ func (s *Session) askConfirmation(ctx context.Context, i int, now lockState, r m
 		s.noteLack(ctx, held, "")
 		l.Confirm.Request, l.Request, l.Link = held.ID, &openRequest{held.ID, accessOpen}, s.g.askLink(held.ID)
 		l.more = append(l.more, s.waitsText(held, added))
-		s.line.Requested(held.ID)
+		s.event.Request = held.ID
 	}
 	switch {
 	case errors.Is(err, request.ErrTooMany):

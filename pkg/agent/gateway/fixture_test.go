@@ -1,12 +1,11 @@
 package gateway_test
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"sync"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -21,17 +20,15 @@ var (
 	parse = gatewaytest.Request
 )
 
-// A fixture is a gateway in memory that counts.
-type fixture struct {
-	*gatewaytest.Gateway
-	counts *counts
-}
+// A fixture is a gateway in memory.
+type fixture struct{ *gatewaytest.Gateway }
 
-func newFixture(t testing.TB) *fixture {
-	gw := &fixture{gatewaytest.New(t), &counts{}}
-	gw.Options.Recorder = gw.counts
-	gw.Restart()
-	return gw
+func newFixture(t testing.TB) *fixture { return &fixture{gatewaytest.New(t)} }
+
+// counting returns what the requests from now on count.
+func (gw *fixture) counting() *observe.Counts {
+	gw.Event = new(audit.CallEvent)
+	return &gw.Event.Counts
 }
 
 // serving returns a gateway with one server, s, that lists these definitions. settings are those
@@ -102,32 +99,4 @@ func (f found) names() (callable []string, locked map[string]string) {
 		locked[d.Name] = d.Status
 	}
 	return callable, locked
-}
-
-// counts is a Recorder.
-type counts struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (c *counts) add(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all = append(c.all, fmt.Sprintf(format, args...))
-}
-
-func (c *counts) take() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := c.all
-	c.all = nil
-	return out
-}
-
-func (c *counts) Discovery(_ context.Context, includeDisabled, nudged bool) {
-	c.add("discovery disabled=%v nudged=%v", includeDisabled, nudged)
-}
-func (c *counts) Call(_ context.Context, tool, tier string) { c.add("call %s %s", tool, tier) }
-func (c *counts) Blocked(_ context.Context, tool, status string) {
-	c.add("blocked %s %s", tool, status)
 }

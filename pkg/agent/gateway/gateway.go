@@ -16,7 +16,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
-	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
@@ -40,19 +39,6 @@ type Approvals interface {
 	GetWith(ctx context.Context, id tool.ID, keys ...document.Key) (approval.Record, []document.Doc, error)
 }
 
-// A Recorder counts what agents do; *observe.Meter is one.
-type Recorder interface {
-	// Discovery is a search: whether it asked for locked tools, and whether
-	// its answer said that there are some.
-	Discovery(ctx context.Context, includeDisabled, nudged bool)
-
-	// Call is a call that went upstream.
-	Call(ctx context.Context, tool, tier string)
-
-	// Blocked is a call of a locked tool.
-	Blocked(ctx context.Context, tool, status string)
-}
-
 // Options are the knobs of a [Gateway]. The zero value works.
 type Options struct {
 	BaseURL  string           // of the page where people decide, without a trailing slash; "": no links
@@ -61,7 +47,6 @@ type Options struct {
 	Sealer   *seal.Sealer     // of what clients keep for the gateway; nil: nothing can be asked of stateless clients
 	Requests request.Asks     // of agents; nil: they can ask for nothing
 	Asks     bool             // agents may ask for what is locked where the config does not say
-	Recorder Recorder         // nil: nothing is counted
 	Audit    audit.Readier    // is asked before a call where the config says that its line is required; nil: nothing is
 	Log      *slog.Logger     // nil: none
 	Now      func() time.Time // nil: time.Now
@@ -101,9 +86,6 @@ func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Ga
 		g.o = *o
 	}
 	g.o.Log = cmp.Or(g.o.Log, slog.New(slog.DiscardHandler))
-	if g.o.Recorder == nil {
-		g.o.Recorder = (*observe.Meter)(nil)
-	}
 	if g.o.OnRequest == nil {
 		g.o.OnRequest = func(context.Context, string, request.Request) {}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
@@ -20,7 +21,7 @@ import (
 // get asks the server of item i, a prompt or a resource, if the item is not locked. name is what the
 // server knows it by.
 func (s *Session) get(ctx context.Context, i int, name string, r mcp.Request) (json.RawMessage, error) {
-	s.line.About(s.view.ID(i).String())
+	s.event.Tool = s.view.ID(i).String()
 	if refused := s.locked(ctx, i); refused != nil {
 		return nil, refused
 	}
@@ -29,7 +30,7 @@ func (s *Session) get(ctx context.Context, i int, name string, r mcp.Request) (j
 
 // locked refuses a request about an item that is locked now; nil: it is not.
 func (s *Session) locked(ctx context.Context, i int) error {
-	s.line.Define(s.view.Tool(i).Definition.Hash)
+	s.event.Definition = s.view.Tool(i).Definition.Hash
 	now := s.lockState(ctx, i)
 	if now.status == lock.None {
 		return nil
@@ -56,11 +57,12 @@ func (s *Session) send(ctx context.Context, server state.Server, id tool.ID, nam
 		return nil, s.outOfTier(tool.Read,
 			"This agent may not read, and "+strconv.Quote(id.String())+" is read.")
 	}
-	s.line.Allow(s.definition(id))
+	s.event.Allow(s.definition(id))
 	if o, ok := s.remembered(server); ok && r.Rest.Get(requestState) == nil {
-		s.line.Ended(string(o.Status))
+		s.event.Outcome = string(o.Status)
 		return nil, FailedItem(server.Config.Name, id.Kind, &outcome.CallError{Outcome: o})
 	}
+	s.target = observe.Target{Name: id.String(), By: tool.Read.String()}
 	raw, err := s.exchange(ctx, catalog.Target(server.Config, server.Outcome), upstream.Call{
 		Owner:       s.owner(),
 		Client:      s.client,
@@ -71,7 +73,7 @@ func (s *Session) send(ctx context.Context, server state.Server, id tool.ID, nam
 		Meta:        r.Meta,
 		Traceparent: s.caller.Traceparent,
 		Retry:       true,
-	}, func() { s.g.o.Recorder.Call(ctx, id.String(), tool.Read.String()) })
+	})
 	if refused, ok := errors.AsType[*notAsked](err); ok {
 		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: refused.about(id.Kind)}
 	}
@@ -107,7 +109,7 @@ func FailedItem(server string, kind tool.Kind, e *outcome.CallError) *mcp.Error 
 
 // complete answers completion/complete, which goes to the server of what is completed.
 func (s *Session) complete(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
-	s.line.Asked(r.Rest.Get("argument"))
+	s.event.Asked(r.Rest.Get("argument"))
 	i, err := s.referred(r)
 	if err != nil {
 		return nil, err

@@ -125,8 +125,8 @@ func (s *Session) resources(templates bool) iter.Seq[int] {
 // as it was sent. An error is an [*mcp.Error], or says that ctx ended.
 func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
-	if s.begin(ctx, cmp.Or(r.Name, r.URI)); r.Method == mcp.MethodGetPrompt {
-		s.line.Asked(r.Arguments)
+	if s.begin(cmp.Or(r.Name, r.URI)); r.Method == mcp.MethodGetPrompt {
+		s.event.Asked(r.Arguments)
 	}
 	if fault := s.unaudited(ctx); fault != nil {
 		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: unauditedText(fault), Err: fault}
@@ -184,7 +184,7 @@ func methodNotFound() *mcp.Error {
 }
 
 func (s *Session) unknownPrompt(name string) *mcp.Error {
-	s.line.Decide(audit.Scope, "", nil)
+	s.event.Decide(audit.Scope, "")
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown prompt: " + quote(name)}
 }
 

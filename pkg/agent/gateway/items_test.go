@@ -197,6 +197,7 @@ func TestGetItem(t *testing.T) {
 		{"completion/complete", `{"argument":{"name":"x","value":""},"ref":{"type":"ref/resource","uri":"open:///t/{x}"}}`, "",
 			`{"ref":{"type":"ref/resource","uri":"open:///t/{x}"},"argument":{"name":"x","value":""}}`, `{"completion":{"values":["one"]}}`},
 	} {
+		counts := gw.counting()
 		raw, err := gw.ask(tt.method, tt.params)
 		if err != nil || raw != tt.answer {
 			t.Errorf("%s %s: %s, %v", tt.method, tt.params, raw, err)
@@ -205,7 +206,7 @@ func TestGetItem(t *testing.T) {
 		if diff := cmp.Diff(want, gw.Sent()); diff != "" {
 			t.Errorf("%s: %s", tt.method, diff)
 		}
-		if got := gw.counts.take(); len(got) != 1 || !strings.HasPrefix(got[0], "call open:") || !strings.HasSuffix(got[0], " read") {
+		if got := counts.Called; !strings.HasPrefix(got.Name, "open:") || got.By != "read" {
 			t.Errorf("%s: counted %q", tt.method, got)
 		}
 	}
@@ -233,6 +234,7 @@ func TestItemLocked(t *testing.T) {
 				{"completion/complete", `{"ref":{"type":"ref/prompt","name":"` + server + `__ask"},"argument":{"name":"about","value":""}}`, "prompt:ask", "Prompt is disabled and cannot be used."},
 				{"completion/complete", `{"ref":{"type":"ref/resource","uri":"` + server + `:///t/{x}"},"argument":{"name":"x","value":""}}`, "resource:" + server + ":///t/{x}", "Resource is disabled and cannot be read."},
 			} {
+				counts := gw.counting()
 				e := gw.refused(item.method, item.params)
 				id := gatewaytest.ID(t, server+":"+item.id)
 				kind := id.Kind.String()
@@ -255,8 +257,8 @@ func TestItemLocked(t *testing.T) {
 				if mode == "search" && id.Name == "waiting:///it" {
 					checkAnswer(t, "locked_resource", string(e.Data))
 				}
-				if got := gw.counts.take(); !slices.Contains(got, "blocked "+id.String()+" "+status) {
-					t.Errorf("counted %q", got)
+				if got := counts.Blocked; got.Name != id.String() || got.By != status {
+					t.Errorf("counted %+v", got)
 				}
 			}
 		}
@@ -443,6 +445,5 @@ func FuzzGetItem(f *testing.F) {
 				t.Errorf("%q sent %+v", params, c)
 			}
 		}
-		gw.counts.take()
 	})
 }

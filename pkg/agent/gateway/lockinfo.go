@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
@@ -85,8 +86,8 @@ func (s *Session) lockResult(text string, l any, failed bool) (json.RawMessage, 
 
 // countLocked counts and logs that something locked was asked for.
 func (s *Session) countLocked(ctx context.Context, l lockInfo, verdict policy.Verdict) {
-	s.line.Lock(string(l.Status), verdict.Rules)
-	s.g.o.Recorder.Blocked(ctx, l.Name, string(l.Status))
+	s.event.Lock(string(l.Status), verdict.Rules)
+	s.event.Counts.Blocked = observe.Target{Name: l.Name, By: string(l.Status)}
 	s.g.o.Log.LogAttrs(ctx, slog.LevelInfo, "call of a locked tool refused",
 		slog.String("agent", s.caller.Agent.ID), slog.String("tool", text.Clip(l.Name, maxLogged)), slog.String("status", string(l.Status)),
 		slog.Any("rules", verdict.Rules))

@@ -72,7 +72,7 @@ func (a attempt) said(gw *fixture) (text string, refused *mcp.Error) {
 // through once the stop is undone; a search sees both after 2 s.
 func TestStoppedServer(t *testing.T) {
 	gw := everyItem(t)
-	other := &fixture{gatewaytest.New(t), gw.counts}
+	other := &fixture{gatewaytest.New(t)}
 	other.Objects, other.Approvals, other.Upstream = gw.Objects, gw.Approvals, gw.Upstream
 	other.Clock.Set(gw.Clock.Now(), 0)
 	other.Restart()

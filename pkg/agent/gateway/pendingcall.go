@@ -22,8 +22,7 @@ import (
 type pendingCall struct {
 	g      *Gateway
 	id     string
-	agent  string      // the key under which the calls of its agent are counted
-	asker  *audit.Call // of the request that made it
+	agent  string // the key under which the calls of its agent are counted
 	target upstream.Target
 	call   upstream.Call
 	cancel context.CancelFunc
@@ -59,8 +58,10 @@ type pendingQuestion struct {
 func (s *Session) startPending(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p := &pendingCall{
-		g: s.g, asker: s.line, id: rand.Text(), agent: c.Owner.QuotaKey(), target: t, call: c, cancel: cancel, news: make(chan struct{}, 1), client: c.Client, attended: true,
+		g: s.g, id: rand.Text(), agent: c.Owner.QuotaKey(), target: t, call: c, cancel: cancel,
+		news: make(chan struct{}, 1), client: c.Client, attended: true,
 	}
+	s.event.Counts.Called = s.target
 	c.Client.Ask = p.ask
 	if c.Client.Notify != nil {
 		c.Client.Notify = p.notify
@@ -69,7 +70,7 @@ func (s *Session) startPending(ctx context.Context, t upstream.Target, c upstrea
 		defer cancel()
 		p.end(s.whileGoing(own, t, func(ctx context.Context) (json.RawMessage, error) { return s.g.up.Call(ctx, t, c) }))
 	}()
-	return s.await(ctx, p)
+	return s.await(ctx, p, true)
 }
 
 // resume brings a pending call the answers of its client, and returns its result or its next
@@ -82,7 +83,7 @@ func (s *Session) resume(ctx context.Context, st inputState, answers map[string]
 	if said = p.take(st.Round, c.Client, answers); said != "" {
 		return nil, &notAsked{said}
 	}
-	return s.await(ctx, p)
+	return s.await(ctx, p, false)
 }
 
 // take gives the call to a request that comes back with the answers to what was asked last. If another
@@ -123,21 +124,21 @@ func (p *pendingCall) take(round int, c mcp.Client, answers map[string]json.RawM
 }
 
 // await waits for what comes next: the result, a question, or the end of the request, which
-// ends the call.
-func (s *Session) await(ctx context.Context, p *pendingCall) (json.RawMessage, error) {
+// ends the call. made says that this request made the call.
+func (s *Session) await(ctx context.Context, p *pendingCall, made bool) (json.RawMessage, error) {
 	for {
 		select {
 		case <-p.news:
 		case <-ctx.Done():
 			p.abandon(pendingLeft)
-			s.notePending(ctx, p, ctx.Err())
+			s.notePending(ctx, p, made, ctx.Err())
 			return nil, interrupted(ctx, p.target, p.call)
 		}
 		p.mu.Lock()
 		if p.done {
 			raw, err := p.result, p.err
 			p.mu.Unlock()
-			s.notePending(ctx, p, err)
+			s.notePending(ctx, p, made, err)
 			p.forget(pendingAnswered)
 			if err != nil {
 				return nil, err
@@ -160,8 +161,8 @@ func (s *Session) await(ctx context.Context, p *pendingCall) (json.RawMessage, e
 			p.abandon(askTooMany)
 			return nil, &notAsked{message}
 		}
-		s.notePending(ctx, p, nil)
-		s.line.Ended(audit.Asked)
+		s.notePending(ctx, p, made, nil)
+		s.event.Outcome = audit.Asked
 		return inputRequired(requests, state), nil
 	}
 }

@@ -37,7 +37,7 @@ func (s *Session) callReadResource(ctx context.Context, r mcp.Request) (json.Raw
 		return s.refuse(fault)
 	}
 	if !slices.ContainsFunc(s.servers(), func(srv state.Server) bool { return srv.Config.Name == name }) {
-		s.line.Decide(audit.Scope, "", nil)
+		s.event.Decide(audit.Scope, "")
 		return s.refuse(unknownServer(name))
 	}
 	raw, err := s.read(ctx, name, mcp.Request{Method: mcp.MethodReadResource, URI: uri, Meta: r.Meta, Rest: r.Rest})

@@ -28,7 +28,7 @@ type replay struct {
 }
 
 // replay makes a call with the answers that are known, and returns its result or its next question.
-func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call, st inputState, answers map[string]json.RawMessage, sent func()) (json.RawMessage, error) {
+func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call, st inputState, answers map[string]json.RawMessage) (json.RawMessage, error) {
 	if st.Round >= maxRounds {
 		return nil, &notAsked{askTooOften}
 	}
@@ -42,7 +42,6 @@ func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call
 		}
 	}
 	c.Client.Ask = x.ask
-	sent()
 	raw, err := s.callServer(own, t, c)
 	questions := x.questions()
 	if err == nil || len(questions) == 0 || ctx.Err() != nil {
@@ -59,7 +58,7 @@ func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call
 	if message != "" {
 		return nil, &notAsked{message}
 	}
-	s.line.Ended(audit.Asked)
+	s.event.Outcome = audit.Asked
 	return inputRequired(questions, state), nil
 }
 

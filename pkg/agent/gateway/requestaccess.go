@@ -80,9 +80,9 @@ func (s *Session) callRequestAccess(ctx context.Context, r mcp.Request) (json.Ra
 		}
 	}
 	if len(out.Requests) == 0 {
-		s.line.Decide(audit.Scope, "", nil)
+		s.event.Decide(audit.Scope, "")
 	}
-	s.line.Requested(strings.Join(ids, ","))
+	s.event.Request = strings.Join(ids, ",")
 	return s.answer(out)
 }
 

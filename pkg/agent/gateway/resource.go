@@ -38,7 +38,7 @@ func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.
 	if err != nil {
 		return nil, err
 	}
-	s.line.About(tool.ID{Server: from.server.Config.Name, Name: r.URI, Kind: tool.Resource}.String())
+	s.event.Tool = tool.ID{Server: from.server.Config.Name, Name: r.URI, Kind: tool.Resource}.String()
 	if refused := s.lockedSource(ctx, from, r.URI); refused != nil {
 		return nil, refused
 	}
@@ -245,7 +245,7 @@ func (s *Session) claimedTwice(uri string, claims []int) *mcp.Error {
 
 // unknownURI refuses a URI that nothing visible has.
 func (s *Session) unknownURI(uri string) *mcp.Error {
-	s.line.Decide(audit.Scope, "", nil)
+	s.event.Decide(audit.Scope, "")
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown resource: " + quote(uri), Data: uriData(uri)}
 }
 

@@ -337,11 +337,11 @@ func TestReadUnlisted(t *testing.T) {
 		}
 	}
 	gw.Path = "/x/s"
-	gw.counts.take()
+	counts := gw.counting()
 	if r := gw.Call("read_resource", `{"server":"s","uri":"u:another"}`); r.IsError || gw.sentTo() != "s u:another" {
 		t.Errorf("%s", r.Raw)
 	}
-	if got := gw.counts.take(); len(got) != 1 || got[0] != "call s:resource:unlisted read" {
+	if got := counts.Called; got.Name != "s:resource:unlisted" || got.By != "read" {
 		t.Errorf("agents choose the URI, and it was counted: %q", got)
 	}
 	for uri, want := range map[string]string{"u:listed": "disabled_by_user", "u:secret/x": "disabled_by_config"} {

@@ -98,7 +98,7 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 	}
 	nudge := ""
 	var found tool.Set // locked ones, as far as they were looked for
-	opts.Matched = s.line != nil
+	opts.Matched = true
 	switch {
 	case withLocked:
 		best := index.Rank(query, locked, min(limit, maxDisabled), opts)
@@ -117,10 +117,8 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 		nudge = noticeBetter(found.Len())
 		out.Notice = nudge
 	}
-	if s.line != nil {
-		s.line.Searched(s.found(out, found))
-	}
-	s.g.o.Recorder.Discovery(ctx, withLocked, nudge != "")
+	s.event.Found = s.found(out, found)
+	s.event.Counts.IncludeDisabled, s.event.Counts.Nudged = withLocked, nudge != ""
 	if full {
 		return s.answer(out)
 	}
@@ -136,8 +134,8 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 
 // found says what a search found, for the audit: its answer, and the locked tools that match, as far as
 // they were looked for.
-func (s *Session) found(answer matches, locked tool.Set) audit.Found {
-	f := audit.Found{Callable: answer.Total}
+func (s *Session) found(answer matches, locked tool.Set) *audit.Found {
+	f := &audit.Found{Callable: answer.Total}
 	for _, m := range answer.Disabled {
 		f.Shown = append(f.Shown, m.Name)
 	}

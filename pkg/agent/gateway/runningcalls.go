@@ -123,21 +123,30 @@ func (g *Gateway) While(ctx context.Context, agent identity.Agent) (_ context.Co
 	return g.run(ctx, "", agent.ID)
 }
 
-// whileGoing does something with a server until the server, or the agent, is stopped.
+// whileGoing does something with a server until the server, or the agent, is stopped. It notes
+// nothing: a pending call goes on when its request has ended.
 func (s *Session) whileGoing(ctx context.Context, t upstream.Target, do func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	ctx, leave := s.g.run(ctx, t.ID, s.caller.Agent.ID)
 	defer leave()
 	raw, err := do(ctx)
 	if is, ok := stopOf(ctx); ok && err != nil {
-		s.noteStopped("")
-		return nil, &notAsked{s.g.cancelledText(is, err)}
+		return nil, errors.Join(&notAsked{s.g.cancelledText(is, err)}, cancelled{is})
 	}
 	return raw, err
 }
 
-// callServer makes one call of a server.
+// callServer makes one call of a server. It asks a client of the handshake protocol what the server
+// wants to know.
 func (s *Session) callServer(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
-	return s.whileGoing(ctx, t, func(ctx context.Context) (json.RawMessage, error) { return s.request(ctx, t, c) })
+	raw, err := s.whileGoing(ctx, t, func(ctx context.Context) (json.RawMessage, error) {
+		raw, err := s.request(ctx, t, c)
+		if err == nil && !s.caller.Modern && asksInput(raw) {
+			return s.relay(ctx, t, c, raw)
+		}
+		return raw, err
+	})
+	s.noteCancelled(err)
+	return raw, err
 }
 
 // cancelledText is for the agent whose call was cancelled.

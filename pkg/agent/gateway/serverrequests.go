@@ -31,9 +31,8 @@ const (
 //	handshake   handshake   the client is asked on its open request
 //	handshake   stateless   the client is asked on its open request, and the server again
 //
-// An error is one of the call, for [Session.failed], an [*mcp.Error] or a [*notAsked]. sent is told that a
-// request goes out.
-func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Call, sent func()) (json.RawMessage, error) {
+// An error is one of the call, for [Session.failed], an [*mcp.Error] or a [*notAsked].
+func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	state, responses := c.Rest.Get(requestState), c.Rest.Get(inputResponses)
 	if state != nil || responses != nil {
 		c.Rest = slices.Clone(c.Rest)
@@ -50,32 +49,24 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 		c.Client.Ask = declaredOnly(c.Client)
 	}
 	if !s.caller.Modern {
-		sent()
-		return s.whileGoing(ctx, t, func(ctx context.Context) (json.RawMessage, error) {
-			raw, err := s.request(ctx, t, c)
-			if err == nil && asksInput(raw) {
-				return s.relay(ctx, t, c, raw)
-			}
-			return raw, err
-		})
+		return s.callServer(ctx, t, c)
 	}
 	if state != nil {
-		return s.again(ctx, t, c, state, responses, sent)
+		return s.again(ctx, t, c, state, responses)
 	}
 	if t.Asks != upstream.AsksOff && s.g.o.Sealer != nil && c.Method != mcp.MethodComplete && mcp.Askable(c.Client.Capabilities) {
 		switch {
 		case s.g.o.Holds:
-			sent()
 			return s.startPending(ctx, t, c)
 		case t.Asks == upstream.AsksReplay && c.Retry:
-			return s.replay(ctx, t, c, inputState{}, nil, sent)
+			return s.replay(ctx, t, c, inputState{}, nil)
 		}
 	}
-	return s.once(ctx, t, c, sent)
+	return s.once(ctx, t, c)
 }
 
 // again sends a request that comes back with answers, and the state that it was given.
-func (s *Session) again(ctx context.Context, t upstream.Target, c upstream.Call, state, responses json.RawMessage, sent func()) (json.RawMessage, error) {
+func (s *Session) again(ctx context.Context, t upstream.Target, c upstream.Call, state, responses json.RawMessage) (json.RawMessage, error) {
 	st, message, err := s.openState(ctx, state, bound(t, c))
 	if err != nil || message != "" {
 		return nil, refusal(message, err)
@@ -88,16 +79,15 @@ func (s *Session) again(ctx context.Context, t upstream.Target, c upstream.Call,
 		return s.resume(ctx, st, answersOf(responses), c)
 	case !st.Replay:
 		c.Rest = withAnswers(c.Rest, responses, st.Upstream)
-		return s.once(ctx, t, c, sent)
+		return s.once(ctx, t, c)
 	case t.Asks != upstream.AsksReplay || !c.Retry: // the config has changed since
 		return nil, &notAsked{askOff}
 	}
-	return s.replay(ctx, t, c, st, answersOf(responses), sent)
+	return s.replay(ctx, t, c, st, answersOf(responses))
 }
 
 // once sends a request to a server that can ask with its result alone.
-func (s *Session) once(ctx context.Context, t upstream.Target, c upstream.Call, sent func()) (json.RawMessage, error) {
-	sent()
+func (s *Session) once(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	raw, err := s.callServer(ctx, t, c)
 	if err != nil {
 		return nil, err
@@ -170,7 +160,7 @@ func (s *Session) sealed(ctx context.Context, t upstream.Target, c upstream.Call
 	if message != "" {
 		return nil, &notAsked{message}
 	}
-	s.line.Ended(audit.Asked)
+	s.event.Outcome = audit.Asked
 	o.Delete(requestState)
 	o.Add(requestState, state)
 	return o.Bytes(), nil

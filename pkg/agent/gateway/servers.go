@@ -63,7 +63,7 @@ func (s *Session) listServers(r mcp.Request) (json.RawMessage, error) {
 	out := serverPage{Total: len(servers)}
 	switch {
 	case operation == "get" && !found:
-		s.line.Decide(audit.Scope, "", nil)
+		s.event.Decide(audit.Scope, "")
 		return s.refuse(unknownServer(name))
 	case operation == "get":
 		servers, out.Total = servers[at:at+1], 1

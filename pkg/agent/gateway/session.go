@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
@@ -23,7 +24,8 @@ type Session struct {
 	g      *Gateway
 	caller Caller
 	client mcp.Client // who waits for a call's answer
-	line   *audit.Call
+	event  *audit.CallEvent
+	target observe.Target // of the call, as the metrics count it
 	st     *state.State
 	view   *state.View
 	sel    toolset.Selection
@@ -44,8 +46,11 @@ func (g *Gateway) Open(ctx context.Context, c Caller) (*Session, error) {
 	if err != nil {
 		return nil, selectionError(err)
 	}
+	if c.Event == nil {
+		c.Event = new(audit.CallEvent)
+	}
 	st := g.states.Load(ctx)
-	s := &Session{g: g, caller: c, st: st, view: st.View(c.Agent), down: !st.Ready()}
+	s := &Session{g: g, caller: c, event: c.Event, st: st, view: st.View(c.Agent), down: !st.Ready()}
 	if st.Config != nil {
 		s.direct = st.Config.Gateway.Mode == "direct"
 		s.bare = s.direct && st.Config.Gateway.Bare
@@ -198,12 +203,12 @@ func (s *Session) answer(v any) (json.RawMessage, error) {
 
 // answered returns the result of one of the gateway's own tools, whose answer is JSON.
 func (s *Session) answered(answer []byte) (json.RawMessage, error) {
-	s.line.Allow("")
+	s.event.Allow("")
 	return result(answer, false, s.meta())
 }
 
 // refuse returns a result that the agent should read and act on.
 func (s *Session) refuse(text string) (json.RawMessage, error) {
-	s.line.Refuse()
+	s.event.Refuse()
 	return result(text, true, s.meta())
 }

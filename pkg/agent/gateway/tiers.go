@@ -41,7 +41,7 @@ const unhelpfulText = " Nothing was requested. Tell your user and continue witho
 // outOfTier refuses an item whose tier the agent does not have; about says so. Where no scope
 // gives the tier, the refusal asks for none: the client's sign-in would end with an error.
 func (s *Session) outOfTier(tier tool.Tier, about string) *mcp.Error {
-	s.line.Decide(audit.Tier, "", nil)
+	s.event.Decide(audit.Tier, "")
 	e := &mcp.Error{
 		Code: http.StatusForbidden, Status: http.StatusForbidden,
 		Message: about + " It needs " + s.g.need(tier) + ".",

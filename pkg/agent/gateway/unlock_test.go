@@ -466,10 +466,10 @@ func TestGrantsAreFound(t *testing.T) {
 func TestRequestsInTheAudit(t *testing.T) {
 	u := unlock(t)
 	line := func(name, args string) audit.Line {
-		ctx := audit.Begin(t.Context())
-		_, err := u.Open().CallTool(ctx, parse(t, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)), mcp.Client{})
+		u.Event = new(audit.CallEvent)
+		_, err := u.Open().CallTool(t.Context(), parse(t, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)), mcp.Client{})
 		require.OK(t, err)
-		return audit.Of(ctx).Line(u.Clock.Now())
+		return u.Event.End(u.Clock.Now())
 	}
 	push, pay := `{"name":"s:push","args":{}}`, `{"name":"s:pay","args":{}}`
 	check := func(what string, l audit.Line, decision, id string) {

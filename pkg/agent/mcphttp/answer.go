@@ -100,11 +100,11 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, q *request) *mc
 	}
 	h.reportClient(q)
 	head := envelope(q.msg.ID, "result")
-	q.resultBytes = len(result)
+	q.event.ResultBytes = len(result)
 	if q.stream.end(head, result, closing) {
-		q.delivered = !q.stream.broken()
+		q.event.Delivered = !q.stream.broken()
 	} else {
-		q.delivered = h.deliver(w, r, q, writeJSON(w, http.StatusOK, head, result, closing))
+		q.event.Delivered = h.deliver(w, r, q, writeJSON(w, http.StatusOK, head, result, closing))
 	}
 	return nil
 }

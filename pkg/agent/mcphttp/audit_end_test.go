@@ -104,7 +104,7 @@ func TestAuditEnds(t *testing.T) {
 		b, book, log := &backend{}, &ledger{}, &logbook{}
 		ctx, cancel := context.WithCancel(t.Context())
 		b.call = func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
-			audit.Of(ctx).Ended(audit.Cancelled)
+			b.callers[0].Event.Outcome = audit.Cancelled
 			return blocked(ctx, cancel)
 		}
 		send(newHandler(t, b, &mcphttp.Options{Audit: book, AuditLog: true, Log: log.logger()}), modern.described(t).WithContext(ctx))
@@ -119,8 +119,8 @@ func TestAuditEnds(t *testing.T) {
 		b, book, ending := &backend{}, &ledger{}, make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		b.call = func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
-			audit.Of(ctx).Allow("d1")
-			audit.Of(ctx).Ended(audit.Cancelled)
+			b.callers[0].Event.Allow("d1")
+			b.callers[0].Event.Outcome = audit.Cancelled
 			return blocked(ctx, func() { close(ending); cancel() })
 		}
 		o := laptop()

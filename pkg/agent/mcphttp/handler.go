@@ -5,10 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,10 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
-	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 type handler struct {
@@ -46,6 +41,7 @@ type request struct {
 	session  Session
 	token    *sessionID // of the client's session; nil: it has none
 	begins   *sessionID // of the session that begins with the answer; nil: none does
+	event    *audit.CallEvent
 	start    time.Time
 	deadline time.Time // of the work on it
 
@@ -54,9 +50,7 @@ type request struct {
 	stream    *stream            // nil: the answer is one JSON object
 	begun     bool               // something of the answer was written, outside of stream
 
-	bodyBytes   int  // of what came
-	resultBytes int  // of its result
-	delivered   bool // the answer was written whole
+	bodyBytes int // of what came
 }
 
 const endpointPrefix = "/mcp"
@@ -86,8 +80,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header()["Cache-Control"] = noStore
-	r = r.WithContext(h.gather(r.Context()))
-	q := &request{start: time.Now()}
+	q := &request{start: time.Now(), event: new(audit.CallEvent)}
+	if h.opts.Metrics != nil {
+		r = r.WithContext(h.opts.Metrics.Begin(r.Context(), &q.event.Counts))
+	}
 	q.deadline = q.start.Add(h.opts.Timeout)
 	if d, ok := r.Context().Deadline(); ok && d.Before(q.deadline) {
 		q.deadline = d
@@ -97,7 +93,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		code = status(err, q.modern)
 		if q.begun || q.stream.end(errorParts(q.msg.ID, err)...) {
-			q.delivered = !q.stream.broken()
+			q.event.Delivered = !q.stream.broken()
 			h.record(r, q, err, http.StatusOK)
 			return
 		}
@@ -107,7 +103,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !q.read {
 			closeUnread(w, r)
 		}
-		q.delivered = h.deliver(w, r, q, writeError(w, q.msg.ID, err, code))
+		q.event.Delivered = h.deliver(w, r, q, writeError(w, q.msg.ID, err, code))
 	}
 	h.record(r, q, err, code)
 }
@@ -183,7 +179,7 @@ func (h *handler) stopped(r *http.Request, q *request) *mcp.Error {
 	ctx, cancel := context.WithDeadline(span.Context, q.deadline)
 	defer cancel()
 	if err := h.backend.Stopped(ctx, q.agent); err != nil {
-		audit.Of(ctx).Decide(audit.Stopped, "", nil)
+		q.event.Decide(audit.Stopped, "")
 		return visible(err)
 	}
 	return nil
@@ -244,7 +240,7 @@ func (h *handler) open(r *http.Request, q *request) *mcp.Error {
 	defer span.End()
 	ctx, cancel := context.WithDeadline(span.Context, q.deadline)
 	defer cancel()
-	s, err := h.session(ctx, r, q)
+	s, err := h.session(ctx, r, q, q.event)
 	if err != nil {
 		return visible(err)
 	}
@@ -252,99 +248,18 @@ func (h *handler) open(r *http.Request, q *request) *mcp.Error {
 	return nil
 }
 
-// session returns the caller's view as it is now.
-func (h *handler) session(ctx context.Context, r *http.Request, q *request) (Session, error) {
+// session returns the caller's view as it is now, which fills the event.
+func (h *handler) session(ctx context.Context, r *http.Request, q *request, e *audit.CallEvent) (Session, error) {
 	caller := gateway.Caller{
 		Agent:       q.agent,
 		Path:        q.path,
 		Header:      callerHeaders(r.Header),
 		Modern:      q.modern,
 		Traceparent: r.Header.Get("Traceparent"),
+		Event:       e,
 	}
 	if q.token != nil {
 		caller.Session = q.token.id
 	}
 	return h.backend.Open(ctx, caller)
 }
-
-// record leaves one line, with what was counted. It holds no arguments and no results.
-func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) {
-	ctx := r.Context()
-	id, took := h.opts.RequestID(ctx), time.Since(q.start)
-	attrs := h.described(ctx, q, id, took)
-	level, failed := slog.LevelInfo, false
-	switch {
-	case q.abandoned.Load():
-		level = slog.LevelDebug
-		attrs = append(attrs, slog.String("refusal", "the client has cancelled it"))
-	case err == nil:
-	case errors.Is(err.Err, errBusy): // the gate says how many these are
-		level = slog.LevelDebug
-	case q.gone(ctx, err): // nobody reads what became of it, and nothing failed
-		level = slog.LevelDebug
-		attrs = append(attrs, slog.String("refusal", "the client is gone"))
-	default:
-		attrs = append(attrs, slog.Int("http_status", code), slog.Int("code", err.Code), slog.String("refusal", clip(err.Message)))
-		if err.Err != nil {
-			attrs = append(attrs, slog.Any("error", err.Err))
-		}
-		_, tools := errors.AsType[*outcome.RPCError](err.Err) // the tool's own answer: nothing failed here
-		switch failed = max(code, err.Status) >= http.StatusInternalServerError || err.Code == mcp.CodeInternal && !tools; {
-		case failed:
-			level = slog.LevelError
-		case q.msg.Method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
-			level = slog.LevelDebug // whoever tries paths and methods says nothing of MCP
-		}
-	}
-	audited := h.audit(r, q, err, took)
-	if audited != nil {
-		level = max(level, slog.LevelInfo) // which no filter drops
-		attrs = append(slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Key == "method" || a.Key == "agent" || a.Key == "took_ms" }), audited...)
-	}
-	counted := h.opts.Metrics.Request(ctx, took, failed)
-	if level < slog.LevelInfo && counted != nil { // which the platform may drop, and must not with a count
-		h.opts.Log.LogAttrs(ctx, slog.LevelInfo, "metrics", counted...)
-		counted = nil
-	}
-	about := observe.SpanOf(ctx)
-	about.Name("rpc.method", q.msg.Method)
-	about.Name("request_id", id)
-	about.Count("http.response.status_code", cmp.Or(code, http.StatusOK))
-	if failed {
-		about.Fail("internal error")
-	}
-	h.opts.Log.LogAttrs(ctx, level, "mcp request", append(attrs, counted...)...)
-}
-
-// described returns what the line of a request says whatever became of it.
-func (h *handler) described(ctx context.Context, q *request, id string, took time.Duration) []slog.Attr {
-	attrs := []slog.Attr{
-		slog.String("method", clip(q.msg.Method)),
-		slog.String("name", clip(q.msg.Name)),
-		slog.String("agent", q.agent.ID),
-		slog.Bool("modern", q.modern),
-		text.Ms("took", took),
-		slog.Int("bytes_in", q.bodyBytes),
-		slog.String("request_id", id),
-	}
-	if h.opts.Metrics != nil && !h.served.Load() && !h.served.Swap(true) {
-		attrs = append(attrs, slog.Bool("cold", true))
-	}
-	if id := observe.TraceID(ctx); id != "" {
-		attrs = append(attrs, slog.String("trace_id", id))
-	}
-	if q.msg.URI != "" {
-		attrs = append(attrs, slog.String("resource", clip(q.msg.URI)))
-	}
-	return attrs
-}
-
-// gone reports whether a request came to nothing because its client went away: while it was
-// served, or before it was sent whole.
-func (q *request) gone(ctx context.Context, err *mcp.Error) bool {
-	return (errors.Is(ctx.Err(), context.Canceled) || q.stream.broken()) && errors.Is(err.Err, context.Canceled) ||
-		!q.read && errors.Is(err.Err, io.ErrUnexpectedEOF)
-}
-
-// clip keeps a text that the sender or a server chose from filling the log.
-func clip(s string) string { return text.Clip(s, 200) }

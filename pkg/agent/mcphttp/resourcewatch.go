@@ -77,17 +77,14 @@ func (h *handler) readAll(ctx context.Context, r *http.Request, q *request, uris
 	for range min(readsAtOnce, len(uris)) {
 		wg.Go(func() {
 			for uri := range next {
-				s, err := h.session(ctx, r, q)
+				e := &audit.CallEvent{Line: audit.Line{Tool: uri}}
+				s, err := h.session(ctx, r, q, e)
 				if err != nil {
 					continue
 				}
-				ctx := ctx
-				if first && h.opts.Audit != nil {
-					ctx = audit.Begin(ctx)
-				}
 				now, err := readContents(ctx, s, uri)
 				if first {
-					h.auditRead(ctx, r, q, uri, err)
+					h.keep(r, q, e, err != nil)
 				}
 				if err == nil {
 					mu.Lock()

@@ -1,66 +1,134 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"sync"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// Request counts a request that [Meter.Begin] began: failed is a 5xx, or a JSON-RPC internal
-// error. It returns all that was counted in the request, for its log line.
-func (m *Meter) Request(ctx context.Context, took time.Duration, failed bool) []slog.Attr {
-	l := lineOf(ctx)
-	l.add(nil, slog.Attr{}, count("Requests", 1), count("Errors", number(failed)), milliseconds("Latency", took))
-	m.countMemory(l)
+// Counts are what one request counts in addition to itself. The goroutine that answers the request
+// sets the exported fields. Spans and calls of servers add the rest, from any goroutine.
+type Counts struct {
+	IncludeDisabled bool   // a search asked for locked tools
+	Nudged          bool   // its answer pointed the agent to them
+	Called          Target // that the call went to, with its tier
+	Blocked         Target // that is locked, with its lock status
+
+	mu            sync.Mutex
+	answered      *serverAnswer // the first; nil: no server was asked
+	store, search time.Duration // waiting for stores; ranking
+}
+
+// A Target is what an agent called, with the value of the dimension that counts it. The zero Target
+// is none.
+type Target struct{ Name, By string }
+
+// A serverAnswer is how a load or a call of a server ended.
+type serverAnswer struct {
+	server, status, reason string
+	took                   time.Duration
+}
+
+type countsKey struct{}
+
+// Begin returns a context for one request, which counts into c.
+func (m *Meter) Begin(ctx context.Context, c *Counts) context.Context {
+	if m == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, countsKey{}, c)
+}
+
+func countsOf(ctx context.Context) *Counts {
+	c, _ := ctx.Value(countsKey{}).(*Counts)
+	return c
+}
+
+// spend adds to the time that the request spent on a kind of work.
+func (c *Counts) spend(k Kind, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch k {
+	case Open, Record:
+		c.store += took
+	case Search:
+		c.search += took
+	}
+}
+
+// Request returns the attributes of the line of a request: failed is a 5xx, or a JSON-RPC internal
+// error. The line names the target, by which the saved query "which locked tools do agents ask for"
+// groups.
+func (m *Meter) Request(c *Counts, took time.Duration, failed bool) []slog.Attr {
+	if m == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := &metricLine{}
+	l.target("Tier", c.Called, "ToolCalls")
+	if c.answered != nil {
+		l.answer(*c.answered)
+	}
+	l.target("LockStatus", c.Blocked, "BlockedCalls")
+	var values []metricValue
+	if c.IncludeDisabled {
+		values = append(values, count("IncludeDisabled", 1))
+	}
+	if c.Nudged {
+		values = append(values, count("Nudges", 1))
+	}
+	values = append(values, count("Requests", 1), count("Errors", number(failed)), milliseconds("Latency", took))
+	l.add(nil, slog.Attr{}, m.withMemory(values)...)
+	for _, part := range []struct {
+		name string
+		took time.Duration
+	}{{"store", c.store}, {"search", c.search}} {
+		if part.took > 0 {
+			l.members = append(l.members, text.Ms(part.name, part.took))
+		}
+	}
 	return m.attrs(l)
 }
 
-// Discovery counts one search of a request: whether it asked for locked tools, and
-// whether the answer pointed the agent to them.
-func (m *Meter) Discovery(ctx context.Context, includeDisabled, nudged bool) {
-	l := lineOf(ctx)
-	if includeDisabled {
-		l.add(nil, slog.Attr{}, count("IncludeDisabled", 1))
-	}
-	if nudged {
-		l.add(nil, slog.Attr{}, count("Nudges", 1))
+// target counts what an agent called by a dimension.
+func (l *metricLine) target(dimension string, t Target, metric string) {
+	if t.Name != "" {
+		l.add([]slog.Attr{slog.String(dimension, t.By)}, slog.String("target", t.Name), count(metric, 1))
 	}
 }
 
-// Call counts a tool call that goes upstream, by tier. The line names the tool as target.
-func (m *Meter) Call(ctx context.Context, tool, tier string) {
-	lineOf(ctx).add([]slog.Attr{slog.String("Tier", tier)}, slog.String("target", tool), count("ToolCalls", 1))
-}
-
-// Blocked counts a call of a locked tool, by lock status. The line names the tool as target,
-// by which the saved query "which locked tools do agents ask for" groups.
-func (m *Meter) Blocked(ctx context.Context, tool, status string) {
-	lineOf(ctx).add([]slog.Attr{slog.String("LockStatus", status)}, slog.String("target", tool), count("BlockedCalls", 1))
+// answer counts how a load or a call of a server ended.
+func (l *metricLine) answer(a serverAnswer) {
+	l.add([]slog.Attr{slog.String("Status", a.status), slog.String("Reason", cmp.Or(a.reason, "none"))},
+		slog.String("server", a.server), count("UpstreamOutcomes", 1), milliseconds("UpstreamDuration", a.took))
 }
 
 // Upstream counts how a load or a call of a server ended; without a reason, under "none". It
 // returns attributes for a line of its own where ctx is no request's, or its line has a server.
 func (m *Meter) Upstream(ctx context.Context, server, status, reason string, took time.Duration) []slog.Attr {
-	if reason == "" {
-		reason = "none"
+	a := serverAnswer{server, status, reason, took}
+	if c := countsOf(ctx); c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.answered == nil {
+			c.answered = &a
+			return nil
+		}
 	}
-	count := func(l *metricLine) bool {
-		return l.add([]slog.Attr{slog.String("Status", status), slog.String("Reason", reason)}, slog.String("server", server),
-			count("UpstreamOutcomes", 1), milliseconds("UpstreamDuration", took))
-	}
-	if l := lineOf(ctx); l != nil && count(l) {
-		return nil
-	}
-	own := &metricLine{}
-	count(own)
-	return m.attrs(own)
+	l := &metricLine{}
+	l.answer(a)
+	return m.attrs(l)
 }
 
 // ColdStart returns the attributes of the line of a start of a function's environment.
 func (m *Meter) ColdStart(took time.Duration) []slog.Attr {
 	l := &metricLine{}
-	l.add(nil, slog.Attr{}, count("ColdStarts", 1), milliseconds("InitDuration", took))
-	m.countMemory(l)
+	l.add(nil, slog.Attr{}, m.withMemory([]metricValue{count("ColdStarts", 1), milliseconds("InitDuration", took)})...)
 	return m.attrs(l)
 }
 
@@ -84,10 +152,11 @@ func (m *Meter) Sync(r SyncRun) []slog.Attr {
 	l := &metricLine{}
 	l.add([]slog.Attr{slog.String("Result", r.Result)}, slog.Attr{}, count("SyncRuns", 1), milliseconds("SyncDuration", r.Took),
 		count("SyncServers", float64(r.Servers)), count("SyncTools", float64(r.Tools)))
+	var values []metricValue
 	if c := r.Catalog; c != nil {
-		l.add(nil, slog.Attr{}, metricValue{"CatalogAge", "Seconds", c.Age.Seconds()}, count("ConfigStale", number(c.Stale)))
+		values = append(values, metricValue{"CatalogAge", "Seconds", c.Age.Seconds()}, count("ConfigStale", number(c.Stale)))
 	}
-	m.countMemory(l)
+	l.add(nil, slog.Attr{}, m.withMemory(values)...)
 	return m.attrs(l)
 }
 
@@ -98,14 +167,15 @@ func (m *Meter) GivenUp(n int) []slog.Attr {
 	return m.attrs(l)
 }
 
-// countMemory counts the most memory that the process has used, now and then.
-func (m *Meter) countMemory(l *metricLine) {
-	if m == nil || l == nil {
-		return
+// withMemory adds the most memory that the process has used, now and then.
+func (m *Meter) withMemory(values []metricValue) []metricValue {
+	if m == nil {
+		return values
 	}
 	if used, ok := m.memory.due(m.now()); ok {
-		l.add(nil, slog.Attr{}, metricValue{"MemoryUsed", "Megabytes", used})
+		values = append(values, metricValue{"MemoryUsed", "Megabytes", used})
 	}
+	return values
 }
 
 func number(b bool) float64 {

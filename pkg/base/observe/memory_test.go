@@ -12,7 +12,7 @@ func TestMemoryIsCountedOnceAMinute(t *testing.T) {
 		return []byte("Name:\tbootstrap\nVmPeak:\t 1240000 kB\nVmHWM:\t   34560 kB\nVmRSS:\t   30000 kB\n"), nil
 	}
 	counted := func() (mb float64, ok bool) {
-		for _, a := range m.Request(m.Begin(t.Context()), time.Millisecond, false) {
+		for _, a := range m.Request(&Counts{}, time.Millisecond, false) {
 			if a.Key == "MemoryUsed" {
 				mb, ok = a.Value.Float64(), true
 			}
@@ -42,11 +42,12 @@ func TestMemoryIsCountedOnceAMinute(t *testing.T) {
 
 func TestSpend(t *testing.T) {
 	m := NewMeter("portcullis", "mcp", nil)
-	ctx := m.Begin(t.Context())
-	addTime(ctx, PartStore, 1500*time.Microsecond)
-	addTime(ctx, PartStore, time.Millisecond)
+	c := &Counts{}
+	c.spend(Open, 1500*time.Microsecond)
+	c.spend(Record, time.Millisecond)
+	c.spend(Upstream, time.Second)
 	got := map[string]float64{}
-	for _, a := range m.Request(ctx, time.Second, false) {
+	for _, a := range m.Request(c, time.Second, false) {
 		if a.Key == "store_ms" || a.Key == "search_ms" {
 			got[a.Key] = a.Value.Float64()
 		}
@@ -54,11 +55,10 @@ func TestSpend(t *testing.T) {
 	if len(got) != 1 || got["store_ms"] != 2.5 {
 		t.Errorf("the line says %v", got)
 	}
-	addTime(t.Context(), PartSearch, time.Second)
-	if isTimed(t.Context()) || !isTimed(ctx) {
+	if countsOf(t.Context()) != nil || countsOf(m.Begin(t.Context(), c)) != c {
 		t.Error("what is outside of a request is timed")
 	}
-	if n := testing.AllocsPerRun(100, func() { addTime(ctx, PartSearch, time.Millisecond) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { c.spend(Search, time.Millisecond) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

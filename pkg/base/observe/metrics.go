@@ -17,10 +17,7 @@
 package observe
 
 import (
-	"context"
 	"log/slog"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
@@ -49,11 +46,9 @@ func NewMeter(stack, function string, now func() time.Time) *Meter {
 	return &Meter{stack: stack, function: function, now: now}
 }
 
-// A metricLine is what one log line counts. A nil metricLine counts nothing.
+// A metricLine is what one log line counts. The values of one name stand on a line only once.
 type metricLine struct {
-	mu      sync.Mutex
-	spent   [parts]time.Duration
-	sets    []*set
+	sets    []set
 	members []slog.Attr
 }
 
@@ -77,66 +72,37 @@ func milliseconds(name string, d time.Duration) metricValue {
 	return metricValue{name, "Milliseconds", float64(d.Microseconds()) / 1000}
 }
 
-// add counts values under dimensions beside Stack and Function, and reports whether it did: the values of
-// one name stand on a line only once. property is a member that is no dimension; its value may
-// be somebody else's text.
-func (l *metricLine) add(dimensions []slog.Attr, property slog.Attr, values ...metricValue) bool {
-	if l == nil {
-		return true
+// add counts values under dimensions beside Stack and Function. property is a member that is no
+// dimension; its value may be somebody else's text.
+func (l *metricLine) add(dimensions []slog.Attr, property slog.Attr, values ...metricValue) {
+	if len(values) == 0 {
+		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if slices.ContainsFunc(l.members, func(m slog.Attr) bool { return m.Key == values[0].name }) {
-		return false
-	}
-	s := &set{Namespace: Namespace, Dimensions: [][]string{{"Stack", "Function"}}}
-	if i := slices.IndexFunc(l.sets, func(s *set) bool { return len(s.Dimensions[0]) == 2 }); i >= 0 && len(dimensions) == 0 {
-		s = l.sets[i]
-	} else {
-		l.sets = append(l.sets, s)
-	}
+	names := []string{"Stack", "Function"}
 	for _, d := range dimensions {
-		s.Dimensions[0] = append(s.Dimensions[0], d.Key)
+		names = append(names, d.Key)
 	}
 	l.members = append(l.members, dimensions...)
 	if property.Key != "" {
 		l.members = append(l.members, slog.String(property.Key, text.Clip(property.Value.String(), maxMember)))
 	}
+	s := set{Namespace: Namespace, Dimensions: [][]string{names}}
 	for _, v := range values {
 		s.Metrics = append(s.Metrics, definition{v.name, v.unit})
 		l.members = append(l.members, slog.Float64(v.name, v.value))
 	}
-	return true
+	l.sets = append(l.sets, s)
 }
 
-// attrs returns the line's members; none if nothing was counted.
+// attrs returns the members of the line.
 func (m *Meter) attrs(l *metricLine) []slog.Attr {
-	if m == nil || l == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.sets == nil {
+	if m == nil {
 		return nil
 	}
 	header := struct {
 		Timestamp         int64 // milliseconds since 1970
-		CloudWatchMetrics []*set
+		CloudWatchMetrics []set
 	}{m.now().UnixMilli(), l.sets}
-	return append([]slog.Attr{slog.String("Stack", m.stack), slog.String("Function", m.function)}, append(l.spentAttrs(l.members), slog.Any("_aws", header))...)
-}
-
-type lineKey struct{}
-
-// Begin returns a context for one request, in which everything is counted for one line.
-func (m *Meter) Begin(ctx context.Context) context.Context {
-	if m == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, lineKey{}, &metricLine{})
-}
-
-func lineOf(ctx context.Context) *metricLine {
-	l, _ := ctx.Value(lineKey{}).(*metricLine)
-	return l
+	out := []slog.Attr{slog.String("Stack", m.stack), slog.String("Function", m.function)}
+	return append(append(out, l.members...), slog.Any("_aws", header))
 }

@@ -2,7 +2,6 @@ package observe_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -35,22 +34,18 @@ func print(t *testing.T, out *bytes.Buffer, counted []slog.Attr, more ...slog.At
 func TestEvents(t *testing.T) {
 	var out bytes.Buffer
 	m := observe.NewMeter("portcullis", "mcp", fixed)
-	request := func(took time.Duration, failed bool, do ...func(ctx context.Context)) {
-		ctx := m.Begin(t.Context())
-		for _, count := range do {
-			count(ctx)
-		}
-		print(t, &out, m.Request(ctx, took, failed), slog.String("agent", "ci"))
+	request := func(took time.Duration, failed bool, c *observe.Counts) {
+		print(t, &out, m.Request(c, took, failed), slog.String("agent", "ci"))
 	}
-	request(0, true)
-	request(12500*time.Microsecond, false, func(ctx context.Context) { m.Discovery(ctx, true, true) })
-	request(12500*time.Microsecond, false, func(ctx context.Context) { m.Discovery(ctx, false, false) })
-	request(time.Millisecond, false, func(ctx context.Context) { m.Blocked(ctx, "notes:delete_note", "disabled_by_config") })
-	request(90*time.Millisecond, false, func(ctx context.Context) { m.Call(ctx, "notes:get_note", "read") }, func(ctx context.Context) {
-		if own := m.Upstream(ctx, "notes", "available", "", 80*time.Millisecond); own != nil {
-			t.Errorf("a request's server has a line of its own: %v", own)
-		}
-	})
+	request(0, true, &observe.Counts{})
+	request(12500*time.Microsecond, false, &observe.Counts{IncludeDisabled: true, Nudged: true})
+	request(12500*time.Microsecond, false, &observe.Counts{})
+	request(time.Millisecond, false, &observe.Counts{Blocked: observe.Target{Name: "notes:delete_note", By: "disabled_by_config"}})
+	called := &observe.Counts{Called: observe.Target{Name: "notes:get_note", By: "read"}}
+	if own := m.Upstream(m.Begin(t.Context(), called), "notes", "available", "", 80*time.Millisecond); own != nil {
+		t.Errorf("a request's server has a line of its own: %v", own)
+	}
+	request(90*time.Millisecond, false, called)
 	print(t, &out, m.Upstream(t.Context(), "notes", "available", "", 80*time.Millisecond))
 	print(t, &out, m.Upstream(t.Context(), "tickets", "transient", "timeout", 5*time.Second))
 	print(t, &out, m.ColdStart(120*time.Millisecond))
@@ -115,12 +110,11 @@ func TestLinesKeepTheFormat(t *testing.T) {
 func TestMeter(t *testing.T) {
 	m := observe.NewMeter("portcullis", "mcp", fixed)
 	t.Run("a name stands on a line once", func(t *testing.T) {
-		ctx, out := m.Begin(t.Context()), &bytes.Buffer{}
+		c, out := &observe.Counts{}, &bytes.Buffer{}
+		ctx := m.Begin(t.Context(), c)
 		m.Upstream(ctx, "notes", "available", "", time.Second)
 		print(t, out, m.Upstream(ctx, "tickets", "transient", "timeout", time.Second))
-		m.Call(ctx, "notes:a", "read")
-		m.Call(ctx, "notes:b", "write")
-		print(t, out, m.Request(ctx, time.Second, false))
+		print(t, out, m.Request(c, time.Second, false))
 		for _, member := range []string{`"UpstreamDuration":`, `"Status":`, `"server":`} {
 			for line := range strings.Lines(out.String()) {
 				if strings.Count(line, member) != 1 {
@@ -128,28 +122,18 @@ func TestMeter(t *testing.T) {
 				}
 			}
 		}
-		if strings.Count(out.String(), `"ToolCalls":`) != 1 || strings.Count(out.String(), `"Tier":`) != 1 || strings.Count(out.String(), `"target":`) != 1 {
-			t.Errorf("a second count of the same name is on the line: %s", out)
-		}
 	})
 	t.Run("long names are cut", func(t *testing.T) {
-		ctx, out := m.Begin(t.Context()), &bytes.Buffer{}
-		m.Call(ctx, strings.Repeat("n", 5000), "read")
-		if print(t, out, m.Request(ctx, 0, false)); out.Len() > 1000 {
+		c, out := &observe.Counts{Called: observe.Target{Name: strings.Repeat("n", 5000), By: "read"}}, &bytes.Buffer{}
+		if print(t, out, m.Request(c, 0, false)); out.Len() > 1000 {
 			t.Errorf("line has %d bytes", out.Len())
-		}
-	})
-	t.Run("outside of a request", func(t *testing.T) {
-		m.Call(t.Context(), "notes:get_note", "read")
-		if got := m.Request(t.Context(), 0, false); got != nil {
-			t.Errorf("it counts %v", got)
 		}
 	})
 	t.Run("nil", func(t *testing.T) {
 		var m *observe.Meter
-		ctx := m.Begin(t.Context())
-		m.Call(ctx, "a", "read")
-		if got := append(m.Request(ctx, 0, false), m.Upstream(ctx, "s", "available", "", 0)...); got != nil {
+		c := &observe.Counts{}
+		ctx := m.Begin(t.Context(), c)
+		if got := append(m.Request(c, 0, false), m.Upstream(ctx, "s", "available", "", 0)...); got != nil {
 			t.Errorf("it counts %v", got)
 		}
 	})

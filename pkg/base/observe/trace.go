@@ -23,25 +23,14 @@ const (
 	Load     Kind = "load"     // of one server's lists, in a sync
 )
 
-// part returns what the log line of a request sums the kind up under.
-func (k Kind) part() (Part, bool) {
-	switch k {
-	case Open, Record:
-		return PartStore, true
-	case Search:
-		return PartSearch, true
-	}
-	return 0, false
-}
-
 // A Span is work that has begun. It ends with [Span.End].
 type Span struct {
 	Context context.Context // of what belongs to it
 
-	span  otel.Span // nil: nobody wants it
-	part  Part
-	timed bool
-	start time.Time
+	span   otel.Span // nil: nobody wants it
+	counts *Counts   // of the request, whose log line sums its time up; nil: none does
+	kind   Kind
+	start  time.Time
 }
 
 // scope names the program in traces.
@@ -49,9 +38,9 @@ const scope = "portcullis"
 
 // StartSpan begins a span within that of ctx.
 func StartSpan(ctx context.Context, k Kind) Span {
-	s := Span{Context: ctx}
-	if part, ok := k.part(); ok && isTimed(ctx) {
-		s.part, s.timed, s.start = part, true, time.Now()
+	s := Span{Context: ctx, counts: countsOf(ctx), kind: k}
+	if s.counts != nil {
+		s.start = time.Now()
 	}
 	if parent := otel.SpanFromContext(ctx); parent.IsRecording() {
 		kind := otel.SpanKindInternal
@@ -87,8 +76,8 @@ func (s Span) Fail(reason string) {
 
 // End ends the span.
 func (s Span) End() {
-	if s.timed {
-		addTime(s.Context, s.part, time.Since(s.start))
+	if s.counts != nil {
+		s.counts.spend(s.kind, time.Since(s.start))
 	}
 	if s.span != nil {
 		s.span.End()

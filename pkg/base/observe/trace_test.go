@@ -217,7 +217,7 @@ func TestWithoutTraces(t *testing.T) {
 	if observe.TraceID(t.Context()) != "" || observe.TraceParent(t.Context()) != "" {
 		t.Error("there is a trace")
 	}
-	ctx := observe.NewMeter("portcullis", "mcp", nil).Begin(t.Context())
+	ctx := observe.NewMeter("portcullis", "mcp", nil).Begin(t.Context(), &observe.Counts{})
 	for name, ctx := range map[string]context.Context{"alone": t.Context(), "in a request that is timed": ctx} {
 		if n := testing.AllocsPerRun(1000, func() { work(ctx) }); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
@@ -234,7 +234,7 @@ func work(ctx context.Context) {
 }
 
 func BenchmarkWithoutTraces(b *testing.B) {
-	ctx := observe.NewMeter("portcullis", "mcp", nil).Begin(b.Context())
+	ctx := observe.NewMeter("portcullis", "mcp", nil).Begin(b.Context(), &observe.Counts{})
 	b.ReportAllocs()
 	for b.Loop() {
 		work(ctx)

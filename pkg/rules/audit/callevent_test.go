@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,91 +15,58 @@ import (
 
 func at(second int) time.Time { return time.Date(2026, 3, 4, 5, 6, second, 0, time.UTC) }
 
-func TestCall(t *testing.T) {
+func TestCallEvent(t *testing.T) {
 	const empty = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a" // of {}
 	for _, test := range []struct {
 		name string
-		do   func(c *audit.Call)
+		do   func(e *audit.CallEvent)
 		want audit.Line
 	}{
-		{"nothing is known", func(*audit.Call) {}, audit.Line{}},
-		{"a lock", func(c *audit.Call) {
-			c.About("git:git_push")
-			c.Lock("pending_approval", []string{"tools.disabled[0]"})
+		{"nothing is known", func(*audit.CallEvent) {}, audit.Line{}},
+		{"a lock", func(e *audit.CallEvent) {
+			e.Tool = "git:git_push"
+			e.Lock("pending_approval", []string{"tools.disabled[0]"})
 		}, audit.Line{Tool: "git:git_push", Decision: audit.Locked, Status: "pending_approval", Rules: []string{"tools.disabled[0]"}}},
-		{"without arguments, sent", func(c *audit.Call) {
-			c.Asked(nil)
-			c.Allow("d1")
-			c.Sent(nil)
-			c.Ended("available")
+		{"without arguments, sent", func(e *audit.CallEvent) {
+			e.Asked(nil)
+			e.Allow("d1")
+			e.Sent(nil)
+			e.Outcome = "available"
 		}, audit.Line{Decision: audit.Allowed, Definition: "d1", ArgsAsked: empty, ArgsSent: empty, Outcome: "available"}},
-		{"held back after it was sent", func(c *audit.Call) {
-			c.Asked(nil)
-			c.Allow("d1")
-			c.Sent(nil)
-			c.Lock("disabled_by_user", nil)
+		{"held back after it was sent", func(e *audit.CallEvent) {
+			e.Asked(nil)
+			e.Allow("d1")
+			e.Sent(nil)
+			e.Lock("disabled_by_user", nil)
 		}, audit.Line{Decision: audit.Locked, Status: "disabled_by_user", Definition: "d1", ArgsAsked: empty, ArgsSent: empty}},
-		{"other arguments were sent, and they are kept", func(c *audit.Call) {
-			c.Asked(json.RawMessage(`{"a":1}`))
-			c.Sent(json.RawMessage(`{}`))
-			c.KeepRedacted()
+		{"other arguments were sent, and they are kept", func(e *audit.CallEvent) {
+			e.Asked(json.RawMessage(`{"a":1}`))
+			e.Sent(json.RawMessage(`{}`))
+			e.Redacted = true
 		}, audit.Line{ArgsAsked: "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862", ArgsSent: empty, Arguments: json.RawMessage(`{"a":"‹number›"}`)}},
-		{"refused", func(c *audit.Call) { c.Refuse() }, audit.Line{Decision: audit.Refused}},
-		{"stopped", func(c *audit.Call) {
-			c.Decide(audit.Stopped, "", nil)
-			c.Lock("server_disabled", []string{"x"})
+		{"refused", func(e *audit.CallEvent) { e.Refuse() }, audit.Line{Decision: audit.Refused}},
+		{"stopped", func(e *audit.CallEvent) {
+			e.Decide(audit.Stopped, "")
+			e.Lock("server_disabled", []string{"x"})
 		}, audit.Line{Decision: audit.Stopped, Status: "server_disabled"}},
-		{"a refusal is no second decision", func(c *audit.Call) {
-			c.Decide(audit.Scope, "", nil)
-			c.Refuse()
+		{"a refusal is no second decision", func(e *audit.CallEvent) {
+			e.Decide(audit.Scope, "")
+			e.Refuse()
 		}, audit.Line{Decision: audit.Scope}},
-		{"found", func(c *audit.Call) {
-			c.Searched(audit.Found{Callable: 2, Locked: map[string]int{"pending_approval": 1}})
+		{"found", func(e *audit.CallEvent) {
+			e.Found = &audit.Found{Callable: 2, Locked: map[string]int{"pending_approval": 1}}
 		},
 			audit.Line{Found: &audit.Found{Callable: 2, Locked: map[string]int{"pending_approval": 1}}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := audit.Of(audit.Begin(t.Context()))
-			test.do(c)
+			e := new(audit.CallEvent)
+			test.do(e)
 			test.want.V, test.want.Time, test.want.Kind = 1, at(1), audit.KindCall
-			if d := cmp.Diff(test.want, c.Line(at(1))); d != "" {
+			if d := cmp.Diff(test.want, e.End(at(1))); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
 	}
-}
-
-func TestCallEnds(t *testing.T) {
-	t.Run("what comes after the line is not on it", func(t *testing.T) {
-		c := audit.Of(audit.Begin(t.Context()))
-		c.Ended("asked")
-		first := c.Line(at(1))
-		c.Ended("available")
-		if again := c.Line(at(2)); first.Outcome != "asked" || again.Outcome != "asked" {
-			t.Errorf("%q, then %q", first.Outcome, again.Outcome)
-		}
-	})
-	t.Run("outside of a call", func(t *testing.T) {
-		c := audit.Of(t.Context())
-		c.About("x")
-		c.Sent(nil)
-		if l := c.Line(at(1)); l.Kind != audit.KindCall || l.Tool != "" {
-			t.Errorf("%+v", l)
-		}
-	})
-	t.Run("from many goroutines", func(t *testing.T) {
-		c := audit.Of(audit.Begin(t.Context()))
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				c.About("a:b")
-				c.Decide(audit.Allowed, "", nil)
-				c.Ended("available")
-				c.Line(at(1))
-			})
-		}
-		wg.Wait()
-	})
 }
 
 func TestHashArguments(t *testing.T) {

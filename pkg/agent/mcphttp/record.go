@@ -1,0 +1,168 @@
+package mcphttp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+)
+
+// isAudited reports whether a request is a line of the audit. Whoever could not prove who it is has
+// called nothing.
+func (h *handler) isAudited(q *request) bool {
+	return (h.opts.Audit != nil || h.opts.AuditLog) && q.agent.Way != "" && methods[q.msg.Method].call
+}
+
+// deliver sends what was written of an answer, so that no line of the log or the audit delays it, and
+// reports whether all of it went to a client that is still there. A function, whose client has the answer
+// when the function ends, asks that of calls alone.
+func (h *handler) deliver(w http.ResponseWriter, r *http.Request, q *request, err error) bool {
+	if err != nil || r.Context().Err() != nil || h.live == nil && !h.isAudited(q) {
+		return false
+	}
+	err = http.NewResponseController(w).Flush()
+	return err == nil || errors.Is(err, http.ErrNotSupported) // what cannot be flushed is handed on whole
+}
+
+// record writes the event of a request that has ended to the audit, the metrics, the span and the
+// log. The log has no arguments and no results.
+func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) {
+	ctx := r.Context()
+	id, took := h.opts.RequestID(ctx), time.Since(q.start)
+	level, failed, refusal := q.refusal(ctx, err, code)
+	audited := h.audit(r, q, err != nil, took)
+	if audited != nil {
+		level = max(level, slog.LevelInfo) // which no filter drops
+	}
+	counted := h.opts.Metrics.Request(&q.event.Counts, took, failed)
+	if level < slog.LevelInfo && counted != nil { // which the platform may drop, and must not with a count
+		h.opts.Log.LogAttrs(ctx, slog.LevelInfo, "metrics", counted...)
+		counted = nil
+	}
+	about := observe.SpanOf(ctx)
+	about.Name("rpc.method", q.msg.Method)
+	about.Name("request_id", id)
+	about.Count("http.response.status_code", cmp.Or(code, http.StatusOK))
+	if failed {
+		about.Fail("internal error")
+	}
+	attrs := h.described(ctx, q, id, took, audited != nil)
+	h.opts.Log.LogAttrs(ctx, level, "mcp request", slices.Concat(attrs, refusal, audited, counted)...)
+}
+
+// refusal returns what the log says of a request that has no result, at which level, and whether
+// something failed here.
+func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level slog.Level, failed bool, attrs []slog.Attr) {
+	switch {
+	case q.abandoned.Load():
+		return slog.LevelDebug, false, []slog.Attr{slog.String("refusal", "the client has cancelled it")}
+	case err == nil:
+		return slog.LevelInfo, false, nil
+	case errors.Is(err.Err, errBusy): // the gate says how many these are
+		return slog.LevelDebug, false, nil
+	case q.gone(ctx, err): // nobody reads what became of it, and nothing failed
+		return slog.LevelDebug, false, []slog.Attr{slog.String("refusal", "the client is gone")}
+	}
+	attrs = []slog.Attr{
+		slog.Int("http_status", code), slog.Int("code", err.Code), slog.String("refusal", clip(err.Message)),
+	}
+	if err.Err != nil {
+		attrs = append(attrs, slog.Any("error", err.Err))
+	}
+	_, tools := errors.AsType[*outcome.RPCError](err.Err) // the tool's own answer: nothing failed here
+	switch {
+	case max(code, err.Status) >= http.StatusInternalServerError || err.Code == mcp.CodeInternal && !tools:
+		return slog.LevelError, true, attrs
+	case q.msg.Method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
+		return slog.LevelDebug, false, attrs // whoever tries paths and methods says nothing of MCP
+	}
+	return slog.LevelInfo, false, attrs
+}
+
+// gone reports whether a request came to nothing because its client went away: while it was
+// served, or before it was sent whole.
+func (q *request) gone(ctx context.Context, err *mcp.Error) bool {
+	return (errors.Is(ctx.Err(), context.Canceled) || q.stream.broken()) && errors.Is(err.Err, context.Canceled) ||
+		!q.read && errors.Is(err.Err, io.ErrUnexpectedEOF)
+}
+
+// described returns what the line of a request says whatever became of it. The audit's members of an
+// audited request say the rest.
+func (h *handler) described(ctx context.Context, q *request, id string, took time.Duration, isAudited bool) []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("method", clip(q.msg.Method)),
+		slog.String("name", clip(q.msg.Name)),
+		slog.String("agent", q.agent.ID),
+		slog.Bool("modern", q.modern),
+		text.Ms("took", took),
+		slog.Int("bytes_in", q.bodyBytes),
+		slog.String("request_id", id),
+	}
+	if isAudited {
+		attrs = slices.DeleteFunc(attrs, func(a slog.Attr) bool {
+			return a.Key == "method" || a.Key == "agent" || a.Key == "took_ms"
+		})
+	}
+	if h.opts.Metrics != nil && !h.served.Load() && !h.served.Swap(true) {
+		attrs = append(attrs, slog.Bool("cold", true))
+	}
+	if id := observe.TraceID(ctx); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
+	}
+	if q.msg.URI != "" {
+		attrs = append(attrs, slog.String("resource", clip(q.msg.URI)))
+	}
+	return attrs
+}
+
+// audit writes the line of a call. Where it goes to the log it returns its members instead; nil: there
+// are none.
+func (h *handler) audit(r *http.Request, q *request, failed bool, took time.Duration) []slog.Attr {
+	if !h.isAudited(q) {
+		return nil
+	}
+	e := q.event
+	e.Tool = cmp.Or(e.Tool, q.msg.Name, q.msg.URI, rawjson.Text(q.msg.Rest.Get("uri")))
+	e.Ms = float64(took.Microseconds()) / 1000
+	if q.abandoned.Load() && e.Outcome != "" {
+		e.Outcome = audit.Cancelled
+	}
+	l := h.keep(r, q, e, failed)
+	if !h.opts.AuditLog {
+		return nil
+	}
+	return l.Attrs()
+}
+
+// keep adds to the event of a call what the request says, and writes its line whatever has become of
+// the request.
+func (h *handler) keep(r *http.Request, q *request, e *audit.CallEvent, failed bool) audit.Line {
+	if failed {
+		e.Refuse()
+	}
+	e.Decision = cmp.Or(e.Decision, audit.Allowed)
+	e.Method, e.Path = q.msg.Method, endpointPrefix+q.path
+	e.Agent, e.Human = q.agent.ID, q.agent.Human
+	e.Source = identity.Source(r, h.opts.TrustedProxies)
+	e.Trace = mcp.TraceID(r.Header.Get("Traceparent"))
+	l := e.End(time.Now())
+	if h.opts.Audit != nil {
+		_ = h.opts.Audit.Write(context.WithoutCancel(r.Context()), l) // it has said so itself
+	}
+	return l
+}
+
+// clip keeps a text that the sender or a server chose from filling the log.
+func clip(s string) string { return text.Clip(s, 200) }

@@ -1,0 +1,90 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A CallEvent is what is known of one request of an agent. The goroutine that answers the request fills
+// it along the way. When the request has ended, its five writers read it: the audit, the usage (which
+// counts the lines of the audit), the metrics, the span and the log. The zero CallEvent is empty.
+type CallEvent struct {
+	Line
+	Counts   observe.Counts
+	Redacted bool // the line has the arguments, without their values; see [Redact]
+
+	asked, sent        json.RawMessage // nil: there are none
+	wereAsked, wasSent bool
+}
+
+// Asked notes the arguments that came for what is called; nil: none did.
+func (e *CallEvent) Asked(arguments json.RawMessage) { e.asked, e.wereAsked = arguments, true }
+
+// Sent notes that the call went to its server, with these arguments; nil: without any.
+func (e *CallEvent) Sent(arguments json.RawMessage) { e.sent, e.wasSent = arguments, true }
+
+// Decide notes a decision and the status of a lock. The last decision counts: the gateway can
+// withhold the result of a call that was sent.
+func (e *CallEvent) Decide(decision, status string) {
+	e.Decision, e.Status, e.Rules = decision, status, nil
+}
+
+// Allow notes that the call of this definition is allowed; "": what is called has none.
+func (e *CallEvent) Allow(definition tool.Hash) {
+	e.Decide(Allowed, "")
+	e.Definition = definition
+}
+
+// Lock notes that what is called is locked by these rules of the operator, unless a stop is why.
+func (e *CallEvent) Lock(status string, rules []string) {
+	if e.Decision != Stopped {
+		e.Decision, e.Rules = Locked, slices.Clone(rules)
+	}
+	e.Status = status
+}
+
+// Refuse notes that the request was faulty, unless something else was decided.
+func (e *CallEvent) Refuse() { e.Decision = cmp.Or(e.Decision, Refused) }
+
+// End returns the line of a call that ended now.
+func (e *CallEvent) End(now time.Time) Line {
+	l := e.Line
+	l.V, l.Time, l.Kind = Version, now.UTC(), KindCall
+	if !e.wereAsked {
+		return l
+	}
+	l.ArgsAsked = HashArguments(e.asked)
+	switch {
+	case !e.wasSent:
+	case bytes.Equal(e.sent, e.asked):
+		l.ArgsSent = l.ArgsAsked
+	default:
+		l.ArgsSent = HashArguments(e.sent)
+	}
+	if e.Redacted {
+		l.Arguments = Redact(e.asked)
+	}
+	return l
+}
+
+// HashArguments returns the SHA-256 of arguments, in lower-case hex: of their canonical form, or of
+// the bytes that came if they have none. No arguments are those of an empty object.
+func HashArguments(arguments json.RawMessage) string {
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	canonical, err := tool.Canonical(arguments)
+	if err != nil {
+		canonical = arguments
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:])
+}
