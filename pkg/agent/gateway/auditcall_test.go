@@ -37,7 +37,7 @@ func TestAuditParkedCall(t *testing.T) {
 	})
 }
 
-// A stop that cancels a call is the decision about it, whether or not the call can wait for its client.
+// A stop that cancels a call is the decision about it, also if the call can wait for its client.
 func TestAuditStoppedCall(t *testing.T) {
 	for _, holds := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,8 @@ func TestAuditStoppedCall(t *testing.T) {
 			}()
 			_, err := a.do(t.Context(), able(), "act", `{}`, "")
 			require.OK(t, err)
-			if l := a.Event.End(time.Now()); l.Decision != audit.Stopped || l.Outcome != audit.Cancelled || l.ArgsSent == "" {
+			l := a.Event.End(time.Now())
+			if l.Decision != audit.Stopped || l.Outcome != audit.Cancelled || l.ArgsSent == "" {
 				t.Errorf("can wait %t: %+v", holds, l)
 			}
 		})

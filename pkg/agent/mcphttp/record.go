@@ -25,9 +25,9 @@ func (h *handler) isAudited(q *request) bool {
 	return (h.opts.Audit != nil || h.opts.AuditLog) && q.agent.Way != "" && methods[q.msg.Method].call
 }
 
-// deliver sends what was written of an answer, so that no line of the log or the audit delays it, and
-// reports whether all of it went to a client that is still there. A function, whose client has the answer
-// when the function ends, asks that of calls alone.
+// deliver sends what was written of an answer, so that no line of the log or the audit delays it,
+// and reports whether all of it went to a client that is still there. A function, whose client has
+// the answer when the function ends, asks that of calls alone.
 func (h *handler) deliver(w http.ResponseWriter, r *http.Request, q *request, err error) bool {
 	if err != nil || r.Context().Err() != nil || h.live == nil && !h.isAudited(q) {
 		return false
@@ -98,8 +98,8 @@ func (q *request) gone(ctx context.Context, err *mcp.Error) bool {
 		!q.read && errors.Is(err.Err, io.ErrUnexpectedEOF)
 }
 
-// described returns what the line of a request says whatever became of it. The audit's members of an
-// audited request say the rest.
+// described returns what the line of a request says whatever became of it. The audit's members of
+// an audited request say the rest.
 func (h *handler) described(ctx context.Context, q *request, id string, took time.Duration, isAudited bool) []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("method", clip(q.msg.Method)),
@@ -127,8 +127,8 @@ func (h *handler) described(ctx context.Context, q *request, id string, took tim
 	return attrs
 }
 
-// audit writes the line of a call. Where it goes to the log it returns its members instead; nil: there
-// are none.
+// audit writes the line of a call. Where it goes to the log it returns its members instead; nil:
+// there are none.
 func (h *handler) audit(r *http.Request, q *request, failed bool, took time.Duration) []slog.Attr {
 	if !h.isAudited(q) {
 		return nil
@@ -146,8 +146,8 @@ func (h *handler) audit(r *http.Request, q *request, failed bool, took time.Dura
 	return l.Attrs()
 }
 
-// keep adds to the event of a call what the request says, and writes its line whatever has become of
-// the request.
+// keep adds to the event of a call what the request says, and writes its line whatever has become
+// of the request.
 func (h *handler) keep(r *http.Request, q *request, e *audit.CallEvent, failed bool) audit.Line {
 	if failed {
 		e.Refuse()

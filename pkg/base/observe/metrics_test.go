@@ -40,9 +40,11 @@ func TestEvents(t *testing.T) {
 	request(0, true, &observe.Counts{})
 	request(12500*time.Microsecond, false, &observe.Counts{IncludeDisabled: true, Nudged: true})
 	request(12500*time.Microsecond, false, &observe.Counts{})
-	request(time.Millisecond, false, &observe.Counts{Blocked: observe.Target{Name: "notes:delete_note", By: "disabled_by_config"}})
-	called := &observe.Counts{Called: observe.Target{Name: "notes:get_note", By: "read"}}
-	if own := m.Upstream(m.Begin(t.Context(), called), "notes", "available", "", 80*time.Millisecond); own != nil {
+	request(time.Millisecond, false, &observe.Counts{
+		Blocked: observe.Target{Name: "notes:delete_note", By: "disabled_by_config"},
+	})
+	called, took := &observe.Counts{Called: observe.Target{Name: "notes:get_note", By: "read"}}, 80*time.Millisecond
+	if own := m.Upstream(m.Begin(t.Context(), called), "notes", "available", "", took); own != nil {
 		t.Errorf("a request's server has a line of its own: %v", own)
 	}
 	request(90*time.Millisecond, false, called)

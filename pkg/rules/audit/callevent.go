@@ -13,9 +13,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A CallEvent is what is known of one request of an agent. The goroutine that answers the request fills
-// it along the way. When the request has ended, its five writers read it: the audit, the usage (which
-// counts the lines of the audit), the metrics, the span and the log. The zero CallEvent is empty.
+// A CallEvent is what is known of one request of an agent. The goroutine that answers the request
+// fills it along the way. When the request has ended, its five writers read it: the audit, the usage
+// (which counts the lines of the audit), the metrics, the span and the log.
 type CallEvent struct {
 	Line
 	Counts   observe.Counts
