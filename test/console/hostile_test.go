@@ -70,8 +70,8 @@ func (d *desk) harmless(t *testing.T, path, name string) {
 		t.Errorf("the title is %q", title)
 	}
 	d.tab.SeeText("main button", "Approve")
-	if a := d.get(path); len(a.Body) > maxPage {
-		t.Errorf("the page has %d bytes, want at most %d", len(a.Body), maxPage)
+	if a := d.get(path); len(a.Body) > maxHostile {
+		t.Errorf("the page has %d bytes, want at most %d", len(a.Body), maxHostile)
 	}
 }
 

@@ -53,14 +53,15 @@ func (c *Console) askPage(w http.ResponseWriter, r *http.Request, refusal error)
 		c.failed(w, r, "ask", err)
 		return
 	}
-	p, status := &askPage{Page: Page{Title: "Ask", Here: "-"}, Asking: a, Agent: agentName(a.Agent), Name: clipped(a.Tool)}, http.StatusOK
+	p, status := &askPage{Page: Page{Title: "Ask", Here: "-"}, Asking: a}, http.StatusOK
+	p.Agent, p.Name = agentName(a.Agent), shorten(a.Tool)
 	p.Own = rootOf(r) + "admin/ask/" + url.PathEscape(r.PathValue("code"))
 	role := callerOf(r.Context()).Rights.Role
 	if p.Whole = a.Person || role >= identity.Viewer; p.Whole {
 		p.Arguments = argumentsText(a.Arguments)
 	}
 	if !p.Whole {
-		p.Agent = name(a.Agent.ID)
+		p.Agent = shorten(a.Agent.ID)
 	}
 	switch {
 	case role < identity.Viewer:

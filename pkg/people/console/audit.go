@@ -13,12 +13,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// How many bytes of HTML all rows of the audit may take, and one of them without its texts.
-const (
-	maxAuditHTML = 44 << 10
-	auditRowHTML = 420
-)
-
 // An auditPage shows who did what.
 type auditPage struct {
 	Page
@@ -39,7 +33,7 @@ type auditRow struct {
 	From, Hash     string // beginnings of hashes
 	Diff           string // address of what changed between them; "": the texts of both are not kept
 	Request, Asked string // id of the request that the line is about, and its page; "": it is about none
-	Note           noteLine
+	Note           string
 	Source         string
 }
 
@@ -58,21 +52,17 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
 		f, err = asked.Filter(c.o.Now())
 	}
 	p := &auditPage{Page: Page{Title: "Audit", Here: "audit"}}
-	paging := decide.Paging{Limit: defaultPage, After: after}
-	for again := range 2 {
-		if err == nil {
-			p.AuditPage, err = c.o.Service.Audit(r.Context(), f, paging)
-		}
-		if err != nil {
-			c.failed(w, r, "audit", err)
-			return
-		}
-		p.Rows = auditRows(rootOf(r), c.o.Service.View(r.Context()), p.Lines)
-		if again == 0 && len(p.Rows) < len(p.Lines) {
-			paging.Limit = len(p.Rows) // so that the next page begins with the first that is left out
-			continue
-		}
-		break
+	paging := decide.Paging{Limit: maxRows, After: after}
+	if err == nil {
+		p.AuditPage, err = c.o.Service.Audit(r.Context(), f, paging)
+	}
+	if err != nil {
+		c.failed(w, r, "audit", err)
+		return
+	}
+	v := c.o.Service.View(r.Context())
+	for _, l := range p.Lines {
+		p.Rows = append(p.Rows, auditRowOf(rootOf(r), v, l))
 	}
 	here := rootOf(r) + "admin/audit"
 	p.Choices = auditChoices(asked)
@@ -97,42 +87,29 @@ func auditChoices(q decide.AuditQuery) []choice {
 	}
 }
 
-// auditRows returns the rows of the first lines, as many as there is room for.
-func auditRows(root string, v *state.View, lines []audit.Line) (rows []auditRow) {
-	room := maxAuditHTML
-	for _, l := range lines {
-		row := auditRowOf(root, v, l)
-		for _, s := range []string{row.Who, row.For, row.What, row.Detail, row.Of, row.Link, row.Diff, row.Request, row.Asked, row.Note.Text, row.Source} {
-			room -= htmlLen(s)
-		}
-		if room -= auditRowHTML; room < 0 && len(rows) > 0 {
-			return rows
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
 func auditRowOf(root string, v *state.View, l audit.Line) auditRow {
 	at := l.Time.UTC()
 	row := auditRow{
-		ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"), Who: name(l.Actor), What: truncate(itemEvent(v, l.Tool, l.Action, l.Hash), nameHTML),
-		Of: clipped(l.Tool), Hash: start(l.Hash), From: start(l.From), Note: noteOf(l.Note), Source: truncate(l.Source, nameHTML),
+		ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"),
+		Who: shorten(l.Actor), What: shorten(itemEvent(v, l.Tool, l.Action, l.Hash)),
+		Of: shorten(l.Tool), Hash: start(l.Hash), From: start(l.From),
+		Note: l.Note, Source: shorten(l.Source),
 	}
 	if l.Kind == audit.KindCall {
-		row.Who, row.For, row.Hash = name(l.Agent), name(l.Human), start(l.Definition)
+		row.Who, row.For, row.Hash = shorten(l.Agent), shorten(l.Human), start(l.Definition)
 		row.What, row.Detail = calledAs(l)
 	}
 	if kind, agent := l.About(); l.Tool == "" {
-		row.Of = clipped(l.Subject)
+		row.Of = shorten(l.Subject)
 	} else if kind == audit.AboutAgent {
-		row.For = name(agent)
+		row.For = shorten(agent)
 	}
 	if l.Request != "" {
-		row.Request, row.Asked = clipped(l.Request), root+"admin/requests/"+url.PathEscape(l.Request)
+		row.Request = shorten(l.Request)
+		row.Asked = root + "admin/requests/" + url.PathEscape(l.Request)
 	}
 	id, err := tool.ParseID(l.Tool)
-	if err != nil {
+	if err != nil || id.Kind != tool.Resource && tool.ValidName(id.Name) != nil {
 		return row
 	}
 	row.Link = toolLink(root, id, nil)
@@ -151,7 +128,7 @@ func keeps(r *approval.Record, hash tool.Hash) bool {
 }
 
 // start returns the beginning of a hash, by which people tell it from others.
-func start(h tool.Hash) string { return truncate(fmt.Sprintf("%.12s", h), nameHTML) }
+func start(h tool.Hash) string { return shorten(fmt.Sprintf("%.12s", h)) }
 
 // calledAs says what became of a call, and how it went.
 func calledAs(l audit.Line) (what, detail string) {
@@ -160,7 +137,7 @@ func calledAs(l audit.Line) (what, detail string) {
 		audit.Scope: "call refused: not in the agent's scope", audit.Stopped: "call refused: stopped", audit.Refused: "call refused: faulty request",
 	}[l.Decision]
 	if !ok {
-		what = truncate(l.Decision, nameHTML)
+		what = shorten(l.Decision)
 	}
 	for _, s := range slices.Concat([]string{words(l.Status)}, l.Rules, []string{l.Outcome}) {
 		if s != "" {
@@ -168,7 +145,7 @@ func calledAs(l audit.Line) (what, detail string) {
 		}
 	}
 	if detail != "" {
-		detail = truncate(detail[2:], noteHTML)
+		detail = shorten(detail[2:])
 	}
 	return what, detail
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,13 +13,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
-)
-
-// How much of a bulk page the tools take that it would decide about, and those that are left out,
-// in bytes: no page is longer than 60 KB.
-const (
-	maxBulkRows = 36 << 10
-	maxOut      = 12 << 10
 )
 
 // A bulkPage is the bulk page on which a person sees exactly what is decided about together.
@@ -51,11 +43,12 @@ func about(root string, id tool.ID, why string) leftOut {
 // itemOf returns what a form says of an item: its id, and the definition and the revision of the
 // record that the page shows.
 func itemOf(row decide.Row) string {
-	return row.ID + " " + string(row.Hash) + " " + strconv.FormatInt(row.Rev, 10)
+	id, _ := tool.ParseID(row.ID) // the catalog's
+	return inAddress(id) + " " + string(row.Hash) + " " + strconv.FormatInt(row.Rev, 10)
 }
 
 // parseItem reads what [itemOf] returned.
-func parseItem(s string) (decide.Item, error) {
+func (c *Console) parseItem(r *http.Request, s string) (decide.Item, error) {
 	parts := strings.Split(s, " ")
 	if len(parts) != 3 {
 		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names an item in a way that cannot be read")
@@ -64,6 +57,9 @@ func parseItem(s string) (decide.Item, error) {
 	rev, number := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil || number != nil || rev < 0 {
 		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names an item in a way that cannot be read")
+	}
+	if found, err := c.addressed(r, parts[0]); err == nil { // else the desk says that there is none
+		id = found
 	}
 	return decide.Item{ID: id, Hash: tool.Hash(parts[1]), Rev: rev}, nil
 }
@@ -78,13 +74,14 @@ type bulkForm struct {
 	tell   bool
 }
 
-// readBulk returns what a form says that was read.
-func readBulk(form url.Values) (b bulkForm, err error) {
+// readBulk returns what the form of r says, which was read.
+func (c *Console) readBulk(r *http.Request) (b bulkForm, err error) {
+	form := r.PostForm
 	query := maps.Clone(form)
 	for _, name := range []string{"action", "all", itemField, noteField, "tell", "csrf", againField} {
 		query.Del(name)
 	}
-	if b.filter, _, err = decide.ReadQuery(query, defaultPage); err != nil {
+	if b.filter, _, err = decide.ReadQuery(query, maxRows); err != nil {
 		return b, err
 	}
 	b.action, b.all = form.Get("action"), form.Get("all") != ""
@@ -93,7 +90,7 @@ func readBulk(form url.Values) (b bulkForm, err error) {
 		return b, decide.Refuse(http.StatusBadRequest, "the form names no action")
 	}
 	for _, s := range form[itemField] {
-		item, err := parseItem(s)
+		item, err := c.parseItem(r, s)
 		if err != nil {
 			return b, err
 		}
@@ -119,7 +116,7 @@ func (c *Console) bulkAgain(w http.ResponseWriter, r *http.Request) {
 
 // bulk shows the bulk page. It decides nothing.
 func (c *Console) bulk(w http.ResponseWriter, r *http.Request) {
-	b, err := readBulk(r.PostForm)
+	b, err := c.readBulk(r)
 	if err != nil {
 		c.failed(w, r, "bulk", err)
 		return
@@ -134,21 +131,20 @@ func (c *Console) bulkConfirmation(w http.ResponseWriter, r *http.Request, statu
 		c.failed(w, r, "bulk", err)
 		return
 	}
-	p := &bulkPage{Page: Page{Here: "tools", Problem: problem}, Action: b.action, Filter: b.filter, Note: cutNote(b.note), Tell: b.tell}
+	p := &bulkPage{Page: Page{Here: "tools", Problem: problem}, Action: b.action, Filter: b.filter}
+	p.Note, p.Tell = firstOf(b.note, approval.MaxNote), b.tell
 	root, opened, kept := rootOf(r), c.viewed(r), map[string][]decide.Row{}
-	used, out := 0, 0
 	for n, row := range rows {
 		line := rowFor(root, row, b.filter)
 		if why := c.whyNot(r, b.action, row, opened); why != "" {
-			left := leftOut{clipped(row.ID), line.Link, why}
-			if out += htmlLen(left.ID) + len(line.Link) + len(why) + 100; out > maxOut {
+			if len(p.Out) == maxRows {
 				p.OutMore++
 				continue
 			}
-			p.Out = append(p.Out, left)
+			p.Out = append(p.Out, leftOut{shorten(row.ID), line.Link, why})
 			continue
 		}
-		if used += htmlLen(line.Item+line.Link+line.Line+row.ID) + 200; used > maxBulkRows {
+		if len(p.Items) == maxRows {
 			p.Rest = len(rows) - n
 			break
 		}
@@ -284,7 +280,7 @@ type donePage struct {
 // decideAll carries out a bulk page. Sent again it decides nothing: each item is at another
 // revision then.
 func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
-	b, err := readBulk(r.PostForm)
+	b, err := c.readBulk(r)
 	if err != nil {
 		c.failed(w, r, "bulk", err)
 		return

@@ -7,13 +7,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// How much of a definition's texts a page shows, in bytes: as they are, and as HTML. The rest has an
-// address of its own.
-const (
-	maxText = 16 << 10
-	maxHTML = 36 << 10
-)
-
 // around is how many bytes stay on either side of a change where only changes are shown.
 const around = 120
 
@@ -41,51 +34,20 @@ type block struct {
 	Parts  int // how many differ
 }
 
-// segmentHTML is how many bytes of HTML a segment takes beside its text.
-const segmentHTML = 64
+// A room is how many characters a page still shows of texts: of those of before, if they are beside
+// those of now, and of all others.
+type room struct{ before, now int }
 
-// A budget is how much may still be written on a page.
-type budget struct{ text, html int }
+// segmentCost is how many characters a segment counts beside its text: a text of many short changes
+// is a longer page.
+const segmentCost = 20
 
-// take returns the beginning of s that fits, and whether that is all of it.
-func (m *budget) take(s string) (string, bool) {
-	if len(s) <= m.text {
-		shown := review.Readable(s)
-		if n := htmlLen(shown) + segmentHTML; n <= m.html {
-			m.text, m.html = m.text-len(s), m.html-n
-			return shown, true
-		}
-	}
-	fits := truncateTo(s, m.text, m.html-segmentHTML)
-	*m = budget{}
-	return review.Readable(fits), false
-}
-
-// skip takes the room of the sign that something is left out, and reports whether there was any.
-func (m *budget) skip() bool {
-	if m.html < segmentHTML {
-		*m = budget{}
-		return false
-	}
-	m.html -= segmentHTML
-	return true
-}
-
-// budgets are what is left of a page for the texts of before, if they stand beside those of now,
-// and for all others.
-type budgets struct{ before, now *budget }
-
-// newBudgets returns the rooms of a page, which all its texts share.
-func newBudgets(side bool) budgets {
-	if side {
-		return budgets{&budget{maxText, maxHTML / 2}, &budget{maxText, maxHTML / 2}}
-	}
-	return budgets{&budget{}, &budget{maxText, maxHTML}}
-}
+// newRoom returns the room that all texts of a page share.
+func newRoom() *room { return &room{maxText, maxText} }
 
 // blockOf lays out how one text became another. Of what is the same only the surroundings of changes
 // are shown if only says so, and wherever something was found.
-func blockOf(m budgets, title string, runs []review.Run, found []place, side, only bool) block {
+func blockOf(m *room, title string, runs []review.Run, found []place, side, only bool) block {
 	b := block{Title: title, Side: side}
 	at := 0 // in the text of now
 	for i, run := range runs {
@@ -94,9 +56,9 @@ func blockOf(m budgets, title string, runs []review.Run, found []place, side, on
 		}
 		if run.Op == review.Delete {
 			if side {
-				b.Before = b.add(b.Before, m.before, "del", run.Text, at, nil)
+				b.Before = b.add(b.Before, &m.before, "del", run.Text, at, nil)
 			} else {
-				b.Inline = b.add(b.Inline, m.now, "del", run.Text, at, nil)
+				b.Inline = b.add(b.Inline, &m.now, "del", run.Text, at, nil)
 			}
 			continue
 		}
@@ -109,9 +71,9 @@ func blockOf(m budgets, title string, runs []review.Run, found []place, side, on
 				b.skip(m)
 				continue
 			}
-			b.Inline = b.add(b.Inline, m.now, op, part.text, part.at, found)
+			b.Inline = b.add(b.Inline, &m.now, op, part.text, part.at, found)
 			if side && run.Op == review.Equal {
-				b.Before = b.add(b.Before, m.before, "", part.text, 0, nil)
+				b.Before = b.add(b.Before, &m.before, "", part.text, 0, nil)
 			}
 		}
 		at += len(run.Text)
@@ -127,27 +89,20 @@ type part struct {
 }
 
 // skip notes that something is left out that is the same.
-func (b *block) skip(m budgets) {
-	sign := func(out []segment, m *budget) []segment {
-		if !m.skip() {
-			b.Cut = true
-			return out
-		}
-		return append(out, segment{Op: "skip"})
+func (b *block) skip(m *room) {
+	if m.now > 0 {
+		b.Inline = append(b.Inline, segment{Op: "skip"})
 	}
-	b.Inline = sign(b.Inline, m.now)
-	if b.Side {
-		b.Before = sign(b.Before, m.before)
+	if b.Side && m.before > 0 {
+		b.Before = append(b.Before, segment{Op: "skip"})
 	}
 }
 
-// add appends a text as segments, cut where something was found in it.
-func (b *block) add(out []segment, m *budget, op, s string, at int, found []place) []segment {
+// add appends a text as segments, as far as there is room, cut where something was found in it.
+func (b *block) add(out []segment, left *int, op, s string, at int, found []place) []segment {
 	put := func(s, id string) {
-		if s == "" || b.Cut && m.text == 0 {
-			return
-		}
-		shown, all := m.take(s)
+		shown, all := readablePrefix(s, *left)
+		*left = max(0, *left-utf8.RuneCountInString(shown)-segmentCost)
 		if shown != "" {
 			out = append(out, segment{op, shown, id})
 		}

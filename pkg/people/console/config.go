@@ -16,10 +16,7 @@ import (
 
 // How much of each part the page of the config shows.
 const (
-	maxRules     = 60
 	maxRuleTools = 4 // of one rule
-	maxFaults    = 40
-	maxWarnings  = 40
 	maxExposed   = 20
 )
 
@@ -60,9 +57,9 @@ func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed erro
 	s := p.State
 	p.Files = []filePart{partOf("mcp_config.json", s.Config), partOf("policy.cedar", s.Policy)}
 	p.Others = []filePart{partOf("tool catalog", s.Catalog), partOf("approvals", s.Approvals)}
-	p.Warnings = s.Warnings[:min(len(s.Warnings), maxWarnings)]
-	p.More.Warnings, p.More.Rules = len(s.Warnings)-len(p.Warnings), max(0, len(p.Rules)-maxRules)
-	for _, rule := range p.Rules[:min(len(p.Rules), maxRules)] {
+	p.Warnings = s.Warnings[:min(len(s.Warnings), maxRows)]
+	p.More.Warnings, p.More.Rules = len(s.Warnings)-len(p.Warnings), max(0, len(p.Rules)-maxRows)
+	for _, rule := range p.Rules[:min(len(p.Rules), maxRows)] {
 		row := ruleRow{Rule: rule, Noun: nounOf(rule.Kind), Names: text.List(rule.Tools, maxRuleTools)}
 		if rule.Always+rule.Some == 0 {
 			row.Noun = tool.Tool.String()
@@ -87,7 +84,7 @@ func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed erro
 }
 
 func partOf(name string, part decide.Part) filePart {
-	shown := part.Faults[:min(len(part.Faults), maxFaults)]
+	shown := part.Faults[:min(len(part.Faults), maxRows)]
 	return filePart{name, part, shown, len(part.Faults) - len(shown)}
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
@@ -14,9 +15,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// historyLines is how many lines a page of a history has.
-const historyLines = 30
-
 // A historyPage shows what was done about one item.
 type historyPage struct {
 	Page
@@ -25,6 +23,7 @@ type historyPage struct {
 	Tool    string // address of the page about it
 	First   string // address of the newest events; "": these are they
 	More    string // address of older ones; "": there are none
+	File    string // address of all lines of the audit about it
 }
 
 // history shows one page of what was done about an item.
@@ -34,13 +33,14 @@ func (c *Console) history(w http.ResponseWriter, r *http.Request, id tool.ID) {
 		c.failed(w, r, "history", err)
 		return
 	}
-	h, err := c.o.Service.History(r.Context(), id, decide.Paging{Limit: historyLines, After: query})
+	h, err := c.o.Service.History(r.Context(), id, decide.Paging{Limit: maxRows, After: query})
 	if err != nil {
 		c.failed(w, r, "history", err)
 		return
 	}
 	p := &historyPage{Page: Page{Title: "History of " + shownID(id), Here: "tools"}, History: h, view: c.o.Service.View(r.Context())}
 	p.Tool = toolLink(rootOf(r), id, nil)
+	p.File = withQuery(rootOf(r)+"admin/audit.jsonl", url.Values{}, "tool", id.String())
 	if query != "" {
 		p.First = p.Tool + "/history"
 	}
@@ -60,6 +60,15 @@ func onlyAfter(r *http.Request, others ...string) (string, error) {
 		}
 	}
 	return query.Get("after"), nil
+}
+
+// IsCut reports whether the page does not show all of a note or of a name.
+func (p *historyPage) IsCut() bool {
+	return slices.ContainsFunc(p.History.Events, func(e decide.Event) bool {
+		_, all := readablePrefix(e.Note, maxNote)
+		_, named := readablePrefix(e.Actor, maxShort)
+		return !all || !named
+	})
 }
 
 // Did says in words what an event was.

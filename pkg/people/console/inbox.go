@@ -92,8 +92,9 @@ type trouble struct {
 // A decision is a line of the audit.
 type decision struct {
 	approval.Entry
-	Short string // id of the item, clipped
-	Link  string
+	Short   string // id of the item
+	Link    string
+	History string // address of what was done about it
 }
 
 // inbox shows what waits. A poll that names what it has already is answered 204.
@@ -125,7 +126,10 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, e := range lines {
 		if isEvent(e) && len(p.Last) < maxDecisions {
-			p.Last = append(p.Last, decision{e, shownID(e.ID()), toolLink(root, e.ID(), url.Values{"sort": {decide.ByID}})})
+			p.Last = append(p.Last, decision{
+				e, shownID(e.ID()), toolLink(root, e.ID(), url.Values{"sort": {decide.ByID}}),
+				toolLink(root, e.ID(), nil) + "/history",
+			})
 		}
 	}
 	c.render(w, r, http.StatusOK, "inbox", p)

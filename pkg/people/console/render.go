@@ -41,7 +41,7 @@ import (
 // In a template every address begins with {{.Root}}, which leads to where /admin lies whatever
 // precedes it; every form that changes something has {{template "csrf" $}}; a time is
 // {{template "time" ($.Time .At)}}, a status {{template "status" .Status}}. Text of a server is
-// written as {{readable .}}, never as it is; a name, which may be a URI, as {{clipped .}}.
+// written as {{readable .}}, never as it is; a name, which may be a URI, as {{shorten .}}.
 
 //go:embed templates
 var templateFiles embed.FS
@@ -228,7 +228,10 @@ var templates = sync.OnceValue(func() map[string]func() *template.Template {
 
 // shared is what all pages are made of.
 var shared = sync.OnceValue(func() *template.Template {
-	funcs := template.FuncMap{"readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb, "clipped": clipped, "chip": chipOf, "span": spanOf, "why": lockedWhy}
+	funcs := template.FuncMap{
+		"readable": review.Readable, "shorten": shorten, "noteOf": noteOf, "words": words,
+		"verb": verb, "chip": chipOf, "span": spanOf, "why": lockedWhy,
+	}
 	return template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 })
 

@@ -8,7 +8,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
@@ -55,8 +54,8 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 		return
 	}
 	p, status := &requestPage{Page: Page{Here: "requests"}, Request: q, Agent: agentName(q.Agent), Verified: verifiedBy[q.Agent.Way]}, http.StatusOK
-	p.Name = clipped(q.Tool)
-	p.Title = truncateTo(p.Agent, 60, nameHTML) + " asks for " + clipped(q.Item().String())
+	p.Name = shorten(q.Tool)
+	p.Title = truncate(p.Agent, 60) + " asks for " + shownID(q.Item())
 	p.Arguments = argumentsText(q.Arguments)
 	p.typed(r, refusal == nil)
 	t, err := c.o.Service.Tool(r.Context(), q.Item())
@@ -71,7 +70,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	}
 	p.others(rootOf(r))
 	if p.Known {
-		p.lay(c.o.Service, r.URL.Query(), p.taken())
+		p.lay(c.o.Service, r.URL.Query())
 		c.shown.put(t.Hash, t.Definition)
 		if r.Header.Get("Hx-Request") == "" { // a poll may not show what it answers
 			c.setViewed(w, r, t.Hash)
@@ -89,17 +88,6 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	c.render(w, r, status, "request", p)
 }
 
-// taken returns how many bytes of HTML the page makes of what it shows beside the definition. The
-// arguments of a call are never cut, and leave some room for what the call is of.
-func (p *requestPage) taken() int {
-	q := p.Request
-	n := htmlLen(p.Reason+q.Exempt) + htmlLen(review.Readable(q.Note+q.Why+q.Rule+q.Decided.Reason)) + 4*htmlLen(p.Agent)
-	for _, o := range p.Others {
-		n += htmlLen(o.Who) + rowHTML/2
-	}
-	return n + min(htmlLen(p.Arguments), maxHTML*2/3)
-}
-
 // typed fills in what the person typed before, or what the agent's user asks for.
 func (p *requestPage) typed(r *http.Request, kept bool) {
 	if p.Request.Minutes > 0 {
@@ -114,16 +102,6 @@ func (p *requestPage) typed(r *http.Request, kept bool) {
 		p.Reason = firstOf(form.Get("reason"), request.MaxReason)
 		p.Minutes = firstOf(form.Get("minutes"), len("43200"))
 	}
-}
-
-// firstOf returns the first characters of s.
-func firstOf(s string, characters int) string {
-	for i := range s {
-		if characters--; characters < 0 {
-			return s[:i]
-		}
-	}
-	return s
 }
 
 // others fills in who else asks for the same.

@@ -16,12 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// How many requests a page of the list has, and the inbox: with the longest names and notes there can
-// be they stay below 60 KB.
-const (
-	maxRequests = 25
-	maxAsked    = 5
-)
+// maxAsked is how many requests the inbox has.
+const maxAsked = 5
 
 // countAge is how old the number of open requests may be that stands on every page.
 const countAge = 10 * time.Second
@@ -70,7 +66,7 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 	rows := joined(rootOf(r), list)
 	p.Total, p.Some = len(rows), !all
 	skip = max(0, min(skip, len(rows)))
-	p.Asks = rows[skip:min(skip+maxRequests, len(rows))]
+	p.Asks = rows[skip:min(skip+maxRows, len(rows))]
 	at := func(skip int) string {
 		q := url.Values{}
 		if p.All {
@@ -84,8 +80,8 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 	if skip > 0 {
 		p.First = at(0)
 	}
-	if skip+maxRequests < len(rows) {
-		p.Next = at(skip + maxRequests)
+	if skip+maxRows < len(rows) {
+		p.Next = at(skip + maxRows)
 	}
 	c.render(w, r, http.StatusOK, "requests", p)
 }
@@ -99,7 +95,8 @@ func joined(root string, list []decide.Request) (rows []askRow) {
 	}
 	at := map[same]int{} // of the row
 	for _, q := range list {
-		row := askRow{Request: q, Link: root + "admin/requests/" + q.ID, Short: clipped(q.Tool), Who: agentName(q.Agent), Agents: 1}
+		row := askRow{Request: q, Link: root + "admin/requests/" + q.ID, Agents: 1}
+		row.Short, row.Who = shorten(q.Tool), agentName(q.Agent)
 		key := same{q.Item(), q.Hash}
 		i, ok := at[key]
 		switch {
@@ -119,9 +116,9 @@ func joined(root string, list []decide.Request) (rows []askRow) {
 // agentName returns who asks, as a line shows it.
 func agentName(a request.Agent) string {
 	if a.Human == "" {
-		return name(a.ID)
+		return shorten(a.ID)
 	}
-	return name(a.ID) + " for " + name(a.Human)
+	return shorten(a.ID) + " for " + shorten(a.Human)
 }
 
 // requestStates are what became of requests, for people, and how they look.

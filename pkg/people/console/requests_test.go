@@ -106,36 +106,6 @@ func approverOf(servers ...string) identity.Rights {
 	return identity.Rights{Role: identity.Approver, Servers: servers}
 }
 
-// However many ask, and whatever they are called, the lists are short and every request is on one of them.
-func TestRequestsListLong(t *testing.T) {
-	h := newFixture(t)
-	h.confirms()
-	var all []string
-	note := strings.Repeat("<\u202e", request.MaxNote/2)
-	for n := range 70 {
-		a := request.Agent{Way: identity.WayJWT, ID: fmt.Sprintf("%03d%s", n, strings.Repeat("<", 250)), Human: strings.Repeat("&", 256), Subject: fmt.Sprint("x ", n)}
-		all = append(all, h.Asks(a, "fs:read_file", note, fmt.Sprintf(`{"n":%d}`, n)))
-	}
-	says(t, h.small("/admin"), "70 requests", "All 70 requests")
-	found := ""
-	for path := "/admin/requests"; path != ""; {
-		page := h.small(path)
-		lacks(t, page, "\u202e")
-		found += page
-		if _, after, ok := strings.Cut(page, `<p class="pager"><a href="../admin/requests?skip=`); ok && strings.Contains(page, `rel="next"`) {
-			skip, _, _ := strings.Cut(after, `"`)
-			path = "/admin/requests?skip=" + skip
-		} else {
-			path = ""
-		}
-	}
-	for _, id := range all {
-		if !strings.Contains(found, id) {
-			t.Errorf("%s is on no page", id)
-		}
-	}
-}
-
 // While what agents ask for cannot be read, the inbox says so and shows the rest.
 func TestRequestsUnread(t *testing.T) {
 	h := newFixture(t)
@@ -197,35 +167,6 @@ func TestRequestPagesPoll(t *testing.T) {
 	kept := h.Submit("/admin/requests/"+id, url.Values{"reason": {"read it"}}).Body
 	says(t, kept, `value="read it"`)
 	lacks(t, kept, "data-poll")
-}
-
-func TestRequestPageIsShort(t *testing.T) {
-	h := newFixture(t)
-	var properties []string
-	for n := range 80 {
-		properties = append(properties, fmt.Sprintf(`"%s%d":{"type":"string","description":"%s"}`, strings.Repeat("<", 60), n, strings.Repeat("&", 300)))
-	}
-	h.ByName["mail"].Tools[0] = `{"name":"send","description":"` + strings.Repeat("<&+", 8_000) + `","inputSchema":{"type":"object","properties":{` + strings.Join(properties, ",") + `}}}`
-	h.Sync()
-	a := request.Agent{Way: identity.WayJWT, ID: strings.Repeat("<", 256), Human: strings.Repeat("&", 256), Subject: "x 1"}
-	hostile := strings.Repeat("<\u202e", request.MaxNote/2)
-	id := h.Asks(a, "mail:send", hostile, "")
-	h.wishes(a, id, hostile, 90)
-	for n := range 30 {
-		b := a
-		b.Subject = fmt.Sprint("y ", n)
-		h.Asks(b, "mail:send", hostile, "")
-	}
-	h.small("/admin/requests/" + id)
-	h.small("/admin/requests")
-	h.small("/admin/ask/" + id)
-	for _, view := range []string{"description", "input", "raw"} {
-		h.small("/admin/requests/" + id + "?view=" + view)
-	}
-	typed := h.Submit("/admin/requests/"+id, url.Values{"reason": {hostile}, "minutes": {"<<<<<<<"}})
-	if len(typed.Body) > maxPage || typed.Status != http.StatusOK {
-		t.Errorf("%d, %d bytes with what was typed", typed.Status, len(typed.Body))
-	}
 }
 
 func TestRequestVerdicts(t *testing.T) {

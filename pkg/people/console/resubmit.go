@@ -1,9 +1,7 @@
 package console
 
 import (
-	"cmp"
 	"context"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -77,12 +75,10 @@ func keptOf(form url.Values) *resubmission {
 	return &resubmission{Page: safeNext(form.Get("next")), Fields: fields, Cut: cut}
 }
 
-// How much a page carries on of a form: fields, and bytes of HTML. A bulk page of tools has the
-// most.
+// How much a page carries on of a form: fields, and bytes of them. A bulk page has the most.
 const (
-	maxKept     = 256
-	maxKeptHTML = 44 << 10
-	fieldHTML   = 60 // beside its name and its value
+	maxKept  = 256
+	keptSize = maxForm / 2
 )
 
 // fieldsOf returns the fields of a form that rename takes, by name, and whether it leaves some out
@@ -95,16 +91,20 @@ func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []f
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b field) int { // the ticked tools last: they can be many
-		return cmp.Or(cmpBool(a.Name == itemField, b.Name == itemField), strings.Compare(a.Name, b.Name))
-	})
-	room, kept := maxKeptHTML, out[:0]
+	rank := func(f field) string {
+		if f.Name == itemField {
+			return "\xff" // the ticked tools last: they can be many
+		}
+		return f.Name
+	}
+	slices.SortStableFunc(out, func(a, b field) int { return strings.Compare(rank(a), rank(b)) })
+	room, kept := keptSize, out[:0]
 	for _, f := range out {
 		if f.Name == noteField {
-			cut = cut || len(f.Value) > approval.MaxNote
-			f.Value = cutNote(f.Value)
+			note := firstOf(f.Value, approval.MaxNote)
+			f.Value, cut = note, cut || note != f.Value
 		}
-		size := htmlLen(f.Name+f.Value) + fieldHTML
+		size := len(f.Name + f.Value)
 		if size > room || len(kept) == maxKept {
 			cut = true
 			continue
@@ -113,20 +113,6 @@ func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []f
 	}
 	return kept, cut
 }
-
-// cmpBool orders false before true.
-func cmpBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
-}
-
-// cutNote returns as much of a note as the record of a tool takes.
-func cutNote(note string) string { return truncateTo(note, approval.MaxNote, math.MaxInt) }
 
 // pageOf returns the page below /admin that a form stood on, as the browser says, or else the
 // address that it was sent to.
@@ -197,7 +183,7 @@ func shownAgain(r *http.Request) *http.Request {
 		return r
 	}
 	if note := r.PostForm.Get(noteField); note != "" {
-		r.PostForm.Set(noteField, cutNote(note))
+		r.PostForm.Set(noteField, firstOf(note, approval.MaxNote))
 	}
 	r = r.WithContext(context.WithValue(r.Context(), typedKey{}, r.PostForm))
 	r.Method = http.MethodGet

@@ -9,7 +9,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
@@ -76,12 +75,8 @@ var views = map[tool.Kind][]viewLink{
 	tool.Resource: {{"summary", "Summary", ""}, {"description", "Description", ""}, {"raw", "Raw", ""}},
 }
 
-// How many differences the page lists, and how many verdicts, and for how many bytes of HTML.
-const (
-	maxItems    = 60
-	maxItemHTML = 10 << 10
-	maxVerdicts = 6
-)
+// maxVerdicts is how many verdicts about other definitions the page lists.
+const maxVerdicts = 6
 
 // show shows an item, or what changed from one of its definitions to another.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, id tool.ID) {
@@ -116,12 +111,12 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 		p.Note, p.Tell = r.PostForm.Get("note"), r.PostForm.Get("tell") != ""
 		p.Kept = refusal == nil
 	}
-	p.Note = cutNote(p.Note)
+	p.Note = firstOf(p.Note, approval.MaxNote)
 	if err := c.place(p, r, f, id); err != nil {
 		c.failed(w, r, "page", err)
 		return
 	}
-	p.lay(c.o.Service, r.URL.Query(), htmlLen(p.Note))
+	p.lay(c.o.Service, r.URL.Query())
 	c.tell(&p.Page, r)
 	own := c.fourEyes(&p.itemView, r)
 	for _, action := range t.Actions {
@@ -164,6 +159,9 @@ func (p *itemView) Verdicts() (out []decide.Verdict) {
 	}
 	return out
 }
+
+// History returns the address of what was done about the item.
+func (p *itemView) History() string { return p.ItemPage + "/history" }
 
 // Short returns how a hash begins.
 func (p *itemView) Short(hash tool.Hash) string { return string(hash[:min(len(hash), 6)]) }
@@ -208,8 +206,8 @@ func nameOf(f decide.Filter) string {
 	return name
 }
 
-// lay fills in what the chosen view shows, beside so many bytes of HTML that were typed.
-func (p *itemView) lay(service *decide.Service, query url.Values, typed int) {
+// lay fills in what the chosen view shows.
+func (p *itemView) lay(service *decide.Service, query url.Values) {
 	t := p.Tool
 	now, before := tool.KeptItem(p.kind, t.Definition), tool.KeptItem(p.kind, t.Approved)
 	p.Old = t.Change != nil
@@ -241,11 +239,7 @@ func (p *itemView) lay(service *decide.Service, query url.Values, typed int) {
 		}
 	}
 	p.point(to)
-	room := newBudgets(side)
-	if p.Again != nil { // which stands above
-		room.now.html -= maxHTML / 6
-	}
-	room.now.html = max(0, room.now.html-typed)
+	room := newRoom()
 	for _, x := range textsOf(p.View, before, now) {
 		if x.before == x.now && x.now == "" {
 			continue
@@ -282,7 +276,7 @@ func (p *itemView) point(to func(name, value string) string) {
 	}
 }
 
-// items fills in what differs, as far as there is room.
+// items fills in what differs.
 func (p *itemView) items(service *decide.Service, now tool.Definition) {
 	change := p.Tool.Change
 	if !p.Old { // of what is new, what it takes and gives; its texts stand below
@@ -297,16 +291,8 @@ func (p *itemView) items(service *decide.Service, now tool.Definition) {
 			change.Items[i].Risk = "" // all of it is new
 		}
 	}
-	used := 0
-	for i, item := range change.Items {
-		used += htmlLen(review.Readable(item.Path+item.Text+item.Risk)) + 80
-		if i == maxItems || used > maxItemHTML {
-			p.MoreItem = len(change.Items) - i
-			break
-		}
-		p.Items = append(p.Items, item)
-	}
-	p.MoreItem += change.More
+	p.Items = change.Items[:min(len(change.Items), maxRows)]
+	p.MoreItem = len(change.Items) - len(p.Items) + change.More
 }
 
 // read returns the definition that a person read before a decision that was refused; nil: it is not
@@ -325,7 +311,7 @@ func againOf(service *decide.Service, kind tool.Kind, here string, read, present
 	}
 	seen, now := tool.KeptItem(kind, read), tool.KeptItem(kind, present)
 	again := &changedAgain{Line: service.Change(seen, now).Line}
-	few := budgets{now: &budget{maxText / 4, maxHTML / 6}}
+	few := &room{now: maxText / 4}
 	for _, x := range textsOf("again", seen, now) {
 		if x.before != x.now {
 			b := blockOf(few, x.title, x.diff(x.before, x.now), nil, false, true)

@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -161,57 +160,6 @@ func TestReviewChanged(t *testing.T) {
 		t.Errorf("approving what was seen before = %d, status %q", status, h.Status("fs:read_file"))
 	}
 	says(t, body, "changed since it was shown", "Changed again while you read", "Thrice", "Fourth", `value="from the page"`)
-}
-
-// What is long is shown in part, and says so; the rest is at an address of its own, as plain text.
-func TestReviewLong(t *testing.T) {
-	h := newFixture(t)
-	for name, text := range map[string]string{"words": strings.Repeat("word ", 20_000), "marks": strings.Repeat(`&<>'`, 20_000), "hidden": strings.Repeat("\u202ex", 20_000), "lines": strings.Repeat(`a\n`, 30_000)} {
-		t.Run(name, func(t *testing.T) {
-			h.ByName["mail"].Tools[0] = `{"name":"send","description":"` + text + `"}`
-			h.Sync()
-			for _, query := range []string{"", "?view=description", "?view=raw", "?view=raw&diff=side", "?view=raw&only=1"} {
-				page := h.Page(http.StatusOK, "/admin/tools/mail/send"+query)
-				if len(page) > maxPage {
-					t.Errorf("%s has %d bytes", query, len(page))
-				}
-				says(t, page, "This is not all of it", "/admin/tools/mail/send/text?of=")
-			}
-			h.ByName["mail"].Tools[0] = `{"name":"send","description":"` + strings.ReplaceAll(text, "x", "y") + `","title":"` + text[:1000] + `"}`
-		})
-	}
-	w := h.Send("/admin/tools/mail/send/text?of=description", "", browser)
-	if csp := w.Header.Get("Content-Security-Policy"); w.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.HasPrefix(csp, "sandbox;") || len(w.Body) < 50_000 {
-		t.Errorf("%d bytes of %s under %q", len(w.Body), w.Header.Get("Content-Type"), csp)
-	}
-	h.Page(http.StatusNotFound, "/admin/tools/mail/send/text?of=secrets")
-}
-
-// A page is no longer because each part of it is long.
-func TestReviewLongEverywhere(t *testing.T) {
-	h := newFixture(t)
-	const path = "/admin/tools/fs/read_file"
-	long := func(word string) string { return strings.Repeat(word+`<'\u202e `, 3_000) }
-	change := func(word string) {
-		var properties []string
-		for i := range 300 {
-			properties = append(properties, fmt.Sprintf(`"%s_%d":{"type":"string","description":"%s"}`, word, i, strings.Repeat("<"+word+" ", 8)))
-		}
-		h.ByName["fs"].Tools[0] = `{"name":"read_file","title":"` + long(word)[:24_000] + `","description":"` + long(word)[:36_000] + `","inputSchema":{"type":"object","properties":{` + strings.Join(properties, ",") + `}}}`
-		h.Sync()
-	}
-	change("one")
-	for _, query := range []string{"", "?view=description", "?view=description&diff=side", "?view=description&only=1", "?view=input", "?view=raw&diff=side"} {
-		if n := len(h.Page(http.StatusOK, path+query)); n > maxPage {
-			t.Errorf("%q has %d bytes", query, n)
-		}
-	}
-	page := h.Page(http.StatusOK, path)
-	change("two")
-	status, body := h.press(path, page, "approve")
-	if status != http.StatusConflict || len(body) > maxPage || !strings.Contains(body, "Changed again while you read") {
-		t.Errorf("%d, %d bytes", status, len(body))
-	}
 }
 
 func TestReviewDenied(t *testing.T) {

@@ -11,9 +11,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxSyncParts is how many servers a failed sync names.
-const maxSyncParts = 20
-
 // A serversPage is the list of the servers.
 type serversPage struct {
 	Page
@@ -67,7 +64,8 @@ func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed erro
 	var next decide.Next
 	var list []decide.Server
 	if err == nil {
-		list, next, err = c.o.Service.Servers(r.Context(), decide.Paging{Limit: defaultPage, After: after})
+		paging := decide.Paging{Limit: maxRows, After: after}
+		list, next, err = c.o.Service.Servers(r.Context(), paging)
 	}
 	if err != nil {
 		c.failed(w, r, "servers", err)
@@ -85,7 +83,7 @@ func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed erro
 	if failed != nil {
 		e := c.o.Service.Explain(r.Context(), "sync", failed)
 		status, p.Problem = e.Status, sentence(e.Detail)
-		p.Parts, p.Rest = e.Parts[:min(len(e.Parts), maxSyncParts)], max(0, len(e.Parts)-maxSyncParts)
+		p.Parts, p.Rest = e.Parts[:min(len(e.Parts), maxRows)], max(0, len(e.Parts)-maxRows)
 	}
 	p.Message = syncMessage(r)
 	c.render(w, r, status, "servers", p)

@@ -19,9 +19,6 @@ type sessionsPage struct {
 	Next     string // address of the next page; "": this is the last one
 }
 
-// maxSessionRows is how many sessions a page shows.
-const maxSessionRows = 50
-
 // wayNames say in a word how somebody signed in.
 var wayNames = map[string]string{
 	signin.WayLink: "the link of this machine", signin.WayKey: "the admin key", signin.WayToken: "an agent token",
@@ -47,7 +44,8 @@ func (c *Console) sessions(w http.ResponseWriter, r *http.Request) {
 	key := func(s signin.Session) string { return s.Actor + " " + s.ID }
 	slices.SortFunc(all, func(a, b signin.Session) int { return strings.Compare(key(a), key(b)) })
 	query := r.URL.Query()
-	page, next, err := decide.Cut(decide.Paging{Limit: maxSessionRows, After: query.Get("after")}, "session-rows", all, key)
+	paging := decide.Paging{Limit: maxRows, After: query.Get("after")}
+	page, next, err := decide.Cut(paging, "session-rows", all, key)
 	if err != nil {
 		c.failed(w, r, "sessions", err)
 		return

@@ -159,7 +159,7 @@ func TestStopPageRefuses(t *testing.T) {
 	if w := h.Submit("/admin/stop", stopForm("all", "", "why", "sure")); w.Status != http.StatusSeeOther || len(h.stops()) != stop.MaxStops+1 {
 		t.Errorf("everything besides: %d, %d stops", w.Status, len(h.stops()))
 	}
-	h.small("/admin/stop")
+	h.Page(http.StatusOK, "/admin/stop")
 }
 
 func errOf(_ stop.Stops, err error) error { return err }

@@ -37,7 +37,9 @@ type tokenRow struct {
 	token.Token
 	Status string
 	Place  token.KeyStatus
-	Link   string // to revoke it; "": it is revoked
+	Link   string // to all of it, and to revoke it
+	Sees   excerpt
+	Within excerpt // toolsets
 }
 
 // A madeToken is one that was made just now: this page is the only one that shows its text.
@@ -50,11 +52,8 @@ type tokenForm struct {
 	Admin                         bool
 }
 
-// How many tokens a page shows, and how many grants to one that was revoked.
-const (
-	maxTokenRows = 25
-	maxGrantRows = 10
-)
+// maxGrantRows is how many grants to a token that was revoked a page shows.
+const maxGrantRows = 10
 
 // formOf returns what was typed; nothing was at first.
 func formOf(typed url.Values) tokenForm {
@@ -114,24 +113,30 @@ func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, status int,
 		return over + t.Name + " " + t.ID
 	}
 	slices.SortFunc(all, func(a, b token.Token) int { return strings.Compare(key(a), key(b)) })
-	page, next, err := decide.Cut(decide.Paging{Limit: maxTokenRows, After: r.URL.Query().Get("after")}, "token-rows", all, key)
+	paging := decide.Paging{Limit: maxRows, After: r.URL.Query().Get("after")}
+	page, next, err := decide.Cut(paging, "token-rows", all, key)
 	if err != nil {
 		c.failed(w, r, "tokens", err)
 		return
 	}
 	root := rootOf(r)
 	for _, t := range page {
-		row := tokenRow{Token: t, Status: judge.Status(t), Place: judge.KeyStatus(t)}
-		if row.Status != token.Revoked {
-			row.Link = root + "admin/tokens/" + url.PathEscape(t.ID) + "/revoke"
-		}
-		p.Tokens = append(p.Tokens, row)
+		p.Tokens = append(p.Tokens, tokenRowOf(root, t, judge))
 	}
 	if next.Next != "" {
 		p.Next = root + "admin/tokens?after=" + url.QueryEscape(next.Next)
 	}
 	p.Title, p.Here = "Agent tokens", "tokens"
 	c.render(w, r, status, "tokens", p)
+}
+
+// tokenRowOf returns the row of a token.
+func tokenRowOf(root string, t token.Token, judge token.StatusView) tokenRow {
+	link := root + "admin/tokens/" + url.PathEscape(t.ID) + "/revoke"
+	names := func(list []string) excerpt { return noteOf(strings.Join(list, ", "), link) }
+	return tokenRow{
+		t, judge.Status(t), judge.KeyStatus(t), link, names(t.Servers), names(t.Toolsets),
+	}
 }
 
 // makeToken makes the token of a form. The answer is the page that shows its text: a redirect would
@@ -178,7 +183,8 @@ func (c *Console) askToRevoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	session := callerOf(r.Context()).session
-	p := &revokePage{Page: Page{Title: "Revoke token:" + t.Name, Here: "tokens"}, Token: tokenRow{Token: t, Status: c.o.Tokens.StatusAt(r.Context()).Status(t)}}
+	p := &revokePage{Page: Page{Title: "Revoke token:" + t.Name, Here: "tokens"}}
+	p.Token = tokenRowOf(rootOf(r), t, c.o.Tokens.StatusAt(r.Context()))
 	p.Own = session != nil && session.Token == t.ID
 	c.render(w, r, http.StatusOK, "revoke", p)
 }

@@ -11,30 +11,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// defaultPage is how many rows a page has.
-const defaultPage = 50
-
 // maxServers is how many servers are offered for a choice; of more, the name is typed.
 const maxServers = 150
-
-// How much of a server's text stands in a row: characters, and bytes of HTML.
-const (
-	lineLength = 160
-	lineBytes  = 480
-)
-
-// How many bytes of HTML the rows of a page and its filters take together, and a row, a short line in
-// it and a choice beside their texts: no page is longer than 60 KB.
-const (
-	maxRows    = 50 << 10
-	rowHTML    = 460
-	shortLine  = 80
-	optionHTML = 30
-)
 
 // A toolsPage is the table of every tool, prompt and resource, and the queue of those that wait.
 type toolsPage struct {
@@ -87,9 +68,10 @@ func kindOf(rows []toolRow) string {
 // tools shows one page of the table.
 func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	f, paging, err := decide.ReadQuery(query, defaultPage, append([]string{"tick"}, flashParameters...)...)
+	others := append([]string{"tick"}, flashParameters...)
+	f, paging, err := decide.ReadQuery(query, maxRows, others...)
 	var list decide.Page
-	paging.Limit = min(paging.Limit, defaultPage)
+	paging.Limit = min(paging.Limit, maxRows)
 	if err == nil {
 		list, err = c.o.Service.List(r.Context(), f, paging)
 	}
@@ -106,13 +88,8 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 	}
 	p.Choices = choices(f, list.Facets, list.Mixed)
 	root := rootOf(r)
-	if p.Rows = rowsOf(root, list.Tools, f, maxRows-sizeOf(p.Choices)); len(p.Rows) < len(list.Tools) {
-		paging.Limit = len(p.Rows) // so that the next page begins with the first that is left out
-		if list, err = c.o.Service.List(r.Context(), f, paging); err != nil {
-			c.failed(w, r, "tools", err)
-			return
-		}
-		p.Rows = rowsOf(root, list.Tools, f, maxRows-sizeOf(p.Choices))
+	for _, row := range list.Tools {
+		p.Rows = append(p.Rows, rowFor(root, row, f))
 	}
 	p.List, p.Upgrades = list, upgradesOf(list)
 	here := root + "admin/tools"
@@ -157,35 +134,8 @@ func toolLink(root string, id tool.ID, query url.Values) string {
 }
 
 func rowFor(root string, row decide.Row, f decide.Filter) toolRow {
-	return toolRow{Row: row, Link: withQuery(root[:len(root)-1]+row.Address, queueOf(f)), Item: itemOf(row), Short: text.Clip(clipped(row.Name), nameLength), Line: lineOf(row)}
-}
-
-// rowsOf returns the rows of the first items, as many as there is room for, in bytes of HTML. Their
-// lines share what the rest leaves.
-func rowsOf(root string, tools []decide.Row, f decide.Filter, room int) (rows []toolRow) {
-	for _, t := range tools {
-		row := rowFor(root, t, f)
-		size := htmlLen(row.Item+row.Link) + 2*htmlLen(row.Server+row.Short) + rowHTML + shortLine
-		if room -= size; room < 0 && len(rows) > 0 {
-			room += size
-			break
-		}
-		rows = append(rows, row)
-	}
-	for i := range rows {
-		rows[i].Line = truncate(rows[i].Line, shortLine+max(0, room)/len(rows))
-	}
-	return rows
-}
-
-// sizeOf returns how many bytes of HTML the filters take.
-func sizeOf(choices []choice) (n int) {
-	for _, c := range choices {
-		for _, o := range c.Options {
-			n += htmlLen(o.Value+o.Text) + optionHTML
-		}
-	}
-	return n
+	link := withQuery(root[:len(root)-1]+row.Address, queueOf(f))
+	return toolRow{row, link, itemOf(row), shorten(row.Name), lineOf(row)}
 }
 
 // lineOf returns what changed about an item, or how it begins what it says of itself.
@@ -200,7 +150,7 @@ func lineOf(row decide.Row) string {
 	case decide.StateNew:
 		s = strings.Join(slices.DeleteFunc([]string{row.Change, s}, text.Blank), " · ")
 	}
-	return truncate(text.Clip(review.Readable(s), lineLength), lineBytes)
+	return shorten(s)
 }
 
 // choices returns the filters, each value with how many items it would leave. Where all are tools, nobody

@@ -1,72 +1,61 @@
 package console
 
 import (
-	"html"
-	"sort"
-	"strings"
-	"unicode/utf8"
-
-	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// How many bytes of HTML a page makes of a note beside others, and of somebody's name.
+// How long a page may be: rows of a list, and characters of a text as a person reads it. A text
+// that is cut ends with …, and the page has a link to all of it.
 const (
-	noteHTML = 480
-	nameHTML = 400
+	maxRows  = 50
+	maxShort = 160    // a name, an id or a line: a tool's name fits, a URI may not
+	maxNote  = 300    // a note beside others
+	maxText  = 10_000 // the texts of a definition on one page
 )
 
-// htmlLen returns how many bytes of HTML a template makes of a text.
-func htmlLen(s string) int { return len(html.EscapeString(s)) + len("&#43;"[1:])*strings.Count(s, "+") }
-
-// truncateTo returns the longest beginning of s, of whole characters and at most so many bytes, of
-// which, as a person reads it, a template makes at most room bytes of HTML.
-func truncateTo(s string, bytes, room int) string {
-	upTo := func(n int) string {
-		for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
-			n--
-		}
-		return s[:n]
-	}
-	tooLong := sort.Search(min(bytes, len(s))+1, func(n int) bool { return htmlLen(review.Readable(upTo(n))) > room })
-	return upTo(max(0, tooLong-1))
+// readablePrefix returns the first characters of s as a person reads them, and reports whether that
+// is all.
+func readablePrefix(s string, most int) (shown string, all bool) {
+	begin := firstOf(s, most) // a character is read as one or more
+	whole := review.Readable(begin)
+	shown = firstOf(whole, most)
+	return shown, len(begin) == len(s) && len(shown) == len(whole)
 }
 
-// truncate returns s as a person reads it, cut with a mark if a template would make more than room
-// bytes of HTML of it.
-func truncate(s string, room int) string {
-	const mark = "…"
-	if len(s) <= room { // no byte becomes less than one of HTML
-		if shown := review.Readable(s); htmlLen(shown) <= room {
-			return shown
+// firstOf returns the first characters of s.
+func firstOf(s string, characters int) string {
+	for i := range s {
+		if characters--; characters < 0 {
+			return s[:i]
 		}
 	}
-	return review.Readable(truncateTo(s, room, max(0, room-len(mark)))) + mark
+	return s
 }
 
-// name returns who did something, as a line shows it.
-func name(actor string) string { return truncate(actor, nameHTML) }
+// truncate returns the first characters of s as a person reads them, the last of them … if that is
+// not all.
+func truncate(s string, most int) string { return excerptOf(s, most, "").Text }
 
-// How much of an id stands in a line, and of a name beside that of its server: characters, and bytes of
-// HTML. The name of a tool fits, a URI may not.
-const (
-	idLength   = 200
-	nameLength = 130
-	idHTML     = 480
-)
+// shorten returns a name, an id or a line of text as a row shows it.
+func shorten(s string) string { return truncate(s, maxShort) }
 
-// clipped returns an id, or a part of one, as a line shows it.
-func clipped(s string) string { return truncate(text.Clip(review.Readable(s), idLength), idHTML) }
+func shownID(id tool.ID) string { return shorten(id.String()) }
 
-func shownID(id tool.ID) string { return clipped(id.String()) }
-
-// A noteLine is a note as a line shows it.
-type noteLine struct {
+// An excerpt is a text as a page shows it.
+type excerpt struct {
 	Text string
-	Cut  bool
+	Rest string // address at which all of it is; "": it is not cut
 }
 
-func noteOf(note string) noteLine {
-	return noteLine{truncate(note, noteHTML), htmlLen(review.Readable(note)) > noteHTML}
+// excerptOf returns the first characters of a text, which has all of it at the address.
+func excerptOf(s string, most int, address string) excerpt {
+	shown, all := readablePrefix(s, most)
+	if all {
+		return excerpt{Text: shown}
+	}
+	return excerpt{firstOf(shown, most-1) + "…", address}
 }
+
+// noteOf returns a note as a row shows it.
+func noteOf(note, address string) excerpt { return excerptOf(note, maxNote, address) }

@@ -21,9 +21,8 @@ type tryPage struct {
 	Trial   *decide.Explanation
 	Groups  []tryGroup
 	Listed  int // tools that the agent's menu has
-	Answer  string
-	Cut     bool // the answer is longer
-	Bytes   int  // of the answer
+	Answer  excerpt
+	Bytes   int // of the answer
 	NoNames string
 }
 
@@ -44,15 +43,11 @@ type tryRow struct {
 // A tryCheck is one question as the page shows it.
 type tryCheck struct{ Mark, Class, Text, Detail string }
 
-// maxTry is how many tools of a group the page shows: three groups of the longest names there can
-// be stay below 60 KB.
+// maxTry is how many tools of a group the page shows.
 const maxTry = 10
 
 // maxTryForm is how many bytes of an address the page takes.
 const maxTryForm = 8 << 10
-
-// maxAnswer is how many bytes of HTML the page makes of an answer.
-const maxAnswer = 14 << 10
 
 // try shows a search in an agent's place.
 func (c *Console) try(w http.ResponseWriter, r *http.Request) {
@@ -74,8 +69,11 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			e := c.o.Service.Explain(r.Context(), "try", err)
 			status, p.Problem = e.Status, sentence(e.Detail)
+		} else if all := p.show(&t); q.Has("whole") {
+			writeText(w, all)
+			return
 		} else {
-			p.show(&t)
+			p.Answer = excerptOf(all, maxText, withQuery(rootOf(r)+"admin/try", q, "whole", "1"))
 		}
 	default:
 		p.Wish.Servers, p.Wish.Tiers = "*", decide.EveryTier
@@ -95,8 +93,8 @@ func queryOfTry(q url.Values) decide.SearchQuery {
 // Tokens reckons how many tokens the answer costs a model.
 func (p *tryPage) Tokens() int { return (p.Bytes + 3) / 4 }
 
-// show fills in what came of a search.
-func (p *tryPage) show(t *decide.Explanation) {
+// show fills in what came of a search, and returns the answer.
+func (p *tryPage) show(t *decide.Explanation) string {
 	p.Trial = t
 	var menu struct{ Tools []json.RawMessage }
 	if err := json.Unmarshal(t.Menu, &menu); err == nil {
@@ -107,12 +105,10 @@ func (p *tryPage) show(t *decide.Explanation) {
 		answer = t.Menu
 	}
 	p.Bytes = len(answer)
-	all := resultText(answer)
-	p.Answer = truncate(all, maxAnswer)
-	p.Cut = len(p.Answer) < len(all)
 	for _, g := range t.Groups {
 		p.Groups = append(p.Groups, tryGroupOf(g))
 	}
+	return resultText(answer)
 }
 
 // resultText returns what stands in a result's one text, indented; of another result, all of it.

@@ -41,12 +41,6 @@ type useRow struct {
 	usage.Use
 }
 
-// How many bytes of HTML all rows of tools and agents may take, and one of them without its names.
-const (
-	maxUseHTML = 15 << 10
-	useRowHTML = 210
-)
-
 // usagePages adds the page of the usage.
 func (c *Console) usagePages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/usage", c.pageOr(next, c.usage))
@@ -96,12 +90,9 @@ func (c *Console) showUsage(w http.ResponseWriter, r *http.Request, name, query 
 		p.Drawn = append(p.Drawn, draw(chart, u.From, time.Duration(u.Step)*time.Second))
 	}
 	if u.Uses != nil {
-		room := maxUseHTML
-		p.Wanted, p.Uses.More.Wanted = useRowsOf(root, u.Uses.Wanted, u.Uses.More.Wanted, &room)
-		room += maxUseHTML / 2
-		p.Most, p.Uses.More.Most = useRowsOf(root, u.Uses.Most, u.Uses.More.Most, &room)
+		p.Wanted, p.Most = useRowsOf(root, u.Uses.Wanted), useRowsOf(root, u.Uses.Most)
 		for _, a := range u.Uses.Agents {
-			p.Agents = append(p.Agents, useRow{Name: truncate(a.Agent, nameHTML/2), Beside: a.Tools, Use: a.Use})
+			p.Agents = append(p.Agents, useRow{Name: shorten(a.Agent), Beside: a.Tools, Use: a.Use})
 		}
 	}
 	c.render(w, r, status, "usage", p)
@@ -123,20 +114,15 @@ func (p *usagePage) Searched(n int) string {
 	return strconv.Itoa(n) + " searches"
 }
 
-// useRowsOf returns the rows that there is room for, and how many are left out with those that were
-// before.
-func useRowsOf(root string, tools []decide.UsedTool, more int, room *int) (rows []useRow, left int) {
-	for n, t := range tools {
-		row := useRow{Name: clipped(t.ID), Status: t.Status, Beside: t.Agents, Use: t.Use}
+func useRowsOf(root string, tools []decide.UsedTool) (rows []useRow) {
+	for _, t := range tools {
+		row := useRow{Name: shorten(t.ID), Status: t.Status, Beside: t.Agents, Use: t.Use}
 		if id, err := tool.ParseID(t.ID); err == nil && t.Status != notListed {
 			row.Link = approval.Link(root[:len(root)-1], id)
 		}
-		if *room -= useRowHTML + htmlLen(row.Name) + htmlLen(row.Link); *room < 0 && n > 0 {
-			return rows, more + len(tools) - n
-		}
 		rows = append(rows, row)
 	}
-	return rows, more
+	return rows
 }
 
 // notListed is the status of what the catalog does not have.
