@@ -6,18 +6,22 @@ package main
 import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/sns"
+	"github.com/portcullis-mcp/portcullis/pkg/aws/sqs"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
 )
 
 func main() {
 	boot.Main("sync", func(f *boot.Function) (boot.Handler, error) {
-		h := handler{program: f.Program}
-		switch f.Settings.Fanout.Role {
+		h, o := handler{program: f.Program}, f.Settings.Fanout
+		assemblies := fanout.Assemblies{Queue: sqs.New(f.AWS.Config, o.Assemble), Gather: o.Gather}
+		switch o.Role {
 		case boot.RoleWork:
-			return workHandler{f.Worker(), f.Log}, nil
+			return workHandler{&fanout.Worker{Load: f.LoadServers, Assemblies: assemblies}, f.Log}, nil
 		case boot.RoleAssemble:
 			return assembleHandler{f.Assemble, f.Log}, nil
 		case boot.RolePlan:
-			h.planner = f.Planner()
+			work := sqs.New(f.AWS.Config, o.Work)
+			h.planner = &fanout.Planner{Syncer: f.Syncer, Work: work, Assemblies: assemblies}
 		}
 		f.Sender.PublishBy(sns.New(f.AWS.Config))
 		return h, nil

@@ -6,10 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/aws/sqs"
 	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
 )
 
 // What a function does of a distributed sync.
@@ -65,21 +63,6 @@ func (s Fanout) function(name string) string {
 		return s.Role
 	}
 	return name
-}
-
-// assemblies returns the queue on which assemblies are asked for.
-func (f *Function) assemblies() fanout.Assemblies {
-	return fanout.Assemblies{Queue: sqs.New(f.AWS.Config, f.Settings.Fanout.Assemble), Gather: f.Settings.Fanout.Gather, Now: f.now}
-}
-
-// Planner returns who begins the rounds of a distributed sync.
-func (f *Function) Planner() *fanout.Planner {
-	return &fanout.Planner{Syncer: f.Syncer, Work: sqs.New(f.AWS.Config, f.Settings.Fanout.Work), Assemblies: f.assemblies()}
-}
-
-// Worker returns who asks the servers of such a sync.
-func (f *Function) Worker() *fanout.Worker {
-	return &fanout.Worker{Load: f.LoadServers, Assemblies: f.assemblies()}
 }
 
 // LoadServers is [catalog.Syncer.LoadServers], with a span, and tells people what was found.
