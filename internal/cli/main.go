@@ -10,9 +10,6 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
-
-	"github.com/portcullis-mcp/portcullis/internal/boot"
-	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
 // Main runs the program until it is told to stop, and returns the exit code.
@@ -25,7 +22,7 @@ func Main() int {
 		interrupted: ctx.Done(),
 		colour:      term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && !slices.Contains([]string{"", "dumb"}, os.Getenv("TERM")),
 		browse:      browser(os.Getenv),
-		bucket:      func(ctx context.Context, name string) (object.Store, error) { return boot.Bucket(ctx, name) },
+		bucket:      openBucket,
 	})
 	return exitCode(err, os.Stderr)
 }

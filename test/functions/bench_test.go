@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+	s3store "github.com/portcullis-mcp/portcullis/pkg/store/s3"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -46,11 +46,7 @@ func catalogOf(b *testing.B, endpoint, programs string, n int) *lambdatest.Stack
 
 func store(b *testing.B, env map[string]string, in catalog.Input, servers map[string]any) {
 	b.Helper()
-	for name, value := range map[string]string{"AWS_ENDPOINT_URL": env["AWS_ENDPOINT_URL"], "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"} {
-		b.Setenv(name, value)
-	}
-	objects, err := boot.Bucket(b.Context(), env["PORTCULLIS_BUCKET"])
-	require.OK(b, err)
+	objects := s3store.New(emulator.S3(env["AWS_ENDPOINT_URL"]), env["PORTCULLIS_BUCKET"])
 	data, err := json.Marshal(map[string]any{"mcpServers": servers})
 	if err == nil {
 		_, err = objects.Put(b.Context(), config.Key, data, "")

@@ -11,13 +11,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
+	s3store "github.com/portcullis-mcp/portcullis/pkg/store/s3"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -44,9 +44,6 @@ func (c *contender) deploy(t *testing.T, endpoint string, n int, crowd *upstream
 		"PORTCULLIS_AUTH": "none", "AWS_ENDPOINT_URL": c.meter.URL,
 	})
 	c.stack.Configure(crowd.Config(""))
-	for name, value := range map[string]string{"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"} {
-		t.Setenv(name, value)
-	}
 	if n <= tableMost {
 		c.syncByFunction(t, n)
 	} else {
@@ -74,8 +71,8 @@ func (c *contender) upload(t *testing.T, endpoint string) {
 	folder, bucket := dir.New(c.dir), c.stack.Bucket
 	snap, err := catalog.Load(t.Context(), folder, nil)
 	require.OK(t, err)
-	objects, err := boot.Bucket(t.Context(), bucket)
-	require.OK(t, err)
+	client := emulator.S3(endpoint)
+	objects := s3store.New(client, bucket)
 	if c.name == "now" {
 		was := snap.Current() // without what says that the objects are there
 		_, err = catalog.Save(t.Context(), objects, snap, catalog.Current{
@@ -84,7 +81,6 @@ func (c *contender) upload(t *testing.T, endpoint string) {
 		}, object.IfAbsent)
 		require.OK(t, err)
 	}
-	client := emulator.S3(endpoint)
 	require.OK(t, fs.WalkDir(os.DirFS(c.dir), "catalog", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || c.name == "now" && (path == catalog.CurrentKey || filepath.Ext(path) != ".json") {
 			return err

@@ -13,8 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
@@ -41,6 +43,16 @@ type Store struct {
 }
 
 var _ object.Store = (*Store)(nil)
+
+// NewClient returns a client of S3 for a Store.
+func NewClient(c aws.Config) *s3.Client {
+	return s3.NewFromConfig(c, func(o *s3.Options) {
+		o.UsePathStyle = o.BaseEndpoint != nil // an emulator has no name of its own for each bucket
+		o.DisableLogOutputChecksumValidationSkipped = true
+		// The SDK waits up to 20 s before it asks again, a request has two for this.
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxBackoff = 250 * time.Millisecond })
+	})
+}
 
 // New returns a Store on the named bucket. It makes no call. Retries are the client's.
 func New(client api, bucket string) *Store { return &Store{client, bucket} }
