@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/schema"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // Leaving out rules about other agents and attributes that no rule reads
@@ -59,6 +61,15 @@ func TestVerdictShortcuts(t *testing.T) {
 
 func TestEntitiesMatchTheSchema(t *testing.T) {
 	c := newChecker()
+	src, err := os.ReadFile("schema.cedarschema")
+	require.OK(t, err)
+	var file schema.Schema
+	require.OK(t, file.UnmarshalCedar(src))
+	read, err := file.Resolve()
+	require.OK(t, err)
+	if diff := cmp.Diff(read, c.schema, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("schema.cedarschema and the program differ (-file +program):\n%s", diff)
+	}
 	v := validate.New(c.schema)
 	tl := toolEntity(newTool("a:b"), nil)
 	agent := agentEntity(identity.Agent{ID: "x"})
