@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+
+	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 )
 
 // InProcess in the place of the sync function's name makes a function sync and send by itself, which
@@ -23,7 +25,7 @@ const (
 
 // A SyncFunction is the function that syncs and sends, as others start it.
 type SyncFunction struct {
-	client *lambda.Client
+	client *awsjson.Client
 	name   string
 }
 
@@ -32,7 +34,7 @@ func syncFunction(s Settings, c aws.Config) SyncFunction {
 	if s.SyncFunction == "" || s.SyncFunction == InProcess {
 		return SyncFunction{}
 	}
-	return SyncFunction{lambda.NewFromConfig(c), s.SyncFunction}
+	return SyncFunction{awsjson.New(c, "lambda"), s.SyncFunction}
 }
 
 // Exists reports whether there is one to start.
@@ -52,8 +54,9 @@ func (f SyncFunction) Start(ctx context.Context, source, id string) error {
 	if !f.Exists() {
 		return errors.New("start the sync function: there is none")
 	}
-	_, err = f.client.Invoke(ctx, &lambda.InvokeInput{FunctionName: &f.name, InvocationType: types.InvocationTypeEvent, Payload: payload})
-	if err != nil {
+	path := "/2015-03-31/functions/" + url.PathEscape(f.name) + "/invocations"
+	header := http.Header{"Content-Type": {"application/json"}, "X-Amz-Invocation-Type": {"Event"}}
+	if _, err = f.client.Post(ctx, path, header, payload); err != nil {
 		return fmt.Errorf("start the sync function: %w", err)
 	}
 	return nil

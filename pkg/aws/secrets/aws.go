@@ -10,19 +10,17 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
-	secretstypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
-	"github.com/aws/aws-sdk-go-v2/service/ssm"
-	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+	smithytime "github.com/aws/smithy-go/time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
 // A Source answers ssm: and secretsmanager: references, and leaves env: to the environment. It
 // keeps nothing: the upstream client does, until a server says 401.
 type Source struct {
-	ssm     *ssm.Client
-	secrets *secretsmanager.Client
+	ssm     *awsjson.Client
+	secrets *awsjson.Client
 	env     secret.Env
 }
 
@@ -30,7 +28,8 @@ var _ secret.Versioned = (*Source)(nil)
 
 // New returns a Source. It makes no call.
 func New(c aws.Config) *Source {
-	return &Source{ssm.NewFromConfig(c), secretsmanager.NewFromConfig(c), secret.Env{Lookup: lookupEnv}}
+	env := secret.Env{Lookup: lookupEnv}
+	return &Source{awsjson.New(c, "ssm"), awsjson.New(c, "secretsmanager"), env}
 }
 
 // Secret implements [secret.Source].
@@ -81,35 +80,49 @@ func (s *Source) Versions(ctx context.Context, ref string) (v secret.Versions, e
 }
 
 // version returns the text of a secret at a stage.
-func (s *Source) version(ctx context.Context, name, stage string) (secret.Version, error) {
-	out, err := s.secrets.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &name, VersionStage: &stage})
+func (s *Source) version(ctx context.Context, name, stage string) (v secret.Version, err error) {
+	var out struct {
+		SecretString *string
+		CreatedDate  float64
+	}
+	in := map[string]any{"SecretId": name, "VersionStage": stage}
+	err = s.secrets.Call(ctx, "secretsmanager.GetSecretValue", in, &out)
+	switch {
+	case awsjson.HasCode(err, "ResourceNotFoundException"):
+		err = secret.ErrNotFound
+	case err == nil && out.SecretString == nil:
+		return v, fmt.Errorf("secret %q holds bytes, not text: %w", name, secret.ErrNotFound)
+	}
 	if err != nil {
-		_, missing := errors.AsType[*secretstypes.ResourceNotFoundException](err)
-		return secret.Version{}, failed("secret", name, missing, err)
+		return v, fmt.Errorf("secret %q: %w", name, err)
 	}
-	if out.SecretString == nil {
-		return secret.Version{}, fmt.Errorf("secret %q holds bytes, not text: %w", name, secret.ErrNotFound)
-	}
-	return secret.Version{Text: secret.New(*out.SecretString), Since: aws.ToTime(out.CreatedDate)}, nil
+	return newVersion(*out.SecretString, out.CreatedDate), nil
 }
 
 // parameter returns a parameter and the number of its version.
 func (s *Source) parameter(ctx context.Context, name string) (secret.Version, int64, error) {
-	out, err := s.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: &name, WithDecryption: aws.Bool(true)})
-	if err != nil {
-		_, missing := errors.AsType[*ssmtypes.ParameterNotFound](err)
-		_, gone := errors.AsType[*ssmtypes.ParameterVersionNotFound](err)
-		return secret.Version{}, 0, failed("parameter", name, missing || gone, err)
+	var out struct {
+		Parameter struct {
+			Value            string
+			LastModifiedDate float64
+			Version          int64
+		}
 	}
-	p := out.Parameter
-	return secret.Version{Text: secret.New(aws.ToString(p.Value)), Since: aws.ToTime(p.LastModifiedDate)}, p.Version, nil
-}
-
-func failed(kind, name string, missing bool, err error) error {
-	if missing {
+	in := map[string]any{"Name": name, "WithDecryption": true}
+	err := s.ssm.Call(ctx, "AmazonSSM.GetParameter", in, &out)
+	if awsjson.HasCode(err, "ParameterNotFound", "ParameterVersionNotFound") {
 		err = secret.ErrNotFound
 	}
-	return fmt.Errorf("%s %q: %w", kind, name, err)
+	if err != nil {
+		return secret.Version{}, 0, fmt.Errorf("parameter %q: %w", name, err)
+	}
+	p := out.Parameter
+	return newVersion(p.Value, p.LastModifiedDate), p.Version, nil
+}
+
+// newVersion returns a value and since when it counts, in seconds of Unix time.
+func newVersion(text string, since float64) secret.Version {
+	return secret.Version{Text: secret.New(text), Since: smithytime.ParseEpochSeconds(since)}
 }
 
 // lookupEnv hides the function's own credentials: a config must not be able to
