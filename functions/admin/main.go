@@ -5,15 +5,11 @@ package main
 import (
 	"errors"
 
-	metrics "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
-	logs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
-
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/cloudwatch"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 )
 
 func main() {
@@ -29,21 +25,12 @@ func handler(f *boot.Function) (boot.Handler, error) {
 	default:
 		sync = remote{f.Remote}
 	}
-	f.Usage = usageOf(f)
+	if group := f.Settings.UsageLogs; group != "" {
+		f.Usage = cloudwatch.New(f.AWS.Config, group, cloudwatch.Options{Log: f.Log, Stack: f.Settings.Stack})
+	}
 	h, err := bootadmin.Handler(f.Program, sync, bootadmin.Browsers{Store: signin.NewStore(f.Stores.Approvals, nil)})
 	if err != nil {
 		return nil, err
 	}
 	return f.HTTP(h), nil
-}
-
-// usageOf returns what says how the tools are used: by the metrics and, if its name is set, by the log
-// of the function that agents call.
-func usageOf(f *boot.Function) usage.Source {
-	c, o := f.AWS.Config, &cloudwatch.Options{Log: f.Log, Region: f.AWS.Config.Region, Stack: f.Settings.Stack}
-	totals := cloudwatch.NewMetrics(metrics.NewFromConfig(c), o)
-	if f.Settings.UsageLogs == "" {
-		return totals
-	}
-	return cloudwatch.New(totals, logs.NewFromConfig(c), f.Settings.UsageLogs)
 }

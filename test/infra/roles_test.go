@@ -125,7 +125,7 @@ func triesOfAdmin() []try {
 		{"reads the key of sessions", on("secretsmanager:GetSecretValue", "SealKey"), true},
 		{"queries the log of calls", on("logs:StartQuery", "McpLogs.Arn"), true},
 		{"queries another log", on("logs:StartQuery", "AdminLogs.Arn"), false},
-		{"reads metrics", on("cloudwatch:GetMetricData", "*"), true},
+		{"reads metrics", on("cloudwatch:GetMetricData", "*"), false},
 		{"writes the config", on("s3:PutObject", roletest.Object("config/policy.cedar")), false},
 		{"reads a secret of a server", on("ssm:GetParameter", roletest.Parameter("github")), false},
 		{"reads a secret of notices", on("ssm:GetParameter", roletest.Parameter("notify/slack")), false},

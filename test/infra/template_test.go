@@ -118,7 +118,7 @@ var nameless = []string{
 	"cloudwatch:DescribeAlarms", // of CodeDeploy
 	// Interfaces in a VPC, which Lambda makes for a function and the function's code cannot: AWS's own policy for it names none either.
 	"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:DeleteNetworkInterface", "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses",
-	"cloudwatch:GetMetricData", "logs:GetQueryResults", "logs:StopQuery", // figures of a metric, and a query that runs
+	"logs:GetQueryResults", "logs:StopQuery", // a query that runs
 }
 
 // A role names its actions, and its resources where there are any.

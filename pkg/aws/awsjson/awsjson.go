@@ -25,8 +25,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// maxAnswer is how many bytes of an answer are read. A secret has at most 64 KiB.
-const maxAnswer = 1 << 20
+// maxAnswer is how many bytes of an answer are read. A search of a log has 10,000 rows at most.
+const maxAnswer = 16 << 20
 
 // A Client calls one service. It is safe for concurrent use.
 type Client struct {

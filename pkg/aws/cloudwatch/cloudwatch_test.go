@@ -8,16 +8,14 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"path"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awscw "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	logtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
-	"github.com/aws/smithy-go/encoding/cbor"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/aws/cloudwatch"
@@ -28,111 +26,22 @@ import (
 
 var now = time.Date(2026, 11, 22, 12, 7, 0, 0, time.UTC)
 
-// A wire answers the requests of the real clients, without a network: of CloudWatch, which speaks
-// CBOR, and of CloudWatch Logs, which speaks JSON.
+// A wire is CloudWatch Logs without a network.
 type wire struct {
-	metrics func(query map[string]any, n int) map[string]any // the result of a query; nil: none
-	token   string                                           // of the first page, if there are two
-	logs    func(call string, in map[string]any) (status int, body string)
-	status  int // of CloudWatch, if it fails
-	calls   []string
+	logs  func(call string, in map[string]any) (status int, body string)
+	calls []string
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
+	_, call, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	w.calls = append(w.calls, call)
+	var in map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		return nil, err
 	}
-	says := func(status int, kind string, body []byte) *http.Response {
-		h := http.Header{"Content-Type": {kind}, "Smithy-Protocol": {"rpc-v2-cbor"}}
-		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(bytes.NewReader(body)), Request: r}
-	}
-	if target := r.Header.Get("X-Amz-Target"); target != "" {
-		_, call, _ := strings.Cut(target, ".")
-		w.calls = append(w.calls, call)
-		var in map[string]any
-		if err := json.Unmarshal(body, &in); err != nil {
-			return nil, err
-		}
-		status, answer := w.logs(call, in)
-		return says(status, "application/x-amz-json-1.1", []byte(answer)), nil
-	}
-	w.calls = append(w.calls, path.Base(r.URL.Path))
-	if w.status != 0 {
-		return says(w.status, "application/cbor", cbor.Encode(cbor.Map{"__type": cbor.String("com.amazonaws.cloudwatch#AccessDenied"), "message": cbor.String("arn:aws:iam::1:role/x may not")})), nil
-	}
-	in, err := cbor.Decode(body)
-	if err != nil {
-		return nil, err
-	}
-	request := plainOf(in).(map[string]any)
-	results := cbor.List{}
-	for n, q := range request["MetricDataQueries"].([]any) {
-		query := q.(map[string]any)
-		query["from"] = request["StartTime"]
-		if w.metrics != nil {
-			if result := w.metrics(query, n); result != nil {
-				result["Id"] = query["Id"]
-				results = append(results, cborOf(result))
-			}
-		}
-	}
-	out := cbor.Map{"MetricDataResults": results}
-	if _, second := request["NextToken"]; w.token != "" && !second {
-		out["NextToken"] = cbor.String(w.token)
-	}
-	return says(http.StatusOK, "application/cbor", cbor.Encode(out)), nil
-}
-
-// plainOf and cborOf turn values of the wire into Go's and back.
-func plainOf(v cbor.Value) any {
-	switch v := v.(type) {
-	case cbor.Map:
-		out := map[string]any{}
-		for k, e := range v {
-			out[k] = plainOf(e)
-		}
-		return out
-	case cbor.List:
-		out := make([]any, 0, len(v))
-		for _, e := range v {
-			out = append(out, plainOf(e))
-		}
-		return out
-	case cbor.String:
-		return string(v)
-	case cbor.Uint:
-		return int(v)
-	case *cbor.Tag:
-		return plainOf(v.Value)
-	case cbor.Float64:
-		return float64(v)
-	}
-	return v
-}
-
-func cborOf(v any) cbor.Value {
-	switch v := v.(type) {
-	case map[string]any:
-		out := cbor.Map{}
-		for k, e := range v {
-			out[k] = cborOf(e)
-		}
-		return out
-	case []time.Time:
-		out := cbor.List{}
-		for _, t := range v {
-			out = append(out, &cbor.Tag{ID: 1, Value: cbor.Float64(t.Unix())})
-		}
-		return out
-	case []float64:
-		out := cbor.List{}
-		for _, f := range v {
-			out = append(out, cbor.Float64(f))
-		}
-		return out
-	}
-	return cbor.String(fmt.Sprint(v))
+	status, answer := w.logs(call, in)
+	body := io.NopCloser(strings.NewReader(answer))
+	return &http.Response{StatusCode: status, Body: body, Request: r}, nil
 }
 
 // A bench is the source on a wire, with a clock.
@@ -146,16 +55,23 @@ type bench struct {
 
 func newBench(t testing.TB) *bench {
 	b := &bench{wire: &wire{}, t: t, now: now}
-	c := emulator.Config("http://aws.test")
-	c.HTTPClient, c.RetryMaxAttempts = &http.Client{Transport: b.wire}, 1
-	c.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
-	b.src = b.on(c)
+	b.src = b.other()
 	return b
 }
 
+// on returns a source of its own.
 func (b *bench) on(c aws.Config) *cloudwatch.Source {
-	o := &cloudwatch.Options{Now: func() time.Time { return b.now }, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Region: "eu-central-1", Stack: "prod"}
-	return cloudwatch.New(cloudwatch.NewMetrics(awscw.NewFromConfig(c), o), cloudwatchlogs.NewFromConfig(c), "/aws/lambda/mcp")
+	return cloudwatch.New(c, "/aws/lambda/mcp", cloudwatch.Options{
+		Now: func() time.Time { return b.now }, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Stack: "prod",
+	})
+}
+
+// other returns a source of its own on the same wire.
+func (b *bench) other() *cloudwatch.Source {
+	c := emulator.Config("http://aws.test")
+	c.Region, c.HTTPClient = "eu-central-1", &http.Client{Transport: b.wire}
+	c.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
+	return b.on(c)
 }
 
 func rangeOf(t testing.TB, name string) usage.Range {
@@ -167,139 +83,23 @@ func rangeOf(t testing.TB, name string) usage.Range {
 	return r
 }
 
-func (b *bench) usage(name string) usage.Report {
-	b.t.Helper()
-	out, err := b.src.Usage(b.t.Context(), rangeOf(b.t, name))
-	require.OK(b.t, err)
-	return out
-}
-
-// key names what a query asks for.
-func key(query map[string]any) string {
-	if e, ok := query["Expression"].(string); ok {
-		return e
-	}
-	s := query["MetricStat"].(map[string]any)
-	m := s["Metric"].(map[string]any)
-	out := fmt.Sprint(m["Namespace"], " ", m["MetricName"], " ", s["Stat"], " ", s["Period"])
-	for _, d := range m["Dimensions"].([]any) {
-		d := d.(map[string]any)
-		out += fmt.Sprint(" ", d["Name"], "=", d["Value"])
-	}
-	return out
-}
-
-// day answers as CloudWatch does: only buckets with something have a value.
-func day(query map[string]any, _ int) map[string]any {
-	values := map[string][]float64{
-		"Portcullis ToolCalls Sum 3600 Stack=prod Function=mcp Tier=read":                      {3, 4},
-		"Portcullis ToolCalls Sum 3600 Stack=prod Function=mcp Tier=destructive":               {1, 0},
-		"Portcullis BlockedCalls Sum 3600 Stack=prod Function=mcp LockStatus=pending_approval": {2, 5},
-		"Portcullis Latency p50 3600 Stack=prod Function=mcp":                                  {12.34, 20},
-		"Portcullis Latency p95 3600 Stack=prod Function=mcp":                                  {120, 200.1},
-		searchFor("transient"): {1, 1},
-	}[key(query)]
-	from := time.Unix(int64(query["from"].(float64)), 0)
-	result := map[string]any{"Label": "x", "StatusCode": "Complete", "Timestamps": []time.Time{}, "Values": []float64{}}
-	if values != nil {
-		result["Timestamps"], result["Values"] = []time.Time{from.Add(time.Hour), from.Add(23 * time.Hour)}, values
-	} else if strings.HasPrefix(key(query), "SUM") {
-		return nil // a search that finds nothing
-	}
-	return result
-}
-
-func searchFor(status string) string {
-	return `SUM(SEARCH('{Portcullis,Function,Reason,Stack,Status} MetricName="UpstreamOutcomes" Stack="prod" Function="mcp" Status="` + status + `"', 'Sum', 3600))`
-}
-
-func TestTotals(t *testing.T) {
+// What CloudWatch counts is on the dashboard, and the page says so without a call.
+func TestTotalsAreOnTheDashboard(t *testing.T) {
 	b := newBench(t)
-	b.metrics = day
-	got := b.usage("24h")
-	want := usage.NewReport(rangeOf(t, "24h"), now)
-	one, last := &want.Buckets[1], &want.Buckets[23]
-	one.Counts[usage.CallsRead], last.Counts[usage.CallsRead] = 3, 4
-	one.Counts[usage.CallsDestructive] = 1
-	one.Counts[usage.LockedPending], last.Counts[usage.LockedPending] = 2, 5
-	one.Counts[usage.FailedTransient], last.Counts[usage.FailedTransient] = 1, 1
-	one.P50, one.P95, last.P50, last.P95 = 12.34, 120, 20, 200.1
-	want.Sum()
-	if d := cmp.Diff(want.Buckets, got.Buckets); d != "" || want.Total != got.Total {
-		t.Errorf("%+v (-want +got)\n%s", got.Total, d)
+	got, err := b.src.Usage(t.Context(), rangeOf(t, "24h"))
+	require.OK(t, err)
+	from, _ := got.Range.Bounds(now)
+	if len(got.Charts()) != 0 || !got.Total.Start.Equal(from) || got.Uses != nil || b.calls != nil {
+		t.Errorf("%+v, %v", got, b.calls)
 	}
-	// What the metrics do not have is left out of the charts, and said.
-	names := map[string]int{}
-	for _, c := range got.Charts() {
-		names[c.Name] = len(c.Series)
+	if len(got.Says) != 1 || !strings.Contains(got.Says[0], "dashboard prod-eu-central-1.") {
+		t.Errorf("%q", got.Says)
 	}
-	if d := cmp.Diff(map[string]int{"calls": 3, "locked": 5, "errors": 3, "latency": 2}, names); d != "" || len(got.Says) != 1 || !strings.Contains(got.Says[0], "Searches") {
-		t.Errorf("%v (-want +got)\n%s", got.Says, d)
+	template, err := os.ReadFile("../../../infra/observability.yaml")
+	require.OK(t, err)
+	if name := `DashboardName: !Sub "${Stack}-${AWS::Region}"`; !strings.Contains(string(template), name) {
+		t.Errorf("the template does not say %s", name)
 	}
-	if d := cmp.Diff([]string{"GetMetricData", "GetMetricData"}, b.calls); d != "" {
-		t.Errorf("(-want +got)\n%s", d)
-	}
-	b.calls, b.now = nil, now.Add(4*time.Minute)
-	b.usage("24h")
-	if b.calls != nil {
-		t.Errorf("after four minutes CloudWatch is asked again: %v", b.calls)
-	}
-	b.usage("1h")
-	b.now = now.Add(6 * time.Minute)
-	b.usage("24h")
-	if len(b.calls) != 4 {
-		t.Errorf("another range, and a range after six minutes: %v", b.calls)
-	}
-	if says := b.usage("30d").Says; len(says) != 2 || !strings.Contains(says[1], "two weeks") {
-		t.Errorf("30 days: %v", says)
-	}
-}
-
-// What fails takes nothing else with it, and is not shown as zero.
-func TestTotalsFail(t *testing.T) {
-	t.Run("all", func(t *testing.T) {
-		b := newBench(t)
-		b.status = http.StatusForbidden
-		got := b.usage("24h")
-		if len(got.Charts()) != 0 || len(got.Says) != 2 || strings.Contains(strings.Join(got.Says, ""), "arn:") || !strings.Contains(got.Says[1], "did not give all metrics now") {
-			t.Errorf("%d charts, %v", len(got.Charts()), got.Says)
-		}
-		if !strings.Contains(b.log.String(), "AccessDenied") {
-			t.Errorf("the log does not have the cause: %s", &b.log)
-		}
-		b.status, b.metrics = 0, day
-		if got := b.usage("24h"); len(got.Charts()) != 4 || got.Total.Counts[usage.CallsRead] != 7 {
-			t.Errorf("a failure is kept: %+v", got.Total)
-		}
-		b.status, b.now = http.StatusForbidden, now.Add(time.Hour)
-		if got := b.usage("24h"); len(got.Charts()) != 4 || len(got.Says) != 2 || !strings.Contains(got.Says[1], "these are of 22 November 12:07 UTC") {
-			t.Errorf("what was read before: %v", got.Says)
-		}
-		if got := b.usage("24h"); len(got.Says) != 2 {
-			t.Errorf("it is said twice: %v", got.Says)
-		}
-	})
-	t.Run("one metric in part", func(t *testing.T) {
-		b := newBench(t)
-		b.metrics = func(query map[string]any, n int) map[string]any {
-			out := day(query, n)
-			if strings.Contains(key(query), "Tier=read") {
-				out["StatusCode"] = "InternalError"
-			}
-			return out
-		}
-		got := b.usage("24h")
-		if calls := got.Charts()[0]; calls.Name != "calls" || len(calls.Series) != 2 || len(got.Says) != 2 {
-			t.Errorf("%+v %v", calls, got.Says)
-		}
-	})
-	t.Run("two pages", func(t *testing.T) {
-		b := newBench(t)
-		b.metrics, b.token = day, "next"
-		if got := b.usage("24h"); len(b.calls) != 4 || got.Total.Counts[usage.CallsRead] != 14 { // this wire gives all of it twice
-			t.Errorf("%v, %d calls", b.calls, got.Total.Counts[usage.CallsRead])
-		}
-	})
 }
 
 // done is the answer of a search that is complete.
@@ -386,13 +186,6 @@ func TestSearchOfTheLog(t *testing.T) {
 	}
 }
 
-// other is a source of its own on the same wire.
-func (b *bench) other() *cloudwatch.Source {
-	c := emulator.Config("http://aws.test")
-	c.HTTPClient, c.Retryer = &http.Client{Transport: b.wire}, func() aws.Retryer { return aws.NopRetryer{} }
-	return b.on(c)
-}
-
 func TestSearchFails(t *testing.T) {
 	failure := func(kind string) string { return `{"__type":"` + kind + `","message":"arn:aws:logs:x"}` }
 	for name, tc := range map[string]struct {
@@ -464,16 +257,12 @@ func TestSearchFails(t *testing.T) {
 }
 
 // TestOnAnEmulator goes as far as MiniStack does: it takes searches of the log, though it does not know
-// the command stats, and answers them. It has no SEARCH, and as it is installed none of the CBOR that the
-// client speaks to CloudWatch: that counts as metrics that are not given.
+// the command stats, and answers them.
 func TestOnAnEmulator(t *testing.T) {
 	endpoint := emulator.Start(t)
 	c := emulator.Config(endpoint)
 	b := &bench{t: t, now: time.Now()}
 	b.src = b.on(c)
-	if got := b.usage("1h"); len(got.Says) != 2 {
-		t.Errorf("%v", got.Says)
-	}
 	if _, err := b.src.Ask(t.Context(), rangeOf(t, "1h")); err == nil {
 		t.Error("a log group that there is not is searched")
 	}

@@ -1,8 +1,13 @@
+// Package cloudwatch says how agents use the tools of a gateway on AWS.
+//
+// The names of tools and agents are in the log of the function that agents call, and a search of the
+// log finds them when a person starts one. How often and how fast calls are is on the dashboard of
+// the stack, which CloudWatch draws from the metrics on the same lines.
 package cloudwatch
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -13,9 +18,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 
+	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
@@ -38,29 +42,51 @@ const search = `filter audit = 1 and kind = "call"
 | sort n desc
 | limit 10000`
 
-// logAPI is the part of *cloudwatchlogs.Client that a Source calls.
-type logAPI interface {
-	StartQuery(context.Context, *cloudwatchlogs.StartQueryInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.StartQueryOutput, error)
-	GetQueryResults(context.Context, *cloudwatchlogs.GetQueryResultsInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.GetQueryResultsOutput, error)
-	StopQuery(context.Context, *cloudwatchlogs.StopQueryInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.StopQueryOutput, error)
+// Options are the knobs of a Source.
+type Options struct {
+	Now   func() time.Time // nil: time.Now
+	Log   *slog.Logger     // nil: none
+	Stack string           // of the gateway, for a person
 }
 
-// A Source knows totals by the metrics, and tools and agents by the log of the function that agents
-// call, if it is asked. It is safe for concurrent use.
+// A Source knows tools and agents by the log of the function that agents call, if it is asked. It is
+// safe for concurrent use.
 type Source struct {
-	*Metrics
-	logs  logAPI
-	group string
+	logs          *awsjson.Client
+	group, region string
+	now           func() time.Time
+	log           *slog.Logger
+	says          string // where the rest is
 
 	turn  sync.Mutex // held while CloudWatch Logs is asked
 	asked map[string]usage.Answer
 }
 
-var _ usage.Asker = (*Source)(nil)
+var (
+	_ usage.Source = (*Source)(nil)
+	_ usage.Asker  = (*Source)(nil)
+)
 
 // New returns a source that searches the named log group. It makes no call.
-func New(m *Metrics, logs logAPI, group string) *Source {
-	return &Source{Metrics: m, logs: logs, group: group, asked: map[string]usage.Answer{}}
+func New(c aws.Config, group string, o Options) *Source {
+	s := &Source{
+		logs: awsjson.New(c, "logs"), group: group, region: c.Region, now: o.Now,
+		log:   cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+		asked: map[string]usage.Answer{},
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	s.says = fmt.Sprintf("Calls, refusals, failures and times are not counted here: see the CloudWatch"+
+		" dashboard %s-%s. This page finds tools and agents in the log.", o.Stack, c.Region)
+	return s
+}
+
+// Usage implements [usage.Source].
+func (s *Source) Usage(_ context.Context, r usage.Range) (usage.Report, error) {
+	out := usage.Report{Range: r, Says: []string{s.says}}
+	out.Total.Start, _ = r.Bounds(s.now())
+	return out, nil
 }
 
 // The name of a question holds all that is needed to read its answer, for the next request may come
@@ -75,7 +101,7 @@ func (s *Source) open(query string) (a usage.Answer, id string, ok bool) {
 	}
 	seconds, err := strconv.ParseInt(m[2], 10, 64)
 	a = usage.Answer{Range: m[1], AskedAt: time.Unix(seconds, 0).UTC(), Running: true}
-	return a, m[3], err == nil && s.o.Now().Sub(a.AskedAt).Abs() < keepAnswer
+	return a, m[3], err == nil && s.now().Sub(a.AskedAt).Abs() < keepAnswer
 }
 
 // Ask implements [usage.Asker]. One search runs at a time in each instance of the function.
@@ -86,7 +112,7 @@ func (s *Source) Ask(ctx context.Context, r usage.Range) (string, error) {
 	}
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	now := s.o.Now()
+	now := s.now()
 	for query, a := range s.asked {
 		switch _, _, fresh := s.open(query); {
 		case !fresh:
@@ -100,16 +126,18 @@ func (s *Source) Ask(ctx context.Context, r usage.Range) (string, error) {
 		}
 	}
 	from, _ := r.Bounds(now)
-	out, err := s.logs.StartQuery(ctx, &cloudwatchlogs.StartQueryInput{
-		LogGroupName: &s.group, QueryString: aws.String(search), StartTime: aws.Int64(from.Unix()), EndTime: aws.Int64(now.Unix()), Limit: aws.Int32(maxRows),
-	})
+	var out struct{ QueryID string }
+	err := s.logs.Call(ctx, "Logs_20140328.StartQuery", map[string]any{
+		"logGroupName": s.group, "queryString": search, "limit": maxRows,
+		"startTime": from.Unix(), "endTime": now.Unix(),
+	}, &out)
 	if err != nil {
 		return "", fmt.Errorf("search log group %q: %w", s.group, err)
 	}
-	query := fmt.Sprintf("%s.%d.%s", r.Name, now.Unix(), aws.ToString(out.QueryId))
+	query := fmt.Sprintf("%s.%d.%s", r.Name, now.Unix(), out.QueryID)
 	a, _, ok := s.open(query)
 	if !ok {
-		return "", fmt.Errorf("search log group %q: the search has the name %q", s.group, aws.ToString(out.QueryId))
+		return "", fmt.Errorf("search log group %q: the search has the name %q", s.group, out.QueryID)
 	}
 	s.asked[query] = a
 	return query, nil
@@ -133,9 +161,9 @@ func (s *Source) look(ctx context.Context, query string) usage.Answer {
 	a, id, _ := s.open(query)
 	a, err := s.result(ctx, a, id)
 	if err != nil {
-		s.o.Log.LogAttrs(ctx, slog.LevelError, "search of the log not read", slog.String("query", id), slog.Any("error", err))
+		s.log.LogAttrs(ctx, slog.LevelError, "search of the log not read", slog.String("query", id), slog.Any("error", err))
 		a.Running, a.Failed = false, "CloudWatch Logs does not give the answer now. Load the page again: the search need not be made again. The log of the admin function says more."
-		if gone := (*types.ResourceNotFoundException)(nil); !errors.As(err, &gone) {
+		if !awsjson.HasCode(err, "ResourceNotFoundException") {
 			return a
 		}
 		a.Failed = "CloudWatch Logs does not know this search any more. Search again."
@@ -144,38 +172,42 @@ func (s *Source) look(ctx context.Context, query string) usage.Answer {
 	return a
 }
 
+// results are a page of what a search has found.
+type results struct {
+	Status     string
+	Results    [][]struct{ Field, Value string }
+	Statistics *struct{ BytesScanned float64 }
+	NextToken  string
+}
+
 // result asks CloudWatch Logs what became of a search.
 func (s *Source) result(ctx context.Context, a usage.Answer, id string) (usage.Answer, error) {
-	in, uses, rows := &cloudwatchlogs.GetQueryResultsInput{QueryId: &id}, map[usage.Pair]*usage.Use{}, 0
+	in, uses, rows := map[string]string{"queryId": id}, map[usage.Pair]*usage.Use{}, 0
 	for {
-		out, err := s.logs.GetQueryResults(ctx, in)
-		if err != nil {
+		var out results
+		if err := s.logs.Call(ctx, "Logs_20140328.GetQueryResults", in, &out); err != nil {
 			return a, err
 		}
 		if out.Statistics != nil {
-			a.Cost = costOf(out.Statistics.BytesScanned, s.o.Region)
+			a.Cost = costOf(out.Statistics.BytesScanned, s.region)
 		}
 		switch out.Status {
-		case types.QueryStatusScheduled, types.QueryStatusRunning, types.QueryStatusUnknown, "":
-			if s.o.Now().Sub(a.AskedAt) < searchTime {
-				return a, nil
-			}
-			a.Running, a.Failed = false, "The search took longer than 5 minutes and was stopped; what it had read by then is charged. Choose a shorter range."
-			if _, err := s.logs.StopQuery(ctx, &cloudwatchlogs.StopQueryInput{QueryId: &id}); err != nil {
-				s.o.Log.LogAttrs(ctx, slog.LevelWarn, "search of the log not stopped", slog.String("query", id), slog.Any("error", err))
-				a.Failed = "The search took longer than 5 minutes, and could not be stopped either; what it reads is charged. Choose a shorter range."
-			}
-			return a, nil
-		case types.QueryStatusComplete:
+		case "Scheduled", "Running", "Unknown", "":
+			return s.running(ctx, a, id), nil
+		case "Complete":
 		default:
-			a.Running, a.Failed = false, "The search ended without an answer (CloudWatch Logs calls it "+strings.ToLower(string(out.Status))+"); what it had read by then is charged. Search again."
+			a.Running, a.Failed = false, "The search ended without an answer (CloudWatch Logs calls it "+strings.ToLower(out.Status)+"); what it had read by then is charged. Search again."
 			return a, nil
 		}
 		rows += len(out.Results)
 		for _, row := range out.Results {
-			add(uses, row)
+			fields := map[string]string{}
+			for _, f := range row {
+				fields[f.Field] = f.Value
+			}
+			add(uses, fields)
 		}
-		if in.NextToken = out.NextToken; in.NextToken == nil || len(out.Results) == 0 {
+		if in["nextToken"] = out.NextToken; out.NextToken == "" || len(out.Results) == 0 {
 			break
 		}
 	}
@@ -187,12 +219,22 @@ func (s *Source) result(ctx context.Context, a usage.Answer, id string) (usage.A
 	return a, nil
 }
 
-// add counts a row of an answer: how many lines an agent has of a tool, a decision and an outcome.
-func add(to map[usage.Pair]*usage.Use, row []types.ResultField) {
-	field := map[string]string{}
-	for _, f := range row {
-		field[aws.ToString(f.Field)] = aws.ToString(f.Value)
+// running returns what to say of a search that has not ended, and stops it after its time.
+func (s *Source) running(ctx context.Context, a usage.Answer, id string) usage.Answer {
+	if s.now().Sub(a.AskedAt) < searchTime {
+		return a
 	}
+	a.Running, a.Failed = false, "The search took longer than 5 minutes and was stopped; what it had read by then is charged. Choose a shorter range."
+	var out struct{}
+	if err := s.logs.Call(ctx, "Logs_20140328.StopQuery", map[string]string{"queryId": id}, &out); err != nil {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "search of the log not stopped", slog.String("query", id), slog.Any("error", err))
+		a.Failed = "The search took longer than 5 minutes, and could not be stopped either; what it reads is charged. Choose a shorter range."
+	}
+	return a
+}
+
+// add counts a row of an answer: how many lines an agent has of a tool, a decision and an outcome.
+func add(to map[usage.Pair]*usage.Use, field map[string]string) {
 	n, err := strconv.ParseFloat(field["n"], 64)
 	if err != nil || n < 1 || field["agent"] == "" {
 		return

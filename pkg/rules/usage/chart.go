@@ -2,7 +2,6 @@ package usage
 
 import (
 	"math"
-	"slices"
 	"strconv"
 )
 
@@ -23,22 +22,18 @@ type Series struct {
 	Values []float64 `json:"values" nullable:"false" doc:"one a bucket; a time is 0 where there was none"`
 }
 
-// Charts returns the numbers of the report, those that its source lacks left out.
-func (r Report) Charts() (out []Chart) {
+// Charts returns the numbers of the report; none if its source counts nothing.
+func (r Report) Charts() []Chart {
+	out := []Chart{}
+	if r.Buckets == nil {
+		return out
+	}
 	for _, g := range groups() {
 		c := Chart{Name: g.name, Title: g.title, Stacked: true}
 		for _, m := range g.metrics {
-			if slices.Contains(r.Lacks, m.Metric) {
-				continue
-			}
 			c.Series = append(c.Series, r.series(m.name, m.words, true, func(b Bucket) float64 { return float64(b.Counts[m.Metric]) }))
 		}
-		if c.Series != nil {
-			out = append(out, c)
-		}
-	}
-	if r.LacksTimes {
-		return out
+		out = append(out, c)
 	}
 	return append(out, Chart{Name: "latency", Title: "How long requests took", Unit: "ms", Series: []Series{
 		r.series("p50", "half of them, at most", r.Total.P50 > 0, func(b Bucket) float64 { return round(b.P50) }),

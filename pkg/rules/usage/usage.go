@@ -3,9 +3,8 @@
 //
 // A [Source] answers that. On one machine it is a [Counter], which counts the lines of the audit as
 // they are written, by minutes and by hours, into a [Store]. On AWS it is the driver in
-// usage/cloudwatch, which reads the metrics that the functions write anyway, and asks their log for
-// names of tools and agents when a person wants them. What a source does not know it leaves out and
-// says so: a number that is missing is never a zero.
+// pkg/aws/cloudwatch, which searches the log for names of tools and agents when a person wants them.
+// What a source does not know it leaves out and says so: a number that is missing is never a zero.
 package usage
 
 import (
@@ -101,13 +100,10 @@ func (r Range) Bounds(now time.Time) (from, to time.Time) {
 // A Report is what is known of a range.
 type Report struct {
 	Range   Range
-	Buckets []Bucket // oldest first; the last one is not over
+	Buckets []Bucket // oldest first; the last one is not over; nil: the source counts nothing
 	Total   Bucket   // of the whole range
 	Uses    *Uses    // nil: not known
 	Says    []string // what is missing and why, each a sentence for a person
-
-	Lacks      []Metric // that the source does not know here
-	LacksTimes bool     // nor how long requests took
 }
 
 // A Bucket is what happened in a span of time.
