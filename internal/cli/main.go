@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot/bucket"
 )
 
 // Main runs the program until it is told to stop, and returns the exit code.
@@ -22,7 +24,7 @@ func Main() int {
 		interrupted: ctx.Done(),
 		colour:      term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && !slices.Contains([]string{"", "dumb"}, os.Getenv("TERM")),
 		browse:      browser(os.Getenv),
-		bucket:      openBucket,
+		bucket:      bucket.Open,
 	})
 	return exitCode(err, os.Stderr)
 }

@@ -31,7 +31,11 @@ const (
 )
 
 // awsPackages are the only packages that may import AWS modules.
-var awsPackages = []string{"pkg/store/dynamo", "pkg/store/s3", "pkg/aws/secrets", "pkg/aws/cloudwatch", "pkg/aws/sns", "pkg/aws/sqs", "pkg/aws/apigw", "internal/boot", "functions/admin", "functions/hook"}
+var awsPackages = []string{
+	"pkg/store/dynamo", "pkg/store/s3", "pkg/aws/secrets", "pkg/aws/cloudwatch", "pkg/aws/sns",
+	"pkg/aws/sqs", "pkg/aws/apigw", "pkg/aws/awsjson", "internal/boot", "internal/boot/bucket",
+	"functions/hook",
+}
 
 // A file is one parsed Go file of the module.
 type file struct {

@@ -1,4 +1,5 @@
-package cli
+// Package bucket opens the bucket of a deployed gateway for the person who runs the program.
+package bucket
 
 import (
 	"context"
@@ -11,8 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/s3"
 )
 
-// openBucket returns the named bucket as a store, with the credentials of whoever runs the program.
-func openBucket(ctx context.Context, name string) (object.Store, error) {
+// Open returns the named bucket as a store. It takes the credentials of whoever runs the program, from
+// files, SSO and roles too: functions, which have them in the environment, do not link what reads that.
+func Open(ctx context.Context, name string) (object.Store, error) {
 	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}))
 	if err != nil {
 		return nil, fmt.Errorf("aws config: %w", err)
