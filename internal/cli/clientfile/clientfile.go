@@ -161,10 +161,10 @@ func parse(path string, data []byte) (*rawjson.Node, error) {
 		return nil, &fault{Place{path, 0}, "is larger than 64 MiB"}
 	case len(strings.TrimSpace(strings.TrimPrefix(string(data), bom))) == 0:
 		return nil, &fault{Place{path, 1}, "is empty"}
-	case tooDeep(data):
-		return nil, &fault{Place{path, 0}, "is nested too deeply"}
 	case FormatOf(path, data) == TOML:
 		return parseTOML(path, data)
+	case tooDeep(data):
+		return nil, &fault{Place{path, 0}, "is nested too deeply"}
 	}
 	return parseJSON(path, data)
 }

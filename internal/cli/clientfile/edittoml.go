@@ -5,20 +5,10 @@ import (
 	"slices"
 
 	"github.com/pelletier/go-toml/v2/unstable"
-
-	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// mergeTOML takes the tables of the addition out of the file, and puts the addition behind its end.
-func mergeTOML(data, addition []byte, more *rawjson.Node) ([]byte, error) {
-	for name, value := range more.All() {
-		for entry := range value.All() {
-			var err error
-			if data, err = cutTOML(data, []string{name, entry}); err != nil {
-				return nil, err
-			}
-		}
-	}
+// appendTOML puts the addition behind the end of the file.
+func appendTOML(data, addition []byte) []byte {
 	nl := []byte("\n")
 	if bytes.Contains(data, []byte("\r\n")) {
 		nl = []byte("\r\n")
@@ -28,18 +18,18 @@ func mergeTOML(data, addition []byte, more *rawjson.Node) ([]byte, error) {
 	if len(out) > 0 {
 		out = slices.Concat(out, nl, nl)
 	}
-	return append(out, addition...), nil
+	return append(out, addition...)
 }
 
-// cutTOML returns the file without the tables that have these keys, or begin with them. What is written as
-// one value of a key it leaves; whoever asked sees that.
+// cutTOML returns the file without the tables that have these keys, or begin with them. What is
+// written as one value of a key it leaves; whoever asked sees that.
 func cutTOML(data []byte, keys []string) ([]byte, error) {
 	mark := len(data) - len(bytes.TrimPrefix(data, []byte(bom)))
 	text := data[mark:]
 	from, cut := -1, [][2]int{}
-	err := eachTOML(text, func(e expression) error {
+	err := eachTOML(text, func(e expression) {
 		if e.node.Kind == unstable.KeyValue {
-			return nil
+			return
 		}
 		line := bytes.LastIndexByte(text[:e.offset], '\n') + 1
 		within := len(e.keys) >= len(keys) && slices.Equal(e.keys[:len(keys)], keys)
@@ -50,7 +40,6 @@ func cutTOML(data []byte, keys []string) ([]byte, error) {
 			cut = append(cut, [2]int{from, from + own(text[from:line])})
 			from = -1
 		}
-		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -74,8 +63,8 @@ func cutTOML(data []byte, keys []string) ([]byte, error) {
 	return out, nil
 }
 
-// own returns how much of the text of a table is its own: comments and blank lines at its end belong to what
-// comes next.
+// own returns how much of the text of a table is its own: comments and blank lines at its end
+// belong to what comes next.
 func own(text []byte) int {
 	for len(text) > 0 {
 		line := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1

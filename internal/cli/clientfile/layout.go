@@ -3,6 +3,8 @@ package clientfile
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -27,7 +29,8 @@ func newEditor(data []byte) *editor {
 		e.nl = "\r\n"
 	}
 	for line := range bytes.Lines(e.data) {
-		if text := bytes.TrimLeft(line, " \t"); len(text) < len(line) && len(bytes.TrimSpace(text)) > 0 && text[0] == '"' {
+		text := bytes.TrimLeft(line, " \t")
+		if len(text) < len(line) && bytes.HasPrefix(text, []byte(`"`)) {
 			e.unit = string(line[:len(line)-len(text)])
 			break
 		}
@@ -69,47 +72,91 @@ func (e *editor) pretty(value json.RawMessage, indent string, multi bool) string
 
 // An item is a member of an object or an element of a list.
 type item struct {
+	key        string // its name, or its number in a list
+	value      *hujson.Value
 	before     hujson.Extra
 	start, end int // without what stands around it
 	after      hujson.Extra
 }
 
-// items returns those of a composite, what stands behind the last of them or behind its comma, and whether it
-// has one.
+// items returns those of an object or a list, what stands behind the last of them or behind its
+// comma, and whether it has one.
 func items(v *hujson.Value) (out []item, tail hujson.Extra, comma bool) {
 	switch c := v.Value.(type) {
 	case *hujson.Object:
 		for i := range c.Members {
-			m := &c.Members[i]
-			out = append(out, item{m.Name.BeforeExtra, m.Name.StartOffset, m.Value.EndOffset, m.Value.AfterExtra})
+			name, value := &c.Members[i].Name, &c.Members[i].Value
+			key, _ := name.Value.(hujson.Literal)
+			out = append(out, item{
+				key.String(), value,
+				name.BeforeExtra, name.StartOffset, value.EndOffset, value.AfterExtra,
+			})
 		}
 		tail = c.AfterExtra
 	case *hujson.Array:
 		for i := range c.Elements {
 			e := &c.Elements[i]
-			out = append(out, item{e.BeforeExtra, e.StartOffset, e.EndOffset, e.AfterExtra})
+			out = append(out, item{
+				strconv.Itoa(i), e, e.BeforeExtra, e.StartOffset, e.EndOffset, e.AfterExtra,
+			})
 		}
 		tail = c.AfterExtra
 	}
 	return out, tail, len(out) > 0 && out[len(out)-1].after != nil
 }
 
+// SetJSON returns a JSON file with another value at the path; nil: without the value. The parts of
+// the path are names of members and numbers of elements; in a list any other key is behind the last
+// element. Objects on the way are made. Everything else stays, byte by byte.
+func SetJSON(path string, data []byte, at []string, value json.RawMessage) ([]byte, error) {
+	root, err := readJSON(path, data)
+	if err != nil {
+		return nil, err
+	}
+	e, n := newEditor(data), &root
+	for i, key := range at {
+		if _, isLiteral := n.Value.(hujson.Literal); isLiteral {
+			return nil, &fault{Place{path, 0}, strings.Join(at[:i], ".") + " is no object"}
+		}
+		list, _, _ := items(n)
+		j := slices.IndexFunc(list, func(it item) bool { return it.key == key })
+		switch {
+		case j < 0 && value == nil:
+			return data, nil
+		case j < 0:
+			for _, inner := range slices.Backward(at[i+1:]) {
+				value = json.RawMessage("{" + string(encode(inner)) + ":" + string(value) + "}")
+			}
+			return e.insert(n, key, value), nil
+		case i == len(at)-1 && value == nil:
+			return e.remove(n, j), nil
+		}
+		n = list[j].value
+	}
+	text := e.pretty(value, e.indentAt(n.StartOffset), e.multi(&root))
+	return e.splice(n.StartOffset, n.EndOffset, text), nil
+}
+
 // insert adds an item behind the last one.
-func (e *editor) insert(v *hujson.Value, name string, value json.RawMessage) []byte {
+func (e *editor) insert(v *hujson.Value, key string, value json.RawMessage) []byte {
 	list, tail, comma := items(v)
 	multi := e.multi(v)
 	outer := e.indentAt(v.StartOffset)
 	indent := outer + e.unit
 	if len(list) > 0 {
-		if last := list[len(list)-1]; bytes.IndexByte(e.data[v.StartOffset:last.start], '\n') >= 0 {
-			indent = e.indentAt(last.start)
+		last := list[len(list)-1].start
+		if bytes.IndexByte(e.data[v.StartOffset:last], '\n') >= 0 {
+			indent = e.indentAt(last)
 		}
 	}
 	lead, end := e.nl+indent, ""
 	if !multi {
 		lead = ""
 	}
-	text := name + e.pretty(value, indent, multi)
+	text := e.pretty(value, indent, multi)
+	if v.Value.Kind() == '{' {
+		text = string(encode(key)) + ": " + text
+	}
 	if len(list) == 0 {
 		if multi {
 			end = e.nl + outer
@@ -134,15 +181,17 @@ func (e *editor) remove(v *hujson.Value, i int) []byte {
 	list, tail, comma := items(v)
 	this := list[i]
 	before := this.before
-	from := this.start - len(before) + len(bytes.TrimRight(before, " \t\r\n")) // behind a comment that stands before it
+	// A comment that stands before it stays.
+	from := this.start - len(before) + len(bytes.TrimRight(before, " \t\r\n"))
+	around := slices.Concat(before, this.after, tail)
 	switch {
-	case len(list) == 1 && len(bytes.TrimSpace(before))+len(bytes.TrimSpace(this.after))+len(bytes.TrimSpace(tail)) == 0:
+	case len(list) == 1 && len(bytes.TrimSpace(around)) == 0:
 		return e.splice(v.StartOffset+1, v.EndOffset-1, "")
 	case i < len(list)-1 || comma: // with the comma behind it
 		return e.splice(from, this.end+len(this.after)+1, "")
 	case len(list) == 1:
 		return e.splice(from, this.end, "")
 	}
-	at := list[i-1].end + len(list[i-1].after)
-	return []byte(e.mark + string(e.data[:at]) + string(e.data[at+1:from]) + string(e.data[this.end:]))
+	at := list[i-1].end + len(list[i-1].after) // of the comma before it
+	return e.splice(at, this.end, string(e.data[at+1:from]))
 }

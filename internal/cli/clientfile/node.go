@@ -2,12 +2,9 @@ package clientfile
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/tailscale/hujson"
 
@@ -15,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// MaxSize is how large a file is that is read, in bytes, at most: Claude Code keeps all else that it knows
-// in the same file.
+// MaxSize is how large a file is that is read, in bytes, at most: Claude Code keeps all else that
+// it knows in the same file.
 const MaxSize = 64 << 20
 
 const (
@@ -24,7 +21,8 @@ const (
 	bom      = "\ufeff"
 )
 
-// lines tells in which line of a file an offset is. It goes on from the offset that was asked for last.
+// lines tells in which line of a file an offset is. It goes on from the offset that was asked for
+// last.
 type lines struct {
 	data       []byte
 	at, before int // an offset, and how many lines end before it
@@ -42,41 +40,52 @@ func (l *lines) of(offset int) int {
 }
 
 // equal reports whether two values say the same, wherever they stand.
-func equal(a, b *rawjson.Node) bool { return reflect.DeepEqual(plain(a), plain(b)) }
-
-// plain returns the value without its places.
-func plain(n *rawjson.Node) any {
-	switch n.Kind {
-	case '{':
-		out := map[string]any{}
-		for name, value := range n.All() {
-			out[name] = plain(value)
-		}
-		return out
-	case '[':
-		out := make([]any, len(n.Kids))
-		for i, e := range n.Kids {
-			out[i] = plain(e)
-		}
-		return out
+func equal(a, b *rawjson.Node) bool {
+	if a == nil || b == nil || a.Kind != b.Kind || a.Text != b.Text || len(a.Kids) != len(b.Kids) {
+		return a == b
 	}
-	return string(n.Kind) + n.Text
+	members := b.Members()
+	for i, kid := range a.Kids {
+		other := b.Kids[i]
+		if a.Object() {
+			other = members[a.Keys[i]]
+		}
+		if !equal(kid, other) {
+			return false
+		}
+	}
+	return true
 }
 
-// tooDeep reports whether brackets are open in such a number that a recursive reader should not see them.
+// tooDeep reports whether so many brackets are open that a recursive reader should not see them.
 func tooDeep(data []byte) bool {
-	depth := 0
-	for _, b := range data {
-		switch b {
+	for depth := 0; len(data) > 0 && depth <= maxDepth; {
+		n := 1
+		switch data[0] {
 		case '{', '[':
-			if depth++; depth > maxDepth {
-				return true
-			}
+			depth++
 		case '}', ']':
-			depth = max(depth-1, 0)
+			depth--
+		case '"':
+			for n < len(data) && data[n] != '"' {
+				if data[n] == '\\' {
+					n++
+				}
+				n++
+			}
+			n++
+		case '/':
+			comment := data[min(2, len(data)):]
+			switch end := data[:len(data)-len(comment)]; string(end) {
+			case "//":
+				n += 1 + bytes.IndexByte(comment, '\n')
+			case "/*":
+				n += 3 + bytes.Index(comment, []byte("*/"))
+			}
 		}
+		data = data[min(n, len(data)):]
 	}
-	return false
+	return len(data) > 0
 }
 
 var hujsonPlace = regexp.MustCompile(`^hujson: line (\d+), column (\d+): `)
@@ -99,8 +108,8 @@ func parseJSON(path string, data []byte) (*rawjson.Node, error) {
 	return root, complete(path, root, &at)
 }
 
-// complete refuses a name that stands twice, and gives each value a text that is no object, array or
-// string: as it is written.
+// complete refuses a name that stands twice, and gives each value a text that is no object, array
+// or string: as it is written.
 func complete(path string, n *rawjson.Node, at *lines) error {
 	switch n.Kind {
 	case '"':
@@ -108,8 +117,10 @@ func complete(path string, n *rawjson.Node, at *lines) error {
 		seen := make(map[string]int, len(n.Keys)) // offsets of names
 		for name, value := range n.All() {
 			if first, ok := seen[name]; ok {
-				line, message := at.of(value.NameOffset), "%s stands here a second time; the first is in line %d"
-				return &fault{Place{path, line}, fmt.Sprintf(message, text.Quote(name, 64), at.of(first))}
+				line := at.of(value.NameOffset)
+				name = text.Quote(name, 64)
+				return &fault{Place{path, line}, fmt.Sprintf(
+					"%s stands here a second time; the first is in line %d", name, at.of(first))}
 			}
 			seen[name] = value.NameOffset
 			if err := complete(path, value, at); err != nil {
@@ -137,17 +148,8 @@ func readJSON(path string, data []byte) (hujson.Value, error) {
 	f := &fault{Place: Place{File: path}, Message: "not JSON: " + err.Error()}
 	if m := hujsonPlace.FindStringSubmatch(err.Error()); m != nil {
 		f.Line, _ = strconv.Atoi(m[1]) // it is digits
-		f.Message = fmt.Sprintf("not JSON, at column %s: %s", m[2], text.Clip(text.Line(err.Error()[len(m[0]):]), 200))
+		what := text.Clip(text.Line(err.Error()[len(m[0]):]), 200)
+		f.Message = fmt.Sprintf("not JSON, at column %s: %s", m[2], what)
 	}
 	return v, f
-}
-
-// literal returns the text of a string, or another literal as it is written.
-func literal(v hujson.ValueTrimmed) string {
-	l, _ := v.(hujson.Literal)
-	var s string
-	if l.Kind() == '"' && json.Unmarshal(l, &s) == nil {
-		return s
-	}
-	return strings.TrimSpace(string(l))
 }

@@ -116,6 +116,8 @@ func TestFaults(t *testing.T) {
 		"a list":            {"a.json", "[]", "a.json:1: holds no JSON object"},
 		"servers in a list": {"a.json", "{\n\"mcpServers\": []}", "a.json:2: mcpServers is no object"},
 		"too deep":          {"a.json", strings.Repeat("[", 10_000), "a.json: is nested too deeply"},
+		"deep in comments":  {"a.json", strings.Repeat("[/*]*/ //]\n", 10_000), "a.json: is nested too deeply"},
+		"deep TOML":         {"a.toml", "a = " + strings.Repeat("[#]\n", 20_000), "a.toml:10001: not TOML: "},
 		"broken TOML":       {"a.toml", "a = 1\nb = \n", "a.toml:2: not TOML: "},
 		"a table twice":     {"a.toml", "[mcp_servers.a]\nurl = 'x'\n[mcp_servers.a]\nurl = 'y'\n", "a.toml:3: not TOML: "},
 		"no table":          {"a.toml", "[mcp_servers]\na = 1\n", "a.toml:2: mcp_servers.a is no table"},
