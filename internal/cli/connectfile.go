@@ -43,7 +43,7 @@ func (c *connecting) show(w io.Writer, g decide.Guide) {
 	block("in the client:", g.Steps)
 	for n, f := range g.Files {
 		path := f.Path
-		if p, err := c.machine.Expand(f.Path, f.Windows); err == nil {
+		if p, err := c.machine.Expand(f.Path); err == nil {
 			path = p
 		}
 		or := "the file "
@@ -202,7 +202,7 @@ func (c *connecting) target(g decide.Guide) (path, text string, err error) {
 		if !strings.HasPrefix(f.Path, "~") { // it is the project's
 			continue
 		}
-		p, err := c.machine.Expand(f.Path, f.Windows)
+		p, err := c.machine.Expand(f.Path)
 		if err != nil {
 			return "", "", err
 		}
@@ -231,7 +231,7 @@ func (c *connecting) undo() error {
 		} else if err != nil {
 			return err
 		}
-		change, err := clientfile.Remove(path, data, c.client.Holder(), c.Name)
+		change, err := clientfile.Remove(path, data, c.client.Holder, c.Name)
 		if err == nil && !change.Same {
 			err = c.ours(path, data)
 		}

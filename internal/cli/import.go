@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +27,6 @@ type importCmd struct {
 	Only    []string          `placeholder:"NAME" help:"Take over these servers alone."`
 	Skip    []string          `placeholder:"NAME" help:"Leave these servers out."`
 	As      map[string]string `placeholder:"NAME=NEW" help:"Give a server another name."`
-	Rename  bool              `help:"Of servers that differ and have one name, give the later one a number."`
 	Accept  []string          `placeholder:"NAME.MEMBER" help:"Take over these members too, which can do harm: the report lists them. A member that is not there is an error."`
 	Secrets string            `placeholder:"FILE" help:"Write the credentials that stand in clear into this new file, as export lines for a shell that you alone can read. Without it nothing copies them."`
 	Output  string            `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
@@ -51,7 +49,8 @@ Clients: Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini CLI, Windsu
 // An importing is one run of import.
 type importing struct {
 	importCmd
-	paths
+	machine clientfile.Machine
+	home    string // "": unknown
 	env     *environment
 	path    string // of the config
 	before  []byte // the config as it is; nil: there is none
@@ -93,14 +92,14 @@ func (i *importing) run(ctx context.Context) error {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
 	choice := clientfile.Choice{
-		Only: i.Only, Skip: i.Skip, As: i.As, Rename: i.Rename, Accept: i.Accept, Used: usedVariables(old),
+		Only: i.Only, Skip: i.Skip, As: i.As, Accept: i.Accept, Used: usedVariables(old),
 	}
-	if i.servers, err = clientfile.Collect(files, choice, i.machine.OS == "windows"); err != nil {
-		return fmt.Errorf("%w; nothing was changed", i.short(err))
+	if i.servers, err = clientfile.Collect(files, choice); err != nil {
+		return fmt.Errorf("%w; nothing was changed", i.shortErr(err))
 	}
 	after, err := i.merge()
 	if err != nil {
-		return fmt.Errorf("%w; nothing was changed", i.short(err))
+		return fmt.Errorf("%w; nothing was changed", i.shortErr(err))
 	}
 	cfg, err := config.Parse(after)
 	if err != nil {
@@ -170,9 +169,9 @@ func (i *importing) readFiles() ([]*clientfile.File, error) {
 			case errors.Is(err, fs.ErrNotExist):
 				return nil, fmt.Errorf("there is no file %s", from)
 			case err != nil:
-				return nil, i.short(err)
+				return nil, i.shortErr(err)
 			case !f.Found:
-				return nil, fmt.Errorf("%s holds no servers: neither mcpServers, nor servers, nor mcp_servers is there", i.tilde(from))
+				return nil, fmt.Errorf("%s holds no servers: neither mcpServers, nor servers, nor mcp_servers is there", i.short(from))
 			}
 			out = append(out, f)
 			continue
@@ -206,13 +205,13 @@ func (i *importing) readClient(c clientfile.Client) (out []*clientfile.File, err
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
-			return nil, i.short(err)
+			return nil, i.shortErr(err)
 		}
 		out = append(out, f)
 	}
 	if !slices.ContainsFunc(out, func(f *clientfile.File) bool { return f.Found }) {
 		for n := range paths {
-			paths[n] = i.tilde(paths[n])
+			paths[n] = i.short(paths[n])
 		}
 		return nil, fmt.Errorf("%s %w; looked in %s. If its file lies elsewhere, name the file", c.ID, errAbsent, strings.Join(paths, ", "))
 	}
@@ -229,8 +228,7 @@ func (i *importing) readFile(path string) (*clientfile.File, error) {
 		return nil, err
 	}
 	return clientfile.Read(path, data, clientfile.Options{
-		Getenv: i.env.getenv, Home: i.home, Own: i.leadsHere,
-		NoShell: i.machine.OS == "windows", Foreign: !i.machine.IsOwn(path),
+		Getenv: i.env.getenv, Home: i.home, Own: i.leadsHere, Foreign: !i.machine.IsOwn(path),
 	})
 }
 
@@ -264,37 +262,26 @@ func (i *importing) merge() ([]byte, error) {
 	}
 	places := config.NewLocator(data)
 	for _, s := range i.servers {
-		if s.Left != "" {
-			i.state[s] = "left out"
-			continue
-		}
-		there, clash := folded[strings.ToLower(s.Name)]
-		same := clash && s.SameAs(have.Servers[there])
-		for base, n := s.Name, 2; clash && !same && i.Rename; n++ {
-			s.Was = cmp.Or(s.Was, base)
-			s.Name = fmt.Sprintf("%s-%d", base, n)
-			there, clash = folded[strings.ToLower(s.Name)]
-			same = clash && s.SameAs(have.Servers[there])
-		}
-		if same {
-			var err error
-			if data, err = i.complete(data, s, there, have.Servers[there]); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if clash {
+		there, isThere := folded[strings.ToLower(s.Name)]
+		isSame := isThere && s.Left == "" && s.SameAs(have.Servers[there])
+		if isThere && s.Left == "" && !isSame {
 			at := places.Locate(config.Faults{{Path: config.JoinPath("mcpServers", there)}})[0]
-			return nil, fmt.Errorf("the server %q of %s is another one in %s:%d: give it another name with --as %s=NEW, leave it out with --skip, or let --rename give it a number", s.Name, s.Place, i.path, at.Line, s.Name)
+			s.Clash(clientfile.Place{File: i.path, Line: at.Line})
 		}
-		folded[strings.ToLower(s.Name)] = s.Name
-		have.Servers[s.Name] = s.Entry()
 		var err error
-		if data, err = clientfile.SetJSON(i.path, data, []string{"mcpServers", s.Name}, s.Entry()); err != nil {
+		switch {
+		case s.Left != "":
+			i.state[s] = "left out"
+		case isSame:
+			data, err = i.complete(data, s, there, have.Servers[there])
+		default:
+			i.state[s] = "added"
+			i.added++
+			data, err = clientfile.SetJSON(i.path, data, []string{"mcpServers", s.Name}, s.Entry())
+		}
+		if err != nil {
 			return nil, err
 		}
-		i.state[s] = "added"
-		i.added++
 	}
 	return data, nil
 }
@@ -332,7 +319,7 @@ func (i *importing) refused(err error) error {
 		line := text.Line(f.Path + ": " + f.Message)
 		for _, s := range i.servers {
 			if path := config.JoinPath("mcpServers", s.Name); i.isWritten(s) && (f.Path == path || strings.HasPrefix(f.Path, path+".") || strings.HasPrefix(f.Path, path+"[")) {
-				line = i.tilde(s.String()) + ": " + line
+				line = i.short(s.String()) + ": " + line
 			}
 		}
 		lines = append(lines, line)
@@ -392,36 +379,16 @@ func (i *importing) replaced(data []byte) error {
 	return nil
 }
 
-// Paths are shortened for people.
-type paths struct {
-	machine clientfile.Machine
-	home    string // "": unknown
-}
-
-// tilde returns a path as people write it.
-func (p paths) tilde(path string) string {
-	if rest, ok := strings.CutPrefix(path, p.machine.Dir+string(filepath.Separator)); ok {
-		return rest
-	}
-	if rest, ok := strings.CutPrefix(path, p.home+string(filepath.Separator)); ok && p.home != "" {
-		return filepath.Join("~", rest)
-	}
-	return path
-}
-
-// short returns an error with paths as people write them.
-func (p paths) short(err error) error {
-	return errors.New(p.shortened(err.Error()))
-}
-
-// shortened returns a text with paths as people write them.
-func (p paths) shortened(s string) string {
-	s = strings.ReplaceAll(s, p.machine.Dir+string(filepath.Separator), "")
-	if p.home != "" {
-		s = strings.ReplaceAll(s, p.home+string(filepath.Separator), "~"+string(filepath.Separator))
+// short returns a text with paths as people write them.
+func (i *importing) short(s string) string {
+	s = strings.ReplaceAll(s, i.machine.Dir+string(filepath.Separator), "")
+	if i.home != "" {
+		s = strings.ReplaceAll(s, i.home+string(filepath.Separator), "~"+string(filepath.Separator))
 	}
 	return s
 }
+
+func (i *importing) shortErr(err error) error { return errors.New(i.short(err.Error())) }
 
 func clientNames() string {
 	var out []string

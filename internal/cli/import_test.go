@@ -95,7 +95,7 @@ func TestImportSession(t *testing.T) {
 func TestImportAbsentClient(t *testing.T) {
 	s, home, _ := newUser(t)
 	require.OK(t, os.RemoveAll(filepath.Join(home, ".gemini")))
-	s.must(1, "import", "gemini", "cursor", "codex", "--dir", "gate", "--rename")
+	s.must(1, "import", "gemini", "cursor", "codex", "--dir", "gate")
 	text := s.text.String()
 	for _, part := range []string{"gemini has no servers on this machine; looked in ", "the report above is about the others"} {
 		if !strings.Contains(text, part) {
@@ -128,7 +128,6 @@ func TestImportRefusals(t *testing.T) {
 	s.must(1, "import", "broken.json", "--dir", "gate")
 	s.must(1, "import", "broken.toml", "--dir", "gate")
 	s.must(1, "import", "twice.json", "--dir", "gate")
-	s.must(1, "import", "commented.json", "clash.json", "--dir", "gate")
 	s.must(1, "import", "empty.json", "--dir", "gate")
 	s.must(1, "import", "nowhere.json", "--dir", "gate")
 	s.must(1, "import", "emacs", "--dir", "gate")
@@ -137,9 +136,9 @@ func TestImportRefusals(t *testing.T) {
 	if _, err := os.Stat("gate"); err == nil {
 		t.Error("a refusal made the folder")
 	}
-	s.must(0, "import", "commented.json", "--dir", "gate")
+	s.must(0, "import", "commented.json", "clash.json", "--dir", "gate")
 	before := contents(t, configPath)
-	s.must(1, "import", "clash.json", "--dir", "gate")
+	s.must(0, "import", "clash.json", "--dir", "gate")
 	s.must(1, "import", "under.json", "--dir", "gate")
 	write("there.env", "export X=1\n")
 	s.must(1, "import", "codex", "--dir", "gate", "--secrets", "there.env")
@@ -154,10 +153,14 @@ func TestImportRefusals(t *testing.T) {
 	if entries, err := os.ReadDir("gate/config"); err != nil || len(entries) != 2 {
 		t.Errorf("a refusal left %v, %v", entries, err)
 	}
-	s.must(0, "import", "clash.json", "--dir", "gate", "--rename")
-	renamed := contents(t, configPath)
-	if _, code := newTerminal(t, nil).run("import", "clash.json", "--dir", "gate", "--rename"); code != 0 || contents(t, configPath) != renamed {
-		t.Errorf("the second time it ends with %d:\n%s", code, contents(t, configPath))
+	if strings.Contains(before, "other.example.com") {
+		t.Errorf("a server of a name that another one has is taken over:\n%s", before)
+	}
+	for range 2 {
+		s.must(0, "import", "clash.json", "--dir", "gate", "--only", "A", "--as", "A=other")
+	}
+	if got := contents(t, configPath); strings.Count(got, "https://other.example.com/mcp") != 1 {
+		t.Errorf("with another name:\n%s", got)
 	}
 	require.OK(t, os.RemoveAll(filepath.Join(home, ".gemini")))
 	s.must(1, "import", "gemini", "--dir", "gate")
@@ -191,8 +194,8 @@ func TestImportChecksSession(t *testing.T) {
 			t.Errorf("%s is taken over: %s", harm, contents(t, configPath))
 		}
 	}
-	s.must(0, "import", "hostile.json", "--dir", "gate", "--accept", "docs.headers.Authorization,github.cwd", "--accept", "bridge.args")
-	if cfg := contents(t, configPath); !strings.Contains(cfg, `"Authorization": "Bearer ${env:GITHUB_TOKEN}"`) || !strings.Contains(cfg, `"cwd": "../.."`) || !strings.Contains(cfg, "bridge") {
+	s.must(0, "import", "hostile.json", "--dir", "gate", "--accept", "docs.headers.Authorization,github.cwd", "--accept", "github.env.PATH")
+	if cfg := contents(t, configPath); !strings.Contains(cfg, `"Authorization": "Bearer ${env:GITHUB_TOKEN}"`) || !strings.Contains(cfg, `"cwd": "../.."`) {
 		t.Errorf("what is accepted is not taken over: %s", cfg)
 	}
 	s.must(0, "import", "hostile.json", "--dir", "gate", "-o", "json", "--only", "docs")

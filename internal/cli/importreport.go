@@ -66,7 +66,7 @@ func (i *importing) report(backup string, cfg *config.Config) error {
 			if i.state[s] == "added" && s.Disabled {
 				state += ", disabled"
 			}
-			t.row(s.Name, i.tilde(s.String()), s.How, state)
+			t.row(s.Name, i.short(s.String()), s.How, state)
 		}
 		t.end()
 		i.reportChecks(w)
@@ -112,7 +112,7 @@ func (i *importing) reportChecks(w io.Writer) {
 				out = &taken
 			}
 			if !c.Accepted || i.isWritten(s) {
-				why := text.Clip(text.Line(i.shortened(c.Why)), 400)
+				why := text.Clip(text.Line(i.short(c.Why)), 400)
 				fmt.Fprintf(out, "  %s: %s\n", inLine(c.ID), why)
 			}
 		}
@@ -139,7 +139,7 @@ func (i *importing) reportNotes(w io.Writer) {
 			notes = []string{"left out: " + s.Left}
 		}
 		for _, n := range notes {
-			fmt.Fprintf(w, "%s  %s: %s\n", heading, inLine(s.Name), text.Clip(text.Line(i.shortened(n)), 400))
+			fmt.Fprintf(w, "%s  %s: %s\n", heading, inLine(s.Name), text.Clip(text.Line(i.short(n)), 400))
 			heading = ""
 		}
 	}
@@ -165,7 +165,7 @@ func (i *importing) needed() (out []*clientfile.Variable) {
 func (i *importing) exports(clear bool) []byte {
 	var b strings.Builder
 	for _, v := range i.needed() {
-		place := i.tilde(v.String())
+		place := i.short(v.String())
 		switch {
 		case clear && v.Clear:
 			fmt.Fprintf(&b, "%s # %s\n", connect.Export(v.Name, v.Value.Reveal()), place)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
@@ -18,7 +18,7 @@ import (
 // it.
 type Check struct {
 	ID       string // NAME.MEMBER
-	Member   string // env.NAME, headers.NAME, cwd, args or url
+	Member   string // env.NAME, headers.NAME, cwd or url
 	Why      string
 	Accepted bool
 }
@@ -54,21 +54,18 @@ func (r *reader) checkReferences(s *Server, host string) {
 			s.check("headers."+p.Name, fmt.Sprintf("sends %s to %s", text.List(names, 3), host))
 		}
 	}
-	const gives = "gives %s to a program that is told to use %s"
 	for _, p := range s.Env {
 		if names := s.references(p.Value); len(names) > 0 {
-			s.check("env."+p.Name, fmt.Sprintf(gives, text.List(names, 3), host))
+			s.check("env."+p.Name, fmt.Sprintf(
+				"gives %s to a program that is told to use %s", text.List(names, 3), host))
 		}
-	}
-	if names := s.references(strings.Join(s.Args, "\n")); len(names) > 0 {
-		s.check("args", fmt.Sprintf(gives, text.List(names, 3), host))
 	}
 }
 
 // references returns what a text refers to that may be set for something else.
 func (s *Server) references(value string) (names []string) {
 	for _, m := range marks.FindAllString(value, -1) {
-		if v := s.variables[index(m)]; v.existing {
+		if v := s.byMark(m); v.existing {
 			names = append(names, v.Name)
 		}
 	}
@@ -84,7 +81,7 @@ func (r *reader) isPassedOn(s *Server, p Pair) bool {
 	if m == "" || m != p.Value {
 		return false
 	}
-	v := s.variables[index(m)]
+	v := s.byMark(m)
 	return v.existing && v.Name == p.Name
 }
 
@@ -105,9 +102,9 @@ var address = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*`)
 
 // elsewhere returns the host of an address in the entry that is not this machine; "": there is
 // none.
-func (s *Server) elsewhere() string {
-	texts := append([]string{s.URL}, s.Args...)
-	for _, p := range s.Env {
+func (e *entry) elsewhere() string {
+	texts := append([]string{e.URL}, e.Args...)
+	for _, p := range e.Env {
 		texts = append(texts, p.Value)
 	}
 	all := marks.ReplaceAllString(strings.Join(texts, "\n"), "VARIABLE")
@@ -127,8 +124,7 @@ func (s *Server) elsewhere() string {
 
 // shown returns the value of a variable for people; "": it is a secret.
 func (s *Server) shown(p Pair) string {
-	_, _, found := password(p.Value)
-	if found || secret.Looks(p.Name, p.Value) || marks.MatchString(p.Value) {
+	if isCredential(p.Name, p.Value) || marks.MatchString(p.Value) {
 		return ""
 	}
 	return ": " + text.Quote(p.Value, 60)
@@ -155,8 +151,10 @@ func (g *collection) accept(ids []string) error {
 	}
 	for _, s := range g.servers {
 		for _, c := range s.Checks {
-			if !c.Accepted {
-				s.drop(c)
+			if c.Member == "url" && !c.Accepted { // a server is nothing without it
+				s.left("it takes --accept " + c.ID)
+			} else if !c.Accepted {
+				s.drop(c.Member)
 			}
 		}
 	}
@@ -175,38 +173,6 @@ func (g *collection) acceptID(id string, name func(*Server) string) (found bool)
 	return found
 }
 
-// drop leaves the member out. A server is nothing without its arguments or its URL.
-func (s *Server) drop(c Check) {
-	kind, name, _ := strings.Cut(c.Member, ".")
-	named := func(p Pair) bool { return p.Name == name }
-	switch kind {
-	case "env":
-		s.Env = slices.DeleteFunc(s.Env, named)
-	case "headers":
-		s.Headers = slices.DeleteFunc(s.Headers, named)
-	case "cwd":
-		s.Dir = ""
-	default:
-		s.left("it takes --accept " + c.ID)
-	}
-}
-
-// without returns the entry without the members that are to be checked.
-func (e entry) without(checks []Check) entry {
-	for _, c := range checks {
-		kind, name, _ := strings.Cut(c.Member, ".")
-		switch kind {
-		case "env":
-			delete(e.Env, name)
-		case "headers":
-			delete(e.Headers, name)
-		case "cwd":
-			e.Dir = ""
-		}
-	}
-	return e
-}
-
 // A Member is one member of an entry, by its path there.
 type Member struct {
 	Path  []string
@@ -216,30 +182,22 @@ type Member struct {
 // Reconcile compares the checks with a server of the gateway's config, as it was read. It marks the
 // members that are there as accepted, and returns the accepted members that are not.
 func (s *Server) Reconcile(raw json.RawMessage) (lacks []Member) {
-	var have entry
-	if json.Unmarshal(raw, &have) != nil {
+	want, err := rawjson.Parse(s.Entry())
+	have, e := rawjson.Parse(raw)
+	if err != nil || e != nil {
 		return nil
 	}
-	want := s.entry()
 	for i := range s.Checks {
 		c := &s.Checks[i]
-		kind, name, _ := strings.Cut(c.Member, ".")
-		path, value, isThere := []string{kind}, want.Dir, have.Dir != ""
-		switch kind {
-		case "env":
-			_, isThere = have.Env[name]
-			path, value = []string{kind, name}, want.Env[name]
-		case "headers":
-			_, isThere = have.Headers[name]
-			path, value = []string{kind, name}, want.Headers[name]
-		case "cwd":
-		default:
-			continue
+		path := strings.SplitN(c.Member, ".", 2)
+		there, value := have, want
+		for _, name := range path {
+			there, value = there.Get(name), value.Get(name)
 		}
-		if c.Accepted && !isThere {
-			lacks = append(lacks, Member{path, encode(value)})
+		if c.Accepted && there == nil {
+			lacks = append(lacks, Member{path, value.Raw})
 		}
-		c.Accepted = c.Accepted || isThere
+		c.Accepted = c.Accepted || there != nil
 	}
 	return lacks
 }

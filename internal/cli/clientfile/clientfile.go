@@ -44,28 +44,16 @@ type Server struct {
 	Name string // fit for the gateway
 	Was  string // as the file has it, if that is another name
 	Place
+	entry
 
-	URL           string
-	Headers       []Pair
-	Command       string
-	Args          []string
-	Dir           string
-	Env           []Pair
-	Disabled      bool
-	Timeout       string
-	EnabledTools  []string
-	DisabledTools []string
-
+	Disabled  bool
 	Checks    []Check  // members that a person has to accept
-	How       string   // it is reached: by URL, by a program, or by a program whose place its URL takes
+	How       string   // it is reached: by URL, by a program, or by URL in the place of a program
 	Notes     []string // what was changed, and what could not be taken over
 	Left      string   // why it is left out; "": it is not
 	Own       bool     // it is left out because it leads to the gateway itself
 	variables []*Variable
 }
-
-// A Pair is a name with its value.
-type Pair struct{ Name, Value string }
 
 // A Variable is one of the gateway's environment that a server's entry refers to.
 type Variable struct {
@@ -99,10 +87,9 @@ type File struct {
 
 // Options say what is known of the machine. The zero value knows nothing.
 type Options struct {
-	Getenv  func(name string) string // for references in URLs, which a gateway does not replace; nil: nothing is set
+	Getenv  func(name string) string // for references in URLs; nil: nothing is set
 	Home    string
 	Own     func(url string) bool // reports whether the gateway itself answers at a URL; nil: unknown
-	NoShell bool                  // there is no sh
 	Foreign bool                  // somebody else than the user may have written the file
 }
 
@@ -135,14 +122,17 @@ func FormatOf(path string, data []byte) Format {
 	return JSON
 }
 
-// Read returns the servers of a file. The path stands in errors and places; the format is told by it and
-// by the content. An error is a [*fault].
+// Read returns the servers of a file. The path stands in errors and places; the format is told by it
+// and by the content. An error is a [*fault].
 func Read(path string, data []byte, o Options) (*File, error) {
 	root, err := parse(path, data)
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{path: path, options: o, lines: newLines(data), format: FormatOf(path, data), project: projectOf(path)}
+	r := &reader{
+		path: path, options: o, lines: newLines(data), format: FormatOf(path, data),
+		project: projectOf(path), inputs: map[string]string{},
+	}
 	r.dollar = filepath.Base(filepath.Dir(path)) == ".gemini"
 	if o.Getenv == nil {
 		r.options.Getenv = func(string) string { return "" }

@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 )
 
 // A Choice says which servers are gathered, and under which names.
@@ -18,27 +15,18 @@ type Choice struct {
 	Only   []string            // names, as the file or the gateway has them; empty: all
 	Skip   []string            // names
 	As     map[string]string   // new names
-	Rename bool                // of servers that clash, the later gets a number
 	Accept []string            // members that are taken over although they can do harm: NAME.MEMBER
-	Used   map[string][]string // variables that the gateway's config refers to already, with the servers that do
-}
-
-// A clash is two servers that have one name and differ.
-type clash struct{ First, Second *Server }
-
-func (c *clash) Error() string {
-	return fmt.Sprintf("the server %q of %s is another one in %s: choose one with --only or --skip, give one another name with --as, or let --rename do so", c.First.Name, c.First.Place, c.Second.Place)
+	Used   map[string][]string // variables that the gateway's config has, with the servers that refer to them
 }
 
 // Collect returns the servers of the files that were chosen, each once, with their variables named.
-// Those that are left out are among them. An error is a [*clash], or says which name no file has.
-func Collect(files []*File, c Choice, noShell bool) ([]*Server, error) {
+// Those that are left out are among them: such as the later one of two that differ and have one
+// name. An error says which name no file has.
+func Collect(files []*File, c Choice) ([]*Server, error) {
 	g := collection{choice: c, byName: map[string]*Server{}, used: map[string]bool{}}
 	for _, f := range files {
 		for _, s := range f.Servers {
-			if err := g.add(s); err != nil {
-				return nil, err
-			}
+			g.add(s)
 		}
 	}
 	for _, name := range slices.Concat(c.Only, c.Skip, slices.Sorted(maps.Keys(c.As))) {
@@ -51,9 +39,7 @@ func Collect(files []*File, c Choice, noShell bool) ([]*Server, error) {
 	}
 	nameVariables(g.servers, c.Used)
 	for _, s := range g.servers {
-		if s.Left == "" {
-			s.finish(noShell)
-		}
+		s.entry = s.replaced(func(v *Variable) string { return "${env:" + v.Name + "}" })
 	}
 	return g.servers, nil
 }
@@ -67,33 +53,36 @@ type collection struct {
 }
 
 // add adds a server if it is chosen.
-func (g *collection) add(s *Server) error {
+func (g *collection) add(s *Server) {
 	if !g.choice.takes(s, g.used) {
-		return nil
+		return
 	}
-	if s.Left != "" {
-		g.servers = append(g.servers, s)
-		return nil
-	}
-	first := g.byName[strings.ToLower(s.Name)]
-	for n := 2; first != nil && !first.same(s) && g.choice.Rename; n++ {
-		s.Was = cmp.Or(s.Was, s.Name)
-		s.Name = fmt.Sprintf("%s-%d", fit(s.Was), n)
-		first = g.byName[strings.ToLower(s.Name)]
-	}
+	name := strings.ToLower(s.Name)
+	first := g.byName[name]
 	switch {
+	case s.Left != "":
 	case first == nil:
-		g.byName[strings.ToLower(s.Name)] = s
-		g.servers = append(g.servers, s)
-	case !first.same(s):
-		return &clash{first, s}
-	default:
+		g.byName[name] = s
+	case first.revealed() == s.revealed():
 		first.note("stands in " + s.String() + " as well")
 		if len(s.Checks) < len(first.Checks) { // that file is the user's own
 			first.Checks = s.Checks
 		}
+		return
+	default:
+		s.Clash(first.Place)
 	}
-	return nil
+	g.servers = append(g.servers, s)
+}
+
+// Clash leaves a server out, since another one has its name.
+func (s *Server) Clash(other Place) {
+	how := fmt.Sprintf("import its file again with --only %[1]s --as %[1]s=NEW", cmp.Or(s.Was, s.Name))
+	if s.File == other.File {
+		how = "give one of the two another name in that file, or write the entry by hand"
+	}
+	s.Checks = nil
+	s.left(fmt.Sprintf("%s has another server of this name, so nothing was written: %s", other, how))
 }
 
 // takes reports whether the server is chosen, and gives it its new name.
@@ -121,41 +110,30 @@ func (c Choice) takes(s *Server, used map[string]bool) bool {
 	return true
 }
 
-// same reports whether two servers of one name are the same one.
-func (s *Server) same(other *Server) bool {
-	return s.Disabled == other.Disabled && reflect.DeepEqual(s.revealed(), other.revealed())
-}
-
-// revealed returns what is compared of a server, with its credentials in clear. It is never printed.
-func (s *Server) revealed() []any {
-	reveal := func(text string) string {
-		return marks.ReplaceAllStringFunc(text, func(m string) string {
-			v := s.variables[index(m)]
-			if v.Clear {
-				return v.Value.Reveal()
-			}
-			return "${" + v.Name + "}"
-		})
-	}
-	pairs := func(list []Pair) map[string]string {
-		out := map[string]string{}
-		for _, p := range list {
-			out[p.Name] = reveal(p.Value)
+// replaced returns the entry with what by returns in the places of the marks.
+func (s *Server) replaced(by func(*Variable) string) entry {
+	e := s.entry
+	put := func(mark string) string { return by(s.byMark(mark)) }
+	for _, list := range []*Pairs{&e.Headers, &e.Env} {
+		*list = slices.Clone(*list)
+		for i, p := range *list {
+			(*list)[i].Value = marks.ReplaceAllStringFunc(p.Value, put)
 		}
-		return out
 	}
-	args := []string{}
-	for _, a := range s.Args {
-		args = append(args, reveal(a))
-	}
-	return []any{s.URL, pairs(s.Headers), s.Command, args, s.Dir, pairs(s.Env), len(s.EnabledTools), len(s.DisabledTools)}
+	return e
 }
 
-func index(mark string) (i int) {
-	for _, r := range strings.Trim(mark, "\x00") {
-		i = 10*i + int(r-'0')
-	}
-	return i
+// revealed returns what is compared of two servers of one name, with credentials in clear. It is
+// never printed.
+func (s *Server) revealed() string {
+	e := s.replaced(func(v *Variable) string {
+		if v.Clear {
+			return v.Value.Reveal()
+		}
+		return "${" + v.Name + "}"
+	})
+	e.Timeout = ""
+	return fmt.Sprint(s.Disabled) + string(encode(e))
 }
 
 // nameVariables gives each credential in clear a variable of its own: of two that are alike one is enough,
@@ -202,125 +180,87 @@ func (n naming) name(s *Server, v *Variable) {
 	n.values[v.Name] = v
 }
 
-// finish puts references in the places of the marks. A gateway replaces none in arguments: a shell does.
-func (s *Server) finish(noShell bool) {
-	refer := func(text string) string {
-		return marks.ReplaceAllStringFunc(text, func(m string) string { return "${env:" + s.variables[index(m)].Name + "}" })
-	}
-	for _, list := range [][]Pair{s.Headers, s.Env} {
-		for i := range list {
-			list[i].Value = refer(list[i].Value)
-		}
-	}
-	if !slices.ContainsFunc(s.Args, marks.MatchString) {
-		return
-	}
-	if noShell {
-		s.Left = "an argument holds a credential or a variable, and there is no sh here that could put it in: set it in env if the program reads it there"
-		return
-	}
-	script := "exec " + connect.Shell(s.Command)
-	for _, a := range s.Args {
-		script += " " + s.word(a)
-	}
-	s.Command, s.Args = "sh", []string{"-c", script}
-	s.note("started by sh, which puts variables into its arguments: a gateway replaces none there")
-}
-
-// word returns an argument for a shell, and sets the variables that it refers to.
-func (s *Server) word(arg string) string {
-	var out strings.Builder
-	last := 0
-	for _, at := range marks.FindAllStringIndex(arg, -1) {
-		if at[0] > last {
-			out.WriteString(connect.Shell(arg[last:at[0]]))
-		}
-		out.WriteString(`"$` + s.inEnv(s.variables[index(arg[at[0]:at[1]])]) + `"`)
-		last = at[1]
-	}
-	if last < len(arg) || arg == "" {
-		out.WriteString(connect.Shell(arg[last:]))
-	}
-	return out.String()
-}
-
-// inEnv returns the name by which a program's own environment has a variable. What the client's file sets
-// there itself is what its reference means; a credential of ours takes no other's name.
-func (s *Server) inEnv(v *Variable) string {
-	name, refers := v.Name, "${env:"+v.Name+"}"
-	for {
-		i := slices.IndexFunc(s.Env, func(p Pair) bool { return p.Name == name })
-		switch {
-		case i < 0:
-			s.Env = append(s.Env, Pair{name, refers})
-			return name
-		case v.fixed || s.Env[i].Value == refers:
-			return name
-		}
-		name += "_ARG"
-	}
-}
-
 // An entry is a server in the gateway's config.
 type entry struct {
-	URL           string            `json:"url,omitempty"`
-	Headers       map[string]string `json:"headers,omitempty"`
-	Command       string            `json:"command,omitempty"`
-	Args          []string          `json:"args,omitempty"`
-	Dir           string            `json:"cwd,omitempty"`
-	Env           map[string]string `json:"env,omitempty"`
-	Enabled       *bool             `json:"enabled,omitempty"`
-	Timeout       string            `json:"timeout,omitempty"`
-	EnabledTools  []string          `json:"enabled_tools,omitempty"`
-	DisabledTools []string          `json:"disabled_tools,omitempty"`
+	URL           string   `json:"url,omitempty"`
+	Headers       Pairs    `json:"headers,omitempty"`
+	Command       string   `json:"command,omitempty"`
+	Args          []string `json:"args,omitempty"`
+	Dir           string   `json:"cwd,omitempty"`
+	Env           Pairs    `json:"env,omitempty"`
+	Enabled       *bool    `json:"enabled,omitempty"`
+	Timeout       string   `json:"timeout,omitempty"`
+	EnabledTools  []string `json:"enabled_tools,omitempty"`
+	DisabledTools []string `json:"disabled_tools,omitempty"`
+}
+
+// Pairs are the members of an object, whose values are texts.
+type Pairs []Pair
+
+// A Pair is a name with its value.
+type Pair struct{ Name, Value string }
+
+// MarshalJSON returns the object. Of two pairs with one name the last counts.
+func (p Pairs) MarshalJSON() ([]byte, error) {
+	object := map[string]string{}
+	for _, pair := range p {
+		object[pair.Name] = pair.Value
+	}
+	return encode(object), nil
+}
+
+// UnmarshalJSON reads an object, in the order of its names.
+func (p *Pairs) UnmarshalJSON(data []byte) error {
+	var object map[string]string
+	if err := json.Unmarshal(data, &object); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		*p = append(*p, Pair{name, object[name]})
+	}
+	return nil
+}
+
+// drop leaves a member out that a check is about.
+func (e *entry) drop(member string) {
+	kind, name, _ := strings.Cut(member, ".")
+	named := func(p Pair) bool { return p.Name == name }
+	switch kind {
+	case "env":
+		e.Env = slices.DeleteFunc(e.Env, named)
+	case "headers":
+		e.Headers = slices.DeleteFunc(e.Headers, named)
+	case "cwd":
+		e.Dir = ""
+	}
 }
 
 // Entry returns the server as a member of mcpServers in the gateway's config.
-func (s *Server) Entry() json.RawMessage { return encode(s.entry()) }
-
-func (s *Server) entry() entry {
-	e := entry{
-		URL: s.URL, Headers: pairs(s.Headers), Command: s.Command, Args: s.Args, Dir: s.Dir, Env: pairs(s.Env), Timeout: s.Timeout,
-		EnabledTools: s.EnabledTools, DisabledTools: s.DisabledTools,
-	}
+func (s *Server) Entry() json.RawMessage {
+	e := s.entry
 	if s.Disabled {
 		e.Enabled = new(bool)
 	}
-	return e
+	return encode(e)
 }
 
-func pairs(list []Pair) map[string]string {
-	if len(list) == 0 {
-		return nil
-	}
-	out := map[string]string{}
-	for _, p := range list {
-		out[p.Name] = p.Value
-	}
-	return out
-}
+var anyReference = regexp.MustCompile(`\$\{env:[A-Za-z0-9_]+\}`)
 
-var (
-	anyReference = regexp.MustCompile(`\$\{env:[A-Za-z0-9_]+\}`)
-	anyVariable  = regexp.MustCompile(`"\$[A-Za-z0-9_]+"`)
-)
-
-// SameAs reports whether a server of the gateway's config, as it was read, is this one: at the same URL, or
-// the same program, and given the same, whatever the variables are called. Members that a person has
-// to accept do not count.
+// SameAs reports whether a server of the gateway's config, as it was read, is this one: at the same
+// URL, or the same program, and given the same, whatever the variables are called. Members that a
+// person has to accept do not count.
 func (s *Server) SameAs(raw json.RawMessage) bool {
-	plain := func(data []byte) (e entry) {
-		text := anyReference.ReplaceAllString(string(data), "${env:*}")
-		if json.Unmarshal([]byte(text), &e) != nil {
-			return entry{}
+	plain := func(data []byte) string {
+		var e entry
+		if json.Unmarshal(anyReference.ReplaceAll(data, []byte("${env:*}")), &e) != nil {
+			return ""
 		}
-		if e.Command == "sh" && len(e.Args) == 2 {
-			e.Args[1] = anyVariable.ReplaceAllString(e.Args[1], `"$*"`)
-			e.Env = nil // whose names are those of the variables
+		for _, c := range s.Checks {
+			e.drop(c.Member)
 		}
-		e = entry{URL: e.URL, Headers: e.Headers, Command: e.Command, Args: e.Args, Dir: e.Dir, Env: e.Env}
-		return e.without(s.Checks)
+		return string(encode(entry{
+			URL: e.URL, Headers: e.Headers, Command: e.Command, Args: e.Args, Dir: e.Dir, Env: e.Env,
+		}))
 	}
-	a, b := plain(raw), plain(s.Entry())
-	return cmp.Or(a.URL, a.Command) != "" && fmt.Sprint(a) == fmt.Sprint(b)
+	return plain(raw) == plain(s.Entry())
 }

@@ -19,7 +19,7 @@ func credential(name, value string) (from, to int, found bool) {
 		return at, end, true
 	}
 	if strings.Contains(value, "://") {
-		return 0, len(value), secretQuery(value) || secretPath(value)
+		return 0, len(value), secretURL(value)
 	}
 	return from, len(value), secret.Looks(name, value)
 }
@@ -42,27 +42,22 @@ func password(value string) (from, to int, found bool) {
 	return i + 3 + colon + 1, i + 3 + at, true
 }
 
-// secretQuery reports whether the query of a URL holds a credential.
-func secretQuery(address string) bool {
+// isCredential reports whether a part of a value is a credential.
+func isCredential(name, value string) bool {
+	_, _, found := credential(name, value)
+	return found
+}
+
+// secretURL reports whether the query or the path of a URL holds a credential.
+func secretURL(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
 		return false
 	}
 	for name, values := range u.Query() {
-		for _, v := range values {
-			if _, _, found := credential(name, v); found && v != address {
-				return true
-			}
+		if slices.ContainsFunc(values, func(v string) bool { return isCredential(name, v) }) {
+			return true
 		}
-	}
-	return false
-}
-
-// secretPath reports whether a part of a URL's path has the look of a key.
-func secretPath(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil {
-		return false
 	}
 	return slices.ContainsFunc(strings.Split(u.Path, "/"), secret.LooksKey)
 }

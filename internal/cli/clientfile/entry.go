@@ -33,8 +33,8 @@ var holders = [][]string{
 
 // file reads every server of a file.
 func (r *reader) file(f *File, root *rawjson.Node) error {
-	r.readInputs(root.Get("inputs"))
-	r.readInputs(root.Get("mcp").Get("inputs"))
+	r.readInputs(root)
+	r.readInputs(root.Get("mcp"))
 	off := r.switchedOff(root)
 	for _, path := range holders {
 		n := root
@@ -103,19 +103,10 @@ func names(n *rawjson.Node) map[string]bool {
 	return out
 }
 
+// readInputs notes what VS Code asks a person for.
 func (r *reader) readInputs(n *rawjson.Node) {
-	if r.inputs == nil {
-		r.inputs = map[string]string{}
-	}
-	if n.Array() {
-		for _, e := range n.Kids {
-			if id := e.Get("id"); id != nil {
-				r.inputs[id.Text] = ""
-				if d := e.Get("description"); d != nil {
-					r.inputs[id.Text] = d.Text
-				}
-			}
-		}
+	for _, e := range n.List("inputs") {
+		r.inputs[e.TextOf("id")] = e.TextOf("description")
 	}
 }
 
@@ -278,35 +269,10 @@ func (r *reader) program(s *Server, n, command *rawjson.Node) {
 	if f := n.Get("envFile"); f != nil {
 		s.note("what stands in its envFile is not read: set it in env")
 	}
-	if base(s.Command) == "env" { // which sets variables and starts what comes next
-		args = r.assigned(s, args)
-	}
 	r.arguments(s, args)
 	if strings.Contains(s.Command, "\x00") || strings.Contains(s.Dir, "\x00") {
 		s.Left = "its command refers to what is not known here"
 	}
-}
-
-// assigned moves what env is told to set into the server's environment, and what it starts into its command.
-func (r *reader) assigned(s *Server, args []*rawjson.Node) []*rawjson.Node {
-	n := 0
-	for n < len(args) && isVariable(before(args[n].Text, "=")) && strings.Contains(args[n].Text, "=") {
-		n++
-	}
-	if n == len(args) || strings.HasPrefix(args[n].Text, "-") {
-		return args
-	}
-	for _, a := range args[:n] {
-		name, value, _ := strings.Cut(a.Text, "=")
-		s.Env = append(s.Env, Pair{name, r.value(s, value, r.lines.of(a.Offset), name, name)})
-	}
-	s.Command = r.plain(s, args[n])
-	return args[n+1:]
-}
-
-func before(s, sep string) string {
-	out, _, _ := strings.Cut(s, sep)
-	return out
 }
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)

@@ -8,23 +8,37 @@ import (
 	"strings"
 )
 
-// A Client is a program that keeps MCP servers in files.
+// A Client is a program that keeps MCP servers in files. Paths are as on macOS, and [Machine.Expand]
+// says where they are elsewhere.
 type Client struct {
-	ID    string   // on the command line
-	Also  []string // other names of it
-	Guide string   // its id in package connect
+	ID     string   // on the command line
+	Also   []string // other names of it
+	Guide  string   // its id in package connect
+	Holder string   // the member of its file that its servers stand in
+
+	files []string // that it looks for servers in: the user's begin with ~, the others are a project's
 }
 
 // Clients returns the clients whose files are known.
 func Clients() []Client {
+	const data = "~/Library/Application Support/"
 	return []Client{
-		{"claude-desktop", []string{"claude"}, "claude"},
-		{"claude-code", nil, "claude-code"},
-		{"cursor", nil, "cursor"},
-		{"vscode", []string{"code"}, "vscode"},
-		{"codex", nil, "codex"},
-		{"gemini", nil, "gemini"},
-		{"windsurf", []string{"devin"}, "devin"},
+		{"claude-desktop", []string{"claude"}, "claude", "mcpServers", []string{
+			data + "Claude/claude_desktop_config.json",
+		}},
+		{"claude-code", nil, "claude-code", "mcpServers", []string{"~/.claude.json", ".mcp.json"}},
+		{"cursor", nil, "cursor", "mcpServers", []string{"~/.cursor/mcp.json", ".cursor/mcp.json"}},
+		{"vscode", []string{"code"}, "vscode", "servers", []string{
+			data + "Code/User/mcp.json", data + "Code/User/settings.json",
+			".vscode/mcp.json", ".vscode/settings.json",
+		}},
+		{"codex", nil, "codex", "mcp_servers", []string{"~/.codex/config.toml", ".codex/config.toml"}},
+		{"gemini", nil, "gemini", "mcpServers", []string{
+			"~/.gemini/settings.json", ".gemini/settings.json",
+		}},
+		{"windsurf", []string{"devin"}, "devin", "mcpServers", []string{
+			"~/.config/devin/mcp_config.json", "~/.codeium/windsurf/mcp_config.json",
+		}},
 	}
 }
 
@@ -46,7 +60,8 @@ type Machine struct {
 }
 
 // errNoHome says that a machine does not tell where its user keeps files.
-var errNoHome = errors.New("HOME is not set, so it is not known where the client keeps its files: name the file")
+var errNoHome = errors.New("HOME is not set, so it is not known where the client keeps its files: " +
+	"name the file")
 
 // Home returns the user's own folder.
 func (m Machine) Home() (string, error) {
@@ -74,84 +89,51 @@ func (m Machine) appData(home string) string {
 // IsOwn reports whether a client keeps a file for the user. Somebody else may have written any other
 // file.
 func (m Machine) IsOwn(path string) bool {
-	for _, c := range Clients() {
-		if own, _, err := m.Files(c); err == nil && slices.Contains(own, path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(Clients(), func(c Client) bool {
+		own, _, err := m.Files(c)
+		return err == nil && slices.Contains(own, path)
+	})
 }
 
 // Files returns where the client looks for servers: the user's own files and the project's files.
 func (m Machine) Files(c Client) (own, project []string, err error) {
-	home, err := m.Home()
-	if err != nil {
-		return nil, nil, err
-	}
-	at := func(parts ...string) string { return filepath.Join(append([]string{home}, parts...)...) }
-	here := func(parts ...string) string { return filepath.Join(append([]string{m.Dir}, parts...)...) }
-	data := m.appData(home)
-	switch c.ID {
-	case "claude-desktop":
-		return []string{filepath.Join(data, "Claude", "claude_desktop_config.json")}, nil, nil
-	case "claude-code":
-		folder := cmp.Or(m.Getenv("CLAUDE_CONFIG_DIR"), home)
-		return []string{filepath.Join(folder, ".claude.json")}, []string{here(".mcp.json")}, nil
-	case "cursor":
-		return []string{at(".cursor", "mcp.json")}, []string{here(".cursor", "mcp.json")}, nil
-	case "vscode":
-		user := filepath.Join(data, "Code", "User")
-		own = []string{filepath.Join(user, "mcp.json"), filepath.Join(user, "settings.json")}
-		return own, []string{here(".vscode", "mcp.json"), here(".vscode", "settings.json")}, nil
-	case "codex":
-		own = []string{filepath.Join(cmp.Or(m.Getenv("CODEX_HOME"), at(".codex")), "config.toml")}
-		return own, []string{here(".codex", "config.toml")}, nil
-	case "gemini":
-		own = []string{at(".gemini", "settings.json")}
-		return own, []string{here(".gemini", "settings.json")}, nil
-	case "windsurf":
-		devin := at(".config", "devin", "mcp_config.json")
-		if m.OS == "windows" {
-			devin = filepath.Join(data, "devin", "mcp_config.json")
+	for _, path := range c.files {
+		file, err := m.Expand(path)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case strings.HasPrefix(path, "~"):
+			own = append(own, file)
+		default:
+			project = append(project, file)
 		}
-		return []string{devin, at(".codeium", "windsurf", "mcp_config.json")}, nil, nil
 	}
-	return nil, nil, nil
+	return own, project, nil
 }
 
-// Expand returns where a file of a client lies that a guide names: with ~ or %APPDATA% for the user's folders,
-// or within the project.
-func (m Machine) Expand(path, windows string) (string, error) {
-	if m.OS == "windows" && windows != "" {
-		path = windows
-	}
-	own := strings.HasPrefix(path, "~") || strings.HasPrefix(path, "%")
-	if !own {
+// Expand returns where a file of a client is, whose path is as on macOS, or within the project.
+func (m Machine) Expand(path string) (string, error) {
+	if !strings.HasPrefix(path, "~") {
 		return filepath.Join(m.Dir, filepath.FromSlash(path)), nil
 	}
 	home, err := m.Home()
 	if err != nil {
 		return "", err
 	}
+	devin := ""
+	if m.OS == "windows" {
+		devin = m.appData(home)
+	}
 	for prefix, folder := range map[string]string{
-		"~/Library/Application Support/": m.appData(home), `%APPDATA%\`: m.appData(home), `%USERPROFILE%\`: home,
-		"~/.codex/":      cmp.Or(m.Getenv("CODEX_HOME"), filepath.Join(home, ".codex")),
-		"~/.claude.json": filepath.Join(cmp.Or(m.Getenv("CLAUDE_CONFIG_DIR"), home), ".claude.json"),
+		"~/Library/Application Support/": m.appData(home),
+		"~/.config/":                     devin,
+		"~/.codex/":                      m.Getenv("CODEX_HOME"),
+		"~/.claude.json":                 m.Getenv("CLAUDE_CONFIG_DIR"),
 	} {
-		if rest, ok := strings.CutPrefix(path, prefix); ok {
-			return filepath.Join(folder, filepath.FromSlash(strings.ReplaceAll(rest, `\`, "/"))), nil
+		if folder != "" && strings.HasPrefix(path, prefix) {
+			rest := path[strings.LastIndex(prefix, "/"):]
+			return filepath.Join(folder, filepath.FromSlash(rest)), nil
 		}
 	}
-	return filepath.Join(home, filepath.FromSlash(strings.TrimPrefix(path, "~"))), nil
-}
-
-// Holder returns the member of the client's file that its servers stand in.
-func (c Client) Holder() string {
-	switch c.ID {
-	case "vscode":
-		return "servers"
-	case "codex":
-		return "mcp_servers"
-	}
-	return "mcpServers"
+	return filepath.Join(home, filepath.FromSlash(path[1:])), nil
 }

@@ -54,7 +54,7 @@ func read(t *testing.T, id string, c clientfile.Choice) []*clientfile.Server {
 		require.OK(t, err)
 		files = append(files, f)
 	}
-	servers, err := clientfile.Collect(files, c, false)
+	servers, err := clientfile.Collect(files, c)
 	require.OK(t, err)
 	return servers
 }
@@ -136,12 +136,16 @@ func gather(t *testing.T, c clientfile.Choice, texts ...string) ([]*clientfile.S
 		require.OK(t, err)
 		files = append(files, f)
 	}
-	return clientfile.Collect(files, c, false)
+	return clientfile.Collect(files, c)
 }
 
 func named(servers []*clientfile.Server) (out []string) {
 	for _, s := range servers {
-		out = append(out, s.Name)
+		name := s.Name
+		if s.Left != "" {
+			name += " (" + s.Left + ")"
+		}
+		out = append(out, name)
 	}
 	return out
 }
@@ -153,14 +157,14 @@ func TestGather(t *testing.T) {
 		files  []string
 		want   string
 	}{
-		"alike":      {clientfile.Choice{}, []string{one, one}, "gh"},
-		"they clash": {clientfile.Choice{}, []string{one, other}, `the server "gh" of a.json:1 is another one in b.json:1: choose one`},
-		"a new name": {clientfile.Choice{As: map[string]string{"GH": "work"}}, []string{one, other}, "gh work"},
-		"a number":   {clientfile.Choice{Rename: true}, []string{one, other, strings.Replace(other, "other", "third", 1)}, "gh GH-2 GH-3"},
-		"one of two": {clientfile.Choice{Only: []string{"GH"}}, []string{one, other}, "GH"},
-		"all but":    {clientfile.Choice{Skip: []string{"gh"}}, []string{one, other}, "GH"},
-		"a typo":     {clientfile.Choice{Only: []string{"hg"}}, []string{one}, `no file has a server "hg"`},
-		"disabled":   {clientfile.Choice{}, []string{one, strings.Replace(one, "}", `, "disabled": true}`, 1)}, "is another one in b.json:1"},
+		"alike":       {clientfile.Choice{}, []string{one, one}, "gh"},
+		"they clash":  {clientfile.Choice{}, []string{one, other}, "gh GH (a.json:1 has another server of this name, so nothing was written: import its file again with --only GH --as GH=NEW)"},
+		"a new name":  {clientfile.Choice{As: map[string]string{"GH": "work"}}, []string{one, other}, "gh work"},
+		"one of two":  {clientfile.Choice{Only: []string{"GH"}}, []string{one, other}, "GH"},
+		"all but":     {clientfile.Choice{Skip: []string{"gh"}}, []string{one, other}, "GH"},
+		"a typo":      {clientfile.Choice{Only: []string{"hg"}}, []string{one}, `no file has a server "hg"`},
+		"disabled":    {clientfile.Choice{}, []string{one, strings.Replace(one, "}", `, "disabled": true}`, 1)}, "gh gh (a.json:1 has another server of this name, so nothing was written: import its file again with --only gh --as gh=NEW)"},
+		"in one file": {clientfile.Choice{As: map[string]string{"GH": "gh"}}, []string{one + "," + other}, "gh gh (a.json:1 has another server of this name, so nothing was written: give one of the two another name in that file, or write the entry by hand)"},
 	} {
 		servers, err := gather(t, tt.choice, tt.files...)
 		got := strings.Join(named(servers), " ")
@@ -179,16 +183,20 @@ func TestVariables(t *testing.T) {
 		return `"` + name + `": {"command": "x", "env": {"API_KEY": "` + value + `"}}`
 	}
 	servers, err := gather(t, clientfile.Choice{Used: map[string][]string{"OTHER": {"there"}}},
-		program("a", "${API_KEY}")+","+program("b", "secret-1")+","+program("c", "secret-1")+","+program("d", "secret-2")+
-			`,"e": {"command": "x", "env": {"OTHER": "x"}, "args": ["--api-key", "secret-3"]}, "f": {"command": "x", "env": {"OTHER_TOKEN": "secret-4", "F_TOKEN": "plain", "T": "a"}, "args": ["--token", "secret-5"]}`)
+		program("a", "${API_KEY:-none}")+","+program("b", "secret-1")+","+program("c", "secret-1")+","+program("d", "secret-2")+
+			`,"e": {"url": "https://e.example.com/mcp", "headers": {"X-Api-Key": "secret-3"}}`+
+			`,"f": {"command": "x", "env": {"OTHER": "${OTHER}", "OTHER_TOKEN": "secret-4"}}`)
 	require.OK(t, err)
+	if note := "the value that stood for API_KEY where it is not set is not taken over"; servers[0].Notes[0] != note {
+		t.Errorf("the default is not told: %v", servers[0].Notes)
+	}
 	var got []string
 	for _, s := range servers {
 		for _, v := range s.Variables() {
 			got = append(got, s.Name+"="+v.Name)
 		}
 	}
-	if want := "a=API_KEY b=B_API_KEY c=C_API_KEY d=D_API_KEY e=E_API_KEY"; !strings.HasPrefix(strings.Join(got, " "), want) {
+	if want := "a=API_KEY b=B_API_KEY c=C_API_KEY d=D_API_KEY e=E_API_KEY f=OTHER f=OTHER_TOKEN"; strings.Join(got, " ") != want {
 		t.Errorf("%q, want %s", got, want)
 	}
 }
@@ -215,7 +223,7 @@ func fuzz(f *testing.F, path string, seeds ...string) {
 		if err != nil {
 			return
 		}
-		servers, err := clientfile.Collect([]*clientfile.File{file}, clientfile.Choice{Rename: true}, false)
+		servers, err := clientfile.Collect([]*clientfile.File{file}, clientfile.Choice{})
 		require.OK(t, err)
 		for _, s := range servers {
 			if s.Left == "" {

@@ -23,10 +23,17 @@ var (
 
 func isVariable(name string) bool { return variable.MatchString(name) }
 
-// mark stands for a variable of the server until its name is known. No text of a file holds it.
+// mark returns what stands for a variable of the server until its name is known. No text of a file
+// holds it.
 func mark(i int) string { return "\x00" + strconv.Itoa(i) + "\x00" }
 
 var marks = regexp.MustCompile("\x00([0-9]+)\x00")
+
+// byMark returns the variable of a mark.
+func (s *Server) byMark(mark string) *Variable {
+	i, _ := strconv.Atoi(strings.Trim(mark, "\x00")) // it is digits
+	return s.variables[i]
+}
 
 // add adds a variable and returns its mark.
 func (s *Server) add(v *Variable) string {

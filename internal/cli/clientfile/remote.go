@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
@@ -24,12 +25,12 @@ func (r *reader) url(s *Server, n *rawjson.Node) {
 		return
 	}
 	for _, name := range used {
-		if _, _, found := credential(name, r.options.Getenv(name)); found {
+		if isCredential(name, r.options.Getenv(name)) {
 			s.Left = fmt.Sprintf("its URL in line %d holds the credential %s, which the config would hold in clear: ask its provider for a header, and write the entry by hand", r.lines.of(n.Offset), name)
 			return
 		}
 	}
-	host := (&Server{URL: address}).elsewhere()
+	host := (&entry{URL: address}).elsewhere()
 	if len(used) > 0 && host != "" && r.options.Foreign {
 		s.check("url", fmt.Sprintf("sends %s to %s", text.List(used, 3), host))
 	}
@@ -43,7 +44,7 @@ func (r *reader) url(s *Server, n *rawjson.Node) {
 	}
 	query, gone := u.Query(), []string{}
 	for name, values := range query {
-		if slices.ContainsFunc(values, func(v string) bool { _, _, found := credential(name, v); return found }) {
+		if slices.ContainsFunc(values, func(v string) bool { return isCredential(name, v) }) {
 			query.Del(name)
 			gone = append(gone, name)
 		}
@@ -52,7 +53,7 @@ func (r *reader) url(s *Server, n *rawjson.Node) {
 		u.RawQuery = query.Encode()
 		r.shorn(s, n, "the credential ?"+text.List(gone, 3)+"=")
 	}
-	if secretPath(u.String()) {
+	if secretURL(u.String()) {
 		s.Left = fmt.Sprintf("a part of the path of its URL in line %d looks like a credential, which the config would hold in clear: write the entry by hand if it is none", r.lines.of(n.Offset))
 	}
 	s.URL = u.String()
@@ -119,8 +120,7 @@ var valued = map[string]bool{
 	"--static-oauth-client-metadata": true, "--static-oauth-client-info": true,
 }
 
-// unwrapped reads mcp-remote as the server with a URL that it stands for. It reports whether it did: a
-// URL whose credential only a program can be given stays one.
+// unwrapped reads mcp-remote as the server with a URL that it stands for, and reports whether it did.
 func (r *reader) unwrapped(s *Server, command *rawjson.Node, args []*rawjson.Node, env *rawjson.Node) bool {
 	name, rest := words(command.Text, args)
 	if name = base(name); name != "mcp-remote" && !strings.HasPrefix(name, "mcp-remote@") {
@@ -130,14 +130,9 @@ func (r *reader) unwrapped(s *Server, command *rawjson.Node, args []*rawjson.Nod
 	if at < 0 {
 		return false
 	}
-	address := rest[at]
-	if refer, _ := r.refer(&Server{}, address.Text, 0); strings.Contains(refer, "\x00") || secretQuery(address.Text) || secretPath(address.Text) {
-		return false
-	}
 	s.How = "URL, in the place of mcp-remote"
-	r.url(s, address)
-	headers := r.flags(s, slices.Delete(slices.Clone(rest), at, at+1), env)
-	if !headers {
+	r.url(s, rest[at])
+	if !r.flags(s, slices.Delete(slices.Clone(rest), at, at+1), env) {
 		s.note("if mcp-remote signed in there in a browser, the gateway does not: give it a token in a header")
 	}
 	return true
@@ -192,47 +187,40 @@ func (r *reader) fromEnv(value, env *rawjson.Node) *rawjson.Node {
 }
 
 // arguments reads the arguments of a program. What docker passes on stands in its environment then.
+// In other arguments a gateway replaces nothing, so no credential and no reference can stand there.
 func (r *reader) arguments(s *Server, args []*rawjson.Node) {
-	docker := base(s.Command) == "docker" || base(s.Command) == "podman"
-	flag := "" // that the next word is the value of
-	for _, a := range args {
-		if a.Kind == '{' || a.Kind == '[' {
-			s.left(fmt.Sprintf("the argument in line %d is no text", r.lines.of(a.Offset)))
-			return
-		}
-		word := a.Text
-		name, value, assigned := strings.Cut(word, "=")
+	texts := make([]string, len(args))
+	for i, a := range args {
+		texts[i] = a.Text
+	}
+	secrets := secret.InArgs(texts)
+	isSecret := func(part string) bool { return isCredential("", part) }
+	program := base(s.Command)
+	for i, a := range args {
+		line := r.lines.of(a.Offset)
+		word, refers := r.refer(s, a.Text, line)
+		name, value, assigned := strings.Cut(a.Text, "=")
+		isSet := assigned && isVariable(name)
+		parts := append(address.FindAllString(word, -1), word)
+		isPassed := i > 0 && (texts[i-1] == "-e" || texts[i-1] == "--env")
 		switch {
-		case docker && (flag == "-e" || flag == "--env") && assigned && isVariable(name):
-			set := r.value(s, value, r.lines.of(a.Offset), name, name)
-			if strings.Contains(set, "\x00") {
+		case a.Kind == '{' || a.Kind == '[':
+			s.left(fmt.Sprintf("the argument in line %d is no text", line))
+			return
+		case isSet && program == "env":
+			s.left(fmt.Sprintf("the command env sets a variable in line %d: in the client's file move it "+
+				"to the member env, take the command env out, and import again", line))
+			return
+		case isSet && isPassed && (program == "docker" || program == "podman"):
+			if set := r.value(s, value, line, name, name); strings.Contains(set, "\x00") {
 				s.Env, word = append(s.Env, Pair{name, set}), name
 			}
-		case assigned && (strings.HasPrefix(word, "-") || isVariable(name)):
-			want := variableOf(s.Name + "_" + strings.TrimLeft(name, "-"))
-			if isVariable(name) {
-				want = name
-			}
-			word = name + "=" + r.value(s, value, r.lines.of(a.Offset), name, want)
-		case flag != "" && !strings.HasPrefix(word, "-"):
-			word = r.headerOr(s, a, flag)
-		default:
-			word = r.value(s, word, r.lines.of(a.Offset), "", variableOf(s.Name+"_SECRET"))
-		}
-		flag = ""
-		if strings.HasPrefix(a.Text, "-") && !assigned {
-			flag = a.Text
+		case refers, len(secrets[i]) > 0, slices.ContainsFunc(parts, isSecret):
+			s.left(fmt.Sprintf("the argument in line %d holds a credential or a variable, and a gateway "+
+				"replaces none there: set it in env if the program reads it there, or write the entry "+
+				`by hand, with sh -c 'exec … "$NAME"'`, line))
+			return
 		}
 		s.Args = append(s.Args, word)
 	}
-}
-
-// headerOr reads the value of a flag; that of --header is a header.
-func (r *reader) headerOr(s *Server, a *rawjson.Node, flag string) string {
-	name, value, ok := strings.Cut(a.Text, ":")
-	if !ok || !strings.EqualFold(flag, "--header") && !strings.EqualFold(flag, "-header") && flag != "-H" {
-		return r.value(s, a.Text, r.lines.of(a.Offset), flag, variableOf(s.Name+"_"+flag))
-	}
-	blank := value[:len(value)-len(strings.TrimLeft(value, " "))]
-	return name + ":" + blank + r.value(s, value[len(blank):], r.lines.of(a.Offset), name, headerVariable(s.Name, name))
 }
