@@ -39,7 +39,9 @@ func Collect(files []*File, c Choice) ([]*Server, error) {
 	}
 	nameVariables(g.servers, c.Used)
 	for _, s := range g.servers {
-		s.entry = s.replaced(func(v *Variable) string { return "${env:" + v.Name + "}" })
+		if s.Left == "" {
+			s.entry = s.replaced(func(v *Variable) string { return "${env:" + v.Name + "}" })
+		}
 	}
 	return g.servers, nil
 }
