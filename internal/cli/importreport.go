@@ -94,7 +94,7 @@ func (i *importing) reportJSON(backup string) error {
 		for _, c := range s.Checks {
 			line.Checks = append(line.Checks, checkedMember{c.ID, c.Why, c.Accepted})
 		}
-		for _, v := range s.Variables() {
+		for _, v := range s.Variables {
 			line.Variables = append(line.Variables, neededVariable{v.Name, v.File, v.Line, v.Why, i.env.getenv(v.Name) != ""})
 		}
 		out.Servers = append(out.Servers, line)
@@ -151,7 +151,7 @@ func (i *importing) needed() (out []*clientfile.Variable) {
 		if !i.isWritten(s) {
 			continue
 		}
-		for _, v := range s.Variables() {
+		for _, v := range s.Variables {
 			if !slices.ContainsFunc(out, func(o *clientfile.Variable) bool { return o.Name == v.Name }) {
 				out = append(out, v)
 			}

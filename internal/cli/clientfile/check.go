@@ -24,40 +24,37 @@ type Check struct {
 }
 
 // check adds a member that a person has to accept.
-func (s *Server) check(member, why string) {
+func (s *Server) check(member, format string, args ...any) {
 	if !slices.ContainsFunc(s.Checks, func(c Check) bool { return c.Member == member }) {
-		s.Checks = append(s.Checks, Check{Member: member, Why: why})
+		s.Checks = append(s.Checks, Check{Member: member, Why: fmt.Sprintf(format, args...)})
 	}
 }
 
 // checks adds the members of the server that a person has to accept.
-func (r *reader) checks(s *Server) {
+func (s *Server) checks() {
 	for _, p := range s.Env {
-		if why := harm(p.Name); why != "" && !r.isPassedOn(s, p) {
-			s.check("env."+p.Name, why+s.shown(p))
+		if why := harm(p.Name); why != "" && !s.isPassedOn(p) {
+			s.check("env."+p.Name, "%s%s", why, shown(p))
 		}
 	}
-	if s.Dir != "" && r.leaves(s.Dir) {
-		s.check("cwd", "the folder "+text.Quote(s.Dir, 60)+" is outside the folder of the file, "+
-			"and a program may read its settings there")
+	if s.Dir != "" && s.leaves(s.Dir) {
+		s.check("cwd", "the folder %s is outside the folder of the file, "+
+			"and a program may read its settings there", text.Quote(s.Dir, 60))
 	}
-	if host := s.elsewhere(); host != "" && r.options.Foreign {
-		r.checkReferences(s, host)
+	// Somebody else may have written the file, to have a variable sent to an address that it names.
+	host := s.elsewhere()
+	if host == "" || !s.options.Foreign {
+		return
 	}
-}
-
-// checkReferences adds the members by which a file that somebody else may have written sends a
-// variable of the gateway to an address that it names.
-func (r *reader) checkReferences(s *Server, host string) {
 	for _, p := range s.Headers {
 		if names := s.references(p.Value); len(names) > 0 {
-			s.check("headers."+p.Name, fmt.Sprintf("sends %s to %s", text.List(names, 3), host))
+			s.check("headers."+p.Name, "sends %s to %s", text.List(names, 3), host)
 		}
 	}
 	for _, p := range s.Env {
 		if names := s.references(p.Value); len(names) > 0 {
-			s.check("env."+p.Name, fmt.Sprintf(
-				"gives %s to a program that is told to use %s", text.List(names, 3), host))
+			const why = "gives %s to a program that is told to use %s"
+			s.check("env."+p.Name, why, text.List(names, 3), host)
 		}
 	}
 }
@@ -76,13 +73,9 @@ func (s *Server) references(value string) (names []string) {
 }
 
 // isPassedOn reports whether a variable only gets the value that the gateway itself has for it.
-func (r *reader) isPassedOn(s *Server, p Pair) bool {
+func (s *Server) isPassedOn(p Pair) bool {
 	m := marks.FindString(p.Value)
-	if m == "" || m != p.Value {
-		return false
-	}
-	v := s.byMark(m)
-	return v.existing && v.Name == p.Name
+	return m != "" && m == p.Value && s.byMark(m).existing && s.byMark(m).Name == p.Name
 }
 
 // leaves reports whether a folder is outside the one that the file belongs to. A user's own file
@@ -123,7 +116,7 @@ func (e *entry) elsewhere() string {
 }
 
 // shown returns the value of a variable for people; "": it is a secret.
-func (s *Server) shown(p Pair) string {
+func shown(p Pair) string {
 	if isCredential(p.Name, p.Value) || marks.MatchString(p.Value) {
 		return ""
 	}
@@ -152,7 +145,7 @@ func (g *collection) accept(ids []string) error {
 	for _, s := range g.servers {
 		for _, c := range s.Checks {
 			if c.Member == "url" && !c.Accepted { // a server is nothing without it
-				s.left("it takes --accept " + c.ID)
+				s.leave("it takes --accept %s", c.ID)
 			} else if !c.Accepted {
 				s.drop(c.Member)
 			}

@@ -116,8 +116,8 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// A gateway replaces nothing in arguments. Credentials there are the same values that are hidden in a
-// command that is shown.
+// A gateway replaces nothing in arguments. Credentials there are the same values that are hidden in
+// a command that is shown.
 func TestArguments(t *testing.T) {
 	const secret, env = "holds a credential or a variable", "the command env sets a variable"
 	for entry, want := range map[string]string{
@@ -171,8 +171,8 @@ func TestAcceptOneOfTwo(t *testing.T) {
 	}
 }
 
-// A foreign file chooses the names of servers and headers, and so of the variables that are made for its
-// credentials. None of them has the name of a variable that is set for something else.
+// A foreign file chooses the names of servers and headers, and so of the variables that are made
+// for its credentials. None of them has the name of a variable that is set for something else.
 func TestForeignFileNamesNoVariable(t *testing.T) {
 	for entry, own := range map[string]string{
 		`{"url": "https://evil.example.com/", "headers": {"Authorization": "Bearer made-up-1"}}`:         "${env:GH_TOKEN}",

@@ -8,9 +8,9 @@
 package clientfile
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
@@ -45,14 +45,16 @@ type Server struct {
 	Was  string // as the file has it, if that is another name
 	Place
 	entry
+	*reader // which has read it
 
 	Disabled  bool
-	Checks    []Check  // members that a person has to accept
-	How       string   // it is reached: by URL, by a program, or by URL in the place of a program
-	Notes     []string // what was changed, and what could not be taken over
-	Left      string   // why it is left out; "": it is not
-	Own       bool     // it is left out because it leads to the gateway itself
-	variables []*Variable
+	Checks    []Check     // members that a person has to accept
+	How       string      // it is reached: URL, program, or URL in the place of one
+	Notes     []string    // what was changed, and what could not be taken over
+	Left      string      // why it is left out; "": it is not
+	Own       bool        // it is left out because it leads to the gateway itself
+	Variables []*Variable // that the entry of a gathered server refers to
+	marked    []*Variable // by their marks
 }
 
 // A Variable is one of the gateway's environment that a server's entry refers to.
@@ -67,20 +69,8 @@ type Variable struct {
 	existing bool // the file refers to it, so it may be set for something else
 }
 
-// Variables returns the variables that the entry of a gathered server refers to.
-func (s *Server) Variables() (out []*Variable) {
-	for _, v := range s.variables {
-		refers := func(p Pair) bool { return strings.Contains(p.Value, "${env:"+v.Name+"}") }
-		if slices.ContainsFunc(s.Headers, refers) || slices.ContainsFunc(s.Env, refers) {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
 // A File is a client's file that was read.
 type File struct {
-	Path    string
 	Found   bool // it has a place for servers
 	Servers []*Server
 }
@@ -89,7 +79,7 @@ type File struct {
 type Options struct {
 	Getenv  func(name string) string // for references in URLs; nil: nothing is set
 	Home    string
-	Own     func(url string) bool // reports whether the gateway itself answers at a URL; nil: unknown
+	Own     func(url string) bool // whether the gateway itself answers at a URL; nil: unknown
 	Foreign bool                  // somebody else than the user may have written the file
 }
 
@@ -110,20 +100,15 @@ func FormatOf(path string, data []byte) Format {
 	case ".json", ".jsonc", ".json5":
 		return JSON
 	}
-	for line := range strings.Lines(strings.TrimPrefix(string(data[:min(len(data), 1<<16)]), bom)) {
-		switch line = strings.TrimSpace(line); {
-		case line == "":
-		case line[0] == '{', line[0] == '/':
-			return JSON
-		default:
-			return TOML
-		}
+	data = bytes.TrimLeft(bytes.TrimPrefix(data, []byte(bom)), space)
+	if len(data) == 0 || data[0] == '{' || data[0] == '/' {
+		return JSON
 	}
-	return JSON
+	return TOML
 }
 
-// Read returns the servers of a file. The path stands in errors and places; the format is told by it
-// and by the content. An error is a [*fault].
+// Read returns the servers of a file. The path stands in errors and places; the format is told by
+// it and by the content. An error is a [*fault].
 func Read(path string, data []byte, o Options) (*File, error) {
 	root, err := parse(path, data)
 	if err != nil {
@@ -137,11 +122,8 @@ func Read(path string, data []byte, o Options) (*File, error) {
 	if o.Getenv == nil {
 		r.options.Getenv = func(string) string { return "" }
 	}
-	f := &File{Path: path}
-	if err := r.file(f, root); err != nil {
-		return nil, err
-	}
-	return f, nil
+	f := &File{}
+	return f, r.file(f, root)
 }
 
 // parse reads a file of either format.

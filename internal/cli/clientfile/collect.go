@@ -16,7 +16,7 @@ type Choice struct {
 	Skip   []string            // names
 	As     map[string]string   // new names
 	Accept []string            // members that are taken over although they can do harm: NAME.MEMBER
-	Used   map[string][]string // variables that the gateway's config has, with the servers that refer to them
+	Used   map[string][]string // variables of the gateway's config, with the servers that have them
 }
 
 // Collect returns the servers of the files that were chosen, each once, with their variables named.
@@ -40,7 +40,12 @@ func Collect(files []*File, c Choice) ([]*Server, error) {
 	nameVariables(g.servers, c.Used)
 	for _, s := range g.servers {
 		if s.Left == "" {
-			s.entry = s.replaced(func(v *Variable) string { return "${env:" + v.Name + "}" })
+			s.entry = s.replaced(func(v *Variable) string {
+				if !slices.Contains(s.Variables, v) {
+					s.Variables = append(s.Variables, v)
+				}
+				return "${env:" + v.Name + "}"
+			})
 		}
 	}
 	return g.servers, nil
@@ -66,7 +71,7 @@ func (g *collection) add(s *Server) {
 	case first == nil:
 		g.byName[name] = s
 	case first.revealed() == s.revealed():
-		first.note("stands in " + s.String() + " as well")
+		first.note("stands in %s as well", s)
 		if len(s.Checks) < len(first.Checks) { // that file is the user's own
 			first.Checks = s.Checks
 		}
@@ -79,12 +84,13 @@ func (g *collection) add(s *Server) {
 
 // Clash leaves a server out, since another one has its name.
 func (s *Server) Clash(other Place) {
-	how := fmt.Sprintf("import its file again with --only %[1]s --as %[1]s=NEW", cmp.Or(s.Was, s.Name))
+	name := cmp.Or(s.Was, s.Name)
+	how := fmt.Sprintf("import its file again with --only %s --as %s=NEW", name, name)
 	if s.File == other.File {
 		how = "give one of the two another name in that file, or write the entry by hand"
 	}
 	s.Checks = nil
-	s.left(fmt.Sprintf("%s has another server of this name, so nothing was written: %s", other, how))
+	s.leave("%s has another server of this name, so nothing was written: %s", other, how)
 }
 
 // takes reports whether the server is chosen, and gives it its new name.
@@ -138,13 +144,13 @@ func (s *Server) revealed() string {
 	return fmt.Sprint(s.Disabled) + string(encode(e))
 }
 
-// nameVariables gives each credential in clear a variable of its own: of two that are alike one is enough,
-// and of two that differ none is taken for the other.
+// nameVariables gives each credential in clear a variable of its own: of two that are alike one is
+// enough, and of two that differ none is taken for the other.
 func nameVariables(servers []*Server, used map[string][]string) {
 	n := naming{values: map[string]*Variable{}, used: used}
 	for _, fixed := range []bool{true, false} {
 		for _, s := range servers {
-			for _, v := range s.variables {
+			for _, v := range s.marked {
 				switch {
 				case s.Left != "" || v.fixed != fixed:
 				case fixed:
@@ -261,7 +267,8 @@ func (s *Server) SameAs(raw json.RawMessage) bool {
 			e.drop(c.Member)
 		}
 		return string(encode(entry{
-			URL: e.URL, Headers: e.Headers, Command: e.Command, Args: e.Args, Dir: e.Dir, Env: e.Env,
+			URL: e.URL, Headers: e.Headers,
+			Command: e.Command, Args: e.Args, Dir: e.Dir, Env: e.Env,
 		}))
 	}
 	return plain(raw) == plain(s.Entry())

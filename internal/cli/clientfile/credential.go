@@ -9,7 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// credential returns which part of a value is a credential: by the name that it goes by, or by its look.
+// credential returns which part of a value is a credential: by the name that it goes by, or by its
+// look.
 func credential(name, value string) (from, to int, found bool) {
 	from = secret.SchemeLen(value)
 	if secret.Looks("", value) {

@@ -26,55 +26,61 @@ type reader struct {
 	inputs  map[string]string // what VS Code asks a person for: id → what it says
 }
 
+// line returns the line in which a value begins.
+func (r *reader) line(n *rawjson.Node) int { return r.lines.of(n.Offset) }
+
 // holders are the members of a file that servers stand in, by client.
 var holders = [][]string{
-	{"mcpServers"}, {"servers"}, {"mcp_servers"}, {"context_servers"}, {"mcp", "servers"}, {"mcp.servers"}, {"mcp", "mcpServers"},
+	{"mcpServers"}, {"servers"}, {"mcp_servers"}, {"context_servers"},
+	{"mcp", "servers"}, {"mcp.servers"}, {"mcp", "mcpServers"},
 }
 
 // file reads every server of a file.
 func (r *reader) file(f *File, root *rawjson.Node) error {
-	r.readInputs(root)
-	r.readInputs(root.Get("mcp"))
-	off := r.switchedOff(root)
+	for _, n := range slices.Concat(root.List("inputs"), root.Get("mcp").List("inputs")) {
+		r.inputs[n.TextOf("id")] = n.TextOf("description")
+	}
+	off := switchedOff(root)
 	for _, path := range holders {
 		n := root
 		for _, name := range path {
 			n = n.Get(name)
 		}
-		if n == nil {
-			continue
-		}
-		f.Found = true
 		if err := r.servers(f, n, strings.Join(path, "."), off); err != nil {
 			return err
 		}
 	}
-	projects := root.Get("projects") // of Claude Code, each with servers of its own
-	if !projects.Object() {
-		return nil
-	}
-	for name, value := range projects.All() {
-		if n := value.Get("mcpServers"); n != nil {
-			f.Found = true
-			r.project = name
-			if err := r.servers(f, n, "mcpServers of the project "+text.Clip(name, 100), names(value.Get("disabledMcpServers"))); err != nil {
-				return err
-			}
+	for name, value := range root.Get("projects").All() { // of Claude Code
+		r.project = name
+		where := "mcpServers of the project " + text.Clip(name, 100)
+		off := names(value.List("disabledMcpServers"))
+		if err := r.servers(f, value.Get("mcpServers"), where, off); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// servers reads the members of one object.
+// servers reads the members of one object, which may be absent.
 func (r *reader) servers(f *File, n *rawjson.Node, where string, off map[string]bool) error {
+	if n == nil {
+		return nil
+	}
+	f.Found = true
 	if !n.Object() {
-		return &fault{Place{r.path, r.lines.of(n.Offset)}, where + " is no object"}
+		return &fault{Place{r.path, r.line(n)}, where + " is no object"}
 	}
 	for name, value := range n.All() {
+		place := Place{r.path, r.lines.of(value.NameOffset)}
 		if r.format == TOML && !value.Object() {
-			return &fault{Place{r.path, r.lines.of(value.NameOffset)}, where + "." + text.Clip(name, 64) + " is no table"}
+			return &fault{place, where + "." + text.Clip(name, 64) + " is no table"}
 		}
-		s := r.server(name, value)
+		s := &Server{Name: fit(name), Place: place, reader: r}
+		if s.Name != name {
+			s.Was = name
+			s.note("was called %s", text.Quote(name, 64))
+		}
+		s.read(value)
 		s.Disabled = s.Disabled || off[name]
 		f.Servers = append(f.Servers, s)
 	}
@@ -82,10 +88,10 @@ func (r *reader) servers(f *File, n *rawjson.Node, where string, off map[string]
 }
 
 // switchedOff returns the names of servers that a file has beside them as off: of Gemini CLI.
-func (r *reader) switchedOff(root *rawjson.Node) map[string]bool {
-	off := names(root.Get("mcp").Get("excluded"))
-	if allowed := root.Get("mcp").Get("allowed"); allowed.Array() {
-		on := names(allowed)
+func switchedOff(root *rawjson.Node) map[string]bool {
+	off := names(root.Get("mcp").List("excluded"))
+	if root.Get("mcp").Get("allowed").Array() {
+		on := names(root.Get("mcp").List("allowed"))
 		for name := range root.Get("mcpServers").All() {
 			off[name] = off[name] || !on[name]
 		}
@@ -93,186 +99,151 @@ func (r *reader) switchedOff(root *rawjson.Node) map[string]bool {
 	return off
 }
 
-func names(n *rawjson.Node) map[string]bool {
+func names(list []*rawjson.Node) map[string]bool {
 	out := map[string]bool{}
-	if n.Array() {
-		for _, e := range n.Kids {
-			out[e.Text] = true
-		}
+	for _, e := range list {
+		out[e.Text] = true
 	}
 	return out
 }
 
-// readInputs notes what VS Code asks a person for.
-func (r *reader) readInputs(n *rawjson.Node) {
-	for _, e := range n.List("inputs") {
-		r.inputs[e.TextOf("id")] = e.TextOf("description")
-	}
-}
+// known are the members of an entry that are read, or that say nothing which a gateway needs to
+// know.
+var known = strings.Fields(`
+	type transport transportType description icon gallery dev version name source required
+	trust autoApprove alwaysAllow startup_timeout_sec startup_timeout_ms tool_timeout_sec timeout
+	url serverUrl httpUrl headers http_headers env_http_headers bearer_token_env_var headersHelper
+	command args env env_vars envFile cwd enabled disabled
+	auth oauth authProviderType oauth_resource
+	enabled_tools includeTools disabled_tools excludeTools disabledTools`)
 
-// passed are members of an entry that say nothing which a gateway needs to know, or that are read elsewhere.
-var passed = map[string]bool{
-	"type": true, "transport": true, "transportType": true, "description": true, "icon": true, "gallery": true, "dev": true, "version": true, "name": true,
-	"trust": true, "autoApprove": true, "alwaysAllow": true, "startup_timeout_sec": true, "startup_timeout_ms": true, "tool_timeout_sec": true,
-	"required": true, "url": true, "serverUrl": true, "httpUrl": true, "headers": true, "http_headers": true, "env_http_headers": true, "bearer_token_env_var": true,
-	"command": true, "args": true, "env": true, "env_vars": true, "cwd": true, "enabled": true, "disabled": true, "timeout": true,
-	"enabled_tools": true, "includeTools": true, "disabled_tools": true, "excludeTools": true, "disabledTools": true, "source": true,
-	"headersHelper": true, "envFile": true, "auth": true, "oauth": true, "authProviderType": true, "oauth_resource": true,
-}
-
-// server reads one entry.
-func (r *reader) server(name string, n *rawjson.Node) *Server {
-	s := &Server{Name: fit(name), Place: Place{r.path, r.lines.of(n.NameOffset)}}
-	if s.Name != name {
-		s.Was = name
-		s.Notes = append(s.Notes, "was called "+text.Quote(name, 64))
-	}
+// read reads the entry.
+func (s *Server) read(n *rawjson.Node) {
 	if !n.Object() {
 		s.Left = "it is no object"
-		return s
+		return
 	}
 	s.Disabled = n.Get("disabled").Is(true) || n.Get("enabled").Is(false)
 	s.EnabledTools = s.globs(n, "enabled_tools", "includeTools")
 	s.DisabledTools = s.globs(n, "disabled_tools", "excludeTools", "disabledTools")
 	s.Timeout = timeoutOf(n)
-	var more []string
-	for name := range n.All() {
-		if !passed[name] {
-			more = append(more, name)
-		}
+	isKnown := func(name string) bool { return slices.Contains(known, name) }
+	if more := slices.DeleteFunc(slices.Clone(n.Keys), isKnown); len(more) > 0 {
+		s.note("not taken over: %s", text.List(more, 6))
 	}
-	if len(more) > 0 {
-		s.note("not taken over: " + text.List(more, 6))
-	}
-	r.transport(s, n)
-	r.checks(s)
-	if s.Own = s.Left == "" && r.own(s); s.Own {
+	s.transport(n)
+	s.checks()
+	if s.Own = s.Left == "" && s.leadsToGateway(); s.Own {
 		s.Left = "it leads to this kind of gateway"
 	}
 	if s.Left != "" {
 		s.Checks = nil
 	}
-	return s
 }
 
 // transport reads how the server is reached.
-func (r *reader) transport(s *Server, n *rawjson.Node) {
+func (s *Server) transport(n *rawjson.Node) {
 	kind := textOf(n.Get("type"), n.Get("transport"), n.Get("transportType"))
-	url := n.Get("url")
+	url, command := n.Get("url"), n.Get("command")
 	for _, other := range []string{"httpUrl", "serverUrl"} {
 		if o := n.Get(other); o != nil {
 			url = o
 		}
 	}
-	command := n.Get("command")
 	if command.Object() { // of Zed, as it was
-		n = &rawjson.Node{Kind: '{', Keys: slices.Concat(n.Keys, command.Keys), Kids: slices.Concat(n.Kids, command.Kids)}
+		keys, kids := slices.Concat(n.Keys, command.Keys), slices.Concat(n.Kids, command.Kids)
+		n = &rawjson.Node{Kind: '{', Keys: keys, Kids: kids}
 		command = textNode(command.Get("path"), command.Get("command"))
 	}
 	switch {
 	case kind == "ws", kind == "websocket", n.Get("tcp") != nil:
 		s.Left = "it is reached by WebSocket, which the gateway does not speak"
-	case command != nil && command.Kind == '"' && command.Text != "":
-		r.program(s, n, command)
-	case url != nil && url.Kind == '"' && url.Text != "":
+	case textOf(command) != "":
+		s.program(n, command)
+	case textOf(url) != "":
 		s.How = "URL"
-		sse := kind == "sse" || kind == "" && r.dollar && n.Get("httpUrl") == nil
-		r.remote(s, n, url, sse)
+		s.url(url)
+		if kind == "sse" || kind == "" && s.dollar && n.Get("httpUrl") == nil {
+			s.note(notSSE)
+		}
+		s.headers(n)
 	default:
 		s.Left = "it has neither a url nor a command"
 	}
 }
 
-const notSSE = "its transport is sse, which the gateway does not speak: streamable HTTP is tried at the same URL, and many servers have it at another, such as …/mcp"
+const notSSE = "its transport is sse, which the gateway does not speak: streamable HTTP is tried " +
+	"at the same URL, and many servers have it at another, such as …/mcp"
 
-// remote reads a server with a URL.
-func (r *reader) remote(s *Server, n, url *rawjson.Node, sse bool) {
-	r.url(s, url)
-	if sse {
-		s.note(notSSE)
-	}
+// headers reads the headers of a server with a URL, and says which ones it cannot read.
+func (s *Server) headers(n *rawjson.Node) {
 	for _, key := range []string{"headers", "http_headers"} {
-		if h := n.Get(key); h.Object() {
-			for name, value := range h.All() {
-				r.header(s, name, value)
-			}
+		for name, value := range n.Get(key).All() {
+			s.header(name, value)
 		}
 	}
-	if h := n.Get("env_http_headers"); h.Object() {
-		for name, value := range h.All() {
-			s.setHeader(name, r.variable(s, value.Text, r.lines.of(value.Offset)))
-		}
+	for name, value := range n.Get("env_http_headers").All() {
+		s.setHeader(name, s.variable(value.Text, value))
 	}
 	if b := n.Get("bearer_token_env_var"); b != nil && b.Text != "" {
-		s.setHeader("Authorization", "Bearer "+r.variable(s, b.Text, r.lines.of(b.Offset)))
+		s.setHeader("Authorization", "Bearer "+s.variable(b.Text, b))
 	}
-	for _, key := range []string{"auth", "oauth", "authProviderType", "oauth_resource"} {
-		if n.Get(key) != nil {
-			s.note("the client signed in there by OAuth, which the gateway does not do: give it a token in a header")
-		}
+	if n.Has("auth", "oauth", "authProviderType", "oauth_resource") {
+		s.note("the client signed in there by OAuth, which the gateway does not do: " +
+			"give it a token in a header")
 	}
-	if n.Get("headersHelper") != nil {
-		s.note("a program made its headers, which the gateway does not ask: write the header by hand")
+	if n.Has("headersHelper") {
+		s.note("a program made its headers, which the gateway does not ask: " +
+			"write the header by hand")
 	}
 }
 
 // header reads one header.
-func (r *reader) header(s *Server, name string, value *rawjson.Node) {
-	if value.Kind != '"' {
-		return
+func (s *Server) header(name string, value *rawjson.Node) {
+	if value.Kind == '"' {
+		s.setHeader(name, s.value(value, name, headerVariable(s.Name, name)))
 	}
-	s.setHeader(name, r.value(s, value.Text, r.lines.of(value.Offset), name, headerVariable(s.Name, name)))
 }
 
 func (s *Server) setHeader(name, value string) {
 	if !tool.IsHeaderName(name) {
-		s.note("left out the header " + text.Quote(name, 40) + ", which is not the name of one")
+		s.note("left out the header %s, which is not the name of one", text.Quote(name, 40))
 		return
 	}
 	s.Headers = append(s.Headers, Pair{name, value})
 }
 
 // program reads a server that is a program.
-func (r *reader) program(s *Server, n, command *rawjson.Node) {
-	env := n.Get("env")
-	var args []*rawjson.Node
-	if a := n.Get("args"); a.Array() {
-		args = a.Kids
-	}
-	if r.unwrapped(s, command, args, env) {
+func (s *Server) program(n, command *rawjson.Node) {
+	args, env := n.List("args"), n.Get("env")
+	if s.unwrapped(command, args, env) {
 		return
 	}
 	s.How = "program"
-	s.Command = r.plain(s, command)
-	if dir := n.Get("cwd"); dir != nil && dir.Kind == '"' {
-		s.Dir = r.plain(s, dir)
+	s.Command, _ = s.resolved(command)
+	if dir := n.Get("cwd"); textOf(dir) != "" {
+		s.Dir, _ = s.resolved(dir)
 		if filepath.IsLocal(s.Dir) {
-			s.note("its folder " + text.Quote(s.Dir, 60) + " is looked for where the gateway is started")
+			s.note("its folder %s is looked for where the gateway is started",
+				text.Quote(s.Dir, 60))
 		}
 	}
-	if env.Object() {
-		for name, value := range env.All() {
-			if value.Kind == '{' || value.Kind == '[' || value.Kind == 'n' {
-				s.note("left out the variable " + text.Clip(name, 40) + ", which is no text")
-				continue
-			}
-			s.Env = append(s.Env, Pair{name, r.value(s, value.Text, r.lines.of(value.Offset), name, ownVariable(name))})
+	for name, value := range env.All() {
+		if value.Kind == '{' || value.Kind == '[' || value.Kind == 'n' {
+			s.note("left out the variable %s, which is no text", text.Clip(name, 40))
+			continue
+		}
+		s.Env = append(s.Env, Pair{name, s.value(value, name, ownVariable(name))})
+	}
+	for _, e := range n.List("env_vars") { // of Codex: passed on from its own
+		if name := textOf(e, e.Get("name")); isVariable(name) {
+			s.Env = append(s.Env, Pair{name, s.variable(name, e)})
 		}
 	}
-	if list := n.Get("env_vars"); list.Array() { // of Codex: passed on from its own
-		for _, e := range list.Kids {
-			if name := textOf(e, e.Get("name")); isVariable(name) {
-				s.Env = append(s.Env, Pair{name, r.variable(s, name, r.lines.of(e.Offset))})
-			}
-		}
-	}
-	if f := n.Get("envFile"); f != nil {
+	if n.Has("envFile") {
 		s.note("what stands in its envFile is not read: set it in env")
 	}
-	r.arguments(s, args)
-	if strings.Contains(s.Command, "\x00") || strings.Contains(s.Dir, "\x00") {
-		s.Left = "its command refers to what is not known here"
-	}
+	s.arguments(args)
 }
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
@@ -283,15 +254,24 @@ func fit(name string) string {
 	if len(out) > 100 {
 		out = out[:100]
 	}
-	if tool.ValidName(out) != nil || strings.EqualFold(out, "all") || strings.EqualFold(out, "default") {
+	lower := strings.ToLower(out)
+	if tool.ValidName(out) != nil || lower == "all" || lower == "default" {
 		out = strings.Trim("server-"+out, "-.")
 	}
 	return out
 }
 
-func (s *Server) note(what string) {
-	if !slices.Contains(s.Notes, what) {
+// note adds what a person has to know about the server, once.
+func (s *Server) note(format string, args ...any) {
+	if what := fmt.Sprintf(format, args...); !slices.Contains(s.Notes, what) {
 		s.Notes = append(s.Notes, what)
+	}
+}
+
+// leave leaves the server out, and keeps the first reason.
+func (s *Server) leave(format string, args ...any) {
+	if s.Left == "" {
+		s.Left = fmt.Sprintf(format, args...)
 	}
 }
 
@@ -309,7 +289,7 @@ func (s *Server) globs(n *rawjson.Node, keys ...string) (out []string) {
 func (s *Server) glob(key, value string) []string {
 	name, _, _ := strings.Cut(value, "(") // Gemini CLI's includeTools may hold arguments
 	if tool.ValidGlob(name) != nil {
-		s.note(fmt.Sprintf("left out of %s: %s", key, text.Quote(value, 40)))
+		s.note("left out of %s: %s", key, text.Quote(value, 40))
 		return nil
 	}
 	return []string{name}
@@ -317,20 +297,19 @@ func (s *Server) glob(key, value string) []string {
 
 // timeoutOf returns how long a call may take; "": it is not said.
 func timeoutOf(n *rawjson.Node) string {
-	for key, unit := range map[string]time.Duration{"tool_timeout_sec": time.Second, "timeout": time.Millisecond} {
-		v := n.Get(key)
-		if v == nil || v.Kind != '0' {
-			continue
-		}
-		f, err := strconv.ParseFloat(v.Text, 64)
-		if err != nil || f <= 0 || f > float64(24*time.Hour/unit) {
-			continue
-		}
-		if d := time.Duration(f * float64(unit)); d >= time.Millisecond {
-			return min(d, config.MaxTimeout).String()
-		}
+	v, unit := n.Get("tool_timeout_sec"), time.Second
+	if v == nil {
+		v, unit = n.Get("timeout"), time.Millisecond
 	}
-	return ""
+	if v == nil || v.Kind != '0' {
+		return ""
+	}
+	f, err := strconv.ParseFloat(v.Text, 64)
+	d := time.Duration(f * float64(unit))
+	if err != nil || f > float64(24*time.Hour/unit) || d < time.Millisecond {
+		return ""
+	}
+	return min(d, config.MaxTimeout).String()
 }
 
 // textOf returns the first of the values that is a text.
@@ -342,12 +321,11 @@ func textOf(nodes ...*rawjson.Node) string {
 }
 
 func textNode(nodes ...*rawjson.Node) *rawjson.Node {
-	for _, n := range nodes {
-		if n != nil && n.Kind == '"' {
-			return n
-		}
+	i := slices.IndexFunc(nodes, func(n *rawjson.Node) bool { return n != nil && n.Kind == '"' })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return nodes[i]
 }
 
 // base returns the name of a program without its folder and ending.

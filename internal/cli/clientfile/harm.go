@@ -11,8 +11,8 @@ const (
 	redirects = "sends the program's traffic elsewhere, or makes it trust or tell others"
 )
 
-// harm says what a variable of a program's environment can do apart from setting up the program; "":
-// nothing. The names are those that loaders, shells and runtimes read, in any case of letters.
+// harm says what a variable of a program's environment can do apart from setting up the program;
+// "": nothing. The names are those that loaders, shells and runtimes read, in any case of letters.
 func harm(name string) string {
 	name = strings.ToUpper(name)
 	begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
@@ -31,8 +31,8 @@ var (
 	// codePrefixes begin with those of the dynamic loaders of Linux and macOS.
 	codePrefixes = strings.Fields("LD_ DYLD_ BASH_FUNC_ GIT_CONFIG PERL5 LUA_INIT CORECLR_ COR_")
 
-	// codeNames are read by loaders and TLS modules, by shells, by programs that start others, and by
-	// the runtimes of languages.
+	// codeNames are read by loaders and TLS modules, by shells, by programs that start others, and
+	// by the runtimes of languages.
 	codeNames = strings.Fields(`
 		LIBPATH SHLIB_PATH GCONV_PATH GLIBC_TUNABLES GTK_MODULES QT_PLUGIN_PATH
 		OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES
@@ -57,7 +57,8 @@ var (
 	sourcePrefixes = strings.Fields("NPM_CONFIG_ PIP_ UV_")
 	sourceNames    = strings.Fields(`
 		PATH PATHEXT PIPX_DEFAULT_PYTHON COREPACK_NPM_REGISTRY YARN_RC_FILENAME YARN_REGISTRY
-		GOPROXY GOTOOLCHAIN DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG CONTAINER_HOST CONTAINERS_CONF`)
+		GOPROXY GOTOOLCHAIN DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG
+		CONTAINER_HOST CONTAINERS_CONF`)
 
 	trafficNames = strings.Fields(`
 		HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY FTP_PROXY RES_OPTIONS LOCALDOMAIN HOSTALIASES

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// A Client is a program that keeps MCP servers in files. Paths are as on macOS, and [Machine.Expand]
-// says where they are elsewhere.
+// A Client is a program that keeps MCP servers in files. Paths are as on macOS, and
+// [Machine.Expand] says where they are elsewhere.
 type Client struct {
 	ID     string   // on the command line
 	Also   []string // other names of it
 	Guide  string   // its id in package connect
 	Holder string   // the member of its file that its servers stand in
 
-	files []string // that it looks for servers in: the user's begin with ~, the others are a project's
+	files []string // with servers: the user's begin with ~, the others are a project's
 }
 
 // Clients returns the clients whose files are known.
@@ -32,7 +32,9 @@ func Clients() []Client {
 			data + "Code/User/mcp.json", data + "Code/User/settings.json",
 			".vscode/mcp.json", ".vscode/settings.json",
 		}},
-		{"codex", nil, "codex", "mcp_servers", []string{"~/.codex/config.toml", ".codex/config.toml"}},
+		{"codex", nil, "codex", "mcp_servers", []string{
+			"~/.codex/config.toml", ".codex/config.toml",
+		}},
 		{"gemini", nil, "gemini", "mcpServers", []string{
 			"~/.gemini/settings.json", ".gemini/settings.json",
 		}},
@@ -60,8 +62,8 @@ type Machine struct {
 }
 
 // errNoHome says that a machine does not tell where its user keeps files.
-var errNoHome = errors.New("HOME is not set, so it is not known where the client keeps its files: " +
-	"name the file")
+var errNoHome = errors.New("HOME is not set, so it is not known where the client keeps " +
+	"its files: name the file")
 
 // Home returns the user's own folder.
 func (m Machine) Home() (string, error) {
@@ -86,8 +88,8 @@ func (m Machine) appData(home string) string {
 	return cmp.Or(m.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
 }
 
-// IsOwn reports whether a client keeps a file for the user. Somebody else may have written any other
-// file.
+// IsOwn reports whether a client keeps a file for the user. Somebody else may have written any
+// other file.
 func (m Machine) IsOwn(path string) bool {
 	return slices.ContainsFunc(Clients(), func(c Client) bool {
 		own, _, err := m.Files(c)

@@ -79,7 +79,7 @@ func shown(t *testing.T, servers []*clientfile.Server) string {
 		for _, c := range s.Checks {
 			fmt.Fprintf(&b, "  check %s: %s\n", c.ID, c.Why)
 		}
-		for _, v := range s.Variables() {
+		for _, v := range s.Variables {
 			fmt.Fprintf(&b, "  $%s: %s, %s\n", v.Name, v.Place, v.Why)
 		}
 		entries[s.Name] = s.Entry()
@@ -192,7 +192,7 @@ func TestVariables(t *testing.T) {
 	}
 	var got []string
 	for _, s := range servers {
-		for _, v := range s.Variables() {
+		for _, v := range s.Variables {
 			got = append(got, s.Name+"="+v.Name)
 		}
 	}
@@ -207,8 +207,8 @@ func FuzzReadJSON(f *testing.F) {
 
 func FuzzReadTOML(f *testing.F) { fuzz(f, "a.toml", "testdata/home/.codex/config.toml") }
 
-// Whatever a file holds, it is read or refused; what is read makes a config that the gateway takes; and an
-// entry that goes in comes out again.
+// Whatever a file holds, it is read or refused; what is read makes a config that the gateway takes;
+// and an entry that goes in comes out again.
 func fuzz(f *testing.F, path string, seeds ...string) {
 	for _, s := range seeds {
 		data, err := os.ReadFile(s)

@@ -1,7 +1,6 @@
 package clientfile
 
 import (
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -11,8 +10,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
-
-const clientReads = "the client read it from its environment"
 
 // References as clients write them. A bare $NAME is one for Gemini CLI alone.
 var (
@@ -32,65 +29,51 @@ var marks = regexp.MustCompile("\x00([0-9]+)\x00")
 // byMark returns the variable of a mark.
 func (s *Server) byMark(mark string) *Variable {
 	i, _ := strconv.Atoi(strings.Trim(mark, "\x00")) // it is digits
-	return s.variables[i]
+	return s.marked[i]
 }
 
-// add adds a variable and returns its mark.
-func (s *Server) add(v *Variable) string {
-	for i, old := range s.variables {
+// add adds a variable that stands at a value, and returns its mark.
+func (s *Server) add(v *Variable, at *rawjson.Node) string {
+	for i, old := range s.marked {
 		if old.fixed && v.fixed && old.Name == v.Name {
 			old.existing = old.existing || v.existing
 			return mark(i)
 		}
 	}
-	s.variables = append(s.variables, v)
-	return mark(len(s.variables) - 1)
+	v.Place = Place{s.path, s.line(at)}
+	s.marked = append(s.marked, v)
+	return mark(len(s.marked) - 1)
 }
 
 // variable returns the mark of a variable that the file names.
-func (r *reader) variable(s *Server, name string, line int) string {
+func (s *Server) variable(name string, at *rawjson.Node) string {
 	if !isVariable(name) {
-		s.left("refers to the variable " + text.Quote(name, 40) + ", which no environment has")
+		s.leave("refers to the variable %s, which no environment has", text.Quote(name, 40))
 		return ""
 	}
-	return s.add(&Variable{
-		Name: name, Place: Place{r.path, line}, Why: clientReads, fixed: true, existing: true,
-	})
+	why := "the client read it from its environment"
+	return s.add(&Variable{Name: name, Why: why, fixed: true, existing: true}, at)
 }
 
-func (s *Server) left(why string) {
-	if s.Left == "" {
-		s.Left = why
-	}
-}
-
-// replaced returns a text with what by returns in the place of each reference, which is whole and refers to
-// body. No mark is in the text but those of by.
-func (r *reader) replaced(s string, by func(whole, body string) string) string {
+// replace returns a text with what by returns in the place of each reference to body. No mark is in
+// the text but those of by.
+func (r *reader) replace(s string, by func(body string) string) string {
 	form := reference
 	if r.dollar {
 		form = dollar
 	}
-	return form.ReplaceAllStringFunc(strings.ReplaceAll(s, "\x00", "\ufffd"), func(whole string) string {
-		return by(whole, strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(whole, "$"), "{"), "}"))
-	})
-}
-
-// refer returns a text with marks in the place of its references, and reports whether it has one.
-func (r *reader) refer(s *Server, value string, line int) (out string, any bool) {
-	out = r.replaced(value, func(_, body string) string {
-		known, ok := r.known(body)
-		if !ok {
-			any = true
-			known = r.answer(s, body, line)
+	s = strings.ReplaceAll(s, "\x00", "\ufffd")
+	return form.ReplaceAllStringFunc(s, func(whole string) string {
+		body := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(whole, "$"), "{"), "}")
+		if local, ok := r.local(body); ok {
+			return local
 		}
-		return known
+		return by(body)
 	})
-	return out, any
 }
 
-// known returns what a reference says that is the same for everybody on this machine.
-func (r *reader) known(body string) (string, bool) {
+// local returns what a reference says that is the same for everybody on this machine.
+func (r *reader) local(body string) (string, bool) {
 	switch body {
 	case "userHome", "env:HOME", "HOME", "env:USERPROFILE", "USERPROFILE":
 		return r.options.Home, r.options.Home != ""
@@ -104,34 +87,42 @@ func (r *reader) known(body string) (string, bool) {
 	return "", false
 }
 
+// refer returns a text with marks in the place of its references, and reports whether it has one.
+func (s *Server) refer(n *rawjson.Node) (out string, refers bool) {
+	out = s.replace(n.Text, func(body string) string {
+		refers = true
+		return s.answer(body, n)
+	})
+	return out, refers
+}
+
 // answer returns the mark of what a reference refers to.
-func (r *reader) answer(s *Server, body string, line int) string {
-	name, fallback, hasFallback := strings.Cut(body, ":-")
-	name = strings.TrimPrefix(name, "env:")
-	switch id, asked := strings.CutPrefix(body, "input:"); {
-	case asked:
+func (s *Server) answer(body string, at *rawjson.Node) string {
+	name, fallback, _ := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")
+	switch id, isAsked := strings.CutPrefix(body, "input:"); {
+	case isAsked:
 		why := "VS Code asked for it"
-		if what := text.Line(r.inputs[id]); what != "" {
+		if what := text.Line(s.inputs[id]); what != "" {
 			why += ": " + text.Clip(what, 60)
 		}
-		own := r.prefixed(variableOf(id))
-		return s.add(&Variable{Name: own, Place: Place{r.path, line}, Why: why, fixed: true})
+		return s.add(&Variable{Name: s.prefixed(variableOf(id)), Why: why, fixed: true}, at)
 	case isVariable(name):
-		if hasFallback && fallback != "" {
-			s.note("the value that stood for " + name + " where it is not set is not taken over")
+		if fallback != "" {
+			s.note("the value that stood for %s where it is not set is not taken over", name)
 		}
-		return r.variable(s, name, line)
+		return s.variable(name, at)
 	case secret.Check(body) == nil: // a gateway's own
 		return "${" + body + "}"
 	}
-	s.left(fmt.Sprintf("line %d holds %s, which its client alone can answer", line, text.Clip("${"+text.Line(body)+"}", 60)))
+	what := text.Clip("${"+text.Line(body)+"}", 60)
+	s.leave("line %d holds %s, which its client alone can answer", s.line(at), what)
 	return ""
 }
 
-// value returns what is sent or set: with marks for references, and for the credential if there is one in
-// clear. name tells what it is; want is the name of its variable.
-func (r *reader) value(s *Server, value string, line int, name, want string) string {
-	out, refers := r.refer(s, value, line)
+// value returns what is sent or set: with marks for references, and for the credential if there is
+// one in clear. name tells what it is; want is the name of its variable.
+func (s *Server) value(n *rawjson.Node, name, want string) string {
+	out, refers := s.refer(n)
 	if refers || strings.Contains(out, "${") {
 		return out
 	}
@@ -139,14 +130,10 @@ func (r *reader) value(s *Server, value string, line int, name, want string) str
 	if !found {
 		return out
 	}
-	return out[:from] + r.clear(s, out[from:to], line, want) + out[to:]
-}
-
-// clear returns the mark of a credential in clear.
-func (r *reader) clear(s *Server, value string, line int, want string) string {
-	return s.add(&Variable{
-		Name: r.prefixed(want), Place: Place{r.path, line}, Why: "in clear", Value: secret.New(value), Clear: true,
-	})
+	v := &Variable{
+		Name: s.prefixed(want), Why: "in clear", Value: secret.New(out[from:to]), Clear: true,
+	}
+	return out[:from] + s.add(v, n) + out[to:]
 }
 
 // prefixed returns the name of a variable that is made for a credential. A foreign file must not
@@ -158,31 +145,30 @@ func (r *reader) prefixed(name string) string {
 	return "MCP_" + name
 }
 
-// plain returns a text in which a gateway replaces nothing: its references are answered now.
-func (r *reader) plain(s *Server, n *rawjson.Node) string {
-	out, _ := r.resolved(s, n)
-	return out
-}
-
-// resolved is plain, and returns the variables whose values are in the text.
-func (r *reader) resolved(s *Server, n *rawjson.Node) (out string, used []string) {
-	out = r.replaced(n.Text, func(whole, body string) string {
-		if known, ok := r.known(body); ok {
-			return known
-		}
-		name, fallback, _ := strings.Cut(body, ":-")
-		name = strings.TrimPrefix(name, "env:")
-		value := r.options.Getenv(name)
+// resolved returns a text in which a gateway replaces nothing, with the values of its references,
+// and the variables whose values these are. A credential is none of them.
+func (s *Server) resolved(n *rawjson.Node) (out string, used []string) {
+	out = s.replace(n.Text, func(body string) string {
+		name, fallback, _ := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")
+		value := s.options.Getenv(name)
 		switch {
-		case isVariable(name) && value != "":
+		case !isVariable(name):
+		case value != "" && isCredential(name, value):
+			s.leave("line %d refers to the credential %s, which the config would hold in clear: "+
+				"write the entry by hand, with it in a header or in env", s.line(n), name)
+			return ""
+		case value != "":
 			used = append(used, name)
-			s.note(fmt.Sprintf("%s is written out as it is set here: a gateway replaces nothing there", name))
+			s.note("%s is written out as it is set here: a gateway replaces nothing there", name)
 			return value
-		case isVariable(name) && fallback != "" && !strings.Contains(fallback, "$"):
-			s.note(fmt.Sprintf("%s is written out as %s: a gateway replaces nothing there", name, text.Quote(fallback, 60)))
+		case fallback != "" && !strings.Contains(fallback, "$"):
+			what := text.Quote(fallback, 60)
+			s.note("%s is written out as %s: a gateway replaces nothing there", name, what)
 			return fallback
 		}
-		s.left(fmt.Sprintf("line %d refers to %s, where a gateway replaces nothing: set it and import again, or write the entry by hand", r.lines.of(n.Offset), text.Clip(text.Line(whole), 60)))
+		what := text.Clip("${"+text.Line(body)+"}", 60)
+		s.leave("line %d refers to %s, where a gateway replaces nothing: set it and import again, "+
+			"or write the entry by hand", s.line(n), what)
 		return ""
 	})
 	return out, used

@@ -1,7 +1,6 @@
 package clientfile
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,36 +10,36 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// url reads a server's URL. What a gateway's config cannot keep out of it is taken off, and the server
-// is taken over as disabled, so that a person looks at it.
-func (r *reader) url(s *Server, n *rawjson.Node) {
-	address, used := r.resolved(s, n)
+// url reads a server's URL. What a gateway's config cannot keep out of it is taken off, and the
+// server is taken over as disabled, so that a person looks at it.
+func (s *Server) url(n *rawjson.Node) {
+	address, used := s.resolved(n)
 	address = strings.TrimSpace(address)
 	u, err := url.Parse(address)
 	switch {
 	case s.Left != "":
 		return
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		s.Left = fmt.Sprintf("what stands in line %d is not an http or https URL", r.lines.of(n.Offset))
+		s.leave("what stands in line %d is not an http or https URL", s.line(n))
 		return
 	}
-	for _, name := range used {
-		if isCredential(name, r.options.Getenv(name)) {
-			s.Left = fmt.Sprintf("its URL in line %d holds the credential %s, which the config would hold in clear: ask its provider for a header, and write the entry by hand", r.lines.of(n.Offset), name)
-			return
-		}
-	}
 	host := (&entry{URL: address}).elsewhere()
-	if len(used) > 0 && host != "" && r.options.Foreign {
-		s.check("url", fmt.Sprintf("sends %s to %s", text.List(used, 3), host))
+	if len(used) > 0 && host != "" && s.options.Foreign {
+		s.check("url", "sends %s to %s", text.List(used, 3), host)
 	}
 	if u.Fragment != "" {
 		u.Fragment, u.RawFragment = "", ""
 		s.note("without what stood behind # in its URL, which is never sent")
 	}
+	shorn := func(what string) {
+		s.Disabled = true
+		s.note("disabled, without %s of its URL in line %d: the gateway keeps credentials in "+
+			`headers alone. Add the header that its provider names, and take "enabled": false out`,
+			what, s.line(n))
+	}
 	if u.User != nil {
 		u.User = nil
-		r.shorn(s, n, "the user and password")
+		shorn("the user and password")
 	}
 	query, gone := u.Query(), []string{}
 	for name, values := range query {
@@ -51,22 +50,16 @@ func (r *reader) url(s *Server, n *rawjson.Node) {
 	}
 	if slices.Sort(gone); len(gone) > 0 {
 		u.RawQuery = query.Encode()
-		r.shorn(s, n, "the credential ?"+text.List(gone, 3)+"=")
+		shorn("the credential ?" + text.List(gone, 3) + "=")
 	}
-	if secretURL(u.String()) {
-		s.Left = fmt.Sprintf("a part of the path of its URL in line %d looks like a credential, which the config would hold in clear: write the entry by hand if it is none", r.lines.of(n.Offset))
+	if s.URL = u.String(); secretURL(s.URL) {
+		s.leave("a part of the path of its URL in line %d looks like a credential, which the "+
+			"config would hold in clear: write the entry by hand if it is none", s.line(n))
 	}
-	s.URL = u.String()
 }
 
-// shorn says what was taken off a URL.
-func (r *reader) shorn(s *Server, n *rawjson.Node, what string) {
-	s.Disabled = true
-	s.note(fmt.Sprintf("disabled, without %s of its URL in line %d: the gateway keeps credentials in headers alone. Add the header that its provider names, and take \"enabled\": false out", what, r.lines.of(n.Offset)))
-}
-
-// own reports whether the entry leads to a gateway of this kind.
-func (r *reader) own(s *Server) bool {
+// leadsToGateway reports whether the entry leads to a gateway of this kind.
+func (s *Server) leadsToGateway() bool {
 	if s.Command != "" {
 		return base(s.Command) == "portcullis" && len(s.Args) > 0 && s.Args[0] == "stdio"
 	}
@@ -75,19 +68,23 @@ func (r *reader) own(s *Server) bool {
 		return false
 	}
 	path := strings.TrimSuffix(u.Path, "/")
-	if r.options.Own != nil && r.options.Own(s.URL) || strings.Contains(path, "/mcp/x/") || strings.HasSuffix(path, "/mcp/readonly") {
-		return true
-	}
-	if strings.EqualFold(s.Name, "portcullis") && strings.HasSuffix(path, "/mcp") {
-		return true
-	}
-	return slices.ContainsFunc(s.variables, func(v *Variable) bool {
-		return strings.HasPrefix(v.Value.Reveal(), "pct_") || v.fixed && (v.Name == "PCT" || v.Name == "PORTCULLIS_TOKEN" || strings.HasPrefix(v.Name, "PORTCULLIS_TOKEN_"))
-	})
+	return s.options.Own != nil && s.options.Own(s.URL) ||
+		strings.Contains(path, "/mcp/x/") || strings.HasSuffix(path, "/mcp/readonly") ||
+		strings.EqualFold(s.Name, "portcullis") && strings.HasSuffix(path, "/mcp") ||
+		slices.ContainsFunc(s.marked, (*Variable).isGatewayToken)
+}
+
+// isGatewayToken reports whether a token of a gateway of this kind is in the variable.
+func (v *Variable) isGatewayToken() bool {
+	isNamed := v.Name == "PCT" || strings.HasPrefix(v.Name+"_", "PORTCULLIS_TOKEN_")
+	return strings.HasPrefix(v.Value.Reveal(), "pct_") || v.fixed && isNamed
 }
 
 // runners start a program of a package; what follows may be more words of theirs.
-var runners = map[string][]string{"npx": {""}, "bunx": {""}, "pnpx": {""}, "pnpm": {"dlx", "exec"}, "yarn": {"dlx"}, "npm": {"exec", "x"}, "bun": {"x"}}
+var runners = map[string][]string{
+	"npx": {""}, "bunx": {""}, "pnpx": {""}, "pnpm": {"dlx", "exec"}, "yarn": {"dlx"},
+	"npm": {"exec", "x"}, "bun": {"x"},
+}
 
 // words returns the words of a command without those that start it: cmd /c npx -y NAME …
 func words(command string, args []*rawjson.Node) (name string, rest []*rawjson.Node) {
@@ -116,47 +113,52 @@ func words(command string, args []*rawjson.Node) (name string, rest []*rawjson.N
 
 // valued are the flags of mcp-remote that a value follows.
 var valued = map[string]bool{
-	"--header": true, "--transport": true, "--host": true, "--ignore-tool": true, "--auth-timeout": true, "--resource": true,
+	"--header": true, "--transport": true, "--host": true, "--ignore-tool": true,
+	"--auth-timeout": true, "--resource": true,
 	"--static-oauth-client-metadata": true, "--static-oauth-client-info": true,
 }
 
-// unwrapped reads mcp-remote as the server with a URL that it stands for, and reports whether it did.
-func (r *reader) unwrapped(s *Server, command *rawjson.Node, args []*rawjson.Node, env *rawjson.Node) bool {
+// unwrapped reads mcp-remote as the server with a URL that it stands for, and reports whether it
+// did.
+func (s *Server) unwrapped(command *rawjson.Node, args []*rawjson.Node, env *rawjson.Node) bool {
 	name, rest := words(command.Text, args)
 	if name = base(name); name != "mcp-remote" && !strings.HasPrefix(name, "mcp-remote@") {
 		return false
 	}
-	at := slices.IndexFunc(rest, func(n *rawjson.Node) bool { return !strings.HasPrefix(n.Text, "-") })
+	at := slices.IndexFunc(rest, func(n *rawjson.Node) bool {
+		return !strings.HasPrefix(n.Text, "-")
+	})
 	if at < 0 {
 		return false
 	}
 	s.How = "URL, in the place of mcp-remote"
-	r.url(s, rest[at])
-	if !r.flags(s, slices.Delete(slices.Clone(rest), at, at+1), env) {
-		s.note("if mcp-remote signed in there in a browser, the gateway does not: give it a token in a header")
+	s.url(rest[at])
+	if !s.flags(slices.Concat(rest[:at], rest[at+1:]), env) {
+		s.note("if mcp-remote signed in there in a browser, the gateway does not: " +
+			"give it a token in a header")
 	}
 	return true
 }
 
 // flags reads the flags of mcp-remote, and reports whether they have a header.
-func (r *reader) flags(s *Server, rest []*rawjson.Node, env *rawjson.Node) (headers bool) {
+func (s *Server) flags(rest []*rawjson.Node, env *rawjson.Node) (hasHeader bool) {
 	for i := 0; i < len(rest); i++ {
-		flag, value, assigned := strings.Cut(rest[i].Text, "=")
-		at := rest[i].Offset
+		at := rest[i]
+		flag, value, assigned := strings.Cut(at.Text, "=")
 		if valued[flag] && !assigned && i+1 < len(rest) {
 			i++
-			value, at = rest[i].Text, rest[i].Offset
+			at, value = rest[i], rest[i].Text
 		}
 		switch flag {
 		case "--header":
 			name, content, ok := strings.Cut(value, ":")
 			if !ok {
-				s.left(fmt.Sprintf("the header in line %d is not NAME:VALUE", r.lines.of(at)))
+				s.leave("the header in line %d is not NAME:VALUE", s.line(at))
 				continue
 			}
-			headers = true
-			header := &rawjson.Node{Kind: '"', Text: strings.TrimSpace(content), Offset: at}
-			r.header(s, strings.TrimSpace(name), r.fromEnv(header, env))
+			hasHeader = true
+			header := &rawjson.Node{Kind: '"', Text: strings.TrimSpace(content), Offset: at.Offset}
+			s.header(strings.TrimSpace(name), fromEnv(header, env))
 		case "--transport":
 			if strings.HasPrefix(value, "sse") {
 				s.note(notSSE)
@@ -166,18 +168,18 @@ func (r *reader) flags(s *Server, rest []*rawjson.Node, env *rawjson.Node) (head
 		case "--allow-http", "--debug", "--silent", "--enable-proxy", "--host", "--auth-timeout":
 		default:
 			if strings.HasPrefix(flag, "-") {
-				s.note("not taken over: " + text.Clip(text.Line(flag), 40))
+				s.note("not taken over: %s", text.Clip(text.Line(flag), 40))
 			}
 		}
 	}
-	return headers
+	return hasHeader
 }
 
 // fromEnv returns a value with what it refers to in the entry's own environment.
-func (r *reader) fromEnv(value, env *rawjson.Node) *rawjson.Node {
+func fromEnv(value, env *rawjson.Node) *rawjson.Node {
 	out := *value
 	out.Text = reference.ReplaceAllStringFunc(value.Text, func(whole string) string {
-		if v := env.Get(reference.FindStringSubmatch(whole)[1]); v != nil && v.Kind == '"' {
+		if v := textNode(env.Get(whole[2 : len(whole)-1])); v != nil {
 			out.Offset = v.Offset
 			return v.Text
 		}
@@ -188,7 +190,7 @@ func (r *reader) fromEnv(value, env *rawjson.Node) *rawjson.Node {
 
 // arguments reads the arguments of a program. What docker passes on stands in its environment then.
 // In other arguments a gateway replaces nothing, so no credential and no reference can stand there.
-func (r *reader) arguments(s *Server, args []*rawjson.Node) {
+func (s *Server) arguments(args []*rawjson.Node) {
 	texts := make([]string, len(args))
 	for i, a := range args {
 		texts[i] = a.Text
@@ -197,28 +199,28 @@ func (r *reader) arguments(s *Server, args []*rawjson.Node) {
 	isSecret := func(part string) bool { return isCredential("", part) }
 	program := base(s.Command)
 	for i, a := range args {
-		line := r.lines.of(a.Offset)
-		word, refers := r.refer(s, a.Text, line)
+		word, refers := s.refer(a)
 		name, value, assigned := strings.Cut(a.Text, "=")
 		isSet := assigned && isVariable(name)
-		parts := append(address.FindAllString(word, -1), word)
 		isPassed := i > 0 && (texts[i-1] == "-e" || texts[i-1] == "--env")
+		parts := append(address.FindAllString(word, -1), word)
 		switch {
 		case a.Kind == '{' || a.Kind == '[':
-			s.left(fmt.Sprintf("the argument in line %d is no text", line))
+			s.leave("the argument in line %d is no text", s.line(a))
 			return
 		case isSet && program == "env":
-			s.left(fmt.Sprintf("the command env sets a variable in line %d: in the client's file move it "+
-				"to the member env, take the command env out, and import again", line))
+			s.leave("the command env sets a variable in line %d: in the client's file move it "+
+				"to the member env, take the command env out, and import again", s.line(a))
 			return
 		case isSet && isPassed && (program == "docker" || program == "podman"):
-			if set := r.value(s, value, line, name, name); strings.Contains(set, "\x00") {
+			set := s.value(&rawjson.Node{Text: value, Offset: a.Offset}, name, name)
+			if strings.Contains(set, "\x00") {
 				s.Env, word = append(s.Env, Pair{name, set}), name
 			}
 		case refers, len(secrets[i]) > 0, slices.ContainsFunc(parts, isSecret):
-			s.left(fmt.Sprintf("the argument in line %d holds a credential or a variable, and a gateway "+
-				"replaces none there: set it in env if the program reads it there, or write the entry "+
-				`by hand, with sh -c 'exec … "$NAME"'`, line))
+			s.leave("the argument in line %d holds a credential or a variable, and a gateway "+
+				"replaces none there: set it in env if the program reads it there, or write the "+
+				`entry by hand, with sh -c 'exec … "$NAME"'`, s.line(a))
 			return
 		}
 		s.Args = append(s.Args, word)
