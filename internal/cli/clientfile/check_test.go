@@ -13,7 +13,7 @@ import (
 func imported(t *testing.T, entry string, foreign bool, accept ...string) (s *clientfile.Server, ids string) {
 	t.Helper()
 	o := clientfile.Options{Foreign: foreign, Getenv: func(name string) string {
-		return map[string]string{"TENANT": "shop", "HOME_DIR": "/home/kim"}[name]
+		return map[string]string{"TENANT": "shop", "HOME_DIR": "/home/kim", "DB_PASSWORD": "made-up-9"}[name]
 	}}
 	f, err := clientfile.Read("/home/kim/shop/.mcp.json", []byte(`{"inputs": [{"id": "AWS_KEY"}], "mcpServers": {"gh": `+entry+`}}`), o)
 	require.OK(t, err)
@@ -139,6 +139,8 @@ func TestArguments(t *testing.T) {
 		`"sh", "args": ["-c", "exec npx x --token ${TOKEN}"]`:                secret,
 		`"env", "args": ["LD_PRELOAD=./x.so", "npx", "x"]`:                   env,
 		`"env", "args": ["-i", "API_KEY=made-up-1", "npx", "x"]`:             env,
+		`"/opt/${DB_PASSWORD}/x"`:                                            "refers to the credential DB_PASSWORD",
+		`"x", "cwd": "/opt/${DB_PASSWORD}"`:                                  "refers to the credential DB_PASSWORD",
 		`"/usr/bin/env", "args": ["node", "x.js"]`:                           "",
 		`"docker", "args": ["run", "-e", "TOKEN=made-up-1", "x"]`:            "",
 		`"docker", "args": ["run", "--env=TOKEN=made-up-1", "x"]`:            secret,
