@@ -12,8 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/s3"
 )
 
-// Open returns the named bucket as a store. It takes the credentials of whoever runs the program, from
-// files, SSO and roles too: functions, which have them in the environment, do not link what reads that.
+// Open returns the named bucket as a store. It reads the person's credentials from the environment,
+// files, SSO and roles. A function has its credentials in the environment, so it does not link this
+// package.
 func Open(ctx context.Context, name string) (object.Store, error) {
 	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}))
 	if err != nil {

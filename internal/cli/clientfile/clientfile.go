@@ -49,7 +49,7 @@ type Server struct {
 
 	Disabled  bool
 	Checks    []Check     // members that a person has to accept
-	How       string      // it is reached: URL, program, or URL in the place of one
+	How       string      // it is reached: URL, program, or URL instead of a program
 	Notes     []string    // what was changed, and what could not be taken over
 	Left      string      // why it is left out; "": it is not
 	Own       bool        // it is left out because it leads to the gateway itself
@@ -107,8 +107,8 @@ func FormatOf(path string, data []byte) Format {
 	return TOML
 }
 
-// Read returns the servers of a file. The path stands in errors and places; the format is told by
-// it and by the content. An error is a [*fault].
+// Read returns the servers of a file. The path is in errors and places. Path and content
+// say which format it is. An error is a [*fault].
 func Read(path string, data []byte, o Options) (*File, error) {
 	root, err := parse(path, data)
 	if err != nil {

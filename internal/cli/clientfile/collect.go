@@ -144,8 +144,8 @@ func (s *Server) revealed() string {
 	return fmt.Sprint(s.Disabled) + string(encode(e))
 }
 
-// nameVariables gives each credential in clear a variable of its own: of two that are alike one is
-// enough, and of two that differ none is taken for the other.
+// nameVariables gives each credential in clear its own variable. Equal credentials share a
+// variable, and different ones never do.
 func nameVariables(servers []*Server, used map[string][]string) {
 	n := naming{values: map[string]*Variable{}, used: used}
 	for _, fixed := range []bool{true, false} {
@@ -208,7 +208,7 @@ type Pairs []Pair
 // A Pair is a name with its value.
 type Pair struct{ Name, Value string }
 
-// MarshalJSON returns the object. Of two pairs with one name the last counts.
+// MarshalJSON returns the object. If two pairs have one name, the last counts.
 func (p Pairs) MarshalJSON() ([]byte, error) {
 	object := map[string]string{}
 	for _, pair := range p {

@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// credential returns which part of a value is a credential: by the name that it goes by, or by its
+// credential returns which part of a value is a credential: by its name or by its
 // look.
 func credential(name, value string) (from, to int, found bool) {
 	from = secret.SchemeLen(value)

@@ -157,7 +157,7 @@ func checked(path string, out []byte, want *rawjson.Node, err error) error {
 	return nil
 }
 
-// set puts a value at a path, or takes it out if it is nil. What is on the way is there.
+// set puts a value at a path, or removes it if it is nil. The parents of the path exist.
 func set(n *rawjson.Node, at []string, value *rawjson.Node) {
 	last := len(at) - 1
 	for _, key := range at[:last] {

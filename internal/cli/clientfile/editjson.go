@@ -38,7 +38,7 @@ func newEditor(data []byte) *editor {
 	return e
 }
 
-// splice returns the file with text in the place of some bytes.
+// splice returns the file with text instead of some bytes.
 func (e *editor) splice(from, to int, text string) []byte {
 	return []byte(e.mark + string(e.data[:from]) + text + string(e.data[to:]))
 }
@@ -49,7 +49,7 @@ func (e *editor) indentAt(offset int) string {
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// multi reports whether a value is laid out over lines. What is empty is laid out as the file.
+// multi reports whether a value is laid out over lines. An empty value has the layout of the file.
 func (e *editor) multi(n *rawjson.Node) bool {
 	text := e.data[n.Offset:end(n)]
 	if len(bytes.TrimSpace(bytes.Trim(text, "{}[]"))) == 0 {
@@ -163,7 +163,7 @@ func (e *editor) insert(n *rawjson.Node, key string, value json.RawMessage) []by
 	return e.splice(from, at, ","+string(comment)+text)
 }
 
-// remove takes the member or element with number i out. A comment that stands before it stays.
+// remove removes the member or element with number i. A comment before it stays.
 func (e *editor) remove(n *rawjson.Node, i int) []byte {
 	first, at := gap(n, i)
 	behind, last := gap(n, i+1)

@@ -21,8 +21,8 @@ func appendTOML(data, addition []byte) []byte {
 	return append(out, addition...)
 }
 
-// cutTOML returns the file without the tables that have these keys, or begin with them. What is
-// written as one value of a key it leaves; whoever asked sees that.
+// cutTOML returns the file without the tables that have these keys, or begin with them. It
+// leaves inline tables; the caller checks for them.
 func cutTOML(data []byte, keys []string) ([]byte, error) {
 	mark := len(data) - len(bytes.TrimPrefix(data, []byte(bom)))
 	text := data[mark:]

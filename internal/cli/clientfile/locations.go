@@ -14,7 +14,7 @@ type Client struct {
 	ID     string   // on the command line
 	Also   []string // other names of it
 	Guide  string   // its id in package connect
-	Holder string   // the member of its file that its servers stand in
+	Holder string   // the member of its file that holds its servers
 
 	files []string // with servers: the user's begin with ~, the others are a project's
 }

@@ -21,8 +21,8 @@ const (
 	bom      = "\ufeff"
 )
 
-// lines tells in which line of a file an offset is. It goes on from the offset that was asked for
-// last.
+// lines returns the line of an offset in a file. It starts to count at the offset of the call
+// before.
 type lines struct {
 	data       []byte
 	at, before int // an offset, and how many lines end before it

@@ -207,8 +207,8 @@ func FuzzReadJSON(f *testing.F) {
 
 func FuzzReadTOML(f *testing.F) { fuzz(f, "a.toml", "testdata/home/.codex/config.toml") }
 
-// Whatever a file holds, it is read or refused; what is read makes a config that the gateway takes;
-// and an entry that goes in comes out again.
+// Every file is read or refused. The gateway accepts the config of a file that is read. An entry
+// that is added can be removed again.
 func fuzz(f *testing.F, path string, seeds ...string) {
 	for _, s := range seeds {
 		data, err := os.ReadFile(s)

@@ -20,8 +20,8 @@ var (
 
 func isVariable(name string) bool { return variable.MatchString(name) }
 
-// mark returns what stands for a variable of the server until its name is known. No text of a file
-// holds it.
+// mark returns a placeholder for a variable of the server until its name is known. No text of a
+// file holds it.
 func mark(i int) string { return "\x00" + strconv.Itoa(i) + "\x00" }
 
 var marks = regexp.MustCompile("\x00([0-9]+)\x00")
@@ -32,7 +32,7 @@ func (s *Server) byMark(mark string) *Variable {
 	return s.marked[i]
 }
 
-// add adds a variable that stands at a value, and returns its mark.
+// add adds the variable of a value, and returns its mark.
 func (s *Server) add(v *Variable, at *rawjson.Node) string {
 	for i, old := range s.marked {
 		if old.fixed && v.fixed && old.Name == v.Name {
@@ -55,8 +55,8 @@ func (s *Server) variable(name string, at *rawjson.Node) string {
 	return s.add(&Variable{Name: name, Why: why, fixed: true, existing: true}, at)
 }
 
-// replace returns a text with what by returns in the place of each reference to body. No mark is in
-// the text but those of by.
+// replace returns a text in which by replaces each reference to body. The text has only the marks
+// that by returned.
 func (r *reader) replace(s string, by func(body string) string) string {
 	form := reference
 	if r.dollar {
@@ -87,7 +87,7 @@ func (r *reader) local(body string) (string, bool) {
 	return "", false
 }
 
-// refer returns a text with marks in the place of its references, and reports whether it has one.
+// refer returns a text with marks instead of its references, and reports whether it has one.
 func (s *Server) refer(n *rawjson.Node) (out string, refers bool) {
 	out = s.replace(n.Text, func(body string) string {
 		refers = true

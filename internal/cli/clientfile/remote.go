@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// url reads a server's URL. What a gateway's config cannot keep out of it is taken off, and the
-// server is taken over as disabled, so that a person looks at it.
+// url reads a server's URL. It cuts off a credential that no variable can hold, and then imports the
+// server as disabled, so that a person looks at it.
 func (s *Server) url(n *rawjson.Node) {
 	address, used := s.resolved(n)
 	address = strings.TrimSpace(address)
@@ -118,8 +118,8 @@ var valued = map[string]bool{
 	"--static-oauth-client-metadata": true, "--static-oauth-client-info": true,
 }
 
-// unwrapped reads mcp-remote as the server with a URL that it stands for, and reports whether it
-// did.
+// unwrapped reads mcp-remote as the server at its URL, and reports whether the command is
+// mcp-remote.
 func (s *Server) unwrapped(command *rawjson.Node, args []*rawjson.Node, env *rawjson.Node) bool {
 	name, rest := words(command.Text, args)
 	if name = base(name); name != "mcp-remote" && !strings.HasPrefix(name, "mcp-remote@") {

@@ -76,8 +76,8 @@ func eachTOML(data []byte, f func(expression)) error {
 	return p.Error()
 }
 
-// descend returns the table with these keys below n, which is made at an offset if need be; of a
-// list of tables its last.
+// descend returns the table with these keys below n, or the last table of a list. If there is none,
+// it adds one at the offset.
 func descend(n *rawjson.Node, keys []string, offset int) *rawjson.Node {
 	for _, k := range keys {
 		n = member(n, k, '{', offset)
@@ -88,7 +88,7 @@ func descend(n *rawjson.Node, keys []string, offset int) *rawjson.Node {
 	return n
 }
 
-// member returns a member of n, which is made at an offset if need be.
+// member returns a member of n. If there is none, it adds one at the offset.
 func member(n *rawjson.Node, key string, kind jsontext.Kind, offset int) *rawjson.Node {
 	if next := n.Get(key); next != nil {
 		return next

@@ -37,7 +37,7 @@ func TestAuditParkedCall(t *testing.T) {
 	})
 }
 
-// A stop that cancels a call is the decision about it, also if the call can wait for its client.
+// A stop that cancels a call is the decision about it, even if the call can wait for its client.
 func TestAuditStoppedCall(t *testing.T) {
 	for _, holds := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,15 +19,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// isAudited reports whether a request is a line of the audit. Whoever could not prove who it is has
+// isAudited reports whether a request is a line of the audit. A client without valid credentials has
 // called nothing.
 func (h *handler) isAudited(q *request) bool {
 	return (h.opts.Audit != nil || h.opts.AuditLog) && q.agent.Way != "" && methods[q.msg.Method].call
 }
 
 // deliver sends what was written of an answer, so that no line of the log or the audit delays it,
-// and reports whether all of it went to a client that is still there. A function, whose client has
-// the answer when the function ends, asks that of calls alone.
+// and reports whether all of it went to a client that is still there. The client of a
+// function gets the answer when the function ends, so a function checks this only for calls.
 func (h *handler) deliver(w http.ResponseWriter, r *http.Request, q *request, err error) bool {
 	if err != nil || r.Context().Err() != nil || h.live == nil && !h.isAudited(q) {
 		return false
@@ -86,7 +86,7 @@ func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level 
 	case max(code, err.Status) >= http.StatusInternalServerError || err.Code == mcp.CodeInternal && !tools:
 		return slog.LevelError, true, attrs
 	case q.msg.Method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
-		return slog.LevelDebug, false, attrs // whoever tries paths and methods says nothing of MCP
+		return slog.LevelDebug, false, attrs // a scanner of paths and methods, not an MCP client
 	}
 	return slog.LevelInfo, false, attrs
 }
@@ -98,8 +98,8 @@ func (q *request) gone(ctx context.Context, err *mcp.Error) bool {
 		!q.read && errors.Is(err.Err, io.ErrUnexpectedEOF)
 }
 
-// described returns what the line of a request says whatever became of it. The audit's members of
-// an audited request say the rest.
+// described returns the attributes that the line of every request has. For an audited request, the
+// audit's members have the rest.
 func (h *handler) described(ctx context.Context, q *request, id string, took time.Duration, isAudited bool) []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("method", clip(q.msg.Method)),
@@ -146,8 +146,8 @@ func (h *handler) audit(r *http.Request, q *request, failed bool, took time.Dura
 	return l.Attrs()
 }
 
-// keep adds to the event of a call what the request says, and writes its line whatever has become
-// of the request.
+// keep adds to the event of a call what the request says, and writes its line, also for a request
+// that failed.
 func (h *handler) keep(r *http.Request, q *request, e *audit.CallEvent, failed bool) audit.Line {
 	if failed {
 		e.Refuse()

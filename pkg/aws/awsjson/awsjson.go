@@ -1,6 +1,7 @@
-// Package awsjson calls services of AWS of which the gateway needs one or two operations. The SDK's
-// client of such a service holds all of them: those of Lambda, Secrets Manager and the parameter
-// store are 0.5 MB of a function's zip. Credentials, signatures, addresses and retries are the SDK's.
+// Package awsjson calls AWS services for which the gateway needs only one or two operations. The
+// SDK's client of a service holds all its operations: the clients of Lambda, Secrets Manager and the
+// parameter store add 0.5 MB to a function's zip. Credentials, signatures, addresses and retries
+// are the SDK's.
 package awsjson
 
 import (
@@ -13,6 +14,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,7 +88,7 @@ func (c *Client) post(ctx context.Context, path string, h http.Header, body []by
 	if err != nil {
 		return nil, &smithyhttp.RequestSendError{Err: err}
 	}
-	defer func() { _ = res.Body.Close() }() // it was read alone
+	defer func() { _ = res.Body.Close() }() // the request only reads it
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return nil, &smithyhttp.RequestSendError{Err: err}
@@ -119,7 +121,8 @@ func (c *Client) request(ctx context.Context, path string, h http.Header, body [
 	return r, c.signer.SignHTTP(ctx, credentials, r, hash, c.service, c.o.Region, time.Now())
 }
 
-// base returns the address of the service. It is that of DynamoDB with another first word.
+// base returns the address of the service. It has the form of DynamoDB's
+// address, with the name of the service as the first word.
 func (c *Client) base(ctx context.Context) (string, error) {
 	fips, dual := c.o.EndpointOptions.UseFIPSEndpoint, c.o.EndpointOptions.UseDualStackEndpoint
 	e, err := c.o.EndpointResolverV2.ResolveEndpoint(ctx, dynamodb.EndpointParameters{
@@ -140,7 +143,7 @@ func (c *Client) base(ctx context.Context) (string, error) {
 func refusal(res *http.Response, body []byte) error {
 	var said struct {
 		Type    string `json:"__type"`
-		Message string `json:"message"` // of any case
+		Message string `json:"message"` // some services write Message
 	}
 	if json.Unmarshal(body, &said) != nil {
 		said.Message = http.StatusText(res.StatusCode)
@@ -161,10 +164,5 @@ func refusal(res *http.Response, body []byte) error {
 // HasCode reports whether a service refused with one of the codes.
 func HasCode(err error, codes ...string) bool {
 	fault, ok := errors.AsType[smithy.APIError](err)
-	for _, code := range codes {
-		if ok && fault.ErrorCode() == code {
-			return true
-		}
-	}
-	return false
+	return ok && slices.Contains(codes, fault.ErrorCode())
 }

@@ -97,7 +97,7 @@ func (h host) Do(r *http.Request) (*http.Response, error) {
 	return nil, io.EOF
 }
 
-// The addresses are those of the SDK's own client.
+// The addresses equal the addresses of the SDK's own clients.
 func TestAddress(t *testing.T) {
 	for _, tt := range []struct {
 		region  string

@@ -83,7 +83,7 @@ func rangeOf(t testing.TB, name string) usage.Range {
 	return r
 }
 
-// What CloudWatch counts is on the dashboard, and the page says so without a call.
+// The dashboard has CloudWatch's counts. The usage page names it without a call to AWS.
 func TestTotalsAreOnTheDashboard(t *testing.T) {
 	b := newBench(t)
 	got, err := b.src.Usage(t.Context(), rangeOf(t, "24h"))

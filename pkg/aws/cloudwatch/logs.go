@@ -49,8 +49,8 @@ type Options struct {
 	Stack string           // of the gateway, for a person
 }
 
-// A Source knows tools and agents by the log of the function that agents call, if it is asked. It is
-// safe for concurrent use.
+// A Source reads tools and agents from the log of the mcp function, when a person starts a search.
+// It is safe for concurrent use.
 type Source struct {
 	logs          *awsjson.Client
 	group, region string

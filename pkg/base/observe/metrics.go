@@ -46,7 +46,7 @@ func NewMeter(stack, function string, now func() time.Time) *Meter {
 	return &Meter{stack: stack, function: function, now: now}
 }
 
-// A metricLine is what one log line counts. The values of one name stand on a line only once.
+// A metricLine has the counts of one log line. A line has the values of one name only once.
 type metricLine struct {
 	sets    []set
 	members []slog.Attr

@@ -58,7 +58,8 @@ func (c *Console) parseItem(r *http.Request, s string) (decide.Item, error) {
 	if err != nil || number != nil || rev < 0 {
 		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names an item in a way that cannot be read")
 	}
-	if found, err := c.addressed(r, parts[0]); err == nil { // else the desk says that there is none
+	// If there is no such item, the service says so.
+	if found, err := c.addressed(r, parts[0]); err == nil {
 		id = found
 	}
 	return decide.Item{ID: id, Hash: tool.Hash(parts[1]), Rev: rev}, nil

@@ -34,20 +34,20 @@ type block struct {
 	Parts  int // how many differ
 }
 
-// A room is how many characters a page still shows of texts: of those of before, if they are beside
-// those of now, and of all others.
-type room struct{ before, now int }
+// A textLimit is how many more characters a page shows of texts. The texts of the definition before
+// have their own count if they are beside the present ones.
+type textLimit struct{ before, now int }
 
 // segmentCost is how many characters a segment counts beside its text: a text of many short changes
 // is a longer page.
 const segmentCost = 20
 
-// newRoom returns the room that all texts of a page share.
-func newRoom() *room { return &room{maxText, maxText} }
+// newTextLimit returns the limit that all texts of a page share.
+func newTextLimit() *textLimit { return &textLimit{maxText, maxText} }
 
 // blockOf lays out how one text became another. Of what is the same only the surroundings of changes
 // are shown if only says so, and wherever something was found.
-func blockOf(m *room, title string, runs []review.Run, found []place, side, only bool) block {
+func blockOf(m *textLimit, title string, runs []review.Run, found []place, side, only bool) block {
 	b := block{Title: title, Side: side}
 	at := 0 // in the text of now
 	for i, run := range runs {
@@ -89,7 +89,7 @@ type part struct {
 }
 
 // skip notes that something is left out that is the same.
-func (b *block) skip(m *room) {
+func (b *block) skip(m *textLimit) {
 	if m.now > 0 {
 		b.Inline = append(b.Inline, segment{Op: "skip"})
 	}
@@ -98,7 +98,7 @@ func (b *block) skip(m *room) {
 	}
 }
 
-// add appends a text as segments, as far as there is room, cut where something was found in it.
+// add appends a text as segments, up to the limit, cut where something was found in it.
 func (b *block) add(out []segment, left *int, op, s string, at int, found []place) []segment {
 	put := func(s, id string) {
 		shown, all := readablePrefix(s, *left)

@@ -56,9 +56,9 @@ func (c *Console) compare(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	if p.Complete = raw[0] != nil && raw[1] != nil; p.Complete {
 		before, now := tool.KeptItem(id.Kind, raw[0]), tool.KeptItem(id.Kind, raw[1])
 		p.Line = c.o.Service.Change(before, now).Line
-		room := newRoom()
+		limit := newTextLimit()
 		for _, x := range textsOf("raw", before, now) {
-			b := blockOf(room, x.title, x.diff(x.before, x.now), nil, false, false)
+			b := blockOf(limit, x.title, x.diff(x.before, x.now), nil, false, false)
 			b.Rest = p.Link + "/text?of=" + x.name
 			if p.Sides[1].Kept == keptApproved {
 				b.Rest += "&from=approved"

@@ -239,7 +239,7 @@ func (p *itemView) lay(service *decide.Service, query url.Values) {
 		}
 	}
 	p.point(to)
-	room := newRoom()
+	limit := newTextLimit()
 	for _, x := range textsOf(p.View, before, now) {
 		if x.before == x.now && x.now == "" {
 			continue
@@ -248,7 +248,8 @@ func (p *itemView) lay(service *decide.Service, query url.Values) {
 		if !p.Old {
 			was = x.now
 		}
-		b := blockOf(room, x.title, x.diff(was, x.now), placesIn(t.Kind, x.name, x.now, t.Findings), side && was != x.now, only)
+		found := placesIn(t.Kind, x.name, x.now, t.Findings)
+		b := blockOf(limit, x.title, x.diff(was, x.now), found, side && was != x.now, only)
 		b.Rest = p.ItemPage + "/text?of=" + x.name
 		p.Blocks = append(p.Blocks, b)
 	}
@@ -311,7 +312,7 @@ func againOf(service *decide.Service, kind tool.Kind, here string, read, present
 	}
 	seen, now := tool.KeptItem(kind, read), tool.KeptItem(kind, present)
 	again := &changedAgain{Line: service.Change(seen, now).Line}
-	few := &room{now: maxText / 4}
+	few := &textLimit{now: maxText / 4}
 	for _, x := range textsOf("again", seen, now) {
 		if x.before != x.now {
 			b := blockOf(few, x.title, x.diff(x.before, x.now), nil, false, true)

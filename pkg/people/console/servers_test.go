@@ -100,7 +100,7 @@ func TestConfig(t *testing.T) {
 	says(t, h.Send("/admin/config", "").Body, `"rules":`)
 }
 
-// The page stays bounded whatever the files hold.
+// The page stays bounded for any content of the files.
 func TestConfigSize(t *testing.T) {
 	h := newFixture(t)
 	var rules strings.Builder

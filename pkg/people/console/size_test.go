@@ -22,7 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// maxPage is how many bytes a page has at most, whatever servers, agents and people wrote.
+// maxPage is how many bytes a page has at most, for any texts of servers, agents and people.
 const maxPage = 200 << 10
 
 var (
@@ -191,7 +191,7 @@ func (h *fixture) serveHostile(word string, fill func(int) string) {
 	h.Sync()
 }
 
-// Whatever others wrote, a page is bounded, no row is lost, and what is cut has a link to the whole.
+// A page with hostile texts is bounded, loses no row, and links each cut text to the whole.
 func TestHostilePages(t *testing.T) {
 	for name, chars := range map[string]string{"markup": "&", "hidden": "\u202e\x01", "wide": "邮"} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// All texts of a page share its room, and one that is cut says so.
+// All texts of a page share its limit, and a text that is cut says so.
 func TestRoom(t *testing.T) {
 	var runs []review.Run
 	for range 2_000 {
@@ -48,9 +48,9 @@ func TestRoom(t *testing.T) {
 			review.Run{Op: review.Delete, Text: "a "}, review.Run{Op: review.Insert, Text: "b "})
 	}
 	for _, side := range []bool{false, true} {
-		room, n := newRoom(), 0
+		limit, n := newTextLimit(), 0
 		for range 2 {
-			b := blockOf(room, "Description", runs, nil, side, true)
+			b := blockOf(limit, "Description", runs, nil, side, true)
 			for _, s := range append(b.Before, b.Inline...) {
 				n += utf8.RuneCountInString(s.Text) + segmentCost
 			}

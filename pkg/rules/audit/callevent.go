@@ -76,7 +76,7 @@ func (e *CallEvent) End(now time.Time) Line {
 }
 
 // HashArguments returns the SHA-256 of arguments, in lower-case hex: of their canonical form, or of
-// the bytes that came if they have none. No arguments are those of an empty object.
+// the bytes that came if they have none. No arguments count as an empty object.
 func HashArguments(arguments json.RawMessage) string {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
