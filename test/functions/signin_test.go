@@ -103,7 +103,7 @@ func (g suite) linksNoSignIn(t *testing.T) {
 		}
 		symbols, err := exec.CommandContext(t.Context(), "go", "tool", "nm", program).Output()
 		require.OK(t, err)
-		for _, code := range []string{"pkg/people/signin.(*Sessions)", "pkg/people/signin.(*Store)", "pkg/people/console.", "html/template.", "pkg/people/signin.", "golang.org/x/oauth2.", "service/cloudwatch"} {
+		for _, code := range []string{"pkg/people/signin.(*Sessions)", "pkg/people/signin.(*Store)", "pkg/people/console.", "html/template.", "pkg/people/signin.", "golang.org/x/oauth2.", "pkg/aws/cloudwatch.(*Source)"} {
 			if got := strings.Contains(string(symbols), code); got != want {
 				t.Errorf("%s has code of %s: %v, want %v", function, code, got, want)
 			}
