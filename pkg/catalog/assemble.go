@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,112 +17,101 @@ import (
 const overlap = 10 * time.Second
 
 // Assemble makes the catalog of what callers of [Syncer.LoadServers] have found, and moves
-// current.json to it. It reads what has changed since the last catalog alone; of the other servers the
-// catalog stays as it is, but for what people have decided since. If nothing has changed nothing is
-// written, but every four minutes the time in current.json. It asks no server, and may run twice at once: the one that ends last goes on from what the other has
-// made. A required server that failed when it was last asked keeps the old catalog, with
-// [ErrRequired].
+// current.json to it. It reads only what has changed since the last catalog; of the other servers the
+// catalog stays as it is, except for what people have decided since. If nothing has changed, only the
+// time in current.json is written, every four minutes. It asks no server, and may run twice at once:
+// the one that ends last goes on from what the other has made. A required server that failed when it
+// was last asked keeps the old catalog, with [ErrRequired].
 func (s *Syncer) Assemble(ctx context.Context) (Report, error) {
 	if err := s.enter(ctx); err != nil {
 		return Report{}, err
 	}
 	defer s.leave()
-	a, err := document.Retry(ctx, object.ErrConflict, func() (*assembly, error) {
-		a := &assembly{run: s.newRun()}
-		return a, a.assemble(ctx)
-	})
-	if err != nil {
-		err = fmt.Errorf("assemble catalog: %w", err)
+	return s.run(ctx, "assemble catalog", (*run).readFound)
+}
+
+// readFound reads which results of loads are stored, and what people have decided since the last
+// catalog.
+func (r *run) readFound(ctx context.Context) (err error) {
+	if r.found, err = r.objects.List(ctx, loadResultFolder); err != nil {
+		return err
 	}
-	a.finish(ctx, err)
-	return a.report, err
+	if r.decided, err = r.decidedSince(ctx, inQueue); err != nil {
+		return err
+	}
+	if r.readAll, err = r.storeLost(ctx); err != nil {
+		return err
+	}
+	return r.readTaken(ctx, r.lists)
 }
 
-// An assembly is a run that asks no server.
-type assembly struct {
-	*run
-	etags   map[string]string // of what was found, by key
-	since   time.Time
-	decided map[string]time.Time // when people decided about servers since then
-	lost    bool                 // the store lost something, so every record is read
-	news    bool                 // something has changed
-}
-
-func (a *assembly) assemble(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{a.readBase, a.readConfig, a.readNews, a.workAll, a.checkRequired} {
-		if err := step(ctx); err != nil {
-			return err
+// assemble makes the catalog of what was found of each server, stores it and moves current.json to it.
+// If another sync has moved that meanwhile, it goes on from the new catalog, unless that sync began
+// later.
+func (r *run) assemble(ctx context.Context) error {
+	built := ""
+	_, err := document.Retry(ctx, object.ErrConflict, func() (_ string, err error) {
+		if built != "" {
+			if stays, err := r.goOnFromOther(ctx, built); stays || err != nil {
+				return "", err
+			}
 		}
-	}
-	if !a.news && !a.isOld() && a.prev.Failed == nil && a.base != nil && a.prev.Config == a.config.Version && a.report.Recovered == 0 &&
-		len(a.base.servers) == len(a.lists) && !slices.ContainsFunc(a.lists, func(l *list) bool { return !l.same }) {
-		return nil
-	}
-	if _, err := a.move(ctx); err != nil {
-		return err
-	}
-	a.removeLeft(ctx)
-	return nil
-}
-
-// readNews reads which objects there are, and what people have decided since the last catalog.
-func (a *assembly) readNews(ctx context.Context) (err error) {
-	if a.etags, err = a.objects.List(ctx, loadResultFolder); err != nil {
-		return err
-	}
-	if !a.prev.StartedAt.IsZero() && !a.isAhead() {
-		a.since = a.prev.StartedAt.Add(-inQueue)
-	}
-	if a.decided, err = a.run.decided(ctx, a.since); err != nil {
-		return err
-	}
-	a.lost, err = a.storeLost(ctx)
+		if err := r.compareAll(ctx); err != nil {
+			return "", err
+		}
+		if err := r.checkRequired(); err != nil || r.found != nil && !r.hasNews() {
+			return "", err
+		}
+		if built, err = r.publish(ctx); err == nil {
+			r.removeLeft(ctx)
+		}
+		return "", err
+	})
 	return err
 }
 
-// workAll takes what was found, one server after the other, many at once.
-func (a *assembly) workAll(ctx context.Context) error {
-	if err := a.readTaken(ctx, a.lists); err != nil {
-		return err
-	}
-	p := newPipeline(ctx, a.work)
-	for _, u := range a.group() {
-		p.add(u)
+// compareAll finds out what the next catalog has of the units that this run has not loaded. Servers
+// that left the config are among these.
+func (r *run) compareAll(ctx context.Context) error {
+	p := newPipeline(ctx, (*unit).assemble)
+	for _, u := range r.units {
+		if !u.done {
+			p.add(u)
+		}
 	}
 	if err := p.end(); err != nil {
 		return err
 	}
-	a.reportLoss(ctx)
-	return nil
+	return r.afterLoss(ctx)
 }
 
-// work finds out what the next catalog has of a unit's servers.
-func (a *assembly) work(ctx context.Context, u *unit) error {
-	// Of one that the last catalog does not have, the records say what it lists.
-	read := a.lost || a.isAhead() || slices.ContainsFunc(u.lists, func(l *list) bool { return a.baseFor(l.server.Name) == nil })
+// hasNews reports whether an assembly has something to write: a change, or a catalog that is to be
+// confirmed.
+func (r *run) hasNews() bool {
+	return r.base == nil || r.needsCatalog() || r.report.Recovered > 0 ||
+		len(r.base.servers) != len(r.lists) || slices.ContainsFunc(r.lists, func(l *list) bool {
+		return !l.input.Same || l.etag != r.known[l.server.Name].Found
+	})
+}
+
+// assemble finds out what the next catalog has of the unit's servers.
+func (u *unit) assemble(ctx context.Context) error {
+	read := u.readAll || u.isAhead()
 	for _, name := range u.names {
-		if !slices.ContainsFunc(u.lists, func(l *list) bool { return l.server.Name == name }) {
-			read = true // it leaves the config: what the store lost of it is recovered now or never
-		}
+		// What the store lost of a server that leaves the config is recovered now or never.
+		read = read || !slices.ContainsFunc(u.lists, func(l *list) bool { return l.server.Name == name })
 	}
 	for _, l := range u.lists {
-		f, err := a.find(ctx, l)
+		at, err := u.take(ctx, l)
 		if err != nil {
 			return err
 		}
-		began := a.prev.StartedAt
-		if f != nil {
-			began = f.Began
-			a.take(l, f)
-			read = read || a.lacks(l)
-		} else {
-			a.keep(l)
-		}
 		// What was decided after the records were read is in the next catalog, or readers do not
-		// learn of it: they ask for what was decided since.
-		if at, ok := a.decided[l.server.Name]; ok && at.Add(overlap).After(began) || began.Before(a.since) {
-			read = true
-		}
+		// learn of it: they ask for what was decided since. Of a server that the last catalog does not
+		// have, the records say what it lists.
+		decided, ok := u.decided[l.server.Name]
+		read = read || ok && decided.Add(overlap).After(at) || at.Before(u.prev.StartedAt.Add(-inQueue)) ||
+			u.baseFor(l.server.Name) == nil || l.found && u.lostSince(l)
 	}
 	if read {
 		if err := u.readApprovals(ctx); err != nil {
@@ -134,55 +122,69 @@ func (a *assembly) work(ctx context.Context, u *unit) error {
 		}
 	}
 	for _, l := range u.lists {
-		u.join(l, read)
+		u.compare(l, read)
 	}
 	u.records = nil
 	return nil
 }
 
-// find returns what was found of l and the last catalog does not have; nil: nothing.
-func (a *assembly) find(ctx context.Context, l *list) (*loadResult, error) {
+// take goes on with what was found of l, or else with what the last catalog has of it. It returns as of
+// when its records are.
+func (u *unit) take(ctx context.Context, l *list) (time.Time, error) {
 	name := l.server.Name
-	etag, ok := a.etags[loadResultKey(name)]
-	held := a.baseFor(name) != nil
-	if !ok || held && etag == a.known[name].Found {
+	if l.isQueued { // this run has loaded it, and another sync has moved the catalog since
+		u.complete(l)
+		return u.prev.StartedAt, nil
+	}
+	f, err := u.readNews(ctx, l)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if f == nil {
+		u.keep(l)
+		return u.prev.StartedAt, nil
+	}
+	l.outcome, l.loaded, l.listed = f.Outcome, f.Outcome.Status == outcome.Available, f.Listed
+	l.restored, l.forgot, l.rebuilt, l.since, l.etag = f.Restored, f.Forgotten, f.Rebuilt, f.Since, f.etag
+	l.tools, l.found = f.catalog.inputs(name), true
+	u.noteBaselines(f)
+	return f.Began, nil
+}
+
+// readNews returns what was found of l and the last catalog does not have; nil: nothing.
+func (r *run) readNews(ctx context.Context, l *list) (*loadResult, error) {
+	name := l.server.Name
+	etag, ok := r.found[loadResultKey(name)]
+	held := r.baseFor(name) != nil
+	if !ok || held && etag == r.known[name].Found {
 		return nil, nil
 	}
-	f, _, err := a.readLoadResult(ctx, name)
-	if err != nil || f == nil || f.Identity != l.key || held && !a.isNews(l, f) {
+	f, _, err := r.readLoadResult(ctx, name)
+	if err != nil || f == nil || f.Identity != l.key || held && !r.isNews(l, f) {
 		return nil, err
 	}
 	return f, nil
 }
 
-// take goes on with what was found of l.
-func (a *assembly) take(l *list, f *loadResult) {
-	l.outcome, l.loaded, l.listed = f.Outcome, f.Outcome.Status == outcome.Available, f.Listed
-	l.restored, l.forgot, l.rebuilt, l.since, l.etag = f.Restored, f.Forgotten, f.Rebuilt, f.Since, f.etag
-	s, _ := f.catalog.Server(l.server.Name)
-	l.tools = f.catalog.inputs(s)
-	l.found = true
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.news = true
-	for _, key := range f.Baselines {
-		a.taken[key] = true
+// keep leaves l as the last catalog has it. How a server answered at another URL says nothing of this
+// one.
+func (r *run) keep(l *list) {
+	k := r.known[l.server.Name]
+	if k.Identity != "" && k.Identity != l.key {
+		l.outcome, k.Since = outcome.Outcome{}, time.Time{}
 	}
+	l.loaded = l.outcome.Status == outcome.Available
+	l.restored, l.forgot, l.since, l.etag = k.Restored, k.Forgotten, k.Since, k.Found
+	l.rebuilt = slices.Contains(r.prev.Rebuilt, l.server.Name)
 }
 
-// lacks reports whether the records that were found with l's tools are older than those of the last
-// catalog, or gone: who found them goes on from what it found before, so it does not know that a store was set
-// back to a time between that and the catalog.
-func (a *assembly) lacks(l *list) bool {
-	base := a.baseFor(l.server.Name)
-	if base == nil {
-		return false
-	}
-	found := make(map[tool.ID]*approval.Record, len(l.tools))
-	for _, t := range l.tools {
-		found[t.Definition.ID(l.server.Name)] = t.Record
-	}
+// lostSince reports whether the records that were found with l's tools are older than those of the last
+// catalog, or gone: who found them goes on from what it found before, so it does not know that a store
+// was set back to a time between that and the catalog.
+func (u *unit) lostSince(l *list) bool {
+	base := u.baseFor(l.server.Name)
 	s, _ := base.Server(l.server.Name)
+	found := recordsOf(l.server.Name, l.tools)
 	for i := range s.Numbers() {
 		if base.Lost(i, found[base.ID(i)]) {
 			return true
@@ -191,83 +193,68 @@ func (a *assembly) lacks(l *list) bool {
 	return false
 }
 
-// keep leaves l as the last catalog has it. How a server answered at another URL says nothing of this one.
-func (a *assembly) keep(l *list) {
-	k := a.known[l.server.Name]
-	if k.Identity != "" && k.Identity != l.key {
-		l.outcome, k.Since = outcome.Outcome{}, time.Time{}
+// compare finds out what the next catalog has of l, and whether the last one has that already. With
+// read the unit's records are as the store has them now; else they are as they were found.
+func (u *unit) compare(l *list, read bool) {
+	name, base, records := l.server.Name, u.baseOf(l.server.Name), u.records
+	if !l.found && base == nil {
+		l.loaded = false
+		l.tools, l.found = u.fromRecords(l), true
+		l.rebuilt = l.server.Enabled && len(l.tools) > 0
 	}
-	l.loaded = l.outcome.Status == outcome.Available
-	l.restored, l.forgot, l.since, l.etag = k.Restored, k.Forgotten, k.Since, k.Found
-	l.rebuilt = slices.Contains(a.prev.Rebuilt, l.server.Name)
-}
-
-// join settles what the next catalog has of l. With read the unit's records are as the store has
-// them now; else they are as they were found.
-func (u *unit) join(l *list, read bool) {
-	name := l.server.Name
-	base := u.baseFor(name)
-	if !l.found {
-		switch {
-		case base != nil:
-			s, _ := base.Server(name)
-			l.tools = base.inputs(s)
-		default:
-			l.loaded = false
-			l.tools = u.fromRecords(l)
-			l.rebuilt = l.server.Enabled && len(l.tools) > 0
-		}
+	switch {
+	case read:
+		restored, unknown, all := u.countLost(name)
+		l.restored, l.forgot = restored, l.forgot && (unknown > 0 || all == 0)
+	case l.found:
+		records = recordsOf(name, l.tools)
 	}
-	if read {
-		for i, t := range l.tools {
-			l.tools[i].Record = u.records[t.Definition.ID(name)]
-		}
-		l.restored = u.restored(name)
-		unknown, all := u.unknown(name)
-		l.forgot = l.forgot && (unknown > 0 || all == 0)
-	}
+	l.counts.Gone, l.counts.GoneItems = 0, 0
 	l.input = ServerInput{Name: name, Enabled: l.server.Enabled, Tools: l.tools}
 	l.tools = nil
-	if base == nil {
-		return
+	if base != nil {
+		s, ok := base.Server(name)
+		l.input.Same = ok && s.Enabled == l.server.Enabled &&
+			(!l.found || base.lists(name, l.input.Tools, 0)) &&
+			(!read && !l.found || base.hasRecords(name, records))
+		switch {
+		case l.input.Same:
+			l.input.Tools = nil
+			u.cacheServer(l)
+			return
+		case l.found:
+			l.counts.Gone, l.counts.GoneItems = base.gone(s, l.input.Tools)
+		default:
+			l.input.Tools = base.inputs(name)
+		}
 	}
-	s, ok := base.Server(name)
-	l.same = ok && s.Enabled == l.server.Enabled && base.hasAll(s, l.input.Tools)
-	if !l.same && l.found {
-		l.counts.Gone, l.counts.GoneItems = base.gone(s, l.input.Tools)
-	}
-	if l.same {
-		l.input = ServerInput{}
+	for i, t := range l.input.Tools {
+		if read {
+			l.input.Tools[i].Record = records[t.Definition.ID(name)]
+		}
 	}
 }
 
-// hasAll reports whether the catalog has these tools and other items of s, with these records, and
-// no others.
-func (s *Snapshot) hasAll(of Server, tools []ToolInput) bool {
-	if of.Tools+of.Items != len(tools) {
-		return false
-	}
+// recordsOf returns the records of a server's tools and other items.
+func recordsOf(server string, tools []ToolInput) map[tool.ID]*approval.Record {
+	of := make(map[tool.ID]*approval.Record, len(tools))
 	for _, t := range tools {
-		n, ok := s.Find(t.Definition.ID(of.Name))
-		if !ok || !s.same(n, t.Definition) || !s.recorded(n, t.Record) {
-			return false
-		}
+		of[t.Definition.ID(server)] = t.Record
 	}
-	return true
+	return of
 }
 
 // gone counts the tools, and the other items, that the catalog has of s and that are not among these.
 func (s *Snapshot) gone(of Server, tools []ToolInput) (gone, goneItems int) {
-	now := make(map[tool.ID]bool, len(tools))
-	for _, t := range tools {
-		now[t.Definition.ID(of.Name)] = true
-	}
+	now := recordsOf(of.Name, tools)
 	for i := range of.Numbers() {
-		switch id := s.ID(i); {
-		case now[id]:
-		case id.Kind == tool.Tool:
+		id := s.ID(i)
+		if _, ok := now[id]; ok {
+			continue
+		}
+		if id.Kind == tool.Tool {
 			gone++
-		default:
+		} else {
 			goneItems++
 		}
 	}
@@ -276,14 +263,14 @@ func (s *Snapshot) gone(of Server, tools []ToolInput) (gone, goneItems int) {
 
 // removeLeft removes what was found of servers that left the config. What was decided about them is
 // in their records. If that fails the next assembly tries again.
-func (a *assembly) removeLeft(ctx context.Context) {
+func (r *run) removeLeft(ctx context.Context) {
 	wanted := map[string]bool{}
-	for _, l := range a.lists {
+	for _, l := range r.lists {
 		wanted[loadResultKey(l.server.Name)], wanted[loadResultKey(l.from)] = true, true
 	}
-	for key := range a.etags {
+	for key := range r.found {
 		if isLoadResultKey(key) && !wanted[key] {
-			_ = a.objects.Delete(ctx, key)
+			_ = r.objects.Delete(ctx, key)
 		}
 	}
 }

@@ -104,6 +104,15 @@ func (r *run) readLoadResult(ctx context.Context, server string) (*loadResult, s
 	return &f, o.ETag, nil
 }
 
+// noteBaselines notes which first lists were taken, as the stored result says.
+func (r *run) noteBaselines(f *loadResult) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, key := range f.Baselines {
+		r.taken[key] = true
+	}
+}
+
 // isNews reports whether f says something of l that the last catalog does not have. What was found
 // before a single sync made the catalog is older than that. But an assembly may have made it meanwhile,
 // without f: then the server was asked later than the catalog says, or just then, if an assembly that failed
@@ -138,9 +147,9 @@ func (u *unit) put(ctx context.Context, l *list) (put bool, err error) {
 	}
 	u.mu.Unlock()
 	held := u.loadResults[l.server.Name]
-	if l.same && held.found != nil && u.bases[l.server.Name] == held.found.catalog {
+	if l.input.Same && held.found != nil && u.bases[l.server.Name] == held.found.catalog {
 		f.catalog = held.found.catalog
-	} else if f.catalog, err = Rebuild(u.baseOf(l.server.Name), Input{Servers: []ServerInput{l.next()}}); err != nil {
+	} else if f.catalog, err = Rebuild(u.baseOf(l.server.Name), Input{Servers: []ServerInput{l.input}}); err != nil {
 		return false, err
 	}
 	data, err := f.encode()

@@ -27,10 +27,10 @@ type pipeline struct {
 	*errgroup.Group
 	ctx     context.Context // of the work; it ends with the first that fails
 	waiting []*unit
-	do      func(context.Context, *unit) error
+	do      func(*unit, context.Context) error
 }
 
-func newPipeline(ctx context.Context, do func(context.Context, *unit) error) *pipeline {
+func newPipeline(ctx context.Context, do func(*unit, context.Context) error) *pipeline {
 	p := &pipeline{do: do}
 	p.Group, p.ctx = errgroup.WithContext(ctx)
 	p.SetLimit(maxGroups)
@@ -54,7 +54,7 @@ func (p *pipeline) start() {
 			defer j.leave(ctx, u.run)
 			u.batchWriter = j
 			u.pause(ctx)
-			return p.do(ctx, u)
+			return p.do(u, ctx)
 		})
 	})
 }

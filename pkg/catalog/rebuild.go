@@ -140,16 +140,16 @@ func (c *change) build(group, all []serverWeight) (*shard, error) {
 	servers := make([]ServerInput, len(group))
 	for i, s := range group {
 		if servers[i] = s.ServerInput; s.Same {
-			held, _ := c.prev.Server(s.Name)
-			servers[i].Tools = c.prev.inputs(held)
+			servers[i].Tools = c.prev.inputs(s.Name)
 		}
 	}
 	slices.SortFunc(servers, func(a, b ServerInput) int { return strings.Compare(a.Name, b.Name) })
 	return buildShard(c.in, servers, *c.all)
 }
 
-// inputs returns the tools and other items of a server of the snapshot, with their records.
-func (s *Snapshot) inputs(server Server) []ToolInput {
+// inputs returns the tools and other items that the snapshot has of a server, with their records.
+func (s *Snapshot) inputs(name string) []ToolInput {
+	server, _ := s.Server(name)
 	list := make([]ToolInput, 0, server.Tools+server.Items)
 	for i := range server.Numbers() {
 		list = append(list, ToolInput{Definition: s.Tool(i).Definition, Record: s.Record(i)})

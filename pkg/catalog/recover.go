@@ -98,7 +98,7 @@ func (u *unit) findForgotten(ctx context.Context, l *list) error {
 	if !known && (!u.damaged || u.baseOf(name) != nil) {
 		return nil
 	}
-	if unknown, all := u.unknown(name); all > 0 {
+	if _, unknown, all := u.countLost(name); all > 0 {
 		l.forgot = unknown > 0
 	} else {
 		l.forgot = known || u.prev.SHA256 == "" // which lists were taken is not known either
@@ -125,17 +125,22 @@ func (u *unit) findForgotten(ctx context.Context, l *list) error {
 	return nil
 }
 
-// unknown counts the server's records of which nobody knows what was decided, and all that it has.
-func (u *unit) unknown(server string) (unknown, all int) {
+// countLost counts the server's records that were lost and that nobody has settled, those among them of
+// which nobody knows what was decided, and all that it has.
+func (u *unit) countLost(server string) (lost, unknown, all int) {
 	for id, held := range u.records {
 		if id.Server != server {
 			continue
 		}
-		if all++; held.Lost != nil && held.Lost.Unknown {
+		all++
+		if held.Lost != nil {
+			lost++
+		}
+		if held.Lost != nil && held.Lost.Unknown {
 			unknown++
 		}
 	}
-	return unknown, all
+	return lost, unknown, all
 }
 
 // forgotten returns the names of servers about whose items it is lost what was decided. One that is

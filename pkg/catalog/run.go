@@ -17,11 +17,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// errConfigMoved says that the config changed during the run and another sync
-// has already moved the catalog: this run must begin again.
-var errConfigMoved = errors.New("config changed during the sync")
+// errRestart says that another sync has moved the catalog, and that this run must begin again:
+// the config has changed as well, or the run reads what was found from the object store.
+var errRestart = errors.New("config or catalog changed during the sync")
 
-// A run is one sync.
+// A run makes one catalog, or does a part of that: it loads units from a queue and assembles the
+// catalog of what was found. In one process the queue is a slice, and what was found stays in memory.
+// Many processes share a run by [Syncer.LoadServers] and [Syncer.Assemble].
 type run struct {
 	*Syncer
 	began    time.Time
@@ -31,12 +33,16 @@ type run struct {
 	damaged  bool                   // the catalog before, or a part of it, cannot be used
 	lists    []*list                // one each server of the config
 	known    map[string]ServerState // of prev, by name
-	all      bool                   // no server is left alone
+	units    []*unit                // of the config and of base; see [run.group]
+	readAll  bool                   // the records of every server are read
+	decided  map[string]time.Time   // when people last decided about servers
+	found    map[string]string      // ETags of the stored load results, by key; nil: the run loads servers
 	readOnly bool                   // the last good config is another's to keep
 	turns    chan struct{}          // holds a token for each call to the approval store
 	report   Report
+	put      int // load results that were stored
 
-	mu    sync.Mutex      // guards taken, the Syncer's baselines and report.Recovered while units are worked off
+	mu    sync.Mutex      // guards put, taken, the Syncer's baselines and report.Recovered while units are loaded
 	taken map[string]bool // first lists that were taken, by [approval.BaselineKey]
 }
 
@@ -50,8 +56,10 @@ type list struct {
 	others   []string        // the names that its place had, its own too
 	outcome  outcome.Outcome // without Tools and Items; of this run or, if the server was not asked, of an earlier one
 	before   outcome.Status  // of the run before
-	loaded   bool            // tools is what the server says now, but for lists that [outcome.Outcome.Read] says were not read
-	tools    []ToolInput     // and other items; without records. nil once they are settled
+	isQueued bool            // this run asks the server, or looks at its records
+	loaded   bool            // the server answered
+	found    bool            // tools is what was found of it, and the last catalog may have something else
+	tools    []ToolInput     // and other items. nil once they are compared with the last catalog
 	nested   []ToolInput     // refused as too deep; those that have a record join tools
 	counts   ServerReport    // New, Changed, Gone and News
 	unit     *unit
@@ -61,30 +69,38 @@ type list struct {
 	omitted       bool              // tools is what the catalog has of it, and was left out
 	refusedBefore []outcome.Refusal // of the run before
 	refused       bool              // something that it lists is not taken, because of its record
-	held          *unchangedServer  // what the last run has left of it; nil: nothing
-	settled       *unchangedServer  // what the next run has of it; nil: nothing
+	cached        *unchangedServer  // what the last run has left of it; nil: nothing
+	toCache       *unchangedServer  // what the next run has of it; nil: nothing
 
-	// What the next catalog has of it.
-	same     bool        // what base has
-	input    ServerInput // or else this
+	input    ServerInput // what the next catalog has of it
 	listed   bool        // it has listed something
 	restored int         // records that were lost, and that nobody has settled
 	rebuilt  bool        // its tools come from its records
 	forgot   bool        // see [unit.findForgotten]
 	since    time.Time   // of when its lists are, as far as is known
-	found    bool        // tools is what another caller has found
-	etag     string      // of the object in which that is
+	etag     string      // of the stored load result that it comes from; "": of none
 }
 
-// run syncs once, from the start.
-func (s *Syncer) run(ctx context.Context, all bool) (Report, error) {
-	r, err := document.Retry(ctx, errConfigMoved, func() (*run, error) {
+// run makes the catalog. collect loads servers, or reads which results of loads are stored. The
+// catalog's version is read before the config: if another sync moves the catalog in between, the last
+// step fails, so a catalog never replaces one that was made from a newer config. Records are written
+// before the catalog: a tool in the catalog without a record would be locked for a reason that no
+// person can remove. They are written before required servers are checked, too: what the other servers
+// changed is locked by its record even if the catalog cannot follow.
+func (s *Syncer) run(ctx context.Context, name string, collect func(*run, context.Context) error) (Report, error) {
+	r, err := document.Retry(ctx, errRestart, func() (*run, error) {
 		r := s.newRun()
-		r.all = all
-		return r, r.sync(ctx)
+		for _, step := range []func(*run, context.Context) error{
+			(*run).readBase, (*run).readConfig, collect, (*run).assemble,
+		} {
+			if err := step(r, ctx); err != nil {
+				return r, err
+			}
+		}
+		return r, nil
 	})
 	if err != nil {
-		err = fmt.Errorf("sync: %w", err)
+		err = fmt.Errorf("%s: %w", name, err)
 	}
 	r.finish(ctx, err)
 	return r.report, err
@@ -92,23 +108,6 @@ func (s *Syncer) run(ctx context.Context, all bool) (Report, error) {
 
 func (s *Syncer) newRun() *run {
 	return &run{Syncer: s, began: s.o.Now().UTC().Round(0), turns: make(chan struct{}, maxWriters), taken: map[string]bool{}}
-}
-
-// sync runs the steps. The catalog's version is read before the config: if another sync moves the
-// catalog in between, the last step fails, so a catalog never replaces one that was made from a
-// newer config. Records are written before the catalog: a tool in the catalog without a record
-// would be locked for a reason that no person can remove. They are written before required servers
-// are checked, too: what the other servers changed is locked by its record even if the catalog
-// cannot follow.
-func (r *run) sync(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{
-		r.readBase, r.readConfig, r.workAll, r.checkRequired, r.publish,
-	} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // readBase reads the catalog that this run goes on from. One that cannot be used is as good as
@@ -149,8 +148,8 @@ func (r *run) baseFor(server string) *Snapshot {
 
 func (r *run) readConfig(ctx context.Context) error {
 	// The policy decides nothing here. It is read so that the last good one is kept.
-	r.rules = keep(ctx, r, PolicyFile, r.rules)
-	r.config = keep(ctx, r, ConfigFile, r.config)
+	r.rules = readFile(ctx, r, PolicyFile, r.rules)
+	r.config = readFile(ctx, r, ConfigFile, r.config)
 	r.report.Config, r.report.ConfigErr, r.report.PolicyErr = r.config.Version, r.config.Err(), r.rules.Err()
 	if r.config.Value == nil {
 		return r.config.Err()
@@ -174,11 +173,12 @@ func (r *run) readConfig(ctx context.Context) error {
 		}
 	}
 	r.linkNames()
+	r.units = r.group()
 	return nil
 }
 
-// keep reads one of the operator's files, and writes its last good copy if it is good.
-func keep[T any](ctx context.Context, r *run, f object.File[T], held object.Source[T]) object.Source[T] {
+// readFile reads one of the operator's files, and writes its last good copy if it is good.
+func readFile[T any](ctx context.Context, r *run, f object.File[T], held object.Source[T]) object.Source[T] {
 	if r.readOnly {
 		return f.Load(ctx, r.objects, held, r.began)
 	}
@@ -189,10 +189,10 @@ func keep[T any](ctx context.Context, r *run, f object.File[T], held object.Sour
 	return s
 }
 
-func (r *run) checkRequired(context.Context) error {
+func (r *run) checkRequired() error {
 	var errs []error
 	for _, l := range r.lists {
-		if l.server.Required && l.server.Enabled && !l.loaded && !l.counts.Resting {
+		if l.server.Required && l.server.Enabled && !l.loaded {
 			errs = append(errs, fmt.Errorf("%w: %q is %s (%s)", ErrRequired, l.server.Name, l.outcome.Status, l.outcome.Reason))
 		}
 	}
@@ -202,7 +202,7 @@ func (r *run) checkRequired(context.Context) error {
 // reportOf returns what there is to report of l, but for the totals of the catalog.
 func (r *run) reportOf(l *list) ServerReport {
 	c := l.counts
-	c.Name, c.Enabled, c.Required, c.Outcome, c.Before, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, l.before, !l.loaded && !l.counts.Resting
+	c.Name, c.Enabled, c.Required, c.Outcome, c.Before, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, l.before, !l.loaded
 	slices.SortFunc(c.News, func(a, b News) int { return a.ID.Compare(b.ID) })
 	return c
 }

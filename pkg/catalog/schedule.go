@@ -46,13 +46,29 @@ func pollInterval(least, unchanged, ttl time.Duration) time.Duration {
 	return min(max(d, ttl), most)
 }
 
-// isDue reports whether a sync that nobody asked for asks the server.
-func (r *run) isDue(l *list) bool {
-	if l.outcome.Status == "" || failed(l) || r.prev.Config != r.config.Version || l.outcome.CheckedAt.After(r.began) {
+// isDue reports whether a sync that nobody asked for loads the server. planned says when servers were
+// handed out to others; nil: this run loads them itself.
+func (r *run) isDue(l *list, planned map[string]time.Time) bool {
+	name := l.server.Name
+	at, ok := planned[name]
+	_, decided := r.decided[name]
+	hasFailed := failed(l) && r.prev.Config == r.config.Version && !l.outcome.CheckedAt.After(r.began)
+	switch {
+	case !l.server.Enabled:
+		return r.began.Sub(at).Abs() >= pollMost
+	case ok && !at.After(r.began) && r.began.Sub(at) < inQueue && l.outcome.CheckedAt.Before(at):
+		return false // it is being asked
+	case planned != nil && hasFailed:
+		return !r.isFresh(l, r.o.Rest) // who plans may do so each minute
+	case l.outcome.Status == "" || failed(l) || r.prev.Config != r.config.Version || l.outcome.CheckedAt.After(r.began):
+		return true
+	case decided || slices.Contains(r.prev.Rebuilt, name) || l.server.Command != nil: // a program would be ended
+		return true
+	case r.base != nil && r.base.misses(name):
 		return true
 	}
 	wait := r.o.Rest
-	if k, ok := r.known[l.server.Name]; ok && !k.Since.IsZero() && k.Identity == l.key && k.From == "" && len(l.outcome.Unread) == 0 {
+	if k, ok := r.known[name]; ok && !k.Since.IsZero() && k.Identity == l.key && k.From == "" && len(l.outcome.Unread) == 0 {
 		wait = pollInterval(r.o.Rest, l.outcome.CheckedAt.Sub(k.Since), l.outcome.ListTTL)
 	}
 	return !r.isFresh(l, wait)
@@ -63,31 +79,71 @@ func (r *run) isFresh(l *list, wait time.Duration) bool {
 	return r.began.Before(l.outcome.CheckedAt.Add(wait - min(early, wait/10)))
 }
 
-// chooseDue sets apart the servers that are left alone, and returns the units of the others.
-func (r *run) chooseDue(ctx context.Context) ([]*unit, error) {
-	units := r.group()
-	if r.all || r.base == nil || r.base.index == nil || r.prev.Failed != nil || r.isAhead() {
-		return units, nil
-	}
-	if lost, err := r.storeLost(ctx); lost || err != nil {
-		return units, err
-	}
-	decided, err := r.decided(ctx, r.prev.StartedAt.Add(-overlap))
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(units, func(u *unit) bool {
-		if !u.rests(decided) {
-			return false
+// due returns the servers that are due, with all of every one, in the order in which they are asked,
+// and behind them the disabled ones, for their records.
+func (r *run) due(all bool, planned map[string]time.Time) (names []string) {
+	asked, _ := inOrder(r.lists)
+	for _, l := range r.lists {
+		if !l.server.Enabled {
+			asked = append(asked, l)
 		}
-		for _, l := range u.lists {
-			k := r.known[l.server.Name]
-			l.same, l.counts.Resting, l.restored, l.forgot = true, true, k.Restored, k.Forgotten
-			l.settled = r.remembered(l)
+	}
+	for _, l := range asked {
+		if all || r.isDue(l, planned) {
+			names = append(names, l.server.Name)
+		}
+	}
+	return names
+}
+
+// loadDue loads the servers that are due, with all of every one. The others stay as they are.
+func (r *run) loadDue(ctx context.Context, all bool) (err error) {
+	all = all || r.base == nil || r.base.index == nil || r.prev.Failed != nil || r.isAhead()
+	if !all {
+		if all, err = r.storeLost(ctx); err != nil {
+			return err
+		}
+	}
+	if !all {
+		if r.decided, err = r.decidedSince(ctx, overlap); err != nil {
+			return err
+		}
+	}
+	if err := r.readTaken(ctx, r.lists); err != nil {
+		return err
+	}
+	units := r.unitsOf(r.due(all, nil))
+	for _, l := range r.lists {
+		if !l.isQueued {
+			l.counts.Resting = true
+			l.toCache = r.cachedServer(l)
 			r.report.Resting++
 		}
-		return true
-	}), nil
+	}
+	return r.load(ctx, units, (*unit).load)
+}
+
+// queued returns the servers that this run loads, by name.
+func (r *run) queued() []*list {
+	return slices.DeleteFunc(slices.Clone(r.lists), func(l *list) bool { return !l.isQueued })
+}
+
+// unitsOf returns the units that have the named servers. Their servers are loaded together.
+func (r *run) unitsOf(names []string) (units []*unit) {
+	named := map[string]bool{}
+	for _, name := range names {
+		named[name] = true
+	}
+	for _, u := range r.units {
+		if !slices.ContainsFunc(u.lists, func(l *list) bool { return named[l.server.Name] }) {
+			continue
+		}
+		units = append(units, u)
+		for _, l := range u.lists {
+			l.isQueued = true
+		}
+	}
+	return units
 }
 
 // storeLost reports whether the store lost the record by which that is found out at once; see [Snapshot.Witness].
@@ -112,22 +168,6 @@ func (r *run) storeLost(ctx context.Context) (bool, error) {
 // isAhead reports whether the last catalog is of a time to come: a clock was ahead. Decisions that were
 // made since that catalog, or before it, cannot be told apart then.
 func (r *run) isAhead() bool { return r.prev.StartedAt.After(r.began) }
-
-// rests reports whether all of the unit is left alone.
-func (u *unit) rests(decided map[string]time.Time) bool {
-	if len(u.lists) != len(u.names) { // a name left the config
-		return false
-	}
-	for _, l := range u.lists {
-		_, now := decided[l.server.Name]
-		s, ok := u.base.Server(l.server.Name)
-		// A program that is not asked for would be ended.
-		if now || !ok || !l.server.Enabled || !s.Enabled || l.server.Command != nil || slices.Contains(u.prev.Rebuilt, s.Name) || u.isDue(l) {
-			return false
-		}
-	}
-	return true
-}
 
 // A Run is one round of a sync that many callers share. It goes into their messages.
 type Run struct {
@@ -163,35 +203,18 @@ func (s *Syncer) Due(ctx context.Context, all bool) (Run, []string, error) {
 		return out, nil, fmt.Errorf("plan sync: %w", err)
 	}
 	out.Config = r.config.Version
-	out.Confirm = all || r.prev.Failed != nil || r.prev.Config != out.Config || r.isOld()
+	out.Confirm = all || r.needsCatalog()
 	plan, _, err := s.readPlan(ctx)
 	if err != nil {
 		return out, nil, fmt.Errorf("plan sync: %w", err)
 	}
-	asked, _ := inOrder(r.lists)
-	for _, l := range r.lists {
-		if !l.server.Enabled {
-			asked = append(asked, l)
-		}
-	}
-	var names []string
-	for _, l := range asked {
-		at, planned := plan.Servers[l.server.Name]
-		planned = planned && !at.After(r.began) && r.began.Sub(at) < inQueue && l.outcome.CheckedAt.Before(at)
-		if all || !planned && (l.server.Enabled && !r.justFailed(l) && r.isDue(l) || !l.server.Enabled && r.began.Sub(at).Abs() >= pollMost) {
-			names = append(names, l.server.Name)
-		}
-	}
-	return out, names, nil
+	return out, r.due(all, plan.Servers), nil
 }
 
-// justFailed reports whether the server failed less than five minutes ago. Who plans may do so each minute.
-func (r *run) justFailed(l *list) bool {
-	return failed(l) && r.prev.Config == r.config.Version && !l.outcome.CheckedAt.After(r.began) && r.isFresh(l, r.o.Rest)
+// needsCatalog reports whether the catalog is to be assembled even if no server has changed.
+func (r *run) needsCatalog() bool {
+	return r.prev.Failed != nil || r.prev.Config != r.config.Version || r.began.Sub(r.prev.SyncedAt) >= confirmAge
 }
-
-// isOld reports whether the catalog is to be confirmed.
-func (r *run) isOld() bool { return r.began.Sub(r.prev.SyncedAt) >= confirmAge }
 
 // A plan says when servers were last handed out.
 type plan struct {
@@ -271,8 +294,13 @@ func (r *run) readCurrent(ctx context.Context) error {
 	return nil
 }
 
-// decided returns when people last decided about each server, of those about which somebody has since then.
-func (r *run) decided(ctx context.Context, since time.Time) (map[string]time.Time, error) {
+// decidedSince returns when people last decided about each server, of those about which somebody has
+// since the last catalog, or shortly before.
+func (r *run) decidedSince(ctx context.Context, before time.Duration) (map[string]time.Time, error) {
+	var since time.Time
+	if !r.prev.StartedAt.IsZero() && !r.isAhead() {
+		since = r.prev.StartedAt.Add(-before)
+	}
 	last := map[string]time.Time{}
 	for after := ""; ; {
 		page, next, err := r.approvals.Changes(ctx, since, after)

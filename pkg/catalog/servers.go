@@ -1,10 +1,10 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
@@ -13,33 +13,30 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// readServers asks the enabled servers of the units for their tools, and hands each unit to p that was
-// heard. Those that there is no time to ask, or to hear out, keep what they have.
-func (r *run) readServers(ctx context.Context, p *pipeline, units []*unit) error {
-	var lists []*list
-	for _, u := range units {
-		lists = append(lists, u.lists...)
-	}
-	slices.SortFunc(lists, func(a, b *list) int { return strings.Compare(a.server.Name, b.server.Name) })
+// load asks the enabled servers of the units for their tools, and calls do with each unit whose servers
+// have answered, while others are still being asked. Servers that there is no time to ask, or to hear
+// out, keep what they have.
+func (r *run) load(ctx context.Context, units []*unit, do func(*unit, context.Context) error) error {
+	p := newPipeline(ctx, do)
+	asked := r.askServers(ctx, p, units)
+	return cmp.Or(p.end(), asked)
+}
+
+// askServers asks the servers of the units, and hands each unit to p when they have answered.
+func (r *run) askServers(ctx context.Context, p *pipeline, units []*unit) error {
 	var targets []upstream.Target
 	byName := map[string]*list{}
-	asked, failing := inOrder(lists)
+	asked, failing := inOrder(r.queued())
 	for _, l := range asked {
 		target := Target(l.server, l.outcome)
 		target.Once = failed(l) && failing > fewFailing
-		if l.held = r.remembered(l); l.held != nil {
-			target.Lists = l.held.lists
+		if l.cached = r.cachedServer(l); l.cached != nil {
+			target.Lists = l.cached.lists
 		}
 		targets = append(targets, target)
 		byName[l.server.Name] = l
 		l.counts.Unasked = true // until it is heard
-	}
-	for _, u := range units {
-		for _, l := range u.lists {
-			if l.counts.Unasked {
-				u.waits++
-			}
-		}
+		l.unit.waits++
 	}
 	now := Progress{Total: len(targets)}
 	progress := func() {

@@ -77,7 +77,7 @@ type Syncer struct {
 	config    object.Source[config.Config]
 	rules     object.Source[policy.Policy]
 	baselines map[string]bool // [approval.BaselineKey] of lists that were taken
-	settled   unchangedCache
+	cache     unchangedCache
 }
 
 // A result is that of a run whose caller did not go away.
@@ -127,7 +127,7 @@ func (s *Syncer) sync(ctx context.Context, all bool) (Report, error) {
 		return s.last.report, s.last.err
 	}
 	number := s.begun.Add(1)
-	report, err := s.run(ctx, all)
+	report, err := s.run(ctx, "sync", func(r *run, ctx context.Context) error { return r.loadDue(ctx, all) })
 	if ctx.Err() == nil {
 		s.last = result{number, all, report, err}
 	}

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"slices"
 
@@ -17,44 +16,42 @@ func (r *run) unchanged() bool {
 	if r.base == nil || r.base.index == nil || r.base.sha256 != r.built || !r.words.Equal(r.config.Value.Words) || len(r.base.servers) != len(r.lists) {
 		return false
 	}
-	return !slices.ContainsFunc(r.lists, func(l *list) bool { return !l.same })
+	return !slices.ContainsFunc(r.lists, func(l *list) bool { return !l.input.Same })
 }
 
-// sameRecords reports whether base has the server as enabled, and the records of its items as they are.
-func (u *unit) sameRecords(base *Snapshot, l *list) bool {
-	s, ok := base.Server(l.server.Name)
-	if !ok || s.Enabled != l.server.Enabled {
-		return false
-	}
-	for n := range s.Numbers() {
-		if !base.recorded(n, u.records[base.ID(n)]) {
+// hasRecords reports whether the catalog has the records of the server's items as they are.
+func (s *Snapshot) hasRecords(server string, records map[tool.ID]*approval.Record) bool {
+	of, _ := s.Server(server)
+	for n := range of.Numbers() {
+		if !s.recorded(n, records[s.ID(n)]) {
 			return false
 		}
 	}
 	return true
 }
 
-// sameLists reports whether base has the items that the server lists, and no others. Definitions are
-// equal if their hashes are: which of two spellings the catalog has makes no difference.
-func (u *unit) sameLists(base *Snapshot, l *list) bool {
-	s, ok := base.Server(l.server.Name)
-	if !ok || l.loaded && s.Tools+s.Items != len(l.tools)+l.unread(base, s) {
+// lists reports whether the catalog has these items of the server, unread others, and no more.
+// Definitions are equal if their hashes are: which of two spellings the catalog has makes no difference.
+func (s *Snapshot) lists(server string, tools []ToolInput, unread int) bool {
+	of, ok := s.Server(server)
+	if !ok || of.Tools+of.Items != len(tools)+unread {
 		return false
 	}
-	for _, t := range l.tools {
-		n, ok := base.Find(t.Definition.ID(s.Name))
-		if !ok || !base.same(n, t.Definition) {
+	for _, t := range tools {
+		n, ok := s.Find(t.Definition.ID(server))
+		if !ok || !s.same(n, t.Definition) {
 			return false
 		}
 	}
 	return true
 }
 
-// unread returns how many items of s the catalog has from lists of l that could not be read.
-func (l *list) unread(base *Snapshot, s Server) (n int) {
+// unread returns how many items the catalog has from lists of l that could not be read.
+func (l *list) unread(base *Snapshot) (n int) {
 	if len(l.outcome.Unread) == 0 {
 		return 0
 	}
+	s, _ := base.Server(l.server.Name)
 	for i := range s.Numbers() {
 		if !l.outcome.Read(base.Tool(i).Definition) {
 			n++
@@ -86,14 +83,6 @@ func (s *Snapshot) recorded(i int, held *approval.Record) bool {
 		return !has && held == nil
 	}
 	return int64(binary.LittleEndian.Uint64(row[atRev:])) == held.Rev && readTime(row[atUpdatedAt:]).Equal(held.UpdatedAt)
-}
-
-// next returns the catalog as it should be now.
-func (r *run) next(ctx context.Context) (*Snapshot, error) {
-	if r.report.Built = !r.unchanged(); !r.report.Built {
-		return r.base, nil
-	}
-	return Rebuild(r.base, r.input(ctx))
 }
 
 // Catalog returns the catalog as the last sync left it, for a reader in the same process, so

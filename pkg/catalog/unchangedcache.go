@@ -23,16 +23,16 @@ type unchangedServer struct {
 	restored int
 }
 
-// An unchangedCache is what is settled, as of one catalog and one config.
+// An unchangedCache has the unchanged servers as of one catalog and one config.
 type unchangedCache struct {
 	catalog, config string // SHA-256; version
 	servers         map[string]*unchangedServer
 }
 
-// remembered returns what is settled of l; nil: nothing. Of servers whose records say something of each
-// other, and of those that changed their names, nothing is.
-func (r *run) remembered(l *list) *unchangedServer {
-	if r.base == nil || r.base.sha256 != r.settled.catalog || r.config.Version != r.settled.config {
+// cachedServer returns what the cache has of l; nil: nothing. Servers whose records say something of
+// each other, and those that changed their names, are not cached.
+func (r *run) cachedServer(l *list) *unchangedServer {
+	if r.base == nil || r.base.sha256 != r.cache.catalog || r.config.Version != r.cache.config {
 		return nil
 	}
 	if !l.unit.alone() || l.since.IsZero() || r.known[l.server.Name].Identity != l.key {
@@ -42,7 +42,7 @@ func (r *run) remembered(l *list) *unchangedServer {
 	if !ok || !s.Enabled || !l.server.Enabled || r.base.misses(l.server.Name) {
 		return nil
 	}
-	return r.settled.servers[l.server.Name]
+	return r.cache.servers[l.server.Name]
 }
 
 // alone reports whether the unit is one configured server, of whose other names nothing is known.
@@ -57,11 +57,12 @@ func (u *unit) isUnchanged(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	l := u.lists[0]
-	if held := l.held; held != nil && held.lists == l.digest && u.tookFirst(held.firsts) {
+	if held := l.cached; held != nil && held.lists == l.digest && u.tookFirst(held.firsts) {
 		err := u.inTurn(ctx, func() error { return u.readRecords(ctx, l.server.Name, held.records) })
 		if errors.Is(err, approval.ErrUnchanged) {
 			l.forgot = u.known[l.server.Name].Forgotten
-			l.same, l.listed, l.kinds, l.restored, l.settled = true, len(held.kinds) > 0, held.kinds, held.restored, held
+			l.input = ServerInput{Name: l.server.Name, Enabled: l.server.Enabled, Same: true}
+			l.listed, l.kinds, l.restored, l.toCache = len(held.kinds) > 0, held.kinds, held.restored, held
 			return true, nil
 		}
 		if err != nil {
@@ -69,8 +70,7 @@ func (u *unit) isUnchanged(ctx context.Context) (bool, error) {
 		}
 	}
 	if l.omitted { // the server lists what the catalog has
-		s, _ := u.base.Server(l.server.Name)
-		l.tools = u.base.inputs(s)
+		l.tools = u.base.inputs(l.server.Name)
 		for i := range l.tools {
 			l.tools[i].Record = nil
 		}
@@ -104,7 +104,7 @@ func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 	}
 	u.mine.Lock()
 	defer u.mine.Unlock()
-	if u.mark = now; u.records == nil {
+	if u.recordsMark = now; u.records == nil {
 		u.records = map[tool.ID]*approval.Record{}
 	}
 	for i := range records {
@@ -113,24 +113,24 @@ func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 	return nil
 }
 
-// memorize notes what follows for l, whose items and records are as the catalog has them. What was turned away
-// here is reported each time anew. A record that was written since its mark was read has another one.
-func (u *unit) memorize(l *list) {
+// cacheServer notes for the next run what follows for l, whose items and records are as the catalog has
+// them. What was turned away here is reported again each time. A record that was written since its
+// mark was read has another one.
+func (u *unit) cacheServer(l *list) {
 	if l.loaded && u.alone() && l.digest != "" && !l.refused {
-		l.settled = &unchangedServer{lists: l.digest, records: u.mark, kinds: l.kinds, restored: l.restored}
+		l.toCache = &unchangedServer{lists: l.digest, records: u.recordsMark, kinds: l.kinds, restored: l.restored}
 		for kind := range l.kinds {
-			l.settled.firsts = append(l.settled.firsts, approval.BaselineKey(l.identity, kind))
+			l.toCache.firsts = append(l.toCache.firsts, approval.BaselineKey(l.identity, kind))
 		}
 	}
 }
 
-// memorizeAll keeps what is settled of the servers that the catalog has as they are.
-func (r *run) memorizeAll(saved *Snapshot) {
-	now := unchangedCache{saved.sha256, r.config.Version, map[string]*unchangedServer{}}
+// cacheServers keeps what is known of the servers that the catalog has as they are.
+func (r *run) cacheServers(saved *Snapshot) {
+	r.cache = unchangedCache{saved.sha256, r.config.Version, map[string]*unchangedServer{}}
 	for _, l := range r.lists {
-		if l.same && l.settled != nil {
-			now.servers[l.server.Name] = l.settled
+		if l.input.Same && l.toCache != nil {
+			r.cache.servers[l.server.Name] = l.toCache
 		}
 	}
-	r.settled = now
 }

@@ -12,23 +12,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A unit is what a run works off for itself: as a rule one server. Servers whose records say something
+// A unit is what a run loads and compares for itself: as a rule one server. Servers whose records say something
 // of each other are in one unit: the names of one URL, the two names of a renamed server, and
-// those whose URL was under another name. The order in which units are worked off makes no difference.
+// those whose URL was under another name. The order of units makes no difference.
 type unit struct {
 	*run
 	lists []*list  // the configured servers, in the order of the config
 	names []string // of all whose records count here; some may have left the config
 	waits int      // loads that have not ended
+	done  bool     // its lists were compared with the last catalog
 
-	batchWriter *batchWriter // writes for the unit, while it is worked off
+	batchWriter *batchWriter // writes for the unit, while it is loaded
 
 	bases       map[string]*Snapshot    // by name, of what was found before; see [run.baseOf]
 	loadResults map[string]previousLoad // the same, whether it is what the unit goes on from or not
 
-	records map[tool.ID]*approval.Record // as they were read or written last; nil: not read
-	mark    string                       // of the records that were read last: see [approval.Store]
-	mine    sync.Mutex                   // guards records, mark, and the counts of lists, while records are read or written
+	records     map[tool.ID]*approval.Record // as they were read or written last; nil: not read
+	recordsMark string                       // of those that were read last: see [approval.Store]
+	mine        sync.Mutex                   // guards records, their mark, and the counts of lists
 }
 
 // group returns the units of the run, those with configured servers first, in their order.
@@ -73,8 +74,10 @@ func (r *run) group() []*unit {
 	return all
 }
 
-// work brings the records of the unit up to date, and finds out what the next catalog has of it.
-func (u *unit) work(ctx context.Context) error {
+// load brings the records of the unit up to date with what its servers answered, and finds out what
+// the next catalog has of them.
+func (u *unit) load(ctx context.Context) error {
+	u.done = true
 	if same, err := u.isUnchanged(ctx); same || err != nil {
 		return err
 	}
@@ -83,23 +86,11 @@ func (u *unit) work(ctx context.Context) error {
 			return err
 		}
 	}
-	u.settle()
-	return nil
-}
-
-// again is work after another sync has moved the catalog: it wrote records too, and what was lost
-// since must be in this catalog.
-func (u *unit) again(ctx context.Context) error {
-	if err := u.readApprovals(ctx); err != nil {
-		return err
-	}
-	if err := u.recoverLost(ctx); err != nil {
-		return err
-	}
-	u.settle()
 	for _, l := range u.lists {
-		l.settled = nil // what was listed was not compared with these records
+		u.complete(l)
+		u.compare(l, true)
 	}
+	u.records = nil
 	return nil
 }
 
@@ -181,24 +172,6 @@ func (u *unit) recoverLost(ctx context.Context) error {
 	return nil
 }
 
-// settle finds out what the next catalog has of the unit's servers, and lets go of the rest.
-func (u *unit) settle() {
-	for _, l := range u.lists {
-		u.settleList(l)
-	}
-	u.records = nil
-}
-
-// restored counts the server's records that were lost and that nobody has settled.
-func (u *unit) restored(server string) (n int) {
-	for id, held := range u.records {
-		if id.Server == server && held.Lost != nil {
-			n++
-		}
-	}
-	return n
-}
-
 // baseOf returns the catalog that says what was known of the server; nil: none that can be used.
 func (u *unit) baseOf(name string) *Snapshot {
 	if base := u.bases[name]; base != nil {
@@ -207,83 +180,35 @@ func (u *unit) baseOf(name string) *Snapshot {
 	return u.baseFor(name)
 }
 
-// next returns what the next catalog has of l.
-func (l *list) next() ServerInput {
-	if l.same {
-		return ServerInput{Name: l.server.Name, Enabled: l.server.Enabled, Same: true}
-	}
-	return l.input
-}
-
-func (u *unit) settleList(l *list) {
-	name := l.server.Name
-	l.listed = len(l.tools) > 0
-	l.restored = u.restored(name)
-	base := u.baseOf(name)
-	l.rebuilt = l.server.Enabled && !l.loaded && base != nil && slices.Contains(u.prev.Rebuilt, name)
-	if lists := base != nil && u.sameLists(base, l); !lists && l.loaded || l.since.IsZero() {
+// complete adds what is known of lists that could not be read to what l lists now. If the last catalog
+// has exactly that, l is taken from there.
+func (u *unit) complete(l *list) {
+	l.rebuilt = l.server.Enabled && !l.loaded && slices.Contains(u.prev.Rebuilt, l.server.Name)
+	if l.since.IsZero() {
 		l.since = u.began
-	} else {
-		l.same = lists && u.sameRecords(base, l)
 	}
-	if l.same {
-		u.memorize(l)
-		l.counts.Gone, l.counts.GoneItems = 0, 0
-		l.tools, l.input = nil, ServerInput{}
+	if !l.loaded {
 		return
 	}
-	in := ServerInput{Name: name, Enabled: l.server.Enabled, Tools: l.tools}
-	kept := u.kept(l)
-	l.rebuilt = l.rebuilt || l.server.Enabled && !l.loaded && base == nil && len(kept) > 0
-	if l.loaded {
-		var unread []ToolInput
-		l.counts.Gone, l.counts.GoneItems, unread = l.compare(kept)
-		in.Tools = slices.Concat(l.tools, unread)
-	} else {
-		in.Tools = kept
+	name, base := l.server.Name, u.baseOf(l.server.Name)
+	l.listed = len(l.tools) > 0
+	if base != nil && base.lists(name, l.tools, l.unread(base)) {
+		l.tools, l.found = nil, false
+		return
 	}
-	for i, t := range in.Tools {
-		in.Tools[i].Record = u.records[t.Definition.ID(name)]
+	l.since, l.found = u.began, true
+	if len(l.outcome.Unread) == 0 {
+		return
 	}
-	l.input = in
-}
-
-// kept returns the server's definitions in the last catalog. If that cannot be used, they are taken
-// from the approval records.
-func (u *unit) kept(l *list) []ToolInput {
-	if base := u.baseOf(l.server.Name); base != nil {
-		s, _ := base.Server(l.server.Name)
-		return base.inputs(s)
+	before := u.fromRecords(l)
+	if base != nil {
+		before = base.inputs(name)
 	}
-	return u.fromRecords(l)
-}
-
-// workAll loads the servers, works off the units and puts the baselines back that were lost with
-// records.
-func (r *run) workAll(ctx context.Context) error {
-	if err := r.readTaken(ctx, r.lists); err != nil {
-		return err
-	}
-	units, err := r.chooseDue(ctx)
-	if err != nil {
-		return err
-	}
-	p := newPipeline(ctx, func(ctx context.Context, u *unit) error { return u.work(ctx) })
-	loaded := r.readServers(ctx, p, units)
-	if err := p.end(); err != nil {
-		return err
-	}
-	if loaded != nil {
-		return loaded
-	}
-	return r.afterLoss(ctx)
-}
-
-// reportLoss logs what was recovered.
-func (r *run) reportLoss(ctx context.Context) {
-	if r.report.Recovered > 0 {
-		r.o.Log.LogAttrs(ctx, slog.LevelError, "the approval store had lost records; they are back from the catalog, the stricter of two versions each",
-			slog.Int("records", r.report.Recovered))
+	listed := recordsOf(name, l.tools)
+	for _, t := range before {
+		if _, ok := listed[t.Definition.ID(name)]; !ok && !l.outcome.Read(t.Definition) {
+			l.tools = append(l.tools, t)
+		}
 	}
 }
 
@@ -295,7 +220,9 @@ func (r *run) afterLoss(ctx context.Context) error {
 	if r.report.Recovered == 0 {
 		return nil
 	}
-	r.reportLoss(ctx)
+	r.o.Log.LogAttrs(ctx, slog.LevelError,
+		"the approval store had lost records; they are back from the catalog, the stricter of two versions each",
+		slog.Int("records", r.report.Recovered))
 	var due []approval.Baseline
 	for _, l := range r.lists {
 		if !l.loaded {

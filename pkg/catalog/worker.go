@@ -4,10 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // A LoadReport says what [Syncer.LoadServers] found and did.
@@ -40,153 +36,98 @@ func (s *Syncer) LoadServers(ctx context.Context, run Run, names []string) (Load
 	}
 	defer s.leave()
 	r := s.newRun()
-	w := worker{run: r, round: run}
-	err := w.load(ctx, names)
+	r.readOnly = true
+	err := r.loadNamed(ctx, run, names)
 	if err != nil {
 		err = fmt.Errorf("load servers: %w", err)
 	}
-	for _, u := range w.units {
-		for _, l := range u.lists {
-			w.report.Servers = append(w.report.Servers, r.reportOf(l))
-		}
+	report := LoadReport{Unasked: r.report.Unasked, Put: r.put, Recovered: r.report.Recovered}
+	isAsked := map[string]bool{}
+	for _, l := range r.queued() {
+		isAsked[l.server.Name] = true
+		report.Servers = append(report.Servers, r.reportOf(l))
 	}
-	slices.SortFunc(w.report.Servers, func(a, b ServerReport) int { return strings.Compare(a.Name, b.Name) })
-	w.report.Unasked, w.report.Recovered = r.report.Unasked, r.report.Recovered
-	return w.report, err
+	report.Skipped = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return isAsked[name] })
+	return report, err
 }
 
-// A worker is what one of many callers does of a round.
-type worker struct {
-	*run
-	round  Run
-	units  []*unit
-	report LoadReport
-}
-
-func (w *worker) load(ctx context.Context, names []string) error {
-	if err := w.readCurrent(ctx); err != nil {
+// loadNamed loads the units that have the named servers, without those that were loaded in this round.
+func (r *run) loadNamed(ctx context.Context, round Run, names []string) error {
+	if err := r.readCurrent(ctx); err != nil {
 		return err
 	}
-	w.readOnly = true
-	if err := w.readConfig(ctx); err != nil {
+	if err := r.readConfig(ctx); err != nil {
 		return err
 	}
-	if err := w.choose(ctx, names); err != nil {
-		return err
-	}
-	var lists []*list
-	for _, u := range w.units {
-		lists = append(lists, u.lists...)
-	}
-	if err := w.readTaken(ctx, lists); err != nil {
-		return err
-	}
-	p := newPipeline(ctx, w.work)
-	loaded := w.readServers(ctx, p, w.units)
-	if err := p.end(); err != nil {
-		return err
-	}
-	if loaded != nil {
-		return loaded
-	}
-	return w.afterLoss(ctx)
-}
-
-// choose finds the units that have the named servers, without those that were asked in this round.
-func (w *worker) choose(ctx context.Context, names []string) error {
-	wanted := map[string]bool{}
-	for _, name := range names {
-		wanted[name] = true
-	}
-	for _, u := range w.group() {
-		var mine []string
-		for _, l := range u.lists {
-			if wanted[l.server.Name] {
-				mine = append(mine, l.server.Name)
-				delete(wanted, l.server.Name)
-			}
-		}
-		if len(mine) == 0 {
-			continue
-		}
-		if err := w.readLoadResults(ctx, u); err != nil {
+	units, missing := r.unitsOf(names), false
+	for _, u := range units {
+		if err := u.readLoadResults(ctx); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(mine, func(name string) bool { return !u.isDone(name, w.round) }) {
-			w.report.Skipped = append(w.report.Skipped, mine...)
+		if !slices.ContainsFunc(u.lists, func(l *list) bool {
+			return slices.Contains(names, l.server.Name) && !u.isLoaded(l.server.Name, round)
+		}) {
+			u.done = true
+			for _, l := range u.lists {
+				l.isQueued = false
+			}
 			continue
 		}
-		w.units = append(w.units, u)
-	}
-	for _, name := range names {
-		if wanted[name] {
-			delete(wanted, name)
-			w.report.Skipped = append(w.report.Skipped, name)
+		for _, name := range u.names {
+			_, ok := r.known[name]
+			missing = missing || ok && u.bases[name] == nil
 		}
 	}
-	return w.readMissing(ctx)
+	if missing {
+		if err := r.readBase(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.readTaken(ctx, r.queued()); err != nil {
+		return err
+	}
+	units = slices.DeleteFunc(units, func(u *unit) bool { return u.done })
+	if err := r.load(ctx, units, (*unit).loadAndStore); err != nil {
+		return err
+	}
+	return r.afterLoss(ctx)
 }
 
-// isDone reports whether the server was asked in this round or a later one. What is of a time to come
+// isLoaded reports whether the server was loaded in this round or a later one. What is of a time to come
 // was found when a clock was ahead.
-func (u *unit) isDone(name string, round Run) bool {
+func (u *unit) isLoaded(name string, round Run) bool {
 	f := u.loadResults[name].found
 	return f != nil && !f.Began.Before(round.Began) && !f.Began.After(u.began)
 }
 
-// readLoadResults reads what was found of the unit's servers before: it is what the unit goes on
-// from.
-func (w *worker) readLoadResults(ctx context.Context, u *unit) error {
+// readLoadResults reads what was found of the unit's servers before: the unit goes on from that.
+func (u *unit) readLoadResults(ctx context.Context) error {
 	u.loadResults, u.bases = map[string]previousLoad{}, map[string]*Snapshot{}
-	var mu sync.Mutex
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxWriters)
-	for _, name := range u.names {
-		g.Go(func() error {
-			f, etag, err := w.readLoadResult(ctx, name)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			u.loadResults[name] = previousLoad{f, etag}
-			if f != nil && w.isBase(f) {
-				u.bases[name] = f.catalog
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
+	err := u.each(ctx, slices.Values(u.names), func(ctx context.Context, name string) error {
+		f, etag, err := u.readLoadResult(ctx, name)
+		if err != nil {
+			return err
+		}
+		u.mine.Lock()
+		defer u.mine.Unlock()
+		u.loadResults[name] = previousLoad{f, etag}
+		if f != nil && u.isBase(f) {
+			u.bases[name] = f.catalog
+		}
+		return nil
+	})
 	for _, l := range u.lists {
 		if f := u.loadResults[l.server.Name].found; f != nil && u.bases[f.Name] != nil && f.Identity == l.key {
 			l.outcome, l.before, l.since = f.Outcome, f.Outcome.Status, f.Since
-			w.mu.Lock()
-			for _, key := range f.Baselines {
-				w.taken[key] = true
-			}
-			w.mu.Unlock()
+			u.noteBaselines(f)
 		}
 	}
-	return nil
+	return err
 }
 
-// readMissing reads the catalog, if it knows a server of which nothing was found before.
-func (w *worker) readMissing(ctx context.Context) error {
-	for _, u := range w.units {
-		for _, name := range u.names {
-			if _, ok := w.known[name]; ok && u.bases[name] == nil {
-				return w.readBase(ctx)
-			}
-		}
-	}
-	return nil
-}
-
-// work is what is done with a unit whose servers were heard.
-func (w *worker) work(ctx context.Context, u *unit) error {
-	if err := u.work(ctx); err != nil {
+// loadAndStore is load, and stores what was found of the servers that have answered.
+func (u *unit) loadAndStore(ctx context.Context) error {
+	if err := u.load(ctx); err != nil {
 		return err
 	}
 	for _, l := range u.lists {
@@ -198,9 +139,9 @@ func (w *worker) work(ctx context.Context, u *unit) error {
 			return err
 		}
 		if l.input = (ServerInput{}); put {
-			w.mu.Lock()
-			w.report.Put++
-			w.mu.Unlock()
+			u.mu.Lock()
+			u.run.put++
+			u.mu.Unlock()
 		}
 	}
 	return nil
