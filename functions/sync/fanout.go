@@ -8,7 +8,6 @@ import (
 	"log/slog"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
 )
 
 // A record is a message as Lambda hands it out.
@@ -43,8 +42,8 @@ func parseRecords(payload []byte) ([]record, error) {
 // A workHandler asks the servers that messages name. Its error has a message come again, and in the end
 // put aside.
 type workHandler struct {
-	worker *fanout.Worker
-	log    *slog.Logger
+	do  func(context.Context, catalog.Job) (catalog.LoadReport, error) // [catalog.Syncer.Work]
+	log *slog.Logger
 }
 
 // Invoke implements [boot.Handler].
@@ -59,7 +58,7 @@ func (h workHandler) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	for _, r := range records {
 		if err := h.work(ctx, r); err != nil {
 			h.log.LogAttrs(ctx, slog.LevelError, "servers not loaded", slog.String("message_id", r.ID), slog.Any("error", err))
-			if errors.Is(err, fanout.ErrJob) {
+			if errors.Is(err, catalog.ErrJob) {
 				return nil, errors.New("message cannot be read; the log says why")
 			}
 			return nil, errors.New("servers not loaded to their end; what was found is kept, the message comes again, and the log says why")
@@ -69,12 +68,12 @@ func (h workHandler) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 }
 
 func (h workHandler) work(ctx context.Context, r record) error {
-	m, err := fanout.ParseJob([]byte(r.Body))
+	j, err := catalog.ParseJob([]byte(r.Body))
 	if err != nil {
 		return err
 	}
-	report, err := h.worker.Work(ctx, m)
-	h.log.LogAttrs(ctx, slog.LevelInfo, "servers loaded", slog.String("message_id", r.ID), slog.String("round", m.Run.ID()), slog.Int("servers", len(report.Servers)),
+	report, err := h.do(ctx, j)
+	h.log.LogAttrs(ctx, slog.LevelInfo, "servers loaded", slog.String("message_id", r.ID), slog.String("round", j.Round.ID()), slog.Int("servers", len(report.Servers)),
 		slog.Int("skipped", len(report.Skipped)), slog.Int("unasked", report.Unasked), slog.Int("stored", report.Put), slog.Int("recovered", report.Recovered))
 	return err
 }
@@ -97,7 +96,7 @@ func (h assembleHandler) Invoke(ctx context.Context, payload []byte) ([]byte, er
 	for _, r := range records {
 		e.trigger = "round"
 		// Whatever it says, it was put where assemblies are asked for.
-		if _, err := fanout.ParseJob([]byte(r.Body)); err != nil {
+		if _, err := catalog.ParseJob([]byte(r.Body)); err != nil {
 			h.log.LogAttrs(ctx, slog.LevelError, "message cannot be read; the catalog is assembled all the same", slog.String("message_id", r.ID), slog.Any("error", err))
 		}
 	}

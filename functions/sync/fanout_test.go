@@ -15,8 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout/fanouttest"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -34,7 +32,7 @@ func handedOut(t *testing.T, bodies ...string) []byte {
 // job returns the body of a message about these servers.
 func job(t *testing.T, servers ...string) string {
 	t.Helper()
-	body, err := fanout.Job{Run: catalog.Run{Began: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}, Servers: servers}.Encode()
+	body, err := catalog.Job{Round: catalog.Round{Began: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}, Servers: servers}.Encode()
 	require.OK(t, err)
 	return string(body)
 }
@@ -58,10 +56,10 @@ func TestWork(t *testing.T) {
 		"two messages":       {handedOut(t, job(t, "fs"), job(t, "git")), catalog.LoadReport{Put: 1}, nil, "", "servers loaded", 2},
 		"came before":        {handedOut(t, job(t, "fs")), catalog.LoadReport{Skipped: []string{"fs"}}, nil, "", `"skipped":1`, 1},
 		"a store fails":      {handedOut(t, job(t, "fs")), catalog.LoadReport{}, errors.New("arn:aws:s3:::bucket"), "the message comes again", "arn:aws", 1},
-		"no time":            {handedOut(t, job(t, "fs")), catalog.LoadReport{Unasked: 1}, nil, "the message comes again", "no time", 1},
+		"no time":            {handedOut(t, job(t, "fs")), catalog.LoadReport{Unasked: 1}, catalog.ErrUnasked, "the message comes again", "no time", 1},
 		"poisoned":           {handedOut(t, "arn:x"), catalog.LoadReport{}, nil, "cannot be read", "invalid", 0},
 		"of a later program": {handedOut(t, `{"format":2}`), catalog.LoadReport{}, nil, "cannot be read", "form 2", 0},
-		"without servers":    {handedOut(t, job(t)), catalog.LoadReport{}, nil, "cannot be read", "names no server", 0},
+		"without servers":    {handedOut(t, job(t)), catalog.LoadReport{}, catalog.ErrJob, "cannot be read", "cannot be read", 1},
 		"by hand":            {[]byte(`{}`), catalog.LoadReport{}, nil, "invoke the sync function", "", 0},
 		"nothing":            {nil, catalog.LoadReport{}, nil, "invoke the sync function", "", 0},
 		"of S3":              {[]byte(`{"Records":[{"eventSource":"aws:s3"}]}`), catalog.LoadReport{}, nil, "messages of its queue", "", 0},
@@ -69,13 +67,10 @@ func TestWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder
-			loads, q := 0, new(fanouttest.Queue)
-			h := workHandler{log: lineLog(&log), worker: &fanout.Worker{
-				Assemblies: fanout.Assemblies{Queue: q},
-				Load: func(context.Context, catalog.Run, []string) (catalog.LoadReport, error) {
-					loads++
-					return c.report, c.err
-				},
+			loads := 0
+			h := workHandler{log: lineLog(&log), do: func(context.Context, catalog.Job) (catalog.LoadReport, error) {
+				loads++
+				return c.report, c.err
 			}}
 			_, err := h.Invoke(t.Context(), c.event)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || err != nil && strings.Contains(err.Error(), "arn:") {
@@ -84,9 +79,6 @@ func TestWork(t *testing.T) {
 			lambdatest.Lines(t, log.String())
 			if loads != c.loads || !strings.Contains(log.String(), c.log) {
 				t.Errorf("%d loads, log %s", loads, log.String())
-			}
-			if asked := q.Taken() > 0; asked != (c.want == "") {
-				t.Errorf("an assembly was asked for: %t", asked)
 			}
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/observe"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
@@ -46,8 +45,9 @@ type server struct {
 
 // A handler runs a sync for each event that asks for one.
 type handler struct {
-	program *boot.Program
-	planner *fanout.Planner // nil: the sync is run here, as one
+	program   *boot.Program
+	isPlanner bool // others do the sync; else it is run here, as one
+	queues    catalog.Queues
 }
 
 // Invoke implements [boot.Handler]. Lambda shows its error to the one who invoked, so that
@@ -67,7 +67,7 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		sent := h.program.Send(ctx)
 		return json.Marshal(result{Result: "sent", Trigger: e.trigger, Told: sent.Told, Left: sent.Left})
 	}
-	if h.planner != nil {
+	if h.isPlanner {
 		return h.plan(ctx, e)
 	}
 	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync begins", slog.String("trigger", e.trigger), slog.String("key", e.key))
@@ -81,15 +81,15 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 
 // plan begins a round of a sync that others do.
 func (h handler) plan(ctx context.Context, e event) ([]byte, error) {
-	plan, err := h.planner.Plan(ctx, e.trigger != "schedule")
-	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync planned", slog.String("trigger", e.trigger), slog.String("key", e.key), slog.String("round", plan.Run.ID()),
+	plan, err := h.program.Syncer.Plan(ctx, h.queues, e.trigger != "schedule")
+	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync planned", slog.String("trigger", e.trigger), slog.String("key", e.key), slog.String("round", plan.Round.ID()),
 		slog.Int("servers", plan.Servers), slog.Int("messages", plan.Messages), slog.Bool("assembly", plan.Confirm))
 	sent := h.program.Send(ctx)
 	if err != nil {
 		h.program.Log.LogAttrs(ctx, slog.LevelError, "sync not planned to its end", slog.Any("error", err))
 		return nil, errors.New("sync failed: it could not be planned to its end; the old catalog stays until the next round, and the log says why")
 	}
-	return json.Marshal(result{Result: "planned", Trigger: e.trigger, Config: plan.Run.Config, Planned: plan.Servers, Told: sent.Told, Left: sent.Left})
+	return json.Marshal(result{Result: "planned", Trigger: e.trigger, Config: plan.Round.Config, Planned: plan.Servers, Told: sent.Told, Left: sent.Left})
 }
 
 // syncFailure says what of a failure the one who invoked may read.

@@ -4,25 +4,28 @@
 package main
 
 import (
+	"context"
+
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/sns"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/sqs"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
 func main() {
 	boot.Main("sync", func(f *boot.Function) (boot.Handler, error) {
 		h, o := handler{program: f.Program}, f.Settings.Fanout
-		assemblies := fanout.Assemblies{Queue: sqs.New(f.AWS.Config, o.Assemble), Gather: o.Gather}
+		h.queues = catalog.Queues{
+			Work: sqs.New(f.AWS.Config, o.Work), Assemble: sqs.New(f.AWS.Config, o.Assemble), Gather: o.Gather,
+		}
 		switch o.Role {
 		case boot.RoleWork:
-			return workHandler{&fanout.Worker{Load: f.LoadServers, Assemblies: assemblies}, f.Log}, nil
+			work := func(ctx context.Context, j catalog.Job) (catalog.LoadReport, error) { return f.Work(ctx, h.queues, j) }
+			return workHandler{work, f.Log}, nil
 		case boot.RoleAssemble:
 			return assembleHandler{f.Assemble, f.Log}, nil
-		case boot.RolePlan:
-			work := sqs.New(f.AWS.Config, o.Work)
-			h.planner = &fanout.Planner{Syncer: f.Syncer, Work: work, Assemblies: assemblies}
 		}
+		h.isPlanner = o.Role == boot.RolePlan
 		f.Sender.PublishBy(sns.New(f.AWS.Config))
 		return h, nil
 	})

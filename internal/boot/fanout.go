@@ -65,12 +65,12 @@ func (s Fanout) function(name string) string {
 	return name
 }
 
-// LoadServers is [catalog.Syncer.LoadServers], with a span, and tells people what was found.
-func (p *Program) LoadServers(ctx context.Context, run catalog.Run, servers []string) (catalog.LoadReport, error) {
+// Work is [catalog.Syncer.Work], with a span. It tells people what was found.
+func (p *Program) Work(ctx context.Context, q catalog.Queues, j catalog.Job) (catalog.LoadReport, error) {
 	span := p.Tracer.Start(ctx, observe.Sync)
 	defer p.Tracer.Flush(ctx)
 	defer span.End()
-	r, err := p.Syncer.LoadServers(span.Context, run, servers)
+	r, err := p.Syncer.Work(span.Context, q, j)
 	if span.Count("servers", len(r.Servers)); err != nil {
 		span.Fail("servers not loaded")
 	}

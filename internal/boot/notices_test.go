@@ -21,6 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/document/documenttest"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/queuetest"
 	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/people/notify/notifytest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
@@ -265,7 +266,7 @@ func TestWhoPlansTellsByTheNewestConfig(t *testing.T) {
 	o.Settings.Fanout.Role = RolePlan
 	o.States.Load(t.Context())
 	o.configure(o.with(""))
-	_, _, err := o.Syncer.Due(t.Context(), false)
+	_, err := o.Syncer.Plan(t.Context(), catalog.Queues{Assemble: new(queuetest.Queue)}, false)
 	require.OK(t, err)
 	require.OK(t, o.box.Put(t.Context(), notifytest.Sample(1)))
 	if sent := o.Send(t.Context()); sent.Told != 1 || len(o.got) != 1 {

@@ -16,7 +16,7 @@ import (
 // shows late what was written early, and functions have clocks of their own.
 const overlap = 10 * time.Second
 
-// Assemble makes the catalog of what callers of [Syncer.LoadServers] have found, and moves
+// Assemble makes the catalog of what callers of [Syncer.Work] have found, and moves
 // current.json to it. It reads only what has changed since the last catalog; of the other servers the
 // catalog stays as it is, except for what people have decided since. If nothing has changed, only the
 // time in current.json is written, every four minutes. It asks no server, and may run twice at once:

@@ -53,7 +53,7 @@ func TestSharedNewsOverAFailure(t *testing.T) {
 	}
 	load := func(name string) {
 		t.Helper()
-		if _, err := w.worker().LoadServers(t.Context(), catalog.Run{Began: w.Clock.Now()}, []string{name}); err != nil {
+		if _, err := w.work(catalog.Round{Began: w.Clock.Now()}, []string{name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestAssembleServerAtAnotherURL(t *testing.T) {
 			t.Errorf("it is told of the new address: %+v", o)
 		}
 	}
-	if _, names, err := w.Syncer.Due(t.Context(), false); err != nil || len(names) != 1 || names[0] != "b" {
+	if _, names, err := w.due(false); err != nil || len(names) != 1 || names[0] != "b" {
 		t.Errorf("due are %v, %v", names, err)
 	}
 	wantState(t, w, "a:x: approved", "a:y: approved", "b:z: approved", "c:u: approved")

@@ -23,7 +23,7 @@ var errRestart = errors.New("config or catalog changed during the sync")
 
 // A run makes one catalog, or does a part of that: it loads units from a queue and assembles the
 // catalog of what was found. In one process the queue is a slice, and what was found stays in memory.
-// Many processes share a run by [Syncer.LoadServers] and [Syncer.Assemble].
+// Many processes share a run by [Syncer.Work] and [Syncer.Assemble].
 type run struct {
 	*Syncer
 	began    time.Time
@@ -125,6 +125,24 @@ func (r *run) readBase(ctx context.Context) error {
 	}
 	r.base, r.ifMatch, r.snap = base, etag, base
 	r.goOn(prev)
+	return nil
+}
+
+// readCurrent reads what the last catalog says of servers, without the catalog.
+func (r *run) readCurrent(ctx context.Context) error {
+	o, err := r.objects.Get(ctx, CurrentKey, "")
+	if errors.Is(err, object.ErrNotFound) {
+		r.goOn(Current{})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	cur, err := parseCurrent(o.Data)
+	if r.damaged = errors.Is(err, ErrUnusable); err != nil && !r.damaged {
+		return err
+	}
+	r.goOn(cur)
 	return nil
 }
 

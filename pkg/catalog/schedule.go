@@ -2,14 +2,11 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/base/document"
-	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 )
 
@@ -49,29 +46,36 @@ func pollInterval(least, unchanged, ttl time.Duration) time.Duration {
 // isDue reports whether a sync that nobody asked for loads the server. planned says when servers were
 // handed out to others; nil: this run loads them itself.
 func (r *run) isDue(l *list, planned map[string]time.Time) bool {
-	name := l.server.Name
-	at, ok := planned[name]
-	_, decided := r.decided[name]
-	hasFailed := failed(l) && r.prev.Config == r.config.Version && !l.outcome.CheckedAt.After(r.began)
+	at, ok := planned[l.server.Name]
 	switch {
 	case !l.server.Enabled:
 		return r.began.Sub(at).Abs() >= pollMost
 	case ok && !at.After(r.began) && r.began.Sub(at) < inQueue && l.outcome.CheckedAt.Before(at):
 		return false // it is being asked
-	case planned != nil && hasFailed:
-		return !r.isFresh(l, r.o.Rest) // who plans may do so each minute
-	case l.outcome.Status == "" || failed(l) || r.prev.Config != r.config.Version || l.outcome.CheckedAt.After(r.began):
+	case l.outcome.Status == "" || r.prev.Config != r.config.Version || l.outcome.CheckedAt.After(r.began):
 		return true
-	case decided || slices.Contains(r.prev.Rebuilt, name) || l.server.Command != nil: // a program would be ended
-		return true
-	case r.base != nil && r.base.misses(name):
-		return true
+	case failed(l):
+		return planned == nil || !r.isFresh(l, r.o.Rest) // who plans may do so each minute
 	}
-	wait := r.o.Rest
-	if k, ok := r.known[name]; ok && !k.Since.IsZero() && k.Identity == l.key && k.From == "" && len(l.outcome.Unread) == 0 {
-		wait = pollInterval(r.o.Rest, l.outcome.CheckedAt.Sub(k.Since), l.outcome.ListTTL)
+	return r.isForced(l) || !r.isFresh(l, r.restOf(l))
+}
+
+// isForced reports whether a server that answered is loaded however long it has been the same: people
+// have decided about it, its tools are not what it listed or cannot be read, or it is a program, which
+// would be ended if it were not asked.
+func (r *run) isForced(l *list) bool {
+	_, decided := r.decided[l.server.Name]
+	return decided || l.server.Command != nil || slices.Contains(r.prev.Rebuilt, l.server.Name) ||
+		r.base != nil && r.base.misses(l.server.Name)
+}
+
+// restOf returns how long the server is left alone after it was asked.
+func (r *run) restOf(l *list) time.Duration {
+	k := r.known[l.server.Name]
+	if k.Since.IsZero() || k.Identity != l.key || k.From != "" || len(l.outcome.Unread) > 0 {
+		return r.o.Rest
 	}
-	return !r.isFresh(l, wait)
+	return pollInterval(r.o.Rest, l.outcome.CheckedAt.Sub(k.Since), l.outcome.ListTTL)
 }
 
 // isFresh reports whether it is less than wait since the server was asked, as schedules keep to that.
@@ -169,129 +173,9 @@ func (r *run) storeLost(ctx context.Context) (bool, error) {
 // made since that catalog, or before it, cannot be told apart then.
 func (r *run) isAhead() bool { return r.prev.StartedAt.After(r.began) }
 
-// A Run is one round of a sync that many callers share. It goes into their messages.
-type Run struct {
-	Began  time.Time `json:"began"`
-	Config string    `json:"config,omitempty"` // version of the config when the round began; for the log alone
-	All    bool      `json:"all,omitempty"`    // every server is asked
-
-	// Confirm says that the catalog is to be assembled even if no server is asked: it is old, or of
-	// another config, or the sync before failed. It is for the caller of [Syncer.Due] alone.
-	Confirm bool `json:"-"`
-}
-
-// ID returns a short text that no other round has.
-func (r Run) ID() string { return r.Began.UTC().Format("20060102T150405.000000000Z") }
-
-// Due begins a round of a sync that many callers share, and returns the servers that are to be handed
-// to [Syncer.LoadServers], in an order: those first that are required, then the one that was not asked
-// for longest. With all these are all, as when a person asks or the config has changed; else those whose
-// time has come and that are not being asked already (see [Syncer.Sent]). A disabled server is among
-// them once an hour, for its records; one that failed is once every five minutes, however often the
-// caller asks. It calls no server and writes nothing but the last good config.
-func (s *Syncer) Due(ctx context.Context, all bool) (Run, []string, error) {
-	if err := s.enter(ctx); err != nil {
-		return Run{}, nil, err
-	}
-	defer s.leave()
-	r := s.newRun()
-	out := Run{Began: r.began, All: all}
-	if err := r.readCurrent(ctx); err != nil {
-		return out, nil, fmt.Errorf("plan sync: %w", err)
-	}
-	if err := r.readConfig(ctx); err != nil {
-		return out, nil, fmt.Errorf("plan sync: %w", err)
-	}
-	out.Config = r.config.Version
-	out.Confirm = all || r.needsCatalog()
-	plan, _, err := s.readPlan(ctx)
-	if err != nil {
-		return out, nil, fmt.Errorf("plan sync: %w", err)
-	}
-	return out, r.due(all, plan.Servers), nil
-}
-
 // needsCatalog reports whether the catalog is to be assembled even if no server has changed.
 func (r *run) needsCatalog() bool {
 	return r.prev.Failed != nil || r.prev.Config != r.config.Version || r.began.Sub(r.prev.SyncedAt) >= confirmAge
-}
-
-// A plan says when servers were last handed out.
-type plan struct {
-	Servers map[string]time.Time `json:"servers"`
-}
-
-func (s *Syncer) readPlan(ctx context.Context) (p plan, etag string, err error) {
-	p.Servers = map[string]time.Time{}
-	o, err := s.objects.Get(ctx, planKey, "")
-	if errors.Is(err, object.ErrNotFound) {
-		return p, object.IfAbsent, nil
-	}
-	if err != nil {
-		return p, "", fmt.Errorf("read what is being asked: %w", err)
-	}
-	if json.Unmarshal(o.Data, &p) != nil || p.Servers == nil { // damaged: servers may be asked twice
-		p.Servers = map[string]time.Time{}
-	}
-	return p, o.ETag, nil
-}
-
-// Sent notes that the servers of the round were handed out, after they were: for a quarter of an hour
-// [Syncer.Due] does not name them again, unless they are heard of sooner. A caller that ends before it has called Sent
-// has servers asked twice, which does no harm.
-func (s *Syncer) Sent(ctx context.Context, run Run, names []string) error {
-	_, err := document.Retry(ctx, object.ErrConflict, func() (etag string, err error) {
-		p, etag, err := s.readPlan(ctx)
-		if err != nil {
-			return "", err
-		}
-		for name, at := range p.Servers {
-			if run.Began.Sub(at) > 2*pollMost {
-				delete(p.Servers, name)
-			}
-		}
-		for _, name := range names {
-			if at := p.Servers[name]; run.Began.After(at) || at.After(s.o.Now()) {
-				p.Servers[name] = run.Began
-			}
-		}
-		data, err := json.Marshal(p)
-		if err != nil {
-			return "", err
-		}
-		return s.objects.Put(ctx, planKey, data, etag)
-	})
-	return err
-}
-
-// enter waits for the turn of this run.
-func (s *Syncer) enter(ctx context.Context) error {
-	select {
-	case s.slot <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (s *Syncer) leave() { <-s.slot }
-
-// readCurrent reads what the last catalog says of servers, without the catalog.
-func (r *run) readCurrent(ctx context.Context) error {
-	o, err := r.objects.Get(ctx, CurrentKey, "")
-	if errors.Is(err, object.ErrNotFound) {
-		r.goOn(Current{})
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	cur, err := parseCurrent(o.Data)
-	if r.damaged = errors.Is(err, ErrUnusable); err != nil && !r.damaged {
-		return err
-	}
-	r.goOn(cur)
-	return nil
 }
 
 // decidedSince returns when people last decided about each server, of those about which somebody has

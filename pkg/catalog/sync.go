@@ -133,3 +133,15 @@ func (s *Syncer) sync(ctx context.Context, all bool) (Report, error) {
 	}
 	return report, err
 }
+
+// enter waits for the turn of this run.
+func (s *Syncer) enter(ctx context.Context) error {
+	select {
+	case s.slot <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *Syncer) leave() { <-s.slot }

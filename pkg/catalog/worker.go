@@ -2,11 +2,12 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
 
-// A LoadReport says what [Syncer.LoadServers] found and did.
+// A LoadReport says what [Syncer.Work] found and did.
 type LoadReport struct {
 	Servers   []ServerReport // of those that were asked, by name; without totals of the catalog
 	Skipped   []string       // were asked in this round already, or are not configured
@@ -21,23 +22,41 @@ type previousLoad struct {
 	etag  string
 }
 
-// LoadServers asks servers for their lists, as one of many callers that share a round, writes their records
-// and stores what it found of each for [Syncer.Assemble]. A server whose records say something of
-// others (another name of one URL) is asked together with those, so that the rules for them hold as in
-// one sync. It needs no catalog, but where nothing was found of a server before.
+// ErrUnasked says that there was no time for all servers of a message: it has to come again.
+var ErrUnasked = errors.New("there was no time to ask all servers")
+
+// Work loads the servers that a message names, as one of many processes that share a round: it asks them
+// for their lists, writes their records, stores what it found of each for [Syncer.Assemble], and asks
+// for an assembly. A server whose records say something of others (another name of one URL) is asked
+// together with those, so that the rules for them hold as in one process. Work needs the catalog only
+// if nothing was found of a server before.
 //
-// A call that is repeated, comes late or is interrupted does no harm: what was asked in this round or
-// a later one is skipped, records are written under conditions, and what was not stored is still due. A server that fails
-// is no error; an error means that a store failed or that ctx ended, and that the call is to be
-// repeated, as it is with servers Unasked.
-func (s *Syncer) LoadServers(ctx context.Context, run Run, names []string) (LoadReport, error) {
+// An error means that the message has to come again. A message that is repeated, comes late or is
+// interrupted does no harm: Work skips servers that were asked in this round or a later one, writes
+// records under conditions, and what was not stored is still due. A server that fails is no error.
+func (s *Syncer) Work(ctx context.Context, q Queues, j Job) (LoadReport, error) {
+	if len(j.Servers) == 0 {
+		return LoadReport{}, fmt.Errorf("%w: it names no server", ErrJob)
+	}
+	report, err := s.loadServers(ctx, j.Round, j.Servers)
+	if err == nil && report.Unasked > 0 {
+		err = fmt.Errorf("%w: %d of %d were not", ErrUnasked, report.Unasked, len(j.Servers))
+	}
+	if err != nil && report.Put == 0 {
+		return report, err
+	}
+	// An assembly is asked for after a repeated message too: the process before may have ended first.
+	return report, errors.Join(err, s.askAssembly(ctx, q, j.Round))
+}
+
+func (s *Syncer) loadServers(ctx context.Context, round Round, names []string) (LoadReport, error) {
 	if err := s.enter(ctx); err != nil {
 		return LoadReport{}, err
 	}
 	defer s.leave()
 	r := s.newRun()
 	r.readOnly = true
-	err := r.loadNamed(ctx, run, names)
+	err := r.loadNamed(ctx, round, names)
 	if err != nil {
 		err = fmt.Errorf("load servers: %w", err)
 	}
@@ -52,7 +71,7 @@ func (s *Syncer) LoadServers(ctx context.Context, run Run, names []string) (Load
 }
 
 // loadNamed loads the units that have the named servers, without those that were loaded in this round.
-func (r *run) loadNamed(ctx context.Context, round Run, names []string) error {
+func (r *run) loadNamed(ctx context.Context, round Round, names []string) error {
 	if err := r.readCurrent(ctx); err != nil {
 		return err
 	}
@@ -95,7 +114,7 @@ func (r *run) loadNamed(ctx context.Context, round Run, names []string) error {
 
 // isLoaded reports whether the server was loaded in this round or a later one. What is of a time to come
 // was found when a clock was ahead.
-func (u *unit) isLoaded(name string, round Run) bool {
+func (u *unit) isLoaded(name string, round Round) bool {
 	f := u.loadResults[name].found
 	return f != nil && !f.Began.Before(round.Began) && !f.Began.After(u.began)
 }

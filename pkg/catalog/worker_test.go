@@ -13,9 +13,11 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/queuetest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // worker returns a Syncer as a process of its own has it.
@@ -23,21 +25,46 @@ func (w *fixture) worker() *catalog.Syncer {
 	return catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
 }
 
+// work loads servers by a process of its own, as a message has it.
+func (w *fixture) work(round catalog.Round, names []string) (catalog.LoadReport, error) {
+	q := catalog.Queues{Assemble: new(queuetest.Queue)}
+	return w.worker().Work(w.T.Context(), q, catalog.Job{Round: round, Servers: names})
+}
+
+// due returns the servers of a round that is never noted as sent: that fails after the first message.
+func (w *fixture) due(all bool) (catalog.Round, []string, error) {
+	lost := errors.New("nothing is noted")
+	q := &queuetest.Queue{OnSend: func(context.Context) (bool, error) { return true, lost }}
+	round, names, err := w.plan(q, all)
+	if errors.Is(err, lost) {
+		err = nil
+	}
+	return round, names, err
+}
+
+// plan plans a round, and returns the servers that were sent.
+func (w *fixture) plan(q *queuetest.Queue, all bool) (round catalog.Round, names []string, err error) {
+	plan, err := w.Syncer.Plan(w.T.Context(), catalog.Queues{Work: q, Assemble: new(queuetest.Queue)}, all)
+	for body, done, ok := q.Receive(); ok; body, done, ok = q.Receive() {
+		done()
+		job, bad := catalog.ParseJob([]byte(body))
+		require.OK(w.T, bad)
+		names = append(names, job.Servers...)
+	}
+	return plan.Round, names, err
+}
+
 // share runs a sync whose work is shared: each server is loaded by a process of its own, the last
 // first, and each message comes twice. The report is that of the assembly, with what the loads have counted.
 func (w *fixture) share(all bool) (catalog.Report, error) {
-	run, names, err := w.Syncer.Due(w.T.Context(), all)
+	round, names, err := w.plan(new(queuetest.Queue), all)
 	if err != nil {
-		return catalog.Report{}, err
-	}
-	if err := w.Syncer.Sent(w.T.Context(), run, names); err != nil {
 		return catalog.Report{}, err
 	}
 	var loaded []catalog.LoadReport
 	for _, name := range slices.Backward(names) {
-		worker := w.worker()
 		for range 2 {
-			rep, err := worker.LoadServers(w.T.Context(), run, []string{name})
+			rep, err := w.work(round, []string{name})
 			if err != nil {
 				return catalog.Report{}, err
 			}
@@ -187,12 +214,12 @@ func TestSharedAndSingle(t *testing.T) {
 // A message that comes twice, or late, asks nobody and stores nothing.
 func TestSharedMessageTwice(t *testing.T) {
 	w := shared(t)
-	run, names, err := w.Syncer.Due(t.Context(), true)
+	run, names, err := w.due(true)
 	if err != nil || len(names) != 3 {
 		t.Fatalf("due are %v, %v", names, err)
 	}
 	for i, want := range []struct{ asked, put, skipped int }{{3, 3, 0}, {0, 0, 3}, {0, 0, 3}} {
-		rep, err := w.worker().LoadServers(t.Context(), run, names)
+		rep, err := w.work(run, names)
 		if err != nil || len(rep.Servers) != want.asked || rep.Put != want.put || len(rep.Skipped) != want.skipped {
 			t.Errorf("message %d: %d asked, %d put, %d skipped, %v; want %+v", i, len(rep.Servers), rep.Put, len(rep.Skipped), err, want)
 		}
@@ -200,7 +227,7 @@ func TestSharedMessageTwice(t *testing.T) {
 			w.mustShare(true) // the third is of a round before
 		}
 	}
-	if rep, err := w.worker().LoadServers(t.Context(), run, []string{"gone"}); err != nil || len(rep.Skipped) != 1 {
+	if rep, err := w.work(run, []string{"gone"}); err != nil || len(rep.Skipped) != 1 {
 		t.Errorf("a server that is not configured: %+v, %v", rep, err)
 	}
 }
@@ -218,8 +245,7 @@ func TestSharedFirstRound(t *testing.T) {
 		}
 		return nil
 	}
-	worker := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
-	if _, err := worker.LoadServers(t.Context(), catalog.Run{Began: w.Clock.Now()}, []string{"b"}); err != nil {
+	if _, err := w.work(catalog.Round{Began: w.Clock.Now()}, []string{"b"}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"SRV#b"}, old); diff != "" {
@@ -253,7 +279,7 @@ func TestSharedDecisionDuringALoad(t *testing.T) {
 	for _, assembled := range []int{0, 1, 2} {
 		t.Run(fmt.Sprint(assembled, " catalogs in between"), func(t *testing.T) {
 			w := shared(t)
-			run, _, err := w.Syncer.Due(t.Context(), true)
+			run, _, err := w.due(true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -265,7 +291,7 @@ func TestSharedDecisionDuringALoad(t *testing.T) {
 				w.Decide("a:x", "block")
 				for range assembled {
 					w.Clock.Wait(time.Minute)
-					if _, err := w.worker().LoadServers(t.Context(), catalog.Run{Began: w.Clock.Now()}, []string{"b"}); err != nil {
+					if _, err := w.work(catalog.Round{Began: w.Clock.Now()}, []string{"b"}); err != nil {
 						t.Error(err)
 					}
 					if _, err := w.worker().Assemble(t.Context()); err != nil {
@@ -274,7 +300,7 @@ func TestSharedDecisionDuringALoad(t *testing.T) {
 				}
 				return false, nil
 			}
-			if _, err := w.worker().LoadServers(t.Context(), run, []string{"a"}); err != nil {
+			if _, err := w.work(run, []string{"a"}); err != nil {
 				t.Fatal(err)
 			}
 			w.Clock.Wait(time.Hour)
@@ -336,8 +362,8 @@ func sharedInterrupted(t *testing.T, n int, kept bool) bool {
 func TestSharedTwoAssemblies(t *testing.T) {
 	w := shared(t)
 	w.Server("a").Tools = []string{"x", "y", "new"}
-	run := catalog.Run{Began: w.Clock.Now()}
-	if _, err := w.worker().LoadServers(t.Context(), run, []string{"a"}); err != nil {
+	run := catalog.Round{Began: w.Clock.Now()}
+	if _, err := w.work(run, []string{"a"}); err != nil {
 		t.Fatal(err)
 	}
 	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
@@ -346,7 +372,7 @@ func TestSharedTwoAssemblies(t *testing.T) {
 		}
 		w.Objects.OnPut = nil
 		w.Server("b").Tools = []string{"z", "newer"}
-		if _, err := w.worker().LoadServers(t.Context(), run, []string{"b"}); err != nil {
+		if _, err := w.work(run, []string{"b"}); err != nil {
 			t.Error(err)
 		}
 		if _, err := w.worker().Assemble(t.Context()); err != nil {
@@ -375,8 +401,8 @@ func TestSharedDamage(t *testing.T) {
 		}
 	}
 	w.Put(key, `{"format":2,"name":"a"}`+"\n")
-	if _, err := w.worker().LoadServers(t.Context(), catalog.Run{Began: w.Clock.Now()}, []string{"a"}); !errors.Is(err, catalog.ErrNewer) {
-		t.Errorf("LoadServers = %v, want ErrNewer", err)
+	if _, err := w.work(catalog.Round{Began: w.Clock.Now()}, []string{"a"}); !errors.Is(err, catalog.ErrNewer) {
+		t.Errorf("Work = %v, want ErrNewer", err)
 	}
 }
 
@@ -406,7 +432,7 @@ func TestDue(t *testing.T) {
 	w := shared(t)
 	due := func(all bool) []string {
 		t.Helper()
-		_, names, err := w.Syncer.Due(t.Context(), all)
+		_, names, err := w.due(all)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -435,8 +461,7 @@ func TestDue(t *testing.T) {
 	if got := due(true); len(got) != 3 {
 		t.Errorf("of all, due are %v", got)
 	}
-	run, names, err := w.Syncer.Due(t.Context(), false)
-	if err != nil || w.Syncer.Sent(t.Context(), run, names) != nil {
+	if _, names, err := w.plan(new(queuetest.Queue), false); err != nil {
 		t.Fatal(names, err)
 	}
 	w.Clock.Wait(10 * time.Minute)
@@ -467,7 +492,7 @@ func TestSharedLoadDuringAnAssembly(t *testing.T) {
 			w.serve(map[string][]string{"a": {"x"}, "b": {"y"}})
 			begin(w)
 			w.serve(map[string][]string{"a": {"x", "x2"}, "b": {"y", "y2"}})
-			run, names, err := w.Syncer.Due(t.Context(), true)
+			run, names, err := w.due(true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -476,7 +501,7 @@ func TestSharedLoadDuringAnAssembly(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			if _, err := w.worker().LoadServers(t.Context(), run, names); err != nil {
+			if _, err := w.work(run, names); err != nil {
 				t.Fatal(err)
 			}
 			rep, err := w.worker().Assemble(t.Context())

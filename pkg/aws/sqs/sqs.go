@@ -12,33 +12,33 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
 const (
 	// maxBatch is how many messages SQS takes in one call, and maxBytes how many bytes of them, since always.
 	maxBatch = 10
-	maxBytes = fanout.MaxBody
+	maxBytes = catalog.MaxBody
 
 	// maxTries is how often a message is sent that SQS did not take for a reason of its own. Calls
 	// that fail as a whole are tried again by the SDK.
 	maxTries = 3
 )
 
-// A Queue is a [fanout.Queue] of SQS.
+// A Queue is a [catalog.Queue] of SQS.
 type Queue struct {
 	client *sqs.Client
 	url    string
 }
 
-var _ fanout.Queue = Queue{}
+var _ catalog.Queue = Queue{}
 
 // New returns the queue with this URL. It makes no call.
 func New(c aws.Config, url string) Queue { return Queue{sqs.NewFromConfig(c), url} }
 
-// Send implements [fanout.Queue]: one call takes ten messages.
-func (q Queue) Send(ctx context.Context, messages []fanout.Message) error {
-	if err := fanout.CheckBodies(messages); err != nil {
+// Send implements [catalog.Queue]: one call takes ten messages.
+func (q Queue) Send(ctx context.Context, messages []catalog.Message) error {
+	if err := catalog.CheckBodies(messages); err != nil {
 		return err
 	}
 	for len(messages) > 0 {
@@ -52,7 +52,7 @@ func (q Queue) Send(ctx context.Context, messages []fanout.Message) error {
 }
 
 // fitting returns how many of the first messages one call takes.
-func fitting(messages []fanout.Message) int {
+func fitting(messages []catalog.Message) int {
 	size := 0
 	for n, m := range messages {
 		if size += len(m.Body); n == maxBatch || n > 0 && size > maxBytes {
@@ -63,7 +63,7 @@ func fitting(messages []fanout.Message) int {
 }
 
 // send sends messages that one call takes, and again those that SQS did not take.
-func (q Queue) send(ctx context.Context, messages []fanout.Message) error {
+func (q Queue) send(ctx context.Context, messages []catalog.Message) error {
 	entries := make([]types.SendMessageBatchRequestEntry, len(messages))
 	for i, m := range messages {
 		entries[i] = types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(string(m.Body))}

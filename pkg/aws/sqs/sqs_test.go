@@ -14,8 +14,8 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/portcullis-mcp/portcullis/pkg/aws/sqs"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout/fanouttest"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/queuetest"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -23,7 +23,7 @@ import (
 func TestQueue(t *testing.T) {
 	config := emulator.Config(emulator.Start(t))
 	client, number := awssqs.NewFromConfig(config), 0
-	fanouttest.Run(t, func(t *testing.T, fifo bool) (fanout.Queue, func() []string) {
+	queuetest.Run(t, func(t *testing.T, fifo bool) (catalog.Queue, func() []string) {
 		number++
 		in := &awssqs.CreateQueueInput{QueueName: aws.String(fmt.Sprint("q", number))}
 		if fifo {
@@ -86,7 +86,7 @@ func TestNotTaken(t *testing.T) {
 					return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, nil
 				}),
 			}, server.URL+"/1/q")
-			err := q.Send(t.Context(), []fanout.Message{{Body: []byte("a")}, {Body: []byte("b")}, {Body: []byte("c")}})
+			err := q.Send(t.Context(), []catalog.Message{{Body: []byte("a")}, {Body: []byte("b")}, {Body: []byte("c")}})
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || fmt.Sprint(calls) != fmt.Sprint(c.calls) {
 				t.Errorf("Send = %v after calls with %v messages, want %v", err, calls, c.calls)
 			}

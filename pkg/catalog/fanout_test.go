@@ -1,4 +1,4 @@
-package fanout_test
+package catalog_test
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout/fanouttest"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog/queuetest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
@@ -22,10 +22,10 @@ import (
 
 var errDead = errors.New("the process is gone")
 
-// A fleet is a gateway whose sync is distributed; each part is a process of its own each time.
-type fleet struct {
+// A fanout is a gateway whose sync is distributed; each part is a process of its own each time.
+type fanout struct {
 	*gatewaytest.Gateway
-	work, assemblies *fanouttest.Queue
+	work, assemblies *queuetest.Queue
 
 	mu    sync.Mutex
 	write int  // writes so far, messages included
@@ -33,8 +33,8 @@ type fleet struct {
 	kept  bool // that write took effect
 }
 
-func newFleet(t *testing.T, servers int) *fleet {
-	f := &fleet{Gateway: gatewaytest.New(t), work: new(fanouttest.Queue), assemblies: new(fanouttest.Queue)}
+func newFanout(t *testing.T, servers int) *fanout {
+	f := &fanout{Gateway: gatewaytest.New(t), work: new(queuetest.Queue), assemblies: new(queuetest.Queue)}
 	for i := range servers {
 		f.Serve(fmt.Sprintf("s%04d", i), "read", "write")
 	}
@@ -48,7 +48,7 @@ func newFleet(t *testing.T, servers int) *fleet {
 }
 
 // onWrite ends the process at the chosen write: nothing that it does afterwards takes effect.
-func (f *fleet) onWrite() (bool, error) {
+func (f *fanout) onWrite() (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.write++
@@ -59,7 +59,7 @@ func (f *fleet) onWrite() (bool, error) {
 }
 
 // revive begins a process anew. It reports whether the one before died.
-func (f *fleet) revive() bool {
+func (f *fanout) revive() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	died := f.dies > 0 && f.write >= f.dies
@@ -69,21 +69,18 @@ func (f *fleet) revive() bool {
 	return died
 }
 
-func (f *fleet) syncer() *catalog.Syncer {
+func (f *fanout) syncer() *catalog.Syncer {
 	return catalog.NewSyncer(f.Objects, f.Approvals, f.Servers, &catalog.SyncOptions{Now: f.Clock.Now})
 }
 
-func (f *fleet) toAssemble() fanout.Assemblies {
-	return fanout.Assemblies{Queue: f.assemblies, Now: f.Clock.Now}
-}
+func (f *fanout) queues() catalog.Queues { return catalog.Queues{Work: f.work, Assemble: f.assemblies} }
 
-func (f *fleet) plan(all bool) (fanout.Plan, error) {
-	p := fanout.Planner{Syncer: f.syncer(), Work: f.work, Assemblies: f.toAssemble()}
-	return p.Plan(f.T.Context(), all)
+func (f *fanout) plan(all bool) (catalog.Plan, error) {
+	return f.syncer().Plan(f.T.Context(), f.queues(), all)
 }
 
 // mustPlan plans a round that needs so many messages.
-func (f *fleet) mustPlan(all bool, servers, messages int) fanout.Plan {
+func (f *fanout) mustPlan(all bool, servers, messages int) catalog.Plan {
 	f.T.Helper()
 	p, err := f.plan(all)
 	require.OK(f.T, err)
@@ -94,18 +91,17 @@ func (f *fleet) mustPlan(all bool, servers, messages int) fanout.Plan {
 }
 
 // workOn has a worker do what a message says.
-func (f *fleet) workOn(body string) error {
-	job, err := fanout.ParseJob([]byte(body))
+func (f *fanout) workOn(body string) error {
+	job, err := catalog.ParseJob([]byte(body))
 	if err != nil {
 		return err
 	}
-	w := fanout.Worker{Load: f.syncer().LoadServers, Assemblies: f.toAssemble()}
-	_, err = w.Work(f.T.Context(), job)
+	_, err = f.syncer().Work(f.T.Context(), f.queues(), job)
 	return err
 }
 
 // workOff has workers take each message that waits, once.
-func (f *fleet) workOff() {
+func (f *fanout) workOff() {
 	for {
 		body, done, ok := f.work.Receive()
 		if !ok {
@@ -120,7 +116,7 @@ func (f *fleet) workOff() {
 }
 
 // assemble takes each message about assemblies that waits, once, and returns the last error.
-func (f *fleet) assemble() (err error) {
+func (f *fanout) assemble() (err error) {
 	f.Clock.Wait(time.Minute)
 	for {
 		_, done, ok := f.assemblies.Receive()
@@ -135,7 +131,7 @@ func (f *fleet) assemble() (err error) {
 }
 
 // wantTools checks that the catalog has each tool, and that each record was written once.
-func (f *fleet) wantTools(want int) {
+func (f *fanout) wantTools(want int) {
 	f.T.Helper()
 	s, err := catalog.Load(f.T.Context(), f.Objects, nil)
 	require.OK(f.T, err)
@@ -151,7 +147,7 @@ func (f *fleet) wantTools(want int) {
 
 // A thousand servers, two workers that die in the middle: every tool is there, and nothing twice.
 func TestThousandServers(t *testing.T) {
-	f := newFleet(t, 1000)
+	f := newFanout(t, 1000)
 	f.mustPlan(false, 1000, 100)
 	for _, at := range []int{40, 700} {
 		f.dies, f.write = at, 0
@@ -192,7 +188,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 // killedAt reports whether there is such a write.
 func killedAt(t *testing.T, n int, kept bool) (died bool) {
 	t.Run(fmt.Sprintf("%d kept %v", n, kept), func(t *testing.T) {
-		f := newFleet(t, 12)
+		f := newFanout(t, 12)
 		f.dies, f.kept = n, kept
 		for range 4 {
 			_, err := f.plan(true)
@@ -221,7 +217,7 @@ func killedAt(t *testing.T, n int, kept bool) (died bool) {
 
 // Messages that come twice, late or to two at once change nothing.
 func TestMessageTwice(t *testing.T) {
-	f := newFleet(t, 25)
+	f := newFanout(t, 25)
 	f.mustPlan(true, 25, 3)
 	var bodies []string
 	for body, _, ok := f.work.Receive(); ok; body, _, ok = f.work.Receive() {
@@ -251,7 +247,7 @@ func TestMessageTwice(t *testing.T) {
 
 // Who plans each minute asks a server that fails every five, and has a catalog confirmed every four.
 func TestEachMinute(t *testing.T) {
-	f := newFleet(t, 2)
+	f := newFanout(t, 2)
 	f.Server("s0001").Outcome = outcome.Outcome{Status: outcome.Permanent, Reason: "http_500", Error: "HTTP 500"}
 	asked, moved := 0, 0
 	for range 21 {
@@ -274,7 +270,7 @@ func TestEachMinute(t *testing.T) {
 	}
 }
 
-func (f *fleet) current() string {
+func (f *fanout) current() string {
 	o, err := f.Objects.Get(f.T.Context(), catalog.CurrentKey, "")
 	if err != nil {
 		return ""
@@ -284,7 +280,7 @@ func (f *fleet) current() string {
 
 // A server that leaves the config leaves the catalog, though nobody is asked.
 func TestServerLeaves(t *testing.T) {
-	f := newFleet(t, 3)
+	f := newFanout(t, 3)
 	f.mustPlan(true, 3, 1)
 	f.workOff()
 	require.OK(t, f.assemble())
@@ -299,7 +295,7 @@ func TestServerLeaves(t *testing.T) {
 
 // A round that cannot be planned is assembled, and that tells why.
 func TestNoConfig(t *testing.T) {
-	f := newFleet(t, 1)
+	f := newFanout(t, 1)
 	f.mustPlan(true, 1, 1)
 	f.workOff()
 	require.OK(t, f.assemble())
@@ -320,37 +316,54 @@ func TestNoConfig(t *testing.T) {
 	f.wantTools(2)
 }
 
-// A worker that has no time for all has its message come again, and what it found assembled.
-func TestUnasked(t *testing.T) {
-	q := new(fanouttest.Queue)
-	for _, c := range []struct {
-		report catalog.LoadReport
-		err    error
-		want   error
-		asks   int
+// A message comes again if there was no time for all its servers, or if a store failed. What was stored
+// until then is assembled.
+func TestWorkInPart(t *testing.T) {
+	for name, c := range map[string]struct {
+		slow, fails string // the server that hangs, and the one whose result cannot be stored
+		want        error
+		put, asks   int
 	}{
-		{catalog.LoadReport{}, nil, nil, 1},
-		{catalog.LoadReport{Put: 2, Unasked: 1}, nil, fanout.ErrUnasked, 1},
-		{catalog.LoadReport{Unasked: 3}, nil, fanout.ErrUnasked, 0},
-		{catalog.LoadReport{Put: 1}, errDead, errDead, 1},
-		{catalog.LoadReport{}, errDead, errDead, 0},
+		"all":              {"", "", nil, 3, 1},
+		"time for two":     {"s0002", "", catalog.ErrUnasked, 2, 1},
+		"no time":          {"s0000", "", catalog.ErrUnasked, 0, 0},
+		"a store fails":    {"", "s0001", errDead, 2, 1},
+		"the only one too": {"s0000", "s0000", catalog.ErrUnasked, 0, 0},
 	} {
-		before := q.Taken()
-		began := time.Now().Add(time.Duration(before) * time.Second)
-		w := fanout.Worker{Assemblies: fanout.Assemblies{Queue: q}, Load: func(context.Context, catalog.Run, []string) (catalog.LoadReport, error) { return c.report, c.err }}
-		_, err := w.Work(t.Context(), fanout.Job{Run: catalog.Run{Began: began}, Servers: []string{"a", "b", "c"}})
-		if !errors.Is(err, c.want) || q.Taken()-before != c.asks {
-			t.Errorf("%+v, %v: Work = %v, %d assemblies asked for", c.report, c.err, err, q.Taken()-before)
-		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFanout(t, 3)
+				f.Slow = func(ctx context.Context, server string) {
+					if server == c.slow {
+						<-ctx.Done()
+					}
+				}
+				f.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+					if c.fails != "" && strings.HasSuffix(key, "/"+c.fails+".found") {
+						time.Sleep(time.Second) // until the others are stored
+						return false, errDead
+					}
+					return false, nil
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				job := catalog.Job{Round: catalog.Round{Began: f.Clock.Now()}, Servers: []string{"s0000", "s0001", "s0002"}}
+				report, err := f.syncer().Work(ctx, f.queues(), job)
+				if !errors.Is(err, c.want) || report.Put != c.put || f.assemblies.Taken() != c.asks {
+					t.Errorf("Work = %+v, %v; %d assemblies asked for", report, err, f.assemblies.Taken())
+				}
+			})
+		})
 	}
-	if _, err := new(fanout.Worker).Work(t.Context(), fanout.Job{}); !errors.Is(err, fanout.ErrJob) {
+	f := newFanout(t, 1)
+	if _, err := f.syncer().Work(t.Context(), f.queues(), catalog.Job{}); !errors.Is(err, catalog.ErrJob) {
 		t.Errorf("without servers: %v", err)
 	}
 }
 
 func TestQueueInMemory(t *testing.T) {
-	fanouttest.Run(t, func(*testing.T, bool) (fanout.Queue, func() []string) {
-		q := new(fanouttest.Queue)
+	queuetest.Run(t, func(*testing.T, bool) (catalog.Queue, func() []string) {
+		q := new(queuetest.Queue)
 		return q, func() (out []string) {
 			for body, done, ok := q.Receive(); ok; body, done, ok = q.Receive() {
 				done()

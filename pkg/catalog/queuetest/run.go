@@ -1,4 +1,4 @@
-package fanouttest
+package queuetest
 
 import (
 	"context"
@@ -8,20 +8,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Run holds a driver against what [fanout.Queue] promises. open returns a new queue, which keeps the order
+// Run holds a driver against what [catalog.Queue] promises. open returns a new queue, which keeps the order
 // if fifo is set, and what takes all messages out of it.
-func Run(t *testing.T, open func(t *testing.T, fifo bool) (q fanout.Queue, drain func() []string)) {
+func Run(t *testing.T, open func(t *testing.T, fifo bool) (q catalog.Queue, drain func() []string)) {
 	t.Run("many", func(t *testing.T) {
 		q, drain := open(t, false)
-		var messages []fanout.Message
+		var messages []catalog.Message
 		var want []string
 		for i := range 23 {
 			want = append(want, fmt.Sprintf(`{"number":%02d,"text":"ä <&> \"\u0000"}`, i))
-			messages = append(messages, fanout.Message{Body: []byte(want[i])})
+			messages = append(messages, catalog.Message{Body: []byte(want[i])})
 		}
 		require.OK(t, q.Send(t.Context(), messages))
 		require.OK(t, q.Send(t.Context(), nil))
@@ -32,23 +32,23 @@ func Run(t *testing.T, open func(t *testing.T, fifo bool) (q fanout.Queue, drain
 	})
 	t.Run("large ones", func(t *testing.T) {
 		q, drain := open(t, false)
-		large := []byte(strings.Repeat("x", fanout.MaxBody/2+1))
-		require.OK(t, q.Send(t.Context(), []fanout.Message{{Body: large}, {Body: large}, {Body: []byte("y")}}))
+		large := []byte(strings.Repeat("x", catalog.MaxBody/2+1))
+		require.OK(t, q.Send(t.Context(), []catalog.Message{{Body: large}, {Body: large}, {Body: []byte("y")}}))
 		if n := len(drain()); n != 3 {
 			t.Errorf("%d of 3 messages came", n)
 		}
 	})
 	t.Run("too large", func(t *testing.T) {
 		q, drain := open(t, false)
-		err := q.Send(t.Context(), []fanout.Message{{Body: []byte("x")}, {Body: make([]byte, fanout.MaxBody+1)}})
-		if n := len(drain()); !errors.Is(err, fanout.ErrTooLarge) || n != 0 {
+		err := q.Send(t.Context(), []catalog.Message{{Body: []byte("x")}, {Body: make([]byte, catalog.MaxBody+1)}})
+		if n := len(drain()); !errors.Is(err, catalog.ErrTooLarge) || n != 0 {
 			t.Errorf("Send = %v, and %d messages came", err, n)
 		}
 	})
 	t.Run("once", func(t *testing.T) {
 		q, drain := open(t, true)
 		for _, id := range []string{"a", "a", "b"} {
-			require.OK(t, q.Send(t.Context(), []fanout.Message{{Body: []byte("of " + id), Group: "g", DeduplicationID: id}}))
+			require.OK(t, q.Send(t.Context(), []catalog.Message{{Body: []byte("of " + id), Group: "g", DeduplicationID: id}}))
 		}
 		if got := drain(); !slices.Equal(got, []string{"of a", "of b"}) {
 			t.Errorf("came: %q", got)
@@ -58,7 +58,7 @@ func Run(t *testing.T, open func(t *testing.T, fifo bool) (q fanout.Queue, drain
 		q, drain := open(t, false)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := q.Send(ctx, []fanout.Message{{Body: []byte("x")}})
+		err := q.Send(ctx, []catalog.Message{{Body: []byte("x")}})
 		if n := len(drain()); err == nil || n != 0 {
 			t.Errorf("Send = %v, and %d messages came", err, n)
 		}

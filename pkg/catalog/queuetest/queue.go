@@ -1,18 +1,18 @@
-// Package fanouttest holds what tests of a distributed sync need: [Run], the promises that every
-// fanout.Queue keeps, and [Queue], one in memory that fails on demand.
-package fanouttest
+// Package queuetest holds what tests of a distributed sync need: [Run], the promises that every
+// catalog.Queue keeps, and [Queue], one in memory that fails on demand.
+package queuetest
 
 import (
 	"context"
 	"sync"
 
-	"github.com/portcullis-mcp/portcullis/pkg/catalog/fanout"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
 // tries is how often a message is handed out before it is put aside.
 const tries = 3
 
-// A Queue is a [fanout.Queue] in memory. The zero value is ready to use.
+// A Queue is a [catalog.Queue] in memory. The zero value is ready to use.
 type Queue struct {
 	// OnSend is called before a message is taken; an error is its answer, but if it also says true the
 	// message is taken. nil: each is.
@@ -26,14 +26,14 @@ type Queue struct {
 }
 
 type message struct {
-	fanout.Message
+	catalog.Message
 	out   bool // it is being worked on
 	times int  // that it was handed out
 }
 
-// Send implements [fanout.Queue].
-func (q *Queue) Send(ctx context.Context, messages []fanout.Message) error {
-	if err := fanout.CheckBodies(messages); err != nil {
+// Send implements [catalog.Queue].
+func (q *Queue) Send(ctx context.Context, messages []catalog.Message) error {
+	if err := catalog.CheckBodies(messages); err != nil {
 		return err
 	}
 	for _, m := range messages {
@@ -55,7 +55,7 @@ func (q *Queue) Send(ctx context.Context, messages []fanout.Message) error {
 	return nil
 }
 
-func (q *Queue) take(m fanout.Message) {
+func (q *Queue) take(m catalog.Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if m.DeduplicationID != "" {

@@ -1,0 +1,130 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/document"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+)
+
+// A Plan is a round that was begun.
+type Plan struct {
+	Round    Round
+	Servers  int  // that are to be asked
+	Messages int  // by which they are
+	Confirm  bool // an assembly was asked for, whatever workers find
+}
+
+// Plan begins a round of a sync that many processes share: it sends the names of the servers that are
+// due to workers. With all these are all, as when a person asks or the config has changed; else those
+// whose time has come and that are not being asked already. A disabled server is among them once an
+// hour, for its records; one that failed is once every five minutes, however often the caller plans.
+// An assembly is asked for at once if the catalog is old, or of another config, or if the sync before
+// failed. Plan calls no server.
+//
+// If it fails or is ended, workers load what was sent, and what was not sent is due in the next round.
+// A server that was sent and not noted is sent twice, which does no harm. A round that cannot be
+// planned is still assembled: that finds the same fault and reports it where people look.
+func (s *Syncer) Plan(ctx context.Context, q Queues, all bool) (Plan, error) {
+	if err := s.enter(ctx); err != nil {
+		return Plan{}, err
+	}
+	defer s.leave()
+	r := s.newRun()
+	plan := Plan{Round: Round{Began: r.began, All: all}}
+	names, err := r.plan(ctx, &plan)
+	if err != nil {
+		plan.Confirm = true
+		return plan, errors.Join(fmt.Errorf("plan sync: %w", err), s.askAssembly(ctx, q, plan.Round))
+	}
+	var messages []Message
+	for batch := range slices.Chunk(names, maxServers) {
+		body, err := Job{plan.Round, batch}.Encode()
+		if err != nil {
+			return plan, err
+		}
+		messages = append(messages, Message{Body: body})
+	}
+	if len(messages) > 0 {
+		if err := q.Work.Send(ctx, messages); err != nil {
+			return plan, fmt.Errorf("send servers to workers: %w", err)
+		}
+		plan.Messages = len(messages)
+		if err := r.notePlanned(ctx, names); err != nil {
+			return plan, err
+		}
+	}
+	if !plan.Confirm {
+		return plan, nil
+	}
+	return plan, s.askAssembly(ctx, q, plan.Round)
+}
+
+// plan completes the plan, and returns the servers that are due. It writes only the last good config.
+func (r *run) plan(ctx context.Context, p *Plan) ([]string, error) {
+	if err := r.readCurrent(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.readConfig(ctx); err != nil {
+		return nil, err
+	}
+	planned, _, err := r.readPlanned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := r.due(p.Round.All, planned.Servers)
+	p.Round.Config, p.Servers, p.Confirm = r.config.Version, len(names), p.Round.All || r.needsCatalog()
+	return names, nil
+}
+
+// A planned says when servers were last handed out.
+type planned struct {
+	Servers map[string]time.Time `json:"servers"`
+}
+
+func (s *Syncer) readPlanned(ctx context.Context) (p planned, etag string, err error) {
+	p.Servers = map[string]time.Time{}
+	o, err := s.objects.Get(ctx, planKey, "")
+	if errors.Is(err, object.ErrNotFound) {
+		return p, object.IfAbsent, nil
+	}
+	if err != nil {
+		return p, "", fmt.Errorf("read what is being asked: %w", err)
+	}
+	if json.Unmarshal(o.Data, &p) != nil || p.Servers == nil { // damaged: servers may be asked twice
+		p.Servers = map[string]time.Time{}
+	}
+	return p, o.ETag, nil
+}
+
+// notePlanned notes that the servers were handed out, after they were: for a quarter of an hour no round
+// names them again, unless they are heard of sooner.
+func (r *run) notePlanned(ctx context.Context, names []string) error {
+	_, err := document.Retry(ctx, object.ErrConflict, func() (etag string, err error) {
+		p, etag, err := r.readPlanned(ctx)
+		if err != nil {
+			return "", err
+		}
+		for name, at := range p.Servers {
+			if r.began.Sub(at) > 2*pollMost {
+				delete(p.Servers, name)
+			}
+		}
+		for _, name := range names {
+			if at := p.Servers[name]; r.began.After(at) || at.After(r.o.Now()) {
+				p.Servers[name] = r.began
+			}
+		}
+		data, err := json.Marshal(p)
+		if err != nil {
+			return "", err
+		}
+		return r.objects.Put(ctx, planKey, data, etag)
+	})
+	return err
+}

@@ -1,0 +1,143 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// MaxBody is how many bytes a message has at most, which is what SQS took from the beginning.
+const MaxBody = 256 << 10
+
+const (
+	// jobFormat is the number of the form of messages. A process refuses messages of another form.
+	jobFormat = 1
+
+	// maxServers is how many servers a message names at most: as many as one worker asks within its
+	// time even if each of them hangs.
+	maxServers = 10
+
+	// gather is within how long one assembly is asked for, however many workers end. The queue of
+	// assemblies delays its messages by longer, so that each sees what was found in that time.
+	gather = 20 * time.Second
+
+	// assemblyGroup is that of all assemblies: two at once would do the same work.
+	assemblyGroup = "catalog"
+)
+
+var (
+	// ErrTooLarge says that a message is larger than [MaxBody]. Nothing was sent.
+	ErrTooLarge = errors.New("message is too large")
+
+	// ErrJob says that a message holds no job, or none that this program knows.
+	ErrJob = errors.New("message cannot be read")
+)
+
+// A Message is what a queue carries: the text of a [Job].
+type Message struct {
+	Body []byte
+
+	// Group and DeduplicationID are for a queue that keeps the order. While one message of a group is
+	// out, the queue hands out no other. Of the messages with one DeduplicationID it takes only the
+	// first, for five minutes.
+	Group, DeduplicationID string
+}
+
+// A Queue takes messages and hands each out at least once, later, to another process.
+type Queue interface {
+	// Send hands the messages over. After an error some may have been taken and some not. If the
+	// caller sends all of them again, servers may be asked twice, which does no other harm.
+	Send(ctx context.Context, messages []Message) error
+}
+
+// Queues connect the processes that share a sync: [Syncer.Plan] sends to workers, and both ask for
+// assemblies.
+type Queues struct {
+	Work     Queue         // for [Syncer.Work]; only who plans needs it
+	Assemble Queue         // for [Syncer.Assemble]; it keeps the order
+	Gather   time.Duration // within how long one assembly is asked for; 0: 20 s
+}
+
+// CheckBodies returns [ErrTooLarge] if a message cannot be sent.
+func CheckBodies(messages []Message) error {
+	for _, m := range messages {
+		if len(m.Body) > MaxBody {
+			return ErrTooLarge
+		}
+	}
+	return nil
+}
+
+// A Round is one round of a sync that many processes share. It goes into their messages.
+type Round struct {
+	Began  time.Time `json:"began"`
+	Config string    `json:"config,omitempty"` // version of the config when the round began; for the log alone
+	All    bool      `json:"all,omitempty"`    // every server is asked
+}
+
+// ID returns a short text that no other round has.
+func (r Round) ID() string { return r.Began.UTC().Format("20060102T150405.000000000Z") }
+
+// A Job asks for a part of a round: that these servers are asked or, without any, that the catalog
+// is assembled.
+type Job struct {
+	Round   Round    `json:"run"`
+	Servers []string `json:"servers,omitempty"`
+}
+
+// A jobMessage is a [Job] as it is sent.
+type jobMessage struct {
+	Format int `json:"format"`
+	Job
+}
+
+// Encode returns the message as it is sent, as JSON.
+func (j Job) Encode() ([]byte, error) { return json.Marshal(jobMessage{jobFormat, j}) }
+
+// ParseJob reads what [Job.Encode] returns; its error is an [ErrJob].
+func ParseJob(data []byte) (Job, error) {
+	var m jobMessage
+	if err := json.Unmarshal(data, &struct {
+		Format *int `json:"format"`
+	}{&m.Format}); err != nil {
+		return Job{}, fmt.Errorf("%w: %w", ErrJob, err)
+	}
+	if m.Format != jobFormat {
+		return Job{}, fmt.Errorf("%w: it is of form %d, this program knows %d", ErrJob, m.Format, jobFormat)
+	}
+	if err := json.Unmarshal(data, &m, json.RejectUnknownMembers(true)); err != nil {
+		return Job{}, fmt.Errorf("%w: %w", ErrJob, err)
+	}
+	switch {
+	case m.Round.Began.IsZero():
+		return Job{}, fmt.Errorf("%w: run.began is missing", ErrJob)
+	case len(m.Servers) > maxServers:
+		return Job{}, fmt.Errorf("%w: servers: %d of them, at most %d", ErrJob, len(m.Servers), maxServers)
+	}
+	for _, name := range m.Servers {
+		if name == "" {
+			return Job{}, fmt.Errorf("%w: servers: a name is empty", ErrJob)
+		}
+	}
+	return m.Job, nil
+}
+
+// askAssembly asks for an assembly that begins after what was stored before the call.
+func (s *Syncer) askAssembly(ctx context.Context, q Queues, round Round) error {
+	body, err := Job{Round: round}.Encode()
+	if err != nil {
+		return err
+	}
+	// All that ask within one slot have one message, which is handed out after the slot has ended.
+	slot := s.o.Now().UnixNano() / int64(cmp.Or(q.Gather, gather))
+	m := Message{Body: body, Group: assemblyGroup, DeduplicationID: round.ID() + "-" + strconv.FormatInt(slot, 10)}
+	if err := q.Assemble.Send(ctx, []Message{m}); err != nil {
+		return fmt.Errorf("ask for an assembly: %w", err)
+	}
+	return nil
+}
