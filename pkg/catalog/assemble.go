@@ -137,12 +137,9 @@ func (u *unit) take(ctx context.Context, l *list) (time.Time, error) {
 		return u.prev.StartedAt, nil
 	}
 	f, err := u.readNews(ctx, l)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if f == nil {
+	if err != nil || f.catalog == nil {
 		u.keep(l)
-		return u.prev.StartedAt, nil
+		return u.prev.StartedAt, err
 	}
 	l.outcome, l.loaded, l.listed = f.Outcome, f.Outcome.Status == outcome.Available, f.Listed
 	l.restored, l.forgot, l.rebuilt, l.since, l.etag = f.Restored, f.Forgotten, f.Rebuilt, f.Since, f.etag
@@ -151,17 +148,27 @@ func (u *unit) take(ctx context.Context, l *list) (time.Time, error) {
 	return f.Began, nil
 }
 
-// readNews returns what was found of l and the last catalog does not have; nil: nothing.
-func (r *run) readNews(ctx context.Context, l *list) (*loadResult, error) {
+// readNews returns what was found of l and the last catalog does not have; without a catalog: nothing.
+func (r *run) readNews(ctx context.Context, l *list) (f loadResult, err error) {
 	name := l.server.Name
-	etag, ok := r.found[loadResultKey(name)]
-	held := r.baseFor(name) != nil
-	if !ok || held && etag == r.known[name].Found {
-		return nil, nil
+	known, etag := r.known[name], r.found[loadResultKey(name)]
+	isNew := r.baseFor(name) == nil
+	if etag == "" || !isNew && etag == known.Found {
+		return f, nil
 	}
-	f, _, err := r.readLoadResult(ctx, name)
-	if err != nil || f == nil || f.Identity != l.key || held && !r.isNews(l, f) {
-		return nil, err
+	if f, err = r.readLoadResult(ctx, name); err != nil {
+		return f, err
+	}
+	if known.Found != "" {
+		isNew = isNew || f.etag != known.Found
+	} else {
+		// What was found before a sync in one process made the catalog is older than that. But an assembly
+		// may have made it meanwhile, without f: then the server was asked later than the catalog says, or
+		// just then, if an assembly that failed has noted that it was.
+		isNew = isNew || f.Began.After(r.prev.StartedAt) || !f.Outcome.CheckedAt.Before(l.outcome.CheckedAt)
+	}
+	if f.Identity != l.key || !isNew {
+		return loadResult{}, nil
 	}
 	return f, nil
 }

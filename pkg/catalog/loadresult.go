@@ -79,33 +79,29 @@ func parseLoadResult(data []byte) (f loadResult, err error) {
 	return f, err
 }
 
-// readLoadResult returns what was found of a server, nil if nothing is there that can be used, and
-// the ETag of the object, [object.IfAbsent] without one.
-func (r *run) readLoadResult(ctx context.Context, server string) (*loadResult, string, error) {
+// readLoadResult returns what was found of a server. If nothing is there that can be used, the result
+// has only the ETag of the object, or [object.IfAbsent] without one.
+func (r *run) readLoadResult(ctx context.Context, server string) (f loadResult, err error) {
 	o, err := r.objects.Get(ctx, loadResultKey(server), "")
 	if errors.Is(err, object.ErrNotFound) {
-		return nil, object.IfAbsent, nil
+		return loadResult{etag: object.IfAbsent}, nil
 	}
-	if err != nil && !errors.Is(err, object.ErrDamaged) {
-		return nil, "", fmt.Errorf("read what was found of %q: %w", server, err)
-	}
-	var f loadResult
 	if err == nil {
 		f, err = parseLoadResult(o.Data)
 	}
-	switch {
-	case errors.Is(err, ErrNewer):
-		return nil, "", fmt.Errorf("read what was found of %q: %w", server, err)
-	case err != nil || f.Name != server:
-		r.o.Log.LogAttrs(ctx, slog.LevelError, "what was found of a server cannot be used, and is replaced", slog.String("server", server), slog.Any("error", err))
-		return nil, o.ETag, nil
+	switch f.etag = o.ETag; {
+	case errors.Is(err, ErrUnusable) || errors.Is(err, object.ErrDamaged) || err == nil && f.Name != server:
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "what was found of a server cannot be used, and is replaced",
+			slog.String("server", server), slog.Any("error", err))
+		return loadResult{etag: o.ETag}, nil
+	case err != nil:
+		return f, fmt.Errorf("read what was found of %q: %w", server, err)
 	}
-	f.etag = o.ETag
-	return &f, o.ETag, nil
+	return f, nil
 }
 
 // noteBaselines notes which first lists were taken, as the stored result says.
-func (r *run) noteBaselines(f *loadResult) {
+func (r *run) noteBaselines(f loadResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, key := range f.Baselines {
@@ -113,22 +109,8 @@ func (r *run) noteBaselines(f *loadResult) {
 	}
 }
 
-// isNews reports whether f says something of l that the last catalog does not have. What was found
-// before a single sync made the catalog is older than that. But an assembly may have made it meanwhile,
-// without f: then the server was asked later than the catalog says, or just then, if an assembly that failed
-// has noted that it was.
-func (r *run) isNews(l *list, f *loadResult) bool {
-	if f == nil || f.Identity != l.key {
-		return false
-	}
-	if k := r.known[l.server.Name]; k.Found != "" {
-		return k.Found != f.etag
-	}
-	return f.Began.After(r.prev.StartedAt) || !f.Outcome.CheckedAt.Before(l.outcome.CheckedAt)
-}
-
 // isBase reports whether f is what the last catalog has of the server, or newer.
-func (r *run) isBase(f *loadResult) bool {
+func (r *run) isBase(f loadResult) bool {
 	k, ok := r.known[f.Name]
 	return !ok || k.Found != "" || f.Began.After(r.prev.StartedAt)
 }
@@ -147,8 +129,8 @@ func (u *unit) put(ctx context.Context, l *list) (put bool, err error) {
 	}
 	u.mu.Unlock()
 	held := u.loadResults[l.server.Name]
-	if l.input.Same && held.found != nil && u.bases[l.server.Name] == held.found.catalog {
-		f.catalog = held.found.catalog
+	if l.input.Same && held.catalog != nil && u.bases[l.server.Name] == held.catalog {
+		f.catalog = held.catalog
 	} else if f.catalog, err = Rebuild(u.baseOf(l.server.Name), Input{Servers: []ServerInput{l.input}}); err != nil {
 		return false, err
 	}
@@ -156,19 +138,17 @@ func (u *unit) put(ctx context.Context, l *list) (put bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	isKnown, etag := true, held.etag
 	return document.Retry(ctx, object.ErrConflict, func() (put bool, err error) {
-		if !isKnown {
-			var other *loadResult
-			if other, etag, err = u.readLoadResult(ctx, f.Name); err != nil {
+		if f.etag != "" { // another process has stored something since
+			if held, err = u.readLoadResult(ctx, f.Name); err != nil {
 				return false, err
 			}
-			if other != nil && !other.Began.Before(u.began) {
+			if held.catalog != nil && !held.Began.Before(u.began) {
 				return false, nil
 			}
 		}
-		isKnown = false
-		if _, err := u.objects.Put(ctx, loadResultKey(f.Name), data, etag); err != nil {
+		f.etag = held.etag
+		if _, err := u.objects.Put(ctx, loadResultKey(f.Name), data, held.etag); err != nil {
 			return false, fmt.Errorf("store what was found of %q: %w", f.Name, err)
 		}
 		return true, nil

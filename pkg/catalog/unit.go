@@ -24,8 +24,8 @@ type unit struct {
 
 	batchWriter *batchWriter // writes for the unit, while it is loaded
 
-	bases       map[string]*Snapshot    // by name, of what was found before; see [run.baseOf]
-	loadResults map[string]previousLoad // the same, whether it is what the unit goes on from or not
+	bases       map[string]*Snapshot  // by name, of what was found before; see [run.baseOf]
+	loadResults map[string]loadResult // the same, whether it is what the unit goes on from or not
 
 	records     map[tool.ID]*approval.Record // as they were read or written last; nil: not read
 	recordsMark string                       // of those that were read last: see [approval.Store]

@@ -16,12 +16,6 @@ type LoadReport struct {
 	Recovered int            // records that the store had lost, and that are back
 }
 
-// previousLoad is what was found of a server before.
-type previousLoad struct {
-	found *loadResult // nil: nothing that can be used
-	etag  string
-}
-
 // ErrUnasked says that there was no time for all servers of a message: it has to come again.
 var ErrUnasked = errors.New("there was no time to ask all servers")
 
@@ -115,28 +109,28 @@ func (r *run) loadNamed(ctx context.Context, round Round, names []string) error 
 // isLoaded reports whether the server was loaded in this round or a later one. What is of a time to come
 // was found when a clock was ahead.
 func (u *unit) isLoaded(name string, round Round) bool {
-	f := u.loadResults[name].found
-	return f != nil && !f.Began.Before(round.Began) && !f.Began.After(u.began)
+	f := u.loadResults[name]
+	return f.catalog != nil && !f.Began.Before(round.Began) && !f.Began.After(u.began)
 }
 
 // readLoadResults reads what was found of the unit's servers before: the unit goes on from that.
 func (u *unit) readLoadResults(ctx context.Context) error {
-	u.loadResults, u.bases = map[string]previousLoad{}, map[string]*Snapshot{}
+	u.loadResults, u.bases = map[string]loadResult{}, map[string]*Snapshot{}
 	err := u.each(ctx, slices.Values(u.names), func(ctx context.Context, name string) error {
-		f, etag, err := u.readLoadResult(ctx, name)
+		f, err := u.readLoadResult(ctx, name)
 		if err != nil {
 			return err
 		}
 		u.mine.Lock()
 		defer u.mine.Unlock()
-		u.loadResults[name] = previousLoad{f, etag}
-		if f != nil && u.isBase(f) {
+		u.loadResults[name] = f
+		if f.catalog != nil && u.isBase(f) {
 			u.bases[name] = f.catalog
 		}
 		return nil
 	})
 	for _, l := range u.lists {
-		if f := u.loadResults[l.server.Name].found; f != nil && u.bases[f.Name] != nil && f.Identity == l.key {
+		if f := u.loadResults[l.server.Name]; u.bases[f.Name] != nil && f.Identity == l.key {
 			l.outcome, l.before, l.since = f.Outcome, f.Outcome.Status, f.Since
 			u.noteBaselines(f)
 		}
