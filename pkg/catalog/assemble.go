@@ -42,7 +42,7 @@ func (r *run) readFound(ctx context.Context) (err error) {
 	if r.readAll, err = r.storeLost(ctx); err != nil {
 		return err
 	}
-	return r.readTaken(ctx, r.lists)
+	return r.readTaken(ctx, r.servers)
 }
 
 // assemble makes the catalog of what was found of each server, stores it and moves current.json to it.
@@ -89,7 +89,7 @@ func (r *run) compareAll(ctx context.Context) error {
 // confirmed.
 func (r *run) hasNews() bool {
 	return r.base == nil || r.needsCatalog() || r.report.Recovered > 0 ||
-		len(r.base.servers) != len(r.lists) || slices.ContainsFunc(r.lists, func(l *list) bool {
+		len(r.base.servers) != len(r.servers) || slices.ContainsFunc(r.servers, func(l *serverRun) bool {
 		return !l.input.Same || l.etag != r.known[l.server.Name].Found
 	})
 }
@@ -99,9 +99,9 @@ func (u *unit) assemble(ctx context.Context) error {
 	read := u.readAll || u.isAhead()
 	for _, name := range u.names {
 		// What the store lost of a server that leaves the config is recovered now or never.
-		read = read || !slices.ContainsFunc(u.lists, func(l *list) bool { return l.server.Name == name })
+		read = read || !slices.ContainsFunc(u.servers, func(l *serverRun) bool { return l.server.Name == name })
 	}
-	for _, l := range u.lists {
+	for _, l := range u.servers {
 		at, err := u.take(ctx, l)
 		if err != nil {
 			return err
@@ -121,7 +121,7 @@ func (u *unit) assemble(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, l := range u.lists {
+	for _, l := range u.servers {
 		u.compare(l, read)
 	}
 	u.records = nil
@@ -130,7 +130,7 @@ func (u *unit) assemble(ctx context.Context) error {
 
 // take goes on with what was found of l, or else with what the last catalog has of it. It returns as of
 // when its records are.
-func (u *unit) take(ctx context.Context, l *list) (time.Time, error) {
+func (u *unit) take(ctx context.Context, l *serverRun) (time.Time, error) {
 	name := l.server.Name
 	if l.isQueued { // this run has loaded it, and another sync has moved the catalog since
 		u.complete(l)
@@ -149,7 +149,7 @@ func (u *unit) take(ctx context.Context, l *list) (time.Time, error) {
 }
 
 // readNews returns what was found of l and the last catalog does not have; without a catalog: nothing.
-func (r *run) readNews(ctx context.Context, l *list) (f loadResult, err error) {
+func (r *run) readNews(ctx context.Context, l *serverRun) (f loadResult, err error) {
 	name := l.server.Name
 	known, etag := r.known[name], r.found[loadResultKey(name)]
 	isNew := r.baseFor(name) == nil
@@ -175,7 +175,7 @@ func (r *run) readNews(ctx context.Context, l *list) (f loadResult, err error) {
 
 // keep leaves l as the last catalog has it. How a server answered at another URL says nothing of this
 // one.
-func (r *run) keep(l *list) {
+func (r *run) keep(l *serverRun) {
 	k := r.known[l.server.Name]
 	if k.Identity != "" && k.Identity != l.key {
 		l.outcome, k.Since = outcome.Outcome{}, time.Time{}
@@ -188,7 +188,7 @@ func (r *run) keep(l *list) {
 // lostSince reports whether the records that were found with l's tools are older than those of the last
 // catalog, or gone: who found them goes on from what it found before, so it does not know that a store
 // was set back to a time between that and the catalog.
-func (u *unit) lostSince(l *list) bool {
+func (u *unit) lostSince(l *serverRun) bool {
 	base := u.baseFor(l.server.Name)
 	s, _ := base.Server(l.server.Name)
 	found := recordsOf(l.server.Name, l.tools)
@@ -202,7 +202,7 @@ func (u *unit) lostSince(l *list) bool {
 
 // compare finds out what the next catalog has of l, and whether the last one has that already. With
 // read the unit's records are as the store has them now; else they are as they were found.
-func (u *unit) compare(l *list, read bool) {
+func (u *unit) compare(l *serverRun, read bool) {
 	name, base, records := l.server.Name, u.baseOf(l.server.Name), u.records
 	if !l.found && base == nil {
 		l.loaded = false
@@ -272,7 +272,7 @@ func (s *Snapshot) gone(of Server, tools []ToolInput) (gone, goneItems int) {
 // in their records. If that fails the next assembly tries again.
 func (r *run) removeLeft(ctx context.Context) {
 	wanted := map[string]bool{}
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		wanted[loadResultKey(l.server.Name)], wanted[loadResultKey(l.from)] = true, true
 	}
 	for key := range r.found {

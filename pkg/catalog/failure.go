@@ -88,7 +88,7 @@ func (r *run) moveFailure(ctx context.Context, f Failure) error {
 		f.Since = cur.Failed.Since
 	}
 	cur.Format, cur.Failed = Format, &f
-	if len(r.lists) > 0 {
+	if len(r.servers) > 0 {
 		cur.Outcomes = r.outcomes()
 		cur.Restored = max(cur.Restored, r.report.Recovered)
 	}

@@ -116,7 +116,7 @@ func (r *run) isBase(f loadResult) bool {
 }
 
 // put stores what was found of l, unless a load that began later has done so.
-func (u *unit) put(ctx context.Context, l *list) (put bool, err error) {
+func (u *unit) put(ctx context.Context, l *serverRun) (put bool, err error) {
 	f := loadResult{
 		Format: loadResultFormat, Name: l.server.Name, Identity: l.key, Began: u.began, Outcome: l.outcome,
 		Listed: l.listed, Restored: l.restored, Forgotten: l.forgot, Rebuilt: l.rebuilt, Since: l.since,

@@ -39,7 +39,7 @@ const (
 )
 
 // take notes how the server's load ended, and its tools and other items, of which no two have one id.
-func (l *list) take(o outcome.Outcome) {
+func (l *serverRun) take(o outcome.Outcome) {
 	loaded := l.outcome.LoadedAt
 	if l.outcome.Status == outcome.Available { // of a version that did not keep it
 		loaded = l.outcome.CheckedAt
@@ -69,7 +69,7 @@ func (l *list) take(o outcome.Outcome) {
 	}
 }
 
-func (l *list) refuse(id tool.ID, reason string) {
+func (l *serverRun) refuse(id tool.ID, reason string) {
 	l.refused = true
 	l.outcome.Refused = append(l.outcome.Refused, outcome.Refusal{Name: strconv.Quote(id.Name), Kind: id.Kind, Reason: reason})
 }
@@ -100,7 +100,7 @@ func (u *unit) wrote(held *approval.Record) {
 
 // An observation is a tool, or another item, whose record has to be written.
 type observation struct {
-	list *list
+	list *serverRun
 	held *approval.Record // as it was read or written last; nil: none
 	seen approval.Seen
 }
@@ -114,7 +114,7 @@ func (u *unit) observe(ctx context.Context) error {
 	for id, held := range u.records {
 		recorded[id.Server] += len(held.Current) + recordSize
 	}
-	for _, l := range u.lists {
+	for _, l := range u.servers {
 		if err := u.findForgotten(ctx, l); err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (r *run) putBaselines(ctx context.Context, due []approval.Baseline) error {
 // observations returns the tools, and other items, of l whose records change, and refuses those that
 // no store would take. first has the kinds of which this is the first list; room is for the records
 // of new tools, in bytes.
-func (u *unit) observations(l *list, first map[approval.Kind]bool, room int) (due []observation) {
+func (u *unit) observations(l *serverRun, first map[approval.Kind]bool, room int) (due []observation) {
 	full := false
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
 		id := t.Definition.ID(l.server.Name)

@@ -47,7 +47,7 @@ func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err 
 	if r.found != nil {
 		return false, errRestart
 	}
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		if l.isQueued && l.loaded {
 			if l.tools = l.input.Tools; l.input.Same {
 				l.tools = r.base.inputs(l.server.Name)
@@ -82,7 +82,7 @@ func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err 
 // input returns the catalog as it should be: what servers list now, else what they listed last.
 func (r *run) input(ctx context.Context) Input {
 	in := Input{Words: r.config.Value.Words, Yield: func() { r.pause(ctx) }}
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		in.Servers = append(in.Servers, l.input)
 	}
 	return in
@@ -106,7 +106,7 @@ func (r *run) current() Current {
 // outcomes are those of the servers that were ever tried.
 func (r *run) outcomes() []outcome.Outcome {
 	out := []outcome.Outcome{}
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		if l.outcome.Status != "" {
 			out = append(out, l.outcome)
 		}

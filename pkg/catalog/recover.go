@@ -82,7 +82,7 @@ func (s *Snapshot) Lost(i int, held *approval.Record) bool {
 // restoredRecords counts the records of configured servers that were restored and that are not
 // settled yet.
 func (r *run) restoredRecords() (n int) {
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		n += l.restored
 	}
 	return n
@@ -92,7 +92,7 @@ func (r *run) restoredRecords() (n int) {
 // items. The store has nothing of the server then, and the catalog cannot say whether there was
 // something. Its lists are not first ones, and its records are marked until a person says what holds.
 // This lasts until the server has listed its items, and each of these records is settled.
-func (u *unit) findForgotten(ctx context.Context, l *list) error {
+func (u *unit) findForgotten(ctx context.Context, l *serverRun) error {
 	name := l.server.Name
 	known := u.known[name].Forgotten
 	if !known && (!u.damaged || u.baseOf(name) != nil) {
@@ -146,7 +146,7 @@ func (u *unit) countLost(server string) (lost, unknown, all int) {
 // forgotten returns the names of servers about whose items it is lost what was decided. One that is
 // disabled and has listed nothing since is not among them: nothing of it can be called.
 func (r *run) forgotten() (names []string) {
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		if l.forgot && (l.server.Enabled || l.restored > 0) {
 			names = append(names, l.server.Name)
 		}
@@ -157,7 +157,7 @@ func (r *run) forgotten() (names []string) {
 // fromRecords returns the definitions of a server that did not load, or not all of its lists, from
 // the approval records. A tool that a server had ceased to list may be among them: nothing tells it
 // apart.
-func (u *unit) fromRecords(l *list) (tools []ToolInput) {
+func (u *unit) fromRecords(l *serverRun) (tools []ToolInput) {
 	if l.loaded && len(l.outcome.Unread) == 0 {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (u *unit) fromRecords(l *list) (tools []ToolInput) {
 // the catalog before could not be used, and they have not loaded since.
 func (r *run) rebuilt() []string {
 	var names []string
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		if l.rebuilt {
 			names = append(names, l.server.Name)
 		}

@@ -31,7 +31,7 @@ type run struct {
 	prev     Current                // its current.json, also if what that points to cannot be used
 	ifMatch  string                 // its ETag
 	damaged  bool                   // the catalog before, or a part of it, cannot be used
-	lists    []*list                // one each server of the config
+	servers  []*serverRun           // one each server of the config
 	known    map[string]ServerState // of prev, by name
 	units    []*unit                // of the config and of base; see [run.group]
 	readAll  bool                   // the records of every server are read
@@ -46,8 +46,8 @@ type run struct {
 	taken map[string]bool // first lists that were taken, by [approval.BaselineKey]
 }
 
-// A list is what a run knows of one server.
-type list struct {
+// A serverRun is what a run knows of one server.
+type serverRun struct {
 	server   config.Server
 	key      string          // [approval.BaselineKey] of its tools by [approval.Identity], to which decisions belong
 	identity string          // [approval.BaselineIdentity], to which first lists belong
@@ -177,14 +177,14 @@ func (r *run) readConfig(ctx context.Context) error {
 	for _, o := range r.prev.Outcomes {
 		outcomes[o.ServerID] = o
 	}
-	r.lists = make([]*list, len(r.config.Value.Servers))
+	r.servers = make([]*serverRun, len(r.config.Value.Servers))
 	for i, server := range r.config.Value.Servers {
 		identity, exact := approval.BaselineIdentity(server.URL), approval.Identity(server.URL)
-		l := &list{
+		l := &serverRun{
 			server: server, identity: identity,
 			key: approval.BaselineKey(exact, approval.Tools), place: approval.BaselineKey(identity, approval.Tools),
 		}
-		r.lists[i] = l
+		r.servers[i] = l
 		l.outcome, l.before, l.refusedBefore = outcomes[server.Name], outcomes[server.Name].Status, outcomes[server.Name].Refused
 		if k := r.known[server.Name]; k.Identity == l.key {
 			l.since = k.Since
@@ -209,7 +209,7 @@ func readFile[T any](ctx context.Context, r *run, f object.File[T], held object.
 
 func (r *run) checkRequired() error {
 	var errs []error
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		if l.server.Required && l.server.Enabled && !l.loaded {
 			errs = append(errs, fmt.Errorf("%w: %q is %s (%s)", ErrRequired, l.server.Name, l.outcome.Status, l.outcome.Reason))
 		}
@@ -218,7 +218,7 @@ func (r *run) checkRequired() error {
 }
 
 // reportOf returns what there is to report of l, but for the totals of the catalog.
-func (r *run) reportOf(l *list) ServerReport {
+func (r *run) reportOf(l *serverRun) ServerReport {
 	c := l.counts
 	c.Name, c.Enabled, c.Required, c.Outcome, c.Before, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, l.before, !l.loaded
 	slices.SortFunc(c.News, func(a, b News) int { return a.ID.Compare(b.ID) })
@@ -226,7 +226,7 @@ func (r *run) reportOf(l *list) ServerReport {
 }
 
 // logRefused logs which definitions of a server are not taken, when these are others than before.
-func (r *run) logRefused(ctx context.Context, l *list) {
+func (r *run) logRefused(ctx context.Context, l *serverRun) {
 	refused := l.outcome.Refused
 	if len(refused) == 0 || slices.Equal(refused, l.refusedBefore) {
 		return
@@ -244,7 +244,7 @@ func (r *run) logRefused(ctx context.Context, l *list) {
 func (r *run) finish(ctx context.Context, err error) {
 	rep := &r.report
 	rep.StartedAt, rep.Duration = r.began, r.o.Now().Sub(r.began)
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		r.logRefused(ctx, l)
 		c := r.reportOf(l)
 		if r.snap != nil {

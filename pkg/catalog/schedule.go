@@ -45,7 +45,7 @@ func pollInterval(least, unchanged, ttl time.Duration) time.Duration {
 
 // isDue reports whether a sync that nobody asked for loads the server. planned says when servers were
 // handed out to others; nil: this run loads them itself.
-func (r *run) isDue(l *list, planned map[string]time.Time) bool {
+func (r *run) isDue(l *serverRun, planned map[string]time.Time) bool {
 	at, ok := planned[l.server.Name]
 	switch {
 	case !l.server.Enabled:
@@ -63,14 +63,14 @@ func (r *run) isDue(l *list, planned map[string]time.Time) bool {
 // isForced reports whether a server that answered is loaded however long it has been the same: people
 // have decided about it, its tools are not what it listed or cannot be read, or it is a program, which
 // would be ended if it were not asked.
-func (r *run) isForced(l *list) bool {
+func (r *run) isForced(l *serverRun) bool {
 	_, decided := r.decided[l.server.Name]
 	return decided || l.server.Command != nil || slices.Contains(r.prev.Rebuilt, l.server.Name) ||
 		r.base != nil && r.base.misses(l.server.Name)
 }
 
 // restOf returns how long the server is left alone after it was asked.
-func (r *run) restOf(l *list) time.Duration {
+func (r *run) restOf(l *serverRun) time.Duration {
 	k := r.known[l.server.Name]
 	if k.Since.IsZero() || k.Identity != l.key || k.From != "" || len(l.outcome.Unread) > 0 {
 		return r.o.Rest
@@ -79,15 +79,15 @@ func (r *run) restOf(l *list) time.Duration {
 }
 
 // isFresh reports whether it is less than wait since the server was asked, as schedules keep to that.
-func (r *run) isFresh(l *list, wait time.Duration) bool {
+func (r *run) isFresh(l *serverRun, wait time.Duration) bool {
 	return r.began.Before(l.outcome.CheckedAt.Add(wait - min(early, wait/10)))
 }
 
 // due returns the servers that are due, with all of every one, in the order in which they are asked,
 // and behind them the disabled ones, for their records.
 func (r *run) due(all bool, planned map[string]time.Time) (names []string) {
-	asked, _ := inOrder(r.lists)
-	for _, l := range r.lists {
+	asked, _ := inOrder(r.servers)
+	for _, l := range r.servers {
 		if !l.server.Enabled {
 			asked = append(asked, l)
 		}
@@ -113,11 +113,11 @@ func (r *run) loadDue(ctx context.Context, all bool) (err error) {
 			return err
 		}
 	}
-	if err := r.readTaken(ctx, r.lists); err != nil {
+	if err := r.readTaken(ctx, r.servers); err != nil {
 		return err
 	}
 	units := r.unitsOf(r.due(all, nil))
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		if !l.isQueued {
 			l.counts.Resting = true
 			l.toCache = r.cachedServer(l)
@@ -128,8 +128,8 @@ func (r *run) loadDue(ctx context.Context, all bool) (err error) {
 }
 
 // queued returns the servers that this run loads, by name.
-func (r *run) queued() []*list {
-	return slices.DeleteFunc(slices.Clone(r.lists), func(l *list) bool { return !l.isQueued })
+func (r *run) queued() []*serverRun {
+	return slices.DeleteFunc(slices.Clone(r.servers), func(l *serverRun) bool { return !l.isQueued })
 }
 
 // unitsOf returns the units that have the named servers. Their servers are loaded together.
@@ -139,11 +139,11 @@ func (r *run) unitsOf(names []string) (units []*unit) {
 		named[name] = true
 	}
 	for _, u := range r.units {
-		if !slices.ContainsFunc(u.lists, func(l *list) bool { return named[l.server.Name] }) {
+		if !slices.ContainsFunc(u.servers, func(l *serverRun) bool { return named[l.server.Name] }) {
 			continue
 		}
 		units = append(units, u)
-		for _, l := range u.lists {
+		for _, l := range u.servers {
 			l.isQueued = true
 		}
 	}

@@ -25,7 +25,7 @@ func (r *run) load(ctx context.Context, units []*unit, do func(*unit, context.Co
 // askServers asks the servers of the units, and hands each unit to p when they have answered.
 func (r *run) askServers(ctx context.Context, p *pipeline, units []*unit) error {
 	var targets []upstream.Target
-	byName := map[string]*list{}
+	byName := map[string]*serverRun{}
 	asked, failing := inOrder(r.queued())
 	for _, l := range asked {
 		target := Target(l.server, l.outcome)
@@ -110,21 +110,21 @@ func (r *run) loadTime(ctx context.Context) time.Duration {
 }
 
 // failed reports whether the server's last load failed.
-func failed(l *list) bool {
+func failed(l *serverRun) bool {
 	return l.outcome.Status != "" && l.outcome.Status != outcome.Available
 }
 
 // inOrder returns the enabled servers in the order in which they are asked, and how many of them
 // failed last time: first the required ones, then the one that was not asked for longest, those
 // that failed later.
-func inOrder(lists []*list) (out []*list, failing int) {
-	due := func(l *list) time.Time {
+func inOrder(all []*serverRun) (out []*serverRun, failing int) {
+	due := func(l *serverRun) time.Time {
 		if failed(l) {
 			return l.outcome.CheckedAt.Add(failurePenalty)
 		}
 		return l.outcome.CheckedAt
 	}
-	for _, l := range lists {
+	for _, l := range all {
 		if l.server.Enabled {
 			out = append(out, l)
 			if failed(l) {
@@ -132,7 +132,7 @@ func inOrder(lists []*list) (out []*list, failing int) {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *list) int {
+	slices.SortStableFunc(out, func(a, b *serverRun) int {
 		if a.server.Required == b.server.Required {
 			return due(a).Compare(due(b))
 		}

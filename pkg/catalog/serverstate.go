@@ -33,7 +33,7 @@ type ServerState struct {
 
 // readTaken collects which servers had their first list, from the last catalog and, of these lists, from
 // what an earlier version of the program stored by name. The store may be lost.
-func (r *run) readTaken(ctx context.Context, of []*list) error {
+func (r *run) readTaken(ctx context.Context, of []*serverRun) error {
 	for _, key := range r.prev.Baselines {
 		r.taken[key] = true
 	}
@@ -64,7 +64,7 @@ var kinds = []approval.Kind{approval.Tools, approval.Prompts, approval.Resources
 // afterwards. has are the kinds of what l has listed: an empty list is none. A second name of a
 // server, a name that belonged to another one (reused) and a server whose baseline was lost have had
 // their first list.
-func (r *run) firstLists(ctx context.Context, l *list, has map[approval.Kind]bool, reused bool) (first map[approval.Kind]bool, due []approval.Baseline, err error) {
+func (r *run) firstLists(ctx context.Context, l *serverRun, has map[approval.Kind]bool, reused bool) (first map[approval.Kind]bool, due []approval.Baseline, err error) {
 	first = map[approval.Kind]bool{}
 	for _, kind := range kinds {
 		if !has[kind] {
@@ -96,8 +96,8 @@ func (r *run) firstLists(ctx context.Context, l *list, has map[approval.Kind]boo
 
 // hasEarlier reports whether an earlier version of the program, which kept baselines by
 // [approval.Identity], took the first list at l's place from a server that is configured now.
-func (r *run) hasEarlier(ctx context.Context, l *list, kind approval.Kind) (bool, error) {
-	for _, other := range l.unit.lists {
+func (r *run) hasEarlier(ctx context.Context, l *serverRun, kind approval.Kind) (bool, error) {
+	for _, other := range l.unit.servers {
 		exact := approval.Identity(other.server.URL)
 		if other.place != l.place || exact == l.identity {
 			continue
@@ -116,7 +116,7 @@ func (r *run) hasEarlier(ctx context.Context, l *list, kind approval.Kind) (bool
 }
 
 // reused reports whether l's name belonged to another server that listed something.
-func (u *unit) reused(l *list) bool {
+func (u *unit) reused(l *serverRun) bool {
 	before := u.known[l.server.Name]
 	u.mu.Lock()
 	listed := before.Identity != l.key &&
@@ -172,7 +172,7 @@ func (r *run) linkNames() {
 	configured := map[string]bool{}
 	places := map[string]string{} // by identity
 	names := map[string]int{}     // how many came or stay, by identity
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		configured[l.server.Name], places[l.key] = true, l.place
 		if k, known := r.known[l.server.Name]; !known || k.Identity == l.key {
 			names[l.key]++
@@ -190,7 +190,7 @@ func (r *run) linkNames() {
 			left[k.Identity] = append(left[k.Identity], cmp.Or(k.From, k.Name))
 		}
 	}
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		l.from, l.others = "", others[l.place]
 		if k, known := r.known[l.server.Name]; k.Identity == l.key {
 			l.from = k.From
@@ -202,7 +202,7 @@ func (r *run) linkNames() {
 
 // otherRecords returns the records of the item under the other names of l's server: neither a
 // second name nor two that change places open what is disabled or blocked there.
-func (u *unit) otherRecords(l *list, id tool.ID) (others []*approval.Record) {
+func (u *unit) otherRecords(l *serverRun, id tool.ID) (others []*approval.Record) {
 	for _, id.Server = range l.others {
 		if held := u.records[id]; held != nil && id.Server != l.server.Name {
 			others = append(others, held)
@@ -214,7 +214,7 @@ func (u *unit) otherRecords(l *list, id tool.ID) (others []*approval.Record) {
 // unlisted returns the tools that l does not list now, and that a person decided about under the
 // name that its server had before: once the server has listed its tools under the new name, the old
 // one is forgotten, and one of them may come back.
-func (u *unit) unlisted(l *list) (due []observation) {
+func (u *unit) unlisted(l *serverRun) (due []observation) {
 	listed := make(map[tool.ID]bool, len(l.tools))
 	for _, t := range l.tools {
 		listed[t.Definition.ID(l.from)] = true
@@ -243,7 +243,7 @@ func (r *run) describe(cur *Current) {
 	}
 	cur.Servers = []ServerState{}
 	keys := map[string]bool{}
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		k := ServerState{
 			Name: l.server.Name, Identity: l.key, Place: l.place, Since: l.since, Restored: l.restored,
 			Forgotten: l.forgot, Found: l.etag,

@@ -13,10 +13,10 @@ import (
 // same tools and records, and the same words of the operator. One that this process has not built is
 // built, since another version of the program may have made it.
 func (r *run) unchanged() bool {
-	if r.base == nil || r.base.index == nil || r.base.sha256 != r.built || !r.words.Equal(r.config.Value.Words) || len(r.base.servers) != len(r.lists) {
+	if r.base == nil || r.base.index == nil || r.base.sha256 != r.built || !r.words.Equal(r.config.Value.Words) || len(r.base.servers) != len(r.servers) {
 		return false
 	}
-	return !slices.ContainsFunc(r.lists, func(l *list) bool { return !l.input.Same })
+	return !slices.ContainsFunc(r.servers, func(l *serverRun) bool { return !l.input.Same })
 }
 
 // hasRecords reports whether the catalog has the records of the server's items as they are.
@@ -47,7 +47,7 @@ func (s *Snapshot) lists(server string, tools []ToolInput, unread int) bool {
 }
 
 // unread returns how many items the catalog has from lists of l that could not be read.
-func (l *list) unread(base *Snapshot) (n int) {
+func (l *serverRun) unread(base *Snapshot) (n int) {
 	if len(l.outcome.Unread) == 0 {
 		return 0
 	}

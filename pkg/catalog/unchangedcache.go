@@ -31,7 +31,7 @@ type unchangedCache struct {
 
 // cachedServer returns what the cache has of l; nil: nothing. Servers whose records say something of
 // each other, and those that changed their names, are not cached.
-func (r *run) cachedServer(l *list) *unchangedServer {
+func (r *run) cachedServer(l *serverRun) *unchangedServer {
 	if r.base == nil || r.base.sha256 != r.cache.catalog || r.config.Version != r.cache.config {
 		return nil
 	}
@@ -47,16 +47,16 @@ func (r *run) cachedServer(l *list) *unchangedServer {
 
 // alone reports whether the unit is one configured server, of whose other names nothing is known.
 func (u *unit) alone() bool {
-	return len(u.lists) == 1 && len(u.names) == 1 && u.bases == nil
+	return len(u.servers) == 1 && len(u.names) == 1 && u.bases == nil
 }
 
 // isUnchanged reports whether all that is known of the unit's server is as it was. If not, the list
 // has what the server lists, and the unit the records, if they were read.
 func (u *unit) isUnchanged(ctx context.Context) (bool, error) {
-	if !u.alone() || !u.lists[0].loaded {
+	if !u.alone() || !u.servers[0].loaded {
 		return false, nil
 	}
-	l := u.lists[0]
+	l := u.servers[0]
 	if held := l.cached; held != nil && held.lists == l.digest && u.tookFirst(held.firsts) {
 		err := u.inTurn(ctx, func() error { return u.readRecords(ctx, l.server.Name, held.records) })
 		if errors.Is(err, approval.ErrUnchanged) {
@@ -116,7 +116,7 @@ func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 // cacheServer notes for the next run what follows for l, whose items and records are as the catalog has
 // them. What was turned away here is reported again each time. A record that was written since its
 // mark was read has another one.
-func (u *unit) cacheServer(l *list) {
+func (u *unit) cacheServer(l *serverRun) {
 	if l.loaded && u.alone() && l.digest != "" && !l.refused {
 		l.toCache = &unchangedServer{lists: l.digest, records: u.recordsMark, kinds: l.kinds, restored: l.restored}
 		for kind := range l.kinds {
@@ -128,7 +128,7 @@ func (u *unit) cacheServer(l *list) {
 // cacheServers keeps what is known of the servers that the catalog has as they are.
 func (r *run) cacheServers(saved *Snapshot) {
 	r.cache = unchangedCache{saved.sha256, r.config.Version, map[string]*unchangedServer{}}
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		if l.input.Same && l.toCache != nil {
 			r.cache.servers[l.server.Name] = l.toCache
 		}

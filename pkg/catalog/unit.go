@@ -17,10 +17,10 @@ import (
 // those whose URL was under another name. The order of units makes no difference.
 type unit struct {
 	*run
-	lists []*list  // the configured servers, in the order of the config
-	names []string // of all whose records count here; some may have left the config
-	waits int      // loads that have not ended
-	done  bool     // its lists were compared with the last catalog
+	servers []*serverRun // the configured servers, in the order of the config
+	names   []string     // of all whose records count here; some may have left the config
+	waits   int          // loads that have not ended
+	done    bool         // its lists were compared with the last catalog
 
 	batchWriter *batchWriter // writes for the unit, while it is loaded
 
@@ -42,7 +42,7 @@ func (r *run) group() []*unit {
 		return units[name]
 	}
 	first := map[string]string{} // the first name of each place
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		first[l.place] = cmp.Or(first[l.place], l.server.Name)
 		u := unitOf(first[l.place])
 		for _, name := range append(slices.Clip(l.others), l.server.Name) {
@@ -55,12 +55,12 @@ func (r *run) group() []*unit {
 		}
 	}
 	var all []*unit
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		l.unit = units[l.server.Name]
-		if l.unit.lists == nil {
+		if l.unit.servers == nil {
 			all = append(all, l.unit)
 		}
-		l.unit.lists = append(l.unit.lists, l)
+		l.unit.servers = append(l.unit.servers, l)
 	}
 	// A server that leaves the config is not in the next catalog, so what the store lost of it is
 	// recovered now or never.
@@ -86,7 +86,7 @@ func (u *unit) load(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, l := range u.lists {
+	for _, l := range u.servers {
 		u.complete(l)
 		u.compare(l, true)
 	}
@@ -182,7 +182,7 @@ func (u *unit) baseOf(name string) *Snapshot {
 
 // complete adds what is known of lists that could not be read to what l lists now. If the last catalog
 // has exactly that, l is taken from there.
-func (u *unit) complete(l *list) {
+func (u *unit) complete(l *serverRun) {
 	l.rebuilt = l.server.Enabled && !l.loaded && slices.Contains(u.prev.Rebuilt, l.server.Name)
 	if l.since.IsZero() {
 		l.since = u.began
@@ -224,7 +224,7 @@ func (r *run) afterLoss(ctx context.Context) error {
 		"the approval store had lost records; they are back from the catalog, the stricter of two versions each",
 		slog.Int("records", r.report.Recovered))
 	var due []approval.Baseline
-	for _, l := range r.lists {
+	for _, l := range r.servers {
 		if !l.loaded {
 			continue
 		}

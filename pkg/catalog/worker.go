@@ -77,11 +77,11 @@ func (r *run) loadNamed(ctx context.Context, round Round, names []string) error 
 		if err := u.readLoadResults(ctx); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(u.lists, func(l *list) bool {
+		if !slices.ContainsFunc(u.servers, func(l *serverRun) bool {
 			return slices.Contains(names, l.server.Name) && !u.isLoaded(l.server.Name, round)
 		}) {
 			u.done = true
-			for _, l := range u.lists {
+			for _, l := range u.servers {
 				l.isQueued = false
 			}
 			continue
@@ -129,7 +129,7 @@ func (u *unit) readLoadResults(ctx context.Context) error {
 		}
 		return nil
 	})
-	for _, l := range u.lists {
+	for _, l := range u.servers {
 		if f := u.loadResults[l.server.Name]; u.bases[f.Name] != nil && f.Identity == l.key {
 			l.outcome, l.before, l.since = f.Outcome, f.Outcome.Status, f.Since
 			u.noteBaselines(f)
@@ -143,7 +143,7 @@ func (u *unit) loadAndStore(ctx context.Context) error {
 	if err := u.load(ctx); err != nil {
 		return err
 	}
-	for _, l := range u.lists {
+	for _, l := range u.servers {
 		if l.counts.Unasked {
 			continue
 		}
