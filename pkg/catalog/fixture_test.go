@@ -18,12 +18,13 @@ import (
 // A fixture is a Syncer over working stores, at a time that goes on by a second a look.
 type fixture struct {
 	*gatewaytest.Gateway
-	puts map[string]int // objects written, by key; snapshots as "snapshot"
+	puts   map[string]int // objects written, by key; snapshots as "snapshot"
+	shared bool           // syncs are shared by many processes
 }
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	w := &fixture{gatewaytest.New(t), map[string]int{}}
+	w := &fixture{Gateway: gatewaytest.New(t), puts: map[string]int{}}
 	w.Clock.Set(day(1), time.Second)
 	var mu sync.Mutex
 	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
@@ -38,12 +39,24 @@ func newFixture(t testing.TB) *fixture {
 	return w
 }
 
+// bothWays runs the test with syncs of one process, and with those that many share. It is for what the
+// assembly takes from stored load results.
+func bothWays(t *testing.T, test func(w *fixture)) {
+	for name, shared := range map[string]bool{"one process": false, "shared": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.shared = shared
+			test(w)
+		})
+	}
+}
+
 // with returns the fixture for a subtest, on other objects.
 func (w *fixture) with(t testing.TB, objects *objecttest.Mem) *fixture {
 	gw := *w.Gateway
 	gw.T, gw.Objects = t, objects
 	gw.Restart()
-	return &fixture{&gw, map[string]int{}}
+	return &fixture{Gateway: &gw, puts: map[string]int{}}
 }
 
 // serve makes these servers list these tools, and all others none.
@@ -81,9 +94,9 @@ func (w *fixture) remove(key string) {
 	}
 }
 
-// trySync runs a sync; in a test of [TestShared] one whose work many share.
+// trySync runs a sync.
 func (w *fixture) trySync() (catalog.Report, error) {
-	if strings.HasPrefix(w.T.Name(), "TestShared/") {
+	if w.shared {
 		return w.share(true)
 	}
 	return w.Syncer.Sync(w.T.Context())

@@ -208,17 +208,18 @@ func TestRenameOfRefusedTools(t *testing.T) {
 
 // Back and forth: a decision under one name holds under the next.
 func TestRenamedBack(t *testing.T) {
-	w := newFixture(t)
-	w.place(map[string]string{"fs": here})
-	w.lock()
-	w.place(map[string]string{"files": here})
-	w.sync()
-	w.Decide("files:ok", "disable")
-	w.place(map[string]string{"fs": here})
-	w.sync()
-	if r := w.Record("fs:ok"); !r.Disabled {
-		t.Errorf("record = %+v: what was disabled under the other name is open", r)
-	}
+	bothWays(t, func(w *fixture) {
+		w.place(map[string]string{"fs": here})
+		w.lock()
+		w.place(map[string]string{"files": here})
+		w.sync()
+		w.Decide("files:ok", "disable")
+		w.place(map[string]string{"fs": here})
+		w.sync()
+		if r := w.Record("fs:ok"); !r.Disabled {
+			w.T.Errorf("record = %+v: what was disabled under the other name is open", r)
+		}
+	})
 }
 
 func TestRenameInterrupted(t *testing.T) {

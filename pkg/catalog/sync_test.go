@@ -14,7 +14,7 @@ import (
 )
 
 // wantState compares the tools of the catalog and their states.
-func wantState(t *testing.T, w *fixture, want ...string) {
+func wantState(t testing.TB, w *fixture, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, w.state()); diff != "" {
 		t.Errorf("catalog (-want +got):\n%s", diff)

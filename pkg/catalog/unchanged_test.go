@@ -22,8 +22,10 @@ func crowded(t testing.TB, n int) *fixture {
 	return w
 }
 
-func TestUnchangedCatalogIsNotBuilt(t *testing.T) {
-	w := newFixture(t)
+func TestUnchangedCatalogIsNotBuilt(t *testing.T) { bothWays(t, unchangedCatalogIsNotBuilt) }
+
+func unchangedCatalogIsNotBuilt(w *fixture) {
+	t := w.T
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {`{"name":"read","description":"Reads."}`, "write"}, "git": {"log"}})
 	for _, step := range []struct {
