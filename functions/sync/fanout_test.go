@@ -32,7 +32,8 @@ func handedOut(t *testing.T, bodies ...string) []byte {
 // job returns the body of a message about these servers.
 func job(t *testing.T, servers ...string) string {
 	t.Helper()
-	body, err := catalog.Job{Round: catalog.Round{Began: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}, Servers: servers}.Encode()
+	round := catalog.Round{Began: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	body, err := catalog.Job{Round: round, Servers: servers}.Encode()
 	require.OK(t, err)
 	return string(body)
 }
@@ -68,10 +69,11 @@ func TestWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder
 			loads := 0
-			h := workHandler{log: lineLog(&log), do: func(context.Context, catalog.Job) (catalog.LoadReport, error) {
+			h := workHandler{log: lineLog(&log)}
+			h.do = func(context.Context, catalog.Job) (catalog.LoadReport, error) {
 				loads++
 				return c.report, c.err
-			}}
+			}
 			_, err := h.Invoke(t.Context(), c.event)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || err != nil && strings.Contains(err.Error(), "arn:") {
 				t.Errorf("Invoke = %v, want %q", err, c.want)

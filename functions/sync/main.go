@@ -16,12 +16,15 @@ func main() {
 	boot.Main("sync", func(f *boot.Function) (boot.Handler, error) {
 		h, o := handler{program: f.Program}, f.Settings.Fanout
 		h.queues = catalog.Queues{
-			Work: sqs.New(f.AWS.Config, o.Work), Assemble: sqs.New(f.AWS.Config, o.Assemble), Gather: o.Gather,
+			Work:     sqs.New(f.AWS.Config, o.Work),
+			Assemble: sqs.New(f.AWS.Config, o.Assemble),
+			Gather:   o.Gather,
 		}
 		switch o.Role {
 		case boot.RoleWork:
-			work := func(ctx context.Context, j catalog.Job) (catalog.LoadReport, error) { return f.Work(ctx, h.queues, j) }
-			return workHandler{work, f.Log}, nil
+			return workHandler{func(ctx context.Context, j catalog.Job) (catalog.LoadReport, error) {
+				return f.Work(ctx, h.queues, j)
+			}, f.Log}, nil
 		case boot.RoleAssemble:
 			return assembleHandler{f.Assemble, f.Log}, nil
 		}

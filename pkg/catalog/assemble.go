@@ -16,11 +16,11 @@ import (
 // shows late what was written early, and functions have clocks of their own.
 const overlap = 10 * time.Second
 
-// Assemble makes the catalog of what callers of [Syncer.Work] have found, and moves
-// current.json to it. It reads only what has changed since the last catalog; of the other servers the
-// catalog stays as it is, except for what people have decided since. If nothing has changed, only the
-// time in current.json is written, every four minutes. It asks no server, and may run twice at once:
-// the one that ends last goes on from what the other has made. A required server that failed when it
+// Assemble makes the catalog of what callers of [Syncer.Work] have found, and moves current.json to
+// it. It reads only what has changed since the last catalog; of the other servers the catalog stays
+// as it is, except for what people have decided since. If nothing has changed, only the time in
+// current.json is written, every four minutes. It asks no server, and may run twice at once: the
+// one that ends last goes on from what the other has made. A required server that failed when it
 // was last asked keeps the old catalog, with [ErrRequired].
 func (s *Syncer) Assemble(ctx context.Context) (Report, error) {
 	if err := s.enter(ctx); err != nil {
@@ -45,9 +45,9 @@ func (r *run) readFound(ctx context.Context) (err error) {
 	return r.readTaken(ctx, r.servers)
 }
 
-// assemble makes the catalog of what was found of each server, stores it and moves current.json to it.
-// If another sync has moved that meanwhile, it goes on from the new catalog, unless that sync began
-// later.
+// assemble makes the catalog of what was found of each server, stores it and moves current.json to
+// it. If another sync has moved that meanwhile, it goes on from the new catalog, unless that sync
+// began later.
 func (r *run) assemble(ctx context.Context) error {
 	built := ""
 	_, err := document.Retry(ctx, object.ErrConflict, func() (_ string, err error) {
@@ -89,9 +89,10 @@ func (r *run) compareAll(ctx context.Context) error {
 // confirmed.
 func (r *run) hasNews() bool {
 	return r.base == nil || r.needsCatalog() || r.report.Recovered > 0 ||
-		len(r.base.servers) != len(r.servers) || slices.ContainsFunc(r.servers, func(l *serverRun) bool {
-		return !l.input.Same || l.etag != r.known[l.server.Name].Found
-	})
+		len(r.base.servers) != len(r.servers) ||
+		slices.ContainsFunc(r.servers, func(l *serverRun) bool {
+			return !l.input.Same || l.etag != r.known[l.server.Name].Found
+		})
 }
 
 // assemble finds out what the next catalog has of the unit's servers.
@@ -99,7 +100,8 @@ func (u *unit) assemble(ctx context.Context) error {
 	read := u.readAll || u.isAhead()
 	for _, name := range u.names {
 		// What the store lost of a server that leaves the config is recovered now or never.
-		read = read || !slices.ContainsFunc(u.servers, func(l *serverRun) bool { return l.server.Name == name })
+		isOf := func(l *serverRun) bool { return l.server.Name == name }
+		read = read || !slices.ContainsFunc(u.servers, isOf)
 	}
 	for _, l := range u.servers {
 		at, err := u.take(ctx, l)
@@ -107,10 +109,11 @@ func (u *unit) assemble(ctx context.Context) error {
 			return err
 		}
 		// What was decided after the records were read is in the next catalog, or readers do not
-		// learn of it: they ask for what was decided since. Of a server that the last catalog does not
-		// have, the records say what it lists.
+		// learn of it: they ask for what was decided since. Of a server that the last catalog does
+		// not have, the records say what it lists.
 		decided, ok := u.decided[l.server.Name]
-		read = read || ok && decided.Add(overlap).After(at) || at.Before(u.prev.StartedAt.Add(-inQueue)) ||
+		read = read || ok && decided.Add(overlap).After(at) ||
+			at.Before(u.prev.StartedAt.Add(-inQueue)) ||
 			u.baseFor(l.server.Name) == nil || l.found && u.lostSince(l)
 	}
 	if read {
@@ -128,8 +131,8 @@ func (u *unit) assemble(ctx context.Context) error {
 	return nil
 }
 
-// take goes on with what was found of l, or else with what the last catalog has of it. It returns as of
-// when its records are.
+// take goes on with what was found of l, or else with what the last catalog has of it. It returns
+// as of when its records are.
 func (u *unit) take(ctx context.Context, l *serverRun) (time.Time, error) {
 	name := l.server.Name
 	if l.isQueued { // this run has loaded it, and another sync has moved the catalog since
@@ -148,7 +151,8 @@ func (u *unit) take(ctx context.Context, l *serverRun) (time.Time, error) {
 	return f.Began, nil
 }
 
-// readNews returns what was found of l and the last catalog does not have; without a catalog: nothing.
+// readNews returns what was found of l and the last catalog does not have; without a catalog:
+// nothing.
 func (r *run) readNews(ctx context.Context, l *serverRun) (f loadResult, err error) {
 	name := l.server.Name
 	known, etag := r.known[name], r.found[loadResultKey(name)]
@@ -162,10 +166,11 @@ func (r *run) readNews(ctx context.Context, l *serverRun) (f loadResult, err err
 	if known.Found != "" {
 		isNew = isNew || f.etag != known.Found
 	} else {
-		// What was found before a sync in one process made the catalog is older than that. But an assembly
-		// may have made it meanwhile, without f: then the server was asked later than the catalog says, or
-		// just then, if an assembly that failed has noted that it was.
-		isNew = isNew || f.Began.After(r.prev.StartedAt) || !f.Outcome.CheckedAt.Before(l.outcome.CheckedAt)
+		// What was found before a sync in one process made the catalog is older than that. But an
+		// assembly may have made it meanwhile, without f: then the server was asked later than the
+		// catalog says, or just then, if an assembly that failed has noted that it was.
+		isNew = isNew || f.Began.After(r.prev.StartedAt) ||
+			!f.Outcome.CheckedAt.Before(l.outcome.CheckedAt)
 	}
 	if f.Identity != l.key || !isNew {
 		return loadResult{}, nil
@@ -173,8 +178,8 @@ func (r *run) readNews(ctx context.Context, l *serverRun) (f loadResult, err err
 	return f, nil
 }
 
-// keep leaves l as the last catalog has it. How a server answered at another URL says nothing of this
-// one.
+// keep leaves l as the last catalog has it. How a server answered at another URL says nothing of
+// this one.
 func (r *run) keep(l *serverRun) {
 	k := r.known[l.server.Name]
 	if k.Identity != "" && k.Identity != l.key {
@@ -185,9 +190,9 @@ func (r *run) keep(l *serverRun) {
 	l.rebuilt = slices.Contains(r.prev.Rebuilt, l.server.Name)
 }
 
-// lostSince reports whether the records that were found with l's tools are older than those of the last
-// catalog, or gone: who found them goes on from what it found before, so it does not know that a store
-// was set back to a time between that and the catalog.
+// lostSince reports whether the records that were found with l's tools are older than those of the
+// last catalog, or gone: who found them goes on from what it found before, so it does not know that
+// a store was set back to a time between that and the catalog.
 func (u *unit) lostSince(l *serverRun) bool {
 	base := u.baseFor(l.server.Name)
 	s, _ := base.Server(l.server.Name)

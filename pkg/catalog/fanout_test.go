@@ -316,8 +316,8 @@ func TestNoConfig(t *testing.T) {
 	f.wantTools(2)
 }
 
-// A message comes again if there was no time for all its servers, or if a store failed. What was stored
-// until then is assembled.
+// A message comes again if there was no time for all its servers, or if a store failed. What was
+// stored until then is assembled.
 func TestWorkInPart(t *testing.T) {
 	for name, c := range map[string]struct {
 		slow, fails string // the server that hangs, and the one whose result cannot be stored

@@ -39,8 +39,8 @@ func newFixture(t testing.TB) *fixture {
 	return w
 }
 
-// bothWays runs the test with syncs of one process, and with those that many share. It is for what the
-// assembly takes from stored load results.
+// bothWays runs the test with syncs of one process, and with those that many share. It is for what
+// the assembly takes from stored load results.
 func bothWays(t *testing.T, test func(w *fixture)) {
 	for name, shared := range map[string]bool{"one process": false, "shared": true} {
 		t.Run(name, func(t *testing.T) {

@@ -79,8 +79,8 @@ func parseLoadResult(data []byte) (f loadResult, err error) {
 	return f, err
 }
 
-// readLoadResult returns what was found of a server. If nothing is there that can be used, the result
-// has only the ETag of the object, or [object.IfAbsent] without one.
+// readLoadResult returns what was found of a server. If nothing is there that can be used, the
+// result has only the ETag of the object, or [object.IfAbsent] without one.
 func (r *run) readLoadResult(ctx context.Context, server string) (f loadResult, err error) {
 	o, err := r.objects.Get(ctx, loadResultKey(server), "")
 	if errors.Is(err, object.ErrNotFound) {
@@ -90,8 +90,10 @@ func (r *run) readLoadResult(ctx context.Context, server string) (f loadResult, 
 		f, err = parseLoadResult(o.Data)
 	}
 	switch f.etag = o.ETag; {
-	case errors.Is(err, ErrUnusable) || errors.Is(err, object.ErrDamaged) || err == nil && f.Name != server:
-		r.o.Log.LogAttrs(ctx, slog.LevelError, "what was found of a server cannot be used, and is replaced",
+	case errors.Is(err, ErrUnusable) || errors.Is(err, object.ErrDamaged),
+		err == nil && f.Name != server:
+		r.o.Log.LogAttrs(ctx, slog.LevelError,
+			"what was found of a server cannot be used, and is replaced",
 			slog.String("server", server), slog.Any("error", err))
 		return loadResult{etag: o.ETag}, nil
 	case err != nil:

@@ -20,16 +20,16 @@ type Plan struct {
 	Confirm  bool // an assembly was asked for, whatever workers find
 }
 
-// Plan begins a round of a sync that many processes share: it sends the names of the servers that are
-// due to workers. With all these are all, as when a person asks or the config has changed; else those
-// whose time has come and that are not being asked already. A disabled server is among them once an
-// hour, for its records; one that failed is once every five minutes, however often the caller plans.
-// An assembly is asked for at once if the catalog is old, or of another config, or if the sync before
-// failed. Plan calls no server.
+// Plan begins a round of a sync that many processes share: it sends the names of the servers that
+// are due to workers. With all these are all, as when a person asks or the config has changed; else
+// those whose time has come and that are not being asked already. A disabled server is among them
+// once an hour, for its records; one that failed is once every five minutes, however often the
+// caller plans. An assembly is asked for at once if the catalog is old, or of another config, or if
+// the sync before failed. Plan calls no server.
 //
-// If it fails or is ended, workers load what was sent, and what was not sent is due in the next round.
-// A server that was sent and not noted is sent twice, which does no harm. A round that cannot be
-// planned is still assembled: that finds the same fault and reports it where people look.
+// If it fails or is ended, workers load what was sent, and what was not sent is due in the next
+// round. A server that was sent and not noted is sent twice, which does no harm. A round that
+// cannot be planned is still assembled: that finds the same fault and reports it where people look.
 func (s *Syncer) Plan(ctx context.Context, q Queues, all bool) (Plan, error) {
 	if err := s.enter(ctx); err != nil {
 		return Plan{}, err
@@ -40,7 +40,8 @@ func (s *Syncer) Plan(ctx context.Context, q Queues, all bool) (Plan, error) {
 	names, err := r.plan(ctx, &plan)
 	if err != nil {
 		plan.Confirm = true
-		return plan, errors.Join(fmt.Errorf("plan sync: %w", err), s.askAssembly(ctx, q, plan.Round))
+		err = fmt.Errorf("plan sync: %w", err)
+		return plan, errors.Join(err, s.askAssembly(ctx, q, plan.Round))
 	}
 	var messages []Message
 	for batch := range slices.Chunk(names, maxServers) {
@@ -65,7 +66,8 @@ func (s *Syncer) Plan(ctx context.Context, q Queues, all bool) (Plan, error) {
 	return plan, s.askAssembly(ctx, q, plan.Round)
 }
 
-// plan completes the plan, and returns the servers that are due. It writes only the last good config.
+// plan completes the plan, and returns the servers that are due. It writes only the last good
+// config.
 func (r *run) plan(ctx context.Context, p *Plan) ([]string, error) {
 	if err := r.readCurrent(ctx); err != nil {
 		return nil, err
@@ -78,7 +80,8 @@ func (r *run) plan(ctx context.Context, p *Plan) ([]string, error) {
 		return nil, err
 	}
 	names := r.due(p.Round.All, planned.Servers)
-	p.Round.Config, p.Servers, p.Confirm = r.config.Version, len(names), p.Round.All || r.needsCatalog()
+	p.Round.Config, p.Servers = r.config.Version, len(names)
+	p.Confirm = p.Round.All || r.needsCatalog()
 	return names, nil
 }
 
@@ -102,8 +105,8 @@ func (s *Syncer) readPlanned(ctx context.Context) (p planned, etag string, err e
 	return p, o.ETag, nil
 }
 
-// notePlanned notes that the servers were handed out, after they were: for a quarter of an hour no round
-// names them again, unless they are heard of sooner.
+// notePlanned notes that the servers were handed out, after they were: for a quarter of an hour no
+// round names them again, unless they are heard of sooner.
 func (r *run) notePlanned(ctx context.Context, names []string) error {
 	_, err := document.Retry(ctx, object.ErrConflict, func() (etag string, err error) {
 		p, etag, err := r.readPlanned(ctx)

@@ -40,9 +40,9 @@ func (r *run) publish(ctx context.Context) (built string, err error) {
 	return next.sha256, nil
 }
 
-// goOnFromOther reads the catalog that another sync has moved to, and prepares what this run has found
-// for a comparison with it. It reports whether that catalog stays. built is the SHA-256 of the catalog
-// that this run could not move to.
+// goOnFromOther reads the catalog that another sync has moved to, and prepares what this run has
+// found for a comparison with it. It reports whether that catalog stays. built is the SHA-256 of
+// the catalog that this run could not move to.
 func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err error) {
 	if r.found != nil {
 		return false, errRestart
@@ -52,12 +52,15 @@ func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err 
 			if l.tools = l.input.Tools; l.input.Same {
 				l.tools = r.base.inputs(l.server.Name)
 			}
-			l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool { return !l.outcome.Read(t.Definition) })
+			l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
+				return !l.outcome.Read(t.Definition)
+			})
 			for i := range l.tools {
 				l.tools[i].Record = nil
 			}
 		}
-		l.found, l.digest, l.toCache = false, "", nil // what was listed is not compared with the records read now
+		// What was listed was not compared with the records that are read now.
+		l.found, l.digest, l.toCache = false, "", nil
 	}
 	if err := r.readBase(ctx); err != nil {
 		return false, err

@@ -42,9 +42,9 @@ var (
 type Message struct {
 	Body []byte
 
-	// Group and DeduplicationID are for a queue that keeps the order. While one message of a group is
-	// out, the queue hands out no other. Of the messages with one DeduplicationID it takes only the
-	// first, for five minutes.
+	// Group and DeduplicationID are for a queue that keeps the order. While one message of a group
+	// is out, the queue hands out no other. Of the messages with one DeduplicationID it takes only
+	// the first, for five minutes.
 	Group, DeduplicationID string
 }
 
@@ -76,7 +76,7 @@ func CheckBodies(messages []Message) error {
 // A Round is one round of a sync that many processes share. It goes into their messages.
 type Round struct {
 	Began  time.Time `json:"began"`
-	Config string    `json:"config,omitempty"` // version of the config when the round began; for the log alone
+	Config string    `json:"config,omitempty"` // version of the config; for the log alone
 	All    bool      `json:"all,omitempty"`    // every server is asked
 }
 
@@ -108,7 +108,8 @@ func ParseJob(data []byte) (Job, error) {
 		return Job{}, fmt.Errorf("%w: %w", ErrJob, err)
 	}
 	if m.Format != jobFormat {
-		return Job{}, fmt.Errorf("%w: it is of form %d, this program knows %d", ErrJob, m.Format, jobFormat)
+		return Job{}, fmt.Errorf("%w: it is of form %d, this program knows %d",
+			ErrJob, m.Format, jobFormat)
 	}
 	if err := json.Unmarshal(data, &m, json.RejectUnknownMembers(true)); err != nil {
 		return Job{}, fmt.Errorf("%w: %w", ErrJob, err)
@@ -117,7 +118,8 @@ func ParseJob(data []byte) (Job, error) {
 	case m.Round.Began.IsZero():
 		return Job{}, fmt.Errorf("%w: run.began is missing", ErrJob)
 	case len(m.Servers) > maxServers:
-		return Job{}, fmt.Errorf("%w: servers: %d of them, at most %d", ErrJob, len(m.Servers), maxServers)
+		return Job{}, fmt.Errorf("%w: servers: %d of them, at most %d",
+			ErrJob, len(m.Servers), maxServers)
 	}
 	for _, name := range m.Servers {
 		if name == "" {
@@ -135,7 +137,8 @@ func (s *Syncer) askAssembly(ctx context.Context, q Queues, round Round) error {
 	}
 	// All that ask within one slot have one message, which is handed out after the slot has ended.
 	slot := s.o.Now().UnixNano() / int64(cmp.Or(q.Gather, gather))
-	m := Message{Body: body, Group: assemblyGroup, DeduplicationID: round.ID() + "-" + strconv.FormatInt(slot, 10)}
+	id := round.ID() + "-" + strconv.FormatInt(slot, 10)
+	m := Message{Body: body, Group: assemblyGroup, DeduplicationID: id}
 	if err := q.Assemble.Send(ctx, []Message{m}); err != nil {
 		return fmt.Errorf("ask for an assembly: %w", err)
 	}

@@ -125,8 +125,8 @@ func (u *unit) findForgotten(ctx context.Context, l *serverRun) error {
 	return nil
 }
 
-// countLost counts the server's records that were lost and that nobody has settled, those among them of
-// which nobody knows what was decided, and all that it has.
+// countLost counts the server's records that were lost and that nobody has settled, those among
+// them of which nobody knows what was decided, and all that it has.
 func (u *unit) countLost(server string) (lost, unknown, all int) {
 	for id, held := range u.records {
 		if id.Server != server {

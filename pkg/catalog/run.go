@@ -22,8 +22,8 @@ import (
 var errRestart = errors.New("config or catalog changed during the sync")
 
 // A run makes one catalog, or does a part of that: it loads units from a queue and assembles the
-// catalog of what was found. In one process the queue is a slice, and what was found stays in memory.
-// Many processes share a run by [Syncer.Work] and [Syncer.Assemble].
+// catalog of what was found. In one process the queue is a slice, and what was found stays in
+// memory. Many processes share a run by [Syncer.Work] and [Syncer.Assemble].
 type run struct {
 	*Syncer
 	began    time.Time
@@ -82,11 +82,11 @@ type serverRun struct {
 }
 
 // run makes the catalog. collect loads servers, or reads which results of loads are stored. The
-// catalog's version is read before the config: if another sync moves the catalog in between, the last
-// step fails, so a catalog never replaces one that was made from a newer config. Records are written
-// before the catalog: a tool in the catalog without a record would be locked for a reason that no
-// person can remove. They are written before required servers are checked, too: what the other servers
-// changed is locked by its record even if the catalog cannot follow.
+// catalog's version is read before the config: if another sync moves the catalog in between, the
+// last step fails, so a catalog never replaces one that was made from a newer config. Records are
+// written before the catalog: a tool in the catalog without a record would be locked for a reason
+// that no person can remove. They are written before required servers are checked, too: what the
+// other servers changed is locked by its record even if the catalog cannot follow.
 func (s *Syncer) run(ctx context.Context, name string, collect func(*run, context.Context) error) (Report, error) {
 	r, err := document.Retry(ctx, errRestart, func() (*run, error) {
 		r := s.newRun()

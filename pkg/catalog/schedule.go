@@ -43,8 +43,8 @@ func pollInterval(least, unchanged, ttl time.Duration) time.Duration {
 	return min(max(d, ttl), most)
 }
 
-// isDue reports whether a sync that nobody asked for loads the server. planned says when servers were
-// handed out to others; nil: this run loads them itself.
+// isDue reports whether a sync that nobody asked for loads the server. planned says when servers
+// were handed out to others; nil: this run loads them itself.
 func (r *run) isDue(l *serverRun, planned map[string]time.Time) bool {
 	at, ok := planned[l.server.Name]
 	switch {
@@ -52,7 +52,8 @@ func (r *run) isDue(l *serverRun, planned map[string]time.Time) bool {
 		return r.began.Sub(at).Abs() >= pollMost
 	case ok && !at.After(r.began) && r.began.Sub(at) < inQueue && l.outcome.CheckedAt.Before(at):
 		return false // it is being asked
-	case l.outcome.Status == "" || r.prev.Config != r.config.Version || l.outcome.CheckedAt.After(r.began):
+	case l.outcome.Status == "", r.prev.Config != r.config.Version,
+		l.outcome.CheckedAt.After(r.began):
 		return true
 	case failed(l):
 		return planned == nil || !r.isFresh(l, r.o.Rest) // who plans may do so each minute
@@ -60,9 +61,9 @@ func (r *run) isDue(l *serverRun, planned map[string]time.Time) bool {
 	return r.isForced(l) || !r.isFresh(l, r.restOf(l))
 }
 
-// isForced reports whether a server that answered is loaded however long it has been the same: people
-// have decided about it, its tools are not what it listed or cannot be read, or it is a program, which
-// would be ended if it were not asked.
+// isForced reports whether a server that answered is loaded however long it has been the same:
+// people have decided about it, its tools are not what it listed or cannot be read, or it is a
+// program, which would be ended if it were not asked.
 func (r *run) isForced(l *serverRun) bool {
 	_, decided := r.decided[l.server.Name]
 	return decided || l.server.Command != nil || slices.Contains(r.prev.Rebuilt, l.server.Name) ||
@@ -83,8 +84,8 @@ func (r *run) isFresh(l *serverRun, wait time.Duration) bool {
 	return r.began.Before(l.outcome.CheckedAt.Add(wait - min(early, wait/10)))
 }
 
-// due returns the servers that are due, with all of every one, in the order in which they are asked,
-// and behind them the disabled ones, for their records.
+// due returns the servers that are due, with all of every one, in the order in which they are
+// asked, and behind them the disabled ones, for their records.
 func (r *run) due(all bool, planned map[string]time.Time) (names []string) {
 	asked, _ := inOrder(r.servers)
 	for _, l := range r.servers {
@@ -138,8 +139,9 @@ func (r *run) unitsOf(names []string) (units []*unit) {
 	for _, name := range names {
 		named[name] = true
 	}
+	isNamed := func(l *serverRun) bool { return named[l.server.Name] }
 	for _, u := range r.units {
-		if !slices.ContainsFunc(u.servers, func(l *serverRun) bool { return named[l.server.Name] }) {
+		if !slices.ContainsFunc(u.servers, isNamed) {
 			continue
 		}
 		units = append(units, u)
@@ -175,11 +177,12 @@ func (r *run) isAhead() bool { return r.prev.StartedAt.After(r.began) }
 
 // needsCatalog reports whether the catalog is to be assembled even if no server has changed.
 func (r *run) needsCatalog() bool {
-	return r.prev.Failed != nil || r.prev.Config != r.config.Version || r.began.Sub(r.prev.SyncedAt) >= confirmAge
+	return r.prev.Failed != nil || r.prev.Config != r.config.Version ||
+		r.began.Sub(r.prev.SyncedAt) >= confirmAge
 }
 
-// decidedSince returns when people last decided about each server, of those about which somebody has
-// since the last catalog, or shortly before.
+// decidedSince returns when people last decided about each server, of those about which somebody
+// has since the last catalog, or shortly before.
 func (r *run) decidedSince(ctx context.Context, before time.Duration) (map[string]time.Time, error) {
 	var since time.Time
 	if !r.prev.StartedAt.IsZero() && !r.isAhead() {

@@ -13,9 +13,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// load asks the enabled servers of the units for their tools, and calls do with each unit whose servers
-// have answered, while others are still being asked. Servers that there is no time to ask, or to hear
-// out, keep what they have.
+// load asks the enabled servers of the units for their tools, and calls do with each unit whose
+// servers have answered, while others are still being asked. Servers that there is no time to ask,
+// or to hear out, keep what they have.
 func (r *run) load(ctx context.Context, units []*unit, do func(*unit, context.Context) error) error {
 	p := newPipeline(ctx, do)
 	asked := r.askServers(ctx, p, units)

@@ -127,7 +127,9 @@ func (s *Syncer) sync(ctx context.Context, all bool) (Report, error) {
 		return s.last.report, s.last.err
 	}
 	number := s.begun.Add(1)
-	report, err := s.run(ctx, "sync", func(r *run, ctx context.Context) error { return r.loadDue(ctx, all) })
+	report, err := s.run(ctx, "sync", func(r *run, ctx context.Context) error {
+		return r.loadDue(ctx, all)
+	})
 	if ctx.Err() == nil {
 		s.last = result{number, all, report, err}
 	}

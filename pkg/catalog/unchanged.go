@@ -31,7 +31,8 @@ func (s *Snapshot) hasRecords(server string, records map[tool.ID]*approval.Recor
 }
 
 // lists reports whether the catalog has these items of the server, unread others, and no more.
-// Definitions are equal if their hashes are: which of two spellings the catalog has makes no difference.
+// Definitions are equal if their hashes are: which of two spellings the catalog has makes no
+// difference.
 func (s *Snapshot) lists(server string, tools []ToolInput, unread int) bool {
 	of, ok := s.Server(server)
 	if !ok || of.Tools+of.Items != len(tools)+unread {

@@ -29,8 +29,8 @@ type unchangedCache struct {
 	servers         map[string]*unchangedServer
 }
 
-// cachedServer returns what the cache has of l; nil: nothing. Servers whose records say something of
-// each other, and those that changed their names, are not cached.
+// cachedServer returns what the cache has of l; nil: nothing. Servers whose records say something
+// of each other, and those that changed their names, are not cached.
 func (r *run) cachedServer(l *serverRun) *unchangedServer {
 	if r.base == nil || r.base.sha256 != r.cache.catalog || r.config.Version != r.cache.config {
 		return nil
@@ -113,9 +113,9 @@ func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 	return nil
 }
 
-// cacheServer notes for the next run what follows for l, whose items and records are as the catalog has
-// them. What was turned away here is reported again each time. A record that was written since its
-// mark was read has another one.
+// cacheServer notes for the next run what follows for l, whose items and records are as the catalog
+// has them. What was turned away here is reported again each time. A record that was written since
+// its mark was read has another one.
 func (u *unit) cacheServer(l *serverRun) {
 	if l.loaded && u.alone() && l.digest != "" && !l.refused {
 		l.toCache = &unchangedServer{lists: l.digest, records: u.recordsMark, kinds: l.kinds, restored: l.restored}

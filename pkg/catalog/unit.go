@@ -12,9 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A unit is what a run loads and compares for itself: as a rule one server. Servers whose records say something
-// of each other are in one unit: the names of one URL, the two names of a renamed server, and
-// those whose URL was under another name. The order of units makes no difference.
+// A unit is what a run loads and compares for itself: as a rule one server. Servers whose records
+// say something of each other are in one unit: the names of one URL, the two names of a renamed
+// server, and those whose URL was under another name. The order of units makes no difference.
 type unit struct {
 	*run
 	servers []*serverRun // the configured servers, in the order of the config
@@ -180,8 +180,8 @@ func (u *unit) baseOf(name string) *Snapshot {
 	return u.baseFor(name)
 }
 
-// complete adds what is known of lists that could not be read to what l lists now. If the last catalog
-// has exactly that, l is taken from there.
+// complete adds what is known of lists that could not be read to what l lists now. If the last
+// catalog has exactly that, l is taken from there.
 func (u *unit) complete(l *serverRun) {
 	l.rebuilt = l.server.Enabled && !l.loaded && slices.Contains(u.prev.Rebuilt, l.server.Name)
 	if l.since.IsZero() {
@@ -221,7 +221,8 @@ func (r *run) afterLoss(ctx context.Context) error {
 		return nil
 	}
 	r.o.Log.LogAttrs(ctx, slog.LevelError,
-		"the approval store had lost records; they are back from the catalog, the stricter of two versions each",
+		"the approval store had lost records; "+
+			"they are back from the catalog, the stricter of two versions each",
 		slog.Int("records", r.report.Recovered))
 	var due []approval.Baseline
 	for _, l := range r.servers {

@@ -19,11 +19,11 @@ type LoadReport struct {
 // ErrUnasked says that there was no time for all servers of a message: it has to come again.
 var ErrUnasked = errors.New("there was no time to ask all servers")
 
-// Work loads the servers that a message names, as one of many processes that share a round: it asks them
-// for their lists, writes their records, stores what it found of each for [Syncer.Assemble], and asks
-// for an assembly. A server whose records say something of others (another name of one URL) is asked
-// together with those, so that the rules for them hold as in one process. Work needs the catalog only
-// if nothing was found of a server before.
+// Work loads the servers that a message names, as one of many processes that share a round: it asks
+// them for their lists, writes their records, stores what it found of each for [Syncer.Assemble],
+// and asks for an assembly. A server whose records say something of others (another name of one
+// URL) is asked together with those, so that the rules for them hold as in one process. Work needs
+// the catalog only if nothing was found of a server before.
 //
 // An error means that the message has to come again. A message that is repeated, comes late or is
 // interrupted does no harm: Work skips servers that were asked in this round or a later one, writes
@@ -39,7 +39,8 @@ func (s *Syncer) Work(ctx context.Context, q Queues, j Job) (LoadReport, error) 
 	if err != nil && report.Put == 0 {
 		return report, err
 	}
-	// An assembly is asked for after a repeated message too: the process before may have ended first.
+	// An assembly is asked for after a repeated message too: the process before may have ended
+	// first.
 	return report, errors.Join(err, s.askAssembly(ctx, q, j.Round))
 }
 
@@ -64,7 +65,8 @@ func (s *Syncer) loadServers(ctx context.Context, round Round, names []string) (
 	return report, err
 }
 
-// loadNamed loads the units that have the named servers, without those that were loaded in this round.
+// loadNamed loads the units that have the named servers, without those that were loaded in this
+// round.
 func (r *run) loadNamed(ctx context.Context, round Round, names []string) error {
 	if err := r.readCurrent(ctx); err != nil {
 		return err
@@ -106,8 +108,8 @@ func (r *run) loadNamed(ctx context.Context, round Round, names []string) error 
 	return r.afterLoss(ctx)
 }
 
-// isLoaded reports whether the server was loaded in this round or a later one. What is of a time to come
-// was found when a clock was ahead.
+// isLoaded reports whether the server was loaded in this round or a later one. What is of a time to
+// come was found when a clock was ahead.
 func (u *unit) isLoaded(name string, round Round) bool {
 	f := u.loadResults[name]
 	return f.catalog != nil && !f.Began.Before(round.Began) && !f.Began.After(u.began)

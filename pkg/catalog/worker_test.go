@@ -31,7 +31,8 @@ func (w *fixture) work(round catalog.Round, names []string) (catalog.LoadReport,
 	return w.worker().Work(w.T.Context(), q, catalog.Job{Round: round, Servers: names})
 }
 
-// due returns the servers of a round that is never noted as sent: that fails after the first message.
+// due returns the servers of a round that is never noted as sent: that fails after the first
+// message.
 func (w *fixture) due(all bool) (catalog.Round, []string, error) {
 	lost := errors.New("nothing is noted")
 	q := &queuetest.Queue{OnSend: func(context.Context) (bool, error) { return true, lost }}
