@@ -22,12 +22,12 @@ func TestDecideLostRecord(t *testing.T) {
 	if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", ""); x.Status != "disabled_by_user" {
 		t.Errorf("before a sync it is %s, want what the catalog knows", x.Status)
 	}
-	x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/approve", approveBody(h.Hash("fs/read_file")))
+	x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/disable", `{}`)
 	if x.Status != "disabled_by_user" || !x.Record.Disabled {
-		t.Errorf("after an approval it is %s: %+v", x.Status, x.Record)
+		t.Errorf("after a decision it is %s: %+v", x.Status, x.Record)
 	}
 	lines, err := h.Approvals.Audit(t.Context(), "fs", approval.Cursor{}, 2)
-	if err != nil || len(lines) != 2 || lines[0].Action != approval.ActionApprove || lines[1].Action != approval.ActionRecover {
+	if err != nil || len(lines) != 2 || lines[0].Action != approval.ActionDisable || lines[1].Action != approval.ActionRecover {
 		t.Errorf("audit = %+v, %v", lines, err)
 	}
 	if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/enable", `{}`); x.Status != "callable" {

@@ -125,9 +125,9 @@ func TestDecideConflict(t *testing.T) {
 	if got := h.Problem(http.StatusConflict, "/admin/tools/mail/send/approve", approveBody(hash)); !strings.Contains(got, "somebody else") {
 		t.Errorf("detail = %q", got)
 	}
-	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/approve", approveBody(hash))
-	if got.Status != "disabled_by_user" || got.Record.State != "approved" {
-		t.Errorf("tool = %+v, want it approved and still disabled", got)
+	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/block", approveBody(hash))
+	if got.Status != "disabled_by_user" || got.Record.State != "blocked" || !got.Record.Disabled {
+		t.Errorf("tool = %+v, want it blocked and still disabled", got)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestDecideRevision(t *testing.T) {
 		"disable": fmt.Sprintf(`{"rev":%d}`, seen),
 		"enable":  fmt.Sprintf(`{"rev":%d}`, seen+7),
 	} {
-		if got := h.Problem(http.StatusConflict, "/admin/tools/mail/send/"+action, body); !strings.Contains(got, "nothing was decided now: it is disabled") {
+		if got := h.Problem(http.StatusConflict, "/admin/tools/mail/send/"+action, body); !strings.Contains(got, "changed since it was shown: it is disabled") {
 			t.Errorf("%s: %q", action, got)
 		}
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -48,12 +49,20 @@ func (k kindAPI) find(ctx context.Context, in ItemPath) (tool.ID, error) {
 	return k.service.Find(ctx, k.kind, in.Server, in.Name)
 }
 
-func (k kindAPI) get(ctx context.Context, in *ItemPath) (out decide.Tool, err error) {
-	id, err := k.find(ctx, *in)
+type getInput struct {
+	ItemPath
+	For string `query:"for" enum:"approve,block,unblock,disable,enable,undo,carry" doc:"the answer says what keeps you from carrying this out now"`
+}
+
+func (k kindAPI) get(ctx context.Context, in *getInput) (out decide.Tool, err error) {
+	id, err := k.find(ctx, in.ItemPath)
 	if err != nil {
 		return out, err
 	}
-	return k.service.Tool(ctx, id)
+	if out, err = k.service.Tool(ctx, id); err == nil && in.For != "" {
+		out.Obstacle = out.Facts.Before(in.For, decide.ShownHash, false)
+	}
+	return out, err
 }
 
 type historyInput struct {
@@ -73,12 +82,25 @@ func (k kindAPI) history(ctx context.Context, in *historyInput) (out decide.Hist
 // another by now is not carried out.
 type Seen struct {
 	Rev  int64  `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided. Without it the decision is taken whatever others decided meanwhile"`
-	Note string `json:"note,omitempty" maxLength:"4096" doc:"why; to approve a definition with a severe finding it is required"`
+	Note string `json:"note,omitempty" doc:"why, at most 4096 bytes; to approve a definition with a severe finding it is required"`
 	Tell bool   `json:"tell,omitempty" doc:"agents may be told the note, as what you said"`
+
+	Shown Shown `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"to approve: how you were shown the definition, for the audit"`
 }
 
 func (s Seen) decision(action string, hash tool.Hash) decide.Decision {
-	return decide.Decision{Action: action, Hash: hash, Rev: s.Rev, Note: s.Note, Tell: s.Tell}
+	return decide.Decision{Action: action, Hash: hash, Rev: s.Rev, Note: s.Note, Tell: s.Tell, Shown: s.Shown.way()}
+}
+
+// Shown says how somebody was shown a definition. Absent it is hash, since whoever has the hash has
+// read the definition; "none" says that they have not.
+type Shown string
+
+func (s Shown) way() decide.Shown {
+	if s == "none" {
+		return ""
+	}
+	return cmp.Or(decide.Shown(s), decide.ShownHash)
 }
 
 // carryOut decides about the item of an address.
@@ -94,7 +116,7 @@ type hashInput struct {
 	ItemPath
 	Body struct {
 		Seen
-		Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
+		Hash tool.Hash `json:"hash,omitempty" pattern:"^([0-9a-f]{64})?$" doc:"of the definition that was seen; needed"`
 	}
 }
 
@@ -126,7 +148,7 @@ func (k kindAPI) decide(action string) func(context.Context, *itemInput) (decide
 type undoInput struct {
 	ItemPath
 	Body struct {
-		Rev int64 `json:"rev" minimum:"1" doc:"that the decision made"`
+		Rev int64 `json:"rev,omitempty" minimum:"0" doc:"that the decision made; needed"`
 	}
 }
 

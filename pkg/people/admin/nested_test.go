@@ -30,7 +30,7 @@ func TestNestedDefinition(t *testing.T) {
 		t.Errorf("its findings are %+v", item.Findings)
 	}
 	for _, body := range []string{approveBody(item.Hash), `{"hash":"` + string(item.Hash) + `"}`} {
-		if got := h.Problem(http.StatusConflict, address+"/approve", body); !strings.Contains(got, "nested too deeply, nobody can approve it, and nothing was decided") {
+		if got := h.Problem(http.StatusConflict, address+"/approve", body); !strings.Contains(got, "nothing was decided: this definition is nested too deeply, and nobody can approve it") {
 			t.Errorf("approving it answers %s", got)
 		}
 	}

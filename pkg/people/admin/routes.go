@@ -71,6 +71,7 @@ func (a *api) register(mux *http.ServeMux) {
 	a.registerTokens(h)
 	a.registerSessions(h)
 	a.registerConnect(h)
+	listCodes(h.OpenAPI().Components.Schemas.Map())
 
 	mux.HandleFunc("GET /admin/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		data, err := h.OpenAPI().MarshalJSON()
@@ -116,18 +117,39 @@ func serve[I, B any](a *api, h huma.API, op huma.Operation, do func(context.Cont
 }
 
 // fail returns what a caller may read of err, and logs what may not be read.
-func (a *api) fail(ctx context.Context, operation string, err error) *huma.ErrorModel {
-	if p, ok := errors.AsType[*huma.ErrorModel](err); ok {
+func (a *api) fail(ctx context.Context, operation string, err error) *problemModel {
+	if p, ok := errors.AsType[*problemModel](err); ok {
 		return p
 	}
 	e := a.service.Explain(ctx, operation, err)
 	p := problem(e.Status, e.Detail)
+	p.Code = e.Code
 	for _, c := range e.Parts {
 		p.Errors = append(p.Errors, &huma.ErrorDetail{Location: c.Where, Message: c.What})
 	}
 	return p
 }
 
-func problem(status int, detail string) *huma.ErrorModel {
-	return &huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail}
+// A problemModel is a problem of RFC 9457 with the code of a refused decision.
+type problemModel struct {
+	huma.ErrorModel
+	Code decide.Code `json:"code,omitempty"`
+}
+
+func problem(status int, detail string) *problemModel {
+	return &problemModel{ErrorModel: huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail}}
+}
+
+// listCodes adds the codes of refused decisions to the schemas of the answers that have one.
+func listCodes(schemas map[string]*huma.Schema) {
+	var codes []any
+	for _, c := range decide.Codes() {
+		codes = append(codes, string(c))
+	}
+	schemas["ErrorModel"].Properties["code"] = &huma.Schema{
+		Type: huma.TypeString, Description: "stable: why a decision was refused; absent of other problems",
+	}
+	for _, name := range []string{"ErrorModel", "BulkResult", "Obstruction"} {
+		schemas[name].Properties["code"].Enum = codes
+	}
 }

@@ -69,9 +69,10 @@ func (a *api) health(ctx context.Context, _ *struct{}) (decide.Health, error) {
 type bulkInput struct {
 	Body struct {
 		Action string     `json:"action" enum:"approve,block,disable,enable,carry" doc:"carry approves what was approved in another version of the same server, and nothing else"`
-		Items  []BulkItem `json:"items" minItems:"1" maxItems:"500" nullable:"false"`
-		Note   string     `json:"note,omitempty" maxLength:"4096" doc:"why, for all of them"`
+		Items  []BulkItem `json:"items" nullable:"false" doc:"1 to 500"`
+		Note   string     `json:"note,omitempty" doc:"why, for all of them, at most 4096 bytes"`
 		Tell   bool       `json:"tell,omitempty" doc:"agents may be told the note, as what you said"`
+		Shown  Shown      `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"to approve: how you were shown the definitions. If you were not, those with findings, annotated as destructive or changed since their approval are refused"`
 	}
 }
 
@@ -84,11 +85,12 @@ type BulkItem struct {
 
 // A BulkResult is what became of one of many.
 type BulkResult struct {
-	ID     string `json:"id"`
-	Result string `json:"result" enum:"done,refused,failed"`
-	Status string `json:"status,omitempty" doc:"of the item after it"`
-	Rev    int64  `json:"rev,omitempty" doc:"of the record after it; an undo names it"`
-	Detail string `json:"detail,omitempty" doc:"why nothing was decided about it"`
+	ID     string      `json:"id"`
+	Result string      `json:"result" enum:"done,refused,failed"`
+	Status string      `json:"status,omitempty" doc:"of the item after it"`
+	Rev    int64       `json:"rev,omitempty" doc:"of the record after it; an undo names it"`
+	Code   decide.Code `json:"code,omitempty" doc:"stable: why nothing was decided about it"`
+	Detail string      `json:"detail,omitempty" doc:"the same in words"`
 }
 
 type bulkOutputBody struct {
@@ -104,7 +106,7 @@ func (a *api) decideAll(ctx context.Context, in *bulkInput) (out bulkOutputBody,
 		if err != nil {
 			return out, problem(http.StatusUnprocessableEntity, "item "+strconv.Itoa(n+1)+" does not name a tool as server:tool, a prompt as server:prompt:name or a resource as server:resource:uri, and nothing was decided")
 		}
-		items[n] = decide.Item{ID: id, Hash: t.Hash, Rev: t.Rev}
+		items[n] = decide.Item{ID: id, Hash: t.Hash, Rev: t.Rev, Shown: in.Body.Shown.way()}
 	}
 	results, err := a.service.DecideAll(ctx, decide.Decision{Action: in.Body.Action, Note: in.Body.Note, Tell: in.Body.Tell}, items)
 	if err != nil {
@@ -121,7 +123,7 @@ func (a *api) decideAll(ctx context.Context, in *bulkInput) (out bulkOutputBody,
 			one.Result = "failed"
 		}
 		if r.Err != nil {
-			one.Detail = r.Err.Detail
+			one.Code, one.Detail = r.Err.Code, r.Err.Detail
 		}
 		out.Tools[n] = one
 	}

@@ -22,7 +22,7 @@ func LineOf(e approval.Entry) audit.Line {
 	}
 	return audit.Line{
 		V: audit.Version, Time: at.UTC(), Kind: audit.KindEvent, Actor: e.Actor, Action: e.Action,
-		Tool: e.ID().String(), Hash: e.Hash, From: e.From, Note: e.Note, Source: e.Source,
+		Tool: e.ID().String(), Hash: e.Hash, From: e.From, Note: e.Note, Source: e.Source, Shown: e.Shown,
 	}
 }
 

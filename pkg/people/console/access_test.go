@@ -318,7 +318,9 @@ func (a *access) prepare() func() agenttest.Answer {
 	switch {
 	case first[verb] != "":
 		t := admintest.Into[decide.Tool](a.Desk, item, "")
-		admintest.Into[decide.Tool](a.Desk, item+"/"+first[verb], fmt.Sprintf(`{"hash":%q}`, t.Hash))
+		if slices.Contains(t.Actions, first[verb]) {
+			admintest.Into[decide.Tool](a.Desk, item+"/"+first[verb], fmt.Sprintf(`{"hash":%q}`, t.Hash))
+		}
 	case strings.HasPrefix(path, "/admin/sessions/"):
 		_, err := a.Console.SignIn.Sessions.Open(a.Context(), personSam, "")
 		require.OK(a.T, err)

@@ -137,12 +137,13 @@ func (c *Console) bulkConfirmation(w http.ResponseWriter, r *http.Request, statu
 	root, opened, kept := rootOf(r), c.viewed(r), map[string][]decide.Row{}
 	for n, row := range rows {
 		line := rowFor(root, row, b.filter)
-		if why := c.whyNot(r, b.action, row, opened); why != "" {
+		o := row.Facts.Before(b.action, opened.shown(row.Hash), true)
+		if o != nil && o.Code != decide.Severe {
 			if len(p.Out) == maxRows {
 				p.OutMore++
 				continue
 			}
-			p.Out = append(p.Out, leftOut{shorten(row.ID), line.Link, why})
+			p.Out = append(p.Out, leftOut{shorten(row.ID), line.Link, sentence(o.Detail)})
 			continue
 		}
 		if len(p.Items) == maxRows {
@@ -151,7 +152,7 @@ func (c *Console) bulkConfirmation(w http.ResponseWriter, r *http.Request, statu
 		}
 		p.Items = append(p.Items, line)
 		kept[row.Server] = append(kept[row.Server], row)
-		p.NeedsNote = p.NeedsNote || len(line.Severe) > 0 && b.action != approval.ActionBlock
+		p.NeedsNote = p.NeedsNote || o != nil
 	}
 	p.Rest += rest
 	for _, server := range slices.Sorted(maps.Keys(kept)) {
@@ -169,7 +170,7 @@ const maxChosen = 200
 // chosen returns the items that a form is about as they are now, and how many more it is about.
 func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest int, err error) {
 	if b.action == decide.ActionCarry {
-		f := decide.Filter{Status: string(lock.PendingApproval), Server: b.filter.Server}
+		f := decide.Filter{Status: string(lock.PendingApproval), Server: b.filter.Server, For: b.action}
 		list, err := c.o.Service.List(r.Context(), f, decide.Paging{Limit: 1})
 		for _, up := range list.Upgrades {
 			rows = append(rows, up.Tools...)
@@ -178,7 +179,9 @@ func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest i
 		return rows[:n], len(rows) - n, err
 	}
 	if b.all {
-		list, err := c.o.Service.List(r.Context(), b.filter, decide.Paging{Limit: maxChosen})
+		f := b.filter
+		f.For = b.action
+		list, err := c.o.Service.List(r.Context(), f, decide.Paging{Limit: maxChosen})
 		return list.Tools, list.Total - len(list.Tools), err
 	}
 	ids := make([]tool.ID, len(b.items))
@@ -187,53 +190,6 @@ func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest i
 	}
 	rows = c.o.Service.Rows(r.Context(), ids[:min(len(ids), maxChosen)])
 	return rows, max(0, len(ids)-maxChosen), nil
-}
-
-// whyNot returns why an item cannot be decided about without a look at it, or not by who asks; "": it
-// can.
-func (c *Console) whyNot(r *http.Request, action string, row decide.Row, opened map[string]bool) string {
-	if action == decide.ActionCarry { // what was approved as it is need not be opened again
-		action, opened = approval.ActionApprove, map[string]bool{mark(row.Hash): true}
-	}
-	who := callerOf(r.Context())
-	if !who.Rights.Decides(row.Server) {
-		return "you decide about items of " + serversOf(who.Rights) + " alone"
-	}
-	if action == approval.ActionApprove && row.TakesTwo && row.State != decide.StateApproved {
-		if why := c.whyNotFourEyes(r, row); why != "" {
-			return why
-		}
-	}
-	switch {
-	case row.Rev == 0:
-		return "it has no record yet; the next sync makes one"
-	case action == approval.ActionApprove && row.State == decide.StateApproved:
-		return "it is approved already"
-	case action == approval.ActionApprove && row.Status == string(lock.DisabledByConfig):
-		return "an operator's rule denies it; only the operator can change that"
-	case action == approval.ActionApprove && row.Tier == tool.Destructive && !opened[mark(row.Hash)]:
-		return "it is destructive, and you have not opened it as it is now"
-	case action == approval.ActionApprove && row.Findings > 0 && !opened[mark(row.Hash)]:
-		return "it has " + text.Count(row.Findings, "finding") + ", and you have not opened it as it is now"
-	case action != approval.ActionApprove && row.State == decide.StateBlocked:
-		return "it is blocked already"
-	}
-	return ""
-}
-
-// whyNotFourEyes returns why who asks cannot be one of the two people whom an approval takes; "":
-// he can.
-func (c *Console) whyNotFourEyes(r *http.Request, row decide.Row) string {
-	who := callerOf(r.Context())
-	switch {
-	case len(c.o.Service.Notices(r.Context())) > 0:
-		return "it takes two people who sign in with an issuer, and nobody does here"
-	case who.Subject == "":
-		return "it takes two people, each signed in with the issuer, and you are not"
-	case row.First.Subject == who.Subject && row.Proposed != "":
-		return "you approved it, and it takes one more person"
-	}
-	return ""
 }
 
 // groupOf says how many tools of which tier a server has on the bulk page, and how many prompts and
@@ -286,24 +242,22 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		c.failed(w, r, "bulk", err)
 		return
 	}
-	items, failed, unexplained := c.ready(r, b)
-	switch {
-	case len(b.items) == 0:
+	if len(b.items) == 0 {
 		c.bulkConfirmation(w, r, http.StatusUnprocessableEntity, b, "The form names nothing, so nothing was decided.")
 		return
-	case unexplained:
+	}
+	items := c.shownTo(r, b.items)
+	if text.Blank(b.note) && c.anySevere(r, b.action, items) {
 		c.bulkConfirmation(w, r, http.StatusUnprocessableEntity, b, "Nothing was decided: one of these has a severe finding. To approve it all the same, say why in the note, or leave it out.")
 		return
 	}
-	p := &donePage{Page: Page{Title: "Result", Here: "tools"}, Action: b.action, Failed: failed}
+	p := &donePage{Page: Page{Title: "Result", Here: "tools"}, Action: b.action}
 	root := rootOf(r)
 	p.Back = withQuery(root+"admin/tools", b.filter.Values())
-	var results []decide.Result
-	if len(items) > 0 {
-		if results, err = c.o.Service.DecideAll(r.Context(), decide.Decision{Action: b.action, Note: b.note, Tell: b.tell}, items); err != nil {
-			c.failed(w, r, "bulk", err)
-			return
-		}
+	results, err := c.o.Service.DecideAll(r.Context(), decide.Decision{Action: b.action, Note: b.note, Tell: b.tell}, items)
+	if err != nil {
+		c.failed(w, r, "bulk", err)
+		return
 	}
 	kind, halves := "", 0
 	for i, result := range results {
@@ -313,7 +267,7 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 			kind = ""
 		}
 		if result.Err != nil {
-			p.Failed = append(p.Failed, about(root, items[i].ID, result.Err.Detail))
+			p.Failed = append(p.Failed, about(root, items[i].ID, sentence(result.Err.Detail)))
 		} else {
 			done := about(root, items[i].ID, result.Tool.Status)
 			if b.action != approval.ActionBlock && result.Tool.Record.Proposed != nil {
@@ -335,33 +289,27 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, status, "done", p)
 }
 
-// ready returns the items of a form that can be decided about, and why the others cannot. unexplained
-// reports that one of them needs a note, and there is none.
-func (c *Console) ready(r *http.Request, b bulkForm) (items []decide.Item, out []leftOut, unexplained bool) {
-	ids := make([]tool.ID, len(b.items))
-	for i, item := range b.items {
-		ids[i] = item.ID
-	}
-	root, opened, rows := rootOf(r), c.viewed(r), map[string]decide.Row{}
-	for _, row := range c.o.Service.Rows(r.Context(), ids) {
-		rows[row.ID] = row
-	}
-	for _, item := range b.items {
-		if item.Rev < 1 {
-			out = append(out, about(root, item.ID, "the form does not say which revision of its record was seen"))
-			continue
+// shownTo returns the items, each with whether the browser has opened its definition.
+func (c *Console) shownTo(r *http.Request, items []decide.Item) []decide.Item {
+	opened, out := c.viewed(r), slices.Clone(items)
+	for i, item := range out {
+		out[i].Shown = opened.shown(item.Hash)
+		if item.Rev == 0 { // the page showed no record: one that there is by now is another
+			out[i].Rev = -1
 		}
-		row, ok := rows[item.ID.String()]
-		if !ok || row.Hash != item.Hash { // the desk says what is the matter
-			items = append(items, item)
-			continue
-		}
-		if why := c.whyNot(r, b.action, row, opened); why != "" {
-			out = append(out, about(root, item.ID, why))
-			continue
-		}
-		items = append(items, item)
-		unexplained = unexplained || b.action != approval.ActionBlock && len(row.Severe) > 0 && text.Blank(b.note)
 	}
-	return items, out, unexplained
+	return out
+}
+
+// anySevere reports whether one of the items can be decided about but for its note.
+func (c *Console) anySevere(r *http.Request, action string, items []decide.Item) bool {
+	seen := map[tool.ID]decide.Item{}
+	for _, item := range items {
+		seen[item.ID] = item
+	}
+	return slices.ContainsFunc(c.o.Service.Rows(r.Context(), slices.Collect(maps.Keys(seen))), func(row decide.Row) bool {
+		item := seen[row.Facts.ID]
+		o := row.Facts.Before(action, item.Shown, true)
+		return row.Hash == item.Hash && o != nil && o.Code == decide.Severe
+	})
 }

@@ -24,7 +24,7 @@ func withWaiting(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
 	read := `","annotations":{"readOnlyHint":true},"description":"Reads."}`
-	h.ByName["mail"].Tools = []string{`{"name":"a1` + read, `{"name":"a2` + read, `{"name":"a3` + read, `{"name":"wipe"}`}
+	h.ByName["mail"].Tools = []string{`{"name":"a1` + read, `{"name":"a2` + read, `{"name":"a3` + read, `{"name":"wipe","annotations":{"destructiveHint":true}}`}
 	h.Sync()
 	return h
 }
@@ -38,7 +38,7 @@ func TestBulk(t *testing.T) {
 		t.Fatalf("the queue has %q", all)
 	}
 	sheet := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "status": {"pending_approval"}, "item": all}).Body
-	says(t, sheet, "3 tools", "mail: 3 read", "Left out", "mail:wipe", "you have not opened it", `href="../../admin/tools?status=pending_approval"`)
+	says(t, sheet, "3 tools", "mail: 3 read", "Left out", "mail:wipe", "is annotated as destructive, and was not shown to you as it is now", `href="../../admin/tools?status=pending_approval"`)
 	if got := items(sheet); len(got) != 3 {
 		t.Fatalf("the sheet decides about %q", got)
 	}
@@ -49,7 +49,7 @@ func TestBulk(t *testing.T) {
 	h.Sync()
 	form := url.Values{"action": {"approve"}, "item": append(items(sheet), all[0]), "note": {"all read"}}
 	done := h.Submit("/admin/tools", form)
-	says(t, done.Body, "Approved 2 tools.", "mail:a1", "mail:a3", "the definition changed since it was shown", "you have not opened it")
+	says(t, done.Body, "Approved 2 tools.", "mail:a1", "mail:a3", "the definition changed since it was shown", "was not shown to you")
 	for id, want := range map[string]lock.Status{"mail:a1": lock.None, "mail:a2": lock.PendingApproval, "mail:a3": lock.None, "mail:wipe": lock.PendingApproval} {
 		if got := h.Status(id); got != want {
 			t.Errorf("%s is %q, want %q", id, got, want)
@@ -66,7 +66,7 @@ func TestBulkAllThatMatch(t *testing.T) {
 	if got := items(sheet); len(got) != 3 {
 		t.Errorf("the sheet decides about %q", got)
 	}
-	says(t, sheet, "it is approved already", "fs:read_file")
+	says(t, sheet, "This definition is approved already", "fs:read_file")
 }
 
 // A destructive tool is approved together with others once its page was opened as it is now.
@@ -89,9 +89,9 @@ func TestBulkOpened(t *testing.T) {
 	if marked := h.Send("/admin/tools/mail/a1", "", browser, cookie).Cookies(); len(marked) != 1 || len(marked[0].Value) != 2*22+1 {
 		t.Errorf("two definitions are marked by %v, want 128 bits each", marked)
 	}
-	h.ByName["mail"].Tools[3] = `{"name":"wipe","description":"Another."}`
+	h.ByName["mail"].Tools[3] = `{"name":"wipe","description":"Another.","annotations":{"destructiveHint":true}}`
 	h.Sync()
-	says(t, sheet(), "you have not opened it")
+	says(t, sheet(), "was not shown to you as it is now")
 }
 
 func TestBulkRefusals(t *testing.T) {
@@ -108,10 +108,10 @@ func TestBulkRefusals(t *testing.T) {
 		{"no item", url.Values{"action": {"approve"}}, http.StatusUnprocessableEntity, "nothing was decided"},
 		{"half an item", url.Values{"action": {"approve"}, "item": {"mail:a1 x"}}, http.StatusBadRequest, "cannot be read"},
 		{"no revision", url.Values{"action": {"approve"}, "item": {"mail:a1 x y"}}, http.StatusBadRequest, "cannot be read"},
-		{"revision 0", url.Values{"action": {"approve"}, "item": {good[:strings.LastIndex(good, " ")] + " 0"}}, http.StatusConflict, "does not say which revision"},
+		{"revision 0", url.Values{"action": {"approve"}, "item": {good[:strings.LastIndex(good, " ")] + " 0"}}, http.StatusConflict, "changed since it was shown"},
 		{"an unknown filter", url.Values{"action": {"approve"}, "item": {good}, "status": {"x"}, "foo": {"1"}}, http.StatusUnprocessableEntity, "foo"},
 		{"too long", url.Values{"action": {"approve"}, "note": {strings.Repeat("x", 1<<17)}}, http.StatusRequestEntityTooLarge, "longer than 64 KB; nothing was"},
-		{"a tool that is not there", url.Values{"action": {"approve"}, "item": {"mail:none x 1"}}, http.StatusConflict, "no tool of this name"},
+		{"a tool that is not there", url.Values{"action": {"approve"}, "item": {"mail:none x 1"}}, http.StatusConflict, "o tool of this name"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if w := h.Submit("/admin/tools", test.form); w.Status != test.status || !strings.Contains(w.Body, test.says) {

@@ -116,7 +116,7 @@ func TestSheetOfOtherServers(t *testing.T) {
 	form := url.Values{"action": {"block"}, "item": {row.ID + " " + string(row.Hash) + " 1"}}
 	for _, path := range []string{"/admin/tools/bulk", "/admin/tools"} {
 		page := h.Submit(path, form).Body
-		says(t, page, row.ID, "you decide about items of fs alone")
+		says(t, page, row.ID, "ou decide about items of fs, and this is one of mail. Somebody who decides about mail can.")
 	}
 	if s := h.Status(row.ID); s != lock.PendingApproval {
 		t.Errorf("%s is %q", row.ID, s)
@@ -132,9 +132,9 @@ func TestRoleTakenAway(t *testing.T) {
 		rights identity.Rights
 		says   string
 	}{
-		{identity.Rights{Role: viewer}, "a viewer, and this takes the role approver; nothing was done."},
-		{identity.Rights{}, "without a role, and this takes the role approver; nothing was done."},
-		{identity.Rights{Role: approver, Servers: []string{"fs"}}, "nothing was decided"},
+		{identity.Rights{Role: viewer}, "a viewer, and this takes the role approver. An operator gives roles."},
+		{identity.Rights{}, "without a role, and this takes the role approver. An operator gives roles."},
+		{identity.Rights{Role: approver, Servers: []string{"fs"}}, "Nothing was decided: you decide about"},
 	} {
 		h.be("kim", tt.rights)
 		a := h.Submit("/admin/tools/mail/send/approve", form)
@@ -170,10 +170,10 @@ func TestFourEyesPages(t *testing.T) {
 		require.OK(t, err)
 		return page + h.Page(http.StatusOK, to.RequestURI())
 	}
-	says(t, approve(&decide.Actor{Name: "kim", Subject: "1"}), "nobody signs in with one here, so nothing was decided", `class="banner"`, "review.four_eyes asks for two people")
+	says(t, approve(&decide.Actor{Name: "kim", Subject: "1"}), "nobody signs in with one here. The operator", `class="banner"`, "review.four_eyes asks for two people")
 	h.Decide.Issuer = true
 	h.Open()
-	says(t, approve(&decide.Actor{Name: "token:ci"}), "you are here as &#34;token:ci&#34; without that; nothing was decided", "each signed in with the issuer; you are not.")
+	says(t, approve(&decide.Actor{Name: "token:ci"}), "you are here as &#34;token:ci&#34; without that. Sign in", "each signed in with the issuer; you are not.")
 	first := approve(&decide.Actor{Name: "kim", Subject: "1"})
 	says(t, first, "yours is the first approval", "Approved, as the first of two people, mail:send. It opens when another person approves it too.", `value="undo"`)
 	lacks(t, first, `class="banner"`)
@@ -184,7 +184,7 @@ func TestFourEyesPages(t *testing.T) {
 	says(t, h.Page(http.StatusOK, "/admin"), "kim · propose")
 	row := admintest.Into[decide.Page](h.Desk, "/admin/tools?server=mail&status=pending_approval&kind=tool", "").Tools[0]
 	form := url.Values{"action": {"approve"}, "item": {row.ID + " " + string(row.Hash) + " 2"}}
-	says(t, h.Submit("/admin/tools/bulk", form).Body, "you approved it, and it takes one more person")
+	says(t, h.Submit("/admin/tools/bulk", form).Body, "You approved this definition already, as the first of two people.")
 	says(t, approve(&decide.Actor{Name: "sam", Subject: "2"}), "Yours is the second approval, and opens it.", "Approved mail:send.")
 	if s := h.Status("mail:send"); s != lock.None || !slices.Contains(decide.Actions(), "undo") {
 		t.Errorf("it is %q", s)

@@ -85,7 +85,7 @@ func readDecision(form url.Values, verb string) (d decide.Decision, err error) {
 	if err != nil || rev < 1 {
 		return d, decide.Refuse(http.StatusBadRequest, "the form does not say which revision of the record it shows, and nothing was decided")
 	}
-	return decide.Decision{Action: verb, Hash: tool.Hash(form.Get("hash")), Rev: rev, Note: form.Get(noteField), Tell: form.Get("tell") != ""}, nil
+	return decide.Decision{Action: verb, Hash: tool.Hash(form.Get("hash")), Rev: rev, Note: form.Get(noteField), Tell: form.Get("tell") != "", Shown: decide.ShownOpened}, nil
 }
 
 // A flash is what was decided just now. The address says so, and the record confirms it: a link that

@@ -101,11 +101,16 @@ func isSafe(method string) bool { return method == http.MethodGet || method == h
 
 // deny answers a browser with a page, and a program with a problem.
 func (c *Console) deny(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	c.refuse(w, r, &decide.Error{Status: status, Detail: detail})
+}
+
+// refuse is deny of what has a code.
+func (c *Console) refuse(w http.ResponseWriter, r *http.Request, e *decide.Error) {
 	if wantsHTML(r.Header.Get("Accept")) {
-		c.problem(w, r, status, sentence(detail))
+		c.problem(w, r, e.Status, sentence(e.Detail))
 		return
 	}
-	decide.WriteProblem(w, status, detail)
+	e.Write(w)
 }
 
 // knownHost reports whether r names a host of the gateway. That matters on loopback alone: a page

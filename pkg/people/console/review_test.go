@@ -288,7 +288,7 @@ func TestFormOfAnEarlierRevision(t *testing.T) {
 		t.Fatalf("disable = %d %s", status, body)
 	}
 	status, body := h.press(path, shown, "approve")
-	for _, want := range []string{"nothing was decided", "it is disabled", "by ann, at 2026-11-20 12:01:00 UTC", `value="from the page"`, `value="approve"`, `value="enable"`} {
+	for _, want := range []string{"Nothing was decided: ", "it is disabled", "by ann, at 2026-11-20 12:01:00 UTC", `value="from the page"`, `value="approve"`, `value="enable"`} {
 		if status != http.StatusConflict || !strings.Contains(body, want) {
 			t.Errorf("%d, %q does not stand on the page: %s", status, want, body)
 		}

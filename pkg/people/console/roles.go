@@ -1,7 +1,6 @@
 package console
 
 import (
-	"fmt"
 	"log/slog"
 	"net/http"
 	"path"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
@@ -53,29 +53,16 @@ func (c *Console) permits(w http.ResponseWriter, r *http.Request, who caller) bo
 	}
 	c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request without the role refused",
 		slog.String("path", loggedPath(r)), slog.String("actor", who.Name), slog.String("role", who.Rights.Role.String()), slog.String("needs", need.String()))
-	detail := fmt.Sprintf("you are here as %q, %s, and this takes the role %s; nothing was done. An operator gives roles",
-		who.Name, inWords(who.Rights.Role), need)
+	e := decide.RefuseRole(who.Actor, need)
 	if who.Rights.Role == identity.NoRole && c.isOfIssuer(who.session) {
-		detail = noRole(c.o.SignIn.Issuer, who.Name)
+		e.Detail = noRole(c.o.SignIn.Issuer, who.Name)
 	}
 	if r.PostForm.Get(noteField)+r.PostForm.Get("reason") != "" && wantsHTML(r.Header.Get("Accept")) { // a role may be taken away while somebody writes
-		c.showResubmit(w, r, http.StatusForbidden, who.csrf, &resubmitPage{Form: resubmissionOf(w, r), Page: Page{Title: "Nothing was done", Problem: sentence(detail)}})
+		c.showResubmit(w, r, http.StatusForbidden, who.csrf, &resubmitPage{Form: resubmissionOf(w, r), Page: Page{Title: "Nothing was done", Problem: sentence(e.Detail)}})
 		return false
 	}
-	c.deny(w, r, http.StatusForbidden, detail)
+	c.refuse(w, r, e)
 	return false
-}
-
-// inWords returns a role as it stands in a sentence.
-func inWords(r identity.Role) string {
-	switch r {
-	case identity.NoRole:
-		return "without a role"
-	case identity.Viewer:
-		return "a viewer"
-	case identity.Approver, identity.Operator:
-	}
-	return "an " + r.String()
 }
 
 // MayOperate reports whether who is let in is an operator.

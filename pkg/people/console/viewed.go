@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
@@ -27,9 +28,20 @@ func mark(hash tool.Hash) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
+// A viewed set is the marks of the definitions that a browser has shown.
+type viewed map[string]bool
+
+// shown says how the person who sends the request was shown a definition.
+func (v viewed) shown(hash tool.Hash) decide.Shown {
+	if v[mark(hash)] {
+		return decide.ShownOpened
+	}
+	return ""
+}
+
 // viewed returns the marks of the definitions that the browser has shown.
-func (c *Console) viewed(r *http.Request) map[string]bool {
-	out := map[string]bool{}
+func (c *Console) viewed(r *http.Request) viewed {
+	out := viewed{}
 	for _, m := range c.viewedMarks(r) {
 		out[m] = true
 	}

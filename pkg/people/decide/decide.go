@@ -1,12 +1,13 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,8 +15,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
@@ -32,6 +31,8 @@ type Decision struct {
 	Rev    int64     // of the record that was seen; if it is another by now, nothing is decided. 0: whatever others decided meanwhile. To undo it has to be named
 	Note   string
 	Tell   bool // agents may be told the note
+	Shown  Shown
+	many   bool // it is one of several in one request
 }
 
 // Actions returns what a person can do about an item.
@@ -62,23 +63,6 @@ func (d Decision) namesHash() bool {
 	return d.approves() || d.Action == approval.ActionBlock || d.Action == approval.ActionUnblock
 }
 
-// check refuses a decision that nothing of the kind can be decided about by.
-func (d Decision) check(kind tool.Kind) error {
-	switch {
-	case !slices.Contains(Actions(), d.Action) && d.Action != ActionCarry:
-		return unfit("the request does not say what to do, and nothing was decided: it takes %s", strings.Join(Actions(), ", "))
-	case d.namesHash() && d.Hash == "":
-		return unfit("the request does not name the hash of the definition that was seen, and nothing was decided: read the %v, and decide about the hash that is shown", kind)
-	case d.Action == approval.ActionUndo && d.Rev == 0:
-		return unfit("the request does not name the revision that the decision made, and nothing was undone: read the %v, and name the rev that is shown", kind)
-	case !utf8.ValidString(d.Note):
-		return unfit("the note is not UTF-8 text, and nothing was decided: write it anew")
-	case len(d.Note) > approval.MaxNote:
-		return unfit("the note has %d bytes, and nothing was decided: it takes at most %d", len(d.Note), approval.MaxNote)
-	}
-	return nil
-}
-
 // apply carries d out on r; two says that approving it takes two people.
 func (d Decision) apply(r approval.Record, by Actor, two bool, now time.Time) (approval.Record, approval.Entry, error) {
 	said := approval.Said{Actor: by.Name, Subject: by.Subject, Tell: d.Tell}
@@ -103,64 +87,50 @@ func (d Decision) apply(r approval.Record, by Actor, two bool, now time.Time) (a
 	return approval.Enable(r, said, now)
 }
 
-// decide carries out dec on the item's record, and returns the record as it is then.
+// decide carries out dec on the item's record, and returns the record as it is then. It reads no
+// record for somebody who may not decide about it.
 func (d *Service) decide(ctx context.Context, v *state.View, id tool.ID, dec Decision) (*approval.Record, error) {
-	if err := dec.check(id.Kind); err != nil {
-		return nil, err
-	}
-	if rights := ActorOf(ctx).Rights; !rights.Decides(id.Server) {
-		return nil, errElsewhere(id.Server, rights.Servers)
-	}
-	i, listed := v.Find(id)
-	if listed && dec.opens() && v.Verdict(i).Denied == lock.Yes {
-		return nil, errDenied(id.Kind)
+	f := d.factsOf(ctx, v, id, nil)
+	for _, ask := range []func(Facts, Decision) (Code, string){inRequest, inRights} {
+		if code, sentence := ask(f, dec); code != "" {
+			return nil, dec.refused(code, sentence)
+		}
 	}
 	r, err := d.stored(ctx, id)
+	if err != nil && !errors.Is(err, approval.ErrNotFound) {
+		return nil, err
+	}
+	f = d.factsOf(ctx, v, id, r)
+	if code, sentence := Obstacle(f, dec); code != "" {
+		e := dec.refused(code, sentence)
+		if code == DefinitionChanged || code == RecordChanged {
+			e.Changed = d.changed(ctx, v, r, dec)
+		}
+		return nil, e
+	}
+	next, entry, err := dec.apply(*r, f.Actor, f.TakesTwo, f.Now)
+	if err != nil {
+		return nil, err
+	}
+	if entry.Source = f.Actor.Source; dec.Action == approval.ActionApprove {
+		entry.Shown = string(dec.Shown)
+	} else if dec.Action == ActionCarry {
+		entry.Note = carried(r, entry.Note)
+	}
+	next, err = d.approvals.Put(ctx, next, &entry)
 	switch {
-	case errors.Is(err, approval.ErrNotFound) && listed:
-		return nil, errNoRecord(id.Kind)
-	case errors.Is(err, approval.ErrNotFound):
-		return nil, errNone(id.Kind)
+	case errors.Is(err, approval.ErrConflict):
+		return nil, dec.refused(Conflict, fmt.Sprintf(
+			"somebody else decided about the %v at this moment. Read it again, and decide again if it is still wanted", id.Kind))
 	case err != nil:
 		return nil, err
-	case dec.Hash != "" && dec.Hash != r.CurrentHash && dec.Action != approval.ActionUnblock:
-		return nil, d.errStale(v, r, dec) // which says more than that the record is another
-	case dec.Rev != 0 && dec.Rev != r.Rev:
-		return nil, d.errDecided(v, r, dec)
-	}
-	return d.carryOut(ctx, v, r, dec)
-}
-
-// carryOut is the end of decide, once nothing about the record speaks against it.
-func (d *Service) carryOut(ctx context.Context, v *state.View, r *approval.Record, dec Decision) (*approval.Record, error) {
-	actor := ActorOf(ctx)
-	two := dec.approves() && needsFourEyes(v, r)
-	if two {
-		if err := d.checkPerson(actor); err != nil {
-			return nil, err
-		}
-	}
-	if dec.Action == ActionCarry {
-		if err := checkCarry(r); err != nil {
-			return nil, err
-		}
-	}
-	if dec.approves() && text.Blank(dec.Note) && tool.CheckDepth(r.Current) == nil {
-		if list := findingsOf(v, r); finding.Severe(list) {
-			return nil, errUnexplained(list)
-		}
-	}
-	next, entry, err := dec.apply(*r, actor, two, d.o.Now())
-	if err == nil {
-		if entry.Source = actor.Source; dec.Action == ActionCarry {
-			entry.Note = carried(r, entry.Note)
-		}
-		next, err = d.approvals.Put(ctx, next, &entry)
-	}
-	if err != nil {
-		return nil, refusal(r.Kind, err)
 	}
 	return &next, nil
+}
+
+// refused returns the error of a decision that is not carried out.
+func (dec Decision) refused(code Code, sentence string) *Error {
+	return refused(code, cmp.Or(map[string]string{approval.ActionUndo: "nothing was undone: "}[dec.Action], "nothing was decided: ")+sentence)
 }
 
 // stored returns the item's record in the store. One that the store lost is restored first, so that
@@ -188,14 +158,15 @@ func (d *Service) Decide(ctx context.Context, id tool.ID, dec Decision) (Tool, e
 	if err != nil {
 		return Tool{}, err
 	}
-	return d.show(d.states.Refresh(ctx).View(d.o.Agent), id, r), nil
+	return d.show(ctx, d.states.Refresh(ctx).View(d.o.Agent), id, r), nil
 }
 
 // An Item is one of several that are decided about together.
 type Item struct {
-	ID   tool.ID
-	Hash tool.Hash
-	Rev  int64
+	ID    tool.ID
+	Hash  tool.Hash
+	Rev   int64
+	Shown Shown
 }
 
 // A Result is what became of one [Item]: it as it is then, or why nothing was decided.
@@ -210,11 +181,12 @@ type Result struct {
 func (d *Service) DecideAll(ctx context.Context, dec Decision, items []Item) ([]Result, error) {
 	switch {
 	case !slices.Contains(bulkActions(), dec.Action):
-		return nil, unfit("this cannot be done to many together, and nothing was decided: a request for many takes %s", strings.Join(bulkActions(), ", "))
+		return nil, dec.refused(NotForMany, "this cannot be done to many together. A request for many takes "+
+			strings.Join(bulkActions(), ", "))
 	case len(items) == 0:
-		return nil, unfit("the request names nothing, and nothing was decided: choose some")
+		return nil, dec.refused(NothingNamed, "the request names nothing. Choose some")
 	case len(items) > MaxItems:
-		return nil, unfit("the request names %d items, and nothing was decided: choose at most %d", len(items), MaxItems)
+		return nil, dec.refused(TooManyItems, fmt.Sprintf("the request names %d items. Choose at most %d", len(items), MaxItems))
 	}
 	v, named := d.View(ctx), map[tool.ID]bool{}
 	records, out := make([]*approval.Record, len(items)), make([]Result, len(items))
@@ -222,13 +194,14 @@ func (d *Service) DecideAll(ctx context.Context, dec Decision, items []Item) ([]
 	g.SetLimit(maxWriters)
 	for n, t := range items {
 		if named[t.ID] {
-			out[n].Err = d.Explain(ctx, "decide-all", unfit("the request names the %v more than once: what became of it stands where it is named first", t.ID.Kind))
+			out[n].Err = refused(NamedTwice, fmt.Sprintf("the request names the %v more than once. "+
+				"What became of it stands where it is named first", t.ID.Kind))
 			continue
 		}
 		named[t.ID] = true
 		g.Go(func() error {
 			one := dec
-			one.Hash, one.Rev = t.Hash, t.Rev
+			one.Hash, one.Rev, one.Shown, one.many = t.Hash, t.Rev, t.Shown, true
 			r, err := d.decide(ctx, v, t.ID, one)
 			if err != nil {
 				out[n].Err = d.Explain(ctx, "decide-all", err)
@@ -242,7 +215,7 @@ func (d *Service) DecideAll(ctx context.Context, dec Decision, items []Item) ([]
 	v = d.states.Refresh(ctx).View(d.o.Agent)
 	for n, r := range records {
 		if r != nil {
-			out[n].Tool = d.show(v, r.ID(), r)
+			out[n].Tool = d.show(ctx, v, r.ID(), r)
 		}
 	}
 	return out, nil

@@ -54,17 +54,17 @@ func TestDecideRefusals(t *testing.T) {
 		status int
 		says   []string
 	}{
-		"no action":    {decide.Decision{Action: "open", Hash: now}, 422, []string{"nothing was decided", "it takes approve, block, unblock, disable, enable, undo"}},
-		"no hash":      {decide.Decision{Action: "approve"}, 422, []string{"nothing was decided", "read the tool"}},
+		"no action":    {decide.Decision{Action: "open", Hash: now}, 422, []string{"nothing was decided", "It takes approve, block, unblock, disable, enable, undo"}},
+		"no hash":      {decide.Decision{Action: "approve"}, 422, []string{"nothing was decided", "Read the tool"}},
 		"block no one": {decide.Decision{Action: "block"}, 422, []string{"nothing was decided"}},
 		"undo no rev":  {decide.Decision{Action: "undo"}, 422, []string{"nothing was undone"}},
 		"long note":    {decide.Decision{Action: "disable", Note: strings.Repeat("ä", 3000)}, 422, []string{"the note has 6000 bytes", "nothing was decided", "at most 4096"}},
 		"no text":      {decide.Decision{Action: "disable", Note: "\xff\xfe"}, 422, []string{"not UTF-8", "nothing was decided"}},
 		"other hash":   {decide.Decision{Action: "approve", Hash: tool.Hash(strings.Repeat("0", 64)), Rev: rev}, 409, []string{"the definition changed", "nothing was decided", "decide about that"}},
-		"other rev":    {decide.Decision{Action: "approve", Hash: now, Rev: rev - 1}, 409, []string{"nothing was decided", "its definition waits for approval", "the last decision is by sync", "decide again"}},
-		"not blocked":  {decide.Decision{Action: "unblock", Hash: now, Rev: rev}, 409, []string{"not blocked", "nothing was decided", "read the tool again"}},
-		"no undo":      {decide.Decision{Action: "undo", Rev: rev}, 409, []string{"cannot be undone", "nothing was changed", "decide anew"}},
-		"undo old rev": {decide.Decision{Action: "undo", Rev: rev - 1}, 409, []string{"nothing was decided"}},
+		"other rev":    {decide.Decision{Action: "approve", Hash: now, Rev: rev - 1}, 409, []string{"nothing was decided", "its definition waits for approval", "the last decision is by sync", "Decide again"}},
+		"not blocked":  {decide.Decision{Action: "unblock", Hash: now, Rev: rev}, 409, []string{"not blocked", "nothing was decided", "Read the tool again"}},
+		"no undo":      {decide.Decision{Action: "undo", Rev: rev}, 409, []string{"cannot be undone", "nothing was undone", "Decide again"}},
+		"undo old rev": {decide.Decision{Action: "undo", Rev: rev - 1}, 409, []string{"nothing was undone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := f.refused("git:log", tc.dec)
@@ -221,8 +221,8 @@ func TestDecideAll(t *testing.T) {
 			items  []decide.Item
 		}{
 			"for many takes":       {"undo", items("git:push")},
-			"choose some":          {"approve", nil},
-			"choose at most 500":   {"approve", make([]decide.Item, decide.MaxItems+1)},
+			"Choose some":          {"approve", nil},
+			"Choose at most 500":   {"approve", make([]decide.Item, decide.MaxItems+1)},
 			"nothing was decided:": {"", items("git:push")},
 		} {
 			_, err := f.service.DecideAll(f.ctx, decide.Decision{Action: tc.action}, tc.items)

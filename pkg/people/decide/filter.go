@@ -27,6 +27,8 @@ type Filter struct {
 	Mine    string `query:"mine" enum:"yes" doc:"yes: only items that you decide about"`
 	Q       string `query:"q" maxLength:"200" doc:"words that must all stand in the id, the title, the description or the name of a parameter or argument"`
 	Sort    string `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: what needs the closest look first; newest, oldest: by when the definition last changed. risk if status is pending_approval, else id"`
+	For     string `query:"for" enum:"approve,block,disable,enable,carry" doc:"each item says what keeps you from carrying this out on it now, together with others"`
+	Shown   Shown  `query:"shown" enum:"opened,printed,hash,seen,lock_file" doc:"with for: how you were shown the definitions; absent: you were not"`
 }
 
 // The orders of a list.
@@ -78,6 +80,7 @@ func Sorts() []string { return []string{ByRisk, ByID, ByNewest, ByOldest} }
 func (f *Filter) parameters() map[string]*string {
 	return map[string]*string{
 		"kind": &f.Kind, "status": &f.Status, "state": &f.State, "server": &f.Server, "tier": &f.Tier, "finding": &f.Finding, "mine": &f.Mine, "q": &f.Q, "sort": &f.Sort,
+		"for": &f.For, "shown": (*string)(&f.Shown),
 	}
 }
 
@@ -136,6 +139,8 @@ func (f Filter) check(servers []state.Server) error {
 		{"finding", f.Finding, Findings()},
 		{"mine", f.Mine, []string{"yes"}},
 		{"sort", f.Sort, Sorts()},
+		{"for", f.For, bulkActions()},
+		{"shown", string(f.Shown), waysToShow()},
 		{"server", f.Server, names},
 	} {
 		if p.value == "" || slices.Contains(p.takes, p.value) {

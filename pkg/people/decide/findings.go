@@ -2,11 +2,9 @@ package decide
 
 import (
 	"math/bits"
-	"net/http"
 	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
-	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -139,12 +137,5 @@ func shownFindings(v *state.View, r *approval.Record) (out []Finding) {
 
 // errUnexplained says that a definition with a severe finding cannot be approved without a word.
 func errUnexplained(list []finding.Finding) error {
-	var severe []string
-	for _, f := range list {
-		if f.Severe {
-			severe = append(severe, f.Message())
-		}
-	}
-	return &Error{Status: http.StatusUnprocessableEntity, Detail: "the definition " + text.List(severe, 2) +
-		"; nothing was decided: if it is to be approved all the same, say why in the note"}
+	return refused(Severe, "nothing was decided: "+severeSentence(list))
 }

@@ -92,8 +92,8 @@ func TestApproveSevere(t *testing.T) {
 	if got := f.Problem(http.StatusUnprocessableEntity, "/admin/tools/git/status/approve", `{"hash":"`+string(r.CurrentHash)+`"}`); !strings.Contains(got, "say why in the note") {
 		t.Errorf("the API says %q", got)
 	}
-	results, err := f.service.DecideAll(f.ctx, decide.Decision{Action: approval.ActionApprove}, []decide.Item{{ID: r.ID(), Hash: r.CurrentHash, Rev: r.Rev}})
-	if err != nil || results[0].Err == nil || results[0].Err.Status != http.StatusUnprocessableEntity {
+	results, err := f.service.DecideAll(f.ctx, decide.Decision{Action: approval.ActionApprove}, []decide.Item{{ID: r.ID(), Hash: r.CurrentHash, Rev: r.Rev, Shown: decide.ShownSeen}})
+	if err != nil || results[0].Err == nil || results[0].Err.Code != decide.Severe {
 		t.Errorf("among many: %+v, %v", results, err)
 	}
 	blocked := f.decided("git:status", decide.Decision{Action: approval.ActionBlock, Hash: r.CurrentHash, Rev: r.Rev}) // a no needs no reason

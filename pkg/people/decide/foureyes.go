@@ -2,8 +2,6 @@ package decide
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -18,22 +16,6 @@ import (
 // asked of the record and not of the catalog, which may still have the definition before.
 func needsFourEyes(v *state.View, r *approval.Record) bool {
 	return v.NeedsFourEyes(r.Server, tool.KeptItem(r.Kind, r.Current))
-}
-
-// checkPerson refuses who cannot be one of two people: without an issuer, or without having signed in
-// with it, nobody knows who is who. A token may have been handed on.
-func (d *Service) checkPerson(a Actor) error {
-	switch {
-	case !d.o.Issuer:
-		return conflict("approving it takes two people who sign in with an issuer (review.four_eyes), " +
-			"and nobody signs in with one here, so nothing was decided: " +
-			"the operator sets up that sign-in, or takes four_eyes out of mcp_config.json")
-	case a.Subject == "":
-		return Refuse(http.StatusForbidden, fmt.Sprintf("approving it takes two people, each signed in with "+
-			"the issuer, and you are here as %q without that; "+
-			"nothing was decided. Sign in at /admin/login with the issuer, and approve it there", a.Name))
-	}
-	return nil
 }
 
 // withoutIssuer returns what is wrong if two people are asked for and nobody can be one of them.

@@ -75,7 +75,7 @@ func TestFourEyes(t *testing.T) {
 			t.Errorf("%s again: %d %s", id, e.Status, e.Detail)
 		}
 		f.by("token:ci", "")
-		if e := f.refused(id, f.approveIt(id)); e.Status != http.StatusForbidden || !strings.Contains(e.Detail, `you are here as "token:ci" without that; nothing was decided`) {
+		if e := f.refused(id, f.approveIt(id)); e.Status != http.StatusForbidden || !strings.Contains(e.Detail, `you are here as "token:ci" without that. Sign in`) {
 			t.Errorf("%s by a token: %d %s", id, e.Status, e.Detail)
 		}
 		f.by("sam", "sub-2")
@@ -139,7 +139,7 @@ func TestFourEyesWithoutIssuer(t *testing.T) {
 	f.Open()
 	f.service = f.Console.Service
 	f.by("kim", "sub-1")
-	if e := f.refused("db:drop", f.approveIt("db:drop")); e.Status != http.StatusConflict || !strings.Contains(e.Detail, "nobody signs in with one here, so nothing was decided") {
+	if e := f.refused("db:drop", f.approveIt("db:drop")); e.Status != http.StatusConflict || !strings.Contains(e.Detail, "nobody signs in with one here. The operator") {
 		t.Errorf("%d %s", e.Status, e.Detail)
 	}
 	has := func(rs []state.Reason) bool {
@@ -182,7 +182,7 @@ func TestFourEyesTogether(t *testing.T) {
 		return strings.Join(out, " ")
 	}
 	for _, step := range []struct{ name, subject, want string }{
-		{"token:ci", "", "403 callable 422"}, {"kim", "sub-1", "pending_approval callable 422"}, {"kim", "sub-1", "409 callable 422"}, {"sam", "sub-2", "callable callable 422"},
+		{"token:ci", "", "403 callable 422"}, {"kim", "sub-1", "pending_approval 409 422"}, {"kim", "sub-1", "409 409 422"}, {"sam", "sub-2", "callable 409 422"},
 	} {
 		if f.by(step.name, step.subject); statuses() != step.want {
 			t.Errorf("%s: want %s", step.name, step.want)

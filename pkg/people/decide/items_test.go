@@ -139,7 +139,7 @@ func TestDecideItems(t *testing.T) {
 				t.Errorf("another hash: %+v", e)
 			}
 			e = f.refused(id, decide.Decision{Action: approval.ActionUnblock, Hash: now.Hash, Rev: now.Record.Rev})
-			if !strings.Contains(e.Detail, "read the "+kind+" again") {
+			if !strings.Contains(e.Detail, "Read the "+kind+" again") {
 				t.Errorf("not blocked: %s", e.Detail)
 			}
 			blocked := f.decided(id, decide.Decision{Action: approval.ActionBlock, Hash: now.Hash, Rev: now.Record.Rev})

@@ -34,9 +34,12 @@ type Row struct {
 	At       time.Time `json:"at,omitzero" doc:"when"`
 	Note     string    `json:"note,omitempty" doc:"of that decision"`
 	TakesTwo bool      `json:"takes_two,omitempty" doc:"approving the current definition takes two people who signed in with the issuer"`
-	First    Verdict   `json:"-"` // the approval of the first of two people
 	Proposed string    `json:"proposed_by,omitempty" doc:"who approved the current definition as the first of two people: it waits for another one"`
 	Lost     bool      `json:"lost,omitempty" doc:"the store had lost the record, or had an older one, and nobody has settled which version holds"`
+
+	Obstacle *Obstruction `json:"obstacle,omitempty" doc:"with for: what keeps you from carrying that out on it now, together with others; absent: nothing does"`
+
+	Facts Facts `json:"-"` // by which [Obstacle] says what can be decided; of [Service.Rows], and with [Filter.For]
 }
 
 // A Page is a part of the list that a [Filter] chooses.
@@ -94,7 +97,7 @@ func (d *Service) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 		last := page[p.Limit-1]
 		out.Next.Next = o.cursor(name, last, v.ID(last))
 	}
-	out.Tools = d.rows(ctx, st, v, page)
+	out.Tools = d.rows(ctx, st, v, page, f)
 	if f.Status == string(lock.PendingApproval) && (f.State == "" || f.State == StateNew) && start == 0 {
 		out.Upgrades = d.upgrades(ctx, v, f, f.about(ActorOf(ctx).Rights))
 	}
@@ -208,20 +211,21 @@ func (d *Service) Rows(ctx context.Context, ids []tool.ID) []Row {
 			listed = append(listed, i)
 		}
 	}
-	return d.rows(ctx, st, v, listed)
+	return d.rows(ctx, st, v, listed, Filter{For: approval.ActionApprove})
 }
 
 // rows returns the rows of the items. A record is read only where the catalog cannot say all of it: a
-// decision is newer, records were lost, or the first of two people may have approved.
-func (d *Service) rows(ctx context.Context, st *state.State, v *state.View, page []int) []Row {
+// decision is newer, records were lost, the first of two people may have approved, or it says what can
+// be carried over.
+func (d *Service) rows(ctx context.Context, st *state.State, v *state.View, page []int, f Filter) []Row {
 	out := make([]Row, len(page))
-	lost := st.Catalog != nil && st.Catalog.Current().Restored > 0
+	all := st.Catalog != nil && st.Catalog.Current().Restored > 0 || f.For == ActionCarry
 	var g errgroup.Group
 	g.SetLimit(maxWriters)
 	for n, i := range page {
 		known := v.Record(i)
-		if known == nil || !lost && !known.UpdatedAt.IsZero() && (known.State == approval.Approved || !v.NeedsFourEyes(known.Server, v.Tool(i).Definition)) {
-			out[n] = d.rowOf(v, i, known)
+		if known == nil || !all && !known.UpdatedAt.IsZero() && (known.State == approval.Approved || !v.NeedsFourEyes(known.Server, v.Tool(i).Definition)) {
+			out[n] = d.rowOf(ctx, v, i, known, f)
 			continue
 		}
 		g.Go(func() error {
@@ -229,7 +233,7 @@ func (d *Service) rows(ctx context.Context, st *state.State, v *state.View, page
 			if err != nil || r.Rev < known.Rev {
 				r = *known // without who decided
 			}
-			out[n] = d.rowOf(v, i, &r)
+			out[n] = d.rowOf(ctx, v, i, &r, f)
 			return nil
 		})
 	}
@@ -238,7 +242,7 @@ func (d *Service) rows(ctx context.Context, st *state.State, v *state.View, page
 }
 
 // rowOf returns the row of item i, whose record is r; nil: there is none.
-func (d *Service) rowOf(v *state.View, i int, r *approval.Record) Row {
+func (d *Service) rowOf(ctx context.Context, v *state.View, i int, r *approval.Record, f Filter) Row {
 	t := v.Tool(i)
 	row := Row{
 		ItemName: itemNameOf(t.ID, t.Definition), Status: StatusText(v.Status(i)), State: StateNew, Tier: v.Tier(i), Hash: t.Definition.Hash,
@@ -246,7 +250,7 @@ func (d *Service) rowOf(v *state.View, i int, r *approval.Record) Row {
 	}
 	if r != nil {
 		if p := proposedOf(r); p != nil {
-			row.First, row.Proposed = *p, p.By
+			row.Proposed = p.By
 		}
 		row.State, row.Rev, row.Disabled, row.Since, row.Lost = stateText(r.State), r.Rev, r.Disabled, r.UpdatedAt, r.Lost != nil
 		if row.By, row.At, row.Note = r.By, r.At, r.Note; r.UpdatedAt.IsZero() { // these are of an older decision
@@ -254,9 +258,9 @@ func (d *Service) rowOf(v *state.View, i int, r *approval.Record) Row {
 		}
 	}
 	row.TakesTwo = v.NeedsFourEyes(t.ID.Server, t.Definition)
-	for _, f := range v.Findings(i) {
-		if row.Findings++; f.Severe && !slices.Contains(row.Severe, f.Code) {
-			row.Severe = append(row.Severe, f.Code)
+	for _, found := range v.Findings(i) {
+		if row.Findings++; found.Severe && !slices.Contains(row.Severe, found.Code) {
+			row.Severe = append(row.Severe, found.Code)
 		}
 	}
 	switch {
@@ -264,6 +268,11 @@ func (d *Service) rowOf(v *state.View, i int, r *approval.Record) Row {
 		row.Change = review.Outline(t.Definition)
 	case row.State == StateChanged && len(t.ApprovedRaw) > 0:
 		row.Change = d.changes.Of(tool.KeptItem(t.ID.Kind, t.ApprovedRaw), t.Definition).Line()
+	}
+	if f.For != "" {
+		row.Facts = d.factsOf(ctx, v, t.ID, r)
+		row.Facts.Hash = row.Hash
+		row.Obstacle = row.Facts.Before(f.For, f.Shown, true)
 	}
 	return row
 }

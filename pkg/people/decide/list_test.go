@@ -126,7 +126,7 @@ func TestListRefusals(t *testing.T) {
 		"tier=all":                      `tier is "all", which it cannot be; it takes destructive, write, read`,
 		"sort=name":                     `sort is "name", which it cannot be; it takes risk, id, newest, oldest`,
 		"server=x%0Ay":                  `server is "x\ny", which it cannot be; it takes the name of a configured server: db, git, web`,
-		"colour=red":                    `"colour" is no parameter of this list; it takes finding, kind, mine, q, server, sort, state, status, tier, limit, after`,
+		"colour=red":                    `"colour" is no parameter of this list; it takes finding, for, kind, mine, q, server, shown, sort, state, status, tier, limit, after`,
 		"status=a&status=":              `status stands there twice; it takes one value`,
 		"limit=0":                       `limit is 0; it takes a number from 1 to 200`,
 		"limit=x":                       `limit is "x"; it takes a number from 1 to 200`,

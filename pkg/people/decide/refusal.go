@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
@@ -20,6 +19,7 @@ import (
 // that nothing was decided, and what to do.
 type Error struct {
 	Status  int    // of HTTP
+	Code    Code   // of a decision that was not carried out; "": it is none
 	Detail  string // a sentence without a full stop
 	Parts   []Cause
 	Changed *Changed // since the person looked; nil: it is not about that
@@ -46,71 +46,22 @@ func unfit(format string, args ...any) error {
 	return Refuse(http.StatusUnprocessableEntity, fmt.Sprintf(format, args...))
 }
 
-func errDenied(kind tool.Kind) error {
-	return conflict("an operator's rule denies this %v, and nothing was decided: only the operator can change that, in mcp_config.json or policy.cedar", kind)
+// refused returns the error of a decision that is not carried out, for the reason code.
+func refused(code Code, detail string) *Error {
+	return &Error{Status: code.status(), Code: code, Detail: detail}
 }
 
-// errElsewhere refuses who decides about other servers.
-func errElsewhere(server string, may []string) error {
-	return Refuse(http.StatusForbidden, fmt.Sprintf("you decide about items of %s, and this is one of %s; nothing was decided. Somebody who decides about %s can", strings.Join(may, ", "), server, server))
-}
-
-func errNoRecord(kind tool.Kind) error {
-	return conflict("the %v has no approval record yet, and nothing was decided: the next sync makes one, after which you can decide", kind)
+// RefuseRole refuses somebody who lacks the role that an action takes.
+func RefuseRole(a Actor, need identity.Role) *Error {
+	return refused(NoRole, "nothing was done: "+roleSentence(a, need))
 }
 
 // errNone says that there is no item of an address.
-func errNone(kind tool.Kind) error {
-	if kind == tool.Resource {
-		return Refuse(http.StatusNotFound, "no resource of this address is known, which ends in the SHA-256 of its URI; the list has every one that is")
-	}
-	return Refuse(http.StatusNotFound, fmt.Sprintf("no %v of this name is known; the list of tools has every one that is", kind))
-}
+func errNone(kind tool.Kind) error { return refused(UnknownItem, unknownSentence(kind)) }
 
 // conflict refuses what goes against how an item stands.
 func conflict(format string, args ...any) error {
 	return Refuse(http.StatusConflict, fmt.Sprintf(format, args...))
-}
-
-// refusal returns what a person is told of err about an item, if it is theirs to know.
-func refusal(kind tool.Kind, err error) error {
-	for _, known := range []struct {
-		is     error
-		detail string
-	}{
-		{approval.ErrStale, "the definition changed at this moment, and nothing was decided: read the %[1]v again, and decide about what it is now"},
-		{approval.ErrConflict, "somebody else decided about the %[1]v at this moment, and nothing of yours was decided: read it again, and decide again if it is still wanted"},
-		{approval.ErrSamePerson, "you approved this definition already, as the first of two people, and nothing more was decided: the %[1]v takes another one who signs in with the issuer and decides about its server"},
-		{approval.ErrNotBlocked, "this definition is not blocked, and nothing was decided: read the %[1]v again, somebody may have unblocked it"},
-		{approval.ErrBlocks, "50 definitions of this %[1]v are blocked, which is all that is kept, and nothing was decided: disable the %[1]v, or unblock one of them"},
-		{tool.ErrNested, "this definition is nested too deeply, nobody can approve it, and nothing was decided: the %[1]v stays locked until its server lists a definition of at most 200 levels; you can disable it or block the definition"},
-		{approval.ErrNoUndo, "the decision about the %[1]v cannot be undone any more, and nothing was changed: only the last one can be, for 10 minutes, unless a sync saw the definition change since; decide anew"},
-	} {
-		if errors.Is(err, known.is) {
-			return conflict(known.detail, kind)
-		}
-	}
-	return err
-}
-
-// errStale says that the definition is not the one that the person saw.
-func (d *Service) errStale(v *state.View, r *approval.Record, dec Decision) error {
-	e := &Error{Status: http.StatusConflict, Detail: "the definition changed since it was shown, and nothing was decided: read what it is now, and decide about that"}
-	e.Changed = d.changed(v, r, dec)
-	return e
-}
-
-// errDecided says how the record is now to a person who saw an earlier revision. A sync may have
-// changed it last.
-func (d *Service) errDecided(v *state.View, r *approval.Record, dec Decision) error {
-	last := "nobody has decided about it"
-	if r.By != "" {
-		last = fmt.Sprintf("the last decision is by %s, at %s", r.By, r.At.UTC().Format(time.DateTime+" UTC"))
-	}
-	e := &Error{Status: http.StatusConflict, Detail: fmt.Sprintf(
-		"the %v was decided about or changed since it was shown, and nothing was decided now: %s; %s; decide again if it is still wanted", r.Kind, recordState(r), last)}
-	e.Changed = d.changed(v, r, dec)
-	return e
 }
 
 // recordState says in words how a record stands.
@@ -129,8 +80,8 @@ func recordState(r *approval.Record) string {
 }
 
 // changed returns the item as it is now, and what changed since the person looked.
-func (d *Service) changed(v *state.View, r *approval.Record, dec Decision) *Changed {
-	c := &Changed{Tool: d.show(v, r.ID(), r)}
+func (d *Service) changed(ctx context.Context, v *state.View, r *approval.Record, dec Decision) *Changed {
+	c := &Changed{Tool: d.show(ctx, v, r.ID(), r)}
 	if c.Seen = definitionOf(v, r, dec.Hash); c.Seen != nil {
 		c.Change = d.Change(tool.KeptItem(r.Kind, c.Seen), tool.KeptItem(r.Kind, r.Current))
 	}
@@ -170,17 +121,25 @@ func (d *Service) Explain(ctx context.Context, operation string, err error) *Err
 	d.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("operation", operation), slog.Any("error", err))
 	switch {
 	case capacity.IsDiskFull(err):
-		return &Error{Status: http.StatusServiceUnavailable, Detail: "there is no space left on the disk where the gateway runs, and it could not store this: free some space, then try again"}
+		return refused(DiskFull, "there is no space left on the disk where the gateway runs, and it could not store this: free some space, then try again")
 	case capacity.IsDescriptors(err):
-		return &Error{Status: http.StatusServiceUnavailable, Detail: "the gateway can open no more files or connections at the moment: try again in a minute; health says what to do if this lasts"}
+		return refused(NoFiles, "the gateway can open no more files or connections at the moment: try again in a minute; health says what to do if this lasts")
 	}
-	return &Error{Status: http.StatusInternalServerError, Detail: "internal error; the log says more"}
+	return refused(Internal, "internal error; the log says more")
 }
 
 // WriteProblem answers with an RFC 9457 body.
 func WriteProblem(w http.ResponseWriter, status int, detail string) {
+	(&Error{Status: status, Detail: detail}).Write(w)
+}
+
+// Write answers with the error as an RFC 9457 body.
+func (e *Error) Write(w http.ResponseWriter) {
+	body := map[string]any{"title": http.StatusText(e.Status), "status": e.Status, "detail": e.Detail}
+	if e.Code != "" {
+		body["code"] = e.Code
+	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	// The caller has gone if this fails, and there is nobody else to tell.
-	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
+	w.WriteHeader(e.Status)
+	_ = json.NewEncoder(w).Encode(body) // the caller has gone if this fails
 }

@@ -85,7 +85,7 @@ func (s requestView) locks(dec RequestDecision) error {
 	}
 	switch {
 	case s.record == nil:
-		return errNoRecord(kind)
+		return Decision{}.refused(inRecord(Facts{ID: s.one.Item(), Listed: true}, Decision{}))
 	case dec.Verdict == request.Approved:
 		return s.refusesApproval()
 	}

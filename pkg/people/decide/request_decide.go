@@ -15,7 +15,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
@@ -56,14 +55,12 @@ func (d *Service) DecideRequest(ctx context.Context, id string, dec RequestDecis
 	if err != nil {
 		return Request{}, err
 	}
-	rights := ActorOf(ctx).Rights
-	switch {
-	case ActorOf(ctx).Agent == s.one.agent.ID:
+	if ActorOf(ctx).Agent == s.one.agent.ID {
 		return Request{}, Refuse(http.StatusForbidden, "this comes with the credentials of the agent that asks, and nothing was decided: a person decides, signed in at the page about the request or with credentials of another name")
-	case rights.Role < identity.Approver:
-		return Request{}, Refuse(http.StatusForbidden, "deciding takes the role approver, and nothing was decided")
-	case !rights.Decides(s.one.Server):
-		return Request{}, errElsewhere(s.one.Server, rights.Servers)
+	}
+	f := Facts{ID: s.one.Item(), Actor: ActorOf(ctx)}
+	if code, sentence := inRights(f, Decision{}); code != "" {
+		return Request{}, Decision{}.refused(code, sentence)
 	}
 	if err := s.refuses(dec); err != nil {
 		return Request{}, err

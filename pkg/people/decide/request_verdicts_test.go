@@ -253,8 +253,8 @@ func TestDecideRequestRights(t *testing.T) {
 		rights identity.Rights
 		want   string
 	}{
-		{"nobody", identity.Rights{}, "deciding takes the role approver"},
-		{"viewer", identity.Rights{Role: identity.Viewer}, "deciding takes the role approver"},
+		{"nobody", identity.Rights{}, "this takes the role approver"},
+		{"viewer", identity.Rights{Role: identity.Viewer}, "this takes the role approver"},
 		{"approver of others", identity.Rights{Role: identity.Approver, Servers: []string{"fs"}}, "this is one of mail"},
 		{"approver of it", identity.Rights{Role: identity.Approver, Servers: []string{"fs", "mail"}}, ""},
 		{"approver of all", identity.Rights{Role: identity.Approver}, ""},

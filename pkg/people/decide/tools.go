@@ -64,6 +64,9 @@ type Tool struct {
 	TakesTwo    bool             `json:"takes_two,omitempty" doc:"approving the definition of now takes two people who signed in with the issuer"`
 	Use         *usage.Week      `json:"use,omitempty" doc:"how it was called in the last seven days; absent: it was not, or that is not known without asking"`
 	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"what can be decided about it now"`
+	Obstacle    *Obstruction     `json:"obstacle,omitempty" doc:"with for: what keeps you from carrying that out on it now; absent: nothing does"`
+
+	Facts Facts `json:"-"` // by which [Obstacle] says what can be decided
 }
 
 // A Denial is what an operator's rule says of an item.
@@ -143,23 +146,22 @@ func (d *Service) Tool(ctx context.Context, id tool.ID) (out Tool, err error) {
 	r, err := d.approvals.Get(ctx, id)
 	switch {
 	case err == nil:
-		return d.show(v, id, &r), nil
+		return d.show(ctx, v, id, &r), nil
 	case !errors.Is(err, approval.ErrNotFound):
 		return Tool{}, err
 	case !listed:
 		return Tool{}, errNone(id.Kind)
 	}
-	return d.show(v, id, nil), nil
+	return d.show(ctx, v, id, nil), nil
 }
 
 // show combines the catalog and the record of an item; one of the two may be missing.
-func (d *Service) show(v *state.View, id tool.ID, r *approval.Record) Tool {
-	out := Tool{Status: notListed, Actions: []string{}}
+func (d *Service) show(ctx context.Context, v *state.View, id tool.ID, r *approval.Record) Tool {
+	out := Tool{Status: notListed, Actions: []string{}, Facts: d.factsOf(ctx, v, id, r)}
 	if i, ok := v.Find(id); ok {
 		t := v.Tool(i)
-		status := lock.Classify(v.FactsAt(i, r))
-		out.Status = StatusText(status)
-		out.Remediation = lock.RemediationOf(id.Kind.String(), status, approval.Link(d.o.BaseURL, id))
+		out.Status = StatusText(out.Facts.Status)
+		out.Remediation = lock.RemediationOf(id.Kind.String(), out.Facts.Status, approval.Link(d.o.BaseURL, id))
 		if rule := v.Verdict(i); rule.Denied != lock.No {
 			out.Denial = &Denial{rule.Denial, rule.Rules, rule.Denied == lock.Unknown}
 		}
@@ -185,7 +187,7 @@ func (d *Service) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	if r.CanUndo(d.o.Now()) {
 		out.Record.UndoUntil, out.Record.Undoes = r.At.Add(approval.UndoTime), r.Undo.Action
 	}
-	out.Record.Proposed, out.TakesTwo = proposedOf(r), needsFourEyes(v, r)
+	out.Record.Proposed, out.TakesTwo = proposedOf(r), out.Facts.TakesTwo
 	if m, ok := r.Earlier(); ok {
 		out.Record.Earlier = &Earlier{m.By, m.At}
 	}
@@ -199,20 +201,6 @@ func (d *Service) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 		out.Change = d.Change(tool.KeptItem(id.Kind, out.Approved), now)
 	}
 	out.Findings = shownFindings(v, r)
-	out.Actions = out.actions()
+	out.Actions = out.Facts.actions()
 	return out
-}
-
-// actions returns what can be decided about an item that has a record.
-func (t Tool) actions() []string {
-	r, denied := t.Record, t.Denial != nil && !t.Denial.Unknown
-	can := map[string]bool{
-		approval.ActionApprove: !denied && r.State != approval.Approved && tool.CheckDepth(t.Definition) == nil,
-		approval.ActionBlock:   r.State != approval.Blocked,
-		approval.ActionUnblock: !denied && r.State == approval.Blocked,
-		approval.ActionDisable: !r.Disabled,
-		approval.ActionEnable:  !denied && r.Disabled,
-		approval.ActionUndo:    !r.UndoUntil.IsZero(),
-	}
-	return slices.DeleteFunc(Actions(), func(action string) bool { return !can[action] })
 }

@@ -49,7 +49,7 @@ func (d *Service) upgrades(ctx context.Context, v *state.View, f Filter, about f
 		if !packages[s.Config.Name] {
 			continue
 		}
-		up, err := d.upgrade(ctx, v, s)
+		up, err := d.upgrade(ctx, v, s, f)
 		if err != nil {
 			d.o.Log.LogAttrs(ctx, slog.LevelError, "approval records not read",
 				slog.String("server", s.Config.Name), slog.Any("error", err))
@@ -62,7 +62,7 @@ func (d *Service) upgrades(ctx context.Context, v *state.View, f Filter, about f
 }
 
 // upgrade returns what waits of a server because it is another version.
-func (d *Service) upgrade(ctx context.Context, v *state.View, s state.Server) (Upgrade, error) {
+func (d *Service) upgrade(ctx context.Context, v *state.View, s state.Server, f Filter) (Upgrade, error) {
 	up := Upgrade{Server: s.Config.Name}
 	_, up.Now = s.Config.Command.Release()
 	records, err := d.approvals.Records(ctx, up.Server)
@@ -79,18 +79,9 @@ func (d *Service) upgrade(ctx context.Context, v *state.View, s state.Server) (U
 		if !slices.Contains(up.Before, before) {
 			up.Before = append(up.Before, before)
 		}
-		up.Tools = append(up.Tools, d.rowOf(v, i, &r))
+		up.Tools = append(up.Tools, d.rowOf(ctx, v, i, &r, f))
 	}
 	return up, nil
-}
-
-// checkCarry refuses to carry over what was not approved in another version, or not by this alone.
-func checkCarry(r *approval.Record) error {
-	if _, ok := r.Carryable(); !ok {
-		return conflict("this definition of the %v is not one that waits only because its server is another version, "+
-			"and nothing was decided: read it, and approve it by itself", r.Kind)
-	}
-	return nil
 }
 
 // carried is what the audit says of an approval that is carried over.

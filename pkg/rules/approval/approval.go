@@ -235,6 +235,7 @@ type Entry struct {
 	Note   string    `json:"note,omitempty"`
 	Source string    `json:"source,omitempty"` // address that the decision came from; "": not known
 	Tell   bool      `json:"tell,omitempty"`   // the note may be told to agents
+	Shown  string    `json:"shown,omitempty"`  // how the actor was shown what is approved; "": was not, or approves nothing
 	At     time.Time `json:"at"`
 	Rev    int64     `json:"rev"` // of the record after it; set by the store
 

@@ -6,11 +6,14 @@ import (
 	"unicode/utf8"
 )
 
+// MaxBlocks is how many definitions of an item can be blocked.
+const MaxBlocks = 50
+
 // maxRemembered is how many approved and how many blocked hashes a record remembers,
 // maxRememberedBy how many bytes of the name of who decided, and maxBlockNote how many of the note
 // of a block, as JSON has them: a record has to fit into an item of DynamoDB.
 const (
-	maxRemembered   = 50
+	maxRemembered   = MaxBlocks
 	maxRememberedBy = 100
 	maxBlockNote    = 200
 )

@@ -76,6 +76,7 @@ type Line struct {
 	From    tool.Hash `json:"from,omitempty"`    // of the definition that was approved before
 	Subject string    `json:"subject,omitempty"` // what it was about, if it is no tool: a server, an agent, a token, a file; see [Line.About]
 	Note    string    `json:"note,omitempty"`
+	Shown   string    `json:"shown,omitempty"`   // how the actor was shown the definition that is approved: opened, printed, hash, seen, lock_file
 	Request string    `json:"request,omitempty"` // id of the request for access, or for one call, that it is about. Also of a call
 
 	Source string `json:"source,omitempty"` // address that it came from

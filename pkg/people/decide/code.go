@@ -1,0 +1,156 @@
+package decide
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// A Code says in one word why a decision is refused. Programs may depend on it: none is renamed.
+type Code string
+
+// The reasons, in the order in which [Obstacle] looks for them.
+const (
+	UnknownAction     Code = "unknown_action"
+	NoHash            Code = "no_hash"
+	NoRev             Code = "no_rev"
+	NoteNotText       Code = "note_not_text"
+	NoteTooLong       Code = "note_too_long"
+	NoRole            Code = "no_role"
+	OtherServer       Code = "other_server"
+	Denied            Code = "denied_by_rule"
+	UnknownItem       Code = "unknown_item"
+	NoRecord          Code = "no_record"
+	DefinitionChanged Code = "definition_changed"
+	RecordChanged     Code = "record_changed"
+	AlreadyApproved   Code = "already_approved"
+	AlreadyBlocked    Code = "already_blocked"
+	NotBlocked        Code = "not_blocked"
+	TooManyBlocks     Code = "too_many_blocks"
+	NoUndo            Code = "no_undo"
+	TooDeep           Code = "too_deep"
+	NoIssuer          Code = "four_eyes_without_issuer"
+	NotSignedIn       Code = "four_eyes_not_signed_in"
+	SamePerson        Code = "four_eyes_same_person"
+	NotCarried        Code = "not_carried"
+	Blocked           Code = "blocked"
+	NotShown          Code = "not_shown"
+	Severe            Code = "severe_finding"
+
+	// Of a request about many items, and of what goes wrong while a decision is stored.
+	NotForMany   Code = "not_for_many"
+	NothingNamed Code = "nothing_named"
+	TooManyItems Code = "too_many_items"
+	NamedTwice   Code = "named_twice"
+	Conflict     Code = "conflict"
+	DiskFull     Code = "disk_full"
+	NoFiles      Code = "no_files_left"
+	Internal     Code = "internal"
+)
+
+// Codes returns every code.
+func Codes() []Code {
+	return []Code{
+		UnknownAction, NoHash, NoRev, NoteNotText, NoteTooLong, NoRole, OtherServer, Denied, UnknownItem,
+		NoRecord, DefinitionChanged, RecordChanged, AlreadyApproved, AlreadyBlocked, NotBlocked,
+		TooManyBlocks, NoUndo, TooDeep, NoIssuer, NotSignedIn, SamePerson,
+		NotCarried, Blocked, NotShown, Severe,
+		NotForMany, NothingNamed, TooManyItems, NamedTwice, Conflict, DiskFull, NoFiles, Internal,
+	}
+}
+
+// status returns the status of HTTP.
+func (c Code) status() int {
+	switch c {
+	case UnknownAction, NoHash, NoRev, NoteNotText, NoteTooLong, Severe,
+		NotForMany, NothingNamed, TooManyItems, NamedTwice:
+		return http.StatusUnprocessableEntity
+	case NoRole, OtherServer, NotSignedIn:
+		return http.StatusForbidden
+	case UnknownItem:
+		return http.StatusNotFound
+	case DiskFull, NoFiles:
+		return http.StatusServiceUnavailable
+	case Internal:
+		return http.StatusInternalServerError
+	}
+	return http.StatusConflict
+}
+
+// A Shown says how a person was shown the definition that they approve. "" says that they were not.
+type Shown string
+
+// The ways in which a definition is shown.
+const (
+	ShownOpened  Shown = "opened"    // on its page of the console
+	ShownPrinted Shown = "printed"   // on a terminal, before the question
+	ShownHash    Shown = "hash"      // its hash was given, which whoever read it has
+	ShownSeen    Shown = "seen"      // a file that lists it with its hash was given
+	ShownLock    Shown = "lock_file" // approvals.lock.json has it
+)
+
+// waysToShow returns what [Shown] can be in a request.
+func waysToShow() []string {
+	ways := []Shown{ShownOpened, ShownPrinted, ShownHash, ShownSeen, ShownLock}
+	out := make([]string, len(ways))
+	for i, s := range ways {
+		out[i] = string(s)
+	}
+	return out
+}
+
+// roleSentence says who gives the role that somebody lacks.
+func roleSentence(a Actor, need identity.Role) string {
+	return fmt.Sprintf("you are here as %q, %s, and this takes the role %s. An operator gives roles",
+		a.Name, inWords(a.Rights.Role), need)
+}
+
+// inWords returns a role as it stands in a sentence.
+func inWords(r identity.Role) string {
+	switch r {
+	case identity.NoRole:
+		return "without a role"
+	case identity.Viewer:
+		return "a viewer"
+	case identity.Approver, identity.Operator:
+	}
+	return "an " + r.String()
+}
+
+// unknownSentence says that there is no item of an address.
+func unknownSentence(kind tool.Kind) string {
+	if kind == tool.Resource {
+		return "no resource of this address is known, which ends in the SHA-256 of its URI; " +
+			"the list has every one that is"
+	}
+	return fmt.Sprintf("no %v of this name is known; the list of tools has every one that is", kind)
+}
+
+// recordChangedSentence says how the record is now to a person who saw an earlier revision. A sync may
+// have changed it last.
+func recordChangedSentence(r *approval.Record) string {
+	last := "nobody has decided about it"
+	if r.By != "" {
+		last = fmt.Sprintf("the last decision is by %s, at %s", r.By, r.At.UTC().Format(time.DateTime+" UTC"))
+	}
+	return fmt.Sprintf("the %v was decided about or changed since it was shown: %s; %s. "+
+		"Decide again if it is still wanted", r.Kind, recordState(r), last)
+}
+
+// severeSentence says that a definition with a severe finding is not approved without a word.
+func severeSentence(list []finding.Finding) string {
+	var severe []string
+	for _, f := range list {
+		if f.Severe {
+			severe = append(severe, f.Message())
+		}
+	}
+	return "the definition " + text.List(severe, 2) +
+		". If it is to be approved all the same, say why in the note"
+}

@@ -1,0 +1,234 @@
+package decide
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
+)
+
+// Facts are what it depends on whether a person can decide about an item now. Those of a row are as
+// requests of this process see them, those of a [Tool] as the store has them.
+type Facts struct {
+	ID        tool.ID
+	Listed    bool // the catalog has it
+	Status    lock.Status
+	Denied    bool             // by an operator's rule
+	Record    *approval.Record // nil: there is none
+	Hash      tool.Hash        // of the definition that is shown
+	Annotated bool             // as destructive, by the server or the operator
+	Nested    bool             // the definition is nested too deeply for anybody to approve it
+	TakesTwo  bool             // an approval takes two people
+	Findings  []finding.Finding
+	Actor     Actor
+	Issuer    bool // people sign in with an issuer here
+	Now       time.Time
+}
+
+// An Obstruction is why somebody cannot carry out an action on an item now.
+type Obstruction struct {
+	Code   Code   `json:"code" doc:"stable"`
+	Detail string `json:"detail" doc:"what is in the way, and who does what next"`
+}
+
+// Before returns what is in the way of an action on the item as it is shown, nil if nothing is. The
+// action has no note, and names the definition and the revision that are shown. many says that it is
+// one of many decisions in one request.
+func (f Facts) Before(action string, shown Shown, many bool) *Obstruction {
+	d := Decision{Action: action, Hash: f.Hash, Shown: shown, many: many}
+	if f.Record != nil {
+		d.Rev = f.Record.Rev
+	}
+	if code, detail := Obstacle(f, d); code != "" {
+		return &Obstruction{code, detail}
+	}
+	return nil
+}
+
+// Obstacle returns why d cannot be decided about the item now, as a code and a sentence without a
+// full stop; "" if it can. It is the one place that answers this, for the pages, the API and the
+// commands.
+func Obstacle(f Facts, d Decision) (Code, string) {
+	for _, ask := range []func(Facts, Decision) (Code, string){inRequest, inRights, inRecord, inApproval} {
+		if code, sentence := ask(f, d); code != "" {
+			return code, sentence
+		}
+	}
+	return "", ""
+}
+
+// inRequest returns what is wrong with a decision about any item.
+func inRequest(f Facts, d Decision) (Code, string) {
+	switch {
+	case !slices.Contains(Actions(), d.Action) && d.Action != ActionCarry:
+		return UnknownAction, "the request names no action. It takes " + strings.Join(Actions(), ", ")
+	case d.namesHash() && d.Hash == "":
+		return NoHash, fmt.Sprintf("the request does not name the hash of the definition that was seen. "+
+			"Read the %v, and decide about the hash that is shown", f.ID.Kind)
+	case d.Action == approval.ActionUndo && d.Rev == 0:
+		return NoRev, fmt.Sprintf("the request does not name the revision that the decision made. "+
+			"Read the %v, and name the rev that is shown", f.ID.Kind)
+	case !utf8.ValidString(d.Note):
+		return NoteNotText, "the note is not UTF-8 text. Write it again"
+	case len(d.Note) > approval.MaxNote:
+		return NoteTooLong, fmt.Sprintf("the note has %d bytes. It takes at most %d",
+			len(d.Note), approval.MaxNote)
+	}
+	return "", ""
+}
+
+// inRights returns why this person, or anybody, cannot decide so. It needs no record.
+func inRights(f Facts, d Decision) (Code, string) {
+	kind, rights := f.ID.Kind, f.Actor.Rights
+	switch {
+	case rights.Role < identity.Approver:
+		return NoRole, roleSentence(f.Actor, identity.Approver)
+	case !rights.Decides(f.ID.Server):
+		return OtherServer, fmt.Sprintf("you decide about items of %s, and this is one of %s. "+
+			"Somebody who decides about %[2]s can", text.List(rights.Servers, maxNamed), f.ID.Server)
+	case d.opens() && f.Denied:
+		return Denied, fmt.Sprintf("an operator's rule denies this %v. Only the operator can change "+
+			"that, in mcp_config.json or policy.cedar", kind)
+	}
+	return "", ""
+}
+
+// inRecord returns why the item as it is recorded does not take the decision.
+func inRecord(f Facts, d Decision) (Code, string) {
+	kind, r := f.ID.Kind, f.Record
+	blocked := r != nil && r.IsBlocked(r.CurrentHash)
+	switch {
+	case r == nil && !f.Listed:
+		return UnknownItem, unknownSentence(kind)
+	case r == nil:
+		return NoRecord, fmt.Sprintf("the %v has no approval record yet. The next sync makes one, "+
+			"after which you can decide", kind)
+	case d.Hash != "" && d.Hash != r.CurrentHash && d.Action != approval.ActionUnblock:
+		return DefinitionChanged, "the definition changed since it was shown. " +
+			"Read what it is now, and decide about that"
+	case d.Rev != 0 && d.Rev != r.Rev:
+		return RecordChanged, recordChangedSentence(r)
+	case d.approves() && r.State == approval.Approved && !blocked && r.Lost == nil &&
+		f.Status != lock.PendingApproval:
+		return AlreadyApproved, "this definition is approved already. There is nothing to decide"
+	case d.Action == approval.ActionBlock && blocked && r.Lost == nil:
+		return AlreadyBlocked, "this definition is blocked already. There is nothing to decide"
+	case d.Action == approval.ActionUnblock && !r.IsBlocked(d.Hash):
+		return NotBlocked, fmt.Sprintf("this definition is not blocked. Read the %v again, "+
+			"somebody may have unblocked it", kind)
+	case d.Action == approval.ActionBlock && len(r.Blocked) >= approval.MaxBlocks:
+		return TooManyBlocks, fmt.Sprintf("%d definitions of this %v are blocked, which is all that is "+
+			"kept. Disable the %[2]v, or unblock one of them", approval.MaxBlocks, kind)
+	case d.Action == approval.ActionUndo && !r.CanUndo(f.Now):
+		return NoUndo, fmt.Sprintf("the decision about the %v cannot be undone any more. Only the last "+
+			"one can be, for 10 minutes, unless a sync saw the definition change since. Decide again", kind)
+	}
+	return "", ""
+}
+
+// inApproval returns why the definition cannot be approved so.
+func inApproval(f Facts, d Decision) (Code, string) {
+	if !d.approves() {
+		return "", ""
+	}
+	r := f.Record
+	_, carryable := r.Carryable()
+	switch {
+	case f.Nested:
+		return TooDeep, fmt.Sprintf("this definition is nested too deeply, and nobody can approve it. "+
+			"The %v stays locked until its server lists a definition of at most 200 levels. "+
+			"You can disable it or block the definition", f.ID.Kind)
+	case f.TakesTwo && !f.Issuer:
+		return NoIssuer, "approving it takes two people who sign in with an issuer " +
+			"(review.four_eyes), and nobody signs in with one here. " +
+			"The operator sets up that sign-in, or takes four_eyes out of mcp_config.json"
+	case f.TakesTwo && f.Actor.Subject == "":
+		return NotSignedIn, fmt.Sprintf("approving it takes two people, each signed in with the issuer, "+
+			"and you are here as %q without that. Sign in at /admin/login with the issuer, "+
+			"and approve it there", f.Actor.Name)
+	case f.TakesTwo && r.Proposed != nil && r.Proposed.Hash == r.CurrentHash &&
+		r.Proposed.Subject == f.Actor.Subject:
+		return SamePerson, fmt.Sprintf("you approved this definition already, as the first of two "+
+			"people. The %v takes another one who signs in with the issuer and decides about its server",
+			f.ID.Kind)
+	case d.Action == ActionCarry && !carryable:
+		return NotCarried, fmt.Sprintf("this definition of the %v is not one that waits only because "+
+			"its server is another version. Read it, and approve it on its own", f.ID.Kind)
+	case d.many && r.IsBlocked(r.CurrentHash):
+		return Blocked, "somebody blocked this definition, and an approval of many lifts no block. " +
+			"Read it, and approve it on its own"
+	case d.many && d.Shown == "" && d.Action != ActionCarry:
+		if why := closeLook(f); why != "" {
+			return NotShown, "the definition " + why + ", and was not shown to you as it is now. " +
+				"Read it, and approve it then"
+		}
+	}
+	if list := f.Findings; finding.Severe(list) && text.Blank(d.Note) {
+		return Severe, severeSentence(list)
+	}
+	return "", ""
+}
+
+// closeLook says why nobody approves the definition together with others without a look at it; "":
+// anybody may. That a server says nothing of what its tool does is no such reason.
+func closeLook(f Facts) string {
+	switch {
+	case f.Record.State == approval.Changed:
+		return "changed since it was approved"
+	case len(f.Findings) > 0:
+		return "has " + text.Count(len(f.Findings), "finding")
+	case f.Annotated:
+		return "is annotated as destructive"
+	}
+	return ""
+}
+
+// factsOf returns the facts about an item whose record is r; nil: there is none.
+func (d *Service) factsOf(ctx context.Context, v *state.View, id tool.ID, r *approval.Record) Facts {
+	f := Facts{ID: id, Record: r, Actor: ActorOf(ctx), Issuer: d.o.Issuer, Now: d.o.Now()}
+	var now tool.Definition
+	i, listed := v.Find(id)
+	if f.Listed = listed; listed {
+		f.Status, f.Denied = lock.Classify(v.FactsAt(i, r)), v.Verdict(i).Denied == lock.Yes
+		f.Annotated = v.Tier(i) == tool.Destructive && isTrue(v.Hints(i).DestructiveHint)
+		now = v.Tool(i).Definition
+	}
+	if r != nil && len(r.Current) > 0 {
+		// The record is written before the catalog, so its definition is never the older one.
+		now = tool.KeptItem(r.Kind, r.Current)
+		now.Hash = r.CurrentHash
+		f.Annotated = f.Annotated || now.Annotations.Tier() == tool.Destructive && isTrue(now.Annotations.DestructiveHint)
+	}
+	f.Hash, f.TakesTwo = now.Hash, v.NeedsFourEyes(id.Server, now)
+	if f.Nested = tool.CheckDepth(now.Raw) != nil; r != nil && !f.Nested {
+		f.Findings = findingsOf(v, r)
+	}
+	return f
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// actions returns what somebody could change about the item who may decide about everything.
+func (f Facts) actions() []string {
+	f.Actor, f.TakesTwo = Actor{Rights: identity.Everything()}, false
+	return slices.DeleteFunc(Actions(), func(action string) bool {
+		switch o := f.Before(action, ShownOpened, false); action {
+		case approval.ActionDisable: // which nobody is kept from, since it locks what is locked
+			return f.Record.Disabled
+		case approval.ActionEnable:
+			return !f.Record.Disabled || o != nil
+		default:
+			return o != nil && o.Code != Severe
+		}
+	})
+}
