@@ -86,13 +86,13 @@ func TestPagesByRole(t *testing.T) {
 		path       string
 		says, lack []string
 	}{
-		{identity.Rights{Role: viewer}, "/admin/tools/mail/send", []string{"</span></a> · viewer", "You may look here as a viewer; an approver or an operator decides."}, []string{`value="approve"`, `id="decide"`, "Tokens"}},
+		{identity.Rights{Role: viewer}, "/admin/tools/mail/send", []string{"</span></a> · viewer", "You are here as &#34;kim&#34;, a viewer, and this takes the role approver. An operator gives roles."}, []string{`value="approve"`, `id="decide"`, "Tokens"}},
 		{identity.Rights{Role: viewer}, "/admin/tools", []string{"You may look here as a viewer"}, []string{"checkbox", "Approve…"}},
 		{identity.Rights{Role: viewer}, "/admin/servers", []string{"An operator can sync now."}, []string{"Sync now"}},
 		{identity.Rights{Role: viewer}, "/admin/config", []string{"An operator chooses."}, []string{`approvals/restore"`}},
 		{identity.Rights{Role: viewer}, "/admin", []string{"Waiting for an approver", "<title>Inbox"}, []string{"Review"}},
 		{mail, "/admin/tools/mail/send", []string{" · approver", `id="decide"`}, []string{"You decide about items of"}},
-		{fs, "/admin/tools/mail/send", []string{"You decide about items of fs, and this is one of mail: somebody who decides about mail can."}, []string{`id="decide"`}},
+		{fs, "/admin/tools/mail/send", []string{"You decide about items of fs, and this is one of mail. Somebody who decides about mail can."}, []string{`id="decide"`}},
 		{identity.Rights{Role: viewer}, "/admin/me", []string{"Your role is <b>viewer</b>: you look at everything and decide about nothing. It comes with the credentials that you send"}, nil},
 		{mail, "/admin/me", []string{"<b>approver</b>, for items of mail: you look at everything and decide about the items of these servers."}, nil},
 		{mail, "/admin", []string{"Waiting for you", "<title>(", "mine=yes"}, nil},
@@ -173,12 +173,12 @@ func TestFourEyesPages(t *testing.T) {
 	says(t, approve(&decide.Actor{Name: "kim", Subject: "1"}), "nobody signs in with one here. The operator", `class="banner"`, "review.four_eyes asks for two people")
 	h.Decide.Issuer = true
 	h.Open()
-	says(t, approve(&decide.Actor{Name: "token:ci"}), "you are here as &#34;token:ci&#34; without that. Sign in", "each signed in with the issuer; you are not.")
+	says(t, approve(&decide.Actor{Name: "token:ci"}), "you are here as &#34;token:ci&#34; without that. Sign in", "Approving it takes two people, each signed in with the issuer, and you are here as")
 	first := approve(&decide.Actor{Name: "kim", Subject: "1"})
 	says(t, first, "yours is the first approval", "Approved, as the first of two people, mail:send. It opens when another person approves it too.", `value="undo"`)
 	lacks(t, first, `class="banner"`)
 	page := h.Page(http.StatusOK, at)
-	says(t, page, "approved by kim", "“mine”; one more person is needed", "You approved it, and it takes one more person.", `value="block"`)
+	says(t, page, "approved by kim", "“mine”; one more person is needed", "You approved this definition already, as the first of two people.", `value="block"`)
 	lacks(t, page, `value="approve"`)
 	says(t, h.Page(http.StatusOK, "/admin/tools?server=mail"), "approved by kim, one more person needed")
 	says(t, h.Page(http.StatusOK, "/admin"), "kim · propose")

@@ -76,11 +76,14 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 			c.setViewed(w, r, t.Hash)
 		}
 	}
-	neither := p.Known && c.fourEyes(&p.itemView, r)
+	if !p.Known {
+		p.Tool.Facts = decide.Facts{ID: q.Item(), Actor: decide.ActorOf(r.Context())}
+	}
+	cannot := p.may()
 	if p.NeedsNote != "" {
 		p.NeedsNote = "To approve it, or to open it for this agent, say why: it has a severe finding."
 	}
-	p.offer(callerOf(r.Context()).Rights.Decides(q.Server), neither)
+	p.offer(p.MayNot == "", cannot)
 	c.tellRequest(p, r)
 	if p.poll(w, r, p.Own, p.Request, p.Tool, p.offered) {
 		return

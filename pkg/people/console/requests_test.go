@@ -280,8 +280,8 @@ func TestRequestWhoMayNot(t *testing.T) {
 		rights identity.Rights
 		says   string
 	}{
-		{approverOf("fs"), "You decide about items of fs, and this is one of mail: somebody who decides about mail can."},
-		{identity.Rights{Role: identity.Viewer}, "You may look here as a viewer; an approver or an operator decides."},
+		{approverOf("fs"), "You decide about items of fs, and this is one of mail. Somebody who decides about mail can."},
+		{identity.Rights{Role: identity.Viewer}, "a viewer, and this takes the role approver. An operator gives roles."},
 	} {
 		h.be(tt.rights)
 		page := h.Page(http.StatusOK, "/admin/requests/"+id)
@@ -330,7 +330,7 @@ func TestRequestWithoutGrant(t *testing.T) {
 	}
 	h.Open()
 	_, page = h.verdict(id, "approved")
-	says(t, page, "Approved, as the first of two people. It opens when another person approves it too.", "You approved it, and it takes one more person.")
+	says(t, page, "Approved, as the first of two people. It opens when another person approves it too.", "You approved this definition already, as the first of two people.")
 	lacks(t, page, `value="approved"`)
 }
 

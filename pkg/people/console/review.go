@@ -45,7 +45,8 @@ type itemView struct {
 	Findings  []pointer
 	Before    []pointer // that the approved definition has, too
 	NeedsNote string    // why approving needs a note; "": it does not
-	Two       string    // what a person has to know of an approval that takes two; "": nothing
+	MayNot    string    // why who looks cannot decide; "": they can
+	Two       string    // what a person has to know of approving it; "": nothing
 
 	View   string
 	Views  []viewLink
@@ -118,9 +119,9 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	}
 	p.lay(c.o.Service, r.URL.Query())
 	c.tell(&p.Page, r)
-	own := c.fourEyes(&p.itemView, r)
+	cannot := p.may()
 	for _, action := range t.Actions {
-		if action == approval.ActionApprove && own {
+		if action == approval.ActionApprove && cannot {
 			continue
 		}
 		if action == approval.ActionUndo {

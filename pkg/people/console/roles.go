@@ -87,27 +87,24 @@ func serversOf(rights identity.Rights) string {
 // maxNamedServers is how many of an approver's servers a page names.
 const maxNamedServers = 12
 
-// fourEyes says on p what there is to know of an approval that takes two, and reports whether the
-// one who asks can be neither.
-func (c *Console) fourEyes(p *itemView, r *http.Request) (neither bool) {
-	who, record := callerOf(r.Context()), p.Tool.Record
-	if !p.Tool.TakesTwo || record == nil || record.State == approval.Approved {
-		return false
-	}
-	if len(c.o.Service.Notices(r.Context())) > 0 { // which says so above every page
-		return true
-	}
-	first := record.Proposed
+// may says on p what keeps who looks from deciding, and what there is to know of an approval that
+// takes two people. It reports whether nobody like them can approve it.
+func (p *itemView) may() (cannot bool) {
+	o := p.Tool.Facts.Before(approval.ActionApprove, decide.ShownOpened, false)
 	switch {
-	case who.Subject == "":
-		p.Two = "Approving it takes two people, each signed in with the issuer; you are not."
-	case first == nil:
+	case o != nil && (o.Code == decide.NoRole || o.Code == decide.OtherServer):
+		p.MayNot = sentence(o.Detail)
+	case o != nil && slices.Contains(notOffered, o.Code):
+		p.Two = sentence(o.Detail)
+	case o != nil && o.Code != decide.Severe:
+	case p.Tool.TakesTwo && p.Tool.Record.Proposed == nil:
 		p.Two = "Approving it takes two people: yours is the first approval, " +
 			"and opens nothing before another one's."
-	case first.Subject == who.Subject:
-		p.Two = "You approved it, and it takes one more person."
-	default:
+	case p.Tool.TakesTwo:
 		p.Two = "Yours is the second approval, and opens it."
 	}
-	return who.Subject == "" || first != nil && first.Subject == who.Subject
+	return o != nil && slices.Contains(notOffered, o.Code)
 }
+
+// notOffered are the reasons why a page has no button to approve that nothing else on it shows.
+var notOffered = []decide.Code{decide.TooDeep, decide.NoIssuer, decide.NotSignedIn, decide.SamePerson}

@@ -26,9 +26,9 @@ type offered struct {
 // Any reports whether anything can be decided.
 func (o offered) Any() bool { return o.Approve || o.Allow || o.Confirm || o.Decline || o.End }
 
-// offer says what can be decided by a person who decides about the item's server, or does not; neither
-// says that he can be none of the two people whom an approval takes.
-func (p *requestPage) offer(decides, neither bool) {
+// offer says what can be decided by a person who decides about the item's server, or does not; cannot
+// says that nobody like them can approve it.
+func (p *requestPage) offer(decides, cannot bool) {
 	q := p.Request
 	switch {
 	case !decides:
@@ -48,7 +48,7 @@ func (p *requestPage) offer(decides, neither bool) {
 	case q.OneCall() && q.Locked.UserCanLift():
 		p.Nothing = "It is locked itself, so that confirming one call would not open it. It can be approved or enabled on its own page; the call can be confirmed then."
 	case q.Locked.UserCanLift():
-		p.offerAccess(neither)
+		p.offerAccess(cannot)
 	default:
 		p.Nothing = map[lock.Status]string{
 			lock.DisabledByConfig: "Nobody can open it here: only an operator can, in mcp_config.json or policy.cedar.",
@@ -60,8 +60,8 @@ func (p *requestPage) offer(decides, neither bool) {
 }
 
 // offerAccess says how an item can be opened that people locked, or have not approved.
-func (p *requestPage) offerAccess(neither bool) {
-	p.Approve = !neither
+func (p *requestPage) offerAccess(cannot bool) {
+	p.Approve = !cannot
 	blocked := false
 	if r := p.Tool.Record; r != nil {
 		blocked = r.State == approval.Blocked
