@@ -60,12 +60,13 @@ type decideRequestInput struct {
 		Agent   request.Agent   `json:"agent,omitzero" doc:"that was seen, as the request has it; if it is another nothing is decided"`
 		Minutes int             `json:"minutes,omitempty" doc:"of allowed: 1 to 43,200"`
 		Reason  string          `json:"reason,omitempty" doc:"at most 500 characters; needed to decline, and to open a definition with a severe finding. The agent is told it; of approved it is the note"`
+		Shown   Shown           `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"of approved: how you were shown the definition, for the audit"`
 	}
 }
 
 func (a *api) decideRequest(ctx context.Context, in *decideRequestInput) (decide.Request, error) {
 	b := in.Body
-	dec := decide.RequestDecision{Verdict: b.Verdict, Hash: b.Hash, Args: b.Args, Tool: b.Tool, Minutes: b.Minutes, Reason: b.Reason}
+	dec := decide.RequestDecision{Verdict: b.Verdict, Hash: b.Hash, Args: b.Args, Tool: b.Tool, Minutes: b.Minutes, Reason: b.Reason, Shown: b.Shown.way()}
 	if b.Agent != (request.Agent{}) {
 		dec.Agent = b.Agent.Key()
 	}

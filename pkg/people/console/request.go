@@ -83,7 +83,9 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	if p.NeedsNote != "" {
 		p.NeedsNote = "To approve it, or to open it for this agent, say why: it has a severe finding."
 	}
-	p.offer(p.MayNot == "", cannot)
+	if p.MayNot == "" {
+		p.offer(cannot)
+	}
 	c.tellRequest(p, r)
 	if p.poll(w, r, p.Own, p.Request, p.Tool, p.offered) {
 		return

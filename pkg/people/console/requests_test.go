@@ -217,7 +217,7 @@ func TestRequestRefused(t *testing.T) {
 		verdict, minutes, says string
 	}{
 		{"allowed", "0", "Minutes: want a whole number from 1 to 43200"}, {"allowed", "43201", "Minutes: want"}, {"allowed", "an hour", "Minutes: want"}, {"allowed -5", "", "Minutes: want"},
-		{"", "", "verdict takes approved, allowed"}, {"given", "", "verdict takes"},
+		{"", "", "takes the verdict approved, allowed"}, {"given", "", "takes the verdict"},
 	} {
 		status, page := h.verdict(id, tt.verdict, "minutes", tt.minutes, "reason", "typed <this>")
 		if status != http.StatusUnprocessableEntity {
@@ -227,7 +227,7 @@ func TestRequestRefused(t *testing.T) {
 		says(t, page, `value="typed &lt;this&gt;"`, "othing was decided")
 	}
 	status, page := h.verdict(id, "declined", "reason", " ")
-	if status != http.StatusUnprocessableEntity || !strings.Contains(page, "The reason is missing") {
+	if status != http.StatusUnprocessableEntity || !strings.Contains(page, "Nothing was decided: the reason is missing") {
 		t.Errorf("declined without a reason: %d", status)
 	}
 	h.Page(http.StatusNotFound, "/admin/requests/R-00000000")
@@ -298,10 +298,10 @@ func TestRequestLockedByOthers(t *testing.T) {
 	h := newFixture(t)
 	denied, list := h.Asks(bot, "mail:read_drafts", "", ""), h.Asks(bot, "fs:format_disk", "", "")
 	page := h.small("/admin/requests/" + denied)
-	says(t, page, `<span class="chip disabled_by_config">`, "no-drafts", "Drafts are private.", "put this into policy.cedar", "data-copy", "Nobody can open it here: only an operator can", `value="declined"`)
+	says(t, page, `<span class="chip disabled_by_config">`, "no-drafts", "Drafts are private.", "put this into policy.cedar", "data-copy", "No decision here opens this tool, which is locked as disabled_by_config: policy.cedar:", `value="declined"`)
 	lacks(t, page, `value="approved"`, `value="allowed`)
 	page = h.small("/admin/requests/" + list)
-	says(t, page, "disabled_tools", "Nobody can open it here")
+	says(t, page, "disabled_tools", "No decision here opens this tool")
 	lacks(t, page, `value="approved"`, "data-copy")
 	off := h.Asks(bot, "mail:send", "", "")
 	h.Put(config.Key, strings.Replace(admintest.Config, `"approval": "manual"`, `"enabled": false`, 1))
@@ -315,7 +315,7 @@ func TestRequestLockedByOthers(t *testing.T) {
 func TestRequestWithoutGrant(t *testing.T) {
 	h := newFixture(t)
 	page := h.small("/admin/requests/" + h.Asks(request.Agent{Way: identity.WayNone, ID: "anonymous"}, "mail:send", "", ""))
-	says(t, page, `value="approved"`, "agents need no credentials here, so it cannot be told from others")
+	says(t, page, `value="approved"`, "All callers of this gateway are one agent, so nothing can be allowed to one of them.")
 	lacks(t, page, `value="allowed`)
 	id := h.Asks(bot, "mail:send", "", "")
 	h.Put(config.Key, strings.Replace(admintest.Config, "{", `{"review":{"four_eyes":"destructive"},`, 1))
@@ -323,7 +323,7 @@ func TestRequestWithoutGrant(t *testing.T) {
 	h.Open()
 	h.Sync()
 	page = h.small("/admin/requests/" + id)
-	says(t, page, "approving it takes two people, and so one person may not open it for one agent either")
+	says(t, page, "Approving this tool takes two people, so one person cannot allow it to one agent.")
 	lacks(t, page, `value="allowed`, `value="approved"`) // who is not signed in with the issuer is none of the two
 	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
 		return decide.Actor{Name: "ann", Subject: "1", Rights: identity.Everything()}, nil
@@ -354,14 +354,14 @@ func TestRequestOfDisabled(t *testing.T) {
 		h := newFixture(t)
 		act(h, "mail/send", "disable")
 		page := h.small("/admin/requests/" + h.Asks(bot, "mail:send", "", ""))
-		says(t, page, "which are two decisions: they are made on its own page", `value="allowed 60"`, `value="declined"`)
+		says(t, page, "which are two decisions. Make them on its page", `value="allowed 60"`, `value="declined"`)
 		lacks(t, page, `value="approved"`)
 	})
 	t.Run("blocked", func(t *testing.T) {
 		h := newFixture(t)
 		act(h, "mail/send", "block")
 		page := h.small("/admin/requests/" + h.Asks(bot, "mail:send", "", ""))
-		says(t, page, "a person blocked this definition. It is unblocked on its own page, or approved for all", `value="approved"`)
+		says(t, page, "Somebody blocked this definition, and nothing can be allowed to one agent", `value="approved"`)
 		lacks(t, page, `value="allowed`)
 	})
 	t.Run("one call of what is disabled", func(t *testing.T) {

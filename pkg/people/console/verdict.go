@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -26,61 +25,25 @@ type offered struct {
 // Any reports whether anything can be decided.
 func (o offered) Any() bool { return o.Approve || o.Allow || o.Confirm || o.Decline || o.End }
 
-// offer says what can be decided by a person who decides about the item's server, or does not; cannot
-// says that nobody like them can approve it.
-func (p *requestPage) offer(decides, cannot bool) {
+// offer says what can be decided by a person who decides about the item's server; cannot says that
+// nobody like them can approve it.
+func (p *requestPage) offer(cannot bool) {
 	q := p.Request
+	is := func(v request.Verdict) bool { return q.Obstacles[v] == nil }
+	said := func(v request.Verdict) string { return sentence(q.Obstacles[v].Detail) }
+	p.End, p.Decline, p.Confirm = is(request.Revoked), is(request.Declined), is(request.Confirmed)
+	p.Approve, p.Allow = is(request.Approved) && !cannot, is(request.Allowed)
 	switch {
-	case !decides:
-		return
-	case q.Grants:
-		p.End = true
-		return
-	case q.State != decide.RequestOpen:
-		return
+	case !p.Decline || p.Confirm:
+	case q.OneCall():
+		p.Nothing = said(request.Confirmed)
+	case !is(request.Approved):
+		p.Nothing = said(request.Approved)
+	case !p.Allow:
+		p.Not = said(request.Allowed)
 	}
-	p.Decline = true
-	switch {
-	case q.OneCall() && len(q.Arguments) == 0:
-		p.Nothing = "The arguments of the call are not kept any more, or are not those that were asked for, so nobody can confirm it. The agent can make the call again, which asks anew."
-	case q.OneCall() && q.Locked == lock.None:
-		p.Confirm = true
-	case q.OneCall() && q.Locked.UserCanLift():
-		p.Nothing = "It is locked itself, so that confirming one call would not open it. It can be approved or enabled on its own page; the call can be confirmed then."
-	case q.Locked.UserCanLift():
-		p.offerAccess(cannot)
-	default:
-		p.Nothing = map[lock.Status]string{
-			lock.DisabledByConfig: "Nobody can open it here: only an operator can, in mcp_config.json or policy.cedar.",
-			lock.ServerDisabled:   "Nobody can open it here: its server is off. An operator switches it on in mcp_config.json, or undoes the stop.",
-			lock.DisabledUnknown:  "Nobody can open it here: it is not known why it is locked. The gateway's log and its health say more.",
-			lock.None:             "It can be called already.",
-		}[q.Locked]
-	}
-}
-
-// offerAccess says how an item can be opened that people locked, or have not approved.
-func (p *requestPage) offerAccess(cannot bool) {
-	p.Approve = !cannot
-	blocked := false
-	if r := p.Tool.Record; r != nil {
-		blocked = r.State == approval.Blocked
-		switch approved := r.ApprovedHash == r.CurrentHash && !blocked; {
-		case r.Disabled && approved:
-			p.Opens = " A person disabled it, and it is enabled again for all of them."
-		case r.Disabled:
-			p.Approve, p.Nothing = false, "It is disabled, and its definition is not approved, which are two decisions: they are made on its own page."
-		}
-	}
-	switch {
-	case !p.Request.Agent.Alone():
-		p.Not = "It cannot be opened for this agent alone: agents need no credentials here, so it cannot be told from others."
-	case p.Request.TakesTwo:
-		p.Not = "It cannot be opened for this agent alone: approving it takes two people, and so one person may not open it for one agent either."
-	case blocked:
-		p.Not = "It cannot be opened for this agent alone: a person blocked this definition. It is unblocked on its own page, or approved for all."
-	default:
-		p.Allow = true
+	if r := p.Tool.Record; p.Approve && r != nil && r.Disabled {
+		p.Opens = " A person disabled it, and it is enabled again for all of them."
 	}
 }
 
@@ -133,7 +96,7 @@ func (c *Console) decideRequest(w http.ResponseWriter, r *http.Request) {
 // verdict.
 func readVerdict(form url.Values) (d decide.RequestDecision, err error) {
 	verdict, minutes, chosen := strings.Cut(form.Get("verdict"), " ")
-	d = decide.RequestDecision{Verdict: request.Verdict(verdict), Hash: tool.Hash(form.Get("hash")), Args: form.Get("args"), Tool: form.Get("tool"), Agent: form.Get("agent"), Reason: form.Get("reason")}
+	d = decide.RequestDecision{Verdict: request.Verdict(verdict), Hash: tool.Hash(form.Get("hash")), Args: form.Get("args"), Tool: form.Get("tool"), Agent: form.Get("agent"), Reason: form.Get("reason"), Shown: decide.ShownOpened}
 	if d.Verdict != request.Allowed {
 		return d, nil
 	}

@@ -52,6 +52,25 @@ const (
 	DiskFull     Code = "disk_full"
 	NoFiles      Code = "no_files_left"
 	Internal     Code = "internal"
+	Unknown      Code = "unknown"
+
+	// Of decisions about requests.
+	NoVerdict       Code = "no_verdict"
+	BadReason       Code = "bad_reason"
+	BadMinutes      Code = "bad_minutes"
+	OwnRequest      Code = "own_request"
+	RequestDecided  Code = "request_decided"
+	RequestEnded    Code = "request_ended"
+	RequestOutdated Code = "request_outdated"
+	NotAsShown      Code = "not_as_shown"
+	AlreadyCallable Code = "already_callable"
+	WrongVerdict    Code = "wrong_verdict"
+	ItemLocked      Code = "item_locked"
+	AgentStopped    Code = "agent_stopped"
+	NotForOne       Code = "not_for_one"
+	ArgumentsGone   Code = "arguments_gone"
+	WouldNotHold    Code = "would_not_hold"
+	TooManyDecided  Code = "too_many_decided"
 )
 
 // Codes returns every code.
@@ -62,6 +81,9 @@ func Codes() []Code {
 		TooManyBlocks, NoUndo, TooDeep, NoIssuer, NotSignedIn, SamePerson,
 		NotCarried, Blocked, NotShown, Severe,
 		NotForMany, NothingNamed, TooManyItems, NamedTwice, Conflict, DiskFull, NoFiles, Internal,
+		Unknown, NoVerdict, BadReason, BadMinutes, OwnRequest, RequestDecided, RequestEnded, RequestOutdated,
+		NotAsShown, AlreadyCallable, WrongVerdict, ItemLocked, AgentStopped, NotForOne, ArgumentsGone,
+		WouldNotHold, TooManyDecided,
 	}
 }
 
@@ -69,13 +91,13 @@ func Codes() []Code {
 func (c Code) status() int {
 	switch c {
 	case UnknownAction, NoHash, NoRev, NoteNotText, NoteTooLong, Severe,
-		NotForMany, NothingNamed, TooManyItems, NamedTwice:
+		NotForMany, NothingNamed, TooManyItems, NamedTwice, NoVerdict, BadReason, BadMinutes:
 		return http.StatusUnprocessableEntity
-	case NoRole, OtherServer, NotSignedIn:
+	case NoRole, OtherServer, NotSignedIn, OwnRequest:
 		return http.StatusForbidden
 	case UnknownItem:
 		return http.StatusNotFound
-	case DiskFull, NoFiles:
+	case DiskFull, NoFiles, Unknown:
 		return http.StatusServiceUnavailable
 	case Internal:
 		return http.StatusInternalServerError
@@ -121,6 +143,20 @@ func inWords(r identity.Role) string {
 	case identity.Approver, identity.Operator:
 	}
 	return "an " + r.String()
+}
+
+func noHashSentence(of string) string {
+	return fmt.Sprintf("the request does not name the hash of the definition that was seen. "+
+		"Read the %s, and decide about the hash that is shown", of)
+}
+
+func noRecordSentence(kind tool.Kind) string {
+	return fmt.Sprintf("the %v has no approval record yet. The next sync makes one, after which you can decide", kind)
+}
+
+func conflictSentence(of string) string {
+	return fmt.Sprintf("somebody else decided about the %s at this moment. "+
+		"Read it again, and decide again if it is still wanted", of)
 }
 
 // unknownSentence says that there is no item of an address.

@@ -120,8 +120,7 @@ func (d *Service) decide(ctx context.Context, v *state.View, id tool.ID, dec Dec
 	next, err = d.approvals.Put(ctx, next, &entry)
 	switch {
 	case errors.Is(err, approval.ErrConflict):
-		return nil, dec.refused(Conflict, fmt.Sprintf(
-			"somebody else decided about the %v at this moment. Read it again, and decide again if it is still wanted", id.Kind))
+		return nil, dec.refused(Conflict, conflictSentence(id.Kind.String()))
 	case err != nil:
 		return nil, err
 	}

@@ -134,8 +134,3 @@ func shownFindings(v *state.View, r *approval.Record) (out []Finding) {
 	})
 	return out
 }
-
-// errUnexplained says that a definition with a severe finding cannot be approved without a word.
-func errUnexplained(list []finding.Finding) error {
-	return refused(Severe, "nothing was decided: "+severeSentence(list))
-}

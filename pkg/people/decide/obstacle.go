@@ -73,8 +73,7 @@ func inRequest(f Facts, d Decision) (Code, string) {
 	case !slices.Contains(Actions(), d.Action) && d.Action != ActionCarry:
 		return UnknownAction, "the request names no action. It takes " + strings.Join(Actions(), ", ")
 	case d.namesHash() && d.Hash == "":
-		return NoHash, fmt.Sprintf("the request does not name the hash of the definition that was seen. "+
-			"Read the %v, and decide about the hash that is shown", f.ID.Kind)
+		return NoHash, noHashSentence(f.ID.Kind.String())
 	case d.Action == approval.ActionUndo && d.Rev == 0:
 		return NoRev, fmt.Sprintf("the request does not name the revision that the decision made. "+
 			"Read the %v, and name the rev that is shown", f.ID.Kind)
@@ -111,8 +110,7 @@ func inRecord(f Facts, d Decision) (Code, string) {
 	case r == nil && !f.Listed:
 		return UnknownItem, unknownSentence(kind)
 	case r == nil:
-		return NoRecord, fmt.Sprintf("the %v has no approval record yet. The next sync makes one, "+
-			"after which you can decide", kind)
+		return NoRecord, noRecordSentence(kind)
 	case d.Hash != "" && d.Hash != r.CurrentHash && d.Action != approval.ActionUnblock:
 		return DefinitionChanged, "the definition changed since it was shown. " +
 			"Read what it is now, and decide about that"

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -23,47 +24,50 @@ func severeWithout(list []finding.Finding, reason string) bool {
 	return text.Blank(reason) && finding.Severe(list)
 }
 
-// refuses says why a decision cannot be made about the request as it stands; nil: it can.
-func (s requestView) refuses(dec RequestDecision) error {
+// obstacle returns why dec cannot be decided about the request as it stands, as a code and a sentence;
+// "" if it can.
+func (s requestView) obstacle(dec RequestDecision) (Code, string) {
 	o := s.one
 	state, why := s.state()
+	held, is := o.granted.Of(o.ID)
 	if dec.Verdict == request.Revoked {
-		if held, is := o.granted.Of(o.ID); !is || !s.grants(held) {
-			return conflict("nothing stands that could be ended: the request is %s%s; nothing was changed", state, because(why))
+		if !is || !s.grants(held) {
+			return RequestEnded, fmt.Sprintf("the request is %s%s, and nothing stands that could be ended", state, because(why))
 		}
-		return nil
+		return "", ""
 	}
-	if held, is := o.granted.Of(o.ID); is {
+	if is {
 		switch not, begun := s.unfinished(held); {
 		case begun:
-			return conflict("%s decides about this request at this moment, and nothing of yours was decided: read it again in a minute", held.By)
+			return RequestDecided, held.By + " decides about this request at this moment. Read it again in a minute"
 		case !not:
-			return errClaimed(o.granted, o.ID)
+			return RequestDecided, claimedSentence(held)
 		}
 	}
 	switch {
 	case dec.Tool != "" && dec.Tool != o.Item().String():
-		return conflict("the request is not about the %v that was shown, and nothing was decided: read it again", o.Kind)
+		return NotAsShown, fmt.Sprintf("the request is not about the %v that was shown. Read it again", o.Kind)
 	case dec.Agent != "" && dec.Agent != o.agent.Key():
-		return conflict("the request is not the one of the agent that was shown, and nothing was decided: read it again")
+		return NotAsShown, "the request is not the one of the agent that was shown. Read it again"
 	case dec.Hash != o.Hash || state == RequestChanged:
-		return conflict("the definition changed since it was shown or asked for%s, and nothing was decided: what was asked for is not there any more; the agent asks anew", because(why))
+		return RequestOutdated, "the definition changed since it was shown or asked for" + because(why) +
+			". What was asked for is not there any more. The agent asks again"
 	case dec.Args != o.Args:
-		return conflict("the arguments are not those that were shown, and nothing was decided: read the request again")
+		return NotAsShown, "the arguments are not those that were shown. Read the request again"
 	case state == RequestWithdrawn:
-		return conflict("the request was withdrawn by who asked, and nothing was decided")
+		return RequestEnded, "the request was withdrawn by who asked. There is nothing to decide"
 	case state == RequestExpired:
-		return conflict("the request has expired, and nothing was decided: the agent asks again")
+		return RequestEnded, "the request has expired. The agent asks again"
 	case state == RequestCallable:
-		return conflict("the agent can call it by now%s, and nothing was decided: nothing waits for a decision", because(why))
+		return AlreadyCallable, "the agent can call it by now" + because(why) + ". There is nothing to decide"
 	case dec.Verdict == request.Declined:
-		return nil
+		return "", ""
 	case o.OneCall() != (dec.Verdict == request.Confirmed) && o.OneCall():
-		return conflict("this is a request for one call, and nothing was decided: it takes confirmed or declined")
+		return WrongVerdict, "this is a request for one call. It takes confirmed or declined"
 	case o.OneCall() != (dec.Verdict == request.Confirmed):
-		return conflict("this is a request for access and not for one call, and nothing was decided: it takes approved, allowed or declined")
+		return WrongVerdict, "this is a request for access and not for one call. It takes approved, allowed or declined"
 	}
-	return s.locks(dec)
+	return s.lockObstacle(dec)
 }
 
 func because(why string) string {
@@ -73,58 +77,48 @@ func because(why string) string {
 	return " (" + why + ")"
 }
 
-// locks says why the lock as it is now cannot be opened so; nil: it can.
-func (s requestView) locks(dec RequestDecision) error {
-	kind := s.one.Kind
+// lockObstacle returns why the lock as it is now cannot be opened so.
+func (s requestView) lockObstacle(dec RequestDecision) (Code, string) {
+	kind, r := s.one.Kind, s.record
 	switch s.status {
-	case lock.ServerDisabled, lock.DisabledByConfig:
-		return conflict("no decision here opens this %v, which is locked as %s, and nothing was decided: %s", kind, s.status, s.rule())
-	case lock.DisabledUnknown:
-		return conflict("no decision here opens this %v, and nothing was decided: %s", kind, s.rule())
+	case lock.ServerDisabled, lock.DisabledByConfig, lock.DisabledUnknown:
+		return ItemLocked, fmt.Sprintf("no decision here opens this %v, which is locked as %s: %s", kind, s.status, s.rule())
 	case lock.None, lock.DisabledByUser, lock.PendingApproval:
 	}
 	switch {
-	case s.record == nil:
-		return Decision{}.refused(inRecord(Facts{ID: s.one.Item(), Listed: true}, Decision{}))
-	case dec.Verdict == request.Approved:
-		return s.refusesApproval()
+	case r == nil:
+		return NoRecord, noRecordSentence(kind)
+	case dec.Verdict != request.Approved:
+	case r.Disabled && (r.ApprovedHash != r.CurrentHash || r.IsBlocked(r.CurrentHash)):
+		return ItemLocked, fmt.Sprintf("the %v is disabled and its definition is not approved, which are two decisions. "+
+			"Make them on its page, %s", kind, pageOf(s.one.Item()))
+	default:
+		return "", ""
 	}
-	if stopped, is := s.m.st.Stopped(s.m.stops).Agent(s.one.agent.ID); is {
-		return conflict("the agent is %s, and nothing was decided: what it is given now it could not use; an operator undoes the stop at /admin/stop first", stopped.Note())
-	}
-	switch {
-	case dec.Verdict == request.Confirmed && s.status != lock.None:
-		return conflict("the %v itself is locked as %s, so that confirming one call would not open it, and nothing was decided: approve or enable the %v first", kind, s.status, kind)
-	case dec.Verdict == request.Confirmed:
-		return nil
-	case s.record.IsBlocked(s.record.CurrentHash):
-		return conflict("somebody blocked this definition, and nothing was decided: nothing can be allowed to one agent before it is unblocked or approved for all")
+	stopped, is := s.m.st.Stopped(s.m.stops).Agent(s.one.agent.ID)
+	switch confirms := dec.Verdict == request.Confirmed; {
+	case is:
+		return AgentStopped, fmt.Sprintf("the agent is %s, and could not use what it is given. "+
+			"An operator undoes the stop at /admin/stop first", stopped.Note())
+	case confirms && s.status != lock.None:
+		return ItemLocked, fmt.Sprintf("the %v itself is locked as %s, so that confirming one call would not open it. "+
+			"Approve or enable the %[1]v first", kind, s.status)
+	case r.URL != "" && !approval.SameServer(r.URL, s.now.URL):
+		return ItemLocked, "the server has another address since the definition was read from it. " +
+			"The next sync reads what the new one lists"
+	case confirms:
+		return "", ""
+	case r.IsBlocked(r.CurrentHash):
+		return NotForOne, "somebody blocked this definition, and nothing can be allowed to one agent before it is unblocked. " +
+			"Unblock it, or approve it for all"
 	case !s.one.agent.Alone():
-		return conflict("all callers of this gateway are one agent, so nothing can be allowed to one of them, and nothing was decided: approve it for all, or decline")
+		return NotForOne, "all callers of this gateway are one agent, so nothing can be allowed to one of them. " +
+			"Approve it for all, or decline"
 	case s.needsFourEyes():
-		return conflict("approving this %v takes two people, so one person cannot allow it to one agent, and nothing was decided: approve it, as the first or the second of two", kind)
+		return NotForOne, fmt.Sprintf("approving this %v takes two people, so one person cannot allow it to one agent. "+
+			"Approve it, as the first or the second of two", kind)
 	}
-	return nil
-}
-
-// refusesApproval says why the item cannot be approved for all, or enabled, by one decision.
-func (s requestView) refusesApproval() error {
-	r, id := s.record, s.one.Item()
-	switch {
-	case !r.Disabled:
-		return nil
-	case r.ApprovedHash != r.CurrentHash || r.IsBlocked(r.CurrentHash):
-		return conflict("the %v is disabled and its definition is not approved, which are two decisions, and nothing was decided: make them on its page, %s", id.Kind, pageOf(id))
-	}
-	return nil
-}
-
-// sameServer refuses to grant what was listed at another address than the server has now.
-func (s requestView) sameServer() error {
-	if r := s.record; r != nil && r.URL != "" && !approval.SameServer(r.URL, s.now.URL) {
-		return conflict("the server has another address since the definition was read from it, and nothing was decided: the next sync reads what the new one lists")
-	}
-	return nil
+	return "", ""
 }
 
 // pageOf returns the address of the page about an item, below that of the gateway.

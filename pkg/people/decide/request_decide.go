@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -25,19 +24,20 @@ func Verdicts() []request.Verdict {
 
 // check refuses a decision that nothing of the kind can be decided by.
 func (dec RequestDecision) check() error {
+	no := Decision{}.refused
 	switch {
 	case !slices.Contains(Verdicts(), dec.Verdict):
-		return unfit("the request does not say what to decide, and nothing was decided: verdict takes approved, allowed, confirmed, declined, revoked")
+		return no(NoVerdict, "the request does not say what to decide. It takes the verdict approved, allowed, confirmed, declined or revoked")
 	case !utf8.ValidString(dec.Reason) || utf8.RuneCountInString(dec.Reason) > request.MaxReason:
-		return unfit("the reason is not text of at most %d characters, and nothing was decided: write it anew", request.MaxReason)
+		return no(BadReason, fmt.Sprintf("the reason is not text of at most %d characters. Write it again", request.MaxReason))
 	case dec.Verdict == request.Declined && text.Blank(dec.Reason):
-		return unfit("the reason is missing, and nothing was decided: say why, and what to do instead; the agent is told it")
+		return no(BadReason, "the reason is missing. Say why, and what to do instead. The agent is told it")
 	case dec.Verdict == request.Allowed && (dec.Minutes < 1 || dec.Minutes > request.MaxMinutes):
-		return unfit("minutes: want 1 to %d, which is how long the agent may; nothing was decided", request.MaxMinutes)
+		return no(BadMinutes, fmt.Sprintf("minutes: want 1 to %d, which is how long the agent may", request.MaxMinutes))
 	case dec.Verdict == request.Revoked:
 		return nil
 	case dec.Hash == "":
-		return unfit("the decision does not name the hash of the definition that was seen, and nothing was decided: read the request, and decide about the hash that is shown")
+		return no(NoHash, noHashSentence("request"))
 	}
 	return nil
 }
@@ -56,14 +56,15 @@ func (d *Service) DecideRequest(ctx context.Context, id string, dec RequestDecis
 		return Request{}, err
 	}
 	if ActorOf(ctx).Agent == s.one.agent.ID {
-		return Request{}, Refuse(http.StatusForbidden, "this comes with the credentials of the agent that asks, and nothing was decided: a person decides, signed in at the page about the request or with credentials of another name")
+		return Request{}, Decision{}.refused(OwnRequest, "this comes with the credentials of the agent that asks. "+
+			"A person decides, signed in at the page about the request or with credentials of another name")
 	}
 	f := Facts{ID: s.one.Item(), Actor: ActorOf(ctx)}
 	if code, sentence := inRights(f, Decision{}); code != "" {
 		return Request{}, Decision{}.refused(code, sentence)
 	}
-	if err := s.refuses(dec); err != nil {
-		return Request{}, err
+	if code, sentence := s.obstacle(dec); code != "" {
+		return Request{}, Decision{}.refused(code, sentence)
 	}
 	var done decided
 	switch dec.Verdict {
@@ -97,7 +98,8 @@ func (d *Service) grant(ctx context.Context, s requestView, dec RequestDecision)
 		return decided{}, err
 	}
 	if one := s.decision(ctx, s.one, dec); dec.Verdict != request.Revoked && !s.holds(one) {
-		return decided{}, conflict("what would be given now would not hold, and nothing was decided: the approval record was lost, or a newer program wrote it; an operator looks at /admin/health")
+		return decided{}, Decision{}.refused(WouldNotHold, "what would be given now would not hold: the approval record was lost, "+
+			"or a newer program wrote it. An operator looks at /admin/health")
 	}
 	return decided{all: []oneRequest{s.one}}, d.claim(ctx, s, s.one, dec)
 }
@@ -113,19 +115,23 @@ func (d *Service) mayGrant(ctx context.Context, s requestView, dec RequestDecisi
 			return err
 		}
 		if arguments == nil {
-			return conflict("the arguments of this call are not kept any more, and nothing was decided: nobody can read what would be confirmed; the agent asks again by calling again")
+			return Decision{}.refused(ArgumentsGone, argumentsGone)
 		}
-		return s.sameServer()
+		return nil
 	}
 	if list := findingsOf(s.m.v, s.record); severeWithout(list, dec.Reason) {
-		return errUnexplained(list)
+		return Decision{}.refused(Severe, severeSentence(list))
 	}
-	return s.sameServer()
+	return nil
 }
+
+// argumentsGone says that nobody can read what they would confirm.
+const argumentsGone = "the arguments of this call are not kept any more, and nobody can read what would be confirmed. " +
+	"The agent asks again by calling again"
 
 // approveRequest approves the definition for all agents, or enables what is approved.
 func (d *Service) approveRequest(ctx context.Context, s requestView, dec RequestDecision) (decided, error) {
-	one := Decision{Action: approval.ActionApprove, Hash: dec.Hash, Note: dec.Reason}
+	one := Decision{Action: approval.ActionApprove, Hash: dec.Hash, Note: dec.Reason, Shown: dec.Shown}
 	if s.record.Disabled {
 		one.Action = approval.ActionEnable
 	}
@@ -134,7 +140,7 @@ func (d *Service) approveRequest(ctx context.Context, s requestView, dec Request
 		return decided{all: []oneRequest{s.one}, first: true}, err
 	}
 	if list := findingsOf(s.m.v, s.record); one.Action == approval.ActionApprove && severeWithout(list, dec.Reason) {
-		return decided{}, errUnexplained(list)
+		return decided{}, Decision{}.refused(Severe, severeSentence(list))
 	}
 	joined, err := d.joined(ctx, s, dec.Verdict)
 	if err != nil {
@@ -216,13 +222,17 @@ func (d *Service) dropArguments(ctx context.Context, o oneRequest) {
 // errUnknownWrite says that it is not known whether a decision was noted.
 func (d *Service) errUnknownWrite(ctx context.Context, err error) error {
 	d.o.Log.LogAttrs(ctx, slog.LevelError, "what was decided about a request cannot be written", slog.Any("error", err))
-	return Refuse(http.StatusServiceUnavailable, "the store did not answer, and whether this was decided is not known: look at the request again, and decide again if it is open; the log says more")
+	return refused(Unknown, "the store did not answer, and whether this was decided is not known: look at the request again, and decide again if it is open; the log says more")
 }
 
 // errClaimed says who decided about a request.
 func errClaimed(held request.Granted, id string) error {
 	is, _ := held.Of(id)
-	return conflict("%s decided about this request at %s (%s), and nothing of yours was decided: read it again", is.By, is.At.UTC().Format(time.DateTime+" UTC"), is.Verdict)
+	return Decision{}.refused(RequestDecided, claimedSentence(is))
+}
+
+func claimedSentence(d request.Decision) string {
+	return fmt.Sprintf("%s decided about this request at %s (%s). Read it again", d.By, d.At.UTC().Format(time.DateTime+" UTC"), d.Verdict)
 }
 
 // refusedClaim returns what a person is told of a decision that could not be noted.
@@ -231,9 +241,9 @@ func (d *Service) refusedClaim(ctx context.Context, held request.Granted, id str
 	case errors.Is(err, request.ErrDecided):
 		return errClaimed(held, id)
 	case errors.Is(err, request.ErrFull):
-		return conflict("nothing was decided: %v", request.ErrFull)
+		return Decision{}.refused(TooManyDecided, request.ErrFull.Error())
 	case errors.Is(err, request.ErrConflict):
-		return conflict("others decide about requests of this agent, again and again at this moment, and nothing was decided: look again, and try once more")
+		return Decision{}.refused(Conflict, conflictSentence("request"))
 	}
 	return d.errUnknownWrite(ctx, fmt.Errorf("request %s: %w", id, err))
 }

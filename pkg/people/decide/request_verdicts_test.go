@@ -78,12 +78,12 @@ var byLock = []verdictTest{
 	{"disabled and not approved", func(f *fixture) string {
 		f.Gateway.Decide("mail:send", "disable")
 		return f.asks(jwt, "mail:send", "")
-	}, outcomes{"approved": "(which are two decisions, and nothing was decided: make them on its page, /admin/tools/mail/send)", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
+	}, outcomes{"approved": "(which are two decisions. Make them on its page, /admin/tools/mail/send)", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
 	{"blocked", func(f *fixture) string {
 		f.Gateway.Decide("fs:read_file", "block")
 		f.States.Refresh(f.T.Context())
 		return f.asks(jwt, "fs:read_file", "")
-	}, outcomes{"approved": "approved", "allowed": "(blocked this definition, and nothing was decided)", "confirmed": access, "declined": "declined", "revoked": none}},
+	}, outcomes{"approved": "approved", "allowed": "(nothing was decided: somebody blocked this definition)", "confirmed": access, "declined": "declined", "revoked": none}},
 	{"denied by a list", func(f *fixture) string { return f.asks(jwt, "fs:format_disk", "") },
 		outcomes{"approved": "(mcpServers.fs.disabled_tools[0])", "allowed": noLock, "confirmed": access, "declined": "declined", "revoked": none}},
 	{"denied by a policy", func(f *fixture) string { return f.asks(jwt, "mail:read_drafts", "") },
@@ -297,7 +297,7 @@ func TestDecideRequestAsSeen(t *testing.T) {
 		{"another agent", access, "not the one of the agent that was shown", func(d *decide.RequestDecision) { d.Agent = agentNamed("b").Key() }},
 		{"other arguments", call, "the arguments are not those", func(d *decide.RequestDecision) { d.Args = request.HashArgs([]byte(`{"amount":6}`)) }},
 		{"no arguments", call, "the arguments are not those", func(d *decide.RequestDecision) { d.Args = "" }},
-		{"no verdict", access, "verdict takes approved", func(d *decide.RequestDecision) { d.Verdict = "" }},
+		{"no verdict", access, "takes the verdict approved", func(d *decide.RequestDecision) { d.Verdict = "" }},
 		{"no reason", access, "the reason is missing", func(d *decide.RequestDecision) { d.Verdict, d.Reason = request.Declined, " \n" }},
 		{"long reason", access, "at most 500 characters", func(d *decide.RequestDecision) { d.Reason = strings.Repeat("ä", 501) }},
 		{"no minutes", access, "want 1 to 43200", func(d *decide.RequestDecision) { d.Verdict, d.Minutes = request.Allowed, 0 }},

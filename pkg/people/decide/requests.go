@@ -61,6 +61,9 @@ type Request struct {
 	// Of the answer to a decision.
 	Unsettled  []string `json:"unsettled,omitempty" nullable:"false" doc:"ids of joined requests in which the decision could not be noted, and which are open still"`
 	Unrecorded bool     `json:"unrecorded,omitempty" doc:"it is done, and a line could not be written to the audit; the gateway's log has it"`
+
+	// Obstacles say why a verdict cannot be decided now; what is missing can be.
+	Obstacles map[request.Verdict]*Obstruction `json:"-"`
 }
 
 // A RequestDecision is what a person decides about a request.
@@ -72,6 +75,7 @@ type RequestDecision struct {
 	Agent   string          // key of the agent that the person saw; "": it is not compared
 	Minutes int
 	Reason  string // told to the agent; of what is approved it is the note
+	Shown   Shown
 }
 
 // A Want is what the agent's user asks for.
@@ -155,9 +159,18 @@ func (d *Service) Request(ctx context.Context, id string) (Request, error) {
 func (d *Service) showRequest(ctx context.Context, s requestView) (r Request, err error) {
 	r = s.request(d)
 	r.Rule, r.Exempt = s.rule(), s.exemption()
+	r.Obstacles = map[request.Verdict]*Obstruction{}
+	for _, v := range Verdicts() {
+		if code, sentence := s.obstacle(RequestDecision{Verdict: v, Hash: r.Hash, Args: r.Args}); code != "" {
+			r.Obstacles[v] = &Obstruction{code, sentence}
+		}
+	}
 	if r.OneCall() {
 		if r.Arguments, err = d.argumentsOf(ctx, s); err != nil {
 			return r, err
+		}
+		if r.Arguments == nil && r.Obstacles[request.Confirmed] == nil {
+			r.Obstacles[request.Confirmed] = &Obstruction{ArgumentsGone, argumentsGone}
 		}
 	}
 	if r.State != RequestOpen || r.OneCall() {
