@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // errStore says what no caller may read.
@@ -228,5 +230,16 @@ func TestBodies(t *testing.T) {
 	}
 	if r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"}); err != nil || r.Rev != 1 || r.State != approval.Pending {
 		t.Errorf("record = %+v, %v; want it untouched", r, err)
+	}
+}
+
+// The page about deciding names every code.
+func TestDocsHaveTheCodes(t *testing.T) {
+	docs, err := os.ReadFile("../../../docs/deciding.md")
+	require.OK(t, err)
+	for _, c := range decide.Codes() {
+		if !strings.Contains(string(docs), "`"+string(c)+"`") {
+			t.Errorf("docs/deciding.md does not say when a decision is refused as %s", c)
+		}
 	}
 }

@@ -145,7 +145,7 @@ func record(id tool.ID) approval.Record {
 func entry(r approval.Record, action string) *approval.Entry {
 	return &approval.Entry{
 		Server: r.Server, Tool: r.Tool, Kind: r.Kind, Actor: "ada", Action: action,
-		Hash: r.CurrentHash, Note: "seen in review", At: start,
+		Hash: r.CurrentHash, Note: "seen in review", Shown: "hash", At: start,
 	}
 }
 
