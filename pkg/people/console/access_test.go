@@ -319,7 +319,8 @@ func (a *access) prepare() func() agenttest.Answer {
 	case first[verb] != "":
 		t := admintest.Into[decide.Tool](a.Desk, item, "")
 		if slices.Contains(t.Actions, first[verb]) {
-			admintest.Into[decide.Tool](a.Desk, item+"/"+first[verb], fmt.Sprintf(`{"hash":%q}`, t.Hash))
+			body := fmt.Sprintf(`{"hash":%q}`, t.Hash)
+			admintest.Into[decide.Tool](a.Desk, item+"/"+first[verb], body)
 		}
 	case strings.HasPrefix(path, "/admin/sessions/"):
 		_, err := a.Console.SignIn.Sessions.Open(a.Context(), personSam, "")

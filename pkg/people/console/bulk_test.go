@@ -38,7 +38,9 @@ func TestBulk(t *testing.T) {
 		t.Fatalf("the queue has %q", all)
 	}
 	sheet := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "status": {"pending_approval"}, "item": all}).Body
-	says(t, sheet, "3 tools", "mail: 3 read", "Left out", "mail:wipe", "is annotated as destructive, and was not shown to you as it is now", `href="../../admin/tools?status=pending_approval"`)
+	says(t, sheet, "3 tools", "mail: 3 read", "Left out", "mail:wipe",
+		"is annotated as destructive, and was not shown to you as it is now",
+		`href="../../admin/tools?status=pending_approval"`)
 	if got := items(sheet); len(got) != 3 {
 		t.Fatalf("the sheet decides about %q", got)
 	}
@@ -49,7 +51,8 @@ func TestBulk(t *testing.T) {
 	h.Sync()
 	form := url.Values{"action": {"approve"}, "item": append(items(sheet), all[0]), "note": {"all read"}}
 	done := h.Submit("/admin/tools", form)
-	says(t, done.Body, "Approved 2 tools.", "mail:a1", "mail:a3", "the definition changed since it was shown", "was not shown to you")
+	says(t, done.Body, "Approved 2 tools.", "mail:a1", "mail:a3",
+		"the definition changed since it was shown", "was not shown to you")
 	for id, want := range map[string]lock.Status{"mail:a1": lock.None, "mail:a2": lock.PendingApproval, "mail:a3": lock.None, "mail:wipe": lock.PendingApproval} {
 		if got := h.Status(id); got != want {
 			t.Errorf("%s is %q, want %q", id, got, want)

@@ -116,7 +116,8 @@ func TestSheetOfOtherServers(t *testing.T) {
 	form := url.Values{"action": {"block"}, "item": {row.ID + " " + string(row.Hash) + " 1"}}
 	for _, path := range []string{"/admin/tools/bulk", "/admin/tools"} {
 		page := h.Submit(path, form).Body
-		says(t, page, row.ID, "ou decide about items of fs, and this is one of mail. Somebody who decides about mail can.")
+		says(t, page, row.ID,
+			"ou decide about items of fs, and this is one of mail. Somebody who decides about mail can.")
 	}
 	if s := h.Status(row.ID); s != lock.PendingApproval {
 		t.Errorf("%s is %q", row.ID, s)
@@ -132,9 +133,9 @@ func TestRoleTakenAway(t *testing.T) {
 		rights identity.Rights
 		says   string
 	}{
-		{identity.Rights{Role: viewer}, "a viewer, and this takes the role approver. An operator gives roles."},
-		{identity.Rights{}, "without a role, and this takes the role approver. An operator gives roles."},
-		{identity.Rights{Role: approver, Servers: []string{"fs"}}, "Nothing was decided: you decide about"},
+		{identity.Rights{Role: viewer}, "a viewer, and this takes the role approver. An operator"},
+		{identity.Rights{}, "without a role, and this takes the role approver. An operator"},
+		{identity.Rights{Role: approver, Servers: []string{"fs"}}, "Nothing was decided: you"},
 	} {
 		h.be("kim", tt.rights)
 		a := h.Submit("/admin/tools/mail/send/approve", form)
@@ -170,21 +171,27 @@ func TestFourEyesPages(t *testing.T) {
 		require.OK(t, err)
 		return page + h.Page(http.StatusOK, to.RequestURI())
 	}
-	says(t, approve(&decide.Actor{Name: "kim", Subject: "1"}), "nobody signs in with one here. The operator", `class="banner"`, "review.four_eyes asks for two people")
+	says(t, approve(&decide.Actor{Name: "kim", Subject: "1"}),
+		"nobody signs in with one here. The operator", `class="banner"`,
+		"review.four_eyes asks for two people")
 	h.Decide.Issuer = true
 	h.Open()
-	says(t, approve(&decide.Actor{Name: "token:ci"}), "you are here as &#34;token:ci&#34; without that. Sign in", "Approving it takes two people, each signed in with the issuer, and you are here as")
+	says(t, approve(&decide.Actor{Name: "token:ci"}),
+		"you are here as &#34;token:ci&#34; without that. Sign in",
+		"Approving it takes two people, each signed in with the issuer, and you are here as")
 	first := approve(&decide.Actor{Name: "kim", Subject: "1"})
 	says(t, first, "yours is the first approval", "Approved, as the first of two people, mail:send. It opens when another person approves it too.", `value="undo"`)
 	lacks(t, first, `class="banner"`)
 	page := h.Page(http.StatusOK, at)
-	says(t, page, "approved by kim", "“mine”; one more person is needed", "You approved this definition already, as the first of two people.", `value="block"`)
+	says(t, page, "approved by kim", "“mine”; one more person is needed",
+		"You approved this definition already, as the first of two people.", `value="block"`)
 	lacks(t, page, `value="approve"`)
 	says(t, h.Page(http.StatusOK, "/admin/tools?server=mail"), "approved by kim, one more person needed")
 	says(t, h.Page(http.StatusOK, "/admin"), "kim · propose")
 	row := admintest.Into[decide.Page](h.Desk, "/admin/tools?server=mail&status=pending_approval&kind=tool", "").Tools[0]
 	form := url.Values{"action": {"approve"}, "item": {row.ID + " " + string(row.Hash) + " 2"}}
-	says(t, h.Submit("/admin/tools/bulk", form).Body, "You approved this definition already, as the first of two people.")
+	says(t, h.Submit("/admin/tools/bulk", form).Body,
+		"You approved this definition already, as the first of two people.")
 	says(t, approve(&decide.Actor{Name: "sam", Subject: "2"}), "Yours is the second approval, and opens it.", "Approved mail:send.")
 	if s := h.Status("mail:send"); s != lock.None || !slices.Contains(decide.Actions(), "undo") {
 		t.Errorf("it is %q", s)

@@ -24,7 +24,8 @@ func TestFindings(t *testing.T) {
 	says(t, h.Page(http.StatusOK, "/admin/tools"), `<span class="flag">⚠ 2 findings</span>`)
 	says(t, h.Page(http.StatusOK, "/admin"), "1 new")
 	sheet := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "item": items(h.Page(http.StatusOK, queue))}).Body
-	says(t, sheet, "Left out", "mail:send", "The definition has 2 findings, and was not shown to you as it is now.")
+	says(t, sheet, "Left out", "mail:send",
+		"The definition has 2 findings, and was not shown to you as it is now.")
 
 	opened := h.Send(path, "", browser).Cookies()[0]
 	cookie := "Cookie: " + opened.Name + "=" + opened.Value

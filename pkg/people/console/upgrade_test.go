@@ -43,7 +43,8 @@ func TestUpgradedServer(t *testing.T) {
 	moved := h.Record("pg:moved")
 	form.Add("item", "pg:moved "+string(moved.CurrentHash)+" 2")
 	done := h.Submit("/admin/tools", form).Body
-	says(t, done, "Approved 2 tools.", "pg:moved", "Nothing was decided: this definition of the tool is not one that waits only because")
+	says(t, done, "Approved 2 tools.", "pg:moved",
+		"Nothing was decided: this definition of the tool is not one that waits only because")
 	for id, want := range map[string]lock.Status{"pg:read": lock.None, "pg:drop": lock.None, "pg:moved": lock.PendingApproval} {
 		if got := h.Status(id); got != want {
 			t.Errorf("%s is %q, want %q", id, got, want)

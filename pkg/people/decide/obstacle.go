@@ -59,7 +59,7 @@ func (f Facts) Before(action string, shown Shown, many bool) *Obstruction {
 // full stop; "" if it can. It is the one place that answers this, for the pages, the API and the
 // commands.
 func Obstacle(f Facts, d Decision) (Code, string) {
-	for _, ask := range []func(Facts, Decision) (Code, string){inRequest, inRights, inRecord, inApproval} {
+	for _, ask := range []func(Facts, Decision) (Code, string){inRequest, inRights, inRecord, inState, inApproval} {
 		if code, sentence := ask(f, d); code != "" {
 			return code, sentence
 		}
@@ -102,10 +102,9 @@ func inRights(f Facts, d Decision) (Code, string) {
 	return "", ""
 }
 
-// inRecord returns why the item as it is recorded does not take the decision.
+// inRecord returns why there is no item as the person saw it.
 func inRecord(f Facts, d Decision) (Code, string) {
 	kind, r := f.ID.Kind, f.Record
-	blocked := r != nil && r.IsBlocked(r.CurrentHash)
 	switch {
 	case r == nil && !f.Listed:
 		return UnknownItem, unknownSentence(kind)
@@ -116,6 +115,16 @@ func inRecord(f Facts, d Decision) (Code, string) {
 			"Read what it is now, and decide about that"
 	case d.Rev != 0 && d.Rev != r.Rev:
 		return RecordChanged, recordChangedSentence(r)
+	}
+	return "", ""
+}
+
+// inState returns why the state of the item does not take the action. A decision that settles a lost
+// record is never one that was made already.
+func inState(f Facts, d Decision) (Code, string) {
+	kind, r := f.ID.Kind, f.Record
+	blocked := r.IsBlocked(r.CurrentHash)
+	switch {
 	case d.approves() && r.State == approval.Approved && !blocked && r.Lost == nil &&
 		f.Status != lock.PendingApproval:
 		return AlreadyApproved, "this definition is approved already. There is nothing to decide"
