@@ -157,7 +157,16 @@ func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name stri
 
 // reconcileEmbedded is reconcile at a gateway that runs.
 func reconcileEmbedded(ctx context.Context, env *environment, f gatewayFlags, name string) error {
-	return call(ctx, askFlags{gatewayFlags: f, Output: "table"}, env, "approvals "+name, "/admin/approvals/"+name, nil, struct{}{}, printReconciliation)
+	g, err := f.open(ctx, env, "approvals "+name)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	a, err := g.Reconcile(ctx, name)
+	if err != nil {
+		return err
+	}
+	return printed(env.stdout, func(w io.Writer) { printReconciliation(w, a.Value) })
 }
 
 // printReconciliation prints what became of lost records, and what the audit added.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -112,10 +113,10 @@ func TestActionChecksARealGateway(t *testing.T) {
 	k := newKeeper(t, access.Env)
 	k.Admin = access.Admin
 	s := k.session()
-	s.env[tokenVariable] = access.Admin
+	s.env[client.TokenVariable] = access.Admin
 	s.must(0, "approvals", "write", k.file, "--url", k.URL)
 	do := steps(t)
-	r := newRunner(t, "LOCK_FILE="+k.file, "GATEWAY="+k.URL, tokenVariable+"="+access.Admin)
+	r := newRunner(t, "LOCK_FILE="+k.file, "GATEWAY="+k.URL, client.TokenVariable+"="+access.Admin)
 	require.OK(t, os.Symlink(programtest.Build(t), filepath.Join(r.dir, "bin", "portcullis")))
 	if out, code := r.run(do["Check"]); code != 0 || !strings.Contains(r.file("output"), "code=0\n") || !strings.Contains(r.file("summary"), "no drift") {
 		t.Fatalf("without drift: %d, %s%s", code, out, r.file("output"))
@@ -128,7 +129,7 @@ func TestActionChecksARealGateway(t *testing.T) {
 		t.Errorf("the result is %d", code)
 	}
 	testComment(r, do["Comment"])
-	if out, code := r.run(do["Check"], tokenVariable+"=pct_nobody"); code != 0 || !strings.Contains(r.file("output"), "code=1\n") || strings.Contains(out, "pct_nobody") {
+	if out, code := r.run(do["Check"], client.TokenVariable+"=pct_nobody"); code != 0 || !strings.Contains(r.file("output"), "code=1\n") || strings.Contains(out, "pct_nobody") {
 		t.Errorf("a wrong token: %d, %s", code, out)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -64,36 +63,34 @@ type gatewayItems struct {
 
 // readItems reads it from a gateway that knows what its servers list.
 func readItems(ctx context.Context, g *gateway) (s gatewayItems, err error) {
-	if err := g.read(ctx, "/admin/health", nil, nil, &s.health); err != nil {
+	health, err := g.Health(ctx)
+	if err != nil {
 		return s, err
 	}
+	s.health = health.Value
 	for _, r := range s.health.Reasons {
 		if r.Condition == state.Failing && oneOf(r.Code, "config_", "catalog_", "approvals_") {
-			return s, fmt.Errorf("%s: the gateway does not know what is approved: %s %s", g.command, text.Line(r.Message), text.Line(r.Action))
+			return s, fmt.Errorf("%s: the gateway does not know what is approved: %s %s", g.Command, text.Line(r.Message), text.Line(r.Action))
 		}
+	}
+	list, err := g.List(ctx, decide.Filter{Sort: decide.ByID}, 0, nil)
+	if err != nil {
+		return s, err
 	}
 	s.rows = map[tool.ID]decide.Row{}
-	query := url.Values{"sort": {decide.ByID}, "limit": {"200"}}
-	for {
-		var page decide.Page
-		if err := g.read(ctx, "/admin/tools", query, nil, &page); err != nil {
-			return s, err
+	for _, row := range list.Tools {
+		id, err := tool.ParseID(row.ID)
+		if err != nil {
+			return s, fmt.Errorf("%s: the gateway's answer cannot be read: %w", g.Command, err)
 		}
-		for _, row := range page.Tools {
-			id, err := tool.ParseID(row.ID)
-			if err != nil {
-				return s, fmt.Errorf("%s: the gateway's answer cannot be read: %w", g.command, err)
-			}
-			if _, twice := s.rows[id]; !twice {
-				s.rows[id] = row
-				s.items = append(s.items, lockfile.Item{ID: id, Hash: row.Hash, Summary: row.Summary, Standing: standingOf(row)})
-			}
+		if _, twice := s.rows[id]; !twice {
+			s.rows[id] = row
+			s.items = append(s.items, lockfile.Item{
+				ID: id, Hash: row.Hash, Summary: row.Summary, Standing: standingOf(row),
+			})
 		}
-		if page.Next.Next == "" {
-			return s, nil
-		}
-		query.Set("after", page.Next.Next)
 	}
+	return s, nil
 }
 
 // oneOf reports whether a code begins in one of these ways.
@@ -152,7 +149,7 @@ func (s gatewayItems) of(servers []string) (out []lockfile.Item) {
 
 // readServers returns the servers of a gateway by name.
 func readServers(ctx context.Context, g *gateway) (out map[string]decide.Server, err error) {
-	all, err := g.servers(ctx)
+	all, err := g.Servers(ctx)
 	out = map[string]decide.Server{}
 	for _, s := range all {
 		out[s.Name] = s
@@ -238,10 +235,10 @@ func (c approvalsWriteCmd) before() (f lockfile.File, missing bool, err error) {
 func (c approvalsWriteCmd) put(ctx context.Context, env *environment, g *gateway, s gatewayItems, before, now lockfile.File, missing bool) error {
 	data := now.Bytes()
 	if _, err := lockfile.Parse(data); err != nil { // nothing that could not be read again
-		return fmt.Errorf("%s: nothing was written, since the gateway has what cannot stand in a lock file: %w", g.command, err)
+		return fmt.Errorf("%s: nothing was written, since the gateway has what cannot stand in a lock file: %w", g.Command, err)
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("%s: interrupted; nothing was written", g.command)
+		return fmt.Errorf("%s: interrupted; nothing was written", g.Command)
 	}
 	same := false
 	if !missing {
@@ -250,7 +247,7 @@ func (c approvalsWriteCmd) put(ctx context.Context, env *environment, g *gateway
 	}
 	if !same {
 		if err := replaceFile(c.File, data, 0o644); err != nil {
-			return fmt.Errorf("%s: %s was not written: %w", g.command, c.File, bare(err))
+			return fmt.Errorf("%s: %s was not written: %w", g.Command, c.File, bare(err))
 		}
 	}
 	fmt.Fprintf(env.stdout, "%s: %s of %s", c.File, entries(len(now)), text.Count(now.Servers(), "server"))

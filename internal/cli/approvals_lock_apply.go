@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
@@ -161,15 +162,12 @@ func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.
 			items = append(items, admin.BulkItem{ID: ids[n].String(), Hash: f[ids[n]].Hash, Rev: s.rows[ids[n]].Rev})
 			n++
 		}
-		var answer struct{ Tools []admin.BulkResult }
-		body := map[string]any{"action": approval.ActionApprove, "items": items, "note": note}
-		if err := g.read(ctx, "/admin/tools", nil, body, &answer); err != nil {
+		as := client.BulkDecision{Action: approval.ActionApprove, Items: items, Note: note}
+		answer, err := g.DecideAll(ctx, as)
+		if err != nil {
 			return nil, answered, err
 		}
 		answered += n
-		if len(answer.Tools) != n {
-			return nil, answered, fmt.Errorf("%s: the gateway's answer cannot be read: it is about %d of %d", g.command, len(answer.Tools), n)
-		}
 		for i, r := range answer.Tools {
 			if r.Result != "done" {
 				refused[ids[i]] = cmp.Or(r.Detail, "the gateway did not say why")
@@ -182,11 +180,11 @@ func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.
 
 // broken says what holds after something went wrong on the way, when the gateway had answered about so many.
 func (c approvalsApplyCmd) broken(ctx context.Context, g *gateway, f lockfile.File, p plan, answered int, why error) error {
-	if _, refused := errors.AsType[*refusal](why); refused && ctx.Err() == nil && answered == 0 {
+	if _, refused := errors.AsType[*client.Refusal](why); refused && ctx.Err() == nil && answered == 0 {
 		return why // nothing was decided
 	}
 	if ctx.Err() != nil {
-		why = errors.New(g.command + ": interrupted")
+		why = errors.New(g.Command + ": interrupted")
 	}
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
@@ -201,11 +202,11 @@ func (c approvalsCheckCmd) markdown(ctx context.Context, g *gateway, s gatewayIt
 			}
 			return lockfile.Detail{Reason: whyGone(id, servers)}
 		}
-		var t decide.Tool
-		if failed = g.read(ctx, row.Address, nil, nil, &t); failed != nil {
+		var t client.Answer[decide.Tool]
+		if t, failed = g.Item(ctx, id); failed != nil {
 			return out
 		}
-		return detailOf(t, row)
+		return detailOf(t.Value, row)
 	}
 	md := lockfile.Markdown(lockfile.Report{File: c.File, Gateway: c.URL, Drifts: drifts, Detail: detail, See: c.see()})
 	return md, failed

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -139,10 +140,10 @@ func TestApprovalsLockWithoutRight(t *testing.T) {
 	var made struct{ Token string }
 	k.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "agent", "servers": []string{"*"}, "tiers": []string{"read"}, "days": 1}, &made)
 	s := k.session()
-	s.env[tokenVariable] = access.Admin
+	s.env[client.TokenVariable] = access.Admin
 	s.must(0, "approvals", "write", k.file, "--url", k.URL)
 	for _, token := range []string{made.Token, ""} {
-		s.env[tokenVariable] = token
+		s.env[client.TokenVariable] = token
 		for _, command := range []string{"write", "check", "apply"} {
 			s.must(1, "approvals", command, k.file, "--url", k.URL)
 		}
@@ -247,7 +248,7 @@ func TestApplyInterrupted(t *testing.T) {
 		}
 	}, k.URL)
 	env := quiet()
-	env.getenv = func(name string) string { return map[string]string{tokenVariable: k.Admin}[name] }
+	env.getenv = func(name string) string { return map[string]string{client.TokenVariable: k.Admin}[name] }
 	err := run(ctx, []string{"approvals", "apply", k.file, "--url", proxy}, env)
 	if err == nil || !strings.Contains(err.Error(), "approvals apply: interrupted; of 3 entries that had to be approved") || !strings.Contains(err.Error(), "run it again to go on") {
 		t.Fatalf("interrupted: %v", err)
@@ -284,7 +285,7 @@ func TestApplyRefusedOnTheWay(t *testing.T) {
 	}))
 	t.Cleanup(proxy.Close)
 	env := quiet()
-	env.getenv = func(name string) string { return map[string]string{tokenVariable: k.Admin}[name] }
+	env.getenv = func(name string) string { return map[string]string{client.TokenVariable: k.Admin}[name] }
 	err = run(t.Context(), []string{"approvals", "apply", k.file, "--url", proxy.URL}, env)
 	if err == nil || !strings.Contains(err.Error(), "of 3 entries that had to be approved 2 are, which holds") {
 		t.Errorf("apply = %v", err)

@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,40 +55,16 @@ func (c auditCmd) Run(ctx context.Context, env *environment) error {
 		}
 	}
 	n := 0
-	each := func(l audit.Line) error { n++; return out.Write(l) }
-	err = c.ask(ctx, env, query, each)
-	if err = errors.Join(err, buffered.Flush()); err == nil && n == 0 {
-		_, err = fmt.Fprintln(env.stderr, "no line is like this")
-	}
-	return err
-}
-
-// ask reads the lines.
-func (c auditCmd) ask(ctx context.Context, env *environment, query decide.AuditQuery, each func(audit.Line) error) error {
 	g, err := gatewayFlags{c.placeFlags, osUser()}.view(ctx, env, "audit")
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	res, err := g.ask(ctx, "/admin/audit.jsonl", query.Values(), nil)
-	if err != nil {
-		return err
+	err = g.EachLine(ctx, query, func(l audit.Line) error { n++; return out.Write(l) })
+	if err = errors.Join(err, buffered.Flush()); err == nil && n == 0 {
+		_, err = fmt.Fprintln(env.stderr, "no line is like this")
 	}
-	defer res.Body.Close()
-	for lines := json.NewDecoder(res.Body); ; {
-		var l audit.Line
-		switch err := lines.Decode(&l); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("audit: the answer broke off, and older lines are missing: %w", err)
-		case l.Kind == audit.KindIncomplete:
-			return fmt.Errorf("audit: %s", text.Line(l.Note))
-		}
-		if err := each(l); err != nil {
-			return err
-		}
-	}
+	return err
 }
 
 // people writes lines for people.

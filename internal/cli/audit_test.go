@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -172,7 +173,7 @@ func testAuditCommand(t *testing.T, d *day) {
 		err = run(t.Context(), append([]string{"audit"}, args...), &environment{getenv: func(name string) string { return env[name] }, stdout: &stdout, stderr: &stderr})
 		return stdout.String(), stderr.String(), err
 	}
-	key := map[string]string{tokenVariable: d.Admin}
+	key := map[string]string{client.TokenVariable: d.Admin}
 	out, _, err := command(key, "--url", d.URL, "-o", "json")
 	require.OK(t, err)
 	holds(t, "over HTTP", shorts(t, out), everything...)

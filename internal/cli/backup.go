@@ -78,7 +78,7 @@ func (c backupCmd) Run(ctx context.Context, env *environment) error {
 	if _, err := os.Lstat(path); err == nil && c.File != "" { // before the audit says that a copy was taken
 		return fmt.Errorf("%s: %w", name, taken(path))
 	}
-	res, err := g.ask(ctx, "/admin/approvals/backup", nil, struct{}{})
+	res, err := g.Backup(ctx)
 	if err != nil {
 		return err
 	}

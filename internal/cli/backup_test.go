@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -216,9 +218,11 @@ func decideAbout(t *testing.T, dir, server, name, verb string) {
 	g, err := gatewayFlags{placeFlags{Dir: dir}, "kim"}.open(t.Context(), quiet(), "test")
 	require.OK(t, err)
 	defer g.close()
-	var tool struct{ Hash string }
-	require.OK(t, g.read(t.Context(), "/admin/tools/"+server+"/"+name, nil, nil, &tool))
-	require.OK(t, g.read(t.Context(), "/admin/tools/"+server+"/"+name+"/"+verb, nil, map[string]any{"hash": tool.Hash}, new(any)))
+	id := tool.ID{Server: server, Name: name}
+	now, err := g.Item(t.Context(), id)
+	require.OK(t, err)
+	_, err = g.Decide(t.Context(), id, verb, client.Decision{Hash: now.Value.Hash})
+	require.OK(t, err)
 }
 
 // An answer that ends early, and a disk that is full, leave nothing.

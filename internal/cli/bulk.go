@@ -71,16 +71,17 @@ func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, e
 		if err != nil {
 			return nil, err
 		}
-		return list.Rows, nil
+		return list.Tools, nil
 	}
 	if c.Seen != "" {
 		return d.chosenPinned(ctx, c.Seen)
 	}
 	for _, item := range c.Items {
-		t, err := d.item(ctx, d.env, item.ID)
+		a, err := d.item(ctx, d.env, item.ID)
 		if err != nil {
 			return nil, fmt.Errorf("%w; nothing was decided", err)
 		}
+		t := a.Value
 		if slices.ContainsFunc(rows, func(r decide.Row) bool { return r.ID == t.ID }) {
 			continue
 		}
@@ -106,7 +107,7 @@ func (d *decider) chosenPinned(ctx context.Context, path string) (rows []decide.
 		return nil, err
 	}
 	known := map[string]decide.Row{}
-	for _, r := range list.Rows {
+	for _, r := range list.Tools {
 		known[r.ID] = r
 	}
 	taken := map[pinnedItem]bool{}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
@@ -42,7 +43,7 @@ func (d *decider) decideAll(ctx context.Context, rows []decide.Row, leftOut int)
 	}
 	for _, r := range done.Results {
 		if r.Result != "done" {
-			fmt.Fprintf(d.env.stderr, "%s: %s: %s\n", inLine(r.ID), inLine(r.Result), text.Clip(text.Line(r.Detail), maxDetail))
+			fmt.Fprintf(d.env.stderr, "%s: %s: %s\n", inLine(r.ID), inLine(r.Result), text.Clip(text.Line(r.Detail), client.MaxDetail))
 		}
 	}
 	err := d.told(d.printDone(done, len(rows)))
@@ -82,32 +83,25 @@ func (d *decider) send(ctx context.Context, rows []decide.Row, done *bulkResult)
 			switch {
 			case r.Result != "done":
 				done.refused++
-			case d.action == approval.ActionApprove && i < len(now) && now[i].TakesTwo && r.Status == string(lock.PendingApproval):
+			case d.action == approval.ActionApprove && now[i].TakesTwo && r.Status == string(lock.PendingApproval):
 				done.halves++
 			}
 		}
-		done.Results, done.Count = append(done.Results, answer.Tools...), done.Count+answer.Done
+		done.Results, done.Count = append(done.Results, answer.Tools...), done.Count+answer.Count
 		rows = rows[len(now):]
 		p.step(len(done.Results), "")
 	}
 	return nil
 }
 
-// A bulkAnswer is what the API says of many.
-type bulkAnswer struct {
-	Tools []admin.BulkResult
-	Done  int
-}
-
 // sendSome sends one request. One that has begun may end although somebody interrupts.
-func (d *decider) sendSome(ctx context.Context, rows []decide.Row) (answer bulkAnswer, err error) {
-	items := make([]admin.BulkItem, len(rows))
-	for i, r := range rows {
-		items[i] = admin.BulkItem{ID: r.ID, Hash: r.Hash, Rev: r.Rev}
+func (d *decider) sendSome(ctx context.Context, rows []decide.Row) (admin.BulkAnswer, error) {
+	as := client.BulkDecision{Action: d.action, Note: strings.TrimSpace(d.Note), Tell: d.Tell}
+	for _, r := range rows {
+		as.Items = append(as.Items, admin.BulkItem{ID: r.ID, Hash: r.Hash, Rev: r.Rev})
 	}
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
-	err = d.read(going, "/admin/tools", nil, map[string]any{"action": d.action, "items": items, "note": strings.TrimSpace(d.Note), "tell": d.Tell}, &answer)
-	return answer, err
+	return d.DecideAll(going, as)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
@@ -105,22 +106,22 @@ func (c connectCmd) list(env *environment) error {
 }
 
 // guide returns how the client is told of the gateway: as the gateway says it, or as far as its address says.
-func (c connectCmd) guide(ctx context.Context, env *environment, client clientfile.Client) (decide.Guide, error) {
+func (c connectCmd) guide(ctx context.Context, env *environment, of clientfile.Client) (decide.Guide, error) {
 	path := c.Path
 	if c.Toolset != "" {
 		path = "/mcp/x/" + url.PathEscape(c.Toolset)
 	}
 	var out decide.Guide
 	var err error
-	if c.URL != "" && c.Dir == "" && env.getenv(tokenVariable) == "" {
+	if c.URL != "" && c.Dir == "" && env.getenv(client.TokenVariable) == "" {
 		out, err = c.guess(ctx, env, path)
 	} else {
-		out, err = c.ask(ctx, env, client, path)
+		out, err = c.ask(ctx, env, of, path)
 	}
 	if err != nil {
 		return out, err
 	}
-	out.Guide, err = connect.For(client.Guide, connect.Endpoint{URL: out.URL, Auth: out.Auth, Name: c.Name, Variable: c.TokenEnv})
+	out.Guide, err = connect.For(of.Guide, connect.Endpoint{URL: out.URL, Auth: out.Auth, Name: c.Name, Variable: c.TokenEnv})
 	return out, err
 }
 
@@ -131,16 +132,10 @@ func (c connectCmd) ask(ctx context.Context, env *environment, client clientfile
 		return out, err
 	}
 	defer g.close()
-	query := url.Values{}
-	for key, value := range map[string]string{"path": path, "auth": string(c.Auth)} {
-		if value != "" {
-			query.Set(key, value)
-		}
-	}
-	if err = g.read(ctx, "/admin/connect/"+client.Guide, query, nil, &out); err != nil {
+	if out, err = g.Guide(ctx, client.Guide, path, c.Auth); err != nil {
 		return out, err
 	}
-	if g.local != nil {
+	if g.IsEmbedded() {
 		fmt.Fprintf(env.stderr, "no gateway runs on %s now: the client finds it at %s when portcullis serve does\n", inLine(c.folder()), inLine(out.URL))
 	}
 	return out, nil
@@ -149,13 +144,12 @@ func (c connectCmd) ask(ctx context.Context, env *environment, client clientfile
 // guess is for who has no credential of the gateway: its address is known, and how it lets callers in is seen
 // by asking it for nothing.
 func (c connectCmd) guess(ctx context.Context, env *environment, path string) (out decide.Guide, err error) {
-	address, err := endpoint(c.URL)
+	address, err := client.Endpoint(c.URL)
 	if err != nil {
 		return out, fmt.Errorf("--url: %w", err)
 	}
 	if path != "" {
-		g := &gateway{base: c.URL}
-		if address, err = g.address(path, nil); err != nil {
+		if address, err = client.Address(c.URL, path); err != nil {
 			return out, fmt.Errorf("--url: %w", err)
 		}
 	}
@@ -169,7 +163,7 @@ func (c connectCmd) guess(ctx context.Context, env *environment, path string) (o
 			return out, fmt.Errorf("%w; say with --auth none, bearer, oauth or signed how it lets callers in", err)
 		}
 	}
-	fmt.Fprintf(env.stderr, "without %s this is what the address alone says: whether somebody finds a tool there is not known\n", tokenVariable)
+	fmt.Fprintf(env.stderr, "without %s this is what the address alone says: whether somebody finds a tool there is not known\n", client.TokenVariable)
 	return out, nil
 }
 
@@ -181,7 +175,7 @@ func seenAuth(ctx context.Context, address string) (connect.Auth, error) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	res, err := within(10*time.Second, overNetwork, req)
+	res, err := client.Send(10*time.Second, req)
 	if err != nil {
 		return "", fmt.Errorf("the gateway at %s does not answer", address)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -35,7 +36,7 @@ func TestConnectSession(t *testing.T) {
 	s.must(0, "connect", "cursor", "--undo")
 	s.must(1, "connect", "cursor", "--undo")
 	s.must(0, "connect", "gemini", "--url", guarded.URL, "--write")
-	s.env[tokenVariable] = access.Admin
+	s.env["PORTCULLIS_TOKEN"] = access.Admin
 	s.must(0, "connect", "vscode", "--url", guarded.URL, "--toolset", "s")
 	s.must(0, "connect", "vscode", "--url", guarded.URL, "--toolset", "s", "--write")
 	s.must(0, "connect", "codex", "--url", guarded.URL, "--name", "gate", "--token-env", "GATE_TOKEN", "--write")
@@ -148,9 +149,9 @@ func TestConnectRefusals(t *testing.T) {
 	s.must(1, at("cursor", "--write", "--name", "context7")...)
 	s.must(1, "connect", "cursor", "--undo", "--name", "context7")
 	s.must(1, at("codex", "--write", "--file", cursor)...)
-	s.env[tokenVariable] = "pct_wrong"
+	s.env[client.TokenVariable] = "pct_wrong"
 	s.must(1, at("cursor")...)
-	s.env[tokenVariable] = access.Admin
+	s.env["PORTCULLIS_TOKEN"] = access.Admin
 	s.must(1, at("cursor", "--toolset", "nothing")...)
 	s.must(1, at("cursor", "--auth", "oauth")...)
 	before := contents(t, cursor)
@@ -200,7 +201,7 @@ func TestImportConnectImport(t *testing.T) {
 				first := contents(t, configPath)
 				p := startWith(t, env, "gate")
 				if env != nil {
-					s.env[tokenVariable] = access.Admin
+					s.env["PORTCULLIS_TOKEN"] = access.Admin
 				}
 				s.must(0, "connect", client.ID, "--url", p.URL, "--write")
 				out := s.must(0, "import", client.ID, "--dir", "gate")

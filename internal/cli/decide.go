@@ -9,7 +9,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -87,10 +89,11 @@ type decider struct {
 
 // one decides about one item.
 func (d *decider) one(ctx context.Context, id tool.ID) error {
-	t, err := d.item(ctx, d.env, id)
+	a, err := d.item(ctx, d.env, id)
 	if err != nil {
 		return err
 	}
+	t := a.Value
 	hash, err := d.seen(t)
 	if err != nil {
 		return err
@@ -104,26 +107,30 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 			return err
 		}
 	}
-	body := map[string]any{"note": d.Note, "tell": d.Tell}
+	as := client.Decision{Seen: admin.Seen{Rev: d.Rev, Note: d.Note, Tell: d.Tell}}
+	if d.Rev == 0 && t.Record != nil {
+		as.Rev = t.Record.Rev
+	}
 	about := ""
 	if d.action != approval.ActionDisable && d.action != approval.ActionEnable || d.Hash != "" {
-		body["hash"], about = hash, " ("+shortHash(hash)+")"
+		as.Hash, about = hash, " ("+shortHash(hash)+")"
 	}
-	if rev := d.revOf(t); rev > 0 {
-		body["rev"] = rev
-	}
-	return d.carryOut(ctx, id, body, func(now decide.Tool) string {
+	return d.carryOut(ctx, id, as, func(now decide.Tool) string {
 		return d.done(now) + about + ". " + standsAs(now) + undoable(now)
 	})
 }
 
 // carryOut sends a decision about one item, and prints what came of it.
-func (d *decider) carryOut(ctx context.Context, id tool.ID, body any, say func(now decide.Tool) string) error {
-	var now reply[decide.Tool]
-	if err := d.read(ctx, pathOf(id)+"/"+d.action, nil, body, &now); err != nil {
+func (d *decider) carryOut(
+	ctx context.Context, id tool.ID, as client.Decision, say func(now decide.Tool) string,
+) error {
+	now, err := d.Decide(ctx, id, d.action, as)
+	if err != nil {
 		return err
 	}
-	return d.told(d.print(d.env.stdout, now.raw, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", inLine(now.value.ID), say(now.value)) }))
+	return d.told(d.print(d.env.stdout, now, func(w io.Writer) {
+		fmt.Fprintf(w, "%s: %s\n", inLine(now.Value.ID), say(now.Value))
+	}))
 }
 
 // told says that what could not be printed was done.
@@ -132,14 +139,6 @@ func (d *decider) told(err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s: it was carried out, and what came of it cannot be printed: %w", d.action, err)
-}
-
-// revOf returns the revision that a decision names.
-func (d *decider) revOf(t decide.Tool) int64 {
-	if d.Rev == 0 && t.Record != nil {
-		return t.Record.Rev
-	}
-	return d.Rev
 }
 
 // done says what was done to an item, which is as it is then.
@@ -195,7 +194,7 @@ func denialOf(d *decide.Denial) string {
 		s = text.List(d.Rules, 3) + " denies it"
 	}
 	if d.Reason != "" {
-		s += " (" + text.Clip(text.Line(d.Reason), maxDetail) + ")"
+		s += " (" + text.Clip(text.Line(d.Reason), client.MaxDetail) + ")"
 	}
 	if d.Contact != "" {
 		s += "; ask " + inLine(d.Contact)

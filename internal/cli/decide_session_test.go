@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -93,7 +94,7 @@ func TestBulkSession(t *testing.T) {
 func TestDecideWithoutRight(t *testing.T) {
 	g := startGuarded(t, "search", map[string]string{"PORTCULLIS_VIEWERS": "engineering"})
 	s := newTerminal(t, nil)
-	s.env[tokenVariable] = g.issuer.Token(g.audience, map[string]any{"groups": []string{"engineering"}, "sub": "vic@example.com"})
+	s.env[client.TokenVariable] = g.issuer.Token(g.audience, map[string]any{"groups": []string{"engineering"}, "sub": "vic@example.com"})
 	at := []string{"--url", g.URL}
 	do := func(code int, args ...string) { t.Helper(); s.must(code, append(args, at...)...) }
 	do(0, "tools")
@@ -101,12 +102,12 @@ func TestDecideWithoutRight(t *testing.T) {
 	do(1, "disable", "files:read_file", "files:delete_file")
 	do(1, "stop", "files", "--reason", "it leaks")
 	do(0, "stop")
-	s.env[tokenVariable] = g.issuer.Token(g.audience, map[string]any{"groups": []string{"others"}, "sub": "nobody@example.com"})
+	s.env[client.TokenVariable] = g.issuer.Token(g.audience, map[string]any{"groups": []string{"others"}, "sub": "nobody@example.com"})
 	do(1, "tools")
-	s.env[tokenVariable] = g.root.Reveal()
-	s.env[tokenVariable], _ = g.mint(`{"name": "ci", "servers": ["*"], "tiers": ["read"], "days": 1}`)
+	s.env[client.TokenVariable] = g.root.Reveal()
+	s.env[client.TokenVariable], _ = g.mint(`{"name": "ci", "servers": ["*"], "tiers": ["read"], "days": 1}`)
 	do(1, "disable", "files:read_file")
-	s.env[tokenVariable] = g.issuer.Token(g.audience, map[string]any{"groups": []string{"gatekeepers"}, "sub": "kim@example.com"})
+	s.env[client.TokenVariable] = g.issuer.Token(g.audience, map[string]any{"groups": []string{"gatekeepers"}, "sub": "kim@example.com"})
 	do(0, "disable", "files:read_file", "--note", "for now")
 	do(0, "audit", "--action", "disable")
 	s.check("decide-no-right")

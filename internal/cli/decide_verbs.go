@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 )
@@ -130,15 +132,17 @@ func (c undoCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	t, err := g.item(ctx, env, c.Item.ID)
+	a, err := g.item(ctx, env, c.Item.ID)
 	if err != nil {
 		return err
 	}
+	t := a.Value
 	if t.Record == nil || t.Record.UndoUntil.IsZero() {
 		return fmt.Errorf("undo: nothing was undone: there is no decision about %s of the last 10 minutes that can be, or a sync saw the definition change since; decide anew", inLine(t.ID))
 	}
 	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: approval.ActionUndo}
-	return d.carryOut(ctx, c.Item.ID, map[string]any{"rev": cmp.Or(c.Rev, t.Record.Rev)}, func(now decide.Tool) string {
+	as := client.Decision{Seen: admin.Seen{Rev: cmp.Or(c.Rev, t.Record.Rev)}}
+	return d.carryOut(ctx, c.Item.ID, as, func(now decide.Tool) string {
 		return fmt.Sprintf("%s is undone. %s", inLine(t.Record.Undoes), standsAs(now))
 	})
 }

@@ -33,16 +33,16 @@ func (c diffCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	var now reply[decide.Tool]
-	if err := g.orNear(ctx, env, c.Item.ID, g.read(ctx, pathOf(c.Item.ID), nil, nil, &now)); err != nil {
+	now, err := g.item(ctx, env, c.Item.ID)
+	if err != nil {
 		return err
 	}
 	show := marker.words
 	if c.Raw {
 		show = marker.raw
 	}
-	err = c.print(env.stdout, now.raw, func(w io.Writer) { show(marker{w: w, colour: env.colour}, now.value) })
-	if err == nil && !isApproved(now.value) {
+	err = c.print(env.stdout, now, func(w io.Writer) { show(marker{w: w, colour: env.colour}, now.Value) })
+	if err == nil && !isApproved(now.Value) {
 		err = errDrift
 	}
 	return err

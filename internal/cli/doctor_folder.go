@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/doctor"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
@@ -54,7 +55,7 @@ func (x *examination) folder(ctx context.Context) {
 	}
 	if base := settings.BaseURL; base != "" && x.env.getenv("PORTCULLIS_BASE_URL") != "" {
 		x.plain(base, "PORTCULLIS_BASE_URL")
-		if !toLoopback(base) {
+		if !client.ToLoopback(base) {
 			x.reach(ctx, base, "base_url_unreached")
 		}
 	}

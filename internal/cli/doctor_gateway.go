@@ -8,13 +8,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/doctor"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
@@ -36,7 +36,7 @@ const keyEnds = 30 * 24 * time.Hour
 
 // fromOutside looks at a gateway as clients see it, and asks for its health.
 func (x *examination) fromOutside(ctx context.Context) {
-	at, err := (&gateway{base: x.cmd.URL}).address("", nil)
+	at, err := client.Address(x.cmd.URL, "")
 	if err != nil {
 		x.find("gateway_unreached", x.cmd.URL, err.Error(), "")
 		return
@@ -50,7 +50,7 @@ func (x *examination) fromOutside(ctx context.Context) {
 
 // plain adds that credentials go over the network in clear.
 func (x *examination) plain(address, about string) {
-	if strings.HasPrefix(address, "http://") && !toLoopback(address) {
+	if strings.HasPrefix(address, "http://") && !client.ToLoopback(address) {
 		x.find("base_url_plain", about, "It begins with http://, and is not this machine.", "")
 	}
 }
@@ -116,7 +116,7 @@ func visit(ctx context.Context, method, address, body string) (visited, error) {
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "application/json, text/event-stream")
 	}
-	res, err := within(visitTime, overNetwork, req)
+	res, err := client.Send(visitTime, req)
 	if err != nil {
 		return visited{}, err
 	}
@@ -133,24 +133,24 @@ func (x *examination) health(ctx context.Context) {
 		return
 	}
 	defer g.close()
-	var h decide.Health
-	if err := g.read(ctx, "/admin/health", nil, nil, &h); err != nil {
+	h, err := g.Health(ctx)
+	if err != nil {
 		x.unseen(g, err)
 		return
 	}
-	for _, r := range h.Reasons {
+	for _, r := range h.Value.Reasons {
 		if x.said(r.Code) {
 			continue
 		}
 		f := x.find("unhealthy", r.Code, r.Message, "")
-		if f.Do = actionOf(r, g.local == nil); r.Condition == state.Degraded {
+		if f.Do = actionOf(r, !g.IsEmbedded()); r.Condition == state.Degraded {
 			f.Severity = doctor.Warning
 		}
 	}
 	x.tokens(ctx, g)
 	if x.cmd.URL != "" {
-		for _, w := range h.State.Warnings {
-			x.find("config_warning", g.base, w, "")
+		for _, w := range h.Value.State.Warnings {
+			x.find("config_warning", g.Base, w, "")
 		}
 	}
 	if !x.cmd.Probe { // which asks them itself
@@ -160,7 +160,7 @@ func (x *examination) health(ctx context.Context) {
 
 // servers says of each server that did not load why: the gateway knows how it answered last.
 func (x *examination) servers(ctx context.Context, g *gateway) {
-	servers, err := g.servers(ctx)
+	servers, err := g.Servers(ctx)
 	if err != nil {
 		x.unseen(g, err)
 		return
@@ -174,8 +174,8 @@ func (x *examination) servers(ctx context.Context, g *gateway) {
 
 // tokens looks whether agent tokens end with the key that they are under, sooner than they expire.
 func (x *examination) tokens(ctx context.Context, g *gateway) {
-	var page tokenList
-	if err := g.read(ctx, "/admin/tokens", url.Values{"limit": {"1"}}, nil, &page); err != nil || page.Keys == nil {
+	page, err := g.Tokens(ctx)
+	if err != nil || page.Keys == nil {
 		return // it takes none, or its health says what is wrong
 	}
 	list := x.again("token list")
@@ -215,11 +215,14 @@ func (x *examination) said(reason string) bool {
 // unseen adds why the gateway did not say how it is.
 func (x *examination) unseen(g *gateway, err error) {
 	code := "gateway_unreached"
-	_, keyless := g.bearer()
-	if r, ok := errors.AsType[*refusal](err); keyless != nil || ok && r.Status < http.StatusInternalServerError {
+	var keyless error
+	if !g.IsEmbedded() {
+		_, keyless = g.Credential()
+	}
+	if r, ok := errors.AsType[*client.Refusal](err); keyless != nil || ok && r.Status < http.StatusInternalServerError {
 		code = "credential"
 	}
-	x.find(code, g.base, strings.TrimPrefix(err.Error(), "doctor: "), "")
+	x.find(code, g.Base, strings.TrimPrefix(err.Error(), "doctor: "), "")
 }
 
 // probe asks the servers of the folder's config as the gateway on it would.
@@ -278,7 +281,7 @@ func (x *examination) programs(ctx context.Context) bool {
 		return false // it has ended meanwhile
 	}
 	defer g.close()
-	servers, err := g.servers(ctx)
+	servers, err := g.Servers(ctx)
 	known := func(f doctor.Finding) bool { return f.Code == "credential" || f.Code == "gateway_unreached" }
 	if err != nil && !slices.ContainsFunc(x.Findings, known) {
 		x.unseen(g, err)
@@ -290,7 +293,7 @@ func (x *examination) programs(ctx context.Context) bool {
 		}
 		o, n := s.Outcome, s.Tools
 		x.Asked = append(x.Asked, askedServer{
-			Server: s.Name, Status: outcome.Status(o.Status), Reason: o.Reason, Gateway: g.base,
+			Server: s.Name, Status: outcome.Status(o.Status), Reason: o.Reason, Gateway: g.Base,
 			Tools:    n.Callable + n.DisabledByConfig + n.DisabledByUser + n.PendingApproval + n.ServerDisabled + n.DisabledUnknown,
 			Duration: (time.Duration(o.DurationMS) * time.Millisecond).String(),
 		})

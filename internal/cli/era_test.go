@@ -30,8 +30,8 @@ func inEachProtocol(t *testing.T, f func(t *testing.T, e protocol)) {
 	}
 }
 
-// A client is a caller that sends the same headers with every request.
-type client struct {
+// An mcpClient is a caller that sends the same headers with every request.
+type mcpClient struct {
 	*program
 	protocol protocol
 	path     string      // after /mcp
@@ -41,7 +41,7 @@ type client struct {
 }
 
 // declares returns the capabilities as they are sent: without any, an empty object.
-func (c *client) declares() map[string]any {
+func (c *mcpClient) declares() map[string]any {
 	all := map[string]any{}
 	maps.Copy(all, c.capabilities)
 	return all
@@ -59,7 +59,7 @@ type answer struct {
 }
 
 // open sends what a client of the protocol opens with.
-func (c *client) open() answer {
+func (c *mcpClient) open() answer {
 	c.T.Helper()
 	if c.protocol.opening == "initialize" {
 		return c.send("initialize", map[string]any{
@@ -70,7 +70,7 @@ func (c *client) open() answer {
 }
 
 // send posts one request with the id 7.
-func (c *client) send(method string, params map[string]any) answer {
+func (c *mcpClient) send(method string, params map[string]any) answer {
 	c.T.Helper()
 	header := http.Header{}
 	maps.Copy(header, c.header)
@@ -102,7 +102,7 @@ func (c *client) send(method string, params map[string]any) answer {
 }
 
 // tool calls a tool. The answer's text is "" if it is an error.
-func (c *client) tool(name string, args map[string]any) (a answer, text string, isError bool) {
+func (c *mcpClient) tool(name string, args map[string]any) (a answer, text string, isError bool) {
 	c.T.Helper()
 	a = c.send("tools/call", map[string]any{"name": name, "arguments": args})
 	if a.Error != nil {
@@ -113,7 +113,7 @@ func (c *client) tool(name string, args map[string]any) (a answer, text string, 
 }
 
 // gets calls one of the gateway's own tools, which must not fail, and reads its answer.
-func (c *client) gets(name string, args map[string]any, out any) {
+func (c *mcpClient) gets(name string, args map[string]any, out any) {
 	c.T.Helper()
 	a, text, isError := c.tool(name, args)
 	if isError {
@@ -125,7 +125,7 @@ func (c *client) gets(name string, args map[string]any, out any) {
 }
 
 // listed returns the names of tools/list.
-func (c *client) listed() []string {
+func (c *mcpClient) listed() []string {
 	c.T.Helper()
 	a := c.send("tools/list", map[string]any{})
 	var r struct{ Tools []struct{ Name string } }

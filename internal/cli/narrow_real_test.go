@@ -214,7 +214,7 @@ func TestTheTownIsNarrowedAlikeInBothEras(t *testing.T) {
 		}
 		ids, _ := w.left(t, x)
 		inEachProtocol(t, func(t *testing.T, e protocol) {
-			c := &client{program: w.program, protocol: e, path: x.path, header: h}
+			c := &mcpClient{program: w.program, protocol: e, path: x.path, header: h}
 			got := c.listed()
 			slices.Sort(got)
 			if diff := cmp.Diff(names(ids), got); diff != "" {

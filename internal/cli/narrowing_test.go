@@ -21,7 +21,7 @@ func TestDroppedNamesAreReported(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
 		o := newSix(t, mode, `{}`)
 		inEachProtocol(t, func(t *testing.T, e protocol) {
-			c := &client{program: o.program, protocol: e, header: headers(
+			c := &mcpClient{program: o.program, protocol: e, header: headers(
 				"X-MCP-Toolsets", "zap, files", "X-MCP-Tools", "nope", "Prefer", "respond-async, handling=lenient")}
 			list := c.send("tools/list", map[string]any{})
 			answers := map[string]json.RawMessage{"tools/list": list.Result}
@@ -55,7 +55,7 @@ func TestAFilteredListIsPrivate(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
 		o := newSix(t, mode, `{}`)
 		for _, h := range []http.Header{nil, headers("X-MCP-Toolsets", "files")} {
-			c := &client{program: o.program, protocol: protocols[0], header: h}
+			c := &mcpClient{program: o.program, protocol: protocols[0], header: h}
 			a := c.send("tools/list", map[string]any{})
 			var r struct{ CacheScope string }
 			if err := json.Unmarshal(a.Result, &r); err != nil || r.CacheScope != "private" || a.Header.Get("Cache-Control") != "no-store" {
@@ -85,7 +85,7 @@ func TestSelectionPerRequest(t *testing.T) {
 	inEachProtocol(t, func(t *testing.T, e protocol) {
 		for range 2 {
 			for header, want := range map[string]int{"files": 3, "folders": 3, "all": 6, "": 6} {
-				c := &client{program: o.program, protocol: e}
+				c := &mcpClient{program: o.program, protocol: e}
 				if header != "" {
 					c.header = headers("X-MCP-Toolsets", header)
 				}
@@ -103,7 +103,7 @@ func TestNamesOutsideTheBound(t *testing.T) {
 	o := newSix(t, "search", `{"toolsets": ["files"]}`)
 	inEachProtocol(t, func(t *testing.T, e protocol) {
 		refusal := func(header, name string) string {
-			c := &client{program: o.program, protocol: e, header: headers(header, name)}
+			c := &mcpClient{program: o.program, protocol: e, header: headers(header, name)}
 			a := c.open()
 			return fmt.Sprint(a.Status, " ", strings.ReplaceAll(a.Body, name, "NAME"))
 		}
@@ -150,7 +150,7 @@ func TestOperatorSelectionRefused(t *testing.T) {
 			if diff := cmp.Diff(c.faults, got); diff != "" {
 				t.Error(diff)
 			}
-			if n := len((&client{program: o.program, protocol: protocols[1]}).listed()); n != 6 {
+			if n := len((&mcpClient{program: o.program, protocol: protocols[1]}).listed()); n != 6 {
 				t.Errorf("the good file is not in use: %d tools are listed", n)
 			}
 		})

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 )
 
@@ -36,7 +35,7 @@ func (c openCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
-	if err := answers(ctx, at); err != nil {
+	if err := client.Reach(ctx, at); err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
 	if _, err := fmt.Fprintln(env.stdout, at); err != nil {
@@ -62,7 +61,7 @@ func (c openCmd) console() (at, folder string, err error) {
 	if err != nil || page.IsAbs() || page.Host != "" || path.Clean("/"+page.Path) != strings.TrimSuffix("/"+page.Path, "/") && page.Path != "" {
 		return "", "", fmt.Errorf("--page %q: want a page of the console, such as requests", c.Page)
 	}
-	g := &gateway{base: c.URL}
+	base := c.URL
 	if c.URL == "" {
 		dir := c.folder()
 		if !hasGateway(dir) {
@@ -75,11 +74,11 @@ func (c openCmd) console() (at, folder string, err error) {
 		if !runs {
 			return "", "", fmt.Errorf("no gateway runs on %q: start it with portcullis serve --dir %s", dir, connect.Shell(dir))
 		}
-		if g.base = s.Address; s.Key {
+		if base = s.Address; s.Key {
 			folder = dir
 		}
 	}
-	at, err = g.address("/admin", nil)
+	at, err = client.Address(base, "/admin")
 	if err != nil {
 		return "", "", fmt.Errorf("--url: %w", err)
 	}
@@ -90,19 +89,6 @@ func (c openCmd) console() (at, folder string, err error) {
 		at += "?" + page.RawQuery
 	}
 	return at, folder, nil
-}
-
-// answers returns an error unless something answers at an address.
-func answers(ctx context.Context, at string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return err
-	}
-	res, err := within(10*time.Second, overNetwork, req)
-	if err != nil {
-		return (&gateway{base: at}).unreached(ctx, err, false)
-	}
-	return res.Body.Close()
 }
 
 // browser returns what starts a browser; nil: none can be started here.

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -24,47 +22,6 @@ type askFlags struct {
 
 // json reports whether a program reads what is printed.
 func (f askFlags) json() bool { return f.Output == "json" }
-
-// call asks the API of the gateway that the flags name, and prints the answer as they say: show prints it
-// for people.
-func call[T any](ctx context.Context, f askFlags, env *environment, command, path string, query url.Values, body any, show func(io.Writer, T)) error {
-	open := f.view
-	if body != nil {
-		open = f.open
-	}
-	g, err := open(ctx, env, command)
-	if err != nil {
-		return err
-	}
-	defer g.close()
-	return callAt(ctx, g, f, env, path, query, body, show)
-}
-
-// callAt is call at a gateway that is open.
-func callAt[T any](ctx context.Context, g *gateway, f askFlags, env *environment, path string, query url.Values, body any, show func(io.Writer, T)) error {
-	var raw json.RawMessage
-	var value T
-	into := any(&value)
-	if f.json() { // whatever it is
-		into = &raw
-	}
-	if err := g.read(ctx, path, query, body, into); err != nil {
-		return err
-	}
-	return f.print(env.stdout, raw, func(w io.Writer) { show(w, value) })
-}
-
-// A reply is an answer of the API, as it came and as it is read.
-type reply[T any] struct {
-	raw   json.RawMessage
-	value T
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (r *reply[T]) UnmarshalJSON(data []byte) error {
-	r.raw = bytes.Clone(data)
-	return json.Unmarshal(data, &r.value)
-}
 
 // print prints an answer as the flags say: as JSON, or as show prints it for people.
 func (f askFlags) print(w io.Writer, answer any, show func(io.Writer)) error {

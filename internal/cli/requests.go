@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
@@ -43,12 +43,6 @@ func (requestsCmd) Help() string {
   portcullis requests decline R-7KQ2M4XD --reason "use staging"`
 }
 
-// A requestList is the answer to a list of requests.
-type requestList struct {
-	Requests []decide.Request
-	All      bool
-}
-
 // A listRequestsCmd is portcullis requests list.
 type listRequestsCmd struct {
 	askFlags
@@ -65,24 +59,35 @@ func (listRequestsCmd) Help() string {
 
 // Run prints the requests.
 func (c listRequestsCmd) Run(ctx context.Context, env *environment) error {
-	state := "open"
-	if c.All {
-		state = "all"
+	g, err := c.view(ctx, env, requestsName)
+	if err != nil {
+		return err
 	}
-	return call(ctx, c.askFlags, env, requestsName, "/admin/requests", url.Values{"state": {state}}, nil, func(w io.Writer, list requestList) {
-		if !list.All {
-			fmt.Fprintln(env.stderr, "there are more requests than are listed, or some cannot be read: the gateway's log says which")
-		}
-		if len(list.Requests) == 0 {
-			fmt.Fprintln(env.stderr, "nothing is asked for")
-			return
-		}
-		t := newTable(w, "ID", "STATE", "AGENT", "WHAT", "LOCKED", "OPENED", "NOTE")
-		for _, r := range list.Requests {
-			t.row(r.ID, string(r.State), whoAsks(r), whatIsAsked(r), decide.StatusText(r.Locked), r.Opened.UTC().Format("2006-01-02 15:04"), text.Clip(text.Line(cmp.Or(r.Why, r.Note)), 80))
-		}
-		t.end()
-	})
+	defer g.close()
+	list, err := g.Requests(ctx, c.All)
+	if err != nil {
+		return err
+	}
+	return c.print(env.stdout, list, func(w io.Writer) { showRequests(w, env.stderr, list.Value) })
+}
+
+// showRequests prints requests for people.
+func showRequests(w, stderr io.Writer, list admin.Requests) {
+	if !list.All {
+		fmt.Fprintln(stderr, "there are more requests than are listed, "+
+			"or some cannot be read: the gateway's log says which")
+	}
+	if len(list.Requests) == 0 {
+		fmt.Fprintln(stderr, "nothing is asked for")
+		return
+	}
+	t := newTable(w, "ID", "STATE", "AGENT", "WHAT", "LOCKED", "OPENED", "NOTE")
+	for _, r := range list.Requests {
+		note := text.Clip(text.Line(cmp.Or(r.Why, r.Note)), 80)
+		t.row(r.ID, string(r.State), whoAsks(r), whatIsAsked(r), decide.StatusText(r.Locked),
+			r.Opened.UTC().Format("2006-01-02 15:04"), note)
+	}
+	t.end()
 }
 
 // whoAsks names the agent, and its user.
@@ -106,12 +111,13 @@ type requestID struct {
 	ID string `arg:"" help:"Of the request, such as R-7KQ2M4XD."`
 }
 
-func (c requestID) path() (string, error) {
+// read reads the request from a gateway, which the caller closes.
+func (c requestID) read(ctx context.Context, g *gateway) (client.Answer[decide.Request], error) {
 	id, err := request.ParseID(c.ID)
 	if err != nil {
-		return "", fmt.Errorf("requests: %w", err)
+		return client.Answer[decide.Request]{}, fmt.Errorf("requests: %w", err)
 	}
-	return "/admin/requests/" + id, nil
+	return g.Request(ctx, id)
 }
 
 // A showRequestCmd is portcullis requests show.
@@ -127,33 +133,29 @@ were added and removed since it was approved, its findings, and all arguments of
 
 // Run prints one request.
 func (c showRequestCmd) Run(ctx context.Context, env *environment) error {
-	path, err := c.path()
-	if err != nil {
-		return err
-	}
 	g, err := c.view(ctx, env, requestsName)
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	var asked reply[decide.Request]
-	if err := g.read(ctx, path, nil, nil, &asked); err != nil {
-		return err
-	}
-	t, err := g.itemOf(ctx, asked.value)
+	asked, err := c.read(ctx, g)
 	if err != nil {
 		return err
 	}
-	return c.print(env.stdout, asked.raw, func(w io.Writer) { showRequestReview(w, asked.value, t) })
+	t, err := g.itemOf(ctx, asked.Value)
+	if err != nil {
+		return err
+	}
+	return c.print(env.stdout, asked, func(w io.Writer) { showRequestReview(w, asked.Value, t) })
 }
 
 // itemOf returns the item that a request is about as it is now; one without a hash if there is none.
-func (g *gateway) itemOf(ctx context.Context, r decide.Request) (t decide.Tool, err error) {
-	err = g.read(ctx, pathOf(r.Item()), nil, nil, &t)
-	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusNotFound {
-		return decide.Tool{}, nil
+func (g *gateway) itemOf(ctx context.Context, r decide.Request) (decide.Tool, error) {
+	t, err := g.Item(ctx, r.Item())
+	if client.IsNotFound(err) {
+		err = nil
 	}
-	return t, err
+	return t.Value, err
 }
 
 // showRequestReview prints what a person reads before a decision about a request: the request, the

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
@@ -22,19 +24,16 @@ type verdictFlags struct {
 func (c verdictFlags) decide(
 	ctx context.Context, env *environment, v request.Verdict, minutes int, reason string,
 ) error {
-	path, err := c.path()
-	if err != nil {
-		return err
-	}
 	g, err := c.open(ctx, env, requestsName)
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	var r decide.Request
-	if err := g.read(ctx, path, nil, nil, &r); err != nil {
+	asked, err := c.read(ctx, g)
+	if err != nil {
 		return err
 	}
+	r := asked.Value
 	question := map[request.Verdict]string{
 		request.Approved:  "Approve this definition, for all agents?",
 		request.Allowed:   "Allow it to this agent alone, for " + text.Minutes(minutes) + "?",
@@ -54,13 +53,11 @@ func (c verdictFlags) decide(
 	if err != nil {
 		return err
 	}
-	body := map[string]any{
-		"verdict": v, "hash": r.Hash, "args": r.Args, "tool": r.Item().String(), "agent": r.Agent, "reason": reason,
+	done, err := g.DecideRequest(ctx, r, v, minutes, reason)
+	if err != nil {
+		return err
 	}
-	if minutes > 0 {
-		body["minutes"] = minutes
-	}
-	return callAt(ctx, g, c.askFlags, env, path+"/decide", nil, body, showRequest)
+	return c.print(env.stdout, done, func(w io.Writer) { showRequest(w, done.Value) })
 }
 
 // namesSeen refuses a --hash that is not of what the decision is about.
@@ -101,7 +98,7 @@ func refusesToOpen(r decide.Request, v request.Verdict) error {
 			"the agent asks again with the next call"
 	case r.Rule != "":
 		why = fmt.Sprintf("no decision opens %s, which is locked as %s, and nothing was decided: %s",
-			inLine(r.Item().String()), decide.StatusText(r.Locked), text.Clip(text.Line(r.Rule), maxDetail))
+			inLine(r.Item().String()), decide.StatusText(r.Locked), text.Clip(text.Line(r.Rule), client.MaxDetail))
 	default:
 		return nil
 	}

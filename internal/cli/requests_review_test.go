@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -29,7 +30,7 @@ func newReviewer(t *testing.T) *reviewer {
 	p := startWith(t, access.Env, dir)
 	p.Admin = access.Admin
 	r := &reviewer{program: p, terminal: newTerminal(t, map[string]string{dir: "DIR"}), mail: mail}
-	r.env[tokenVariable] = access.Admin
+	r.env[client.TokenVariable] = access.Admin
 	var made struct{ Token string }
 	p.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "ci", "servers": []string{"*"}, "tiers": []string{"read", "destructive"}, "days": 1}, &made)
 	r.agent = "Authorization: Bearer " + made.Token

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -25,7 +27,7 @@ func asked(t *testing.T, env map[string]string) *program {
 // id returns the id of the newest open request.
 func (s *terminal) id(flags ...string) string {
 	s.t.Helper()
-	var list requestList
+	var list admin.Requests
 	before := s.text.String()
 	if err := json.Unmarshal([]byte(s.must(0, append([]string{"requests", "-o", "json"}, flags...)...)), &list); err != nil || len(list.Requests) == 0 {
 		s.t.Fatalf("%v: nothing is open", err)
@@ -65,7 +67,7 @@ func TestRequestsSession(t *testing.T) {
 	s.must(1, "requests", "--dir", filepath.Join(p.dir, "none"))
 	s.must(1, "requests", "--url", "http://127.0.0.1:1")
 	s.must(1, "requests", "--url", "gate.example.com")
-	s.env[tokenVariable] = "pca_wrong"
+	s.env[client.TokenVariable] = "pca_wrong"
 	s.must(1, "requests", "--url", p.URL)
 	s.check("requests")
 }
@@ -77,7 +79,7 @@ func TestRequestsWithoutRight(t *testing.T) {
 	var made struct{ Token string }
 	p.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "agent", "servers": []string{"*"}, "tiers": []string{"read"}, "days": 1}, &made)
 	s := newTerminal(t, map[string]string{p.dir: "DIR"})
-	s.env[tokenVariable] = made.Token
+	s.env[client.TokenVariable] = made.Token
 	s.must(1, "requests", "--url", p.URL)
 	s.must(1, "requests", "decline", "R-7KQ2M4XD", "--reason", "no", "--url", p.URL)
 	s.must(1, "audit", "--url", p.URL)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -39,7 +41,7 @@ func newClerk(t *testing.T) *clerk {
 // run is portcullis requests.
 func (c *clerk) run(args ...string) (out, said string, err error) {
 	var stdout, stderr bytes.Buffer
-	env := &environment{getenv: func(name string) string { return map[string]string{tokenVariable: c.Admin}[name] }, stdout: &stdout, stderr: &stderr}
+	env := &environment{getenv: func(name string) string { return map[string]string{client.TokenVariable: c.Admin}[name] }, stdout: &stdout, stderr: &stderr}
 	err = run(c.t.Context(), append(append([]string{"requests"}, args...), "--url", c.URL), env)
 	for line := range strings.Lines(stdout.String()) {
 		if strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\u202e\u009b\x00\r") {
@@ -67,7 +69,7 @@ func (c *clerk) must(want string, args ...string) string {
 // id returns the id of the newest open request.
 func (c *clerk) id() string {
 	c.t.Helper()
-	var list requestList
+	var list admin.Requests
 	if err := json.Unmarshal([]byte(c.must("", "-o", "json")), &list); err != nil || len(list.Requests) == 0 {
 		c.t.Fatalf("%v: nothing is open", err)
 	}

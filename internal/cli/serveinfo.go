@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
@@ -96,7 +97,7 @@ func runsOn(folder string) (s serveInfo, runs bool, err error) {
 // gateway that only this machine reaches, so it goes to no other address, whatever the file says.
 func findServe(folder string) (s serveInfo, ok bool) {
 	data, err := os.ReadFile(filepath.Join(folder, serveInfoFile))
-	if err != nil || json.Unmarshal(data, &s) != nil || s.Address == "" || s.PID <= 0 || s.Key && !toLoopback(s.Address) {
+	if err != nil || json.Unmarshal(data, &s) != nil || s.Address == "" || s.PID <= 0 || s.Key && !client.ToLoopback(s.Address) {
 		return s, false
 	}
 	p, err := os.FindProcess(s.PID)

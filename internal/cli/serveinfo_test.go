@@ -41,8 +41,8 @@ func TestKeyGoesToNoStranger(t *testing.T) {
 					return
 				}
 				defer g.close()
-				if g.local == nil {
-					t.Errorf("%s is asked, where no gateway runs", g.base)
+				if !g.IsEmbedded() {
+					t.Errorf("%s is asked, where no gateway runs", g.Base)
 				}
 				time.Sleep(3 * glance)
 			})

@@ -3,18 +3,18 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
@@ -43,19 +43,15 @@ var errFailing = errors.New("status: the gateway cannot serve: no tool of it can
 
 // What is said of a gateway, as the API says it.
 type gatewayStatus struct {
-	Gateway  place           `json:"gateway"`
-	Health   json.RawMessage `json:"health"`
-	Config   json.RawMessage `json:"config"`
-	Servers  []decide.Server `json:"servers"`
-	Requests json.RawMessage `json:"requests,omitempty"`
-	Stops    json.RawMessage `json:"stops,omitempty"`
-	Unseen   []string        `json:"unseen,omitempty"` // what the gateway does not tell this caller, and why
+	Gateway  place                         `json:"gateway"`
+	Health   client.Answer[decide.Health]  `json:"health"`
+	Config   client.Answer[decide.Config]  `json:"config"`
+	Servers  []decide.Server               `json:"servers"`
+	Requests client.Answer[admin.Requests] `json:"requests,omitzero"`
+	Stops    client.Answer[decide.Stops]   `json:"stops,omitzero"`
+	Unseen   []string                      `json:"unseen,omitempty"` // what this caller may not see, and why
 
-	health   decide.Health
-	config   decide.Config
-	requests requestList
-	stops    decide.Stops
-	waiting  struct{ Upgrades []decide.Upgrade }
+	waiting []decide.Upgrade
 }
 
 // A place is which gateway was asked.
@@ -81,7 +77,7 @@ func (c statusCmd) Run(ctx context.Context, env *environment) error {
 	} else {
 		err = printed(env.stdout, func(w io.Writer) { s.show(w, time.Now()) })
 	}
-	if err == nil && s.health.Status == state.Failing {
+	if err == nil && s.Health.Value.Status == state.Failing {
 		err = errFailing
 	}
 	return err
@@ -89,71 +85,48 @@ func (c statusCmd) Run(ctx context.Context, env *environment) error {
 
 // read asks the gateway.
 func (s *gatewayStatus) read(ctx context.Context, g *gateway, f placeFlags) error {
-	for _, part := range []struct {
-		path     string
-		query    url.Values
-		raw      *json.RawMessage
-		into     any
-		optional bool // who may not see it sees the rest
-	}{
-		{"/admin/health", nil, &s.Health, &s.health, false},
-		{"/admin/config", nil, &s.Config, &s.config, false},
-		{"/admin/requests", url.Values{"state": {"open"}}, &s.Requests, &s.requests, true},
-		{"/admin/stop", nil, &s.Stops, &s.stops, true},
-		{"/admin/tools", url.Values{"status": {string(lock.PendingApproval)}, "limit": {"1"}}, new(json.RawMessage), &s.waiting, true},
-	} {
-		err := g.read(ctx, part.path, part.query, nil, part.raw)
-		if r, ok := errors.AsType[*refusal](err); ok && part.optional {
-			s.Unseen = append(s.Unseen, part.path+": "+inLine(r.Error()))
-			continue
-		}
-		if err == nil {
-			err = json.Unmarshal(*part.raw, part.into)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	var err error
-	if s.Servers, err = g.servers(ctx); err != nil {
+	if s.Health, err = g.Health(ctx); err != nil {
 		return err
 	}
-	s.Gateway = place{Version: s.health.Version}
+	if s.Config, err = g.Config(ctx); err != nil {
+		return err
+	}
+	var failed []error
+	optional := func(path string, err error) { // who may not see it sees the rest
+		if r, ok := errors.AsType[*client.Refusal](err); ok {
+			s.Unseen, err = append(s.Unseen, path+": "+inLine(r.Error())), nil
+		}
+		failed = append(failed, err)
+	}
+	s.Requests, err = g.Requests(ctx, false)
+	optional("/admin/requests", err)
+	s.Stops, err = g.Stops(ctx)
+	optional("/admin/stop", err)
+	waits, err := g.List(ctx, decide.Filter{Status: string(lock.PendingApproval)}, 1, nil)
+	optional("/admin/tools", err)
+	s.waiting = waits.Upgrades
+	s.Servers, err = g.Servers(ctx)
+	if err = errors.Join(append(failed, err)...); err != nil {
+		return err
+	}
+	s.Gateway = place{Version: s.Health.Value.Version}
 	if f.URL == "" {
 		s.Gateway.Folder = f.folder()
 	}
-	if g.local == nil {
-		s.Gateway.URL = g.base
+	if !g.IsEmbedded() {
+		s.Gateway.URL = g.Base
 	}
 	return nil
 }
 
-// servers returns every server of a gateway.
-func (g *gateway) servers(ctx context.Context) (all []decide.Server, err error) {
-	query := url.Values{"limit": {"200"}}
-	for {
-		var page struct {
-			Servers []decide.Server
-			decide.Next
-		}
-		if err := g.read(ctx, "/admin/servers", query, nil, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Servers...)
-		if page.Next.Next == "" {
-			return all, nil
-		}
-		query.Set("after", page.Next.Next)
-	}
-}
-
 // show prints it for people. What others wrote stands in lines of its own.
 func (s *gatewayStatus) show(w io.Writer, now time.Time) {
-	h := s.health
+	h := s.Health.Value
 	row(w, "gateway", "%s", s.Gateway)
 	row(w, "health", "%s", howItIs(h))
 	row(w, "config", "%s", fileInUse(h.State.Config, "none in use"))
-	row(w, "policy", "%s", fileInUse(h.State.Policy, "none, so policy permits everything")+rulesOf(s.config))
+	row(w, "policy", "%s", fileInUse(h.State.Policy, "none, so policy permits everything")+rulesOf(s.Config.Value))
 	switch at := h.State.SyncedAt; {
 	case at.IsZero():
 		row(w, "sync", "none has succeeded yet, so servers and tools are not known")
@@ -161,7 +134,7 @@ func (s *gatewayStatus) show(w io.Writer, now time.Time) {
 		row(w, "sync", "%s, the newest that succeeded", text.Ago(now.Sub(at)))
 		s.showServers(w)
 		s.showTools(w)
-		rows(w, "new version", upgradeLines(s.waiting.Upgrades), "portcullis tools --status pending_approval")
+		rows(w, "new version", upgradeLines(s.waiting), "portcullis tools --status pending_approval")
 	}
 	s.showOpen(w)
 	for _, r := range h.Reasons {
@@ -299,13 +272,13 @@ func add(sum *lock.Counts, c lock.Counts) {
 
 // showOpen prints what agents ask for and what is stopped.
 func (s *gatewayStatus) showOpen(w io.Writer) {
-	switch n := len(s.requests.Requests); {
-	case s.Requests == nil:
+	switch n := len(s.Requests.Value.Requests); {
+	case s.Requests.IsZero():
 	case n == 0:
 		row(w, "requests", "none open")
 	default:
 		var ids []string
-		for _, r := range s.requests.Requests {
+		for _, r := range s.Requests.Value.Requests {
 			ids = append(ids, r.ID+" of "+whoAsks(r)+": "+whatIsAsked(r))
 		}
 		row(w, "requests", "%d open", n)
@@ -314,11 +287,11 @@ func (s *gatewayStatus) showOpen(w io.Writer) {
 		}
 		rows(w, "", ids, "portcullis requests")
 	}
-	if s.Stops != nil && len(s.stops.Stops) == 0 {
+	if !s.Stops.IsZero() && len(s.Stops.Value.Stops) == 0 {
 		row(w, "stops", "none")
 	}
 	var stops []string
-	for _, one := range s.stops.Stops {
+	for _, one := range s.Stops.Value.Stops {
 		stops = append(stops, text.Clip(text.Line(one.String()+" is "+one.Note()), 300))
 	}
 	rows(w, "stops", stops, "portcullis stop")

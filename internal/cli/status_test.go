@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
+	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -67,7 +68,7 @@ func TestStatusJSON(t *testing.T) {
 		Health   decide.Health
 		Config   decide.Config
 		Servers  []decide.Server
-		Requests requestList
+		Requests admin.Requests
 		Stops    decide.Stops
 	}
 	require.OK(t, json.Unmarshal(out.Bytes(), &got))

@@ -6,19 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/relay"
 )
-
-// tokenVariable holds the credential for a gateway: a flag would show it to every process.
-const tokenVariable = "PORTCULLIS_TOKEN"
 
 // A stdioCmd is portcullis stdio.
 type stdioCmd struct {
@@ -49,7 +45,7 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	o := relay.Options{Header: header, Token: secret.New(env.getenv(tokenVariable))}
+	o := relay.Options{Header: header, Token: secret.New(env.getenv(client.TokenVariable))}
 	level := slog.LevelInfo
 	if text := env.getenv("PORTCULLIS_LOG_LEVEL"); text != "" && level.UnmarshalText([]byte(text)) != nil {
 		return fmt.Errorf("PORTCULLIS_LOG_LEVEL %q: want DEBUG, INFO, WARN or ERROR", text)
@@ -58,7 +54,7 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 	if c.URL == "" {
 		return c.passOn(ctx, env, o)
 	}
-	if o.URL, err = endpoint(c.URL); err != nil {
+	if o.URL, err = client.Endpoint(c.URL); err != nil {
 		return fmt.Errorf("--url: %w", err)
 	}
 	warnInClear(ctx, o)
@@ -83,35 +79,9 @@ func (c stdioCmd) passOn(ctx context.Context, env *environment, o relay.Options)
 }
 
 func warnInClear(ctx context.Context, o relay.Options) {
-	if strings.HasPrefix(o.URL, "http://") && o.Token.Reveal() != "" && !toLoopback(o.URL) {
+	if strings.HasPrefix(o.URL, "http://") && o.Token.Reveal() != "" && !client.ToLoopback(o.URL) {
 		o.Log.LogAttrs(ctx, slog.LevelWarn, "the credential goes over the network in clear: the URL begins with http://")
 	}
-}
-
-// endpoint returns the URL of MCP at a gateway, whose path may be left out.
-func endpoint(gateway string) (string, error) {
-	u, err := url.Parse(gateway)
-	switch {
-	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http":
-		return "", errors.New("want a URL such as https://gateway.example.com") // the text may hold a credential
-	case u.User != nil:
-		return "", errors.New("holds a user or password; a credential is read from " + tokenVariable)
-	}
-	if strings.Trim(u.Path, "/") == "" {
-		u.Path = "/mcp"
-	}
-	u.Fragment = ""
-	return u.String(), nil
-}
-
-// toLoopback reports whether a URL leads to this machine.
-func toLoopback(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // headerFlags reads what --header gives.

@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -33,7 +34,7 @@ func stdio(t *testing.T, args ...string) (*mcp.ClientSession, *local.Buffer, err
 	self, err := os.Executable()
 	require.OK(t, err)
 	cmd := exec.Command(self, append([]string{"stdio"}, args...)...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", tokenVariable+"=t0ken-of-mine")
+	cmd.Env = append(os.Environ(), asProgram+"=1", client.TokenVariable+"=t0ken-of-mine")
 	log := &local.Buffer{}
 	cmd.Stderr = log
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)

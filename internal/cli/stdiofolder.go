@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 )
 
 // A folderGateway passes requests on to the gateway of a folder, and starts one if none runs.
@@ -52,7 +54,7 @@ func (g *folderGateway) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}
 		resp, err := http.DefaultTransport.RoundTrip(out)
-		if err == nil || !at.Client || !beforeSending(err) || r.Context().Err() != nil {
+		if err == nil || !at.Client || !client.BeforeSending(err) || r.Context().Err() != nil {
 			return resp, err
 		}
 		if failed := g.find(r.Context(), at); failed != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	stops "github.com/portcullis-mcp/portcullis/pkg/rules/stop"
@@ -90,9 +91,15 @@ func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 	}
 	defer g.close()
 	if len(targets) == 0 {
-		return callAt(ctx, g, c.askFlags, env, "/admin/stop", nil, nil, func(w io.Writer, s decide.Stops) { showStops(w, env.stderr, s) })
+		s, err := g.Stops(ctx)
+		if err != nil {
+			return err
+		}
+		return c.print(env.stdout, s, func(w io.Writer) { showStops(w, env.stderr, s.Value) })
 	}
-	return g.changeStops(ctx, c.askFlags, env, "/admin/stop", targets, c.Reason, saidStop)
+	return g.eachStop(c.askFlags, env, targets, saidStop, func(t stopTarget) (client.Answer[decide.Stopped], error) {
+		return g.Stop(ctx, t.Target, c.Reason)
+	})
 }
 
 // An undoStopCmd is portcullis stop undo.
@@ -120,7 +127,9 @@ func (c undoStopCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	return g.changeStops(ctx, c.askFlags, env, "/admin/stop/undo", targets, "", saidUndone)
+	return g.eachStop(c.askFlags, env, targets, saidUndone, func(t stopTarget) (client.Answer[decide.Stopped], error) {
+		return g.UndoStop(ctx, t.Target, t.every)
+	})
 }
 
 // targetsOf reads what is named, all of it before anything is done.
@@ -153,33 +162,28 @@ func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
 	return out, nil
 }
 
-// changeStops stops what is named, or undoes that, one after the other; say says what was done.
-func (g *gateway) changeStops(ctx context.Context, f askFlags, env *environment, path string, targets []stopTarget, reason string, say func(w, stderr io.Writer, t stopTarget, done decide.Stopped)) error {
+// eachStop stops what is named, or undoes that, one after the other; say says what was done.
+func (g *gateway) eachStop(
+	f askFlags, env *environment, targets []stopTarget,
+	say func(w, stderr io.Writer, t stopTarget, done decide.Stopped),
+	change func(stopTarget) (client.Answer[decide.Stopped], error),
+) error {
 	var failed []error
 	for _, t := range targets {
-		body := struct {
-			stops.Target
-			Every  bool   `json:"every,omitempty"`
-			Reason string `json:"reason,omitempty"`
-		}{t.Target, t.every, reason}
-		failed = append(failed, g.changeStop(ctx, f, env, path, body, func(w io.Writer, done decide.Stopped) { say(w, env.stderr, t, done) }))
+		done, err := change(t)
+		if err == nil && !done.Value.Recorded {
+			fmt.Fprintln(env.stderr, "warning: this was done, but its line could not be written to the audit; "+
+				"the gateway's log has it")
+		}
+		if err == nil {
+			err = f.print(env.stdout, done, func(w io.Writer) { say(w, env.stderr, t, done.Value) })
+			if err != nil {
+				err = fmt.Errorf("%s: it is done, and that cannot be printed: %w", g.Command, err)
+			}
+		}
+		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
-}
-
-// changeStop stops one thing, or undoes that.
-func (g *gateway) changeStop(ctx context.Context, f askFlags, env *environment, path string, body any, say func(io.Writer, decide.Stopped)) error {
-	var done reply[decide.Stopped]
-	if err := g.read(ctx, path, nil, body, &done); err != nil {
-		return err
-	}
-	if !done.value.Recorded {
-		fmt.Fprintln(env.stderr, "warning: this was done, but its line could not be written to the audit; the gateway's log has it")
-	}
-	if err := f.print(env.stdout, done.raw, func(w io.Writer) { say(w, done.value) }); err != nil {
-		return fmt.Errorf("%s: it is done, and that cannot be printed: %w", g.command, err)
-	}
-	return nil
 }
 
 // showStops prints what is stopped.

@@ -39,25 +39,24 @@ func (c syncCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	if g.local == nil {
+	if !g.IsEmbedded() {
 		if c.AllowCommands {
 			fmt.Fprintln(env.stderr, "--allow-commands does nothing here: the gateway that runs goes by its own")
 		}
 		bar.begin(0)
 	}
-	var a reply[decide.SyncReport]
-	err = g.read(ctx, "/admin/sync", nil, struct{}{}, &a)
+	a, err := g.Sync(ctx)
 	bar.end()
 	if err != nil {
 		return err
 	}
-	report := a.value
+	report := a.Value
 	for _, name := range c.Server {
 		if !report.Pending && !slices.ContainsFunc(report.Servers, func(s decide.SyncedServer) bool { return s.Name == name }) {
 			return fmt.Errorf("sync: no server is called %s; all that there are were asked", text.Quote(name, 80))
 		}
 	}
-	if err := c.print(env.stdout, a.raw, func(w io.Writer) { c.show(w, report) }); err != nil {
+	if err := c.print(env.stdout, a, func(w io.Writer) { c.show(w, report) }); err != nil {
 		return err
 	}
 	return c.verdict(report)

@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
-	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
@@ -33,13 +30,6 @@ func (tokenCmd) Help() string {
   portcullis token
   TOKEN=$(portcullis token make --name ci --servers github,jira --tiers read --days 30)
   portcullis token revoke ci`
-}
-
-// A tokenList is a page of tokens.
-type tokenList struct {
-	Tokens []admin.AgentToken `json:"tokens"`
-	Keys   *admin.TokenKeys   `json:"keys,omitempty"`
-	decide.Next
 }
 
 // A listTokensCmd is portcullis token list.
@@ -63,7 +53,7 @@ func (c listTokensCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	whole, err := tokenPage(ctx, g)
+	whole, err := g.Tokens(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +65,7 @@ func (c listTokensCmd) Run(ctx context.Context, env *environment) error {
 		}
 	}
 	if c.json() {
-		return printJSON(env.stdout, tokenList{Tokens: tokens, Keys: whole.Keys})
+		return printJSON(env.stdout, admin.TokenList{Tokens: tokens, Keys: whole.Keys})
 	}
 	if over := len(all) - len(tokens); over > 0 {
 		fmt.Fprintf(env.stderr, "%s not shown, since over: --all shows them\n", text.Count(over, "token"))
@@ -104,41 +94,8 @@ func (c listTokensCmd) Run(ctx context.Context, env *environment) error {
 // joined returns a list for a column.
 func joined(list []string) string { return cmp.Or(strings.Join(list, ","), "none") }
 
-// allTokens returns every token of a gateway, the oldest first.
-func allTokens(ctx context.Context, g *gateway) ([]admin.AgentToken, error) {
-	page, err := tokenPage(ctx, g)
-	return page.Tokens, err
-}
-
-// tokenPage returns every token of a gateway, the oldest first, and how they stand to its keys.
-func tokenPage(ctx context.Context, g *gateway) (all tokenList, err error) {
-	query := url.Values{"limit": {"200"}}
-	for {
-		var page tokenList
-		if err := g.read(ctx, "/admin/tokens", query, nil, &page); err != nil {
-			return all, g.withoutTokens(err)
-		}
-		all.Tokens, all.Keys = append(all.Tokens, page.Tokens...), page.Keys
-		if page.Next.Next == "" {
-			slices.SortStableFunc(all.Tokens, func(a, b admin.AgentToken) int { return a.CreatedAt.Compare(b.CreatedAt) })
-			return all, nil
-		}
-		query.Set("after", page.Next.Next)
-	}
-}
-
-// withoutTokens says of the error of a gateway that takes no tokens how it would.
-func (g *gateway) withoutTokens(err error) error {
-	r, ok := errors.AsType[*refusal](err)
-	if !ok || r.Status != http.StatusNotFound || !strings.Contains(r.Detail, "nothing here") {
-		return err
-	}
-	who := "the gateway"
-	if g.local != nil {
-		who = "the gateway, as this shell's environment sets it up,"
-	}
-	return fmt.Errorf("%s: %s takes no agent tokens: it would with PORTCULLIS_AUTH=token set where it runs; docs/authentication.md has the steps. With PORTCULLIS_AUTH=none agents need no token", g.command, who)
-}
+// isNone reports whether a tier is the word for no tier.
+func isNone(tier string) bool { return tier == "none" }
 
 // A makeTokenCmd is portcullis token make.
 type makeTokenCmd struct {
@@ -164,31 +121,23 @@ func (c makeTokenCmd) Run(ctx context.Context, env *environment) error {
 	if len(c.Servers) == 0 && !c.Admin {
 		return errors.New("token make: --servers is missing: name the servers that it may see, or '*'; without one it sees nothing")
 	}
-	wish := map[string]any{"name": c.Name, "servers": append([]string{}, c.Servers...), "tiers": []string{}, "days": c.Days, "admin": c.Admin}
-	for _, tier := range c.Tiers {
-		if tier != "none" {
-			wish["tiers"] = append(wish["tiers"].([]string), tier)
-		}
-	}
-	if len(c.Toolsets) > 0 {
-		wish["toolsets"] = c.Toolsets
+	wish := token.Spec{
+		Name: c.Name, Servers: append([]string{}, c.Servers...), Toolsets: c.Toolsets, Admin: c.Admin,
+		Days: c.Days, Tiers: slices.DeleteFunc(append([]string{}, c.Tiers...), isNone),
 	}
 	g, err := c.open(ctx, env, "token make")
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	var a reply[struct {
-		admin.AgentToken
-		Token string
-	}]
-	if err := g.read(ctx, "/admin/tokens", nil, wish, &a); err != nil {
-		return g.withoutTokens(err)
+	a, err := g.MakeToken(ctx, wish)
+	if err != nil {
+		return err
 	}
-	made := a.value
+	made := a.Value
 	fmt.Fprintf(env.stderr, "made token %s of %s: servers %s; tiers %s; until %s. Its text is shown this once:\n",
 		inLine(made.ID), inLine(made.Name), inLine(joined(made.Servers)), inLine(joined(made.Tiers)), made.ExpiresAt.UTC().Format("2006-01-02"))
-	if err := c.print(env.stdout, a.raw, func(w io.Writer) { fmt.Fprintln(w, inLine(made.Token)) }); err != nil {
+	if err := c.print(env.stdout, a, func(w io.Writer) { fmt.Fprintln(w, inLine(made.Token)) }); err != nil {
 		return fmt.Errorf("token make: its text could not be printed (%w) and is lost: portcullis token revoke %s ends it, then make another", err, inLine(made.ID))
 	}
 	return nil
@@ -215,13 +164,13 @@ func (c revokeTokenCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	all, err := allTokens(ctx, g)
+	all, err := g.Tokens(ctx)
 	if err != nil {
 		return err
 	}
 	id := ""
 	var same []string
-	for _, t := range all {
+	for _, t := range all.Tokens {
 		switch {
 		case t.ID == c.Token:
 			id = t.ID
@@ -238,18 +187,15 @@ func (c revokeTokenCmd) Run(ctx context.Context, env *environment) error {
 	default:
 		return fmt.Errorf("token revoke: no live token has the id or the name %s; nothing was done: portcullis token list --all prints them", text.Quote(c.Token, 80))
 	}
-	path := "/admin/tokens/" + url.PathEscape(id) + "/revoke"
-	return callAt(ctx, g, c.askFlags, env, path, nil, struct{}{}, c.show)
-}
-
-// A revokedToken is the answer to revoking a token.
-type revokedToken struct {
-	admin.AgentToken
-	decide.TokenGrants
+	done, err := g.RevokeToken(ctx, id)
+	if err != nil {
+		return err
+	}
+	return c.print(env.stdout, done, func(w io.Writer) { c.show(w, done.Value) })
 }
 
 // show prints what is revoked, and what a token of the same name still has.
-func (c revokeTokenCmd) show(w io.Writer, t revokedToken) {
+func (c revokeTokenCmd) show(w io.Writer, t admin.RevokedToken) {
 	fmt.Fprintf(w, "token %s of %s is revoked, by %s at %s; the next request that bears it is refused\n",
 		inLine(t.ID), inLine(t.Name), inLine(t.RevokedBy), atMinute(t.RevokedAt))
 	agent := inLine(identity.TokenAgent(t.Name))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -18,7 +19,7 @@ func TestTokenSession(t *testing.T) {
 	programtest.WriteConfig(t, bare, config(""))
 	p := startWith(t, access.Env, dir)
 	s := newTerminal(t, map[string]string{dir: "gate", bare: "laptop", empty: "empty", p.URL: "https://gate.example.com"})
-	s.env[tokenVariable] = access.Admin
+	s.env[client.TokenVariable] = access.Admin
 	at := []string{"--url", p.URL}
 	on := func(args ...string) []string { return append(args, at...) }
 
@@ -44,7 +45,7 @@ func TestTokenSession(t *testing.T) {
 	s.must(1, on("token", "revoke", "twice")...)
 	s.must(1, "token", "list", "--dir", bare)
 	s.must(1, "token", "list", "--dir", empty)
-	s.env[tokenVariable] = text
+	s.env[client.TokenVariable] = text
 	s.must(1, on("token", "list")...)
 	s.check("token")
 }
@@ -55,7 +56,7 @@ func TestTokenRevokePrintsGrants(t *testing.T) {
 	p := asked(t, access.Env)
 	p.Admin = access.Admin
 	s := newTerminal(t, map[string]string{p.dir: "DIR", p.URL: "https://gate.example.com"})
-	s.env[tokenVariable] = access.Admin
+	s.env[client.TokenVariable] = access.Admin
 	at := []string{"--url", p.URL}
 	do := func(args ...string) string { t.Helper(); return s.must(0, append(args, at...)...) }
 	ann := strings.TrimSpace(do("token", "make", "--name", "ann", "--servers", "*", "--tiers", "destructive"))
@@ -96,7 +97,7 @@ func TestTokenThatCannotBePrinted(t *testing.T) {
 	defer full.Close()
 	var said bytes.Buffer
 	err = run(t.Context(), []string{"token", "make", "--name", "ci", "--servers", "s", "--url", p.URL}, &environment{
-		getenv: func(name string) string { return map[string]string{tokenVariable: access.Admin}[name] }, stdout: full, stderr: &said,
+		getenv: func(name string) string { return map[string]string{client.TokenVariable: access.Admin}[name] }, stdout: full, stderr: &said,
 	})
 	if err == nil || !strings.Contains(err.Error(), "is lost: portcullis token revoke ") {
 		t.Errorf("a token that nobody saw: %v", err)

@@ -76,7 +76,7 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment) error {
 	case err != nil:
 		return fmt.Errorf("token rotate: nothing was done: %w", err)
 	}
-	page, err := tokenPage(ctx, g)
+	page, err := g.Tokens(ctx)
 	if err != nil {
 		return err
 	}

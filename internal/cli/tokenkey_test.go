@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -24,7 +25,7 @@ func TestTokenRotate(t *testing.T) {
 		t.Helper()
 		var out, errors bytes.Buffer
 		err := run(t.Context(), args, &environment{getenv: func(name string) string {
-			return map[string]string{tokenVariable: root.Reveal(), "PORTCULLIS_AUTH": "token", "PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(root)}[name]
+			return map[string]string{client.TokenVariable: root.Reveal(), "PORTCULLIS_AUTH": "token", "PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(root)}[name]
 		}, stdout: &out, stderr: &errors})
 		if said = errors.String(); err != nil {
 			said += err.Error()

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
@@ -65,33 +66,33 @@ func (c toolsCmd) Run(ctx context.Context, env *environment) error {
 	}
 	switch {
 	case c.json():
-		return printJSON(env.stdout, list.json())
+		return printJSON(env.stdout, list)
 	case list.Total == 0:
 		return g.explainNone(ctx, env)
 	case c.Hashes:
-		return printed(env.stdout, list.showHashes)
+		return printed(env.stdout, func(w io.Writer) { showHashes(w, list.Tools) })
 	}
-	if err := printed(env.stdout, list.show); err != nil {
+	if err := printed(env.stdout, func(w io.Writer) { showItems(w, list.Tools) }); err != nil {
 		return err
 	}
-	list.sum(env.stderr, f)
+	sumItems(env.stderr, list, f)
 	return nil
 }
 
 // showHashes prints lines as readPinned reads them. A name that would not be read as it is has
 // none.
-func (l *listing) showHashes(w io.Writer) {
-	for _, r := range l.Rows {
+func showHashes(w io.Writer, rows []decide.Row) {
+	for _, r := range rows {
 		if seen := (pinnedItem{ID: r.ID, Hash: r.Hash}); seen.writable() {
 			fmt.Fprintf(w, "%s %s\n", r.ID, r.Hash)
 		}
 	}
 }
 
-// show prints the rows for people.
-func (l *listing) show(w io.Writer) {
+// showItems prints the rows for people.
+func showItems(w io.Writer, rows []decide.Row) {
 	t := newTable(w, "NAME", "STATUS", "STATE", "TIER", "FOUND", "WHAT")
-	for _, r := range l.Rows {
+	for _, r := range rows {
 		t.row(r.ID, r.Status, r.State, r.Tier.String(), foundIn(r), text.Clip(text.Line(whatOf(r)), 80))
 	}
 	t.end()
@@ -131,17 +132,17 @@ const (
 	maxValues = 6
 )
 
-// sum says how many there are, and what would leave fewer.
-func (l *listing) sum(w io.Writer, f decide.Filter) {
-	if len(l.Rows) < l.Total {
-		fmt.Fprintf(w, "%d of %s; --limit ends the list\n", len(l.Rows), text.Count(l.Total, "item"))
+// sumItems says how many there are, and what would leave fewer.
+func sumItems(w io.Writer, l *client.List, f decide.Filter) {
+	if len(l.Tools) < l.Total {
+		fmt.Fprintf(w, "%d of %s; --limit ends the list\n", len(l.Tools), text.Count(l.Total, "item"))
 	} else {
-		fmt.Fprintln(w, kindsOf(l.Rows))
+		fmt.Fprintln(w, kindsOf(l.Tools))
 	}
 	for _, line := range upgradeLines(l.Upgrades) {
 		fmt.Fprintln(w, sameServer+line)
 	}
-	if len(l.Rows) <= manyRows {
+	if len(l.Tools) <= manyRows {
 		return
 	}
 	chosen := f.Values()
@@ -208,34 +209,35 @@ const noSync = "catalog_missing"
 
 // emptyCatalog returns why no tool is known, with what to do. It is an error if a sync would change nothing.
 func (g *gateway) emptyCatalog(ctx context.Context) (why string, err error) {
-	var cfg decide.Config
-	if err := g.read(ctx, "/admin/config", nil, nil, &cfg); err != nil {
+	a, err := g.Config(ctx)
+	if err != nil {
 		return "", err
 	}
+	cfg := a.Value
 	for _, r := range cfg.Reasons {
 		if r.Code == noSync {
 			return "no tools are known, since no sync has loaded any: run portcullis sync, or portcullis serve, which syncs every minute", nil
 		}
 	}
 	if len(cfg.Reasons) > 0 {
-		return "", fmt.Errorf("%s: no tools are known: %s", g.command, reasonOf(cfg))
+		return "", fmt.Errorf("%s: no tools are known: %s", g.Command, reasonOf(cfg))
 	}
-	var answer struct{ Servers []decide.Server }
-	if err := g.read(ctx, "/admin/servers", nil, nil, &answer); err != nil {
+	servers, err := g.Servers(ctx)
+	if err != nil {
 		return "", err
 	}
-	if len(answer.Servers) == 0 {
+	if len(servers) == 0 {
 		return "no tools are known, since mcp_config.json has no servers: add some, and they are loaded by the next sync", nil
 	}
-	return fmt.Sprintf("no tools are known: none is listed by %s; portcullis doctor says why", text.Count(len(answer.Servers), "server")), nil
+	return fmt.Sprintf("no tools are known: none is listed by %s; portcullis doctor says why", text.Count(len(servers), "server")), nil
 }
 
 // reasonOf says what is wrong with a gateway that knows no tools, where, and what to do.
 func reasonOf(cfg decide.Config) string {
 	r := cfg.Reasons[0]
-	s := text.Clip(text.Line(r.Message), maxDetail)
+	s := text.Clip(text.Line(r.Message), client.MaxDetail)
 	for _, f := range cfg.State.Config.Faults {
-		s += fmt.Sprintf(" Line %d: %s.", f.Line, text.Clip(text.Line(f.Message), maxDetail))
+		s += fmt.Sprintf(" Line %d: %s.", f.Line, text.Clip(text.Line(f.Message), client.MaxDetail))
 	}
-	return strings.TrimSuffix(s+" "+text.Clip(text.Line(r.Action), maxDetail), ".")
+	return strings.TrimSuffix(s+" "+text.Clip(text.Line(r.Action), client.MaxDetail), ".")
 }

@@ -3,14 +3,13 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
@@ -36,20 +35,17 @@ func (n *itemName) Decode(c *kong.DecodeContext) error {
 	return nil
 }
 
-// pathOf returns where the API has an item.
-func pathOf(id tool.ID) string { return approval.Link("/", id)[len("/"):] }
-
 // item reads one item as it is in the store now.
-func (g *gateway) item(ctx context.Context, env *environment, id tool.ID) (t decide.Tool, err error) {
-	err = g.read(ctx, pathOf(id), nil, nil, &t)
-	return t, g.orNear(ctx, env, id, err)
+func (g *gateway) item(ctx context.Context, env *environment, id tool.ID) (client.Answer[decide.Tool], error) {
+	t, err := g.Item(ctx, id)
+	if client.IsNotFound(err) {
+		err = g.notFound(ctx, env, id, err)
+	}
+	return t, err
 }
 
-// orNear returns err or, if it says that there is no such item, what is called alike.
-func (g *gateway) orNear(ctx context.Context, env *environment, id tool.ID, err error) error {
-	if r, ok := errors.AsType[*refusal](err); !ok || r.Status != http.StatusNotFound {
-		return err
-	}
+// notFound returns err, which says that there is no such item, with what is called alike.
+func (g *gateway) notFound(ctx context.Context, env *environment, id tool.ID, err error) error {
 	all, failed := g.list(ctx, env, decide.Filter{}, 0)
 	if failed != nil {
 		return err
@@ -59,17 +55,17 @@ func (g *gateway) orNear(ctx context.Context, env *environment, id tool.ID, err 
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%s: there is no %s: %s", g.command, inLine(id.String()), why)
+		return fmt.Errorf("%s: there is no %s: %s", g.Command, inLine(id.String()), why)
 	}
-	names := make([]string, len(all.Rows))
-	for i, r := range all.Rows {
+	names := make([]string, len(all.Tools))
+	for i, r := range all.Tools {
 		names[i] = r.ID
 	}
 	instead := "portcullis tools lists every one that is known"
 	if near := nearest(id.String(), names); len(near) > 0 {
 		instead = "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return fmt.Errorf("%s: there is no %s; %s", g.command, inLine(id.String()), instead)
+	return fmt.Errorf("%s: there is no %s; %s", g.Command, inLine(id.String()), instead)
 }
 
 // maxNear is how many names are offered in the place of one that there is not.

@@ -2,15 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"maps"
-	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
@@ -46,81 +42,16 @@ func (c choice) filter() decide.Filter {
 	return f
 }
 
-// A listing is what the list of tools, prompts and resources has, all pages as one.
-type listing struct {
-	Rows   []decide.Row
-	Total  int
-	Facets decide.Facets
-
-	Upgrades []decide.Upgrade
-
-	answer map[string]json.RawMessage // of the API
-	raw    []json.RawMessage          // the rows in it
-}
-
-// maxPage is how many rows the API lists at once.
-const maxPage = 200
-
 // list reads what the filter chooses: at most so many; 0: everything.
-func (g *gateway) list(ctx context.Context, env *environment, f decide.Filter, most int) (*listing, error) {
-	out := &listing{}
-	query := f.Values()
-	query.Set("limit", strconv.Itoa(maxPage))
-	if most > 0 && most < maxPage {
-		query.Set("limit", strconv.Itoa(most))
-	}
+func (g *gateway) list(ctx context.Context, env *environment, f decide.Filter, most int) (*client.List, error) {
 	p := newProgress(env.stderr, env.terminal, "reading the list", "item")
 	defer p.end()
-	for {
-		next, err := out.page(ctx, g, query)
-		if err != nil || next == "" || most > 0 && len(out.Rows) >= most {
-			return out, err
+	begun := false
+	return g.List(ctx, f, most, func(n, total int) {
+		if !begun {
+			p.begin(total)
 		}
-		if len(out.Rows) <= maxPage {
-			p.begin(out.Total)
-		}
-		p.step(len(out.Rows), "")
-		query.Set("after", next)
-		if left := most - len(out.Rows); most > 0 && left < maxPage {
-			query.Set("limit", strconv.Itoa(left))
-		}
-	}
-}
-
-// page reads one more page.
-func (l *listing) page(ctx context.Context, g *gateway, query url.Values) (next string, err error) {
-	var answer map[string]json.RawMessage
-	if err := g.read(ctx, "/admin/tools", query, nil, &answer); err != nil {
-		return "", err
-	}
-	var rows []json.RawMessage
-	for name, into := range map[string]any{"tools": &rows, "total": &l.Total, "facets": &l.Facets, "upgrades": &l.Upgrades, "next": &next} {
-		if raw, ok := answer[name]; ok && err == nil {
-			err = json.Unmarshal(raw, into)
-		}
-	}
-	for _, raw := range rows {
-		var row decide.Row
-		if err == nil {
-			err = json.Unmarshal(raw, &row)
-		}
-		l.Rows = append(l.Rows, row)
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s: the gateway's answer cannot be read: %w", g.command, err)
-	}
-	l.answer, l.raw = answer, append(l.raw, rows...)
-	return next, nil
-}
-
-// json returns the answer of the API with the rows of all pages.
-func (l *listing) json() any {
-	out := maps.Clone(l.answer)
-	if rows, err := json.Marshal(l.raw); err == nil && len(l.raw) > 0 {
-		out["tools"] = rows
-	}
-	if ups, err := json.Marshal(l.Upgrades); err == nil && len(l.Upgrades) > 0 { // the first page alone has them
-		out["upgrades"] = ups
-	}
-	return out
+		begun = true
+		p.step(n, "")
+	})
 }

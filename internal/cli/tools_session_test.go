@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -67,7 +68,7 @@ func (d *desk) refusals(command ...string) {
 	d.t.Helper()
 	d.must(1, append(command, "--dir", filepath.Join(d.dir, "none"))...)
 	d.must(1, append(command, "--url", "http://127.0.0.1:1")...)
-	d.env[tokenVariable] = "pca_wrong"
+	d.env[client.TokenVariable] = "pca_wrong"
 	d.must(1, append(command, "--url", d.URL)...)
 }
 

@@ -166,7 +166,7 @@ func TestToolsetCasesInBothErasAndModes(t *testing.T) {
 
 // check holds every answer to one request's selection.
 func (o *sixTools) check(t *testing.T, e protocol, r selecting) {
-	c := &client{program: o.with(t), protocol: e, path: r.path, header: r.header}
+	c := &mcpClient{program: o.with(t), protocol: e, path: r.path, header: r.header}
 	if r.want.status != 0 {
 		checkRefused(t, c, r.want)
 		return
@@ -192,7 +192,7 @@ func names(ids []string) []string {
 	return out
 }
 
-func checkRefused(t *testing.T, c *client, want wanted) {
+func checkRefused(t *testing.T, c *mcpClient, want wanted) {
 	t.Helper()
 	for what, a := range map[string]answer{c.protocol.opening: c.open(), "tools/list": c.send("tools/list", map[string]any{}),
 		"tools/call": c.send("tools/call", map[string]any{"name": "retrieve_tools", "arguments": map[string]any{"query": "file"}})} {
@@ -206,7 +206,7 @@ func checkRefused(t *testing.T, c *client, want wanted) {
 }
 
 // checkSearch asks the gateway's own tools.
-func checkSearch(t *testing.T, c *client, want wanted) {
+func checkSearch(t *testing.T, c *mcpClient, want wanted) {
 	t.Helper()
 	var found struct {
 		Tools, Disabled []struct{ Name, Status string }
@@ -253,7 +253,7 @@ func checkSearch(t *testing.T, c *client, want wanted) {
 
 // checkServers holds the list of servers to the selection. One that is down is on it if it may turn
 // out to have what was asked for.
-func (o *sixTools) checkServers(t *testing.T, c *client, want wanted) {
+func (o *sixTools) checkServers(t *testing.T, c *mcpClient, want wanted) {
 	t.Helper()
 	var list struct {
 		Servers []struct {
@@ -278,7 +278,7 @@ func (o *sixTools) checkServers(t *testing.T, c *client, want wanted) {
 
 // checkCalls calls each of the six: what is open reaches its server, what is locked says
 // why, and what is outside answers like a tool that does not exist.
-func (o *sixTools) checkCalls(t *testing.T, c *client, want wanted) {
+func (o *sixTools) checkCalls(t *testing.T, c *mcpClient, want wanted) {
 	t.Helper()
 	call := func(id string) (answer, string, bool) {
 		if o.mode == "direct" {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"strconv"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/agenteval"
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
@@ -56,29 +56,27 @@ func (c tryCmd) Run(ctx context.Context, env *environment) error {
 	case c.Query == "":
 		return errors.New("try: say what the agent looks for, or give --eval FILE")
 	}
-	return call(ctx, c.askFlags, env, "try", "/admin/try", c.values(c.Query), nil, showExplanation)
+	g, err := c.view(ctx, env, "try")
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	t, err := g.Try(ctx, c.search(c.Query))
+	if err != nil {
+		return err
+	}
+	return c.print(env.stdout, t, func(w io.Writer) { showExplanation(w, t.Value) })
 }
 
-// values returns the parameters of a trial of the query.
-func (c tryCmd) values(search string) url.Values {
-	query := url.Values{"query": {search}, "limit": {strconv.Itoa(c.Limit)}}
-	set := func(name, value string) {
-		if value != "" {
-			query.Set(name, value)
-		}
+// search returns a trial of the query.
+func (c tryCmd) search(query string) decide.SearchQuery {
+	q := decide.SearchQuery{
+		Query: query, Agent: c.As, Claims: c.Claims, Path: c.Path, IncludeDisabled: c.Locked, Limit: c.Limit,
 	}
-	set("agent", c.As)
-	set("claims", c.Claims)
 	if c.As == "" && c.Claims == "" {
-		set("servers", c.Servers)
-		set("tiers", c.Tiers)
-		set("toolsets", c.Toolsets)
+		q.Servers, q.Tiers, q.Toolsets = c.Servers, c.Tiers, c.Toolsets
 	}
-	set("path", c.Path)
-	if c.Locked {
-		set("include_disabled", "true")
-	}
-	return query
+	return q
 }
 
 // evaluate prints which tasks of a file an agent can solve.
@@ -98,11 +96,11 @@ func (c tryCmd) evaluate(ctx context.Context, env *environment) error {
 	}
 	defer g.close()
 	report, err := agenteval.Run(ctx, tasks, func(ctx context.Context, search string) (string, error) {
-		var t decide.Explanation
-		if err := g.read(ctx, "/admin/try", c.values(search), nil, &t); err != nil {
+		t, err := g.Try(ctx, c.search(search))
+		if err != nil {
 			return "", err
 		}
-		return answerOf(t)
+		return answerOf(t.Value)
 	})
 	if err != nil {
 		return fmt.Errorf("try: %w", err)
@@ -114,7 +112,7 @@ func (c tryCmd) evaluate(ctx context.Context, env *environment) error {
 func answerOf(t decide.Explanation) (string, error) {
 	switch {
 	case t.Refused != "":
-		return "", fmt.Errorf("the request is refused: %s", text.Clip(text.Line(t.Refused), maxDetail))
+		return "", fmt.Errorf("the request is refused: %s", text.Clip(text.Line(t.Refused), client.MaxDetail))
 	case t.Direct:
 		return "", errors.New("there is no search in direct mode: the tools themselves are listed")
 	}
@@ -158,7 +156,7 @@ func showExplanation(w io.Writer, t decide.Explanation) {
 	}
 	fmt.Fprintf(w, "as %s: servers %s; tiers %s%s; %s\n", inLine(t.Agent.ID), inLine(joined(t.Agent.Servers)), joined(tiers), bound, text.Count(t.Exists, "tool")+" there for it")
 	if t.Refused != "" {
-		fmt.Fprintf(w, "the request is refused: %s\n", text.Clip(text.Line(t.Refused), maxDetail))
+		fmt.Fprintf(w, "the request is refused: %s\n", text.Clip(text.Line(t.Refused), client.MaxDetail))
 		return
 	}
 	if t.Direct {

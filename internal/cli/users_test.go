@@ -86,17 +86,17 @@ func asksOnce(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
 }
 
 // as returns a client that a caller uses now. Its token is a new one each time.
-func (s *shared) as(t *testing.T, e protocol, who caller) *client {
+func (s *shared) as(t *testing.T, e protocol, who caller) *mcpClient {
 	t.Helper()
 	token := s.issuer.Token(s.audience, map[string]any{"azp": who.azp, "sub": who.sub, "scope": "portcullis:destructive"})
-	return &client{
+	return &mcpClient{
 		program: s.with(t), protocol: e, header: headers("Authorization", "Bearer "+token),
 		capabilities: map[string]any{"elicitation": map[string]any{}},
 	}
 }
 
 // in returns the client with the id of a session.
-func (c *client) in(session string) *client {
+func (c *mcpClient) in(session string) *mcpClient {
 	out := *c
 	out.header = maps.Clone(c.header)
 	out.header.Set(mcp.HeaderSession, session)
@@ -104,7 +104,7 @@ func (c *client) in(session string) *client {
 }
 
 // says calls an upstream tool, and returns the text of its result, or of the refusal.
-func (c *client) says(tool string, args, more map[string]any) string {
+func (c *mcpClient) says(tool string, args, more map[string]any) string {
 	c.T.Helper()
 	params := map[string]any{"name": "call_tool_read", "arguments": map[string]any{"name": tool, "args": args}}
 	maps.Copy(params, more)
@@ -117,7 +117,7 @@ func (c *client) says(tool string, args, more map[string]any) string {
 }
 
 // raw sends a request of the session, and returns the status and what a refusal says.
-func (c *client) raw(method, body string) string {
+func (c *mcpClient) raw(method, body string) string {
 	c.T.Helper()
 	ctx, cancel := context.WithCancel(c.T.Context()) // a stream that is opened goes on
 	defer cancel()
@@ -146,49 +146,49 @@ func (c *client) raw(method, body string) string {
 type kept struct {
 	name     string
 	protocol string // in which it exists; "": both
-	keep     func(t *testing.T, s *shared, ann *client) (use func(*client) string)
+	keep     func(t *testing.T, s *shared, ann *mcpClient) (use func(*mcpClient) string)
 	wants    string // part of what ann gets, and nobody else
 }
 
 var userKeys = []kept{
-	{"upstream session", "", func(_ *testing.T, _ *shared, ann *client) func(*client) string {
+	{"upstream session", "", func(_ *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
 		ann.says("notes:write", map[string]any{"text": "of ann"}, nil)
-		return func(c *client) string { return "read " + c.says("notes:read", map[string]any{}, nil) }
+		return func(c *mcpClient) string { return "read " + c.says("notes:read", map[string]any{}, nil) }
 	}, "of ann"},
-	{"program", "", func(_ *testing.T, _ *shared, ann *client) func(*client) string {
+	{"program", "", func(_ *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
 		_, of, _ := strings.Cut(ann.says("prog:count", map[string]any{}, nil), " of ")
-		return func(c *client) string {
+		return func(c *mcpClient) string {
 			_, pid, ok := strings.Cut(c.says("prog:count", map[string]any{}, nil), " of ")
 			return fmt.Sprintf("%t, in ann's program: %t", ok, pid == of)
 		}
 	}, "in ann's program: true"},
-	{"parked call", "stateless", func(t *testing.T, _ *shared, ann *client) func(*client) string {
+	{"parked call", "stateless", func(t *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
 		return resumes(t, ann, "parks:book")
 	}, "Rome"},
-	{"request state", "stateless", func(t *testing.T, _ *shared, ann *client) func(*client) string {
+	{"request state", "stateless", func(t *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
 		return resumes(t, ann, "passes:book")
 	}, "Rome"},
-	{"client session", "handshake", ofSession(func(c *client) string { return fmt.Sprint(c.send("tools/list", map[string]any{}).Status) }), "200"},
-	{"client session of a call", "handshake", ofSession(func(c *client) string { return c.says("notes:read", map[string]any{}, nil) }), ""},
-	{"log level of a session", "handshake", ofSession(func(c *client) string {
+	{"client session", "handshake", ofSession(func(c *mcpClient) string { return fmt.Sprint(c.send("tools/list", map[string]any{}).Status) }), "200"},
+	{"client session of a call", "handshake", ofSession(func(c *mcpClient) string { return c.says("notes:read", map[string]any{}, nil) }), ""},
+	{"log level of a session", "handshake", ofSession(func(c *mcpClient) string {
 		return fmt.Sprint(c.send("logging/setLevel", map[string]any{"level": "error"}).Status)
 	}), "200"},
-	{"answer to a question", "handshake", ofSession(func(c *client) string {
+	{"answer to a question", "handshake", ofSession(func(c *mcpClient) string {
 		return c.raw(http.MethodPost, `{"jsonrpc":"2.0","id":"x","result":{}}`)
 	}), "202"},
-	{"cancellation", "handshake", ofSession(func(c *client) string {
+	{"cancellation", "handshake", ofSession(func(c *mcpClient) string {
 		return c.raw(http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 	}), "202"},
-	{"notification stream", "handshake", ofSession(func(c *client) string { return c.raw(http.MethodGet, "") }), "200"},
-	{"end of a session", "handshake", ofSession(func(c *client) string { return c.raw(http.MethodDelete, "") }), "204"},
-	{"request", "", func(_ *testing.T, _ *shared, ann *client) func(*client) string {
+	{"notification stream", "handshake", ofSession(func(c *mcpClient) string { return c.raw(http.MethodGet, "") }), "200"},
+	{"end of a session", "handshake", ofSession(func(c *mcpClient) string { return c.raw(http.MethodDelete, "") }), "204"},
+	{"request", "", func(_ *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
 		asked := ann.requests("locked:ask")
-		return func(c *client) string { return fmt.Sprint("ann's request: ", c.requests("locked:ask") == asked) }
+		return func(c *mcpClient) string { return fmt.Sprint("ann's request: ", c.requests("locked:ask") == asked) }
 	}, "true"},
-	{"grant", "", func(_ *testing.T, s *shared, ann *client) func(*client) string {
+	{"grant", "", func(_ *testing.T, s *shared, ann *mcpClient) func(*mcpClient) string {
 		name := "locked:open_" + ann.protocol.name
 		s.allow(ann.requests(name)) // the tool answers with its name
-		return func(c *client) string {
+		return func(c *mcpClient) string {
 			line, _, _ := strings.Cut(c.says(name, map[string]any{}, nil), "\n")
 			return line
 		}
@@ -196,18 +196,18 @@ var userKeys = []kept{
 }
 
 // ofSession is something that a client session of ann has.
-func ofSession(use func(*client) string) func(*testing.T, *shared, *client) func(*client) string {
-	return func(t *testing.T, _ *shared, ann *client) func(*client) string {
+func ofSession(use func(*mcpClient) string) func(*testing.T, *shared, *mcpClient) func(*mcpClient) string {
+	return func(t *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
 		id := ann.open().Header.Get(mcp.HeaderSession)
 		if id == "" {
 			t.Fatal("no session begins")
 		}
-		return func(c *client) string { return use(c.in(id)) }
+		return func(c *mcpClient) string { return use(c.in(id)) }
 	}
 }
 
 // resumes has ann call a tool that asks. The answer to the question is what callers send.
-func resumes(t *testing.T, ann *client, tool string) func(*client) string {
+func resumes(t *testing.T, ann *mcpClient, tool string) func(*mcpClient) string {
 	params := map[string]any{"name": "call_tool_read", "arguments": map[string]any{"name": tool, "args": map[string]any{}}}
 	asked := ann.send("tools/call", params)
 	var r struct {
@@ -221,13 +221,13 @@ func resumes(t *testing.T, ann *client, tool string) func(*client) string {
 	for key := range r.InputRequests {
 		answers[key] = map[string]any{"action": "accept", "content": map[string]any{"x": "Rome"}}
 	}
-	return func(c *client) string {
+	return func(c *mcpClient) string {
 		return c.says(tool, map[string]any{}, map[string]any{"inputResponses": answers, "requestState": r.RequestState})
 	}
 }
 
 // requests asks for a locked tool, and returns the id of the request.
-func (c *client) requests(tool string) string {
+func (c *mcpClient) requests(tool string) string {
 	c.T.Helper()
 	var out struct{ Requests []struct{ Request string } }
 	c.gets("request_access", map[string]any{"names": []string{tool}}, &out)

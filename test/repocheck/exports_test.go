@@ -13,7 +13,6 @@ import (
 // keptExports are exported names that no other package uses, each with the reason.
 var keptExports = map[string]string{
 	"pkg/people/admin.ItemPath": "the library of the API reads only exported fields, and embedded types are fields",
-	"pkg/people/admin.Seen":     "as above",
 	"pkg/people/console.Page":   "every page embeds it, and templates read only exported fields",
 }
 

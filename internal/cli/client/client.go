@@ -1,0 +1,313 @@
+// Package client is a client of the admin API: one method for each operation that the commands use.
+// A Client asks a gateway over the network, or one that this process has opened.
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/base/text"
+)
+
+const (
+	// TokenVariable holds the credential for a gateway: a flag would show it to every process.
+	TokenVariable = "PORTCULLIS_TOKEN"
+
+	// MaxDetail is how much is printed of a sentence that a gateway says.
+	MaxDetail = 2000
+
+	maxAnswer = 32 << 20 // of an answer that is read whole
+
+	// A gateway that has taken a request answers within this time; a sync asks every server.
+	usualPatience = 30 * time.Second
+	syncPatience  = 10 * time.Minute
+)
+
+// A Client asks the admin API of one gateway.
+type Client struct {
+	Command    string                      // that asks, with which errors begin
+	Base       string                      // URL of the gateway, which may end in /mcp or /admin
+	Credential func() (secret.Text, error) // nil: the gateway runs in this process, and needs none
+	Transport  http.RoundTripper           // nil: the network
+}
+
+// IsEmbedded reports whether the gateway runs in this process, and ends with the command.
+func (c *Client) IsEmbedded() bool { return c.Credential == nil }
+
+// An Answer is what the API answers: as it is read, and as it came, which is how it is printed as JSON.
+type Answer[T any] struct {
+	Value T
+	Raw   json.RawMessage
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (a *Answer[T]) UnmarshalJSON(data []byte) error {
+	a.Raw = bytes.Clone(data)
+	return json.Unmarshal(data, &a.Value)
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (a Answer[T]) MarshalJSON() ([]byte, error) { return a.Raw, nil }
+
+// IsZero reports whether there is no answer.
+func (a Answer[T]) IsZero() bool { return a.Raw == nil }
+
+// network sends requests to gateways that run elsewhere.
+var network http.RoundTripper = &http.Transport{
+	Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: usualPatience,
+}
+
+// A Refusal is an answer of a gateway that did not do what it was asked for.
+type Refusal struct {
+	Status int
+	Code   string
+	Detail string
+	Errors []struct{ Location, Message string }
+}
+
+func (r *Refusal) Error() string {
+	var s strings.Builder
+	s.WriteString(cmp.Or(text.Clip(text.Line(r.Detail), MaxDetail), http.StatusText(r.Status)))
+	for _, e := range r.Errors {
+		where := text.Line(strings.TrimSpace(e.Location + " " + e.Message))
+		fmt.Fprintf(&s, "; %s", text.Clip(where, MaxDetail))
+	}
+	return s.String()
+}
+
+// IsNotFound reports whether a gateway does not have what it was asked for.
+func IsNotFound(err error) bool {
+	r, ok := errors.AsType[*Refusal](err)
+	return ok && r.Status == http.StatusNotFound
+}
+
+// read asks for the path, with body as JSON; nil: it is a GET. It reads the answer into out.
+func (c *Client) read(ctx context.Context, path string, query url.Values, body, out any) error {
+	res, err := c.send(ctx, path, query, body)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out); err != nil {
+		const look = "look before you repeat it"
+		switch changing := body != nil; {
+		case ctx.Err() != nil && changing:
+			err = errors.New("interrupted while the answer came: it may have been carried out; " + look)
+		case ctx.Err() != nil:
+			err = errors.New("interrupted while the answer came")
+		case changing:
+			err = fmt.Errorf("the gateway may have carried it out, and its answer cannot be read: %w; "+look, err)
+		default:
+			err = fmt.Errorf("the gateway's answer cannot be read: %w", err)
+		}
+		return fmt.Errorf("%s: %w", c.Command, err)
+	}
+	return nil
+}
+
+// get is read for an operation with an answer of its own.
+func get[T any](
+	ctx context.Context, c *Client, path string, query url.Values, body any,
+) (a Answer[T], err error) {
+	err = c.read(ctx, path, query, body, &a)
+	return a, err
+}
+
+// send returns the answer to a request. An answer that is not 2xx is an error, a *Refusal if the gateway
+// said why. The caller closes the body.
+func (c *Client) send(ctx context.Context, path string, query url.Values, body any) (*http.Response, error) {
+	res, err := c.exchange(ctx, path, query, body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Command, err)
+	}
+	return res, nil
+}
+
+func (c *Client) exchange(ctx context.Context, path string, query url.Values, body any) (*http.Response, error) {
+	address, err := Address(c.Base, path)
+	if err != nil {
+		return nil, fmt.Errorf("--url: %w", err)
+	}
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := newRequest(ctx, address, body)
+	if err != nil {
+		return nil, err
+	}
+	if !c.IsEmbedded() {
+		key, err := c.Credential()
+		if err != nil {
+			return nil, err
+		}
+		if key.Reveal() != "" {
+			req.Header.Set("Authorization", "Bearer "+key.Reveal())
+		}
+	}
+	patience := usualPatience
+	if path == syncPath {
+		patience = syncPatience
+	}
+	res, err := within(patience, cmp.Or(c.Transport, network), req)
+	if err != nil {
+		return nil, unreached(ctx, c.Base, err, body != nil)
+	}
+	if res.StatusCode/100 == 2 {
+		return res, nil
+	}
+	defer res.Body.Close()
+	return nil, c.refused(res)
+}
+
+// newRequest returns a request with body as JSON; nil: it is a GET.
+func newRequest(ctx context.Context, address string, body any) (*http.Request, error) {
+	if body == nil {
+		return http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	}
+	sent, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(sent))
+	if err == nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return req, err
+}
+
+// refused returns what is wrong with an answer.
+func (c *Client) refused(res *http.Response) error {
+	r := &Refusal{Status: res.StatusCode}
+	data, _ := io.ReadAll(io.LimitReader(res.Body, 1<<16)) // what came of it is enough
+	if json.Unmarshal(data, r) != nil || r.Detail == "" {
+		at, _ := Address(c.Base, "")
+		return fmt.Errorf("%s answers %d %s, as no gateway of this kind does: does --url name a Portcullis gateway?",
+			at, res.StatusCode, http.StatusText(res.StatusCode))
+	}
+	if res.StatusCode == http.StatusUnauthorized && !c.IsEmbedded() {
+		return fmt.Errorf("the gateway does not take the credential (%w); set %s to one that it takes", r, TokenVariable)
+	}
+	return r
+}
+
+// Send sends a request over the network. Its answer has to begin within the time.
+func Send(patience time.Duration, req *http.Request) (*http.Response, error) {
+	return within(patience, network, req)
+}
+
+var errNoAnswer = errors.New("it gave no answer")
+
+// within sends a request whose answer has to begin within the time; its body may take longer.
+func within(patience time.Duration, send http.RoundTripper, req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w within %v", errNoAnswer, patience)) })
+	res, err := send.RoundTrip(req.WithContext(ctx))
+	if !timer.Stop() || err != nil {
+		defer cancel(nil)
+		if cause := context.Cause(ctx); errors.Is(cause, errNoAnswer) {
+			err = cause
+			if res != nil {
+				_ = res.Body.Close() // it was cut off
+			}
+		}
+		return nil, err
+	}
+	return res, nil // the context ends with that of the request, and its body goes on
+}
+
+// Reach returns an error unless something answers a GET of the address.
+func Reach(ctx context.Context, address string) error {
+	req, err := newRequest(ctx, address, nil)
+	if err != nil {
+		return err
+	}
+	res, err := Send(10*time.Second, req)
+	if err != nil {
+		return unreached(ctx, address, err, false)
+	}
+	return res.Body.Close()
+}
+
+// unreached says that a request got no answer. changing: it may have been carried out.
+func unreached(ctx context.Context, base string, err error, changing bool) error {
+	at, _ := Address(base, "") // which was good enough to be asked
+	switch {
+	case ctx.Err() != nil && changing:
+		return errors.New("interrupted: whether it was carried out is not known; look before you repeat it")
+	case ctx.Err() != nil:
+		return errors.New("interrupted; nothing was changed")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("no gateway answers at %s: nothing listens there; "+
+			"start it with portcullis serve, or name another with --url", at)
+	case changing && !BeforeSending(err):
+		return fmt.Errorf("the gateway at %s does not answer, and may have carried it out: %w; "+
+			"look before you repeat it", at, err)
+	}
+	return fmt.Errorf("the gateway at %s does not answer: %w", at, err)
+}
+
+// BeforeSending reports whether a request failed before any of it was sent.
+func BeforeSending(err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return true
+	}
+	_, lookup := errors.AsType[*net.DNSError](err)
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	return lookup || certificate
+}
+
+// Endpoint returns the URL of MCP at a gateway, whose path may be left out.
+func Endpoint(gateway string) (string, error) {
+	u, err := url.Parse(gateway)
+	switch {
+	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http":
+		return "", errors.New("want a URL such as https://gateway.example.com") // it may hold a credential
+	case u.User != nil:
+		return "", errors.New("holds a user or password; a credential is read from " + TokenVariable)
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = "/mcp"
+	}
+	u.Fragment = ""
+	return u.String(), nil
+}
+
+// Address returns the URL of a path at a gateway, whose own URL may end in /mcp or /admin.
+func Address(gateway, path string) (string, error) {
+	at, err := Endpoint(gateway)
+	if err != nil {
+		return "", err
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		return "", err
+	}
+	below := strings.TrimRight(u.Path, "/")
+	for _, end := range []string{"/mcp", "/admin"} {
+		below = strings.TrimSuffix(below, end)
+	}
+	return u.Scheme + "://" + u.Host + below + path, nil
+}
+
+// ToLoopback reports whether a URL leads to this machine.
+func ToLoopback(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}

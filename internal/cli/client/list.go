@@ -1,0 +1,85 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"strconv"
+
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+)
+
+// maxPage is how many entries the API lists at once.
+const maxPage = 200
+
+// readPages reads the pages of a list: at most so many entries, or all if most is 0. add takes a page,
+// and returns how many entries there are by then and where the next page begins; "": there is none.
+func readPages[T any](
+	ctx context.Context, c *Client, path string, query url.Values, most int, add func(T) (int, string),
+) error {
+	for n := 0; ; {
+		limit := maxPage
+		if most > 0 {
+			limit = min(most-n, maxPage)
+		}
+		query.Set("limit", strconv.Itoa(limit))
+		var page T
+		if err := c.read(ctx, path, query, nil, &page); err != nil {
+			return err
+		}
+		var next string
+		if n, next = add(page); next == "" || most > 0 && n >= most {
+			return nil
+		}
+		query.Set("after", next)
+	}
+}
+
+// A List is what a filter chooses of the tools, prompts and resources, all pages as one.
+type List struct {
+	decide.Page
+
+	answer map[string]json.RawMessage // the last page
+	tools  []json.RawMessage          // of all pages
+}
+
+// List returns what a filter chooses: at most so many, or all if most is 0. step is told how many are read
+// after each page but the last; nil: nobody is.
+func (c *Client) List(
+	ctx context.Context, f decide.Filter, most int, step func(n, total int),
+) (*List, error) {
+	out := &List{}
+	err := readPages(ctx, c, itemsPath, f.Values(), most, func(a Answer[decide.Page]) (int, string) {
+		rows, first := append(out.Tools, a.Value.Tools...), out.Upgrades
+		if out.Page = a.Value; out.tools == nil {
+			first = a.Value.Upgrades // which the first page alone has
+		}
+		out.Page.Tools, out.Page.Upgrades = rows, first
+		var raw struct{ Tools []json.RawMessage }
+		_ = json.Unmarshal(a.Raw, &raw) // which was read as a page
+		out.answer = map[string]json.RawMessage{}
+		_ = json.Unmarshal(a.Raw, &out.answer)
+		out.tools = append(out.tools, raw.Tools...)
+		if next := a.Value.Next.Next; step != nil && next != "" {
+			step(len(rows), out.Total)
+		}
+		return len(rows), a.Value.Next.Next
+	})
+	return out, err
+}
+
+// MarshalJSON implements [json.Marshaler]: it is the answer of the API with the rows of all pages.
+func (l *List) MarshalJSON() ([]byte, error) {
+	out := maps.Clone(l.answer)
+	for name, list := range map[string]any{"tools": l.tools, "upgrades": l.Upgrades} {
+		data, err := json.Marshal(list)
+		if err != nil {
+			return nil, err
+		}
+		if string(data) != "null" {
+			out[name] = data
+		}
+	}
+	return json.Marshal(out)
+}
