@@ -18,9 +18,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// atOnce is how many items one request approves: so many are done or not known if somebody interrupts.
-const atOnce = 100
-
 // An approvalsApplyCmd is portcullis approvals apply.
 type approvalsApplyCmd struct {
 	askFlags
@@ -158,16 +155,16 @@ func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.
 	for len(ids) > 0 {
 		note, n := cmp.Or(f[ids[0]].Note, c.Note), 0
 		var items []admin.BulkItem
-		for n < len(ids) && n < atOnce && cmp.Or(f[ids[n]].Note, c.Note) == note {
+		for n < len(ids) && cmp.Or(f[ids[n]].Note, c.Note) == note {
 			items = append(items, admin.BulkItem{ID: ids[n].String(), Hash: f[ids[n]].Hash, Rev: s.rows[ids[n]].Rev})
 			n++
 		}
 		as := client.BulkDecision{Action: approval.ActionApprove, Items: items, Note: note}
-		answer, err := g.DecideAll(ctx, as)
+		answer, err := g.DecideAll(ctx, as, func(int) {})
+		answered += len(answer.Tools)
 		if err != nil {
 			return nil, answered, err
 		}
-		answered += n
 		for i, r := range answer.Tools {
 			if r.Result != "done" {
 				refused[ids[i]] = cmp.Or(r.Detail, "the gateway did not say why")

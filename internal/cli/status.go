@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -232,42 +230,29 @@ func (s *gatewayStatus) showServers(w io.Writer) {
 
 // showTools prints how many tools, prompts and resources have which status.
 func (s *gatewayStatus) showTools(w io.Writer) {
-	sums := map[string]*lock.Counts{"tools": {}}
-	for _, srv := range s.Servers {
-		for kind, c := range map[string]*lock.Counts{"tools": &srv.Tools, "prompts": srv.Prompts, "resources": srv.Resources} {
-			if c == nil {
+	for _, kind := range []string{"tools", "resources", "prompts"} {
+		open, n := "open", map[string]int{}
+		if kind == "tools" {
+			open = "callable"
+		}
+		for _, srv := range s.Servers {
+			of := map[string]*lock.Counts{"tools": &srv.Tools, "prompts": srv.Prompts, "resources": srv.Resources}[kind]
+			if of == nil {
 				continue
 			}
-			if sums[kind] == nil {
-				sums[kind] = &lock.Counts{}
+			n[open] += of.Callable
+			for _, status := range lock.Statuses() {
+				n[string(status)] += decide.CountOf(*of, string(status))
 			}
-			add(sums[kind], *c)
-		}
-	}
-	for _, kind := range slices.Backward(slices.Sorted(maps.Keys(sums))) {
-		c, open := sums[kind], "callable"
-		if kind != "tools" {
-			open = "open"
-		}
-		n := map[string]int{
-			open: c.Callable, string(lock.PendingApproval): c.PendingApproval, string(lock.DisabledByUser): c.DisabledByUser,
-			string(lock.DisabledByConfig): c.DisabledByConfig, string(lock.ServerDisabled): c.ServerDisabled, string(lock.DisabledUnknown): c.DisabledUnknown,
 		}
 		words := []string{open}
 		for _, status := range lock.Statuses() {
 			words = append(words, string(status))
 		}
-		row(w, kind, "%s", counted(n, words...))
+		if len(n) > 0 || kind == "tools" {
+			row(w, kind, "%s", counted(n, words...))
+		}
 	}
-}
-
-func add(sum *lock.Counts, c lock.Counts) {
-	sum.Callable += c.Callable
-	sum.PendingApproval += c.PendingApproval
-	sum.DisabledByUser += c.DisabledByUser
-	sum.DisabledByConfig += c.DisabledByConfig
-	sum.ServerDisabled += c.ServerDisabled
-	sum.DisabledUnknown += c.DisabledUnknown
 }
 
 // showOpen prints what agents ask for and what is stopped.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
@@ -88,9 +89,41 @@ type BulkDecision struct {
 	Tell   bool             `json:"tell,omitempty"`
 }
 
-// DecideAll carries out an action about many items, and returns what became of each.
-func (c *Client) DecideAll(ctx context.Context, d BulkDecision) (a admin.BulkAnswer, err error) {
-	err = c.read(ctx, itemsPath, nil, d, &a)
+const (
+	// maxSent is how many items one request decides about: so few that it ends soon after Ctrl-C.
+	maxSent = 100
+
+	// grace is how long a request may go on after Ctrl-C, so that it is known what it did.
+	grace = 10 * time.Second
+)
+
+// DecideAll carries out an action about many items, and returns what became of those that the gateway
+// answered about, even if it fails. step is told how many these are after each request.
+func (c *Client) DecideAll(
+	ctx context.Context, d BulkDecision, step func(n int),
+) (all admin.BulkAnswer, err error) {
+	all.Tools = []admin.BulkResult{}
+	for left := d.Items; len(left) > 0; left = left[len(d.Items):] {
+		if ctx.Err() != nil {
+			return all, fmt.Errorf("%s: interrupted; nothing was decided about the last %d", c.Command, len(left))
+		}
+		d.Items = left[:min(len(left), maxSent)]
+		answer, err := c.decideSome(ctx, d)
+		if err != nil {
+			return all, err
+		}
+		all.Tools, all.Count = append(all.Tools, answer.Tools...), all.Count+answer.Count
+		step(len(all.Tools))
+	}
+	return all, nil
+}
+
+// decideSome sends one request. One that has begun may end although somebody interrupts.
+func (c *Client) decideSome(ctx context.Context, d BulkDecision) (a admin.BulkAnswer, err error) {
+	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
+	err = c.read(going, itemsPath, nil, d, &a)
 	if err == nil && len(a.Tools) != len(d.Items) {
 		err = fmt.Errorf("%s: the gateway's answer cannot be read: it is about %d of %d",
 			c.Command, len(a.Tools), len(d.Items))
