@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -73,7 +74,9 @@ func readItems(ctx context.Context, g *gateway) (s gatewayItems, err error) {
 			return s, fmt.Errorf("%s: the gateway does not know what is approved: %s %s", g.Command, text.Line(r.Message), text.Line(r.Action))
 		}
 	}
-	list, err := g.List(ctx, decide.Filter{Sort: decide.ByID}, 0, nil)
+	list, err := g.List(ctx, decide.Filter{
+		Sort: decide.ByID, For: approval.ActionApprove, Shown: decide.ShownLock,
+	}, 0, nil)
 	if err != nil {
 		return s, err
 	}

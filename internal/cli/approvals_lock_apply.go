@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
@@ -75,20 +76,12 @@ func planOf(f lockfile.File, s gatewayItems, note string) (p plan) {
 		case at[id] == lockfile.Approved:
 			p.already++
 			continue
-		case at[id] == lockfile.Blocked:
-			why = "somebody blocked this definition at the gateway, and it stays blocked"
 		case at[id] == lockfile.Disabled:
 			why = "somebody disabled it at the gateway, and it stays disabled"
-		case at[id] == lockfile.Denied:
-			why = "an operator's rule denies it, in mcp_config.json or policy.cedar, and it stays denied"
-		case row.TakesTwo && row.Proposed != "":
-			why = fmt.Sprintf("it takes two people: %s approved it, and a second one has to, signed in with the issuer at %s", row.Proposed, row.Address)
+		case row.Obstacle != nil && (row.Obstacle.Code != decide.Severe || e.Note == ""):
+			why = row.Obstacle.Detail
 		case row.TakesTwo:
 			why = "it takes two people, each signed in with the issuer, to approve it at " + row.Address
-		case len(row.Severe) > 0 && e.Note == "":
-			why = fmt.Sprintf("it has a severe finding (%s): read it, and give its entry in the file a note that says why it is approved", strings.Join(row.Severe, ", "))
-		case row.Rev == 0:
-			why = "the gateway has no record of it yet: the next sync makes one; portcullis sync does it now"
 		}
 		if why != "" {
 			p.skipped = append(p.skipped, skipped{id, id.String(), why})
@@ -159,7 +152,9 @@ func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.
 			items = append(items, admin.BulkItem{ID: ids[n].String(), Hash: f[ids[n]].Hash, Rev: s.rows[ids[n]].Rev})
 			n++
 		}
-		as := client.BulkDecision{Action: approval.ActionApprove, Items: items, Note: note}
+		as := client.BulkDecision{
+			Action: approval.ActionApprove, Items: items, Note: note, Shown: decide.ShownLock,
+		}
 		answer, err := g.DecideAll(ctx, as, func(int) {})
 		answered += len(answer.Tools)
 		if err != nil {

@@ -203,7 +203,7 @@ func (c approvalsCheckCmd) markdown(ctx context.Context, g *gateway, s gatewayIt
 			return lockfile.Detail{Reason: whyGone(id, servers)}
 		}
 		var t client.Answer[decide.Tool]
-		if t, failed = g.Item(ctx, id); failed != nil {
+		if t, failed = g.Item(ctx, id, ""); failed != nil {
 			return out
 		}
 		return detailOf(t.Value, row)

@@ -182,7 +182,7 @@ func TestApplyLeavesWhatPeopleRefused(t *testing.T) {
 	k.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 	do(3, "check", k.file)
 	out := do(3, "apply", k.file, "--note", "all of it")
-	for _, want := range []string{"files:copy: somebody blocked", "files:list: somebody disabled", "mail:purge: an operator's rule", "files:get_file: the gateway has another definition", "mail:send: it has a severe finding"} {
+	for _, want := range []string{"files:copy: somebody blocked", "files:list: somebody disabled", "mail:purge: an operator's rule", "files:get_file: the gateway has another definition", "mail:send: the definition has a tag that poses as an instruction"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("apply does not say %q", want)
 		}

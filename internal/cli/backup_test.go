@@ -219,7 +219,7 @@ func decideAbout(t *testing.T, dir, server, name, verb string) {
 	require.OK(t, err)
 	defer g.close()
 	id := tool.ID{Server: server, Name: name}
-	now, err := g.Item(t.Context(), id)
+	now, err := g.Item(t.Context(), id, "")
 	require.OK(t, err)
 	_, err = g.Decide(t.Context(), id, verb, client.Decision{Hash: now.Value.Hash})
 	require.OK(t, err)

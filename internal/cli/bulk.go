@@ -12,7 +12,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
@@ -40,7 +39,10 @@ func (d *decider) many(ctx context.Context, c decideCmd) error {
 	if err != nil {
 		return err
 	}
-	s := d.bulkConfirmationOf(rows, c)
+	s, err := d.bulkConfirmationOf(ctx, rows, c)
+	if err != nil {
+		return err
+	}
 	s.show(d.env.stderr, d.action, d.sure)
 	refused := 0 // what is left out of a choice was not named
 	if !c.All {
@@ -67,7 +69,9 @@ func (d *decider) leftOver(n int) error {
 // chosen returns the items that a command is about.
 func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, err error) {
 	if c.All {
-		list, err := d.list(ctx, d.env, c.filter(), 0)
+		f := c.filter()
+		f.For = d.action
+		list, err := d.list(ctx, d.env, f, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +81,7 @@ func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, e
 		return d.chosenPinned(ctx, c.Seen)
 	}
 	for _, item := range c.Items {
-		a, err := d.item(ctx, d.env, item.ID)
+		a, err := d.item(ctx, d.env, item.ID, d.action)
 		if err != nil {
 			return nil, fmt.Errorf("%w; nothing was decided", err)
 		}
@@ -85,9 +89,8 @@ func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, e
 		if slices.ContainsFunc(rows, func(r decide.Row) bool { return r.ID == t.ID }) {
 			continue
 		}
-		row := rowOf(t)
-		rows = append(rows, row)
-		if d.action == approval.ActionApprove && !d.isSo(row) {
+		rows = append(rows, rowOf(t))
+		if d.action == approval.ActionApprove && !d.isSo(rowOf(t)) {
 			showReview(d.env.stderr, t)
 			fmt.Fprintln(d.env.stderr)
 		}
@@ -102,7 +105,7 @@ func (d *decider) chosenPinned(ctx context.Context, path string) (rows []decide.
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.action, err)
 	}
-	list, err := d.list(ctx, d.env, decide.Filter{}, 0)
+	list, err := d.list(ctx, d.env, decide.Filter{For: d.action, Shown: decide.ShownSeen}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -126,58 +129,50 @@ func (d *decider) chosenPinned(ctx context.Context, path string) (rows []decide.
 	return rows, nil
 }
 
-// bulkConfirmationOf sorts out what can be decided about together.
-func (d *decider) bulkConfirmationOf(rows []decide.Row, c decideCmd) *bulkConfirmation {
+// bulkConfirmationOf sorts out what can be decided about together. On a terminal it prints each definition
+// that nobody approves without a look at it.
+func (d *decider) bulkConfirmationOf(
+	ctx context.Context, rows []decide.Row, c decideCmd,
+) (*bulkConfirmation, error) {
 	s := &bulkConfirmation{above: map[string]int{}, maxTier: c.MaxTier}
 	most, _ := tool.ParseTier(cmp.Or(c.MaxTier, tool.Destructive.String())) // the flag takes no other
 	for _, r := range rows {
+		if o := r.Obstacle; r.Tier >= most && d.env.terminal && o != nil && o.Code == decide.NotShown {
+			id, err := tool.ParseID(r.ID)
+			if err != nil {
+				return nil, fmt.Errorf("%s: the gateway's answer cannot be read: %w", d.action, err)
+			}
+			t, err := d.Item(ctx, id, d.action)
+			if err != nil {
+				return nil, err
+			}
+			showReview(d.env.stderr, t.Value)
+			fmt.Fprintln(d.env.stderr)
+			r = rowOf(t.Value)
+		}
 		if d.isSo(r) {
 			s.already++
 		} else if r.Tier < most {
 			s.above[r.Tier.String()]++
-		} else if why := whyNot(d.action, r, c.All); why != "" {
+		} else if why := d.whyNot(r.Obstacle); why != "" {
 			s.out = append(s.out, leftOut{r.ID, why})
 		} else {
 			s.rows = append(s.rows, r)
 		}
 	}
-	return s
+	return s, nil
 }
 
 // isSo reports whether an item is as the decision would make it.
 func (d *decider) isSo(r decide.Row) bool {
 	switch d.action {
-	case approval.ActionApprove:
-		return r.State == decide.StateApproved
-	case approval.ActionBlock:
-		return r.State == decide.StateBlocked
 	case approval.ActionDisable:
 		return r.Disabled
+	case approval.ActionEnable:
+		return r.State != "" && !r.Disabled
 	}
-	return r.State != "" && !r.Disabled
-}
-
-// whyNot returns why an item is not decided about together with others; "": it is. unread: nobody
-// has named the item or its hash.
-func whyNot(action string, r decide.Row, unread bool) string {
-	name := typed(r.ID)
-	switch approve := action == approval.ActionApprove; {
-	case r.State == "": // not known here
-		return ""
-	case r.Rev == 0:
-		return "it has no record yet; the next sync makes one"
-	case (approve || action == approval.ActionEnable) && r.Status == string(lock.DisabledByConfig):
-		return "an operator's rule denies it; only the operator can change that"
-	case approve && len(r.Severe) > 0:
-		return "severe finding: " + strings.Join(r.Severe, ", ") + ". Read it, and approve it by itself: portcullis approve " + name + " --note …"
-	case approve && r.TakesTwo:
-		return "it takes two people who sign in with the issuer, at /admin"
-	case approve && r.State == decide.StateBlocked:
-		return "it is blocked. To approve it all the same: portcullis approve " + name
-	case approve && unread && r.State == decide.StateChanged:
-		return "its definition changed since it was approved. Read what changed, and approve it by itself: portcullis approve " + name
-	}
-	return ""
+	o := r.Obstacle
+	return o != nil && (o.Code == decide.AlreadyApproved || o.Code == decide.AlreadyBlocked)
 }
 
 // maxNamed is how many servers, and how many items that are left out, are named.
@@ -208,7 +203,7 @@ func (s *bulkConfirmation) show(w io.Writer, action string, brief bool) {
 			fmt.Fprintf(w, "left out: %d more\n", len(s.out)-i)
 			break
 		}
-		fmt.Fprintf(w, "left out: %s: %s\n", inLine(o.id), text.Clip(text.Line(o.why), 300))
+		fmt.Fprintf(w, "left out: %s: %s\n", inLine(o.id), o.why)
 	}
 	for _, tier := range decide.Tiers() {
 		if n := s.above[tier]; n > 0 {
@@ -256,7 +251,7 @@ func countsOf(action string, rows []decide.Row) string {
 		parts = append(parts, countEach(tiers, tierNames)+" ("+countEach(states, decide.States())+")")
 	}
 	if found > 0 && action == approval.ActionApprove {
-		parts = append(parts, fmt.Sprintf("%d with findings that are not severe", found))
+		parts = append(parts, fmt.Sprintf("%d with findings", found))
 	}
 	if strange > 0 {
 		parts = append(parts, fmt.Sprintf("%d not as it was seen, which the gateway refuses", strange))

@@ -18,7 +18,7 @@ import (
 // decideAll decides about the rows, each as it was seen, and says what became of them; so many more were
 // named and left out.
 func (d *decider) decideAll(ctx context.Context, rows []decide.Row, leftOut int) error {
-	as := client.BulkDecision{Action: d.action, Note: strings.TrimSpace(d.Note), Tell: d.Tell}
+	as := client.BulkDecision{Action: d.action, Note: strings.TrimSpace(d.Note), Tell: d.Tell, Shown: d.shown}
 	for _, r := range rows {
 		as.Items = append(as.Items, admin.BulkItem{ID: r.ID, Hash: r.Hash, Rev: r.Rev})
 	}

@@ -43,7 +43,7 @@ func (c carryCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	list, err := g.list(ctx, env, decide.Filter{Status: string(lock.PendingApproval), Server: c.Server}, 1)
+	list, err := g.list(ctx, env, decide.Filter{Status: string(lock.PendingApproval), Server: c.Server, For: decide.ActionCarry}, 1)
 	if err != nil {
 		return err
 	}
@@ -51,9 +51,11 @@ func (c carryCmd) Run(ctx context.Context, env *environment) error {
 		fmt.Fprintf(env.stderr, "no definition of %s waits only because its version changed; nothing was decided\n", inLine(c.Server))
 		return nil
 	}
-	d := &decider{gateway: g, env: env, askFlags: c.askFlags, said: said{Hash: c.Hash, Note: c.Note}, action: approval.ActionApprove}
-	s := d.bulkConfirmationOf(list.Upgrades[0].Tools, decideCmd{})
-	d.action = decide.ActionCarry
+	d := &decider{gateway: g, env: env, askFlags: c.askFlags, said: said{Hash: c.Hash, Note: c.Note}, action: decide.ActionCarry}
+	s, err := d.bulkConfirmationOf(ctx, list.Upgrades[0].Tools, decideCmd{})
+	if err != nil {
+		return err
+	}
 	fmt.Fprintln(env.stderr, sameServer+upgradeText(list.Upgrades[0]))
 	hash := showCarried(env.stderr, s)
 	if len(s.rows) == 0 {

@@ -74,6 +74,12 @@ func (c decideCmd) Run(ctx context.Context, command *kong.Context, env *environm
 	if len(c.Items) == 1 {
 		return d.one(ctx, c.Items[0].ID)
 	}
+	if action == approval.ActionApprove {
+		d.shown = decide.ShownPrinted
+	}
+	if c.Seen != "" {
+		d.shown = decide.ShownSeen
+	}
 	return d.many(ctx, c)
 }
 
@@ -84,12 +90,13 @@ type decider struct {
 	said
 	env    *environment
 	action string
-	sure   bool // nobody is asked
+	sure   bool         // nobody is asked
+	shown  decide.Shown // how the definitions of many were shown; "": nobody asks
 }
 
 // one decides about one item.
 func (d *decider) one(ctx context.Context, id tool.ID) error {
-	a, err := d.item(ctx, d.env, id)
+	a, err := d.item(ctx, d.env, id, d.action)
 	if err != nil {
 		return err
 	}
@@ -98,16 +105,16 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 	if err != nil {
 		return err
 	}
-	if err := d.allowed(t); err != nil {
-		return err
-	}
+	as := client.Decision{Seen: admin.Seen{Rev: d.Rev, Note: d.Note, Tell: d.Tell}}
 	if d.action == approval.ActionApprove {
-		showReview(d.env.stderr, t)
-		if err := d.agreed("Approve this definition, for all agents?", "definition"); err != nil {
+		as.Shown = admin.Shown(decide.ShownPrinted)
+		if d.Hash != "" {
+			as.Shown = admin.Shown(decide.ShownHash)
+		}
+		if err := d.reviewed(t, "Approve this definition, for all agents?"); err != nil {
 			return err
 		}
 	}
-	as := client.Decision{Seen: admin.Seen{Rev: d.Rev, Note: d.Note, Tell: d.Tell}}
 	if d.Rev == 0 && t.Record != nil {
 		as.Rev = t.Record.Rev
 	}
@@ -202,20 +209,21 @@ func denialOf(d *decide.Denial) string {
 	return s
 }
 
-// allowed refuses what the gateway would refuse, and says more.
-func (d *decider) allowed(t decide.Tool) error {
-	name := inLine(t.ID)
-	opens := d.action == approval.ActionApprove || d.action == approval.ActionEnable || d.action == approval.ActionUnblock
+// reviewed prints a definition, and asks whether to approve it. It returns why the gateway would refuse
+// that, in the gateway's words.
+func (d *decider) reviewed(t decide.Tool, question string) error {
+	err := d.refusal(t.Obstacle)
 	switch {
-	case opens && t.Denial != nil && !t.Denial.Unknown:
-		return fmt.Errorf("%s: %s stays locked, and nothing was decided: %s. Only the operator can change that, in mcp_config.json or policy.cedar", d.action, name, denialOf(t.Denial))
-	case d.action == approval.ActionApprove && len(t.Definition) == 0:
+	case err != nil && t.Obstacle.Code != decide.Severe:
+		return err
+	case len(t.Definition) == 0:
 		return fmt.Errorf("%s: %w", d.action, errNoText(t.ID))
-	case d.action == approval.ActionApprove && hasSevere(t) && text.Blank(d.Note):
-		showReview(d.env.stderr, t)
-		return fmt.Errorf("approve: %s has a severe finding, and nothing was decided: if it is to be approved all the same, say why with --note", name)
 	}
-	return nil
+	showReview(d.env.stderr, t)
+	if err != nil {
+		return err
+	}
+	return d.agreed(question, "definition")
 }
 
 // errNoText refuses to open a definition that nobody can read.
@@ -224,7 +232,21 @@ func errNoText(id string) error {
 		"portcullis sync reads it from its server", inLine(id))
 }
 
-func hasSevere(t decide.Tool) bool { return len(rowOf(t).Severe) > 0 }
+// refusal returns whyNot as an error; nil: nothing does.
+func (d *decider) refusal(o *decide.Obstruction) error {
+	if why := d.whyNot(o); why != "" {
+		return fmt.Errorf("%s: nothing was decided: %s", d.action, why)
+	}
+	return nil
+}
+
+// whyNot returns what keeps the gateway from carrying out the decision, in its words; "": nothing does.
+func (d *decider) whyNot(o *decide.Obstruction) string {
+	if o == nil || o.Code == decide.Severe && !text.Blank(d.Note) {
+		return ""
+	}
+	return text.Clip(text.Line(o.Detail), client.MaxDetail)
+}
 
 // minHash is how many digits of a hash name it.
 const minHash = 12

@@ -70,7 +70,8 @@ func TestBulkSession(t *testing.T) {
 	d.do(0, "enable", "--server", "fs", "--all")
 	d.typed = false
 	write(d.do(0, "tools", "--status", "pending_approval", "--hashes"))
-	d.do(1, "approve", "--seen", list, "--yes", "--note", "read all of them")
+	d.do(1, "approve", "--seen", list, "--yes")
+	d.do(0, "approve", "--seen", list, "--yes", "--note", "read all of them")
 	old := d.hash("fs:read_file")
 	d.change()
 	write("# what kim saw\nfs:read_file " + old + "\nfs:gone " + old + "\nfs:write_file " + d.hash("fs:write_file") + "\n")

@@ -22,10 +22,10 @@ prints the findings, and the words that were added and removed since the last ap
 command that prints all). Then it asks. Without a terminal, give the hash of the definition that you have read. A
 definition that changes before you answer is not approved.
 
-An approval of many items leaves out and names each item that has a severe finding, is blocked, or takes two people.
-With --all it also leaves out each changed definition and, without --max-tier, each item above the tier read. A
-definition with a severe finding needs a --note. The exit code is 1 if anything was refused, or if an item that you
-named was left out. Examples:
+An approval of many items leaves out and names each item that the gateway would refuse, such as a blocked one. With
+--all the command prints each definition that has findings, is annotated as destructive, or changed, before it asks.
+Without --max-tier, --all leaves out each item above the tier read. A definition with a severe finding needs a --note.
+The exit code is 1 if anything was refused, or if an item that you named was left out. Examples:
 
   portcullis approve fs:read_file
   portcullis approve fs:read_file --hash 3f2a9c0d17be --note "read it"
@@ -132,17 +132,17 @@ func (c undoCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	a, err := g.item(ctx, env, c.Item.ID)
+	a, err := g.item(ctx, env, c.Item.ID, "")
 	if err != nil {
 		return err
 	}
-	t := a.Value
-	if t.Record == nil || t.Record.UndoUntil.IsZero() {
-		return fmt.Errorf("undo: nothing was undone: there is no decision about %s of the last 10 minutes that can be, or a sync saw the definition change since; decide anew", inLine(t.ID))
+	was := decide.Record{Rev: 1}
+	if r := a.Value.Record; r != nil {
+		was = *r
 	}
 	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: approval.ActionUndo}
-	as := client.Decision{Seen: admin.Seen{Rev: cmp.Or(c.Rev, t.Record.Rev)}}
+	as := client.Decision{Seen: admin.Seen{Rev: cmp.Or(c.Rev, was.Rev)}}
 	return d.carryOut(ctx, c.Item.ID, as, func(now decide.Tool) string {
-		return fmt.Sprintf("%s is undone. %s", inLine(t.Record.Undoes), standsAs(now))
+		return fmt.Sprintf("%s is undone. %s", inLine(was.Undoes), standsAs(now))
 	})
 }

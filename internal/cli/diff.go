@@ -33,7 +33,7 @@ func (c diffCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	now, err := g.item(ctx, env, c.Item.ID)
+	now, err := g.item(ctx, env, c.Item.ID, "")
 	if err != nil {
 		return err
 	}

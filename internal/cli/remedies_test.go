@@ -209,7 +209,7 @@ func (c *everyLock) page(t *testing.T, server, name, status string) string {
 		for action, body := range map[string]any{"enable": map[string]any{}, "approve": map[string]any{"hash": strings.Repeat("0", 64)}} {
 			var refused struct{ Detail string }
 			c.Ask(http.StatusConflict, "/admin/tools/"+server+"/"+name+"/"+action, body, &refused)
-			if !strings.Contains(refused.Detail, "only the operator can change that") {
+			if !strings.Contains(refused.Detail, "nly the operator can change that") {
 				t.Errorf("%s of %s:%s is refused with %q", action, server, name, refused.Detail)
 			}
 		}

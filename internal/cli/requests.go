@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
@@ -151,7 +152,7 @@ func (c showRequestCmd) Run(ctx context.Context, env *environment) error {
 
 // itemOf returns the item that a request is about as it is now; one without a hash if there is none.
 func (g *gateway) itemOf(ctx context.Context, r decide.Request) (decide.Tool, error) {
-	t, err := g.Item(ctx, r.Item())
+	t, err := g.Item(ctx, r.Item(), approval.ActionApprove)
 	if client.IsNotFound(err) {
 		err = nil
 	}

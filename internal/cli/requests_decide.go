@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
-	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
@@ -39,12 +37,7 @@ func (c verdictFlags) decide(
 		request.Allowed:   "Allow it to this agent alone, for " + text.Minutes(minutes) + "?",
 		request.Confirmed: "Confirm this call, which can be made once, within an hour?",
 	}[v]
-	if question != "" {
-		err = refusesToOpen(r, v)
-	}
-	if err == nil {
-		err = c.namesSeen(r, v)
-	}
+	err = c.namesSeen(r, v)
 	if err == nil && question != "" {
 		said := said{Hash: c.Hash, Note: reason}
 		d := &decider{gateway: g, askFlags: c.askFlags, said: said, env: env, action: requestsName}
@@ -80,42 +73,6 @@ func (c verdictFlags) namesSeen(r decide.Request, v request.Verdict) error {
 	return nil
 }
 
-// refusesToOpen says why the gateway would refuse to open what a request asks for; nil: it may open it.
-func refusesToOpen(r decide.Request, v request.Verdict) error {
-	var why string
-	switch id := inLine(r.ID); {
-	case r.State != decide.RequestOpen:
-		why = fmt.Sprintf("%s is not open any more, but %s%s, and nothing was decided now: "+
-			"portcullis requests show %[1]s prints it", id, inLine(string(r.State)), endedBy(r))
-	case r.OneCall() && v != request.Confirmed:
-		why = id + " is about one call, and nothing was decided: " +
-			"portcullis requests confirm, or decline, decides about it"
-	case !r.OneCall() && v == request.Confirmed:
-		why = id + " is not about one call, and nothing was decided: " +
-			"portcullis requests approve, allow or decline decides about it"
-	case r.OneCall() && len(r.Arguments) == 0:
-		why = "the arguments of this call are not kept any more, and nothing was decided: " +
-			"the agent asks again with the next call"
-	case r.Rule != "":
-		why = fmt.Sprintf("no decision opens %s, which is locked as %s, and nothing was decided: %s",
-			inLine(r.Item().String()), decide.StatusText(r.Locked), text.Clip(text.Line(r.Rule), client.MaxDetail))
-	default:
-		return nil
-	}
-	return errors.New(requestsName + ": " + why)
-}
-
-// endedBy says why a request is not open any more, or who decided about it.
-func endedBy(r decide.Request) string {
-	switch {
-	case r.EndedBy != "":
-		return " (" + inLine(r.EndedBy) + ")"
-	case r.Decided.By != "":
-		return " by " + inLine(r.Decided.By)
-	}
-	return ""
-}
-
 // agreedToRequest prints what a verdict opens, and asks.
 func (d *decider) agreedToRequest(
 	ctx context.Context, r decide.Request, v request.Verdict, question string,
@@ -130,17 +87,18 @@ func (d *decider) agreedToRequest(
 	case len(t.Definition) == 0:
 		return fmt.Errorf("%s: %w", d.action, errNoText(t.ID))
 	}
+	is := func(c decide.Code) bool { return t.Obstacle != nil && t.Obstacle.Code == c }
+	if is(decide.Denied) {
+		return d.refusal(t.Obstacle)
+	}
 	showRequestReview(d.env.stderr, r, t)
 	if v == request.Confirmed {
 		return d.agreed(question, "arguments")
 	}
-	note := "--note"
-	if v == request.Allowed {
-		note = "--reason"
-	}
-	if hasSevere(t) && text.Blank(d.Note) {
-		return fmt.Errorf("%s: %s has a severe finding, and nothing was decided: "+
-			"if it is to be opened all the same, say why with %s", d.action, inLine(t.ID), note)
+	if is(decide.Severe) {
+		if err := d.refusal(t.Obstacle); err != nil {
+			return err
+		}
 	}
 	return d.agreed(question, "definition")
 }

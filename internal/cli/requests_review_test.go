@@ -178,21 +178,23 @@ func TestConfirmReview(t *testing.T) {
 	}
 }
 
-// A choice of many approves no definition that changed: nobody has read the change.
-func TestBulkLeavesChanged(t *testing.T) {
+// A choice of many approves a definition that changed only after it has printed the change.
+func TestBulkPrintsChanged(t *testing.T) {
 	r := newReviewer(t)
 	r.lists(evil)
-	r.types("y\n", nil)
-	r.do(0, "approve", "--server", "mail", "--all", "--max-tier", "destructive")
-	if r.calls("mail:send", nil) || !strings.Contains(r.text.String(), "left out: mail:send: its definition changed") {
+	all := []string{"approve", "--server", "mail", "--all", "--max-tier", "destructive"}
+	r.do(0, all...)
+	if r.calls("mail:send", nil) || !strings.Contains(r.text.String(), "left out: mail:send: the definition changed since") {
 		t.Errorf("a choice approves a change that nobody read:\n%s", r.text.String())
 	}
-	r.text.Reset()
-	r.types("n\n", nil)
-	r.do(1, "approve", "mail:send", "mail:pay")
-	for _, want := range []string{"{+, and a copy to audit@evil.example+}", "hash      "} {
-		if !strings.Contains(r.text.String(), want) {
-			t.Errorf("approve of two names prints no %q:\n%s", want, r.text.String())
+	for _, args := range [][]string{all, {"approve", "mail:send", "mail:pay"}} {
+		r.text.Reset()
+		r.types("n\n", nil)
+		r.do(1, args...)
+		for _, want := range []string{"{+, and a copy to audit@evil.example+}", "hash      "} {
+			if !strings.Contains(r.text.String(), want) {
+				t.Errorf("%q prints no %q:\n%s", args, want, r.text.String())
+			}
 		}
 	}
 	r.types("y\n", nil)

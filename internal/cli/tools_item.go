@@ -35,9 +35,11 @@ func (n *itemName) Decode(c *kong.DecodeContext) error {
 	return nil
 }
 
-// item reads one item as it is in the store now.
-func (g *gateway) item(ctx context.Context, env *environment, id tool.ID) (client.Answer[decide.Tool], error) {
-	t, err := g.Item(ctx, id)
+// item is Item. If there is no such item, the error says what is called alike.
+func (g *gateway) item(
+	ctx context.Context, env *environment, id tool.ID, action string,
+) (client.Answer[decide.Tool], error) {
+	t, err := g.Item(ctx, id, action)
 	if client.IsNotFound(err) {
 		err = g.notFound(ctx, env, id, err)
 	}
@@ -102,14 +104,12 @@ func nearest(want string, names []string) (near []string) {
 
 // rowOf returns what a list would say of an item, as far as decisions about many look at it.
 func rowOf(t decide.Tool) decide.Row {
-	row := decide.Row{ItemName: t.ItemName, Status: t.Status, State: decide.StateNew, Tier: t.Tier, Hash: t.Hash, TakesTwo: t.TakesTwo, Findings: len(t.Findings)}
-	for _, f := range t.Findings {
-		if f.Severe && !slices.Contains(row.Severe, f.Code) {
-			row.Severe = append(row.Severe, f.Code)
-		}
+	row := decide.Row{
+		ItemName: t.ItemName, State: decide.StateNew, Tier: t.Tier, Hash: t.Hash, TakesTwo: t.TakesTwo,
+		Findings: len(t.Findings), Obstacle: t.Obstacle,
 	}
 	if r := t.Record; r != nil {
-		row.Rev, row.Disabled, row.By, row.At = r.Rev, r.Disabled, r.By, r.At
+		row.Rev, row.Disabled = r.Rev, r.Disabled
 		if r.State != approval.Pending {
 			row.State = string(r.State)
 		}

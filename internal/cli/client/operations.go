@@ -56,9 +56,10 @@ func (c *Client) Servers(ctx context.Context) (all []decide.Server, err error) {
 	return all, err
 }
 
-// Item returns one tool, prompt or resource as it is in the store now.
-func (c *Client) Item(ctx context.Context, id tool.ID) (Answer[decide.Tool], error) {
-	return get[decide.Tool](ctx, c, itemPath(id), nil, nil)
+// Item returns one tool, prompt or resource as it is in the store now, and what keeps the caller from
+// carrying out the action on it; "": that is not asked for.
+func (c *Client) Item(ctx context.Context, id tool.ID, action string) (Answer[decide.Tool], error) {
+	return get[decide.Tool](ctx, c, itemPath(id), values(map[string]string{"for": action}), nil)
 }
 
 // itemPath returns where the API has an item.
@@ -87,6 +88,7 @@ type BulkDecision struct {
 	Items  []admin.BulkItem `json:"items"`
 	Note   string           `json:"note,omitempty"`
 	Tell   bool             `json:"tell,omitempty"`
+	Shown  decide.Shown     `json:"shown,omitempty"`
 }
 
 const (
