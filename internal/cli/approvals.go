@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -82,7 +83,7 @@ func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 	}
 	return c.reconcile(ctx, env, "restore", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (auditevent.Restored, error) {
 		p := auditevent.Restorer{
-			Audit:     audit.Folder(filepath.Join(c.folder(), auditFolder)),
+			Audit:     audit.Folder(filepath.Join(c.folder(), folder.AuditFolder)),
 			Approvals: s, Stops: stops.NewStore(s), Tokens: token.NewStore(s), Requests: request.NewStore(s, nil), Now: time.Now,
 		}
 		return p.Restore(ctx, snap, c.Actor, nil)
@@ -116,31 +117,31 @@ func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name stri
 	if f.URL != "" {
 		return reconcileEmbedded(ctx, env, f, name)
 	}
-	out, folder := env.stdout, f.folder()
-	snap, err := catalog.Load(ctx, dir.New(folder), nil)
+	out, root := env.stdout, f.folder()
+	snap, err := catalog.Load(ctx, dir.New(root), nil)
 	switch {
 	case errors.Is(err, object.ErrNotFound):
-		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", name, folder)
+		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", name, root)
 	case errors.Is(err, catalog.ErrUnusable):
 		return fmt.Errorf("approvals %s: %w; start the gateway, which makes another one; "+
-			"if %s is damaged too, move it away first; then run this command again", name, err, approvalsFile)
+			"if %s is damaged too, move it away first; then run this command again", name, err, folder.ApprovalsFile)
 	case err != nil:
 		return err
 	}
-	path := filepath.Join(folder, approvalsFile)
-	wait := turns
-	if _, runs := findServe(folder); runs {
-		wait = glance
+	path := filepath.Join(root, folder.ApprovalsFile)
+	wait := folder.Turns
+	if _, runs := folder.FindInfo(root); runs {
+		wait = folder.Glance
 	}
-	s, err := openApprovals(folder, &store.Options{LockWait: wait})
+	s, err := folder.OpenApprovals(root, &store.Options{LockWait: wait})
 	switch {
-	case errors.Is(err, bolt.ErrHeld) && wait == glance:
+	case errors.Is(err, bolt.ErrHeld) && wait == folder.Glance:
 		return reconcileEmbedded(ctx, env, f, name)
 	case errors.Is(err, bolt.ErrDamaged) && name == "restore":
 		var kept string
 		if kept, err = setAside(path); err == nil {
 			fmt.Fprintf(out, "%s is damaged: it is kept as %s\nagent tokens that it held are gone; make new ones\n", path, kept)
-			s, err = openApprovals(folder, nil)
+			s, err = folder.OpenApprovals(root, nil)
 		}
 	}
 	if err != nil {

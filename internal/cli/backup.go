@@ -17,13 +17,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
-
-// backupFolder is where copies of the approvals go, below the gateway's folder.
-const backupFolder = "backups"
 
 // datedName is what the name of a copy looks like that backup has made up.
 var datedName = regexp.MustCompile(`^approvals-\d{8}T\d{6}Z(-\d+)?\.db$`)
@@ -66,7 +64,7 @@ func (c backupCmd) Run(ctx context.Context, env *environment) error {
 	defer g.close()
 	path := c.File
 	if path == "" {
-		folder := filepath.Join(c.folder(), backupFolder)
+		folder := filepath.Join(c.folder(), folder.BackupFolder)
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

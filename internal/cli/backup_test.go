@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
@@ -38,16 +39,16 @@ func TestBackupsOfOneSecond(t *testing.T) {
 	for range 3 {
 		s.must(0, "approvals", "backup", "--dir", dir)
 	}
-	folder := t.TempDir()
-	from, first := filepath.Join(folder, "from"), filepath.Join(folder, "approvals-20260101T000000Z")
+	root := t.TempDir()
+	from, first := filepath.Join(root, "from"), filepath.Join(root, "approvals-20260101T000000Z")
 	require.OK(t, os.WriteFile(from, nil, 0o600))
 	for range 11 {
 		_, err := freeName(first, ".db", func(name string) error { return os.Link(from, name) })
 		require.OK(t, err)
 	}
-	require.OK(t, thin(folder, 2, &environment{stdout: io.Discard}))
+	require.OK(t, thin(root, 2, &environment{stdout: io.Discard}))
 	want := []string{"approvals-20260101T000000Z-10.db", "approvals-20260101T000000Z-11.db", "from"}
-	if got := copies(t, folder); !slices.Equal(got, want) {
+	if got := copies(t, root); !slices.Equal(got, want) {
 		t.Errorf("the two newest are %q, want %q", got, want)
 	}
 }
@@ -76,7 +77,7 @@ func TestBackupSession(t *testing.T) {
 	decideAbout(t, dir, "web", "send_mail", "disable")
 
 	p := start(t, dir, "--actor", "sam")
-	old := filepath.Join(dir, backupFolder)
+	old := filepath.Join(dir, folder.BackupFolder)
 	require.OK(t, os.Mkdir(old, 0o700))
 	for _, name := range []string{"approvals-20200101T000000Z.db", "approvals-20210101T000000Z.db", "approvals-20220101T000000Z.db.mine", "approvals-2022.db"} {
 		require.OK(t, os.WriteFile(filepath.Join(old, name), nil, 0o600))
@@ -126,11 +127,11 @@ func TestRestoredCopyOpensNothing(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(dir string) error{
 		"as it was": func(string) error { return nil },
-		"damaged":   func(dir string) error { return os.Truncate(filepath.Join(dir, approvalsFile), 5000) },
-		"lost":      func(dir string) error { return os.Remove(filepath.Join(dir, approvalsFile)) },
+		"damaged":   func(dir string) error { return os.Truncate(filepath.Join(dir, folder.ApprovalsFile), 5000) },
+		"lost":      func(dir string) error { return os.Remove(filepath.Join(dir, folder.ApprovalsFile)) },
 		"lost, with the catalog": func(dir string) error {
 			require.OK(t, os.RemoveAll(filepath.Join(dir, "catalog")))
-			return os.Remove(filepath.Join(dir, approvalsFile))
+			return os.Remove(filepath.Join(dir, folder.ApprovalsFile))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +162,7 @@ func TestRestoreRefuses(t *testing.T) {
 	s.must(0, "approvals", "backup", first, "--dir", dir)
 	whole, err := os.ReadFile(first)
 	require.OK(t, err)
-	before, err := os.ReadFile(filepath.Join(dir, approvalsFile))
+	before, err := os.ReadFile(filepath.Join(dir, folder.ApprovalsFile))
 	require.OK(t, err)
 	for name, data := range map[string][]byte{
 		"cut": whole[:len(whole)/2], "empty": nil, "junk": []byte(strings.Repeat("junk", 5000)), "damaged": damaged(whole),
@@ -173,7 +174,7 @@ func TestRestoreRefuses(t *testing.T) {
 	if n := strings.Count(s.text.String(), "nothing was changed"); n != 4 {
 		t.Errorf("%d of 4 say that nothing was changed:\n%s", n, s.text.String())
 	}
-	after, err := os.ReadFile(filepath.Join(dir, approvalsFile))
+	after, err := os.ReadFile(filepath.Join(dir, folder.ApprovalsFile))
 	require.OK(t, err)
 	if !slices.Equal(before, after) {
 		t.Error("the store was written")

@@ -12,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
 	"github.com/portcullis-mcp/portcullis/internal/cli/doctor"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
@@ -116,7 +117,7 @@ func (b *banner) writeAddresses(w io.Writer, h state.Health) {
 	}
 	if b.codes != nil { // not into the log, which others may read
 		row(w, "sign in", "%s/admin/login?code=%s", b.base, b.codes.New())
-		row(w, "", "The link works once, within 10 minutes. Later, sign in with the key in %s.", b.path(keyFile))
+		row(w, "", "The link works once, within 10 minutes. Later, sign in with the key in %s.", b.path(folder.KeyFile))
 	}
 	row(w, "health", "%s/healthz", b.base)
 	row(w, "commands", "%s open --dir %s, %s status --dir %s; all: %s --help", self(), connect.Shell(b.Dir), self(), connect.Shell(b.Dir), self())

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -22,7 +23,7 @@ func TestServeKeepsCalls(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {}, "audit": {"required": true, "days": 7}}`)
 	calls := func() []audit.Line {
-		lines, _, err := audit.Folder(filepath.Join(dir, auditFolder)).Read(t.Context(), audit.Filter{Kind: audit.KindCall}, "", 100)
+		lines, _, err := audit.Folder(filepath.Join(dir, folder.AuditFolder)).Read(t.Context(), audit.Filter{Kind: audit.KindCall}, "", 100)
 		require.OK(t, err)
 		return lines
 	}
@@ -42,19 +43,19 @@ func TestServeKeepsCalls(t *testing.T) {
 	if len(page.Lines) != 2 || page.Lines[0].Tool != "retrieve_tools" {
 		t.Errorf("/admin/audit has %+v", page.Lines)
 	}
-	require.OK(t, os.RemoveAll(filepath.Join(dir, auditFolder)))
-	require.OK(t, os.WriteFile(filepath.Join(dir, auditFolder), nil, 0o600))
+	require.OK(t, os.RemoveAll(filepath.Join(dir, folder.AuditFolder)))
+	require.OK(t, os.WriteFile(filepath.Join(dir, folder.AuditFolder), nil, 0o600))
 	if r := p.Call("retrieve_tools", `{"query":"third"}`); !r.IsError || !strings.Contains(r.Text, "Nothing was called") {
 		t.Errorf("it answers %s", r.Text)
 	}
 	local.Until(t, "the log says so", func() bool { return strings.Contains(p.log.String(), "a line of the audit is lost") })
-	require.OK(t, os.Remove(filepath.Join(dir, auditFolder)))
+	require.OK(t, os.Remove(filepath.Join(dir, folder.AuditFolder)))
 	time.Sleep(1100 * time.Millisecond) // it is tried again each second
 	if r := p.Call("retrieve_tools", `{"query":"fourth"}`); r.IsError {
 		t.Errorf("it can be written again: %s", r.Text)
 	}
 	require.OK(t, p.stop())
-	if _, err := os.Stat(filepath.Join(dir, auditFolder)); errors.Is(err, fs.ErrNotExist) || len(calls()) != 1 {
+	if _, err := os.Stat(filepath.Join(dir, folder.AuditFolder)); errors.Is(err, fs.ErrNotExist) || len(calls()) != 1 {
 		t.Errorf("%v, %d lines", err, len(calls()))
 	}
 }
@@ -67,7 +68,7 @@ func TestServeAtTheAuditLimit(t *testing.T) {
 		return `{"mcpServers": {}, "audit": {"required": ` + required + `, "days": 36500, "max_bytes": 16777216}}`
 	}
 	programtest.WriteConfig(t, dir, config("true"))
-	old := filepath.Join(dir, auditFolder, "2020-01-01.jsonl")
+	old := filepath.Join(dir, folder.AuditFolder, "2020-01-01.jsonl")
 	require.OK(t, os.MkdirAll(filepath.Dir(old), 0o700))
 	require.OK(t, os.WriteFile(old, append(make([]byte, 16<<20), '\n'), 0o600))
 	p := start(t, dir)

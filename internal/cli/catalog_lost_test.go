@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
@@ -39,11 +40,11 @@ func TestServeKeepsDecisionsAtItsEnd(t *testing.T) {
 func TestApprovalsAndCatalogLost(t *testing.T) {
 	e := newEvening(t)
 	for _, how := range []string{"restore", "accept"} {
-		folder := e.copy()
-		require.OK(t, os.Remove(filepath.Join(folder, approvalsFile)))
-		require.OK(t, os.WriteFile(filepath.Join(folder, "catalog", "current.json"), []byte("{"), 0o600))
+		root := e.copy()
+		require.OK(t, os.Remove(filepath.Join(root, folder.ApprovalsFile)))
+		require.OK(t, os.WriteFile(filepath.Join(root, "catalog", "current.json"), []byte("{"), 0o600))
 		health := func() (codes []string) {
-			e.open(folder, func(ask ask, sync func()) {
+			e.open(root, func(ask ask, sync func()) {
 				sync()
 				var h struct{ Reasons []struct{ Code string } }
 				require.OK(t, json.Unmarshal(ask(http.MethodGet, "/admin/health", ""), &h))
@@ -57,7 +58,7 @@ func TestApprovalsAndCatalogLost(t *testing.T) {
 			if diff := cmp.Diff([]string{"approvals_restored", "approvals_gone"}, health()); diff != "" {
 				t.Errorf("health (-want +got):\n%s", diff)
 			}
-			for name, state := range e.stands(folder) {
+			for name, state := range e.stands(root) {
 				if state != "waits for approval, lost" {
 					t.Errorf("%s is %q", name, state)
 				}
@@ -70,8 +71,8 @@ func TestApprovalsAndCatalogLost(t *testing.T) {
 		if how == "restore" {
 			want["blocked"], want["off2"], want["stop"] = "blocked", "waits for approval, disabled", afterRestore()["stop"]
 		}
-		require.OK(t, run(t.Context(), []string{"approvals", how, "--dir", folder, "--actor", "kim"}, &environment{getenv: os.Getenv, stdout: io.Discard, stderr: io.Discard}))
-		if diff := cmp.Diff(want, e.stands(folder)); diff != "" {
+		require.OK(t, run(t.Context(), []string{"approvals", how, "--dir", root, "--actor", "kim"}, &environment{getenv: os.Getenv, stdout: io.Discard, stderr: io.Discard}))
+		if diff := cmp.Diff(want, e.stands(root)); diff != "" {
 			t.Errorf("after %s (-want +got):\n%s", how, diff)
 		}
 		if codes := health(); len(codes) > 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/doctor"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
@@ -76,8 +77,8 @@ func (c doctorCmd) Run(ctx context.Context, env *environment) error {
 	if c.URL != "" {
 		x.fromOutside(ctx)
 	} else {
-		if !hasGateway(c.folder()) {
-			return fmt.Errorf("doctor: %w", noGateway(c.folder()))
+		if !folder.HasGateway(c.folder()) {
+			return fmt.Errorf("doctor: %w", folder.NoGateway(c.folder()))
 		}
 		x.folder(ctx)
 	}

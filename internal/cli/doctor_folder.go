@@ -18,6 +18,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/doctor"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -37,11 +38,11 @@ const (
 // folder looks at a gateway's folder, and asks the gateway that runs on it.
 func (x *examination) folder(ctx context.Context) {
 	dir := x.cmd.folder()
-	settings, err := localSettings(x.env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
+	settings, err := folder.Settings(x.env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
 	if err != nil {
 		x.find("settings", "the environment", err.Error(), "")
 	}
-	s, runs := findServe(dir)
+	s, runs := folder.FindInfo(dir)
 	x.files(ctx, dir, runs)
 	x.rights(dir)
 	x.diskSpace(dir)
@@ -164,15 +165,15 @@ func (x *examination) rights(dir string) {
 	if runtime.GOOS == "windows" { // which has no such bits
 		return
 	}
-	for _, name := range []string{keyFile, sealFile, tokenFile, approvalsFile, serveInfoFile, auditFolder} {
+	for _, name := range []string{folder.KeyFile, folder.SealFile, folder.TokenFile, folder.ApprovalsFile, folder.InfoFile, folder.AuditFolder} {
 		path := filepath.Join(dir, name)
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm()&0o077 == 0 {
 			continue
 		}
 		cause := fmt.Sprintf("Other users of this machine may read or write it (mode %04o).", info.Mode().Perm())
-		if name == keyFile || name == sealFile || name == tokenFile {
-			if name == tokenFile {
+		if name == folder.KeyFile || name == folder.SealFile || name == folder.TokenFile {
+			if name == folder.TokenFile {
 				cause += " Every agent token ends with it."
 			}
 			x.find("key_exposed", path, cause, "rm "+connect.Shell(path))
@@ -269,8 +270,8 @@ func (x *examination) secretFiles(top, dir string) {
 }
 
 // storeOpens looks at the file of the approvals, and reports whether the gateway of the folder can be asked.
-func (x *examination) storeOpens(dir string, s serveInfo, runs bool) bool {
-	path, left := filepath.Join(dir, approvalsFile), filepath.Join(dir, serveInfoFile)
+func (x *examination) storeOpens(dir string, s folder.Info, runs bool) bool {
+	path, left := filepath.Join(dir, folder.ApprovalsFile), filepath.Join(dir, folder.InfoFile)
 	_, err := os.Stat(path)
 	_, servedErr := os.Stat(left)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -280,7 +281,7 @@ func (x *examination) storeOpens(dir string, s serveInfo, runs bool) bool {
 		x.find("not_started", dir, "No gateway has run on this folder yet.", x.again("serve"))
 		return false
 	}
-	db, err := bolt.View(path, &store.Options{LockWait: glance})
+	db, err := bolt.View(path, &store.Options{LockWait: folder.Glance})
 	switch {
 	case err == nil:
 		_ = db.Close() // it was only looked at
@@ -301,15 +302,15 @@ func (x *examination) storeOpens(dir string, s serveInfo, runs bool) bool {
 }
 
 // stale adds that a gateway was killed which had the folder.
-func (x *examination) stale(path string, s serveInfo) {
+func (x *examination) stale(path string, s folder.Info) {
 	cause := fmt.Sprintf("It names a gateway (process %d) that does not run on this folder.", s.PID)
 	x.find("serve_stale", path, cause, "rm "+connect.Shell(path)).Fix = func() error {
-		switch _, runs, err := runsOn(filepath.Dir(path)); {
+		switch _, runs, err := folder.Running(filepath.Dir(path)); {
 		case err != nil:
 			return err
 		case runs:
 			return errors.New("a gateway has been started since, and wrote it anew")
 		}
-		return removeServeInfo(filepath.Dir(path))
+		return folder.RemoveInfo(filepath.Dir(path))
 	}
 }

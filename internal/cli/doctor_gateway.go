@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/doctor"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
@@ -231,7 +232,7 @@ func (x *examination) probe(ctx context.Context) error {
 		fmt.Fprintln(x.env.stderr, "no server is asked: there is no config that can be used")
 		return nil
 	}
-	settings, err := localSettings(x.env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
+	settings, err := folder.Settings(x.env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
 	if err != nil {
 		return nil // it is one of the findings
 	}
@@ -246,7 +247,7 @@ func (x *examination) probe(ctx context.Context) error {
 	client := upstream.New(&upstream.Options{
 		Secrets: secret.Env{Lookup: lookup}, AllowNets: settings.AllowNets, Version: boot.Version, Commands: x.cmd.AllowCommands, Concurrency: settings.Concurrency,
 	})
-	defer endServers(context.WithoutCancel(ctx), client)
+	defer folder.EndServers(context.WithoutCancel(ctx), client)
 	dialer := &egress.Dialer{Rule: egress.Rule{Allow: settings.AllowNets}}
 	transport := dialer.Transport()
 	defer transport.CloseIdleConnections()
@@ -273,7 +274,7 @@ func (x *examination) probe(ctx context.Context) error {
 // programs asks the gateway that runs on the folder about the servers that are programs, since it runs them,
 // and reports whether one runs. With --allow-commands this process starts them, and no gateway is asked.
 func (x *examination) programs(ctx context.Context) bool {
-	if _, runs, err := runsOn(x.cmd.folder()); !runs || err != nil || x.cmd.AllowCommands {
+	if _, runs, err := folder.Running(x.cmd.folder()); !runs || err != nil || x.cmd.AllowCommands {
 		return false
 	}
 	g, err := x.cmd.view(ctx, x.env, "doctor")

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/doctor"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -61,9 +62,9 @@ func TestDoctorSession(t *testing.T) {
 	require.OK(t, p.stop())
 
 	require.OK(t, os.Mkdir(filepath.Join(dir, ".git"), 0o700))
-	require.OK(t, os.Chmod(filepath.Join(dir, approvalsFile), 0o644))
-	require.OK(t, os.Chmod(filepath.Join(dir, keyFile), 0o640))
-	require.OK(t, writeServeInfo(dir, serveInfo{Address: "http://127.0.0.1:1", PID: 1 << 30}))
+	require.OK(t, os.Chmod(filepath.Join(dir, folder.ApprovalsFile), 0o644))
+	require.OK(t, os.Chmod(filepath.Join(dir, folder.KeyFile), 0o640))
+	require.OK(t, folder.WriteInfo(dir, folder.Info{Address: "http://127.0.0.1:1", PID: 1 << 30}))
 	old := filepath.Join(dir, "approvals.db.bak-20260101T000000Z")
 	require.OK(t, os.WriteFile(old, nil, 0o600))
 	require.OK(t, os.Chtimes(old, time.Now(), time.Now().AddDate(0, -2, 0)))
@@ -76,11 +77,11 @@ func TestDoctorSession(t *testing.T) {
 	s.must(1, "doctor", "--dir", dir)
 	s.must(1, "doctor", "--dir", dir, "--fix")
 	s.env["S_TOKEN"] = "x"
-	require.OK(t, os.Remove(filepath.Join(dir, keyFile)))
+	require.OK(t, os.Remove(filepath.Join(dir, folder.KeyFile)))
 	programtest.WriteConfig(t, dir, `{"mcpServers": {"s": {"urll": "https://s.example/mcp"}}}`)
 	programtest.WritePolicy(t, dir, "forbid (")
 	s.must(1, "doctor", "--dir", dir)
-	require.OK(t, os.WriteFile(filepath.Join(dir, approvalsFile), []byte("no database"), 0o600))
+	require.OK(t, os.WriteFile(filepath.Join(dir, folder.ApprovalsFile), []byte("no database"), 0o600))
 	programtest.WriteConfig(t, dir, config(""))
 	require.OK(t, os.Remove(filepath.Join(dir, "config", "policy.cedar")))
 	s.must(1, "doctor", "--dir", dir)

@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
@@ -66,7 +66,7 @@ func readFile(path string) ([]byte, error) {
 
 // createFile writes a file that is not there yet, whole or not at all.
 func createFile(path string, data []byte, mode fs.FileMode) error {
-	return putFile(path, data, mode, store.Create)
+	return folder.PutFile(path, data, mode, store.Create)
 }
 
 // replaceFile writes a file, whole or not at all, in the place of one that is there, whose mode it keeps.
@@ -81,7 +81,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode) error {
 			return writeInto(path, data)
 		}
 	}
-	return putFile(path, data, mode, store.Replace)
+	return folder.PutFile(path, data, mode, store.Replace)
 }
 
 // writeInto writes data to a device or a pipe.
@@ -92,32 +92,6 @@ func writeInto(path string, data []byte) error {
 	}
 	_, err = f.Write(data)
 	return errors.Join(err, f.Close())
-}
-
-// putFile writes data beside path, and gives it its name by place when it is whole.
-func putFile(path string, data []byte, mode fs.FileMode, place store.Place) error {
-	return store.WriteFile(path, mode, place, func(f *os.File) error {
-		_, err := f.Write(data)
-		return err
-	})
-}
-
-// leftOver is how the temporary files of [store.WriteFile] are named that a killed program leaves in a gateway's
-// folder. Earlier versions ended the names with digits.
-var leftOver = regexp.MustCompile(
-	`^\.tmp-(admin\.key|seal\.key|token\.key|serve\.json|mcp_config\.json|policy\.cedar|approvals-\d{8}T\d{6}Z\.db)-(\d+|[A-Z2-7]{26})$`)
-
-// sweepLeftOver removes those that are older than an hour: no command works so long on one.
-func sweepLeftOver(folder string) {
-	for _, below := range []string{".", "config", backupFolder} {
-		entries, _ := os.ReadDir(filepath.Join(folder, below)) // what stays takes room and no more
-		for _, e := range entries {
-			info, err := e.Info()
-			if err == nil && info.Mode().IsRegular() && leftOver.MatchString(e.Name()) && time.Since(info.ModTime()) > time.Hour {
-				_ = os.Remove(filepath.Join(folder, below, e.Name()))
-			}
-		}
-	}
 }
 
 // agree asks a person to say yes. Where nobody can be asked, instead says what to do.

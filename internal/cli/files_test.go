@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -64,7 +65,7 @@ func TestStartRemovesLeftOver(t *testing.T) {
 	programtest.WriteConfig(t, dir, `{"mcpServers": {}}`)
 	own := []string{".tmp-serve.json-12", ".tmp-serve.json-" + rand.Text(), "config/.tmp-mcp_config.json-3", "backups/.tmp-approvals-20260101T000000Z.db-4"}
 	others := []string{".tmp-mine", ".tmp-serve.json-x", "config/.tmp-notes-3", ".tmp-seal.key-5"}
-	require.OK(t, os.Mkdir(filepath.Join(dir, backupFolder), 0o700))
+	require.OK(t, os.Mkdir(filepath.Join(dir, folder.BackupFolder), 0o700))
 	for _, name := range slices.Concat(own, others) {
 		path := filepath.Join(dir, name)
 		require.OK(t, os.WriteFile(path, nil, 0o600))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
@@ -45,10 +46,10 @@ func firstToken(a boot.Access, dir string) string {
 // one up.
 func (x *examination) admins(ctx context.Context, a boot.Access) {
 	dir := x.cmd.folder()
-	s, runs, err := runsOn(dir)
+	s, runs, err := folder.Running(dir)
 	lacks := runs && s.NoAdmin
 	if !runs && err == nil {
-		file, err := bolt.View(filepath.Join(dir, approvalsFile), &store.Options{LockWait: glance})
+		file, err := bolt.View(filepath.Join(dir, folder.ApprovalsFile), &store.Options{LockWait: folder.Glance})
 		if err != nil {
 			return // it is a finding of its own
 		}

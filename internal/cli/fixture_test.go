@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -51,7 +52,7 @@ func startWith(t testing.TB, env map[string]string, dir string, args ...string) 
 		}
 		return strings.Contains(p.out.String(), "portcullis is")
 	})
-	key, _ := os.ReadFile(filepath.Join(dir, keyFile)) // where none is used there is none
+	key, _ := os.ReadFile(filepath.Join(dir, folder.KeyFile)) // where none is used there is none
 	p.Client = agenttest.Client{T: t, URL: p.out.Find(`MCP endpoint +(\S+)/mcp`), Admin: strings.TrimSpace(string(key))}
 	p.link = p.out.Find(`sign in +(\S+)`)
 	return p

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -50,7 +51,7 @@ func serveOnFullDisk(t *testing.T, disk string) {
 	if said := call(p); strings.Contains(said, "Nothing was called") || strings.Contains(said, "unavailable") {
 		t.Errorf("a call without required: %s", said)
 	}
-	if _, runs := findServe(dir); runs || !strings.Contains(p.log.String(), "serve.json was not written") {
+	if _, runs := folder.FindInfo(dir); runs || !strings.Contains(p.log.String(), "serve.json was not written") {
 		t.Errorf("the log does not say that serve.json is missing:\n%s", p.log)
 	}
 	if err := run(t.Context(), []string{"status", "--url", p.URL, "--dir", dir}, quiet()); err != nil {
@@ -65,7 +66,7 @@ func serveOnFullDisk(t *testing.T, disk string) {
 	}
 
 	require.OK(t, os.Remove(filler))
-	local.Until(t, "serve.json is written", func() bool { _, runs := findServe(dir); return runs })
+	local.Until(t, "serve.json is written", func() bool { _, runs := folder.FindInfo(dir); return runs })
 	if status, said := disable(); status != http.StatusOK {
 		t.Errorf("a decision with room: %d %s", status, said)
 	}

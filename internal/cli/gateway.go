@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
@@ -60,17 +61,17 @@ type gateway struct {
 
 // open returns the gateway that the flags name. The caller closes it.
 func (f gatewayFlags) open(ctx context.Context, env *environment, command string) (*gateway, error) {
-	return f.openTo(ctx, env, command, embedOptions{})
+	return f.openTo(ctx, env, command, folder.Options{})
 }
 
 // view is open for a command that only reads: it writes nothing into the folder.
 func (f gatewayFlags) view(ctx context.Context, env *environment, command string) (*gateway, error) {
-	return f.openTo(ctx, env, command, embedOptions{readOnly: true})
+	return f.openTo(ctx, env, command, folder.Options{ReadOnly: true})
 }
 
 // openTo is open for a command that opens the folder so, if it is this process that does.
 func (f gatewayFlags) openTo(
-	ctx context.Context, env *environment, command string, how embedOptions,
+	ctx context.Context, env *environment, command string, how folder.Options,
 ) (*gateway, error) {
 	at := func(base, keyFolder string) *gateway {
 		key := func() (secret.Text, error) { return credential(env, keyFolder) }
@@ -83,11 +84,11 @@ func (f gatewayFlags) openTo(
 		}
 		return at(f.URL, f.Dir), nil
 	}
-	folder := f.folder()
-	if !hasGateway(folder) {
-		return nil, fmt.Errorf("%s: %w, or a gateway that runs with --url", command, noGateway(folder))
+	dir := f.folder()
+	if !folder.HasGateway(dir) {
+		return nil, fmt.Errorf("%s: %w, or a gateway that runs with --url", command, folder.NoGateway(dir))
 	}
-	s, here, err := openEmbedded(ctx, folder, f.Actor, how, env)
+	s, here, err := folder.OpenGateway(ctx, dir, f.Actor, how, env.getenv, env.stderr)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", command, err)
@@ -97,26 +98,27 @@ func (f gatewayFlags) openTo(
 				"and its audit names whoever its credential says, not --actor")
 		}
 		if !s.Key {
-			folder = ""
+			dir = ""
 		}
-		return at(s.Address, folder), nil
+		return at(s.Address, dir), nil
 	}
-	end := func() { here.end(context.WithoutCancel(ctx)) }
+	end := func() { here.Close(context.WithoutCancel(ctx)) }
 	return &gateway{&client.Client{Command: command, Base: s.Address, Transport: here}, end}, nil
 }
 
 // credential returns that of a folder, or of the environment.
-func credential(env *environment, folder string) (secret.Text, error) {
-	if folder == "" {
+func credential(env *environment, dir string) (secret.Text, error) {
+	if dir == "" {
 		return secret.New(env.getenv(client.TokenVariable)), nil
 	}
-	data, err := os.ReadFile(filepath.Join(folder, keyFile))
+	data, err := os.ReadFile(filepath.Join(dir, folder.KeyFile))
 	if err != nil {
-		return secret.Text{}, fmt.Errorf("the admin key: %w; only a gateway on one machine without authentication has one: elsewhere leave --dir out, and set %s", err, client.TokenVariable)
+		return secret.Text{}, fmt.Errorf("the admin key: %w; only a gateway on one machine without authentication "+
+			"has one: elsewhere leave --dir out, and set %s", err, client.TokenVariable)
 	}
 	key, ok := token.ReadAdmin(strings.TrimSpace(string(data)))
 	if !ok {
-		return secret.Text{}, fmt.Errorf("%s in %q holds no admin key", keyFile, folder)
+		return secret.Text{}, fmt.Errorf("%s in %q holds no admin key", folder.KeyFile, dir)
 	}
 	return key, nil
 }

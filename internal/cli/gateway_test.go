@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -39,23 +40,23 @@ func TestFolderIsAskedOrOpened(t *testing.T) {
 	if g := open(); g.IsEmbedded() || g.Base != p.URL {
 		t.Errorf("the gateway of the folder runs at %s, and %q is asked", p.URL, g.Base)
 	}
-	if info, err := os.Stat(filepath.Join(dir, serveInfoFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	left, err := os.ReadFile(filepath.Join(dir, serveInfoFile))
+	left, err := os.ReadFile(filepath.Join(dir, folder.InfoFile))
 	require.OK(t, err)
 	require.OK(t, p.stop())
-	if _, err := os.Stat(filepath.Join(dir, serveInfoFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err == nil {
 		t.Error("the file outlived the gateway")
 	}
 	// As after kill -9, with another process that has the number of the one that is gone.
-	require.OK(t, os.WriteFile(filepath.Join(dir, serveInfoFile), left, 0o600))
+	require.OK(t, os.WriteFile(filepath.Join(dir, folder.InfoFile), left, 0o600))
 	after := open()
 	if !after.IsEmbedded() {
 		t.Errorf("a gateway that was killed is asked at %s", after.Base)
 	}
 	after.close()
-	if _, err := os.Stat(filepath.Join(dir, serveInfoFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err == nil {
 		t.Error("what a killed gateway left was not removed")
 	}
 }
@@ -70,7 +71,7 @@ func TestTwoCommandsTakeTurns(t *testing.T) {
 	second, err := gatewayFlags{placeFlags{Dir: dir}, "kim"}.open(t.Context(), quiet(), "test")
 	require.OK(t, err)
 	second.close()
-	held, err := bolt.Open(filepath.Join(dir, approvalsFile), nil)
+	held, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil)
 	require.OK(t, err)
 	defer held.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

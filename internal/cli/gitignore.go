@@ -8,13 +8,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 )
 
 // ignored returns the lines of .gitignore: what a gateway keeps in its folder that is secret, or of one machine.
 func ignored() []string {
 	return []string{
-		keyFile, sealFile, tokenFile, approvalsFile, approvalsFile + ".*", auditFolder + "/",
-		backupFolder + "/", serveInfoFile, "catalog/", ".lock", ".tmp-*", "*.bak-*",
+		folder.KeyFile, folder.SealFile, folder.TokenFile, folder.ApprovalsFile, folder.ApprovalsFile + ".*", folder.AuditFolder + "/",
+		folder.BackupFolder + "/", folder.InfoFile, "catalog/", ".lock", ".tmp-*", "*.bak-*",
 	}
 }
 

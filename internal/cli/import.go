@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/clientfile"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
@@ -234,7 +235,7 @@ func (i *importing) readFile(path string) (*clientfile.File, error) {
 
 // leadsHere reports whether the gateway of the folder answers at an address.
 func (i *importing) leadsHere(address string) bool {
-	s, _ := findServe(i.Dir)
+	s, _ := folder.FindInfo(i.Dir)
 	u, err := url.Parse(address)
 	for _, base := range []string{s.Address, i.env.getenv("PORTCULLIS_BASE_URL")} {
 		if own, e := url.Parse(base); err == nil && e == nil && base != "" && own.Host == u.Host && strings.HasPrefix(u.Path, strings.TrimSuffix(own.Path, "/")+"/mcp") {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
@@ -25,7 +26,7 @@ func TestAdminKey(t *testing.T) {
 	open := func(t *testing.T, dir string) (secret.Text, string, error) {
 		t.Helper()
 		log := &local.Buffer{}
-		key, err := adminKey(t.Context(), dir, slog.New(slog.NewTextHandler(log, nil)))
+		key, err := folder.AdminKey(t.Context(), dir, slog.New(slog.NewTextHandler(log, nil)))
 		return key, log.String(), err
 	}
 	first := func(t *testing.T) (dir, path string, key secret.Text) {
@@ -33,7 +34,7 @@ func TestAdminKey(t *testing.T) {
 		dir = t.TempDir()
 		key, _, err := open(t, dir)
 		require.OK(t, err)
-		return dir, filepath.Join(dir, keyFile), key
+		return dir, filepath.Join(dir, folder.KeyFile), key
 	}
 	t.Run("is made once, for its user alone", func(t *testing.T) {
 		dir, path, key := first(t)
@@ -72,7 +73,7 @@ func TestAdminKey(t *testing.T) {
 	t.Run("is no link to somewhere else", func(t *testing.T) {
 		_, elsewhere, _ := first(t)
 		dir := t.TempDir()
-		require.OK(t, os.Symlink(elsewhere, filepath.Join(dir, keyFile)))
+		require.OK(t, os.Symlink(elsewhere, filepath.Join(dir, folder.KeyFile)))
 		if _, _, err := open(t, dir); err == nil {
 			t.Error("it is followed")
 		}
@@ -161,14 +162,14 @@ func TestAdminKeyBeyondLoopback(t *testing.T) {
 		dir := t.TempDir()
 		a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))
 		for auth, want := range map[string]bool{"none": want, "iam": false} {
-			s, err := localSettings(func(name string) string { return map[string]string{"PORTCULLIS_AUTH": auth}[name] }, a)
+			s, err := folder.Settings(func(name string) string { return map[string]string{"PORTCULLIS_AUTH": auth}[name] }, a)
 			require.OK(t, err)
 			owner, err := serveCmd{Dir: dir, Actor: "kim"}.owner(t.Context(), s, a, slog.New(slog.DiscardHandler))
 			if err != nil || (owner != nil) != want {
 				t.Errorf("%s with %s: owner %v, %v", addr, auth, owner != nil, err)
 			}
 		}
-		if _, err := os.Stat(filepath.Join(dir, keyFile)); (err == nil) != want {
+		if _, err := os.Stat(filepath.Join(dir, folder.KeyFile)); (err == nil) != want {
 			t.Errorf("%s: admin.key: %v", addr, err)
 		}
 	}
@@ -178,7 +179,7 @@ func TestAdminKeyBeyondLoopback(t *testing.T) {
 func TestBannerWhereAdminIsClosed(t *testing.T) {
 	a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:8080"))
 	for auth, closed := range map[string]bool{"none": true, "iam": false} {
-		s, err := localSettings(func(name string) string { return map[string]string{"PORTCULLIS_AUTH": auth}[name] }, a)
+		s, err := folder.Settings(func(name string) string { return map[string]string{"PORTCULLIS_AUTH": auth}[name] }, a)
 		require.OK(t, err)
 		var text strings.Builder
 		b := newBanner(&text, boot.New(s, boot.Stores{}, boot.Options{}), a, serveCmd{Dir: "DIR"}, nil)

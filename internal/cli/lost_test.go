@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
@@ -86,9 +87,9 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
-func (s *shop) file(folder string) []byte {
+func (s *shop) file(root string) []byte {
 	s.t.Helper()
-	data, err := os.ReadFile(filepath.Join(folder, approvalsFile))
+	data, err := os.ReadFile(filepath.Join(root, folder.ApprovalsFile))
 	require.OK(s.t, err)
 	return data
 }
@@ -114,17 +115,17 @@ func (s *shop) decide(p *boot.Program, name string, how func(approval.Record, ap
 
 // open runs the rooms of the local program on a folder, without its loop of syncs, and
 // reports whether they start.
-func (s *shop) open(folder string, do func(p *boot.Program, url string)) bool {
+func (s *shop) open(root string, do func(p *boot.Program, url string)) bool {
 	s.t.Helper()
-	store, err := bolt.Open(filepath.Join(folder, approvalsFile), nil)
+	store, err := bolt.Open(filepath.Join(root, folder.ApprovalsFile), nil)
 	if errors.Is(err, bolt.ErrDamaged) {
 		return false
 	}
 	require.OK(s.t, err)
 	defer store.Close()
-	settings, err := localSettings(func(string) string { return "" }, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
+	settings, err := folder.Settings(func(string) string { return "" }, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
 	require.OK(s.t, err)
-	p := boot.New(settings, boot.Stores{Objects: dir.New(folder), Approvals: store, Tokens: token.NewStore(store)}, boot.Options{Log: slog.New(slog.DiscardHandler)})
+	p := boot.New(settings, boot.Stores{Objects: dir.New(root), Approvals: store, Tokens: token.NewStore(store)}, boot.Options{Log: slog.New(slog.DiscardHandler)})
 	handler, err := p.MCP()
 	require.OK(s.t, err)
 	server := httptest.NewServer(handler)
@@ -157,15 +158,15 @@ func (s *shop) callable(url string) []string {
 // returns what is callable then, in words.
 func (s *shop) after(spoil func(s *shop, path string), synced bool, args ...string) (cell string, open []string) {
 	s.t.Helper()
-	folder := filepath.Join(s.t.TempDir(), "gateway")
-	require.OK(s.t, os.CopyFS(folder, os.DirFS(s.dir)))
-	spoil(s, filepath.Join(folder, approvalsFile))
+	root := filepath.Join(s.t.TempDir(), "gateway")
+	require.OK(s.t, os.CopyFS(root, os.DirFS(s.dir)))
+	spoil(s, filepath.Join(root, folder.ApprovalsFile))
 	if len(args) > 0 {
-		if err := run(context.Background(), append(args, "--dir", folder, "--actor", "ann"), &environment{getenv: os.Getenv, stdout: io.Discard, stderr: io.Discard}); err != nil {
+		if err := run(context.Background(), append(args, "--dir", root, "--actor", "ann"), &environment{getenv: os.Getenv, stdout: io.Discard, stderr: io.Discard}); err != nil {
 			return "refused", nil
 		}
 	}
-	started := s.open(folder, func(p *boot.Program, url string) {
+	started := s.open(root, func(p *boot.Program, url string) {
 		if synced {
 			s.sync(p)
 		}
@@ -245,7 +246,7 @@ func TestLostApprovals(t *testing.T) {
 // The commands say what they did, and keep what was damaged.
 func TestApprovalsCommand(t *testing.T) {
 	s := newShop(t)
-	path := filepath.Join(s.dir, approvalsFile)
+	path := filepath.Join(s.dir, folder.ApprovalsFile)
 	command := func(args ...string) (string, error) {
 		var out strings.Builder
 		err := run(t.Context(), append(args, "--dir", s.dir, "--actor", "ann"), &environment{getenv: os.Getenv, stdout: &out, stderr: io.Discard})
@@ -302,7 +303,7 @@ func TestRecoveredApprovals(t *testing.T) {
 		})
 		return c, codes
 	}
-	s.check(os.Remove(filepath.Join(s.dir, approvalsFile)))
+	s.check(os.Remove(filepath.Join(s.dir, folder.ApprovalsFile)))
 	for range 2 {
 		if c, codes := condition(); c != state.Degraded || !slices.Equal(codes, []string{"approvals_restored"}) {
 			t.Errorf("after the recovery it is %s: %v", c, codes)

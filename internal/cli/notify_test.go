@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/people/notify/notifytest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
@@ -59,7 +60,7 @@ func TestServeTellsPeople(t *testing.T) {
 	mu.Lock()
 	down = false
 	mu.Unlock()
-	left, err := bolt.Open(filepath.Join(dir, approvalsFile), nil)
+	left, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil)
 	require.OK(t, err)
 	require.OK(t, notify.NewOutbox(left, nil).Put(t.Context(), notifytest.Sample(1)))
 	require.OK(t, left.Close())

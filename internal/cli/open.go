@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 )
 
@@ -31,7 +32,7 @@ func (openCmd) Help() string {
 
 // Run opens the console.
 func (c openCmd) Run(ctx context.Context, env *environment) error {
-	at, folder, err := c.console()
+	at, keyDir, err := c.console()
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
@@ -41,8 +42,8 @@ func (c openCmd) Run(ctx context.Context, env *environment) error {
 	if _, err := fmt.Fprintln(env.stdout, at); err != nil {
 		return err
 	}
-	if folder != "" {
-		fmt.Fprintf(env.stderr, "if it asks for a key: it is in %s\n", filepath.Join(folder, keyFile))
+	if keyDir != "" {
+		fmt.Fprintf(env.stderr, "if it asks for a key: it is in %s\n", filepath.Join(keyDir, folder.KeyFile))
 	}
 	if env.browse == nil {
 		fmt.Fprintln(env.stderr, "no browser can be started here: open the address yourself")
@@ -56,7 +57,7 @@ func (c openCmd) Run(ctx context.Context, env *environment) error {
 
 // console returns where the page is, and the folder in which the key lies that opens it; "": another
 // credential does.
-func (c openCmd) console() (at, folder string, err error) {
+func (c openCmd) console() (at, keyDir string, err error) {
 	page, err := url.Parse(strings.TrimPrefix(strings.TrimPrefix(c.Page, "/"), "admin/"))
 	if err != nil || page.IsAbs() || page.Host != "" || path.Clean("/"+page.Path) != strings.TrimSuffix("/"+page.Path, "/") && page.Path != "" {
 		return "", "", fmt.Errorf("--page %q: want a page of the console, such as requests", c.Page)
@@ -64,10 +65,10 @@ func (c openCmd) console() (at, folder string, err error) {
 	base := c.URL
 	if c.URL == "" {
 		dir := c.folder()
-		if !hasGateway(dir) {
-			return "", "", noGateway(dir)
+		if !folder.HasGateway(dir) {
+			return "", "", folder.NoGateway(dir)
 		}
-		s, runs, err := runsOn(dir)
+		s, runs, err := folder.Running(dir)
 		if err != nil {
 			return "", "", err
 		}
@@ -75,7 +76,7 @@ func (c openCmd) console() (at, folder string, err error) {
 			return "", "", fmt.Errorf("no gateway runs on %q: start it with portcullis serve --dir %s", dir, connect.Shell(dir))
 		}
 		if base = s.Address; s.Key {
-			folder = dir
+			keyDir = dir
 		}
 	}
 	at, err = client.Address(base, "/admin")
@@ -88,7 +89,7 @@ func (c openCmd) console() (at, folder string, err error) {
 	if page.RawQuery != "" {
 		at += "?" + page.RawQuery
 	}
-	return at, folder, nil
+	return at, keyDir, nil
 }
 
 // browser returns what starts a browser; nil: none can be started here.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -39,7 +40,7 @@ func TestReadingCommandsWriteNothing(t *testing.T) {
 			readAll(t, s, dir, false)
 			p := startWith(t, s.env, dir)
 			require.OK(t, p.stop())
-			require.OK(t, writeServeInfo(dir, serveInfo{Address: "http://127.0.0.1:1", PID: os.Getpid()}))
+			require.OK(t, folder.WriteInfo(dir, folder.Info{Address: "http://127.0.0.1:1", PID: os.Getpid()}))
 			readAll(t, s, dir, true)
 			if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
 				t.Errorf("left among temporary files: %v, %v", left, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/people/auditevent"
@@ -115,11 +116,11 @@ func (a ask) decide(name, verb string) {
 }
 
 // open opens the gateway of a folder, as commands do.
-func (e *evening) open(folder string, do func(ask ask, sync func())) {
+func (e *evening) open(root string, do func(ask ask, sync func())) {
 	e.t.Helper()
-	l, err := newLocal(e.t.Context(), folder, "ann", embedOptions{}, &environment{getenv: func(string) string { return "" }, stdout: io.Discard, stderr: io.Discard})
+	_, l, err := folder.OpenGateway(e.t.Context(), root, "ann", folder.Options{}, noEnv, io.Discard)
 	require.OK(e.t, err)
-	defer l.end(context.WithoutCancel(e.t.Context()))
+	defer l.Close(context.WithoutCancel(e.t.Context()))
 	do(func(method, path, body string) []byte {
 		e.t.Helper()
 		r, err := http.NewRequestWithContext(e.t.Context(), method, "http://127.0.0.1:8080"+path, strings.NewReader(body))
@@ -135,14 +136,14 @@ func (e *evening) open(folder string, do func(ask ask, sync func())) {
 		return data
 	}, func() {
 		e.t.Helper()
-		_, err := l.program.Sync(e.t.Context())
+		_, err := l.Program.Sync(e.t.Context())
 		require.OK(e.t, err)
 	})
 }
 
 func (e *evening) file() []byte {
 	e.t.Helper()
-	data, err := os.ReadFile(filepath.Join(e.dir, approvalsFile))
+	data, err := os.ReadFile(filepath.Join(e.dir, folder.ApprovalsFile))
 	require.OK(e.t, err)
 	return data
 }
@@ -150,24 +151,24 @@ func (e *evening) file() []byte {
 // copy returns a copy of the folder.
 func (e *evening) copy() string {
 	e.t.Helper()
-	folder := filepath.Join(e.t.TempDir(), "gateway")
-	require.OK(e.t, os.CopyFS(folder, os.DirFS(e.dir)))
-	require.OK(e.t, os.Chmod(filepath.Join(folder, "seal.key"), 0o600))
-	return folder
+	root := filepath.Join(e.t.TempDir(), "gateway")
+	require.OK(e.t, os.CopyFS(root, os.DirFS(e.dir)))
+	require.OK(e.t, os.Chmod(filepath.Join(root, "seal.key"), 0o600))
+	return root
 }
 
 // restore runs portcullis approvals restore, and returns what it prints.
-func (e *evening) restore(folder string) string {
+func (e *evening) restore(root string) string {
 	e.t.Helper()
 	var out strings.Builder
-	require.OK(e.t, run(e.t.Context(), []string{"approvals", "restore", "--dir", folder, "--actor", "kim"}, &environment{getenv: os.Getenv, stdout: &out, stderr: io.Discard}))
+	require.OK(e.t, run(e.t.Context(), []string{"approvals", "restore", "--dir", root, "--actor", "kim"}, &environment{getenv: os.Getenv, stdout: &out, stderr: io.Discard}))
 	return out.String()
 }
 
 // stands returns how each tool is in the store.
-func (e *evening) stands(folder string) map[string]string {
+func (e *evening) stands(root string) map[string]string {
 	e.t.Helper()
-	s, err := bolt.Open(filepath.Join(folder, approvalsFile), nil)
+	s, err := bolt.Open(filepath.Join(root, folder.ApprovalsFile), nil)
 	require.OK(e.t, err)
 	defer s.Close()
 	out := map[string]string{}
@@ -223,13 +224,13 @@ func TestRestoreReplaysTheAudit(t *testing.T) {
 		for _, synced := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, synced %t", name, synced), func(t *testing.T) {
 				e := &evening{t: t, dir: e.dir}
-				folder := e.copy()
-				require.OK(t, lose(filepath.Join(folder, approvalsFile)))
+				root := e.copy()
+				require.OK(t, lose(filepath.Join(root, folder.ApprovalsFile)))
 				if synced && name != "damaged" {
-					e.open(folder, func(_ ask, sync func()) { sync() })
+					e.open(root, func(_ ask, sync func()) { sync() })
 				}
-				first := e.restore(folder)
-				if diff := cmp.Diff(afterRestore(), e.stands(folder)); diff != "" {
+				first := e.restore(root)
+				if diff := cmp.Diff(afterRestore(), e.stands(root)); diff != "" {
 					t.Errorf("after a restore (-want +got):\n%s\n%s", diff, first)
 				}
 				for _, want := range []string{"shop:blocked: block by ann, ", "shop:off2: disable by ann, ", "shop:unblocked: block by ann, ", "agent:token:bot: stop by ann, "} {
@@ -242,11 +243,11 @@ func TestRestoreReplaysTheAudit(t *testing.T) {
 						t.Errorf("it does not say %q:\n%s", want, first)
 					}
 				}
-				if again := e.restore(folder); !strings.HasPrefix(again, "0 records settled; every other record was there\n") || strings.Contains(again, "closed again") {
+				if again := e.restore(root); !strings.HasPrefix(again, "0 records settled; every other record was there\n") || strings.Contains(again, "closed again") {
 					t.Errorf("a second restore says %q", again)
 				}
-				e.open(folder, func(_ ask, sync func()) { sync() })
-				if diff := cmp.Diff(afterRestore(), e.stands(folder)); diff != "" {
+				e.open(root, func(_ ask, sync func()) { sync() })
+				if diff := cmp.Diff(afterRestore(), e.stands(root)); diff != "" {
 					t.Errorf("after the next sync (-want +got):\n%s", diff)
 				}
 			})
@@ -257,9 +258,9 @@ func TestRestoreReplaysTheAudit(t *testing.T) {
 // The API of a gateway on the folder replays the audit as the command does.
 func TestRestoreByTheAPI(t *testing.T) {
 	e := newEvening(t)
-	folder := e.copy()
-	require.OK(t, os.Remove(filepath.Join(folder, approvalsFile)))
-	e.open(folder, func(ask ask, sync func()) {
+	root := e.copy()
+	require.OK(t, os.Remove(filepath.Join(root, folder.ApprovalsFile)))
+	e.open(root, func(ask ask, sync func()) {
 		sync()
 		var out struct {
 			Settled int
@@ -277,7 +278,7 @@ func TestRestoreByTheAPI(t *testing.T) {
 			t.Errorf("it says %+v (-want +got):\n%s", out, diff)
 		}
 	})
-	if diff := cmp.Diff(afterRestore(), e.stands(folder)); diff != "" {
+	if diff := cmp.Diff(afterRestore(), e.stands(root)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -285,18 +286,18 @@ func TestRestoreByTheAPI(t *testing.T) {
 // A restore that is interrupted at any write opens nothing, and the next one ends it.
 func TestRestoreInterrupted(t *testing.T) {
 	e := newEvening(t)
-	folder := e.copy()
-	require.OK(t, os.Remove(filepath.Join(folder, approvalsFile)))
-	snap, err := catalog.Load(t.Context(), dir.New(folder), nil)
+	root := e.copy()
+	require.OK(t, os.Remove(filepath.Join(root, folder.ApprovalsFile)))
+	snap, err := catalog.Load(t.Context(), dir.New(root), nil)
 	require.OK(t, err)
 	errStop := errors.New("interrupted")
 	interrupted := 0
 	for n := 1; ; n++ {
-		require.OK(t, os.RemoveAll(filepath.Join(folder, approvalsFile)))
-		s, err := bolt.Open(filepath.Join(folder, approvalsFile), nil)
+		require.OK(t, os.RemoveAll(filepath.Join(root, folder.ApprovalsFile)))
+		s, err := bolt.Open(filepath.Join(root, folder.ApprovalsFile), nil)
 		require.OK(t, err)
 		f := &failing{Store: s, left: n, err: errStop}
-		p := auditevent.Restorer{Audit: audit.Folder(filepath.Join(folder, auditFolder)), Approvals: f, Stops: stops.NewStore(f), Now: time.Now}
+		p := auditevent.Restorer{Audit: audit.Folder(filepath.Join(root, folder.AuditFolder)), Approvals: f, Stops: stops.NewStore(f), Now: time.Now}
 		_, err = p.Restore(t.Context(), snap, "kim", nil)
 		require.OK(t, s.Close())
 		if err != nil && !errors.Is(err, errStop) {
@@ -306,14 +307,14 @@ func TestRestoreInterrupted(t *testing.T) {
 			break
 		}
 		interrupted++
-		got := e.stands(folder)
+		got := e.stands(root)
 		for name, want := range afterRestore() {
 			if s, is := got[name]; is && s != want && !strings.HasSuffix(s, ", lost") {
 				t.Errorf("interrupted at write %d %s is %q, want %q", n, name, s, want)
 			}
 		}
-		e.restore(folder)
-		if diff := cmp.Diff(afterRestore(), e.stands(folder)); diff != "" {
+		e.restore(root)
+		if diff := cmp.Diff(afterRestore(), e.stands(root)); diff != "" {
 			t.Fatalf("interrupted at write %d, and run again (-want +got):\n%s", n, diff)
 		}
 	}
@@ -399,15 +400,15 @@ func TestRestoreWithASpoiltAudit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &evening{t: t, dir: e.dir}
-			folder := e.copy()
-			require.OK(t, os.Remove(filepath.Join(folder, approvalsFile)))
-			files, err := filepath.Glob(filepath.Join(folder, auditFolder, "*.jsonl"))
+			root := e.copy()
+			require.OK(t, os.Remove(filepath.Join(root, folder.ApprovalsFile)))
+			files, err := filepath.Glob(filepath.Join(root, folder.AuditFolder, "*.jsonl"))
 			require.OK(t, err)
 			for _, path := range files {
-				require.OK(t, os.WriteFile(path, test.spoil(e.audit(folder)), 0o600))
+				require.OK(t, os.WriteFile(path, test.spoil(e.audit(root)), 0o600))
 			}
-			out := e.restore(folder)
-			for name, state := range e.stands(folder) {
+			out := e.restore(root)
+			for name, state := range e.stands(root) {
 				if name != "stop" && state == "approved" && shut[name] && !slices.Contains(test.opens, name) {
 					t.Errorf("%s is open:\n%s", name, out)
 				}
@@ -420,9 +421,9 @@ func TestRestoreWithASpoiltAudit(t *testing.T) {
 }
 
 // audit returns the audit of a folder, of one day or two.
-func (e *evening) audit(folder string) (all []byte) {
+func (e *evening) audit(root string) (all []byte) {
 	e.t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, auditFolder, "*.jsonl"))
+	files, err := filepath.Glob(filepath.Join(root, folder.AuditFolder, "*.jsonl"))
 	require.OK(e.t, err)
 	for _, path := range files {
 		data, err := os.ReadFile(path)
@@ -434,7 +435,7 @@ func (e *evening) audit(folder string) (all []byte) {
 
 func (e *evening) hash(name string) (hash string) {
 	e.t.Helper()
-	s, err := bolt.Open(filepath.Join(e.dir, approvalsFile), nil)
+	s, err := bolt.Open(filepath.Join(e.dir, folder.ApprovalsFile), nil)
 	require.OK(e.t, err)
 	defer s.Close()
 	r, err := s.Get(e.t.Context(), tool.ID{Server: "shop", Name: name})

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -49,21 +50,21 @@ func (c restoreCmd) restored(ctx context.Context) (*restoring, error) {
 	if c.URL != "" {
 		return nil, errors.New("a copy is taken back where the gateway's folder is, with --dir, and not by --url")
 	}
-	folder := c.folder()
-	if info, err := os.Stat(folder); err != nil {
-		return nil, fmt.Errorf("--dir %q: %w", folder, err)
+	root := c.folder()
+	if info, err := os.Stat(root); err != nil {
+		return nil, fmt.Errorf("--dir %q: %w", root, err)
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("--dir %q is no folder", folder)
+		return nil, fmt.Errorf("--dir %q is no folder", root)
 	}
 	copied, err := bolt.Inspect(c.File)
 	if err != nil {
 		return nil, err
 	}
-	snap, err := catalog.Load(ctx, dir.New(folder), nil)
+	snap, err := catalog.Load(ctx, dir.New(root), nil)
 	if err != nil && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, catalog.ErrUnusable) {
 		return nil, err
 	}
-	t := &restoring{restoreCmd: c, path: filepath.Join(folder, approvalsFile), snap: snap, copied: copied}
+	t := &restoring{restoreCmd: c, path: filepath.Join(root, folder.ApprovalsFile), snap: snap, copied: copied}
 	if err := t.open(ctx); err != nil {
 		return nil, err
 	}
@@ -96,8 +97,8 @@ func (t *restoring) open(ctx context.Context) (err error) {
 	if file, err := os.Stat(t.File); err == nil && before != nil && os.SameFile(before, file) {
 		return errors.New("this is approvals.db itself, and no copy")
 	}
-	t.store, err = openApprovals(t.folder(), &store.Options{LockWait: 10 * glance})
-	switch s, runs := findServe(t.folder()); {
+	t.store, err = folder.OpenApprovals(t.folder(), &store.Options{LockWait: 10 * folder.Glance})
+	switch s, runs := folder.FindInfo(t.folder()); {
 	case errors.Is(err, bolt.ErrHeld) && runs:
 		return fmt.Errorf("a gateway runs on %q, as process %d: stop it first", t.folder(), s.PID)
 	case errors.Is(err, bolt.ErrDamaged), errors.Is(err, bolt.ErrUnconverted):
@@ -105,7 +106,7 @@ func (t *restoring) open(ctx context.Context) (err error) {
 		if t.kept, err = setAside(t.path); err != nil {
 			return err
 		}
-		if t.store, err = openApprovals(t.folder(), nil); err != nil {
+		if t.store, err = folder.OpenApprovals(t.folder(), nil); err != nil {
 			return errors.Join(err, os.Rename(t.kept, t.path))
 		}
 		return nil

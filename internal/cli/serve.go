@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -9,16 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/internal/demo"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
@@ -27,7 +24,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // A serveCmd is portcullis serve.
@@ -64,14 +60,14 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	switch {
 	case c.Dir == "." && c.Demo:
 		c.Dir = filepath.Join(".portcullis", "demo")
-	case c.Dir == "." && !hasGateway(c.Dir): // another folder is taken as it is: its config may come later
-		return noGateway(c.Dir)
+	case c.Dir == "." && !folder.HasGateway(c.Dir): // another folder is taken as it is: its config may come later
+		return folder.NoGateway(c.Dir)
 	}
 	if c.ForClient {
 		return c.forClient(ctx, env)
 	}
 	err := c.start(ctx, env)
-	if s, runs := findServe(c.Dir); err != nil && runs && s.Client {
+	if s, runs := folder.FindInfo(c.Dir); err != nil && runs && s.Client {
 		return fmt.Errorf("%w; process %d holds the folder: portcullis stdio started that gateway for a client, and it ends when the client has left and the first sync is over", err, s.PID)
 	}
 	return err
@@ -104,7 +100,7 @@ func (c serveCmd) listen(ctx context.Context) (net.Listener, error) {
 func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environment) error {
 	defer listener.Close()
 	addr := listener.Addr().(*net.TCPAddr) // as all of "tcp" are
-	settings, err := localSettings(env.getenv, addr)
+	settings, err := folder.Settings(env.getenv, addr)
 	if err != nil {
 		return err
 	}
@@ -118,34 +114,34 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		defer stop()
 		ahead = state.StartPrefetch(reading, objects, nil)
 	}
-	held, err := openStores(c.Dir, settings, 0, log)
+	held, err := folder.Open(c.Dir, settings, log)
 	if err != nil {
 		return err
 	}
-	held.objects = objects // what one of them maps, the other does not map again
-	defer held.close(ctx)
+	held.Objects = objects // what one of them maps, the other does not map again
+	defer held.Close(ctx)
 	owner, err := c.owner(ctx, settings, addr, log)
 	if err != nil {
 		return fmt.Errorf("--dir %q: %w", c.Dir, err)
 	}
 	var servers *demo.Servers
 	if c.Demo {
-		if servers, err = demo.Start(ctx, held.objects); err != nil {
+		if servers, err = demo.Start(ctx, held.Objects); err != nil {
 			return fmt.Errorf("--demo: %w", err)
 		}
 		defer servers.Close()
 	}
 	worker := notify.NewWorker()
-	p := held.build(settings, boot.Options{
+	p := held.Build(settings, boot.Options{
 		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner, Ahead: ahead,
-		Ending: ctx.Done(), Sends: true, Wake: worker.Wake, Rest: syncEvery, Gate: newGate(log),
+		Ending: ctx.Done(), Sends: true, Wake: worker.Wake, Rest: folder.SyncEvery, Gate: newGate(log),
 	})
-	here := serveInfo{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil, Client: c.ForClient}
-	here.NoAdmin = lacksAdmin(ctx, settings.Access, token.NewStore(held.approvals))
-	defer keepServeInfo(ctx, c.Dir, here, log)()
+	here := folder.Info{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil, Client: c.ForClient}
+	here.NoAdmin = lacksAdmin(ctx, settings.Access, token.NewStore(held.Approvals))
+	defer folder.KeepInfo(ctx, c.Dir, here, log)()
 	defer p.Counter.Start(ctx)()
 	defer worker.Start(ctx, p.Sender)()
-	browsers := bootadmin.Browsers{Store: signin.NewStore(held.approvals, nil)}
+	browsers := bootadmin.Browsers{Store: signin.NewStore(held.Approvals, nil)}
 	if owner != nil {
 		browsers.Codes = signin.NewCodes(nil)
 	}
@@ -173,23 +169,6 @@ func reachedAt(addr *net.TCPAddr) string {
 	return "http://" + addr.String()
 }
 
-// localSettings are those of the environment with defaults for one machine: loopback may be
-// dialed, and a gateway that only this machine can reach lets every caller in unless told
-// otherwise.
-func localSettings(getenv func(string) string, addr *net.TCPAddr) (boot.Settings, error) {
-	defaults := map[string]string{}
-	if addr.IP.IsLoopback() {
-		defaults = map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_BASE_URL": "http://" + addr.String()}
-	}
-	if strings.Contains(getenv("PORTCULLIS_AUTH"), "token") { // with another way the setting would be a fault
-		defaults["PORTCULLIS_TOKEN_KEY"] = tokenKeyDefault
-	}
-	s, err := boot.Load(func(name string) string { return cmp.Or(getenv(name), defaults[name]) })
-	s.SyncEvery = syncEvery
-	s.AllowNets = append(s.AllowNets, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
-	return s, err
-}
-
 // owner returns to whom the gateway belongs; nil if its callers prove who they
 // are, or if more than this machine reaches it, where a key in a folder and a plain cookie are
 // too little.
@@ -197,7 +176,7 @@ func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr,
 	if !s.Access.Open() || !addr.IP.IsLoopback() {
 		return nil, nil //nolint:nilnil // that there is none is no error
 	}
-	key, err := adminKey(ctx, c.Dir, log)
+	key, err := folder.AdminKey(ctx, c.Dir, log)
 	return &boot.Owner{Name: c.Actor, Key: key}, err
 }
 
@@ -225,20 +204,8 @@ func serve(ctx context.Context, p *boot.Program, handler http.Handler, listener 
 	<-synced
 	stop(context.WithoutCancel(ctx), server, patience, endRequests, p.Log)
 	keepDecisions(context.WithoutCancel(ctx), p)
-	endServers(context.WithoutCancel(ctx), p.Upstream)
+	folder.EndServers(context.WithoutCancel(ctx), p.Upstream)
 	return err
-}
-
-// endServers ends the servers that are programs, and the sessions with the others.
-func endServers(ctx context.Context, up *upstream.Client) {
-	sessions, done := context.WithTimeout(ctx, time.Second)
-	defer done()
-	programs, done := context.WithTimeout(ctx, 12*time.Second) // one that is being installed may finish that
-	defer done()
-	var wg sync.WaitGroup
-	wg.Go(func() { up.EndSessions(sessions) })
-	wg.Go(func() { up.EndPrograms(programs) })
-	wg.Wait()
 }
 
 // How long the program waits for a client that sends slowly, or nothing.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -28,10 +30,10 @@ func TestKeyGoesToNoStranger(t *testing.T) {
 	_, config := ping(t)
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, config(""))
-	_, err := newKey(filepath.Join(dir, keyFile))
+	_, err := folder.AdminKey(t.Context(), dir, slog.New(slog.DiscardHandler))
 	require.OK(t, err)
 	for range 3 {
-		require.OK(t, writeServeInfo(dir, serveInfo{Address: stranger.URL, PID: os.Getpid(), Key: true}))
+		require.OK(t, folder.WriteInfo(dir, folder.Info{Address: stranger.URL, PID: os.Getpid(), Key: true}))
 		var both sync.WaitGroup
 		for range 2 {
 			both.Go(func() {
@@ -44,13 +46,13 @@ func TestKeyGoesToNoStranger(t *testing.T) {
 				if !g.IsEmbedded() {
 					t.Errorf("%s is asked, where no gateway runs", g.Base)
 				}
-				time.Sleep(3 * glance)
+				time.Sleep(3 * folder.Glance)
 			})
 		}
 		both.Wait()
 	}
-	require.OK(t, writeServeInfo(dir, serveInfo{Address: stranger.URL, PID: os.Getpid(), Key: true}))
-	if s, runs, err := runsOn(dir); runs || err != nil {
+	require.OK(t, folder.WriteInfo(dir, folder.Info{Address: stranger.URL, PID: os.Getpid(), Key: true}))
+	if s, runs, err := folder.Running(dir); runs || err != nil {
 		t.Errorf("a gateway runs at %s: %v", s.Address, err)
 	}
 	if asked > 0 {
@@ -64,10 +66,10 @@ func TestKeyStaysOnThisMachine(t *testing.T) {
 		"http://192.0.2.1:8080": false, "https://gate.example.com": false, "http://127.0.0.1.example.com": false, "http://127.0.0.1@evil.example": false,
 	} {
 		dir := t.TempDir()
-		data, err := json.Marshal(serveInfo{Address: address, PID: os.Getpid(), Key: true})
+		data, err := json.Marshal(folder.Info{Address: address, PID: os.Getpid(), Key: true})
 		require.OK(t, err)
-		require.OK(t, os.WriteFile(filepath.Join(dir, serveInfoFile), data, 0o600))
-		if _, got := findServe(dir); got != want {
+		require.OK(t, os.WriteFile(filepath.Join(dir, folder.InfoFile), data, 0o600))
+		if _, got := folder.FindInfo(dir); got != want {
 			t.Errorf("%s: %v, want %v", address, got, want)
 		}
 	}
@@ -76,11 +78,11 @@ func TestKeyStaysOnThisMachine(t *testing.T) {
 // Whoever opens the approvals removes what a killed gateway left, so that nobody is sent there meanwhile.
 func TestOpeningRemovesWhatWasLeft(t *testing.T) {
 	dir := t.TempDir()
-	require.OK(t, writeServeInfo(dir, serveInfo{Address: "http://127.0.0.1:1", PID: os.Getpid(), Key: true}))
-	s, err := openApprovals(dir, nil)
+	require.OK(t, folder.WriteInfo(dir, folder.Info{Address: "http://127.0.0.1:1", PID: os.Getpid(), Key: true}))
+	s, err := folder.OpenApprovals(dir, nil)
 	require.OK(t, err)
 	defer s.Close()
-	if _, err := os.Stat(filepath.Join(dir, serveInfoFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err == nil {
 		t.Error("it is there still")
 	}
 }

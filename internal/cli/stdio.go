@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/relay"
@@ -64,12 +65,12 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 // passOn passes messages on to the gateway of a folder.
 func (c stdioCmd) passOn(ctx context.Context, env *environment, o relay.Options) error {
 	if c.Dir == "" {
-		if c.Dir = "."; !hasGateway(c.Dir) { // another folder is taken as it is, as by serve
-			return fmt.Errorf("stdio: %w, or a gateway that runs with --url", noGateway(c.Dir))
+		if c.Dir = "."; !folder.HasGateway(c.Dir) { // another folder is taken as it is, as by serve
+			return fmt.Errorf("stdio: %w, or a gateway that runs with --url", folder.NoGateway(c.Dir))
 		}
 	}
 	g := &folderGateway{flags: c, stderr: env.stderr, log: o.Log}
-	if err := g.find(ctx, serveInfo{}); err != nil {
+	if err := g.find(ctx, folder.Info{}); err != nil {
 		return err
 	}
 	o.URL, o.Transport = g.at.Address+"/mcp", g

@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -99,7 +100,7 @@ func TestStdioDir(t *testing.T) {
 	if err := session.Close(); err != nil {
 		t.Errorf("Close = %v", err)
 	}
-	store, err := bolt.Open(filepath.Join(dir, approvalsFile), nil) // nobody holds it any more
+	store, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil) // nobody holds it any more
 	require.OK(t, err)
 	require.OK(t, store.Close())
 }

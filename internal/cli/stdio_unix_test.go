@@ -16,6 +16,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -63,18 +64,18 @@ func TestFirstSyncOutlivesItsClient(t *testing.T) {
 			require.OK(t, err)
 			require.OK(t, cmd.Start())
 			local.Until(t, "the program is started", func() bool { return strings.Contains(log.String(), "program started") })
-			first, runs := findServe(dir)
+			first, runs := folder.FindInfo(dir)
 			if !runs {
 				t.Fatal("no gateway runs")
 			}
 			t.Cleanup(func() {
-				if s, runs := findServe(dir); runs { // the test has failed
+				if s, runs := folder.FindInfo(dir); runs { // the test has failed
 					_ = syscall.Kill(s.PID, syscall.SIGKILL)
 				}
 			})
 			require.OK(t, leave(cmd, in))
 			_ = cmd.Wait() // it ends at once, though no file says that the program is installed
-			if _, runs, err := runsOn(dir); !runs {
+			if _, runs, err := folder.Running(dir); !runs {
 				t.Fatalf("the gateway has ended in its first sync: %v; log %s", err, log)
 			}
 			err = run(t.Context(), []string{"serve", "--dir", dir, "--addr", local.Addr(t)}, &environment{getenv: noEnv, stdout: &local.Buffer{}, stderr: &local.Buffer{}})
@@ -100,13 +101,13 @@ func TestFirstSyncOutlivesItsClient(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(catalog.CurrentKey))); err != nil {
 				t.Errorf("no catalog: %v", err)
 			}
-			local.Until(t, "the gateway of the first client ends", func() bool { s, runs := findServe(dir); return !runs || s.PID != first.PID })
+			local.Until(t, "the gateway of the first client ends", func() bool { s, runs := folder.FindInfo(dir); return !runs || s.PID != first.PID })
 			_, err = session.CallTool(t.Context(), &mcp.CallToolParams{Name: "call_tool_read", Arguments: map[string]any{"name": "s:echo", "args": map[string]any{"text": "hi"}}})
 			if err != nil {
 				t.Errorf("a call after that: %v", err)
 			}
 			require.OK(t, session.Close())
-			store, err := bolt.Open(filepath.Join(dir, approvalsFile), nil) // nobody holds it any more
+			store, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil) // nobody holds it any more
 			require.OK(t, err)
 			require.OK(t, store.Close())
 		})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 )
 
 // A folderGateway passes requests on to the gateway of a folder, and starts one if none runs.
@@ -24,7 +25,7 @@ type folderGateway struct {
 	log    *slog.Logger
 
 	mu  sync.Mutex
-	at  serveInfo
+	at  folder.Info
 	own *gatewayProcess // nil: another process has started the gateway
 }
 
@@ -65,7 +66,7 @@ func (g *folderGateway) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // find finds or starts a gateway. One that has gone is not taken again: its process may still be ending.
-func (g *folderGateway) find(ctx context.Context, gone serveInfo) error {
+func (g *folderGateway) find(ctx context.Context, gone folder.Info) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.at.PID != gone.PID {
@@ -74,7 +75,7 @@ func (g *folderGateway) find(ctx context.Context, gone serveInfo) error {
 	var failed error
 	var began time.Time
 	for {
-		s, runs, err := runsOn(g.flags.Dir)
+		s, runs, err := folder.Running(g.flags.Dir)
 		switch {
 		case runs && s.PID != gone.PID:
 			g.at, g.own = s, nil
@@ -87,7 +88,7 @@ func (g *folderGateway) find(ctx context.Context, gone serveInfo) error {
 				return nil
 			}
 			began = time.Now()
-		case time.Since(began) > turns: // else another client started one at the same time
+		case time.Since(began) > folder.Turns: // else another client started one at the same time
 			return failed
 		}
 		select {
@@ -125,7 +126,7 @@ func (g *folderGateway) start() error {
 	p := &gatewayProcess{cmd, in, bufio.NewReader(out)}
 	line, _ := p.out.ReadString('\n') // its output ends if it has none
 	if address := strings.TrimSpace(line); strings.HasPrefix(address, "http://") {
-		g.at, g.own = serveInfo{Address: address, PID: cmd.Process.Pid, Client: true}, p
+		g.at, g.own = folder.Info{Address: address, PID: cmd.Process.Pid, Client: true}, p
 		return nil
 	}
 	return cmp.Or(p.ended(line), errors.New("the gateway ended before it answered: its log says why"))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/internal/demo"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -16,7 +17,6 @@ import (
 )
 
 const (
-	syncEvery = time.Minute
 	lookEvery = 2 * time.Second // at whether config or policy changed
 
 	// A server that is starting up is asked again sooner, so many times in a row: a program that is
@@ -55,7 +55,7 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 			return
 		case <-look.C:
 		}
-		due := time.Since(last) >= syncEvery
+		due := time.Since(last) >= folder.SyncEvery
 		again := starting && early < soonMost && time.Since(last) >= soon
 		if changed := w.changed(ctx); changed || due || again {
 			if early++; due {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
@@ -34,7 +35,7 @@ enabled server did not answer: its last known tools stay. Examples:
 func (c syncCmd) Run(ctx context.Context, env *environment) error {
 	bar := newProgress(env.stderr, env.terminal, "syncing", "server")
 	defer bar.end()
-	g, err := c.openTo(ctx, env, "sync", embedOptions{commands: c.AllowCommands, progress: bar.sync})
+	g, err := c.openTo(ctx, env, "sync", folder.Options{Commands: c.AllowCommands, Progress: bar.sync})
 	if err != nil {
 		return err
 	}

@@ -6,43 +6,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
-
-const (
-	// tokenFile holds the keys of the hashes of agent tokens, in the gateway's folder.
-	tokenFile = "token.key"
-
-	// tokenKeyDefault is the setting of a gateway that keeps them there.
-	tokenKeyDefault = "file:" + tokenFile
-)
-
-// needTokenKey makes the file of the keys if there is none. Of two programs that do so at once both
-// go on with the one that was there first.
-func needTokenKey(dir string) error {
-	path := filepath.Join(dir, tokenFile)
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	first := secret.Versions{Current: newTokenKey()}
-	err := createFile(path, []byte(secret.FileText(first)), 0o600)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make the key of agent tokens: %w", err)
-	}
-	return nil
-}
-
-func newTokenKey() secret.Version {
-	return secret.Version{Text: secret.New(token.Random()), Since: time.Now()}
-}
 
 // A rotateTokensCmd is portcullis token rotate.
 type rotateTokensCmd struct {
@@ -68,7 +40,7 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	path := filepath.Join(c.folder(), tokenFile)
+	path := filepath.Join(c.folder(), folder.TokenFile)
 	old, err := secret.ReadFile(path)
 	switch {
 	case c.URL != "" || errors.Is(err, fs.ErrNotExist):
@@ -93,8 +65,8 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment) error {
 	case k.Previous != nil && k.Previous.Live > 0 && !c.Force:
 		return fmt.Errorf("token rotate: nothing was done: %s still under the previous key, and would end at once: portcullis token list shows which; make others in their place, or end them with --force", are(k.Previous.Live, "live token"))
 	}
-	next := secret.Versions{Current: newTokenKey(), Previous: old.Current}
-	if err := putFile(path, []byte(secret.FileText(next)), 0o600, store.Replace); err != nil {
+	next := secret.Versions{Current: folder.NewTokenKey(), Previous: old.Current}
+	if err := folder.PutFile(path, []byte(secret.FileText(next)), 0o600, store.Replace); err != nil {
 		return fmt.Errorf("token rotate: nothing was done: %w", err)
 	}
 	return printed(env.stdout, func(w io.Writer) {

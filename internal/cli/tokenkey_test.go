@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
+	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -51,7 +52,7 @@ func TestTokenRotate(t *testing.T) {
 		t.Errorf("a second rotation at once: %s", said)
 	}
 	require.OK(t, p.stop())
-	info, err := os.Stat(filepath.Join(dir, tokenFile))
+	info, err := os.Stat(filepath.Join(dir, folder.TokenFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v, %v", info, err)
 	}
@@ -87,11 +88,11 @@ func TestTokenRotate(t *testing.T) {
 		t.Errorf("doctor does not say that the token is void:\n%s", out)
 	}
 	require.OK(t, p.stop())
-	require.OK(t, os.WriteFile(filepath.Join(dir, tokenFile), []byte("short\n"), 0o600))
-	if do(true, "token", "--dir", dir); !strings.Contains(said, tokenFile+": the key of agent tokens has 5 bytes") || !strings.Contains(said, "every agent token ends") {
+	require.OK(t, os.WriteFile(filepath.Join(dir, folder.TokenFile), []byte("short\n"), 0o600))
+	if do(true, "token", "--dir", dir); !strings.Contains(said, folder.TokenFile+": the key of agent tokens has 5 bytes") || !strings.Contains(said, "every agent token ends") {
 		t.Errorf("a key that is damaged: %s", said)
 	}
-	if out := do(true, "doctor", "--dir", dir); !strings.Contains(out, tokenFile) || strings.Contains(out, "doctor: ") {
+	if out := do(true, "doctor", "--dir", dir); !strings.Contains(out, folder.TokenFile) || strings.Contains(out, "doctor: ") {
 		t.Errorf("doctor says of a key that is damaged:\n%s", out)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
@@ -41,7 +42,7 @@ type List struct {
 	decide.Page
 
 	answer map[string]json.RawMessage // the last page
-	tools  []json.RawMessage          // of all pages
+	rows   []json.RawMessage          // of all pages
 }
 
 // List returns what a filter chooses: at most so many, or all if most is 0. step is told how many are read
@@ -51,20 +52,20 @@ func (c *Client) List(
 ) (*List, error) {
 	out := &List{}
 	err := readPages(ctx, c, itemsPath, f.Values(), most, func(a Answer[decide.Page]) (int, string) {
-		rows, first := append(out.Tools, a.Value.Tools...), out.Upgrades
-		if out.Page = a.Value; out.tools == nil {
-			first = a.Value.Upgrades // which the first page alone has
+		page := a.Value
+		page.Tools = slices.Concat(out.Tools, page.Tools)
+		if out.answer != nil {
+			page.Upgrades = out.Upgrades // which the first page alone has
 		}
-		out.Page.Tools, out.Page.Upgrades = rows, first
-		var raw struct{ Tools []json.RawMessage }
-		_ = json.Unmarshal(a.Raw, &raw) // which was read as a page
-		out.answer = map[string]json.RawMessage{}
-		_ = json.Unmarshal(a.Raw, &out.answer)
-		out.tools = append(out.tools, raw.Tools...)
-		if next := a.Value.Next.Next; step != nil && next != "" {
-			step(len(rows), out.Total)
+		out.Page, out.answer = page, map[string]json.RawMessage{}
+		var rows []json.RawMessage
+		_ = json.Unmarshal(a.Raw, &out.answer) // which was read as a page
+		_ = json.Unmarshal(out.answer["tools"], &rows)
+		out.rows = append(out.rows, rows...)
+		if step != nil && page.Next.Next != "" {
+			step(len(page.Tools), page.Total)
 		}
-		return len(rows), a.Value.Next.Next
+		return len(page.Tools), page.Next.Next
 	})
 	return out, err
 }
@@ -72,7 +73,7 @@ func (c *Client) List(
 // MarshalJSON implements [json.Marshaler]: it is the answer of the API with the rows of all pages.
 func (l *List) MarshalJSON() ([]byte, error) {
 	out := maps.Clone(l.answer)
-	for name, list := range map[string]any{"tools": l.tools, "upgrades": l.Upgrades} {
+	for name, list := range map[string]any{"tools": l.rows, "upgrades": l.Upgrades} {
 		data, err := json.Marshal(list)
 		if err != nil {
 			return nil, err

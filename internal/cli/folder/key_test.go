@@ -1,4 +1,4 @@
-package cli
+package folder
 
 import (
 	"bytes"
@@ -17,13 +17,13 @@ import (
 func TestSealKey(t *testing.T) {
 	t.Run("is made once, for its user alone", func(t *testing.T) {
 		dir := t.TempDir()
-		key, err := sealKey(dir)
+		key, err := sealKey(dir, false)
 		require.OK(t, err)
-		info, err := os.Stat(filepath.Join(dir, sealFile))
+		info, err := os.Stat(filepath.Join(dir, SealFile))
 		if err != nil || info.Mode() != 0o600 || len(key) < seal.MinKey {
 			t.Fatalf("%v, %v, %d bytes", info, err, len(key))
 		}
-		again, err := sealKey(dir)
+		again, err := sealKey(dir, false)
 		if err != nil || !bytes.Equal(key, again) {
 			t.Errorf("the next start: %v, the same key %v", err, bytes.Equal(key, again))
 		}
@@ -38,7 +38,7 @@ func TestSealKey(t *testing.T) {
 		for i := range keys {
 			wg.Go(func() {
 				var err error
-				if keys[i], err = sealKey(dir); err != nil {
+				if keys[i], err = sealKey(dir, false); err != nil {
 					t.Error(err)
 				}
 			})
@@ -72,11 +72,11 @@ func TestSealKey(t *testing.T) {
 	} {
 		t.Run(name+" is refused", func(t *testing.T) {
 			dir := t.TempDir()
-			path := filepath.Join(dir, sealFile)
-			key, err := sealKey(dir)
+			path := filepath.Join(dir, SealFile)
+			key, err := sealKey(dir, false)
 			require.OK(t, err)
 			require.OK(t, spoil(path))
-			got, err := sealKey(dir)
+			got, err := sealKey(dir, false)
 			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove it") {
 				t.Fatalf("%d bytes, %v", len(got), err)
 			}
@@ -86,7 +86,7 @@ func TestSealKey(t *testing.T) {
 		})
 	}
 	t.Run("in no folder is refused", func(t *testing.T) {
-		if _, err := sealKey(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := sealKey(filepath.Join(t.TempDir(), "none"), false); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%v", err)
 		}
 	})

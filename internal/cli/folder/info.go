@@ -1,4 +1,4 @@
-package cli
+package folder
 
 import (
 	"context"
@@ -18,11 +18,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
 
-// serveInfoFile says, in the gateway's folder, where the gateway answers that has the folder open.
-const serveInfoFile = "serve.json"
+// InfoFile says, in the gateway's folder, where the gateway answers that has the folder open.
+const InfoFile = "serve.json"
 
-// A serveInfo is what portcullis serve writes there while it runs.
-type serveInfo struct {
+// writeEvery is how long KeepInfo waits before it tries to write the file again.
+const writeEvery = 2 * time.Second
+
+// An Info is what portcullis serve writes there while it runs.
+type Info struct {
 	Address string `json:"address"` // of the gateway: http://127.0.0.1:8080
 	PID     int    `json:"pid"`
 	Key     bool   `json:"key"`                // admin.key in the folder opens /admin
@@ -30,30 +33,30 @@ type serveInfo struct {
 	NoAdmin bool   `json:"no_admin,omitempty"` // nobody could use /admin when it was started
 }
 
-// writeServeInfo writes where the gateway answers, for its owner alone. Who does so holds the
+// WriteInfo writes where the gateway answers, for its owner alone. Who does so holds the
 // approvals.
-func writeServeInfo(folder string, s serveInfo) error {
+func WriteInfo(folder string, s Info) error {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	return putFile(filepath.Join(folder, serveInfoFile), append(data, '\n'), 0o600, store.Replace)
+	return PutFile(filepath.Join(folder, InfoFile), append(data, '\n'), 0o600, store.Replace)
 }
 
-// keepServeInfo is writeServeInfo until stop, which takes it back. A file that cannot be written is
+// KeepInfo is WriteInfo until stop, which takes it back. A file that cannot be written is
 // tried again while the gateway serves: on a full disk only the commands in the folder miss it.
-func keepServeInfo(ctx context.Context, folder string, s serveInfo, log *slog.Logger) (stop func()) {
+func KeepInfo(ctx context.Context, folder string, s Info, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	if err := writeServeInfo(folder, s); err != nil {
+	if err := WriteInfo(folder, s); err != nil {
 		log.LogAttrs(ctx, slog.LevelWarn, "serve.json was not written, so commands do not find this gateway by its folder: give them --url. It is tried again",
 			slog.String("url", s.Address), slog.Any("error", err))
 		wg.Go(func() {
-			for writeServeInfo(folder, s) != nil {
+			for WriteInfo(folder, s) != nil {
 				select {
 				case <-ctx.Done():
 					return
-				case <-time.After(lookEvery):
+				case <-time.After(writeEvery):
 				}
 			}
 			log.LogAttrs(ctx, slog.LevelInfo, "serve.json was written")
@@ -62,41 +65,41 @@ func keepServeInfo(ctx context.Context, folder string, s serveInfo, log *slog.Lo
 	return func() {
 		cancel()
 		wg.Wait()
-		_ = removeServeInfo(folder) // a process that is gone is not asked
+		_ = RemoveInfo(folder) // a process that is gone is not asked
 	}
 }
 
-// removeServeInfo takes that back. Only who holds the approvals may call it: what stands there then
+// RemoveInfo takes that back. Only who holds the approvals may call it: what stands there then
 // is of a process that was killed.
-func removeServeInfo(folder string) error {
-	if err := os.Remove(filepath.Join(folder, serveInfoFile)); !errors.Is(err, fs.ErrNotExist) {
+func RemoveInfo(folder string) error {
+	if err := os.Remove(filepath.Join(folder, InfoFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// runsOn returns where the gateway answers that runs on a folder; runs is false if none does.
-func runsOn(folder string) (s serveInfo, runs bool, err error) {
-	if s, runs = findServe(folder); !runs {
+// Running returns where the gateway answers that runs on a folder; runs is false if none does.
+func Running(folder string) (s Info, runs bool, err error) {
+	if s, runs = FindInfo(folder); !runs {
 		return s, false, nil
 	}
 	// A command that reads does not keep others from viewing the file. A gateway does.
-	held, err := bolt.View(filepath.Join(folder, approvalsFile), &store.Options{LockWait: glance})
+	held, err := bolt.View(filepath.Join(folder, ApprovalsFile), &store.Options{LockWait: Glance})
 	switch {
 	case err == nil: // what said that one runs was left of one that was killed
 		return s, false, held.Close()
 	case errors.Is(err, bolt.ErrHeld):
-		s, runs = findServe(folder) // not before: whoever has it open by now removed what a killed one left
+		s, runs = FindInfo(folder) // not before: whoever has it open by now removed what a killed one left
 		return s, runs, nil
 	}
 	return s, false, err
 }
 
-// findServe returns where the gateway of a folder answers, if a process says so that still runs. It may be
+// FindInfo returns where the gateway of a folder answers, if a process says so that still runs. It may be
 // another process by now that has the number: whether the folder is held tells. The admin key opens a
 // gateway that only this machine reaches, so it goes to no other address, whatever the file says.
-func findServe(folder string) (s serveInfo, ok bool) {
-	data, err := os.ReadFile(filepath.Join(folder, serveInfoFile))
+func FindInfo(folder string) (s Info, ok bool) {
+	data, err := os.ReadFile(filepath.Join(folder, InfoFile))
 	if err != nil || json.Unmarshal(data, &s) != nil || s.Address == "" || s.PID <= 0 || s.Key && !client.ToLoopback(s.Address) {
 		return s, false
 	}

@@ -1,0 +1,189 @@
+package folder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// A Gateway is the gateway of a folder, opened in this process to do one thing. It listens nowhere.
+type Gateway struct {
+	Program *boot.Program
+	stores  *Stores
+	api     http.Handler
+	running sync.WaitGroup // requests
+}
+
+// Options is how a folder is opened. The zero Options starts no programs, and tells
+// nobody how far it is.
+type Options struct {
+	ReadOnly bool // nothing is written into the folder
+	Commands bool // servers that are programs are started
+	Progress func(catalog.Progress)
+}
+
+// A folder that is held is waited for: by a gateway that runs no longer than it takes to see that it is
+// held, by another command until it is done.
+const (
+	Glance = 100 * time.Millisecond
+	Turns  = 5 * time.Second
+)
+
+// OpenGateway opens the gateway of a folder; nil: one runs there, and answers where the Info
+// says.
+func OpenGateway(
+	ctx context.Context, dir, actor string, how Options, getenv func(string) string, stderr io.Writer,
+) (Info, *Gateway, error) {
+	began := time.Now()
+	for {
+		l, err := newGateway(ctx, dir, actor, how, getenv, stderr)
+		if err == nil {
+			return Info{Address: l.Program.Settings.BaseURL}, l, nil
+		}
+		switch s, runs, failed := Running(dir); {
+		case errors.Is(err, bolt.ErrHeld) && runs && failed == nil:
+			return s, nil, nil
+		case !errors.Is(err, bolt.ErrHeld) || time.Since(began) > Turns || ctx.Err() != nil:
+			return Info{}, nil, err
+		}
+	}
+}
+
+// newGateway builds it. What the environment says of a gateway that runs here holds of it as well.
+func newGateway(
+	ctx context.Context, dir, actor string, how Options, getenv func(string) string, stderr io.Writer,
+) (_ *Gateway, err error) {
+	settings, err := Settings(getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
+	if err != nil {
+		return nil, err
+	}
+	settings.SyncEvery = 0   // none is due while no gateway runs
+	level := slog.LevelError // what else is worth telling, the command tells
+	if getenv("PORTCULLIS_LOG_LEVEL") != "" {
+		level = settings.LogLevel
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	o, err := open(dir, settings, Glance, log, how.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	l := &Gateway{stores: o}
+	l.Program = o.Build(settings, boot.Options{Commands: how.Commands, Progress: how.Progress})
+	if l.api, err = bootadmin.API(l.Program, l.Program, actor); err != nil {
+		o.Close(ctx)
+		return nil, err
+	}
+	return l, nil
+}
+
+// RoundTrip implements [http.RoundTripper]: the API answers in this process.
+func (l *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, into := io.Pipe()
+	w := &pipeWriter{header: http.Header{}, into: into, begun: make(chan struct{})}
+	in := r.Clone(r.Context())
+	in.RequestURI, in.Host = r.URL.RequestURI(), r.URL.Host
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	l.running.Go(func() {
+		defer w.end()
+		l.api.ServeHTTP(w, in)
+		w.WriteHeader(http.StatusOK)
+	})
+	select {
+	case <-w.begun:
+	case <-r.Context().Done():
+		_ = body.Close() // never fails
+		return nil, r.Context().Err()
+	}
+	return &http.Response{StatusCode: w.status, Header: w.header, Body: body, Request: r, ContentLength: -1}, nil
+}
+
+// Close waits for what is being done, and closes the stores.
+func (l *Gateway) Close(ctx context.Context) {
+	l.running.Wait()
+	EndServers(ctx, l.Program.Upstream)
+	l.stores.Close(ctx)
+}
+
+// A pipeWriter is a response that is read while it is written.
+type pipeWriter struct {
+	header http.Header
+	status int
+	into   *io.PipeWriter
+	once   sync.Once
+	begun  chan struct{} // closed when the status is known
+	left   bool          // whoever reads has gone before the end
+}
+
+// end ends the response. The API panics if it cannot write an answer, which package net/http catches where
+// it serves: nobody waits for the rest of this one.
+func (a *pipeWriter) end() {
+	_ = a.into.Close() // never fails
+	if a.left {
+		_ = recover()
+	}
+}
+
+func (a *pipeWriter) Header() http.Header { return a.header }
+
+func (a *pipeWriter) WriteHeader(status int) {
+	a.once.Do(func() {
+		a.header = a.header.Clone() // the reader's own from here on
+		a.status = status
+		close(a.begun)
+	})
+}
+
+func (a *pipeWriter) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	n, err := a.into.Write(p)
+	a.left = a.left || errors.Is(err, io.ErrClosedPipe)
+	return n, err
+}
+
+// SyncEvery is how often a gateway on one machine syncs.
+const SyncEvery = time.Minute
+
+// Settings returns those of the environment with defaults for one machine: loopback may be
+// dialed, and a gateway that only this machine can reach lets every caller in unless told
+// otherwise.
+func Settings(getenv func(string) string, addr *net.TCPAddr) (boot.Settings, error) {
+	defaults := map[string]string{}
+	if addr.IP.IsLoopback() {
+		defaults = map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_BASE_URL": "http://" + addr.String()}
+	}
+	if strings.Contains(getenv("PORTCULLIS_AUTH"), "token") { // with another way the setting would be a fault
+		defaults["PORTCULLIS_TOKEN_KEY"] = tokenKeyDefault
+	}
+	s, err := boot.Load(func(name string) string { return cmp.Or(getenv(name), defaults[name]) })
+	s.SyncEvery = SyncEvery
+	s.AllowNets = append(s.AllowNets, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+	return s, err
+}
+
+// EndServers ends the servers that are programs, and the sessions with the others.
+func EndServers(ctx context.Context, up *upstream.Client) {
+	sessions, done := context.WithTimeout(ctx, time.Second)
+	defer done()
+	programs, done := context.WithTimeout(ctx, 12*time.Second) // one that is being installed may finish that
+	defer done()
+	var wg sync.WaitGroup
+	wg.Go(func() { up.EndSessions(sessions) })
+	wg.Go(func() { up.EndPrograms(programs) })
+	wg.Wait()
+}

@@ -1,0 +1,156 @@
+package folder
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/base/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+)
+
+// The files of keys in a gateway's folder.
+const (
+	KeyFile   = "admin.key" // the admin key
+	SealFile  = "seal.key"  // what the sessions of clients are sealed with
+	TokenFile = "token.key" // the keys of the hashes of agent tokens
+
+	// tokenKeyDefault is the setting of a gateway that keeps the keys of tokens there.
+	tokenKeyDefault = "file:" + TokenFile
+)
+
+// PutFile writes data beside path, and gives it its name by place when it is whole.
+func PutFile(path string, data []byte, mode fs.FileMode, place store.Place) error {
+	return store.WriteFile(path, mode, place, func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
+
+// readKey reads a file that holds a key, and reports whether other users of the machine could read it.
+func readKey(path, what string) (data string, isExposed bool, err error) {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return "", false, err
+	case !info.Mode().IsRegular():
+		return "", false, fmt.Errorf("%s is no file: %s is kept there; remove it, and the next start makes a new one",
+			path, what)
+	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // which has no such bits
+		return "", true, fmt.Errorf("%s could be read by other users of this machine (mode %v)",
+			path, info.Mode().Perm())
+	}
+	text, err := os.ReadFile(path)
+	return strings.TrimSpace(string(text)), false, err
+}
+
+// AdminKey returns the key that the folder keeps, and makes it if there is none. A key
+// that other users of the machine could read may be known to them: another takes its place.
+func AdminKey(ctx context.Context, dir string, log *slog.Logger) (secret.Text, error) {
+	path := filepath.Join(dir, KeyFile)
+	data, isExposed, err := readKey(path, "the admin key")
+	switch {
+	case isExposed:
+		log.LogAttrs(ctx, slog.LevelWarn,
+			"the admin key could be read by other users of this machine, and was replaced by a new one",
+			slog.String("file", path))
+		return newKey(path)
+	case errors.Is(err, fs.ErrNotExist):
+		return newKey(path)
+	case err != nil:
+		return secret.Text{}, err
+	}
+	key, ok := token.ReadAdmin(data)
+	if !ok {
+		return secret.Text{}, fmt.Errorf("%s holds no admin key: remove it, and the next start makes a new one", path)
+	}
+	return key, nil
+}
+
+// newKey makes the key and its file, whole or not at all, in the place of one that is there.
+// Only one program at a time gets here: the approvals are open in it.
+func newKey(path string) (secret.Text, error) {
+	key := token.NewAdmin()
+	if err := PutFile(path, []byte(key.Reveal()+"\n"), 0o600, store.Replace); err != nil {
+		return secret.Text{}, fmt.Errorf("make the admin key: %w", err)
+	}
+	return key, nil
+}
+
+// sealer returns what seals with the key of the settings or, if they have none, of the folder.
+// readOnly: a key that the folder lacks is made up for this process.
+func sealer(dir string, s boot.Settings, readOnly bool) (*seal.Sealer, error) {
+	if s.SealKey.Reveal() != "" {
+		return nil, nil //nolint:nilnil // the program makes it of the settings
+	}
+	key, err := sealKey(dir, readOnly)
+	if err != nil {
+		return nil, err
+	}
+	return seal.New(func(context.Context) (seal.Keys, error) { return seal.Keys{Current: key}, nil }), nil
+}
+
+// sealKey returns the key that the folder keeps, and makes it if there is none; readOnly: not its file.
+func sealKey(dir string, readOnly bool) ([]byte, error) {
+	path := filepath.Join(dir, SealFile)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		key := make([]byte, seal.MinKey)
+		_, _ = rand.Read(key) // never fails
+		if readOnly {
+			return key, nil
+		}
+		if err := makeOnce(path, hex.EncodeToString(key)+"\n", "of sessions"); err != nil {
+			return nil, err
+		}
+	}
+	data, isExposed, err := readKey(path, "the key of sessions")
+	if isExposed {
+		err = fmt.Errorf("%w, and who knows it can make up sessions: "+
+			"remove it, and the next start makes a new one; clients then begin new sessions", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := hex.DecodeString(data)
+	if err != nil || len(key) < seal.MinKey {
+		return nil, fmt.Errorf("%s holds no key of sessions: remove it, and the next start makes a new one; "+
+			"clients then begin new sessions", path)
+	}
+	return key, nil
+}
+
+// makeOnce makes the file of a key, unless there is one meanwhile: of two programs that do so at once both
+// go on with the one that was there first. A link takes nothing away, as a rename would.
+func makeOnce(path, data, what string) error {
+	err := PutFile(path, []byte(data), 0o600, store.Create)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the key %s: %w", what, err)
+	}
+	return nil
+}
+
+// needTokenKey makes the file of the keys of agent tokens if there is none.
+func needTokenKey(dir string) error {
+	path := filepath.Join(dir, TokenFile)
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return makeOnce(path, secret.FileText(secret.Versions{Current: NewTokenKey()}), "of agent tokens")
+}
+
+// NewTokenKey makes up a key of the hashes of agent tokens.
+func NewTokenKey() secret.Version {
+	return secret.Version{Text: secret.New(token.Random()), Since: time.Now()}
+}
