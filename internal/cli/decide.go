@@ -107,10 +107,7 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 	}
 	as := client.Decision{Seen: admin.Seen{Rev: d.Rev, Note: d.Note, Tell: d.Tell}}
 	if d.action == approval.ActionApprove {
-		as.Shown = admin.Shown(decide.ShownPrinted)
-		if d.Hash != "" {
-			as.Shown = admin.Shown(decide.ShownHash)
-		}
+		as.Shown = admin.Shown(shownBy(d.Hash))
 		if err := d.reviewed(t, "Approve this definition, for all agents?"); err != nil {
 			return err
 		}
@@ -125,6 +122,14 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 	return d.carryOut(ctx, id, as, func(now decide.Tool) string {
 		return d.done(now) + about + ". " + standsAs(now) + undoable(now)
 	})
+}
+
+// shownBy says how somebody was shown the definition that they approve: hash is what --hash gives.
+func shownBy(hash string) decide.Shown {
+	if hash != "" {
+		return decide.ShownHash
+	}
+	return decide.ShownPrinted
 }
 
 // carryOut sends a decision about one item, and prints what came of it.

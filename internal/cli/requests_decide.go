@@ -46,7 +46,7 @@ func (c verdictFlags) decide(
 	if err != nil {
 		return err
 	}
-	done, err := g.DecideRequest(ctx, r, v, minutes, reason)
+	done, err := g.DecideRequest(ctx, r, v, minutes, reason, shownBy(c.Hash))
 	if err != nil {
 		return err
 	}

@@ -147,9 +147,9 @@ func (c *Client) Request(ctx context.Context, id string) (Answer[decide.Request]
 	return get[decide.Request](ctx, c, requestsPath+"/"+id, nil, nil)
 }
 
-// DecideRequest carries out a verdict about a request as it was seen.
+// DecideRequest carries out a verdict about a request as it was seen; shown says how.
 func (c *Client) DecideRequest(
-	ctx context.Context, seen decide.Request, v request.Verdict, minutes int, reason string,
+	ctx context.Context, seen decide.Request, v request.Verdict, minutes int, reason string, shown decide.Shown,
 ) (Answer[decide.Request], error) {
 	body := struct {
 		Verdict request.Verdict `json:"verdict"`
@@ -159,7 +159,8 @@ func (c *Client) DecideRequest(
 		Agent   request.Agent   `json:"agent"`
 		Minutes int             `json:"minutes,omitempty"`
 		Reason  string          `json:"reason,omitempty"`
-	}{v, seen.Hash, seen.Args, seen.Item().String(), seen.Agent, minutes, reason}
+		Shown   decide.Shown    `json:"shown,omitempty"`
+	}{v, seen.Hash, seen.Args, seen.Item().String(), seen.Agent, minutes, reason, shown}
 	return get[decide.Request](ctx, c, requestsPath+"/"+seen.ID+"/decide", nil, body)
 }
 
