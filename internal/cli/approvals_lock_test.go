@@ -248,7 +248,7 @@ func TestApplyInterrupted(t *testing.T) {
 		}
 	}, k.URL)
 	env := quiet()
-	env.getenv = func(name string) string { return map[string]string{client.TokenVariable: k.Admin}[name] }
+	env.getenv = bears(k.Admin)
 	err := run(ctx, []string{"approvals", "apply", k.file, "--url", proxy}, env)
 	if err == nil || !strings.Contains(err.Error(), "approvals apply: interrupted; of 3 entries that had to be approved") || !strings.Contains(err.Error(), "run it again to go on") {
 		t.Fatalf("interrupted: %v", err)
@@ -285,7 +285,7 @@ func TestApplyRefusedOnTheWay(t *testing.T) {
 	}))
 	t.Cleanup(proxy.Close)
 	env := quiet()
-	env.getenv = func(name string) string { return map[string]string{client.TokenVariable: k.Admin}[name] }
+	env.getenv = bears(k.Admin)
 	err = run(t.Context(), []string{"approvals", "apply", k.file, "--url", proxy.URL}, env)
 	if err == nil || !strings.Contains(err.Error(), "of 3 entries that had to be approved 2 are, which holds") {
 		t.Errorf("apply = %v", err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -29,6 +30,11 @@ type program struct {
 
 // noEnv is an environment without variables.
 func noEnv(string) string { return "" }
+
+// bears returns an environment with a credential.
+func bears(token string) func(string) string {
+	return func(name string) string { return map[string]string{client.TokenVariable: token}[name] }
+}
 
 // start runs the gateway on a free port until the test ends, and waits until it is ready.
 func start(t testing.TB, dir string, args ...string) *program {

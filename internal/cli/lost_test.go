@@ -123,7 +123,7 @@ func (s *shop) open(root string, do func(p *boot.Program, url string)) bool {
 	}
 	require.OK(s.t, err)
 	defer store.Close()
-	settings, err := folder.Settings(func(string) string { return "" }, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
+	settings, err := folder.Settings(noEnv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
 	require.OK(s.t, err)
 	p := boot.New(settings, boot.Stores{Objects: dir.New(root), Approvals: store, Tokens: token.NewStore(store)}, boot.Options{Log: slog.New(slog.DiscardHandler)})
 	handler, err := p.MCP()

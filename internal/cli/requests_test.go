@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -41,7 +40,7 @@ func newClerk(t *testing.T) *clerk {
 // run is portcullis requests.
 func (c *clerk) run(args ...string) (out, said string, err error) {
 	var stdout, stderr bytes.Buffer
-	env := &environment{getenv: func(name string) string { return map[string]string{client.TokenVariable: c.Admin}[name] }, stdout: &stdout, stderr: &stderr}
+	env := &environment{getenv: bears(c.Admin), stdout: &stdout, stderr: &stderr}
 	err = run(c.t.Context(), append(append([]string{"requests"}, args...), "--url", c.URL), env)
 	for line := range strings.Lines(stdout.String()) {
 		if strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\u202e\u009b\x00\r") {

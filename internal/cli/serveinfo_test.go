@@ -32,8 +32,9 @@ func TestKeyGoesToNoStranger(t *testing.T) {
 	programtest.WriteConfig(t, dir, config(""))
 	_, err := folder.AdminKey(t.Context(), dir, slog.New(slog.DiscardHandler))
 	require.OK(t, err)
+	info := folder.Info{Address: stranger.URL, PID: os.Getpid(), Key: true}
 	for range 3 {
-		require.OK(t, folder.WriteInfo(dir, folder.Info{Address: stranger.URL, PID: os.Getpid(), Key: true}))
+		require.OK(t, folder.WriteInfo(dir, info))
 		var both sync.WaitGroup
 		for range 2 {
 			both.Go(func() {
@@ -51,7 +52,7 @@ func TestKeyGoesToNoStranger(t *testing.T) {
 		}
 		both.Wait()
 	}
-	require.OK(t, folder.WriteInfo(dir, folder.Info{Address: stranger.URL, PID: os.Getpid(), Key: true}))
+	require.OK(t, folder.WriteInfo(dir, info))
 	if s, runs, err := folder.Running(dir); runs || err != nil {
 		t.Errorf("a gateway runs at %s: %v", s.Address, err)
 	}

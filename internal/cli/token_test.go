@@ -97,7 +97,7 @@ func TestTokenThatCannotBePrinted(t *testing.T) {
 	defer full.Close()
 	var said bytes.Buffer
 	err = run(t.Context(), []string{"token", "make", "--name", "ci", "--servers", "s", "--url", p.URL}, &environment{
-		getenv: func(name string) string { return map[string]string{client.TokenVariable: access.Admin}[name] }, stdout: full, stderr: &said,
+		getenv: bears(access.Admin), stdout: full, stderr: &said,
 	})
 	if err == nil || !strings.Contains(err.Error(), "is lost: portcullis token revoke ") {
 		t.Errorf("a token that nobody saw: %v", err)

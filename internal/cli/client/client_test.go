@@ -23,8 +23,10 @@ func TestGatewayThatFails(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
+	problem := func(status int, body string) string { return answers(status, "application/problem+json", body) }
 	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer cut.Close()
+	html := answers(200, "text/html", `<h1>hi</h1>`)
 	for name, test := range map[string]struct {
 		url  string
 		body any
@@ -33,20 +35,21 @@ func TestGatewayThatFails(t *testing.T) {
 		"dead":         {"http://127.0.0.1:1", nil, "no gateway answers at http://127.0.0.1:1: nothing listens there; start it with portcullis serve"},
 		"cut off":      {cut.URL, nil, "does not answer"},
 		"cut off POST": {cut.URL, 1, "may have carried it out"},
-		"no token":     {answers(401, "application/problem+json", `{"detail":"who are you"}`), nil, "does not take the credential (who are you); set PORTCULLIS_TOKEN"},
-		"no right":     {answers(403, "application/problem+json", `{"detail":"operators alone"}`), nil, "test: operators alone"},
-		"parts":        {answers(422, "application/problem+json", `{"detail":"bad","errors":[{"location":"body.x","message":"missing"}]}`), nil, "bad; body.x missing"},
+		"no token":     {problem(401, `{"detail":"who are you"}`), nil, "does not take the credential (who are you); set PORTCULLIS_TOKEN"},
+		"no right":     {problem(403, `{"detail":"operators alone"}`), nil, "test: operators alone"},
+		"parts":        {problem(422, `{"detail":"bad","errors":[{"location":"body.x","message":"missing"}]}`), nil, "bad; body.x missing"},
 		"other server": {answers(404, "text/html", `<h1>nginx</h1>`), nil, "does --url name a Portcullis gateway?"},
 		"redirect":     {answers(302, "text/html", ``), nil, "answers 302"},
-		"no JSON":      {answers(200, "text/html", `<h1>hi</h1>`), nil, "test: the gateway's answer cannot be read"},
-		"no JSON POST": {answers(200, "text/html", `<h1>hi</h1>`), 1, "may have carried it out, and its answer cannot be read"},
+		"no JSON":      {html, nil, "test: the gateway's answer cannot be read"},
+		"no JSON POST": {html, 1, "may have carried it out, and its answer cannot be read"},
 		"no URL":       {"gate.example.com", nil, "want a URL"},
 		"no such host": {"http://nowhere.invalid", nil, "does not answer"},
 	} {
 		key := func() (secret.Text, error) { return secret.New("pct_x"), nil }
 		c := &Client{Command: "test", Base: test.url, Credential: key}
 		var out any
-		if err := c.read(t.Context(), "/admin/tools", nil, test.body, &out); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "pct_x") {
+		err := c.read(t.Context(), "/admin/tools", nil, test.body, &out)
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "pct_x") {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
@@ -59,13 +62,15 @@ func TestGatewayThatIsSilent(t *testing.T) {
 	defer close(release)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
 	require.OK(t, err)
-	if _, err := Send(50*time.Millisecond, req); err == nil || !strings.Contains(err.Error(), "no answer within 50ms") {
+	_, err = Send(50*time.Millisecond, req)
+	if err == nil || !strings.Contains(err.Error(), "no answer within 50ms") {
 		t.Errorf("a gateway that is silent: %v", err)
 	}
 	c := &Client{Command: "test", Base: s.URL}
 	for want, body := range map[string]any{"nothing was changed": nil, "look before you repeat it": 1} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if err := c.read(ctx, "/admin/tools", nil, body, nil); err == nil || !strings.Contains(err.Error(), want) {
+		err := c.read(ctx, "/admin/tools", nil, body, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("interrupted: %v, want %q", err, want)
 		}
 		cancel()

@@ -1,9 +1,12 @@
 package admin
 
-// The answers of the API that clients read under other names than the description has.
 type (
-	BulkAnswer   = bulkOutputBody
-	TokenList    = tokensOutputBody
-	MadeToken    = makeTokenOutputBody
+	// BulkAnswer says what became of many items.
+	BulkAnswer = bulkOutputBody
+	// TokenList is a page of agent tokens.
+	TokenList = tokensOutputBody
+	// MadeToken is a token with its text.
+	MadeToken = makeTokenOutputBody
+	// RevokedToken is a token that was ended, with what is granted to its name.
 	RevokedToken = revokeTokenOutputBody
 )
