@@ -106,7 +106,7 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 		return err
 	}
 	as := client.Decision{Seen: admin.Seen{Rev: d.Rev, Note: d.Note, Tell: d.Tell}}
-	if d.action == approval.ActionApprove {
+	if d.action == approval.ActionApprove && hash == t.Hash {
 		as.Shown = admin.Shown(shownBy(d.Hash))
 		if err := d.reviewed(t, "Approve this definition, for all agents?"); err != nil {
 			return err
@@ -272,6 +272,9 @@ func (d *decider) seen(t decide.Tool) (tool.Hash, error) {
 		return "", fmt.Errorf("%s: %w", d.action, err)
 	case h != "":
 		return h, nil
+	}
+	if h := tool.Hash(strings.ToLower(strings.TrimSpace(d.Hash))); len(h) == 64 {
+		return h, nil // of another definition, which the gateway refuses
 	}
 	return "", fmt.Errorf("%s: the definition of %s is %s now, and not the one that --hash names; nothing was decided: portcullis diff %s shows what changed", d.action, inLine(t.ID), shortHash(t.Hash), typed(t.ID))
 }

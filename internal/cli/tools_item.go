@@ -41,13 +41,15 @@ func (g *gateway) item(
 ) (client.Answer[decide.Tool], error) {
 	t, err := g.Item(ctx, id, action)
 	if client.IsNotFound(err) {
-		err = g.notFound(ctx, env, id, err)
+		err = g.notFound(ctx, env, id, action, err)
 	}
 	return t, err
 }
 
 // notFound returns err, which says that there is no such item, with what is called alike.
-func (g *gateway) notFound(ctx context.Context, env *environment, id tool.ID, err error) error {
+func (g *gateway) notFound(
+	ctx context.Context, env *environment, id tool.ID, action string, err error,
+) error {
 	all, failed := g.list(ctx, env, decide.Filter{}, 0)
 	if failed != nil {
 		return err
@@ -63,11 +65,18 @@ func (g *gateway) notFound(ctx context.Context, env *environment, id tool.ID, er
 	for i, r := range all.Tools {
 		names[i] = r.ID
 	}
-	instead := "portcullis tools lists every one that is known"
-	if near := nearest(id.String(), names); len(near) > 0 {
-		instead = "did you mean " + strings.Join(near, " or ") + "?"
+	near := nearest(id.String(), names)
+	switch {
+	case len(near) > 0 && action != "":
+		return fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
+	case len(near) > 0:
+		return fmt.Errorf("%s: there is no %s; did you mean %s?",
+			g.Command, inLine(id.String()), strings.Join(near, " or "))
+	case action != "":
+		return err
 	}
-	return fmt.Errorf("%s: there is no %s; %s", g.Command, inLine(id.String()), instead)
+	return fmt.Errorf("%s: there is no %s; portcullis tools lists every one that is known",
+		g.Command, inLine(id.String()))
 }
 
 // maxNear is how many names are offered in the place of one that there is not.
