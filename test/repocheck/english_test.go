@@ -64,6 +64,7 @@ var phrases = []phrase{
 	{words(`(it|this|that) (is|was) (not )?(known|clear|sure) (of|to) `), "say who knows what"},
 	{words(`(or|and) else`), `"otherwise"`},
 	{words(`[a-z]+ is there no`), "use subject, verb, object"},
+	{badName, "a noun for a type, a verb for a function"},
 }
 
 // start matches a sentence that begins so. Go's patterns have no look-ahead: "(?!" is cut.
@@ -77,7 +78,7 @@ func words(s string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b` + s + `
 type sentence struct {
 	path string
 	line int
-	kind string // comments, messages, help, docs, pages, templates
+	kind string // comments, messages, names, help, docs, pages, templates
 	text string
 }
 
@@ -88,7 +89,7 @@ func TestPlainEnglish(t *testing.T) {
 	for s := range allSentences(t) {
 		for _, p := range phrases {
 			found := p.is.FindString(s.text)
-			if found == "" {
+			if found == "" || (s.kind == "names") != (p.is == badName) {
 				continue
 			}
 			counts[s.kind+" "+path.Dir(s.path)]++
@@ -184,6 +185,7 @@ func goSentences(f file, add func(p string, line int, kind, text string)) {
 	if f.test || testOnly(f.dir) {
 		return
 	}
+	addNames(f, add)
 	ast.Inspect(f.ast, func(n ast.Node) bool {
 		lit, ok := n.(*ast.BasicLit)
 		if !ok || lit.Kind != token.STRING {
