@@ -20,7 +20,7 @@ import (
 
 var (
 	updateEnglish = flag.Bool("update-english", false, "write the counts of TestPlainEnglish")
-	listEnglish   = flag.String("list-english", "", "print what TestPlainEnglish counts below a folder")
+	listEnglish   = flag.String("list-english", "", "print the phrases below a folder")
 )
 
 // englishCounts holds how many phrases each folder still has. A count may only fall.
@@ -36,7 +36,8 @@ type phrase struct {
 // with "^ ": see [sentences].
 var phrases = []phrase{
 	{start(`Of (?!course)`), `name the subject first: "Two operators can …"`},
-	{start(`(What|Whatever|Who|Whoever|Whom|Whose|That which) [^?]*$`), "name the subject: the field, the caller"},
+	{start(`(What|Whatever|Who|Whoever|Whom|Whose|That which) [^?]*$`),
+		"name the subject: the field, the caller"},
 	{start(`(To|Where|Whether|That) [^?,]* (is|are|was|were) `), "name the subject first"},
 	{words(`(is|are|was|were|be|been|being) (told|said|asked|taken|let)`),
 		`say who acts: "the refusal includes", "the client sends"`},
@@ -52,7 +53,8 @@ var phrases = []phrase{
 	{words(`(nothing|all|none|anything|everything|nobody) but for`), `"except"`},
 	{words(`as a rule`), `"usually"`},
 	{words(`(for|in) want of`), `"without"`},
-	{words(`(if need be|all the same|so long|as yet|by now|by then|from then on)`), "say the condition"},
+	{words(`(if need be|all the same|so long|as yet|by now|by then|from then on)`),
+		"say the condition"},
 	{words(`(deed|deeds|house rules?|ladder|desk|courier|teller)`), "use the field's term"},
 	{words(`(lies|lie|stands|stand) (in|at|on|for|there|before|behind|beside|between)`), `"is in"`},
 	{words(`(goes|go|went) (by|on from)`), `"uses", "continues from"`},
@@ -83,7 +85,7 @@ type sentence struct {
 }
 
 // TestPlainEnglish counts phrases by kind of text and folder. No count may rise. To list the phrases:
-// go test ./test/repocheck -run PlainEnglish -list-english pkg/catalog
+// go test ./test/repocheck -run PlainEnglish -v -list-english pkg/catalog
 func TestPlainEnglish(t *testing.T) {
 	counts := map[string]int{}
 	for s := range allSentences(t) {
@@ -106,7 +108,7 @@ func TestPlainEnglish(t *testing.T) {
 	for _, k := range slices.Sorted(maps.Keys(counts)) {
 		if kind, dir, _ := strings.Cut(k, " "); counts[k] > limits[k] {
 			t.Errorf("%s of %s: %d phrases that have to be read twice, at most %d: see them with "+
-				"go test ./test/repocheck -run PlainEnglish -list-english %s",
+				"go test ./test/repocheck -run PlainEnglish -v -list-english %s",
 				kind, dir, counts[k], limits[k], dir)
 		}
 	}

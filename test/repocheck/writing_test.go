@@ -38,7 +38,8 @@ func TestCommitSubjects(t *testing.T) {
 	} else {
 		commits = append(commits, "-1")
 	}
-	for s := range strings.Lines(git(append([]string{"log", "--no-merges", "--format=%s"}, commits...)...)) {
+	log := append([]string{"log", "--no-merges", "--format=%s"}, commits...)
+	for s := range strings.Lines(git(log...)) {
 		if fault := subjectFault(strings.TrimSpace(s)); fault != "" {
 			t.Errorf("commit %q: %s: want \"package: verb object\"", strings.TrimSpace(s), fault)
 		}
