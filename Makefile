@@ -1,10 +1,10 @@
-# Everything that a developer does here. `make help` lists it.
+# Every task of a developer. `make help` lists them.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-TOOLS   := .tools# not the whole path: that may have a space
+TOOLS   := .tools# a relative path: the whole path may have a space
 BIN     := $(TOOLS)/bin
 CLIENTS := test/testclients
 
@@ -20,10 +20,10 @@ GOVULNCHECK := v1.8.0
 GOTESTSUM   := v1.13.0
 DEADCODE    := v0.52.0
 ACTIONLINT  := v1.7.12
-GORELEASER  := v2.15.4# the newest that the Go of go.mod builds
+GORELEASER  := v2.15.4# the newest version that the Go of go.mod can build
 SYFT        := v1.50.0
 
-# How long the tests of one package may take: only tests that hang. On a slow machine the longest took 15 minutes.
+# Time limit for the tests of one package, for tests that hang. On a slow machine the longest took 15 minutes.
 TEST_TIMEOUT ?= 90m
 
 DIR  ?= .portcullis/demo
@@ -73,7 +73,7 @@ lint: $(BIN)/golangci-lint $(BIN)/deadcode ## golangci-lint with .golangci.yml, 
 	.ci/deadcode $(BIN)/deadcode
 
 .PHONY: vuln
-vuln: $(BIN)/govulncheck ## known vulnerabilities in what is called
+vuln: $(BIN)/govulncheck ## known vulnerabilities in code that the program calls
 	ONLINE=$(ONLINE) .ci/vuln $(BIN)/govulncheck
 
 .PHONY: workflow-lint
@@ -93,7 +93,7 @@ cross: ## build and vet the program for every platform that it is released for
 
 SMALL ?=
 .PHONY: lanes
-lanes: setup $(if $(SMALL),,agents snapshot) ## what outsiders see: conformance, real servers and clients, long calls (SMALL=1: each within minutes)
+lanes: setup $(if $(SMALL),,agents snapshot) ## conformance, real servers and clients, long calls (SMALL=1: each within minutes)
 	@echo "conformance by three fronts and of the client, $(if $(SMALL),,the ways to connect of the clients that agents run in, )$(if $(SMALL),calls of 12 s,calls of 90 s), servers and clients of others by HTTP and stdio, a laptop's file, servers that are fetched behind a proxy with a CA of its own, agents kept apart, too much of everything, locks that are opened in place, the template in more modes on the emulator, the figures of scale, storms of faults, a sync that is spread over functions, load while most servers misbehave, answers to the same requests twice"
 	@test -z "$(SMALL)" || { mkdir -p $(TOOLS)/report && echo "Claude Code, Codex, Gemini CLI and mcp-remote: 900 MB of packages, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
 	  echo "the whole snapshot of a release: make snapshot, which make lanes without SMALL does too" >> $(TOOLS)/report/skipped; }
@@ -101,18 +101,18 @@ lanes: setup $(if $(SMALL),,agents snapshot) ## what outsiders see: conformance,
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(TEST_TIMEOUT) -run '^TestModes$$' ./test/infra
 
 .PHONY: bench
-bench: ## every benchmark of the repo, once
+bench: ## every benchmark, once
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-retrieve
-bench-retrieve: ## what a search takes, over HTTP, in the gateway and in the index; on a machine at rest
+bench-retrieve: ## times of a search, over HTTP, in the gateway and in the index; on a machine at rest
 	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the real tools"; exit 1; }
 	go test -run '^$$' -bench 'Retrieve(OverHTTP|527|10000)|/527_retrieve|Scan|Rank' -benchmem -count 5 ./internal/cli ./pkg/agent/mcphttp ./pkg/agent/gateway ./pkg/catalog/search
 
 SCALE  ?= 527,10000,100000
 BEFORE ?=
 .PHONY: bench-scale
-bench-scale: ministack ## the gateway at SCALE tools, beside an older one (BEFORE=folder), into docs/scale.md; 15 minutes, at rest
+bench-scale: ministack ## the gateway with SCALE tools, and an older one (BEFORE=folder), into docs/scale.md; 15 minutes, at rest
 	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the real tools"; exit 1; }
 	PORTCULLIS_SCALE=$(SCALE) PORTCULLIS_SCALE_BEFORE=$(abspath $(BEFORE)) PORTCULLIS_SCALE_PAGE=$(CURDIR)/docs/scale.md go test -v -count=1 -timeout 3h ./test/scale
 
@@ -147,22 +147,22 @@ update: ## rewrite the golden files; read the difference before you commit it
 TAG ?=
 
 .PHONY: release-lint
-release-lint: $(BIN)/goreleaser # the config of releases, and the program for this platform as they build it
+release-lint: $(BIN)/goreleaser # the release config, and the program for this platform as a release builds it
 	.ci/goreleaser check
 	.ci/goreleaser build --snapshot --clean --single-target --id portcullis
 	rm -rf dist
 
 .PHONY: snapshot
-snapshot: $(BIN)/goreleaser $(BIN)/syft ## a release without a tag, into dist, and whether it is as it should be
+snapshot: $(BIN)/goreleaser $(BIN)/syft ## build a release without a tag into dist, and check it
 	.ci/goreleaser release --snapshot --clean --skip=docker,sign,publish
 	PORTCULLIS_DIST=$(CURDIR)/dist go test -v -count=1 ./test/release
 
 .PHONY: release-check
-release-check: # whether TAG may become a release, and what CHANGELOG.md says of it
+release-check: # whether TAG may become a release, and its part of CHANGELOG.md
 	.ci/release-check "$(TAG)"
 
 .PHONY: release
-release: $(BIN)/goreleaser $(BIN)/syft # on GitHub alone: docs/releases.md
+release: $(BIN)/goreleaser $(BIN)/syft # only on GitHub: docs/releases.md
 	@mkdir -p $(TOOLS)/report
 	.ci/release-check "$(TAG)" > $(TOOLS)/report/notes.md
 	.ci/goreleaser release --clean --release-notes $(TOOLS)/report/notes.md
@@ -190,7 +190,7 @@ EXPECT ?=
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
 export ARCH
 ifneq ($(AWS_REGION),)
-export AWS_DEFAULT_REGION ?= $(AWS_REGION)# SAM reads no other
+export AWS_DEFAULT_REGION ?= $(AWS_REGION)# SAM reads only this variable
 endif
 GOARCH_arm64  := arm64
 GOARCH_x86_64 := amd64
@@ -198,14 +198,14 @@ BUILD_DIR ?= .aws-sam/build
 SAM := SAM_CLI_TELEMETRY=0 $(PORTCULLIS_SAM)
 STACKARCH = Architecture=$(ARCH)
 
-# What `sam build` calls for each function, in the source folder.
+# `sam build` calls this for each function, in the source folder.
 build-McpFunction build-SyncFunction build-AdminFunction build-HookFunction: name = $(shell echo $(@:build-%Function=%) | tr A-Z a-z)
 build-WorkFunction build-AssembleFunction: name = sync
 build-McpFunction build-SyncFunction build-WorkFunction build-AssembleFunction build-AdminFunction build-HookFunction:
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) go build -tags lambda.norpc -trimpath \
 	  -ldflags "-s -w -X github.com/portcullis-mcp/portcullis/internal/boot.Version=$(VERSION)" \
 	  -o $(ARTIFACTS_DIR)/bootstrap ./functions/$(name)
-	@# Each build has code of its own, so a deploy publishes all that the template says of a function, also what is not in the
+	@# Each build differs, so a deploy publishes every setting of a function, even one that is not in the
 	@# name that SAM gives a version, such as a timeout.
 	date -u +%Y-%m-%dT%H:%M:%SZ > $(ARTIFACTS_DIR)/built
 
@@ -218,20 +218,20 @@ template-lint: sam
 	$(dir $(PORTCULLIS_SAM))cfn-lint template.yaml infra/*.yaml
 
 .PHONY: template-scan
-template-scan: checkov ## the templates, by checkov; what it finds and stays is in infra/checkov-skips.txt
+template-scan: checkov ## scan the templates with checkov; infra/checkov-skips.txt lists accepted findings
 	@$(dir $(PORTCULLIS_CHECKOV))python infra/checkov.py $(PORTCULLIS_CHECKOV) infra/checkov-skips.txt template.yaml $(sort $(wildcard infra/*.yaml))
 
 .PHONY: validate
-validate: template-lint ## the templates, by cfn-lint and SAM
+validate: template-lint ## check the templates with cfn-lint and SAM
 	$(SAM) validate --lint
 
 .PHONY: deploy
-deploy: build ## the stack STACK, with PARAMS="AuthMode=jwt Issuer=…" beside what it has, or one of samconfig.toml (CONFIG=dev)
+deploy: build ## deploy the stack STACK, with PARAMS="AuthMode=jwt Issuer=…" added, or a stack of samconfig.toml (CONFIG=dev)
 	@test -z "$${AWS_ENDPOINT_URL:-}" || $(dir $(PORTCULLIS_SAM))python localstack/emulated.py $(BUILD_DIR)/template.yaml
 ifneq ($(CONFIG),)
 	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --config-file $(SAMCONFIG) --config-env $(CONFIG) --no-confirm-changeset $(if $(CFN_ROLE),--role-arn $(CFN_ROLE))
 else
-	@# SAM ends a value at its first blank unless the value itself is in quotes.
+	@# SAM ends a value at its first blank, unless the value contains quotes.
 	@given=($(STACKARCH) $${AWS_ENDPOINT_URL:+RollOut=none} $(PARAMS)); quoted=(); for p in "$${given[@]}"; do quoted+=("$${p%%=*}=\"$${p#*=}\""); done; \
 	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --stack-name $(STACK) --resolve-s3 --no-confirm-changeset --no-fail-on-empty-changeset \
 	  --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM CAPABILITY_AUTO_EXPAND --parameter-overrides "$${quoted[@]}"
@@ -239,11 +239,11 @@ endif
 	@$(MAKE) --no-print-directory outputs
 
 .PHONY: outputs
-outputs: sam ## what the stack has: URLs, bucket, what to paste into a client
+outputs: sam ## print the outputs of the stack: URLs, bucket, the entry for a client
 	@$(SAM) list stack-outputs --stack-name $(STACK) --output json | infra/outputs
 
 .PHONY: smoke
-smoke: sam ## ask what was deployed (STACK, CONFIG), as everybody may
+smoke: sam ## test the deployed stack (STACK, CONFIG) with public requests
 	@mcp=$$($(SAM) list stack-outputs --stack-name $(STACK) --output json | infra/outputs McpUrl) && .ci/smoke "$$mcp"
 
 .PHONY: push-config
@@ -258,11 +258,11 @@ local-up: ## S3 and DynamoDB on this machine: LocalStack where Docker is, else M
 	@localstack/up
 
 .PHONY: local-down
-local-down: ## end what local-up started
+local-down: ## stop what local-up started
 	@localstack/down
 
 .PHONY: local-deploy
-local-deploy: sam ministack ## the whole stack on MiniStack; prints its URL and what to paste into a client
+local-deploy: sam ministack ## the whole stack on MiniStack; prints its URL and the entry for a client
 	@localstack/deploy
 
 .PHONY: local-api
@@ -290,7 +290,7 @@ $(CLIENTS)/node_modules/.stamp: $(CLIENTS)/package-lock.json
 	touch $@
 
 .PHONY: agents
-agents: $(CLIENTS)/agents/node_modules/.stamp # the clients that agents run in: 900 MB, for the lanes alone
+agents: $(CLIENTS)/agents/node_modules/.stamp # the clients that agents run in: 900 MB, only for the lanes
 $(CLIENTS)/agents/node_modules/.stamp: $(CLIENTS)/agents/package-lock.json
 	cd $(CLIENTS)/agents && npm ci --no-audit --no-fund
 	touch $@

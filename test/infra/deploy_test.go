@@ -232,7 +232,8 @@ func (s *stack) checkGuided() {
 	cmd.Dir, cmd.Env = root, append(os.Environ(), append(s.env, "SAM_CLI_TELEMETRY=0", "AWS_DEFAULT_REGION=us-east-1")...)
 	cmd.Stdin = strings.NewReader(strings.Repeat("\n", 200))
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "AuthMode is empty, and with it no function starts.") || !strings.Contains(string(out), "Parameter AuthMode []: ") {
+	if err == nil || !strings.Contains(string(out), "AuthMode is empty. Set it") ||
+		!strings.Contains(string(out), "Parameter AuthMode []: ") {
 		s.t.Errorf("with Enter at everything sam deploy --guided ends with %v:\n%s", err, out)
 	}
 }
