@@ -248,7 +248,7 @@ func TestConfirmACall(t *testing.T) {
 	tab.Goto("/admin/requests/" + next)
 	tab.Forgive(`status 422 of `)
 	tab.Loads("Decline without a reason", func() { tab.ClickText("#decide button", "Decline") })
-	tab.SeeText(".problem", "The reason is missing")
+	tab.SeeText(".problem", "the reason is missing")
 	tab.Fill(`input[name=reason]`, "use staging")
 	tab.Loads("Decline", func() { tab.ClickText("#decide button", "Decline") })
 	tab.SeeText(".message", "Declined.")
