@@ -216,7 +216,7 @@ func (c *everyLock) page(t *testing.T, server, name, status string) string {
 	} else if theirs := status == "disabled_by_user" || status == "pending_approval"; theirs && !opens {
 		t.Errorf("the page of %s:%s does not offer what the user is told to do", server, name)
 	}
-	told := regexp.MustCompile(`Agents are told: ([^<]*)<`).FindStringSubmatch(html)
+	told := regexp.MustCompile(`Agents see: ([^<]*)<`).FindStringSubmatch(html)
 	if told == nil {
 		t.Fatalf("the page of %s:%s does not say what agents are told:\n%s", server, name, html)
 	}

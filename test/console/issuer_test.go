@@ -83,7 +83,7 @@ func TestSignInAtAnIssuer(t *testing.T) {
 	atIssuer(tab, issuer)
 	comes(tab, ask)
 	tab.SeeText("main", "which acts for you")
-	tab.Loads("the way to the item", func() { tab.ClickText("main a", "Look at it") })
+	tab.Loads("the way to the item", func() { tab.ClickText("main a", "View") })
 	comes(tab, link)
 	tab.SeeText("header .actor", "kim@example.com")
 	if script := browsertest.Eval[string](tab, `document.cookie`); script != "" {

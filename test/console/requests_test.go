@@ -94,7 +94,7 @@ func TestRequestFollows(t *testing.T) {
 	g.Ask(http.StatusOK, "/admin/requests", nil, &open)
 	id := open.Requests[0].ID
 	g.kim("/admin/requests/" + id)
-	tab.SeeText("#rest", "Who asks")
+	tab.SeeText("#rest", "The request")
 	browsertest.Eval[bool](tab, `window.same = true`) // as long as this page is not replaced
 	g.CallJSON("request_access", someNote, &struct{}{}, g.agent("build-bot", "ann@example.com"))
 	look()
@@ -126,14 +126,14 @@ func TestAskAndDecide(t *testing.T) {
 	}
 	g.enter(link, "sam@example.com", map[string]any{"email": "sam@example.com", "email_verified": true})
 	tab.SeeText("h1", "deploy-bot")
-	tab.SeeText("main", "Nothing was asked for yet")
+	tab.SeeText("main", "No request was made yet")
 	if tab.Has("header nav") || tab.Has("footer") {
 		t.Error("who has no role is shown the way to other pages")
 	}
 	tab.Everywhere("ask")
 	tab.Fill(`input[name=why]`, "the report is due")
 	tab.Press("Enter")
-	tab.SeeText(".message", "Nothing was asked for. What you typed stands below")
+	tab.SeeText(".message", "No request was made. The text that you typed is below")
 	tab.Click(`input[value="480"]`)
 	tab.Loads("Ask", func() { tab.Click(`button[name=ask]`) })
 	tab.SeeText(".message", "You asked.")
@@ -158,7 +158,7 @@ func TestAskAndDecide(t *testing.T) {
 	tab.Press("n")
 	tab.Type("read it")
 	tab.Loads("Enter in the reason", func() { tab.Press("Enter") })
-	tab.SeeText(".message", "Nothing was decided. What you typed stands below")
+	tab.SeeText(".message", "Nothing was decided. The text that you typed is below")
 	if got := tab.Value(`input[name=reason]`); got != "read it" {
 		t.Errorf("the reason is %q", got)
 	}
@@ -207,7 +207,7 @@ func TestPersonSaysMore(t *testing.T) {
 	tab.SeeText(".message", "You asked.")
 	tab.Loads("the button", func() { tab.ClickText("header button", "Sign out") })
 	g.kim("/admin/requests/" + id)
-	for _, says := range []string{"The agent says", "I have to send the quarterly report", "sam@example.com says", "Today only", "8 hours would do"} {
+	for _, says := range []string{"The agent says", "I have to send the quarterly report", "sam@example.com says", "Today only", "8 hours is enough"} {
 		tab.SeeText("main", says)
 	}
 	tab.Shot("request")

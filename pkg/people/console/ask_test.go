@@ -95,13 +95,13 @@ func TestAskByLink(t *testing.T) {
 	h.enter("sam", "1", identity.Rights{})
 	at := "/admin/ask/" + code
 	page := h.page(at)
-	says(t, page, "<bdi>deploy-bot for sam</bdi> meets a lock at mail:<b>send</b>", "which acts for you", "Nothing was asked for yet", `name="for" value="0" checked`, `name="ask" value="1"`, "sam", "Sign out")
+	says(t, page, "<bdi>deploy-bot for sam</bdi> meets a lock at mail:<b>send</b>", "which acts for you", "No request was made yet", `name="for" value="0" checked`, `name="ask" value="1"`, "sam", "Sign out")
 	lacks(t, page, "Inbox", `aria-label="Main"`, "admin/me", "Emergency stop", "admin/tools", "viewer", "class=\"banner\"", "Withdraw")
 	if strings.Index(page, `<button class="hide"`) > strings.Index(page, `name="ask"`) {
 		t.Error("Enter in a field would ask")
 	}
 	kept := h.send(page, at, url.Values{"why": {"half <typed>"}, "for": {"other"}, "minutes": {"90"}})
-	says(t, kept.Body, "Nothing was asked for. What you typed stands below", `value="half &lt;typed&gt;"`, `value="other" checked`, `value="90"`)
+	says(t, kept.Body, "No request was made. The text that you typed is below", `value="half &lt;typed&gt;"`, `value="other" checked`, `value="90"`)
 	refused := h.send(page, at, url.Values{"why": {"typed"}, "for": {"other"}, "minutes": {"soon"}, "ask": {"1"}})
 	says(t, refused.Body, "Minutes: want a whole number from 1 to 43200; nothing was asked for", `value="typed"`)
 	if list, err := h.Requests().Asked(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
@@ -168,10 +168,10 @@ func TestAskByOthers(t *testing.T) {
 	}
 	h.enter("ann", "3", identity.Rights{Role: identity.Viewer})
 	page := h.page("/admin/ask/" + id)
-	says(t, page, only, "SECRETNOTE", "deploy-bot for sam", "admin/requests/"+id, "Look at it</a>")
+	says(t, page, only, "SECRETNOTE", "deploy-bot for sam", "admin/requests/"+id, "View</a>")
 	says(t, h.page("/admin/ask/"+code), only, "admin/tools/mail/read_drafts")
 	h.enter("kim", "9", identity.Everything())
-	says(t, h.page("/admin/ask/"+id), only, "Look at it, and decide")
+	says(t, h.page("/admin/ask/"+id), only, "View and decide")
 }
 
 func TestAskNothing(t *testing.T) {

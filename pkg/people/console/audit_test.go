@@ -153,7 +153,7 @@ func TestAuditPageWithoutAPart(t *testing.T) {
 	h.keep(audit.Line{Actor: "kim", Action: audit.ActionStop, Subject: "all"})
 	h.Approvals.OnAudit = func(context.Context, string) error { return errors.New("arn:swordfish") }
 	page := h.Page(http.StatusOK, "/admin/audit")
-	if !strings.Contains(page, "This page is without decisions about tools, prompts and resources") || !strings.Contains(page, "stopped") || strings.Contains(page, "swordfish") || !strings.Contains(page, "They are in s3://bucket/audit/ · &lt;b&gt;.") {
+	if !strings.Contains(page, "This page lacks decisions about tools, prompts and resources") || !strings.Contains(page, "stopped") || strings.Contains(page, "swordfish") || !strings.Contains(page, "They are in s3://bucket/audit/ · &lt;b&gt;.") {
 		t.Errorf("page = %s", page)
 	}
 	h.Deeds.OnRead = func() error { return errors.New("arn:swordfish") }

@@ -122,7 +122,7 @@ func TestBulkRefusals(t *testing.T) {
 			}
 		})
 	}
-	if empty := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}}); empty.Status != http.StatusOK || !strings.Contains(empty.Body, "Nothing was ticked.") {
+	if empty := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}}); empty.Status != http.StatusOK || !strings.Contains(empty.Body, "No item was selected.") {
 		t.Errorf("%d %s", empty.Status, empty.Body)
 	}
 	if got := h.Status("mail:a1"); got != lock.PendingApproval {

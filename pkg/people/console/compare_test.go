@@ -29,14 +29,14 @@ func TestCompare(t *testing.T) {
 	says(t, h.Page(http.StatusOK, first), "approved last", ">now<", "one file of the disk", "<ins>", "<del>", "Decide about the tool")
 
 	serve("Reads <b>any</b> file.")
-	says(t, h.Page(http.StatusOK, newest()), "its text is not kept", "the one approved last. Of others")
+	says(t, h.Page(http.StatusOK, newest()), "its text is not stored", "the last approved one. For others")
 	page := h.Page(http.StatusOK, first) // to one that is the one of now no more
-	says(t, page, "its text is not kept", "approved last")
+	says(t, page, "its text is not stored", "approved last")
 	lacks(t, page, "one file of the disk", "<ins>")
 	from, _, _ := strings.Cut(first, "&to=")
 	page = h.Page(http.StatusOK, from+"&to="+string(h.Hash("fs/read_file")))
 	says(t, page, "&lt;b&gt;any&lt;/b&gt;", "<ins>")
-	lacks(t, page, "its text is not kept")
+	lacks(t, page, "its text is not stored")
 
 	approved := strings.TrimPrefix(from, "/admin/tools/fs/read_file?from=")
 	serve(strings.Repeat("a long text ", 3000))

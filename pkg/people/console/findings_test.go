@@ -51,7 +51,7 @@ func TestFindingsThatAreNew(t *testing.T) {
 	h.ByName["fs"].Tools[0] = strings.Replace(was, "a file.", "a file. See https://docs.acme.io/doc for more.", 1)
 	h.Sync()
 	page := html.UnescapeString(h.Page(http.StatusOK, "/admin/tools/fs/read_file"))
-	listed, folded, _ := strings.Cut(page, "<summary>1 finding that the approved definition has, too</summary>")
+	listed, folded, _ := strings.Cut(page, "<summary>1 finding that the approved definition also has</summary>")
 	folded, _, _ = strings.Cut(folded, "</details>")
 	says(t, listed, ">, changed <time datetime=") // when a reviewer reads of a change, the page says since when
 	says(t, listed, `<span class="mark">new</span> <a href="#finding-1">`)

@@ -38,22 +38,22 @@ func addressOf(t testing.TB, id string) string { return approval.Link("/", gatew
 func TestReviewItems(t *testing.T) {
 	for id, tt := range map[string]struct{ says, views []string }{
 		"mail:prompt:reply": {
-			[]string{`<span class="chip">prompt</span>`, "What it takes", `argument <code>mail</code> <span class="said">required, &#34;Which one.&#34;`, `argument <code>tone</code>`, "Answers a mail."},
+			[]string{`<span class="chip">prompt</span>`, "Parameters", `argument <code>mail</code> <span class="said">required, &#34;Which one.&#34;`, `argument <code>tone</code>`, "Answers a mail."},
 			[]string{"summary", "description", "arguments", "raw"},
 		},
 		"mail:resource:mail://inbox": {
-			[]string{`<span class="chip">resource</span>`, "What it is", `mimeType <span class="said">&#34;text/plain&#34;`, "<h3>URI</h3>", ">mail://inbox</pre>", "What came in."},
+			[]string{`<span class="chip">resource</span>`, "Content", `mimeType <span class="said">&#34;text/plain&#34;`, "<h3>URI</h3>", ">mail://inbox</pre>", "What came in."},
 			[]string{"summary", "description", "raw"},
 		},
 		"mail:resource:mail://folders/{folder}": {
-			[]string{`<span class="chip">template</span>`, "What it is", "Its type is not stated.", "<h3>URI template</h3>", ">mail://folders/{folder}</pre>"},
+			[]string{`<span class="chip">template</span>`, "Content", "Its type is not stated.", "<h3>URI template</h3>", ">mail://folders/{folder}</pre>"},
 			[]string{"summary", "description", "raw"},
 		},
 	} {
 		t.Run(id, func(t *testing.T) {
 			h, path := withItems(t), addressOf(t, id)
 			page := h.Page(http.StatusOK, path)
-			says(t, page, append(tt.says, "pending approval", "of 4</b>", "Agents are told: ", "to have it reviewed: "+gatewaytest.BaseURL+path)...)
+			says(t, page, append(tt.says, "pending approval", "of 4</b>", "Agents see: ", "to have it reviewed: "+gatewaytest.BaseURL+path)...)
 			lacks(t, page, `class="tier`, "Output")
 			var views []string
 			for _, m := range regexp.MustCompile(`\?view=(\w+)"`).FindAllStringSubmatch(page, -1) {
@@ -219,7 +219,7 @@ func TestServerOfItems(t *testing.T) {
 	mail.Outcome.Unread = []outcome.Unread{{List: outcome.ListTemplates, Reason: "timeout", Error: "no answer in 5s"}}
 	h.Sync()
 	page := h.Page(http.StatusOK, "/admin/servers/mail")
-	says(t, page, "its templates, which stay as they were: timeout", "no answer in 5s", "prompt <b>", "manual; of prompts and resources on change",
-		"Not these prompts<dd><code>re*</code>", "Not these resources<dd><code>mail://folders/*</code>", "Unlisted resources<dd>are read")
+	says(t, page, "its templates, which keep their last state: timeout", "no answer in 5s", "prompt <b>", "manual; of prompts and resources on change",
+		"Not these prompts<dd><code>re*</code>", "Not these resources<dd><code>mail://folders/*</code>", "Unlisted resources<dd>readable")
 	says(t, page, "disabled by config 1") // the template is still there
 }

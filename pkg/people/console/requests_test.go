@@ -111,7 +111,7 @@ func TestRequestsUnread(t *testing.T) {
 	h := newFixture(t)
 	h.Asks(bot, "mail:send", "", "")
 	h.Approvals.OnDocs = documenttest.DocsOf("ASK#", func() error { return errDown })
-	says(t, h.Page(http.StatusOK, "/admin"), "What agents ask for cannot be read now", "mail <b>1</b>")
+	says(t, h.Page(http.StatusOK, "/admin"), "The gateway cannot read the requests of agents now", "mail <b>1</b>")
 	h.Page(http.StatusInternalServerError, "/admin/requests")
 	if !strings.Contains(h.Log.String(), "arn:aws:x") {
 		t.Error("the log does not say why")
@@ -125,17 +125,17 @@ func TestRequestPage(t *testing.T) {
 	h.Asks(other(1), "mail:send", "", "")
 	page := h.small("/admin/requests/" + id)
 	says(t, page,
-		"<bdi>deploy-bot for sam</bdi> asks for mail:<b>send</b>", "<bdi>deploy-bot</bdi></code>, verified by an access token of the issuer", "<bdi>sam</bdi>, who signed in", "8 hours would do",
-		"to send &lt;b&gt;it&lt;/b&gt;", "The agent wrote this. Nobody has checked it", "quarterly &lt;i&gt;report&lt;/i&gt;", "wrote this, signed in",
+		"<bdi>deploy-bot for sam</bdi> asks for mail:<b>send</b>", "<bdi>deploy-bot</bdi></code>, verified by an access token of the issuer", "<bdi>sam</bdi>, who signed in", "8 hours is enough",
+		"to send &lt;b&gt;it&lt;/b&gt;", "The agent wrote this. Nobody has checked it", "quarterly &lt;i&gt;report&lt;/i&gt;", "wrote this, and was signed in",
 		`<span class="chip pending_approval">pending approval</span>`, "1 other agent asks for the same definition", "token:ci-1", "Hash <code>",
 		`value="approved"`, `value="allowed 60"`, `value="allowed 480"`, `value="allowed 10080"`, `value="allowed"`, `value="declined"`, `name="minutes" inputmode="numeric" size="5" maxlength="5" autocomplete="off" value="480"`)
 	lacks(t, page, `value="confirmed"`, `value="revoked"`, "<b>it</b>", "<i>report")
-	form, hidden := strings.Index(page, `id="decide"`), strings.Index(page, `<button class="hide" tabindex="-1">Keep what is typed`)
+	form, hidden := strings.Index(page, `id="decide"`), strings.Index(page, `<button class="hide" tabindex="-1">Keep the text`)
 	if hidden < form || strings.Index(page[form:], "<button") != hidden-form {
 		t.Error("Enter in a field would press a button that decides")
 	}
 	page = h.Submit("/admin/requests/"+id, url.Values{"reason": {"half <typed>"}, "minutes": {"90"}}).Body
-	says(t, page, "Nothing was decided. What you typed stands below", `value="half &lt;typed&gt;"`, `value="90"`)
+	says(t, page, "Nothing was decided. The text that you typed is below", `value="half &lt;typed&gt;"`, `value="90"`)
 	if h.Status("mail:send") != lock.PendingApproval {
 		t.Error("it was decided")
 	}
@@ -299,7 +299,7 @@ func TestRequestLockedByOthers(t *testing.T) {
 	denied, list := h.Asks(bot, "mail:read_drafts", "", ""), h.Asks(bot, "fs:format_disk", "", "")
 	page := h.small("/admin/requests/" + denied)
 	says(t, page, `<span class="chip disabled_by_config">`, "no-drafts", "Drafts are private.",
-		"put this into policy.cedar", "data-copy",
+		"replace the rules in policy.cedar", "data-copy",
 		"No decision here opens this tool, which is locked as disabled_by_config: policy.cedar:",
 		`value="declined"`)
 	lacks(t, page, `value="approved"`, `value="allowed`)
@@ -422,7 +422,7 @@ func TestRequestHostile(t *testing.T) {
 func TestRequestOfLostTier(t *testing.T) {
 	h := newFixture(t)
 	id := h.Asks(bot, "mail:send", "", "")
-	const said = "When this agent last tried, it lacked the scope gate/write. Until it has that, its calls are refused, whatever you decide."
+	const said = "When this agent last tried, it lacked the scope gate/write. Until it has that, its calls are refused, even if you approve."
 	lacks(t, h.small("/admin/requests/"+id), "last tried")
 	_, err := request.ChangeAsked(t.Context(), h.Requests(), bot, func(all request.Asked) (request.Asked, string, json.RawMessage, error) {
 		next, err := all.Change(id, func(r *request.Request) { r.Lacks = "the scope gate/write" })

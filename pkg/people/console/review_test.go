@@ -53,7 +53,7 @@ func TestDecide(t *testing.T) {
 	link := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send", "").Remediation
 	link = link[strings.LastIndex(link, "https://gate.example.com")+len("https://gate.example.com"):]
 	page := h.Page(http.StatusOK, link)
-	says(t, page, "mail:<b>send</b>", "pending approval", "1 of 1", "Agents are told: Tool is disabled", "Queue:", "Approve <code>")
+	says(t, page, "mail:<b>send</b>", "pending approval", "1 of 1", "Agents see: Tool is disabled", "Queue:", "Approve <code>")
 	says(t, h.Page(http.StatusOK, link+"?view=raw"), "9007199254740993")
 	for _, step := range []struct {
 		press string
@@ -146,7 +146,7 @@ func TestReviewChanged(t *testing.T) {
 	change := func(definition string) { h.ByName["fs"].Tools[0] = definition; h.Sync() }
 	change(`{"name":"read_file","description":"Reads a file. Thrice.","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","properties":{"path":{"type":"string"},"as":{"type":"string"}}}}`)
 	page := h.Page(http.StatusOK, path)
-	says(t, page, "What changed", "parameter", "<code>as</code>", "new power", "changed</span>", "Approved<dd>by nobody",
+	says(t, page, "Changes", "parameter", "<code>as</code>", "new power", "changed</span>", "Approved<dd>automatically",
 		`<del>Twice</del><ins>Thrice</ins>`)
 	says(t, h.Page(http.StatusOK, path+"?diff=side"), "Approved before", "<del>", "<ins>")
 	lacks(t, h.Page(http.StatusOK, path+"?view=input&only=1"), "Thrice")
@@ -169,7 +169,7 @@ func TestReviewDenied(t *testing.T) {
 	if got := buttons(page); slices.Contains(got, "approve") || slices.Contains(got, "enable") {
 		t.Errorf("buttons of a denied tool: %q", got)
 	}
-	says(t, page, "An operator's rule denies this tool", "no-drafts", "Drafts are private.", "#mail-owners", "Nobody can open it here")
+	says(t, page, "An operator's rule denies this tool", "no-drafts", "Drafts are private.", "#mail-owners", "Nobody can unlock it here")
 	if status, _ := h.press(path, page, "approve"); status != http.StatusConflict {
 		t.Errorf("approve = %d, want %d", status, http.StatusConflict)
 	}

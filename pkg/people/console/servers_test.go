@@ -93,10 +93,10 @@ func TestConfig(t *testing.T) {
 	h := newFixture(t)
 	page := h.Page(http.StatusOK, "/admin/config")
 	says(t, page, "mcpServers.fs.disabled_tools[0]", `href="../admin/tools?server=fs&amp;status=disabled_by_config">1 tool</a>`, "policy.cedar:1 no-drafts", "mail:read_drafts", `<span class="chip ok">ok</span>`)
-	lacks(t, page, "To be put right", "had been lost", "refused")
+	lacks(t, page, "To fix", "were lost", "refused")
 	h.Put(config.Key, `{"mcpServers": {"fs": {"url": "https://fs.example.com/mcp", "oops<i>": 1}}}`)
 	h.States.Refresh(t.Context())
-	says(t, h.Page(http.StatusOK, "/admin/config"), "To be put right", "Stored, and refused", "<b>line 1, column ", "oops&lt;i&gt;", "Fix the file.", `<span class="chip degraded">degraded</span>`)
+	says(t, h.Page(http.StatusOK, "/admin/config"), "To fix", "Stored, and refused", "<b>line 1, column ", "oops&lt;i&gt;", "Fix the file.", `<span class="chip degraded">degraded</span>`)
 	says(t, h.Send("/admin/config", "").Body, `"rules":`)
 }
 
@@ -117,7 +117,7 @@ func TestConfigLostRecords(t *testing.T) {
 		h := newFixture(t)
 		h.SetBack()
 		h.Sync()
-		says(t, h.Page(http.StatusOK, "/admin/config"), "1 approval record had been lost", `action="../admin/approvals/restore"`, `action="../admin/approvals/accept"`)
+		says(t, h.Page(http.StatusOK, "/admin/config"), "1 approval record was lost", `action="../admin/approvals/restore"`, `action="../admin/approvals/accept"`)
 		list := admintest.Into[decide.Page](h.Desk, "/admin/tools?server=fs", "")
 		if lost := list.Tools[1]; lost.ID != "fs:read_file" || !lost.Lost {
 			t.Errorf("the row of the tool whose record was lost: %+v", lost)
@@ -130,7 +130,7 @@ func TestConfigLostRecords(t *testing.T) {
 		says(t, page, "1 approval record settled.")
 		says(t, h.Page(http.StatusOK, "/admin/config?closed=2&open=1&settled=1&skipped=3"), "1 approval record settled. 2 later actions of the audit",
 			"1 later action of the audit opened something: that does not count", "3 places of the audit cannot be trusted")
-		lacks(t, page, "had been lost")
+		lacks(t, page, "were lost")
 		if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", ""); x.Status != want {
 			t.Errorf("%s: it is %s, want %s", action, x.Status, want)
 		}

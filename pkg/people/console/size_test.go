@@ -29,7 +29,7 @@ var (
 	lists   = regexp.MustCompile(`(?s)<[ou]l class="(?:rows|items)".*?</[ou]l>|<tbody.*?</tbody>`)
 	rowTags = regexp.MustCompile(`<li>|<tr>`)
 	goesOn  = regexp.MustCompile(`(?:<a href="([^"]+)">)?\(the note goes on\)`)
-	notAll  = regexp.MustCompile(`This is not all of it[^<]*(?:<a href="([^"]+)">)?`)
+	notAll  = regexp.MustCompile(`This is only a part[^<]*(?:<a href="([^"]+)">)?`)
 	values  = regexp.MustCompile(`value="[^"]*"`) // what a form sends
 	nextOne = regexp.MustCompile(`<a href="([^"]+)" rel="next">`)
 )
@@ -322,12 +322,12 @@ func TestKeptIsBounded(t *testing.T) {
 		form url.Values
 		says string
 	}{
-		"many fields":        {"/admin/login", many, "Not all that you sent is kept"},
-		"one long field":     {"/admin/login", long, "Not all that you sent is kept"},
+		"many fields":        {"/admin/login", many, "Only a part of your form is kept"},
+		"one long field":     {"/admin/login", long, "Only a part of your form is kept"},
 		"a sheet":            {"/admin/tools", items, `name="kept.note" value="why"`},
-		"longer than a form": {"/admin/tools", url.Values{"note": {strings.Repeat("n", 70_000)}}, "Not all that you sent is kept"},
-		"a note":             {toolPath, url.Values{"note": {strings.Repeat("+", approval.MaxNote)}}, "What you typed is kept"},
-		"a long note":        {toolPath, url.Values{"note": {strings.Repeat("+", 2*approval.MaxNote)}}, "Not all that you sent is kept"},
+		"longer than a form": {"/admin/tools", url.Values{"note": {strings.Repeat("n", 70_000)}}, "Only a part of your form is kept"},
+		"a note":             {toolPath, url.Values{"note": {strings.Repeat("+", approval.MaxNote)}}, "Your form is kept"},
+		"a long note":        {toolPath, url.Values{"note": {strings.Repeat("+", 2*approval.MaxNote)}}, "Only a part of your form is kept"},
 	} {
 		w := h.Submit(tc.path, tc.form)
 		if w.Status != http.StatusUnauthorized || len(w.Body) > maxPage || !strings.Contains(w.Body, tc.says) {

@@ -94,8 +94,8 @@ func TestStopPageOfEverythingAndAgents(t *testing.T) {
 	h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "servers": {"fs"}, "days": {"1"}})
 	contains(t, h.Page(http.StatusOK, "/admin/stop"), `<option value="token:ci">`)
 	sure := h.Submit("/admin/stop", stopForm("agent", "token:ci", "why")).Body
-	contains(t, sure, "but for hello and ping", "Stop agent &#34;token:ci&#34;?")
-	const unlisted = "No agent of this id has called, and no good agent token makes one."
+	contains(t, sure, "except initialize and ping", "Stop agent &#34;token:ci&#34;?")
+	const unlisted = "No agent with this id has called, and no valid agent token has it."
 	if strings.Contains(sure, unlisted) {
 		t.Error("a known agent is not known")
 	}
@@ -169,7 +169,7 @@ func TestStopPageOfTheConfig(t *testing.T) {
 	h.Put(config.Key, strings.TrimSuffix(admintest.Config, "}")+`, "stop": {"servers": ["fs"], "reason": "moved"}}`)
 	h.Clock.Wait(time.Minute)
 	page := h.Page(http.StatusOK, "/admin/stop")
-	contains(t, page, "undone in the file alone", "mcp_config.json", "moved", "stopped in mcp_config.json: moved")
+	contains(t, page, "undone only in the file", "mcp_config.json", "moved", "stopped in mcp_config.json: moved")
 	if strings.Contains(page, `action="../admin/stop/undo"`) {
 		t.Error("the page has a button for what only the file undoes")
 	}
@@ -200,7 +200,7 @@ func TestStopIsNotRecorded(t *testing.T) {
 func TestStopStoreDown(t *testing.T) {
 	h := newFixture(t)
 	h.Approvals.OnDocs = documenttest.DocsOf("STOP", func() error { return errDown })
-	contains(t, h.Page(http.StatusOK, "/admin/stop"), "What people stopped cannot be read now", "every call is refused")
+	contains(t, h.Page(http.StatusOK, "/admin/stop"), "The gateway cannot read the stops now", "it refuses every call")
 	w := h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
 	contains(t, w.Body, "whether this was done is not known", "The key stop of mcp_config.json")
 	if w.Status != http.StatusServiceUnavailable || strings.Contains(w.Body, "arn:") || !strings.Contains(h.Log.String(), "arn:aws:x") {
@@ -234,7 +234,7 @@ func TestStopPageOfAViewer(t *testing.T) {
 	h.Clock.Wait(2 * time.Second)
 	as(h, identity.Rights{Role: identity.Viewer})
 	page := h.Page(http.StatusOK, "/admin/stop")
-	contains(t, page, "an operator undoes it", "key leaked", "An operator stops and undoes.")
+	contains(t, page, "an operator undoes it", "key leaked", "Only an operator can stop and undo.")
 	if strings.Contains(page, "<button>Undo") || strings.Contains(page, "token:ci") || strings.Contains(page, `name="what"`) {
 		t.Error("a viewer has buttons that would be refused")
 	}

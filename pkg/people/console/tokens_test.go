@@ -59,7 +59,7 @@ func (h *fixture) sole() token.Token {
 
 func TestTokensPage(t *testing.T) {
 	h := withTokens(t)
-	if page := h.Page(http.StatusOK, "/admin/tokens"); !strings.Contains(page, "No token has been made") || !strings.Contains(page, `<a href="../admin/tokens" aria-current="page">Tokens</a>`) {
+	if page := h.Page(http.StatusOK, "/admin/tokens"); !strings.Contains(page, "There is no token") || !strings.Contains(page, `<a href="../admin/tokens" aria-current="page">Tokens</a>`) {
 		t.Errorf("page = %s", page)
 	}
 	w := h.Submit("/admin/tokens", url.Values{
@@ -129,7 +129,7 @@ func TestRevokePage(t *testing.T) {
 	if page := h.Page(http.StatusOK, "/admin/tokens?revoked=none"); strings.Contains(page, "is revoked") {
 		t.Error("it says that a token is revoked which is not")
 	}
-	if page := h.Page(http.StatusOK, path); !strings.Contains(page, "revoked already") || strings.Contains(page, "Revoke it") {
+	if page := h.Page(http.StatusOK, path); !strings.Contains(page, "already revoked") || strings.Contains(page, "Revoke it") {
 		t.Errorf("page = %s", page)
 	}
 	if page := h.Page(http.StatusNotFound, "/admin/tokens/none/revoke"); !strings.Contains(page, "no token of this id") {
@@ -154,13 +154,13 @@ func TestRevokedTokenPageEndsGrants(t *testing.T) {
 	h.Submit("/admin/tokens/"+made.ID+"/revoke", url.Values{"x": {""}})
 	const action = "/admin/requests/%s/decide"
 	after := "/admin/tokens?revoked=" + made.ID
-	says(t, h.Page(http.StatusOK, after), "1 grant to token:ci did not end", "mail:send", fmt.Sprintf(`action="..`+action+`"`, id), `name="verdict" value="revoked"`)
+	says(t, h.Page(http.StatusOK, after), "1 grant to token:ci is still active", "mail:send", fmt.Sprintf(`action="..`+action+`"`, id), `name="verdict" value="revoked"`)
 	if a := h.Submit(fmt.Sprintf(action, id), url.Values{"verdict": {"revoked"}}); a.Status != http.StatusSeeOther {
 		t.Errorf("the button: %d %s", a.Status, a.Body)
 	}
 	lacks(t, h.Page(http.StatusOK, after), "End the grant")
 	h.Approvals.OnDocs = documenttest.DocsOf("GRANT#", func() error { return errors.New("down") })
-	says(t, h.Page(http.StatusOK, after), "What is granted to token:ci cannot be read now")
+	says(t, h.Page(http.StatusOK, after), "The gateway cannot read the grants of token:ci now")
 }
 
 // Those that let somebody in come first, and each token is on one page.
@@ -244,7 +244,7 @@ func TestTokensPageAfterARotation(t *testing.T) {
 	}
 	next := secret.Version{Text: secret.New(strings.Repeat("n", token.MinKey)), Since: h.Clock.Now()}
 	for days, want := range map[int][]string{
-		30: {"The key was replaced", "1 live token is still under the previous key", `<span class="chip">previous key</span>`, "It is taken until"},
+		30: {"The key was replaced", "1 live token is still under the previous key", `<span class="chip">previous key</span>`, "The gateway accepts it until"},
 		0:  {"1 token is void", `<span class="chip">void</span>`},
 	} {
 		v := secret.Versions{Current: next, Previous: secret.Version{Text: tokentest.Key(t).Text}}

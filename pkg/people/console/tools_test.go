@@ -19,7 +19,7 @@ func TestTools(t *testing.T) {
 		"?q=twice":                         {"1 tool<", `value="twice"`, "fs/read_file?q=twice"},
 		"?server=fs&tier=read&sort=newest": {"1 tool<", `<option value="fs" selected>`},
 		"?q=nothing+has+this":              {"No tool is like this", "Show everything"},
-		"?status=pending_approval&q=none":  {"Nothing waits here", "All that waits"},
+		"?status=pending_approval&q=none":  {"Nothing waits here", "All that wait<"},
 		"?status=&q=&sort=":                {"4 tools"},
 		"?tick=page":                       {"4 tools", " checked>"},
 	} {

@@ -60,7 +60,7 @@ func TestTryInTheNameOf(t *testing.T) {
 		says(t, html.UnescapeString(h.Page(http.StatusUnprocessableEntity, "/admin/try?"+query)), want)
 	}
 	says(t, h.Page(http.StatusRequestURITooLong, "/admin/try?query=x&claims="+strings.Repeat("a", 8<<10)), "nothing was tried")
-	says(t, html.UnescapeString(h.Page(http.StatusOK, "/admin/try?agent=token:ci&query=x&path=/x/nowhere")), "The request is refused:", "nowhere")
+	says(t, html.UnescapeString(h.Page(http.StatusOK, "/admin/try?agent=token:ci&query=x&path=/x/nowhere")), "The gateway refuses the request:", "nowhere")
 	h.Decide.Agents = identity.Names{Tokens: downTokens(), Claims: &identity.ClaimMap{}}
 	h.Open()
 	says(t, html.UnescapeString(h.Page(http.StatusOK, "/admin/try?query=drafts&servers=*&tiers=read")), "Some agents are not listed.", "mail:read_drafts")

@@ -216,7 +216,7 @@ func TestUsageFails(t *testing.T) {
 		}
 		return nil
 	}
-	says(t, c.Page(http.StatusOK, "/admin/usage"), "Not all is here", "could not be written and is missing here")
+	says(t, c.Page(http.StatusOK, "/admin/usage"), "Incomplete data", "could not be written and is missing here")
 	if a := c.Submit("/admin/usage", map[string][]string{"range": {"1h"}}); a.Status != http.StatusNotImplemented || !strings.Contains(a.Body, "Nothing was asked") {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
@@ -238,7 +238,7 @@ func TestUsageIsAskedFor(t *testing.T) {
 	if a.Status != http.StatusSeeOther || a.Header.Get("Location") != "./usage?query=q0&range=7d#by-tool" {
 		t.Fatalf("%d %s %s", a.Status, a.Header.Get("Location"), a.Body)
 	}
-	says(t, h.Page(http.StatusOK, "/admin/usage?query=q0&range=7d"), "The log is being searched", `href="../admin/usage?query=q0&amp;range=7d"`)
+	says(t, h.Page(http.StatusOK, "/admin/usage?query=q0&range=7d"), "The search of the log takes", `href="../admin/usage?query=q0&amp;range=7d"`)
 	page = h.Page(http.StatusOK, "/admin/usage?query=q0&range=7d")
 	says(t, page, "about $0.01", "called 3×", "9 calls", "1 failed", "not listed any more", "9 calls, 3 locked, 1 search <span class=\"dim\">with 2 tools", "<button>Search")
 	lacks(t, page, "is being searched")
@@ -261,7 +261,7 @@ func TestUsageIsAskedFor(t *testing.T) {
 	}
 	h.Open()
 	page = h.Page(http.StatusOK, "/admin/usage")
-	says(t, page, "An operator can have the log searched")
+	says(t, page, "An operator can search the log")
 	lacks(t, page, "<button>Search")
 }
 
