@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// An ailment is a known cause for which programs do not start, and what an operator can do.
+// An ailment is a known reason why programs do not start, and advice for the operator.
 type ailment struct {
 	words  *regexp.Regexp // of the program's standard error
-	beside *regexp.Regexp // further words that must be there; nil: none
-	advice string         // %s: what beside found
+	beside *regexp.Regexp // further words that the text must contain; nil: none
+	advice string         // %s: the text that beside matched
 }
 
-// installs matches what the tools that install a program write when they speak of a registry.
+// installs matches the output about a registry of the tools that install a program.
 var installs = regexp.MustCompile(`(?i)npm (error|err!)|registry|/simple/|pypi|pythonhosted|failed to fetch`)
 
-// ailments are in the order in which they count: a proxy that wants a login also makes a registry
+// ailments are in the order of their weight: a proxy that requires a login also makes a registry
 // unreachable.
 var ailments = []ailment{
 	{
@@ -44,9 +44,9 @@ var ailments = []ailment{
 }
 
 // advice returns what an operator can do about a program that wrote these lines to its standard
-// error; "": they show no known cause.
+// error. It returns "" if the lines show no known cause.
 func advice(said []string) string {
-	all := strings.ReplaceAll(strings.Join(said, "\n"), `\\`, `\`) // they are quoted
+	all := strings.ReplaceAll(strings.Join(said, "\n"), `\\`, `\`) // the lines are quoted
 	for _, a := range ailments {
 		if !a.words.MatchString(all) {
 			continue

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// npm 10, Node.js 22, uv 0.8 and pip 25 write these words.
+// npm 10, Node.js 22, uv 0.8 and pip 25 write these texts.
 func TestAdvice(t *testing.T) {
 	for name, tt := range map[string]struct{ said, want string }{
 		"npm, private CA":  {"\"npm error code SELF_SIGNED_CERT_IN_CHAIN\"\n\"npm error request to https://registry.npmjs.org/x failed, reason: self-signed certificate in certificate chain\"", "NODE_EXTRA_CA_CERTS"},

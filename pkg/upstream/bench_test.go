@@ -20,7 +20,7 @@ func benchServer(b *testing.B, o upstreamtest.Options) *upstreamtest.Server {
 	return upstreamtest.New(b, o)
 }
 
-// BenchmarkCall compares a call through the client with the same bytes sent by net/http alone.
+// BenchmarkCall compares a call through the client with the same bytes sent by net/http.
 func BenchmarkCall(b *testing.B) {
 	arguments := json.RawMessage(`{"text":"a text of the usual length, as agents send it"}`)
 	for name, o := range map[string]upstreamtest.Options{"client": {Protocols: upstreamtest.Modern}, "client, on a session": {Protocols: upstreamtest.Legacy, Sessions: true}} {
@@ -60,7 +60,7 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// BenchmarkTake takes 527 real definitions into a listing; and looks for references alone.
+// BenchmarkTake takes 527 real definitions into a listing, and searches only for references.
 func BenchmarkTake(b *testing.B) {
 	catalog := local.Tools(b)
 	listings := map[string]*pages{}

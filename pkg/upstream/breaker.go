@@ -12,16 +12,16 @@ const (
 	breakFor   = 30 * time.Second // then no calls
 )
 
-// A breaker spares a server that keeps failing, and its callers the wait. Its zero
-// value is closed.
+// A breaker refuses calls to a server that keeps failing, so that callers do not wait for it. Its
+// zero value is closed.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
-	until    time.Time // open before
-	probing  bool      // one call is finding out whether the server is back
+	until    time.Time // the breaker is open before this time
+	probing  bool      // one call tests whether the server has recovered
 }
 
-// admit reports whether a call may be made at now; if not, how long to wait.
+// admit reports whether a call may be made now. If not, it returns how long to wait.
 func (b *breaker) admit(now time.Time) (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,8 +37,9 @@ func (b *breaker) admit(now time.Time) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// report counts how a call ended. Only transient failures of the server count. A limit of the server
-// or of this process does not: such a server is well. A denial or an abort says nothing either way.
+// report counts how a call ended. Only transient failures of the server count. A limit of the
+// server or of this process does not count, because the server works. A denial or an abort says
+// nothing about the server.
 func (b *breaker) report(now time.Time, out outcome.Outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,15 +17,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// cancelTimeout bounds the notice to a server that its answer is no longer awaited.
+// cancelTimeout bounds the notification that tells a server that a call is canceled.
 const cancelTimeout = 500 * time.Millisecond
 
 // Call sends one request and returns the result object, byte for byte. It returns an
-// [*outcome.RPCError] if the server answered with one, and a [*outcome.CallError] otherwise. Whatever the
-// last outcome of the server was, Call tries.
+// [*outcome.RPCError] if the server answered with an error, and a [*outcome.CallError] otherwise.
+// Call tries even if the server's last outcome was a failure.
 //
-// It tries again after a transient failure only if the call was provably not
-// processed, or call.Retry says that twice does no harm, and only inside the time left.
+// Call retries a transient failure only within the remaining time, and only in two cases: the
+// server provably did not process the call, or call.Retry says that a second call does no harm.
 func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage, error) {
 	start := c.o.Now()
 	span := observe.StartSpan(ctx, observe.Upstream)
@@ -45,7 +45,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	defer cancel()
 	result, out, err := o.callWithRetry(ctx, own, call)
 	out = c.ended(span, "call", t, start, out)
-	if o.outlived { // a slow tool is no failure of its server: the breaker learns nothing
+	if o.outlived { // a slow tool is no failure of its server: the breaker does not count it
 		o.server.breaker.report(out.CheckedAt, outcome.Outcome{})
 	} else {
 		o.server.breaker.report(out.CheckedAt, out)
@@ -100,16 +100,16 @@ func (o *operation) callWithRetry(caller, own context.Context, call Call) (resul
 			o.cancelUpstream(own)
 		}
 		if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && rpc.Code != mcp.CodeVersion && out.Reason != outcome.ReasonAborted {
-			out = outcome.Outcome{Status: outcome.Available, Reason: outcome.ReasonUpstreamError} // the tool's own answer
+			out = outcome.Outcome{Status: outcome.Available, Reason: outcome.ReasonUpstreamError} // the tool's own error
 		} else if errors.Is(err, errTooLong) && o.sentCall() {
-			out = outcome.Outcome{Status: outcome.Available, Reason: outcome.ReasonTooLarge, HTTPStatus: out.HTTPStatus} // the server is well
+			out = outcome.Outcome{Status: outcome.Available, Reason: outcome.ReasonTooLarge, HTTPStatus: out.HTTPStatus} // the server works
 		}
 		return out, err
 	})
 	return result, out, err
 }
 
-// sentCall reports whether the last exchange was the call itself, on a connection that was had.
+// sentCall reports whether the last exchange was the call itself, on a connection that was open.
 func (o *operation) sentCall() bool { return o.session != nil && o.last != nil && o.last.sent }
 
 // callMessage builds the request for session s.
@@ -117,7 +117,7 @@ func (c *Client) callMessage(s mcpSession, call Call) (message, error) {
 	p := forwardMeta(call)
 	m := message{method: cmp.Or(call.Method, mcp.MethodCallTool), name: call.Name, header: http.Header{}}
 	if call.Client.Progress && call.Client.Notify != nil {
-		m.id = c.nextID.Add(1) // the request's own, and so no other call's
+		m.id = c.nextID.Add(1) // a unique id for this request
 		p.progress = m.id
 	}
 	m.params = c.callParams(s, call, p)
@@ -130,7 +130,7 @@ func (c *Client) callMessage(s mcpSession, call Call) (message, error) {
 	if !s.modern {
 		return m, nil
 	}
-	bound, err := tool.HeaderParams(call.Schema) // arguments that the tool's schema wants repeated as headers
+	bound, err := tool.HeaderParams(call.Schema) // arguments that the tool's schema repeats as headers
 	for _, b := range bound {
 		if v, ok := b.Value(call.Arguments); ok {
 			m.header.Set(b.Header, tool.EncodeHeader(v))
@@ -139,16 +139,16 @@ func (c *Client) callMessage(s mcpSession, call Call) (message, error) {
 	return m, err
 }
 
-// notProcessed reports whether an exchange proves that the server did not begin the call: there
-// was no connection, or it was rejected unread. Envoy says 503 also for
-// a connection that broke after the call was sent, so behind it a 503 needs its word. A 503
-// with a JSON-RPC message is from a server that has read the call.
+// notProcessed reports whether an exchange proves that the server did not begin the call: there was
+// no connection, or the server rejected the call unread. Envoy also sends 503 when a connection
+// broke after it sent the call. Behind Envoy, a 503 therefore needs Envoy's headers as proof. A
+// server that sends a 503 with a JSON-RPC message has read the call.
 func notProcessed(x *exchange, proxy string) bool {
 	switch {
 	case x == nil || !x.sent:
 		return true
 	case rejectedUnread(x.status):
-		// What an authorization proxy says of a time-out may be about the server.
+		// A time-out that an authorization proxy reports may be the server's.
 		return !(&evidence{exchange: x, proxy: proxy}).authorizationOut()
 	case x.status != http.StatusServiceUnavailable, x.maybeRPC():
 		return false
@@ -159,8 +159,9 @@ func notProcessed(x *exchange, proxy string) bool {
 	return proxy != "envoy" || len(x.envoyFlags()) > 0 || len(x.header.Values("X-Envoy-Upstream-Service-Time")) > 0
 }
 
-// rejectedUnread reports whether an HTTP status means that the request was refused as such. 400,
-// 408, 409 and 422 are not among them: servers also answer so when a tool failed half-way.
+// rejectedUnread reports whether an HTTP status means that the server refused the request without
+// processing it. 400, 408, 409 and 422 are not among them: servers also send these when a tool
+// failed half-way.
 func rejectedUnread(status int) bool {
 	switch status {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
@@ -174,8 +175,8 @@ func rejectedUnread(status int) bool {
 	return false
 }
 
-// cancelUpstream tells a server of the handshake protocol that the answer is not awaited any
-// more; there a closed connection does not mean that. In the stateless protocol it does.
+// cancelUpstream tells a server of the handshake protocol that the call is canceled. A closed
+// connection does not cancel a call in the handshake protocol. In the stateless protocol it does.
 func (o *operation) cancelUpstream(ctx context.Context) {
 	if o.session == nil || o.session.modern || !o.sentCall() {
 		return
@@ -187,6 +188,6 @@ func (o *operation) cancelUpstream(ctx context.Context) {
 		{Name: "requestId", Value: strconv.AppendInt(nil, o.requestID, 10)},
 		{Name: "reason", Value: rawjson.Quote("the caller no longer waits")},
 	}
-	// Best effort: the call has failed already, and that is what is reported.
+	// Best effort: the call has failed already, and Call reports that failure.
 	_ = o.notify(ctx, *o.session, mcp.NotificationCancelled, params)
 }

@@ -20,7 +20,7 @@ func TestCallRetries(t *testing.T) {
 	flags := func(f string) upstreamtest.Fault { return upstreamtest.Status(503, "", "X-Envoy-Response-Flags", f) }
 	for _, tt := range []struct {
 		name  string
-		fault upstreamtest.Fault // strikes once
+		fault upstreamtest.Fault // fails one request
 		retry bool               // the tool is read-only or idempotent
 		proxy string
 		calls int // that the server received
@@ -39,9 +39,9 @@ func TestCallRetries(t *testing.T) {
 		{"503 of Envoy that found no server, writing", flags("UH"), false, "envoy", 2, true},
 		{"503 of Envoy that does not say why, writing", busy, false, "envoy", 1, false},
 		{"403, read-only", upstreamtest.Status(403, ""), true, "", 1, false},
-		{"404, read-only", upstreamtest.Status(404, ""), true, "", 2, true}, // the protocol is found out again
+		{"404, read-only", upstreamtest.Status(404, ""), true, "", 2, true}, // the protocol is detected again
 		{"400, read-only", upstreamtest.Status(400, ""), true, "", 1, false},
-		{"400, writing", upstreamtest.Status(400, ""), false, "", 1, false}, // the protocol is found to be what it was
+		{"400, writing", upstreamtest.Status(400, ""), false, "", 1, false}, // the protocol turns out to be the same
 		{"HTML, read-only", upstreamtest.HTML(), true, "", 1, false},
 		{"Retry-After beyond the time left", upstreamtest.Status(429, "", "Retry-After", "60"), true, "", 1, false},
 	} {
@@ -95,7 +95,7 @@ func TestCallCancellation(t *testing.T) {
 		notice int
 	}{
 		{"stateless era: the connection closes", upstreamtest.Options{Protocols: upstreamtest.Modern}, 0},
-		{"handshake era: notifications/cancelled", upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true}, 1},
+		{"handshake protocol: notifications/cancelled", upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true}, 1},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
 			stopped := make(chan struct{})
@@ -257,14 +257,14 @@ func TestCallUpstreamErrors(t *testing.T) {
 	}
 }
 
-// failing answers calls with an error of the server's own.
+// failing answers calls with a JSON-RPC error of the server.
 func failing(code int, message, data string) func(context.Context, upstreamtest.Call) (json.RawMessage, error) {
 	return func(context.Context, upstreamtest.Call) (json.RawMessage, error) {
 		return nil, &upstreamtest.RPCError{Code: code, Message: message, Data: json.RawMessage(data)}
 	}
 }
 
-// A credential that was replaced is looked up again, once and silently.
+// The client reads a rotated credential again, once and without a log message.
 func TestCallCredentialRotation(t *testing.T) {
 	for _, o := range []upstreamtest.Options{{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Legacy, Sessions: true}} {
 		o.Token = "first"
@@ -289,7 +289,7 @@ func TestCallCredentialRotation(t *testing.T) {
 		if asked != 2 {
 			t.Errorf("the secret was asked for %d times, want twice", asked)
 		}
-		s.SetToken("third") // and the secret is the old one still
+		s.SetToken("third") // the secret store still has the old one
 		s.ForgetRequests()
 		if out := f.fails(Call{Name: "x", Retry: true}).Outcome; out.Status != denied || out.Reason != outcome.ReasonAuthRequired || s.Total() != 1 {
 			t.Errorf("Call = %s %s after %d requests, want denied after one", out.Status, out.Reason, s.Total())
@@ -305,7 +305,7 @@ func TestCallPanic(t *testing.T) {
 	}
 }
 
-// No configured header replaces one of the protocol's.
+// A configured header never replaces a header of the protocol.
 func TestCallConfiguredHeaders(t *testing.T) {
 	f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 	f.targets[0].Headers = map[string]string{

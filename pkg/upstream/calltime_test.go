@@ -38,7 +38,7 @@ func TestCallTime(t *testing.T) {
 	}
 }
 
-// A call that may take minutes does not spend them on waiting for a server that wants to be left alone.
+// A call that may take minutes does not use them to wait for a server's long Retry-After.
 func TestCallDoesNotWaitForLong(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		f := newFixture(t, Options{CallTime: 10 * time.Minute}, upstreamtest.Options{})

@@ -8,16 +8,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// What the gateway says to servers that its clients can be asked. Some servers list tools only to a
-// client that can, so a sync declares what can be passed on to one that can; who then calls
-// without being able to, is refused.
+// The capabilities that the gateway declares to servers. Some servers list tools only to a client
+// that declares a capability, so a sync declares every capability that the gateway can pass on. A
+// caller that lacks the capability gets a refusal when it calls.
 const (
 	relayed  = `{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"tools":{}}}`
-	replayed = `{"elicitation":{"form":{}}}` // a URL is another one each time
+	replayed = `{"elicitation":{"form":{}}}` // no URL mode: the URL differs each time
 )
 
-// declared returns what is declared to a server of the stateless protocol where no caller's
-// capabilities count: its questions are results, and pass on every way.
+// declared returns the capabilities for a server of the stateless protocol where no caller's
+// capabilities count. The questions of such a server are results, and the gateway can pass them on
+// in every protocol.
 func (t Target) declared() string {
 	if t.Asks == AsksOff {
 		return "{}"
@@ -25,8 +26,8 @@ func (t Target) declared() string {
 	return relayed
 }
 
-// capabilities returns what is declared at the beginning of a session of the handshake protocol. In
-// one that a single client has, that is what the client has declared itself.
+// capabilities returns the capabilities that begin a session of the handshake protocol. A session
+// for a single client declares what that client declared.
 func (o *operation) capabilities() json.RawMessage {
 	var all json.RawMessage
 	switch {
@@ -48,7 +49,7 @@ func (o *operation) capabilities() json.RawMessage {
 		if len(v) == 0 || v[0] != '{' || ours == nil {
 			continue
 		}
-		if o.c.o.Holds && name != "roots" { // that they have changed is not passed on
+		if o.c.o.Holds && name != "roots" { // the gateway does not pass on changes of roots
 			ours = v
 		}
 		own.Add(name, ours)
@@ -56,10 +57,10 @@ func (o *operation) capabilities() json.RawMessage {
 	return own.Bytes()
 }
 
-// unasked returns a call whose caller can be asked nothing.
+// unquestionStream returns a call whose caller cannot answer questions.
 func unasked(call Call) Call {
 	call.Client.Ask, call.Client.Capabilities = nil, nil
-	capabilities, _ := rawjson.Split(call.Meta.Get(mcp.MetaClientCapabilities), rawjson.Lenient) // what is no object declares nothing
+	capabilities, _ := rawjson.Split(call.Meta.Get(mcp.MetaClientCapabilities), rawjson.Lenient) // a non-object declares nothing
 	for _, name := range mcp.Askables() {
 		capabilities.Delete(name)
 	}

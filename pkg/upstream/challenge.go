@@ -22,17 +22,17 @@ const (
 	metadataTime      = 5 * time.Second                         // to read the metadata of one server
 	maxMetadata       = 64 << 10                                // bytes
 
-	maxChallenge = 500 // characters of a challenge that are kept
+	maxChallenge = 500 // characters of a challenge to keep
 	maxScopes    = 20
 	maxIssuers   = 3
 	maxNamed     = 200 // characters of a scope, an issuer or an address
 )
 
-// challengeParam is one parameter of WWW-Authenticate. A quoted value is taken whole, so that what
-// is in it is no parameter.
+// challengeParam is one parameter of WWW-Authenticate. It matches a quoted value as a whole, so
+// that text inside the quotes is no parameter.
 var challengeParam = regexp.MustCompile(`([A-Za-z_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))`)
 
-// paramOf returns the first value that the challenges of h give to a parameter; "": they have none.
+// paramOf returns the first value of a parameter in the challenges of h, or "" if they have none.
 func paramOf(h http.Header, name string) string {
 	for _, v := range h.Values("Www-Authenticate") {
 		for _, m := range challengeParam.FindAllStringSubmatch(v, -1) {
@@ -44,8 +44,8 @@ func paramOf(h http.Header, name string) string {
 	return ""
 }
 
-// signInRequired reports whether a 401 to a request without a credential says where a client learns
-// to sign in.
+// signInRequired reports whether a 401 to a request without a credential names the metadata with
+// which a client can sign in.
 func (e *evidence) signInRequired() bool {
 	return e.exchange.status == http.StatusUnauthorized && !e.authorized && paramOf(e.exchange.header, "resource_metadata") != ""
 }
@@ -53,8 +53,9 @@ func (e *evidence) signInRequired() bool {
 // authorized reports whether the requests of the operation have a credential for HTTP.
 func (o *operation) authorized() bool { return o.ep != nil && o.ep.header.Get("Authorization") != "" }
 
-// explain adds what the server asks for to the outcome of a load that it denied, and how a client
-// signs in, if its metadata says so. Whatever goes wrong here leaves the outcome a denial.
+// explain adds the server's challenge to the outcome of a load that the server denied. It also adds
+// how a client signs in, if the server's metadata says so. An error in explain leaves the outcome a
+// denial.
 func (l *load) explain(out *outcome.Outcome) {
 	x := l.last
 	if out.Status != outcome.Denied || x == nil || !x.denied() || l.t.Command != nil {
@@ -79,8 +80,8 @@ func (l *load) explain(out *outcome.Outcome) {
 	}
 }
 
-// metadata adds what the metadata of the resource says to c. It is read where the challenge names it,
-// or else at the two well-known addresses.
+// metadata adds the resource's metadata to c. It reads the address that the challenge names, or
+// otherwise the two well-known addresses.
 func (l *load) metadata(ctx context.Context, c *outcome.Challenge, named string) error {
 	places := []string{named}
 	if named == "" {
@@ -111,16 +112,16 @@ func (l *load) metadata(ctx context.Context, c *outcome.Challenge, named string)
 	return errors.Join(faults...)
 }
 
-// A resourceMetadata is what is used of the metadata of a protected resource.
+// A resourceMetadata is the part of a protected resource's metadata that the gateway uses.
 type resourceMetadata struct {
 	Resource string   `json:"resource"`
 	Issuers  []string `json:"authorization_servers"`
 	Scopes   []string `json:"scopes_supported"`
 }
 
-// readMetadata reads the metadata at an address, which must have the origin of the server. The request
-// has no configured header, and follows no redirect. Metadata of another resource is an error: its
-// issuer could otherwise be made to give a token for that one.
+// readMetadata reads the metadata at an address, which must have the origin of the server. The
+// request has no configured header, and follows no redirect. Metadata of another resource is an
+// error: otherwise its issuer could issue a token for that other resource.
 func (l *load) readMetadata(ctx context.Context, address string) (m resourceMetadata, err error) {
 	at, err := url.Parse(address)
 	if err != nil || len(address) > maxAddress || at.User != nil || originOf(at) != originOf(l.ep.url) {
@@ -165,8 +166,8 @@ func originOf(u *url.URL) string {
 	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
 }
 
-// covers reports whether a resource is the server at u: it has the same origin, and its path is the
-// beginning of the server's, by whole segments.
+// covers reports whether a resource is the server at u: it has the same origin, and its path is a
+// prefix of the server's path, by whole segments.
 func covers(resource string, u *url.URL) bool {
 	r, err := url.Parse(resource)
 	if err != nil || r.User != nil || originOf(r) != originOf(u) {
@@ -176,7 +177,7 @@ func covers(resource string, u *url.URL) bool {
 	return strings.HasPrefix(strings.TrimSuffix(u.EscapedPath(), "/")+"/", path+"/")
 }
 
-// scopes returns the names that can be scopes (RFC 6749), at most 20.
+// scopes returns the valid scopes (RFC 6749) among names, at most 20.
 func (l *load) scopes(names []string) (out []string) {
 	for _, name := range names {
 		if name != "" && len(name) <= maxNamed && len(out) < maxScopes && !strings.ContainsFunc(name, notPlain) {
@@ -186,10 +187,11 @@ func (l *load) scopes(names []string) (out []string) {
 	return out
 }
 
-// notPlain reports whether r can be in no scope, and in no URL.
+// notPlain reports whether r is invalid in a scope and in a URL.
 func notPlain(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }
 
-// clean returns a text of the server in one line, without secrets and cut to a number of characters.
+// clean returns a text of the server on one line, without secrets, and at most most characters
+// long.
 func (l *load) clean(s string, most int) string {
 	return text.Clip(text.Line(redact(s, l.secrets())), most)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A signInServer answers 401 with a challenge, and metadata at a path of its own.
+// A signInServer answers 401 with a challenge, and serves metadata at its own path.
 type signInServer struct {
 	challenge, path, metadata string
 	status                    int // of the metadata; 0: 200
@@ -56,12 +56,12 @@ const (
 	bearerScope = bearer + `, scope="mcp:use"`
 )
 
-// What a load says about a server that wants a sign-in.
+// The outcome of a load explains how to sign in.
 func TestSignInRequired(t *testing.T) {
 	issuer := []string{"https://login.example"}
 	for name, tt := range map[string]struct {
 		server signInServer
-		header string // that is configured
+		header string // configured header
 		reason string
 		want   *outcome.Challenge
 		asked  int64
@@ -119,7 +119,7 @@ func TestSignInRequired(t *testing.T) {
 	}
 }
 
-// Metadata that does not come delays a load by its own time alone.
+// Hanging metadata delays a load only by the time limit of metadata.
 func TestSignInMetadataHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{}, upstreamtest.Options{Front: func(next http.Handler) http.Handler {

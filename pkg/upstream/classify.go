@@ -26,22 +26,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
-// Evidence is all that is known of an attempt that failed.
+// An evidence holds all facts about a failed attempt.
 type evidence struct {
 	aborted  bool      // the caller's context is done
 	expired  bool      // the attempt's or the server's own time is up
 	err      error     // what failed
 	exchange *exchange // the last HTTP exchange; nil: none was begun
-	proxy    string    // "envoy": x-envoy-* headers come from a proxy that the operator trusts
+	proxy    string    // "envoy": x-envoy-* headers come from a trusted proxy
 	blocked  bool      // the exchange redirects to an address that may not be dialed
 	now      time.Time // for a Retry-After date
 
 	authorized bool // the requests had a credential for HTTP
 }
 
-// classify says what an attempt's evidence comes to: an outcome with status, reason, HTTP status
-// and RetryAfter alone. It is pure and total. A status code, a header and the type of an error
-// decide; the only texts that count are four bodies that authorization proxies send whole.
+// classify returns the outcome of an attempt's evidence: status, reason, HTTP status and RetryAfter
+// only. It is pure and total. Status codes, headers and error types decide. The only texts that
+// count are four whole bodies that authorization proxies send.
 func classify(e evidence) outcome.Outcome {
 	if e.exchange == nil {
 		e.exchange = &exchange{}
@@ -57,16 +57,16 @@ func classify(e evidence) outcome.Outcome {
 	return o
 }
 
-// A rule is one way to fail and how to tell it.
+// A rule is one kind of failure and its outcome.
 type rule struct {
 	status outcome.Status
 	reason string
 	holds  func(e *evidence) bool
 }
 
-// rules is the table; the first rule that holds decides. A denial that was
-// received comes before all else, since nothing that happens to the rest of
-// such a response takes it back; then timeouts, then resets, then the rest.
+// rules returns the table. The first rule that matches decides. A denial comes first, because a
+// later failure of the same response does not undo it. Timeouts come next, then resets, then the
+// rest.
 func rules() []rule {
 	status := func(codes ...int) func(*evidence) bool {
 		return func(e *evidence) bool { return slices.Contains(codes, e.exchange.status) }
@@ -109,7 +109,7 @@ func rules() []rule {
 
 		{outcome.Transient, outcome.ReasonDNSTimeout, (*evidence).nameServerSilent},
 		{outcome.Transient, outcome.ReasonTimeout, (*evidence).timedOut},
-		{outcome.Permanent, outcome.ReasonDNS, has[*net.DNSError]}, // also a name server that hangs up or refuses
+		{outcome.Permanent, outcome.ReasonDNS, has[*net.DNSError]}, // or a name server that hangs up or refuses
 		{outcome.Transient, outcome.ReasonReset, is(errStreamEnded, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE)},
 		{outcome.Transient, outcome.ReasonReset, (*evidence).closedUnanswered},
 		{outcome.Transient, outcome.ReasonReset, func(e *evidence) bool { return is(io.EOF, io.ErrUnexpectedEOF)(e) && !e.exchange.garbled }},
@@ -126,7 +126,7 @@ func rules() []rule {
 		{outcome.Transient, outcome.ReasonHTTP5xx, class(5)},
 		{outcome.Permanent, outcome.ReasonEgressProxy, status(http.StatusProxyAuthRequired)},
 
-		// A JSON-RPC error says more than the 400 or 404 that it came with.
+		// A JSON-RPC error is more specific than the 400 or 404 that carries it.
 		{outcome.Permanent, outcome.ReasonProtocol, rpc(mcp.CodeMethodNotFound, mcp.CodeParse, mcp.CodeInvalidRequest, mcp.CodeInvalidParams, mcp.CodeHeaderMismatch, mcp.CodeMissingCapability)},
 		{outcome.Permanent, outcome.ReasonVersion, rpc(mcp.CodeVersion)},
 		{outcome.Permanent, outcome.ReasonVersion, protocol(outcome.ReasonVersion)},
@@ -151,7 +151,7 @@ func has[T error](e *evidence) bool {
 	return ok
 }
 
-// exited reports whether a program ended that had said something before, or nothing at all.
+// exited reports whether a program ended: without any message if mute is set, otherwise after one.
 func (e *evidence) exited(mute bool) bool {
 	exit, ok := errors.AsType[*exitError](e.err)
 	return ok && exit.mute == mute
@@ -168,7 +168,7 @@ func (e *evidence) timedOut() bool {
 		errors.Is(e.err, os.ErrDeadlineExceeded) || errors.Is(e.err, syscall.ETIMEDOUT)
 }
 
-// brokenTLS reports whether the handshake failed, or an alert ended the connection after it: the
+// brokenTLS reports whether the handshake failed or a TLS alert ended the connection later. The
 // alerts of crypto/tls have no type of their own.
 func (e *evidence) brokenTLS() bool {
 	op, ok := errors.AsType[*net.OpError](e.err)
@@ -188,15 +188,15 @@ func (e *evidence) scopeMissing() bool {
 	})
 }
 
-// authorizationOut reports whether a 401 or 403 positively means "the authorization service
-// could not be asked". Anything ambiguous is a denial.
+// authorizationOut reports whether a 401 or 403 says that the authorization service did not answer.
+// Any other 401 or 403 is a denial.
 func (e *evidence) authorizationOut() bool {
 	x := e.exchange
 	return x.denied() && len(x.header.Values("Www-Authenticate")) == 0 && len(x.header.Values("X-Envoy-Upstream-Service-Time")) == 0 &&
 		!x.maybeRPC() && (x.outageBody() || e.proxy == "envoy" && x.envoyOutage())
 }
 
-// maybeRPC reports whether the body is a JSON-RPC message, or could be the beginning of one.
+// maybeRPC reports whether the body is a JSON-RPC message, or a prefix of one.
 func (x *exchange) maybeRPC() bool {
 	body := bytes.TrimSpace(x.body)
 	if len(body) == 0 || body[0] != '{' && body[0] != '[' {
@@ -208,8 +208,8 @@ func (x *exchange) maybeRPC() bool {
 	return body[0] == '[' || !x.complete || json.Unmarshal(body, &m) != nil || m.JSONRPC != nil
 }
 
-// outageBody reports whether the body is one of the four with which authorization proxies
-// say that they could not ask. The whole body counts, never a part of it.
+// outageBody reports whether the whole body is one of the four texts by which authorization proxies
+// report an outage. A part of the body never counts.
 func (x *exchange) outageBody() bool {
 	media, _, _ := mime.ParseMediaType(x.header.Get("Content-Type"))
 	if !x.complete || len(x.body) > 1<<10 || strings.HasSuffix(media, "json") || strings.HasSuffix(media, "html") {
@@ -222,12 +222,12 @@ func (x *exchange) outageBody() bool {
 	return false
 }
 
-// envoyOutage reports whether Envoy says that a service did not answer.
+// envoyOutage reports whether Envoy reports that a service did not answer.
 func (x *exchange) envoyOutage() bool {
 	return x.header.Get("X-Envoy-Response-Code-Details") == "ext_authz_error" || x.envoySays("UT", "UF", "UH", "UO", "URX")
 }
 
-// envoySays reports whether one of the flags is among Envoy's short codes for what went wrong.
+// envoySays reports whether Envoy's response flags include one of flags.
 func (x *exchange) envoySays(flags ...string) bool {
 	return slices.ContainsFunc(x.envoyFlags(), func(flag string) bool { return slices.Contains(flags, flag) })
 }
@@ -237,7 +237,7 @@ func (x *exchange) envoyFlags() []string {
 	return strings.FieldsFunc(all, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// maxRetryAfter bounds what a server may ask for.
+// maxRetryAfter bounds the Retry-After of a server.
 const maxRetryAfter = 24 * time.Hour
 
 // retryAfter reads Retry-After, in seconds or as a date.
@@ -257,9 +257,9 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return max(0, min(at.Sub(now), maxRetryAfter))
 }
 
-// closedUnanswered reports whether the server closed the connection at the moment when the request
-// was about to be sent. The HTTP client has an error for it that it does not export; it tries again
-// by itself only if the connection had served a request before.
+// closedUnanswered reports whether the server closed the connection when the client was about to
+// send the request. The HTTP client does not export its error for that. It retries automatically
+// only if the connection has served a request before.
 func (e *evidence) closedUnanswered() bool {
 	failed, ok := errors.AsType[*url.Error](e.err)
 	return ok && failed.Err.Error() == "http: server closed idle connection"

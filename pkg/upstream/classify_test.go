@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
 
-// An emptyTimeout is a timeout that says nothing.
+// An emptyTimeout is a timeout with an empty text.
 type emptyTimeout struct{}
 
 func (emptyTimeout) Error() string   { return "" }
@@ -35,7 +35,7 @@ func dialErr(err error) error {
 
 func dialDNS(err *net.DNSError) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 
-// answered is a whole exchange; headers are name, value, ….
+// answered returns a complete exchange; headers are name, value, ….
 func answered(status int, body string, headers ...string) *exchange {
 	h := http.Header{}
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -44,12 +44,12 @@ func answered(status int, body string, headers ...string) *exchange {
 	return &exchange{sent: true, answered: true, status: status, header: h, body: []byte(body), complete: true}
 }
 
-// refused is the evidence of an exchange that ended with an HTTP status.
+// refused returns the evidence of an exchange that ended with an HTTP status.
 func refused(x *exchange) evidence {
 	return evidence{err: &statusError{status: x.status}, exchange: x}
 }
 
-// A verdict is evidence and what it comes to.
+// A verdict is evidence and its outcome.
 type verdict struct {
 	name   string
 	e      evidence
@@ -72,7 +72,7 @@ const (
 	forbidden, outage            = outcome.ReasonForbidden, outcome.ReasonAuthzUnavailable
 )
 
-// What happens short of a response.
+// Failures before a response.
 func TestClassifyConnections(t *testing.T) {
 	deadline := fmt.Errorf("read: %w", context.DeadlineExceeded)
 	garbled := &exchange{sent: true, answered: true, garbled: true}

@@ -1,11 +1,11 @@
-// Package upstream is the gateway's MCP client: it loads the tools of upstream
-// servers and calls them.
+// Package upstream is the gateway's MCP client: it loads the tools of upstream servers and calls
+// them.
 //
-// It moves raw JSON. Typed clients round integers beyond 2^53, drop fields
-// they do not know and fail on new kinds of content; a gateway must pass all of that on.
+// It passes raw JSON on. Typed clients round integers beyond 2^53, drop unknown fields and fail on
+// new kinds of content. A gateway must pass all of these on.
 //
-// Every way in which a server can fail ends in one [outcome.Outcome]. Type, status
-// code and headers decide it, never text that somebody else wrote: see [classify].
+// Every failure of a server ends in one [outcome.Outcome]. Types, status codes and headers decide
+// it, never text that another party wrote: see [classify].
 package upstream
 
 import (
@@ -37,52 +37,52 @@ type Target struct {
 	ID          string            // its name in the config
 	URL         string            // of its MCP endpoint
 	Headers     map[string]string // values may hold ${env:…}, ${ssm:…}, ${secretsmanager:…}
-	Timeout     time.Duration     // of one call, all its attempts; 0: 20 s, and never over [Options].CallTime
-	Command     *Command          // how it is started, if it is a program; URL is what identifies it then
-	BehindProxy string            // "envoy": its x-envoy-* headers are evidence; else ""
-	Memory      outcome.Memory    // of another process: [outcome.Outcome.Memory]
-	Shared      bool              // all callers share one session, whoever they are
-	Handshake   bool              // it is spoken to in a protocol of the handshake protocol, whatever it knows
-	Asks        Asks              // what it may ask callers; "": [AsksRelay]
-	Lists       string            // of a load: [outcome.Outcome.Lists] of lists whose definitions the caller has
-	Once        bool              // a load makes one attempt: the last one failed, and others wait
+	Timeout     time.Duration     // of a call with all attempts; 0: 20 s, at most [Options].CallTime
+	Command     *Command          // the command, if the server is a program; URL then only identifies it
+	BehindProxy string            // "envoy": its x-envoy-* headers are evidence; otherwise ""
+	Memory      outcome.Memory    // of another process: see [outcome.Outcome.Memory]
+	Shared      bool              // all callers share one session
+	Handshake   bool              // use the handshake protocol only
+	Asks        Asks              // what the server may ask callers; "": [AsksRelay]
+	Lists       string            // [outcome.Outcome.Lists] of the lists that the caller has
+	Once        bool              // a load makes one attempt: the last load failed, and others wait
 }
 
-// Asks says what a server may ask the caller of a tool.
+// Asks selects the questions that a server may ask the caller of a tool.
 type Asks string
 
-// What there is.
+// The values of Asks.
 const (
-	AsksRelay  Asks = "relay"  // what can be passed on to the caller
-	AsksReplay Asks = "replay" // also for input, where its call cannot wait for the answer and is made again with it
-	AsksOff    Asks = "off"    // nothing
+	AsksRelay  Asks = "relay"  // questions that the gateway can pass on to the caller
+	AsksReplay Asks = "replay" // also questions for input that need a second call with the answer
+	AsksOff    Asks = "off"    // no questions
 )
 
-// Options are the knobs of a [Client]. The zero value is ready to use.
+// Options configure a [Client]. The zero value is ready to use.
 type Options struct {
 	Secrets     secret.Source  // nil: secret.Env{}
-	Sessions    *session.Store // where other instances find the callers' sessions; nil: there are none
-	AllowNets   []netip.Prefix // networks that may be dialed although they are not public, also by http
+	Sessions    *session.Store // the store that all instances share; nil: one instance
+	AllowNets   []netip.Prefix // non-public networks that may be dialed, also by http
 	Log         *slog.Logger   // nil: slog.DiscardHandler
-	CallTime    time.Duration  // the longest that one call may take; 0: 20 s
-	Holds       bool           // a call can wait for an answer of its caller: the process does not end with a request
-	Concurrency int            // servers loaded at once; under 1: 64
-	Name        string         // of this client, towards servers; "": portcullis
-	Version     string         // of this client, towards servers; "": 0.0.0
+	CallTime    time.Duration  // the maximum time of one call; 0: 20 s
+	Holds       bool           // a call can wait for its caller's answer in this process
+	Concurrency int            // servers that load at once; under 1: 64
+	Name        string         // this client's name for servers; "": portcullis
+	Version     string         // this client's version for servers; "": 0.0.0
 	RuntimeAPI  string         // host:port of the Lambda runtime, never dialed; "": $AWS_LAMBDA_RUNTIME_API
-	Commands    bool           // servers that are programs are started: whoever writes the config runs programs here
-	RootCAs     *x509.CertPool // that servers' certificates must come from; nil: the system's
+	Commands    bool           // start servers that are programs: the config can run commands
+	RootCAs     *x509.CertPool // the CAs of servers' certificates; nil: the system's
 
-	// ProgramsOfAgent returns how many of these programs run for one agent at most, over all
-	// servers; nil: 24. It is asked before each start.
+	// ProgramsOfAgent returns the maximum number of programs that run for one agent, over all
+	// servers. Each start reads it. nil: 24.
 	ProgramsOfAgent func() int
 
-	// Observe, if set, is told how each load and each call ended. It must not block.
+	// Observe, if set, gets the outcome of each load and each call. It must not block.
 	Observe func(ctx context.Context, o outcome.Outcome)
 
-	// Trace reports whether the server of an id is told which trace a call belongs to: the gateway's
-	// own, or where there is none the caller's. nil: none is, since who knows an id can tell which
-	// calls belong together, here and elsewhere.
+	// Trace reports whether requests to a server carry the trace of the call: the gateway's trace,
+	// or the caller's if the gateway has none. A trace id shows which calls belong together, here
+	// and on other systems, so a nil Trace sends none.
 	Trace func(server string) bool
 
 	Now    func() time.Time                        // nil: time.Now
@@ -91,26 +91,26 @@ type Options struct {
 
 // A Call is one request of an agent: tools/call, unless Method says otherwise.
 type Call struct {
-	Owner     session.Owner   // whose session with the server it is made on
-	Client    mcp.Client      // whom the server may tell and ask something meanwhile
+	Owner     session.Owner   // the owner of the session that the call uses
+	Client    mcp.Client      // gets the server's messages and questions during the call
 	Method    string          // prompts/get, resources/read, completion/complete; "": tools/call
-	Name      string          // of the tool or prompt, as its server knows it, or the resource's URI; "" to complete
-	Arguments json.RawMessage // they pass untouched; nil: none
-	Rest      rawjson.Object  // the further members of the caller's params, such as requestState
+	Name      string          // tool or prompt name of the server, or resource URI; "" to complete
+	Arguments json.RawMessage // they pass unchanged; nil: none
+	Rest      rawjson.Object  // the other members of the caller's params, such as requestState
 
-	// Meta are the members of the caller's _meta. What concerns only the caller's
-	// connection (protocol version, client info, progress, log level) is not passed on.
+	// Meta are the members of the caller's _meta. The gateway does not pass on members about the
+	// caller's connection: protocol version, client info, progress, log level.
 	Meta        rawjson.Object
 	Traceparent string // of the caller's HTTP request, used if Meta has none
 
 	Schema json.RawMessage // the tool's input schema, for its x-mcp-header properties; nil: none
-	Once   bool            // it is not sent again after an answer that may come of a call that was begun
-	Retry  bool            // the tool is read-only or idempotent: trying it twice does no harm
+	Once   bool            // no retry after an answer that may come from a call that began
+	Retry  bool            // the tool is read-only or idempotent: a retry does no harm
 }
 
-// A Client loads and calls upstream servers. It is safe for concurrent use and
-// remembers of each server its protocol, how its last calls went and, where the server has
-// sessions, one an owner.
+// A Client loads and calls upstream servers. It is safe for concurrent use. It remembers each
+// server's protocol, the results of its last calls, and one session per owner if the server has
+// sessions.
 type Client struct {
 	o      Options
 	limits limits
@@ -121,36 +121,36 @@ type Client struct {
 	agent  string          // this client, as User-Agent
 	nextID atomic.Int64    // JSON-RPC ids are unique over all servers
 
-	listMetas sync.Map // [rawjson.Object] by what of an mcpSession counts
+	listMetas sync.Map // [rawjson.Object] by the relevant fields of an mcpSession
 
-	programs *programs // nil: none are started
+	programs *programs // nil: the client starts none
 
 	sessions sessionCache
 	shared   sharedStore
-	ends     chan struct{} // holds a token for each session that is to be ended
-	ending   chan struct{} // and for each that is just being ended
+	ends     chan struct{} // a token for each session that waits for its end
+	ending   chan struct{} // a token for each session whose end is under way
 
 	mu      sync.Mutex
 	servers map[string]*serverState // by id and URL
-	sweeper *time.Timer             // nil: there is no session
+	sweeper *time.Timer             // nil: no session is open
 }
 
-// usualCall is how long a call may take if nothing else is said.
+// usualCall is the default time limit of a call.
 const usualCall = 20 * time.Second
 
-// Limits bound what one server may take.
+// Limits bound the time and the attempts of one server.
 type limits struct {
 	attempts int           // of a load or a call
 	attempt  time.Duration // the handshake, and each page, of a load
-	load     time.Duration // all attempts of a load, until a first page has come
+	load     time.Duration // all attempts of a load, until the first page
 	list     time.Duration // a whole load
 	discover time.Duration // for a program's answer to server/discover
-	program  time.Duration // in the place of attempt, for a program: some are fetched before they run
+	program  time.Duration // instead of attempt, for a program: some install before they run
 	call     time.Duration // all attempts of a call
 	margin   time.Duration // left to the caller before its own deadline
 	start    time.Duration // jitter before a load of many
-	burst    int           // loads of many that begin at once
-	grace    time.Duration // for what does not stop at its deadline
+	burst    int           // the number of loads that begin at once
+	grace    time.Duration // for goroutines that do not stop at their deadline
 	drain    time.Duration // for the end of an event stream after the reply
 }
 
@@ -199,14 +199,14 @@ func New(o *Options) *Client {
 	}
 	c.http = &http.Client{
 		Transport: recorder{c.dialer.Transport()},
-		// A redirect would carry the headers elsewhere.
+		// A redirect would send the headers to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c
 }
 
-// Close closes idle connections and the streams that sessions hold open, and looks for idle sessions no more until one is opened.
-// The client can go on being used.
+// Close closes idle connections and the streams of sessions. It stops the search for idle sessions
+// until the next session opens. The client stays usable.
 func (c *Client) Close() {
 	c.mu.Lock()
 	if c.sweeper != nil {
@@ -218,11 +218,11 @@ func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 }
 
-// server returns what is remembered of a server. Under another URL it is another server.
+// server returns the state of a server. Another URL means another server.
 func (c *Client) server(t Target) *serverState {
 	key := t.ID + "\x00" + t.URL
 	if t.Handshake {
-		key += "\x00" // it may be known by another protocol
+		key += "\x00" // it may use a different protocol otherwise
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,8 +234,8 @@ func (c *Client) server(t Target) *serverState {
 	return s
 }
 
-// within returns a context that ends after limit, and before the caller's own
-// deadline by a margin that leaves time to answer.
+// within returns a context that ends after limit, or a margin before the caller's deadline. The
+// margin leaves time to answer.
 func (c *Client) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	end := time.Now().Add(limit)
 	if d, ok := ctx.Deadline(); ok && d.Add(-c.limits.margin).Before(end) {
@@ -244,8 +244,8 @@ func (c *Client) within(ctx context.Context, limit time.Duration) (context.Conte
 	return context.WithDeadline(ctx, end)
 }
 
-// ended completes the outcome of a load or a call, logs and counts it, and says it on the span in
-// codes.
+// ended completes the outcome of a load or a call, logs and counts it, and adds its codes to the
+// span.
 func (c *Client) ended(s observe.Span, name string, t Target, start time.Time, o outcome.Outcome) outcome.Outcome {
 	o.ServerID, o.CheckedAt = t.ID, c.o.Now()
 	o.Duration = o.CheckedAt.Sub(start)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A clock is the context of a call whose caller can be asked something. It ends when the call's time is
-// up, and that time stands still while a question is open: what a person needs to answer is not
-// the server's.
+// A clock is the context of a call whose caller can answer questions. It ends when the call's time
+// is up. The time stops while a question is open, because the time that a person needs does not
+// count against the server.
 type clock struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -17,12 +17,12 @@ type clock struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	end   time.Time     // when the time is up, while it runs
-	left  time.Duration // what is left of it, while it stands still
+	left  time.Duration // time that is left, while the clock is stopped
 	holds int           // questions that are open
 }
 
-// newClock returns a clock that is to be stopped. Whatever is asked, it ends before the caller's own
-// deadline by a margin that leaves time to answer.
+// newClock returns a clock. The caller must stop it. Even with an open question, the clock ends a
+// margin before the caller's deadline. The margin leaves time to answer.
 func (c *Client) newClock(ctx context.Context, limit time.Duration) (*clock, context.CancelFunc) {
 	stop := func() {}
 	if d, ok := ctx.Deadline(); ok {
@@ -41,7 +41,8 @@ func (c *Client) newClock(ctx context.Context, limit time.Duration) (*clock, con
 	}
 }
 
-// Deadline returns when the time is up, unless a question is open then.
+// Deadline returns when the time is up. While a question is open, only the context's own deadline
+// counts.
 func (k *clock) Deadline() (time.Time, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -54,7 +55,7 @@ func (k *clock) Deadline() (time.Time, bool) {
 	return k.end, true
 }
 
-// Err says that the time is up as any context does.
+// Err returns [context.DeadlineExceeded] when the time is up, as other contexts do.
 func (k *clock) Err() error {
 	err := k.Context.Err()
 	if err != nil && errors.Is(context.Cause(k.Context), context.DeadlineExceeded) {
@@ -63,7 +64,7 @@ func (k *clock) Err() error {
 	return err
 }
 
-// hold lets the time stand still until release is called as often.
+// hold stops the clock until release is called once for each hold.
 func (k *clock) hold() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,20 +12,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
-// A Command says how a server is started that is a program: it speaks MCP on its standard input
-// and output, a message a line.
+// A Command starts a server that is a program. The program speaks MCP on its standard input and
+// output, one message per line.
 type Command struct {
-	Path string            // of the program, or its name, which is looked for in PATH
-	Args []string          // they reach the program as they are
-	Env  map[string]string // its environment beside a few variables of this process; values may hold ${env:…}, ${ssm:…}, ${secretsmanager:…}
-	Pass []string          // names of further variables of this process that it has
-	Dir  string            // its working directory; "": this process's own
+	Path string            // of the program, or a name to look up in PATH
+	Args []string          // passed unchanged
+	Env  map[string]string // variables to set; values may hold ${env:…}, ${ssm:…}, ${secretsmanager:…}
+	Pass []string          // names of further variables of this process to pass
+	Dir  string            // working directory; "": this process's own
 }
 
-// programURL stands in requests to programs where HTTP has an address. Nothing is dialed.
+// programURL is the address of requests to programs, where HTTP needs one. Nothing dials it.
 var programURL = url.URL{Scheme: "stdio", Host: "program"}
 
-// resolveCommand makes a target ready whose server is a program.
+// resolveCommand prepares a target whose server is a program.
 func (c *Client) resolveCommand(ctx context.Context, t Target, key entryKey) (*endpoint, error) {
 	if c.programs == nil {
 		return nil, errNeedsCommand
@@ -54,14 +54,14 @@ func (c *Client) resolveCommand(ctx context.Context, t Target, key entryKey) (*e
 	return ep, nil
 }
 
-// addSecrets adds texts that neither an error nor a result may show.
+// addSecrets adds texts that must not appear in an error or a result.
 func (ep *endpoint) addSecrets(secrets ...string) {
 	ep.values = append(ep.values, secrets...)
 	ep.secrets = append(ep.secrets, secrets...)
 }
 
-// variableSecrets returns what of a variable looks like a credential: its value, or the password of
-// a URL, which may lack its scheme, as the URLs of proxies do, and parts of the URL's query.
+// variableSecrets returns the parts of a variable that look like credentials: its value, the
+// password of a URL, and parts of the URL's query. The URL may lack its scheme, as proxy URLs do.
 func variableSecrets(name, value string) (secrets []string) {
 	if secret.Looks(name, value) {
 		secrets = append(secrets, value)
@@ -73,7 +73,7 @@ func variableSecrets(name, value string) (secrets []string) {
 	authority, _, _ := strings.Cut(rest, "/")
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		_, password, _ := strings.Cut(authority[:at], ":")
-		secrets = append(secrets, password) // as it is written, also if the URL does not parse
+		secrets = append(secrets, password) // as it is written, even if the URL does not parse
 	}
 	if u, err := url.Parse("http://" + rest); err == nil {
 		_, credentials := urlSecrets(u)
@@ -82,7 +82,7 @@ func variableSecrets(name, value string) (secrets []string) {
 	return secrets
 }
 
-// argSecrets returns what of a command line looks like a credential, and passwords in URLs.
+// argSecrets returns the parts of a command line that look like credentials, and passwords in URLs.
 func argSecrets(args []string) (secrets []string) {
 	secrets = slices.Concat(secret.InArgs(args)...)
 	for _, arg := range args {

@@ -33,7 +33,7 @@ func TestCallDelivered(t *testing.T) {
 		name      string
 		fault     upstreamtest.Fault
 		delivered bool
-		text      string // how the message begins
+		text      string // the beginning of the message
 	}{
 		{"reset", upstreamtest.Reset(), true, "The connection to MCP server 's' broke before its answer was complete."},
 		{"closed before headers", upstreamtest.EOF(), true, "The connection to MCP server 's' broke"},
@@ -79,7 +79,7 @@ func TestCallDelivered(t *testing.T) {
 			}
 		})
 	}
-	t.Run("once is for good", func(t *testing.T) { // what one attempt may have done, no later attempt takes back
+	t.Run("once is for good", func(t *testing.T) { // no later attempt undoes an earlier effect
 		f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 		f.servers[0].FailOn("tools/call", 1, upstreamtest.Reset())
 		f.servers[0].FailOn("tools/call", -1, upstreamtest.Status(429, ""))
@@ -113,13 +113,13 @@ func TestCallNotSent(t *testing.T) {
 	}
 }
 
-// A call that outlives our time is a slow tool: the breaker does not count it.
+// A call that exceeds the gateway's time is a slow tool: the breaker does not count it.
 func TestCallUnanswered(t *testing.T) {
 	for name, o := range map[string]upstreamtest.Options{"stateless": {Protocols: upstreamtest.Modern}, "handshake": {Protocols: upstreamtest.Legacy, Sessions: true}} {
 		onFakeClock(t, name, func(t *testing.T) {
 			f := newFixture(t, Options{}, o)
 			f.servers[0].FailOn("tools/call", 8, upstreamtest.Hang())
-			for range 8 { // more than open the breaker, were they counted
+			for range 8 { // enough to open the breaker if it counted them
 				e := f.fails(Call{Name: "x"})
 				if !e.Delivered || e.Outcome.Reason != outcome.ReasonTimeout || e.Message("s") != "No answer after 20 s. "+unknown {
 					t.Fatalf("Call = %v, want it delivered and unanswered", e)
@@ -164,7 +164,7 @@ func TestCallTooLargeResult(t *testing.T) {
 	}
 }
 
-// Of an answer that grows when it is unpacked nobody knows whether it is a result.
+// Nobody knows whether an answer that exceeds the limit after decompression is a result.
 func TestCallCompressedBomb(t *testing.T) {
 	for _, media := range []string{"application/json", "text/event-stream"} {
 		f := failingOn(t, "tools/call", func(_ *upstreamtest.Server, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
@@ -184,7 +184,7 @@ func TestCallCompressedBomb(t *testing.T) {
 	}
 }
 
-// A program is not told when to come again where the text says that this is of no use.
+// The refusal names no retry time if its text says that a retry is useless.
 func TestCallRetryAfter(t *testing.T) {
 	for code, want := range map[int]int{401: 0, 403: 0, 404: 0, 429: 60, 503: 60} {
 		f := failingOn(t, "tools/call", upstreamtest.Status(code, "", "Retry-After", "60"), upstreamtest.Options{Protocols: upstreamtest.Modern})
@@ -194,7 +194,7 @@ func TestCallRetryAfter(t *testing.T) {
 	}
 }
 
-// A session that is lost at once is no missing server.
+// A session that the server loses at once does not mean that the server is missing.
 func TestCallLostSession(t *testing.T) {
 	for _, sessions := range []bool{true, false} {
 		e := failingOn(t, "tools/call", upstreamtest.Status(404, ""), upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: sessions}).fails(Call{Name: "x"})

@@ -11,18 +11,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A process that can open no more files is not a fault of the server: the failure is transient, names the
-// gateway, opens no breaker, and is over when a descriptor is free.
+// If this process can open no more files, the server is not at fault: the failure is transient,
+// names the gateway, opens no breaker, and ends when a descriptor is free.
 func TestWithoutDescriptors(t *testing.T) {
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
 	remote := newClient(t, Options{AllowNets: loopback()})
-	remote.dialer.Timeout = 100 * time.Millisecond // a resolver without descriptors tries until then
+	remote.dialer.Timeout = 100 * time.Millisecond // without descriptors, it retries until then
 	programs, program := withProgram(t, Options{}, stdiotest.Legacy)
 	for _, test := range []struct {
 		name   string
 		client *Client
 		target Target
-		call   string // works when there are descriptors; "": none does
+		call   string // works with descriptors; "": none does
 	}{
 		{"an address", remote, Target{ID: "at", URL: server.URL}, "tool_aa"},
 		{"a name", remote, Target{ID: "named", URL: "http://files.test:80/mcp"}, ""},

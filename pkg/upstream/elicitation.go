@@ -15,16 +15,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// A server of the handshake protocol may ask its client something while it works on a request: for
-// input, for a model's answer, for its folders, whether it is still there. What the caller can be
-// asked it is asked; to all else the server gets an error, since a tool that is told no can end.
+// A server of the handshake protocol may send requests to its client while it works on a call:
+// elicitation, sampling, roots and ping. The gateway passes a request on if the caller declared the
+// capability. Otherwise the server gets an error, so that the tool can end.
 
 const (
-	maxServerRequests = 64              // requests of the server during one call that are answered
-	maxQuestions      = 16              // those of them that the caller is asked
+	maxServerRequests = 64              // server requests during one call that get an answer
+	maxQuestions      = 16              // requests of them that go to the caller
 	maxOpenQuestions  = 4               // at once
-	maxQuestion       = 1 << 20         // bytes of one
-	answerTimeout     = 2 * time.Second // for handing in one answer
+	maxQuestion       = 1 << 20         // bytes of one request
+	answerTimeout     = 2 * time.Second // to send one answer
 )
 
 // A question is one request of a server to its client.
@@ -34,41 +34,42 @@ type question struct {
 	params json.RawMessage
 }
 
-// Questions are what a server asks during one operation. They are answered in goroutines of their own,
-// so that the stream on which they come is read on. A nil *questions is that of a server that asks nothing.
+// A questions holds the questions of a server during one operation. Goroutines of their own answer
+// them, so that the operation continues to read the stream. A nil *questions belongs to a server
+// that asks nothing.
 type questions struct {
 	mu         sync.Mutex
 	came       int // requests of the server
-	asked      int // of the caller
+	asked      int // questions to the caller
 	open       map[string]context.CancelFunc
-	refused    bool            // the caller cannot give what was asked for
-	unanswered bool            // it did not in time
-	elicits    map[string]bool // ids of what it is asked for by URL
+	refused    bool            // the caller lacks the capability that the question needs
+	unanswered bool            // the caller did not answer in time
+	elicits    map[string]bool // ids of elicitations by URL
 }
 
 func newQuestions() *questions {
 	return &questions{open: map[string]context.CancelFunc{}, elicits: map[string]bool{}}
 }
 
-// asked takes a request of the server that came on the stream of resp. Its answer goes out on the
-// same session, and none once the call is over.
-func (o *operation) asked(ctx context.Context, s mcpSession, resp *http.Response, q question) {
+// answerQuestion takes a request that the server sent on the stream of resp. The answer goes out on
+// the same session, but not after the end of the call.
+func (o *operation) answerQuestion(ctx context.Context, s mcpSession, resp *http.Response, q question) {
 	if o.questions == nil {
 		o.questions = newQuestions()
 	}
 	x := o.questions
-	own, ok := x.opened(ctx, q)
+	own, ok := x.openQuestion(ctx, q)
 	if !ok {
 		return
 	}
-	if s.id == "" { // the request on the stream may be the one that opens the session
+	if s.id == "" { // the stream may belong to the request that opens the session
 		s.id = resp.Header.Get(mcp.HeaderSession)
 	}
 	c, ep, client, clock := o.c, o.ep, o.caller(), o.clock
 	if len(q.params) > 0 {
 		q.params = o.scrubbed(q.params)
 	}
-	refused := x.admit(client, q) // at once: the call's answer may come next
+	refused := x.admit(client, q) // first: the call's answer may come next
 	go func() {
 		body := rawjson.Object{{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "id", Value: q.id}}
 		if q.method == mcp.MethodPing {
@@ -80,12 +81,12 @@ func (o *operation) asked(ctx context.Context, s mcpSession, resp *http.Response
 		} else {
 			body.Add("result", result)
 		}
-		if waits := x.closed(own, q); !waits || !validSession(s.id) {
+		if waits := x.closeQuestion(own, q); !waits || !validSession(s.id) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
-		// Best effort: a server that does not take the answer is bounded by the call's own time.
+		// Best effort: if a server does not take the answer, the time of the call bounds it.
 		if handed, err := c.post(ctx, ep, s, message{}, body.Bytes()); err == nil {
 			_, _ = io.Copy(io.Discard, io.LimitReader(handed.Body, maxEvidence))
 			_ = handed.Body.Close()
@@ -93,9 +94,9 @@ func (o *operation) asked(ctx context.Context, s mcpSession, resp *http.Response
 	}()
 }
 
-// opened notes that a question is open, and returns a context that ends with it. It is not
-// ok if it gets no answer: one of its id is open already, or there were too many.
-func (x *questions) opened(ctx context.Context, q question) (context.Context, bool) {
+// openQuestion registers an open question, and returns a context that ends with it. ok is false if
+// the question gets no answer: another open question has the same id, or there were too many.
+func (x *questions) openQuestion(ctx context.Context, q question) (context.Context, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.came++; x.came > maxServerRequests || x.open[string(q.id)] != nil {
@@ -106,9 +107,9 @@ func (x *questions) opened(ctx context.Context, q question) (context.Context, bo
 	return ctx, true
 }
 
-// closed notes that a question has its answer, and reports whether the server still waits for it. Its
-// id can come again as soon as the server has that.
-func (x *questions) closed(own context.Context, q question) bool {
+// closeQuestion unregisters a question that has its answer, and reports whether the server still
+// waits for it. The server may use the id again after it has the answer.
+func (x *questions) closeQuestion(own context.Context, q question) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if own.Err() != nil {
@@ -119,7 +120,7 @@ func (x *questions) closed(own context.Context, q question) bool {
 	return true
 }
 
-// withdraw ends a question that is open.
+// withdraw ends an open question.
 func (x *questions) withdraw(id json.RawMessage) {
 	if x == nil {
 		return
@@ -132,8 +133,8 @@ func (x *questions) withdraw(id json.RawMessage) {
 	}
 }
 
-// over ends all questions: the call has its answer, or never gets one.
-func (x *questions) over() {
+// endAll ends all questions: the call is over.
+func (x *questions) endAll() {
 	if x == nil {
 		return
 	}
@@ -162,17 +163,17 @@ func (x *questions) ask(ctx context.Context, c mcp.Client, clock *clock, q quest
 	case own:
 		x.refused = x.refused || refused.Code == mcp.CodeMissingCapability
 		return nil, forServer(refused)
-	case ctx.Err() != nil: // nobody waits for the answer any more
+	case ctx.Err() != nil: // the caller no longer waits for the answer
 		return nil, &mcp.Error{Code: mcp.CodeInternal, Message: "cancelled"}
 	case errors.Is(err, context.DeadlineExceeded):
 		x.unanswered = true
 		return nil, &mcp.Error{Code: mcp.CodeInternal, Message: "nobody answered within " + strconv.Itoa(int(mcp.AskTime/time.Minute)) + " minutes"}
 	}
 	x.refused = true
-	return nil, &mcp.Error{Code: mcp.CodeInternal, Message: "the client cannot be asked"}
+	return nil, &mcp.Error{Code: mcp.CodeInternal, Message: "the client cannot be reached"}
 }
 
-// admit refuses a question that the caller is not asked. A sign of life needs no caller.
+// admit refuses a question that must not go to the caller. A ping needs no caller.
 func (x *questions) admit(c mcp.Client, q question) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -202,7 +203,8 @@ func (x *questions) admit(c mcp.Client, q question) error {
 	return nil
 }
 
-// elicited reports whether the caller was asked for id by URL, and so wants to know that it is done.
+// elicited reports whether the caller got the elicitation id by URL. Such a caller also gets its
+// completion.
 func (x *questions) elicited(id string) bool {
 	if x == nil {
 		return false
@@ -212,7 +214,7 @@ func (x *questions) elicited(id string) bool {
 	return x.elicits[id]
 }
 
-// note returns what is added to a failure of the tool; "": nothing.
+// note returns the text to add to a failure of the tool; "": none.
 func (x *questions) note() string {
 	if x == nil {
 		return ""
@@ -228,8 +230,8 @@ func (x *questions) note() string {
 	return ""
 }
 
-// forServer returns a client's refusal as its server knows it: a method that was not declared, or a
-// part of one, has no code of its own in the handshake protocol.
+// forServer returns a client's refusal as the server knows it. In the handshake protocol, a method
+// or a part of a method that the client did not declare has no error code of its own.
 func forServer(e *mcp.Error) *mcp.Error {
 	if e.Code == mcp.CodeMissingCapability {
 		return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the client has not declared that it can do this"}
@@ -237,7 +239,7 @@ func forServer(e *mcp.Error) *mcp.Error {
 	return e
 }
 
-// errorObject writes err, which is an [*mcp.Error], as one of JSON-RPC.
+// errorObject writes err, an [*mcp.Error], as a JSON-RPC error object.
 func errorObject(err error) []byte {
 	e, _ := errors.AsType[*mcp.Error](err)
 	o := rawjson.Object{{Name: "code", Value: strconv.AppendInt(nil, int64(e.Code), 10)}, {Name: "message", Value: rawjson.Quote(e.Message)}}
@@ -247,8 +249,8 @@ func errorObject(err error) []byte {
 	return o.Bytes()
 }
 
-// withNote returns a result that reports an error with one more text block. Any other
-// result stays as it is: the tool did without an answer.
+// withNote returns a result that reports an error with one more text block. Any other result stays
+// unchanged: the tool worked without an answer.
 func withNote(result json.RawMessage, note string) json.RawMessage {
 	o, err := rawjson.Split(result, rawjson.Lenient)
 	if err != nil || string(o.Get("isError")) != "true" {
@@ -257,7 +259,7 @@ func withNote(result json.RawMessage, note string) json.RawMessage {
 	return withText(result, note)
 }
 
-// withText returns a result with one more text block. The rest of it stays byte for byte.
+// withText returns a result with one more text block. All other bytes stay the same.
 func withText(result json.RawMessage, text string) json.RawMessage {
 	content := rawjson.Get(result, "content")
 	if len(content) == 0 || content[0] != '[' {

@@ -24,8 +24,8 @@ func TestServerRequests(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, result string
 		sessions             bool
-		answer               string // in what the server was told
-		want                 string // how the result ends
+		answer               string // in the server's answer from its client
+		want                 string // the end of the result
 	}{
 		{"ping", "ping", told, true, `\"result\":{}`, `],"isError":true}`},
 		{"ping, no session", "ping", told, false, `\"result\":{}`, `],"isError":true}`},
@@ -92,7 +92,8 @@ func TestServerRequestBeforeAnError(t *testing.T) {
 	}
 }
 
-// A server of the official SDK that asks its client whatever it can is not waited for.
+// The gateway does not wait for a server of the official SDK that sends its client every kind of
+// request.
 func TestOfficialServersThatAsk(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
 	add := func(name string, ask func(context.Context, *mcp.ServerSession) error) {
@@ -105,7 +106,7 @@ func TestOfficialServersThatAsk(t *testing.T) {
 	}
 	add("ping", func(ctx context.Context, s *mcp.ServerSession) error { return s.Ping(ctx, nil) })
 	add("roots", func(ctx context.Context, s *mcp.ServerSession) error {
-		_, err := s.ListRoots(ctx, nil) //nolint:staticcheck // servers of the handshake era ask for it
+		_, err := s.ListRoots(ctx, nil) //nolint:staticcheck // servers of the handshake protocol ask for it
 		return err
 	})
 	add("elicit", func(ctx context.Context, s *mcp.ServerSession) error {

@@ -8,10 +8,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/sse"
 )
 
-// The errors below are the faults that this package finds itself. Their types
-// carry what the classifier goes by; their texts are for the log.
+// The errors below are faults that this package detects. The classifier uses their types; their
+// texts are for the log.
 
-// A configError is a fault of the configuration: nothing was sent.
+// A configError is a fault of the configuration. The gateway sent nothing.
 type configError struct {
 	msg string
 	err error // may be nil
@@ -26,13 +26,13 @@ func (e *configError) Error() string {
 
 func (e *configError) Unwrap() error { return e.err }
 
-// A credentialError is a secret that cannot be had, though it may exist.
+// A credentialError is a secret that the gateway could not read, though it may exist.
 type credentialError struct{ err error }
 
 func (e *credentialError) Error() string { return "credential: " + e.err.Error() }
 func (e *credentialError) Unwrap() error { return e.err }
 
-// A protocolError is an answer that breaks HTTP's, JSON-RPC's or MCP's rules.
+// A protocolError is an answer that breaks the rules of HTTP, JSON-RPC or MCP.
 type protocolError struct {
 	reason string // ReasonProtocol, ReasonNotMCP or ReasonVersion
 	msg    string
@@ -44,11 +44,11 @@ func brokenProtocol(format string, args ...any) error {
 	return &protocolError{outcome.ReasonProtocol, fmt.Sprintf(format, args...)}
 }
 
-// A statusError is an HTTP status that is no answer. What it means is for the
-// exchange to say: the status may have been another one's before a retry.
+// A statusError is an HTTP status without an answer. The exchange decides its meaning, because the
+// status may come from an earlier attempt.
 type statusError struct {
 	status int
-	body   string // what was kept of it
+	body   string // the part of it that was kept
 }
 
 func (e *statusError) Error() string {
@@ -63,5 +63,5 @@ type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// errStreamEnded is an event stream without the reply that it was opened for.
+// errStreamEnded is an event stream that ended without the reply.
 var errStreamEnded = sse.ErrEnded

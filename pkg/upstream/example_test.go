@@ -24,7 +24,7 @@ func Example() {
 	out := c.Load(context.Background(), target)
 	fmt.Println(out.Status, out.Tools[0].Name)
 
-	s.FailOn("tools/call", 1, upstreamtest.Status(503, "")) // tried again: it was not processed
+	s.FailOn("tools/call", 1, upstreamtest.Status(503, "")) // retried: it was not processed
 	result, err := c.Call(context.Background(), target, upstream.Call{Name: "greet", Arguments: json.RawMessage(`{"name":"Ada"}`)})
 	fmt.Println(string(result), err)
 

@@ -11,34 +11,34 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
 
-// maxEvidence is how much of a body is kept as evidence, in bytes.
+// maxEvidence is how many bytes of a body are kept as evidence.
 const maxEvidence = 4 << 10
 
-// An exchange is what is known of one HTTP request and its response.
+// An exchange holds the facts of one HTTP request and its response.
 type exchange struct {
-	sent     bool // a connection was had: the request may have been delivered
+	sent     bool // there was a connection: the request may have been delivered
 	session  bool // the request carried a session id
 	answered bool // bytes came back
-	garbled  bool // and they do not begin as HTTP does
+	garbled  bool // and they do not begin like HTTP
 	unpacked bool // the body came compressed
 
-	status   int // 0: no response was read
+	status   int // 0: no response
 	header   http.Header
-	body     []byte // its first 4 KiB; nil: the status says that all went well
+	body     []byte // its first 4 KiB; nil: the status is a success
 	complete bool   // body is the whole body
 }
 
 type exchangeKey struct{}
 
-// A recorder is a RoundTripper that leaves what is known of each exchange where [recorded] said.
+// A recorder is a RoundTripper that keeps the facts of each exchange for the caller of [recorded].
 type recorder struct{ *http.Transport }
 
-// recorded returns a context whose last exchange is kept in last.
+// recorded returns a context that stores its last exchange in last.
 func recorded(ctx context.Context, last **exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, last)
 }
 
-// beginExchange returns what will be known of req, which is kept where [recorded] said.
+// beginExchange returns the exchange of req, and stores it where the caller of [recorded] wants it.
 func beginExchange(req *http.Request) *exchange {
 	x := &exchange{session: req.Header.Get(mcp.HeaderSession) != ""}
 	if last, ok := req.Context().Value(exchangeKey{}).(**exchange); ok {
@@ -47,7 +47,7 @@ func beginExchange(req *http.Request) *exchange {
 	return x
 }
 
-// respond returns a response that did not come over HTTP.
+// respond returns a response that did not come by HTTP.
 func (x *exchange) respond(status int, header http.Header, body io.ReadCloser) *http.Response {
 	x.answered, x.status, x.header = true, status, header
 	return &http.Response{StatusCode: status, Header: header, Body: body}
@@ -66,8 +66,8 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := r.Transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err != nil {
 		if conn != nil {
-			// The transport has texts of its own for a connection that ended
-			// early; the error of the connection itself has a type.
+			// If a connection ended early, the transport returns its own text. The connection's own
+			// error has a type.
 			var cause error
 			x.answered, x.garbled, cause = conn.State()
 			err = errors.Join(err, cause)
@@ -75,17 +75,17 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.answered, x.status, x.header, x.unpacked = true, resp.StatusCode, resp.Header, resp.Uncompressed
-	if resp.StatusCode/100 != 2 { // else the body is an answer
+	if resp.StatusCode/100 != 2 { // otherwise the body is an answer
 		resp.Body = &recordedBody{ReadCloser: resp.Body, x: x}
 	}
 	return resp, nil
 }
 
-// A recordedBody keeps the beginning of what is read through it.
+// A recordedBody keeps the first bytes that pass through it.
 type recordedBody struct {
 	io.ReadCloser
 	x    *exchange
-	more bool // some of it was not kept
+	more bool // it dropped some bytes
 }
 
 func (b *recordedBody) Read(p []byte) (int, error) {

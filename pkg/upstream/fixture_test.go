@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// loopback opens 127.0.0.0/8, where the test servers listen.
+// loopback allows 127.0.0.0/8, where the test servers listen.
 func loopback() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
 
 // newClient returns a client that may dial loopback and does not wait between attempts.
@@ -58,7 +58,7 @@ func newFixture(t *testing.T, o Options, servers ...upstreamtest.Options) *fixtu
 	return f
 }
 
-// client returns one more client on the network.
+// client returns another client on the network.
 func (f *fixture) client(o Options) *Client {
 	c := newClient(f.t, o)
 	f.dial(c, f.net.Dial)
@@ -95,7 +95,7 @@ func (f *fixture) available() outcome.Outcome {
 	return out
 }
 
-// loads checks how loading the first server ends.
+// loads checks the outcome of a load of the first server.
 func (f *fixture) loads(status outcome.Status, reason string) {
 	f.t.Helper()
 	if out := f.load(); out.Status != status || out.Reason != reason {
@@ -109,7 +109,7 @@ func (f *fixture) call(call Call) (string, error) {
 	return string(raw), err
 }
 
-// works makes a call that must go well, and returns its result.
+// works makes a call that must succeed, and returns its result.
 func (f *fixture) works() string {
 	f.t.Helper()
 	got, err := f.call(Call{Name: "tool_aa"})
@@ -119,7 +119,7 @@ func (f *fixture) works() string {
 	return got
 }
 
-// fails makes a call that must fail, for the server's own error apart.
+// fails makes a call that must fail without an error of the server itself.
 func (f *fixture) fails(call Call) *outcome.CallError {
 	f.t.Helper()
 	_, err := f.call(call)

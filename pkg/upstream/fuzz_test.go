@@ -21,8 +21,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
 
-// tree builds an error tree out of bytes: each picks a leaf or a way to wrap
-// what stands on the stack.
+// tree builds an error tree from bytes: each byte selects a leaf or a way to wrap the top of the
+// stack.
 func tree(shape []byte) error {
 	leaves := []error{
 		nil, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNREFUSED, syscall.EPIPE, syscall.ENETUNREACH, syscall.ETIMEDOUT,
@@ -52,8 +52,8 @@ func tree(shape []byte) error {
 	return err
 }
 
-// FuzzClassify holds that nothing panics, that a verdict is one of the table's, and that a clean
-// 401 or 403 is never taken for a passing failure.
+// FuzzClassify checks that nothing panics, that an outcome is in the table, and that a clean 401 or
+// 403 never counts as transient.
 func FuzzClassify(f *testing.F) {
 	f.Add(403, "", "", []byte("no"), []byte{1, 2, 3}, "", true, false)
 	f.Add(401, "Www-Authenticate", "Bearer", []byte("request timeout"), []byte{8}, "envoy", true, true)
@@ -86,8 +86,7 @@ func FuzzClassify(f *testing.F) {
 	})
 }
 
-// clean403 says, written apart from the classifier, whether a denial has nothing about it
-// that speaks of an outage.
+// clean403 reports whether a denial shows no sign of an outage. It does not use the classifier.
 func clean403(h http.Header, body []byte, complete bool, proxy string) bool {
 	text := string(bytes.TrimSpace(body))
 	outage := complete && len(body) <= 1024 && slices.Contains([]string{"Authorization service unavailable",

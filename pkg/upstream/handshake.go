@@ -13,9 +13,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// handshake finds out how to speak to the server: server/discover first, which a
-// server of the stateless protocol must know, then initialize. A server that is remembered to be of
-// the handshake protocol is not asked for the other unless it is not what it was.
+// handshake finds out the server's protocol: it sends server/discover, which a server of the
+// stateless protocol must know, and then initialize. If the gateway remembers that a server uses
+// the handshake protocol, it sends server/discover only after the server has changed.
 func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, error) {
 	if o.t.Handshake {
 		return o.initialize(ctx)
@@ -29,7 +29,7 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 	o.askedModern = o.c.o.Now()
 	s := mcpSession{modern: true, version: mcp.VersionModern, declared: o.t.declared()}
 	result, err := o.discover(ctx, s)
-	if slices.Contains(versionsIn(err), s.version) { // refused, and named as one to use: instances of two ages answer
+	if slices.Contains(versionsIn(err), s.version) { // refused, but also supported: instances of two versions answer
 		result, err = o.discover(ctx, s)
 	}
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && (rpc.Code == mcp.CodeVersion || !modernCode(rpc.Code)) {
@@ -43,7 +43,7 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 		if _, own := errors.AsType[*outcome.RPCError](refused); !own {
 			return legacy, refused
 		}
-		result, err = o.discover(ctx, s) // it was slow to start, and not silent
+		result, err = o.discover(ctx, s) // it started slowly
 	}
 	if err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 	return &s, nil
 }
 
-// versionsIn returns the versions that a server supports by its refusal of another; nil if err
-// is no such refusal, or says none that reads.
+// versionsIn returns the versions that a server lists when it refuses another version. It returns
+// nil if err is no such refusal, or has no readable list.
 func versionsIn(err error) []string {
 	var d struct {
 		Supported []string `json:"supported"`
@@ -74,8 +74,8 @@ func versionsIn(err error) []string {
 	return nil
 }
 
-// discover asks for the stateless protocol. A program may not answer at all, and is not waited for
-// as long as for the answer that it must give.
+// discover asks for the stateless protocol. A program may never answer, so discover waits less for
+// it than for the answer to initialize.
 func (o *operation) discover(ctx context.Context, s mcpSession) (json.RawMessage, error) {
 	if o.t.Command != nil {
 		own, cancel := context.WithTimeout(ctx, o.c.limits.discover)
@@ -85,8 +85,8 @@ func (o *operation) discover(ctx context.Context, s mcpSession) (json.RawMessage
 	return o.send(ctx, s, message{method: mcp.MethodDiscover, params: o.c.listParams(s, nil)})
 }
 
-// silent reports whether a program of the handshake protocol did what some do with a request that
-// comes before initialize: nothing, or end.
+// silent reports whether a program treated a request before initialize as some programs of the
+// handshake protocol do: it did not answer, or it ended.
 func (o *operation) silent(ctx context.Context, err error) bool {
 	if o.t.Command == nil || ctx.Err() != nil {
 		return false
@@ -95,15 +95,15 @@ func (o *operation) silent(ctx context.Context, err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || ok && o.last != nil && o.last.sent && exit != nil
 }
 
-// unknownMethod reports whether err is one of the many answers with which servers of the
-// handshake protocol refuse a method that they do not know.
+// unknownMethod reports whether err is one of the many errors by which servers of the handshake
+// protocol refuse an unknown method.
 func unknownMethod(err error) bool {
 	status, ok := errors.AsType[*statusError](err)
 	return ok && status.status/100 == 4 && !intermediaryStatus(status.status)
 }
 
-// intermediaryStatus reports whether an HTTP status is one that a proxy on the way sets too: a
-// denial, a limit or a timeout.
+// intermediaryStatus reports whether a proxy may also set an HTTP status: a denial, a limit or a
+// timeout.
 func intermediaryStatus(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired,
@@ -113,13 +113,13 @@ func intermediaryStatus(status int) bool {
 	return false
 }
 
-// fallBack opens a session of the handshake protocol, unless the server said which versions
-// it supports and none of that protocol is among them.
+// fallBack opens a session of the handshake protocol, unless the server listed its versions and
+// none of them belongs to that protocol.
 func (o *operation) fallBack(ctx context.Context, supported []string) (*mcpSession, error) {
 	if len(supported) > 0 && !slices.ContainsFunc(legacyVersions(), func(v string) bool { return slices.Contains(supported, v) }) {
 		return nil, &protocolError{outcome.ReasonVersion, "the server supports no protocol version that the gateway knows"}
 	}
-	o.server.foundLegacy(o.askedModern)
+	o.server.noteLegacy(o.askedModern)
 	return o.initialize(ctx)
 }
 
@@ -154,14 +154,14 @@ func (o *operation) initialize(ctx context.Context) (*mcpSession, error) {
 	}
 	if err := o.notify(ctx, s, mcp.NotificationInitialized, nil); err != nil {
 		if s.id != "" {
-			o.c.endLater(o.t, &s) // or it would stay open, and the next attempt opens another
+			o.c.endLater(o.t, &s) // otherwise it stays open, and the next attempt opens another
 		}
 		return nil, err
 	}
 	return &s, nil
 }
 
-// validSession reports whether id may stand in a header: visible ASCII, not too long.
+// validSession reports whether id is valid in a header: visible ASCII, not too long.
 func validSession(id string) bool {
 	return len(id) <= 1024 && !strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' })
 }

@@ -115,7 +115,7 @@ func TestVersionNegotiation(t *testing.T) {
 		return upstreamtest.Status(400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32022,"message":"no","data":{"supported":[`+supported+`],"requested":"2026-07-28"}}}`,
 			"Content-Type", "application/json")
 	}
-	t.Run("down to the handshake era", func(t *testing.T) {
+	t.Run("down to the handshake protocol", func(t *testing.T) {
 		failingOn(t, "server/discover", version(`"2025-06-18"`), upstreamtest.Options{Protocols: upstreamtest.Legacy}).available()
 	})
 	t.Run("nothing in common", func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		}
 		s := upstreamtest.New(t, o)
 		c := newClient(t, Options{})
-		c.limits.drain = time.Minute // however slow the machine is
+		c.limits.drain = time.Minute // enough for a slow machine
 		for range 5 {
 			if _, err := c.Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"}); err != nil {
 				t.Fatal(err)
@@ -233,7 +233,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-// A stream that stays open is not waited for.
+// The client does not wait for a stream that stays open.
 func TestOpenStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

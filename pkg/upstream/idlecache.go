@@ -9,11 +9,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// A program that nobody calls is ended. A sync does not start it again each minute to hear the same:
-// its lists can hardly change while it does not run.
+// The gateway ends a program that nobody calls. A sync does not start it again each minute to get
+// the same listing. The listing can hardly change while the program does not run.
 
-// idleListing returns what the server's program listed last, if it was ended since and none of the
-// server's programs was started after that.
+// idleListing returns the last listing of the server's program. It returns false if the program has
+// not ended since, or another program of the server started after that.
 func (ps *programs) idleListing(k entryKey, c *Command) (outcome.Outcome, bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -29,7 +29,7 @@ func (ps *programs) idleListing(k entryKey, c *Command) (outcome.Outcome, bool) 
 	return s.listed, true
 }
 
-// noteListing notes what a load ended with.
+// noteListing stores the outcome of a load.
 func (ps *programs) noteListing(k entryKey, c *Command, out outcome.Outcome) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -38,7 +38,7 @@ func (ps *programs) noteListing(k entryKey, c *Command, out outcome.Outcome) {
 	}
 }
 
-// keep ends the programs of servers that are not among the targets any more.
+// keep ends the programs of servers that are no longer among the targets.
 func (ps *programs) keep(targets []Target) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -54,11 +54,11 @@ func (ps *programs) keep(targets []Target) {
 	}
 }
 
-// end ends all programs, and starts no more.
+// end ends all programs, and prevents new starts.
 func (ps *programs) end(ctx context.Context) {
 	ps.mu.Lock()
 	for _, s := range ps.slots {
-		s.running = nil // it is to end
+		s.running = nil // it has to end
 	}
 	ps.mu.Unlock()
 	ps.host.Close(ctx, exitPatience)

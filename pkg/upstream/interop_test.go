@@ -52,7 +52,7 @@ func TestOfficialServers(t *testing.T) {
 			if err != nil || !strings.Contains(string(got), "hello Ada") {
 				t.Errorf("Call = %s, %v", got, err)
 			}
-			// Arguments of the wrong type are for the agent to mend, whichever way the server says so.
+			// The agent can fix arguments of the wrong type, in each form of the server's error.
 			got, err = c.Call(t.Context(), target, Call{Name: "greet", Arguments: json.RawMessage(`{"name":7}`)})
 			if rpc, ok := errors.AsType[*outcome.RPCError](err); !strings.Contains(string(got), `"isError":true`) && (!ok || rpc.Code != mcp.CodeInvalidParams) {
 				t.Errorf("Call with wrong arguments = %s, %v", got, err)
@@ -65,7 +65,7 @@ func TestOfficialServers(t *testing.T) {
 	}
 }
 
-// TestOfficialClient holds the test server to what a client made elsewhere expects.
+// TestOfficialClient checks the test server with a client that others wrote.
 func TestOfficialClient(t *testing.T) {
 	for _, o := range []upstreamtest.Options{
 		{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Modern, SSE: true}, {Protocols: upstreamtest.Legacy}, {Protocols: upstreamtest.Legacy, Sessions: true, SSE: true}, {},

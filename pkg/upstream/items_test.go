@@ -25,7 +25,7 @@ func raws(list ...string) []json.RawMessage {
 	return out
 }
 
-// withItems is a server with something in each list.
+// withItems returns the options of a server with items in each list.
 func withItems(o upstreamtest.Options) upstreamtest.Options {
 	o.Tools = tools(1)
 	o.Prompts = raws(`{"name":"review","arguments":[ {"name":"code"} ]}`, `{"name":"plan"}`, `{"name":"tool0"}`)
@@ -36,7 +36,7 @@ func withItems(o upstreamtest.Options) upstreamtest.Options {
 
 var allItems = []string{"prompt:review", "prompt:plan", "prompt:tool0", "resource:note://1", "resource:note://2", "resource:note://{id}"}
 
-// keys are what the items of an outcome are called.
+// keys returns the keys of an outcome's items.
 func keys(items []tool.Definition) []string {
 	out := []string{}
 	for _, d := range items {
@@ -45,7 +45,7 @@ func keys(items []tool.Definition) []string {
 	return out
 }
 
-// lists are the lists that could not be read, and why.
+// lists returns the lists that could not be read, and why.
 func lists(unread []outcome.Unread) []string {
 	out := []string{}
 	for _, u := range unread {
@@ -78,7 +78,8 @@ func TestLoadItems(t *testing.T) {
 	}
 }
 
-// A server without prompts and resources is asked for tools alone; one without tools for the rest.
+// A load of a server without prompts and resources lists only tools. A load of a server without
+// tools lists the rest.
 func TestLoadAsksForWhatIsDeclared(t *testing.T) {
 	for name, tt := range map[string]struct {
 		o    upstreamtest.Options
@@ -112,7 +113,7 @@ func TestLoadAsksForWhatIsDeclared(t *testing.T) {
 	}
 }
 
-// A list that fails fails alone.
+// A failing list does not make other lists fail.
 func TestLoadUnreadLists(t *testing.T) {
 	loop := `{"prompts":[],"nextCursor":"again"}`
 	var many []json.RawMessage
@@ -195,7 +196,7 @@ func TestLoadBadItems(t *testing.T) {
 	}
 }
 
-// What a server without sessions declares is asked for again after an hour, and not before.
+// A load asks a server without sessions again for its capabilities after an hour, and not before.
 func TestLoadAsksAgainWhatIsDeclared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Options{}, upstreamtest.Options{Protocols: upstreamtest.Modern, Prompts: raws()})
@@ -209,7 +210,8 @@ func TestLoadAsksAgainWhatIsDeclared(t *testing.T) {
 	})
 }
 
-// A definition that is nested too deeply is refused by name, and kept beside the others. No other definition may have its name.
+// A load refuses a definition that is nested too deeply, by name, and keeps it. No other definition
+// may have its name.
 func TestLoadNested(t *testing.T) {
 	deep := func(head string, levels int) json.RawMessage {
 		return json.RawMessage(`{` + head + `,"x":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + `}`)

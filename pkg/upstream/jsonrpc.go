@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// standard reports whether JSON-RPC or MCP define a code.
+// standard reports whether JSON-RPC or MCP defines a code.
 func standard(code int64) bool {
 	return code == mcp.CodeParse || code <= mcp.CodeInvalidRequest && code >= mcp.CodeInternal || modernCode(code)
 }
@@ -19,12 +19,12 @@ func standard(code int64) bool {
 // modernCode reports whether only a server of the stateless protocol sends a code.
 func modernCode(code int64) bool { return code <= mcp.CodeHeaderMismatch && code >= mcp.CodeVersion }
 
-// A reply is a JSON-RPC response. Result is a JSON object, exactly as it came.
+// A reply is a JSON-RPC response. Result is a JSON object in its original bytes.
 type reply struct {
 	id     json.RawMessage
 	result json.RawMessage
 	err    *outcome.RPCError
-	at     int // where id stands in the message
+	at     int // the position of id in the message
 }
 
 var (
@@ -32,8 +32,8 @@ var (
 	errOtherReply = brokenProtocol("the answer is to another request")
 )
 
-// parseReply reads one JSON-RPC message. It returns errNotReply for one that is
-// no response, and a [protocolError] for all that is no JSON-RPC.
+// parseReply reads one JSON-RPC message. It returns errNotReply for a message that is no response,
+// and a [protocolError] for input that is no JSON-RPC.
 func parseReply(raw []byte) (reply, error) {
 	var r reply
 	var version, fault json.RawMessage
@@ -58,7 +58,7 @@ func parseReply(raw []byte) (reply, error) {
 			continue
 		}
 		if *to != nil {
-			err = errors.New("a key stands twice")
+			err = errors.New("a key occurs twice")
 		}
 		*to = m.Value
 	}
@@ -101,16 +101,16 @@ func parseRPCError(raw json.RawMessage) (*outcome.RPCError, error) {
 	return e, nil
 }
 
-// is reports whether the reply answers request id. An error may have no id,
-// where the server could not read it.
+// is reports whether the reply answers request id. An error may lack the id if the server could not
+// read it.
 func (r reply) is(id int64) bool {
 	return string(r.id) == strconv.FormatInt(id, 10)
 }
 
 func (r reply) anonymous() bool { return r.err != nil && (r.id == nil || string(r.id) == "null") }
 
-// splitForeign splits the text of a server. Duplicate names and lone surrogates are let
-// through, since what is inside belongs to the server and the agent; but it must be UTF-8.
+// splitForeign splits the text of a server. It accepts duplicate names and lone surrogates, because
+// the content belongs to the server and the agent. The text must be UTF-8.
 func splitForeign(raw []byte) (rawjson.Object, error) {
 	if !utf8.Valid(raw) {
 		return nil, errors.New("invalid UTF-8")

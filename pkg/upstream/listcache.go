@@ -16,19 +16,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// Most servers say the same each time that they are asked. What they say is compared byte for byte, by
-// its SHA-256, with what they said the last time, and parsed if it is something else. Of a reply the id of
-// the request does not count, which is another one each time: it is a number at the same place in both.
+// Most servers send the same listing each time. The gateway compares a reply with the last one by
+// its SHA-256, and parses the reply only if it differs. The comparison skips the request id, which
+// differs each time: the id is a number at the same position in both replies.
 
 // A cachedPage is a page of a list as it was read.
 type cachedPage struct {
 	method string
-	at     int               // where the id of the request stood in the reply
+	at     int               // position of the request id in the reply
 	sum    [sha256.Size]byte // of the reply without the id
-	cursor json.RawMessage   // of the next page; nil: there is none
+	cursor json.RawMessage   // of the next page; nil: this is the last page
 }
 
-// cachedLists is what is kept of the lists that a server said last.
+// cachedLists describes the lists that a server sent last.
 type cachedLists struct {
 	digest  string // [outcome.Outcome.Lists]
 	pages   []cachedPage
@@ -36,7 +36,7 @@ type cachedLists struct {
 	ttl     time.Duration
 }
 
-// sumOf returns the SHA-256 of a reply in which the id of the request stands at raw[from:to].
+// sumOf returns the SHA-256 of a reply without the request id, which is raw[from:to].
 func sumOf(raw []byte, from, to int) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	h.Write(raw[:from])
@@ -56,15 +56,15 @@ func digestOf(pages []cachedPage) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A pageReader reads the reply that has a page.
+// A pageReader reads the reply that contains a page.
 type pageReader struct {
-	want *cachedPage   // what it was the last time; nil: not known
-	page cachedPage    // what it is
-	raw  []byte        // the reply, if it is that again
-	held *bytes.Buffer // in which raw is; nil: nobody else uses raw
+	want   *cachedPage   // the same page of the last load; nil: unknown
+	page   cachedPage    // the page of this load
+	raw    []byte        // the reply, if it is unchanged
+	buffer *bytes.Buffer // with raw in it; nil: raw has no other user
 }
 
-// unchanged reports whether a reply is as it was.
+// unchanged reports whether a reply equals the last one.
 func (p *pageReader) unchanged(id int64, raw []byte) bool {
 	if p.want == nil {
 		return false
@@ -78,7 +78,7 @@ func (p *pageReader) unchanged(id int64, raw []byte) bool {
 	return true
 }
 
-// reply is [replyTo]. It returns no result if the reply is as it was.
+// reply is [replyTo], but returns no result if the reply is unchanged.
 func (p *pageReader) reply(id int64, raw []byte) (json.RawMessage, error) {
 	if p.unchanged(id, raw) {
 		return nil, nil
@@ -95,10 +95,10 @@ func (p *pageReader) parse(id int64, raw []byte) (json.RawMessage, error) {
 	return r.result, nil
 }
 
-// replies are buffers that replies are read into, as long as what most servers say.
+// replies are buffers for replies. Most servers' replies fit.
 var replies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxKeptReply is the largest buffer that is used again.
+// maxKeptReply is the largest buffer that the pool keeps.
 const maxKeptReply = 1 << 20
 
 func release(b *bytes.Buffer) {
@@ -107,7 +107,7 @@ func release(b *bytes.Buffer) {
 	}
 }
 
-// json reads a reply that is no stream. It is copied if it has to be parsed.
+// json reads a reply that is no stream. It copies the reply if the caller has to parse it.
 func (p *pageReader) json(resp *http.Response, id int64) (json.RawMessage, error) {
 	b := replies.Get().(*bytes.Buffer)
 	b.Reset()
@@ -116,7 +116,7 @@ func (p *pageReader) json(resp *http.Response, id int64) (json.RawMessage, error
 		err = errTooLong
 	}
 	if err == nil && p.unchanged(id, b.Bytes()) {
-		p.held = b
+		p.buffer = b
 		return nil, nil
 	}
 	defer release(b)
@@ -126,16 +126,16 @@ func (p *pageReader) json(resp *http.Response, id int64) (json.RawMessage, error
 	return p.parse(id, bytes.Clone(b.Bytes()))
 }
 
-// reader returns what reads the next page of all.
+// reader returns the reader of the next page of all.
 func (l *listing) reader(all *pages) *pageReader {
 	p := &pageReader{page: cachedPage{method: all.of.method}}
-	if i := len(l.heard) + len(all.heard); l.before != nil && i < len(l.before.pages) && l.before.pages[i].method == all.of.method {
+	if i := len(l.cached) + len(all.cached); l.before != nil && i < len(l.before.pages) && l.before.pages[i].method == all.of.method {
 		p.want = &l.before.pages[i]
 	}
 	return p
 }
 
-// note adds a page that was read to all, and returns the cursor of the next.
+// note adds a page to all, and returns the cursor of the next page.
 func (l *listing) note(all *pages, p *pageReader, result json.RawMessage) (cursor json.RawMessage, err error) {
 	if p.raw != nil {
 		all.unparsed = append(all.unparsed, p)
@@ -150,13 +150,14 @@ func (l *listing) note(all *pages, p *pageReader, result json.RawMessage) (curso
 		if cursor, err = all.add(result); err != nil {
 			return nil, err
 		}
-		p.page.cursor = bytes.Clone(cursor) // or it would hold the whole page
+		p.page.cursor = bytes.Clone(cursor) // a subslice would keep the whole page in memory
 	}
-	all.heard = append(all.heard, p.page)
+	all.cached = append(all.cached, p.page)
 	return cursor, nil
 }
 
-// parse parses the lists that are as they were, because another one is not. From then on every page is.
+// parse parses the unchanged lists because another list has changed. All later pages are parsed
+// too.
 func (l *listing) parse() error {
 	l.before = nil
 	for _, all := range l.unparsed {
@@ -172,9 +173,9 @@ func (l *listing) parse() error {
 func (p *pages) parse() error {
 	for _, r := range p.unparsed {
 		raw := r.raw
-		if r.held != nil {
+		if r.buffer != nil {
 			raw = bytes.Clone(raw)
-			release(r.held)
+			release(r.buffer)
 		}
 		said, err := parseReply(raw)
 		if err != nil {
@@ -188,15 +189,15 @@ func (p *pages) parse() error {
 	return nil
 }
 
-// conclude completes the outcome of a server that is available: with the definitions, or as the one
-// before if every list is as it was.
+// conclude completes the outcome of an available server: with the definitions, or as unchanged if
+// every list is unchanged.
 func (l *load) conclude(out *outcome.Outcome, found *listing) error {
 	whole := len(out.Unread) == 0 && l.t.Command == nil
-	if h := found.before; h != nil && whole && len(found.heard) == len(h.pages) {
+	if h := found.before; h != nil && whole && len(found.cached) == len(h.pages) {
 		out.Lists, out.Same, out.Refused, out.ListTTL = h.digest, true, slices.Clone(h.refused), h.ttl
 		for _, all := range found.unparsed {
 			for _, r := range all.unparsed {
-				release(r.held)
+				release(r.buffer)
 			}
 		}
 		return nil
@@ -208,26 +209,25 @@ func (l *load) conclude(out *outcome.Outcome, found *listing) error {
 	out.Nested = found.nested
 	var h *cachedLists
 	if whole {
-		h = &cachedLists{digestOf(found.heard), found.heard, slices.Clone(found.refused), found.ttl}
+		h = &cachedLists{digestOf(found.cached), found.cached, slices.Clone(found.refused), found.ttl}
 		out.Lists = h.digest
 	}
 	l.server.cacheLists(h)
 	return nil
 }
 
-// cacheLists notes what the server's lists are; nil: that is not known.
+// cacheLists stores what the server's lists are; nil: unknown.
 func (s *serverState) cacheLists(h *cachedLists) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard = h
+	s.lists = h
 }
 
-// cachedLists returns what the server's lists were the last time, if the caller has what they
-// define.
+// cachedLists returns the server's lists of the last load, if the caller has their definitions.
 func (l *load) cachedLists() *cachedLists {
 	l.server.mu.Lock()
 	defer l.server.mu.Unlock()
-	if h := l.server.heard; h != nil && l.t.Command == nil && h.digest == l.t.Lists {
+	if h := l.server.lists; h != nil && l.t.Command == nil && h.digest == l.t.Lists {
 		return h
 	}
 	return nil

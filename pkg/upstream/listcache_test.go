@@ -12,7 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A load of lists that the caller has ends as one that parses them, but for the definitions.
+// A load of lists that the caller already has gives the same outcome as a load that parses them,
+// except for the definitions.
 func TestLoadSame(t *testing.T) {
 	for name, o := range map[string]upstreamtest.Options{
 		"json":      {Protocols: upstreamtest.Modern},
@@ -26,7 +27,8 @@ func TestLoadSame(t *testing.T) {
 				o.Tools = append(tools(3), json.RawMessage(`{"name":"not taken","description":9007199254740993}`))
 				f := newFixture(t, Options{}, o)
 				server := f.servers[0]
-				// load returns what the next load gives, and checks it against one by a client that knows nothing.
+				// load returns the outcome of the next load, and checks it against the outcome of a
+				// new client.
 				load := func(step string, same bool) outcome.Outcome {
 					t.Helper()
 					got, want := f.load(), f.client(Options{}).Load(t.Context(), f.targets[0])

@@ -14,37 +14,37 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// Many servers of the handshake protocol say what belongs to no request, and some what does, on a
-// stream that their client holds open beside its requests: log messages, and questions that a tool
-// asks without saying for which call. It is held while there are calls on the session that want to
-// know.
+// Many servers of the handshake protocol send messages on a stream that their client keeps open
+// beside its requests. These are messages that belong to no request, such as log messages, and
+// questions of a tool that do not name their call. The gateway keeps the stream open while the
+// session has calls that want such messages.
 
 const (
-	listenWait = 500 * time.Millisecond // for the stream to be there, once a session: what is said before is lost
-	listenIdle = 10 * time.Second       // after the last call it is closed
+	listenWait = 500 * time.Millisecond // once a session: earlier messages are lost
+	listenIdle = 10 * time.Second       // after the last call, the stream closes
 )
 
 // A listenStream is the stream of one session.
 type listenStream struct {
 	cancel context.CancelFunc
-	ready  chan struct{} // closed when the server has taken it or not
-	slow   atomic.Bool   // it did not say so in time, or had not in an earlier stream of the session
+	ready  chan struct{} // closed when the server has accepted or refused it
+	slow   atomic.Bool   // it answered late, now or in an earlier stream of the session
 
 	mu      sync.Mutex
-	calls   []*listeningCall // that are open, the newest last
+	calls   []*listeningCall // open calls, the newest last
 	idle    *time.Timer
 	over    bool
-	refused bool // the server has none
+	refused bool // the server has no such stream
 }
 
-// A listeningCall is a call to which what comes on the stream may belong.
+// A listeningCall is a call that messages on the stream may belong to.
 type listeningCall struct {
 	ctx context.Context
-	o   *operation // a copy for the stream's own goroutine; what is shared has locks
+	o   *operation // a copy for the stream's goroutine; shared fields have locks
 }
 
-// listen holds the stream of session s while request id is under way, and returns what ends that. It waits for
-// the stream once.
+// listen keeps the stream of session s open while request id is under way, and returns a function
+// that ends that. It waits for the stream once.
 func (o *operation) listen(ctx context.Context, s *mcpSession, id int64) (leave func()) {
 	logs := o.client.LogLevel != "" && o.client.Notify != nil && s.logs != nil
 	asks := o.client.Ask != nil && mcp.Askable(o.client.Capabilities)
@@ -65,12 +65,12 @@ func (o *operation) listen(ctx context.Context, s *mcpSession, id int64) (leave 
 	h.await(ctx)
 	return func() {
 		h.leave(call)
-		own.questions.over()
+		own.questions.endAll()
 	}
 }
 
-// await waits until the server has taken the stream or not. One that does not say so soon is not waited for
-// again: there are those that say nothing before the first message.
+// await waits until the server has accepted or refused the stream. After one late answer, it does
+// not wait for that server again: some servers send nothing before the first message.
 func (h *listenStream) await(ctx context.Context) {
 	if h.slow.Load() {
 		return
@@ -94,7 +94,7 @@ func (c *Client) openListenStream(ep *endpoint, s mcpSession) *listenStream {
 		refused := c.readListenStream(ctx, ep, s, h)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.over, h.refused = true, refused && ctx.Err() == nil // else nobody wanted it any more
+		h.over, h.refused = true, refused && ctx.Err() == nil // otherwise nobody needed it any more
 		if refused {
 			close(h.ready)
 		}
@@ -119,9 +119,9 @@ func (c *Client) readListenStream(ctx context.Context, ep *endpoint, s mcpSessio
 		return true
 	}
 	close(h.ready)
-	const most = maxForwarded + maxQuestion // of one event
+	const most = maxForwarded + maxQuestion // bytes of one event
 	limited := &io.LimitedReader{R: resp.Body, N: most}
-	_ = events(limited, func(data []byte) (bool, error) { // whatever ends it, the next call opens another
+	_ = events(limited, func(data []byte) (bool, error) { // after an error, the next call opens another
 		limited.N = most
 		h.take(s, data)
 		return false, nil
@@ -129,8 +129,8 @@ func (c *Client) readListenStream(ctx context.Context, ep *endpoint, s mcpSessio
 	return false
 }
 
-// take hands a message to the calls that it may be about: a notification to each that it fits, a question or a
-// log message to the newest, since it does not say to which it belongs.
+// take passes a message to the calls that it may belong to. A notification goes to each call that
+// it matches. A question or a log message names no call, and goes to the newest.
 func (h *listenStream) take(s mcpSession, data []byte) {
 	m, err := rawjson.Split(data, rawjson.Lenient)
 	if err != nil {
@@ -166,7 +166,7 @@ func (h *listenStream) leave(call *listeningCall) {
 	}
 }
 
-// end closes the stream, if no call has come to it since. A nil stream is none.
+// end closes the stream if no new call uses it. It does nothing for a nil stream.
 func (h *listenStream) end() {
 	if h == nil {
 		return
@@ -179,33 +179,33 @@ func (h *listenStream) end() {
 	}
 }
 
-// state reports whether the stream is at its end, and whether its server has none.
+// state reports whether the stream has ended, and whether the server has no such stream.
 func (h *listenStream) state() (over, refused bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.over, h.refused
 }
 
-// listenStream returns the stream of session s, which open opens if there is none; nil if the
-// server has none, or the session is not the entry's any more.
+// listenStream returns the stream of session s, and calls open if there is none. It returns nil if
+// the server has no such stream, or if the entry has another session now.
 func (e *sessionEntry) listenStream(s *mcpSession, open func() *listenStream) *listenStream {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.session != s {
 		return nil
 	}
-	if e.held != nil {
-		switch over, refused := e.held.state(); {
+	if e.stream != nil {
+		switch over, refused := e.stream.state(); {
 		case refused:
 			return nil
 		case !over:
-			return e.held
+			return e.stream
 		}
 	}
-	slow := e.held != nil && e.held.slow.Load()
-	e.held = open()
-	e.held.slow.Store(slow)
-	return e.held
+	slow := e.stream != nil && e.stream.slow.Load()
+	e.stream = open()
+	e.stream.slow.Store(slow)
+	return e.stream
 }
 
 func (e *sessionEntry) closeListenStream() {
@@ -214,10 +214,10 @@ func (e *sessionEntry) closeListenStream() {
 	e.dropListenStream()
 }
 
-// dropListenStream closes the stream of a session that is over. The lock is held.
+// dropListenStream closes the stream of a session that has ended. The caller holds the lock.
 func (e *sessionEntry) dropListenStream() {
-	if e.held != nil {
-		e.held.cancel()
-		e.held = nil
+	if e.stream != nil {
+		e.stream.cancel()
+		e.stream = nil
 	}
 }

@@ -17,13 +17,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A server that does not say for which call it asks, asks on the stream that its client holds open.
+// A server that does not name the call of a question sends the question on the stream that its
+// client holds open.
 func TestAskedBesideTheCall(t *testing.T) {
 	server := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "ask"}, func(_ context.Context, req *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
 		apart, cancel := context.WithTimeout(context.Background(), 10*time.Second) // not the call's
 		defer cancel()
-		_ = req.Session.Log(apart, &sdk.LoggingMessageParams{Level: "warning", Data: "apart"}) //nolint:staticcheck // servers of the handshake era use it
+		_ = req.Session.Log(apart, &sdk.LoggingMessageParams{Level: "warning", Data: "apart"}) //nolint:staticcheck // servers of the handshake protocol use it
 		e, err := req.Session.Elicit(apart, &sdk.ElicitParams{Message: "sure?"})
 		if err != nil {
 			return nil, nil, err
@@ -60,7 +61,7 @@ func TestAskedBesideTheCall(t *testing.T) {
 	c.EndSessions(t.Context())
 	local.Until(t, "the stream is closed", func() bool { return open.Load() == 0 })
 
-	if _, err := c.Call(t.Context(), target, Call{Owner: owner("b"), Name: "ask"}); err != nil { // who wants nothing holds nothing
+	if _, err := c.Call(t.Context(), target, Call{Owner: owner("b"), Name: "ask"}); err != nil { // it wants no messages and opens no stream
 		t.Error(err)
 	}
 	if gets.Load() != 1 {
@@ -68,7 +69,7 @@ func TestAskedBesideTheCall(t *testing.T) {
 	}
 }
 
-// A server without such a stream is asked for it once in a session, and the stream goes when nobody calls.
+// A session asks a server once for such a stream. The stream closes when there are no calls.
 func TestHeldStreams(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		var open atomic.Int32
@@ -126,7 +127,7 @@ func TestHeldStreams(t *testing.T) {
 	})
 }
 
-// A server that takes its time to say whether it has such a stream is waited for once in a session.
+// A session waits once for a server that is slow to accept the stream.
 func TestHeldStreamIsAwaitedOnce(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		var gets atomic.Int32
@@ -148,7 +149,7 @@ func TestHeldStreamIsAwaitedOnce(t *testing.T) {
 			if took := time.Since(start) - slept; took != listenWait {
 				t.Errorf("the calls took %v", took)
 			}
-			if i > 2 { // by then it is closed, and opened anew
+			if i > 2 { // the stream has closed and opens again
 				time.Sleep(time.Minute)
 				slept += time.Minute
 			}

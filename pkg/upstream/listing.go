@@ -18,7 +18,7 @@ import (
 
 // A listOf is one of the lists that a server may have.
 type listOf struct {
-	name     string // of the outcome's lists; "": the tools
+	name     string // in the outcome's lists; "": the tools
 	method   string
 	member   string // of the result
 	kind     tool.Kind
@@ -46,12 +46,12 @@ func (of listOf) declared(s *mcpSession) bool {
 	}
 }
 
-// absent reports whether a server that does not know the method has none of what it lists. Many
-// declare resources and know no templates, or declare whatever their library can do.
+// absent reports whether an unknown method means that the server has no such items. Many servers
+// declare resources without templates, or declare all features of their library.
 func (of listOf) absent(s *mcpSession) bool { return of.kind != tool.Tool || !of.declared(s) }
 
-// others reads the lists that the server declares beside its tools. One that cannot be read fails
-// nothing else: its error is noted.
+// others reads the lists that the server declares in addition to its tools. An error in one list
+// fails nothing else: others notes the error.
 func (l *load) others(out *outcome.Outcome, found *listing) {
 	declared := l.session
 	for _, of := range otherLists {
@@ -65,24 +65,24 @@ func (l *load) others(out *outcome.Outcome, found *listing) {
 	}
 }
 
-// A listing is what the lists of a server add up to, so far.
+// A listing collects the lists of a server.
 type listing struct {
 	tools   []tool.Definition
-	items   []tool.Definition // other ones
-	nested  []tool.Definition // refused, since they are nested too deeply
+	items   []tool.Definition // of the other kinds
+	nested  []tool.Definition // refused: too deeply nested
 	refused []outcome.Refusal
-	ids     map[string]bool // [tool.ID.Key] of what was taken
-	ttl     time.Duration   // the least of all lists
+	ids     map[string]bool // [tool.ID.Key] of the accepted definitions
+	ttl     time.Duration   // the shortest of all lists
 	lists   int
 
-	before   *cachedLists // what the lists were the last time, if every page so far is as it was
-	heard    []cachedPage // of all lists that have ended
-	unparsed []*pages     // lists that have ended, if they are as they were
+	before   *cachedLists // the lists of the last load, while every page is unchanged
+	cached   []cachedPage // of all lists that are complete
+	unparsed []*pages     // complete lists that are unchanged
 }
 
-// end adds a list that has come to its end.
+// end adds a complete list.
 func (l *listing) end(p *pages) {
-	l.heard = append(l.heard, p.heard...)
+	l.cached = append(l.cached, p.cached...)
 	if len(p.unparsed) > 0 {
 		l.unparsed = append(l.unparsed, p)
 		return
@@ -90,7 +90,7 @@ func (l *listing) end(p *pages) {
 	l.join(p)
 }
 
-// join adds all that one list has.
+// join adds all definitions of one list.
 func (l *listing) join(p *pages) {
 	if l.ids == nil {
 		l.ids = p.own.ids
@@ -109,21 +109,21 @@ func (l *listing) join(p *pages) {
 	l.refused = append(l.refused, p.own.refused[:min(len(p.own.refused), maxRefused-len(l.refused))]...)
 }
 
-// Pages are what the pages of one list add up to.
+// A pages collects the pages of one list.
 type pages struct {
 	of      listOf
-	before  *listing // what the lists before it have
+	before  *listing // the lists before it
 	own     listing
 	taken   []tool.Definition
 	cursors []string
 	size    int
-	listed  int // taken or refused
+	listed  int // accepted or refused
 
-	heard    []cachedPage
-	unparsed []*pageReader // the first pages, if they are as they were
+	cached   []cachedPage
+	unparsed []*pageReader // the first pages, if they are unchanged
 }
 
-// add takes one page and returns the cursor of the next, nil if it was the last.
+// add reads one page and returns the cursor of the next page, or nil after the last.
 func (p *pages) add(result json.RawMessage) (json.RawMessage, error) {
 	if p.size += len(result); p.size > maxListing {
 		return nil, brokenProtocol("%s is longer than %d bytes", p.of.method, maxListing)
@@ -134,7 +134,7 @@ func (p *pages) add(result json.RawMessage) (json.RawMessage, error) {
 	if err != nil || bad != nil {
 		return nil, brokenProtocol("%s: the result has no list of %s", p.of.method, p.of.member)
 	}
-	if p.listed += len(list); p.listed > maxListed { // each costs a record, for good
+	if p.listed += len(list); p.listed > maxListed { // each costs a permanent record
 		return nil, brokenProtocol("%s has more than %d %s", p.of.method, maxListed, p.of.member)
 	}
 	if ttl := ttlOf(page); len(p.cursors) == 0 || ttl < p.own.ttl {
@@ -155,10 +155,11 @@ func (p *pages) add(result json.RawMessage) (json.RawMessage, error) {
 	return next, nil
 }
 
-// maxTTL is the longest time that a list counts as fresh, whatever its server says.
+// maxTTL is the maximum time that a list counts as fresh, even if its server says more.
 const maxTTL = time.Hour
 
-// ttlOf returns how long a page of a list stays fresh, as its server says; 0 if it does not.
+// ttlOf returns how long a page of a list stays fresh according to its server; 0 if the server does
+// not say.
 func ttlOf(page rawjson.Object) time.Duration {
 	ms, err := strconv.ParseFloat(string(page.Get("ttlMs")), 64)
 	if err != nil || !(ms > 0) {
@@ -167,9 +168,8 @@ func ttlOf(page rawjson.Object) time.Duration {
 	return time.Duration(min(ms, float64(maxTTL.Milliseconds()))) * time.Millisecond
 }
 
-// take adds one definition, or the reason why it is not taken. One bad item
-// does not fail its server. One that is nested too deeply is kept beside the reason: if the gateway
-// knows the item it has to wait.
+// take adds one definition, or the reason for its refusal. One bad item does not fail its server.
+// take also keeps a definition that is nested too deeply, because a known item then has to wait.
 func (p *pages) take(raw json.RawMessage) {
 	d, err := tool.ParseItem(p.of.kind, raw)
 	if err == nil {
@@ -182,7 +182,7 @@ func (p *pages) take(raw json.RawMessage) {
 	if err != nil {
 		if len(p.own.refused) < maxRefused {
 			p.own.refused = append(p.own.refused, outcome.Refusal{
-				Name:   text.Quote(nameIn(p.of, raw), 100), // what does not read has no name
+				Name:   text.Quote(nameIn(p.of, raw), 100), // an unreadable item has no name
 				Kind:   p.of.kind,
 				Reason: text.Clip(err.Error(), 240),
 			})
@@ -193,7 +193,7 @@ func (p *pages) take(raw json.RawMessage) {
 	p.taken = append(p.taken, d)
 }
 
-// name takes the id of a definition: no other one may have it.
+// name registers the id of a definition, so that no other definition gets it.
 func (l *listing) name(d tool.Definition) {
 	if l.ids == nil {
 		l.ids = map[string]bool{}
@@ -213,11 +213,12 @@ func nameIn(of listOf, raw json.RawMessage) string {
 	return rawjson.Text(rawjson.Get(raw, key))
 }
 
-// check refuses what a definition alone does not show to be wrong, and last what is nested too deeply.
+// check refuses definitions for reasons that the definition alone does not show. It checks the
+// nesting last.
 func (p *pages) check(d tool.Definition) error {
 	deep := tool.CheckDepth(d.Raw)
 	switch {
-	case deep != nil: // which the other checks may not be able to read
+	case deep != nil: // the other checks may fail on it
 	case d.Kind == tool.Tool:
 		if _, err := tool.HeaderParams(d.InputSchema); err != nil {
 			return err

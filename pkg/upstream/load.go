@@ -20,29 +20,30 @@ import (
 const (
 	maxPages   = 64       // of one list
 	maxListing = 16 << 20 // bytes of all its pages
-	maxListed  = 10_000   // tools, or other items, that all its pages list
-	maxRefused = 100      // refusals that are listed
+	maxListed  = 10_000   // tools or other items on all its pages
+	maxRefused = 100      // refusals to list
 )
 
-// Load lists the tools of one server, and what else it declares, with retries: at most 3 attempts, in 10 s until a first
-// page has come and in 60 s altogether, and never past the caller's deadline less 500 ms. In
-// each attempt the handshake has 5 s, and so has every page. Only a transient failure is tried
-// again. Whatever happens inside, Load returns.
+// Load lists the tools of one server, and the other lists that it declares. It makes at most 3
+// attempts. The first page has to come within 10 s, and all pages within 60 s. Load ends 500 ms
+// before the caller's deadline. In each attempt the handshake and each page have 5 s. Load retries
+// only transient failures. It always returns.
 //
-// A list of prompts or resources that cannot be read is named in the outcome and fails no load.
+// If Load cannot read a list of prompts or resources, the outcome names the list and the load
+// succeeds.
 func (c *Client) Load(ctx context.Context, t Target) outcome.Outcome {
 	return c.load(ctx, t, func(outcome.Outcome) {})
 }
 
-// load is Load. met is told how each attempt ended; it must not block.
+// load is Load. It calls met with the outcome of each attempt; met must not block.
 func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) outcome.Outcome {
 	ended := make(chan outcome.Outcome, 1)
 	go c.loadHere(ctx, t, met, func(out outcome.Outcome) { ended <- out })
 	return <-ended
 }
 
-// loadHere is load on a goroutine that it may keep: what ignores its deadline is left behind. It calls ended
-// once with the outcome, soon after the deadline at the latest.
+// loadHere is load on a goroutine that it may leave behind if the load ignores its deadline. It
+// calls ended once with the outcome, at most shortly after the deadline.
 func (c *Client) loadHere(ctx context.Context, t Target, met, ended func(outcome.Outcome)) {
 	start := c.o.Now()
 	span := observe.StartSpan(ctx, observe.Load)
@@ -57,7 +58,7 @@ func (c *Client) loadHere(ctx context.Context, t Target, met, ended func(outcome
 		}
 		if p := c.programs.starting(l.key, t.Command); p != nil && time.Since(p.started) > c.limits.program {
 			span.End()
-			ended(c.ended(span, "load", t, start, p.notStarted())) // it has what it is to answer
+			ended(c.ended(span, "load", t, start, p.notStarted())) // it has its answer
 			return
 		}
 		l.limit, first = c.limits.program, max(first, c.limits.program)
@@ -102,14 +103,14 @@ type load struct {
 	*operation
 	caller context.Context
 	whole  context.Context // of the load
-	first  context.Context // until a first page has come: a server that says nothing is not waited for
-	paged  atomic.Bool     // it has
+	first  context.Context // until the first page: a silent server gets less time
+	paged  atomic.Bool     // the first page has come
 	over   chan struct{}   // closed when the load has ended
 	met    func(outcome.Outcome)
 }
 
-// ends waits, from the time on at which a first page should have come, and reports whether the load ended
-// no later than shortly after its time.
+// ends waits from the time limit of the first page on. It reports whether the load ended by shortly
+// after its own limit.
 func (l *load) ends() bool {
 	if l.paged.Load() {
 		select {
@@ -148,7 +149,7 @@ func (l *load) run() outcome.Outcome {
 	l.explain(&out)
 	if out.Status == outcome.Available {
 		l.others(&out, &found)
-		if err := l.conclude(&out, &found); err != nil { // a page that was parsed before
+		if err := l.conclude(&out, &found); err != nil { // parses an earlier page
 			return classify(evidence{err: err})
 		}
 		l.server.breaker.report(l.c.o.Now(), out)
@@ -156,7 +157,7 @@ func (l *load) run() outcome.Outcome {
 	return out
 }
 
-// list adds all pages of one list to what was found.
+// list adds all pages of one list to found.
 func (l *load) list(of listOf, found *listing) error {
 	ctx := l.first
 	if l.paged.Load() {
@@ -173,8 +174,8 @@ func (l *load) list(of listOf, found *listing) error {
 		if page == 1 {
 			began = l.session
 		} else if l.session != nil && l.session != began {
-			// A new session was opened half-way, and the cursor belonged to the old
-			// one. A second chance is had once only, so this ends.
+			// The server opened a new session half-way, and the cursor belonged to the old one. A
+			// second chance comes only once, so the loop ends.
 			all, cursor, page = &pages{of: of, before: found}, nil, 0
 			continue
 		}
@@ -197,7 +198,7 @@ func (l *load) list(of listOf, found *listing) error {
 	return brokenProtocol("%s has more than %d pages", of.method, maxPages)
 }
 
-// checkReferences refuses a definition of which a part lies elsewhere.
+// checkReferences refuses a definition that refers to another document.
 func checkReferences(d tool.Definition) error {
 	if err := signature.CheckReferences(d.InputSchema); err != nil {
 		return fmt.Errorf("the input schema %w", err)

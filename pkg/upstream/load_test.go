@@ -23,8 +23,8 @@ func TestLoadTimes(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		deadline time.Duration // of the caller; 0: none
-		method   string        // that fails
-		times    int           // -1: for ever
+		method   string        // the method that fails
+		times    int           // -1: always
 		fault    upstreamtest.Fault
 		pages    int
 		reason   string
@@ -63,7 +63,7 @@ func TestLoadTimes(t *testing.T) {
 	}
 }
 
-// second makes the second request fail.
+// second makes the second request fail with fault.
 func second(fault upstreamtest.Fault) upstreamtest.Fault {
 	n := 0
 	return func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, serve http.Handler) {
@@ -88,7 +88,7 @@ func TestLoadAborted(t *testing.T) {
 	})
 }
 
-// What ignores its deadline is left behind.
+// A load leaves behind a goroutine that ignores its deadline.
 func TestLoadStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -107,7 +107,7 @@ func TestLoadStuck(t *testing.T) {
 	})
 }
 
-// The others are loaded, though as many as load at once are left behind.
+// LoadAll loads the other servers, even if all loads that run at once are stuck.
 func TestLoadAllStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// burst is how many loads begin at once, while nothing is known of what stands before
-	// the servers: a cold authorization service bears so many.
+	// burst is how many loads begin at once before the gateway knows which authorization service
+	// checks its requests: a cold service can handle this many.
 	burst = 8
 
-	// burstTime is when a load is no part of a burst any more: it has got past whatever
-	// stands before its server, or hangs.
+	// burstTime is when a load no longer belongs to a burst: its request has passed the
+	// authorization service, or hangs.
 	burstTime = time.Second
 )
 
 // LoadAll loads the targets as [Client.LoadEach] does, and returns their outcomes in their order.
-// each, if not nil, is called with every outcome as it comes, one at a time.
+// If each is not nil, LoadAll calls it with every outcome as it comes, one at a time.
 func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcome.Outcome)) []outcome.Outcome {
 	out := make([]outcome.Outcome, len(targets))
 	c.loadEach(ctx, targets, func(i int, o outcome.Outcome) {
@@ -30,16 +30,16 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 	return out
 }
 
-// LoadEach loads the targets, begun in their order, and calls each with every outcome as it comes, one
-// at a time. It keeps none: while each does not return, at most as many wait as load at once. At most
-// Options.Concurrency load at once, and at first no more than eight begin within a second:
-// a burst is what makes a cold authorization service fail. Each round of servers that load makes
-// room for one more, until one meets such a service that is overloaded.
+// LoadEach starts to load the targets in their order, and calls each with every outcome as it
+// comes, one at a time. It stores no outcomes: while each runs, at most as many wait as load at
+// once. At most Options.Concurrency targets load at once. At first, no more than eight begin within
+// a second, because a burst makes a cold authorization service fail. Each round of successful loads
+// permits one more, until the service is overloaded.
 //
-// The targets are all that there are: a program of another server is ended.
+// The targets are the complete list: LoadEach ends the programs of other servers.
 //
-// When ctx ends LoadEach returns with what it has. A server that was not asked, or not to the end,
-// has the zero Status then.
+// When ctx ends, LoadEach returns with the outcomes so far. A server without an outcome has the
+// zero Status.
 func (c *Client) LoadEach(ctx context.Context, targets []Target, each func(outcome.Outcome)) {
 	c.loadEach(ctx, targets, func(_ int, o outcome.Outcome) { each(o) })
 }
@@ -48,12 +48,12 @@ func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, 
 	if c.programs != nil {
 		c.programs.keep(targets)
 	}
-	// A load must not take the end of all loads for its own server's: it is canceled then, and
-	// says nothing.
+	// A load must not count the end of all loads as its own server's failure. It is canceled then,
+	// without an outcome.
 	loading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	// What goroutines have to tell this one. Those that load at once are few, and each is let go when
-	// it was heard.
+	// Functions that the loading goroutines send to this one. Few goroutines load at once, and each
+	// waits only until its function has run.
 	events := make(chan func(), c.o.Concurrency*(c.limits.attempts+2))
 	p := newPacer(c.o.Concurrency, c.limits.burst)
 	loads := crew{make(chan func())}
@@ -65,7 +65,7 @@ func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, 
 			calm := time.AfterFunc(burstTime, func() {
 				select {
 				case events <- func() { delete(p.starting, i) }:
-				default: // its end says so too
+				default: // the end of the load repeats it
 				}
 			})
 			loads.run(func() {
@@ -97,15 +97,15 @@ func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, 
 	}
 }
 
-// A crew runs functions on goroutines that it keeps: the stack of a new one has to grow as often as it did
-// for the last. They end when work is closed.
+// A crew runs functions on goroutines that it keeps, because the stack of a new goroutine has to
+// grow again. The goroutines end when work is closed.
 type crew struct{ work chan func() }
 
-// run does not wait for f.
+// run starts f and does not wait for it.
 func (c crew) run(f func()) {
 	select {
 	case c.work <- f:
-	default: // nobody is idle
+	default: // no goroutine is idle
 		go func() {
 			for ok := true; ok; f, ok = <-c.work {
 				f()
@@ -114,13 +114,13 @@ func (c crew) run(f func()) {
 	}
 }
 
-// A pacer says how many loads may go on at once.
+// A pacer limits how many loads run at once.
 type pacer struct {
-	most     int          // in all
-	limit    int          // of those that began just now; it grows while all is well
-	fixed    bool         // it grows no more
-	starting map[int]bool // those that began just now
-	well     int          // how many have loaded since it grew
+	most     int          // limit of all loads
+	limit    int          // limit of starting loads; it grows on success
+	fixed    bool         // limit no longer grows
+	starting map[int]bool // loads that began just now
+	well     int          // successful loads since limit grew
 	running  int
 }
 
@@ -128,7 +128,7 @@ func newPacer(most, limit int) pacer {
 	return pacer{most: most, limit: min(limit, most), starting: map[int]bool{}}
 }
 
-// start reports whether load i may begin, which it then has.
+// start reports whether load i may begin, and registers it.
 func (p *pacer) start(i int) bool {
 	if p.running >= p.most || len(p.starting) >= p.limit {
 		return false
@@ -138,7 +138,7 @@ func (p *pacer) start(i int) bool {
 	return true
 }
 
-// met takes the reason of one attempt, while its load may go on.
+// met handles the reason of one attempt; the load may continue.
 func (p *pacer) met(reason string) {
 	switch reason {
 	case outcome.ReasonAuthzUnavailable: // many servers share the service
@@ -148,7 +148,7 @@ func (p *pacer) met(reason string) {
 	}
 }
 
-// end takes the end of load i. A round of loads that end well makes room for one more.
+// end handles the end of load i. A round of successful loads raises the limit by one.
 func (p *pacer) end(i int, status outcome.Status) {
 	p.running--
 	delete(p.starting, i)

@@ -21,7 +21,7 @@ import (
 )
 
 // trouble gives the i-th of 70 servers its fault, if it has one: 5 hang, 5 reset, 5 answer 500
-// once, 5 deny, 5 refuse, and 45 are well.
+// once, 5 deny, 5 refuse, and 45 work.
 func trouble(s *upstreamtest.Server, i int) {
 	switch i / 5 {
 	case 0:
@@ -37,7 +37,8 @@ func trouble(s *upstreamtest.Server, i int) {
 	}
 }
 
-// loadAll loads all servers, and returns how long that took, the available ones and all.
+// loadAll loads all servers. It returns the outcomes, and the time until the available servers and
+// until all servers were loaded.
 func (f *fixture) loadAll() (outs []outcome.Outcome, well, all time.Duration) {
 	start := time.Now()
 	outs = f.LoadAll(f.t.Context(), f.targets, func(o outcome.Outcome) {
@@ -74,14 +75,14 @@ func TestLoadAllInTrouble(t *testing.T) {
 	})
 }
 
-// One authorization service that is cold at first, bears eight checks of 75 to 150 ms at once,
-// gives each 200 ms, and fails closed, stands before 70 servers.
+// 70 servers share one authorization service. It is cold at first, handles eight checks of 75 to
+// 150 ms at once, gives each 200 ms, and fails closed.
 func TestLoadAllColdAuthorization(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		burst    int
 		authz    *upstreamtest.Authz
-		late     int // checks that do not end in time; -1: any number
+		late     int // checks that exceed their time; -1: any number
 		requests int // 0: any number
 		ok       func(ids map[outcome.Status][]string) bool
 	}{
@@ -217,7 +218,7 @@ func TestPacer(t *testing.T) {
 	}
 }
 
-// hangs reports whether the i-th server of manyHanging never answers: 240 do not.
+// hangs reports whether the i-th server of manyHanging never answers. 240 servers never answer.
 func hangs(i int) bool { return i%31 >= 7 }
 
 // manyHanging returns a fixture with 310 servers.
@@ -265,7 +266,7 @@ func TestLoadAllManyHanging(t *testing.T) {
 }
 
 func TestLoadAllDeadline(t *testing.T) {
-	// What has answered by the deadline is kept; of the others nothing is said.
+	// LoadAll keeps the outcomes until the deadline. The other servers have none.
 	onFakeClock(t, "among many that hang", func(t *testing.T) {
 		f := manyHanging(t)
 		start := time.Now()
@@ -286,7 +287,7 @@ func TestLoadAllDeadline(t *testing.T) {
 			t.Errorf("%v, %d told of", ids, told)
 		}
 	})
-	// A server that answers after the end of all loads is not said to be slow.
+	// A server that answers after the end of all loads does not count as slow.
 	onFakeClock(t, "cut short", func(t *testing.T) {
 		log, lines := logged()
 		f := newFixture(t, Options{Log: log}, upstreamtest.Options{})

@@ -27,7 +27,7 @@ type scene struct {
 	seen   func() int // attempts that reached the other side
 	change func(*Client)
 	ctx    context.Context // nil: the test's
-	hangs  bool            // only time ends it: less of it is given
+	hangs  bool            // only a timeout ends it: the test shortens the timeout
 }
 
 func hanging(make func(*testing.T) scene) func(*testing.T) scene {
@@ -38,7 +38,8 @@ func hanging(make func(*testing.T) scene) func(*testing.T) scene {
 	}
 }
 
-// troubledAt is a scene with an MCP server that fails as plan says; attempts are counted by method.
+// troubledAt returns a scene with an MCP server that fails with f at method. It counts attempts by
+// method.
 func troubledAt(o upstreamtest.Options, method string, f upstreamtest.Fault) func(*testing.T) scene {
 	return func(t *testing.T) scene {
 		o.Tools = tools(3)
@@ -59,7 +60,7 @@ func onList(f upstreamtest.Fault) func(*testing.T) scene {
 	return troubledAt(upstreamtest.Options{}, "tools/list", f)
 }
 
-// rawPeer is a scene with a TCP peer of the scheme's port.
+// rawPeer returns a scene with a TCP peer on the scheme's port.
 func rawPeer(scheme string, handle func(net.Conn)) func(*testing.T) scene {
 	return func(t *testing.T) scene {
 		var n atomic.Int64
@@ -68,7 +69,7 @@ func rawPeer(scheme string, handle func(net.Conn)) func(*testing.T) scene {
 	}
 }
 
-// named is a scene with a name and a name server.
+// named returns a scene with a host name and a name server.
 func named(answer func(string, int) ([]netip.Addr, bool)) func(*testing.T) scene {
 	return func(t *testing.T) scene {
 		resolver := upstreamtest.DNS(t, answer)
@@ -94,7 +95,7 @@ func silent(c net.Conn) {
 	}
 }
 
-// says answers the first bytes that come with text.
+// says writes text after it has received the first bytes.
 func says(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 4096))
@@ -222,7 +223,7 @@ func refusing(t *testing.T) scene {
 	return scene{target: Target{ID: "s", URL: s.URL}, seen: s.Total}
 }
 
-// unreachable dials the broadcast address, which TCP has no route to.
+// unreachable returns a scene that dials the broadcast address, which has no TCP route.
 func unreachable(*testing.T) scene {
 	return scene{
 		target: Target{ID: "s", URL: "http://255.255.255.255:9/mcp"},
@@ -246,7 +247,7 @@ func envoy(t *testing.T) scene {
 	return sc
 }
 
-// endless serves pages without end, each with a cursor of its own.
+// endless serves pages without end, each with a new cursor.
 func endless() upstreamtest.Fault {
 	var n atomic.Int64
 	return func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, h http.Handler) {
@@ -254,7 +255,7 @@ func endless() upstreamtest.Fault {
 	}
 }
 
-// TestFaultMatrix makes each fault on a real network and prints what became of it.
+// TestFaultMatrix causes each fault on a real network and prints the outcome.
 func TestFaultMatrix(t *testing.T) {
 	var table bytes.Buffer
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)

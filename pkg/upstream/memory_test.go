@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// What one process found out the next one knows, for a day.
+// The next process knows for a day what one process found out.
 func TestMemory(t *testing.T) {
 	const asked, spared = "server/discover initialize notifications/initialized tools/list", "initialize notifications/initialized tools/list"
 	for _, sessions := range []bool{false, true} {
@@ -53,7 +53,7 @@ func TestWrongMemory(t *testing.T) {
 		memory outcome.Memory
 		fault  upstreamtest.Fault // of initialize; nil: none
 		want   string             // methods of a load and a call
-		after  bool               // the handshake protocol is remembered
+		after  bool               // the gateway remembers the handshake protocol
 	}{
 		{"stateless by now", upstreamtest.Options{Protocols: upstreamtest.Modern}, outcome.Memory{Handshake: true, Sessions: true}, nil,
 			"initialize server/discover tools/list tools/call", false},
@@ -77,7 +77,7 @@ func TestWrongMemory(t *testing.T) {
 			f.works()
 			f.received(tt.want)
 			if out.Attempts != 1 || out.Memory.Handshake != tt.after {
-				t.Errorf("Load = %+v, want the handshake era remembered %t", out, tt.after)
+				t.Errorf("Load = %+v, want the handshake protocol remembered %t", out, tt.after)
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func TestMemoryAfterAFailedLoad(t *testing.T) {
 	}
 }
 
-// slowly lets each exchange with a server take a time.
+// slowly delays each exchange with a server by d.
 func slowly(d time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -114,7 +114,7 @@ func TestServerBehindASlowBridge(t *testing.T) {
 			t.Errorf("Load = %+v, want the handshake and the list each in time", out)
 		}
 	})
-	onFakeClock(t, "helps the next process", func(t *testing.T) { // by what a handshake that was too slow found out
+	onFakeClock(t, "helps the next process", func(t *testing.T) { // with the result of a slow handshake
 		f := newFixture(t, Options{Jitter: noJitter}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Front: slowly(2 * time.Second)})
 		out := f.load()
 		if out.Reason != outcome.ReasonTimeout || !out.Memory.Handshake {

@@ -13,20 +13,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// What a server says while it works on a call goes to the caller: how far it has come, log messages.
-// A text of a tool that is locked cannot come to an agent this way, since only a call of an unlocked
-// one is sent, and what comes on a call's own stream is of that call. The server's own
-// credentials are taken out as they are of results.
+// The gateway forwards a server's notifications during a call to the caller: progress and log
+// messages. A text of a locked tool cannot reach an agent this way: the gateway only sends calls of
+// callable tools. A call's own stream belongs to that call. The gateway removes the server's
+// credentials from notifications as it does from results.
 
 const (
-	maxForwarded = 64 << 10 // bytes of one notification; of a longer log message the beginning is told
-	maxSentence  = 2000     // characters of what a progress notification says in words, and of a log message that is cut
+	maxForwarded = 64 << 10 // bytes of one notification; a longer log message is cut
+	maxSentence  = 2000     // characters of a progress message, and of a cut log message
 
-	levelTimeout = 2 * time.Second // for telling a server how much of its log is wanted
+	levelTimeout = 2 * time.Second // to set a server's log level
 )
 
-// handleMessage takes a message of the server's own that came on the stream of resp, for the
-// request that was sent on s.
+// handleMessage handles a request or notification that the server sent on the stream of resp,
+// during the request that was sent on s.
 func (o *operation) handleMessage(ctx context.Context, s mcpSession, resp *http.Response, data []byte) {
 	m, err := rawjson.Split(data, rawjson.Lenient)
 	method := rawjson.Text(m.Get("method"))
@@ -36,17 +36,17 @@ func (o *operation) handleMessage(ctx context.Context, s mcpSession, resp *http.
 	switch id := m.Get("id"); {
 	case id == nil:
 		o.forward(method, m.Get("params"))
-	case !s.modern && validRequestID(id): // the stateless protocol has no requests of servers
-		o.asked(ctx, s, resp, question{id: id, method: method, params: m.Get("params")})
+	case !s.modern && validRequestID(id): // the stateless protocol has no server requests
+		o.answerQuestion(ctx, s, resp, question{id: id, method: method, params: m.Get("params")})
 	}
 }
 
-// validRequestID reports whether id is one to answer to.
+// validRequestID reports whether id is a valid request id.
 func validRequestID(id json.RawMessage) bool {
 	return len(id) > 0 && len(id) <= 256 && (id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9')
 }
 
-// forward passes a notification on, if the caller wants it and it is about the call.
+// forward passes a notification on if the caller wants it and it belongs to the call.
 func (o *operation) forward(method string, params json.RawMessage) {
 	if method == mcp.NotificationCancelled {
 		o.questions.withdraw(rawjson.Get(params, "requestId"))
@@ -57,7 +57,7 @@ func (o *operation) forward(method string, params json.RawMessage) {
 		return
 	}
 	size := len(params)
-	p, _ := rawjson.Split(o.scrubbed(params), rawjson.Lenient) // before it is cut, since half a secret would not be found
+	p, _ := rawjson.Split(o.scrubbed(params), rawjson.Lenient) // first: half a secret would not be found after a cut
 	var tell bool
 	switch method {
 	case mcp.NotificationProgress:
@@ -72,8 +72,8 @@ func (o *operation) forward(method string, params json.RawMessage) {
 	}
 }
 
-// caller returns who waits for the answer to the request that is under way; the zero value during
-// a handshake, which is nobody's.
+// caller returns the client that waits for the current request. During a handshake it returns the
+// zero value.
 func (o *operation) caller() mcp.Client {
 	if o.session == nil {
 		return mcp.Client{}
@@ -81,12 +81,12 @@ func (o *operation) caller() mcp.Client {
 	return o.client
 }
 
-// progress takes our token out of the params of a progress notification, and reports whether it is that
-// of request id and the rest is what it should be.
+// progress removes the gateway's token from the params of a progress notification. It reports
+// whether the token belongs to request id and the other params are valid.
 func progress(p *rawjson.Object, id int64) bool {
 	total, message := p.Get("total"), p.Get("message")
 	switch {
-	case string(p.Get("progressToken")) != strconv.FormatInt(id, 10): // another call's, or made up
+	case string(p.Get("progressToken")) != strconv.FormatInt(id, 10): // another call's token, or made up
 		return false
 	case !isNumber(p.Get("progress")), total != nil && !isNumber(total), message != nil && message[0] != '"':
 		return false
@@ -102,7 +102,7 @@ func isNumber(v json.RawMessage) bool {
 	return len(v) > 0 && len(v) <= 64 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9')
 }
 
-// shorten cuts the params of a log message that are too long, and reports whether they have data.
+// shorten cuts the params of a log message that is too long, and reports whether they have data.
 func shorten(p *rawjson.Object, size int) bool {
 	data := p.Get("data")
 	if size > maxForwarded {
@@ -118,12 +118,12 @@ func shorten(p *rawjson.Object, size int) bool {
 	return data != nil
 }
 
-// A logSetting is what was said to a server about how much of its log is wanted in a session.
+// A logSetting is the log level that the gateway has set on a session.
 type logSetting struct {
-	least atomic.Int32 // level; 0: nothing was said
+	least atomic.Int32 // level; 0: none was set
 }
 
-// lower notes that messages from level on are wanted, and reports whether the server has to be told.
+// lower lowers the setting to level, and reports whether the server needs a new setting.
 func (l *logSetting) lower(level mcp.LogLevel) bool {
 	for {
 		old := l.least.Load()
@@ -136,9 +136,9 @@ func (l *logSetting) lower(level mcp.LogLevel) bool {
 	}
 }
 
-// setLevel tells a server of the handshake protocol which log messages are wanted: once a session,
-// and again for somebody who wants more. Each caller gets those that it wants. Whatever the server
-// answers, the call goes on.
+// setLevel sets the log level of a server of the handshake protocol: once a session, and again for
+// a caller that wants more. Each caller gets the messages of its own level. If the server refuses,
+// the call continues.
 func (o *operation) setLevel(ctx context.Context, s *mcpSession) {
 	if o.client.Notify == nil || s.logs == nil || !s.logs.lower(mcp.ParseLogLevel(o.client.LogLevel)) {
 		return
@@ -146,6 +146,6 @@ func (o *operation) setLevel(ctx context.Context, s *mcpSession) {
 	ctx, cancel := context.WithTimeout(ctx, levelTimeout)
 	defer cancel()
 	params := rawjson.Object{{Name: "level", Value: rawjson.Quote(o.client.LogLevel)}}
-	_, _ = o.send(ctx, *s, message{method: mcp.MethodSetLevel, params: params}) // see above
+	_, _ = o.send(ctx, *s, message{method: mcp.MethodSetLevel, params: params}) // best effort: see above
 	o.last = nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A listener is a client that writes down what it is told.
+// A listener is a client that records its notifications.
 type listener struct {
 	mu   sync.Mutex
 	told []string
@@ -106,7 +106,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// A client that wants nothing leaves no trace in what is sent.
+// A client that wants no notifications adds nothing to requests.
 func TestWhatIsAskedFor(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -167,7 +167,7 @@ func TestSetLevel(t *testing.T) {
 	f.servers[0].EndSessions()
 	f.servers[0].ForgetRequests()
 	f.servers[0].FailOn(mcp.MethodSetLevel, 1, upstreamtest.Reset())
-	if _, err := f.call(wants("info")); err != nil { // whatever becomes of it
+	if _, err := f.call(wants("info")); err != nil { // the result does not matter
 		t.Error(err)
 	}
 	f.received("tools/call initialize notifications/initialized logging/setLevel tools/call")
@@ -186,7 +186,7 @@ func TestFloodOfProgress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, Options{CallTime: 5 * time.Minute}, upstreamtest.Options{Protocols: upstreamtest.Modern})
-			f.targets[0].Timeout = 5 * time.Minute // a busy machine needs long, with the race detector
+			f.targets[0].Timeout = 5 * time.Minute // a busy machine with the race detector is slow
 			f.servers[0].FailOn("tools/call", 1, upstreamtest.Says(done, tt.says...))
 			n := 0
 			_, err := f.call(Call{Name: "x", Client: mcp.Client{Progress: true, LogLevel: "debug", Notify: func(string, rawjson.Object) { n++ }}})

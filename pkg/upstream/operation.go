@@ -14,51 +14,51 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 )
 
-// An operation is one load or one call of one server, with the second chances that it has
-// used up. One goroutine runs it.
+// An operation is one load or one call of one server, and records which retries it has used. One
+// goroutine runs it.
 type operation struct {
 	c      *Client
 	t      Target
 	ep     *endpoint // nil until begin
 	server *serverState
-	key    entryKey      // whose session it uses
-	entry  *sessionEntry // that of key; nil: not needed so far
-	unhold func()        // lets go of the program; nil: it holds none
+	key    entryKey      // of the session to use
+	entry  *sessionEntry // the entry of key; nil: not needed so far
+	unhold func()        // releases the program; nil: it uses none
 
-	session   *mcpSession // that the last request was sent on; nil during a handshake
-	last      *exchange   // the last one of the attempt; nil: none was begun
+	session   *mcpSession // of the last request; nil during a handshake
+	last      *exchange   // the last one of the attempt; nil: none so far
 	requestID int64       // of the last request
-	page      *pageReader // of the page that is being read; nil: none
-	delivered bool        // a request of the caller's was sent, and may have been carried out
+	page      *pageReader // reads the current page; nil: none
+	delivered bool        // the caller's request was sent, and may have taken effect
 
 	handshook, refreshed, renegotiated bool
 	reopened                           int       // times
-	askedModern                        time.Time // when the last handshake asked for the stateless protocol; zero: it did not
+	askedModern                        time.Time // when the last handshake asked for the stateless protocol; zero: never
 
-	single    bool       // what is ambiguous is not sent again
-	ambiguous *ambiguity // an answer that a new handshake is to explain; nil: none
+	single    bool       // do not send a request again after an ambiguous answer
+	ambiguous *ambiguity // an answer that a new handshake must explain; nil: none
 
-	limit   time.Duration // of each step, a handshake or a request; 0: none of its own
+	limit   time.Duration // of each step, a handshake or a request; 0: none
 	expired bool          // the last step took longer
 
-	client    mcp.Client // whom the server may tell and ask something; the zero value in a load
-	clock     *clock     // that a question stops; nil: there is none
+	client    mcp.Client // gets the server's messages and questions; the zero value in a load
+	clock     *clock     // stops during a question; nil: none
 	questions *questions // nil: the server has asked nothing
 
 	outlived bool // the last attempt of a call ended by our own deadline, on a live connection
 }
 
-// newOperation returns a load, on a session that no caller uses, or a call on the session of
-// owner, unless all share one. It is to be released.
+// newOperation returns a load, on a session that no caller uses, or a call. A call uses the session
+// of owner, or the shared session. The caller must release the operation.
 func (c *Client) newOperation(t Target, load bool, owner session.Owner) *operation {
 	if t.Shared {
 		owner = session.Owner{}
-		load = load && t.Command == nil // one process serves all, and has one session
+		load = load && t.Command == nil // one process serves all callers, and has one session
 	}
 	return &operation{c: c, t: t, server: c.server(t), key: entryKey{session.Key{Server: t.ID, URL: t.URL, Owner: owner}, load}}
 }
 
-// begin begins an attempt: the target is resolved, unless an earlier attempt did so.
+// begin begins an attempt. It resolves the target unless an earlier attempt did so.
 func (o *operation) begin(ctx context.Context) error {
 	o.last = nil
 	if o.ep != nil {
@@ -71,15 +71,14 @@ func (o *operation) begin(ctx context.Context) error {
 	return err
 }
 
-// do sends one request, with a handshake before it if need be. Four things get a second
-// chance, once an operation each, because the answer proves that the request was not
-// processed: a credential that has changed meanwhile, a session that is gone (twice, if
-// another instance had opened the next one), a version to negotiate, a protocol that is no
-// longer the server's.
+// do sends one request, after a handshake if there is no session. Four errors get a retry, once per
+// operation, because they prove that the server did not process the request: a credential that has
+// changed, a lost session, a version to negotiate, and a changed protocol. A lost session gets two
+// retries if another instance had opened the next one.
 func (o *operation) do(ctx context.Context, build func(s mcpSession) (message, error)) (json.RawMessage, error) {
 	for {
 		result, err := o.once(ctx, build)
-		if err == nil || !o.again(ctx, err) {
+		if err == nil || !o.prepareRetry(ctx, err) {
 			return result, err
 		}
 	}
@@ -94,7 +93,7 @@ func (o *operation) once(ctx context.Context, build func(s mcpSession) (message,
 		return nil, err
 	}
 	if d := o.ambiguous; d != nil {
-		if o.ambiguous = nil; s.equal(d.session) { // the protocol was right, so the answer meant something else
+		if o.ambiguous = nil; s.equal(d.session) { // the protocol was right: the answer had another meaning
 			o.session, o.last = s, d.exchange
 			return nil, d.err
 		}
@@ -107,7 +106,7 @@ func (o *operation) once(ctx context.Context, build func(s mcpSession) (message,
 	o.setLevel(ctx, s)
 	defer o.listen(ctx, s, m.id)()
 	before := o.delivered
-	o.delivered = true // a panic from here on proves nothing
+	o.delivered = true // a later panic proves nothing
 	step, end = o.step(ctx)
 	defer end()
 	result, err := o.send(step, *s, m)
@@ -128,15 +127,15 @@ func (o *operation) step(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// unprocessed reports whether err, or the exchange that it ended, proves that the server
-// did not begin what it was asked for. An error of JSON-RPC is the server's own report.
+// unprocessed reports whether err, or the exchange that it ended, proves that the server did not
+// begin the request. A JSON-RPC error is the server's own report.
 func (o *operation) unprocessed(err error) bool {
 	_, own := errors.AsType[*outcome.RPCError](err)
 	return own || notProcessed(o.last, o.t.BehindProxy)
 }
 
-// again reports whether err gets a second chance, and prepares it.
-func (o *operation) again(ctx context.Context, err error) bool {
+// prepareRetry reports whether err gets a retry, and prepares the retry.
+func (o *operation) prepareRetry(ctx context.Context, err error) bool {
 	x := o.last
 	if x == nil || ctx.Err() != nil {
 		return false
@@ -145,7 +144,7 @@ func (o *operation) again(ctx context.Context, err error) bool {
 	case x.status == http.StatusUnauthorized:
 		return once(&o.refreshed) && o.refresh(ctx)
 	case x.status == http.StatusNotFound && x.session && o.session != nil:
-		// Twice, if the second one was not opened here but taken over.
+		// Two retries, if the second session came from another instance.
 		if o.reopened++; o.reopened > 2 || o.reopened == 2 && o.handshook {
 			return false
 		}
@@ -166,16 +165,16 @@ func (o *operation) again(ctx context.Context, err error) bool {
 	return false
 }
 
-// An ambiguity is a 400 to a request. It is how servers turn away one of another protocol or of a
-// session that is gone, and also how some report a tool that failed half-way: the request is
-// sent again only if a new handshake ends otherwise than the one before.
+// An ambiguity is a 400 to a request. Servers use it to refuse another protocol or a lost session,
+// and some also use it to report a tool that failed half-way. The gateway sends the request again
+// only if a new handshake has another result than the one before.
 type ambiguity struct {
 	session  mcpSession
 	exchange *exchange
 	err      error
 }
 
-// once sets a flag and reports whether it was not set before.
+// once sets a flag and reports whether it was unset before.
 func once(done *bool) bool {
 	if *done {
 		return false
@@ -184,8 +183,8 @@ func once(done *bool) bool {
 	return true
 }
 
-// wrongProtocol reports whether there is a version to negotiate, or the server was replaced by one
-// of the other protocol after an earlier operation had found out its protocol.
+// wrongProtocol reports whether there is a version to negotiate. It also reports true if a new
+// server uses another protocol than an earlier operation found.
 func (o *operation) wrongProtocol(err error) bool {
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok {
 		return rpc.Code == mcp.CodeVersion || modernCode(rpc.Code) && !o.session.modern
@@ -194,7 +193,7 @@ func (o *operation) wrongProtocol(err error) bool {
 	return ok && !o.handshook && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed}, status.status)
 }
 
-// refresh looks the secrets up again, silently, and reports whether that changed the headers.
+// refresh reads the secrets again, and reports whether that changed the headers. It logs nothing.
 func (o *operation) refresh(ctx context.Context) bool {
 	for _, ref := range o.ep.refs {
 		if _, err := o.c.cache.look(ctx, ref); err != nil {
@@ -206,26 +205,27 @@ func (o *operation) refresh(ctx context.Context) bool {
 		return false
 	}
 	if o.session != nil {
-		o.forget(false) // a session belongs to who opened it
+		o.forget(false) // a session belongs to the credential that opened it
 		if o.session.id != "" {
 			o.c.endLater(o.t, o.session)
 		}
 	}
-	fresh.values = append(fresh.values, o.ep.values...) // the old secret is still one
+	fresh.values = append(fresh.values, o.ep.values...) // the old secret stays a secret
 	fresh.secrets = append(fresh.secrets, o.ep.secrets...)
 	o.ep = fresh
 	return true
 }
 
-// nothingSent reports whether a fault of the configuration was found before anything left.
+// nothingSent reports whether a fault of the configuration ended the operation before it sent
+// anything.
 func (o *operation) nothingSent(out outcome.Outcome) bool {
 	return (out.Reason == outcome.ReasonConfig || out.Reason == outcome.ReasonNeedsCommand) && (o.last == nil || !o.last.sent)
 }
 
-// text returns err's text with every secret taken out.
+// text returns err's text without secrets.
 func (o *operation) text(err error) string { return redact(err.Error(), o.secrets()) }
 
-// secrets are the texts that no error may show.
+// secrets returns the texts that must not appear in an error.
 func (o *operation) secrets() []string {
 	var all []string
 	if o.ep != nil {
@@ -237,8 +237,8 @@ func (o *operation) secrets() []string {
 	return all
 }
 
-// attempt makes one attempt and returns how it ended. caller is the caller's context, own that
-// of the attempt. A panic is recovered here, where it is known whether a call was sent; it
+// attempt makes one attempt and returns its outcome. caller is the caller's context, own is the
+// attempt's context. attempt recovers a panic, because it knows whether it sent a call; the panic
 // concerns this server alone.
 func (o *operation) attempt(caller, own context.Context, f func() error) (out outcome.Outcome, err error) {
 	defer func() {
@@ -252,7 +252,7 @@ func (o *operation) attempt(caller, own context.Context, f func() error) (out ou
 	}
 	defer func() {
 		if o.t.Command != nil {
-			out.HTTPStatus = 0 // no HTTP was spoken
+			out.HTTPStatus = 0 // no HTTP response
 		}
 	}()
 	return classify(evidence{

@@ -9,25 +9,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// A forwardedMeta is the metadata of the caller that goes on to the server.
+// A forwardedMeta is the caller's metadata that the gateway passes on to the server.
 type forwardedMeta struct {
 	members      rawjson.Object
 	capabilities json.RawMessage // nil: the caller declared none
 	traceparent  string
 	tracestate   string
 
-	progress int64  // token of ours; 0: nobody wants to know how far the call has come
-	logLevel string // least level of log messages that is wanted; "": none
+	progress int64  // the gateway's token; 0: the caller wants no progress
+	logLevel string // the lowest log level that the caller wants; "": none
 }
 
-// forwardMeta reads the caller's _meta. What is addressed to the gateway itself stays here:
-// the protocol's own fields, and the progress token, for which we have one of our own.
+// forwardMeta reads the caller's _meta. It leaves out the members for the gateway itself: the
+// protocol's own fields, and the progress token, which the gateway replaces with its own.
 func forwardMeta(call Call) forwardedMeta {
 	p := forwardedMeta{traceparent: call.Traceparent}
 	if c := call.Client; c.Notify != nil {
 		p.logLevel = c.LogLevel
 	}
-	if call.Client.Ask != nil { // in whatever protocol it said what it can do
+	if call.Client.Ask != nil { // for every protocol of the caller
 		p.capabilities = call.Client.Capabilities
 	}
 	for _, m := range call.Meta {
@@ -47,7 +47,7 @@ func forwardMeta(call Call) forwardedMeta {
 	return p
 }
 
-// checkTrace drops a trace context that is not one: it also becomes a header.
+// checkTrace drops an invalid trace context, because the trace context also becomes a header.
 func (p *forwardedMeta) checkTrace() {
 	if mcp.TraceID(p.traceparent) == "" {
 		p.traceparent, p.tracestate = "", ""
@@ -57,8 +57,8 @@ func (p *forwardedMeta) checkTrace() {
 	}
 }
 
-// meta returns the member _meta of the params of a request on session s, nil if there is nothing to
-// say.
+// meta returns the member _meta of the params of a request on session s, or nil if it would be
+// empty.
 func (c *Client) meta(s mcpSession, p forwardedMeta) rawjson.Object {
 	var o rawjson.Object
 	if s.modern {
@@ -84,10 +84,10 @@ func (c *Client) meta(s mcpSession, p forwardedMeta) rawjson.Object {
 	return rawjson.Object{{Name: "_meta", Value: o.Bytes()}}
 }
 
-// narrow returns the caller's capabilities without those that need more of a gateway than
-// passing a result on: tasks, which are asked for again later, and user interfaces.
+// narrow returns the caller's capabilities that need only the passing of a result. It removes
+// tasks, whose results need later requests, and user interfaces.
 func narrow(capabilities json.RawMessage) json.RawMessage {
-	o, _ := rawjson.Split(capabilities, rawjson.Lenient) // what is no object declares nothing
+	o, _ := rawjson.Split(capabilities, rawjson.Lenient) // a non-object declares nothing
 	o.Delete("tasks")
 	for i, m := range o {
 		if m.Name == "extensions" {
@@ -100,14 +100,14 @@ func narrow(capabilities json.RawMessage) json.RawMessage {
 	return o.Bytes()
 }
 
-// callParams returns the params of a call on session s. All that the caller sent passes
-// byte for byte, but for the name, the metadata and a request for a task.
+// callParams returns the params of a call on session s. It keeps the caller's bytes, except the
+// name, the metadata and a request for a task.
 func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Object {
 	var o rawjson.Object
 	switch call.Method {
 	case mcp.MethodReadResource:
 		o.Add("uri", rawjson.Quote(call.Name))
-	case mcp.MethodComplete: // what is completed stands in Rest
+	case mcp.MethodComplete: // Rest contains the argument to complete
 	default:
 		o.Add("name", rawjson.Quote(call.Name))
 	}
@@ -117,7 +117,7 @@ func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Ob
 	for _, m := range call.Rest {
 		switch {
 		case strings.EqualFold(m.Name, "task"):
-		case m.Name == "inputResponses" && !s.modern: // answers of another protocol
+		case m.Name == "inputResponses" && !s.modern: // answers in another protocol
 		default:
 			o.Add(m.Name, m.Value)
 		}
@@ -125,7 +125,7 @@ func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Ob
 	return append(o, c.meta(s, p)...)
 }
 
-// listMeta returns the _meta of a list on session s, which is one of few.
+// listMeta returns the _meta of a list on session s. It caches the few values that occur.
 func (c *Client) listMeta(s mcpSession) rawjson.Object {
 	key := mcpSession{modern: s.modern, version: s.version, declared: s.declared}
 	if known, ok := c.listMetas.Load(key); ok {
@@ -136,8 +136,8 @@ func (c *Client) listMeta(s mcpSession) rawjson.Object {
 	return o
 }
 
-// listParams returns the params of a tools/list on session s. cursor is the JSON string that
-// the server sent, as it came; nil for the first page.
+// listParams returns the params of a tools/list on session s. cursor is the server's JSON string,
+// unchanged; nil for the first page.
 func (c *Client) listParams(s mcpSession, cursor json.RawMessage) rawjson.Object {
 	var o rawjson.Object
 	if cursor != nil {

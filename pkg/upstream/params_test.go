@@ -71,13 +71,14 @@ func split(object string) rawjson.Object {
 	return o
 }
 
-// A server is told of a trace if the operator has named it, and of the gateway's own if there is one.
+// A server gets a trace if the operator has named the server. It gets the gateway's own trace if
+// there is one.
 func TestTraceHeaders(t *testing.T) {
 	tracer := observe.NewTracer(observe.TracerOptions{URL: "http://127.0.0.1:1", Service: "test"})
 	for _, tt := range []struct {
 		name        string
 		told, spans bool
-		want        string // of what the header says; "": there is none
+		want        string // in the header; "": no header
 		state       string
 	}{
 		{"not named", false, false, "", ""},

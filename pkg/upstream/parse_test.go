@@ -58,7 +58,7 @@ func TestEventStreams(t *testing.T) {
 	})
 	t.Run("does not wait for more than an event", func(t *testing.T) {
 		pr, pw := io.Pipe()
-		go func() { _, _ = pw.Write([]byte("data: a\r\r")) }() // and stays open
+		go func() { _, _ = pw.Write([]byte("data: a\r\r")) }() // the pipe stays open
 		if err := events(pr, func([]byte) (bool, error) { return true, nil }); err != nil {
 			t.Error(err)
 		}
@@ -125,7 +125,7 @@ func FuzzReplies(f *testing.F) {
 		if err == nil && r.result != nil && !json.Valid(r.result) {
 			t.Errorf("%q has result %q, which is not JSON", raw, r.result)
 		}
-		// Whatever stands in a stream, reading it ends.
+		// The reader ends on every input.
 		_ = events(strings.NewReader(string(raw)), func(data []byte) (bool, error) {
 			_, err := parseReply(data)
 			return err == nil, nil

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A prefilter finds out quickly whether a text may hold one of many strings. It looks for the
-// longest run of letters and digits of each, which no encoder writes otherwise, and for all at
-// once, by the tables of Wu and Manber: a result is read once however many strings there are.
+// A prefilter quickly finds out whether a text may contain one of many strings. It searches for the
+// longest run of letters and digits of each string, because no encoder changes such a run. It
+// searches for all runs in one pass, with the tables of Wu and Manber.
 type prefilter struct {
 	all   [][]byte
-	least int     // length of the shortest
-	skip  []uint8 // how far to go on, by the hash of three bytes
+	least int     // length of the shortest run
+	skip  []uint8 // bytes to skip, by the hash of three bytes
 }
 
 const blockLen = 3 // bytes
@@ -24,7 +24,7 @@ func newPrefilter(forms []string) prefilter {
 	}
 	slices.SortFunc(a.all, func(x, y []byte) int { return len(x) - len(y) })
 	var kept [][]byte
-	for _, x := range a.all { // where a longer one stands, a part of it stands
+	for _, x := range a.all { // a text with the longer run also contains its part
 		if !slices.ContainsFunc(kept, func(k []byte) bool { return bytes.Contains(x, k) }) {
 			kept = append(kept, x)
 		}
@@ -48,7 +48,7 @@ func blockHash(b []byte) uint32 {
 	return (uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])) * 0x9e3779b1 >> 20
 }
 
-// mayHold reports whether one of the runs stands in raw.
+// mayHold reports whether raw contains one of the runs.
 func (a *prefilter) mayHold(raw []byte) bool {
 	if a.skip == nil {
 		return slices.ContainsFunc(a.all, func(x []byte) bool { return bytes.Contains(raw, x) })

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzPrefilter holds the tables against looking for each anchor by itself.
+// FuzzPrefilter compares the tables with a separate search for each anchor.
 func FuzzPrefilter(f *testing.F) {
 	f.Add("secretvalue0", "another1token", []byte("xx secretvalue0 yy"))
 	f.Add("aaaaaaaa", "aaaab", []byte("aaabaaaaaab"))

@@ -23,28 +23,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
-// A program is one process of a server. All requests of its owner go over its one input, and what
-// it writes is told apart by the ids of the requests.
+// A program is one process of a server. It receives all requests of its owner on its standard
+// input. The request ids in its output show which request a line belongs to.
 type program struct {
 	key     entryKey      // of its slot
-	gone    chan struct{} // closed when its place is free again
-	claimed bool          // its place is for a slot that waits for it; guarded by the lock of all
+	gone    chan struct{} // closed when another program may start instead
+	claimed bool          // reserved for a slot that waits; guarded by programs.mu
 
 	shared   bool   // owners share it
-	id       string // of the session that it is
+	id       string // of its session
 	log      *slog.Logger
 	command  *Command
 	started  time.Time
-	patience time.Duration                   // from its start to its first message
-	clean    func(string) string             // takes out what must not be logged
-	telling  chan struct{}                   // holds a token for each message that is sent and not waited for
+	patience time.Duration                   // from start to first message
+	clean    func(string) string             // removes secrets before a text is logged
+	telling  chan struct{}                   // a token for each message that is sent without waiting
 	process  atomic.Pointer[process.Process] // nil until it has started
 
 	mu      sync.Mutex
-	used    time.Time                 // last, by a call
+	used    time.Time                 // by the last call
 	opened  bool                      // it has answered initialize
-	spoke   bool                      // it has said something that is JSON-RPC
-	garbage int                       // lines that were not
+	spoke   bool                      // it has sent JSON-RPC
+	garbage int                       // lines without JSON-RPC
 	streams map[int64]*programStream  // by the id of their request
 	tokens  map[string]*programStream // by their progress token
 }
@@ -60,22 +60,23 @@ func (p *program) sessionID() string {
 }
 
 // spent reports whether a handshake needs another process: this one has had its handshake, or has
-// kept silent for long.
+// been silent too long.
 func (p *program) spent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.opened || !p.spoke && time.Since(p.started) > p.patience
 }
 
-// isStarting reports whether the program has not said anything yet, and is still waited for.
+// isStarting reports whether the program has not written anything yet, and its start time is not
+// over.
 func (p *program) isStarting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.spoke && time.Since(p.started) <= p.patience
 }
 
-// finishTime returns how long a program that is to end may finish what it does. One that is being
-// installed would leave a cache behind that is not whole.
+// finishTime returns how long a program may finish its work before it has to end. A program that
+// ends during its installation would leave an incomplete cache.
 func (p *program) finishTime() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +90,7 @@ func (p *program) finishTime() time.Duration {
 	return 0
 }
 
-// use notes that somebody uses the program. A sync does not keep it alive.
+// use records a use of the program. A sync does not keep the program alive.
 func (p *program) use(load bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +99,7 @@ func (p *program) use(load bool) {
 	}
 }
 
-// unused returns for how long nobody has called the program.
+// unused returns the time since the last call of the program.
 func (p *program) unused() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,8 +109,7 @@ func (p *program) unused() time.Duration {
 	return time.Since(p.used)
 }
 
-// lastUse returns when somebody used the program last, in Unix time in ns. A use that lasts counts
-// when it begins.
+// lastUse returns the time of the last use, in Unix time in ns. It is the time when a use begins.
 func (p *program) lastUse() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,8 +118,8 @@ func (p *program) lastUse() int64 {
 
 func (p *program) stop() { p.process.Load().Stop(context.Background(), stopPatience) }
 
-// over ends the requests that a program has left behind, and returns how it ended.
-func (p *program) over() *exitError {
+// endRequests ends the open requests of an ended program, and returns how it ended.
+func (p *program) endRequests() *exitError {
 	exit := p.ended(p.process.Load().Exit())
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *program) ended(exit *process.ExitError) *exitError {
 	return &exitError{ExitError: exit, mute: !p.spoke}
 }
 
-// exchange sends a message. Of a request the response holds what comes for it.
+// exchange sends a message. For a request, the response contains the program's messages for it.
 func (p *program) exchange(ctx context.Context, x *exchange, m outgoing) (*http.Response, error) {
 	var s *programStream
 	if m.id != 0 {
@@ -166,10 +166,10 @@ func (p *program) exchange(ctx context.Context, x *exchange, m outgoing) (*http.
 	return x.respond(http.StatusOK, h, s), nil
 }
 
-// open makes the stream of a request.
+// open opens the stream of a request.
 func (p *program) open(ctx context.Context, m outgoing) (*programStream, error) {
 	s := &programStream{p: p, ctx: ctx, outgoing: m, news: make(chan struct{}, 1)}
-	s.line = nil // it is sent and done with
+	s.line = nil // already sent
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.streams == nil {
@@ -192,7 +192,7 @@ func (p *program) drop(s *programStream) {
 	}
 }
 
-// line takes one line that the program wrote.
+// line handles one line that the program wrote.
 func (p *program) line(l linereader.Line) {
 	if l.Long {
 		p.tooLong(l)
@@ -206,14 +206,14 @@ func (p *program) line(l linereader.Line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.spoke {
-		p.spoke, p.used = true, time.Now() // what its start took is no idle time
+		p.spoke, p.used = true, time.Now() // its start does not count as idle time
 	}
 	id, method := o.Get("id"), rawjson.Text(o.Get("method"))
 	switch {
 	case method == "":
 		p.reply(id, l.Data)
 	case id != nil:
-		if s := p.asked(); s == nil || !s.add(l.Data, false) {
+		if s := p.questionStream(); s == nil || !s.add(l.Data, false) {
 			p.refuse(id, method)
 		}
 	default:
@@ -223,15 +223,15 @@ func (p *program) line(l linereader.Line) {
 	}
 }
 
-// reply hands a reply to the request that it is to.
+// reply passes a reply to its request.
 func (p *program) reply(id json.RawMessage, line []byte) {
 	n, err := strconv.ParseInt(string(id), 10, 64)
 	s := p.streams[n]
-	if err != nil && len(p.streams) == 1 { // an error without an id, where it could not read one
+	if err != nil && len(p.streams) == 1 { // an error without an id: it could not read it
 		s = p.sole()
 	}
 	if s == nil {
-		return // to nobody's request, or nobody waits for it any more
+		return // for no request, or the caller no longer waits
 	}
 	if s.method == mcp.MethodInitialize && rawjson.Get(line, "result") != nil {
 		p.opened = true
@@ -251,10 +251,10 @@ func (p *program) sole() *programStream {
 	return nil
 }
 
-// asked returns the stream for a request of the program's own, which does not say to which call it
-// belongs: of several calls of one owner the newest. Calls of different owners are not told apart,
-// and what is asked of one is not shown to the other.
-func (p *program) asked() *programStream {
+// questionStream returns the stream for a request of the program, which does not name its call. For
+// several calls of one owner, it is the newest one. If the program is shared, questionStream
+// returns a stream only for a single call, because an owner must not get the questions of another.
+func (p *program) questionStream() *programStream {
 	if p.shared {
 		return p.sole()
 	}
@@ -267,16 +267,16 @@ func (p *program) asked() *programStream {
 	return newest
 }
 
-// concerned returns the stream that a notification belongs to, nil if none is known.
+// concerned returns the stream that a notification belongs to, or nil if that is unknown.
 func (p *program) concerned(method string, params json.RawMessage) *programStream {
 	if method == mcp.NotificationProgress {
 		return p.tokens[string(rawjson.Get(params, "progressToken"))]
 	}
-	return p.asked()
+	return p.questionStream()
 }
 
-// refuse answers a request of the program's that nobody can answer, without waiting until the
-// program takes the answer.
+// refuse answers a request of the program that nobody can answer. It does not wait until the
+// program reads the answer.
 func (p *program) refuse(id json.RawMessage, method string) {
 	body := rawjson.Object{{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "id", Value: bytes.Clone(id)}}
 	if method == mcp.MethodPing {
@@ -287,12 +287,12 @@ func (p *program) refuse(id json.RawMessage, method string) {
 	p.tell(body.Bytes())
 }
 
-// tell sends a message that nobody waits for, if few are on their way. A program that does not read
-// them is bounded by the time of the call that it works on.
+// tell sends a message without waiting, if few such messages are under way. If the program does not
+// read them, the time of its call bounds them.
 func (p *program) tell(line []byte) {
 	process := p.process.Load()
 	if process == nil {
-		return // it speaks before it is known to have started
+		return // it writes before its start is recorded
 	}
 	select {
 	case p.telling <- struct{}{}:
@@ -307,13 +307,13 @@ func (p *program) tell(line []byte) {
 	}()
 }
 
-// ownID finds the id of a reply of which only beginning and end are there.
+// ownID finds the id of a reply that is cut in the middle.
 var (
 	leadingID  = regexp.MustCompile(`^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*,`)
 	trailingID = regexp.MustCompile(`[}\]"]\s*,\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 )
 
-// tooLong takes a line that is too long to be passed on.
+// tooLong handles a line that is too long to pass on.
 func (p *program) tooLong(l linereader.Line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -333,10 +333,11 @@ func (p *program) tooLong(l linereader.Line) {
 	}
 }
 
-// maxGarbage is how many lines that are no JSON-RPC are logged of one program.
+// maxGarbage is how many lines per program are logged that are no JSON-RPC.
 const maxGarbage = 10
 
-// noJSON takes a line that is no message. Programs print banners and warnings to the wrong stream.
+// noJSON handles a line that is no message. Programs print banners and warnings to the wrong
+// stream.
 func (p *program) noJSON(l linereader.Line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

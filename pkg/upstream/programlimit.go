@@ -14,15 +14,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
-// errAgentFull is a start that is refused because the agent has all the programs that it may have,
-// and all of them are in use.
+// errAgentFull refuses a start because the agent has its maximum number of programs, and all are in
+// use.
 var errAgentFull = errors.New("as many programs run for this agent as may run for one, and all are in use")
 
-// maxLost bounds the sessions of which it is remembered that they lost their program.
+// maxLost bounds the remembered sessions that lost their program.
 const maxLost = 1024
 
-// holder returns the key under which the program of k is counted. A program that all agents share,
-// and one of a load, is on no agent's account.
+// holder returns the key under which the program of k is counted. A shared program or a load's
+// program counts for no agent.
 func (k entryKey) holder() string {
 	if k.Owner == (session.Owner{}) {
 		return "\x00" + k.Server + "\x00" + k.URL
@@ -31,10 +31,10 @@ func (k entryKey) holder() string {
 }
 
 // makeRoom makes room for the program of a slot. It returns nil if the program can start now, or
-// the program that has to end first. The error is [process.ErrFull] or [errAgentFull]: no program
-// can be ended for this one. The lock is held.
+// otherwise the program that has to end first. The error is [process.ErrFull] or [errAgentFull]: no
+// program can end for this one. The caller holds the lock.
 //
-// The programs of loads end first, because nobody keeps anything in them.
+// The programs of loads end first, because they have no caller's state.
 func (ps *programs) makeRoom(s *slot, k entryKey) (*program, error) {
 	if s.evicted != nil && ps.all[s.evicted] {
 		return s.evicted, nil
@@ -74,9 +74,10 @@ func (ps *programs) makeRoom(s *slot, k entryKey) (*program, error) {
 	return p, nil
 }
 
-// leaver returns the program whose place holder gets, of those that match: one that ends already,
-// an idle one of a load, or an idle one by [capacity.Yield]. If there is none, idle reports whether
-// one of another holder is idle all the same. The lock is held.
+// leaver returns the program that ends to make room for a program of holder. It chooses among the
+// programs that match: one that is ending, an idle one of a load, or an idle one by
+// [capacity.Yield]. If there is none, idle reports whether another holder has an idle program. The
+// caller holds the lock.
 func (ps *programs) leaver(match func(*program) bool, holder string) (found *program, idle bool) {
 	var places []capacity.Place
 	var programs []*program
@@ -109,11 +110,11 @@ func (ps *programs) leaver(match func(*program) bool, holder string) (found *pro
 	return found, idle
 }
 
-// lose remembers that the session of a key lost its program. If too many are remembered, one is
-// forgotten by [capacity.Yield]. The lock is held.
+// lose remembers that the session of a key lost its program. If there are too many, it forgets one
+// by [capacity.Yield]. The caller holds the lock.
 func (ps *programs) lose(k entryKey) {
 	if k.load {
-		return // no caller has kept anything there
+		return // it has no caller's state
 	}
 	if len(ps.lost) >= maxLost {
 		var places []capacity.Place
@@ -129,14 +130,14 @@ func (ps *programs) lose(k entryKey) {
 	ps.lost[k] = time.Now().UnixNano()
 }
 
-// hasLost reports whether the session of a key lost its program, and nobody has been told.
+// hasLost reports whether the session of a key lost its program, and no result has said so.
 func (ps *programs) hasLost(k entryKey) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	return ps.lost[k] != 0
 }
 
-// takeLost is hasLost that reports it once.
+// takeLost is hasLost, but returns true once only.
 func (ps *programs) takeLost(k entryKey) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -145,8 +146,8 @@ func (ps *programs) takeLost(k entryKey) bool {
 	return ok
 }
 
-// fullSince returns since when starts are refused because all programs are in use. It returns zero
-// if none was refused, or one would not be refused now.
+// fullSince returns since when all programs are in use and starts are refused. It returns zero if
+// no start was refused, or a start would succeed now.
 func (ps *programs) fullSince() time.Time {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -159,8 +160,8 @@ func (ps *programs) fullSince() time.Time {
 	return ps.full
 }
 
-// ProgramsFull returns since when calls are refused because all programs are in use, and how many
-// programs that is. It returns zero if no call is refused for that now.
+// ProgramsFull returns since when calls are refused because all programs are in use, and the number
+// of programs. The time is zero if no call is refused now.
 func (c *Client) ProgramsFull() (since time.Time, programs int) {
 	if c.programs == nil {
 		return time.Time{}, 0
@@ -168,7 +169,7 @@ func (c *Client) ProgramsFull() (since time.Time, programs int) {
 	return c.programs.fullSince(), c.programs.max
 }
 
-// lostNote returns the note for the agent if the session of a tool call has lost its program and no
+// lostNote returns a note for the agent if the session of a tool call has lost its program and no
 // result has said so.
 func (o *operation) lostNote(call Call) string {
 	if call.Method != "" || o.unhold == nil || !o.c.programs.hasLost(o.key) {
@@ -178,7 +179,8 @@ func (o *operation) lostNote(call Call) string {
 }
 
 // withLost returns the result of a call with one more text block if its session has lost its
-// program. A result without content, such as a question, stays as it is, and the next one says so.
+// program. A result without content, such as a question, stays unchanged, and the next result gets
+// the note.
 func (o *operation) withLost(call Call, result json.RawMessage) json.RawMessage {
 	note := o.lostNote(call)
 	if note == "" {

@@ -17,34 +17,34 @@ import (
 )
 
 const (
-	maxPrograms  = 64               // that run at once
-	maxOfAgent   = 24               // of them for one agent, unless the operator says otherwise
-	idleProgram  = 10 * time.Minute // without a call; then a program is ended
-	startProgram = 10 * time.Minute // from its start to its first message, at least; then it is replaced before another handshake
-	wellProgram  = time.Minute      // a program that lived so long did not end because it was started
-	maxSleep     = time.Hour        // that a server goes by what it listed last, while its program does not run
-	maxBackoff   = time.Minute      // between two starts of one that ends by itself
-	maxTelling   = 8                // messages to one program at once that nobody waits for
-	exitPatience = time.Second      // the same, when this process ends
-	stopPatience = 5 * time.Second  // with a program that is to end; see [process.Process.Stop]
-	installTime  = 10 * time.Second // for a program that is to end while it is being installed
+	maxPrograms  = 64               // that run at the same time
+	maxOfAgent   = 24               // for one agent, unless the operator sets another number
+	idleProgram  = 10 * time.Minute // without a call, before a program ends
+	startProgram = 10 * time.Minute // minimum time to the first message; then a handshake replaces it
+	wellProgram  = time.Minute      // after this life time, its start is not why it ended
+	maxSleep     = time.Hour        // for which an ended program's listing stays valid
+	maxBackoff   = time.Minute      // between two starts of a program that ends unexpectedly
+	maxTelling   = 8                // messages to one program that are sent without waiting
+	exitPatience = time.Second      // the same, when this process exits
+	stopPatience = 5 * time.Second  // before a program is signaled; see [process.Process.Stop]
+	installTime  = 10 * time.Second // for a program that has to end during its installation
 )
 
-// Programs are the servers that run as programs of this process: one for each owner, as
-// sessions are.
+// A programs holds the servers that run as programs of this process: one program for each owner,
+// like sessions.
 type programs struct {
 	host    *process.Host
 	log     *slog.Logger
-	idle    time.Duration // without a call; then a program is ended
-	start   time.Duration // from its start to its first message, at least
-	max     int           // that run at once
-	ofAgent func() int    // of them for one agent
+	idle    time.Duration // without a call, before a program ends
+	start   time.Duration // minimum time from start to first message
+	max     int           // that run at the same time
+	ofAgent func() int    // for one agent
 
 	mu    sync.Mutex
 	slots map[entryKey]*slot
-	all   map[*program]bool  // that have not ended yet
-	lost  map[entryKey]int64 // whose program was ended to make room, and when (Unix, in ns)
-	full  time.Time          // since when starts are refused because all programs are in use; zero: none is
+	all   map[*program]bool  // that have not ended
+	lost  map[entryKey]int64 // sessions whose program ended to make room, and when (Unix, in ns)
+	full  time.Time          // since when all programs are in use and starts are refused; zero: not now
 }
 
 func newPrograms(log *slog.Logger, ofAgent func() int) *programs {
@@ -57,28 +57,29 @@ func newPrograms(log *slog.Logger, ofAgent func() int) *programs {
 	}
 }
 
-// A slot is where the program of one owner runs. It is guarded by the lock of all.
+// A slot holds the program of one owner. The lock of programs guards it.
 type slot struct {
-	spec    process.Program // of the program that runs here or ran last
+	spec    process.Program // of the current or last program
 	running *program        // nil: none
-	users   int             // operations that use the program, or will
-	evicted *program        // whose end makes room for the program of this slot; nil: none
+	users   int             // operations that use the program or wait for it
+	evicted *program        // it ends to make room for this slot; nil: none
 
-	begun time.Time // when the last one was started
+	begun time.Time // of the last program
 
-	ends  int        // of programs that ended by themselves, without one between that was well
-	last  *exitError // how the last of them ended
-	after time.Time  // no program is started before
+	ends  int        // unexpected ends in a row
+	last  *exitError // of the last of these ends
+	after time.Time  // no start before this time
 
-	listed  outcome.Outcome // of the last load here that went well
-	listing *Command        // that it was made with; nil: there was none
+	listed  outcome.Outcome // by the last successful load
+	listing *Command        // the command of that load; nil: none
 }
 
 // errGone is a session whose program has ended.
 var errGone = errors.New("the program of this session has ended")
 
-// find returns the program that a request is for. It is started if it does not run, if need be once
-// another one has ended. If the program of the session has ended, the error is [errGone].
+// find returns the program for a request. It starts the program if it does not run, and waits if
+// another program has to end first. If the program of the session has ended, the error is
+// [errGone].
 func (t programTransport) find(ctx context.Context, session string, opens bool) (*program, error) {
 	for {
 		p, other, err := t.look(session, opens)
@@ -93,7 +94,7 @@ func (t programTransport) find(ctx context.Context, session string, opens bool) 
 	}
 }
 
-// look is find that does not wait. It returns the other program that has to end first, if there is
+// look is find without waiting. It returns the other program that has to end first, if there is
 // one.
 func (t programTransport) look(session string, opens bool) (p, other *program, err error) {
 	ps := t.programs
@@ -130,7 +131,7 @@ func (t programTransport) look(session string, opens bool) (p, other *program, e
 	return p, nil, nil
 }
 
-// slot returns the slot of a key. The lock is held.
+// slot returns the slot of a key. The caller holds the lock.
 func (ps *programs) slot(k entryKey) *slot {
 	s := ps.slots[k]
 	if s == nil {
@@ -141,8 +142,8 @@ func (ps *programs) slot(k entryKey) *slot {
 	return s
 }
 
-// hold notes that an operation begins that uses the program of a key, so that it is not ended to
-// make room, and returns what notes the end of the operation.
+// hold records that an operation uses the program of a key, so that the program does not end to
+// make room. It returns a function that records the end of the operation.
 func (ps *programs) hold(k entryKey) (release func()) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -158,7 +159,7 @@ func (ps *programs) hold(k entryKey) (release func()) {
 	}
 }
 
-// forgetOld drops the slots that say nothing any more.
+// forgetOld drops slots without useful state.
 func (ps *programs) forgetOld() {
 	for k, s := range ps.slots {
 		if s.running == nil && s.users == 0 && time.Since(s.after) > maxBackoff && time.Since(s.listed.CheckedAt) > maxSleep {
@@ -185,7 +186,7 @@ func (t programTransport) start() (*program, error) {
 	return p, nil
 }
 
-// watch sees to the end of a program: when nobody has used it for long, or by itself.
+// watch ends a program that nobody has used for long, and handles its unexpected end.
 func (ps *programs) watch(s *slot, p *program) {
 	process := p.process.Load()
 	for ended := false; !ended; {
@@ -197,7 +198,7 @@ func (ps *programs) watch(s *slot, p *program) {
 			ps.mu.Lock()
 			over := p.unused() >= ps.idle
 			if over && s.running == p {
-				s.running = nil // or it would be given to somebody
+				s.running = nil // first: no new request may get it
 			}
 			ps.mu.Unlock()
 			if over {
@@ -210,8 +211,8 @@ func (ps *programs) watch(s *slot, p *program) {
 	defer ps.mu.Unlock()
 	delete(ps.all, p)
 	close(p.gone)
-	exit := p.over()    // whoever was given the program meanwhile asks for it again
-	if s.running != p { // it was to end
+	exit := p.endRequests() // requests that have this program ask for another
+	if s.running != p {     // it had to end
 		p.log.LogAttrs(context.Background(), slog.LevelInfo, "program ended", slog.String("how", exit.Error()))
 		return
 	}
@@ -219,12 +220,12 @@ func (ps *programs) watch(s *slot, p *program) {
 	if exit.Lived >= wellProgram && !exit.mute {
 		s.ends = 0
 	}
-	wait := time.Duration(0) // one that ended for the first time is started again at once
+	wait := time.Duration(0) // after the first unexpected end, it starts again immediately
 	if s.ends++; s.ends > 1 {
 		wait = min(time.Second<<min(s.ends-2, 10), maxBackoff)
 	}
 	s.last, s.after = exit, time.Now().Add(wait)
-	p.log.LogAttrs(context.Background(), slog.LevelWarn, "program ended by itself", slog.String("how", exit.Error()), text.Ms("not_started_again_for", wait))
+	p.log.LogAttrs(context.Background(), slog.LevelWarn, "program ended unexpectedly", slog.String("how", exit.Error()), text.Ms("not_started_again_for", wait))
 }
 
 // end ends the program of a session.
@@ -246,10 +247,10 @@ func (t programTransport) end(session string) {
 // An exitError is a program that has ended.
 type exitError struct {
 	*process.ExitError
-	mute bool // it never said anything
+	mute bool // it never wrote a message
 }
 
-// Error begins with what an operator can do, if the program's last words show it.
+// Error begins with advice for the operator, if the program's last lines show a known cause.
 func (e *exitError) Error() string {
 	if do := advice(e.Said); do != "" {
 		return do + "; " + e.ExitError.Error()
@@ -257,16 +258,16 @@ func (e *exitError) Error() string {
 	return e.ExitError.Error()
 }
 
-// errNeedsCommand is a server that is a program where none may be started.
+// errNeedsCommand refuses a server that is a program where programs are not enabled.
 var errNeedsCommand = errors.New("programs are not started here: that takes --allow-commands")
 
-// A programTransport makes exchanges with one program as if it were behind HTTP: the messages
-// that come for a request until its answer are an event stream, and a session is the life of the
-// program. So all that is done for a server behind HTTP is done for a program too.
+// A programTransport makes exchanges with one program as if it were behind HTTP. The messages for a
+// request, up to its answer, are an event stream. A session is the life of the program. All code
+// for servers behind HTTP thus also works for programs.
 type programTransport struct {
 	programs *programs
 	key      entryKey
-	shared   bool // callers of different owners use it
+	shared   bool // several owners use it
 	redactor *scrubber
 	program  process.Program
 	command  *Command      // that the program comes from

@@ -14,14 +14,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/stdiotest"
 )
 
-// gone reports whether no process has that number, or one that only waits to be forgotten.
+// gone reports whether no process has that number, or only a zombie.
 func gone(pid string) bool {
 	out, _ := exec.Command("ps", "-o", "stat=", "-p", pid).Output() // it fails if there is none
 	state := strings.TrimSpace(string(out))
 	return state == "" || state[0] == 'Z'
 }
 
-// TestProgramLeavesNothing ends programs in every way, with what they have started.
+// TestProgramLeavesNothing ends programs in every way, together with the processes that they
+// started.
 func TestProgramLeavesNothing(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, c *Client, target Target){
 		"the client ends":    func(t *testing.T, c *Client, _ Target) { c.EndPrograms(t.Context()) },

@@ -18,14 +18,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/stdiotest"
 )
 
-// A crowd is agents that call servers which are programs.
+// A crowd is a set of agents that call servers which are programs.
 type crowd struct {
 	*testing.T
 	c      *Client
 	target Target
 }
 
-// newCrowd returns one for which at most places programs run, and ofAgent for one agent.
+// newCrowd returns a crowd with at most places programs, and at most ofAgent for one agent.
 func newCrowd(t *testing.T, kind string, places, ofAgent int) *crowd {
 	c, target := withProgram(t, Options{ProgramsOfAgent: func() int { return ofAgent }}, kind)
 	c.programs.max, c.programs.host = places, process.NewHost(places)
@@ -38,7 +38,7 @@ func (x *crowd) call(server string, o session.Owner, tool string) (json.RawMessa
 	return x.c.Call(x.Context(), target, Call{Name: tool, Owner: o, Arguments: json.RawMessage(`{"text":"hi"}`)})
 }
 
-// count calls the tool that says how often it was called in its process, and in which.
+// count calls the tool that returns the number of its calls in its process, and the process.
 func (x *crowd) count(server string, o session.Owner) string {
 	x.Helper()
 	target := x.target
@@ -46,7 +46,7 @@ func (x *crowd) count(server string, o session.Owner) string {
 	return told(x.T, x.c, target, Call{Name: "count", Owner: o})
 }
 
-// running returns how many processes each agent has.
+// running returns the number of processes of each agent.
 func (x *crowd) running() map[string]int {
 	x.c.programs.mu.Lock()
 	defer x.c.programs.mu.Unlock()
@@ -88,7 +88,7 @@ func client(agent, name string) session.Owner {
 }
 
 // One agent opens 16 client sessions with each of four servers. Another agent still gets a process,
-// also when several agents have all places.
+// even when several agents have all places.
 func TestProgramsOfManySessions(t *testing.T) {
 	x := newCrowd(t, stdiotest.Legacy, maxPrograms, maxOfAgent)
 	flood := func(agent string) {
@@ -118,8 +118,8 @@ func TestProgramsOfManySessions(t *testing.T) {
 	t.Logf("processes %v", x.running())
 }
 
-// A process is never ended while a call runs in it. Calls are refused meanwhile, by name, and the
-// health of the gateway can say so.
+// A process never ends while a call runs in it. Other calls are refused meanwhile with a reason,
+// and the gateway's health shows this.
 func TestProgramsInUse(t *testing.T) {
 	x := newCrowd(t, stdiotest.Legacy, 3, 2)
 	var ends []func() error
@@ -141,7 +141,7 @@ func TestProgramsInUse(t *testing.T) {
 			t.Errorf("full since %v, %d", since, n)
 		}
 	}
-	refused("c", client("heavy", "c")) // the agent has all that it may have
+	refused("c", client("heavy", "c")) // the agent has its maximum
 	full(false)
 	ends = append(ends, x.begin("a", client("light", "")))
 	full(false)
@@ -156,7 +156,7 @@ func TestProgramsInUse(t *testing.T) {
 		t.Errorf("a call that ran: %v", err)
 	}
 	full(false)
-	x.count("a", client("third", "")) // and the server's breaker has learned nothing
+	x.count("a", client("third", "")) // the server's breaker has counted nothing
 	full(false)
 	for _, end := range ends[1:] {
 		if err := end(); err != nil {
@@ -168,7 +168,7 @@ func TestProgramsInUse(t *testing.T) {
 	}
 }
 
-// Where every caller is one agent, each client session counts for itself.
+// If all callers are one agent, each client session counts separately.
 func TestProgramsOfAnonymousClients(t *testing.T) {
 	x := newCrowd(t, stdiotest.Legacy, 30, 3)
 	as := func(name string) session.Owner { return session.Owner{Way: "none", Agent: "anonymous", Client: name} }
@@ -190,8 +190,8 @@ func TestProgramsOfAnonymousClients(t *testing.T) {
 	}
 }
 
-// The first result of a session that lost its process says so once. All else of the result stays as
-// it was.
+// The first result of a session that lost its process says so once. The rest of the result stays
+// unchanged.
 func TestProgramsLost(t *testing.T) {
 	const note = "Note: the gateway ended the idle process of MCP server 'a' to make room for another one. " +
 		"This call ran in a new process: what the server kept in memory for this session is gone."
@@ -206,7 +206,7 @@ func TestProgramsLost(t *testing.T) {
 			}
 		}
 		echo("a", whole)
-		echo("b", whole) // takes the place of a
+		echo("b", whole) // replaces a's program
 		echo("a", noted)
 		echo("a", whole)
 		echo("b", strings.Replace(noted, "'a'", "'b'", 1))
@@ -218,11 +218,11 @@ func TestProgramsLost(t *testing.T) {
 		if _, err = x.call("a", client("one", ""), "die"); err == nil {
 			t.Fatal("it lives")
 		}
-		echo("a", whole) // nobody made room: the answer before said that the program ended
+		echo("a", whole) // nothing made room: the previous answer said that the program ended
 	}
 }
 
-// However many start at once, no more run than may.
+// No more programs run than allowed, however many start at once.
 func TestProgramsAtOnceAreBounded(t *testing.T) {
 	x := newCrowd(t, stdiotest.Legacy, 4, 2)
 	var wg sync.WaitGroup
@@ -251,8 +251,8 @@ func TestProgramsAtOnceAreBounded(t *testing.T) {
 	}
 }
 
-// The sessions of which is remembered that they lost their process are bounded, and one agent
-// cannot push out those of another.
+// The remembered sessions that lost their process are bounded. One agent cannot displace another
+// agent's sessions.
 func TestProgramsLostAreBounded(t *testing.T) {
 	ps := newPrograms(nil, nil)
 	key := func(agent, client string) entryKey {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// withProgram returns a client that starts programs, and a target that is one of that kind.
+// withProgram returns a client that starts programs, and a target of that kind.
 func withProgram(t *testing.T, o Options, kind string) (*Client, Target) {
 	t.Helper()
 	o.Commands = true
@@ -196,7 +196,7 @@ func TestProgramSilent(t *testing.T) {
 	}
 }
 
-// A program that takes long until its first message is started once, and no load waits for it twice.
+// A program that takes long until its first message starts once, and only one load waits for it.
 func TestProgramStarting(t *testing.T) {
 	c, target := withProgram(t, Options{}, stdiotest.Late)
 	until := filepath.Join(t.TempDir(), "until")
@@ -207,7 +207,7 @@ func TestProgramStarting(t *testing.T) {
 	if first.Status != outcome.Transient || first.Reason != outcome.ReasonStarting || first.Started.Before(begun) || first.Started.After(time.Now()) {
 		t.Fatalf("Load = %+v", first)
 	}
-	c.limits.program = 0 // it is past its time, whatever the machine does
+	c.limits.program = 0 // its time is over, on any machine
 	local.Until(t, "its words are known", func() bool {
 		again := c.Load(t.Context(), target)
 		if again.Reason != outcome.ReasonStarting || !again.Started.Equal(first.Started) || strings.Contains(again.Error, "late-secret") {
@@ -225,7 +225,7 @@ func TestProgramStarting(t *testing.T) {
 	}
 }
 
-// startOf returns when the one program that a client uses was started.
+// startOf returns when a client's only program started.
 func startOf(c *Client) (at time.Time) {
 	c.programs.mu.Lock()
 	defer c.programs.mu.Unlock()
@@ -235,7 +235,7 @@ func startOf(c *Client) (at time.Time) {
 	return at
 }
 
-// One that says nothing in its time is replaced by the next load.
+// The next load replaces a program that writes nothing in its time.
 func TestProgramNeverStarts(t *testing.T) {
 	c, target := withProgram(t, Options{}, stdiotest.Mute)
 	c.programs.start, c.limits.discover, c.limits.program, c.limits.load, c.limits.attempts = 0, 50*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, 1
@@ -323,7 +323,7 @@ func TestProgramTellsAndAsks(t *testing.T) {
 		c, target := withProgram(t, Options{}, kind)
 		target.Asks = AsksRelay
 		var wg sync.WaitGroup
-		for i := range 4 { // at once: each hears of its own call
+		for i := range 4 { // concurrently: each gets the notifications of its own call
 			wg.Go(func() {
 				var heard []string
 				client := mcp.Client{Progress: true, Notify: func(method string, params rawjson.Object) {

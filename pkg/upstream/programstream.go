@@ -12,16 +12,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// An outgoing message is one that goes to a program, and what has to be known of it.
+// An outgoing message goes to a program. Its other fields are parsed from it.
 type outgoing struct {
 	line   []byte
 	method string
-	id     int64  // 0: nothing comes for it
-	token  string // progress token, as it is written; "": none
-	modern bool   // it is of the stateless protocol
+	id     int64  // 0: no message answers it
+	token  string // the progress token as it is written; "": none
+	modern bool   // it belongs to the stateless protocol
 }
 
-// readOutgoing reads the message of a request, which is one of this package's own.
+// readOutgoing reads the message of a request of this package.
 func readOutgoing(req *http.Request) (m outgoing, err error) {
 	if m.line, err = io.ReadAll(req.Body); err != nil {
 		return m, err
@@ -39,7 +39,7 @@ func readOutgoing(req *http.Request) (m outgoing, err error) {
 			return m, err
 		}
 	}
-	if i := bytes.IndexAny(m.line, "\r\n"); i >= 0 { // between two tokens, since a string cannot hold one
+	if i := bytes.IndexAny(m.line, "\r\n"); i >= 0 { // between two tokens: a string cannot contain one
 		m.line = bytes.Map(func(r rune) rune {
 			if r == '\r' || r == '\n' {
 				return ' '
@@ -61,34 +61,34 @@ const (
 	eventEnd      = "\n\n"
 	eventOverhead = len(eventStart) + len(eventEnd)
 
-	// What a caller has not taken yet of what a program wrote, besides the reply: more
-	// notifications than that are dropped, more requests are refused.
+	// Limits for the program's messages that a caller has not read, except the reply: beyond them,
+	// notifications are dropped and requests are refused.
 	maxWaiting      = 1024
 	maxWaitingBytes = 1 << 20
 )
 
-// A programStream is what a program writes for one request, as the events of an event stream.
+// A programStream holds the messages of a program for one request, as an event stream.
 type programStream struct {
 	p   *program
 	ctx context.Context // of the request
 	outgoing
 
 	mu      sync.Mutex
-	waiting [][]byte // events that nobody has read
-	size    int      // bytes of those
-	over    error    // what follows them; nil: more may come
+	waiting [][]byte // events without a reader so far
+	size    int      // bytes of these events
+	over    error    // the end of the stream; nil: more may come
 	news    chan struct{}
-	rest    []byte // of the event that is being read; the reader's own
+	rest    []byte // of the current event; only the reader uses it
 }
 
-// add adds a message. It reports whether there was room; must says that room is made for a message
-// that somebody waits for.
+// add adds a message, and reports whether there was room. If must is set, somebody waits for the
+// message, and add makes room.
 func (s *programStream) add(line []byte, must bool) bool {
 	event := make([]byte, 0, len(line)+eventOverhead)
 	event = append(event, eventStart...)
 	event = append(event, line...)
 	for i, c := range event {
-		if c == '\r' { // it can stand between two tokens, and would end a line of the stream
+		if c == '\r' { // valid between two tokens, but it would end a line of the stream
 			event[i] = ' '
 		}
 	}
@@ -105,7 +105,7 @@ func (s *programStream) add(line []byte, must bool) bool {
 	return true
 }
 
-// end ends the stream; io.EOF, if as it should.
+// end ends the stream; io.EOF is a normal end.
 func (s *programStream) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,9 +148,9 @@ func (s *programStream) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends the request. If no reply has come, a server of the stateless protocol is told so:
-// behind HTTP the closed connection would say it. One of the handshake protocol is told by who made
-// the call.
+// Close ends the request. If no reply has come, Close sends a cancellation to a server of the
+// stateless protocol; with HTTP, the closed connection would do that. For the handshake protocol,
+// the operation sends the cancellation.
 func (s *programStream) Close() error {
 	s.p.drop(s)
 	s.mu.Lock()

@@ -9,15 +9,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// secretMark stands for every text that is taken out of an error.
+// secretMark replaces every text that is removed from an error.
 const secretMark = "[secret]"
 
-// minSecret is the shortest text that is taken out of an error, in bytes. Shorter ones are
-// no secrets, and taking them out would make an error unreadable.
+// minSecret is the shortest text that is removed from an error, in bytes. Shorter texts are no
+// secrets, and without them an error would be unreadable.
 const minSecret = 4
 
-// urlSecrets returns the parts of a URL that often carry a credential, and those that are one
-// by their place or name.
+// urlSecrets returns the parts of a URL that often contain a credential, and the parts that are
+// credentials by their position or name.
 func urlSecrets(u *url.URL) (values, credentials []string) {
 	if u.User != nil {
 		password, _ := u.User.Password()
@@ -32,9 +32,9 @@ func urlSecrets(u *url.URL) (values, credentials []string) {
 	return append(values, u.RawQuery), credentials
 }
 
-// redact takes what must not be shown out of a text that may repeat anything: an
-// error, or a body that echoes the request. values are the known secrets; of
-// every URL the user info and the query go too.
+// redact removes secrets from a text that may repeat anything: an error, or a body that echoes the
+// request. values are the known secrets. redact also removes the user info and the query of every
+// URL.
 func redact(s string, values []string) string {
 	return redactURLs(newRedactor(values).text(s))
 }
@@ -44,7 +44,7 @@ var (
 	urlQuery = regexp.MustCompile("(://[^?\\s\"'<>`\\\\]*[?])[^\\s\"'<>`\\\\]*")
 )
 
-// redactURLs cuts user info and query out of everything that looks like a URL.
+// redactURLs removes user info and query from everything that looks like a URL.
 func redactURLs(s string) string {
 	s = urlUser.ReplaceAllString(s, "${1}"+secretMark+"@")
 	return urlQuery.ReplaceAllString(s, "${1}"+secretMark)

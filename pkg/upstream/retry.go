@@ -11,13 +11,13 @@ const (
 	firstPause = 250 * time.Millisecond
 	maxPause   = 2 * time.Second
 
-	// longestPause is the longest that a server is waited for which says when to come again. A call
-	// that may take minutes is not spent on that: its caller can be told, and decide.
+	// longestPause is the longest Retry-After that the gateway waits for. A call that may take
+	// minutes does not use them to wait: its caller can decide.
 	longestPause = 20 * time.Second
 )
 
-// retry makes attempts until one is not worth another, and returns how the last one ended.
-// again reports whether an outcome is worth another attempt.
+// retry makes attempts until an outcome needs no retry, and returns the last outcome. again reports
+// whether an outcome needs a retry.
 func (o *operation) retry(ctx context.Context, again func(outcome.Outcome) bool, attempt func() (outcome.Outcome, error)) (outcome.Outcome, error) {
 	for n := 1; ; n++ {
 		out, err := attempt()
@@ -34,8 +34,8 @@ func (o *operation) retry(ctx context.Context, again func(outcome.Outcome) bool,
 	}
 }
 
-// pause waits after the n-th attempt: twice as long as before it, with jitter, up to a limit, and
-// never shorter than the server asked for. It reports whether there is time for another attempt.
+// pause waits after the n-th attempt: exponential backoff with jitter, up to a limit, and at least
+// floor, which the server asked for. It reports whether there is time for another attempt.
 func (c *Client) pause(ctx context.Context, n int, floor time.Duration) bool {
 	wait := max(min(firstPause<<(n-1)+c.o.Jitter(firstPause), maxPause), floor)
 	if end, ok := ctx.Deadline(); wait > longestPause || ok && wait >= time.Until(end) {

@@ -13,24 +13,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// minEchoed is the shortest secret that is taken out of a result, in bytes. A shorter
-// text stands in results by accident.
+// minEchoed is the shortest secret that is removed from a result, in bytes. Shorter texts occur in
+// results by accident.
 const minEchoed = 8
 
-// A scrubber takes the credentials of one server out of what the server sends: some tools
-// show the headers that they were called with. Its zero value takes nothing out.
+// A scrubber removes the credentials of one server from the server's messages, because some tools
+// show the headers of their call. Its zero value removes nothing.
 //
-// It finds a secret as it is, escaped for a URL, and in unbroken base64 of both alphabets,
-// alone or at any place of a longer text; and all that in JSON within JSON. In base64 a
-// character on each side, which also holds bits of its neighbour, stays.
+// It finds a secret in plain text, escaped for a URL, and in unbroken base64 of both alphabets,
+// alone or inside a longer text. It also finds all of these in JSON within JSON. In base64, one
+// character on each side stays, because it also encodes bits of its neighbor.
 type scrubber struct {
-	secrets []string // that it was made for
-	forms   []string // ways to write them
+	secrets []string // its input
+	forms   []string // encodings of the secrets
 	any     prefilter
 }
 
-// newScrubber returns a scrubber for results. Of two secrets of which one holds the other, the
-// shorter is taken out.
+// newScrubber returns a scrubber for results. If a secret contains another, the scrubber removes
+// the shorter one.
 func newScrubber(secrets []string) *scrubber {
 	return scrubberOf(secrets, func(secret string) bool {
 		return len(secret) >= minEchoed && !slices.ContainsFunc(secrets, func(part string) bool {
@@ -39,7 +39,7 @@ func newScrubber(secrets []string) *scrubber {
 	})
 }
 
-// newRedactor returns a scrubber for errors, which takes out every text of values.
+// newRedactor returns a scrubber for errors, which removes every text of values.
 func newRedactor(values []string) *scrubber {
 	return scrubberOf(values, func(value string) bool { return len(value) >= minSecret })
 }
@@ -57,16 +57,16 @@ func scrubberOf(secrets []string, counts func(string) bool) *scrubber {
 	return s
 }
 
-// encodings returns the ways to write a secret in a text.
+// encodings returns the encodings of a secret in a text.
 func encodings(secret string) []string {
 	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
-	if len(secret) < minEchoed { // its base64 would be found anywhere
+	if len(secret) < minEchoed { // its base64 would match by accident
 		return all
 	}
 	for before := range 3 {
 		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), secret...))
 		if (before+len(secret))%3 != 0 {
-			text = text[:len(text)-1] // its last character holds bits of what follows
+			text = text[:len(text)-1] // the last character also encodes bits of what follows
 		}
 		text = text[[]int{0, 2, 3}[before]:]
 		all = append(all, text, strings.NewReplacer("+", "-", "/", "_").Replace(text))
@@ -74,14 +74,14 @@ func encodings(secret string) []string {
 	return all
 }
 
-// clean returns valid JSON without the secrets. Strings that hold none keep their bytes, and
-// without any raw itself is returned; a number is never one.
+// clean returns valid JSON without the secrets. Strings without secrets keep their bytes. If there
+// are none, clean returns raw itself. A number is never a secret.
 func (s *scrubber) clean(raw json.RawMessage) json.RawMessage {
-	if !s.any.mayHold(raw) { // most hold none, and that is all that they cost
+	if !s.any.mayHold(raw) { // most contain none, and cost only this check
 		return raw
 	}
 	var out json.RawMessage
-	done := 0 // bytes of raw that are in out
+	done := 0 // bytes of raw that are already in out
 	for at := 0; ; {
 		from := bytes.IndexByte(raw[at:], '"')
 		if from < 0 {
@@ -125,12 +125,12 @@ func (s *scrubber) text(t string) string {
 	return out.String()
 }
 
-// maxEscapes is how often a text may be escaped: tools answer JSON in a string of
-// JSON, and some of them what another tool answered so.
+// maxEscapes is how many times a text may be escaped. Tools answer with JSON in a JSON string, and
+// some of them pass on such an answer of another tool.
 const maxEscapes = 3
 
-// spans returns where secrets stand in raw, from the first to the last, none in another.
-// Raw is a text that is escaped min times at least; no escape is split by a span.
+// spans returns the positions of secrets in raw, in order and without overlap. raw is a text that
+// is escaped at least min times. A span never splits an escape.
 func (s *scrubber) spans(raw []byte, min int) [][2]int {
 	var all [][2]int
 	text, origin := string(raw), func(i int) int { return i }
@@ -159,7 +159,7 @@ func (s *scrubber) spans(raw []byte, min int) [][2]int {
 	return merged
 }
 
-// find returns where a form of a secret stands in text.
+// find returns the positions of a secret's encodings in text.
 func (s *scrubber) find(text string) (found [][2]int) {
 	for _, form := range s.forms {
 		for at := 0; ; {
@@ -174,8 +174,8 @@ func (s *scrubber) find(text string) (found [][2]int) {
 	return found
 }
 
-// unescaped undoes JSON's escapes, and returns for each byte of the text, and for its end,
-// where it comes from. What is no escape stays.
+// unescaped removes JSON's escapes. For each byte of the result and for its end, it returns the
+// position in the input. Text without escapes stays unchanged.
 func unescaped(escaped string) (string, []int) {
 	text, offsets := make([]byte, 0, len(escaped)), make([]int, 0, len(escaped)+1)
 	for i := 0; i < len(escaped); {
@@ -183,7 +183,7 @@ func unescaped(escaped string) (string, []int) {
 		r, isUnit := codeUnit(escaped[i:])
 		switch {
 		case isUnit:
-			n, text = 6, utf8.AppendRune(text, r) // half a surrogate pair is of no secret
+			n, text = 6, utf8.AppendRune(text, r) // half a surrogate pair belongs to no secret
 		case escaped[i] == '\\' && i+1 < len(escaped):
 			n, text = 2, append(text, unquoted(escaped[i+1]))
 		default:
@@ -197,7 +197,7 @@ func unescaped(escaped string) (string, []int) {
 	return string(text), append(offsets, len(escaped))
 }
 
-// unquoted returns what a backslash and c stand for.
+// unquoted returns the character that a backslash and c encode.
 func unquoted(c byte) byte {
 	if i := strings.IndexByte("bfnrt", c); i >= 0 {
 		return "\b\f\n\r\t"[i]
@@ -214,8 +214,8 @@ func codeUnit(s string) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// scrubberFor returns the scrubber for a server's secrets, the one that was made for its last
-// call if they are the same.
+// scrubberFor returns the scrubber for a server's secrets. It reuses the scrubber of the last call
+// if the secrets are the same.
 func (s *serverState) scrubberFor(secrets []string) *scrubber {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,15 +225,14 @@ func (s *serverState) scrubberFor(secrets []string) *scrubber {
 	return s.scrubber
 }
 
-// redacted returns a server's own error without the known secrets. It goes to the caller, and
-// servers quote the credential that they refuse.
+// redacted returns a server's own error without the known secrets. The error goes to the caller,
+// and servers quote the credential that they refuse.
 func (o *operation) redacted(e *outcome.RPCError) *outcome.RPCError {
 	r := newRedactor(o.secrets())
 	return &outcome.RPCError{Code: e.Code, Message: r.text(e.Message), Data: r.clean(e.Data)}
 }
 
-// scrubbed returns a result without the server's secrets and the id of the session that it
-// came on.
+// scrubbed returns a result without the server's secrets and without the id of its session.
 func (o *operation) scrubbed(result json.RawMessage) json.RawMessage {
 	result = o.server.scrubberFor(o.ep.secrets).clean(result)
 	if o.session == nil || o.session.id == "" || !bytes.Contains(result, []byte(o.session.id)) {

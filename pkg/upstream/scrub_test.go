@@ -83,7 +83,7 @@ func TestScrubberKeepsBytes(t *testing.T) {
 	}
 }
 
-// echoing answers a call with the headers that it came with, in every place of a result.
+// echoing answers a call with the call's headers, in every place of a result.
 func echoing(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
 	headers, err := json.Marshal(c.Header)
 	if err != nil {
@@ -137,7 +137,7 @@ func TestResultsHideCredentials(t *testing.T) {
 	}
 }
 
-// unfolded returns what a program reads out of the echoed result: its strings and its blob.
+// unfolded returns what a program reads from the echoed result: its strings and its blob.
 func unfolded(t *testing.T, result json.RawMessage) string {
 	t.Helper()
 	r := require.JSON[struct {
@@ -147,7 +147,7 @@ func unfolded(t *testing.T, result json.RawMessage) string {
 		}
 		StructuredContent map[string][]string
 	}](t, result)
-	blob, _ := base64.StdEncoding.DecodeString(r.Content[1].Resource.Blob) // a mark in it breaks it off
+	blob, _ := base64.StdEncoding.DecodeString(r.Content[1].Resource.Blob) // a mark in it cuts it short
 	return r.Content[0].Text + string(blob) + fmt.Sprint(r.StructuredContent)
 }
 
@@ -163,8 +163,8 @@ func TestErrorsHideEncodedCredentials(t *testing.T) {
 	}
 }
 
-// FuzzScrubber holds that what comes out is JSON, that no string of it holds the secret, and that
-// strings which never did are as they were.
+// FuzzScrubber checks that the output is JSON, that no string in it contains the secret, and that
+// strings without the secret are unchanged.
 func FuzzScrubber(f *testing.F) {
 	f.Add("before ", " after", credential, uint8(0))
 	f.Add("\\", "\"", "12345678", uint8(1))

@@ -9,33 +9,32 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// legacyVersions are the handshake versions that are taken from a server, the
-// newest first. The last was made for another transport, but servers that name it
-// answer the same two requests.
+// legacyVersions returns the handshake versions that the gateway accepts from a server, the newest
+// first. The last version is for another transport, but its servers answer the same two requests.
 func legacyVersions() []string {
 	return []string{mcp.VersionLegacy, mcp.Version20250618, mcp.Version20250326, mcp.Version20241105}
 }
 
-// An mcpSession is what a handshake agreed on: how to speak to one server.
+// An mcpSession is the result of a handshake: how to send requests to one server.
 type mcpSession struct {
 	modern  bool   // stateless protocol: every request describes itself
-	version string // "" before a handshake is through
+	version string // "" before the handshake is complete
 	id      string // Mcp-Session-Id; "" if the server gave none
 	tools   bool   // the server declares the tools capability
 
 	prompts, resources bool      // it declares these
 	at                 time.Time // when it declared them
 
-	declared string      // capabilities that the gateway has where no caller's count, in the stateless protocol
-	logs     *logSetting // nil: there is nothing to say to the server of its log
+	declared string      // capabilities without a caller's, in the stateless protocol
+	logs     *logSetting // nil: no log level to set
 }
 
-// equal reports whether two sessions are one.
+// equal reports whether two sessions are the same.
 func (s *mcpSession) equal(to mcpSession) bool {
 	return s.modern == to.modern && s.version == to.version && s.id == to.id && s.tools == to.tools
 }
 
-// note notes what the server declares.
+// note stores what the server declares.
 func (s *mcpSession) note(capabilities map[string]json.RawMessage, now time.Time) {
 	_, s.tools = capabilities["tools"]
 	_, s.prompts = capabilities["prompts"]
@@ -43,35 +42,35 @@ func (s *mcpSession) note(capabilities map[string]json.RawMessage, now time.Time
 	s.at = now
 }
 
-// maxDeclared is how long a load relies on what a server without sessions once declared. One with
-// sessions says so anew whenever it has forgotten them.
+// maxDeclared is how long a load relies on the capabilities that a server without sessions
+// declared. A server with sessions declares them again after it has lost its sessions.
 const maxDeclared = time.Hour
 
-// maxMemory is how long a server that did not know the stateless protocol is not asked for it
-// again.
+// maxMemory is how long the gateway does not ask a server again for the stateless protocol after
+// the server did not know it.
 const maxMemory = 24 * time.Hour
 
-// A serverState is what a client remembers of one server, whoever calls it.
+// A serverState is what a client remembers of one server, for all callers.
 type serverState struct {
 	breaker breaker
 
 	mu     sync.Mutex
-	shared *mcpSession // every caller's, with a server that gives no session ids; nil: not known, or it gives them
+	shared *mcpSession // of every caller, with a server without session ids; nil: unknown, or it has ids
 	memory outcome.Memory
 
 	scrubber *scrubber    // of its last call
-	heard    *cachedLists // when it was loaded last; nil: not, or not all
+	lists    *cachedLists // of the last load; nil: none, or incomplete
 }
 
-// known returns how everybody speaks to the server, nil if that must be found out or
-// each caller has a session.
-func (s *serverState) known() *mcpSession {
+// sharedSession returns the session of all callers. It returns nil if the protocol is unknown or
+// each caller has its own session.
+func (s *serverState) sharedSession() *mcpSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shared
 }
 
-// refresh drops how everybody speaks to the server if that was found out long ago.
+// refresh drops the session of all callers if it is old.
 func (s *serverState) refresh(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,16 +79,16 @@ func (s *serverState) refresh(now time.Time) {
 	}
 }
 
-// remembered returns what handshakes found out, for this process and the next.
+// remembered returns the results of handshakes, for this process and the next.
 func (s *serverState) remembered() outcome.Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.memory
 }
 
-// found notes what a handshake found out. asked is when it asked for the stateless protocol,
-// zero if it relied on memory.
-func (s *serverState) found(m *mcpSession, asked time.Time) {
+// noteHandshake stores the result of a handshake. asked is the time when the handshake asked for
+// the stateless protocol; it is zero if the handshake relied on memory.
+func (s *serverState) noteHandshake(m *mcpSession, asked time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.memory.Handshake, s.memory.Sessions = !m.modern, m.id != ""
@@ -101,16 +100,16 @@ func (s *serverState) found(m *mcpSession, asked time.Time) {
 	}
 }
 
-// foundLegacy notes that the server does not know the stateless protocol. That is worth knowing
-// even if the time is up before the handshake is through.
-func (s *serverState) foundLegacy(asked time.Time) {
+// noteLegacy records that the server does not know the stateless protocol. The record helps even
+// if the handshake runs out of time.
+func (s *serverState) noteLegacy(asked time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.memory.Handshake, s.memory.At = true, asked
 }
 
-// forget drops m, if it is still how everybody speaks to the server. If the protocol
-// itself is in doubt, the next request finds it out again.
+// forget drops m if it is still the session of all callers. If the protocol itself is in doubt, the
+// next request finds it out again.
 func (s *serverState) forget(m *mcpSession, protocol bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

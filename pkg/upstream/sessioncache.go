@@ -11,23 +11,22 @@ import (
 )
 
 const (
-	// maxSessions bounds the sessions that one client remembers. Beyond it, one is ended by
+	// maxSessions bounds the sessions that one client remembers. Beyond it, a session ends by
 	// [capacity.Yield].
 	maxSessions = 1024
 
 	// maxClientSessions bounds the sessions of single clients that one caller has with one server.
-	// A caller that opens clients without end takes no session of another caller, not even of
-	// another user. The programs of an agent have a bound of their own.
+	// A caller that opens clients without end thus ends no session of another caller, even of
+	// another user. The programs of an agent have their own limit.
 	maxClientSessions = 16
 
-	// A session that nobody used for idleSession is ended. Looking for such every
-	// sweepEvery is soon enough.
+	// A session ends after idleSession without a use. A search every sweepEvery is frequent enough.
 	idleSession = 30 * time.Minute
 	sweepEvery  = time.Minute
 )
 
-// An entryKey names the session of an owner with a server, or that of the loads of this
-// process, which no call uses and no store keeps.
+// An entryKey names the session of an owner with a server, or the session of the loads of this
+// process. No call uses the session of loads, and no store keeps it.
 type entryKey struct {
 	session.Key
 	load bool
@@ -39,7 +38,7 @@ func (k entryKey) ofCaller() entryKey {
 	return k
 }
 
-// A sessionEntry holds the session of one owner with one server. Its callers share it, and
+// A sessionEntry holds the session of one owner with one server. The owner's requests share it, and
 // wait for no other owner's handshake.
 type sessionEntry struct {
 	key  entryKey
@@ -50,16 +49,16 @@ type sessionEntry struct {
 
 	mu      sync.Mutex
 	session *mcpSession   // nil: none is open
-	target  Target        // that it was opened with
-	held    *listenStream // that it has; nil: none was opened
-	lost    string        // id of the session before, which the server has forgotten
+	target  Target        // that opened it
+	stream  *listenStream // its event stream; nil: not opened
+	lost    string        // id of the previous session, which the server has lost
 	used    time.Time     // last
-	kept    time.Time     // until when the store keeps it unless it is prolonged; zero: it does not
-	prolong time.Time     // when to ask the store for longer, or again
+	kept    time.Time     // when the store drops it unless it is prolonged; zero: not in the store
+	prolong time.Time     // when to prolong it in the store, or to try again
 }
 
-// open returns the open session, nil if there is none, and whether it is time to
-// tell the store that it is in use. One caller alone is told that.
+// open returns the open session, or nil. tell reports whether the caller has to prolong the session
+// in the store; one caller alone gets true.
 func (e *sessionEntry) open(now time.Time) (s *mcpSession, tell bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,7 +72,7 @@ func (e *sessionEntry) open(now time.Time) (s *mcpSession, tell bool) {
 	return e.session, tell
 }
 
-// set makes s the open session. kept is zero if no store keeps it.
+// set makes s the open session. kept is zero if no store keeps the session.
 func (e *sessionEntry) set(s *mcpSession, t Target, now, kept, prolong time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,8 +82,8 @@ func (e *sessionEntry) set(s *mcpSession, t Target, now, kept, prolong time.Time
 	e.session, e.target, e.used, e.kept, e.prolong, e.lost = s, t, now, kept, prolong, ""
 }
 
-// forget drops s, so that the next request opens a new session. One that another
-// request has opened meanwhile stays.
+// forget drops s, so that the next request opens a new session. If another request has already
+// opened one, that session stays.
 func (e *sessionEntry) forget(s *mcpSession) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,16 +93,16 @@ func (e *sessionEntry) forget(s *mcpSession) {
 	}
 }
 
-// gone returns the id of the session that the server has forgotten.
-func (e *sessionEntry) gone() string {
+// lostID returns the id of the session that the server has lost.
+func (e *sessionEntry) lostID() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.lost
 }
 
-// over reports whether there is no session, or it is idle for good: as far as this process
-// knows, or by the store, where other instances say that they use it.
-func (e *sessionEntry) over(now time.Time) bool {
+// isUnused reports whether there is no session, or the session is idle and no longer needed. The
+// store counts too, because other instances record their uses there.
+func (e *sessionEntry) isUnused(now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	end := e.used.Add(idleSession)
@@ -113,7 +112,7 @@ func (e *sessionEntry) over(now time.Time) bool {
 	return e.session == nil || !now.Before(end)
 }
 
-// touch notes that the session is in use up to now: a call may take long.
+// touch records that the session is in use up to now, because a call may take long.
 func (e *sessionEntry) touch(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -122,7 +121,7 @@ func (e *sessionEntry) touch(now time.Time) {
 	}
 }
 
-// take empties the entry and returns what was in it.
+// take empties the entry and returns its content.
 func (e *sessionEntry) take() (s *mcpSession, t Target, kept time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,22 +131,22 @@ func (e *sessionEntry) take() (s *mcpSession, t Target, kept time.Time) {
 	return s, t, kept
 }
 
-// A sessionCache holds the entries of a client, few enough for the memory.
+// A sessionCache holds the entries of a client, within a limit for the memory.
 type sessionCache struct {
-	max int // kept; more if more are in use
+	max int // entries to keep; more if more are in use
 
 	mu    sync.Mutex
 	uses  uint64
 	byKey map[entryKey]*sessionEntry
 }
 
-// acquire returns the entry of k, and one that had to go for it or nil. program says that the
-// server is a program. The caller releases the entry.
+// acquire returns the entry of k, and the entry that it removed to make room, or nil. program says
+// that the server is a program. The caller releases the entry.
 func (c *sessionCache) acquire(k entryKey, program bool, now time.Time) (e, out *sessionEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e = c.byKey[k]
-	if e != nil && e.users == 0 && e.over(now) {
+	if e != nil && e.users == 0 && e.isUnused(now) {
 		delete(c.byKey, k)
 		e, out = nil, e
 	}
@@ -169,19 +168,19 @@ func (c *sessionCache) acquire(k entryKey, program bool, now time.Time) (e, out 
 	return e, out
 }
 
-// release gives back an entry. An empty one is not remembered: the server gives no
-// session ids, or could not be reached.
+// release gives back an entry. It drops an empty entry: the server has no session ids, or could not
+// be reached.
 func (c *sessionCache) release(e *sessionEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.users--
-	if e.users == 0 && c.byKey[e.key] == e && e.over(time.Time{}) { // no session was open at any time
+	if e.users == 0 && c.byKey[e.key] == e && e.isUnused(time.Time{}) { // no session was ever open
 		delete(c.byKey, e.key)
 	}
 }
 
-// surplus returns the entry that has to go for a new one of k, if there are too many: of the
-// caller's clients, or of all. It is nil if there are not too many, or none can go.
+// surplus returns the entry that has to make room for k if there are too many, of the caller's
+// clients or of all. It returns nil if there is room, or if no entry may be removed.
 func (c *sessionCache) surplus(k entryKey, program bool) *sessionEntry {
 	ofCaller := func(e *sessionEntry) bool { return e.key.Owner.Client != "" && e.key.ofCaller() == k.ofCaller() }
 	if k.Owner.Client != "" && !program {
@@ -201,7 +200,7 @@ func (c *sessionCache) surplus(k entryKey, program bool) *sessionEntry {
 	return c.idlest(k, func(*sessionEntry) bool { return true })
 }
 
-// idlest returns the entry that goes for a new one of k, of those that match; nil if none can go.
+// idlest returns the matching entry that has to make room for k, or nil if none may be removed.
 func (c *sessionCache) idlest(k entryKey, match func(*sessionEntry) bool) *sessionEntry {
 	var entries []*sessionEntry
 	var places []capacity.Place
@@ -218,7 +217,7 @@ func (c *sessionCache) idlest(k entryKey, match func(*sessionEntry) bool) *sessi
 	return nil
 }
 
-// removeIf removes and returns the entries that are not in use and that match.
+// removeIf removes and returns the unused entries that match.
 func (c *sessionCache) removeIf(match func(*sessionEntry) bool) []*sessionEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,7 +240,7 @@ func (c *sessionCache) each(f func(*sessionEntry)) {
 	}
 }
 
-// removeAll removes and returns all entries, those that are in use too.
+// removeAll removes and returns all entries, including those in use.
 func (c *sessionCache) removeAll() []*sessionEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()

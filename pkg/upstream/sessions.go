@@ -14,24 +14,23 @@ import (
 )
 
 const (
-	// A kept session outlives its last use by keepFor, and is prolonged by a use that
-	// comes prolongAfter the last time: one write in that time, and one read by each
-	// instance that comes to it. Where nobody prolonged it, it was idle for the
-	// difference, or longer.
+	// The store keeps a session for keepFor after its last use. A use prolongs the session if the
+	// last time was prolongAfter ago: one write in that time, and one read by each other instance.
+	// A session that nobody prolonged was idle for the difference or longer.
 	keepFor      = idleSession + prolongAfter
 	prolongAfter = 15 * time.Minute
 
-	storeTimeout = time.Second      // of one question to the store
-	storeRetry   = 30 * time.Second // after a store failed it is not asked for that long
+	storeTimeout = time.Second      // of one request to the store
+	storeRetry   = 30 * time.Second // without requests after the store failed
 
-	endTimeout = 2 * time.Second // of telling a server that a session is over
-	maxEnding  = 16              // at once
-	maxEnds    = 1024            // and waiting for that
+	endTimeout = 2 * time.Second // to end one session at a server
+	maxEnding  = 16              // ends that run at the same time
+	maxEnds    = 1024            // ends that wait
 )
 
-// ensureSession returns how to send: as everybody does, or on the owner's session, which is
-// opened if need be. Only one handshake for an owner is under way at a time; its other
-// requests wait for it, as long as ctx lets them.
+// ensureSession returns the session to send on: the session of all callers, or the owner's session,
+// which it opens if necessary. Only one handshake of an owner runs at a time. The owner's other
+// requests wait for it until their ctx ends.
 func (o *operation) ensureSession(ctx context.Context) (*mcpSession, error) {
 	if s := o.currentSession(ctx); s != nil {
 		return s, nil
@@ -56,7 +55,7 @@ func (o *operation) ensureSession(ctx context.Context) (*mcpSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.server.found(s, o.askedModern)
+	o.server.noteHandshake(s, o.askedModern)
 	if s.id == "" {
 		return s, nil
 	}
@@ -64,10 +63,10 @@ func (o *operation) ensureSession(ctx context.Context) (*mcpSession, error) {
 	return o.keep(ctx, s), nil
 }
 
-// currentSession returns the session to send on, nil if one has to be opened. From then on the
-// operation holds the entry of its owner, until release.
+// currentSession returns the session to send on, or nil if there is none. The operation then holds
+// the entry of its owner until release.
 func (o *operation) currentSession(ctx context.Context) *mcpSession {
-	if s := o.server.known(); s != nil {
+	if s := o.server.sharedSession(); s != nil {
 		return s
 	}
 	if o.entry == nil {
@@ -95,8 +94,8 @@ func (o *operation) release() {
 	}
 }
 
-// forget drops the session that the last request was sent on, and if protocol is set what is
-// known of the server's protocol.
+// forget drops the session of the last request. If protocol is set, it also drops the server's
+// protocol.
 func (o *operation) forget(protocol bool) {
 	o.server.forget(o.session, protocol)
 	if o.entry != nil {
@@ -104,23 +103,23 @@ func (o *operation) forget(protocol bool) {
 	}
 }
 
-// fetch takes over the session that another instance opened for the owner, if there is one
-// and it is not the one that was found gone.
+// fetch returns the session that another instance opened for the owner. It returns nil if there is
+// none, or if the server has lost that session.
 func (o *operation) fetch(ctx context.Context) *mcpSession {
 	var kept session.Session
 	err := o.c.shared.ask(ctx, o.key, "get", func(ctx context.Context, store *session.Store) (err error) {
 		kept, err = store.Get(ctx, o.key.Key)
 		return err
 	})
-	if err != nil || kept.ID.Reveal() == o.entry.gone() {
+	if err != nil || kept.ID.Reveal() == o.entry.lostID() {
 		return nil
 	}
 	return o.adopt(kept)
 }
 
-// adopt makes a kept session the entry's; nil if it is not one.
+// adopt makes a kept session the entry's session; it returns nil if the kept session is invalid.
 func (o *operation) adopt(kept session.Session) *mcpSession {
-	s := &mcpSession{version: kept.Version, id: kept.ID.Reveal(), logs: new(logSetting)} // whether it has logs is not kept
+	s := &mcpSession{version: kept.Version, id: kept.ID.Reveal(), logs: new(logSetting)} // it keeps no log settings
 	if s.id == "" || !validSession(s.id) || !slices.Contains(legacyVersions(), s.version) {
 		return nil
 	}
@@ -129,14 +128,14 @@ func (o *operation) adopt(kept session.Session) *mcpSession {
 	return s
 }
 
-// keep makes s the entry's session and has the store keep it, or keep it for longer. If
-// the store has another, which another instance opened, that one is used and s ended.
+// keep makes s the entry's session and stores or prolongs it in the store. If the store has another
+// session, which another instance opened, the entry uses that one and s ends.
 func (o *operation) keep(ctx context.Context, s *mcpSession) *mcpSession {
 	now := o.c.o.Now()
 	mine := session.Session{ID: secret.New(s.id), Version: s.version, Expires: now.Add(keepFor)}
 	var kept session.Session
 	err := o.c.shared.ask(ctx, o.key, "put", func(ctx context.Context, store *session.Store) (err error) {
-		kept, err = store.Put(ctx, o.key.Key, mine, secret.New(o.entry.gone()))
+		kept, err = store.Put(ctx, o.key.Key, mine, secret.New(o.entry.lostID()))
 		return err
 	})
 	if errors.Is(err, session.ErrConflict) {
@@ -156,15 +155,15 @@ func (o *operation) keep(ctx context.Context, s *mcpSession) *mcpSession {
 	return s
 }
 
-// A sharedStore is the store of all instances, which may be down: a call then has a
-// session that this instance alone knows.
+// A sharedStore is the store of all instances. If it is down, only this instance knows the session
+// of a call.
 type sharedStore struct {
-	store *session.Store // nil: there is one instance
+	store *session.Store // nil: there is only one instance
 	log   *slog.Logger
 	now   func() time.Time
 
 	mu    sync.Mutex
-	after time.Time // not asked before; zero: it works
+	after time.Time // no requests before; zero: the store works
 }
 
 var (
@@ -172,8 +171,8 @@ var (
 	errStoreDown = errors.New("the store of sessions failed just now")
 )
 
-// ask puts one question about k to the store, in bounded time. A failure is logged
-// once, until the store works again.
+// ask makes one request about k to the store, in bounded time. It logs a failure once, until the
+// store works again.
 func (x *sharedStore) ask(ctx context.Context, k entryKey, op string, question func(context.Context, *session.Store) error) error {
 	if x.store == nil || k.load {
 		return errNoStore
@@ -189,7 +188,7 @@ func (x *sharedStore) ask(ctx context.Context, k entryKey, op string, question f
 	err := question(own, x.store)
 	failed := err != nil && !errors.Is(err, session.ErrNotFound) && !errors.Is(err, session.ErrConflict)
 	if failed && ctx.Err() != nil {
-		return err // the caller gave up, which says nothing of the store
+		return err // the caller gave up, which says nothing about the store
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -204,7 +203,7 @@ func (x *sharedStore) ask(ctx context.Context, k entryKey, op string, question f
 	return err
 }
 
-// watch looks for idle sessions from now on, while there are any.
+// watch starts the search for idle sessions. The search runs while there are sessions.
 func (c *Client) watch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,10 +212,10 @@ func (c *Client) watch() {
 	}
 }
 
-// sweep ends the sessions that are idle.
+// sweep ends idle sessions.
 func (c *Client) sweep() {
 	now := c.o.Now()
-	for _, e := range c.sessions.removeIf(func(e *sessionEntry) bool { return e.over(now) }) {
+	for _, e := range c.sessions.removeIf(func(e *sessionEntry) bool { return e.isUnused(now) }) {
 		c.later(c.ender(e))
 	}
 	c.mu.Lock()
@@ -227,18 +226,17 @@ func (c *Client) sweep() {
 	}
 }
 
-// EndPrograms ends the servers that run as programs, and starts no more. When ctx ends what is left of
-// them is killed; it returns when nothing is left.
+// EndPrograms ends the servers that run as programs, and prevents new starts. When ctx ends, it
+// kills the programs that are left. It returns when none is left.
 func (c *Client) EndPrograms(ctx context.Context) {
 	if c.programs != nil {
 		c.programs.end(ctx)
 	}
 }
 
-// EndSessions tells every server that the sessions which this process has for itself are
-// over, and waits for that until ctx ends. Those that other instances may go on with
-// stay. A call that still runs on one ends with it: so its server hears that nobody waits for it
-// any more. The client can go on being used.
+// EndSessions ends the sessions that only this process uses, at their servers, and waits until ctx
+// ends. Sessions that other instances may use stay. A call that still runs on an ended session ends
+// too, so that its server stops work on it. The client stays usable.
 func (c *Client) EndSessions(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, e := range c.sessions.removeAll() {
@@ -254,8 +252,8 @@ func (c *Client) EndSessions(ctx context.Context) {
 	}
 }
 
-// ender empties an entry that nobody uses any more, and returns what ends its session; nil if
-// it has none, or other instances may go on with it.
+// ender empties an unused entry, and returns a function that ends its session. It returns nil if
+// there is no session, or if other instances may use it.
 func (c *Client) ender(e *sessionEntry) func(context.Context) {
 	s, t, kept := e.take()
 	switch {
@@ -268,14 +266,14 @@ func (c *Client) ender(e *sessionEntry) func(context.Context) {
 		err := c.shared.ask(ctx, e.key, "delete", func(ctx context.Context, store *session.Store) error {
 			return store.Delete(ctx, e.key.Key, session.Session{ID: secret.New(s.id), Expires: kept})
 		})
-		if err == nil { // else another instance uses it, or may do so
+		if err == nil { // otherwise another instance uses it, or may use it
 			c.end(ctx, t, s)
 		}
 	}
 }
 
-// later does something beside the requests. It is left undone if too much is under
-// way: servers end idle sessions by themselves.
+// later runs end in the background. It drops end if too much is under way, because servers end idle
+// sessions automatically.
 func (c *Client) later(end func(context.Context)) {
 	if end == nil {
 		return
@@ -290,7 +288,7 @@ func (c *Client) later(end func(context.Context)) {
 	}
 }
 
-// inTurn ends a session when few others are just being ended, in bounded time.
+// inTurn ends a session in bounded time, after it has waited for its turn among other ends.
 func (c *Client) inTurn(ctx context.Context, end func(context.Context)) {
 	select {
 	case c.ending <- struct{}{}:
@@ -307,8 +305,7 @@ func (c *Client) endLater(t Target, s *mcpSession) {
 	c.later(func(ctx context.Context) { c.end(ctx, t, s) })
 }
 
-// end tells a server that a session is over. Whatever it answers, nothing can be
-// done about it.
+// end ends a session at its server. It ignores the server's answer.
 func (c *Client) end(ctx context.Context, t Target, s *mcpSession) {
 	ep, err := c.resolve(ctx, t, entryKey{})
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// Clients of one agent have sessions of their own, one without shares the agent's; and none goes on for ever.
+// Clients of one agent have separate sessions. A caller without a client shares the agent's
+// session. Every session ends.
 func TestSessionsOfClients(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		f := newFixture(t, Options{Now: time.Now}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Call: upstreamtest.Notebook()})
@@ -40,7 +41,7 @@ func TestSessionsOfClients(t *testing.T) {
 		if n, most := len(s.Sessions()), maxClientSessions+2; n != most {
 			t.Errorf("%d sessions, want %d: those of single clients, the agent's and another one's", n, most)
 		}
-		for i := range maxClientSessions { // another user of the agent pushes out none of them
+		for i := range maxClientSessions { // another user of the agent displaces none of them
 			as("a of u", fmt.Sprint("many ", i))
 		}
 		s.ForgetRequests()
@@ -61,7 +62,7 @@ func TestSessionsOfClients(t *testing.T) {
 	})
 }
 
-// A session is idle from the end of its last call on.
+// The idle time of a session begins at the end of its last call.
 func TestSessionOfALongCall(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		f := newFixture(t, Options{Now: time.Now, CallTime: time.Hour}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})

@@ -46,7 +46,7 @@ func TestSessionsEnd(t *testing.T) {
 			time.Sleep(15 * time.Minute)
 			n.reads(second, "a", "of a")
 		}
-		// first has not seen the session for an hour, but the store has.
+		// first has not seen the session for an hour, but the store has recorded a use.
 		if first.sessions.len() != 0 {
 			t.Errorf("%d sessions are remembered", first.sessions.len())
 		}
@@ -96,11 +96,11 @@ func TestSessionsEnd(t *testing.T) {
 		n.reads(n.Client, "c", "")
 		n.reads(n.Client, "a", "of a")
 		n.open(2)
-		n.reads(n.Client, "b", "") // it was used least lately
+		n.reads(n.Client, "b", "") // the least recently used one
 	})
 }
 
-// A session ends with the program although a call still runs on it.
+// A session ends with the program even if a call still runs on it.
 func TestSessionInUseEnds(t *testing.T) {
 	withNotebook(t, "", func(t *testing.T, n *notebook) {
 		n.reads(n.Client, "a", "")
@@ -114,7 +114,7 @@ func TestSessionInUseEnds(t *testing.T) {
 		synctest.Wait()
 		n.Client.EndSessions(t.Context())
 		n.open(0)
-		n.reads(n.Client, "a", "") // on another one
+		n.reads(n.Client, "a", "") // on another session
 		cancel()
 		callError(t, <-ended)
 		n.open(1)
@@ -123,7 +123,7 @@ func TestSessionInUseEnds(t *testing.T) {
 	})
 }
 
-// A crowd of agents does not take memory without bound.
+// The memory for a crowd of agents is bounded.
 func TestSessionCacheIsBounded(t *testing.T) {
 	x := sessionCache{max: maxSessions}
 	now := time.Now()
@@ -145,7 +145,7 @@ func TestSessionCacheIsBounded(t *testing.T) {
 	}
 }
 
-// A session id lets its bearer speak as the agent, so nothing tells it on.
+// A session id lets its bearer act as the agent, so no log or error shows it.
 func TestSessionIDsAreSecret(t *testing.T) {
 	withNotebook(t, "in errors, results and logs", func(t *testing.T, n *notebook) {
 		log, text := logged()
@@ -176,7 +176,7 @@ func TestSessionIDsAreSecret(t *testing.T) {
 	})
 }
 
-// What is kept may be of another version, or garbled: it is not sent to a server.
+// A kept session may have another version or be corrupt. Then no request uses it.
 func TestKeptSessionsAreChecked(t *testing.T) {
 	for name, kept := range map[string]session.Session{
 		"no id":              {Version: mcp.VersionLegacy},
@@ -203,7 +203,7 @@ func TestKeptSessionsAreChecked(t *testing.T) {
 	}
 }
 
-// BenchmarkSessionCache is what finding the agent's session costs a call.
+// BenchmarkSessionCache measures the lookup of the agent's session for a call.
 func BenchmarkSessionCache(b *testing.B) {
 	x := sessionCache{max: maxSessions}
 	now := time.Now()

@@ -21,17 +21,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A notebook is a server that keeps a text for each session, and a store that several clients
-// share, as instances of the gateway do.
+// A notebook is a server that keeps a text for each session, with a store that several clients
+// share like instances of the gateway.
 type notebook struct {
 	*fixture
 	*upstreamtest.Server
 	docs  documenttest.Store
-	store *session.Store // over docs
+	store *session.Store // on docs
 	asked asked
 }
 
-// asked counts the questions to a store.
+// An asked counts the requests to a store.
 type asked struct{ reads, writes, deletes atomic.Int64 }
 
 func (a *asked) count(docs *documenttest.Store) {
@@ -65,7 +65,8 @@ func newNotebook(t *testing.T, o upstreamtest.Options) *notebook {
 	return n
 }
 
-// instance returns a client that shares the store with the others; the fixture's own shares nothing.
+// instance returns a client that shares the store with the others. The fixture's own client shares
+// nothing.
 func (n *notebook) instance() *Client { return n.client(Options{Sessions: n.store}) }
 
 func (n *notebook) target() Target { return n.targets[0] }
@@ -91,7 +92,7 @@ func (n *notebook) write(c *Client, agent, text string) {
 	}
 }
 
-// reads checks what an agent finds on its session.
+// reads checks the text of an agent's session.
 func (n *notebook) reads(c *Client, agent, want string) {
 	n.t.Helper()
 	if got, err := n.try(c, owner(agent), "read", ""); err != nil || got != want {
@@ -99,7 +100,7 @@ func (n *notebook) reads(c *Client, agent, want string) {
 	}
 }
 
-// open checks how many sessions are open on the server, when nothing is under way.
+// open checks how many sessions are open on the server, when no request is under way.
 func (n *notebook) open(want int) {
 	n.t.Helper()
 	synctest.Wait()
@@ -119,7 +120,7 @@ func (n *notebook) deleted() []string {
 	return out
 }
 
-// handshakes checks how many there were.
+// handshakes checks the number of handshakes.
 func (n *notebook) handshakes(want int) {
 	n.t.Helper()
 	if got := len(n.Received("initialize")); got != want {
@@ -127,7 +128,7 @@ func (n *notebook) handshakes(want int) {
 	}
 }
 
-// ops checks how often the store was asked.
+// ops checks the number of requests to the store.
 func (n *notebook) ops(want string) {
 	n.t.Helper()
 	if got := n.asked.String(); got != want {
@@ -165,7 +166,7 @@ func TestAgentsSessions(t *testing.T) {
 		n.write(second, "b", "of b")
 		n.reads(first, "b", "of b")
 		n.reads(first, "a", "of a")
-		n.open(2) // what second opened before it knew that the server has sessions is ended
+		n.open(2) // second ends the session that it opened before it knew of the server's sessions
 	})
 	withNotebook(t, "are one where the operator said so", func(_ *testing.T, n *notebook) {
 		n.targets[0].Shared = true
@@ -204,7 +205,7 @@ func TestAgentsSessions(t *testing.T) {
 	})
 }
 
-// Two users of one agent have sessions of their own, and so has the agent without a user.
+// Two users of one agent have separate sessions, and so has the agent without a user.
 func TestUsersSessions(t *testing.T) {
 	withNotebook(t, "are apart on each instance", func(t *testing.T, n *notebook) {
 		first, second := n.instance(), n.instance()
@@ -262,7 +263,7 @@ func TestSessionsOfTwoInstances(t *testing.T) {
 	withNotebook(t, "taken over and forgotten as well: opened again", func(_ *testing.T, n *notebook) {
 		_, second := both(n)
 		n.EndSessions()
-		n.reads(second, "a", "") // its own is gone, and so is the one that the store has
+		n.reads(second, "a", "") // its own session is lost, and so is the one in the store
 		n.open(1)
 	})
 	withNotebook(t, "by one request, where it is remembered that there are sessions", func(_ *testing.T, n *notebook) {
@@ -293,7 +294,7 @@ func TestSessionEndsWithItsCredential(t *testing.T) {
 		if got := used(second); got != before {
 			t.Fatalf("two instances use %s and %s", before, got)
 		}
-		n.open(1) // the second ends its own with the credential that opened it
+		n.open(1) // second ends its own with the credential that opened it
 		token = "new-one"
 		n.SetToken("new-one")
 		after := used(first)
@@ -310,7 +311,7 @@ func TestSessionEndsWithItsCredential(t *testing.T) {
 	})
 }
 
-// A server that gives no session ids costs no memory and no question to the store.
+// A server without session ids costs no memory and no request to the store.
 func TestSessionsCostNothing(t *testing.T) {
 	for _, o := range []upstreamtest.Options{{Protocols: upstreamtest.Modern}, {Protocols: upstreamtest.Both}, {Protocols: upstreamtest.Legacy}} {
 		var docs documenttest.Store
@@ -351,7 +352,7 @@ func TestSessionsCostTheStore(t *testing.T) {
 		}
 		n.ops("1 reads 1 writes 0 deletes")
 		for range 10 {
-			n.reads(second, "a", "of a") // it does not know yet that the server has sessions
+			n.reads(second, "a", "of a") // it does not know of the server's sessions so far
 		}
 		n.ops("2 reads 1 writes 0 deletes")
 		for range 10 {
@@ -403,7 +404,7 @@ func TestSessionStoreDown(t *testing.T) {
 	})
 }
 
-// hungStore returns a store that answers nothing.
+// hungStore returns a store that never answers.
 func hungStore() *session.Store {
 	return session.NewStore(&documenttest.Store{OnDocs: func(ctx context.Context, _ []document.Key) error {
 		<-ctx.Done()
@@ -411,8 +412,8 @@ func hungStore() *session.Store {
 	}})
 }
 
-// A server with sessions that carries out a call half and answers HTTP 400 is not sent again what is to be
-// sent once; else a new session explains the answer.
+// Some servers with sessions answer HTTP 400 after half of a call. The client does not send a call
+// with Once again, unless a new session explains the answer.
 func TestCallOnce(t *testing.T) {
 	for once, want := range map[bool]int{true: 1, false: 2} {
 		withNotebook(t, fmt.Sprint("once ", once), func(t *testing.T, n *notebook) {

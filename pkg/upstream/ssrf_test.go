@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// resolving returns a client whose name server gives every name the nth address the nth time, and
-// the last one from then on.
+// resolving returns a client whose name server gives every name the nth address at the nth query,
+// and then repeats the last one.
 func resolving(t *testing.T, o Options, addrs ...string) *Client {
 	t.Helper()
 	c := newClient(t, o)
@@ -23,7 +23,7 @@ func resolving(t *testing.T, o Options, addrs ...string) *Client {
 	return c
 }
 
-// untouched listens on an address and returns its port. The test fails if anybody connects.
+// untouched listens on an address and returns its port. The test fails if anything connects.
 func untouched(t *testing.T, addr string) (port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
@@ -49,7 +49,7 @@ func untouched(t *testing.T, addr string) (port string) {
 	return port
 }
 
-// Names are resolved by a real name server.
+// A real name server resolves the names.
 func TestBlockedNames(t *testing.T) {
 	port := untouched(t, "127.0.0.1:0")
 	for name, ip := range map[string]string{
@@ -78,8 +78,8 @@ func TestBlockedRuntime(t *testing.T) {
 	}
 }
 
-// A name has an allowed address first and a blocked one afterwards, as an attacker's name server
-// gives between a check and its use.
+// A name first has an allowed address and then a blocked one, as an attacker's name server answers
+// between a check and its use.
 func TestBlockedRebinding(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{})
 	_, port, _ := net.SplitHostPort(s.Addr())
@@ -89,7 +89,7 @@ func TestBlockedRebinding(t *testing.T) {
 	if out := c.Load(t.Context(), target); out.Status != outcome.Available {
 		t.Fatalf("Load at the first answer = %s %s (%s)", out.Status, out.Reason, out.Error)
 	}
-	c.Close() // so that the next request connects anew
+	c.Close() // so that the next request opens a connection
 	if out := c.Load(t.Context(), target); out.Status != permanent || out.Reason != outcome.ReasonConfig {
 		t.Errorf("Load at the second answer = %s %s (%s), want permanent config", out.Status, out.Reason, out.Error)
 	}

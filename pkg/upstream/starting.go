@@ -9,11 +9,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/process"
 )
 
-// A program may take minutes until its first message, since some are installed at each start. A
-// load does not wait for it so long: it ends with [outcome.ReasonStarting], and the program goes on.
+// A program may take minutes until its first message, because some install at each start. A load
+// does not wait that long: it ends with [outcome.ReasonStarting], and the program continues.
 
-// starting returns the program of a key if it was started with that command, has not said anything
-// yet and is still waited for; nil: none is.
+// starting returns the program of a key if that command started it, it has not written anything yet
+// and its start time is not over. Otherwise it returns nil.
 func (ps *programs) starting(k entryKey, c *Command) *program {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -23,10 +23,10 @@ func (ps *programs) starting(k entryKey, c *Command) *program {
 	return nil
 }
 
-// notStarted returns the outcome of a load that does not wait for a program any longer. Its error
-// begins with what an operator can do, if what the program has written shows it.
+// notStarted returns the outcome of a load that no longer waits for a program. Its error begins
+// with advice for the operator, if the program's output shows a known cause.
 func (p *program) notStarted() outcome.Outcome {
-	said := p.process.Load().Said()
+	said := p.process.Load().LastStderr()
 	words := fmt.Sprintf("the program runs for %v and has not said anything yet", time.Since(p.started).Round(time.Second))
 	if do := advice(said); do != "" {
 		words = do + "; " + words

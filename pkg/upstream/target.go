@@ -15,33 +15,34 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// An endpoint is a [Target] made ready to be dialed.
+// An endpoint is a [Target] that is ready for requests.
 type endpoint struct {
 	url    *url.URL
 	header http.Header
-	values []string // every configured or resolved text that an error must not show
+	values []string // configured or resolved texts that an error must not show
 	refs   []string // secrets that the headers refer to
 
-	secrets []string // those of values that are credentials: no result may show them
+	secrets []string // the credentials among values: no result may show them
 
 	transport transport
 }
 
-// A transport makes one exchange with a server as HTTP does, and leaves what is known of it where
-// [recorded] said. An [http.Client] is the one for URLs, a [programTransport] that for programs.
+// A transport makes one exchange with a server as HTTP does, and stores its facts for the caller of
+// [recorded]. An [http.Client] is the transport for URLs, a [programTransport] is the transport for
+// programs.
 type transport interface {
 	Do(req *http.Request) (*http.Response, error)
 }
 
-// resolve makes t ready, for the owner that key names. Its error is a [configError] or a [credentialError]; nothing has been
-// sent then. Addresses are checked when they are dialed.
+// resolve prepares t for requests of the owner that key names. Its error is a [configError] or a
+// [credentialError]; the gateway has sent nothing then. The dialer checks addresses later.
 func (c *Client) resolve(ctx context.Context, t Target, key entryKey) (*endpoint, error) {
 	if t.Command != nil {
 		return c.resolveCommand(ctx, t, key)
 	}
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
-		// The error of url.Parse repeats the URL, and with it what may be secret.
+		// The error of url.Parse repeats the URL, which may contain secrets.
 		return nil, &configError{msg: "the URL is not one of https or http with a host"}
 	}
 	u.Fragment, u.RawFragment = "", ""
@@ -55,7 +56,7 @@ func (c *Client) resolve(ctx context.Context, t Target, key entryKey) (*endpoint
 	return ep, nil
 }
 
-// addHeader resolves the references in value and checks what comes out of them.
+// addHeader resolves the references in value and checks the result.
 func (c *Client) addHeader(ctx context.Context, ep *endpoint, name, value string) error {
 	resolved, err := c.expand(ctx, ep, "a header", value)
 	if err != nil {
@@ -73,7 +74,8 @@ func (c *Client) addHeader(ctx context.Context, ep *endpoint, name, value string
 	return nil
 }
 
-// basic returns what a header of HTTP's Basic scheme encodes: user and password, and the password.
+// basic returns the decoded parts of a Basic authorization header: user and password, and the
+// password.
 func basic(value string) []string {
 	scheme, encoded, _ := strings.Cut(value, " ")
 	if !strings.EqualFold(scheme, "Basic") {
@@ -87,7 +89,7 @@ func basic(value string) []string {
 	return []string{string(plain), password}
 }
 
-// expand replaces each ${ref} of value; what says where that stands.
+// expand replaces each ${ref} of value; what names the place of value in errors.
 func (c *Client) expand(ctx context.Context, ep *endpoint, what, value string) (string, error) {
 	resolved, err := secret.Expand(value, func(ref string) (string, error) {
 		v, err := c.cache.get(ctx, ref)
@@ -110,14 +112,13 @@ func (c *Client) expand(ctx context.Context, ep *endpoint, what, value string) (
 	return resolved, err
 }
 
-// A secretCache remembers secrets, so that they are looked up once and not with
-// every request.
+// A secretCache caches secrets, so that not every request reads them.
 type secretCache struct {
 	from  secret.Source
 	known sync.Map // texts by reference
 }
 
-// get returns the secret that ref names, from memory if it was had before.
+// get returns the secret of ref, from the cache if possible.
 func (c *secretCache) get(ctx context.Context, ref string) (string, error) {
 	if s, ok := c.known.Load(ref); ok {
 		return s.(string), nil
@@ -125,7 +126,7 @@ func (c *secretCache) get(ctx context.Context, ref string) (string, error) {
 	return c.look(ctx, ref)
 }
 
-// look asks for the secret again.
+// look reads the secret from its source again.
 func (c *secretCache) look(ctx context.Context, ref string) (string, error) {
 	s, err := c.from.Secret(ctx, ref)
 	if err == nil {
@@ -134,8 +135,8 @@ func (c *secretCache) look(ctx context.Context, ref string) (string, error) {
 	return s, err
 }
 
-// blockedRedirect reports whether a response redirects to an address that may not be dialed.
-// Redirects are not followed; this one is worth an alarm of its own.
+// blockedRedirect reports whether a response redirects to an address that may not be dialed. The
+// client follows no redirects, but this one deserves its own alarm.
 func (c *Client) blockedRedirect(ep *endpoint, x *exchange) bool {
 	if ep == nil || x == nil || x.status/100 != 3 {
 		return false

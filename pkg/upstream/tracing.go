@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// withTrace returns the call with the trace that its server is told of, if it is told of one.
+// withTrace returns the call with the trace for its server, if the server gets one.
 func (c *Client) withTrace(ctx context.Context, t Target, call Call) Call {
 	told := c.o.Trace != nil && c.o.Trace(t.ID)
 	own := observe.TraceParent(ctx)

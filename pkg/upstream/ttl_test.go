@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// What a server says of how long its lists stay fresh is the least that any page of any list says.
+// The lists of a server stay fresh for the shortest time that any page of any list states.
 func TestListTTL(t *testing.T) {
 	for _, c := range []struct {
 		name  string

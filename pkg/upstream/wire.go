@@ -17,10 +17,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxResponse is the longest response that is taken, in bytes.
+// maxResponse is the maximum length of a response, in bytes.
 const maxResponse = outcome.MaxResult
 
-// A message is what is sent in one exchange.
+// A message is the content of one exchange.
 type message struct {
 	id     int64 // of the request; 0: any
 	method string
@@ -30,7 +30,7 @@ type message struct {
 }
 
 // send sends one request and returns the result object of its reply. An error is an
-// [*outcome.RPCError], one of this package's faults, or the transport's own.
+// [*outcome.RPCError], a fault of this package, or the transport's own error.
 func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.RawMessage, error) {
 	if o.requestID = m.id; m.id == 0 {
 		o.requestID = o.c.nextID.Add(1)
@@ -50,7 +50,7 @@ func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.Raw
 		}
 		return jsonReply(resp, o.requestID)
 	case media == "text/event-stream":
-		defer func() { o.questions.over() }()
+		defer func() { o.questions.endAll() }()
 		read := replyTo
 		if page := o.reads(m); page != nil {
 			read = page.reply
@@ -62,7 +62,7 @@ func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.Raw
 	return nil, &protocolError{outcome.ReasonNotMCP, "the answer's type is neither JSON nor an event stream"}
 }
 
-// reads returns what reads the reply to m, if that is a page of a list.
+// reads returns the reader of the reply to m, if the reply is a page of a list.
 func (o *operation) reads(m message) *pageReader {
 	if o.page == nil || o.page.page.method != m.method {
 		return nil
@@ -80,11 +80,11 @@ func (o *operation) notify(ctx context.Context, s mcpSession, method string, par
 	if resp.StatusCode/100 != 2 {
 		return o.refusal(resp, 0)
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxEvidence)) // so that the connection can be used again
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxEvidence)) // so that the connection can be reused
 	return err
 }
 
-// post sends one HTTP request. No configured header replaces one of the protocol's.
+// post sends one HTTP request. A configured header never replaces a header of the protocol.
 func (o *operation) post(ctx context.Context, s mcpSession, m message, body []byte) (*http.Response, error) {
 	return o.c.post(recorded(ctx, &o.last), o.ep, s, m, body)
 }
@@ -109,7 +109,7 @@ func (c *Client) post(ctx context.Context, ep *endpoint, s mcpSession, m message
 	return ep.transport.Do(req)
 }
 
-// address sets the headers that every request to a server bears.
+// address sets the headers of every request to a server.
 func (c *Client) address(req *http.Request, ep *endpoint, s mcpSession) {
 	for name, values := range ep.header {
 		if !strings.HasPrefix(name, "Mcp-") {
@@ -125,9 +125,9 @@ func (c *Client) address(req *http.Request, ep *endpoint, s mcpSession) {
 	}
 }
 
-// refusal reads a response that is no answer. A JSON-RPC error in it counts as the
-// server's own if it bears the request's id or a code of the standard, and unless the
-// status is one that others on the way set too.
+// refusal reads a response that is no answer. A JSON-RPC error in it counts as the server's own if
+// the error has the request's id or a standard code. It does not count if intermediaries also use
+// the HTTP status.
 func (o *operation) refusal(resp *http.Response, id int64) error {
 	body, err := readAll(resp)
 	if err != nil && !errors.Is(err, errTooLong) {
@@ -192,14 +192,14 @@ func jsonReply(resp *http.Response, id int64) (json.RawMessage, error) {
 	return replyTo(id, body)
 }
 
-// maxStream is how many bytes a server may say before its reply. The limit of the reply itself
-// counts anew after each event.
+// maxStream is how many bytes a server may send before its reply. The limit of the reply itself
+// restarts after each event.
 const maxStream = 64 << 20
 
 var errFlood = brokenProtocol("the server said more than %d bytes before its answer", maxStream)
 
-// streamReply reads events up to the reply. Messages of the server's own, requests and
-// notifications, go to other. read is [replyTo], or reads more out of the reply.
+// streamReply reads events up to the reply. The server's own requests and notifications go to
+// other. read is [replyTo], or a variant that reads more from the reply.
 func streamReply(resp *http.Response, id int64, rest time.Duration, read func(int64, []byte) (json.RawMessage, error), other func(data []byte)) (result json.RawMessage, err error) {
 	const most = maxResponse + 1
 	limited := &io.LimitedReader{R: resp.Body, N: most}
@@ -230,11 +230,11 @@ func streamReply(resp *http.Response, id int64, rest time.Duration, read func(in
 	return result, err
 }
 
-// drain reads a stream to its end, which follows the reply as a rule. Its connection
-// can be used again then, and spares the next call a handshake. A server that keeps
-// the stream open is not waited for.
+// drain reads a stream to its end, which usually follows the reply. The connection can be reused
+// then, and the next call needs no new TLS handshake. drain does not wait for a server that keeps
+// the stream open.
 func drain(resp *http.Response, r io.Reader, limit time.Duration) {
 	t := time.AfterFunc(limit, func() { _ = resp.Body.Close() })
 	defer t.Stop()
-	_, _ = io.Copy(io.Discard, r) // the reply is had already
+	_, _ = io.Copy(io.Discard, r) // the caller already has the reply
 }

@@ -1,7 +1,7 @@
-// Package egress says which addresses the gateway may dial, and dials them.
+// Package egress decides which addresses the gateway may dial, and dials them.
 //
-// An address is checked between name resolution and connect. A check of the URL beforehand
-// would not do: the name server may answer the second question otherwise than the first.
+// It checks an address between name resolution and connect. A check of the URL before that would
+// not suffice: the name server may give another answer to the second query.
 package egress
 
 import (
@@ -23,22 +23,22 @@ import (
 )
 
 const (
-	// Name resolution and connect, and then the TLS handshake, end before the attempt
-	// does: their own timeouts say more than its.
+	// Name resolution, connect and the TLS handshake end before the attempt does, because their
+	// timeouts say more than the attempt's timeout.
 	dialTimeout = 3 * time.Second
 
-	// Node closes idle connections after 5 s, and is the first to do so. A
-	// request that meets such a close half-way can not be told from one that was
-	// processed, so connections are left alone before that.
+	// Node closes idle connections after 5 s. If a server closes a connection during a request,
+	// nobody knows whether the server processed the request. The gateway therefore closes idle
+	// connections earlier.
 	idleTimeout = 4 * time.Second
 )
 
 // A Dialer opens connections to the addresses that its rule allows.
 type Dialer struct {
 	Rule     Rule
-	Roots    *x509.CertPool // that certificates must come from; nil: the system's
+	Roots    *x509.CertPool // the CAs of certificates; nil: the system's
 	Resolver *net.Resolver  // nil: the system's
-	Timeout  time.Duration  // of name resolution and connect, and then of the TLS handshake; 0: 3 s
+	Timeout  time.Duration  // of resolution and connect, then of the TLS handshake; 0: 3 s
 }
 
 func (d *Dialer) dialPlain(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -78,7 +78,7 @@ func (d *Dialer) dial(ctx context.Context, network, addr, scheme string) (net.Co
 	}}
 	conn, err := nd.DialContext(ctx, network, addr)
 	if _, isDNS := errors.AsType[*net.DNSError](err); isDNS {
-		// A resolver that has no descriptor for its question says so in its text alone.
+		// A resolver that has no descriptor left reports that only in the text of its error.
 		if short := capacity.Probe(); capacity.IsDescriptors(short) {
 			return nil, fmt.Errorf("%w (%w)", short, err)
 		}
@@ -86,9 +86,9 @@ func (d *Dialer) dial(ctx context.Context, network, addr, scheme string) (net.Co
 	return conn, err
 }
 
-// Transport returns a transport that dials with d. Its connections are of type [*Conn]. It takes
-// no proxy from the environment, and speaks HTTP/1.1 alone: there one connection carries one
-// call, so that closing it cancels that call, and a reset loses no other.
+// Transport returns a transport that dials with d. Its connections are of type [*Conn]. It uses no
+// proxy from the environment, and only HTTP/1.1: there one connection carries one call. Closing the
+// connection cancels that call only, and a reset loses no other call.
 func (d *Dialer) Transport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -115,15 +115,15 @@ type Conn struct {
 	net.Conn
 
 	mu   sync.Mutex
-	head []byte // the first bytes since restart
-	err  error  // the first error: the connection is over then
+	head []byte // the first bytes since Restart
+	err  error  // the first error, which ends the connection
 }
 
 // httpHead is how every HTTP/1 response begins.
 const httpHead = "HTTP/"
 
-// Restart begins a new exchange. It returns false if the peer has closed the
-// connection already, so that no request on it is delivered.
+// Restart begins a new exchange. It returns false if the peer has already closed the connection, so
+// that no request on it can arrive.
 func (c *Conn) Restart() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,8 +131,8 @@ func (c *Conn) Restart() bool {
 	return c.err == nil
 }
 
-// State returns whether bytes came since [Conn.Restart], whether they were something
-// else than HTTP, and the error that ended the connection.
+// State returns whether bytes have arrived since [Conn.Restart], whether they were not HTTP, and
+// the error that ended the connection.
 func (c *Conn) State() (answered, garbled bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

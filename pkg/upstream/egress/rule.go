@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A Rule says which addresses may be dialed: public ones by https, and those
-// of Allow by http as well.
+// A Rule decides which addresses may be dialed: public addresses by https, and the networks of
+// Allow also by http.
 type Rule struct {
 	Allow   []netip.Prefix
 	Runtime string // host:port of the Lambda runtime, never dialed; "": none
@@ -38,7 +38,7 @@ func (r Rule) Check(scheme string, ap netip.AddrPort) error {
 		return blocked("address %s is link-local and is never dialed", addr)
 	}
 	if slices.ContainsFunc(all, func(a netip.Addr) bool { return r.isRuntime(a, ap.Port()) }) {
-		return blocked("address %s is that of the Lambda runtime and is never dialed", ap)
+		return blocked("address %s belongs to the Lambda runtime and is never dialed", ap)
 	}
 	if slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 		return nil
@@ -47,13 +47,13 @@ func (r Rule) Check(scheme string, ap netip.AddrPort) error {
 		return blocked("address %s is not public; PORTCULLIS_ALLOW_NETS may allow it", addr)
 	}
 	if scheme != "https" {
-		return blocked("address %s is public and takes https only", addr)
+		return blocked("address %s is public and may be dialed by https only", addr)
 	}
 	return nil
 }
 
-// Blocks reports whether the host of u is an address, or localhost, that may not be dialed. A
-// name is not resolved for it.
+// Blocks reports whether the host of u is a blocked address, or localhost where it is blocked. It
+// does not resolve names.
 func (r Rule) Blocks(u *url.URL) bool {
 	host := u.Hostname()
 	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
@@ -70,8 +70,9 @@ func (r Rule) Blocks(u *url.URL) bool {
 	return r.Check("https", netip.AddrPortFrom(addr, uint16(port))) != nil
 }
 
-// isRuntime reports whether an address is the Lambda runtime's own endpoint, from which a request
-// could take other callers' events. Where its host is a name, whatever is not public may be it.
+// isRuntime reports whether an address is the Lambda runtime's own endpoint, where a request could
+// take events of other callers. If the runtime's host is a name, any non-public address may be the
+// endpoint.
 func (r Rule) isRuntime(addr netip.Addr, port uint16) bool {
 	host, p, err := net.SplitHostPort(r.Runtime)
 	if err != nil || p != strconv.Itoa(int(port)) {
@@ -84,15 +85,15 @@ func (r Rule) isRuntime(addr netip.Addr, port uint16) bool {
 	return addr == ip.Unmap() || addr.IsLoopback() && ip.Unmap().IsLoopback() || addr.IsUnspecified()
 }
 
-// neverDialed reports whether no allow list opens an address: link-local ones, where cloud
-// credentials are served, and the IPv6 form of that service.
+// neverDialed reports whether no allow list permits an address. These are link-local addresses,
+// which serve cloud credentials, and the IPv6 form of that service.
 func neverDialed(addr netip.Addr) bool {
 	return addr.IsLinkLocalUnicast() || addr.IsLinkLocalMulticast() || addr.IsInterfaceLocalMulticast() ||
 		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd, 0x00, 0x0e, 0xc2}), 32).Contains(addr)
 }
 
-// embedded returns the IPv4 addresses that a translator or a tunnel would send
-// packets for addr to: NAT64, 6to4, IPv4-translated, IPv4-compatible and ISATAP forms.
+// embedded returns the IPv4 addresses to which a translator or a tunnel would send packets for
+// addr: NAT64, 6to4, IPv4-translated, IPv4-compatible and ISATAP forms.
 func embedded(addr netip.Addr) []netip.Addr {
 	if addr.Is4() {
 		return nil
@@ -112,9 +113,8 @@ func embedded(addr netip.Addr) []netip.Addr {
 	return nil
 }
 
-// notPublic are the networks that are not on the public internet, by the IANA
-// special-purpose registries. Of IPv6 only 2000::/3 and the well-known NAT64
-// prefix are.
+// notPublic returns the networks that are not on the public internet, from the IANA special-purpose
+// registries. For IPv6, only 2000::/3 and the well-known NAT64 prefix are public.
 func notPublic() []string {
 	return []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
@@ -139,9 +139,9 @@ func public(addr netip.Addr) bool {
 	})
 }
 
-// ParseNets reads a comma-separated list of CIDRs or addresses, as in PORTCULLIS_ALLOW_NETS.
-// It reports every fault at once; "" is an empty list. A net of link-local
-// addresses alone is a fault: it can never be dialed.
+// ParseNets reads a comma-separated list of CIDRs or addresses, as in PORTCULLIS_ALLOW_NETS. It
+// reports all faults together; "" is an empty list. A link-local network is a fault, because it can
+// never be dialed.
 func ParseNets(s string) ([]netip.Prefix, error) {
 	var nets []netip.Prefix
 	var faults []error

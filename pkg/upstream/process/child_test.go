@@ -24,7 +24,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// sh returns a program of the shell.
+// sh returns a program that runs a shell script.
 func sh(script string) process.Program {
 	return process.Program{Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}}
 }
@@ -62,7 +62,7 @@ func (r run) next(t *testing.T) string {
 	}
 }
 
-// alive reports whether a process runs that is no zombie.
+// alive reports whether a process runs and is no zombie.
 func alive(t *testing.T, pid string) bool {
 	t.Helper()
 	out, _ := exec.CommandContext(t.Context(), "ps", "-o", "stat=", "-p", pid).Output() // it fails if there is none
@@ -70,7 +70,7 @@ func alive(t *testing.T, pid string) bool {
 	return state != "" && state[0] != 'Z'
 }
 
-// gone fails the test if the process is not gone in time.
+// gone fails the test if the process does not end in time.
 func gone(t *testing.T, pid string) {
 	t.Helper()
 	if !local.Comes(func() bool { return !alive(t, pid) }) {
@@ -135,7 +135,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A program that may finish is not interrupted by a caller who has less patience.
+// A caller with less patience does not interrupt a program that may finish.
 func TestStopLetsFinish(t *testing.T) {
 	finished := filepath.Join(t.TempDir(), "finished")
 	h := process.NewHost(1)
@@ -160,10 +160,10 @@ func TestGroup(t *testing.T) {
 	t.Run("ended by itself", func(t *testing.T) {
 		r := start(t, `sleep 1000 & echo $!`, process.Options{})
 		grandchild := r.next(t)
-		<-r.Done() // although the grandchild has its streams
+		<-r.Done() // even though the grandchild has its streams
 		gone(t, grandchild)
 	})
-	t.Run("out of the group", func(t *testing.T) { // it cannot be ended, and must not hold us up
+	t.Run("out of the group", func(t *testing.T) { // it cannot be ended, and must not block
 		r := start(t, `setsid sleep 1000 & echo $!`, process.Options{})
 		pid, err := strconv.Atoi(r.next(t))
 		require.OK(t, err)
@@ -177,7 +177,7 @@ func TestGroup(t *testing.T) {
 }
 
 func TestKilledWithUs(t *testing.T) {
-	// The shell in between stands for this process: it dies by SIGKILL.
+	// The shell in between plays the role of this process: it dies by SIGKILL.
 	if _, err := os.Stat("/proc/self"); err != nil {
 		t.Skip("only Linux ends programs whose parent was killed")
 	}
@@ -196,7 +196,7 @@ func TestKilledWithUs(t *testing.T) {
 	gone(t, strings.TrimSpace(string(line[:n])))
 }
 
-// parentOf makes this binary start a program, say what that says, and wait.
+// parentOf makes this binary start a program, print its output, and wait.
 const parentOf = "CHILD_TEST_PARENT_OF"
 
 func TestMain(m *testing.M) {
@@ -213,16 +213,16 @@ func TestNoReader(t *testing.T) {
 	r := start(t, `exec sleep 1000`, process.Options{})
 	var ctx context.Context
 	var err error
-	for sent := false; !sent; { // it is not, if its time is over before who writes takes it
+	for sent := false; !sent; { // sent stays false if the time ends before the write begins
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		// More than a pipe takes: the first one is being written, so it may arrive one day.
+		// More than a pipe holds: the write of the first line has begun, so it may arrive later.
 		if sent, err = r.Send(ctx, make([]byte, 1<<20)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Send = %v, %v", sent, err)
 		}
 	}
-	// The second one has not begun.
+	// The write of the second line has not begun.
 	if sent, err := r.Send(ctx, []byte("x")); sent || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Send = %v, %v", sent, err)
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// network returns the variables by which a program finds the network of its machine: the proxy,
-// the certificates to trust, the registries to install from. A proxy is set in both letter cases.
+// network returns the variables by which a program finds the network of its machine: the proxy, the
+// certificates to trust and the package registries. A proxy has a variable in each letter case.
 func network() []string {
 	return []string{
 		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
@@ -18,10 +18,10 @@ func network() []string {
 	}
 }
 
-// Environment returns the environment of a program: the variables that it needs to find its files
-// and the network, and those of passed, as getenv has them; and the listed ones. A listed variable
-// replaces one of this process also if that is written in another letter case. Nothing else of this
-// process reaches a program.
+// Environment returns the environment of a program: the variables for its files and the network,
+// the variables named in passed, with getenv's values, and the listed variables. A listed variable
+// replaces a variable of this process even if the letter case differs. A program gets no other
+// variable of this process.
 func Environment(getenv func(string) string, passed []string, listed map[string]string) []string {
 	own := map[string]bool{}
 	for name := range listed {

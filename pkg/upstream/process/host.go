@@ -1,11 +1,11 @@
-// Package process runs programs that are spoken to by lines: what is written to a program is a line
-// of its standard input, what it says is a line of its standard output. It knows nothing of what
-// the lines mean.
+// Package process runs programs and exchanges lines with them: a line to a program goes to its
+// standard input, and a line from it comes from its standard output. The package does not read the
+// content of the lines.
 //
-// A program is not trusted to behave. It may write without end, to either stream; it may not read
-// what it is sent; it may ignore that its input was closed, and SIGTERM; it may start programs of its
-// own. Each costs a bounded amount of memory here, and when a [Process] is done nothing is left of
-// its process group, nor a descriptor.
+// The package does not trust a program to behave. A program may write without end to both streams,
+// and may not read its input. It may ignore SIGTERM and the end of its input, and may start other
+// programs. Each program uses a bounded amount of memory here. When a [Process] is done, no process
+// of its process group is left, and no descriptor.
 package process
 
 import (
@@ -18,36 +18,36 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/linereader"
 )
 
-// What a caller may have to tell apart.
+// Errors that a caller may have to distinguish.
 var (
-	ErrFull   = errors.New("too many programs run already") // one has to end first
-	ErrClosed = errors.New("no more programs are started")
+	ErrFull   = errors.New("too many programs run already") // another one has to end first
+	ErrClosed = errors.New("the host is closed and starts no programs")
 )
 
-// A Program says what is run.
+// A Program is a command to run.
 type Program struct {
-	Path string   // of the program, or its name, which is then looked for in PATH
+	Path string   // of the program, or a name to look up in PATH
 	Args []string // without the program's own name
-	Env  []string // all of its environment, as NAME=value
-	Dir  string   // its working directory; "": that of this process
+	Env  []string // the whole environment, as NAME=value
+	Dir  string   // its working directory; "": this process's own
 }
 
-// Options say what is done with what a program writes.
+// Options decide how to handle the output of a program.
 type Options struct {
-	// Line takes each line of standard output, without its end. A line that is longer than
-	// MaxLine comes cut, as its beginning and its end. Line must not block, nor keep the bytes.
+	// Line gets each line of standard output, without its end. A line longer than MaxLine comes as
+	// its beginning and its end. Line must not block, and must not keep the bytes.
 	Line func(line linereader.Line)
 
 	MaxLine int                      // bytes; 0: 4 MiB
 	Log     *slog.Logger             // for the lines of standard error; nil: slog.DiscardHandler
-	Clean   func(line string) string // takes out of such a line what must not be logged; nil: nothing
+	Clean   func(line string) string // removes secrets from such a line; nil: removes nothing
 
-	// Finish returns how long the program may go on, at least, after its input was closed and
-	// before it gets a signal; nil: as long as the patience of who stops it.
+	// Finish returns the minimum time between the end of the program's input and the first signal.
+	// nil: the patience of [Process.Stop].
 	Finish func() time.Duration
 }
 
-// A Host starts programs, a bounded number at once, and ends them all when it is closed.
+// A Host starts a bounded number of programs, and ends them all on Close.
 type Host struct {
 	max     int
 	starter starter
@@ -57,7 +57,7 @@ type Host struct {
 	running map[*Process]bool
 }
 
-// NewHost returns a Host for max programs at once. It starts nothing.
+// NewHost returns a Host that runs at most max programs at the same time. It starts nothing.
 func NewHost(max int) *Host { return &Host{max: max, running: map[*Process]bool{}} }
 
 // Start starts a program. It returns [ErrFull], [ErrClosed] or a [*StartError].
@@ -66,7 +66,7 @@ func (h *Host) Start(program Program, o Options) (*Process, error) {
 	h.mu.Lock()
 	full, closed := len(h.running) >= h.max, h.closed
 	if !full && !closed {
-		h.running[p] = true // its place is taken before it runs
+		h.running[p] = true // the program counts before it runs
 	}
 	h.mu.Unlock()
 	switch {
@@ -96,8 +96,8 @@ func (h *Host) Running() int {
 	return len(h.running)
 }
 
-// Close ends all programs, each as [Process.Stop] does, and starts no more. It returns when none is
-// left.
+// Close ends all programs as [Process.Stop] does, and prevents new starts. It returns when no
+// program is left.
 func (h *Host) Close(ctx context.Context, patience time.Duration) {
 	h.mu.Lock()
 	h.closed = true

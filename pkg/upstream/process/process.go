@@ -17,15 +17,16 @@ import (
 const (
 	defaultMaxLine = 4 << 20
 
-	// lastWords is how long standard output is read after the program has ended: all that it wrote
-	// is in the pipe by then, but a program of its own that left the process group may hold it open.
+	// lastWords is how long the host reads standard output after the program has ended. All its
+	// output is in the pipe then, but a child process outside the process group may keep the pipe
+	// open.
 	lastWords = 250 * time.Millisecond
 
-	// unhurried is the patience with a program that closed one of its streams and is of no use any more.
+	// unhurried is the patience with a program that has closed one of its streams and is useless.
 	unhurried = time.Second
 )
 
-// A Process is a program that runs, or has run. It is safe for concurrent use.
+// A Process is a program that runs or has ended. It is safe for concurrent use.
 type Process struct {
 	cmd     *exec.Cmd
 	o       Options
@@ -39,7 +40,7 @@ type Process struct {
 	said           *stderrLog
 
 	exited chan struct{} // the program itself has ended
-	done   chan struct{} // and nothing is left of it
+	done   chan struct{} // and no process of its group is left
 	err    *ExitError    // set before done is closed
 }
 
@@ -65,12 +66,13 @@ func newProcess(program Program, o Options) *Process {
 	}
 }
 
-// start starts the program and what serves its streams. gone is called when nothing is left of it.
+// start starts the program and the goroutines for its streams. It calls gone when nothing is left
+// of the program.
 func (p *Process) start(gone func()) (err error) {
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {
-			_ = f.Close() // the program has its own
+			_ = f.Close() // the program has its own copy
 		}
 		if err != nil {
 			for _, f := range []*os.File{p.stdin, p.stdout, p.stderr} {
@@ -100,8 +102,8 @@ func (p *Process) start(gone func()) (err error) {
 	if p.stderr, errs, err = pipe(false); err != nil {
 		return err
 	}
-	// Files and not readers or writers: Wait waits for the program alone then, and not for
-	// whoever has inherited its streams.
+	// These are files, not readers or writers: Wait then waits only for the program, and not for
+	// processes that inherited its streams.
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, out, errs
 	p.cmd.SysProcAttr = ownGroup()
 	p.started = time.Now()
@@ -112,12 +114,12 @@ func (p *Process) start(gone func()) (err error) {
 	return nil
 }
 
-// run serves the streams until the program has ended, and then sees to it that nothing is left.
+// run serves the streams until the program has ended, and then ends all that is left.
 func (p *Process) run(gone func()) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		linereader.Read(p.stdout, p.o.MaxLine, p.o.Line)
-		go p.Stop(context.Background(), unhurried) // what says no more is of no use, if it has not ended
+		go p.Stop(context.Background(), unhurried) // a program that writes no more is useless
 	})
 	reading.Go(func() { linereader.Read(p.stderr, maxStderrLine, p.said.line) })
 	var writing sync.WaitGroup
@@ -142,14 +144,14 @@ func (p *Process) run(gone func()) {
 	close(p.done)
 }
 
-// write writes one line after the other.
+// write writes the lines in order.
 func (p *Process) write() {
 	for {
 		select {
 		case w := <-p.writes:
 			n, err := p.stdin.Write(w.line)
 			w.done <- writeResult{n, err}
-			if err != nil { // it has closed its input: nobody can speak to it any more
+			if err != nil { // it has closed its input and is unreachable
 				go p.Stop(context.Background(), unhurried)
 				return
 			}
@@ -159,23 +161,23 @@ func (p *Process) write() {
 	}
 }
 
-// endInput closes the program's standard input, also while a line is being written.
+// endInput closes the program's standard input, even during a write.
 func (p *Process) endInput() {
 	p.closeInput.Do(func() {
 		close(p.inputClosed)
-		_ = p.stdin.Close() // that the program does not listen any more is no news
+		_ = p.stdin.Close() // an error only means that it no longer listens
 	})
 }
 
-// Send writes a line, which holds no line end of its own; it adds one. sent is false if the
-// program cannot have read the line, and so cannot do what it says. When ctx ends while the line is
-// being written Send returns, and the line is written all the same.
+// Send writes a line and adds the line end; the line must not contain one. sent is false if the
+// program cannot have read the line, and so cannot act on it. If ctx ends during the write, Send
+// returns, and the write continues.
 func (p *Process) Send(ctx context.Context, line []byte) (sent bool, err error) {
 	done := make(chan writeResult, 1)
 	whole := make([]byte, len(line)+1)
 	whole[copy(whole, line)] = '\n'
 	select {
-	case <-p.exited: // before the lottery of the next select
+	case <-p.exited: // first: the next select picks at random
 		return false, p.ended(ctx)
 	default:
 	}
@@ -197,7 +199,7 @@ func (p *Process) Send(ctx context.Context, line []byte) (sent bool, err error) 
 	}
 }
 
-// ended waits for the end of a program that takes no more lines, and says how it ended.
+// ended waits for the end of a program that accepts no more lines, and returns how it ended.
 func (p *Process) ended(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -207,20 +209,20 @@ func (p *Process) ended(ctx context.Context) error {
 	}
 }
 
-// Done is closed when the program has ended and nothing is left of its process group; every line
-// that it wrote was handed over by then.
+// Done is closed when the program has ended and no process of its group is left. Before that, Line
+// receives every line.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Said returns the last lines that the program has written to its standard error, cleaned and quoted.
-func (p *Process) Said() []string { return p.said.last() }
+// LastStderr returns the last lines of the program's standard error, cleaned and quoted.
+func (p *Process) LastStderr() []string { return p.said.last() }
 
-// Exit returns how the program ended. It is to be asked after Done.
+// Exit returns how the program ended. It is valid after Done.
 func (p *Process) Exit() *ExitError { return p.err }
 
-// Stop ends the program and whatever it has started in its process group: it closes the program's
-// standard input, and if that is not enough sends SIGTERM after patience, or after the time of
-// [Options].Finish if that is longer, and SIGKILL after another patience, or at once when ctx ends. It returns when nothing is left. Where there are no such
-// signals the program is killed after the first patience.
+// Stop ends the program and its process group. It closes the program's standard input. If the
+// program continues, Stop sends SIGTERM after patience or after [Options].Finish, the longer of the
+// two. Then it sends SIGKILL after another patience, or when ctx ends. Stop returns when nothing is
+// left. On systems without these signals, it kills the program after the first patience.
 func (p *Process) Stop(ctx context.Context, patience time.Duration) {
 	p.endInput()
 	pid := p.cmd.Process.Pid
@@ -234,7 +236,7 @@ func (p *Process) Stop(ctx context.Context, patience time.Duration) {
 		case <-p.done:
 			t.Stop()
 			return
-		case <-p.exited: // the rest is under way
+		case <-p.exited: // another call continues it
 			t.Stop()
 			<-p.done
 			return
@@ -248,15 +250,15 @@ func (p *Process) Stop(ctx context.Context, patience time.Duration) {
 	<-p.done
 }
 
-// An ExitError says how a program ended.
+// An ExitError describes how a program ended.
 type ExitError struct {
 	State *os.ProcessState
-	Lived time.Duration // from its start
+	Lived time.Duration // since its start
 	Said  []string      // the last lines of its standard error, cleaned and quoted
 	err   error
 }
 
-// Error is for the log.
+// Error returns a text for the log.
 func (e *ExitError) Error() string {
 	how := "exit status 0"
 	if e.err != nil {
@@ -268,7 +270,7 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("the program ended after %v: %s; its last words: %s", e.Lived.Round(time.Millisecond), how, LastWords(e.Said))
 }
 
-// LastWords returns the last few of lines in one line.
+// LastWords returns the last few of lines, on one line.
 func LastWords(lines []string) string {
 	return strings.Join(lines[max(0, len(lines)-shownLines):], " / ")
 }

@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	maxStderrLine = 4 << 10 // bytes that are read of a line
-	maxLogged     = 512     // characters that are logged of it
-	lastLines     = 24      // that are kept: a stack trace hides the line that says what is wrong
+	maxStderrLine = 4 << 10 // bytes of a line to read
+	maxLogged     = 512     // characters of it to log
+	lastLines     = 24      // to keep: a stack trace hides the line with the error
 	shownLines    = 3       // of these, in the text of an [ExitError]
 
-	// As many lines may come at once, and as many in each minute; what is more is counted.
+	// The log accepts this many lines at once, and this many each minute. It counts the others.
 	stderrBurst = 100
 )
 
-// A stderrLog writes the lines of a program's standard error to the log, so many of them in a
-// minute and no more.
+// A stderrLog logs the lines of a program's standard error, with a limit per minute.
 type stderrLog struct {
 	log   *slog.Logger
 	clean func(string) string
@@ -45,7 +44,7 @@ func (s *stderrLog) line(l linereader.Line) {
 	s.count++
 	lost := s.count > stderrBurst
 	if lost && s.count%stderrBurst != 0 {
-		return // nor is it cleaned, which costs more than reading it
+		return // without cleaning, which costs more than reading
 	}
 	said := string(l.Data)
 	if s.clean != nil {
@@ -61,10 +60,10 @@ func (s *stderrLog) line(l linereader.Line) {
 	}
 }
 
-// tellLost logs how many lines of the last minute were not.
+// tellLost logs how many lines of the last minute were not logged.
 func (s *stderrLog) tellLost() {
 	if lost := s.count - stderrBurst; lost > 0 {
-		s.log.LogAttrs(context.Background(), slog.LevelWarn, "program wrote more to its standard error than is logged", slog.Int("lines", lost))
+		s.log.LogAttrs(context.Background(), slog.LevelWarn, "standard error of program exceeded the log limit", slog.Int("lines", lost))
 	}
 }
 

@@ -4,6 +4,6 @@ package process
 
 import "syscall"
 
-// ownGroup puts a program into a process group of its own. If this process is killed the program
-// sees its standard input end; one that does not care stays.
+// ownGroup puts a program into its own process group. If this process is killed, the program reads
+// the end of its standard input. A program that ignores this stays.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

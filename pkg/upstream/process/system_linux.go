@@ -6,28 +6,28 @@ import (
 	"syscall"
 )
 
-// ownGroup puts a program into a process group of its own, and has the kernel kill it if this
-// process dies without having ended it. What the program has started in turn is not killed then;
-// as a rule that sees its standard input end.
+// ownGroup puts a program into its own process group. The kernel kills the program if this process
+// dies first. The kernel does not kill the program's own children, but they usually read the end of
+// their standard input.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// A starter runs functions on one thread that lasts: to the kernel a program's parent is the
-// thread that started it, and the program is killed when that ends.
+// A starter runs functions on one thread that lasts. For the kernel, the parent of a program is the
+// thread that started it. When that thread ends, the kernel kills the program.
 type starter struct {
 	mu   sync.Mutex
 	jobs chan func()
 }
 
-// do runs f and returns when it is through.
+// do runs f and returns after it.
 func (s *starter) do(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.jobs == nil {
 		s.jobs = make(chan func())
 		go func(jobs <-chan func()) {
-			runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 			for job := range jobs {
 				job()
 			}
@@ -38,7 +38,7 @@ func (s *starter) do(f func()) {
 	<-done
 }
 
-// stop ends the thread. No program that was started on it may be left.
+// stop ends the thread. No program that it started may be left.
 func (s *starter) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,7 @@
 
 package process
 
-// A starter runs functions. Only Linux has a use for a thread of its own.
+// A starter runs functions. Only Linux needs a separate thread.
 type starter struct{}
 
 func (*starter) do(f func()) { f() }

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// inherited are the variables that every program has from this process. Without some of them
-// hardly a program starts on Windows.
+// inherited returns the variables of this process that every program gets. Most programs do not
+// start on Windows without them.
 func inherited() []string {
 	return []string{
 		"PATH", "HOME", "LANG", "TMPDIR", "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE",
@@ -19,8 +19,8 @@ func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// Windows has neither SIGTERM nor groups to signal: the program itself is killed, and what it has
-// started may stay.
+// Windows has neither SIGTERM nor process groups. Only the program itself is killed; its children
+// may stay.
 func terminateGroup(pid int) { killGroup(pid) }
 
 func killGroup(pid int) {

@@ -9,11 +9,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxTools is of how many tools it is remembered which arguments they want as headers.
+// maxTools bounds the number of tools in toolHeaders.
 const maxTools = 10_000
 
-// ToolHeaders remember which arguments of a tool are to be repeated as headers, which only somebody
-// who speaks HTTP does. The lists of tools that pass by say so.
+// A toolHeaders remembers which arguments of a tool HTTP requests must repeat as headers. It learns
+// this from the tool lists that pass through the relay.
 type toolHeaders struct {
 	mu     sync.Mutex
 	byTool map[string][]tool.HeaderParam
@@ -25,7 +25,7 @@ func newToolHeaders() *toolHeaders { return &toolHeaders{byTool: map[string][]to
 func (h *toolHeaders) learn(result json.RawMessage) {
 	list, err := rawjson.Elements(rawjson.Get(result, "tools"))
 	if err != nil {
-		return // what the list is worth is the client's to say
+		return // the client judges the list
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package relay is an MCP server on a pair of streams that passes all it is sent on to a server
+// Package relay is an MCP server on a pair of streams that passes all messages on to a server
 // behind HTTP, for clients that can only start a command.
 //
-// The bytes of messages stay as they are. What HTTP adds to a message, headers and a session, is
-// made of the messages here, and what HTTP says beside them becomes an error of JSON-RPC, so that a
-// client is told of every request what became of it.
+// The relay does not change the bytes of messages. It derives HTTP's headers and session from the
+// messages. It turns HTTP failures into JSON-RPC errors, so that the client gets an answer to every
+// request.
 package relay
 
 import (
@@ -26,27 +26,28 @@ import (
 )
 
 const (
-	maxMessage  = 4 << 20                // from the client: what the gateway takes
+	maxMessage  = 4 << 20                // from the client: the gateway's limit
 	maxAnswer   = 16 << 20               // one message to the client
-	maxRequests = 256                    // of the client's that are open at once
-	maxNotices  = 256                    // messages of the client's without an answer that wait to be sent
-	lastWait    = 2 * time.Second        // for open requests, when the client says no more
+	maxRequests = 256                    // open requests of the client
+	maxNotices  = 256                    // waiting messages of the client that need no answer
+	lastWait    = 2 * time.Second        // for open requests, when the client's input has ended
 	noticeTime  = 10 * time.Second       // for a message without an answer
 	goodbyeTime = time.Second            // for the end of the session
-	firstPause  = 500 * time.Millisecond // before the stream of notifications is opened again
+	firstPause  = 500 * time.Millisecond // before the relay opens the notification stream again
 	maxPause    = 30 * time.Second
 )
 
-// Options say where messages go.
+// Options configure a relay.
 type Options struct {
-	URL       string            // of the endpoint
+	URL       string            // the gateway's endpoint
 	Token     secret.Text       // Authorization: Bearer; "": none
-	Header    http.Header       // of every request, such as X-MCP-Toolsets
+	Header    http.Header       // for every request, such as X-MCP-Toolsets
 	Transport http.RoundTripper // nil: http.DefaultTransport
 	Log       *slog.Logger      // nil: slog.DiscardHandler
 }
 
-// Run answers what comes from in on out until in ends or ctx does. An error is one of the streams.
+// Run answers the messages of in on out until in or ctx ends. An error is an error of one of the
+// streams.
 func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(ctx)
@@ -55,7 +56,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		o: o, ctx: ctx, cancel: cancel, out: out, open: map[string]*call{}, params: newToolHeaders(),
 		client: &http.Client{
 			Transport: o.Transport,
-			// A redirect would carry the credential elsewhere.
+			// A redirect would send the credential to another address.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		notices: make(chan message, maxNotices), step: make(chan struct{}),
@@ -84,7 +85,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	return r.broken
 }
 
-// A relay stands between one client and one endpoint.
+// A relay connects one client to one endpoint.
 type relay struct {
 	o       Options
 	ctx     context.Context // of all requests
@@ -92,7 +93,7 @@ type relay struct {
 	client  *http.Client
 	notices chan message
 	calls   sync.WaitGroup
-	step    chan struct{} // closed when the last step of a handshake is through; take's alone
+	step    chan struct{} // closed after the last step of a handshake; only take uses it
 	params  *toolHeaders
 
 	writing sync.Mutex // of whole lines to out
@@ -102,32 +103,32 @@ type relay struct {
 	broken  error            // nobody reads out any more
 	open    map[string]*call // requests, by their ids
 	session session
-	renew   sync.Mutex // held while the session is opened again
+	renew   sync.Mutex // held during the renewal of the session
 }
 
-// A call is a request that is open.
+// A call is an open request.
 type call struct {
 	cancel   context.CancelFunc
 	modern   bool
-	canceled bool // the client does not wait for the answer
+	canceled bool // the client no longer waits for the answer
 }
 
-// A message is one of the client's.
+// A message is a message of the client.
 type message struct {
 	line   []byte
-	id     json.RawMessage // nil: no answer comes
+	id     json.RawMessage // nil: it needs no answer
 	method string          // "": it is an answer itself
 	params json.RawMessage
 	modern bool // of the stateless protocol
 
-	after <-chan struct{} // closed when it may be sent
-	done  chan struct{}   // to be closed when it was
+	after <-chan struct{} // closed when the message may be sent
+	done  chan struct{}   // to close when it was sent
 }
 
-// take takes one line from the client.
+// take handles one line of the client.
 func (r *relay) take(l linereader.Line) {
 	if l.Long {
-		r.o.Log.LogAttrs(r.ctx, slog.LevelError, "a message of the client is too long, and was not sent", slog.Int("bytes", l.Size))
+		r.o.Log.LogAttrs(r.ctx, slog.LevelError, "message of the client too long, not sent", slog.Int("bytes", l.Size))
 		r.refuse(nil, mcp.CodeInvalidRequest, "The message is longer than 4 MiB. It was not sent.")
 		return
 	}
@@ -161,7 +162,7 @@ func (r *relay) take(l linereader.Line) {
 	}
 }
 
-// request answers a request, beside the others.
+// request answers a request, concurrently with others.
 func (r *relay) request(m message) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	c := &call{cancel: cancel, modern: m.modern}
@@ -202,8 +203,9 @@ func (r *relay) request(m message) {
 	})
 }
 
-// hangUp notes that the client does not wait for a request's answer. It reports whether that was
-// all there is to do: in the stateless protocol the closed connection tells the server.
+// hangUp records that the client no longer waits for a request's answer. It reports whether the
+// server needs no notification: in the stateless protocol the closed connection cancels the
+// request.
 func (r *relay) hangUp(id json.RawMessage) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,7 +220,7 @@ func (r *relay) hangUp(id json.RawMessage) bool {
 	return c.modern
 }
 
-// sendNotices sends what has no answer, one after the other, as it came.
+// sendNotices sends the messages without an answer, in their order.
 func (r *relay) sendNotices() {
 	for {
 		var m message
@@ -240,7 +242,7 @@ func (r *relay) sendNotices() {
 	}
 }
 
-// settle gives what is open a little time to end.
+// settle waits a short time for open requests to end.
 func (r *relay) settle(sent <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
@@ -258,7 +260,7 @@ func (r *relay) settle(sent <-chan struct{}) {
 // write writes one message to the client.
 func (r *relay) write(message []byte) {
 	line := bytes.Map(func(c rune) rune {
-		if c == '\n' || c == '\r' { // they stand between two tokens: no string of JSON has them
+		if c == '\n' || c == '\r' { // valid only between two tokens: no JSON string has them
 			return ' '
 		}
 		return c
@@ -274,7 +276,7 @@ func (r *relay) write(message []byte) {
 	}
 }
 
-// refuse answers a request with an error of the relay's own; without an id, one that has none.
+// refuse answers a request with an error of the relay; nil writes an error without an id.
 func (r *relay) refuse(id json.RawMessage, code int64, text string) {
 	if id == nil {
 		id = json.RawMessage("null")

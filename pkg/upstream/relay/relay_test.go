@@ -21,18 +21,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/relay"
 )
 
-// An endpoint is a server behind HTTP that does what a test says.
+// An endpoint is a server behind HTTP that follows a test's instructions.
 type endpoint struct {
 	*httptest.Server
 	mu   sync.Mutex
-	seen []string // requests, in short
+	seen []string // short forms of the requests
 }
 
 func newEndpoint(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, m map[string]any)) *endpoint {
 	t.Helper()
 	e := &endpoint{}
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // a request that breaks is none
+		body, _ := io.ReadAll(r.Body) // a broken request has none
 		var m map[string]any
 		_ = json.Unmarshal(body, &m) // GET and DELETE have none
 		method, _ := m["method"].(string)
@@ -97,7 +97,7 @@ func (c *client) wants(want string) {
 	}
 }
 
-// close says no more and waits for the end.
+// close ends the input and waits for the end.
 func (c *client) close() {
 	c.t.Helper()
 	_ = c.in.Close()
@@ -226,12 +226,12 @@ func TestFailures(t *testing.T) {
 	}{
 		{"no token", "", status(401, "text/plain", "who?"), "The gateway wants a credential: start the command with PORTCULLIS_TOKEN in its environment." + notSent},
 		{"a wrong token", "t0ken-of-mine", status(401, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":401,"message":"no"}}`), "The gateway does not take the credential in PORTCULLIS_TOKEN: it is wrong, expired or revoked." + notSent},
-		{"no endpoint", "", status(404, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":404,"message":"not found"}}`), "There is no MCP endpoint at the gateway's URL. It ends in /mcp as a rule." + notSent},
-		{"another server", "", status(405, "text/html", "<h1>no</h1>"), "There is no MCP endpoint at the gateway's URL. It ends in /mcp as a rule." + notSent},
+		{"no endpoint", "", status(404, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":404,"message":"not found"}}`), "There is no MCP endpoint at the gateway's URL. It usually ends in /mcp." + notSent},
+		{"another server", "", status(405, "text/html", "<h1>no</h1>"), "There is no MCP endpoint at the gateway's URL. It usually ends in /mcp." + notSent},
 		{"a redirect", "t", status(302, "text/html", ""), "The gateway's URL redirects elsewhere, which is not followed: use the URL that it leads to." + notSent},
 		{"forbidden", "t", status(403, "text/html", ""), "The gateway refused the request (HTTP status 403)." + notSent},
 		{"a proxy's error", "", status(502, "text/html", "<h1>bad gateway</h1>"), "The gateway failed (HTTP status 502)." + sent},
-		{"a page", "", status(200, "text/html", "<h1>hello</h1>"), "What answers at the gateway's URL is no MCP server." + sent},
+		{"a page", "", status(200, "text/html", "<h1>hello</h1>"), "The server at the gateway's URL is not an MCP server." + sent},
 		{"no JSON", "", status(200, "application/json", `{"jsonrpc":`), "The gateway's answer is not JSON." + sent},
 		{"a stream that ends", "", status(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n"), "The connection to the gateway broke before its answer was complete." + sent},
 		{"an error of the protocol", "", status(404, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method not found","data":{"a":1}}}`), `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method not found","data":{"a":1}}}`},
@@ -245,7 +245,7 @@ func TestFailures(t *testing.T) {
 			c := newClient(t, relay.Options{URL: e.URL, Token: secret.New(tt.token)})
 			c.send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`)
 			got := c.next()
-			if strings.Contains(got, `"method":"x"`) { // what came before the stream ended
+			if strings.Contains(got, `"method":"x"`) { // the message before the end of the stream
 				got = c.next()
 			}
 			var m struct {
@@ -302,7 +302,7 @@ func TestSessionGone(t *testing.T) {
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 	c.wants(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	c.close()
-	// The listening GET of a session runs beside the rest: where it falls among them is chance.
+	// The session's listening GET runs concurrently, so its position is random.
 	got := strings.Join(slices.DeleteFunc(strings.Split(e.requests(), ", "), func(r string) bool {
 		return strings.HasPrefix(r, "GET ")
 	}), ", ")
@@ -337,7 +337,7 @@ func TestCancel(t *testing.T) {
 	c.send(`{"jsonrpc":"2.0","id":"older","method":"tools/call","params":{"name":"x"}}`)
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"older"}}`)
 	<-told
-	c.close() // and nothing is said of either
+	c.close() // the client gets no message about either
 	if got := e.requests(); strings.Count(got, "cancelled") != 1 {
 		t.Errorf("requests: %s", got)
 	}

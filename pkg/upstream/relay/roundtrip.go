@@ -19,7 +19,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/sse"
 )
 
-// A failure is a request without an answer. Its message is for the client; its error for the log.
+// A failure is a request without an answer. Its message is for the client, its error is for the
+// log.
 type failure struct {
 	message string
 	err     error
@@ -34,17 +35,17 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// What became of a request that has no answer.
+// Endings of messages about the effect of a request without an answer.
 const (
 	notSent    = " The request was not carried out."
 	maybeTaken = " The request was sent and may have taken effect; check before sending it again."
 )
 
-// exchange sends a message and writes what comes for it. A session that the endpoint does not know
-// any more is opened again, once.
+// exchange sends a message and writes the answers. If the endpoint no longer knows the session,
+// exchange opens another one, once.
 func (r *relay) exchange(ctx context.Context, m message) error {
 	select {
-	case <-m.after: // a client that does not wait for the answer to its handshake is helped so
+	case <-m.after: // for a client that does not wait for its handshake's answer
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -62,9 +63,9 @@ func (r *relay) exchange(ctx context.Context, m message) error {
 // errSessionGone is a session that the endpoint does not know.
 var errSessionGone = &failure{message: "The gateway does not know the session any more." + notSent}
 
-// send sends a message in a session and writes what comes for it.
+// send sends a message in a session and writes the answers.
 func (r *relay) send(ctx context.Context, m message, s session) error {
-	var sent atomic.Bool // which the connection sets, beside this goroutine
+	var sent atomic.Bool // the connection sets it concurrently
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.o.URL, bytes.NewReader(m.line))
 	if err != nil {
@@ -77,7 +78,7 @@ func (r *relay) send(ctx context.Context, m message, s session) error {
 		r.describe(req, m)
 	}
 	if m.method == mcp.NotificationInitialized {
-		r.opening(m, s)
+		r.noteReady(m, s)
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
@@ -88,19 +89,19 @@ func (r *relay) send(ctx context.Context, m message, s session) error {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode/100 != 2 {
-		return r.refused(resp, m, s)
+		return r.writeRefusal(resp, m, s)
 	}
 	if m.id == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10)) // so that the connection can be used again
 		if m.method == mcp.NotificationInitialized {
-			return r.opened(ctx, m, s)
+			return r.completeHandshake(ctx, m, s)
 		}
 		return nil
 	}
 	return r.answer(resp, m)
 }
 
-// address sets the headers that every request bears.
+// address sets the headers of every request.
 func (r *relay) address(req *http.Request, s session) {
 	for name, values := range r.o.Header {
 		req.Header[name] = values
@@ -116,7 +117,7 @@ func (r *relay) address(req *http.Request, s session) {
 	}
 }
 
-// describe sets the headers that repeat what a message of the stateless protocol says.
+// describe sets the headers that repeat parts of a message of the stateless protocol.
 func (r *relay) describe(req *http.Request, m message) {
 	req.Header.Del(mcp.HeaderSession)
 	req.Header.Set(mcp.HeaderVersion, rawjson.Text(rawjson.Get(rawjson.Get(m.params, "_meta"), mcp.MetaVersion)))
@@ -133,7 +134,7 @@ func (r *relay) describe(req *http.Request, m message) {
 	}
 }
 
-// answer writes what comes for a request.
+// answer writes the messages that answer a request.
 func (r *relay) answer(resp *http.Response, m message) error {
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch media {
@@ -162,15 +163,15 @@ func (r *relay) answer(resp *http.Response, m message) error {
 		}
 		return nil
 	}
-	return &failure{"What answers at the gateway's URL is no MCP server." + maybeTaken, fmt.Errorf("content type %.100q", resp.Header.Get("Content-Type"))}
+	return &failure{"The server at the gateway's URL is not an MCP server." + maybeTaken, fmt.Errorf("content type %.100q", resp.Header.Get("Content-Type"))}
 }
 
-// pass writes a message of the endpoint's, and learns from it what later requests need.
+// pass writes a message of the endpoint, and learns from it the headers of later requests.
 func (r *relay) pass(m message, resp *http.Response, body []byte) {
 	if result := rawjson.Get(body, "result"); result != nil {
 		switch m.method {
 		case mcp.MethodInitialize:
-			r.begun(m, resp.Header.Get(mcp.HeaderSession), rawjson.Text(rawjson.Get(result, "protocolVersion")))
+			r.noteAnswer(m, resp.Header.Get(mcp.HeaderSession), rawjson.Text(rawjson.Get(result, "protocolVersion")))
 		case mcp.MethodListTools:
 			r.params.learn(result)
 		}
@@ -178,16 +179,16 @@ func (r *relay) pass(m message, resp *http.Response, body []byte) {
 	r.write(body)
 }
 
-// refused writes the error with which a message was refused, if it is one of JSON-RPC, or says what
-// the status means.
-func (r *relay) refused(resp *http.Response, m message, s session) error {
+// writeRefusal writes the JSON-RPC error of a refused message, or otherwise an error that explains
+// the status.
+func (r *relay) writeRefusal(resp *http.Response, m message, s session) error {
 	body, err := readAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
 		return err
 	}
 	status := fmt.Errorf("http status %d", resp.StatusCode)
 	fault := rawjson.Get(body, "error")
-	foreign := string(rawjson.Get(fault, "code")) == strconv.Itoa(resp.StatusCode) // it says no more than the status
+	foreign := string(rawjson.Get(fault, "code")) == strconv.Itoa(resp.StatusCode) // it only repeats the status
 	switch code := resp.StatusCode; {
 	case code == http.StatusNotFound && s.id != "" && !m.modern && m.method != mcp.MethodInitialize:
 		return errSessionGone
@@ -199,7 +200,7 @@ func (r *relay) refused(resp *http.Response, m message, s session) error {
 		return &failure{"The gateway's URL redirects elsewhere, which is not followed: use the URL that it leads to." + notSent, status}
 	}
 	if m.id != nil && (!foreign || resp.StatusCode != http.StatusNotFound) && json.Valid(body) && len(fault) > 0 && fault[0] == '{' {
-		if foreign { // a stream has no status, and the code is one of JSON-RPC
+		if foreign { // a stream has no status, and the code belongs to JSON-RPC
 			code := mcp.CodeInternal
 			if resp.StatusCode/100 == 4 {
 				code = mcp.CodeInvalidRequest
@@ -217,7 +218,7 @@ func (r *relay) refused(resp *http.Response, m message, s session) error {
 	}
 	switch resp.StatusCode {
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		return &failure{"There is no MCP endpoint at the gateway's URL. It ends in /mcp as a rule." + notSent, status}
+		return &failure{"There is no MCP endpoint at the gateway's URL. It usually ends in /mcp." + notSent, status}
 	case http.StatusForbidden, http.StatusTooManyRequests:
 		return &failure{fmt.Sprintf("The gateway refused the request (HTTP status %d).", resp.StatusCode) + notSent, status}
 	}

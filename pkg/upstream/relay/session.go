@@ -12,15 +12,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/sse"
 )
 
-// A session is what a handshake agreed on. Its zero value is none.
+// A session is the result of a handshake. Its zero value is no session.
 type session struct {
-	id      string // "": the endpoint gave none
+	id      string // "": the endpoint sent none
 	version string
-	hello   message // initialize, and what followed: enough to open another
+	hello   message // initialize and its follow-up: enough to open another session
 	ready   message
 	number  int // of the handshake
 
-	listening bool // its stream of notifications is read
+	listening bool // the relay reads its notification stream
 }
 
 // current returns the session.
@@ -30,15 +30,15 @@ func (r *relay) current() session {
 	return r.session
 }
 
-// begun notes that a handshake was answered.
-func (r *relay) begun(hello message, id, version string) {
+// noteAnswer records the answer to a handshake.
+func (r *relay) noteAnswer(hello message, id, version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.session = session{id: id, version: version, hello: hello, number: r.session.number + 1}
 }
 
-// opening notes that the client's word that it is ready is sent in session s.
-func (r *relay) opening(ready message, s session) {
+// noteReady records that notifications/initialized is sent in session s.
+func (r *relay) noteReady(ready message, s session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.session.number == s.number {
@@ -46,8 +46,8 @@ func (r *relay) opening(ready message, s session) {
 	}
 }
 
-// opened notes that the handshake of session s is through, and listens from now on.
-func (r *relay) opened(ctx context.Context, ready message, s session) error {
+// completeHandshake records that the handshake of session s is complete, and starts to listen.
+func (r *relay) completeHandshake(ctx context.Context, ready message, s session) error {
 	r.mu.Lock()
 	now := r.session
 	first := now.number == s.number && !now.listening
@@ -56,14 +56,14 @@ func (r *relay) opened(ctx context.Context, ready message, s session) error {
 		go r.listen(r.session)
 	}
 	r.mu.Unlock()
-	if now.number != s.number && now.ready.line == nil { // it was opened again meanwhile, by another request
+	if now.number != s.number && now.ready.line == nil { // another request opened it again
 		return r.send(ctx, ready, now)
 	}
 	return nil
 }
 
-// reopen opens another session in the place of s, which the endpoint does not know any more, with the
-// client's own handshake. The client is told nothing: it cannot do anything about it.
+// reopen replaces s, which the endpoint no longer knows, with a new session. It repeats the
+// client's handshake. The client gets no message, because it cannot do anything about it.
 func (r *relay) reopen(ctx context.Context, s session) (session, error) {
 	r.renew.Lock()
 	defer r.renew.Unlock()
@@ -75,14 +75,14 @@ func (r *relay) reopen(ctx context.Context, s session) (session, error) {
 	if s.hello.line == nil {
 		return session{}, errSessionGone
 	}
-	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "the gateway does not know the session any more; another one is opened")
+	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "session unknown to the gateway, opened again")
 	silent := &relay{o: r.o, ctx: r.ctx, cancel: func() {}, client: r.client, out: io.Discard, params: newToolHeaders()}
 	if err := silent.send(ctx, s.hello, session{}); err != nil {
 		return session{}, err
 	}
 	next := silent.current()
 	if next.hello.line == nil {
-		return session{}, errSessionGone // it was refused
+		return session{}, errSessionGone // the endpoint refused it
 	}
 	next.number = s.number + 1
 	r.mu.Lock()
@@ -94,8 +94,8 @@ func (r *relay) reopen(ctx context.Context, s session) (session, error) {
 	return next, nil
 }
 
-// listen passes on what the endpoint says without being asked, as long as the session lasts and if
-// the endpoint has such a stream.
+// listen passes on the endpoint's own messages while the session lasts, if the endpoint has such a
+// stream.
 func (r *relay) listen(s session) {
 	for pause := firstPause; r.ctx.Err() == nil && r.current().number == s.number; pause = min(2*pause, maxPause) {
 		begun := time.Now()
@@ -112,7 +112,7 @@ func (r *relay) listen(s session) {
 	}
 }
 
-// stream reads one such stream to its end, and reports whether it is worth opening again.
+// stream reads one such stream to its end, and reports whether to open it again.
 func (r *relay) stream(s session) bool {
 	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, r.o.URL, nil)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *relay) stream(s session) bool {
 	return true
 }
 
-// goodbye tells the endpoint that the session is over. Nothing can be done if it does not care.
+// goodbye ends the session at the endpoint. It ignores errors.
 func (r *relay) goodbye() {
 	s := r.current()
 	if s.id == "" {

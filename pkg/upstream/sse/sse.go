@@ -11,20 +11,20 @@ import (
 // ErrEnded is a stream that ended before its reader was done.
 var ErrEnded = errors.New("event stream ended without the reply")
 
-// Events reads an event stream and calls f with the data of each message event until f says that
-// it is done. It returns [ErrEnded] if the stream ends first, and otherwise the reader's error. A
-// line may have most bytes; how long the stream is, and what an event of many lines adds up to, is
-// for r to bound.
+// Events reads an event stream and calls f with the data of each message event until f returns
+// done. It returns [ErrEnded] if the stream ends first, and otherwise the reader's error. A line
+// may have at most most bytes. r has to bound the length of the stream and of events with many
+// lines.
 func Events(r io.Reader, most int, f func(data []byte) (done bool, err error)) error {
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, most+bufio.MaxScanTokenSize)
 	in.Split(lines())
 	var data []byte
-	n, kind := 0, "" // of the event's data lines; its type
+	n, kind := 0, "" // size of the event's data lines; its type
 	dispatch := func() (bool, error) {
 		defer func() { data, n, kind = nil, 0, "" }()
 		if len(data) == 0 || kind != "" && kind != "message" {
-			return false, nil // no data is no event: servers open a stream with one that has but an id
+			return false, nil // no data, no event: servers begin a stream with only an id
 		}
 		return f(data)
 	}
@@ -53,19 +53,19 @@ func Events(r io.Reader, most int, f func(data []byte) (done bool, err error)) e
 	if err := in.Err(); err != nil {
 		return err
 	}
-	// Some servers leave out the blank line at the end. An event that was
-	// cut off does not get by: it is no whole JSON text.
+	// Some servers omit the blank line at the end. A truncated event does not pass, because it is
+	// no complete JSON text.
 	if done, err := dispatch(); done && err == nil {
 		return nil
 	}
 	return ErrEnded
 }
 
-// lines splits at LF, CR and CRLF. It does not wait for the byte after a CR, which may come
-// with the next event only; and it skips an LF together with what follows, since a scanner that
-// has reached the end of its input asks no more after a step without a line.
+// lines splits at LF, CR and CRLF. After a CR it does not wait for the next byte, which may come
+// with the next event only. It skips an LF together with the line that follows: at the end of the
+// input, a scanner stops after a step without a line.
 func lines() bufio.SplitFunc {
-	afterCR := false // an LF now belongs to the line before
+	afterCR := false // the next LF belongs to the previous line
 	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {
 		if afterCR && len(data) > 0 {
 			if afterCR = false; data[0] == '\n' {

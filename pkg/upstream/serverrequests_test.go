@@ -51,7 +51,7 @@ func TestAsked(t *testing.T) {
 		name, method string
 		ask          askFunc
 		result       string
-		answer       string // in what the server was told
+		answer       string // in the server's answer from its client
 		end          string // of the result
 		took         time.Duration
 	}{
@@ -62,8 +62,8 @@ func TestAsked(t *testing.T) {
 		{"the client refuses", mcp.MethodElicit, refuses(&mcp.Error{Code: -1, Message: "User rejected", Data: json.RawMessage(`{"a":1}`)}), failed,
 			`\"error\":{\"code\":-1,\"message\":\"User rejected\",\"data\":{\"a\":1}}`, `"}],"isError":true}`, 0},
 		{"the client has not declared it", mcp.MethodSample, refuses(&mcp.Error{Code: mcp.CodeMissingCapability}), failed, `\"code\":-32601`, note, 0},
-		{"the client cannot be reached", mcp.MethodSample, refuses(errors.New("https://secret.example is down")), failed, `the client cannot be asked`, note, 0},
-		{"the client answers oddly", mcp.MethodSample, answers(`[]`), failed, `the client cannot be asked`, note, 0},
+		{"the client cannot be reached", mcp.MethodSample, refuses(errors.New("https://secret.example is down")), failed, `the client cannot be reached`, note, 0},
+		{"the client answers oddly", mcp.MethodSample, answers(`[]`), failed, `the client cannot be reached`, note, 0},
 		{"nobody answers", mcp.MethodElicit, unanswering, failed, `nobody answered within 5 minutes`, `{"type":"text","text":"` + outcome.UnansweredNote + `"}],"isError":true}`, 5 * time.Minute},
 	} {
 		onFakeClock(t, tt.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// A person's time is not the server's.
+// The time of a person does not count against the server.
 func TestClockStandsStill(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy})
@@ -102,7 +102,7 @@ func TestClockStandsStill(t *testing.T) {
 		if err != nil || time.Since(start) != 4*time.Minute+12*time.Second {
 			t.Errorf("Call = %s, %v after %v", got, err, time.Since(start))
 		}
-		// What is left of the 20 s goes on when the answer is there.
+		// The rest of the 20 s continues after the answer.
 		s.FailOn("tools/call", 1, func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
 			time.Sleep(12 * time.Second)
 			upstreamtest.Says("", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`)(s, w, r, nil)
@@ -115,7 +115,7 @@ func TestClockStandsStill(t *testing.T) {
 	})
 }
 
-// Whoever gives up in the middle of a question is heard at once: by the server, and by the client.
+// If a caller gives up during a question, the server and the client notice at once.
 func TestGivenUpWhileAsked(t *testing.T) {
 	onFakeClock(t, "", func(t *testing.T) {
 		f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true})
@@ -138,7 +138,7 @@ func TestGivenUpWhileAsked(t *testing.T) {
 	})
 }
 
-// handed returns the ids of the answers that the first server was handed.
+// handed returns the ids of the answers that the first server received.
 func (f *fixture) handed() string {
 	var ids []string
 	for _, r := range f.servers[0].Requests() {
@@ -199,7 +199,7 @@ func TestServersThatAskAndMisbehave(t *testing.T) {
 			}
 			synctest.Wait()
 			handed := f.handed()
-			if tt.handed == "-" { // what is handed in before the call is over is a matter of chance
+			if tt.handed == "-" { // answers before the end of the call depend on timing
 				handed = tt.handed
 			}
 			first, rest, _ := strings.Cut(handed, ", ")
@@ -211,7 +211,7 @@ func TestServersThatAskAndMisbehave(t *testing.T) {
 	}
 }
 
-// In the stateless protocol no server may ask on a stream, and one that does is not answered.
+// In the stateless protocol a server must not send requests on a stream, and gets no answer.
 func TestStatelessServersDoNotAsk(t *testing.T) {
 	f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Protocols: upstreamtest.Modern})
 	f.servers[0].FailOn("tools/call", 1, upstreamtest.Says(done, ask("1", mcp.MethodElicit, `{}`), ask("2", "ping", `{}`)))
@@ -249,7 +249,7 @@ func TestDeclared(t *testing.T) {
 		client    string // capabilities; "": no session of its own
 		load      string
 		call      string
-		stateless string // what a stateless call declares
+		stateless string // capabilities of a stateless call
 	}{
 		{"a function", upstreamtest.Legacy, false, AsksRelay, "", `{}`, `{}`, ""},
 		{"a function that replays", upstreamtest.Legacy, false, AsksReplay, "", form, form, ""},
@@ -294,20 +294,20 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-// A server of the official SDK asks for everything that a client can give, and gets it.
+// A server of the official SDK sends every request that a client can answer, and gets the answers.
 func TestOfficialServersAreAnswered(t *testing.T) {
 	server := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "all"}, func(ctx context.Context, req *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
 		said := func(text string) (*sdk.CallToolResult, any, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, nil
 		}
-		_ = req.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Data: "asking"})                                                     //nolint:staticcheck // servers of the handshake era use it
+		_ = req.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Data: "asking"})                                                     //nolint:staticcheck // servers of the handshake protocol use it
 		_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: 1, Total: 2}) // a client that is gone reads nothing
 		e, err := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: "sure?"})
 		if err != nil {
 			return said("elicit: " + err.Error())
 		}
-		r, err := req.Session.ListRoots(ctx, nil) //nolint:staticcheck // servers of the handshake era ask for it
+		r, err := req.Session.ListRoots(ctx, nil) //nolint:staticcheck // servers of the handshake protocol ask for it
 		if err != nil {
 			return said("roots: " + err.Error())
 		}
