@@ -24,7 +24,7 @@ func withMany(b *testing.B, n int) *fixture {
 	return h
 }
 
-// decide makes a decision that leaves everything as it is, and waits until it is looked for.
+// decide makes a decision that changes no status, and waits until the loader reads it.
 func (h *fixture) decide() {
 	h.Decide("s0:tool_1_1", "enable")
 	h.Clock.Wait(2 * time.Second)
@@ -36,7 +36,7 @@ func classify(b *testing.B, h *fixture) int {
 	return v.Callable().Len()
 }
 
-// A decision makes a new state: every tool is classified again, the verdicts are not.
+// A decision makes a new state: every tool is classified again, but the verdicts are reused.
 func benchmarkClassify(b *testing.B, n int) {
 	h := withMany(b, n)
 	want := classify(b, h)
@@ -56,7 +56,7 @@ func benchmarkClassify(b *testing.B, n int) {
 func BenchmarkClassify1000(b *testing.B)  { benchmarkClassify(b, 1000) }
 func BenchmarkClassify10000(b *testing.B) { benchmarkClassify(b, 10000) }
 
-// A decision seen: the feed is read and the decision about every tool computed anew.
+// A decision is read: the feed is read and the decision about every tool is computed again.
 func BenchmarkRefresh10000(b *testing.B) {
 	h := withMany(b, 10000)
 	h.States.Load(b.Context())
@@ -69,7 +69,7 @@ func BenchmarkRefresh10000(b *testing.B) {
 	}
 }
 
-// Config, policy and catalog read for the first time, from memory.
+// Config, policy and catalog are read for the first time, from memory.
 func BenchmarkColdLoad10000(b *testing.B) {
 	h := withMany(b, 10000)
 	b.ReportAllocs()

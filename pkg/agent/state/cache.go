@@ -8,16 +8,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// A cache keeps what was worked out for each of a bounded number of agents.
-// When it is full any one makes room: an answer is worked out again, never wrong.
+// A cache keeps values for a bounded number of agents. If it is full, it drops any one: a value can
+// be computed again.
 type cache[V any] struct {
 	mu      sync.Mutex
 	max     int
 	entries map[string]V
 }
 
-// get returns the value of key, made by make if there is none. An empty key
-// is not kept.
+// get returns the value of key, and computes it with make if there is none. It does not keep the
+// value of an empty key.
 func (c *cache[V]) get(key string, make func() V) V {
 	if key == "" {
 		return make()
@@ -41,11 +41,12 @@ func (c *cache[V]) get(key string, make func() V) V {
 	return v
 }
 
-// cacheSize returns for how many agents answers about n tools are kept: what
-// is kept stays near 10 MB, whatever the size of the catalog.
+// cacheSize returns the number of agents for which answers about n tools are kept. The cache takes
+// about 10 MB, independent of the catalog's size.
 func cacheSize(n int) int { return min(max(200_000/max(n, 1), 4), 256) }
 
-// agentKey identifies all that a verdict can depend on; "" if it cannot be told. Every request asks for it.
+// agentKey returns a key of all properties that a verdict can depend on, or "" if there is none.
+// Every request calls it.
 func agentKey(a identity.Agent) string {
 	var room [128]byte
 	key := room[:0]
@@ -69,8 +70,8 @@ func agentKey(a identity.Agent) string {
 	return string(key)
 }
 
-// appendList writes a list so that no other one looks like it; nil, which bounds nothing, is not the
-// empty one.
+// appendList appends an unambiguous encoding of a list. nil, which means no limit, differs from the
+// empty list.
 func appendList(key []byte, list []string) []byte {
 	if list == nil {
 		return append(key, '-')

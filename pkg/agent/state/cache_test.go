@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A view is shared by the requests of one key: two agents that differ in anything must not have the same.
+// Requests of one key share a view. Two agents that differ in any way must have different keys.
 func TestAgentKey(t *testing.T) {
 	agents := []identity.Agent{
 		{}, {ID: "a"}, {ID: `a""`}, {Human: "a"}, {Subject: "a"}, {Way: "a"},

@@ -7,17 +7,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxSteps bounds the work on one URI, whatever templates servers list: some ten milliseconds.
+// maxSteps bounds the work on one URI for all templates to about ten milliseconds.
 const maxSteps = 8 << 20
 
-// Claims returns the numbers of those of the offered resources that a URI is read from: those that have
-// it, or else the templates that it matches, in order. Offered resources are visible ones. It reports
-// false if there are so many templates that could match that it did not look at all of them.
+// Claims returns the offered resources that a URI is read from, in order: the resources with that
+// URI, or otherwise the templates that match it. Offered resources are visible. Claims returns
+// false if there are too many templates to check.
 //
-// What a server lists itself is under its own lock alone, also if it is not offered: a request that
-// selects nothing but a template does not get past the lock of a resource.
+// A resource that a server lists has only its own lock, even if it is not offered: a request that
+// selects only a template does not bypass the lock of a resource.
 func (v *View) Claims(uri string, offered tool.Set) (numbers []int, all bool) {
-	var listed map[string]bool // servers that have it
+	var listed map[string]bool // servers that list the URI
 	for _, s := range v.servers {
 		i, ok := v.Find(tool.ID{Server: s.Config.Name, Name: uri, Kind: tool.Resource})
 		if !ok || v.Tool(i).Definition.Template {
@@ -49,9 +49,9 @@ func (v *View) Claims(uri string, offered tool.Set) (numbers []int, all bool) {
 	return numbers, true
 }
 
-// Alike returns the numbers of what else a server may take a URI for that it has not listed itself: its
-// resources of which that is another spelling, and its templates that another spelling matches; see
-// [tool.PlainURIs]. What they are locked for counts for the URI. all is that of [View.Claims].
+// Alike returns the other items that a server may read for a URI that it has not listed. These are
+// its resources with an equivalent spelling, and its templates that match such a spelling; see
+// [tool.PlainURIs]. Their locks apply to the URI. all is the same as in [View.Claims].
 func (v *View) Alike(server, uri string) (numbers []int, all bool) {
 	if v.r == nil {
 		return nil, true
@@ -80,8 +80,8 @@ func (v *View) Alike(server, uri string) (numbers []int, all bool) {
 	return slices.Compact(numbers), true
 }
 
-// VerdictOn returns what the operator's rules say of a resource of a visible server that the server
-// did not list itself: one that a template stands for, or a link in a result.
+// VerdictOn returns the verdict of the operator's rules on a resource that a visible server did not
+// list: one that matches a template, or a link in a result.
 func (v *View) VerdictOn(id tool.ID) policy.Verdict {
 	if v.r == nil {
 		return policy.Verdict{}

@@ -13,20 +13,20 @@ func TestDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := &approvaltest.Clock{Begin: time.Now()}
 			d := after(m.Now(), 2*time.Second)
-			if d.over(m.Now()) {
+			if d.hasPassed(m.Now()) {
 				t.Error("it is over when it is set")
 			}
 			pass(m)
-			if !d.over(m.Now()) {
+			if !d.hasPassed(m.Now()) {
 				t.Error("it is not over 3 s later")
 			}
 		})
 	}
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) // without a monotonic clock
-	if d := after(noon, 2*time.Second); !d.over(noon.Add(-time.Hour)) || d.over(noon.Add(time.Second)) {
+	if d := after(noon, 2*time.Second); !d.hasPassed(noon.Add(-time.Hour)) || d.hasPassed(noon.Add(time.Second)) {
 		t.Error("without a monotonic clock a time before it was set is not taken for over")
 	}
-	if !(deadline{}).over(noon) {
+	if !(deadline{}).hasPassed(noon) {
 		t.Error("the zero deadline is not over")
 	}
 }

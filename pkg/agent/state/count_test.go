@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// A tool that only runs as a task is nothing that its server has to fix.
+// A tool that only runs as a task is no fault that its server has to fix.
 func TestCountServersRefused(t *testing.T) {
 	server := func(name string, reasons ...string) Server {
 		s := Server{Config: config.Server{Name: name, Enabled: true}}

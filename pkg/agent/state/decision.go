@@ -10,27 +10,27 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A decision is what people decided about one item, as facts, and which text
-// of it may be shown while it is locked.
+// A decision contains the decisions of people about one item, and the text that may be shown while
+// the item is locked.
 type decision struct {
 	userDisabled lock.Fact
 	approved     lock.Fact
 	current      bool            // the catalog's definition may be shown
-	last         json.RawMessage // else the definition last approved, if there is one
+	last         json.RawMessage // otherwise the last approved definition, if any
 }
 
-// A subject is what a record is held against: an item as it is configured and listed now.
+// A subject is an item as it is configured and listed now. Records are compared with it.
 type subject struct {
 	server *config.Server
 	mode   approval.Mode
 	hash   tool.Hash
-	wait   bool // of a severe definition no approval counts but a person's of that very one
-	severe bool // and this one is, or may be
-	nested bool // too deeply: no approval, no grant and no mode makes it callable
+	wait   bool // a severe definition needs a person's approval of itself
+	severe bool // this definition is severe, or may be
+	nested bool // too deeply: no approval, grant or mode makes it callable
 }
 
-// subject returns what the record of t, the configured item i, is held against. A catalog that does not
-// know its findings may have severe ones everywhere.
+// subject returns the subject of the configured item i for the record of t. If the catalog does not
+// know its findings, every item may have severe ones.
 func (inv *inventory) subject(i int, t catalog.Reviewed) subject {
 	wait := inv.cfg.Review.Findings == "wait"
 	server := &inv.cfg.Servers[inv.rows[i].server]
@@ -40,8 +40,8 @@ func (inv *inventory) subject(i int, t catalog.Reviewed) subject {
 	}
 }
 
-// decide returns the decision about every item, by number. If unknown is true, nothing is
-// known of what people decided.
+// decide returns the decisions about every item, by number. If unknown is true, the decisions of
+// people are unknown.
 func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision {
 	out := make([]decision, len(inv.rows))
 	var room approval.Record
@@ -66,20 +66,20 @@ func decideOne(t catalog.Reviewed, what subject, since *approval.Decisions, unkn
 		return d
 	}
 	endorsed := record.Endorsement().Hash
-	approved := record.ApprovedHash == what.hash || off && !record.IsBlocked(what.hash) // what somebody blocked is never shown
+	approved := record.ApprovedHash == what.hash || off && !record.IsBlocked(what.hash) // a blocked definition is never shown
 	d.current = approved && !what.nested && (!what.severe || endorsed == what.hash)
 	switch {
 	case d.current, record.ApprovedHash == "", t.Approval == nil, record.ApprovedHash != t.Approval.ApprovedHash:
-	case what.wait && endorsed != record.ApprovedHash: // its findings are not known
+	case what.wait && endorsed != record.ApprovedHash: // its findings are unknown
 	default:
-		d.last = t.ApprovedRaw // the catalog has the text of this approval alone
+		d.last = t.ApprovedRaw // the catalog has the text of this approval only
 	}
 	return d
 }
 
-// factsAt returns what is decided about a tool, by its record in the store (nil: there is
-// none) and by what is known of it. If the store lost what is known, or was set back to
-// before it, the stricter of the two holds.
+// factsAt returns the facts about a tool from its record in the store, or nil, and from the known
+// record. If the store has lost records or was restored to an older state, the stricter of the two
+// applies.
 func factsAt(stored, known *approval.Record, what subject) (userDisabled, approved lock.Fact) {
 	userDisabled, approved = factsOf(stored, what)
 	if !approval.IsLost(stored, known) {
@@ -92,7 +92,8 @@ func factsAt(stored, known *approval.Record, what subject) (userDisabled, approv
 	return stricter(userDisabled, wasDisabled, lock.Yes), stricter(approved, wasApproved, lock.No)
 }
 
-// stricter returns strict if one of two facts is it, else [lock.Unknown] if one of them is.
+// stricter returns strict if one of two facts is strict, or otherwise [lock.Unknown] if one of them
+// is unknown.
 func stricter(a, b, strict lock.Fact) lock.Fact {
 	switch {
 	case a == strict || b == strict:
@@ -103,9 +104,9 @@ func stricter(a, b, strict lock.Fact) lock.Fact {
 	return a
 }
 
-// factsOf is [approval.Facts] for a tool of the server as it is configured now.
-// What was approved at another URL was said by another server: it does not
-// count from the moment the config names the new one, not only from the next sync.
+// factsOf is [approval.Facts] for a tool of the server as it is configured now. An approval at
+// another URL belongs to another server. It stops counting as soon as the config has the new URL,
+// not only after the next sync.
 func factsOf(record *approval.Record, what subject) (userDisabled, approved lock.Fact) {
 	userDisabled, approved = approval.Facts(record, what.mode, what.hash)
 	elsewhere := record != nil && record.URL != "" && !approval.SameServer(record.URL, what.server.URL)
@@ -118,8 +119,8 @@ func factsOf(record *approval.Record, what subject) (userDisabled, approved lock
 	return userDisabled, approved
 }
 
-// noteOf returns what the person who decided last lets agents know about a lock that people can
-// take away. What was said about another server's tool is not passed on.
+// noteOf returns the note of the person who decided last, if people can end the lock. It returns no
+// note about another server's tool.
 func noteOf(record *approval.Record, what subject, s lock.Status) string {
 	switch {
 	case record == nil || !s.UserCanLift():

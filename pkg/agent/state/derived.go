@@ -13,28 +13,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// inputs are what a state is computed from; equal inputs give an equal one.
+// inputs are the inputs of a state; equal inputs give an equal state.
 type inputs struct {
 	cfg     *config.Config
 	policy  *policy.Policy // nil: unknown
 	snap    *catalog.Snapshot
 	decided *approval.Decisions
-	unknown bool // nothing is known of what people decided
+	unknown bool // the decisions of people are unknown
 	stopped *stopped
 }
 
-// base is what follows from config, policy and catalog alone. It is immutable, but for the verdicts that
-// it keeps.
+// base is the part of a state that depends only on config, policy and catalog. It is immutable,
+// except for the cached verdicts.
 type base struct {
 	of        inputs // without decisions and stops
 	inventory *inventory
 	verdicts  *cache[*verdicts] // the policy cache: by agent, for one inventory and policy
 	servers   []Server
-	loaded    []toolset.Server // as bound has them
+	loaded    []toolset.Server // the servers of bound
 	bound     *toolset.Bound
 }
 
-// newBase works out a base, and takes from prev, which may be empty, whatever has not changed.
+// newBase computes a base. It reuses the unchanged parts of prev, which may be empty.
 func newBase(of inputs, prev *base) *base {
 	if of == prev.of {
 		return prev
@@ -50,7 +50,7 @@ func newBase(of inputs, prev *base) *base {
 	}
 	if tools || of.snap != prev.of.snap {
 		b.servers = b.inventory.servers(of.snap)
-		// It has a set of each server: to make them anew at each sync takes much memory.
+		// The universe has a set for each server. New sets at each sync would take much memory.
 		if loaded := loadedServers(b.servers); tools || !slices.Equal(loaded, b.loaded) {
 			b.loaded = loaded
 			b.bound = toolset.Compile(of.cfg, b.inventory.universe(loaded))
@@ -59,19 +59,18 @@ func newBase(of inputs, prev *base) *base {
 	return &b
 }
 
-// derived is everything that views are computed from. It is immutable, but for the
-// views that it keeps.
+// derived is the source of all views. It is immutable, except for the cached views.
 type derived struct {
 	inputs
 	*base
 	decisions []decision  // by number
-	enabled   []lock.Fact // servers by number: enabled, and not stopped
+	enabled   []lock.Fact // by server number: enabled and not stopped
 	counts    Servers
 	views     cache[*View]
 }
 
-// derive computes a state, and takes from prev, which may be nil or have a base alone, whatever has
-// not changed.
+// derive computes a state. It reuses the unchanged parts of prev, which may be nil or have only a
+// base.
 func derive(in inputs, prev *derived) *derived {
 	if prev == nil {
 		prev = &derived{base: &base{}}
@@ -94,7 +93,7 @@ func derive(in inputs, prev *derived) *derived {
 	return r
 }
 
-// view returns the agent's view, shared with other requests of that agent.
+// view returns the agent's view, which requests of the same agent share.
 func (r *derived) view(agent identity.Agent) *View {
 	key := agentKey(agent)
 	return r.views.get(key, func() *View {

@@ -13,7 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What the operator offers is resolved anew if a server has loaded or failed, and not because it was asked.
+// The operator's offer is resolved again if a server has loaded or failed, and not after every
+// load.
 func TestBoundIsKept(t *testing.T) {
 	cfg, err := config.Parse([]byte(`{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp"},"git":{"url":"https://git.example.com/mcp"}}}`))
 	require.OK(t, err)
@@ -24,7 +25,7 @@ func TestBoundIsKept(t *testing.T) {
 	}})
 	require.OK(t, err)
 	objects, at := &objecttest.Mem{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	// next is the catalog after another sync.
+	// next returns the catalog after another sync.
 	next := func(git outcome.Status) *catalog.Snapshot {
 		at = at.Add(time.Minute)
 		s, err := catalog.Save(t.Context(), objects, built, catalog.Current{SyncedAt: at, Outcomes: []outcome.Outcome{

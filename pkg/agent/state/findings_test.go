@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// byOtherRules returns the snapshot as a program with other rules for findings would have made it,
-// which does not change what it holds. The layout is told in catalog/format.go.
+// byOtherRules returns the snapshot with the version of other rules for findings, and the same
+// content. catalog/format.go describes the layout.
 func byOtherRules(t *testing.T, s *catalog.Snapshot) *catalog.Snapshot {
 	t.Helper()
 	const atSum, atCounts, atRules = 8, 12, 36
@@ -28,8 +28,8 @@ func byOtherRules(t *testing.T, s *catalog.Snapshot) *catalog.Snapshot {
 	return other
 }
 
-// Where severe findings wait, and the catalog does not know which tools have one, only what people
-// approved is open.
+// If severe findings wait, and the catalog does not know which tools have one, only tools that
+// people approved are callable.
 func TestLoaderFindingsUnknown(t *testing.T) {
 	for _, test := range []struct {
 		review string

@@ -23,7 +23,7 @@ func anyone() identity.Agent {
 	return identity.Agent{ID: "a", Servers: []string{"*"}, Tiers: everyTier}
 }
 
-// A fixture is a gateway in memory that notes what is read of its stores.
+// A fixture is a gateway in memory that records the reads of its stores.
 type fixture struct {
 	*gatewaytest.Gateway
 	mu    sync.Mutex
@@ -55,7 +55,7 @@ func (h *fixture) fail(what string, err error) {
 	h.errs[what] = err
 }
 
-// reads returns and forgets which objects were read, and how often the feed was.
+// reads returns and forgets which objects were read, and how often the feed was read.
 func (h *fixture) reads() (objects []string, feeds int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,8 +78,7 @@ func (h *fixture) configure(servers ...string) {
 // A listing is one server's tools in a catalog: name → description.
 type listing map[string]map[string]string
 
-// publish stores a catalog as a sync at this moment would, with the approval
-// records as they are in the store.
+// publish stores a catalog as a sync would now, with the approval records in the store.
 func (h *fixture) publish(l listing) *catalog.Snapshot {
 	h.T.Helper()
 	ctx := h.T.Context()
@@ -125,7 +124,7 @@ func definition(name, description string) tool.Definition {
 	return d
 }
 
-// observe records what a sync would of a definition that it sees.
+// observe records a definition as a sync would.
 func (h *fixture) observe(id, description string, baseline bool) {
 	h.T.Helper()
 	tid := gatewaytest.ID(h.T, id)
@@ -171,7 +170,7 @@ func withTools(t *testing.T) *fixture {
 	return h
 }
 
-// atStart is what withTools looks like.
+// atStart is the state of withTools.
 var atStart = map[string]lock.Status{
 	"files:read": lock.None, "files:write": lock.None, "mail:send": lock.PendingApproval,
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// NowAt returns what a grant to the view's agent for the visible item i is held against.
+// NowAt returns the current facts that decide whether a grant of the view's agent for the visible
+// item i is valid.
 func (v *View) NowAt(i int, r *approval.Record, held stop.Stops, now time.Time) request.Now {
-	known, what := v.known(i)
+	known, what := v.recordOf(i)
 	if r != nil && known != nil && (known.Rev > r.Rev || known.Rev == r.Rev && !known.DecidedAt.Equal(r.DecidedAt)) {
-		r = nil // the store is of an earlier day, and what was decided since is not in it
+		r = nil // the store is older, and lacks later decisions
 	}
 	if what.nested {
-		what.hash = "" // which no grant has
+		what.hash = "" // no grant has it
 	}
 	return request.Now{
 		Item: v.ID(i), Hash: what.hash, URL: what.server.URL, Agent: v.agent.ID, Record: r, Stops: held, Time: now,
@@ -25,8 +26,8 @@ func (v *View) NowAt(i int, r *approval.Record, held stop.Stops, now time.Time) 
 	}
 }
 
-// With returns the view of an agent to which people granted something, as of the state: what they let it
-// call is found as callable. A call looks again.
+// With returns the view of an agent with its grants, as of the state. Granted items are callable in
+// the view. A call checks again.
 func (v *View) With(g request.Granted, now time.Time) *View {
 	var grants map[int]bool
 	for _, d := range g.List {
@@ -34,7 +35,7 @@ func (v *View) With(g request.Granted, now time.Time) *View {
 		if !ok || d.Verdict != request.Allowed {
 			continue
 		}
-		known, _ := v.known(i)
+		known, _ := v.recordOf(i)
 		if _, allowed := g.Allows(v.NowAt(i, known, v.r.stopped.Stops, now)); allowed {
 			if grants == nil {
 				grants = map[int]bool{}
@@ -55,8 +56,8 @@ func (v *View) granted(i int) lock.Fact {
 	return lock.Unknown
 }
 
-// Confirmed returns the tools of which each call waits for a person, visible or not. It must not be
-// changed.
+// Confirmed returns the tools whose calls each need a person's confirmation, visible or not. The
+// caller must not change it.
 func (v *View) Confirmed() tool.Set {
 	if v.r == nil {
 		return nil

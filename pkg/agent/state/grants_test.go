@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What was granted is found as callable by who it was granted to, and nothing else is.
+// A granted item is callable for the agent with the grant, and no other item is.
 func TestWith(t *testing.T) {
 	h := withTools(t)
 	v := h.States.Load(t.Context()).View(anyone())
@@ -53,8 +53,9 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// A grant stands over what a person disabled, so a store of an earlier day, in which that is missing, must not let
-// it hold; whichever of the two records is further on.
+// A grant overrides a person's earlier disabling. If a store was restored to an older state, a
+// later disabling is missing, and the grant must not apply. This holds even if the store's record
+// is newer.
 func TestGrantInALostStore(t *testing.T) {
 	h := withTools(t)
 	i, _ := h.States.Load(t.Context()).View(anyone()).Find(tool.ID{Server: "mail", Name: "send"})

@@ -14,11 +14,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// hangs are calls of the stores that get no answer.
+// hangs selects the calls of the stores that get no answer.
 type hangs struct{ get, changes, stops, objects bool }
 
-// hang makes these calls wait until their callers give up, from now until the returned function is
-// called. A call that began before then gets no answer afterwards either.
+// hang makes these calls wait until their callers give up, until the returned function is called. A
+// call that began before then never gets an answer.
 func (h *fixture) hang(what hangs) (answer func()) {
 	hanging := true
 	wait := func(ctx context.Context, hangs bool) error {
@@ -35,11 +35,11 @@ func (h *fixture) hang(what hangs) (answer func()) {
 	return func() { hanging = false }
 }
 
-// unlockTime is how long after a store answers again a tool may stay locked because of it.
+// unlockTime is how long a tool may stay locked after a store answers again.
 const unlockTime = 5 * time.Second
 
-// Stores that hang lock no tool before what was read last is too old, and none for longer than five
-// seconds after they answer.
+// Hanging stores lock no tool before the last data is too old, and for at most five seconds after
+// they answer.
 func TestLoaderHangingStores(t *testing.T) {
 	all := hangs{true, true, true, true}
 	for name, what := range map[string]hangs{
@@ -50,7 +50,7 @@ func TestLoaderHangingStores(t *testing.T) {
 		"objects":            {objects: true},
 		"objects, approvals": all,
 	} {
-		for _, late := range []bool{false, true} { // a read that may be late does not see the record
+		for _, late := range []bool{false, true} { // an outdated read does not see the record
 			for _, cold := range []bool{false, true} {
 				for _, lasts := range []time.Duration{time.Second, 7 * time.Second, 29 * time.Second, 31 * time.Second, 40 * time.Second, 3 * time.Minute} {
 					t.Run(fmt.Sprintf("%s hang %v, late %t, cold %t", name, lasts, late, cold), func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestLoaderHangingStores(t *testing.T) {
 	}
 }
 
-// hangFor makes stores hang once, for so long, under a loader that has read them, or that is cold.
+// hangFor makes stores hang once, for a time, under a loader that has read them, or a cold one.
 func hangFor(t *testing.T, what hangs, late, cold bool, lasts time.Duration) {
 	h := withTools(t)
 	if late {
@@ -92,7 +92,7 @@ func hangFor(t *testing.T, what hangs, late, cold bool, lasts time.Duration) {
 	}
 }
 
-// wantOpen checks that a search finds as callable what is.
+// wantOpen checks that a search finds callable tools as callable.
 func (h *fixture) wantOpen(t *testing.T, began time.Time, when string) {
 	t.Helper()
 	if got := h.statuses()["files:read"]; got != lock.None {

@@ -18,75 +18,74 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Health is the facts about a State that its operator wants to know, for the
-// admin API and the metrics. Its errors are never shown to an agent.
-// [Health.Reasons] puts into words what is wrong.
+// A Health contains the facts about a State for its operator, for the admin API and the metrics.
+// Agents never see its errors. [Health.Reasons] describes the problems.
 type Health struct {
-	At time.Time // when it was looked at
+	At time.Time // when it was computed
 
 	Config    Part // Version: SHA-256 of mcp_config.json
 	Policy    Part // Version: SHA-256 of policy.cedar
 	Catalog   Part // Version: SHA-256 of the snapshot
-	Approvals Part // Version: when the newest decision that was seen was made, or else the catalog, RFC 3339
+	Approvals Part // Version: time of the newest known decision or otherwise of the catalog, RFC 3339
 
-	// Expired says that approvals, or what is stopped, could not be read for so long that every
-	// tool whose server is enabled and which no rule denies is shown as unknown.
+	// Expired says that the approvals or the stops could not be read for too long. Every tool then
+	// counts as unknown if its server is enabled and no rule denies it.
 	Expired bool
 
-	Lost      bool     // the approval store lost records that the catalog knows, and no sync has put them back yet
-	Restored  int      // approval records that were put back and that nobody has settled yet
-	Forgotten []string // servers of which store and catalog lost together what was decided, and that nobody has settled yet
-	Rebuilt   []string // servers whose tools come from their approval records
+	Lost      bool     // the approval store lost records that the catalog has, and no sync has restored them
+	Restored  int      // restored approval records that no person has confirmed
+	Forgotten []string // servers whose decisions store and catalog lost together, and no person has confirmed that
+	Rebuilt   []string // servers whose tools come from approval records
 
-	Sync    Syncs   // how syncs end
-	Servers Servers // how the configured servers are
+	Sync    Syncs   // results of syncs
+	Servers Servers // state of the configured servers
 
-	Audit         error // why lines of the audit cannot be written
-	AuditRequired bool  // so that calls are refused then
+	Audit         error // why audit lines cannot be written
+	AuditRequired bool  // calls are then refused
 	AuditBytes    int64 // of all its files
-	AuditLimit    int64 // of those; 0: there is none
+	AuditLimit    int64 // of all files; 0: none
 
-	FullSince time.Time // since when calls are refused because all processes are in use; zero: none is
-	Processes int       // of servers that may run
+	FullSince time.Time // since when calls are refused because all processes are in use; zero: not now
+	Processes int       // maximum of server processes
 
-	Capacity *capacity.Facts // what the process takes; nil: nothing is bounded
+	Capacity *capacity.Facts // resources of the process; nil: no limits
 
-	// Warnings are things that are allowed and look wrong, one line each, with the file first.
+	// Warnings are suspicious but valid settings, one line each, with the file first.
 	Warnings []string
 
 	first map[string]time.Time // when each reason was first seen, by code
 }
 
-// A Part is how one part of a State was last read.
+// A Part is the result of the last read of one part of a State.
 type Part struct {
-	Version string    // of what is in use; "": nothing is, or an empty policy
-	Stored  string    // of the file that is stored and refused; "": none is
-	InUse   bool      // something is in use, however old
-	ReadAt  time.Time // when it was last known to be what the store holds
-	Stale   bool      // the store holds something else, or may
+	Version string    // of the used version; "": none, or an empty policy
+	Stored  string    // of the stored file, if it is refused; "": not refused
+	InUse   bool      // some version is in use, even an old one
+	ReadAt  time.Time // when it last matched the store
+	Stale   bool      // the store has another version, or may have one
 	Err     error     // why it is stale or missing; for the log and the admin API
 }
 
-// Syncs are how the last syncs ended.
+// Syncs are the results of the last syncs.
 type Syncs struct {
-	At     time.Time        // when the last one ended that worked; zero: none is known
-	Every  time.Duration    // how often one is due; 0: not known
-	Failed *catalog.Failure // nil: none has failed since
+	At     time.Time        // end of the last successful sync; zero: unknown
+	Every  time.Duration    // interval of syncs; 0: unknown
+	Failed *catalog.Failure // the last failure; nil: none since
 }
 
-// Servers are how the configured servers are.
+// Servers are counts and names of the configured servers.
 type Servers struct {
 	Configured int
 	Enabled    int
-	Tried      int      // enabled, and a sync has asked them
+	Tried      int      // enabled, and a sync has tried to load them
 	Available  int      // enabled, and loaded by the last sync
 	Stopped    int      // enabled, and stopped
-	Away       []string // names of those that were tried, did not load, and are not stopped
-	Tools      int      // of all that are configured
-	Items      int      // prompts and resources of all that are configured
-	Refused    []string // names of those that list what is not taken and have to fix it
-	Others     bool     // and some of that is no tool
-	Unread     []string // names of those of which a list could not be read
+	Away       []string // names of servers that were tried, did not load, and are not stopped
+	Tools      int      // of all configured servers
+	Items      int      // prompts and resources of all configured servers
+	Refused    []string // names of servers that list unsupported items
+	Others     bool     // and some of these items are not tools
+	Unread     []string // names of servers with a list that could not be read
 }
 
 // countServers counts the servers.
@@ -139,7 +138,7 @@ func (src *sources) health(now time.Time, o Options) Health {
 		out.Warnings = warnings(config.Key, src.config.Value.Warnings)
 		out.AuditRequired = src.config.Value.Audit.Required && o.Audit != nil
 		if src.config.Value.Audit.Required && o.Audit == nil {
-			out.Warnings = append(out.Warnings, config.Key+": audit.required has no effect here: the log is kept after a call was answered, and no call waits for it.")
+			out.Warnings = append(out.Warnings, config.Key+": audit.required has no effect here: the platform stores the log after the answer, and no call waits for it.")
 		}
 	}
 	out.Warnings = append(out.Warnings, warnings(policy.Key, src.policy.Value.Warnings())...)
@@ -155,12 +154,12 @@ func (src *sources) health(now time.Time, o Options) Health {
 	return out
 }
 
-// part is how one of the operator's files was last read.
+// part returns the result of the last read of one of the operator's files.
 func part[T any](s object.Source[T]) Part {
 	return Part{Version: s.Version, Stored: s.Stored, InUse: s.Value != nil, ReadAt: s.ReadAt, Err: cmp.Or(s.Unread, s.Refused), Stale: s.Stale()}
 }
 
-// warnings returns what looks wrong in a file, one line each.
+// warnings returns the suspicious settings of a file, one line each.
 func warnings(file string, faults config.Faults) []string {
 	out := make([]string, len(faults))
 	for i, f := range faults {
@@ -169,7 +168,7 @@ func warnings(file string, faults config.Faults) []string {
 	return out
 }
 
-// failure returns the newer of two failures, unless a sync has worked since.
+// failure returns the newer of two failures, unless a sync has succeeded since.
 func (s Syncs) failure(own *catalog.Failure) *catalog.Failure {
 	f := s.Failed
 	if own != nil && own.At.After(s.At) && (f == nil || own.At.After(f.At)) {
@@ -178,8 +177,8 @@ func (s Syncs) failure(own *catalog.Failure) *catalog.Failure {
 	return f
 }
 
-// logChanges writes one line for each part whose error is not the one of the last
-// refresh, and one for those that can be read again.
+// logChanges logs each part whose error differs from the last refresh, and one line for the parts
+// that can be read again.
 func (l *Loader) logChanges(ctx context.Context, before, after Health) {
 	if after.Lost && !before.Lost {
 		l.o.Log.LogAttrs(ctx, slog.LevelError, "the approval store lost records that the tool catalog knows; the next sync puts them back")
@@ -208,5 +207,5 @@ func (l *Loader) logChanges(ctx context.Context, before, after Health) {
 	}
 }
 
-// missing reports whether err says that there is no such object.
+// missing reports whether err means that the object does not exist.
 func missing(err error) bool { return errors.Is(err, object.ErrNotFound) }

@@ -14,31 +14,31 @@ import (
 // A Server is one configured server.
 type Server struct {
 	Config  config.Server
-	Outcome outcome.Outcome // of the last attempt to load it; the zero Outcome: never tried
+	Outcome outcome.Outcome // of the last load; zero: never tried
 	First   int             // number of its first tool
-	Tools   int             // how many it has; they lie side by side
+	Tools   int             // number of its tools, which are consecutive
 
 	FirstItem int // number of its first prompt or resource
-	Items     int // how many of these it has; they lie side by side, prompts first
+	Items     int // number of these items, which are consecutive, prompts first
 }
 
-// An inventory is what follows from the config and the catalog's tools alone, for every
-// agent and before what people decided. It is immutable.
+// An inventory depends only on the config and the catalog's tools. It is the same for every agent,
+// and contains no decisions. It is immutable.
 type inventory struct {
 	cfg  *config.Config
-	snap *catalog.Snapshot // outcomes of it are not used
-	rows []row             // one an item of the catalog
+	snap *catalog.Snapshot // without its outcomes
+	rows []row             // one for each item of the catalog
 
-	tools     []toolset.Tool           // the same items, as selection sees them; those without a server have no id
-	readOnly  tool.Set                 // of tools alone
-	confirm   tool.Set                 // tools of which each call waits for a person
-	templates func() []int             // of resources; worked out when they are first asked for
-	plain     func() map[tool.ID][]int // resources by the plain spelling of their URI, in the same way
+	tools     []toolset.Tool           // the same items for selection; items without a server have no id
+	readOnly  tool.Set                 // only tools
+	confirm   tool.Set                 // tools whose calls each need a confirmation
+	templates func() []int             // of resources; computed on first use
+	plain     func() map[tool.ID][]int // resources by the plain spelling of their URI, also on first use
 }
 
-// A row is what is known of one tool, or another item, apart from people's decisions.
+// A row describes one item, without decisions.
 type row struct {
-	server int // index in cfg.Servers; -1: not configured any more, so the item does not exist
+	server int // index in cfg.Servers; -1: no longer configured, so the item does not exist
 	hints  tool.Annotations
 	tier   tool.Tier
 }
@@ -101,20 +101,20 @@ func (inv *inventory) findPlain() map[tool.ID][]int {
 	return out
 }
 
-// itemHints are the hints of every prompt and resource: to get or to read one changes nothing,
-// and what it says may come from anywhere.
+// itemHints are the hints of every prompt and resource: a read changes nothing, and its content may
+// come from anywhere.
 var itemHints = tool.Annotations{
 	ReadOnlyHint: new(true), DestructiveHint: new(false), IdempotentHint: new(true), OpenWorldHint: new(true),
 }
 
-// policyTool is what a rule can know of item i.
+// policyTool returns the facts of item i for policy rules.
 func (inv *inventory) policyTool(i int) policy.Tool {
 	r := &inv.rows[i]
 	return policy.Tool{ID: inv.tools[i].ID, Annotations: r.hints, Tier: r.tier}
 }
 
-// Inventory returns the tools, other items and servers to check rules and toolsets with: those of the
-// catalog under cfg, which need not be the config that it was made with.
+// Inventory returns the items and servers for checks of rules and toolsets: the catalog's items
+// under cfg, which may be newer than the catalog.
 func Inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, toolset.Universe) {
 	inv := newInventory(cfg, snap)
 	var tools []policy.Tool
@@ -126,7 +126,7 @@ func Inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, tools
 	return tools, inv.universe(loadedServers(inv.servers(snap)))
 }
 
-// servers pairs each configured server with how it last loaded.
+// servers returns each configured server with its last outcome.
 func (inv *inventory) servers(snap *catalog.Snapshot) []Server {
 	out := make([]Server, len(inv.cfg.Servers))
 	for i, c := range inv.cfg.Servers {
@@ -139,12 +139,12 @@ func (inv *inventory) servers(snap *catalog.Snapshot) []Server {
 	return out
 }
 
-// universe is what selection works on. Its items have the numbers of the catalog.
+// universe returns the universe of selection. Its items have the numbers of the catalog.
 func (inv *inventory) universe(servers []toolset.Server) toolset.Universe {
 	return toolset.Universe{Tools: inv.tools, Servers: servers}
 }
 
-// loadedServers is what selection has to know of servers.
+// loadedServers returns the servers' facts for selection.
 func loadedServers(servers []Server) []toolset.Server {
 	out := make([]toolset.Server, len(servers))
 	for i, s := range servers {

@@ -26,7 +26,7 @@ func withItems(t *testing.T, settings map[string]string, rest ...string) *gatewa
 	return g
 }
 
-// locks are the statuses of the prompts and resources that an agent sees.
+// locks returns the statuses of the prompts and resources that an agent sees.
 func locks(g *gatewaytest.Gateway, agent identity.Agent) map[string]lock.Status {
 	v := g.States.Load(g.T.Context()).View(agent)
 	out := map[string]lock.Status{}

@@ -15,29 +15,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 )
 
-// Options are the knobs of a [Loader]. The zero value of each field stands for its default.
+// Options configure a [Loader]. The zero value of each field means its default.
 type Options struct {
 	Now          func() time.Time // time.Now
 	Log          *slog.Logger     // none
-	ConfigTTL    time.Duration    // 30 s: how long config, policy and catalog are not looked at again
-	ApprovalTTL  time.Duration    // 2 s: the same for approvals
-	ApprovalHold time.Duration    // 60 s: how long approvals that were read last are used when they cannot be read
-	SyncEvery    time.Duration    // how often a sync is due; 0: not known, so a catalog is never called old
-	Retry        time.Duration    // 5 s: when to ask again for what could not be read
+	ConfigTTL    time.Duration    // 30 s: maximum age of config, policy and catalog
+	ApprovalTTL  time.Duration    // 2 s: maximum age of approvals
+	ApprovalHold time.Duration    // 60 s: how long old approvals are used if they cannot be read
+	SyncEvery    time.Duration    // interval of syncs; 0: unknown, so a catalog never counts as old
+	Retry        time.Duration    // 5 s: when to retry a failed read
 	Prefetch     *Prefetch        // of the same objects; nil: the first request reads everything
-	Audit        func() error     // says why lines of the audit cannot be written; nil: no call waits for that here
+	Audit        func() error     // why audit lines cannot be written; nil: no call waits for them
 	Timeout      time.Duration    // 2 s: how long a request waits for objects, and for approvals; five times that before the first config and catalog, and for a catalog that makes no progress otherwise
 
-	// Full returns since when calls are refused because all processes of servers are in use, and
-	// how many processes that is; zero: no call is refused for that. A nil Full is one that returns
-	// zero.
+	// Full returns since when calls are refused because all server processes are in use, and the
+	// number of processes. The time is zero if no call is refused for that. A nil Full means zero.
 	Full func() (since time.Time, processes int)
 
-	AuditSize func() (bytes, limit int64) // of the audit's files; nil: not known
-	Capacity  func() capacity.Facts       // of the process; nil: nothing is bounded here
+	AuditSize func() (bytes, limit int64) // of the audit's files; nil: unknown
+	Capacity  func() capacity.Facts       // of the process; nil: no limits
 }
 
-// patience is how much longer a read may take where the alternative is nothing.
+// patience is the factor for timeouts of reads that are necessary to serve at all.
 const patience = 5
 
 func (o *Options) withDefaults() Options {
@@ -57,34 +56,34 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
-// Approvals are what people decided, and the documents, of which one has what they stopped.
+// Approvals reads the decisions of people and the documents; one document has the stops.
 type Approvals interface {
 	approval.Store
 	document.Reader
 }
 
-// A Loader keeps a [State] fresh. It is safe for concurrent use; one caller
-// refreshes, the others wait for it.
+// A Loader keeps a [State] fresh. It is safe for concurrent use. One caller refreshes, the others
+// wait for it.
 type Loader struct {
 	objects   object.Store
 	approvals Approvals
 	o         Options
 
-	turn  chan struct{}                 // holds one token while somebody refreshes
-	long  atomic.Pointer[chan struct{}] // closed as the refresh that goes on, or is next, begins to read shards: that may take long
+	turn  chan struct{}                 // a token while a caller refreshes
+	long  atomic.Pointer[chan struct{}] // closed when the current or next refresh begins to read shards, which may take long
 	state atomic.Pointer[State]
-	due   atomic.Pointer[deadline] // when to look again; set before state
+	due   atomic.Pointer[deadline] // when to read again; set before state
 
-	failed atomic.Pointer[catalog.Failure]  // of the last sync in this process; nil: it worked, or there was none
-	synced atomic.Pointer[catalog.Snapshot] // by a sync in this process; nil: nothing new
+	failed atomic.Pointer[catalog.Failure]  // of the last sync here; nil: it succeeded, or there was none
+	synced atomic.Pointer[catalog.Snapshot] // from a sync in this process; nil: none
 
-	// Guarded by turn:
+	// The turn guards the fields below.
 	read  sources
-	ahead *Prefetch // nil: there is none, or it was taken
-	base  *base     // of the first catalog; nil: there is none yet, or a state has it
+	ahead *Prefetch // nil: none, or taken
+	base  *base     // of the first catalog; nil: none yet, or a state has it
 }
 
-// New returns a Loader that has read nothing yet. It makes no call.
+// New returns a Loader that has read nothing. It makes no calls.
 func New(objects object.Store, approvals Approvals, o *Options) *Loader {
 	l := &Loader{objects: objects, approvals: approvals, o: o.withDefaults(), turn: make(chan struct{}, 1), read: newSources()}
 	l.ahead = l.o.Prefetch
@@ -93,20 +92,19 @@ func New(objects object.Store, approvals Approvals, o *Options) *Loader {
 	return l
 }
 
-// Load returns the state for one request. It looks again at what is older than
-// its TTL; what cannot be read stays as it was, flagged stale. It never
-// returns nil. If ctx ends first it returns what was read last.
+// Load returns the state for one request. It reads again all parts that are older than their TTL. A
+// part that cannot be read stays as it was, flagged stale. Load never returns nil. If ctx ends
+// first, it returns the last state.
 func (l *Loader) Load(ctx context.Context) *State {
-	if s := l.state.Load(); s != nil && !l.due.Load().over(l.o.Now()) {
+	if s := l.state.Load(); s != nil && !l.due.Load().hasPassed(l.o.Now()) {
 		return s
 	}
 	return l.refresh(ctx, false)
 }
 
-// SyncEnded tells the loader how a sync in this process ended. What could not be stored,
-// because there is no space left for it, is known here alone; nil: it worked. The catalog that
-// the sync has in memory, or nil, is used if it is the one in the store, so that the process
-// needs no second copy.
+// SyncEnded gives the loader the result of a sync in this process; a nil f means success. Only this
+// process knows a failure that could not be stored because the disk is full. If snap is the catalog
+// in the store, the loader uses it, so that the process needs no second copy. snap may be nil.
 func (l *Loader) SyncEnded(f *catalog.Failure, snap *catalog.Snapshot) {
 	if last := l.failed.Load(); f != nil && last != nil {
 		kept := *f
@@ -117,13 +115,12 @@ func (l *Loader) SyncEnded(f *catalog.Failure, snap *catalog.Snapshot) {
 	l.synced.Store(snap)
 }
 
-// Refresh is [Loader.Load] that looks at everything again, whatever its age.
+// Refresh is [Loader.Load], but reads all parts again, even new ones.
 func (l *Loader) Refresh(ctx context.Context) *State { return l.refresh(ctx, true) }
 
-// refresh takes its turn. The work is done by a caller and on its context, not
-// by a goroutine that a frozen function would leave hanging; if that caller
-// goes away the next one in line does it. While it reads shards of a catalog, which are large, the
-// others go on with the state that there is.
+// refresh waits for its turn. A caller does the work on its own context, because a frozen function
+// would interrupt a goroutine. If that caller goes away, the next one does the work. During the
+// read of a catalog's large shards, the other callers use the current state.
 func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	if !l.takeTurn(ctx, all) {
 		return l.Current()
@@ -131,30 +128,30 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	defer l.endTurn()
 	l.takePrefetch(ctx)
 	now := l.o.Now()
-	if s := l.state.Load(); s != nil && !all && !l.due.Load().over(now) {
-		return s // somebody else did it meanwhile
+	if s := l.state.Load(); s != nil && !all && !l.due.Load().hasPassed(now) {
+		return s // another caller did it meanwhile
 	}
 	timeout := l.o.Timeout
 	if !l.read.ready() {
 		timeout *= patience
 	}
-	// Each store has its own time: a slow one must not make the other look gone.
+	// Each store has its own timeout: a slow store must not make the other one fail.
 	next := l.read
-	if all || next.configDue.over(now) {
+	if all || next.configDue.hasPassed(now) {
 		next.readObjects(ctx, l.objects, l.o, now, timeout, l.synced.Swap(nil))
 	}
-	if all || next.approvalsDue.over(now) {
+	if all || next.approvalsDue.hasPassed(now) {
 		readCtx, cancel := context.WithTimeout(ctx, timeout)
 		var wg sync.WaitGroup
 		wg.Go(func() { l.readApprovals(readCtx, &next, now) })
 		if l.base == nil && l.Current().resolved == nil && next.ready() {
-			l.base = next.newBase() // while the store takes its time
+			l.base = next.newBase() // during the wait for the store
 		}
 		wg.Wait()
 		cancel()
 	}
 	if ctx.Err() != nil {
-		return l.Current() // the caller went away: that says nothing about the stores
+		return l.Current() // the caller went away, which says nothing about the stores
 	}
 	prev := l.Current()
 	s := next.build(now, l.o, prev, l.base)
@@ -180,8 +177,8 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	return s
 }
 
-// takeTurn waits for the turn to refresh, and reports whether it has come. It gives up on one who reads
-// shards, unless the state that there is will not do.
+// takeTurn waits for the turn to refresh, and reports whether it has the turn. If another caller
+// reads shards, it gives up, unless the current state is not sufficient.
 func (l *Loader) takeTurn(ctx context.Context, all bool) bool {
 	long := *l.long.Load()
 	if s := l.state.Load(); all || s == nil || s.Catalog == nil {
@@ -211,7 +208,7 @@ func (l *Loader) endTurn() {
 	<-l.turn
 }
 
-// Current returns the state that was built last, or else a State with nothing in it. It looks at nothing.
+// Current returns the last state, or an empty State. It reads nothing.
 func (l *Loader) Current() *State {
 	if s := l.state.Load(); s != nil {
 		return s
@@ -219,13 +216,12 @@ func (l *Loader) Current() *State {
 	return &State{}
 }
 
-// readApprovals reads what people stopped, and what they decided since the catalog was made, or the
-// last read.
+// readApprovals reads the stops, and the decisions since the catalog or the last read.
 func (l *Loader) readApprovals(ctx context.Context, src *sources, now time.Time) {
 	var wg sync.WaitGroup
 	wg.Go(func() { src.stops.read(ctx, l.approvals, now) })
 	due := after(now, l.o.ApprovalTTL)
-	if src.snap != nil { // else there are no tools to decide about
+	if src.snap != nil { // otherwise there are no tools to decide about
 		if src.unchecked {
 			wg.Go(func() { src.checkStore(ctx, l.approvals) })
 		}
@@ -233,7 +229,7 @@ func (l *Loader) readApprovals(ctx context.Context, src *sources, now time.Time)
 		switch {
 		case src.feed.Err == nil:
 			due = after(src.feed.Began, l.o.ApprovalTTL)
-		case !progress: // else the next request goes on
+		case !progress: // otherwise the next request continues
 			due = after(now, max(l.o.Retry, l.o.ApprovalTTL))
 		}
 	}

@@ -66,7 +66,7 @@ func TestLoaderTTL(t *testing.T) {
 			t.Errorf("the first load did not read %s", key)
 		}
 	}
-	if len(objects) != 4 || feeds != 1 { // the three and the snapshot
+	if len(objects) != 4 || feeds != 1 { // the three objects and the snapshot
 		t.Errorf("the first load read %v and the feed %d times", objects, feeds)
 	}
 	for _, step := range []struct {
@@ -155,7 +155,7 @@ func TestLoaderUnreadPart(t *testing.T) {
 	}
 }
 
-// A process that starts beside a broken file goes on with what was in use.
+// A process that starts with a broken file uses the last good version.
 func TestLoaderLastGoodPolicy(t *testing.T) {
 	const good = `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`
 	h := withTools(t)
@@ -256,7 +256,7 @@ func TestLoaderManyCallers(t *testing.T) {
 	}
 }
 
-// A caller that goes away in the middle of a refresh leaves it to the next.
+// If a caller goes away during a refresh, the next caller continues it.
 func TestLoaderCanceledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
@@ -280,7 +280,7 @@ func untilCanceled(ctx context.Context, _ string) error {
 	return ctx.Err()
 }
 
-// A store that hangs costs a request two seconds.
+// A hanging store costs a request two seconds.
 func TestLoaderHangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
@@ -304,8 +304,7 @@ func TestLoaderHangingStore(t *testing.T) {
 	})
 }
 
-// Nothing new stays unread because the clock was set back an hour, and what is known of
-// decisions ages.
+// A clock that was set back an hour delays no read of new data, and known decisions still expire.
 func TestLoaderClockSetBack(t *testing.T) {
 	for name, monotonic := range map[string]bool{"with a monotonic clock": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -333,7 +332,7 @@ func TestLoaderClockSetBack(t *testing.T) {
 				t.Error("the new policy is not read")
 			}
 			if !monotonic {
-				return // nothing tells how long ago the last read was
+				return // nothing shows how long ago the last read was
 			}
 			h.fail("approvals", errDown)
 			for _, step := range []struct {

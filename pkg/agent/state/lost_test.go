@@ -14,8 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// called is the status by which a call of each tool is judged: by the record that the store
-// has now.
+// called returns the status that a call of each tool would use, with the record in the store now.
 func (h *fixture) called() map[string]lock.Status {
 	h.T.Helper()
 	v := h.States.Load(h.T.Context()).View(anyone())
@@ -30,12 +29,12 @@ func (h *fixture) called() map[string]lock.Status {
 	return out
 }
 
-// Before a sync has put back what a store lost: a call goes by the stricter of what the store
-// and the catalog know, and no search shows as callable what either locks.
+// Before a sync has restored a store's lost records, a call uses the stricter of store and catalog.
+// A search shows no tool as callable that either of them locks.
 func TestLoaderLostStore(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		then func(h *fixture, yesterday *approvaltest.Mem) // h.Approvals is as of today
+		then func(h *fixture, yesterday *approvaltest.Mem) // the store in h.Approvals is today's
 		want map[string]lock.Status                        // of a call
 	}{
 		{"nothing was lost", func(*fixture, *approvaltest.Mem) {}, map[string]lock.Status{
@@ -57,7 +56,7 @@ func TestLoaderLostStore(t *testing.T) {
 		}},
 		{"set back, then decided about at the same revision", func(h *fixture, yesterday *approvaltest.Mem) {
 			h.Approvals = yesterday
-			h.Decide("files:write", "enable") // a second write, as was the disabling that is lost
+			h.Decide("files:write", "enable") // a second write, like the lost disabling
 		}, map[string]lock.Status{
 			"files:read": lock.DisabledByUser, "files:write": lock.DisabledByUser, "mail:send": lock.PendingApproval,
 		}},
@@ -102,10 +101,10 @@ func TestLoaderLostStore(t *testing.T) {
 	}
 }
 
-// A swap is a store in whose place another one comes.
+// A swap is a store that a test replaces.
 type swap struct{ state.Approvals }
 
-// A store that cannot be read when it is looked at is no lost one.
+// A store that cannot be read during the check does not count as lost.
 func TestLoaderUnreadStoreIsNotLost(t *testing.T) {
 	h := withTools(t)
 	h.statuses()
@@ -116,7 +115,7 @@ func TestLoaderUnreadStoreIsNotLost(t *testing.T) {
 	}
 }
 
-// A read that may be late, and is, tells nothing of a store.
+// An outdated read proves nothing about a store.
 func TestLoaderLateReadIsNotLost(t *testing.T) {
 	h := withTools(t)
 	h.Approvals.Late = &approvaltest.Mem{}

@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy/policytest"
 )
 
-// The statuses of 10,000 tools: for an agent that is new, and for one that was seen before.
+// The statuses of 10,000 tools: for a new agent, and for one that was seen before.
 func BenchmarkPolicy10000(b *testing.B) {
 	for _, bb := range []struct{ name, rules string }{{"no rules", ""}, {"real rules", policytest.Rules(b)}} {
 		h := withMany(b, 10000)
@@ -16,7 +16,7 @@ func BenchmarkPolicy10000(b *testing.B) {
 		for n := range 10 {
 			open = append(open, fmt.Sprintf(`s%d ,"approval":"off"`, n))
 		}
-		h.configure(open...) // no list denies, so that Cedar judges every tool
+		h.configure(open...) // no list denies, so Cedar decides about every tool
 		h.Put(policy.Key, bb.rules)
 		s := h.States.Load(b.Context())
 		agent := anyone()

@@ -20,9 +20,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// TestPolicyFile is the table of which tools an operator locks and unlocks by the policy file: for
-// a process that goes on, and for one that starts at that moment. The sync that follows each
-// change keeps the last good file.
+// TestPolicyFile is the table of tools that an operator locks and unlocks with the policy file. It
+// covers a process that continues, and one that starts at that moment. The sync after each change
+// keeps the last good file.
 func TestPolicyFile(t *testing.T) {
 	const (
 		noWrites   = `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`
@@ -34,7 +34,7 @@ func TestPolicyFile(t *testing.T) {
 	)
 	h := withTools(t)
 	var log bytes.Buffer
-	for _, name := range []string{"files", "mail"} { // they are away, so that a sync keeps what it has
+	for _, name := range []string{"files", "mail"} { // they do not load, so a sync keeps their tools
 		h.Server(name).Outcome = outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonTimeout}
 	}
 	warm := state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -42,7 +42,7 @@ func TestPolicyFile(t *testing.T) {
 		event, file string
 		read, write lock.Status
 		stale       bool
-		cold        lock.Status // of both tools, where a process that starts differs; same: it does not
+		cold        lock.Status // of both tools, if a process that starts differs; same: no difference
 	}{
 		{"there never was a policy", gone, permitted, permitted, false, same},
 		{"the first one is broken", brokenPolicy, permitted, permitted, true, unknown},
@@ -85,8 +85,8 @@ func TestPolicyFile(t *testing.T) {
 	}
 }
 
-// checkPolicy checks what the loader makes of the policy file: the statuses, whether something
-// older is in use, or nothing at all. A second look at the same file changes nothing.
+// checkPolicy checks the loader's result for the policy file: the statuses, whether an older
+// version is in use, or none. A second load of the same file changes nothing.
 func (h *fixture) checkPolicy(what string, want map[string]lock.Status, stale, none bool) {
 	h.T.Helper()
 	for range 2 {
@@ -127,7 +127,7 @@ func TestLoaderConfigGone(t *testing.T) {
 	}
 }
 
-// A policy that came and went between two looks of a process is in force all the same.
+// A policy that was stored and removed between two reads of a process still applies.
 func TestLoaderPolicyGone(t *testing.T) {
 	h := withTools(t)
 	h.States.Load(t.Context())

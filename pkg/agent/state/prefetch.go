@@ -6,19 +6,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
-// A Prefetch is what a [Loader] reads first, while there is no Loader yet: a program that has to
-// open its approval store spends that time on config, policy and catalog.
+// A Prefetch reads the objects of a [Loader] before the Loader exists. A program that opens its
+// approval store can read config, policy and catalog at the same time.
 type Prefetch struct {
 	done  chan struct{}
-	ready bool // what was read will do
+	ready bool // the objects are sufficient
 
-	// Until a loader has taken it:
+	// Fields before a loader takes them:
 	read sources
 	base *base
 }
 
-// StartPrefetch begins to read, until ctx ends. The Loader that [Options] hand it to goes on from
-// there. o is as for [New].
+// StartPrefetch begins to read; it stops when ctx ends. A Loader with this Prefetch in its
+// [Options] continues from there. o is the same as for [New].
 func StartPrefetch(ctx context.Context, objects object.Store, o *Options) *Prefetch {
 	a, knobs := &Prefetch{read: newSources(), done: make(chan struct{})}, o.withDefaults()
 	go func() {
@@ -31,8 +31,8 @@ func StartPrefetch(ctx context.Context, objects object.Store, o *Options) *Prefe
 	return a
 }
 
-// Ready waits until everything was read, and reports whether requests can be served by it. A nil
-// Prefetch has nothing.
+// Ready waits until everything was read, and reports whether that is sufficient for requests. A nil
+// Prefetch is not ready.
 func (a *Prefetch) Ready() bool {
 	if a == nil {
 		return false
@@ -41,8 +41,8 @@ func (a *Prefetch) Ready() bool {
 	return a.ready
 }
 
-// takePrefetch waits for what was read before there was a Loader, until ctx ends. What will not do
-// is read again, as if nobody had. The caller has its turn.
+// takePrefetch waits for the Prefetch until ctx ends. Insufficient parts are read again. The caller
+// has the turn.
 func (l *Loader) takePrefetch(ctx context.Context) {
 	a := l.ahead
 	if a == nil {
@@ -56,8 +56,8 @@ func (l *Loader) takePrefetch(ctx context.Context) {
 	if l.ahead = nil; !a.ready {
 		return
 	}
-	loading := l.read.loading // which tells the loader of each fetch
+	loading := l.read.loading // it has the loader's callback for each fetch
 	l.read, l.base = a.read, a.base
 	l.read.loading = loading
-	a.read, a.base = sources{}, nil // who still has a does not keep them
+	a.read, a.base = sources{}, nil // so that the Prefetch keeps no memory
 }

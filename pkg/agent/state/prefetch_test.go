@@ -12,14 +12,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
-// ahead begins to read ahead, and makes the fixture's loader go on from there.
+// ahead starts a Prefetch, and makes the fixture's loader continue from it.
 func (h *fixture) ahead() *state.Prefetch {
 	a := state.StartPrefetch(h.T.Context(), h.Objects, &state.Options{Now: h.Clock.Now})
 	h.States = state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now, Prefetch: a})
 	return a
 }
 
-// What was read ahead is not read again; what people decide meanwhile counts.
+// The loader does not read prefetched objects again. Decisions that people make meanwhile count.
 func TestReadAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := withTools(t)
@@ -47,7 +47,7 @@ func TestReadAhead(t *testing.T) {
 	})
 }
 
-// What could not be read ahead is read as if nobody had tried.
+// The loader reads an object again if its prefetch failed.
 func TestReadAheadTooEarly(t *testing.T) {
 	for name, missing := range map[string]string{"no config": "config/mcp_config.json", "no catalog": "catalog/current.json", "no policy": "config/policy.cedar"} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,8 @@ func TestReadAheadTooEarly(t *testing.T) {
 	}
 }
 
-// A request waits for what is being read ahead, no longer than it has time; the next one has it.
+// A request waits for a running prefetch within its own time limit. The next request has the
+// result.
 func TestReadAheadSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := withTools(t)

@@ -21,12 +21,12 @@ type Condition string
 
 // The conditions, from the best to the worst.
 const (
-	OK       Condition = "ok"       // most of it works
-	Degraded Condition = "degraded" // requests are served; something is older, refused or missing
+	OK       Condition = "ok"       // at least most of it works
+	Degraded Condition = "degraded" // requests are served; something is old, refused or missing
 	Failing  Condition = "failing"  // no tool can be called
 )
 
-// A Reason is one thing that is wrong, for the operator of the gateway.
+// A Reason is one problem, for the operator of the gateway.
 type Reason struct {
 	Code      string    `json:"code" doc:"stable: config_refused, servers_down, …"`
 	Condition Condition `json:"status" enum:"ok,degraded,failing" doc:"what it makes of the gateway"`
@@ -35,10 +35,10 @@ type Reason struct {
 	Since     time.Time `json:"since,omitzero" doc:"when it began or, if that is not known, was first seen by this process"`
 }
 
-// missedSyncs is how many syncs may be missed before the catalog counts as old.
+// missedSyncs is how many missed syncs make the catalog old.
 const missedSyncs = 3
 
-// Condition returns the worst of the reasons' conditions; [OK] without any.
+// Condition returns the worst of the reasons' conditions, or [OK] without reasons.
 func (h Health) Condition() Condition {
 	if reasons := h.Reasons(); len(reasons) > 0 {
 		return reasons[0].Condition
@@ -46,10 +46,10 @@ func (h Health) Condition() Condition {
 	return OK
 }
 
-// Reasons returns everything that is wrong, the worst first. It is pure: the same facts
-// give the same reasons. The zero Health, of which nothing was read, is [Failing].
+// Reasons returns all problems, the worst first. It is pure: the same facts give the same reasons.
+// The zero Health, without any read, is [Failing].
 //
-// A new fact has its place here: a field of [Health], and the reason that it makes.
+// To add a fact, add a field to [Health] and its reason here.
 func (h Health) Reasons() []Reason {
 	var out reasons
 	h.config(&out)
@@ -73,7 +73,7 @@ func (h Health) Reasons() []Reason {
 	return out
 }
 
-// isShort reports whether descriptors are missing, or were of late.
+// isShort reports whether descriptors are missing, or were missing recently.
 func (h Health) isShort() bool {
 	for _, p := range []Part{h.Config, h.Policy, h.Catalog, h.Approvals} {
 		if capacity.IsDescriptors(p.Err) {
@@ -90,7 +90,7 @@ func (h Health) capacity(rs *reasons) {
 			limit = fmt.Sprintf(" (the limit is %d)", h.Capacity.Descriptors)
 		}
 		rs.add("no_descriptors", Degraded, "The gateway cannot open more files, connections and programs at the moment"+limit+". Calls that need one fail, and may be repeated.",
-			"Raise the limit where the gateway is started: ulimit -n, or LimitNOFILE of systemd. It ends by itself when connections or programs end.")
+			"Raise the limit where the gateway is started: ulimit -n, or LimitNOFILE of systemd. The shortage ends when connections or programs end.")
 	}
 	if c := h.Capacity; c != nil && c.IsRefusing {
 		rs.add("overloaded", Degraded, fmt.Sprintf("The gateway refuses requests with 503, because too many are in flight: at most %d, on %d connections. It has refused %d since its start.",
@@ -121,7 +121,7 @@ func (h Health) audit(rs *reasons) {
 
 const makeRoom = "Move the oldest files out of the folder audit, raise audit.max_bytes, or lower audit.days. /admin/usage says which agents call most."
 
-// size writes a number of bytes.
+// size formats a number of bytes.
 func size(n int64) string {
 	if n >= 1<<30 {
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
@@ -129,7 +129,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-const seeAudit = "The gateway's log says why. Make room on the disk, or make the folder audit writable; it goes on by itself."
+const seeAudit = "The gateway's log says why. Make room on the disk, or make the folder audit " +
+	"writable. The gateway then continues automatically."
 
 func (h Health) processes(rs *reasons) {
 	if h.FullSince.IsZero() {
@@ -143,14 +144,14 @@ func (h Health) processes(rs *reasons) {
 	(*rs)[len(*rs)-1].Since = h.FullSince
 }
 
-// reasons are those that were found so far.
+// reasons are the reasons found so far.
 type reasons []Reason
 
 func (rs *reasons) add(code string, c Condition, message, action string) {
 	*rs = append(*rs, Reason{Code: code, Condition: c, Message: message, Action: action})
 }
 
-// firstSeen returns when each reason of now was seen first: by the Health before, or now.
+// firstSeen returns when each reason of now was first seen: the time from before, or now.
 func firstSeen(before, now Health) map[string]time.Time {
 	var first map[string]time.Time
 	for _, r := range now.Reasons() {
@@ -169,15 +170,15 @@ func firstSeen(before, now Health) map[string]time.Time {
 	return first
 }
 
-// What an operator does about most reasons.
+// Actions of an operator for most reasons.
 const (
 	seeStore = "Look in the gateway's log, and check that its store can be reached."
 	seeSync  = " If this lasts, look in the log of the sync."
 	seeAdmin = "/admin/servers says why each of them failed."
 )
 
-// inUse returns the condition that a part is in, and what is in use in its place; none says
-// what follows if that is nothing.
+// inUse returns the condition of a part, and a text about the version in use instead of the stored
+// one; none says the consequence if there is no such version.
 func inUse(p Part, none string) (c Condition, text string) {
 	if p.InUse {
 		return Degraded, " The last good one stays in use."
@@ -185,12 +186,12 @@ func inUse(p Part, none string) (c Condition, text string) {
 	return Failing, " No earlier one is known, so " + none + "."
 }
 
-// file adds why one of the operator's files is not in use as it is stored. name begins the
-// codes, none says what follows if nothing is in use, and empty how to have no such file.
+// file adds the reason why the stored version of an operator's file is not in use. name begins the
+// codes. none says the consequence if no version is in use. empty says how to have no such file.
 func (rs *reasons) file(name, key string, p Part, none, empty string) {
 	c, use := inUse(p, none)
 	if p.InUse && capacity.IsDescriptors(p.Err) {
-		return // which has a reason of its own
+		return // it has its own reason
 	}
 	switch faults, bad := errors.AsType[config.Faults](p.Err); {
 	case bad:
@@ -241,9 +242,9 @@ func (h Health) approvals(rs *reasons) {
 	switch {
 	case h.Expired:
 		rs.add("approvals_unread", Failing,
-			"The approval records, or what is stopped, could not be read for so long that tools are locked as disabled_unknown. Every call is refused.", seeStore)
+			"The approval records or the stops could not be read for a long time, so tools are locked as disabled_unknown. Every call is refused.", seeStore)
 	case h.Approvals.Err != nil:
-		rs.add("approvals_unread", Degraded, "The approval records, or what is stopped, cannot be read. Searches go by what was read last; calls are refused.", seeStore)
+		rs.add("approvals_unread", Degraded, "The approval records or the stops cannot be read. Searches use the last ones that were read; calls are refused.", seeStore)
 	}
 	if h.Lost {
 		rs.add("approvals_lost", Degraded,
@@ -253,17 +254,19 @@ func (h Health) approvals(rs *reasons) {
 	}
 	if h.Restored > 0 {
 		rs.add("approvals_restored", Degraded,
-			text.Count(h.Restored, "approval record")+" had been lost from the store. What the tool catalog knew is back. "+
-				"Where the store had another version, the stricter of the two holds.",
+			text.Count(h.Restored, "approval record")+" had been lost from the store. "+
+				"A sync restored the versions of the tool catalog. "+
+				"Where the store had another version, the stricter of the two applies.",
 			"Decide which version holds: /admin/config has a button for each, and the API POST /admin/approvals/restore for what the catalog knew, "+
 				"POST /admin/approvals/accept for what the store had (what it lacked waits for approval). On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept in place of restore.")
 	}
 	if n := len(h.Forgotten); n > 0 {
 		rs.add("approvals_gone", Degraded,
-			"The approval store had no records, and the stored tool catalog could not be used. What people decided about the items of "+
-				text.Count(n, "server")+" is lost: "+text.List(h.Forgotten, maxServersNamed)+". Each item is locked until a person decides.",
+			"The approval store had no records, and the stored tool catalog could not be used. "+
+				"The decisions of people about the items of "+
+				text.Count(n, "server")+" are lost: "+text.List(h.Forgotten, maxServersNamed)+". Each item is locked until a person decides.",
 			"If there is a copy of the store, take it back: portcullis approvals restore FILE --dir DIR on one machine, the table of an earlier time on AWS. "+
-				"Else approve what agents may call, and settle the rest as for approvals_restored.")
+				"Otherwise approve what agents may call, and settle the rest as for approvals_restored.")
 	}
 	if n := len(h.Rebuilt); n > 0 {
 		rs.add("tools_rebuilt", Degraded,
@@ -279,7 +282,7 @@ func (h Health) sync(rs *reasons) {
 	if f == nil || f.Reason == catalog.FailedConfig || f.Reason == catalog.FailedNewer {
 		if age := h.At.Sub(s.At); s.Every > 0 && !s.At.IsZero() && age > missedSyncs*s.Every {
 			rs.add("catalog_old", Degraded,
-				"No sync has ended for more than "+minutes(missedSyncs*s.Every)+", and one is due every "+minutes(s.Every)+". The tools are those of the last one.",
+				"No sync has ended for more than "+minutes(missedSyncs*s.Every)+", and one is due every "+minutes(s.Every)+". The tools are from the last sync.",
 				"Check that syncs are started, and look in their log.")
 			(*rs)[len(*rs)-1].Since = s.At
 		}
@@ -293,9 +296,10 @@ func (h Health) sync(rs *reasons) {
 	case catalog.FailedTime:
 		why, action = "it ran out of time", "Look in the log of the sync for servers that hang, and disable them."
 	case catalog.FailedDisk:
-		why, action = "there is no space left on the disk", "Free some space. The next sync goes on by itself."
+		why, action = "there is no space left on the disk",
+			"Free some space. The next sync starts automatically."
 	}
-	tools := ". The tools are those of the last sync that succeeded."
+	tools := ". The tools are from the last sync that succeeded."
 	if s.At.IsZero() {
 		tools = ". None has succeeded yet."
 	}
@@ -314,7 +318,9 @@ func (h Health) servers(rs *reasons) {
 	}
 	switch s := h.Servers; {
 	case s.Configured == 0:
-		rs.add("no_servers", Degraded, config.Key+" names no server, so there are no tools.", `Add a server to "mcpServers", or take over those of an MCP client: portcullis import.`)
+		rs.add("no_servers", Degraded, config.Key+" names no server, so there are no tools.",
+			`Add a server to "mcpServers", or import the servers `+
+				"of an MCP client: portcullis import.")
 	case s.Enabled == 0:
 		rs.add("servers_off", Degraded, "No server is enabled ("+text.Count(s.Configured, "server")+" configured), so no tool is callable.",
 			`Set "enabled" of a server to true.`)
@@ -339,16 +345,17 @@ func (h Health) servers(rs *reasons) {
 	}
 	if unread := h.Servers.Unread; len(unread) > 0 {
 		rs.add("lists_unread", Degraded,
-			"A list of prompts or resources could not be read of "+text.Count(len(unread), "server")+": "+text.List(unread, maxServersNamed)+". What it last held stays, and the next sync asks again.",
+			"A list of prompts or resources of "+text.Count(len(unread), "server")+" could not be read: "+text.List(unread, maxServersNamed)+
+				". The gateway keeps the last list, and the next sync reads it again.",
 			"/admin/servers names each list and says why.")
 	}
 }
 
-// away adds that some servers did not load: a few of them leave the gateway OK.
+// away adds that some servers did not load. With only a few of them, the gateway stays OK.
 func (h Health) away(rs *reasons) {
 	s := h.Servers
 	n, of := len(s.Away), s.Enabled-s.Stopped
-	if n == 0 || s.Available == 0 { // then no server loaded, which is a reason of its own
+	if n == 0 || s.Available == 0 { // then no server loaded, which has its own reason
 		return
 	}
 	condition := OK

@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// well is a gateway at which nothing is wrong.
+// well returns the health of a gateway without problems.
 func well() state.Health {
 	used := state.Part{Version: "v", InUse: true, ReadAt: noon}
 	return state.Health{
@@ -29,7 +29,7 @@ func well() state.Health {
 	}
 }
 
-// troubles are facts, each with the codes of the reasons that they make, the worst first.
+// troubles are facts, each with the codes of its reasons, the worst first.
 var troubles = []struct {
 	name      string
 	codes     string
@@ -133,7 +133,7 @@ var troubles = []struct {
 	}},
 }
 
-// away returns a change to n servers, of which some are stopped, and others are away.
+// away returns a change to n servers, of which some are stopped, and others did not load.
 func away(n, stopped, away int) func(*state.Health) {
 	return func(h *state.Health) {
 		h.Servers = state.Servers{Configured: n, Enabled: n, Tried: n, Available: n - stopped - away, Stopped: stopped, Tools: n}
@@ -157,7 +157,7 @@ func failed(reason string, servers ...string) func(*state.Health) {
 	}
 }
 
-// Every trouble has its code, its condition, and two sentences that an operator understands.
+// Every problem has its code, its condition, and two sentences for the operator.
 func TestHealthReasons(t *testing.T) {
 	var page strings.Builder
 	for _, tt := range troubles {
@@ -181,7 +181,7 @@ func TestHealthReasons(t *testing.T) {
 	golden.Check(t, filepath.Join("testdata", "reasons.golden"), page.String())
 }
 
-// A loader finds out what is wrong, says since when, and forgets what is mended.
+// A loader detects problems, reports since when, and forgets solved ones.
 func TestLoaderHealth(t *testing.T) {
 	h := withTools(t)
 	health := func() string {
@@ -224,7 +224,7 @@ func TestLoaderHealth(t *testing.T) {
 	want("without a server", "no_servers 5m0s ")
 }
 
-// What comes back together is one line.
+// Parts that recover together have one log line.
 func TestLoaderLog(t *testing.T) {
 	h := withTools(t)
 	for _, key := range []string{config.Key, catalog.CurrentKey} {

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// publishShards stores a catalog of so many shards that each differs from those of another text.
+// publishShards stores a catalog of n shards, all of which differ from the shards of another text.
 func (h *fixture) publishShards(n int, text string) {
 	h.T.Helper()
 	in := catalog.Input{ShardTools: 1}
@@ -31,7 +31,8 @@ func (h *fixture) publishShards(n int, text string) {
 	}
 }
 
-// slowly makes each read of a shard take so long, unless its context ends; it returns how many were begun.
+// slowly makes each read of a shard take that long, unless its context ends. It returns the number
+// of started reads.
 func (h *fixture) slowly(takes time.Duration) *atomic.Int64 {
 	var n atomic.Int64
 	h.Objects.OnGet = func(ctx context.Context, key string) error {
@@ -51,14 +52,14 @@ func (h *fixture) slowly(takes time.Duration) *atomic.Int64 {
 
 func text(s *state.State) string { return s.Catalog.Tool(0).Definition.Description }
 
-// took returns the state of one request, and how long that waited.
+// took returns the state of one request, and the time that the request waited.
 func took(t *testing.T, l *state.Loader) (*state.State, time.Duration) {
 	began := time.Now()
 	return l.Load(t.Context()), time.Since(began)
 }
 
-// While one request reads a new catalog slowly, others are answered by the old one; and it waits no
-// longer than for anything else.
+// While one request slowly reads a new catalog, others use the old one. Their wait is no longer
+// than for other reads.
 func TestLoaderSlowCatalog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
@@ -92,7 +93,7 @@ func TestLoaderSlowCatalog(t *testing.T) {
 			t.Errorf("the request that reads waits %v", waited)
 		}
 
-		// The attempt brought nothing, so that the next has five times as long, once.
+		// The attempt loaded nothing, so the next one has five times as long, once.
 		h.slowly(7 * time.Second)
 		h.Clock.Wait(5 * time.Second)
 		if s, waited := took(t, l); text(s) != "new" || waited != 7*time.Second || s.Health.Catalog.Stale {
@@ -106,7 +107,7 @@ func TestLoaderSlowCatalog(t *testing.T) {
 	})
 }
 
-// What a request has read of a catalog the next one need not read.
+// The next request reuses the shards that a request has read.
 func TestLoaderSlowCatalogGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
@@ -123,13 +124,13 @@ func TestLoaderSlowCatalogGoesOn(t *testing.T) {
 				t.Errorf("attempt %d has %q after %v, want %q", attempt, text(s), waited, want)
 			}
 		}
-		if n := reads.Load(); n > 20+2*8 { // 8 at once were broken off twice
+		if n := reads.Load(); n > 20+2*8 { // 8 concurrent reads were interrupted twice
 			t.Errorf("%d reads of 20 shards", n)
 		}
 	})
 }
 
-// Before there is a catalog a request has nothing else to do than to wait.
+// Before the first catalog, a request can only wait.
 func TestLoaderSlowFirstCatalog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// sources is what a Loader read last, good or not.
+// sources contains the results of a Loader's last reads, good or not.
 type sources struct {
 	config object.Source[config.Config]
 	policy object.Source[policy.Policy]
@@ -22,14 +22,14 @@ type sources struct {
 	snap    *catalog.Snapshot // nil: never read
 	snapErr error
 	snapAt  time.Time
-	loading *catalog.Loading // of the next one
-	patient bool             // its last attempt brought nothing: the next has more time
+	loading *catalog.Loading // of the next catalog
+	patient bool             // the last attempt loaded nothing: the next has more time
 
-	lost      bool // the approval store does not have what the catalog knows of it
-	unchecked bool // that was not looked at since the catalog was
+	lost      bool // the approval store lacks records that the catalog has
+	unchecked bool // not checked since the catalog was read
 
-	feed  approval.Feed // what people decided since the catalog was made
-	stops stopFeed      // what they stopped
+	feed  approval.Feed // decisions since the catalog was made
+	stops stopFeed      // the stops
 
 	configDue    deadline
 	approvalsDue deadline
@@ -39,14 +39,14 @@ func newSources() sources { return sources{loading: new(catalog.Loading)} }
 
 func (src *sources) ready() bool { return src.config.Value != nil && src.snap != nil }
 
-// unread reports whether something could not be read, so that it is asked for
-// again soon. A file that is there and wrong is not: it waits for a new one.
+// unread reports whether a read failed, so that the loader retries soon. An invalid file is no
+// failed read: it waits for a new version.
 func (src *sources) unread() bool {
 	return src.config.Unread != nil || src.policy.Unread != nil || src.snapErr != nil
 }
 
-// readObjects reads config, policy and catalog side by side. synced is a catalog that a sync in
-// this process has in memory; nil: none.
+// readObjects reads config, policy and catalog concurrently. synced is the catalog of a sync in
+// this process, or nil.
 func (src *sources) readObjects(ctx context.Context, objects object.Store, o Options, now time.Time, timeout time.Duration, synced *catalog.Snapshot) {
 	var wg sync.WaitGroup
 	whole := ctx
@@ -63,13 +63,13 @@ func (src *sources) readObjects(ctx context.Context, objects object.Store, o Opt
 	}
 }
 
-// newBase works out a base of what was read, which is ready.
+// newBase computes a base of the sources, which are ready.
 func (src *sources) newBase() *base {
 	return newBase(inputs{cfg: src.config.Value, policy: src.policy.Value, snap: src.snap}, &base{})
 }
 
-// readCatalog reads the catalog within timeout, or, if the last attempt has brought no shard of it, within
-// five times that. What an attempt brings is kept for the next. synced is as for readObjects.
+// readCatalog reads the catalog within timeout. If the last attempt loaded no shard, it has five
+// times that. The next attempt reuses the loaded shards. synced is the same as for readObjects.
 func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, timeout time.Duration, synced *catalog.Snapshot) {
 	if src.patient && src.ready() {
 		timeout *= patience
@@ -100,7 +100,7 @@ func (src *sources) readCatalog(ctx context.Context, objects object.Store, now t
 	src.snapErr, src.snapAt, src.patient = nil, now, false
 }
 
-// takeCatalog goes on with snap, which brings people's decisions as of the sync that made it.
+// takeCatalog starts to use snap, which contains the decisions until its sync.
 func (src *sources) takeCatalog(snap *catalog.Snapshot, now time.Time) {
 	src.snap = snap
 	src.feed.Rebase(snap.CreatedAt(), now, func(id tool.ID) (rev int64, listed bool) {
@@ -115,11 +115,11 @@ func (src *sources) takeCatalog(snap *catalog.Snapshot, now time.Time) {
 	})
 }
 
-// checkStore reports whether the approval store still has a record that was written lately, of
-// those that the catalog knows. A store that was emptied or set back does not have it. Then the
-// other records are not known either, until a sync has put them back. Each request that reads a
-// config may pay for this, so the cheap read comes first. It may be late, so its no takes a second
-// read. If one of the reads fails, nothing is known yet, and the next look at approvals asks again.
+// checkStore checks that the approval store still has a recent record that the catalog knows. A
+// store that was emptied or restored to an older state lacks it. Then the other records are unknown
+// too, until a sync has restored them. Each request that reads a config may pay for this check, so
+// the cheap read comes first. That read may be outdated, so a miss needs a second read. If a read
+// fails, the result stays unknown, and the next read of approvals checks again.
 func (src *sources) checkStore(ctx context.Context, approvals approval.Store) {
 	i, ok := src.snap.Witness()
 	lost := false
@@ -137,12 +137,12 @@ func (src *sources) checkStore(ctx context.Context, approvals approval.Store) {
 	src.lost, src.unchecked = lost, false
 }
 
-// expired reports whether people's decisions were last known too long ago.
+// expired reports whether the last read of decisions is too old.
 func (src *sources) expired(now time.Time, hold time.Duration) bool {
 	return src.feed.Err != nil && now.Sub(src.feed.KnownAt) > hold
 }
 
-// nextDue returns when something has to be looked at again.
+// nextDue returns when to read something again.
 func (src *sources) nextDue(now time.Time, o Options) deadline {
 	due := src.configDue.earlier(now, src.approvalsDue.at)
 	if src.stops.err != nil && !src.stops.expired(now, o.ApprovalHold) {
@@ -154,8 +154,8 @@ func (src *sources) nextDue(now time.Time, o Options) deadline {
 	return due
 }
 
-// build makes the state out of what was read, and takes over what still holds from prev, or, if that has
-// nothing, from ahead, which may be nil.
+// build builds the state from the sources. It reuses the unchanged parts of prev, or otherwise of
+// ahead, which may be nil.
 func (src *sources) build(now time.Time, o Options, prev *State, ahead *base) *State {
 	s := &State{Config: src.config.Value, Policy: src.policy.Value, Catalog: src.snap, Health: src.health(now, o)}
 	s.stopped = src.stopped(now, o, prev.stopped)

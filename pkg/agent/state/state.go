@@ -1,13 +1,12 @@
-// Package state is what one request reads: config, policy, catalog and
-// approvals, each with its version, as one immutable value.
+// Package state holds the data of one request: config, policy, catalog and approvals, each with its
+// version, as one immutable value.
 //
-// A request takes one [State] and asks nothing else, so that search, counts
-// and calls of one answer cannot disagree. A [Loader] keeps it fresh: it reads
-// again when a request comes and what it has is old, and does nothing
-// between requests, because a function is frozen then.
+// A request uses one [State] and reads nothing else, so that search, counts and calls of one answer
+// agree. A [Loader] keeps the state fresh. It reads again when a request comes and the data is old.
+// It does nothing between requests, because a function is frozen then.
 //
-// What cannot be read unlocks nothing. The config, policy or catalog that was read
-// last stays in use, flagged stale; one that was never read leaves every tool locked.
+// Data that cannot be read unlocks nothing. The last config, policy or catalog stays in use,
+// flagged stale. If one was never read, every tool is locked.
 package state
 
 import (
@@ -17,11 +16,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// A State is everything that one request reads. It is immutable and safe for
-// concurrent use.
+// A State is all the data that one request reads. It is immutable and safe for concurrent use.
 type State struct {
 	Config  *config.Config    // nil: never read, so nothing is callable
-	Policy  *policy.Policy    // nil: never read, so what the lists do not deny is unknown
+	Policy  *policy.Policy    // nil: never read, so tools that the lists do not deny are unknown
 	Catalog *catalog.Snapshot // nil: never read, so there are no tools
 	Health  Health
 
@@ -29,12 +27,10 @@ type State struct {
 	resolved *derived // nil if Config or Catalog is
 }
 
-// Ready reports whether requests can be served: there is a config and a
-// catalog, however stale.
+// Ready reports whether requests can be served: there is a config and a catalog, even if stale.
 func (s *State) Ready() bool { return s.resolved != nil }
 
-// View returns what the agent may see of the state. Views of one agent share
-// what was worked out for it before.
+// View returns the agent's view of the state. Views of one agent share cached results.
 func (s *State) View(agent identity.Agent) *View {
 	if s.resolved == nil {
 		return &View{agent: agent}
@@ -42,7 +38,7 @@ func (s *State) View(agent identity.Agent) *View {
 	return s.resolved.view(agent)
 }
 
-// Servers returns every configured server, by name, with how it last loaded.
+// Servers returns every configured server, by name, with its last outcome.
 func (s *State) Servers() []Server {
 	if s.resolved == nil {
 		return nil

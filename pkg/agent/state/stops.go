@@ -11,15 +11,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 )
 
-// A stopFeed is what people stopped, as it was read last.
+// A stopFeed is the last read of the stops.
 type stopFeed struct {
 	held    stop.Stops
-	err     error     // why the last read failed; nil: it did not
-	knownAt time.Time // as of when held is known; zero: it never was
+	err     error     // why the last read failed; nil: it succeeded
+	knownAt time.Time // time of the data in held; zero: never read
 }
 
-// read reads on. It is a strongly consistent read: what is stopped is found as stopped as soon as it
-// is looked for again, whichever instance is asked.
+// read reads the changes. The read is strongly consistent: every instance sees a stop at its next
+// read.
 func (f *stopFeed) read(ctx context.Context, docs document.Reader, now time.Time) {
 	held, err := stop.Read(ctx, docs)
 	if f.err = err; err == nil {
@@ -27,18 +27,18 @@ func (f *stopFeed) read(ctx context.Context, docs document.Reader, now time.Time
 	}
 }
 
-// expired reports whether what is stopped was last known too long ago, or never.
+// expired reports whether the last successful read is too old, or there was none.
 func (f *stopFeed) expired(now time.Time, hold time.Duration) bool {
 	return f.knownAt.IsZero() || f.err != nil && max(now.Sub(f.knownAt), wall(now).Sub(wall(f.knownAt))) > hold
 }
 
-// stopped is what is stopped, by people and by the config. It is immutable.
+// stopped contains the stops of people and of the config. It is immutable.
 type stopped struct {
 	stop.Stops
-	unknown bool // more may be
+	unknown bool // there may be more stops
 }
 
-// stopped returns the union of what the config and what people stopped: that of before if it is the same.
+// stopped returns the stops of the config and of people. It returns before if nothing changed.
 func (src *sources) stopped(now time.Time, o Options, before *stopped) *stopped {
 	next := &stopped{union(src.config.Value, src.stops.held), src.stops.expired(now, o.ApprovalHold)}
 	if before != nil && before.unknown == next.unknown && slices.Equal(before.List, next.List) && slices.Equal(before.Ended, next.Ended) {
@@ -47,7 +47,7 @@ func (src *sources) stopped(now time.Time, o Options, before *stopped) *stopped 
 	return next
 }
 
-// union returns what the config, nil if there is none, and people stopped.
+// union returns the stops of the config, which may be nil, and of people.
 func union(cfg *config.Config, held stop.Stops) stop.Stops {
 	if cfg == nil {
 		return held
@@ -55,7 +55,7 @@ func union(cfg *config.Config, held stop.Stops) stop.Stops {
 	return cfg.Stop.And(held)
 }
 
-// serverEnabled says whether a server is in the config to be called, and not stopped.
+// serverEnabled returns whether a server is enabled in the config, and not stopped.
 func (s *stopped) serverEnabled(server *config.Server) lock.Fact {
 	if !server.Enabled {
 		return lock.No
@@ -69,7 +69,7 @@ func (s *stopped) serverEnabled(server *config.Server) lock.Fact {
 	return lock.Yes
 }
 
-// AgentStopped returns the stop that the agent with this id is under, as of the state.
+// AgentStopped returns the stop of an agent, as of the state.
 func (s *State) AgentStopped(id string) (stop.Stop, bool) {
 	if s.stopped == nil {
 		return stop.Stop{}, false
@@ -77,7 +77,7 @@ func (s *State) AgentStopped(id string) (stop.Stop, bool) {
 	return s.stopped.Agent(id)
 }
 
-// AllStopped returns what is stopped, as of the state.
+// AllStopped returns all stops, as of the state.
 func (s *State) AllStopped() []stop.Stop {
 	if s.stopped == nil {
 		return nil
@@ -85,11 +85,11 @@ func (s *State) AllStopped() []stop.Stop {
 	return s.stopped.List
 }
 
-// Stopped returns what the config stops, and held, what people stopped.
+// Stopped returns the stops of the config, and held, the stops of people.
 func (s *State) Stopped(held stop.Stops) stop.Stops { return union(s.Config, held) }
 
-// ServerStopped returns the stop that a server of the config is under, as of the state. A server that
-// the config disables is under none: to undo one would not enable it.
+// ServerStopped returns the stop of a server of the config, as of the state. A server that the
+// config disables has none, because an undo would not enable it.
 func (v *View) ServerStopped(s Server) (stop.Stop, bool) {
 	if v.r == nil || !s.Config.Enabled {
 		return stop.Stop{}, false

@@ -65,7 +65,7 @@ func TestStopped(t *testing.T) {
 	h.expect("undone", atStart)
 }
 
-// A server that is stopped is not away, whatever its last load was.
+// A stopped server does not count as away, even if its last load failed.
 func TestStoppedIsNotAway(t *testing.T) {
 	h := withTools(t)
 	h.publish(listing{"files": {}, "mail": nil})
@@ -80,7 +80,7 @@ func TestStoppedIsNotAway(t *testing.T) {
 	}
 }
 
-// A stop in the config counts beside those of people, and with them.
+// A stop in the config counts in addition to people's stops.
 func TestStoppedByTheConfig(t *testing.T) {
 	h := withTools(t)
 	h.ConfigureOnly(map[string]string{"files": "", "mail": ""}, `"stop": {"servers": ["files"], "agents": ["a"]}`)
@@ -96,7 +96,7 @@ func TestStoppedByTheConfig(t *testing.T) {
 	h.expect("taken out of the config", map[string]lock.Status{"files:read": lock.None, "files:write": lock.None, "mail:send": lock.ServerDisabled})
 }
 
-// What is stopped cannot be read: what was read last counts for a minute, then nothing is known.
+// If the stops cannot be read, the last ones count for a minute; then they are unknown.
 func TestStoppedUnread(t *testing.T) {
 	h := withTools(t)
 	down := false
@@ -128,7 +128,7 @@ func TestStoppedUnread(t *testing.T) {
 	h.expect("never read", every(lock.DisabledUnknown))
 }
 
-// An agent is refused also while there is nothing to show to others.
+// A stopped agent is refused even without a catalog.
 func TestStoppedWithoutACatalog(t *testing.T) {
 	h := newFixture(t)
 	stoptest.Put(t, h.Approvals, stoptest.Agent("a"))
@@ -143,7 +143,7 @@ func TestStoppedWithoutACatalog(t *testing.T) {
 	}
 }
 
-// Views are made anew only if something else is stopped.
+// Views are rebuilt only if the stops change.
 func TestStoppedKeepsViews(t *testing.T) {
 	h := withTools(t)
 	stoptest.Put(t, h.Approvals, stoptest.Server("files"))
@@ -161,7 +161,7 @@ func TestStoppedKeepsViews(t *testing.T) {
 	}
 }
 
-// A changed stop seen: every tool is classified again. Compare BenchmarkDecided10000.
+// A changed stop is read: every tool is classified again. Compare BenchmarkDecided10000.
 func BenchmarkStopped10000(b *testing.B) {
 	h := withMany(b, 10000)
 	classify(b, h)
@@ -182,7 +182,7 @@ func BenchmarkStopped10000(b *testing.B) {
 	}
 }
 
-// A decision seen, and every tool classified again.
+// A decision is read, and every tool is classified again.
 func BenchmarkDecided10000(b *testing.B) {
 	h := withMany(b, 10000)
 	classify(b, h)

@@ -8,17 +8,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// verdicts are what one policy says of the items of one inventory, for one agent.
+// verdicts are the verdicts of one policy on the items of one inventory, for one agent.
 type verdicts struct {
 	inventory *inventory
 	policy    *policy.Policy // nil: unknown
 	agent     identity.Agent
-	items     tool.Set // that the agent sees, tools among them
+	items     tool.Set // the items that the agent sees, including tools
 
 	mu    sync.Mutex
-	all   []policy.Verdict // by number; nil: not all are worked out yet
+	all   []policy.Verdict // by number; nil: not all are computed
 	one   map[int]policy.Verdict
-	judge *policy.Judge // nil: nothing was worked out yet, or all is
+	judge *policy.Judge // nil: not started, or finished
 }
 
 // judgeIt returns the judge. The caller holds mu.
@@ -44,8 +44,8 @@ func (v *verdicts) list() []policy.Verdict {
 	return v.all
 }
 
-// at returns the verdict of the visible item i. The first call of a tool in a
-// new process does not wait for the verdicts of ten thousand others.
+// at returns the verdict of the visible item i. The first call in a new process does not wait for
+// the verdicts of ten thousand other tools.
 func (v *verdicts) at(i int) policy.Verdict {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -16,38 +16,40 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// A View is a [State] as one agent may see it. Tools and other items are named by their number in
-// the catalog; one that is not in [View.Tools] or [View.Items] does not exist for this agent.
-// It is immutable and safe for concurrent use.
+// A View is one agent's view of a [State]. Items have their number in the catalog. An item that is
+// not in [View.Tools] or [View.Items] does not exist for this agent. A View is immutable and safe
+// for concurrent use.
 type View struct {
-	r        *derived // nil: there is nothing to see
+	r        *derived // nil: the view is empty
 	agent    identity.Agent
 	servers  []Server // in scope
-	tools    tool.Set // of those servers
-	items    tool.Set // of those servers: prompts and resources
+	tools    tool.Set // of these servers
+	items    tool.Set // prompts and resources of these servers
 	verdicts *verdicts
-	grants   map[int]bool // items that a person lets this agent call for a while
+	grants   map[int]bool // items that this agent may call for a while by a person's grant
 
 	once     sync.Once
 	statuses []lock.Status // by number; of visible items only
 	callable tool.Set
 }
 
-// Tools returns the tools that exist for the agent: their server is configured and in the
-// agent's scope. It must not be changed.
+// Tools returns the tools that exist for the agent: their server is configured and in the agent's
+// scope. The caller must not change the set.
 func (v *View) Tools() tool.Set { return v.tools }
 
-// Items returns the prompts and resources that exist for the agent. It must not be changed.
+// Items returns the prompts and resources that exist for the agent. The caller must not change the
+// set.
 func (v *View) Items() tool.Set { return v.items }
 
-// Callable returns those of [View.Tools] that are not locked, as of the state. It must not be
-// changed.
+// Callable returns the tools of [View.Tools] that are not locked, as of the state. The caller must
+// not change the set.
 func (v *View) Callable() tool.Set {
 	v.classify()
 	return v.callable
 }
 
-// ReadOnly returns the tools whose tier is [tool.Read], visible or not. It must not be changed.
+// ReadOnly returns the tools whose tier is [tool.Read], visible or not. The caller must not change
+// the set.
 func (v *View) ReadOnly() tool.Set {
 	if v.r == nil {
 		return nil
@@ -55,7 +57,7 @@ func (v *View) ReadOnly() tool.Set {
 	return v.r.inventory.readOnly
 }
 
-// Find returns the number of a visible tool, or another item.
+// Find returns the number of a visible tool or other item.
 func (v *View) Find(id tool.ID) (int, bool) {
 	if v.r == nil {
 		return 0, false
@@ -64,7 +66,7 @@ func (v *View) Find(id tool.ID) (int, bool) {
 	return i, ok && (v.tools.Has(i) || v.items.Has(i))
 }
 
-// Select returns what the request is offered of the view. The error is a [*toolset.Error].
+// Select returns the request's selection of the view. The error is a [*toolset.Error].
 func (v *View) Select(req toolset.Request) (toolset.Selection, error) {
 	if v.r == nil {
 		return toolset.Selection{}, nil
@@ -75,31 +77,31 @@ func (v *View) Select(req toolset.Request) (toolset.Selection, error) {
 // ID returns the id of item i.
 func (v *View) ID(i int) tool.ID { return v.r.snap.ID(i) }
 
-// IDText returns the text of the id of item i, and allocates nothing.
+// IDText returns the text of the id of item i without an allocation.
 func (v *View) IDText(i int) string { return v.r.snap.IDText(i) }
 
-// Tool returns item i as the catalog holds it. What of it may be shown, its
-// status decides: see [View.Description].
+// Tool returns item i with the catalog's data. Its status decides which text may be shown: see
+// [View.Description].
 func (v *View) Tool(i int) catalog.Tool { return v.r.snap.Tool(i) }
 
-// Brief returns what a compact answer says of tool i, as the catalog holds it.
+// Brief returns the catalog's data of tool i for a compact answer.
 func (v *View) Brief(i int) (signature string, lossy bool, description string) {
 	return v.r.snap.Brief(i)
 }
 
-// Findings returns what a reviewer should see in item i.
+// Findings returns the findings of item i for a reviewer.
 func (v *View) Findings(i int) []finding.Finding { return v.r.snap.Findings(i) }
 
-// Record returns the approval record of item i as of the state, without definitions; nil: there is
-// none. Of a decision that is newer than the catalog it has what the decision is, not who made it:
-// its UpdatedAt is zero then.
+// Record returns the approval record of item i as of the state, without definitions, or nil. For a
+// decision that is newer than the catalog, it has the decision, but not the person: its UpdatedAt
+// is zero then.
 func (v *View) Record(i int) *approval.Record {
 	t := v.r.snap.Reviewed(i, v.ID(i), new(approval.Record))
 	return v.r.decided.Record(t.ID, t.Approval)
 }
 
-// ApprovalState returns the state of the approval record of item i as of the state; "": there is
-// none.
+// ApprovalState returns the state of the approval record of item i as of the state, or "" if there
+// is none.
 func (v *View) ApprovalState(i int) approval.State {
 	state, rev, _, ok := v.r.snap.ApprovalState(i)
 	if !ok {
@@ -123,29 +125,28 @@ func (v *View) Hints(i int) tool.Annotations { return v.r.inventory.rows[i].hint
 // Tier returns the tier of item i, by its effective annotations.
 func (v *View) Tier(i int) tool.Tier { return v.r.inventory.rows[i].tier }
 
-// NeedsFourEyes reports whether approving a definition of the named server takes two people.
-// Without a config nobody can tell, and it does.
+// NeedsFourEyes reports whether an approval of a definition of the named server takes two people.
+// Without a config this is unknown, and it returns true.
 func (v *View) NeedsFourEyes(server string, d tool.Definition) bool {
 	return v.r == nil || v.r.inventory.cfg.TakesTwo(server, d)
 }
 
-// Verdict returns what the operator's rules say of the visible item i for this agent.
+// Verdict returns the verdict of the operator's rules on the visible item i for this agent.
 func (v *View) Verdict(i int) policy.Verdict { return v.verdicts.at(i) }
 
-// FactsAt returns what decides whether the visible item i is callable, with the approval
-// record as it is in the store now; nil: there is none. What the store lost of what was known
-// before still holds.
+// FactsAt returns the facts that decide whether the visible item i is callable. r is its approval
+// record in the store now, or nil. Known decisions that the store has lost still count.
 func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
 	return v.factsAt(i, r, v.enabled(i), v.granted(i))
 }
 
-// FactsNow is [View.FactsAt] with what people stopped and granted as it is in the store now. A call decides
-// by it, so that a decision, a stop and a grant count at once.
+// FactsNow is [View.FactsAt] with the stops and grants in the store now. A call uses it, so that a
+// decision, a stop and a grant take effect immediately.
 func (v *View) FactsNow(i int, r *approval.Record, held stop.Stops, g request.Granted, now time.Time) lock.Facts {
 	stops := stopped{Stops: union(v.r.cfg, held)}
 	granted := lock.Unknown
 	if len(g.List) > 0 && r != nil {
-		kept := *r // without which the record of every call would lie on the heap
+		kept := *r // otherwise the record of every call would escape to the heap
 		_, allowed := g.Allows(v.NowAt(i, &kept, held, now))
 		granted = lock.FactOf(allowed)
 	}
@@ -153,34 +154,33 @@ func (v *View) FactsNow(i int, r *approval.Record, held stop.Stops, g request.Gr
 }
 
 func (v *View) factsAt(i int, r *approval.Record, enabled, granted lock.Fact) lock.Facts {
-	known, what := v.known(i)
+	known, what := v.recordOf(i)
 	disabled, approved := factsAt(r, known, what)
 	return facts(enabled, v.Verdict(i), granted, disabled, approved)
 }
 
-// known returns the approval record of item i as far as it is held, nil if there is none, and what
-// it is held against.
-func (v *View) known(i int) (*approval.Record, subject) {
+// recordOf returns the known approval record of item i, or nil, and the subject to compare it with.
+func (v *View) recordOf(i int) (*approval.Record, subject) {
 	t := v.r.snap.Reviewed(i, v.ID(i), new(approval.Record))
 	return v.r.decided.Record(t.ID, t.Approval), v.r.inventory.subject(i, t)
 }
 
-// Note returns what the person who decided last about the visible item i lets agents know while its
-// status is s, in one line; "" if that is nothing. What was decided since the catalog was made is
-// held without any text, so nothing is said of it.
+// Note returns the note for agents of the person who decided last about the visible item i, in one
+// line, while its status is s; "" if there is none. Decisions since the catalog was made are kept
+// without text, so they have no note.
 func (v *View) Note(i int, s lock.Status) string {
-	record, what := v.known(i)
+	record, what := v.recordOf(i)
 	return noteOf(record, what, s)
 }
 
-// NoteAt is [View.Note] by the approval record as it is in the store now; nil: it is not known.
+// NoteAt is [View.Note] with the approval record in the store now; nil: unknown.
 func (v *View) NoteAt(i int, s lock.Status, r *approval.Record) string {
-	_, what := v.known(i)
+	_, what := v.recordOf(i)
 	return noteOf(r, what, s)
 }
 
-// FactsWithout is [View.FactsAt] with nothing known of what people decided and stopped: what follows
-// from the config and the policy alone.
+// FactsWithout is [View.FactsAt] without any decision or stop: the facts that follow from config
+// and policy alone.
 func (v *View) FactsWithout(i int) lock.Facts {
 	return facts(lock.FactOf(v.Server(i).Config.Enabled), v.Verdict(i), lock.Unknown, lock.Unknown, lock.Unknown)
 }
@@ -189,7 +189,7 @@ func facts(enabled lock.Fact, verdict policy.Verdict, granted, userDisabled, app
 	return lock.Facts{ServerEnabled: enabled, Denied: verdict.Denied, Granted: granted, UserDisabled: userDisabled, Approved: approved}
 }
 
-// enabled says whether the server of item i is enabled and not stopped, as of the state.
+// enabled returns whether the server of item i is enabled and not stopped, as of the state.
 func (v *View) enabled(i int) lock.Fact { return v.r.enabled[v.r.inventory.rows[i].server] }
 
 // Status returns why the visible item i is locked, as of the state; [lock.None]: it is callable.
@@ -198,7 +198,7 @@ func (v *View) Status(i int) lock.Status {
 	return v.statuses[i]
 }
 
-// classify works out the statuses of all visible items, once.
+// classify computes the statuses of all visible items, once.
 func (v *View) classify() {
 	v.once.Do(func() {
 		if v.r == nil {
@@ -221,10 +221,10 @@ func (v *View) classify() {
 	})
 }
 
-// Description returns the text of the visible item i that an agent may read while
-// its status is s; "" if none may be.
+// Description returns the text of the visible item i that an agent may read while its status is s,
+// or "".
 //
-// Text that was never approved is not shown: it may be instructions to the agent.
+// Text that was never approved is not shown: it may contain instructions to the agent.
 func (v *View) Description(i int, s lock.Status) string {
 	d := v.r.decisions[i]
 	switch s {
