@@ -15,26 +15,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An agent that meets a lock has up to three ways to a person, and each request gets the first that its
-// client can go, with all that there is to say in its text:
+// An agent can request access to a locked item in up to three ways. Each request gets the first way
+// that its client supports, and the text contains all information:
 //
-//	client                                       gets
-//	stateless, opens links, its user is known  a result that asks for input: the page where that person asks
+//	client                                      gets
+//	stateless, opens links, its user is known  a result that asks for input: the user's page
 //	2025-11-25, opens links, its user is known the error -32042 with that page
-//	any other                                    the lock: request_access, and links
+//	any other                                   the lock: request_access, and links
 //
-// No request is made because a lock was met: request_access makes it, or the person. An open
-// request notes that its agent lost the tier, or has it again.
+// A lock makes no request: request_access or the user makes it. An open request records that its
+// agent lost the tier, or has it again.
 
-// An openRequest is the open or decided request that a lock is answered with, for programs.
+// An openRequest is the open or declined access request in the answer to a locked call, for
+// programs.
 type openRequest struct {
 	ID    string `json:"id"`
 	State string `json:"state"` // open, declined
 }
 
-// requested adds to l what became of the agent's wish to use the item, and returns a sealed request for a
-// link where its user can make it; "": there is nothing to ask, or nobody who could.
-func (s *Session) requested(ctx context.Context, i int, now lockState, l *lockInfo) (code string) {
+// addRequest adds the state of the agent's access request for the item to l. It returns a sealed
+// request for a link where the agent's user can make the request. The code is "" if a request is
+// impossible or useless.
+func (s *Session) addRequest(ctx context.Context, i int, now lockState, l *lockInfo) (code string) {
 	r := s.newRequest(i, now.status)
 	if !s.canAsk() || !askable(now.status, r.Hash) {
 		return ""
@@ -64,7 +66,7 @@ func (s *Session) requested(ctx context.Context, i int, now lockState, l *lockIn
 		return ""
 	case h.last.Request != "" && now.status.UserCanLift():
 		l.more = append(l.more, s.overText(h.last))
-	case !now.status.UserCanLift(): // only the operator can, and a request does not help
+	case !now.status.UserCanLift(): // only the operator can: a request does not help
 		return ""
 	}
 	l.more = append(l.more, offerText(l.Name))
@@ -78,14 +80,16 @@ func (s *Session) requested(ctx context.Context, i int, now lockState, l *lockIn
 	return code
 }
 
-// offerText says how an agent requests access to what is locked; offerLink, where its user does.
+// offerText says how an agent requests access to a locked item; offerLink says where its user
+// requests it.
 func offerText(name string) string {
 	return "To request access, call request_access with names [" + strconv.Quote(name) + "] and a note that says why."
 }
 
 const offerLink = "Your user can also request it here: "
 
-// leadTo says one thing more of the lock of item i, and has it lead to one page alone; "": to none.
+// leadTo adds a text about the lock of item i, and sets the lock's only page to link; "" means no
+// page.
 func (s *Session) leadTo(i int, l *lockInfo, link, said string) {
 	if l.Link != "" {
 		l.Remediation = lock.RemediationOf(s.view.ID(i).Kind.String(), l.Status, "")
@@ -93,9 +97,10 @@ func (s *Session) leadTo(i int, l *lockInfo, link, said string) {
 	l.Link, l.more = link, append(l.more, said)
 }
 
-// askPerson returns what asks the client to open the page where its user asks, if the client can do
-// so and has not been asked just now; nil: the lock is answered. message is all that there is to
-// say, code is the request that nobody has made yet and id that of one that is open, or "".
+// askPerson returns a result or an error that asks the client to open the page where its user
+// requests access. It returns nil if the client cannot open pages or has just opened the page; the
+// answer is then the lock. message is the whole text of the lock. code is a request that nobody has
+// made yet, or ""; id is the open request, or "".
 func (s *Session) askPerson(r mcp.Request, code, id, message string) (json.RawMessage, error) {
 	link := s.g.askLink(cmp.Or(id, code))
 	if link == "" || code == "" || s.caller.Agent.Subject == "" || r.Rest.Get(requestState) != nil || r.Rest.Get(inputResponses) != nil {
@@ -108,15 +113,15 @@ func (s *Session) askPerson(r mcp.Request, code, id, message string) (json.RawMe
 	case s.caller.Modern:
 		return inputRequired(rawjson.Object{{Name: "unlock", Value: mcp.InputRequest(mcp.MethodElicit, params.Bytes())}}, rawjson.Quote(code)), nil
 	case s.client.OpensLinks:
-		params.Add("elicitationId", rawjson.Quote(rand.Text())) // which that version wants, and nothing refers to
+		params.Add("elicitationId", rawjson.Quote(rand.Text())) // required by that version, unused
 		data := rawjson.Object{{Name: "elicitations", Value: json.RawMessage("[" + string(params.Bytes()) + "]")}}
 		return nil, &mcp.Error{Code: mcp.CodeURLElicitation, Message: message, Data: data.Bytes()}
 	}
 	return nil, nil
 }
 
-// withoutAsk returns r without the state that a client brings back after it was asked to open a page: that
-// is no state of a server's question.
+// withoutAsk returns r without the state of a request to open a page, which is no state of a
+// server's question. back reports whether r had such a state.
 func (s *Session) withoutAsk(ctx context.Context, r mcp.Request) (_ mcp.Request, back bool) {
 	state := r.Rest.Get(requestState)
 	if state == nil || !s.caller.Modern || s.g.o.Sealer == nil || s.requestsKey() == "" {
@@ -132,16 +137,17 @@ func (s *Session) withoutAsk(ctx context.Context, r mcp.Request) (_ mcp.Request,
 	return r, true
 }
 
-// lockOf returns what there is to say of a lock, and a sealed request for its user; "": none can be
-// made.
+// lockOf returns the description of a lock, and a sealed request for the agent's user, or "" if
+// none is possible.
 func (s *Session) lockOf(ctx context.Context, i int, now lockState) (l lockInfo, code string) {
 	l = s.lockInfo(i, now.status, now.note)
-	code = s.requested(ctx, i, now, &l)
+	code = s.addRequest(ctx, i, now, &l)
 	return l, code
 }
 
-// blocked answers the call of a locked tool. Nothing went upstream. now is how it stands, r the call.
-func (s *Session) blocked(ctx context.Context, i int, now lockState, r mcp.Request, back bool) (json.RawMessage, error) {
+// refuseLocked answers the call of a locked tool. The gateway sent nothing upstream. now is the
+// lock state, r is the call.
+func (s *Session) refuseLocked(ctx context.Context, i int, now lockState, r mcp.Request, back bool) (json.RawMessage, error) {
 	l, code := s.lockOf(ctx, i, now)
 	s.countLocked(ctx, l, s.view.Verdict(i))
 	text := l.text(tool.Tool)

@@ -9,7 +9,7 @@ import (
 
 // result makes a tools/call result of one text block.
 func result[T []byte | string](text T, isError bool, meta map[string]any) (json.RawMessage, error) {
-	out := make([]byte, 0, len(text)+len(text)/8+64) // a JSON text has a quote in eight bytes or so
+	out := make([]byte, 0, len(text)+len(text)/8+64) // about one byte in eight of JSON is a quote
 	out = rawjson.AppendText(append(out, `{"content":[{"type":"text","text":`...), text)
 	out = append(out, `}]`...)
 	if isError {
@@ -25,8 +25,8 @@ func result[T []byte | string](text T, isError bool, meta map[string]any) (json.
 	return append(out, '}'), nil
 }
 
-// maxEcho is how many characters of what an agent sent are repeated to it.
+// maxEcho is how many characters of an agent's text a message repeats.
 const maxEcho = 80
 
-// quote makes a string of the agent's fit for a message.
+// quote prepares a text of the agent for a message.
 func quote(s string) string { return text.Quote(s, maxEcho) }

@@ -9,10 +9,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// appScheme begins the URIs of MCP Apps: pages that a host shows for a tool.
+// appScheme is the URI scheme of MCP Apps: pages that a host shows for a tool.
 const appScheme = "ui://"
 
-// apps returns the tools of a server that name a page, by its URI.
+// apps returns the tools of a server that name a page, by the page's URI.
 func (s *Session) apps(server state.Server) map[string][]int {
 	if known, ok := s.pages[server.Config.Name]; ok {
 		return known
@@ -30,7 +30,7 @@ func (s *Session) apps(server state.Server) map[string][]int {
 	return found
 }
 
-// pageOf returns the URI of the page that a tool is shown with, "" if it has none.
+// pageOf returns the URI of a tool's page, or "" if the tool has none.
 func pageOf(d tool.Definition) string {
 	meta := rawjson.Get(d.Raw, "_meta")
 	if meta == nil {
@@ -38,7 +38,7 @@ func pageOf(d tool.Definition) string {
 	}
 	uri := rawjson.Text(rawjson.Get(rawjson.Get(meta, "ui"), "resourceUri"))
 	if uri == "" {
-		uri = rawjson.Text(rawjson.Get(meta, "ui/resourceUri")) // as it was written before
+		uri = rawjson.Text(rawjson.Get(meta, "ui/resourceUri")) // the older spelling
 	}
 	if !strings.HasPrefix(uri, appScheme) {
 		return ""
@@ -46,8 +46,8 @@ func pageOf(d tool.Definition) string {
 	return uri
 }
 
-// appTool returns the tool of a server whose lock a page stands under: the first callable one of those
-// that name it, else the first locked one. Without all, it must be offered itself.
+// appTool returns the tool whose lock applies to a page: the first callable tool that names the
+// page, or otherwise the first locked one. Without all, only offered tools count.
 func (s *Session) appTool(server state.Server, uri string, all bool) (int, bool) {
 	if !strings.HasPrefix(uri, appScheme) {
 		return 0, false
@@ -65,8 +65,8 @@ func (s *Session) appTool(server state.Server, uri string, all bool) (int, bool)
 	return first, ok
 }
 
-// itemLock returns why a prompt or a resource is locked, as of the state, and by which item: a page is
-// locked with its tool, too.
+// itemLock returns the lock of a prompt or a resource in the state, and the item that causes it. A
+// page is also locked with its tool.
 func (s *Session) itemLock(i int) (status lock.Status, by int) {
 	if status := s.view.Status(i); status != lock.None {
 		return status, i

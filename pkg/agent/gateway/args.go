@@ -13,16 +13,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// arguments reads the arguments of one of the gateway's tools and collects what is
-// wrong with them, so that an agent can mend everything at once. A null stands
-// for an argument that is not given: some clients send one for each.
+// arguments reads the arguments of one of the gateway's tools and collects all faults, so that an
+// agent can fix them together. A null means that the argument is absent: some clients send null for
+// each absent one.
 type arguments struct {
 	tool   string
 	values map[string]json.RawMessage
 	faults []string
 }
 
-// readArguments reads those of a call, and refuses keys that the tool does not know.
+// readArguments reads the arguments of a call, and refuses keys that the tool does not know.
 func readArguments(r mcp.Request, known ...string) *arguments {
 	a := &arguments{tool: r.Name, values: map[string]json.RawMessage{}}
 	if r.Arguments != nil && r.Arguments[0] != '{' && string(r.Arguments) != "null" {
@@ -43,7 +43,7 @@ func (a *arguments) faultf(format string, args ...any) {
 	a.faults = append(a.faults, fmt.Sprintf(format, args...))
 }
 
-// fault returns the message for the agent, "" if nothing is wrong.
+// fault returns the message for the agent, or "" if nothing is wrong.
 func (a *arguments) fault() string {
 	if len(a.faults) == 0 {
 		return ""
@@ -51,10 +51,10 @@ func (a *arguments) fault() string {
 	return "Invalid arguments for " + a.tool + ": " + strings.Join(a.faults, "; ") + "."
 }
 
-// maxText is the longest text that is taken, in characters.
+// maxText is the maximum length of a text, in characters.
 const maxText = 2000
 
-// text returns a string of 1 to maxText characters; "" if it is absent and need not be there.
+// text returns a string of 1 to maxText characters, or "" if it is absent and not required.
 func (a *arguments) text(key string, required bool, purpose string) string {
 	raw, ok := a.values[key]
 	if !ok {
@@ -85,25 +85,25 @@ func (a *arguments) integer(key string, lo, hi, def int) int {
 	}
 	f, err := strconv.ParseFloat(string(raw), 64) // a JSON string, object or literal is no Go number
 	if err != nil || f != math.Trunc(f) || f < float64(lo) || f > float64(hi) {
-		a.faultf("%s must be an integer from %d to %d, not %s", key, lo, hi, shown(raw))
+		a.faultf("%s must be an integer from %d to %d, not %s", key, lo, hi, showValue(raw))
 		return def
 	}
 	return int(f)
 }
 
-// boolean returns a flag, false if it is absent.
+// boolean returns a flag, or false if it is absent.
 func (a *arguments) boolean(key string) bool {
 	switch raw := a.values[key]; string(raw) {
 	case "true":
 		return true
 	case "false", "":
 	default:
-		a.faultf("%s must be true or false, not %s", key, shown(raw))
+		a.faultf("%s must be true or false, not %s", key, showValue(raw))
 	}
 	return false
 }
 
-// oneOf returns one of the options, the first if it is absent.
+// oneOf returns one of the options, or the first if it is absent.
 func (a *arguments) oneOf(key string, options ...string) string {
 	raw, ok := a.values[key]
 	if !ok {
@@ -111,13 +111,13 @@ func (a *arguments) oneOf(key string, options ...string) string {
 	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil || !slices.Contains(options, s) {
-		a.faultf("%s must be %s, not %s", key, strings.Join(options, " or "), shown(raw))
+		a.faultf("%s must be %s, not %s", key, strings.Join(options, " or "), showValue(raw))
 		return options[0]
 	}
 	return s
 }
 
-// names returns a list of 1 to limit strings, each once, in their order.
+// names returns a list of 1 to limit strings in their order, without duplicates.
 func (a *arguments) names(key string, limit int) []string {
 	raw, ok := a.values[key]
 	if !ok {
@@ -133,7 +133,7 @@ func (a *arguments) names(key string, limit int) []string {
 	for i, item := range list {
 		var s string
 		if item[0] != '"' || json.Unmarshal(item, &s) != nil {
-			a.faultf("%s[%d] must be a string of the form server:tool, not %s", key, i, shown(item))
+			a.faultf("%s[%d] must be a string of the form server:tool, not %s", key, i, showValue(item))
 			continue
 		}
 		if !slices.Contains(out, s) {
@@ -143,20 +143,20 @@ func (a *arguments) names(key string, limit int) []string {
 	return out
 }
 
-// object returns a JSON object as it came; {} if it is absent.
+// object returns a JSON object with its original bytes, or {} if it is absent.
 func (a *arguments) object(key string) json.RawMessage {
 	raw, ok := a.values[key]
 	switch {
 	case !ok:
 		return json.RawMessage("{}")
 	case raw[0] != '{':
-		a.faultf("%s must be an object with the tool's own arguments, not %s", key, shown(raw))
+		a.faultf("%s must be an object with the tool's own arguments, not %s", key, showValue(raw))
 	}
 	return raw
 }
 
-// shown repeats a JSON value in a message.
-func shown(raw json.RawMessage) string {
+// showValue returns a JSON value as a message repeats it.
+func showValue(raw json.RawMessage) string {
 	if len(raw) > 0 && (raw[0] == '{' || raw[0] == '[') {
 		return map[byte]string{'{': "an object", '[': "a list"}[raw[0]]
 	}

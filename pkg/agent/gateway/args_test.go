@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 )
 
-// parsed is the call of a tool with these arguments; "": none.
+// parsed returns the call of a tool with arguments; "": none.
 func parsed(name, arguments string) mcp.Request {
 	if arguments != "" {
 		arguments = `,"arguments":` + arguments
@@ -19,7 +19,7 @@ func parsed(name, arguments string) mcp.Request {
 	return r
 }
 
-// readRetrieve reads arguments the way retrieve_tools does.
+// readRetrieve reads arguments as retrieve_tools does.
 func readRetrieve(raw string) (limit int, flag bool, fault string) {
 	a := readArguments(parsed("retrieve_tools", raw), "query", "limit", "include_disabled", "detail", "read_only")
 	a.text("query", true, "a few words")

@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// A scripted upstream calls tools as a test says.
+// A scripted is an upstream whose calls a test controls.
 type scripted struct {
 	*gatewaytest.Servers
 	call func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error)
@@ -31,14 +31,14 @@ func (s *scripted) Call(ctx context.Context, t upstream.Target, c upstream.Call)
 	return s.call(ctx, t, c)
 }
 
-// sealer returns one with a key that c stands for.
+// sealer returns a Sealer whose key is made of c.
 func sealer(c byte) *seal.Sealer {
 	return seal.New(func(context.Context) (seal.Keys, error) {
 		return seal.Keys{Current: bytes.Repeat([]byte{c}, seal.MinKey)}, nil
 	})
 }
 
-// An asker is a gateway before one server that asks its client.
+// An asker is a gateway with one server that asks its client.
 type asker struct {
 	*fixture
 	up   *scripted
@@ -46,8 +46,8 @@ type asker struct {
 	sent []upstream.Call
 }
 
-// pendingQuestion returns one whose calls go to call, and whose clients are stateless. settings are
-// those of the server.
+// pendingQuestion returns an asker whose calls go to call, and whose clients are stateless.
+// settings are the server's settings.
 func pendingQuestion(t *testing.T, settings string, holds bool, call func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error)) *asker {
 	a := &asker{fixture: serving(t, settings, "", def("act", "Acts.", ""), def("look", "Looks.", readOnly), def("other", "Acts, too.", ""))}
 	a.Clock.Set(time.Time{}, 0)
@@ -64,7 +64,7 @@ func pendingQuestion(t *testing.T, settings string, holds bool, call func(contex
 	return a
 }
 
-// able is a client that can be asked everything.
+// able returns a client that can answer every question.
 func able() mcp.Client {
 	return mcp.Client{Capabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}`)}
 }
@@ -85,7 +85,7 @@ func (a *asker) act(more string) (json.RawMessage, error) {
 	return a.do(a.T.Context(), able(), "act", `{"n":1}`, more)
 }
 
-// A required is a result that asks for input, read.
+// A required is a parsed result that asks for input.
 type required struct {
 	Type  string                     `json:"resultType"`
 	Asks  map[string]json.RawMessage `json:"inputRequests"`
@@ -102,7 +102,7 @@ func (a *asker) asked(raw json.RawMessage, err error) required {
 	return r
 }
 
-// back returns the members of params that come back with the answers to r, given as key, result, ….
+// back returns the members of params that come back with the answers to r, as key, result, ….
 func (r required) back(answers ...string) string {
 	var o rawjson.Object
 	for i := 0; i < len(answers); i += 2 {
@@ -116,7 +116,7 @@ const (
 	complete = `{"content":[{"type":"text","text":"done"}]}`
 )
 
-// fails checks that a request is refused, as a result or an error, with a text.
+// fails checks that a request is refused with a text, as a result or an error.
 func (a *asker) fails(raw json.RawMessage, err error, text string) {
 	a.T.Helper()
 	if e, ok := errors.AsType[*mcp.Error](err); ok {
@@ -129,7 +129,7 @@ func (a *asker) fails(raw json.RawMessage, err error, text string) {
 	}
 }
 
-// stateless answers as a stateless server does that asks once.
+// stateless answers like a stateless server that asks once.
 func stateless(_ context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	if c.Rest.Get("inputResponses") == nil {
 		return json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"sure?"}}},"requestState":"its own"}`), nil
@@ -150,7 +150,7 @@ func TestAskedByAResult(t *testing.T) {
 	if got := string(a.sent[1].Rest.Bytes()); got != `{"inputResponses":{"q":`+accept+`},"requestState":"its own"}` {
 		t.Errorf("sent %s", got)
 	}
-	if _, err := a.do(t.Context(), able(), "act", ` { "n" : 1.0 }`, asked.back("q", accept)); err != nil { // the same, written otherwise
+	if _, err := a.do(t.Context(), able(), "act", ` { "n" : 1.0 }`, asked.back("q", accept)); err != nil { // same arguments, other JSON
 		t.Error(err)
 	}
 }
@@ -219,7 +219,8 @@ func TestStateOfAnotherRequest(t *testing.T) {
 	refused(foreign, raw, err)
 }
 
-// Without a key nothing is asked. An answer that comes before its question is for the server to judge.
+// Without a key the gateway passes no question on. An answer that comes before its question goes to
+// the server.
 func TestAskedWithoutState(t *testing.T) {
 	a := pendingQuestion(t, "", false, func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
 		return json.RawMessage(complete), nil
@@ -247,7 +248,7 @@ func TestAskedWithoutState(t *testing.T) {
 	a.fails(raw, err, "too long to pass on")
 }
 
-// In a client's handshake the members that go with state mean nothing, and reach no server.
+// The members of a state mean nothing in a handshake client's request, and reach no server.
 func TestStateOfAHandshakeClient(t *testing.T) {
 	a := pendingQuestion(t, "", true, func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
 		return json.RawMessage(complete), nil
@@ -311,7 +312,8 @@ func TestHandshakeClientIsAsked(t *testing.T) {
 	}
 }
 
-// A question to a client of its own protocol goes to it, unless it has not declared that it can answer.
+// A question to a client of the same protocol goes to that client, unless the client has not
+// declared that it can answer.
 func TestHandshakeServerAsksItsClient(t *testing.T) {
 	a := pendingQuestion(t, "", true, func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
 		if _, err := c.Client.Ask(ctx, mcp.MethodListRoots, nil); err == nil {
@@ -375,7 +377,7 @@ func TestReplay(t *testing.T) {
 	if err != nil || string(raw) != `{"content":[],"got":[{"action":"accept"},`+accept+`]}` || len(a.sent) != 3 {
 		t.Errorf("got %s, %v after %d calls", raw, err, len(a.sent))
 	}
-	// A question that is another one each time has no end.
+	// If a question differs each time, the call never ends.
 	next := two
 	for range 6 {
 		odd++
@@ -385,7 +387,7 @@ func TestReplay(t *testing.T) {
 	raw, err = look(next.back(key(next), accept))
 	a.fails(raw, err, "asked for input too often")
 
-	// What is not safe to repeat is not, and is refused as where nothing can be asked.
+	// A call that is not safe to repeat is refused, as if no question were possible.
 	raw, err = a.act("")
 	a.fails(raw, err, "")
 	raw, err = a.do(t.Context(), mcp.Client{}, "look", `{}`, "")
@@ -398,7 +400,8 @@ func TestReplay(t *testing.T) {
 
 var _ gateway.Upstream = (*scripted)(nil)
 
-// Prompts and resources whose servers ask go the same way; what cannot be asked is an error of theirs.
+// Prompts and resources whose servers ask work the same way. A question that cannot be passed on is
+// an error of the request.
 func TestItemsThatAsk(t *testing.T) {
 	a := &asker{fixture: everyItem(t)}
 	a.Clock.Set(time.Time{}, 0)

@@ -13,15 +13,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// noAudit is said where the config requires that each call can be looked up later.
+// noAudit is the refusal where the config requires an audit line for each call.
 const noAudit = "Nothing was called: the gateway's operator requires that every call is written to the audit, and it cannot be written at the moment. " +
 	"Tell your user that the operator has to look at the gateway's health page, and call again later."
 
-// fullAudit is said instead where the audit is as large as the operator lets it be.
+// fullAudit replaces noAudit where the audit has reached the operator's size limit.
 const fullAudit = "Nothing was called: the gateway's operator requires that every call is written to the audit, and the audit has reached the size that the operator set. " +
 	"Tell your user that the operator has to make room; calling again before that does not help."
 
-// unauditedText returns what an agent reads about a call that was not made because of err.
+// unauditedText returns the refusal for the agent; err is the reason.
 func unauditedText(err error) string {
 	if errors.Is(err, audit.ErrLimit) {
 		return fullAudit
@@ -29,15 +29,15 @@ func unauditedText(err error) string {
 	return noAudit
 }
 
-// begin notes what a request is about, as it names it, for the audit.
+// begin records the requested name for the audit.
 func (s *Session) begin(name string) {
 	s.event.Tool = name
 	s.event.Redacted = s.st.Config != nil && s.st.Config.Audit.Arguments == "redacted"
 }
 
-// unaudited returns why a call must not be made: the config requires its line in the audit, which could
-// not be written.
-func (s *Session) unaudited(ctx context.Context) error {
+// checkAudit returns an error if the call must not run: the config requires its audit line, which
+// cannot be written.
+func (s *Session) checkAudit(ctx context.Context) error {
 	if s.g.o.Audit == nil || s.st.Config == nil || !s.st.Config.Audit.Required {
 		return nil
 	}
@@ -48,32 +48,33 @@ func (s *Session) unaudited(ctx context.Context) error {
 	return err
 }
 
-// request sends a request upstream, and notes whether it was sent and how it ended.
+// request sends a request upstream, and records whether it was sent and how it ended.
 func (s *Session) request(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	s.event.Counts.Called = s.target
 	raw, err := s.g.up.Call(ctx, t, c)
 	s.noteSent(c, err)
-	s.event.Outcome = ended(ctx, err)
+	s.event.Outcome = auditResult(ctx, err)
 	return raw, err
 }
 
-// noteStopped notes that a server or the agent itself is stopped.
+// noteStopped records that a server or the agent itself is stopped.
 func (s *Session) noteStopped(status lock.Status) { s.event.Decide(audit.Stopped, string(status)) }
 
-// noteCancelled notes that a stop cancelled the call, if err says so.
+// noteCancelled records that a stop cancelled the call, if err says so.
 func (s *Session) noteCancelled(err error) {
-	if _, ok := errors.AsType[cancelled](err); ok {
+	if _, ok := errors.AsType[stopError](err); ok {
 		s.noteStopped("")
 	}
 }
 
-// noteSent notes the arguments of a request that went upstream, unless its error proves that it did not.
+// noteSent records the arguments of a request that went upstream, unless its error proves that it
+// did not.
 func (s *Session) noteSent(c upstream.Call, err error) {
 	if call, ok := errors.AsType[*outcome.CallError](err); ok && !call.Delivered {
 		return
 	}
 	switch c.Method {
-	case mcp.MethodReadResource: // a URI is all that is sent
+	case mcp.MethodReadResource: // the URI is the whole request
 	case mcp.MethodComplete:
 		s.event.Sent(c.Rest.Get("argument"))
 	default:
@@ -81,18 +82,18 @@ func (s *Session) noteSent(c upstream.Call, err error) {
 	}
 }
 
-// notePending notes what became of a pending call as long as this request waited for it. A request
-// that brings an answer did not make the call: it sends no arguments.
+// notePending records the state of a pending call when this request ends. A request that brings an
+// answer did not make the call, so it has no arguments to record.
 func (s *Session) notePending(ctx context.Context, p *pendingCall, made bool, err error) {
 	if made {
 		s.noteSent(p.call, err)
 		s.noteCancelled(err)
 	}
-	s.event.Outcome = ended(ctx, err)
+	s.event.Outcome = auditResult(ctx, err)
 }
 
-// ended returns how a request to a server ended, in the words of the audit.
-func ended(ctx context.Context, err error) string {
+// auditResult returns the result of a request to a server, as the audit names it.
+func auditResult(ctx context.Context, err error) string {
 	_, answered := errors.AsType[*outcome.RPCError](err)
 	call, failed := errors.AsType[*outcome.CallError](err)
 	switch {

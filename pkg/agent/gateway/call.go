@@ -22,7 +22,7 @@ import (
 
 const callPrefix = "call_tool_"
 
-// variant returns the gateway's tool that calls tools of the tier.
+// variant returns the gateway's tool that calls tools of a tier.
 func variant(t tool.Tier) string { return callPrefix + t.String() }
 
 // tierOf returns the tier that a variant may call.
@@ -35,30 +35,30 @@ func tierOf(name string) (tool.Tier, bool) {
 	return tool.Destructive, false
 }
 
-// CallTool answers tools/call; r is as [mcp.Parse] has checked it, and c whom the server may
-// tell and ask something meanwhile. The result of an upstream tool is returned as its
-// server sent it. An error is an [*mcp.Error], or says that ctx ended.
+// CallTool answers tools/call. [mcp.Parse] has checked r. c receives the server's messages and
+// questions during the call. CallTool returns the result of an upstream tool with its original
+// bytes. An error is an [*mcp.Error], or says that ctx ended.
 func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
 	s.begin(r.Name)
 	s.event.Asked(r.Arguments)
-	if fault := s.unaudited(ctx); fault != nil {
+	if fault := s.checkAudit(ctx); fault != nil {
 		return s.refuse(unauditedText(fault))
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.requestTime())
 	defer cancel()
 	raw, err := s.callTool(ctx, r)
 	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
-		// What was sent upstream has an answer of its own by now.
+		// A request that was sent upstream has its own answer already.
 		return s.refuse(ranOut)
 	}
 	return raw, err
 }
 
-// requestTime returns how long the request may take.
+// requestTime returns the time limit of the request.
 func (s *Session) requestTime() time.Duration {
 	limit := s.g.o.CallTime + approvalTime
-	if s.client.Ask != nil { // what a person needs to answer does not count; the call bounds how often and how long
+	if s.client.Ask != nil { // a person's time does not count; the call bounds its questions
 		limit += maxRequests * mcp.AskTime
 	}
 	return limit
@@ -92,7 +92,7 @@ func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage,
 		s.loadGrants(ctx)
 		return s.listServers(r)
 	case readResource:
-		if s.Offers().Resources { // locked ones say why
+		if s.Offers().Resources { // locked resources return the reason
 			return s.callReadResource(ctx, r)
 		}
 	case requestAccess:
@@ -108,7 +108,7 @@ func (s *Session) unknownTool(name string) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown tool: " + quote(name)}
 }
 
-// callVariant answers one of the three tools that call others.
+// callVariant answers one of the three tools that call other tools.
 func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request) (json.RawMessage, error) {
 	a := readArguments(r, "name", "args")
 	name := a.text("name", true, "a tool's name of the form server:tool, as retrieve_tools gives it")
@@ -126,8 +126,8 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 	return s.call(ctx, i, tier, r)
 }
 
-// call sends a tool's call upstream, if the tool is not locked and the caller may use
-// its tier. r has the tool's own arguments; as is the tier of the variant by which it was called.
+// call sends a tool's call upstream, if the tool is not locked and the caller may use its tier. r
+// has the tool's own arguments; as is the tier of the variant in the call.
 func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) (json.RawMessage, error) {
 	id := s.view.ID(i)
 	s.event.Tool = id.String()
@@ -145,10 +145,10 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 		if now.refuse != nil {
 			return nil, now.refuse
 		}
-		return s.blocked(ctx, i, now, r, back)
+		return s.refuseLocked(ctx, i, now, r, back)
 	}
 	tier := s.view.Tier(i)
-	if as > tier { // tiers are ordered strongest first
+	if as > tier { // the strongest tier comes first
 		s.event.Decide(audit.Tier, "")
 		return s.refuse("Tool " + strconv.Quote(id.String()) + " is " + tier.String() + ": call it with " + variant(tier) + ", not " + variant(as) + ". Nothing was called.")
 	}
@@ -165,16 +165,16 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 		return nil, fault
 	}
 	server, hash := s.view.Server(i).Config, s.view.Tool(i).Definition.Hash
-	if o, ok := s.remembered(s.view.Server(i)); ok && r.Rest.Get(requestState) == nil {
+	if o, ok := s.recentFailure(s.view.Server(i)); ok && r.Rest.Get(requestState) == nil {
 		s.event.Allow(hash)
 		s.event.Outcome = string(o.Status)
 		return Failed(server.Name, &outcome.CallError{Outcome: o}, s.meta(), "")
 	}
 	t, c := s.outgoing(i, r)
 	if s.view.Confirmed().Has(i) {
-		s.confirm.wanted, c.Retry, c.Once = true, false, true // what a person confirmed is sent once
+		s.confirm.isRequired, c.Retry, c.Once = true, false, true // a confirmed call is sent once
 		c.Rest, c.Meta = shownAlone(c.Rest, c.Meta)
-		if raw, err := s.confirmed(ctx, i, now, r, back); raw != nil || err != nil {
+		if raw, err := s.checkConfirmation(ctx, i, now, r, back); raw != nil || err != nil {
 			return raw, err
 		}
 	}
@@ -185,12 +185,12 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 	s.target = observe.Target{Name: id.String(), By: tier.String()}
 	raw, err := s.exchange(ctx, t, c)
 	if err != nil {
-		return s.failed(ctx, server.Name, err)
+		return s.renderFailure(ctx, server.Name, err)
 	}
 	return raw, nil
 }
 
-// outgoing returns the call of a tool as it goes to its server.
+// outgoing returns the call of a tool for its server.
 func (s *Session) outgoing(i int, r mcp.Request) (upstream.Target, upstream.Call) {
 	server, hints := s.view.Server(i), s.view.Hints(i)
 	return catalog.Target(server.Config, server.Outcome), upstream.Call{
@@ -206,7 +206,7 @@ func (s *Session) outgoing(i int, r mcp.Request) (upstream.Target, upstream.Call
 	}
 }
 
-// owner returns whom a session with a server belongs to, and a call that waits.
+// owner returns the owner of sessions with servers and of pending calls.
 func (s *Session) owner() session.Owner {
 	o := s.caller.Agent.Owner()
 	o.Client = s.caller.Session

@@ -57,7 +57,7 @@ func TestCallLocked(t *testing.T) {
 	}
 }
 
-// checkLocked checks what a call of a locked tool answers.
+// checkLocked checks the answer to the call of a locked tool.
 func checkLocked(t *testing.T, name, status string, r agenttest.Result) {
 	t.Helper()
 	lock := require.JSON[struct{ Name, Status, Remediation, Note, Link string }](t, r.Meta["dev.portcullis/lock"])
@@ -82,7 +82,7 @@ func checkLocked(t *testing.T, name, status string, r agenttest.Result) {
 	}
 }
 
-// For a client that counts errors, the answer to a locked call says the same and is none.
+// For a client that counts errors, the answer to a locked call has the same text, but is no error.
 func TestCallLockedAsResult(t *testing.T) {
 	asError, asResult := everyStatus(t), everyStatus(t)
 	asResult.Configure(map[string]string{"waiting": `"approval":"manual"`, "denied": `"disabled_tools":["purge_*"]`, "off": `"enabled":false`}, `"gateway": {"locked": "result"}`)
@@ -103,7 +103,7 @@ func TestCallLockedAsResult(t *testing.T) {
 	asResult.sentNothing()
 }
 
-// What the operator says of a rule belongs to the denial, not to a reason that comes before it.
+// The operator's note on a rule belongs to the denial, not to an earlier reason.
 func TestCallLockedNote(t *testing.T) {
 	gw := everyStatus(t)
 	gw.Forbid(`@id("no-paper") @reason("Paper is expensive") forbid (principal, action, resource == Tool::"off:print_document");`)
@@ -147,7 +147,7 @@ func TestCallTier(t *testing.T) {
 	gw := everyStatus(t)
 	tests := []struct {
 		variant, name string
-		instead       string // "": the call is made
+		instead       string // the correction; "": the call is made
 	}{
 		{"read", "docs:read_document", ""},
 		{"write", "docs:read_document", ""},
@@ -191,7 +191,7 @@ func TestCallTierOfAgent(t *testing.T) {
 	if scope, ok := errors.AsType[*identity.Error](err); !ok || scope.Kind != identity.Scope || scope.Scopes[0] != "destructive" {
 		t.Errorf("the refusal does not carry its scope: %v", err)
 	}
-	// The lock comes first: a locked tool says so to every agent.
+	// The lock comes first: every agent gets a locked tool's lock.
 	if r := gw.Call("call_tool_destructive", `{"name":"waiting:upload_document"}`); !strings.Contains(r.Text, "pending_approval") {
 		t.Errorf("locked: %s", r.Text)
 	}
@@ -236,7 +236,7 @@ func TestCallMeta(t *testing.T) {
 
 func TestCallDecision(t *testing.T) {
 	gw := everyStatus(t)
-	gw.search(`{"query":"document"}`) // the state is fresh now, and stays so for 2 s
+	gw.search(`{"query":"document"}`) // the state is fresh now, for 2 s
 	call := func(id string) bool {
 		return !gw.Call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id)).IsError
 	}
@@ -253,8 +253,8 @@ func TestCallDecision(t *testing.T) {
 	}
 }
 
-// The record names the definition that is approved. A call goes by the one that the
-// catalog holds, whatever else was approved.
+// The record names the approved definition. A call compares it with the catalog's definition, even
+// if another definition was approved.
 func TestCallOtherDefinition(t *testing.T) {
 	gw := everyStatus(t)
 	gw.search(`{"query":"document"}`)
@@ -262,7 +262,7 @@ func TestCallOtherDefinition(t *testing.T) {
 	if _, err := gw.Syncer.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	gw.Decide("docs:delete_document", "approve") // the new one; the gateway still holds the old
+	gw.Decide("docs:delete_document", "approve") // the new one; the gateway still has the old one
 	if r := gw.Call("call_tool_destructive", `{"name":"docs:delete_document"}`); !r.IsError || !strings.Contains(r.Text, "pending_approval") {
 		t.Errorf("%s", r.Raw)
 	}
@@ -284,7 +284,7 @@ func TestCallRecordUnread(t *testing.T) {
 	if !strings.Contains(gw.Log.String(), "arn:aws") {
 		t.Error("the log does not say why")
 	}
-	// What no decision can unlock needs no record.
+	// A lock that no decision can end needs no record.
 	for id, status := range map[string]string{"denied:purge_documents": "disabled_by_config", "off:print_document": "server_disabled"} {
 		if r := gw.Call("call_tool_read", fmt.Sprintf(`{"name":%q}`, id)); !strings.Contains(r.Text, status) || reads != 1 {
 			t.Errorf("%s: %d reads, %s", id, reads, r.Text)
@@ -293,7 +293,7 @@ func TestCallRecordUnread(t *testing.T) {
 	gw.sentNothing()
 }
 
-// What is wrong with arguments is in args_test.go; here each tool says so.
+// args_test.go tests faults of arguments; this test checks that each tool reports them.
 func TestCallBadArguments(t *testing.T) {
 	gw := everyStatus(t)
 	for _, tt := range []struct{ tool, args, want string }{

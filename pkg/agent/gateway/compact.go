@@ -7,11 +7,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// answers are the texts of compact answers, while they are written.
+// answers are buffers for compact answers.
 var answers = sync.Pool{New: func() any { return new([]byte) }}
 
-// appendCompact writes an answer without schemas and scores at the end of dst, as [rawjson.Encode] does.
-// It is what agents ask for most, and their search waits for it.
+// appendCompact appends an answer without schemas and scores to dst, in the form of
+// [rawjson.Encode]. Most searches wait for this answer, so it is fast.
 func (m *matches) appendCompact(dst []byte) []byte {
 	dst = append(dst, `{"tools":[`...)
 	for i := range m.Tools {
@@ -56,12 +56,12 @@ func (m *matches) appendCompact(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// member writes what stands before a value, and the value.
+// member appends a prefix and a value.
 func member(dst []byte, before, value string) []byte {
 	return rawjson.AppendText(append(dst, before...), value)
 }
 
-// comma writes what stands before element i of a list.
+// comma appends the separator before element i of a list.
 func comma(dst []byte, i int) []byte {
 	if i > 0 {
 		dst = append(dst, ',')

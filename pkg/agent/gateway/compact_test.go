@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// TestCompactIsEncoded holds the text of random answers against what encoding/json writes.
+// TestCompactIsEncoded compares random answers with the output of encoding/json.
 func TestCompactIsEncoded(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	texts := []string{"", "fs:read_file", `say "hi" \ <b>&`, "line\nline\u2028\x01", "\xffé検", "(a:string, b?:integer)"}

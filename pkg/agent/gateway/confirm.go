@@ -17,21 +17,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A confirm is what a session knows of the call that a person has to confirm.
+// A confirm is the state of a call that a person has to confirm.
 type confirm struct {
-	wanted bool   // the config wants each call of the tool confirmed
-	grant  string // id of the request by which a person did; "": not known yet
-	turn   int    // how often the call came back with answers to its server's questions
+	isRequired bool   // the config requires a confirmation of each call
+	grant      string // id of the confirmed request; "": not known yet
+	turn       int    // how many times the call came back with answers to its server's questions
 
-	now *lockState // of the tool, when it came back; nil: it did not
+	now *lockState // the tool's lock state when the call came back; nil: it did not
 }
 
-// confirming says for programs that each call of a tool waits for a person.
-type confirming struct {
-	Request string `json:"request,omitempty"` // that was made for this call; "": none could be
+// confirmInfo tells programs that each call of a tool needs a person's confirmation.
+type confirmInfo struct {
+	Request string `json:"request,omitempty"` // made for this call; "": impossible
 }
 
-// spent says of a call that failed what became of its confirmation, which is not given back.
+// spent returns the text about the confirmation of a failed call. A failure does not restore the
+// confirmation.
 func (c confirm) spent(delivered bool) string {
 	switch {
 	case c.grant == "":
@@ -43,13 +44,14 @@ func (c confirm) spent(delivered bool) string {
 		"Repeat the call to request a new confirmation."
 }
 
-// confirmed lets a call pass that a person has confirmed, once; else it is answered, with a request that is
-// made for it. A call that comes back with an answer to its server's question was confirmed before.
-func (s *Session) confirmed(ctx context.Context, i int, now lockState, r mcp.Request, back bool) (json.RawMessage, error) {
+// checkConfirmation returns nil, nil for a call that a person has confirmed, once. Otherwise it
+// makes a request for this call and returns the answer with it. A call that comes back with an
+// answer to its server's question was confirmed before.
+func (s *Session) checkConfirmation(ctx context.Context, i int, now lockState, r mcp.Request, back bool) (json.RawMessage, error) {
 	if s.caller.Modern && r.Rest.Get(requestState) != nil {
-		kept := now // few calls come back, and a session is made for each request
+		kept := now // few calls come back, and each request makes a session
 		s.confirm.now = &kept
-		return nil, nil // exchange looks whether that is so
+		return nil, nil // exchange checks the confirmation
 	}
 	hash := request.HashArgs(r.Arguments)
 	if hash == "" {
@@ -80,15 +82,16 @@ func (s *Session) confirmed(ctx context.Context, i int, now lockState, r mcp.Req
 	return s.askConfirmation(ctx, i, now, r, hash, used, back)
 }
 
-// use notes the one use of a confirmation that ends then.
+// use records the one use of a confirmation; the confirmation expires at ends.
 func (s *Session) use(ctx context.Context, id string, ends time.Time) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
 	return s.g.o.Requests.Use(ctx, id, s.g.o.Now(), ends.Add(request.ConfirmFor))
 }
 
-// shownAlone returns what goes upstream with a confirmed call beside its arguments: what the protocol wants,
-// and answers to questions of its server. All else the agent wrote and nobody saw.
+// shownAlone returns the members that go upstream with a confirmed call beside its arguments: the
+// members that the protocol requires, and answers to questions of the server. The agent wrote all
+// other members, and no person saw them.
 func shownAlone(rest, meta rawjson.Object) (rawjson.Object, rawjson.Object) {
 	rest, meta = slices.Clone(rest), slices.Clone(meta)
 	asked := rest.Get(requestState) != nil
@@ -100,9 +103,9 @@ func shownAlone(rest, meta rawjson.Object) (rawjson.Object, rawjson.Object) {
 	})
 }
 
-// stands reports whether the call that comes back is the one of this confirmation still: of the same agent
-// and person, of the same definition, and without a stop since.
-func (c confirm) stands(grant string) bool {
+// isValid reports whether this confirmation is still valid for the call that comes back: the agent,
+// the user and the definition are the same, and nothing was stopped since.
+func (c confirm) isValid(grant string) bool {
 	if c.now == nil {
 		return false
 	}
@@ -111,18 +114,18 @@ func (c confirm) stands(grant string) bool {
 	return d.Verdict == request.Confirmed && d.Item() == at.Item && d.Hash == at.Hash && d.At.After(at.Stops.Last(at.Item.Server, at.Agent))
 }
 
-// goOn lets a call pass that comes back with the answer to a question of its server, if it was confirmed.
-// Each answer is taken once: a state that is sent again calls nothing again.
-func (s *Session) goOn(ctx context.Context, st inputState) error {
-	if !s.confirm.wanted {
+// checkAnswer checks a confirmed call that comes back with the answer to a question of its server.
+// Each answer is valid once, so a repeated state does not repeat the call.
+func (s *Session) checkAnswer(ctx context.Context, st inputState) error {
+	if !s.confirm.isRequired {
 		return nil
 	}
 	if st.Grant == "" || s.g.o.Requests == nil {
-		return &notAsked{"A person must confirm each call of this tool now, and nobody confirmed this call. " +
+		return &inputError{"A person must confirm each call of this tool now, and nobody confirmed this call. " +
 			notResent}
 	}
-	if !s.confirm.stands(st.Grant) {
-		return &notAsked{"The confirmation " + st.Grant + " has ended: its definition changed or a person stopped it. " +
+	if !s.confirm.isValid(st.Grant) {
+		return &inputError{"The confirmation " + st.Grant + " has ended: its definition changed or a person stopped it. " +
 			notResent}
 	}
 	s.confirm.grant, s.confirm.turn = st.Grant, st.Turn+1
@@ -130,16 +133,16 @@ func (s *Session) goOn(ctx context.Context, st inputState) error {
 	_, err := s.use(ctx, st.Grant+"."+strconv.Itoa(s.confirm.turn), s.g.o.Now().Add(stateTime))
 	switch {
 	case errors.Is(err, request.ErrUsed):
-		return &notAsked{"This answer was sent before, and the confirmation " + st.Grant + " is valid for one call. No request was sent."}
+		return &inputError{"This answer was sent before, and the confirmation " + st.Grant + " is valid for one call. No request was sent."}
 	case err != nil:
 		s.logUnread(ctx, "the use of a confirmation cannot be noted", err)
-		return &notAsked{"The gateway could not record the use of this answer. " + notResent}
+		return &inputError{"The gateway could not record the use of this answer. " + notResent}
 	}
 	return nil
 }
 
-// askConfirmation makes a request for one call, and answers with it. used says what became of an earlier
-// confirmation; "": there was none.
+// askConfirmation makes a request for one call, and returns an answer with it. used describes an
+// earlier confirmation; "": there was none.
 func (s *Session) askConfirmation(ctx context.Context, i int, now lockState, r mcp.Request, hash, used string, back bool) (json.RawMessage, error) {
 	arguments := r.Arguments
 	if len(arguments) == 0 {
@@ -153,7 +156,7 @@ func (s *Session) askConfirmation(ctx context.Context, i int, now lockState, r m
 	wish := s.newRequest(i, lock.PendingApproval)
 	wish.Args = hash
 	id := s.view.ID(i)
-	l := lockInfo{Name: id.String(), Status: lock.PendingApproval, Confirm: &confirming{}, Remediation: "A person must confirm each call of this tool and its arguments. Nothing was called."}
+	l := lockInfo{Name: id.String(), Status: lock.PendingApproval, Confirm: &confirmInfo{}, Remediation: "A person must confirm each call of this tool and its arguments. Nothing was called."}
 	if used != "" {
 		l.more = append(l.more, used)
 	}
@@ -183,7 +186,7 @@ func (s *Session) askConfirmation(ctx context.Context, i int, now lockState, r m
 	return s.lockedTool(i, said, l)
 }
 
-// declinedCall adds to l that a person said no to this call.
+// declinedCall adds to l that a person declined this call.
 func (s *Session) declinedCall(ctx context.Context, wish request.Request, now lockState, l *lockInfo) error {
 	h, err := s.history(ctx, wish, now)
 	if err != nil {
@@ -194,7 +197,7 @@ func (s *Session) declinedCall(ctx context.Context, wish request.Request, now lo
 	return nil
 }
 
-// waitsText says what the agent does while a request for one call is open.
+// waitsText says what the agent does while the request for one call is open.
 func (s *Session) waitsText(r request.Request, added bool) string {
 	if !added {
 		return s.openText(r)

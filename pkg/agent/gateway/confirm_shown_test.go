@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What goes upstream with a confirmed call is what the person saw: neither answers to what was not asked, nor
-// members or metadata that the agent adds.
+// Only the parts that the person saw go upstream with a confirmed call. The gateway drops answers
+// without a question, and members or metadata that the agent adds.
 func TestConfirmedCallTakesNothingAlong(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		u := unlock(t)
@@ -38,7 +38,8 @@ func TestConfirmedCallTakesNothingAlong(t *testing.T) {
 	}
 }
 
-// A call that waits for an answer is not gone on with once its confirmation has ended, nor by another person.
+// A call that waits for an answer does not continue after its confirmation has ended, and no other
+// person can continue it.
 func TestConfirmedCallThatAsksEnds(t *testing.T) {
 	question := json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"mode":"form","message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"theirs"}`)
 	for name, ends := range map[string]func(u *unlocking){

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// pay calls the tool of which each call is confirmed.
+// pay calls the tool whose calls each need a confirmation.
 func (u *unlocking) pay(args string) (text string, ran bool) {
 	u.T.Helper()
 	r := u.Call("call_tool_destructive", `{"name":"s:pay","args":`+args+`}`)
@@ -84,8 +84,8 @@ func TestConfirmationsAreRefused(t *testing.T) {
 	u.sentNothing()
 }
 
-// The use is written before the call is sent: if that cannot be, nothing is called, and what was written
-// is not given back.
+// The use is written before the call is sent. If the write fails, nothing is called, and a written
+// use is not restored.
 func TestUseIsWrittenFirst(t *testing.T) {
 	u := unlock(t)
 	_, _ = u.pay(`{}`)
@@ -101,7 +101,7 @@ func TestUseIsWrittenFirst(t *testing.T) {
 	u.sentNothing()
 }
 
-// The confirmation of one call has the same ladder, and its link is that of the request.
+// The confirmation of one call is offered in the same ways, and its link is the request's link.
 func TestConfirmationAskedByItsClient(t *testing.T) {
 	u := unlock(t)
 	c := u.human(true)
@@ -121,7 +121,7 @@ func TestConfirmationAskedByItsClient(t *testing.T) {
 	}
 }
 
-// No state that a client makes up or lends lets a call pass that nobody confirmed.
+// A client cannot forge or borrow a state to run a call that nobody confirmed.
 func TestConfirmationIsNotGoneRound(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		u := unlock(t)
@@ -136,7 +136,7 @@ func TestConfirmationIsNotGoneRound(t *testing.T) {
 	}
 }
 
-// A confirmed call whose server asks something goes on with the answer, once.
+// A confirmed call whose server asks a question continues with the answer, once.
 func TestConfirmedCallThatAsks(t *testing.T) {
 	u := unlock(t)
 	c := u.human(true)
@@ -165,7 +165,7 @@ func TestConfirmedCallThatAsks(t *testing.T) {
 	if raw, err = u.as(c, "pay", answer); err != nil || !strings.Contains(string(raw), "sent before") || sent != 2 {
 		t.Errorf("the answer again: %s %v, %d sent", raw, err, sent)
 	}
-	// A question that was asked before the tool had to be confirmed does not let it pass.
+	// A question from before the confirmation was required does not let the call run.
 	u.Configure(map[string]string{"s": `"approval":"manual"`, "out": ""}, `"gateway":{"requests":true}`)
 	u.States.Refresh(t.Context())
 	raw, err = u.as(c, "pay", "")
@@ -180,7 +180,7 @@ func TestConfirmedCallThatAsks(t *testing.T) {
 	}
 }
 
-// A tool that no person has to approve can be confirmed as well.
+// A tool that needs no approval can require confirmations too.
 func TestConfirmWithoutApproval(t *testing.T) {
 	u := unlock(t)
 	u.Configure(map[string]string{"s": `"approval":"off"`, "out": ""}, `"tools":{"confirm":["s:p*"]}`)

@@ -13,13 +13,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxParts is how many parts with a URI of their own the answer to a read may have.
+// maxParts is how many parts with their own URI an answer to a read may have.
 const maxParts = 1000
 
-// checkContents refuses the answer to a read that holds, besides what was asked for, what another server
-// has listed, or what is locked: whoever keeps an answer keeps its parts under their URIs.
+// checkContents refuses the answer to a read if a part has the URI of another server's resource or
+// of a locked item. A client that caches the answer would cache its parts under these URIs.
 func (s *Session) checkContents(ctx context.Context, from source, uri string, result json.RawMessage) error {
-	contents, _ := rawjson.Elements(rawjson.Get(result, "contents")) // of what is none, clients read none
+	contents, _ := rawjson.Elements(rawjson.Get(result, "contents")) // other types have none for clients
 	own, parts := from.server.Config.Name, 0
 	for _, content := range contents {
 		other := rawjson.Text(rawjson.Get(content, "uri"))
@@ -42,8 +42,8 @@ func (s *Session) checkContents(ctx context.Context, from source, uri string, re
 	return nil
 }
 
-// listedBy returns the number of the resource that a server has listed by a URI, and the first that
-// another server has; -1: there is none.
+// listedBy returns the resource with a URI that a server has listed, and the first one of another
+// server; -1: none.
 func (s *Session) listedBy(server, uri string) (mine, others int) {
 	mine, others = -1, -1
 	for _, srv := range s.view.Servers() {

@@ -8,9 +8,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// agentDefinition returns a definition as agents see it: byte for byte what its server
-// said, but for its name if another one is given, and for those annotations that the
-// operator overrides; a client asks its user by them.
+// agentDefinition returns a definition for agents. It has the server's bytes, except the name if
+// another one is given, and except the annotations that the operator overrides. Clients use
+// annotations to decide whether to ask their user.
 func agentDefinition(d tool.Definition, name string, effective tool.Annotations) json.RawMessage {
 	raw := d.Raw
 	if name != "" {
@@ -30,7 +30,7 @@ func agentDefinition(d tool.Definition, name string, effective tool.Annotations)
 	return rawjson.Set(raw, "annotations", annotations)
 }
 
-// overriddenHints returns the annotations that are not what the server said.
+// overriddenHints returns the annotations that differ from the server's.
 func overriddenHints(own, effective tool.Annotations) (hints rawjson.Object) {
 	for _, h := range []struct {
 		name    string

@@ -52,8 +52,8 @@ func TestPresent(t *testing.T) {
 	}
 }
 
-// FuzzPresent renames whatever definition a sync takes: it is the same again when it
-// gets its old name back.
+// FuzzPresent renames every definition that a sync accepts. With its old name, the definition is
+// the same again.
 func FuzzPresent(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"a"}`, ` { "x":[1,{"name":"b"}], "name" : "a" , "annotations":{"readOnlyHint":true} } `, `{"na\u006de":"a","z":1e400}`, `{"name":"a","annotations":null}`,

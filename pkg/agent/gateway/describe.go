@@ -10,9 +10,9 @@ import (
 
 const maxNames = 10
 
-// A described is one tool in the answer of describe_tools: a callable one with its
-// definition, a locked one with what unlocks it.
-type described struct {
+// A toolEntry is one tool in the answer of describe_tools: a callable tool with its definition, or
+// a locked tool with the way to unlock it.
+type toolEntry struct {
 	Name        string          `json:"name"`
 	Server      string          `json:"server"`
 	Status      lock.Status     `json:"status,omitempty"`
@@ -21,7 +21,7 @@ type described struct {
 	Note        string          `json:"note,omitempty"`
 	Link        string          `json:"link,omitempty"`
 	CallWith    string          `json:"call_with,omitempty"`
-	Confirm     bool            `json:"confirm,omitempty"` // each call waits for a person
+	Confirm     bool            `json:"confirm,omitempty"` // each call needs a person
 	Definition  json.RawMessage `json:"definition,omitempty"`
 }
 
@@ -33,23 +33,23 @@ func (s *Session) describe(r mcp.Request) (json.RawMessage, error) {
 		return s.refuse(fault)
 	}
 	out := struct {
-		Tools    []described `json:"tools"`
+		Tools    []toolEntry `json:"tools"`
 		NotFound []string    `json:"not_found"`
-	}{[]described{}, []string{}}
+	}{[]toolEntry{}, []string{}}
 	for _, name := range names {
 		i, ok := s.findNamed(name)
 		if !ok {
 			out.NotFound = append(out.NotFound, text.Clip(name, maxEcho))
 			continue
 		}
-		out.Tools = append(out.Tools, s.described(i))
+		out.Tools = append(out.Tools, s.toolEntry(i))
 	}
 	return s.answer(out)
 }
 
-func (s *Session) described(i int) described {
+func (s *Session) toolEntry(i int) toolEntry {
 	id, status := s.view.ID(i), s.view.Status(i)
-	d := described{Name: id.String(), Server: id.Server}
+	d := toolEntry{Name: id.String(), Server: id.Server}
 	if status == lock.None {
 		t := s.view.Tool(i)
 		d.CallWith, d.Confirm = variant(s.view.Tier(i)), s.view.Confirmed().Has(i)

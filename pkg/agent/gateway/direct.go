@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// directName returns the name of a tool in direct mode, and of a prompt in both.
+// directName returns the name of a tool in direct mode, or of a prompt in both modes.
 func (s *Session) directName(id tool.ID) string {
 	if s.bare {
 		return id.Name
@@ -16,7 +16,7 @@ func (s *Session) directName(id tool.ID) string {
 	return id.Direct()
 }
 
-// listDirect returns a page of the callable tools themselves, and request_access where it can be called.
+// listDirect returns a page of the callable tools, and request_access where it is callable.
 func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
 	callable, _ := s.split()
 	l := listing{kind: "tools", member: "tools", items: callable.All(), name: s.directName, entry: s.toolDefinition}
@@ -26,13 +26,13 @@ func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
 	return s.page(l, cursor)
 }
 
-// toolDefinition returns tool i as it is listed.
+// toolDefinition returns tool i for a list.
 func (s *Session) toolDefinition(i int, name string) json.RawMessage {
 	return agentDefinition(s.view.Tool(i).Definition, name, s.view.Hints(i))
 }
 
-// DeclaresOutput reports whether the definition that tools/list gives of a tool has an output
-// schema. The six tools of search mode have none.
+// DeclaresOutput reports whether a tool's definition in tools/list has an output schema. The six
+// tools of search mode have none.
 func (s *Session) DeclaresOutput(name string) bool {
 	if !s.direct || s.down {
 		return false
@@ -41,11 +41,11 @@ func (s *Session) DeclaresOutput(name string) bool {
 	return ok && s.view.Tool(i).Definition.OutputSchema != nil
 }
 
-// findDirect returns the number of the tool, or of the prompt, that a name in direct mode stands
-// for: the first callable one, else the first locked one.
+// findDirect returns the number of the tool or prompt with a name in direct mode: the first
+// callable one, or otherwise the first locked one.
 func (s *Session) findDirect(kind tool.Kind, name string) (int, bool) {
 	first, ok := 0, false
-	for _, i := range s.named(kind, name) {
+	for _, i := range s.namedItems(kind, name) {
 		if s.view.Status(i) == lock.None {
 			return i, true
 		}
@@ -56,8 +56,9 @@ func (s *Session) findDirect(kind tool.Kind, name string) (int, bool) {
 	return first, ok
 }
 
-// named returns the tools or prompts that have this name in direct mode, in the order of their ids.
-func (s *Session) named(kind tool.Kind, name string) []int {
+// namedItems returns the tools or prompts that have a name in direct mode, in the order of their
+// ids.
+func (s *Session) namedItems(kind tool.Kind, name string) []int {
 	var out []int
 	offered := s.sel.Tools
 	if kind == tool.Prompt {
@@ -80,7 +81,7 @@ func (s *Session) named(kind tool.Kind, name string) []int {
 		add(id)
 	}
 	if len(out) == 0 && cut {
-		for i := range offered.All() { // a name that was cut does not say where it came from
+		for i := range offered.All() { // a shortened name does not show its server
 			if s.directName(s.view.ID(i)) == name {
 				out = append(out, i)
 			}

@@ -146,7 +146,7 @@ func TestListDirectPages(t *testing.T) {
 			break
 		}
 		if cursor = next; pages == 1 {
-			gw.Decide("s:t060", "disable") // what comes and goes between pages moves no other tool
+			gw.Decide("s:t060", "disable") // changes between pages move no other tool
 			gw.Clock.Wait(3 * time.Second)
 		}
 	}
@@ -186,7 +186,7 @@ func TestListDirectWithoutPrefix(t *testing.T) {
 	}
 }
 
-// Names with underscores of their own are found under the one name that is listed.
+// A name with underscores is found by its listed name.
 func TestListDirectUnderscores(t *testing.T) {
 	gw := newFixture(t)
 	gw.Serve("a_b", def("c__d", "C.", ""), def("_e", "E.", ""), def("f_", "F.", ""))

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// fixed is a loader that finds one tool everywhere, and an upstream.
+// A fixed is a loader that finds one tool on every server, and an upstream.
 type fixed struct{ definition string }
 
 func (f fixed) LoadEach(_ context.Context, targets []upstream.Target, each func(outcome.Outcome)) {

@@ -18,66 +18,66 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// An Explanation is a search as one agent would make it, and what became of each tool that matches.
-// It is for people: it has tools that do not exist for the agent.
+// An Explanation is a search of one agent, with the state of each tool that matches. It is for
+// people: it includes tools that do not exist for the agent.
 type Explanation struct {
-	Refused string           // why the agent's request as such is refused, as it is told; "": it is not
-	Direct  bool             // there is no search: tools are listed themselves
+	Refused string           // the refusal of the agent's request; "": not refused
+	Direct  bool             // there is no search: tools/list lists the tools
 	Menu    json.RawMessage  // the result of tools/list
 	Answer  json.RawMessage  // the result of retrieve_tools; nil if Direct
 	Exists  int              // tools that exist for the request
 	Groups  []ExplainedGroup // callable, locked, hidden
 }
 
-// The groups of an [Explanation]. Each is ranked by itself.
+// The groups of an [Explanation]. Each has its own ranking.
 const (
 	explainCallable = "callable"
 	explainLocked   = "locked"
 	explainHidden   = "hidden" // it does not exist for the request
 )
 
-// An ExplainedGroup is the tools of one group that match.
+// An ExplainedGroup is the matching tools of one group.
 type ExplainedGroup struct {
 	Name  string
-	Total int // that match, whatever the limit
+	Total int // matching tools, without the limit
 	Tools []ExplainedTool
 }
 
-// An ExplainedTool is a tool that matches, and everything that decides whether the agent may call
+// An ExplainedTool is a tool that matches, with all facts that decide whether the agent may call
 // it.
 type ExplainedTool struct {
 	ID                tool.ID
 	Tier              tool.Tier
 	Status            lock.Status // of a hidden tool: as if it existed
-	Note              string      // what agents are told besides
+	Note              string      // the note for agents
 	Rank              int         // in its group, from 1
-	Lexical, Semantic float64     // of which the rank was made, 0 to 1
-	Checks            []Check     // in the order in which they are made; those after the one that hides it say how the tool stands otherwise
+	Lexical, Semantic float64     // parts of the rank, 0 to 1
+	Checks            []Check     // in their order; after a failed one that hides the tool, the rest shows its state otherwise
 }
 
-// A Check is one question of those that decide whether an agent may call a tool.
+// A Check is one condition for an agent to call a tool.
 type Check struct {
 	Name   string    // one of the checks
-	Passed lock.Fact // unknown: that could not be found out, which locks
-	Detail string    // what decided: a rule; "": nothing to name
+	Passed lock.Fact // unknown: not determined, which locks
+	Detail string    // the rule that decided; "": none to name
 }
 
 // The checks, in their order. The first three decide whether the tool exists for the request.
 const (
-	checkScope    = "scope"    // the agent may see the server
-	checkOffered  = "offered"  // the operator offers the tool, and the agent's toolsets have it
-	checkSelected = "selected" // the request asks for it, by path and headers
+	checkScope    = "scope"    // scope includes the server
+	checkOffered  = "offered"  // the operator offers the tool, and the agent's toolsets include it
+	checkSelected = "selected" // the request's path and headers include it
 	checkServer   = "server"   // its server is enabled
 	checkLists    = "lists"    // no list of mcp_config.json denies it
-	checkPolicy   = "policy"   // no rule of policy.cedar does
+	checkPolicy   = "policy"   // no rule of policy.cedar denies it
 	checkPerson   = "person"   // no person has disabled or blocked it
 	checkApproval = "approval" // its definition is approved, or need not be
-	checkGrant    = "grant"    // a person lets this agent call it for a while, whatever the two before say; left out if nobody does
+	checkGrant    = "grant"    // a person lets this agent call it, which overrides the two before; absent if nobody does
 	checkTier     = "tier"     // the agent may call tools of its tier
 )
 
-// ExplainSearch answers a search in an agent's place and says why: of each group at most limit
-// tools. Nothing is counted or logged as the agent's.
+// ExplainSearch runs a search for an agent and explains the answer, with at most limit tools of
+// each group. It does not count or log the search as the agent's.
 func (g *Gateway) ExplainSearch(ctx context.Context, c Caller, query string, withLocked bool, limit int) (*Explanation, error) {
 	s, err := g.Open(ctx, c)
 	if told, ok := errors.AsType[*mcp.Error](err); ok {
@@ -148,8 +148,7 @@ func (s *Session) explain(t *Explanation, query string, limit int) error {
 	return nil
 }
 
-// explainTool says everything of one tool. all is the view of an agent like this one that sees
-// every server.
+// explainTool explains one tool. all is the view of the same agent, but with every server.
 func (s *Session) explainTool(all *state.View, offered tool.Set, hit search.Hit) ExplainedTool {
 	i := hit.Doc
 	facts, verdict, status := all.Facts(i), all.Verdict(i), all.Status(i)
@@ -161,7 +160,7 @@ func (s *Session) explainTool(all *state.View, offered tool.Set, hit search.Hit)
 	}{{checkScope, s.view.Tools()}, {checkOffered, offered}, {checkSelected, s.sel.Tools}} {
 		out.Checks = append(out.Checks, Check{Name: step.name, Passed: lock.FactOf(step.set.Has(i))})
 		if !step.set.Has(i) {
-			break // of a tool that does not exist so far, nothing more is asked of the request
+			break // this request has no checks beyond its existence
 		}
 	}
 	lists, policies := listsAndPolicy(verdict)
@@ -178,8 +177,8 @@ func (s *Session) explainTool(all *state.View, offered tool.Set, hit search.Hit)
 	return out
 }
 
-// listsAndPolicy says which of the operator's rules stand in the way. Where a list denies the policy
-// is not asked.
+// listsAndPolicy returns the checks of the operator's rules. If a list denies the tool, the policy
+// is not evaluated.
 func listsAndPolicy(v policy.Verdict) (lists, cedar Check) {
 	lists, cedar = Check{Name: checkLists, Passed: lock.Yes}, Check{Name: checkPolicy, Passed: v.Denied.Not()}
 	rules := strings.Join(v.Rules, ", ")

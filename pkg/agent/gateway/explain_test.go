@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// tried is a gateway in which each check of a trial fails for one tool.
+// tried returns a gateway in which each check of an explanation fails for one tool.
 func tried(t *testing.T) *fixture {
 	gw := newFixture(t)
 	const reads = `"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}`
@@ -91,7 +91,7 @@ func failed(x gateway.ExplainedTool) (out string) {
 	return out
 }
 
-// What a trial says of a tool is what a call of it meets.
+// The explanation of a tool agrees with the result of its call.
 func TestTrialAgreesWithCalls(t *testing.T) {
 	gw := tried(t)
 	trial, err := gw.MCP.ExplainSearch(t.Context(), gw.Caller, "file", true, 20)

@@ -12,9 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// remembered returns how a server failed to load, if that was so short a
-// time ago that asking it again is of no use.
-func (s *Session) remembered(server state.Server) (outcome.Outcome, bool) {
+// recentFailure returns how a server failed to load, if that was so recent that another attempt is
+// useless.
+func (s *Session) recentFailure(server state.Server) (outcome.Outcome, bool) {
 	o, now := server.Outcome, s.g.o.Now()
 	if !o.Recorded() || o.Status == outcome.Available || o.Stale(now) {
 		return outcome.Outcome{}, false
@@ -25,9 +25,9 @@ func (s *Session) remembered(server state.Server) (outcome.Outcome, bool) {
 	return o, true
 }
 
-// failed renders a call that the tool did not answer.
-func (s *Session) failed(ctx context.Context, server string, err error) (json.RawMessage, error) {
-	if refused, ok := errors.AsType[*notAsked](err); ok {
+// renderFailure renders a call that the tool did not answer.
+func (s *Session) renderFailure(ctx context.Context, server string, err error) (json.RawMessage, error) {
+	if refused, ok := errors.AsType[*inputError](err); ok {
 		return s.refuse(refused.text)
 	}
 	failure, err := s.failure(ctx, server, err)
@@ -37,16 +37,16 @@ func (s *Session) failed(ctx context.Context, server string, err error) (json.Ra
 	return Failed(server, failure, s.meta(), s.confirm.spent(failure.Delivered))
 }
 
-// failure returns what is to be told of a request that a server did not answer, or the error to
-// answer with.
+// failure returns the failure of a request that a server did not answer, or an error of the gateway
+// to answer with.
 func (s *Session) failure(ctx context.Context, server string, err error) (*outcome.CallError, error) {
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok {
 		return nil, &mcp.Error{Code: int(rpc.Code), Message: rpc.Message, Data: rpc.Data, Err: err}
 	}
 	if _, own := errors.AsType[*mcp.Error](err); own {
-		return nil, err // the gateway's
+		return nil, err // the gateway's own error
 	}
-	if errors.Is(ctx.Err(), context.Canceled) { // the caller went away: nobody reads how it ended
+	if errors.Is(ctx.Err(), context.Canceled) { // the caller went away: nobody reads the answer
 		return nil, ctx.Err()
 	}
 	s.g.o.Log.LogAttrs(ctx, slog.LevelWarn, "upstream call failed", slog.String("server", server), slog.Any("error", err))
@@ -54,7 +54,7 @@ func (s *Session) failure(ctx context.Context, server string, err error) (*outco
 	if !ok {
 		return nil, err
 	}
-	if !call.Outcome.Recorded() { // the call was given up: by the caller, who reads nothing, or for want of time
+	if !call.Outcome.Recorded() { // the call ended early: its caller went away, or its time was over
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, err
 		}
@@ -65,20 +65,20 @@ func (s *Session) failure(ctx context.Context, server string, err error) (*outco
 	return call, nil
 }
 
-// Failed returns the result for a call that failed: the text of [outcome.CallError.Message], and
-// the same for programs in _meta["dev.portcullis/upstream"]: "delivered": true means that the
-// call may have taken effect; without it, it did not. meta holds further members and may be nil, and
-// more is said after the text.
+// Failed returns the result for a failed call: the text of [outcome.CallError.Message], and the
+// same facts for programs in _meta["dev.portcullis/upstream"]. "delivered": true means that the
+// call may have taken effect; otherwise it did not. meta has further members and may be nil. more
+// follows the text.
 func Failed(server string, e *outcome.CallError, meta map[string]any, more string) (json.RawMessage, error) {
 	all := map[string]any{upstreamKey: detailsOf(server, e)}
 	maps.Copy(all, meta)
 	return result(e.Message(server)+more, true, all)
 }
 
-// upstreamKey is the member of _meta that says for programs how a server failed.
+// upstreamKey is the member of _meta that describes a server's failure for programs.
 const upstreamKey = "dev.portcullis/upstream"
 
-// details are what programs read of a call that failed.
+// details describe a failed call for programs.
 type details struct {
 	Server     string         `json:"server,omitempty"`
 	Status     outcome.Status `json:"status"`

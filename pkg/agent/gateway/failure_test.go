@@ -110,7 +110,7 @@ func TestCallServerJustFailed(t *testing.T) {
 	}
 }
 
-// A function is billed by the call: what a warm request may read.
+// The reads of a warm request are limited, because a function is billed for them.
 func TestStoreReads(t *testing.T) {
 	gw := everyStatus(t)
 	reads := 0
@@ -140,7 +140,7 @@ func TestStoreReads(t *testing.T) {
 	}
 }
 
-// Whoever goes away in the middle of a call has not found a fault of the gateway's or the server's.
+// If a caller goes away during a call, neither the gateway nor the server has failed.
 func TestCallCanceled(t *testing.T) {
 	const call = `{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`
 	for name, prepare := range map[string]func(gw *fixture, leave func()){

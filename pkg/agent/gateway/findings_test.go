@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// hides is a definition with a severe finding: a character that nobody sees.
+// hides is a definition with a severe finding: an invisible character.
 var (
 	hides    = def("read", "Reads it.\u200b Always.", readOnly)
 	harmless = def("read", "Reads it.", readOnly)
@@ -18,8 +18,8 @@ const (
 	openRequest = `"review": {"findings": "wait"}`
 )
 
-// With "findings": "wait" a tool with a severe finding is open only where a person approved that
-// very definition; discovery and calls agree, and no agent reads its text before.
+// With "findings": "wait", a tool with a severe finding is callable only if a person approved that
+// very definition. Searches and calls agree, and no agent reads its text before.
 func TestSevereFindings(t *testing.T) {
 	approve := func(gw *fixture) { gw.Decide("s:read", "approve") }
 	becomes := func(definition string) func(*fixture) {
@@ -61,7 +61,7 @@ func TestSevereFindings(t *testing.T) {
 		{"at another URL", "off", openRequest, hides, do(approve, func(gw *fixture) {
 			gw.Server("s").URL = "https://elsewhere.example.com/mcp"
 			gw.Configure(map[string]string{"s": `"approval": "off"`}, openRequest)
-		}), "pending_approval", "Reads it."}, // which is what a person approved, and the catalog is of then
+		}), "pending_approval", "Reads it."}, // the approved definition, which the catalog has then
 		{"the setting counts at once", "off", showing, hides, func(gw *fixture) {
 			gw.Configure(map[string]string{"s": `"approval": "off"`}, openRequest)
 		}, "pending_approval", ""},

@@ -25,14 +25,14 @@ type fixture struct{ *gatewaytest.Gateway }
 
 func newFixture(t testing.TB) *fixture { return &fixture{gatewaytest.New(t)} }
 
-// counting returns what the requests from now on count.
+// counting returns the counts of the requests that follow.
 func (gw *fixture) counting() *observe.Counts {
 	gw.Event = new(audit.CallEvent)
 	return &gw.Event.Counts
 }
 
-// serving returns a gateway with one server, s, that lists these definitions. settings are those
-// of the server, rest is put into the file.
+// serving returns a gateway with one server, s, that lists definitions. settings are the server's
+// settings, rest goes into the file.
 func serving(t testing.TB, settings, rest string, definitions ...string) *fixture {
 	gw := newFixture(t)
 	gw.Serve("s", definitions...)
@@ -53,7 +53,7 @@ func (gw *fixture) sentNothing() {
 	}
 }
 
-// search is retrieve_tools, which must not fail.
+// search calls retrieve_tools, which must not fail.
 func (gw *fixture) search(arguments string) found {
 	gw.T.Helper()
 	r := gw.Call("retrieve_tools", arguments)
@@ -63,7 +63,7 @@ func (gw *fixture) search(arguments string) found {
 	return readFound(gw.T, r.Text)
 }
 
-// A found is an answer of retrieve_tools, read.
+// A found is a parsed answer of retrieve_tools.
 type found struct {
 	Raw   string
 	Tools []struct {

@@ -1,10 +1,9 @@
-// Package gateway answers what agents ask: which tools there are, which of
-// them are locked and why, and the call of one.
+// Package gateway answers agents' requests: it lists tools, explains locks and calls tools.
 //
-// A [Session] is one request's view: what the agent's scope and the request's
-// selection leave is all that exists for it, in every answer, count and
-// message. A locked tool is shown as locked and never called; text that was never
-// approved is never quoted. Definitions, arguments and results pass byte for byte.
+// A [Session] is the view of one request. Only items in the agent's scope and the request's
+// selection exist for it, in every answer, count and message. A locked tool is listed as locked and
+// never called; unapproved text is never quoted. Definitions, arguments and results keep their
+// bytes.
 package gateway
 
 import (
@@ -26,42 +25,42 @@ import (
 
 // An Upstream calls tools; *upstream.Client is one.
 type Upstream interface {
-	// Call returns the result object as the server sent it, an [*outcome.RPCError]
-	// if the server answered with an error of its own, or an [*outcome.CallError].
+	// Call returns the result object with the server's bytes, an [*outcome.RPCError] if the server
+	// answered with its own error, or an [*outcome.CallError].
 	Call(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error)
 }
 
-// Approvals reads what decides about a call, as of every write before.
+// Approvals reads the facts that decide about a call. A read sees every earlier write.
 type Approvals interface {
 	document.Reader
 
-	// GetWith is that of [approval.Store].
+	// GetWith has the contract of [approval.Store].
 	GetWith(ctx context.Context, id tool.ID, keys ...document.Key) (approval.Record, []document.Doc, error)
 }
 
-// Options are the knobs of a [Gateway]. The zero value works.
+// Options configure a [Gateway]. The zero value works.
 type Options struct {
 	BaseURL  string           // of the page where people decide, without a trailing slash; "": no links
-	CallTime time.Duration    // the longest that a call of a server may take; 0: 20 s
-	Holds    bool             // a call can wait for its client to come back: the process goes on between requests
-	Sealer   *seal.Sealer     // of what clients keep for the gateway; nil: nothing can be asked of stateless clients
-	Requests request.Asks     // of agents; nil: they can ask for nothing
-	Asks     bool             // agents may ask for what is locked where the config does not say
-	Audit    audit.Readier    // is asked before a call where the config says that its line is required; nil: nothing is
+	CallTime time.Duration    // time limit of a server's call; 0: 20 s
+	Holds    bool             // a call can wait for its client: the process runs between requests
+	Sealer   *seal.Sealer     // for state that clients keep; nil: no questions to stateless clients
+	Requests request.Asks     // of agents; nil: agents cannot request access
+	Asks     bool             // agents may request access where the config does not decide
+	Audit    audit.Readier    // checked before calls whose audit line the config requires; nil: never
 	Log      *slog.Logger     // nil: none
 	Now      func() time.Time // nil: time.Now
 
-	// OnRequest is told of each request that an agent opens, and of the id of the agent; nil: nobody is.
+	// OnRequest is called with each request that an agent opens, and the agent's id; nil: no call.
 	OnRequest func(ctx context.Context, agent string, r request.Request)
 
-	// Scope returns the scope of the issuer's that gives a tier, as clients ask for it; "": none
-	// does. Nil: it has the tier's name.
+	// Scope returns the OAuth scope that grants a tier, or "" if none does. nil: the scope has the
+	// tier's name.
 	Scope func(tool.Tier) string
 }
 
-// How long the read of an approval record may take, and a request more than its call. Where an answer
-// cannot be streamed API Gateway gives up after 30 s and the function after 28; a call, after
-// at most 20.
+// Time limits: the read of an approval record, and the time of a request beyond its call. Without a
+// stream, API Gateway times out after 30 s and the function after 28 s. A call times out after at
+// most 20 s.
 const (
 	usualCall    = 20 * time.Second
 	approvalTime = 5 * time.Second
@@ -72,16 +71,16 @@ type Gateway struct {
 	states    *state.Loader
 	approvals Approvals
 	up        Upstream
-	lot       *pendingCalls
+	pending   *pendingCalls
 	running   running
 	grants    grants
 	codes     codes
 	o         Options
 }
 
-// New returns a Gateway. It makes no call.
+// New returns a Gateway. It makes no calls.
 func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Gateway {
-	g := &Gateway{states: states, approvals: approvals, up: up, lot: newPendingCalls()}
+	g := &Gateway{states: states, approvals: approvals, up: up, pending: newPendingCalls()}
 	if o != nil {
 		g.o = *o
 	}

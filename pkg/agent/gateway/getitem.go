@@ -18,18 +18,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// get asks the server of item i, a prompt or a resource, if the item is not locked. name is what the
-// server knows it by.
+// get requests item i, a prompt or a resource, from its server, unless the item is locked. name is
+// the server's name of the item.
 func (s *Session) get(ctx context.Context, i int, name string, r mcp.Request) (json.RawMessage, error) {
 	s.event.Tool = s.view.ID(i).String()
-	if refused := s.locked(ctx, i); refused != nil {
+	if refused := s.checkLock(ctx, i); refused != nil {
 		return nil, refused
 	}
 	return s.send(ctx, s.view.Server(i), s.view.ID(i), name, r)
 }
 
-// locked refuses a request about an item that is locked now; nil: it is not.
-func (s *Session) locked(ctx context.Context, i int) error {
+// checkLock refuses a request about an item that is locked now, or returns nil.
+func (s *Session) checkLock(ctx context.Context, i int) error {
 	s.event.Definition = s.view.Tool(i).Definition.Hash
 	now := s.lockState(ctx, i)
 	if now.status == lock.None {
@@ -44,21 +44,21 @@ func (s *Session) locked(ctx context.Context, i int) error {
 	return s.lockedError(ctx, i, now)
 }
 
-// lockedError says of an item that is locked what the call of a locked tool says.
+// lockedError returns for a locked item the same text as the call of a locked tool.
 func (s *Session) lockedError(ctx context.Context, i int, now lockState) error {
 	l, _ := s.lockOf(ctx, i, now)
 	s.countLocked(ctx, l, s.view.Verdict(i))
 	return l.refusal(s.view.ID(i).Kind)
 }
 
-// send asks a server for one of its prompts or resources. id is what it is counted as.
+// send requests a prompt or a resource from a server. Metrics and audit use id.
 func (s *Session) send(ctx context.Context, server state.Server, id tool.ID, name string, r mcp.Request) (json.RawMessage, error) {
 	if !slices.Contains(s.caller.Agent.Tiers, tool.Read) {
 		return nil, s.outOfTier(tool.Read,
 			"This agent may not read, and "+strconv.Quote(id.String())+" is read.")
 	}
 	s.event.Allow(s.definition(id))
-	if o, ok := s.remembered(server); ok && r.Rest.Get(requestState) == nil {
+	if o, ok := s.recentFailure(server); ok && r.Rest.Get(requestState) == nil {
 		s.event.Outcome = string(o.Status)
 		return nil, FailedItem(server.Config.Name, id.Kind, &outcome.CallError{Outcome: o})
 	}
@@ -74,7 +74,7 @@ func (s *Session) send(ctx context.Context, server state.Server, id tool.ID, nam
 		Traceparent: s.caller.Traceparent,
 		Retry:       true,
 	})
-	if refused, ok := errors.AsType[*notAsked](err); ok {
+	if refused, ok := errors.AsType[*inputError](err); ok {
 		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: refused.about(id.Kind)}
 	}
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Session) send(ctx context.Context, server state.Server, id tool.ID, nam
 	return raw, nil
 }
 
-// definition returns the hash of an item's definition; "": no server listed it.
+// definition returns the hash of an item's definition, or "" if no server listed it.
 func (s *Session) definition(id tool.ID) tool.Hash {
 	if i, ok := s.view.Find(id); ok {
 		return s.view.Tool(i).Definition.Hash
@@ -95,8 +95,9 @@ func (s *Session) definition(id tool.ID) tool.Hash {
 	return ""
 }
 
-// FailedItem returns the error for a prompt or a resource that could not be had: the text of
-// [outcome.CallError.Message], and as data what a failed call has in _meta["dev.portcullis/upstream"].
+// FailedItem returns the error for a prompt or a resource that could not be read: the text of
+// [outcome.CallError.Message], with the same data as a failed call's
+// _meta["dev.portcullis/upstream"].
 func FailedItem(server string, kind tool.Kind, e *outcome.CallError) *mcp.Error {
 	said := *e
 	said.Item = kind.String()
@@ -107,10 +108,10 @@ func FailedItem(server string, kind tool.Kind, e *outcome.CallError) *mcp.Error 
 	return &mcp.Error{Code: mcp.CodeUpstream, Message: said.Message(server), Data: data, Err: e}
 }
 
-// complete answers completion/complete, which goes to the server of what is completed.
+// complete answers completion/complete. The server of the completed item answers it.
 func (s *Session) complete(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
 	s.event.Asked(r.Rest.Get("argument"))
-	i, err := s.referred(r)
+	i, err := s.completionTarget(r)
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +123,8 @@ func (s *Session) complete(ctx context.Context, r mcp.Request) (json.RawMessage,
 	return s.get(ctx, i, "", r)
 }
 
-// referred returns the number of the prompt, the template or the resource that a completion is about.
-func (s *Session) referred(r mcp.Request) (int, error) {
+// completionTarget returns the prompt, template or resource of a completion.
+func (s *Session) completionTarget(r mcp.Request) (int, error) {
 	if r.Name != "" {
 		if i, ok := s.findDirect(tool.Prompt, r.Name); ok {
 			return i, nil

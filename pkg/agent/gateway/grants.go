@@ -10,14 +10,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// What an agent finds as callable may be this much behind what was granted to it. A call looks for
-// itself.
+// A search may show grants this late. A call reads them itself.
 const grantsEvery = 2 * time.Second
 
-// maxGrants is of how many agents it is kept what was granted to them.
+// maxGrants is how many agents' grants are cached.
 const maxGrants = 512
 
-// grants are what was granted to agents as it was read last, and what they may see by that.
+// grants are the cached grants of agents, and the agents' views with them.
 type grants struct {
 	mu  sync.Mutex
 	all map[string]grantsOf
@@ -29,19 +28,19 @@ type grantsOf struct {
 	base, view *state.View
 }
 
-// loadGrants has the session find what was granted to its agent as callable.
+// loadGrants makes the items that were granted to the session's agent callable.
 func (s *Session) loadGrants(ctx context.Context) {
 	key := s.requestsKey()
 	if key == "" || s.down || s.seen {
 		return
 	}
 	s.seen = true
-	s.view, s.granted = s.g.granted(ctx, key, s.view)
+	s.view, s.granted = s.g.withGrants(ctx, key, s.view)
 }
 
-// granted returns the view of an agent with what was granted to it. What cannot be read is granted to
-// nobody.
-func (g *Gateway) granted(ctx context.Context, key string, base *state.View) (*state.View, request.Granted) {
+// withGrants returns the view of an agent with its grants. If the grants cannot be read, the agent
+// has none.
+func (g *Gateway) withGrants(ctx context.Context, key string, base *state.View) (*state.View, request.Granted) {
 	now := g.o.Now()
 	g.grants.mu.Lock()
 	of, known := g.grants.all[key]
@@ -51,7 +50,7 @@ func (g *Gateway) granted(ctx context.Context, key string, base *state.View) (*s
 		defer cancel()
 		read, err := g.o.Requests.Granted(ctx, key)
 		if err != nil {
-			g.o.Log.LogAttrs(ctx, slog.LevelWarn, "what is granted to an agent cannot be read: it is found as locked", slog.Any("error", err))
+			g.o.Log.LogAttrs(ctx, slog.LevelWarn, "grants of an agent cannot be read, its items stay locked", slog.Any("error", err))
 			return base, request.Granted{}
 		}
 		of = grantsOf{granted: read, at: now}

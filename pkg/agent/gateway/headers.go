@@ -8,16 +8,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// checkHeaders checks that headers which repeat arguments agree with them: a proxy may have let
-// the call pass because of them. In search mode the listed tools ask for none, and in the
-// handshake protocols there are none.
+// checkHeaders checks that headers which repeat arguments agree with them, because a proxy may have
+// checked only the headers. In search mode the listed tools require no such headers, and the
+// handshake protocol has none.
 func (s *Session) checkHeaders(i int, arguments json.RawMessage) *mcp.Error {
 	if !s.direct || !s.caller.Modern {
 		return nil
 	}
 	wanted, err := tool.HeaderParams(s.view.Tool(i).Definition.InputSchema)
 	if err != nil || len(wanted) == 0 {
-		return nil //nolint:nilerr // a schema with an error is refused by the sync; the call says why
+		return nil //nolint:nilerr // the sync refuses an invalid schema; the call explains it
 	}
 	for _, w := range wanted {
 		values := s.caller.Header.Values(w.Header)

@@ -11,14 +11,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A load balancer may have routed the call by its headers: they must not say anything else than
-// what the tool is given.
+// A load balancer may have routed the call by its headers, so the headers must agree with the
+// tool's arguments.
 func TestCallHeaders(t *testing.T) {
 	const schema = `"inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}`
 	for _, tt := range []struct {
 		name, args string
 		header     http.Header
-		refused    string // what the message names; "": it is called
+		refused    string // part of the message; "": the tool is called
 	}{
 		{"agrees", `{"region":"eu","n":42}`, http.Header{"Mcp-Param-Region": {"eu"}, "Mcp-Param-N": {"42.0"}}, ""},
 		{"encoded", `{"region":"Köln"}`, http.Header{"Mcp-Param-Region": {"=?base64?S8O2bG4=?="}}, ""},
@@ -50,7 +50,7 @@ func TestCallHeaders(t *testing.T) {
 				t.Errorf("CallTool = %+v, want a mismatch of %q", err, tt.refused)
 			}
 			if err := call(false); err != nil {
-				t.Errorf("in the handshake era: %v", err)
+				t.Errorf("in the handshake protocol: %v", err)
 			}
 		})
 	}

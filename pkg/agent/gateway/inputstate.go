@@ -15,14 +15,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// A stateless client that is asked for input gets a result that says so, and makes its request again
-// with the answers and the state that the result had (multi round-trip requests). The state is
-// ours, whatever the server's was: it is sealed, and says of which request it is. So nobody can
-// make one up, lend it, or use it for another tool or other arguments.
+// A stateless client that has to give input gets a result that asks for it. The client then repeats
+// its request with the answers and the result's state (multi round-trip requests). The gateway
+// seals this state together with the server's state and the request. Nobody can forge the state,
+// lend it, or use it for another tool or other arguments.
 
 const (
 	stateTime = time.Hour // how long a client may take to come back
-	maxState  = 40 << 10  // bytes of what is sealed; a sealed text may be half as long again
+	maxState  = 40 << 10  // bytes before sealing; a sealed text may be half as long again
 )
 
 // The members of params that come with answers.
@@ -31,30 +31,30 @@ const (
 	requestState   = "requestState"
 )
 
-// An inputState is what stands in the state that a client gets.
+// An inputState is the content of a client's state.
 type inputState struct {
-	Bound   []byte `json:"b"` // the hash of whose request it is, and of which
+	Bound   []byte `json:"b"` // hash of the request and its caller
 	Expires int64  `json:"e"` // Unix time
 
-	Upstream json.RawMessage `json:"u,omitempty"` // the server's own state, a JSON string; nil: it gave none
+	Upstream json.RawMessage `json:"u,omitempty"` // the server's own state, a JSON string; nil: none
 
-	Parked  string `json:"p,omitempty"` // id of the call that waits
-	Process string `json:"i,omitempty"` // in which process
-	Round   int    `json:"r,omitempty"` // how often it has asked, or was made again
+	Parked  string `json:"p,omitempty"` // id of the pending call
+	Process string `json:"i,omitempty"` // the process of that call
+	Round   int    `json:"r,omitempty"` // how many times it has asked or was repeated
 
-	Replay  bool                       `json:"y,omitempty"` // the call is made again, with the answers
-	Answers map[string]json.RawMessage `json:"a,omitempty"` // that were given before, by question
-	Asked   []string                   `json:"q,omitempty"` // questions that were asked last
+	Replay  bool                       `json:"y,omitempty"` // repeat the call with the answers
+	Answers map[string]json.RawMessage `json:"a,omitempty"` // earlier answers, by question
+	Asked   []string                   `json:"q,omitempty"` // the latest questions
 
-	Grant string `json:"g,omitempty"` // id of the request by which a person confirmed the call
-	Turn  int    `json:"n,omitempty"` // how often it came back
+	Grant string `json:"g,omitempty"` // id of the request that confirmed the call
+	Turn  int    `json:"n,omitempty"` // how many times it came back
 }
 
-// bound returns the hash of whose request a call is, and of which. The request has to be the same when it
-// comes again, but for how its JSON is written.
+// bound returns the hash of a request and its caller. A repeated request must have the same hash,
+// but its JSON may be written otherwise.
 func bound(t upstream.Target, c upstream.Call) []byte {
 	arguments, err := tool.Canonical(c.Arguments)
-	if err != nil { // what is not canonical has to be the same bytes
+	if err != nil { // other requests must have the same bytes
 		arguments = c.Arguments
 	}
 	request := []string{t.ID, t.URL, c.Method, c.Name, string(arguments)}
@@ -82,7 +82,8 @@ var errForeignState = &mcp.Error{
 		"Nothing was sent to the server.",
 }
 
-// sealState returns the state for a client, as a JSON string. The message is for the agent, if it cannot be made.
+// sealState returns the state for a client, as a JSON string. If it fails, message is the text for
+// the agent.
 func (s *Session) sealState(ctx context.Context, st inputState) (state json.RawMessage, message string) {
 	if s.g.o.Sealer == nil {
 		return nil, askNoKey
@@ -100,8 +101,8 @@ func (s *Session) sealState(ctx context.Context, st inputState) (state json.RawM
 	return rawjson.Quote(sealed), ""
 }
 
-// openState reads the state that a client sent with a request that is bound. The error refuses the
-// request, and the message is for the agent, which may do better.
+// openState reads the state that a client sent with a request; bound is that request's hash. err
+// refuses the request. message is for the agent, which may correct its request.
 func (s *Session) openState(ctx context.Context, state json.RawMessage, bound []byte) (st inputState, message string, err error) {
 	sealed := rawjson.Text(state)
 	if s.g.o.Sealer == nil || sealed == "" {
@@ -121,7 +122,7 @@ func (s *Session) openState(ctx context.Context, state json.RawMessage, bound []
 	return st, "", nil
 }
 
-// asksInput reports whether a result asks for input instead of being one. Most are not looked at closely.
+// asksInput reports whether a result asks for input. A quick check skips most results.
 func asksInput(raw json.RawMessage) bool {
 	return bytes.Contains(raw, []byte(mcp.ResultInputRequired)) && rawjson.Text(rawjson.Get(raw, "resultType")) == mcp.ResultInputRequired
 }
@@ -135,9 +136,9 @@ func inputRequired(requests rawjson.Object, state json.RawMessage) json.RawMessa
 	}.Bytes()
 }
 
-// answersOf returns those of a client's answers that are results, by question.
+// answersOf returns the client's answers that are results, by question.
 func answersOf(responses json.RawMessage) map[string]json.RawMessage {
-	o, _ := rawjson.Split(responses, rawjson.Lenient) // what is no object has none
+	o, _ := rawjson.Split(responses, rawjson.Lenient) // a non-object has none
 	out := map[string]json.RawMessage{}
 	for _, m := range o {
 		if m.Value[0] == '{' {

@@ -17,14 +17,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Offers says what exists for a request besides tools.
+// Offers says which features exist for a request in addition to tools.
 type Offers struct {
 	Prompts, Resources bool
-	Completions        bool // of the arguments of prompts and of templates
+	Completions        bool // for arguments of prompts and templates
 }
 
-// Offers returns what exists for this request besides tools, locked or not: a lock can be lifted
-// while a client that asked once goes on.
+// Offers returns the features that exist for this request in addition to tools, even if all their
+// items are locked. A client asks only once, and a lock may end later.
 func (s *Session) Offers() Offers {
 	return Offers{Prompts: s.offersPrompts(), Resources: s.offersResources(), Completions: s.offersCompletions()}
 }
@@ -33,7 +33,8 @@ func (s *Session) offersPrompts() bool { return s.sel.Prompts.Len() > 0 }
 
 func (s *Session) offersResources() bool { return s.sel.Resources.Len() > 0 || s.unlisted() != nil }
 
-// offersCompletions looks for a template, which takes long if there are many resources and no prompt.
+// offersCompletions reports whether there is a prompt or a template. It is slow if there are many
+// resources and no prompt.
 func (s *Session) offersCompletions() bool {
 	if s.offersPrompts() {
 		return true
@@ -46,10 +47,10 @@ func (s *Session) offersCompletions() bool {
 	return false
 }
 
-// offered refuses a method about what does not exist for this request.
-func (s *Session) offered(method string) *mcp.Error {
+// checkFeature refuses a method of a feature that does not exist for this request.
+func (s *Session) checkFeature(method string) *mcp.Error {
 	if s.down {
-		return unready(s.st.Health)
+		return notReadyError(s.st.Health)
 	}
 	there := false
 	switch method {
@@ -66,11 +67,10 @@ func (s *Session) offered(method string) *mcp.Error {
 	return nil
 }
 
-// ListItems returns one page, as the result of the method: prompts/list, resources/list or
-// resources/templates/list. It has the callable ones alone: hosts offer what is listed to people.
-// An error is an [*mcp.Error].
+// ListItems returns one page of prompts/list, resources/list or resources/templates/list. It lists
+// only callable items, because hosts offer the listed items to people. An error is an [*mcp.Error].
 func (s *Session) ListItems(ctx context.Context, method, cursor string) (json.RawMessage, error) {
-	if refused := s.offered(method); refused != nil {
+	if refused := s.checkFeature(method); refused != nil {
 		return nil, refused
 	}
 	s.loadGrants(ctx)
@@ -87,18 +87,18 @@ func (s *Session) ListItems(ctx context.Context, method, cursor string) (json.Ra
 	return s.page(l, cursor)
 }
 
-// promptDefinition returns prompt i as it is listed.
+// promptDefinition returns prompt i for a list.
 func (s *Session) promptDefinition(i int, name string) json.RawMessage {
 	return agentDefinition(s.view.Tool(i).Definition, name, tool.Annotations{})
 }
 
-// resourceDefinition returns resource i as it is listed, which is as its server sent it: links in
-// results name it by its URI.
+// resourceDefinition returns resource i for a list, with the server's bytes: links in results use
+// its URI.
 func (s *Session) resourceDefinition(i int, _ string) json.RawMessage {
 	return s.view.Tool(i).Definition.Raw
 }
 
-// callable yields those of the prompts or resources that are not locked.
+// callable yields the prompts or resources that are not locked.
 func (s *Session) callable(items tool.Set) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := range items.All() {
@@ -120,18 +120,18 @@ func (s *Session) resources(templates bool) iter.Seq[int] {
 	}
 }
 
-// GetItem answers prompts/get, resources/read and completion/complete; r is as [mcp.Parse] has
-// checked it, and c whom the server may tell and ask something meanwhile. The server's result is returned
-// as it was sent. An error is an [*mcp.Error], or says that ctx ended.
+// GetItem answers prompts/get, resources/read and completion/complete. [mcp.Parse] has checked r. c
+// receives the server's messages and questions meanwhile. GetItem returns the server's result with
+// its original bytes. An error is an [*mcp.Error], or says that ctx ended.
 func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
 	if s.begin(cmp.Or(r.Name, r.URI)); r.Method == mcp.MethodGetPrompt {
 		s.event.Asked(r.Arguments)
 	}
-	if fault := s.unaudited(ctx); fault != nil {
+	if fault := s.checkAudit(ctx); fault != nil {
 		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: unauditedText(fault), Err: fault}
 	}
-	if refused := cmp.Or(s.offered(r.Method), lacking(r)); refused != nil {
+	if refused := cmp.Or(s.checkFeature(r.Method), missingMember(r)); refused != nil {
 		return nil, refused
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.requestTime())
@@ -143,8 +143,8 @@ func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (jso
 	return raw, err
 }
 
-// lacking refuses a request that lacks what its method must have; nil: it lacks nothing.
-func lacking(m mcp.Request) *mcp.Error {
+// missingMember refuses a request without a required member, or returns nil.
+func missingMember(m mcp.Request) *mcp.Error {
 	var missing string
 	switch subject, member := m.Subject(); {
 	case member != "" && subject == "":
@@ -159,8 +159,8 @@ func lacking(m mcp.Request) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params." + missing + " is required"}
 }
 
-// ranOut is said when a request was given up before anything was sent; what was sent upstream
-// has an answer of its own by then.
+// ranOut is the answer to a request that ended before anything was sent. A request that was sent
+// upstream has its own answer.
 const ranOut = "The gateway ran out of time before it had an answer. Nothing was sent to a server: call again."
 
 func (s *Session) getItem(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
@@ -188,8 +188,8 @@ func (s *Session) unknownPrompt(name string) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown prompt: " + quote(name)}
 }
 
-// unready refuses a request that cannot be answered until the gateway has read what it needs.
-func unready(h state.Health) *mcp.Error {
+// notReadyError refuses a request until the gateway has read the state that it needs.
+func notReadyError(h state.Health) *mcp.Error {
 	return &mcp.Error{
 		Code: http.StatusServiceUnavailable, Message: downText(h),
 		Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second,

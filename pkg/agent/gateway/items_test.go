@@ -28,8 +28,8 @@ var (
 	resource = gatewaytest.Resource
 )
 
-// itemStatuses are the servers of everyItem, each with one tool, one prompt, one resource and one
-// template, which are all locked for the same reason.
+// itemStatuses are the servers of everyItem. Each has one tool, one prompt, one resource and one
+// template, all locked for the same reason.
 var itemStatuses = map[string]string{
 	"open": "", "denied": "disabled_by_config", "user": "disabled_by_user", "waiting": "pending_approval",
 	"off": "server_disabled", "broken": "disabled_unknown",
@@ -66,7 +66,7 @@ func (gw *fixture) ask(method, params string) (string, error) {
 	return string(raw), err
 }
 
-// refused is ask for what must be refused with an error.
+// refused sends a request that must be refused with an error.
 func (gw *fixture) refused(method, params string) *mcp.Error {
 	gw.T.Helper()
 	raw, err := gw.ask(method, params)
@@ -103,7 +103,7 @@ func (gw *fixture) lists() string {
 		gw.list("resources/templates/list", "resourceTemplates", "uriTemplate")), " ")
 }
 
-// What is listed is what is callable, in both modes.
+// The lists contain the callable items, in both modes.
 func TestItemLists(t *testing.T) {
 	for _, rest := range [][]string{nil, {directMode}} {
 		gw := everyItem(t, rest...)
@@ -125,7 +125,7 @@ func TestItemLists(t *testing.T) {
 	}
 }
 
-// A definition is listed as its server sent it, but for the name of a prompt.
+// A listed definition has its server's bytes, except for the name of a prompt.
 func TestItemListBytes(t *testing.T) {
 	gw := newFixture(t)
 	also(gw.Serve("s"), `{ "arguments":[],"zeta": 9007199254740993, "name" : "p" ,"x":{"b":1,"a":2}}`,
@@ -165,7 +165,7 @@ func TestItemNames(t *testing.T) {
 	}
 }
 
-// Pages end at the same size as those of tools, and hide or repeat nothing.
+// Pages end at the same size as pages of tools. They neither omit nor repeat items.
 func TestItemPages(t *testing.T) {
 	gw := newFixture(t)
 	var want []string
@@ -212,7 +212,8 @@ func TestGetItem(t *testing.T) {
 	}
 }
 
-// The lock of a prompt or a resource says what that of a tool says, in its own words, and nothing is sent.
+// The lock of a prompt or a resource has the same content as the lock of a tool, in its own words.
+// Nothing is sent.
 func TestItemLocked(t *testing.T) {
 	for mode, rest := range map[string][]string{"search": nil, "direct": {directMode}} {
 		gw := everyItem(t, rest...)
@@ -266,8 +267,8 @@ func TestItemLocked(t *testing.T) {
 	}
 }
 
-// A decision counts at once, for the record is read as it is now; and a record that cannot be read
-// locks.
+// A decision takes effect immediately, because each request reads the record. A record that cannot
+// be read locks the item.
 func TestItemLockedNow(t *testing.T) {
 	gw := everyItem(t)
 	gw.Decide("open:prompt:ask", "disable")
@@ -323,7 +324,7 @@ func TestItemTierOfAgent(t *testing.T) {
 	gw.sentNothing()
 }
 
-// A request that narrows leaves prompts and resources out like tools; where none are left, their
+// A request that selects less omits prompts and resources like tools. If none is left, their
 // methods do not exist.
 func TestItemSelection(t *testing.T) {
 	gw := everyItem(t)
@@ -379,7 +380,7 @@ func TestItemFailed(t *testing.T) {
 			t.Errorf("%v: %d %q %s", tt.err, e.Code, e.Message, e.Data)
 		}
 	}
-	// A server that just failed to load is not asked.
+	// The gateway sends no request to a server that has just failed to load.
 	gw.ByName["open"].Outcome = outcome.Outcome{Status: outcome.Permanent, Reason: outcome.ReasonRefused}
 	gw.Sync()
 	gw.Sent()
@@ -402,7 +403,7 @@ func TestItemsNotReady(t *testing.T) {
 	}
 }
 
-// also makes a server list prompts and, with a URI, resources, too.
+// also adds prompts and, with a URI, resources to a server's lists.
 func also(s *gatewaytest.Server, definitions ...string) {
 	for _, d := range definitions {
 		if o, _ := rawjson.Split([]byte(d), rawjson.Lenient); o.Get("uri") != nil || o.Get("uriTemplate") != nil {
@@ -413,8 +414,8 @@ func also(s *gatewaytest.Server, definitions ...string) {
 	}
 }
 
-// FuzzGetItem gives arbitrary params to every method about prompts and resources: there is an answer or
-// an error for each, and nothing that is locked is ever asked for.
+// FuzzGetItem sends arbitrary params to every method about prompts and resources. Each has an
+// answer or an error, and no locked item is ever requested.
 func FuzzGetItem(f *testing.F) {
 	methods := []string{mcp.MethodGetPrompt, mcp.MethodReadResource, mcp.MethodComplete}
 	for _, params := range []string{

@@ -35,7 +35,7 @@ func TestRetrieveLockedDescription(t *testing.T) {
 	}
 }
 
-// A timed is an upstream that notes how long it may take.
+// A timed is an upstream that records its time limit.
 type timed struct {
 	*gatewaytest.Servers
 	target upstream.Target
@@ -50,8 +50,8 @@ func (u *timed) Call(ctx context.Context, t upstream.Target, _ upstream.Call) (j
 	return json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`), nil
 }
 
-// An upstream call has 20 s, a request 25 s, so that there is time to answer before the
-// function ends at 28 s; an operator may give a server less and not more.
+// An upstream call has 20 s and a request 25 s, so that there is time to answer before the function
+// ends at 28 s. An operator can give a server less time, but not more.
 func TestCallTimeout(t *testing.T) {
 	for setting, want := range map[string]time.Duration{
 		``: 20 * time.Second, `"timeout":"3s"`: 3 * time.Second, `"timeout":"20s"`: 20 * time.Second,

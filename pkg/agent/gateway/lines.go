@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// appendLines writes an answer as lines at the end of dst: one line for each tool, and then the names
-// of the next ones by server.
+// appendLines appends an answer as lines to dst: one line for each tool, and then the names of the
+// next tools by server.
 //
 //	call_with: call_tool_write
 //	github:create_issue(owner:string, title:string) Create an issue.
@@ -21,9 +21,9 @@ import (
 //	pending_approval: Tool is disabled and not callable. …
 //	notice: …
 //
-// The first line names the variant with which most tools are called, and a tag the variant of each other
-// tool. Text of servers and people is on one line, and its brackets are round, so that it cannot look
-// like another entry or like a tag. Servers and tools have names of letters, digits and "_.-" alone.
+// The first line names the variant that calls most tools. A tag names the variant of each other
+// tool. Text of servers and people is on one line and has round brackets, so that it cannot look
+// like another entry or a tag. Names of servers and tools contain only letters, digits and "_.-".
 func (m *matches) appendLines(dst []byte) []byte {
 	usual := m.usual()
 	if usual != "" {
@@ -64,7 +64,7 @@ func (m *matches) appendLines(dst []byte) []byte {
 	return dst
 }
 
-// usual returns the variant with which most of the tools are called, of several the first one.
+// usual returns the variant that calls most of the tools; if several do, the first one.
 func (m *matches) usual() string {
 	counts := map[string]int{}
 	best := ""
@@ -79,7 +79,7 @@ func (m *matches) usual() string {
 	return best
 }
 
-// appendMore writes the names of further tools, by server.
+// appendMore appends the names of further tools, by server.
 func appendMore(dst []byte, names []string) []byte {
 	var servers []string
 	byServer := map[string][]string{}
@@ -110,7 +110,7 @@ func appendTags(dst []byte, tags ...string) []byte {
 	return append(append(append(dst, " ["...), strings.Join(tags, ", ")...), ']')
 }
 
-// appendPart writes a foreign text, which has no line break, behind what is on the line.
+// appendPart appends a foreign text, which has no line break, to the line.
 func appendPart(dst []byte, s string) []byte {
 	if s == "" {
 		return dst
@@ -120,7 +120,8 @@ func appendPart(dst []byte, s string) []byte {
 
 var round = strings.NewReplacer("[", "(", "]", ")")
 
-// roundLiterals returns a signature without brackets inside quotes, and whether that is the same text.
+// roundLiterals returns a signature with round brackets inside quotes, and whether it changed
+// nothing.
 func roundLiterals(signature string) (string, bool) {
 	if !strings.Contains(signature, "'") {
 		return signature, true

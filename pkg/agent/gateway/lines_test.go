@@ -21,7 +21,7 @@ import (
 
 const asLines = `"gateway":{"answers":"lines"}`
 
-// readLines reads an answer as lines, as a program would that knows their form.
+// readLines parses an answer in lines, as a program that knows the format.
 func readLines(t testing.TB, text string) (f found, tags map[string]string) {
 	t.Helper()
 	entry := regexp.MustCompile(`^([\w.-]+:[\w.-]+)(\(.*?)(?: \[([a-z, ]+)\])?(?: ([^\[\]]*))?$`)
@@ -69,7 +69,7 @@ func readLines(t testing.TB, text string) (f found, tags map[string]string) {
 	return f, tags
 }
 
-// readAnswer reads an answer in either form.
+// readAnswer parses an answer in either form.
 func readAnswer(t testing.TB, text string) (f found, tags map[string]string) {
 	t.Helper()
 	if !strings.HasPrefix(text, "{") {
@@ -85,7 +85,7 @@ func readAnswer(t testing.TB, text string) (f found, tags map[string]string) {
 	return f, tags
 }
 
-// The same tools in both forms, with each lock and more names than are described.
+// The same tools in both forms, with each lock, and with more names than descriptions.
 func TestRetrieveLines(t *testing.T) {
 	gw := everyStatus(t)
 	settings := map[string]string{"denied": `"disabled_tools":["purge_*"]`, "waiting": `"approval":"manual"`, "off": `"enabled":false`}
@@ -105,8 +105,9 @@ func TestRetrieveLines(t *testing.T) {
 	}
 }
 
-// imitating returns a gateway with tools whose texts look like parts of an answer, and the names of the
-// tools. Tools with an even number read. One has a schema of 100 KB; a schema of 200 KB is not taken.
+// imitating returns a gateway with tools whose texts look like parts of an answer, and the names of
+// the tools. Tools with an even number only read. One has a schema of 100 KB; a schema of 200 KB is
+// refused.
 func imitating(t *testing.T) (gw *fixture, known map[string]bool) {
 	r := rand.New(rand.NewPCG(7, 7))
 	pieces := []string{
@@ -136,7 +137,7 @@ func imitating(t *testing.T) (gw *fixture, known map[string]bool) {
 			known[server+":"+name] = true
 			schema := fmt.Sprintf(`{"type":"object","properties":{%s:{"enum":[%s,%s]},"p":{"type":"string","pattern":%s}},"required":["p",%s]}`,
 				quoted("q"+text(2)), quoted(text(3)), quoted(text(3)), quoted(regexp.QuoteMeta(text(2))), quoted("q"+text(2)))
-			if i%5 == 0 { // its line has no tag of its own
+			if i%5 == 0 { // its line has no tag
 				schema = fmt.Sprintf(`{"type":"object","properties":{"q":{"enum":[%s]}},"required":["q"]}`, quoted(text(3)))
 			}
 			definitions = append(definitions, def(name, "tool "+text(8), fmt.Sprintf(`"inputSchema":%s,"annotations":{"readOnlyHint":%v}`, schema, i%2 == 0)))
@@ -155,7 +156,7 @@ func imitating(t *testing.T) (gw *fixture, known map[string]bool) {
 	return gw, known
 }
 
-// Whatever servers write, and however much, an answer has no entry, tag or name of a tool that is not true.
+// No text of a server, even a large one, creates a false entry, tag or tool name in an answer.
 func TestRetrieveImitated(t *testing.T) {
 	gw, known := imitating(t)
 	for _, form := range []string{asLines, `"gateway":{}`} {

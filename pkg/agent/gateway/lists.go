@@ -9,15 +9,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 )
 
-// Lists tell one version of what a caller is listed from another: what has changed is what differs.
+// Lists identify the version of a caller's lists: if a value differs, that list has changed.
 type Lists struct {
-	Tools, Prompts, Resources string // "": there are none to be listed
+	Tools, Prompts, Resources string // "": nothing to list
 
-	view *state.View // that they were made of
+	view *state.View // the view of these versions
 }
 
-// Lists returns the lists of the session. last is what an earlier session of the same caller
-// returned: as long as the state is the same, they are.
+// Lists returns the versions of the session's lists. last is the result of an earlier session of
+// the same caller, which Lists reuses while the state is unchanged.
 func (s *Session) Lists(last Lists) Lists {
 	if s.down || last.view == s.view {
 		return last
@@ -33,7 +33,7 @@ func (s *Session) Lists(last Lists) Lists {
 	return out
 }
 
-// toolsVersion returns what tells one version of tools/list from another.
+// toolsVersion returns the version of tools/list.
 func (s *Session) toolsVersion() string {
 	switch {
 	case s.direct:
@@ -45,7 +45,7 @@ func (s *Session) toolsVersion() string {
 	return "search"
 }
 
-// version returns a hash of what is listed.
+// version returns a hash of a list.
 func (s *Session) version(items iter.Seq[int], entry func(i int, name string) json.RawMessage) string {
 	sum := sha256.New()
 	for i := range items {

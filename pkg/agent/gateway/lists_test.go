@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// The list of tools has another version if, and only if, tools/list answers something else.
+// The list of tools has another version if, and only if, tools/list has another answer.
 func TestLists(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		gw := newFixture(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// live returns a gateway, after its first sync, and the real server behind it.
+// live returns a gateway after its first sync, and the real server behind it.
 func live(t *testing.T, name string, o upstreamtest.Options) (*gatewaytest.Gateway, *upstreamtest.Server) {
 	srv, gw := upstreamtest.New(t, o), gatewaytest.NewLive(t)
 	gw.Meta = json.RawMessage(`{"io.modelcontextprotocol/clientCapabilities":{},"vendor/x":9007199254740993}`)
@@ -27,7 +27,7 @@ func live(t *testing.T, name string, o upstreamtest.Options) (*gatewaytest.Gatew
 	return gw, srv
 }
 
-// excluding is the header of a request that leaves out a tool.
+// excluding returns the header of a request that excludes a tool.
 func excluding(id string) http.Header { return http.Header{"X-Mcp-Exclude-Tools": {id}} }
 
 func definitions(list ...string) []json.RawMessage {
@@ -94,8 +94,8 @@ func TestLiveNeverListed(t *testing.T) {
 	}
 }
 
-// The stored catalog answers while every server is down, calls fail by their outcome,
-// and work again when the servers do: nothing is restarted.
+// The stored catalog answers while every server is down, and calls fail with their outcome. Calls
+// work again when the servers do, without a restart.
 func TestLiveServerComesBack(t *testing.T) {
 	gw, srv := live(t, "s", upstreamtest.Options{Tools: definitions(def("act", "Act on documents.", ""))})
 	srv.Refuse()
@@ -108,7 +108,7 @@ func TestLiveServerComesBack(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, raw, err)
 		}
 	}
-	for _, later := range []time.Duration{0, time.Minute} { // what the sync saw; then a try of its own
+	for _, later := range []time.Duration{0, time.Minute} { // the sync's outcome; then a new attempt
 		gw.Clock.Wait(later)
 		raw, err := gw.Try(call)
 		if err != nil || !strings.Contains(string(raw), "MCP server 's' is unavailable and needs attention: it refuses connections.") ||
@@ -117,13 +117,13 @@ func TestLiveServerComesBack(t *testing.T) {
 		}
 	}
 	require.OK(t, srv.Return())
-	gw.Clock.Wait(time.Minute) // what refuses connections counts as broken for that long
+	gw.Clock.Wait(time.Minute) // a refused connection counts as a failure for that long
 	if raw, err := gw.Try(call); err != nil || !strings.Contains(string(raw), `"name":"act"`) {
 		t.Errorf("after it came back: %s, %v", raw, err)
 	}
 }
 
-// A new process takes from the catalog how its servers speak, for its calls and its syncs.
+// A new process takes each server's protocol from the catalog, for its calls and its syncs.
 func TestLiveEraIsRemembered(t *testing.T) {
 	gw, srv := live(t, "s", upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Tools: definitions(def("act", "Act.", ""))})
 	if len(srv.Received("server/discover")) != 1 {

@@ -16,21 +16,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxLogged is how many characters of a name go into the log: URIs may be long.
+// maxLogged is how many characters of a name the log contains: URIs may be long.
 const maxLogged = 300
 
-// A lockInfo says why a tool is locked and what unlocks it. It is the
+// A lockInfo explains why a tool is locked and what unlocks it. It is the
 // _meta["dev.portcullis/lock"] of a blocked call.
 type lockInfo struct {
 	Name        string       `json:"name"`
 	Status      lock.Status  `json:"status"`
 	Remediation string       `json:"remediation"`
 	Note        string       `json:"note,omitempty"`
-	Link        string       `json:"link,omitempty"` // only where the user can unlock it, or ask for it
+	Link        string       `json:"link,omitempty"` // only where the user can unlock or request it
 	Request     *openRequest `json:"request,omitempty"`
-	Confirm     *confirming  `json:"confirm,omitempty"` // each call waits for a person
+	Confirm     *confirmInfo `json:"confirm,omitempty"` // each call needs a person
 
-	more []string // what else the text says
+	more []string // further sentences of the text
 }
 
 func (s *Session) lockInfo(i int, status lock.Status, said string) lockInfo {
@@ -43,7 +43,7 @@ func (s *Session) lockInfo(i int, status lock.Status, said string) lockInfo {
 	return l
 }
 
-// text says of a locked item of a kind all that there is to say.
+// text returns the whole text about a locked item of a kind.
 func (l lockInfo) text(kind tool.Kind) string {
 	text := map[tool.Kind]string{tool.Tool: "Tool", tool.Prompt: "Prompt", tool.Resource: "Resource"}[kind] + " " + strconv.Quote(l.Name) + " is locked: " + string(l.Status) + ".\n" + l.Remediation
 	if l.Note != "" {
@@ -55,7 +55,7 @@ func (l lockInfo) text(kind tool.Kind) string {
 	return text
 }
 
-// refusal returns what the request for a locked prompt or resource is answered with.
+// refusal returns the error for a request of a locked prompt or resource.
 func (l lockInfo) refusal(kind tool.Kind) error {
 	data, err := rawjson.Encode(l)
 	if err != nil {
@@ -64,8 +64,9 @@ func (l lockInfo) refusal(kind tool.Kind) error {
 	return &mcp.Error{Code: mcp.CodeLocked, Message: l.text(kind), Data: data}
 }
 
-// lockedTool returns the result of a call of tool i that a lock refuses. Of a tool that is listed with an
-// output schema it is an error always: clients refuse any other result that lacks what the schema wants.
+// lockedTool returns the result of a refused call of the locked tool i. If the tool is listed with
+// an output schema, the result is always an error: clients refuse other results that do not match
+// the schema.
 func (s *Session) lockedTool(i int, text string, l lockInfo) (json.RawMessage, error) {
 	return s.lockResult(text, l, s.direct && s.view.Tool(i).Definition.OutputSchema != nil)
 }
@@ -84,7 +85,7 @@ func (s *Session) lockResult(text string, l any, failed bool) (json.RawMessage, 
 	return result(text, failed || s.st.Config.Gateway.Locked != "result", meta)
 }
 
-// countLocked counts and logs that something locked was asked for.
+// countLocked counts and logs a request for a locked item.
 func (s *Session) countLocked(ctx context.Context, l lockInfo, verdict policy.Verdict) {
 	s.event.Lock(string(l.Status), verdict.Rules)
 	s.event.Counts.Blocked = observe.Target{Name: l.Name, By: string(l.Status)}

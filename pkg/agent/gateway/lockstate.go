@@ -19,24 +19,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A lockState is why an item is locked now; its status is [lock.None] if it is callable.
+// A lockState says why an item is locked now. Its status is [lock.None] if the item is callable.
 type lockState struct {
 	status lock.Status
-	note   string // about the lock, to agents: by who decided, or by who stopped the server
-	refuse error  // the agent itself is refused; nil: it is not
+	note   string // for agents: of the person who decided or stopped the server
+	refuse error  // the refusal of the agent itself; nil: none
 
-	granted request.Granted // to the agent, as of now
-	at      request.Now     // what it is held against
-	read    bool            // these two were read
-	by      string          // the request by which alone the item is callable; "": it is so without
+	granted request.Granted // grants of the agent, as of now
+	at      request.Now     // the time and definition that grants are checked with
+	read    bool            // granted and at were read
+	by      string          // the request that makes the item callable; "": callable without
 }
 
-// unreadNote is said of a call that is refused because what decides about it cannot be read.
+// unreadNote is the note of a call that is refused because the facts about it cannot be read.
 const unreadNote = "The gateway could not read whether this is approved, and what is stopped. Nothing was called. " +
 	"Call again in a moment; if that does not help, an operator has to check the gateway's log."
 
-// lockState classifies an item by its approval record and by what is stopped as both are in the
-// store now. The store is asked only if the answer can matter.
+// lockState classifies an item by its approval record and by the stops in the store now. It reads
+// the store only if the answer can matter.
 func (s *Session) lockState(ctx context.Context, i int) lockState {
 	facts := s.view.FactsWithout(i)
 	if facts.ServerEnabled != lock.Yes || facts.Denied != lock.No {
@@ -57,9 +57,9 @@ func (s *Session) lockState(ctx context.Context, i int) lockState {
 	case errors.Is(err, approval.ErrNotFound):
 		r = nil
 	case err != nil:
-		return s.unknown(ctx, id, err)
+		return s.refuseUnread(ctx, id, err)
 	}
-	if refused := s.g.refused(s.st.Stopped(held), s.caller.Agent); refused != nil {
+	if refused := s.g.checkStopped(s.st.Stopped(held), s.caller.Agent); refused != nil {
 		s.noteStopped("")
 		return lockState{status: lock.DisabledUnknown, refuse: refused}
 	}
@@ -85,9 +85,9 @@ func (s *Session) lockState(ctx context.Context, i int) lockState {
 	return now
 }
 
-// readStanding returns the record of one tool, what people stopped and, unless agent is "", what
-// they decided about the requests of the agent with this key, all by one read. Without a record the
-// error is [approval.ErrNotFound], and the rest is there all the same.
+// readStanding reads the record of one tool, the stops and the decisions about an agent's requests,
+// in one read. With agent "" it reads no decisions. Without a record the error is
+// [approval.ErrNotFound], and the other results are still valid.
 func (g *Gateway) readStanding(ctx context.Context, id tool.ID, agent string) (
 	r approval.Record, held stop.Stops, granted request.Granted, err error,
 ) {
@@ -106,17 +106,17 @@ func (g *Gateway) readStanding(ctx context.Context, id tool.ID, agent string) (
 	return r, held, granted, cmp.Or(unread, err)
 }
 
-// serverLockState is [Session.lockState] by what is stopped alone: for what has no approval record,
-// since no server listed it.
+// serverLockState is [Session.lockState] for an item without an approval record, because no server
+// listed it. It uses only the stops.
 func (s *Session) serverLockState(ctx context.Context, id tool.ID) lockState {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
 	held, err := stop.Read(ctx, s.g.approvals)
 	if err != nil {
-		return s.unknown(ctx, id, err)
+		return s.refuseUnread(ctx, id, err)
 	}
 	all := s.st.Stopped(held)
-	if refused := s.g.refused(all, s.caller.Agent); refused != nil {
+	if refused := s.g.checkStopped(all, s.caller.Agent); refused != nil {
 		s.noteStopped("")
 		return lockState{status: lock.DisabledUnknown, refuse: refused}
 	}
@@ -127,18 +127,18 @@ func (s *Session) serverLockState(ctx context.Context, id tool.ID) lockState {
 	return lockState{}
 }
 
-// unknown refuses what cannot be read.
-func (s *Session) unknown(ctx context.Context, id tool.ID, err error) lockState {
-	if !errors.Is(ctx.Err(), context.Canceled) { // else the caller went away
-		s.g.o.Log.LogAttrs(ctx, slog.LevelError, "approval record, or what is stopped, cannot be read",
+// refuseUnread refuses an item whose state cannot be read.
+func (s *Session) refuseUnread(ctx context.Context, id tool.ID, err error) lockState {
+	if !errors.Is(ctx.Err(), context.Canceled) { // otherwise the caller went away
+		s.g.o.Log.LogAttrs(ctx, slog.LevelError, "approval record or stops cannot be read",
 			slog.String("tool", id.String()), slog.Any("error", err))
 	}
 	return lockState{status: lock.DisabledUnknown, note: unreadNote}
 }
 
-// stopNote says to agents who stopped a server, why, and where that is undone.
+// stopNote tells agents who stopped a server, why, and where an operator undoes it.
 func (g *Gateway) stopNote(s stop.Stop) string {
-	if s.Target == (stop.Target{}) { // it is not stopped but disabled
+	if s.Target == (stop.Target{}) { // it is disabled, not stopped
 		return ""
 	}
 	note := strings.TrimSuffix(s.Note(), ".")
@@ -151,7 +151,7 @@ func (g *Gateway) stopNote(s stop.Stop) string {
 	return note + ". An operator undoes it at " + g.o.BaseURL + "/admin/stop"
 }
 
-// Stopped refuses an agent that is stopped, as of the state; nil: it is not. Calls look again.
+// Stopped refuses an agent that is stopped in the state, or returns nil. Calls check again.
 func (g *Gateway) Stopped(ctx context.Context, agent identity.Agent) error {
 	if is, ok := g.states.Load(ctx).AgentStopped(agent.ID); ok {
 		return g.refusal(agent, is)
@@ -159,8 +159,8 @@ func (g *Gateway) Stopped(ctx context.Context, agent identity.Agent) error {
 	return nil
 }
 
-// refused refuses an agent that is among what is stopped; nil: it is not.
-func (g *Gateway) refused(all stop.Stops, agent identity.Agent) error {
+// checkStopped refuses an agent that all stops, or returns nil.
+func (g *Gateway) checkStopped(all stop.Stops, agent identity.Agent) error {
 	if is, ok := all.Agent(agent.ID); ok {
 		return g.refusal(agent, is)
 	}

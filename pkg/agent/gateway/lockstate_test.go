@@ -25,7 +25,7 @@ import (
 
 const note = "stopped by kim: key leaked. An operator undoes it at " + gatewaytest.BaseURL + "/admin/stop"
 
-// attempt is one way to use what a server has.
+// An attempt is one way to use a server's items.
 type attempt struct {
 	name string
 	do   func(gw *fixture) (string, error)
@@ -55,7 +55,7 @@ var attempts = []attempt{
 	}},
 }
 
-// said returns all that an attempt was answered with.
+// said returns the answer to an attempt.
 func (a attempt) said(gw *fixture) (text string, refused *mcp.Error) {
 	text, err := a.do(gw)
 	refused, ok := errors.AsType[*mcp.Error](err)
@@ -68,8 +68,8 @@ func (a attempt) said(gw *fixture) (text string, refused *mcp.Error) {
 	return text, refused
 }
 
-// The next request for anything of a stopped server is refused, whichever process it comes to, and goes
-// through once the stop is undone; a search sees both after 2 s.
+// The next request for anything of a stopped server is refused in every process, and succeeds after
+// an undo. A search sees both after 2 s.
 func TestStoppedServer(t *testing.T) {
 	gw := everyItem(t)
 	other := &fixture{gatewaytest.New(t)}
@@ -145,7 +145,7 @@ func TestStoppedServerIsFound(t *testing.T) {
 	}
 }
 
-// A stopped agent is refused by what is in the store now. No other agent is.
+// An agent whose stop is in the store now is refused. No other agent is.
 func TestStoppedAgent(t *testing.T) {
 	gw := everyItem(t)
 	gw.Agent.ID = "token:ci"
@@ -169,7 +169,7 @@ func TestStoppedAgent(t *testing.T) {
 	}
 }
 
-// The transport asks before every other method, by the state.
+// The transport checks the agent before every other method, by the state.
 func TestStoppedAgentByTheState(t *testing.T) {
 	gw := everyItem(t)
 	gw.Agent.ID = "token:ci"
@@ -189,7 +189,7 @@ func TestStoppedAgentByTheState(t *testing.T) {
 	}
 }
 
-// What is stopped cannot be read: nothing is called, and the text says so.
+// If the stops cannot be read, nothing is called, and the text says so.
 func TestStopsUnread(t *testing.T) {
 	gw := everyItem(t, `"gateway": {"mode": "search"}`)
 	down := errors.New("arn:aws:dynamodb:table")
@@ -206,7 +206,8 @@ func TestStopsUnread(t *testing.T) {
 	}
 }
 
-// The config's stop holds beside what people stop, and does not say that a page undoes it.
+// The config's stop counts in addition to people's stops. Its text does not name a page that undoes
+// it.
 func TestStoppedInTheConfig(t *testing.T) {
 	gw := everyItem(t, `"stop": {"servers": ["open"], "reason": "moved to another team."}`)
 	for _, a := range attempts {
@@ -218,7 +219,7 @@ func TestStoppedInTheConfig(t *testing.T) {
 	gw.sentNothing()
 }
 
-// A call reads its record and what is stopped, once; one that cannot go on reads nothing.
+// A call reads its record and the stops, once. A call that cannot continue reads nothing.
 func TestCallReads(t *testing.T) {
 	gw := everyItem(t)
 	var records, stops int
@@ -250,8 +251,8 @@ func slow(began *sync.WaitGroup) func(context.Context, upstream.Target, upstream
 	}
 }
 
-// A hundred calls run when their server is stopped: all are cancelled within about a second, and each
-// agent is told that its call may have taken effect.
+// A hundred calls run when their server is stopped. All are cancelled within about a second, and
+// each agent reads that its call may have taken effect.
 func TestStoppedWhileCallsRun(t *testing.T) {
 	for name, one := range map[string]stop.Stop{"server": stoptest.Server("open"), "agent": stoptest.Agent("token:ci"), "all": stoptest.All()} {
 		t.Run(name, func(t *testing.T) {
@@ -299,8 +300,8 @@ func TestStoppedWhileCallsRun(t *testing.T) {
 	}
 }
 
-// Calls begin while a server is stopped: each either ran before or is refused, and none that begins
-// after the stop was stored reaches the server.
+// Calls begin while a server is stopped. Each either runs before the stop or is refused. No call
+// that begins after the stop was stored reaches the server.
 func TestStopRacesCalls(t *testing.T) {
 	gw := everyItem(t)
 	var stopped atomic.Bool
@@ -333,7 +334,8 @@ func TestStopRacesCalls(t *testing.T) {
 	}
 }
 
-// What cannot be read stops nothing that runs, and a call that had not reached its server took no effect.
+// If the stops cannot be read, running calls continue. A call that had not reached its server took
+// no effect.
 func TestCancelledBeforeItWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gw := everyItem(t)

@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The query shares no word with the tool, so meaning alone finds it.
+// The query shares no word with the tool, so only its meaning finds the tool.
 const byMeaning = "delete a file"
 
-// archive is a gateway with one tool that is found by meaning alone.
+// archive returns a gateway with one tool that only its meaning finds.
 func archive(t *testing.T) *fixture {
 	gw := newFixture(t)
 	gw.Serve("s", def("remove_document", "Remove a document.", ""))
@@ -36,8 +36,8 @@ func TestRetrieveRanking(t *testing.T) {
 	}
 }
 
-// Whatever locks a tool, it is found by meaning as a callable one is, with the same
-// score; also where its text may not be shown.
+// A locked tool is found by its meaning like a callable one, with the same score. This holds for
+// every lock, even if the tool's text may not be shown.
 func TestRetrieveLockedByMeaning(t *testing.T) {
 	callable := archive(t)
 	callable.Sync()
@@ -67,8 +67,7 @@ func TestRetrieveLockedByMeaning(t *testing.T) {
 	}
 }
 
-// Every key of a match, in order: a signature that leaves something out says so, and
-// a description is one line.
+// Every key of a match, in order: an incomplete signature says so, and a description is one line.
 func TestRetrieveMatch(t *testing.T) {
 	gw := serving(t, "", "",
 		def("plain", "Do the thing. And more.", `"inputSchema":{"type":"object","properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"]},`+
@@ -95,7 +94,7 @@ func TestRetrieveMatch(t *testing.T) {
 	if n := len([]rune(line)); n > 200 {
 		t.Errorf("the line has %d characters", n)
 	}
-	// One text block, and nothing beside it.
+	// One text block, and nothing else.
 	var result struct{ Content []map[string]string }
 	d := json.NewDecoder(strings.NewReader(r.Raw))
 	d.DisallowUnknownFields()
@@ -107,7 +106,7 @@ func TestRetrieveMatch(t *testing.T) {
 	}
 }
 
-// Where nothing is locked the flag changes no byte.
+// If nothing is locked, the flag changes no byte.
 func TestRetrieveFlagWithoutLocked(t *testing.T) {
 	gw := everyStatus(t)
 	for _, query := range []string{"zebra", "xyzzy plugh"} {
@@ -117,7 +116,7 @@ func TestRetrieveFlagWithoutLocked(t *testing.T) {
 			t.Errorf("%s: %s, %s", query, without.Raw, with.Raw)
 		}
 	}
-	gw.Agent.Servers = []string{"docs"} // nothing of it is locked
+	gw.Agent.Servers = []string{"docs"} // it has no locked tool
 	without := gw.Call("retrieve_tools", `{"query":"document"}`)
 	with := gw.Call("retrieve_tools", `{"query":"document","include_disabled":true}`)
 	if with.Raw != without.Raw || !strings.Contains(with.Text, `"total":3}`) {

@@ -15,16 +15,16 @@ const (
 	upstreamServers = "upstream_servers"
 )
 
-// How long a client may keep a list of tools, in milliseconds. The six tools change with the
-// gateway's version alone; in direct mode a tool that was locked since is still in a kept list,
-// and is refused when it is called.
+// How long a client may cache a list of tools, in milliseconds. The six tools change only with the
+// gateway's version. In direct mode a cached list may still contain a tool that was locked since,
+// and a call of it is refused.
 const (
 	menuTTL   = 300_000
 	directTTL = 30_000
 )
 
-// menu returns the definitions of the six tools. Every agent pays for each
-// word of them in every conversation; a test bounds their size.
+// menu returns the definitions of the six tools. Every agent pays for each of their words in every
+// conversation; a test bounds their size.
 //
 // alwaysLoad asks clients that defer tools not to hide these six.
 func menu() []string {
@@ -60,18 +60,18 @@ func menu() []string {
 	}
 }
 
-// readResourceDefinition is listed after the six where there is something to read.
+// readResourceDefinition follows the six if there are resources.
 const readResourceDefinition = `{"name":"read_resource","description":"Read a resource of a server.",` +
 	`"inputSchema":{"type":"object","properties":{"server":{"type":"string"},"uri":{"type":"string"}},` +
 	`"required":["server","uri"],"additionalProperties":false},` +
 	`"annotations":{"readOnlyHint":true},"_meta":{"anthropic/alwaysLoad":true}}`
 
-// ListTools returns the result of tools/list: in search mode the six tools, in
-// direct mode the callable ones themselves. cursor is what the page before
-// gave as nextCursor. An error is an [*mcp.Error].
+// ListTools returns the result of tools/list: in search mode the six tools, in direct mode the
+// callable tools themselves. cursor is the nextCursor of the previous page. An error is an
+// [*mcp.Error].
 func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage, error) {
 	if s.st.Config == nil || s.down && s.direct {
-		return nil, unready(s.st.Health)
+		return nil, notReadyError(s.st.Health)
 	}
 	if s.direct {
 		s.loadGrants(ctx)

@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/tokens"
 )
 
-// Every agent pays for the menu in every conversation: for the six, and for one more tool where there are
-// resources, and one where agents may ask.
+// Every agent pays for the menu in every conversation: for the six tools, one more if there are
+// resources, and one more if agents may request access.
 func TestMenuSize(t *testing.T) {
 	for _, part := range []struct {
 		name, text string

@@ -12,15 +12,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 )
 
-// sharedNames is a gateway whose tools are callable, denied, waiting, disabled, not offered and out
-// of scope, with names that servers share.
+// sharedNames returns a gateway with tools in every state: callable, denied, waiting, disabled, not
+// offered and out of scope. Servers share tool names.
 func sharedNames(t testing.TB, mode string) *fixture {
 	gw := newFixture(t)
 	for _, name := range []string{"files", "folders", "mail", "off", "foreign"} {
 		gw.Serve(name, def("get", "Get one of them.", readOnly), def("create", "Create one of them.", mildly), def("delete_"+name, "Delete one of them.", ""))
 	}
 	gw.Configure(nil)
-	gw.Sync() // so that the tools of what is switched off are known
+	gw.Sync() // so that the disabled servers' tools are known
 	gw.Serve("slow", def("get", "Get one of them.", readOnly)).Outcome.Status = "transient"
 	gw.Configure(map[string]string{"mail": `"approval":"manual"`, "off": `"enabled":false`},
 		`"toolsets":{"mixed":["files:get","mail:*","foreign:get","slow:get"],"hidden":["foreign:*"]}`,
@@ -31,7 +31,7 @@ func sharedNames(t testing.TB, mode string) *fixture {
 	return gw
 }
 
-// everyTool names all tools there are, whether they are offered or not, and some that are not.
+// everyTool returns the names of all tools, offered or not, and of some that do not exist.
 func (gw *fixture) everyTool() []string {
 	var out []string
 	gw.eachTool(func(id string) { out = append(out, id) })
@@ -39,8 +39,8 @@ func (gw *fixture) everyTool() []string {
 	return append(out, "files:none", "none:get", "foreign:none")
 }
 
-// shown returns what one request shows, by every means that its mode has; nil if it is refused.
-// The answers must agree with each other.
+// shown returns the tools that one request sees by every means of its mode, or nil if the request
+// is refused. The answers must agree with each other.
 func (gw *fixture) shown() map[string]bool {
 	gw.T.Helper()
 	s, err := gw.MCP.Open(gw.T.Context(), gw.Caller)
@@ -77,7 +77,7 @@ func (gw *fixture) shown() map[string]bool {
 		exists := err == nil && !strings.Contains(string(raw), "was not found")
 		switch {
 		case exists && direct:
-			out[id] = true // a locked one is not listed, and says why when it is called
+			out[id] = true // a locked one is not listed, and its call returns the reason
 		case exists != out[id]:
 			gw.T.Errorf("%s %v: %s is found %v and its call answers %s, %v", gw.Path, gw.Header, id, out[id], raw, err)
 		}
@@ -90,8 +90,8 @@ func (gw *fixture) shown() map[string]bool {
 	return out
 }
 
-// randomHeader makes a request of names that exist, that do not, and that the agent may not know, by
-// headers and their aliases, in several lines.
+// randomHeader returns headers with names that exist, that do not exist, and that the agent may not
+// know. It uses aliases and several lines.
 func randomHeader(rng *rand.Rand, tools []string) (path string, h http.Header) {
 	names := append(slices.Clone(tools), "get", "create", "delete_files", "nope", "*", "files:*", ":", "")
 	groups := []string{"all", "default", "files", "FOLDERS", "mail", "off", "foreign", "slow", "mixed", "hidden", "nope", ""}
@@ -130,7 +130,7 @@ func randomHeader(rng *rand.Rand, tools []string) (path string, h http.Header) {
 	return path, h
 }
 
-// Whatever a request says, it is shown no tool that a request without a word is not shown.
+// A request with selection headers sees no tool that a request without them does not see.
 func TestHeadersOnlyNarrow(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
 		gw := sharedNames(t, mode)

@@ -14,14 +14,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// nested returns the definition of a tool that is nested so many levels.
+// nested returns the definition of a tool with that many levels.
 func nested(name string, levels int) string {
 	levels -= 2 // the definition and its schema
 	return def(name, "It is deep.", `"inputSchema":{"type":"object","x":`+strings.Repeat("[", levels)+strings.Repeat("]", levels)+`},"annotations":{"readOnlyHint":true}`)
 }
 
-// An approved tool that starts to nest too deeply waits, whatever the mode of its server; a new one is
-// not taken. With the definition of before the tool is callable again.
+// An approved tool whose new definition is nested too deeply waits, in every mode of its server. A
+// new one is refused. With the earlier definition, the tool is callable again.
 func TestNestedDefinition(t *testing.T) {
 	for _, mode := range []string{`"approval": "on_change"`, `"approval": "manual"`, `"approval": "off"`} {
 		t.Run(mode, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestNestedDefinition(t *testing.T) {
 					t.Errorf("approved by %s: %v", name, err)
 				}
 			}
-			gw.Restart() // what is known of the last sync is forgotten
+			gw.Restart() // the last sync's results are lost
 			gw.Sync()
 			check()
 			gw.Server("s").Tools[0] = def("known", "", readOnly)
@@ -66,8 +66,8 @@ func TestNestedDefinition(t *testing.T) {
 	}
 }
 
-// A nested definition that an earlier program has approved waits from the next sync on, though its
-// record says otherwise.
+// A nested definition that an earlier program has approved waits after the next sync, even though
+// its record says approved.
 func TestNestedDefinitionApprovedBefore(t *testing.T) {
 	gw := serving(t, `"approval": "manual"`, "", def("known", "", readOnly))
 	d, err := tool.ParseItem(tool.Tool, []byte(nested("known", 300)))
@@ -96,7 +96,7 @@ func TestNestedDefinitionApprovedBefore(t *testing.T) {
 	}
 }
 
-// Prompts, resources and templates that nest too deeply wait and are refused like tools.
+// Prompts, resources and templates that are nested too deeply wait and are refused like tools.
 func TestNestedItems(t *testing.T) {
 	deep := `,"x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`
 	gw := newFixture(t)

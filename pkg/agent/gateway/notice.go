@@ -16,7 +16,7 @@ const (
 	serversHint = "upstream_servers says why."
 )
 
-// noticeLocked returns the notice of a search that only locked tools match: n of them.
+// noticeLocked returns the notice of a search that only n locked tools match.
 func noticeLocked(n int) string {
 	switch n {
 	case 0:
@@ -28,7 +28,7 @@ func noticeLocked(n int) string {
 }
 
 // noticeBetter returns the notice of a search in which n locked tools match better than every
-// callable one.
+// callable tool.
 func noticeBetter(n int) string {
 	switch n {
 	case 0:
@@ -39,11 +39,11 @@ func noticeBetter(n int) string {
 	return text.Count(n, "locked tool") + " match better than these." + showMany
 }
 
-// noMatch is the advice of a search that no tool matches.
+// noMatch is the advice for a search without a match.
 const noMatch = "No tool matches. Try other words, fewer words, or English."
 
-// noticeEmpty returns the notice of a search that no callable tool matches, but n locked ones: what
-// to do, and which servers could not be searched.
+// noticeEmpty returns the notice of a search that no callable tool and n locked tools match:
+// advice, and the servers that could not be searched.
 func (s *Session) noticeEmpty(n int) string {
 	advice := noticeLocked(n)
 	if advice == "" && s.sel.Tools.Len() > 0 {
@@ -52,14 +52,13 @@ func (s *Session) noticeEmpty(n int) string {
 	return joined(advice, s.unsearched())
 }
 
-// unsearched says why there may be nothing to find although nothing is wrong with the query;
-// "" if everything that could be searched was.
+// unsearched says why a correct query may find nothing; "" if the search was complete.
 func (s *Session) unsearched() string {
 	return joined(append([]string{s.unsearchedServers()}, olderSentences(s.st.Health)...)...)
 }
 
-// unsearchedServers says which of the servers that exist for this request could not be searched.
-// A request that narrows what it is offered down to nothing was refused before.
+// unsearchedServers names the servers of this request that could not be searched. A request that
+// selects nothing was refused earlier.
 func (s *Session) unsearchedServers() string {
 	servers := s.servers()
 	enabled, away := 0, 0
@@ -92,8 +91,7 @@ func (s *Session) unsearchedServers() string {
 	return "No server that you may use lists a tool."
 }
 
-// olderSentences say what a search uses that is not the newest. They are the same for
-// every agent.
+// olderSentences say which outdated data a search uses. They are the same for every agent.
 func olderSentences(h state.Health) []string {
 	var out []string
 	for _, r := range h.Reasons() {
@@ -109,7 +107,7 @@ func olderSentences(h state.Health) []string {
 	return slices.Compact(out)
 }
 
-// downText says why there is nothing to answer from, by the worst reason.
+// downText names the worst reason why the gateway has no data to answer from.
 func downText(h state.Health) string {
 	why, then := "cannot read its configuration or its list of tools", "Try again shortly, and tell the gateway's operator if it lasts."
 	if reasons := h.Reasons(); len(reasons) > 0 {
@@ -131,12 +129,12 @@ func downText(h state.Health) string {
 	return "This gateway " + why + ". No tool is known, and nothing was called. " + then
 }
 
-// isFirstSync reports whether there is a config, and no sync has ended yet, well or not.
+// isFirstSync reports whether there is a config, and no sync has ended yet, even with an error.
 func isFirstSync(h state.Health) bool {
 	return h.Config.InUse && h.Sync.At.IsZero() && h.Sync.Failed == nil
 }
 
-// joined puts sentences one after the other; empty ones are left out.
+// joined joins sentences with spaces and omits empty ones.
 func joined(sentences ...string) string {
 	return strings.Join(slices.DeleteFunc(sentences, func(s string) bool { return s == "" }), " ")
 }

@@ -14,27 +14,27 @@ import (
 // nothingFound is the answer of a search that no tool matches.
 const nothingFound = `{"tools":[],"total":0,"notice":"No tool matches. Try other words, fewer words, or English."}`
 
-// unnoticed is an answer in either form without its notice, which comes last.
+// unnoticed returns an answer in either form without its notice, which comes last.
 func unnoticed(answer string) string {
 	return regexp.MustCompile(`,"notice":"[^"]*"|notice: .*\n$`).ReplaceAllString(answer, "")
 }
 
-// start syncs with these settings for server a.
+// start syncs with the settings for server a.
 func (gw *fixture) start(settings string) {
 	gw.T.Helper()
 	gw.Configure(map[string]string{"a": settings})
 	gw.Sync()
 }
 
-// store puts an object, and lets the gateway see it.
+// store stores an object and makes the gateway read it.
 func (gw *fixture) store(key, data string) {
 	gw.T.Helper()
 	gw.Put(key, data)
 	gw.Clock.Wait(time.Minute)
 }
 
-// A search says of locked tools how many match, if nothing callable does, or how many
-// match better than everything callable.
+// A search reports how many locked tools match if no callable tool does, or how many match better
+// than every callable tool.
 func TestNotice(t *testing.T) {
 	gw := everyStatus(t)
 	settings := map[string]string{"denied": `"disabled_tools":["purge_*"]`, "waiting": `"approval":"manual"`, "off": `"enabled":false`}
@@ -94,7 +94,8 @@ func TestNoticeOfEqualMatches(t *testing.T) {
 	}
 }
 
-// What is out of scope or not selected causes no notice, however well it matches, locked or not.
+// Tools that are out of scope or not selected cause no notice, however well they match, locked or
+// not.
 func TestNoticeOfWhatDoesNotExist(t *testing.T) {
 	gw := everyStatus(t)
 	plain := newFixture(t)
@@ -115,7 +116,7 @@ func TestNoticeOfWhatDoesNotExist(t *testing.T) {
 	}
 }
 
-// Nothing found is never an empty success where something could not be searched.
+// An empty answer always has a notice if the search was incomplete.
 func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 	down := outcome.Outcome{Status: outcome.Permanent, Reason: "refused"}
 	act := def("act", "Act.", "")
@@ -191,8 +192,8 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 	}
 }
 
-// TestRemediationNamesRequest checks that one remediation of an answer names request_access, and only
-// where agents may request access.
+// TestRemediationNamesRequest checks that one remediation of an answer names request_access, and
+// only where agents may request access.
 func TestRemediationNamesRequest(t *testing.T) {
 	for _, requests := range []bool{false, true} {
 		u := unlock(t)

@@ -11,25 +11,26 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxPage is the size in bytes after which a page of a list ends. Lambda takes
-// 6 MB, and a JSON body that is put into a string can grow to twice its size.
+// maxPage is the size in bytes after which a page of a list ends. The limit of Lambda is 6 MB, and
+// a JSON body inside a string can grow to twice its size.
 const maxPage = 5 << 19
 
-// cursors are of a list of items. A cursor names the id after which the next page begins.
+// cursors is the kind of cursors of an item list. A cursor names the id after which the next page
+// begins.
 const cursors = "items"
 
-// A listing is a list that is given in pages.
+// A listing is a list that is answered in pages.
 type listing struct {
-	kind   string                                   // of what it lists, in plural
-	first  string                                   // the gateway's own definition, which begins the list; "": none
-	member string                                   // of the result: the list
+	kind   string                                   // name of the items, in plural
+	first  string                                   // the gateway's own definition at the start; "": none
+	member string                                   // member of the result with the list
 	items  iter.Seq[int]                            // in the order of their ids
-	name   func(tool.ID) string                     // that clients know an item by
-	entry  func(i int, name string) json.RawMessage // its definition, as it is listed
+	name   func(tool.ID) string                     // the name of an item for clients
+	entry  func(i int, name string) json.RawMessage // its definition in a list
 }
 
-// page returns a page of a list. Two ids can have one name; only the first is listed, which
-// of tools and prompts is the one that the name reaches.
+// page returns a page of a list. Two ids can have the same name. The list has only the first, which
+// is also the tool or prompt that the name calls.
 func (s *Session) page(l listing, cursor string) (json.RawMessage, error) {
 	at, ok := text.ReadCursor(cursors, cursor, 1)
 	if !ok {

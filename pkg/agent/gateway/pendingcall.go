@@ -16,37 +16,37 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// A pendingCall is one of a stateless client to a server of the handshake protocol, which asks in
-// the middle of it. The request is answered with the question, the call stays open, and the request
-// that comes back with the answer waits for what comes next.
+// A pendingCall is a call of a stateless client to a server of the handshake protocol, which asks a
+// question during the call. The gateway answers the request with the question, and the call stays
+// open. The request that comes back with the answer waits for the next question or result.
 type pendingCall struct {
 	g      *Gateway
 	id     string
-	agent  string // the key under which the calls of its agent are counted
+	agent  string // key of the agent for counting
 	target upstream.Target
 	call   upstream.Call
 	cancel context.CancelFunc
-	news   chan struct{} // holds a token after a question or the end
-	timer  *time.Timer   // ends the call to which nobody comes back
+	news   chan struct{} // a token after a question or the end
+	timer  *time.Timer   // ends a call whose client does not come back
 
 	mu       sync.Mutex
-	client   mcp.Client         // of the request that waits now, or did last
+	client   mcp.Client         // of the current or last request
 	attended bool               // a request waits
-	gone     bool               // it is over, for whoever comes back
-	round    int                // how often it has asked
-	asked    int                // questions that were numbered
-	open     []*pendingQuestion // in the order in which they came
+	gone     bool               // it has ended for every request
+	round    int                // how many times it has asked
+	asked    int                // the number of questions
+	open     []*pendingQuestion // in their order
 	done     bool
 	result   json.RawMessage
 	err      error
 
-	// What follows is the pending calls', and guarded by its lock.
-	kept  int   // bytes that are reserved for it
-	waits int64 // number of its wait for the client that lasts; 0: a request has it
-	out   bool  // it was cancelled to make room
+	// The lock of pendingCalls guards the fields below.
+	kept  int   // reserved bytes
+	waits int64 // number of its current wait for the client; 0: a request has it
+	out   bool  // cancelled to make room
 }
 
-// A pendingQuestion is a question that waits for its answer.
+// A pendingQuestion is a question without an answer.
 type pendingQuestion struct {
 	key     string
 	request json.RawMessage
@@ -73,27 +73,27 @@ func (s *Session) startPending(ctx context.Context, t upstream.Target, c upstrea
 	return s.await(ctx, p, true)
 }
 
-// resume brings a pending call the answers of its client, and returns its result or its next
+// resume passes the client's answers to a pending call, and returns its result or its next
 // questions.
 func (s *Session) resume(ctx context.Context, st inputState, answers map[string]json.RawMessage, c upstream.Call) (json.RawMessage, error) {
-	p, said := s.g.lot.find(st.Parked, st.Process)
+	p, said := s.g.pending.find(st.Parked, st.Process)
 	if p == nil {
-		return nil, &notAsked{said}
+		return nil, &inputError{said}
 	}
 	if said = p.take(st.Round, c.Client, answers); said != "" {
-		return nil, &notAsked{said}
+		return nil, &inputError{said}
 	}
 	return s.await(ctx, p, false)
 }
 
-// take gives the call to a request that comes back with the answers to what was asked last. If another
-// request has it, or had, it returns what is said of that.
+// take attaches a request to the call; the request has the answers to the last questions. If
+// another request has or had the call, take returns the text about that.
 func (p *pendingCall) take(round int, c mcp.Client, answers map[string]json.RawMessage) (said string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.gone: // since it was found
-		_, said = p.g.lot.find(p.id, p.g.lot.process)
+	case p.gone: // it ended after it was found
+		_, said = p.g.pending.find(p.id, p.g.pending.process)
 		return said
 	case p.attended:
 		return pendingAnswered
@@ -102,15 +102,15 @@ func (p *pendingCall) take(round int, c mcp.Client, answers map[string]json.RawM
 	case !p.timer.Stop():
 		return pendingExpired
 	}
-	if said = p.g.lot.attend(p); said != "" {
+	if said = p.g.pending.attend(p); said != "" {
 		return said
 	}
 	p.attended, p.client = true, c
 	left := p.open[:0]
 	for _, q := range p.open {
 		if a := answers[q.key]; a != nil {
-			q.answer <- a // it has room for one
-			p.g.lot.free(p, len(q.request))
+			q.answer <- a // its buffer holds one
+			p.g.pending.free(p, len(q.request))
 		} else {
 			left = append(left, q)
 		}
@@ -118,13 +118,13 @@ func (p *pendingCall) take(round int, c mcp.Client, answers map[string]json.RawM
 	clear(p.open[len(left):])
 	p.open = left
 	if len(left) > 0 {
-		p.tell() // what is missing is asked again
+		p.tell() // missing answers are requested again
 	}
 	return ""
 }
 
-// await waits for what comes next: the result, a question, or the end of the request, which
-// ends the call. made says that this request made the call.
+// await waits for the result, a question, or the end of the request, which ends the call. made says
+// that this request made the call.
 func (s *Session) await(ctx context.Context, p *pendingCall, made bool) (json.RawMessage, error) {
 	for {
 		select {
@@ -143,14 +143,14 @@ func (s *Session) await(ctx context.Context, p *pendingCall, made bool) (json.Ra
 			if err != nil {
 				return nil, err
 			}
-			return s.sealed(ctx, p.target, p.call, raw)
+			return s.sealQuestion(ctx, p.target, p.call, raw)
 		}
 		round, requests := p.round+1, p.questions()
 		p.mu.Unlock()
 		if len(requests) == 0 {
 			continue
 		}
-		state, message := s.sealState(ctx, inputState{Bound: bound(p.target, p.call), Parked: p.id, Process: s.g.lot.process, Round: round})
+		state, message := s.sealState(ctx, inputState{Bound: bound(p.target, p.call), Parked: p.id, Process: s.g.pending.process, Round: round})
 		switch {
 		case message == "" && round > maxPendingRounds:
 			message = askTooOften
@@ -159,7 +159,7 @@ func (s *Session) await(ctx context.Context, p *pendingCall, made bool) (json.Ra
 		}
 		if message != "" {
 			p.abandon(askTooMany)
-			return nil, &notAsked{message}
+			return nil, &inputError{message}
 		}
 		s.notePending(ctx, p, made, nil)
 		s.event.Outcome = audit.Asked
@@ -168,13 +168,13 @@ func (s *Session) await(ctx context.Context, p *pendingCall, made bool) (json.Ra
 }
 
 const (
-	// maxPendingRounds is how often a call may ask before it is given up.
+	// maxPendingRounds is how many times a call may ask before the gateway cancels it.
 	maxPendingRounds = 2 * maxRequests
 
 	askTooMany = "The tool asks for input, but too many calls wait for input already. The gateway cancelled the call. " + sideEffects
 )
 
-// questions returns what is to be asked. The lock is held.
+// questions returns the open questions for a client. The caller holds the lock.
 func (p *pendingCall) questions() (requests rawjson.Object) {
 	for _, q := range p.open {
 		requests.Add(q.key, q.request)
@@ -182,11 +182,11 @@ func (p *pendingCall) questions() (requests rawjson.Object) {
 	return requests
 }
 
-// leave leaves the call to wait for its client. It reports whether there was room for it.
+// leave lets the call wait for its client, and reports whether there was room.
 func (p *pendingCall) leave() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.g.lot.add(p) {
+	if !p.g.pending.add(p) {
 		return false
 	}
 	p.attended = false
@@ -197,12 +197,12 @@ func (p *pendingCall) leave() bool {
 		p.timer.Reset(mcp.AskTime)
 	}
 	if p.done {
-		p.tell() // it ended just now: whoever comes back finds it
+		p.tell() // it has just ended: the next request finds it
 	}
 	return true
 }
 
-// expire ends a call to which nobody came back.
+// expire ends a call whose client did not come back.
 func (p *pendingCall) expire() {
 	p.mu.Lock()
 	done := p.done
@@ -214,7 +214,8 @@ func (p *pendingCall) expire() {
 	p.abandon(pendingExpired)
 }
 
-// ask is the [mcp.Client]'s: it asks whoever waits, or comes back, and waits for the answer.
+// ask implements [mcp.Client]: it sends a question to the current or next request, and waits for
+// the answer.
 func (p *pendingCall) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	request := mcp.InputRequest(method, params)
 	p.mu.Lock()
@@ -222,9 +223,9 @@ func (p *pendingCall) ask(ctx context.Context, method string, params json.RawMes
 		p.mu.Unlock()
 		return nil, refused
 	}
-	if p.gone || !p.g.lot.reserve(p, len(request)) {
+	if p.gone || !p.g.pending.reserve(p, len(request)) {
 		p.mu.Unlock()
-		return nil, errors.New("too much is asked of clients that do not answer")
+		return nil, errors.New("too many questions wait for clients")
 	}
 	p.asked++
 	q := &pendingQuestion{key: "question-" + strconv.Itoa(p.asked), request: request, answer: make(chan json.RawMessage, 1)}
@@ -237,27 +238,27 @@ func (p *pendingCall) ask(ctx context.Context, method string, params json.RawMes
 	case <-ctx.Done():
 		p.withdraw(q)
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			p.unattended()
+			p.endUnattended()
 		}
 		return nil, ctx.Err()
 	}
 }
 
-// withdraw forgets a question that needs no answer any more.
+// withdraw removes a question that needs no answer any more.
 func (p *pendingCall) withdraw(q *pendingQuestion) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, o := range p.open {
 		if o == q {
 			p.open = append(p.open[:i], p.open[i+1:]...)
-			p.g.lot.free(p, len(q.request))
+			p.g.pending.free(p, len(q.request))
 			return
 		}
 	}
 }
 
-// unattended ends the call if nobody waits for it: its question was not answered, and is not from now on.
-func (p *pendingCall) unattended() {
+// endUnattended ends the call if no request waits for it: nobody answered its question in time.
+func (p *pendingCall) endUnattended() {
 	p.mu.Lock()
 	waits := p.attended
 	p.mu.Unlock()
@@ -266,20 +267,21 @@ func (p *pendingCall) unattended() {
 	}
 }
 
-// notify is the [mcp.Client]'s: what is said while nobody waits is lost, as with a client that is gone.
+// notify implements [mcp.Client]. Notifications are lost while no request waits, as with a
+// disconnected client.
 func (p *pendingCall) notify(method string, params rawjson.Object) {
-	p.mu.Lock() // so that nothing is told to a request that has its answer
+	p.mu.Lock() // no notification may follow the answer of its request
 	defer p.mu.Unlock()
 	if p.attended && p.client.Notify != nil {
 		p.client.Notify(method, params)
 	}
 }
 
-// end takes how the call ended. The result is kept for whoever comes back, if there is room.
+// end records how the call ended. It keeps the result for the next request, if there is room.
 func (p *pendingCall) end(raw json.RawMessage, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.attended && !p.g.lot.reserve(p, len(raw)) {
+	if !p.attended && !p.g.pending.reserve(p, len(raw)) {
 		raw, err = nil, &outcome.CallError{Delivered: true, Limit: maxPendingBytesOfAgent, Outcome: outcome.Outcome{
 			ServerID: p.target.ID, Status: outcome.Available, Reason: outcome.ReasonTooLarge,
 		}}
@@ -288,26 +290,26 @@ func (p *pendingCall) end(raw json.RawMessage, err error) {
 	p.tell()
 }
 
-// abandon cancels the call, whose server is told.
+// abandon cancels the call, and its server gets a cancellation.
 func (p *pendingCall) abandon(said string) {
 	p.cancel()
 	p.forget(said)
 }
 
-// forget takes the call out of the pending calls.
+// forget removes the call from the pending calls.
 func (p *pendingCall) forget(said string) {
 	p.mu.Lock()
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	p.gone, p.attended = true, true // by nobody: what comes now is not kept
+	p.gone, p.attended = true, true // no request: later messages are dropped
 	p.client = mcp.Client{}
-	p.g.lot.freeAll(p)
+	p.g.pending.freeAll(p)
 	p.mu.Unlock()
-	p.g.lot.remove(p, said)
+	p.g.pending.remove(p, said)
 }
 
-// tell says that there is news. The lock is held.
+// tell signals news. The caller holds the lock.
 func (p *pendingCall) tell() {
 	select {
 	case p.news <- struct{}{}:
@@ -315,8 +317,7 @@ func (p *pendingCall) tell() {
 	}
 }
 
-// cancelPending cancels the pending call that a request comes back to, because its tool is locked
-// now.
+// cancelPending cancels the pending call of a request, because its tool is locked now.
 func (s *Session) cancelPending(ctx context.Context, t upstream.Target, c upstream.Call) {
 	state := c.Rest.Get(requestState)
 	if state == nil || !s.caller.Modern {
@@ -326,7 +327,7 @@ func (s *Session) cancelPending(ctx context.Context, t upstream.Target, c upstre
 	if err != nil || st.Parked == "" {
 		return
 	}
-	if p, _ := s.g.lot.find(st.Parked, st.Process); p != nil {
+	if p, _ := s.g.pending.find(st.Parked, st.Process); p != nil {
 		p.abandon(pendingLocked)
 	}
 }

@@ -21,16 +21,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A script is what a server does in a call, with what it needs to ask.
+// A script is a server's part of a call; ask sends a question.
 type script func(ctx context.Context, c upstream.Call, ask func(params string) string) string
 
-// parking returns a gateway that holds calls open, before a server of the handshake protocol.
-// cancelled counts the calls that were given up.
+// parking returns a gateway that holds calls open, with a server of the handshake protocol.
+// cancelled counts the cancelled calls.
 func parking(t *testing.T, play script) (a *asker, cancelled *atomic.Int32) {
 	cancelled = new(atomic.Int32)
 	a = pendingQuestion(t, "", true, func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
 		text := play(ctx, c, func(params string) string {
-			own, cancel := context.WithTimeout(ctx, 5*time.Minute) // as upstream has it
+			own, cancel := context.WithTimeout(ctx, 5*time.Minute) // as upstream does
 			defer cancel()
 			answer, err := c.Client.Ask(own, mcp.MethodElicit, json.RawMessage(params))
 			if err != nil {
@@ -79,7 +79,7 @@ func TestParkedCall(t *testing.T) {
 		if got := strings.Join(told, ", "); got != "a one, b two" || len(a.sent) != 1 || cancelled.Load() != 0 {
 			t.Errorf("told %s; %d calls, %d cancelled", got, len(a.sent), cancelled.Load())
 		}
-		for _, r := range []required{one, two} { // that was all
+		for _, r := range []required{one, two} { // no others
 			raw, err = a.do(t.Context(), able(), "act", `{}`, r.back("question-1", accept))
 			a.fails(raw, err, "earlier request answered this question")
 		}
@@ -102,7 +102,7 @@ func TestParkedQuestionsAtOnce(t *testing.T) {
 		})
 		r, answered := a.asked(a.act("")), map[string]bool{}
 		var raw json.RawMessage
-		for range 4 { // as many as there are come at once; what has no answer is asked again
+		for range 4 { // each round has the maximum; questions without an answer are repeated
 			for key := range r.Asks {
 				answered[key] = true
 				var err error
@@ -139,7 +139,7 @@ func TestParkedCallNobodyComesBackTo(t *testing.T) {
 	})
 }
 
-// A server that goes on without an answer: its result waits for five minutes.
+// A server continues without an answer: its result waits for five minutes.
 func TestParkedCallEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, cancelled := parking(t, func(ctx context.Context, c upstream.Call, _ func(string) string) string {
@@ -187,7 +187,8 @@ func TestParkedCallOfAnother(t *testing.T) {
 		raw, err = a.do(t.Context(), able(), "act", `{"n":2}`, back)
 		a.fails(raw, err, "requestState is not one that this gateway gave for this request")
 
-		// Twice at the same time: one gets the result, the other is told so.
+		// The same answer twice concurrently: one request gets the result, the other gets a text
+		// about that.
 		type answer struct {
 			raw json.RawMessage
 			err error
@@ -220,7 +221,7 @@ func TestParkedCallOfAnother(t *testing.T) {
 	})
 }
 
-// A tool that is locked while it waits is not gone on with.
+// A call whose tool is locked meanwhile does not continue.
 func TestParkedCallOfALockedTool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, cancelled := parking(t, func(_ context.Context, _ upstream.Call, ask func(string) string) string { return ask(`{}`) })
@@ -238,7 +239,7 @@ func TestParkedCallOfALockedTool(t *testing.T) {
 	})
 }
 
-// Who leaves while the call runs cancels it, on the first request as on later ones.
+// A client that disconnects during the call cancels it, on the first request and on later ones.
 func TestParkedCallIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, cancelled := parking(t, func(ctx context.Context, _ upstream.Call, ask func(string) string) string {
@@ -270,8 +271,8 @@ func TestParkedCallIsLeft(t *testing.T) {
 	})
 }
 
-// An agent has a bound of its own. When there is no room at all, the call of the heaviest agent
-// that has waited longest is cancelled.
+// An agent has its own limit. If there is no room at all, the oldest waiting call of the agent with
+// the most calls is cancelled.
 func TestParkedCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		size := 10
@@ -296,7 +297,7 @@ func TestParkedCallsAreBounded(t *testing.T) {
 		}
 		raw, err := as("heavy", "")
 		a.fails(raw, err, "too many calls wait for input already. The gateway cancelled the call.")
-		for i := range 8 { // others take all places, and one more
+		for i := range 8 { // others take all places and need one more
 			for range 14 {
 				a.asked(as(fmt.Sprint("agent ", i), ""))
 			}
@@ -312,7 +313,7 @@ func TestParkedCallsAreBounded(t *testing.T) {
 		a.asked(as("heavy", "")) // there is room again
 		time.Sleep(6 * time.Minute)
 
-		// What is asked takes memory, and is bounded in the same way.
+		// Questions take memory, with the same kind of limit.
 		size = 3 << 20
 		calls = []required{a.asked(as("heavy", "")), a.asked(as("heavy", ""))}
 		if raw, err := as("heavy", ""); err != nil || string(raw) != `{"content":[],"got":error}` {
@@ -325,13 +326,14 @@ func TestParkedCallsAreBounded(t *testing.T) {
 		a.fails(raw, err, "too many calls wait for answers")
 		goesOn("heavy", calls[1])
 		time.Sleep(6 * time.Minute)
-		for range 4 { // nothing of it stays
+		for range 4 { // it leaves nothing behind
 			goesOn("heavy", a.asked(as("heavy", "")))
 		}
 	})
 }
 
-// Without a question a call is one like any other; what the client has not declared is not asked.
+// A call without a question is like any other. The client gets no question that it has not
+// declared.
 func TestParkableCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := parking(t, func(ctx context.Context, c upstream.Call, _ func(string) string) string {
@@ -356,7 +358,7 @@ func TestParkableCalls(t *testing.T) {
 	})
 }
 
-// The whole way, with a real server of the handshake protocol.
+// The whole path, with a real server of the handshake protocol.
 func TestLiveParkedCall(t *testing.T) {
 	gw, srv := live(t, "s", upstreamtest.Options{Protocols: upstreamtest.Legacy, Sessions: true, Tools: definitions(def("act", "Acts.", ""))})
 	gw.Options.Sealer, gw.Options.Holds, gw.Live.Holds, gw.Modern = sealer(1), true, true, true

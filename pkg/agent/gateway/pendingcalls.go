@@ -7,30 +7,30 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
 )
 
-// Bounds on what waits for clients.
+// Limits for calls that wait for clients.
 const (
 	maxPending             = 128      // calls
 	maxPendingOfAgent      = 16       // of one agent
-	maxPendingBytes        = 32 << 20 // of their questions, and of results that nobody has fetched
+	maxPendingBytes        = 32 << 20 // of questions, and of results that wait for a request
 	maxPendingBytesOfAgent = 8 << 20  // of one agent
-	maxEnded               = 1024     // calls that are over, of which it is known how they ended
+	maxEnded               = 1024     // ended calls whose end is remembered
 )
 
-// pendingCalls holds the calls that wait for their client to come back with an answer. If there is
-// no room for one more, one that waits is cancelled by [capacity.Yield].
+// pendingCalls holds the calls that wait for their client's answer. If there is no room for another
+// call, [capacity.Yield] selects one to cancel.
 type pendingCalls struct {
-	process string // of this process, as chance named it: another one's calls are gone with it
+	process string // random id of this process: calls of another process are lost
 
 	mu    sync.Mutex
 	calls map[string]*pendingCall
 	agent map[string]share // by the agent's key
 	bytes int
-	waits int64             // how often a call has begun to wait
-	ended map[string]string // what is said of calls that are over, by id
+	waits int64             // the number of waits so far
+	ended map[string]string // texts about ended calls, by id
 	order []string          // their ids, the oldest first
 }
 
-// A share is what one agent has of the pending calls.
+// A share is one agent's part of the pending calls.
 type share struct{ calls, bytes int }
 
 func newPendingCalls() *pendingCalls {
@@ -39,7 +39,7 @@ func newPendingCalls() *pendingCalls {
 	}
 }
 
-// add notes that a call waits for its client from now on, and reports whether there is room for it.
+// add registers a call that waits for its client, and reports whether there is room for it.
 func (l *pendingCalls) add(p *pendingCall) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,8 +61,8 @@ func (l *pendingCalls) add(p *pendingCall) bool {
 	return true
 }
 
-// attend notes that a request has come back to a call that waits. If the call was cancelled
-// meanwhile, it returns what is said of that.
+// attend registers a request for a call that waits. If the call was cancelled, attend returns the
+// text about that.
 func (l *pendingCalls) attend(p *pendingCall) (said string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,14 +73,14 @@ func (l *pendingCalls) attend(p *pendingCall) (said string) {
 	return ""
 }
 
-// remove takes a call out. said is what whoever comes back later is told.
+// remove removes a call. Later requests for it get said.
 func (l *pendingCalls) remove(p *pendingCall, said string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(p, said)
 }
 
-// drop is remove. The lock is held.
+// drop is remove. The caller holds the lock.
 func (l *pendingCalls) drop(p *pendingCall, said string) {
 	if l.calls[p.id] != p {
 		return
@@ -94,7 +94,7 @@ func (l *pendingCalls) drop(p *pendingCall, said string) {
 	}
 }
 
-// count counts calls and bytes of the agent of p. The lock is held.
+// count adds calls and bytes to the agent of p. The caller holds the lock.
 func (l *pendingCalls) count(p *pendingCall, calls, bytes int) {
 	l.bytes += bytes
 	p.kept += bytes
@@ -106,8 +106,8 @@ func (l *pendingCalls) count(p *pendingCall, calls, bytes int) {
 	l.agent[p.agent] = s
 }
 
-// cancelOne cancels a call that waits, so that p gets more, and reports whether it found one. The
-// lock is held.
+// cancelOne cancels a waiting call to make room for p, and reports whether it found one. The caller
+// holds the lock.
 func (l *pendingCalls) cancelOne(p *pendingCall, more int, size func(*pendingCall) int) bool {
 	var calls []*pendingCall
 	var places []capacity.Place
@@ -124,11 +124,11 @@ func (l *pendingCalls) cancelOne(p *pendingCall, more int, size func(*pendingCal
 	l.drop(o, pendingNoRoom)
 	l.count(o, 0, -o.kept)
 	o.out = true
-	go o.abandon(pendingNoRoom) // it has a lock of its own, and whoever asks for room holds another
+	go o.abandon(pendingNoRoom) // it has its own lock, and the caller holds another
 	return true
 }
 
-// find returns a call that waits, or what is said of one that does not.
+// find returns a waiting call, or the text about one that does not wait.
 func (l *pendingCalls) find(id, process string) (p *pendingCall, said string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +143,7 @@ func (l *pendingCalls) find(id, process string) (p *pendingCall, said string) {
 	return nil, pendingExpired
 }
 
-// reserve takes n bytes of what may be kept for a call, and reports whether they were there.
+// reserve reserves n bytes for a call, and reports whether they were available.
 func (l *pendingCalls) reserve(p *pendingCall, n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,14 +159,14 @@ func (l *pendingCalls) reserve(p *pendingCall, n int) bool {
 	return true
 }
 
-// free gives back up to n bytes of a call.
+// free releases up to n bytes of a call.
 func (l *pendingCalls) free(p *pendingCall, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count(p, 0, -min(n, p.kept))
 }
 
-// freeAll gives back all bytes of a call.
+// freeAll releases all bytes of a call.
 func (l *pendingCalls) freeAll(p *pendingCall) { l.free(p, maxPendingBytes) }
 
 // Texts for an agent whose answer belongs to a call that does not wait for it.

@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// governed is a gateway before the tools and the agents of the ten policies.
+// governed returns a gateway with the tools and the agents of the ten policies.
 func governed(t *testing.T) *fixture {
 	const (
 		closed  = `"inputSchema":{"type":"object"},"annotations":{"openWorldHint":false}`
@@ -50,13 +50,13 @@ func governedAgents() []identity.Agent {
 	return agents
 }
 
-// A lockedView is what one agent reads of one locked tool, by where it reads it.
+// A lockedView contains one agent's texts about one locked tool, by their source.
 type lockedView struct {
 	search, describe, call json.RawMessage
 	status, note, text     string // of the call
 }
 
-// agentView asks everything that an agent can ask, and holds the answers to each other.
+// agentView calls everything that an agent can call, and compares the answers.
 func agentView(t *testing.T, gw *fixture) (text string, locked map[string]lockedView) {
 	t.Helper()
 	var b strings.Builder
@@ -92,7 +92,7 @@ func agentView(t *testing.T, gw *fixture) (text string, locked map[string]locked
 	if len(callable)+len(locked) != 9 || len(found.Remediation) > len(locked) {
 		t.Errorf("%s: %d tools are callable, %d locked, with %d remediations", gw.Agent.ID, len(callable), len(locked), len(found.Remediation))
 	}
-	shown := map[string]bool{} // one tool a reason
+	shown := map[string]bool{} // one tool for each reason
 	for _, name := range slices.Sorted(maps.Keys(locked)) {
 		v := locked[name]
 		fmt.Fprintf(&b, "locked: %s\n", v.search)
@@ -125,8 +125,8 @@ func (gw *fixture) lockedView(name string) lockedView {
 	return lockedView{describe: d.Tools[0], call: json.RawMessage(r.Raw), status: l.Status, note: l.Note, text: r.Text}
 }
 
-// Ten policies from real needs, each as four agents see it. Reason and contact reach them;
-// nothing of the policy's text does, and nobody is told of a way round it.
+// Ten policies from real needs, as four agents see them. Agents get the reason and the contact, but
+// no text of the policy and no way to bypass it.
 func TestTenPolicies(t *testing.T) {
 	files, err := filepath.Glob("../../rules/policy/testdata/policies/*.cedar")
 	if err != nil || len(files) != 10 {
@@ -156,7 +156,7 @@ func TestTenPolicies(t *testing.T) {
 	}
 }
 
-// checkRemedies holds what is said of locked tools to their statuses.
+// checkRemedies compares the texts about locked tools with their statuses.
 func checkRemedies(t *testing.T, agent string, locked map[string]lockedView) {
 	t.Helper()
 	users := regexp.MustCompile(`(?i)ask the user|portcullis page|/admin/|"link"|re-?enable|approve|review`)
@@ -172,7 +172,7 @@ func checkRemedies(t *testing.T, agent string, locked map[string]lockedView) {
 	}
 }
 
-// ofTheRules returns what stands in a policy and is for its authors alone: comments, scopes,
+// ofTheRules returns the parts of a policy that only its authors may see: comments, scopes,
 // conditions, patterns and places.
 func ofTheRules(src string) []string {
 	out := []string{"principal", "resource", "unless", "forbid", "permit", "Action::", "Agent::", "Tool::", "does not have the attribute"}
@@ -189,7 +189,7 @@ func ofTheRules(src string) []string {
 	return append(out, regexp.MustCompile(`"[^"]*\*[^"]*"`).FindAllString(src, -1)...)
 }
 
-// The reason of one rule is not given for another, nor for a tool that a list denies.
+// The reason of one rule is not used for another rule, nor for a tool that a list denies.
 func TestDenialNote(t *testing.T) {
 	gw := governed(t)
 	gw.Configure(map[string]string{"web": `"disabled_tools":["*"]`})
@@ -214,7 +214,7 @@ forbid (principal, action, resource == Tool::"web:fetch");`)
 	}
 }
 
-// Every request of an agent, by whatever means, uses the verdicts of its first.
+// Every request of an agent, by every means, reuses the verdicts of its first request.
 func TestVerdictsAreShared(t *testing.T) {
 	gw := governed(t)
 	gw.Forbid(`forbid (principal, action, resource) when { resource.name like "delete_*" };`)

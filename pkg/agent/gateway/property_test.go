@@ -12,7 +12,7 @@ import (
 
 var words = strings.Fields("read write delete list create file folder document mail message user account invoice page search update copy move archive share")
 
-// randomTool makes a definition out of a few words, so that tools share them.
+// randomTool returns a definition of a few words, so that tools share words.
 func randomTool(rng *rand.Rand, name string) string {
 	pick := func() string { return words[rng.IntN(len(words))] }
 	hints := []string{``, `,"annotations":{"readOnlyHint":true}`, `,"annotations":{"destructiveHint":false}`}
@@ -20,8 +20,8 @@ func randomTool(rng *rand.Rand, name string) string {
 		pick()+"_"+pick()+name, pick(), pick(), pick(), pick(), pick(), pick(), hints[rng.IntN(len(hints))])
 }
 
-// besideLocked returns a gateway with callable tools alone, and one that has locked ones and
-// servers out of the agent's scope beside them. Both have rest in their files.
+// besideLocked returns two gateways: one has only callable tools, the other also has locked tools
+// and servers out of the agent's scope. Both have rest in their files.
 func besideLocked(t *testing.T, rng *rand.Rand, rest string) (plain, full *fixture) {
 	plain, full = newFixture(t), newFixture(t)
 	settings := map[string]string{"kfull": `"approval":"manual"`}
@@ -54,12 +54,12 @@ func besideLocked(t *testing.T, rng *rand.Rand, rest string) (plain, full *fixtu
 	return plain, full
 }
 
-// What an agent may not call or see changes no byte of what it may: a gateway with
-// callable tools alone, and one with locked and out-of-scope tools beside
-// them, give the same answers, but for a notice where a locked tool matches better.
+// Tools that an agent may not call or see do not change its answers. A gateway with only callable
+// tools, and one that also has locked and out-of-scope tools, give the same bytes. The only
+// exception is a notice where a locked tool matches better.
 func TestRetrieveUnaffectedByLocked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
-	seen := map[string]int{} // answers of each form that have names alone, and that have a notice
+	seen := map[string]int{} // answers of each form with bare names, and with a notice
 	for n := range 50 {
 		form := []string{"json", "lines"}[n%2]
 		plain, full := besideLocked(t, rng, fmt.Sprintf(`"gateway":{"answers":%q}`, form))
@@ -68,7 +68,7 @@ func TestRetrieveUnaffectedByLocked(t *testing.T) {
 			args := fmt.Sprintf(`{"query":%q,"limit":%d,"read_only":%v,"detail":%q}`, query, 1+rng.IntN(12), rng.IntN(4) == 0, []string{"compact", "full"}[rng.IntN(2)])
 			want := plain.Call("retrieve_tools", args).Text
 			if !strings.Contains(want, "call_with") {
-				continue // then the locked ones that match are counted
+				continue // then matching locked tools are counted
 			}
 			got := full.Call("retrieve_tools", args).Text
 			if unnoticed(got) != want {
@@ -97,8 +97,8 @@ func TestRetrieveUnaffectedByLocked(t *testing.T) {
 	}
 }
 
-// FuzzCallTool gives arbitrary params to every mode: there is an answer or an
-// error for each, and nothing that is locked is ever called.
+// FuzzCallTool sends arbitrary params in every mode. Each call has an answer or an error, and no
+// locked tool is ever called.
 func FuzzCallTool(f *testing.F) {
 	for _, seed := range append(calls,
 		`{"name":"call_tool_read","arguments":{"name":"waiting:upload_document","args":{"a":1}}}`,

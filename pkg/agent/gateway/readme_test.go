@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The README quotes what agents are told, word by word.
+// The README quotes texts for agents word by word.
 func TestReadmeQuotesRequests(t *testing.T) {
 	readme, err := os.ReadFile("../../../README.md")
 	require.OK(t, err)

@@ -17,10 +17,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// readResource is the tool that reads resources, for the models of hosts that have no other way to.
+// readResource is the tool that reads resources. It serves the models of hosts that have no other
+// way to read them.
 const readResource = "read_resource"
 
-// readable reports whether there is something that read_resource can read.
+// readable reports whether read_resource has something to read.
 func (s *Session) readable() bool {
 	for range s.callable(s.sel.Resources) {
 		return true
@@ -42,7 +43,7 @@ func (s *Session) callReadResource(ctx context.Context, r mcp.Request) (json.Raw
 	}
 	raw, err := s.read(ctx, name, mcp.Request{Method: mcp.MethodReadResource, URI: uri, Meta: r.Meta, Rest: r.Rest})
 	if err != nil {
-		return s.unread(err)
+		return s.readFailure(err)
 	}
 	if rawjson.Text(rawjson.Get(raw, "resultType")) == mcp.ResultInputRequired {
 		return raw, nil
@@ -50,9 +51,9 @@ func (s *Session) callReadResource(ctx context.Context, r mcp.Request) (json.Raw
 	return asBlocks(uri, raw, s.meta())
 }
 
-// unread answers the call of read_resource that read nothing: what a model should read and act on is a
-// result.
-func (s *Session) unread(err error) (json.RawMessage, error) {
+// readFailure returns the answer of a read_resource call that read nothing. It is a result if the
+// model should read it and act on it.
+func (s *Session) readFailure(err error) (json.RawMessage, error) {
 	e, ok := errors.AsType[*mcp.Error](err)
 	if !ok || e.Status != 0 {
 		return nil, err
@@ -71,10 +72,10 @@ func (s *Session) unread(err error) (json.RawMessage, error) {
 	return s.refuse(e.Message)
 }
 
-// asBlocks makes a result of a tool out of that of a read. Texts are text blocks, since most hosts show
-// nothing else to a model.
+// asBlocks converts the result of a read to a tool result. Texts become text blocks, since most
+// hosts show a model nothing else.
 func asBlocks(uri string, raw json.RawMessage, meta map[string]any) (json.RawMessage, error) {
-	contents, _ := rawjson.Elements(rawjson.Get(raw, "contents")) // of what is none, there is nothing to show
+	contents, _ := rawjson.Elements(rawjson.Get(raw, "contents")) // another type has nothing to show
 	blocks := []json.RawMessage{}
 	for _, content := range contents {
 		o, err := rawjson.Split(content, rawjson.Lenient)

@@ -28,7 +28,7 @@ func (gw *fixture) menuOf() string {
 
 const six = "retrieve_tools describe_tools call_tool_read call_tool_write call_tool_destructive upstream_servers"
 
-// read_resource is listed where it can do something, and nothing else changes the menu.
+// read_resource is listed where it is useful, and nothing else changes the menu.
 func TestReadResourceListed(t *testing.T) {
 	gw := everyItem(t)
 	if got := gw.menuOf(); got != six+" read_resource" {
@@ -85,7 +85,7 @@ func TestReadResource(t *testing.T) {
 	}
 }
 
-// What a model should read and act on is a result.
+// A text that a model should read and act on is a result.
 func TestReadResourceRefused(t *testing.T) {
 	for _, mode := range []string{"error", "result"} {
 		gw := everyItem(t, `"gateway":{"locked":"`+mode+`"}`)
@@ -142,7 +142,7 @@ func TestReadResourceFailed(t *testing.T) {
 	}
 }
 
-// A URI of two servers is read from the one that is named.
+// A URI of two servers is read from the named server.
 func TestReadResourceOfOne(t *testing.T) {
 	gw := reading(t, nil, map[string][]string{"a": {"u:it"}, "b": {"u:it", "u:{+x}"}})
 	for _, server := range []string{"a", "b"} {
@@ -152,8 +152,8 @@ func TestReadResourceOfOne(t *testing.T) {
 	}
 }
 
-// upstream_servers get says what of a server is locked besides tools, each remediation once; tools are
-// counted alone, and a list says nothing of the others.
+// upstream_servers get lists a server's locked prompts and resources, each remediation once. Counts
+// are only of tools, and the list of servers has no prompts or resources.
 func TestServersGetItems(t *testing.T) {
 	gw := everyItem(t)
 	for server, status := range itemStatuses {
@@ -189,7 +189,7 @@ func TestServersGetItems(t *testing.T) {
 	}
 }
 
-// However much a server lists, the answer stays short.
+// The answer stays short, however much a server lists.
 func TestServersGetItemsBounded(t *testing.T) {
 	items := map[string][]string{}
 	for i := range 300 {
@@ -214,7 +214,8 @@ func TestServersGetItemsBounded(t *testing.T) {
 	}
 }
 
-// An agent finds in no answer what is out of its scope, and in no list of its own what is locked.
+// No answer contains an item out of the agent's scope, and no list of the agent contains a locked
+// item.
 func TestItemsLeaveNoTrace(t *testing.T) {
 	plain, full := newFixture(t), newFixture(t)
 	for _, gw := range []*fixture{plain, full} {

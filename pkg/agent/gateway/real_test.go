@@ -14,7 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// realTools is a gateway with n tools: the 527 real ones of 70 servers, or as many more as that makes.
+// realTools returns a gateway with n tools: the 527 real tools of 70 servers, copied if n is
+// larger.
 func realTools(t testing.TB, n int) *fixture {
 	t.Helper()
 	gw := newFixture(t)
@@ -30,7 +31,7 @@ func realTools(t testing.TB, n int) *fixture {
 	return gw
 }
 
-// everyServer gives the same settings to each.
+// everyServer gives the same settings to each server.
 func (gw *fixture) everyServer(settings string) map[string]string {
 	out := map[string]string{}
 	for name := range gw.ByName {
@@ -39,8 +40,8 @@ func (gw *fixture) everyServer(settings string) map[string]string {
 	return out
 }
 
-// Each lock reason in turn, on every real tool, by the means that people have: all are
-// found, each with its status, and a search that finds nothing callable says so.
+// Each lock reason in turn, on every real tool. All tools are found, each with its status, and a
+// search without a callable match says so.
 func TestRetrieveRealToolsLocked(t *testing.T) {
 	gw := realTools(t, 527)
 	tools := gw.listing(`{}`)
@@ -96,7 +97,7 @@ func TestRetrieveRealToolsLocked(t *testing.T) {
 		if missed > 0 {
 			t.Errorf("%s: no notice for %d of 527 tools", r.status, missed)
 		}
-		if found < 500 { // several servers have tools of one name: more than ten cannot be shown
+		if found < 500 { // several servers share tool names: more than ten cannot be shown
 			t.Errorf("%s: %d of 527 tools are among the ten locked ones for their own name", r.status, found)
 		}
 		t.Logf("%s: %d of 527 tools found by their own name", r.status, found)
@@ -166,7 +167,7 @@ func BenchmarkServers10000(b *testing.B) {
 	}
 }
 
-// Each client begins with the instructions.
+// Each client gets the instructions first.
 func BenchmarkInstructions10000(b *testing.B) {
 	gw := realTools(b, 10_000)
 	b.ReportAllocs()
@@ -214,9 +215,8 @@ func (gw *fixture) everyThird(settings string) map[string]string {
 	return out
 }
 
-// noticeOfLocked counts the searches for each tool by its own name that have a notice: of the callable
-// ones and of those that settings lock, by their names. first are the locked ones that come first in
-// disabled.
+// noticeOfLocked searches for each tool by its own name. It counts the searches with a notice, for
+// callable tools and for locked ones. first counts the locked tools that come first in disabled.
 func (gw *fixture) noticeOfLocked(locked map[string][]string) (noticed, all [2]int, first int) {
 	gw.eachTool(func(id string) {
 		server, name, _ := strings.Cut(id, ":")
@@ -242,8 +242,9 @@ func (gw *fixture) noticeOfLocked(locked map[string][]string) (noticed, all [2]i
 	return noticed, all, first
 }
 
-// TestNoticeOnRealTools locks the real tools in three ways. A search for a locked tool by its own name says
-// so, and one for a callable tool rarely does; with the flag the tool comes first among the locked ones.
+// TestNoticeOnRealTools locks the real tools in three ways. A search for a locked tool by its own
+// name has a notice, and a search for a callable tool rarely has one. With the flag, the tool comes
+// first among the locked ones.
 func TestNoticeOnRealTools(t *testing.T) {
 	gw := realTools(t, 527)
 	write := regexp.MustCompile(`(?i)add|append|clear|create|delete|edit|insert|move|save|set_|update|write`)

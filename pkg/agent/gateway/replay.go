@@ -16,27 +16,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// A replay is a call that is made anew each time its client comes back with an answer, where none can
-// be held open. It knows the answers so far; at a question without one the call is cancelled.
+// A replay is a call that is repeated each time its client comes back with an answer. It is used
+// where a call cannot wait. It has the answers so far; a question without an answer cancels the
+// call.
 type replay struct {
 	client  mcp.Client
 	cancel  context.CancelFunc
-	answers map[string]json.RawMessage // by the key of their question
+	answers map[string]json.RawMessage // by the key of the question
 
 	mu    sync.Mutex
-	asked rawjson.Object // what there is no answer to, as [mcp.InputRequest] makes it, by key
+	asked rawjson.Object // open questions from [mcp.InputRequest], by key
 }
 
-// replay makes a call with the answers that are known, and returns its result or its next question.
+// replay makes a call with the known answers, and returns its result or its next question.
 func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call, st inputState, answers map[string]json.RawMessage) (json.RawMessage, error) {
 	if st.Round >= maxRounds {
-		return nil, &notAsked{askTooOften}
+		return nil, &inputError{askTooOften}
 	}
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x := &replay{client: c.Client, cancel: cancel, answers: map[string]json.RawMessage{}}
 	maps.Copy(x.answers, st.Answers)
-	for _, key := range st.Asked { // what was not asked was not answered
+	for _, key := range st.Asked { // only open questions can have answers
 		if a := answers[key]; a != nil {
 			x.answers[key] = a
 		}
@@ -48,7 +49,7 @@ func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call
 		if err != nil {
 			return nil, err
 		}
-		return s.sealed(ctx, t, c, raw)
+		return s.sealQuestion(ctx, t, c, raw)
 	}
 	next := inputState{Bound: bound(t, c), Replay: true, Round: st.Round + 1, Answers: x.answers}
 	for _, q := range questions {
@@ -56,13 +57,13 @@ func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call
 	}
 	state, message := s.sealState(ctx, next)
 	if message != "" {
-		return nil, &notAsked{message}
+		return nil, &inputError{message}
 	}
 	s.event.Outcome = audit.Asked
 	return inputRequired(questions, state), nil
 }
 
-// ask is the [mcp.Client]'s.
+// ask implements [mcp.Client].
 func (x *replay) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	key := questionKey(method, params)
 	if a := x.answers[key]; a != nil {
@@ -84,8 +85,8 @@ func (x *replay) questions() rawjson.Object {
 	return slices.Clone(x.asked)
 }
 
-// questionKey names a question so that it is found again when the call is made again. What its metadata
-// says is of one connection.
+// questionKey returns a key that is the same when the call is repeated. It omits metadata, which
+// belongs to one connection.
 func questionKey(method string, params json.RawMessage) string {
 	if o, err := rawjson.Split(params, rawjson.Lenient); err == nil {
 		o.Delete("_meta")

@@ -19,17 +19,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// requestAccess is the tool that asks a person for what is locked.
+// requestAccess is the tool that requests access to locked items from a person.
 const requestAccess = "request_access"
 
-// requestAccessDefinition is listed where agents may ask.
+// requestAccessDefinition is listed where agents may request access.
 const requestAccessDefinition = `{"name":"request_access","description":"Ask a person to unlock locked tools.",` +
 	`"inputSchema":{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"}},` +
 	`"note":{"type":"string","description":"Why, for that person"}},` +
 	`"required":["names"],"additionalProperties":false},` +
 	`"annotations":{"destructiveHint":false},"_meta":{"anthropic/alwaysLoad":true}}`
 
-// An accessResult is what became of the wish to use one item.
+// An accessResult is the result of the access request for one item.
 type accessResult struct {
 	Name    string `json:"name"`
 	State   string `json:"state"` // open, declined, callable, confirm, refused
@@ -42,7 +42,7 @@ const (
 	accessOpen     = "open"
 	accessDeclined = "declined"
 	accessCallable = "callable"
-	accessRefused  = "refused" // nothing was asked
+	accessRefused  = "refused" // no request was made
 )
 
 // callRequestAccess answers request_access.
@@ -86,8 +86,8 @@ func (s *Session) callRequestAccess(ctx context.Context, r mcp.Request) (json.Ra
 	return s.answer(out)
 }
 
-// findItem returns the number of an item that exists for this request, by its id or, in direct mode, by the
-// name that a tool has there.
+// findItem returns an item that exists for this request, by its id or, in direct mode, by a tool's
+// name there.
 func (s *Session) findItem(name string) (int, bool) {
 	if id, err := tool.ParseID(name); err == nil {
 		i, ok := s.view.Find(id)
@@ -101,7 +101,7 @@ func (s *Session) findItem(name string) (int, bool) {
 	return 0, false
 }
 
-// requestItem asks for the item i, if it is locked and may be asked for.
+// requestItem requests access to item i, if it is locked and can be requested.
 func (s *Session) requestItem(ctx context.Context, i int, note string) (accessResult, error) {
 	w := accessResult{Name: s.view.ID(i).String(), State: accessRefused}
 	now, need := s.lockState(ctx, i), s.lacks(i)
@@ -142,18 +142,18 @@ func (s *Session) requestItem(ctx context.Context, i int, note string) (accessRe
 	case errors.Is(err, errDeclined):
 		h, err := s.history(ctx, r, now)
 		if err != nil || h.declined.Request == "" {
-			return s.unasked(ctx, w, cmp.Or(err, errDeclined)), nil
+			return s.notWritten(ctx, w, cmp.Or(err, errDeclined)), nil
 		}
 		w.State, w.Request, w.Message = accessDeclined, h.declined.Request, s.declinedText(h.declined)+" No new request was recorded."
 	case errors.Is(err, request.ErrTooMany):
 		w.Message = tooManyText
 	default:
-		return s.unasked(ctx, w, err), nil
+		return s.notWritten(ctx, w, err), nil
 	}
 	return w, nil
 }
 
-// Texts of requests: one that waits, one that no approval helps, and none.
+// Texts of requests: an open one, one that approval cannot help, and none.
 const (
 	recordedText   = "Request recorded. " + retryText
 	cannotHelpText = "Request recorded, but approval alone cannot unlock this tool: an operator must " +
@@ -162,30 +162,30 @@ const (
 		"Tell your user that an operator must check the gateway's log, and continue without it."
 )
 
-// tooManyText tells an agent that it has as many requests as it may have.
+// tooManyText tells an agent that it has the maximum number of requests.
 var tooManyText = "Nothing was requested: this agent has " + strconv.Itoa(request.MaxOpen) +
 	" requests that are open or were withdrawn within the last hour. That is the limit. " +
 	"Tell your user that a person must decide about some of them first."
 
-// unwrittenText says that a request may not have been stored.
+// unwrittenText says that the request may not be stored.
 const unwrittenText = "The gateway could not store the request, or does not know whether it did. " +
 	"Try again in a moment; the gateway stores no request twice."
 
-// unasked says that a request could not be written.
-func (s *Session) unasked(ctx context.Context, w accessResult, err error) accessResult {
+// notWritten returns the result of a request that could not be written.
+func (s *Session) notWritten(ctx context.Context, w accessResult, err error) accessResult {
 	s.logUnread(ctx, "a request cannot be written", err)
 	w.Message = unwrittenText
 	return w
 }
 
-// askable reports whether an item that is locked for this reason can be asked for.
+// askable reports whether access to an item with this lock can be requested.
 func askable(status lock.Status, hash tool.Hash) bool {
 	return hash != "" && slices.Contains([]lock.Status{lock.PendingApproval, lock.DisabledByUser, lock.DisabledByConfig, lock.ServerDisabled}, status)
 }
 
-// incident logs that something is locked and nothing says why: that is no decision that anybody could
-// change.
+// incident logs that an item is locked for an undetermined reason: no decision of a person can
+// change that.
 func (s *Session) incident(ctx context.Context, i int) {
-	s.g.o.Log.LogAttrs(ctx, slog.LevelError, "an agent asks for what is locked for an undetermined reason",
+	s.g.o.Log.LogAttrs(ctx, slog.LevelError, "access requested to an item that is locked for an undetermined reason",
 		slog.String("agent", s.caller.Agent.ID), slog.String("tool", text.Clip(s.view.ID(i).String(), maxLogged)))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// requestsKey returns the key of the agent's requests; "": what is decided about them cannot matter
+// requestsKey returns the key of the agent's requests, or "" if decisions about them cannot matter
 // here.
 func (s *Session) requestsKey() string {
 	if !s.canAsk() && (s.st.Config == nil || s.g.o.Requests == nil || len(s.st.Config.Tools.Confirm) == 0) {
@@ -24,7 +24,7 @@ func (s *Session) requestsKey() string {
 	return request.AgentOf(s.caller.Agent).Key()
 }
 
-// canAsk reports whether agents may ask for what is locked.
+// canAsk reports whether agents may request access to locked items.
 func (s *Session) canAsk() bool {
 	if s.st.Config == nil || s.g.o.Requests == nil {
 		return false
@@ -35,15 +35,15 @@ func (s *Session) canAsk() bool {
 	return s.g.o.Asks
 }
 
-// A requestHistory says what became of an agent's wish to use an item.
+// A requestHistory is the history of an agent's requests for an item.
 type requestHistory struct {
-	open     request.Request  // that waits; its ID is "": none does
-	declined request.Decision // that still holds; its Request is "": none does
-	last     request.Decision // of what was allowed or confirmed and holds no more; its Request is "": nothing was
+	open     request.Request  // the open request; its ID is "" if there is none
+	declined request.Decision // still valid; its Request is "" if there is none
+	last     request.Decision // an earlier approval that has ended; its Request is "" if there is none
 }
 
-// history returns what the agent asked for of what r is about, and what became of it. now is how the item
-// stands.
+// history returns the history of the agent's requests for the same as r. now is the item's lock
+// state.
 func (s *Session) history(ctx context.Context, r request.Request, now lockState) (h requestHistory, err error) {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
@@ -69,12 +69,12 @@ func (s *Session) history(ctx context.Context, r request.Request, now lockState)
 	return h, nil
 }
 
-// newRequest returns a request for the item i, which is locked for the reason status.
+// newRequest returns a request for item i, which is locked with status.
 func (s *Session) newRequest(i int, status lock.Status) request.Request {
 	return request.Request{Status: status}.About(s.view.ID(i), s.view.Tool(i).Definition.Hash)
 }
 
-// open makes a request, or finds the one that is open. added says that it was made now.
+// open makes a request, or finds the open one. added reports that it is new.
 func (s *Session) open(ctx context.Context, r request.Request, arguments json.RawMessage) (held request.Request, added bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
@@ -111,15 +111,15 @@ var (
 	errDeclined = errors.New("the request was declined")
 )
 
-// obsolete reports whether nothing waits for a request any more: what it is about no longer exists
-// for the agent, has another definition, or is callable.
+// obsolete reports whether a request no longer matters: its item no longer exists for the agent,
+// has another definition, or is callable.
 func (s *Session) obsolete(r request.Request) bool {
 	i, ok := s.view.Find(r.Item())
 	return !ok || s.view.Tool(i).Definition.Hash != r.Hash || !r.OneCall() && s.view.Status(i) == lock.None
 }
 
-// askLink returns the address where the agent's user asks; code is the id of a request or a sealed
-// one. "": there is no page.
+// askLink returns the address where the agent's user requests access, or "" if there is no page.
+// code is the id of a request, or a sealed request.
 func (g *Gateway) askLink(code string) string {
 	if g.o.BaseURL == "" || code == "" {
 		return ""
@@ -127,8 +127,8 @@ func (g *Gateway) askLink(code string) string {
 	return g.o.BaseURL + "/admin/ask/" + code
 }
 
-// code returns a request that nobody has made yet, for a link; "": it cannot be sealed. For some time it
-// is the same one: a client that tries again by itself finds that it was sent to this page before.
+// code returns a sealed request for a link, or "" if it cannot be sealed. It returns the same code
+// for some time, so that a client that retries automatically recognizes the page.
 func (s *Session) code(ctx context.Context, r request.Request) string {
 	if s.g.o.Sealer == nil {
 		return ""
@@ -148,11 +148,11 @@ func (s *Session) code(ctx context.Context, r request.Request) string {
 }
 
 const (
-	codeTime = 10 * time.Minute // that a link is used again
+	codeTime = 10 * time.Minute // how long a link is reused
 	maxCodes = 1024
 )
 
-// codes are the links that were made last.
+// codes are the latest links.
 type codes struct {
 	mu  sync.Mutex
 	all map[request.Code]madeCode
@@ -180,9 +180,9 @@ func (x *codes) put(c request.Code, code string, now time.Time) {
 	x.all[c] = madeCode{code, now}
 }
 
-// logUnread says that what an agent asked for could not be read or written.
+// logUnread logs that an agent's request could not be read or written.
 func (s *Session) logUnread(ctx context.Context, what string, err error) {
-	if !errors.Is(ctx.Err(), context.Canceled) { // else the caller went away
+	if !errors.Is(ctx.Err(), context.Canceled) { // otherwise the caller went away
 		s.g.o.Log.LogAttrs(ctx, slog.LevelError, "the requests of an agent cannot be read or written",
 			slog.String("agent", s.caller.Agent.ID), slog.String("step", what), slog.Any("error", err))
 	}
@@ -198,8 +198,8 @@ func (s *Session) openText(r request.Request) string {
 const retryText = "Tell your user. Retry after a person has decided. " +
 	"Wait at least 60 s between retries."
 
-// statusLink ends a text with the page about a request. No full stop follows the link: a client
-// might make it part of the link.
+// statusLink adds the page of a request to a text. No full stop follows the link: a client might
+// make it part of the link.
 func (g *Gateway) statusLink(code string) string {
 	if link := g.askLink(code); link != "" {
 		return " Status: " + link

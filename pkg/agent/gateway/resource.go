@@ -16,18 +16,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxClaims is how many templates of its server a URI may match. All of them have to be open.
+// maxClaims is how many templates of a server a URI may match. All of them must be callable.
 const maxClaims = 16
 
-// A source is where a URI is read from.
+// A source is the server and the items that a URI belongs to.
 type source struct {
 	server   state.Server
-	listed   tool.ID // the resource or the template; of a link in a result, what it is counted as
-	subjects []int   // what must not be locked
-	exact    bool    // the server listed this very URI
+	listed   tool.ID // the resource or template; for a link in a result, the id in metrics
+	subjects []int   // the items that must not be locked
+	exact    bool    // the server listed exactly this URI
 }
 
-// read answers resources/read, of one server or, with "", of whichever has the URI.
+// read answers resources/read from one server, or with "" from the server that has the URI.
 func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.RawMessage, error) {
 	from, err := s.source(server, r.URI)
 	if err == nil && !from.exact {
@@ -52,19 +52,19 @@ func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.
 	return raw, nil
 }
 
-// lockedSource refuses to read what is locked now; nil: nothing is.
+// lockedSource refuses to read a locked item, or returns nil.
 func (s *Session) lockedSource(ctx context.Context, from source, uri string) error {
-	// What seems to be locked comes first: its record is enough to refuse.
+	// Items that are locked in the view come first: one locked record suffices to refuse.
 	slices.SortStableFunc(from.subjects, func(a, b int) int { return locks(s.view.Status(b)) - locks(s.view.Status(a)) })
 	for _, i := range from.subjects {
-		if refused := s.locked(ctx, i); refused != nil {
+		if refused := s.checkLock(ctx, i); refused != nil {
 			return refused
 		}
 	}
 	if from.exact {
 		return nil
 	}
-	// A rule may deny a URI that nothing but a template stands for, in whatever spelling.
+	// A rule may deny a URI that only a template matches, in any spelling.
 	id := tool.ID{Server: from.server.Config.Name, Name: uri, Kind: tool.Resource}
 	verdict := s.view.VerdictOn(id)
 	for _, plain := range tool.PlainURIs(uri) {
@@ -75,7 +75,7 @@ func (s *Session) lockedSource(ctx context.Context, from source, uri string) err
 	now := lockState{status: lock.Classify(lock.Facts{
 		ServerEnabled: lock.FactOf(from.server.Config.Enabled), Denied: verdict.Denied, UserDisabled: lock.No, Approved: lock.Yes,
 	})}
-	if now.status == lock.None && len(from.subjects) == 0 { // else it was seen with those
+	if now.status == lock.None && len(from.subjects) == 0 { // otherwise the loop has checked it
 		now = s.serverLockState(ctx, id)
 	}
 	switch {
@@ -94,7 +94,7 @@ func (s *Session) lockedSource(ctx context.Context, from source, uri string) err
 	return l.refusal(id.Kind)
 }
 
-// locks returns 1 for what is locked.
+// locks returns 1 for a locked status, otherwise 0.
 func locks(status lock.Status) int {
 	if status == lock.None {
 		return 0
@@ -102,8 +102,8 @@ func locks(status lock.Status) int {
 	return 1
 }
 
-// source returns where a URI is read from. It refuses one that nothing visible has, that more than one
-// server claims, or that so many templates stand for that it cannot be told.
+// source returns the source of a URI. It refuses a URI without a visible source, with more than one
+// server, or with too many templates to decide.
 func (s *Session) source(server, uri string) (source, error) {
 	if tool.ValidURI(uri) != nil {
 		return source{}, s.unknownURI(uri) // no server can have listed it
@@ -128,9 +128,9 @@ func (s *Session) source(server, uri string) (source, error) {
 	return from, nil
 }
 
-// checkNormal refuses a URI that the server may read as another one: then the locks that the gateway
-// looks at would be those of the wrong resource. A tool's definition names the URI of its page itself,
-// and a template with a ";" says that path parameters mean something.
+// checkNormal refuses a URI that the server may read as another URI, because then the gateway would
+// check the locks of the wrong resource. The check skips pages, whose URI the tool's definition
+// states, and templates with a ";", which use path parameters.
 func (s *Session) checkNormal(from source, uri string) error {
 	keepParams := false
 	for _, i := range from.subjects {
@@ -150,8 +150,8 @@ func (s *Session) checkNormal(from source, uri string) error {
 	}
 }
 
-// addAlike adds what its server may take a URI for that it has not listed itself: another spelling of
-// what is locked does not open it.
+// addAlike adds the items whose URI the server may take for an unlisted URI: another spelling must
+// not open a locked item.
 func (s *Session) addAlike(from *source, uri string) error {
 	alike, all := s.view.Alike(from.server.Config.Name, uri)
 	for _, i := range alike {
@@ -175,7 +175,7 @@ func tooManyTemplates(uri string) *mcp.Error {
 	}
 }
 
-// resourcesOf returns the resources of a server that exist for this request, or with "" those of all.
+// resourcesOf returns the resources of a server that exist for this request; "" means all servers.
 func (s *Session) resourcesOf(server string) tool.Set {
 	if server == "" {
 		return s.sel.Resources
@@ -189,11 +189,12 @@ func (s *Session) resourcesOf(server string) tool.Set {
 	return of
 }
 
-// readAlone says what to do about a URI of which it cannot be told whose it is.
+// readAlone says how to read a URI whose server is ambiguous.
 const readAlone = "Read it at /mcp/x/{server}, where one server alone is asked."
 
-// unlistedSource returns where a URI is read from that no server listed: the page of a tool, or a link
-// in a result where the operator lets those be read of the one server that the request is about.
+// unlistedSource returns the source of a URI that no server listed. It is the page of a tool, or a
+// link in a result. A link is readable if the operator allows it and the request is about one
+// server.
 func (s *Session) unlistedSource(of, uri string) (source, error) {
 	var found []source
 	if strings.HasPrefix(uri, appScheme) {
@@ -203,7 +204,7 @@ func (s *Session) unlistedSource(of, uri string) (source, error) {
 			}
 		}
 	} else if server := s.unlisted(); server != nil && (of == "" || of == server.Config.Name) {
-		// It is counted as one, whatever its URI: agents choose that.
+		// All links count as one item, because agents choose their URIs.
 		found = append(found, source{server: *server, listed: tool.ID{Server: server.Config.Name, Name: "unlisted", Kind: tool.Resource}})
 	}
 	switch len(found) {
@@ -215,7 +216,7 @@ func (s *Session) unlistedSource(of, uri string) (source, error) {
 	return source{}, s.claimedTwice(uri, []int{found[0].subjects[0], found[1].subjects[0]})
 }
 
-// unlisted returns the server of which the request may read what it has not listed; nil: none.
+// unlisted returns the server whose unlisted URIs the request may read, or nil.
 func (s *Session) unlisted() *state.Server {
 	name, ok := strings.CutPrefix(s.caller.Path, "/x/")
 	if !ok || s.down {
@@ -229,7 +230,7 @@ func (s *Session) unlisted() *state.Server {
 	return nil
 }
 
-// claimedTwice refuses a URI that more than one server says is its own.
+// claimedTwice refuses a URI that more than one server has.
 func (s *Session) claimedTwice(uri string, claims []int) *mcp.Error {
 	var names []string
 	for _, i := range claims {
@@ -249,7 +250,7 @@ func (s *Session) unknownURI(uri string) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown resource: " + quote(uri), Data: uriData(uri)}
 }
 
-// uriData is the data of an error about a URI.
+// uriData returns the data of an error about a URI.
 func uriData(uri string) json.RawMessage {
 	return rawjson.Object{{Name: "uri", Value: rawjson.Quote(text.Clip(uri, tool.MaxURI))}}.Bytes()
 }

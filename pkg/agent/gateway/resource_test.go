@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// reading returns a gateway whose servers have these resources and templates.
+// reading returns a gateway whose servers have resources and templates.
 func reading(t testing.TB, settings map[string]string, items map[string][]string) *fixture {
 	gw := newFixture(t)
 	for server, uris := range items {
@@ -31,7 +31,7 @@ func reading(t testing.TB, settings map[string]string, items map[string][]string
 	return gw
 }
 
-// sentTo returns to which servers what was read was sent.
+// sentTo returns the servers that received a read.
 func (gw *fixture) sentTo() string {
 	var out []string
 	for _, c := range gw.Sent() {
@@ -49,7 +49,7 @@ func TestReadRouting(t *testing.T) {
 	gw.Agent.Servers = []string{"a", "b"}
 	for uri, want := range map[string]string{
 		"a:it":          "a",
-		"a:t/1":         "a", // listed: the template of another server does not matter
+		"a:t/1":         "a", // listed: another server's template does not matter
 		"a:t/2":         "b",
 		"x:y":           "b", // by the template that matches everything
 		"a:t/{x}":       "b", // a template is not read itself, it matches its own text
@@ -86,8 +86,8 @@ func TestReadRouting(t *testing.T) {
 	}
 }
 
-// Whoever's lock it is, a URI of two servers is refused: else the lock of the one would hand its readers
-// to the other.
+// A URI of two servers is refused, even if only one server locks it. Otherwise one server's lock
+// would send its readers to the other server.
 func TestReadClaimedByLocked(t *testing.T) {
 	gw := reading(t, map[string]string{"b": `"approval":"manual"`}, map[string][]string{"a": {"u:it"}, "b": {"u:it"}})
 	if e := gw.refused("resources/read", `{"uri":"u:it"}`); e.Code != -32602 || !strings.Contains(e.Message, "More than one server") {
@@ -95,7 +95,7 @@ func TestReadClaimedByLocked(t *testing.T) {
 	}
 }
 
-// Each template of its server that a URI matches has to be open.
+// All templates of a server that match a URI must be callable.
 func TestReadTemplatesOfOneServer(t *testing.T) {
 	gw := reading(t, nil, map[string][]string{"s": {"f:{+path}", "f:secret/{x}"}})
 	gw.Decide("s:resource:f:secret/{x}", "disable")
@@ -110,7 +110,7 @@ func TestReadTemplatesOfOneServer(t *testing.T) {
 	}
 }
 
-// A rule about URIs counts for those that a template stands for.
+// A rule about URIs applies to URIs that match a template.
 func TestReadDeniedURI(t *testing.T) {
 	gw := reading(t, nil, map[string][]string{"s": {"f:{+path}"}})
 	gw.Forbid(`@id("private") @reason("Private") forbid (principal, action, resource) when { resource.name like "f:private/*" };
@@ -130,8 +130,8 @@ func TestReadDeniedURI(t *testing.T) {
 	gw.sentNothing()
 }
 
-// Another spelling of what is locked or denied does not open it: servers resolve what the gateway
-// passes on as it is.
+// Another spelling of a locked or denied URI does not open it, because servers resolve the
+// unchanged URI.
 func TestReadOtherSpellings(t *testing.T) {
 	gw := reading(t, map[string]string{"s": `"disabled_resources":["file:///denied/*"]`}, map[string][]string{
 		"s": {"{+any}", "file:///locked/a", "file:///open/a", "file:///waits/{name}"},
@@ -170,8 +170,8 @@ func TestReadOtherSpellings(t *testing.T) {
 	}
 }
 
-// A URI that servers may read as another one is refused, unless the server listed it: else the lock of
-// the other one would not count.
+// A URI that servers may read as another one is refused, unless the server listed it. Otherwise the
+// other URI's lock would not apply.
 func TestReadNormalForm(t *testing.T) {
 	gw := reading(t, map[string]string{"s": `"unlisted_resources": true`}, map[string][]string{
 		"s": {"note://{id}", "file:///{+path}", "note://secret", "note://listed%20", "q:find{?text}", "m:x{;p*}", "note://ｌisted"},
@@ -222,7 +222,7 @@ func TestReadNormalForm(t *testing.T) {
 		}
 		gw.sentNothing()
 	}
-	gw.Path = "/x/s" // where what no template stands for is read, too
+	gw.Path = "/x/s" // where unlisted URIs are readable, too
 	if e := gw.refused("resources/read", `{"uri":"other:secret%20"}`); !strings.HasSuffix(e.Message, `"other:secret"`) {
 		t.Errorf("of what is not listed: %+v", e)
 	}
@@ -233,7 +233,7 @@ func TestReadNormalForm(t *testing.T) {
 	gw.sentNothing()
 }
 
-// So many templates that it would take long to tell whose a URI is are not all tried.
+// If too many templates could match a URI, the gateway does not try all of them.
 func TestReadTooManyTemplates(t *testing.T) {
 	items := map[string][]string{}
 	for i := range 20 {
@@ -257,7 +257,7 @@ func TestReadTooManyTemplates(t *testing.T) {
 
 const page = `"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"_meta":{"ui":{"resourceUri":"ui://s/page"}}`
 
-// A page of an MCP App stands under the lock of its tool, whether its server lists it or not.
+// The lock of a tool applies to its MCP App page, whether its server lists the page or not.
 func TestReadPageOfTool(t *testing.T) {
 	for _, listed := range []bool{true, false} {
 		gw := newFixture(t)
@@ -285,7 +285,7 @@ func TestReadPageOfTool(t *testing.T) {
 	}
 }
 
-// An answer may not pass off as another server's what is not, nor hold what is locked.
+// An answer must not contain a part with another server's URI, nor a locked part.
 func TestReadContentsOfOthers(t *testing.T) {
 	gw := reading(t, nil, map[string][]string{"a": {"a:dir", "a:dir/1", "a:dir/2"}, "b": {"b:it"}})
 	gw.Decide("a:resource:a:dir/2", "disable")
@@ -294,7 +294,7 @@ func TestReadContentsOfOthers(t *testing.T) {
 	gw.ByName["a"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
 	for _, tt := range []struct {
 		answer string
-		code   int // 0: it passes, byte for byte
+		code   int // 0: it passes unchanged
 	}{
 		{`{"contents":[{"uri":"a:dir","text":"x"},{"uri":"a:dir/1","blob":"eA==" , "n":9007199254740993},{"uri":"a:new"},{"text":"y"}]}`, 0},
 		{` {"resultType":"input_required","inputRequests":{}} `, 0},
@@ -313,7 +313,7 @@ func TestReadContentsOfOthers(t *testing.T) {
 			t.Errorf("%.80s: %v", tt.answer, err)
 		}
 	}
-	gw.Agent.Servers = []string{"a"} // what is out of scope leaves no trace
+	gw.Agent.Servers = []string{"a"} // items out of scope leave no trace
 	if answer = `{"contents":[{"uri":"b:it","text":"x"}]}`; true {
 		if raw, err := gw.ask("resources/read", `{"uri":"a:dir"}`); err != nil || raw != answer {
 			t.Errorf("%s, %v", raw, err)
@@ -321,8 +321,8 @@ func TestReadContentsOfOthers(t *testing.T) {
 	}
 }
 
-// What a server never listed is read where it alone is asked, if the operator lets it be, and no rule
-// is against it.
+// An unlisted URI is readable where the request is about its server alone, if the operator allows
+// it and no rule denies it.
 func TestReadUnlisted(t *testing.T) {
 	gw := reading(t, map[string]string{"s": `"unlisted_resources": true, "disabled_resources": ["u:secret/*"]`}, map[string][]string{"s": {"u:listed"}, "other": {"v:it"}})
 	gw.Decide("s:resource:u:listed", "disable")
@@ -362,7 +362,8 @@ func TestReadUnlisted(t *testing.T) {
 	}
 }
 
-// A resource that is far too large ends with a text that says so, and the server is well.
+// The read of a huge resource ends with a text about its size, and does not count as the server's
+// failure.
 func TestReadHuge(t *testing.T) {
 	gw, _ := live(t, "s", upstreamtest.Options{
 		Tools: definitions(def("act", "Act.", "")), Resources: definitions(resource("u:huge", "Huge.")),

@@ -17,7 +17,7 @@ import (
 const (
 	maxLimit    = 50
 	maxDisabled = 10
-	maxFound    = 20 // callable tools of an answer, counted with those of which it has the names alone
+	maxFound    = 20 // callable tools of an answer, including tools that only appear by name
 )
 
 // A match is one callable tool that retrieve_tools found.
@@ -27,12 +27,12 @@ type match struct {
 	Lossy       bool            `json:"lossy,omitempty"`
 	Description string          `json:"description"`
 	CallWith    string          `json:"call_with"`
-	InputSchema json.RawMessage `json:"input_schema,omitempty"` // with detail full, as the next two
+	InputSchema json.RawMessage `json:"input_schema,omitempty"` // in full detail only, as the next two
 	Score       *float64        `json:"score,omitempty"`
 	ScoreParts  *scoreParts     `json:"score_parts,omitempty"`
 }
 
-// scoreParts are what a score was added up from, before what its verb costs.
+// scoreParts are the parts of a score, without the cost of the verb.
 type scoreParts struct {
 	Lexical  float64 `json:"lexical"`
 	Semantic float64 `json:"semantic"`
@@ -41,15 +41,15 @@ type scoreParts struct {
 // A lockedMatch is one locked tool that retrieve_tools found.
 type lockedMatch struct {
 	Name        string      `json:"name"`
-	Description string      `json:"description"` // "" if it may not be shown
+	Description string      `json:"description"` // "" if it must not be shown
 	Status      lock.Status `json:"status"`
-	Note        string      `json:"note,omitempty"` // what the operator, or a person, has to say
+	Note        string      `json:"note,omitempty"` // of the operator or another person
 }
 
 // matches is the answer of retrieve_tools.
 type matches struct {
 	Tools       []match         `json:"tools"`
-	More        []string        `json:"more,omitempty"` // the names of the next ones; not with detail full
+	More        []string        `json:"more,omitempty"` // names of the next tools; not in full detail
 	Total       int             `json:"total"`
 	Disabled    []lockedMatch   `json:"disabled,omitempty"`
 	Remediation json.RawMessage `json:"remediation,omitempty"` // one text for each status in Disabled
@@ -58,10 +58,10 @@ type matches struct {
 
 // retrieve answers retrieve_tools.
 //
-// Callable and locked tools are ranked apart, each with a limit and document
-// frequencies of its own, so that neither moves the other. Without the flag the
-// answer says of locked tools at most how many there are that match, if nothing callable
-// does, or match better than everything callable.
+// Callable and locked tools have separate rankings, limits and document frequencies, so that
+// neither affects the other. Without include_disabled, the answer at most counts matching locked
+// tools. It counts them if no callable tool matches, or if they match better than every callable
+// tool.
 func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
 	a := readArguments(r, "query", "limit", "include_disabled", "detail", "read_only")
 	text := a.text("query", true, "a few words on what the tool should do")
@@ -97,7 +97,7 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 		}
 	}
 	nudge := ""
-	var found tool.Set // locked ones, as far as they were looked for
+	var found tool.Set // the locked tools that the search covered
 	opts.Matched = true
 	switch {
 	case withLocked:
@@ -117,7 +117,7 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 		nudge = noticeBetter(found.Len())
 		out.Notice = nudge
 	}
-	s.event.Found = s.found(out, found)
+	s.event.Found = s.auditFound(out, found)
 	s.event.Counts.IncludeDisabled, s.event.Counts.Nudged = withLocked, nudge != ""
 	if full {
 		return s.answer(out)
@@ -129,12 +129,12 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 	} else {
 		*buffer = out.appendCompact((*buffer)[:0])
 	}
-	return s.answered(*buffer)
+	return s.answerJSON(*buffer)
 }
 
-// found says what a search found, for the audit: its answer, and the locked tools that match, as far as
-// they were looked for.
-func (s *Session) found(answer matches, locked tool.Set) *audit.Found {
+// auditFound returns the result of a search for the audit: its answer, and the matching locked
+// tools that the search covered.
+func (s *Session) auditFound(answer matches, locked tool.Set) *audit.Found {
 	f := &audit.Found{Callable: answer.Total}
 	for _, m := range answer.Disabled {
 		f.Shown = append(f.Shown, m.Name)
@@ -166,7 +166,7 @@ func (s *Session) match(hit search.Hit, full bool) match {
 }
 
 // lockedMatches returns the entries of locked tools, and an object with the remediation of each
-// status among them, in the order of their precedence; nil, nil if there are no hits.
+// status among them, in the order of their precedence. It returns nil, nil without hits.
 func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch, remediation json.RawMessage) {
 	if len(hits) == 0 {
 		return nil, nil
@@ -190,7 +190,7 @@ func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch
 	return out, remediations(tool.Tool, links, s.canAsk())
 }
 
-// note returns what the operator says about denying a tool, or a person about another lock.
+// note returns the operator's note about a denial, or a person's note about another lock.
 func (s *Session) note(i int, status lock.Status, said string) string {
 	return s.g.note(s.view, i, status, said)
 }

@@ -82,7 +82,7 @@ func TestRetrieveLocked(t *testing.T) {
 	checkAnswer(t, "retrieve_full", gw.search(`{"query":"delete document","include_disabled":true,"detail":"full","limit":1}`).Raw)
 }
 
-// That locked tools leave no trace without the flag, TestRetrieveUnaffectedByLocked holds.
+// TestRetrieveUnaffectedByLocked checks that locked tools leave no trace without the flag.
 func TestRetrieveWithoutFlag(t *testing.T) {
 	gw := everyStatus(t)
 	for _, query := range []string{"document", "purge"} {
@@ -151,7 +151,7 @@ func TestRetrieveFull(t *testing.T) {
 	}
 }
 
-// No text that nobody approved reaches an answer of any tool.
+// No answer of any tool contains a text that nobody approved.
 func TestUnapprovedText(t *testing.T) {
 	gw := everyStatus(t)
 	check := func(what, answer string) {
@@ -198,7 +198,7 @@ func TestUnapprovedText(t *testing.T) {
 	}
 }
 
-// The changed schema alone makes another definition.
+// A changed schema alone makes another definition.
 func TestSchemaChange(t *testing.T) {
 	gw := serving(t, "", "", def("act", "Act.", `"inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}`))
 	if r := gw.Call("call_tool_destructive", `{"name":"s:act"}`); r.IsError {

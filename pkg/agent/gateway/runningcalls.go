@@ -14,16 +14,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// lookEvery is how often a process looks, while something runs, whether it was stopped. A function
-// is frozen between its requests; what runs is what keeps it awake.
+// lookEvery is how often a process with running calls reads the stops. Lambda freezes a function
+// between its requests, so only running calls keep it awake.
 const lookEvery = time.Second
 
-// running are the calls and streams of this process. While there are some it reads each second what is
-// stopped, and cancels those that are.
+// running holds the calls and streams of this process. While there are some, it reads the stops
+// each second and cancels the stopped ones.
 type running struct {
 	mu   sync.Mutex
 	all  map[*run]bool
-	next *time.Timer // of the next look; nil: nothing runs
+	next *time.Timer // of the next read; nil: nothing runs
 }
 
 // A run is a call of a server, or with "" a stream of an agent.
@@ -32,19 +32,19 @@ type run struct {
 	cancel        context.CancelCauseFunc
 }
 
-// A cancelled is why something that ran was cancelled.
-type cancelled struct{ stop.Stop }
+// A stopError is the stop that cancelled a run.
+type stopError struct{ stop.Stop }
 
-func (c cancelled) Error() string { return c.String() + " was " + c.Note() }
+func (c stopError) Error() string { return c.String() + " was " + c.Note() }
 
-// stopOf returns the stop that cancelled what runs on ctx.
+// stopOf returns the stop that cancelled the run of ctx.
 func stopOf(ctx context.Context) (stop.Stop, bool) {
-	c, ok := context.Cause(ctx).(cancelled) //nolint:errorlint // a cause is not wrapped
+	c, ok := context.Cause(ctx).(stopError) //nolint:errorlint // a cause is not wrapped
 	return c.Stop, ok
 }
 
-// run notes that something runs until leave is called. The context that it returns ends with it, or
-// when it is stopped.
+// run registers a run until leave is called. The returned context ends with it, or when a stop
+// cancels it.
 func (g *Gateway) run(ctx context.Context, server, agent string) (_ context.Context, leave func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &run{server, agent, cancel}
@@ -68,8 +68,8 @@ func (g *Gateway) run(ctx context.Context, server, agent string) (_ context.Cont
 	}
 }
 
-// look cancels what is stopped, and looks again later as long as something runs. What cannot be read
-// stops nothing that runs; what begins is refused then.
+// look cancels stopped runs, and schedules the next look while there are runs. If the stops cannot
+// be read, running calls continue; new calls are refused then.
 func (g *Gateway) look() {
 	ctx, done := context.WithTimeout(context.Background(), approvalTime)
 	defer done()
@@ -80,15 +80,15 @@ func (g *Gateway) look() {
 	g.running.mu.Lock()
 	defer g.running.mu.Unlock()
 	if g.running.next == nil {
-		return // nobody wants to know any more
+		return // no run is left
 	}
 	if err != nil {
-		g.o.Log.LogAttrs(ctx, slog.LevelWarn, "what is stopped cannot be read", slog.Any("error", err))
+		g.o.Log.LogAttrs(ctx, slog.LevelWarn, "stops cannot be read", slog.Any("error", err))
 	}
 	g.running.next.Reset(lookEvery)
 }
 
-// cancel cancels what is among the stops.
+// cancel cancels the runs that the stops include.
 func (rs *running) cancel(all stop.Stops) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -98,12 +98,12 @@ func (rs *running) cancel(all stop.Stops) {
 			is, ok = all.Server(r.server)
 		}
 		if ok {
-			r.cancel(cancelled{is})
+			r.cancel(stopError{is})
 		}
 	}
 }
 
-// Running returns how many calls run in this process that a stop of the target would cancel.
+// Running returns how many runs in this process a stop of the target would cancel.
 func (g *Gateway) Running(t stop.Target) (n int) {
 	all := stop.Stops{List: []stop.Stop{{Target: t}}}
 	g.running.mu.Lock()
@@ -118,25 +118,26 @@ func (g *Gateway) Running(t stop.Target) (n int) {
 	return n
 }
 
-// While returns a context for a stream that an agent holds open: it ends when the agent is stopped.
+// While returns a context for a stream that an agent holds open. The context ends when the agent is
+// stopped.
 func (g *Gateway) While(ctx context.Context, agent identity.Agent) (_ context.Context, leave func()) {
 	return g.run(ctx, "", agent.ID)
 }
 
-// whileGoing does something with a server until the server, or the agent, is stopped. It notes
-// nothing: a pending call goes on when its request has ended.
+// whileGoing runs do until the server or the agent is stopped. It records nothing, because a
+// pending call continues after its request.
 func (s *Session) whileGoing(ctx context.Context, t upstream.Target, do func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	ctx, leave := s.g.run(ctx, t.ID, s.caller.Agent.ID)
 	defer leave()
 	raw, err := do(ctx)
 	if is, ok := stopOf(ctx); ok && err != nil {
-		return nil, errors.Join(&notAsked{s.g.cancelledText(is, err)}, cancelled{is})
+		return nil, errors.Join(&inputError{s.g.cancelledText(is, err)}, stopError{is})
 	}
 	return raw, err
 }
 
-// callServer makes one call of a server. It asks a client of the handshake protocol what the server
-// wants to know.
+// callServer makes one call of a server. It passes the server's questions to a client of the
+// handshake protocol.
 func (s *Session) callServer(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	raw, err := s.whileGoing(ctx, t, func(ctx context.Context) (json.RawMessage, error) {
 		raw, err := s.request(ctx, t, c)
@@ -149,7 +150,7 @@ func (s *Session) callServer(ctx context.Context, t upstream.Target, c upstream.
 	return raw, err
 }
 
-// cancelledText is for the agent whose call was cancelled.
+// cancelledText returns the text for the agent whose call was cancelled.
 func (g *Gateway) cancelledText(is stop.Stop, err error) string {
 	effect := "The call was sent and may have taken effect. After the stop is undone, check before calling again."
 	if e, ok := errors.AsType[*outcome.CallError](err); ok && !e.Delivered {

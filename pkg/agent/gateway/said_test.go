@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// said is the note of the refused call of s:read, "" if there is none.
+// said returns the note of the refused call of s:read, or "" if there is none.
 func (gw *fixture) said() string {
 	gw.T.Helper()
 	r := gw.Call("call_tool_read", `{"name":"s:read"}`)
@@ -24,7 +24,8 @@ func (gw *fixture) said() string {
 	return lock.Note
 }
 
-// A call tells what the person who locked the tool wants told, and nothing else that people wrote.
+// A call returns the note of the person who locked the tool, if they share it, and no other text of
+// people.
 func TestCallSaid(t *testing.T) {
 	tell := func(note string) approval.Said { return approval.Said{Actor: "kim", Note: note, Tell: true} }
 	long := strings.Repeat("é", 400)
@@ -84,7 +85,7 @@ func TestCallSaid(t *testing.T) {
 	}
 }
 
-// Discovery tells it as of the catalog: a decision that is newer is known without its text.
+// A search returns the notes in the catalog: newer decisions have no text.
 func TestDiscoverySaid(t *testing.T) {
 	gw := serving(t, "", "", def("read", "Reads.", readOnly), def("write", "Writes.", readOnly))
 	gw.DecideSaying("s:read", "disable", approval.Said{Actor: "kim", Note: "use\nstaging", Tell: true})
@@ -117,8 +118,8 @@ func TestDiscoverySaid(t *testing.T) {
 	}
 }
 
-// What was blocked is locked and its text is not shown, also where nothing waits for approval. The
-// definition after it is another matter.
+// A blocked definition is locked and its text is not shown, even where nothing waits for approval.
+// The next definition is not blocked.
 func TestBlockedDefinition(t *testing.T) {
 	for _, mode := range []string{"on_change", "manual", "off"} {
 		t.Run(mode, func(t *testing.T) {

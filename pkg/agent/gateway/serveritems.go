@@ -12,18 +12,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Bounds on the prompts and resources of one server that an answer names.
+// Limits for the prompts and resources of one server in an answer.
 const (
 	maxShown      = 20
 	maxShownBytes = 4 << 10 // of their names and URIs
 )
 
-// A kindEntry is what upstream_servers get says of a server's prompts, or of its resources.
+// A kindEntry describes a server's prompts or resources in the answer of upstream_servers get.
 type kindEntry struct {
 	Callable    int             `json:"callable"`
-	URIs        []string        `json:"uris,omitempty"` // of callable resources, and URI templates
+	URIs        []string        `json:"uris,omitempty"` // of callable resources and templates
 	Locked      []lockedItem    `json:"locked,omitempty"`
-	Unshown     int             `json:"unshown,omitempty"`     // how many more there are, callable or locked
+	Unshown     int             `json:"unshown,omitempty"`     // how many others there are
 	Remediation json.RawMessage `json:"remediation,omitempty"` // one text for each status in Locked
 
 	shown int // bytes of names
@@ -37,8 +37,8 @@ type lockedItem struct {
 	Note   string      `json:"note,omitempty"`
 }
 
-// kindEntry returns what there is to say of a server's prompts, or of its resources; nil: none exist
-// for this request.
+// kindEntry describes a server's prompts or resources. It returns nil if none exist for this
+// request.
 func (s *Session) kindEntry(srv state.Server, kind tool.Kind, offered tool.Set) *kindEntry {
 	var e kindEntry
 	there := false
@@ -70,7 +70,7 @@ func (s *Session) kindEntry(srv state.Server, kind tool.Kind, offered tool.Set) 
 	return &e
 }
 
-// hasSpace reports whether one more name is shown.
+// hasSpace reports whether there is room for another name.
 func (e *kindEntry) hasSpace(name string) bool {
 	if e.shown+len(name) > maxShownBytes {
 		e.Unshown++
@@ -91,7 +91,7 @@ func (e *kindEntry) addCallable(id tool.ID) {
 	}
 }
 
-// addLocked reports whether the item is among those that are shown.
+// addLocked adds a locked item, and reports whether there was room for it.
 func (e *kindEntry) addLocked(id tool.ID, status lock.Status, note string) bool {
 	if len(e.Locked) == maxShown {
 		e.Unshown++
@@ -110,8 +110,8 @@ func (e *kindEntry) addLocked(id tool.ID, status lock.Status, note string) bool 
 	return true
 }
 
-// remediations returns an object with the remediation of each status that has a link, in the order of
-// their precedence; nil: there is none.
+// remediations returns an object with the remediation of each status that has a link, in the order
+// of their precedence. It returns nil if there is none.
 func remediations(kind tool.Kind, links map[lock.Status]string, asks bool) json.RawMessage {
 	if len(links) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func remediations(kind tool.Kind, links map[lock.Status]string, asks bool) json.
 	for _, status := range lock.Statuses() {
 		if link, ok := links[status]; ok {
 			text := lock.RemediationOf(kind.String(), status, link)
-			if asks && status.UserCanLift() { // named once for each answer
+			if asks && status.UserCanLift() { // once for each answer
 				asks = false
 				text = strings.Replace(text, "Ask the user", "Call request_access, or ask the user", 1)
 			}

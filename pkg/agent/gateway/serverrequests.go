@@ -17,28 +17,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// Bounds on what one request asks its client.
+// Limits for the questions of one request to its client.
 const (
-	maxRounds   = 8  // results that ask for input, until the request is given up
+	maxRounds   = 8  // results that ask for input in one request
 	maxRequests = 16 // questions in one of them
 )
 
-// exchange sends a request upstream that may be called, and passes on what its server asks meanwhile:
+// exchange sends a permitted request upstream, and passes on the server's questions:
 //
 //	client      server      how
-//	stateless   stateless   the result that asks passes, with its state sealed
-//	stateless   handshake   the call is parked until the client comes back, or made again with the answers
-//	handshake   handshake   the client is asked on its open request
-//	handshake   stateless   the client is asked on its open request, and the server again
+//	stateless   stateless   the question passes as the result, with its state sealed
+//	stateless   handshake   the call waits for the client, or is repeated with the answers
+//	handshake   handshake   the client gets the question on its open request
+//	handshake   stateless   the same, and the server gets the request again
 //
-// An error is one of the call, for [Session.failed], an [*mcp.Error] or a [*notAsked].
+// An error is a call's error for [Session.renderFailure], an [*mcp.Error] or a [*inputError].
 func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	state, responses := c.Rest.Get(requestState), c.Rest.Get(inputResponses)
 	if state != nil || responses != nil {
 		c.Rest = slices.Clone(c.Rest)
 		c.Rest.Delete(requestState)
-		// A stateless client may answer before it is asked. What it says is for the server to judge, as
-		// arguments are; a state that is not ours says that it was asked.
+		// A stateless client may answer without a question. The server judges such answers, as it
+		// judges arguments. An invalid state proves that the client claims a question.
 		if state != nil || !s.caller.Modern || t.Asks == upstream.AsksOff {
 			c.Rest.Delete(inputResponses)
 		}
@@ -52,7 +52,7 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 		return s.callServer(ctx, t, c)
 	}
 	if state != nil {
-		return s.again(ctx, t, c, state, responses)
+		return s.continueRequest(ctx, t, c, state, responses)
 	}
 	if t.Asks != upstream.AsksOff && s.g.o.Sealer != nil && c.Method != mcp.MethodComplete && mcp.Askable(c.Client.Capabilities) {
 		switch {
@@ -62,16 +62,16 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 			return s.replay(ctx, t, c, inputState{}, nil)
 		}
 	}
-	return s.once(ctx, t, c)
+	return s.sendOnce(ctx, t, c)
 }
 
-// again sends a request that comes back with answers, and the state that it was given.
-func (s *Session) again(ctx context.Context, t upstream.Target, c upstream.Call, state, responses json.RawMessage) (json.RawMessage, error) {
+// continueRequest sends a request that comes back with answers and the state that belongs to them.
+func (s *Session) continueRequest(ctx context.Context, t upstream.Target, c upstream.Call, state, responses json.RawMessage) (json.RawMessage, error) {
 	st, message, err := s.openState(ctx, state, bound(t, c))
 	if err != nil || message != "" {
 		return nil, refusal(message, err)
 	}
-	if err := s.goOn(ctx, st); err != nil {
+	if err := s.checkAnswer(ctx, st); err != nil {
 		return nil, err
 	}
 	switch {
@@ -79,30 +79,30 @@ func (s *Session) again(ctx context.Context, t upstream.Target, c upstream.Call,
 		return s.resume(ctx, st, answersOf(responses), c)
 	case !st.Replay:
 		c.Rest = withAnswers(c.Rest, responses, st.Upstream)
-		return s.once(ctx, t, c)
+		return s.sendOnce(ctx, t, c)
 	case t.Asks != upstream.AsksReplay || !c.Retry: // the config has changed since
-		return nil, &notAsked{askOff}
+		return nil, &inputError{askOff}
 	}
 	return s.replay(ctx, t, c, st, answersOf(responses))
 }
 
-// once sends a request to a server that can ask with its result alone.
-func (s *Session) once(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
+// sendOnce sends a request to a server that can ask only with its result.
+func (s *Session) sendOnce(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	raw, err := s.callServer(ctx, t, c)
 	if err != nil {
 		return nil, err
 	}
-	return s.sealed(ctx, t, c, raw)
+	return s.sealQuestion(ctx, t, c, raw)
 }
 
-// A notAsked is the end of a request whose server asks what cannot be asked, or whose client comes back
-// with an answer that is to nothing. Its text is for the agent.
-type notAsked struct{ text string }
+// An inputError ends a request whose server's question cannot be passed on, or whose client sends
+// an answer without a question. Its text is for the agent.
+type inputError struct{ text string }
 
-func (e *notAsked) Error() string { return e.text }
+func (e *inputError) Error() string { return e.text }
 
 // about returns the text for a request about a prompt or a resource.
-func (e *notAsked) about(kind tool.Kind) string {
+func (e *inputError) about(kind tool.Kind) string {
 	if kind == tool.Tool {
 		return e.text
 	}
@@ -114,10 +114,10 @@ func refusal(message string, err error) error {
 	if err != nil {
 		return err
 	}
-	return &notAsked{message}
+	return &inputError{message}
 }
 
-// declaredOnly returns the client's Ask, but for what it has not declared.
+// declaredOnly returns the client's Ask with only the features that it declared.
 func declaredOnly(c mcp.Client) func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 	return func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 		if refused := mcp.UndeclaredQuestion(method, params, c.Capabilities); refused != nil {
@@ -127,7 +127,7 @@ func declaredOnly(c mcp.Client) func(context.Context, string, json.RawMessage) (
 	}
 }
 
-// withAnswers returns the params of a request that is made again, as its server wants them.
+// withAnswers returns the params of a repeated request, as its server expects them.
 func withAnswers(rest rawjson.Object, responses, state json.RawMessage) rawjson.Object {
 	rest = slices.Clone(rest)
 	if responses != nil {
@@ -139,14 +139,14 @@ func withAnswers(rest rawjson.Object, responses, state json.RawMessage) rawjson.
 	return rest
 }
 
-// sealed replaces the server's state in a result that asks for input. It has one also if the server gave
-// none, so that the answers come back bound to this request.
-func (s *Session) sealed(ctx context.Context, t upstream.Target, c upstream.Call, raw json.RawMessage) (json.RawMessage, error) {
+// sealQuestion replaces the server's state in a result that asks for input. The result gets a state
+// even if the server gave none, so that the answers come back bound to this request.
+func (s *Session) sealQuestion(ctx context.Context, t upstream.Target, c upstream.Call, raw json.RawMessage) (json.RawMessage, error) {
 	if !asksInput(raw) {
 		return raw, nil
 	}
 	if t.Asks == upstream.AsksOff {
-		return nil, &notAsked{askOff}
+		return nil, &inputError{askOff}
 	}
 	o, err := rawjson.Split(raw, rawjson.Lenient)
 	if err != nil {
@@ -154,11 +154,11 @@ func (s *Session) sealed(ctx context.Context, t upstream.Target, c upstream.Call
 	}
 	own := o.Get(requestState)
 	if len(own) > 0 && own[0] != '"' {
-		own = nil // it is none
+		own = nil // the server gave none
 	}
 	state, message := s.sealState(ctx, inputState{Bound: bound(t, c), Upstream: own})
 	if message != "" {
-		return nil, &notAsked{message}
+		return nil, &inputError{message}
 	}
 	s.event.Outcome = audit.Asked
 	o.Delete(requestState)
@@ -166,14 +166,14 @@ func (s *Session) sealed(ctx context.Context, t upstream.Target, c upstream.Call
 	return o.Bytes(), nil
 }
 
-// relay asks a client of the handshake protocol what a stateless server wants to know, and the
-// server again, as often as it takes.
+// relay passes the questions of a stateless server to a client of the handshake protocol. It
+// repeats the request with the answers until there is a result.
 func (s *Session) relay(ctx context.Context, t upstream.Target, c upstream.Call, raw json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case t.Asks == upstream.AsksOff:
-		return nil, &notAsked{askOff}
+		return nil, &inputError{askOff}
 	case c.Client.Ask == nil:
-		return raw, nil // what becomes of it is a matter of the client's protocol
+		return raw, nil // the client's protocol handles it
 	}
 	rest := c.Rest
 	for range maxRounds {
@@ -190,20 +190,20 @@ func (s *Session) relay(ctx context.Context, t upstream.Target, c upstream.Call,
 			return raw, err
 		}
 	}
-	return nil, &notAsked{askTooOften}
+	return nil, &inputError{askTooOften}
 }
 
-// askAll asks a client everything that a result wants to know, and returns the answers. A message is for
-// the agent: there are none.
+// askAll sends all questions of a result to a client, and returns the answers. A message for the
+// agent means that there are none.
 func askAll(ctx context.Context, t upstream.Target, c upstream.Call, requests json.RawMessage) (responses json.RawMessage, message string, err error) {
-	questions, _ := rawjson.Split(requests, rawjson.Lenient) // what is no object asks nothing
+	questions, _ := rawjson.Split(requests, rawjson.Lenient) // a non-object has no questions
 	if len(questions) > maxRequests {
 		return nil, askTooLong, nil
 	}
 	if refused := mcp.Undeclared(requests, c.Client.Capabilities); refused != nil {
-		return nil, refused.Message, nil //nolint:nilerr // the agent reads it, and not its client
+		return nil, refused.Message, nil //nolint:nilerr // it is for the agent, not for its client
 	}
-	if len(questions) == 0 { // the server is busy, and wants to be asked again
+	if len(questions) == 0 { // the server is busy and expects the request again
 		select {
 		case <-time.After(time.Second):
 			return nil, "", nil
@@ -231,17 +231,18 @@ func askAll(ctx context.Context, t upstream.Target, c upstream.Call, requests js
 	return out.Bytes(), "", nil
 }
 
-// interrupted is the error of a call whose request ends while it is not the server that is waited for.
+// interrupted returns the error of a call whose request ends during a wait for something other than
+// the server.
 func interrupted(ctx context.Context, t upstream.Target, c upstream.Call) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return ctx.Err() // nobody reads how it ended
+		return ctx.Err() // nobody reads the answer
 	}
 	return &outcome.CallError{Delivered: true, Repeatable: c.Retry, Outcome: outcome.Outcome{
 		ServerID: t.ID, Status: outcome.Transient, Reason: outcome.ReasonTimeout,
 	}}
 }
 
-// logNoKey says that the key of sealed texts cannot be read.
+// logNoKey logs that the key for sealed texts cannot be read.
 func (g *Gateway) logNoKey(ctx context.Context, err error) {
 	g.o.Log.LogAttrs(ctx, slog.LevelError, "the key of clients' questions cannot be read", slog.Any("error", err))
 }

@@ -22,20 +22,19 @@ type serverEntry struct {
 	Tools    *lock.Counts `json:"tools,omitempty"` // only if one of its tools is locked
 	Toolsets []string     `json:"toolsets,omitempty"`
 
-	// Where one server is asked for, if it has any.
+	// Only in the answer about one server, if it has any.
 	Prompts   *kindEntry `json:"prompts,omitempty"`
 	Resources *kindEntry `json:"resources,omitempty"`
 }
 
-// maxListed is how many servers one answer lists: a thousand of them would be some
-// twenty thousand tokens to an agent.
+// maxListed is how many servers one answer lists. A thousand would be about twenty thousand tokens.
 const maxListed = 50
 
 // A serverPage is the answer of upstream_servers.
 type serverPage struct {
 	Servers []serverEntry `json:"servers"`
 	Total   int           `json:"total"`          // of all pages
-	Next    string        `json:"next,omitempty"` // "after" of the page that follows; "": there is none
+	Next    string        `json:"next,omitempty"` // "after" of the next page; "": this is the last
 }
 
 // listServers answers upstream_servers.
@@ -44,7 +43,7 @@ func (s *Session) listServers(r mcp.Request) (json.RawMessage, error) {
 	operation := a.oneOf("operation", "list", "get")
 	name := a.text("name", operation == "get", "the name of a server as operation list gives it")
 	if _, given := a.values["operation"]; !given && name != "" {
-		operation = "get" // the menu has the name alone
+		operation = "get" // the menu documents only name
 	}
 	after := a.text("after", false, "next of the page before")
 	if operation == "list" && name != "" {
@@ -111,7 +110,7 @@ func (s *Session) serverEntry(srv state.Server) serverEntry {
 	case !e.Enabled:
 		e.Status, e.Message = "disabled", s.g.stopNote(is)
 	case out.Status == "":
-		out.Status = outcome.Transient // configured since the last sync: the next one loads it
+		out.Status = outcome.Transient // new since the last sync: the next sync loads it
 		fallthrough
 	default:
 		e.Status = string(out.Status)

@@ -69,7 +69,7 @@ func TestServersMessage(t *testing.T) {
 	}
 	gw.Configure(nil)
 	gw.Sync()
-	gw.Serve("young") // configured since
+	gw.Serve("young") // new since the last sync
 	gw.Configure(nil)
 	gw.Clock.Wait(30e9)
 	want := map[string]string{
@@ -123,8 +123,8 @@ func TestServersCounts(t *testing.T) {
 	}
 }
 
-// A list of many servers comes in pages of 50, each server on one of them; nothing out of
-// scope or selection shows in where a page ends.
+// A list of many servers has pages of 50, with each server on one page. The end of a page reveals
+// nothing about servers out of scope or selection.
 func TestServersPages(t *testing.T) {
 	gw := newFixture(t)
 	for i := range 120 {

@@ -19,22 +19,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// A Session is what one request sees. It is for one request and one goroutine.
+// A Session is the view of one request. Only one goroutine may use it.
 type Session struct {
 	g      *Gateway
 	caller Caller
-	client mcp.Client // who waits for a call's answer
+	client mcp.Client // receives a call's messages and questions
 	event  *audit.CallEvent
-	target observe.Target // of the call, as the metrics count it
+	target observe.Target // of the call in metrics
 	st     *state.State
 	view   *state.View
 	sel    toolset.Selection
 	direct bool
 	bare   bool // direct mode without prefix
-	down   bool // there is nothing to answer from
-	seen   bool // view has what was granted to the agent
+	down   bool // there is no data to answer from
+	seen   bool // view includes the agent's grants
 
-	granted request.Granted // that view has
+	granted request.Granted // the grants in view
 	confirm confirm
 
 	pages map[string]map[string][]int // of apps, by server
@@ -64,7 +64,7 @@ func (g *Gateway) Open(ctx context.Context, c Caller) (*Session, error) {
 	return s, nil
 }
 
-// selectionError renders why a selection, which is a [*toolset.Error], cannot be served.
+// selectionError renders a [*toolset.Error] of a selection.
 func selectionError(err error) error {
 	e, ok := errors.AsType[*toolset.Error](err)
 	if !ok {
@@ -81,14 +81,14 @@ func selectionError(err error) error {
 	}
 }
 
-// orEmpty returns s, or a list that prints as [] in place of nil.
+// orEmpty returns s, or an empty list that prints as [] instead of nil.
 func orEmpty[T any](s []T) []T { return append([]T{}, s...) }
 
-// namesSize bounds what the instructions name of the servers, in bytes: every agent pays for it in every
-// conversation, and what is not named is found by search all the same.
+// namesSize bounds the names of servers in the instructions, in bytes. Every agent pays for them in
+// every conversation, and a search finds the other servers' tools too.
 const namesSize = 80
 
-// Instructions returns two lines on what can be found behind the gateway.
+// Instructions returns two lines about the tools of the gateway.
 func (s *Session) Instructions() string {
 	names := s.serverNames()
 	if s.direct {
@@ -99,14 +99,14 @@ func (s *Session) Instructions() string {
 		"A missing tool may be locked. Set include_disabled: true to see locked tools and who can unlock them." + s.asksToo()
 }
 
-// serverNames names the servers, those with the most tools first, as many as there is room for.
+// serverNames names the servers within a limit, the ones with the most tools first.
 func (s *Session) serverNames() string {
 	type counted struct {
 		name  string
 		tools int
 	}
 	all := s.view.Servers()
-	servers := make([]counted, 0, len(all)) // without the rest of a server, which is long: each client begins with this
+	servers := make([]counted, 0, len(all)) // a server is large, and each client begins with this
 	for i := range all {
 		srv := &all[i]
 		if !s.sel.HasServer(srv.Config.Name) {
@@ -126,7 +126,7 @@ func (s *Session) serverNames() string {
 	case len(servers) == 0:
 		return "no server yet"
 	}
-	slices.SortStableFunc(servers, func(a, b counted) int { return cmp.Compare(b.tools, a.tools) }) // they come by name
+	slices.SortStableFunc(servers, func(a, b counted) int { return cmp.Compare(b.tools, a.tools) }) // stable: they are sorted by name
 	names, room, size := make([]string, len(servers)), 0, 0
 	for i, srv := range servers {
 		names[i] = srv.name
@@ -141,7 +141,7 @@ func (s *Session) serverNames() string {
 	return list
 }
 
-// asksToo is the end of the instructions where agents may ask.
+// asksToo ends the instructions where agents may request access.
 func (s *Session) asksToo() string {
 	if !s.canAsk() {
 		return ""
@@ -164,13 +164,13 @@ func (s *Session) findNamed(name string) (int, bool) {
 	return s.find(id)
 }
 
-// split parts the selection into callable and locked tools.
+// split splits the selection into callable and locked tools.
 func (s *Session) split() (callable, locked tool.Set) {
 	return s.sel.Tools.Intersect(s.view.Callable()), s.sel.Tools.Without(s.view.Callable())
 }
 
-// Callable returns how many tools the caller can call: those of the selection that are not locked and
-// of a tier that it may call.
+// Callable returns how many tools the caller can call: tools of the selection that are not locked
+// and have a permitted tier.
 func (s *Session) Callable() (n int) {
 	if s.down {
 		return 0
@@ -184,7 +184,7 @@ func (s *Session) Callable() (n int) {
 	return n
 }
 
-// meta returns the _meta of the gateway's own answers; nil if there is none.
+// meta returns the _meta of the gateway's own answers, or nil.
 func (s *Session) meta() map[string]any {
 	if len(s.sel.Ignored) == 0 {
 		return nil
@@ -198,11 +198,11 @@ func (s *Session) answer(v any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode answer: %w", err)
 	}
-	return s.answered(raw)
+	return s.answerJSON(raw)
 }
 
-// answered returns the result of one of the gateway's own tools, whose answer is JSON.
-func (s *Session) answered(answer []byte) (json.RawMessage, error) {
+// answerJSON returns the JSON result of one of the gateway's own tools.
+func (s *Session) answerJSON(answer []byte) (json.RawMessage, error) {
 	s.event.Allow("")
 	return result(answer, false, s.meta())
 }

@@ -76,7 +76,7 @@ func TestSessionWithoutPolicy(t *testing.T) {
 	if f := gw.search(`{"query":"read document"}`); f.Total == 0 {
 		t.Error("a broken policy replaced the last good one")
 	}
-	gw.Put(catalog.PolicyFile.LastGood, "") // as if none had ever been in use
+	gw.Put(catalog.PolicyFile.LastGood, "") // as if none had ever been used
 	gw.Restart()
 	f := gw.search(`{"query":"read document","include_disabled":true}`)
 	for _, d := range f.Disabled {
@@ -148,7 +148,7 @@ func TestIgnoredNames(t *testing.T) {
 	}
 }
 
-// List, search, describe, call and counts share the one selection.
+// List, search, describe, call and counts use the same selection.
 func TestOneSelection(t *testing.T) {
 	gw := newFixture(t)
 	gw.Serve("files", def("create_file", "Create a file.", ""), def("get_file", "Get a file.", readOnly), def("delete_file", "Delete a file.", ""))
@@ -238,8 +238,8 @@ func TestManyAgents(t *testing.T) {
 	}
 }
 
-// Every agent pays for the instructions in every conversation: servers with many tools are named first, as
-// many as there is room for.
+// Every agent pays for the instructions in every conversation. Servers with many tools are named
+// first, within the size limit.
 func TestInstructionsSize(t *testing.T) {
 	gw := newFixture(t)
 	gw.Configure(nil)

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// need names what an agent needs to call items of a tier: the scope, as the challenge of the
-// refusal has it, or the tier where no scope gives it.
+// need names what an agent needs to call items of a tier: the scope as the refusal's challenge
+// names it, or the tier if no scope grants it.
 func (g *Gateway) need(tier tool.Tier) string {
 	if scope := g.o.Scope(tier); scope != "" {
 		return "the scope " + scope
@@ -22,7 +22,7 @@ func (g *Gateway) need(tier tool.Tier) string {
 	return "the tier " + tier.String()
 }
 
-// lacks returns what the agent needs to call item i and does not have; "": it has the tier.
+// lacks returns what the agent still needs to call item i, or "" if it has the tier.
 func (s *Session) lacks(i int) string {
 	if tier := s.view.Tier(i); !slices.Contains(s.caller.Agent.Tiers, tier) {
 		return s.g.need(tier)
@@ -30,7 +30,7 @@ func (s *Session) lacks(i int) string {
 	return ""
 }
 
-// lacksText tells an agent that no person can help with a decision.
+// lacksText tells an agent that no person's decision can help.
 func lacksText(need string) string {
 	return "Approval will not help: this agent lacks " + need + "."
 }
@@ -38,8 +38,8 @@ func lacksText(need string) string {
 // unhelpfulText follows where the agent requested access.
 const unhelpfulText = " Nothing was requested. Tell your user and continue without it."
 
-// outOfTier refuses an item whose tier the agent does not have; about says so. Where no scope
-// gives the tier, the refusal asks for none: the client's sign-in would end with an error.
+// outOfTier refuses an item of a tier that the agent lacks; about names the item. If no scope
+// grants the tier, the refusal names no scope: the client's sign-in would end with an error.
 func (s *Session) outOfTier(tier tool.Tier, about string) *mcp.Error {
 	s.event.Decide(audit.Tier, "")
 	e := &mcp.Error{
@@ -52,8 +52,8 @@ func (s *Session) outOfTier(tier tool.Tier, about string) *mcp.Error {
 	return e
 }
 
-// noteLack has an open request say what its agent lacks, so that whoever decides sees it; "":
-// nothing. The store is written only when that changes.
+// noteLack records in an open request what its agent lacks, so that the person who decides sees it;
+// "": nothing. It writes to the store only on a change.
 func (s *Session) noteLack(ctx context.Context, open request.Request, need string) {
 	if open.ID == "" || open.Lacks == need {
 		return
@@ -70,7 +70,7 @@ func (s *Session) noteLack(ctx context.Context, open request.Request, need strin
 	}
 }
 
-// noteLackOf is [Session.noteLack] of the open request for the same as wish, if there is one.
+// noteLackOf is [Session.noteLack] for the open request about the same as wish, if there is one.
 func (s *Session) noteLackOf(ctx context.Context, wish request.Request, now lockState, need string) {
 	if h, err := s.history(ctx, wish, now); err != nil {
 		s.logUnread(ctx, "the requests of an agent cannot be read", err)

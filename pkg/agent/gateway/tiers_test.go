@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// scoped returns a gateway whose issuer gives tiers by scopes with a prefix, and an agent that may
+// scoped returns a gateway whose issuer grants tiers by scopes with a prefix, and an agent that may
 // only read.
 func scoped(t *testing.T) *unlocking {
 	u := unlock(t)
@@ -43,7 +43,7 @@ func TestRequestAccessOutOfTier(t *testing.T) {
 	}
 }
 
-// The text of the lock offers only what request_access would do.
+// The text of a lock offers only actions that request_access supports.
 func TestLockOutOfTier(t *testing.T) {
 	u := scoped(t)
 	text, ran := u.push()
@@ -54,7 +54,8 @@ func TestLockOutOfTier(t *testing.T) {
 	}
 }
 
-// A request that was made with the tier says what its agent lacks since, until it has it again.
+// A request that was made with the tier shows the agent's missing tier, until the agent has it
+// again.
 func TestRequestNotesLostTier(t *testing.T) {
 	pay := func(u *unlocking) {
 		_, _ = u.Try(`{"name":"call_tool_destructive","arguments":{"name":"s:pay","args":{"n":1}}}`)
@@ -95,7 +96,7 @@ func TestRequestNotesLostTier(t *testing.T) {
 	}
 }
 
-// Where no scope of the issuer gives a tier, a refusal asks for none.
+// If no scope of the issuer grants a tier, a refusal names no scope.
 func TestTierWithoutScope(t *testing.T) {
 	u := scoped(t)
 	u.Options.Scope = func(tool.Tier) string { return "" }
@@ -114,7 +115,7 @@ func TestTierWithoutScope(t *testing.T) {
 	u.holds("request_access", message, "this agent lacks the tier destructive.")
 }
 
-// What only an operator can unlock offers no request: it would not help.
+// A lock that only an operator can end offers no request, because it would not help.
 func TestLockOffersNoUselessRequest(t *testing.T) {
 	u := unlock(t)
 	for status, settings := range map[string]string{

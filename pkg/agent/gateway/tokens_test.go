@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/tokens"
 )
 
-// What compact answers may cost an agent, in tokens of cl100k, on the mean.
+// The maximum mean cost of compact answers, in tokens of cl100k.
 const (
 	tokensOfFive = 370
 	tokensOfTen  = 575
@@ -34,7 +34,7 @@ func queriesOf(t *testing.T, paths ...string) (out []string) {
 	return out
 }
 
-// cost returns how many tokens an answer with limit results has, on the mean.
+// cost returns the mean number of tokens of an answer with limit results.
 func (gw *fixture) cost(queries []string, limit int) float64 {
 	gw.T.Helper()
 	total := 0
@@ -55,7 +55,7 @@ func (gw *fixture) wantCost(queries []string) {
 	}
 }
 
-// Of 527 real tools, for the queries of the graded sets.
+// 527 real tools, with the queries of the graded sets.
 func TestRetrieveTokens(t *testing.T) {
 	data := local.Data(t, ".")
 	paths := []string{filepath.Join(data, "retrieval-dev", "golden.json")}
@@ -65,7 +65,7 @@ func TestRetrieveTokens(t *testing.T) {
 	realTools(t, 527).wantCost(queriesOf(t, paths...))
 }
 
-// The same on the small set of our own, which is always there.
+// The same with the project's small set, which always exists.
 func TestRetrieveTokensOfOwnSet(t *testing.T) {
 	raw, err := os.ReadFile("../../catalog/search/testdata/tools.json")
 	require.OK(t, err)

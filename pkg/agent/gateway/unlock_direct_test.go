@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// toolNames returns the names of a whole list of tools, page by page.
+// toolNames returns the names in a whole list of tools, page by page.
 func (u *unlocking) toolNames() (names []string) {
 	u.T.Helper()
 	for cursor := ""; ; {
@@ -28,7 +28,7 @@ func (u *unlocking) toolNames() (names []string) {
 	}
 }
 
-// In direct mode request_access is listed among the tools, once and first, where agents may ask.
+// In direct mode request_access is the first of the tools, once, if agents may request access.
 func TestRequestAccessInDirectMode(t *testing.T) {
 	manual := map[string]string{"s": `"approval":"manual"`, "out": `"approval":"manual"`}
 	u := unlock(t)
@@ -50,7 +50,7 @@ func TestRequestAccessInDirectMode(t *testing.T) {
 		}
 	}
 
-	// With many tools it begins the first page alone.
+	// With many tools it is only on the first page.
 	var all []string
 	want := []string{"request_access"}
 	for _, name := range strings.Fields("a b c d e f g h i j k l m n o p q r s t u v w x y z") {
@@ -69,7 +69,7 @@ func TestRequestAccessInDirectMode(t *testing.T) {
 	}
 }
 
-// A server's tool of that name is the one that is listed and called.
+// A server's tool of that name is listed and called instead.
 func TestServersOwnRequestAccess(t *testing.T) {
 	u := &unlocking{fixture: newFixture(t)}
 	u.Serve("s", def("request_access", "The server's own.", ""))
@@ -83,8 +83,8 @@ func TestServersOwnRequestAccess(t *testing.T) {
 	}
 }
 
-// Clients refuse a result without structured content, unless it is an error, of a tool that is listed with
-// an output schema.
+// For a tool that is listed with an output schema, clients refuse a result without structured
+// content, unless it is an error.
 func TestLockOfTypedTool(t *testing.T) {
 	u := unlock(t)
 	u.Serve("s", def("typed", "Typed.", `"inputSchema":{"type":"object"},"outputSchema":{"type":"object"}`), def("plain", "Plain.", ""))

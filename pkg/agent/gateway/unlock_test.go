@@ -19,15 +19,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An unlocking is a gateway whose agents may ask, before a server s with the tools push (pending), read
-// (approved) and pay, each call of which waits for a person, and a server out with a tool hide that is
+// An unlocking is a gateway whose agents may request access. Server s has the tools push (pending),
+// read (approved) and pay, whose calls each need a person. Server out has the tool hide, which is
 // out of the agent's scope.
 type unlocking struct {
 	*fixture
 	told []opened
 }
 
-// opened is a request that was told, with the id of its agent.
+// An opened is a reported request, with the id of its agent.
 type opened struct {
 	agent string
 	request.Request
@@ -48,7 +48,7 @@ func unlock(t *testing.T) *unlocking {
 	return u
 }
 
-// asked returns what is written of the agent's requests.
+// asked returns the stored requests of the agent.
 func (u *unlocking) asked() request.Asked {
 	u.T.Helper()
 	a, err := u.Requests().Asked(u.T.Context(), request.AgentOf(u.Agent).Key())
@@ -56,7 +56,7 @@ func (u *unlocking) asked() request.Asked {
 	return a
 }
 
-// want is request_access for one tool.
+// want calls request_access for one tool.
 func (u *unlocking) want(name string) (state, id, message string) {
 	u.T.Helper()
 	r := u.Call("request_access", fmt.Sprintf(`{"names":[%q],"note":"to release"}`, name))
@@ -73,7 +73,7 @@ func (u *unlocking) want(name string) (state, id, message string) {
 	return out.Requests[0].State, out.Requests[0].Request, out.Requests[0].Message
 }
 
-// decides carries out a person's verdict on a request of the agent.
+// decides applies a person's verdict to a request of the agent.
 func (u *unlocking) decides(id string, v request.Verdict, minutes int, reason string) {
 	u.T.Helper()
 	agent := request.AgentOf(u.Agent)
@@ -161,7 +161,7 @@ func TestUnlockInPlace(t *testing.T) {
 	}
 }
 
-// Whatever happens to a tool after it was granted ends the grant.
+// Every change of a tool after a grant ends the grant.
 func TestGrantEnds(t *testing.T) {
 	for name, happens := range map[string]func(*unlocking){
 		"disabled":          func(u *unlocking) { u.Decide("s:push", "disable") },
@@ -234,7 +234,7 @@ func TestDeclined(t *testing.T) {
 	}
 }
 
-// Of what does not exist for the agent nothing can be learnt.
+// An agent learns nothing about items that do not exist for it.
 func TestRequestAccessOutOfScope(t *testing.T) {
 	u := unlock(t)
 	_, _, hidden := u.want("out:hide")
@@ -267,7 +267,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	if open != request.MaxOpen || len(u.told) != open {
 		t.Errorf("%d requests are open, %d were told", open, len(u.told))
 	}
-	// What can be called now waits for nobody.
+	// A callable tool waits for nobody.
 	u.Decide("s:t0", "approve")
 	u.States.Refresh(t.Context())
 	if state, _, message := u.want("s:t10"); state != "open" {
@@ -302,7 +302,7 @@ func TestRequestsWithoutStore(t *testing.T) {
 	}
 }
 
-// The config says whether agents may ask; where it does not, whoever started the gateway does.
+// The config decides whether agents may request access. Without it, the gateway's options decide.
 func TestRequestsAreOnAndOff(t *testing.T) {
 	for _, test := range []struct {
 		key           string
@@ -323,7 +323,7 @@ func TestRequestsAreOnAndOff(t *testing.T) {
 	}
 }
 
-// human lets the agent be one whose person is known, and its client able to open pages.
+// human gives the agent a known user, and a client that can open pages.
 func (u *unlocking) human(modern bool) mcp.Client {
 	u.Agent = identity.Agent{ID: "cli", Human: "kim", Subject: "https://issuer.example.com 42", Way: identity.WayJWT, Servers: []string{"s"}, Tiers: u.Agent.Tiers}
 	u.Modern = modern
@@ -403,7 +403,7 @@ func TestAskedByAnError(t *testing.T) {
 	}
 }
 
-// Who cannot be asked so gets the lock, with everything in its text.
+// Clients without such questions get the lock, with everything in its text.
 func TestNotAskedByItsClient(t *testing.T) {
 	for name, change := range map[string]func(*unlocking, *mcp.Client){
 		"no pages":              func(_ *unlocking, c *mcp.Client) { c.Capabilities = json.RawMessage(`{"elicitation":{"form":{}}}`) },
@@ -425,7 +425,7 @@ func TestNotAskedByItsClient(t *testing.T) {
 	}
 }
 
-// What was granted is found within two seconds, by one read for all searches of that time, and its end too.
+// Searches find a grant, and its end, within two seconds, with one read in that time.
 func TestGrantsAreFound(t *testing.T) {
 	u := unlock(t)
 	reads := 0
@@ -462,7 +462,7 @@ func TestGrantsAreFound(t *testing.T) {
 	}
 }
 
-// The line of a call says which request it met, or by which it went through.
+// The audit line of a call names the request that refused or permitted it.
 func TestRequestsInTheAudit(t *testing.T) {
 	u := unlock(t)
 	line := func(name, args string) audit.Line {

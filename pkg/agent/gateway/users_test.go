@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// actsFor returns the agent as it acts for a user; "": for nobody.
+// actsFor returns the agent on behalf of a user; "": without a user.
 func actsFor(a identity.Agent, user string) identity.Agent {
 	a.Way = identity.WayJWT
 	if a.Human = user; user != "" {
@@ -28,8 +28,8 @@ func actsFor(a identity.Agent, user string) identity.Agent {
 	return a
 }
 
-// A question that one user of an agent was asked is answered by that user alone. Another user, and the agent
-// without a user, get the answer of another agent, and nothing is sent.
+// Only the user who got a question can answer it. Another user, and the agent without a user, get
+// the same answer as another agent, and nothing is sent.
 func TestStateOfAnotherUser(t *testing.T) {
 	asks := func(ctx context.Context, _ upstream.Target, c upstream.Call) (json.RawMessage, error) {
 		answer, err := c.Client.Ask(ctx, mcp.MethodElicit, json.RawMessage(`{}`))
@@ -73,7 +73,7 @@ func TestStateOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A state that the version before users gave goes on where there is no user, and nowhere else.
+// A state of the version without users works without a user, and not with one.
 func TestStateOfAnEarlierVersion(t *testing.T) {
 	a := pendingQuestion(t, "", false, stateless)
 	a.Agent = actsFor(a.Agent, "")

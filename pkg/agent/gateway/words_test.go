@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// shelves is a gateway with servers that no agent would find by what people call them.
+// shelves returns a gateway with servers whose texts lack the words that people use for them.
 func shelves(t *testing.T) *fixture {
 	gw := newFixture(t)
 	gw.Serve("weread", def("get_shelf", "List the books of the user.", ""), def("get_notes", "List the marks in a book.", ""))
@@ -20,7 +20,7 @@ func shelves(t *testing.T) *fixture {
 
 const houseWords = `"words":{"weread:*":["wechat reading","微信读书"],"weread:get_n*":["zettelkasten"],"git:*":["subversion"],"vault:*":["qqvault"]}`
 
-// What the operator adds finds a tool, from the next sync on, whether it is callable or locked.
+// The operator's words find a tool after the next sync, whether it is callable or locked.
 func TestWords(t *testing.T) {
 	gw := shelves(t)
 	gw.Configure(nil)
@@ -87,7 +87,7 @@ func TestWordsAreNotShown(t *testing.T) {
 	gw.shows("call_tool_destructive", `{"name":"git:log"}`)
 }
 
-// shows calls a tool and checks that the answer has none of the words.
+// shows calls a tool and checks that the answer contains none of the words.
 func (gw *fixture) shows(name, arguments string) {
 	gw.T.Helper()
 	raw, err := gw.Try(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments))

@@ -14,12 +14,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// A method is one that is served. What is not in methods does not exist.
+// A method describes a method of the protocol. A method that is not in methods does not exist.
 type method struct {
 	answer  func(h *handler, ctx context.Context, q *request) (json.RawMessage, error) // nil: see listen
 	session bool                                                                       // it needs the caller's view
-	works   bool                                                                       // it may take long, and can be cancelled
-	talks   bool                                                                       // a server may tell and ask the client something meanwhile
+	works   bool                                                                       // it may take long and can be cancelled
+	talks   bool                                                                       // a server may send messages and questions meanwhile
 	call    bool                                                                       // it is a line of the audit
 }
 
@@ -46,7 +46,7 @@ var methods = map[string]method{
 	mcp.NotificationCancelled:   {},
 }
 
-// admit refuses what is not served before anything is asked of the backend.
+// admit refuses unknown methods and messages before the backend is called.
 func (h *handler) admit(m mcp.Request, modern bool) *mcp.Error {
 	isNote := strings.HasPrefix(m.Method, mcp.NotificationPrefix)
 	switch {
@@ -62,7 +62,7 @@ func (h *handler) admit(m mcp.Request, modern bool) *mcp.Error {
 	switch m.Method {
 	case mcp.MethodListen:
 		ok = modern
-	case mcp.MethodSetLevel, mcp.MethodSubscribe, mcp.MethodUnsubscribe: // which are kept in a session
+	case mcp.MethodSetLevel, mcp.MethodSubscribe, mcp.MethodUnsubscribe: // these need a session
 		ok = !modern && h.keepsSessions()
 	}
 	if !ok {
@@ -121,8 +121,9 @@ func (h *handler) ping(_ context.Context, q *request) (json.RawMessage, error) {
 	return json.RawMessage("{}"), q.inProtocol(false)
 }
 
-// capabilities are what is declared. Where nothing runs between requests, nothing could tell of a
-// change, and no log level could be kept. What no server of the caller's selection has is not declared.
+// capabilities returns the declared capabilities. A process that does not run between requests
+// declares no changes of lists and no log messages. Features that no server of the caller's
+// selection has are not declared.
 func (h *handler) capabilities(q *request) json.RawMessage {
 	list, offers := json.RawMessage("{}"), q.session.Offers()
 	if h.live != nil {
@@ -146,8 +147,8 @@ func (h *handler) capabilities(q *request) json.RawMessage {
 	return out.Bytes()
 }
 
-// initialize answers the handshake. A client that asks for a version that is not offered is
-// answered with the newest of its protocol.
+// initialize answers the handshake. If the client requests a version that the gateway does not
+// offer, the answer has the newest version of the handshake protocol.
 func (h *handler) initialize(_ context.Context, q *request) (json.RawMessage, error) {
 	if err := q.inProtocol(false); err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (h *handler) initialize(_ context.Context, q *request) (json.RawMessage, er
 	}{h.capabilities(q), q.session.Instructions(), version, h.serverInfo})
 }
 
-// discover answers what a client of the stateless protocol may ask before all else.
+// discover answers server/discover, which a client of the stateless protocol may send first.
 func (h *handler) discover(_ context.Context, q *request) (json.RawMessage, error) {
 	if err := q.inProtocol(true); err != nil {
 		return nil, err
@@ -189,7 +190,7 @@ func (h *handler) discover(_ context.Context, q *request) (json.RawMessage, erro
 	})
 }
 
-// tools asks the backend.
+// tools calls the backend.
 func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error) {
 	d := h.decorator(q, q.msg.Method == mcp.MethodListTools)
 	d.checked = !d.list && !q.modern && q.session.DeclaresOutput(q.msg.Name)
@@ -200,7 +201,7 @@ func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error
 	} else {
 		raw, err = q.session.CallTool(ctx, q.msg, h.client(q))
 	}
-	if lost := h.lost(q, err); lost != nil && !d.list {
+	if lost := h.unansweredError(q, err); lost != nil && !d.list {
 		raw, err = gateway.Failed("", lost, nil, "")
 	}
 	if err != nil {

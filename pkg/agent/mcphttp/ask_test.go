@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// asks returns a call that asks its client and answers with what it said.
+// asks returns a call that asks its client and returns the client's answer.
 func asks(method, params string) talk {
 	return func(ctx context.Context, _ mcp.Request, c mcp.Client) (json.RawMessage, error) {
 		if c.Ask == nil {
@@ -40,7 +40,7 @@ func errorOfClient(err error) bool {
 	return ok
 }
 
-// An open call is one whose answer is being read.
+// An openCall is a call whose answer is being read.
 type openCall struct {
 	body   io.ReadCloser
 	events *bufio.Scanner
@@ -69,7 +69,7 @@ func (p *piped) WriteHeader(int)             {}
 func (p *piped) Write(b []byte) (int, error) { return p.in.Write(b) }
 func (p *piped) Flush()                      {}
 
-// next returns the next message; "" at the end.
+// next returns the next message, or "" at the end.
 func (c *openCall) next() string {
 	for c.events.Scan() {
 		if data, ok := strings.CutPrefix(c.events.Text(), "data: "); ok {
@@ -89,7 +89,7 @@ func (c *openCall) question(t *testing.T) string {
 	return q.ID
 }
 
-// answer makes a client's answer to a question.
+// answer returns a client's answer to a question.
 func answer(t *testing.T, session, id, said string) *http.Request {
 	t.Helper()
 	r := post(t, `{"jsonrpc":"2.0","id":`+id+`,`+said+`}`)
@@ -147,7 +147,7 @@ func TestAskRefused(t *testing.T) {
 	}
 }
 
-// A client that has not declared that it can be asked is not.
+// A client that has not declared a capability gets no questions for it.
 func TestAskUndeclared(t *testing.T) {
 	for _, tt := range []struct{ method, params, declared, missing string }{
 		{"elicitation/create", `{}`, ``, "elicitation"},
@@ -174,7 +174,8 @@ func TestAskUndeclared(t *testing.T) {
 	}
 }
 
-// Who has no stream, no session or another protocol cannot be asked while a call is open.
+// A client without a stream, without a session or with another protocol gets no questions during a
+// call.
 func TestAskNobody(t *testing.T) {
 	h := newHandler(t, &backend{talk: asks("roots/list", ``)}, laptop())
 	id := begin(t, h, `"roots":{}`)
@@ -212,8 +213,8 @@ func TestAskUnanswered(t *testing.T) {
 	})
 }
 
-// A server that asks without end has a bounded number of questions open, and a client that goes is
-// not waited for.
+// A server that asks without end has a bounded number of open questions. The gateway does not wait
+// for a client that disconnects.
 func TestAskWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan int, 1)
@@ -250,7 +251,7 @@ func TestAskWithoutEnd(t *testing.T) {
 	})
 }
 
-// The official client: what it is told and asked in the course of a call.
+// The official client receives messages and questions during a call.
 func TestGoClientIsTold(t *testing.T) {
 	h := newHandler(t, &backend{talk: func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 		for i := range 3 {

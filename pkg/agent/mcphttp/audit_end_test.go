@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// one returns the only line since the last look.
+// one returns the only line since the last read.
 func (k *ledger) one(t *testing.T) audit.Line {
 	t.Helper()
 	lines := k.take()
@@ -28,7 +28,7 @@ func (k *ledger) one(t *testing.T) audit.Line {
 	return lines[0]
 }
 
-// says is an authenticator that lets in one agent, or fails.
+// A says is an authenticator that accepts one agent, or fails.
 type says struct {
 	agent identity.Agent
 	err   error
@@ -79,7 +79,7 @@ func TestAuditWho(t *testing.T) {
 	}
 }
 
-// A gone client takes nothing.
+// A gone is a client that accepts nothing.
 type gone struct{ http.ResponseWriter }
 
 func (gone) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }

@@ -25,7 +25,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A ledger keeps lines in memory, and says whether it is ready.
+// A ledger keeps lines in memory. Tests set whether it is ready.
 type ledger struct {
 	mu    sync.Mutex
 	lines []audit.Line
@@ -41,7 +41,7 @@ func (k *ledger) Write(_ context.Context, l audit.Line) error {
 
 func (k *ledger) Ready(context.Context) error { return k.full }
 
-// take returns the lines since it was asked last.
+// take returns the lines since the last call of take.
 func (k *ledger) take() []audit.Line {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -50,7 +50,7 @@ func (k *ledger) take() []audit.Line {
 	return out
 }
 
-// auditedGateway returns a gateway with a tool for each thing that can be decided about a call.
+// auditedGateway returns a gateway with a tool for each decision about a call.
 func auditedGateway(t *testing.T, config ...string) gated {
 	t.Helper()
 	g := gatewaytest.New(t)
@@ -67,10 +67,10 @@ func auditedGateway(t *testing.T, config ...string) gated {
 	return gated{g}
 }
 
-// toolCall makes the params of a tools/call.
+// toolCall returns the params of a tools/call.
 func toolCall(name, arguments string) string { return `"name":"` + name + `","arguments":` + arguments }
 
-// The cases of every decision: what is asked for, and what the line says.
+// The cases of every decision: a request, and its audit line.
 var auditCases = []struct {
 	name, method, params string
 	want                 audit.Line
@@ -145,14 +145,14 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// The golden file has one line of a function's log for each case, as the platform keeps it.
+// The golden file has a function's log line for each case, as the platform keeps it.
 func TestAuditLog(t *testing.T) {
 	var log local.Buffer
 	h := newHandler(t, auditedGateway(t, `"audit":{"arguments":"redacted"}`), &mcphttp.Options{
 		AuditLog: true, RequestID: func(context.Context) string { return "req-1" },
 		Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey && a.Value.Kind() != slog.KindTime {
-				return a // the audit's
+				return a // the audit's members
 			}
 			return lambdacontext.ReplaceAttr(groups, a)
 		}})),
@@ -176,7 +176,7 @@ func TestAuditLog(t *testing.T) {
 	golden.Check(t, filepath.Join("testdata", "audit.jsonl"), lines)
 	n := 0
 	for line := range strings.Lines(lines) {
-		names, err := rawjson.Split([]byte(line), rawjson.Strict) // no name twice
+		names, err := rawjson.Split([]byte(line), rawjson.Strict) // no duplicate name
 		require.OK(t, err)
 		if n++; string(names.Get("audit")) != "1" || string(names.Get("level")) != `"INFO"` || len(line) > 4<<10 {
 			t.Errorf("%s", line)

@@ -20,8 +20,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A backend serves fixed definitions, and answers a call with what the test says. It
-// keeps what it was asked. The zero value answers each call with its own params.
+// A backend serves fixed definitions, and answers a call as the test says. It keeps its requests.
+// The zero value answers each call with its own params.
 type backend struct {
 	tools        string // the result of tools/list; "": two small tools
 	instructions string
@@ -33,7 +33,7 @@ type backend struct {
 	stopped      error                                                                           // of the agent
 	stops        chan struct{}                                                                   // closed when the agent is stopped; nil: it never is
 	items        string                                                                          // the result of every other list, "": none; a prompt or a resource is what call says
-	talk         func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) // in the place of call
+	talk         func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) // instead of call
 
 	mu      sync.Mutex
 	callers []gateway.Caller
@@ -122,7 +122,7 @@ func (b *backend) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (js
 	return json.RawMessage(`{"content":[{"type":"text","text":"ok"}],"echo":` + params + `}`), nil
 }
 
-// paramsOf writes what a call holds: the name, the arguments, all others, _meta.
+// paramsOf returns the content of a call: the name, the arguments, all others, _meta.
 func paramsOf(r mcp.Request) string {
 	o := rawjson.Object{{Name: "name", Value: rawjson.Quote(r.Name)}}
 	if r.Arguments != nil {
@@ -142,7 +142,7 @@ func (b *backend) touched() bool {
 	return len(b.params)+len(b.cursors) > 0
 }
 
-// answers makes a call function of one result.
+// answers returns a call function with one result.
 func answers(result string) func(context.Context, mcp.Request) (json.RawMessage, error) {
 	return func(context.Context, mcp.Request) (json.RawMessage, error) {
 		return json.RawMessage(result), nil
@@ -157,11 +157,11 @@ func newHandler(t testing.TB, b mcphttp.Backend, o *mcphttp.Options) http.Handle
 	return h
 }
 
-// A protocol is one way in which clients speak.
+// A protocol is one protocol of clients.
 type protocol struct {
 	name   string
 	header http.Header
-	meta   string // what stands in _meta
+	meta   string // the content of _meta
 }
 
 var protocols = []protocol{
@@ -185,8 +185,8 @@ func inEachProtocol(t *testing.T, f func(t *testing.T, e protocol)) {
 	}
 }
 
-// request makes a POST as a client of this protocol does. Params is the inside of the
-// params object.
+// request returns a POST as a client of this protocol sends it. params is the inside of the params
+// object.
 func (e protocol) request(t testing.TB, method, params string) *http.Request {
 	t.Helper()
 	if e.meta != "" {
@@ -209,7 +209,7 @@ func (e protocol) request(t testing.TB, method, params string) *http.Request {
 	return r
 }
 
-// described makes a tool call whose _meta is what the test says of itself.
+// described returns a tool call whose _meta describes the test.
 func (e protocol) described(t testing.TB) *http.Request {
 	t.Helper()
 	meta := `,"_meta":{` + e.meta + `}`
@@ -223,7 +223,7 @@ func (e protocol) described(t testing.TB) *http.Request {
 	return r
 }
 
-// post makes a plain POST of a body.
+// post returns a plain POST with a body.
 func post(t testing.TB, body string) *http.Request {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(body))
@@ -232,14 +232,14 @@ func post(t testing.TB, body string) *http.Request {
 	return r
 }
 
-// A reply is what came back.
+// A reply is an HTTP answer.
 type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// send gives a request to a handler.
+// send sends a request to a handler.
 func send(h http.Handler, r *http.Request) reply {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -248,7 +248,7 @@ func send(h http.Handler, r *http.Request) reply {
 	return reply{res.StatusCode, res.Header, string(b)}
 }
 
-// A rpc is a JSON-RPC answer.
+// An rpc is a JSON-RPC answer.
 type rpc struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -260,7 +260,7 @@ type rpc struct {
 	} `json:"error"`
 }
 
-// rpc reads the answer; it fails the test if the body is none.
+// rpc parses the answer; it fails the test if the body is no JSON-RPC answer.
 func (r reply) rpc(t testing.TB) rpc {
 	t.Helper()
 	out := require.JSON[rpc](t, r.body)
@@ -273,7 +273,7 @@ func (r reply) rpc(t testing.TB) rpc {
 	return out
 }
 
-// wantError checks status, code and id of a refusal. id "" stands for null.
+// wantError checks status, code and id of a refusal. id "" means null.
 func (r reply) wantError(t testing.TB, status, code int, id string) {
 	t.Helper()
 	a := r.rpc(t)
@@ -295,7 +295,7 @@ func (r reply) wantResult(t testing.TB) string {
 	return string(a.Result)
 }
 
-// A logbook keeps what was logged.
+// A logbook keeps log lines.
 type logbook struct{ local.Buffer }
 
 func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }

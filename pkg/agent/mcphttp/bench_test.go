@@ -34,7 +34,7 @@ func realTools(b *testing.B) gated {
 	g := gatewaytest.New(b)
 	for server, list := range all {
 		for _, raw := range list {
-			name := strings.ReplaceAll(server, " ", "-") // a server's name has none
+			name := strings.ReplaceAll(server, " ", "-") // a server's name has no space
 			if g.ByName[name] == nil {
 				g.Serve(name)
 			}
@@ -46,9 +46,9 @@ func realTools(b *testing.B) gated {
 	return gated{g}
 }
 
-// A backend that does nothing shows what the transport itself costs: a ping, a list of 100 tools, a
-// call with arguments of 1 KiB and of 1 MiB, also with a line of the audit. The gateway with 527 real tools is behind it in the
-// others.
+// A backend without work shows the cost of the transport: a ping, a list of 100 tools, a call with
+// arguments of 1 KiB and of 1 MiB, also with an audit line. The other cases use the gateway with
+// 527 real tools.
 func BenchmarkHandler(b *testing.B) {
 	var tools []string
 	for i := range 100 {
@@ -105,7 +105,7 @@ func BenchmarkHandler(b *testing.B) {
 
 func realGateway(b *testing.B) http.Handler { return newHandler(b, realTools(b), nil) }
 
-// quiet is a backend that keeps nothing of what it is asked.
+// A quiet is a backend that keeps no requests.
 type quiet struct{ *backend }
 
 func (q quiet) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { return q, nil }

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	peekTime = time.Second     // for which a refusal waits for the request's id
-	freeBody = 64 << 10        // bytes up to which a body may be read however many others are
-	bodies   = 16 * maxBody    // bytes of longer ones that may be on their way in at once
-	busyTime = 2 * time.Second // after which a sender that was one too many may come again
-	freeTime = 5 * time.Second // after which the memory of bodies that never came is given back
+	peekTime = time.Second     // that a refusal waits for the request's id
+	freeBody = 64 << 10        // a body of this size may always be read
+	bodies   = 16 * maxBody    // total size of longer bodies that arrive at the same time
+	busyTime = 2 * time.Second // after which a refused sender may try again
+	freeTime = 5 * time.Second // after which the memory of missing bodies is released
 )
 
-// A budget bounds the memory that is set aside for bodies that have not arrived whole. Their
-// senders need not hurry; what has arrived is worked off and gone.
+// A budget bounds the memory that is reserved for bodies that have not arrived completely. Their
+// senders may be slow; a complete body is soon processed.
 type budget struct {
 	mu   sync.Mutex
 	left int64
-	lost bool // memory is about to be given back to the system
+	lost bool // memory will soon be released to the system
 }
 
-// take reports whether n bytes could be set aside. They are given back with give.
+// take reserves n bytes and reports whether they were available. give releases them.
 func (b *budget) take(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,8 +46,8 @@ func (b *budget) give(n int64) {
 	b.left += n
 }
 
-// freeLater gives the memory of bodies that never came back to the system. A program that idles
-// after them would not do so for minutes.
+// freeLater releases the memory of bodies that never arrived to the system. An idle program would
+// otherwise keep it for minutes.
 func (b *budget) freeLater() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +82,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *mcp.Err
 	}
 	var body []byte
 	var err error
-	if known { // into as much as is needed: growing step by step would take thrice that
+	if known { // allocate once: growing in steps would take three times the memory
 		body = make([]byte, size)
 		_, err = io.ReadFull(r.Body, body)
 	} else {
@@ -104,21 +104,21 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *mcp.Err
 }
 
 // closeUnread prepares the refusal of a request whose body stays unread: the connection cannot be
-// used again.
+// reused.
 func closeUnread(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// peekID returns the id of a request that is refused with its body unread, nil if it does not
-// stand near the beginning or does not arrive in time. Whoever is refused may be anybody, so
-// little is read and little is waited for.
+// peekID returns the id of a request that is refused with its body unread. It returns nil if the id
+// is not near the beginning or does not arrive in time. The sender is untrusted, so peekID reads
+// little and waits little.
 func peekID(w http.ResponseWriter, r *http.Request) json.RawMessage {
-	if r.Body == nil || r.Header.Get("Expect") != "" { // who waits to be asked for the body is not asked
+	if r.Body == nil || r.Header.Get("Expect") != "" { // a client that waits for 100 Continue gets none
 		return nil
 	}
-	// Bodies that are in memory already have no deadline, and need none.
+	// Bodies that are already in memory have no deadline, and need none.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(peekTime))
 	return mcp.PeekID(r.Body)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// refusing returns a handler that takes nobody's credentials.
+// refusing returns a handler that accepts no credentials.
 func refusing(t testing.TB) http.Handler {
 	t.Helper()
 	h, err := mcphttp.New(&backend{}, denies{&identity.Error{Kind: identity.Invalid}}, nil)
@@ -29,7 +29,7 @@ func refusing(t testing.TB) http.Handler {
 	return h
 }
 
-// A counted body counts what is read of it.
+// A counted is a body that counts the bytes that were read.
 type counted struct {
 	io.Reader
 	read atomic.Int64
@@ -43,7 +43,7 @@ func (c *counted) Read(p []byte) (int, error) {
 
 func (c *counted) Close() error { return nil }
 
-// shortKeys is a tool call of about size bytes, in which as many names stand as fit.
+// shortKeys returns a tool call of about size bytes, with as many names as fit.
 func shortKeys(size int) string {
 	var b strings.Builder
 	b.WriteString(`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{"":0`)
@@ -97,7 +97,7 @@ func TestRefusalID(t *testing.T) {
 		{`{"params":{"id":1,"a":[{"id":2},"}",["\\"]]},"id":3}`, `3`},
 		{`{"params":{"s":"` + long + `"},"id":3}`, `3`},
 		{`{"params":{"s":"` + long + long + `"},"id":3}`, ``}, // too far
-		{`{"id":"` + strings.Repeat("x", 2000) + `"}`, ``},    // too long to be sent back
+		{`{"id":"` + strings.Repeat("x", 2000) + `"}`, ``},    // too long to send back
 		{`{"id":7.5}`, ``}, {`{"id":1e3}`, ``}, {`{"id":null}`, ``}, {`{"id":{"id":1}}`, ``}, {`{"id":[1]}`, ``}, {`{"id":true,"x":1}`, ``},
 		{`{"id":"` + "\xff" + `"}`, ``}, {"{\"id\":\"a\nb\"}", ``}, {`{"id":"\q"}`, ``},
 		{`{"id":5`, ``}, {`{"id":"a`, ``}, {`{"id"`, ``}, {`{`, ``}, {``, ``},
@@ -124,7 +124,7 @@ func dial(t *testing.T, srv *httptest.Server, request string) net.Conn {
 	return c
 }
 
-// begun is the head of a POST, and the beginning of its body.
+// begun returns the head of a POST, and the beginning of its body.
 func begun(length int, body string) string {
 	return fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, body)
 }
@@ -142,7 +142,7 @@ func TestRefusalSlowSender(t *testing.T) {
 		if err != nil || res.StatusCode != http.StatusUnauthorized || !strings.Contains(string(answer), id) || !res.Close {
 			t.Errorf("after %s: %d %s, closes %v, %v", body, res.StatusCode, answer, res.Close, err)
 		}
-		if took := time.Since(start); took > 10*time.Second { // a second, on a machine that has the time
+		if took := time.Since(start); took > 10*time.Second { // a second, on a fast machine
 			t.Errorf("after %s: refused after %v", body, took)
 		}
 	}
@@ -158,7 +158,7 @@ func TestLongBodiesBounded(t *testing.T) {
 		r := post(t, "")
 		r.Body, r.ContentLength = in, 4<<20
 		go func() { done <- send(h, r) }()
-		if _, err := io.WriteString(out, "{"); err != nil { // it is being read
+		if _, err := io.WriteString(out, "{"); err != nil { // the handler reads it
 			t.Fatal(err)
 		}
 		on = append(on, out)
@@ -174,7 +174,7 @@ func TestLongBodiesBounded(t *testing.T) {
 	unknown := post(t, strings.Repeat(" ", 100))
 	unknown.ContentLength = -1
 	send(h, unknown).wantError(t, 503, 503, "")
-	send(h, legacy.request(t, "tools/list", ``)).wantResult(t) // short ones are served all the same
+	send(h, legacy.request(t, "tools/list", ``)).wantResult(t) // short ones are still served
 
 	on[0].CloseWithError(errors.New("gone"))
 	(<-done).wantError(t, 400, -32700, "")

@@ -11,7 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/capacity"
 )
 
-// A request that the gate refuses gets JSON-RPC with its own id at the endpoint, and a sentence elsewhere.
+// A request that the gate refuses gets JSON-RPC with its own id at the endpoint, and a sentence
+// elsewhere.
 func TestRefuseBusy(t *testing.T) {
 	for path, want := range map[string]string{
 		"/mcp":         `{"jsonrpc":"2.0","id":7,"error":{"code":503,"message":"the gateway has too many requests in flight, and did nothing with this one: send it again"}}`,
@@ -26,7 +27,7 @@ func TestRefuseBusy(t *testing.T) {
 	}
 }
 
-// Streams over the gate's bound are refused, and those below it take no room of requests.
+// Streams above the gate's limit are refused. Streams below it take no room from requests.
 func TestHeldByTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const requests, streams = 40, 20 // a quarter of twice as many connections

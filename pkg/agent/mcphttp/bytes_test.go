@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// odd holds what a decoder would change: a number over 2^53, a float's digits, the
-// order of names, escapes, white space, unknown fields and kinds.
+// odd contains values that a decoder would change: a number over 2^53, a float's digits, the order
+// of names, escapes, white space, unknown fields and kinds.
 const odd = `{"z":9007199254740993,"a":1.10,"u":"\u00e9\/<&>","big":123456789012345678901234567890,"e":1E400,` + "\n\t" + `"nested" : { "b":[ ],"a":{} },"":null}`
 
 func TestArgumentsKeepBytes(t *testing.T) {
@@ -33,7 +33,7 @@ func TestResultsKeepBytes(t *testing.T) {
 	inEachProtocol(t, func(t *testing.T, e protocol) {
 		got := send(newHandler(t, &backend{call: answers(result)}, nil), e.request(t, "tools/call", `"name":"echo"`))
 		got.wantResult(t)
-		if e.isModern() { // members are added; what was there is as it was
+		if e.isModern() { // members are added; the others are unchanged
 			for _, part := range []string{
 				`"content":[{"type":"hologram","data":` + odd + `}]`, `"structuredContent":` + odd, `"extra":` + odd,
 			} {
@@ -119,8 +119,8 @@ func TestStructuredContentOfFailures(t *testing.T) {
 	}
 }
 
-// A client of the handshake protocols holds structuredContent against the tool's output schema,
-// of a failure too, and throws.
+// A client of the handshake protocol validates structuredContent with the tool's output schema,
+// even of a failure, and throws an error.
 func TestStructuredContentRemoved(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{
 		{`{"content":[{"type":"text","text":"no"}],"structuredContent":{"a":1},"isError":true,"x":1}`,

@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The golden file has three calls as each of the five writers writes their events.
+// The golden file has three calls in the form of each of the five event writers.
 func TestCallEvent(t *testing.T) {
 	var out local.Buffer
 	spans := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

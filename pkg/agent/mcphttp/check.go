@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// checkHost refuses a request on loopback under another name: it comes from a page that rebound
+// checkHost refuses a request on loopback with another host name: it comes from a page that rebound
 // its own name to this machine.
 func (h *handler) checkHost(r *http.Request) *mcp.Error {
 	if h.proxied || isLoopback(r.Host) {
@@ -22,11 +22,11 @@ func (h *handler) checkHost(r *http.Request) *mcp.Error {
 	return refuse(http.StatusForbidden, fmt.Sprintf("Forbidden: invalid Host header %q", r.Host))
 }
 
-// maxNesting is how deep lists and objects are taken, but for a tool's arguments: it is
-// what servers and clients of the official SDKs take.
+// maxNesting is the maximum nesting of lists and objects, except in a tool's arguments. Servers and
+// clients of the official SDKs have the same limit.
 const maxNesting = 1000
 
-// check refuses a message that does not agree with its headers, or lacks what it must have.
+// check refuses a message that contradicts its headers, or lacks a required member.
 func (q *request) check(headers standardHeaders) *mcp.Error {
 	m := q.msg
 	described := rawjson.Text(m.Meta.Get(mcp.MetaVersion))
@@ -59,8 +59,8 @@ func (q *request) check(headers standardHeaders) *mcp.Error {
 	return nil
 }
 
-// nesting returns how deep the message is nested, without a tool's arguments and what else
-// passes through.
+// nesting returns the nesting depth of the message, without a tool's arguments and other members
+// that pass through.
 func (q *request) nesting() int {
 	deepest := 0
 	for _, m := range q.msg.Meta {
@@ -76,7 +76,7 @@ func (q *request) nesting() int {
 	return deepest
 }
 
-// nesting returns how deep the lists and objects of a JSON text are nested.
+// nesting returns the nesting depth of the lists and objects of a JSON text.
 func nesting(text []byte) (deepest int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -96,14 +96,14 @@ func nesting(text []byte) (deepest int) {
 	return deepest
 }
 
-// checkClient refuses a request of the stateless protocol that does not say who asks and what
-// the client can do.
+// checkClient refuses a request of the stateless protocol without client info or client
+// capabilities.
 func (q *request) checkClient() *mcp.Error {
 	info, capabilities := q.msg.Meta.Get(mcp.MetaClientInfo), q.msg.Meta.Get(mcp.MetaClientCapabilities)
 	switch {
-	case info != nil && (!given(info) || !implementation.fits(info)):
+	case info != nil && (!isPresent(info) || !implementation.fits(info)):
 		return badRequest(mcp.CodeInvalidParams, fmt.Sprintf("invalid _meta field %q", mcp.MetaClientInfo))
-	case !given(capabilities) || !clientCapabilities.fits(capabilities):
+	case !isPresent(capabilities) || !clientCapabilities.fits(capabilities):
 		return badRequest(mcp.CodeInvalidParams, fmt.Sprintf("missing or invalid _meta field %q", mcp.MetaClientCapabilities))
 	}
 	return nil

@@ -12,10 +12,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A checking handler is that of a gateway with one server behind it.
+// A checking is a handler for a gateway with one server.
 type checking struct {
 	http.Handler
-	last tool.ID // whose lock was checked
+	last tool.ID // the tool whose lock was checked
 }
 
 func gatewayTo(t testing.TB, s *upstreamtest.Server, settings string) *checking {
@@ -32,9 +32,9 @@ func gatewayTo(t testing.TB, s *upstreamtest.Server, settings string) *checking 
 	return c
 }
 
-// FuzzCheckedIsSent sends bodies through the handler, the gateway and the upstream client. Of
-// what reaches the server, the name is that of the tool whose lock was checked, in the body and in
-// the header, and the arguments are the bytes of the client's message.
+// FuzzCheckedIsSent sends bodies through the handler, the gateway and the upstream client. The
+// server receives the name of the tool whose lock was checked, in the body and in the header. The
+// arguments are the bytes of the client's message.
 func FuzzCheckedIsSent(f *testing.F) {
 	for _, params := range []string{
 		`{"name":"s__read","arguments":{"n":9007199254740993, "z":1.0,"a":"\u00e9\/"}}`, `{"na\u006de":"s__rm","argument\u0073":[1]}`,
@@ -56,7 +56,7 @@ func FuzzCheckedIsSent(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var m struct { // as a reader sees it that knows nothing of the gateway's
+		var m struct { // as a reader without the gateway's types
 			Params struct {
 				Name      any
 				Arguments json.RawMessage

@@ -83,7 +83,7 @@ func TestGoClient(t *testing.T) {
 }
 
 func TestConcurrentCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left behind
+	synctest.Test(t, func(t *testing.T) { // it fails if a goroutine is left
 		h := newHandler(t, &backend{}, nil)
 		for i := range 64 {
 			go func() {

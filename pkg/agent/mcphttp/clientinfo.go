@@ -5,16 +5,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// ClientInfo is what a client says of itself. None of it is proved.
+// ClientInfo is the client's description of itself. None of it is verified.
 type ClientInfo struct {
 	Agent    string // id of the caller
-	Name     string // "": it has none
+	Name     string // "": none
 	Version  string
-	Protocol string // the version of MCP that it speaks
+	Protocol string // MCP version of the client
 }
 
-// reportClient tells [Options].Seen of a client that was answered, if its request says what the
-// client is: a handshake does, and each request of the stateless protocol.
+// reportClient calls [Options].Seen for a client that got an answer and described itself. A
+// handshake has a description, and so has each request of the stateless protocol.
 func (h *handler) reportClient(q *request) {
 	if h.opts.Seen == nil || q.session == nil {
 		return
@@ -32,5 +32,5 @@ func (h *handler) reportClient(q *request) {
 	}, q.session)
 }
 
-// member returns the text of a member of an object; "" if there is none.
+// member returns the text of a member of an object, or "" if there is none.
 func member(object []byte, name string) string { return rawjson.Text(rawjson.Get(object, name)) }

@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/agent/mcphttp"
 )
 
-// A client is told of when it says what it is and is answered: with its handshake, and with each
+// Seen gets a client that describes itself and gets an answer: with its handshake, and with each
 // request of the stateless protocol.
 func TestSeen(t *testing.T) {
 	var got []mcphttp.ClientInfo

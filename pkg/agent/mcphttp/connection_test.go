@@ -20,8 +20,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// What a result says of its kind and of who answers concerns one connection. An upstream of one
-// protocol says what clients of the other have no member for.
+// The type of a result and the server info belong to one connection. An upstream of one protocol
+// may send members that the other protocol does not have.
 func TestServerInfoAndResultType(t *testing.T) {
 	const ours = `"io.modelcontextprotocol/serverInfo":{"name":"gate","version":"1.2.3"}`
 	const theirs = `"io.modelcontextprotocol/serverInfo":{"name":"other","version":"0"}`
@@ -58,7 +58,7 @@ func TestUnknownResultType(t *testing.T) {
 	})
 }
 
-// declaring makes a tool call of a modern client with these capabilities.
+// declaring returns a tool call of a stateless client with capabilities.
 func declaring(t *testing.T, capabilities string) *http.Request {
 	t.Helper()
 	e := modern
@@ -108,7 +108,7 @@ func TestInputRequired(t *testing.T) {
 			}
 		})
 	}
-	again := `{"resultType":"input_required","requestState":"s"}` // asks for nothing but to be called again
+	again := `{"resultType":"input_required","requestState":"s"}` // it only asks to be called again
 	send(newHandler(t, &backend{call: answers(again)}, nil), declaring(t, `{}`)).wantResult(t)
 
 	// A handshake client would read it as an empty success.
@@ -144,7 +144,7 @@ func TestClientGone(t *testing.T) {
 	})
 }
 
-// What fails while the client happens to go away has failed.
+// A failure counts even if the client has gone away meanwhile.
 func TestClientGoneFailure(t *testing.T) {
 	var log logbook
 	ctx, cancel := context.WithCancel(t.Context())
@@ -156,8 +156,8 @@ func TestClientGoneFailure(t *testing.T) {
 	}
 }
 
-// A tool of somebody else's that answers with JSON-RPC's "internal error" is no failure of
-// the gateway; an alarm counts those.
+// If a tool answers with JSON-RPC's "internal error", the gateway has not failed; an alarm counts
+// the gateway's failures.
 func TestToolError(t *testing.T) {
 	for name, theirs := range map[string]bool{"of the tool": true, "of the gateway": false} {
 		var log logbook
@@ -174,7 +174,7 @@ func TestToolError(t *testing.T) {
 	}
 }
 
-// A client that goes away in the middle of its own request is no news either.
+// A client that goes away during its own request causes no log line either.
 func TestClientGoneBeforeBody(t *testing.T) {
 	for name, length := range map[string]int64{"of a known length": 1 << 20, "in chunks": -1} {
 		var log logbook

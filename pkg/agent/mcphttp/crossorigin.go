@@ -9,8 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 )
 
-// origins are the web origins whose pages may call, in the form that browsers
-// send.
+// origins are the web origins whose pages may call, in the form that browsers send.
 type origins map[string]bool
 
 func newOrigins(allow []string, baseURL string) (origins, error) {
@@ -40,8 +39,8 @@ func (o origins) allow(origin string) bool {
 	return o["*"] || o[strings.ToLower(origin)]
 }
 
-// checkOrigin refuses pages of other sites, and tells the browser that this one
-// may read the answer. A page cannot leave Origin out of a POST.
+// checkOrigin refuses pages of other sites, and sets the CORS headers for an allowed page. A page
+// cannot omit Origin from a POST.
 func (h *handler) checkOrigin(w http.ResponseWriter, r *http.Request) *mcp.Error {
 	values := r.Header.Values("Origin")
 	if len(values) == 0 {
@@ -59,8 +58,8 @@ func (h *handler) checkOrigin(w http.ResponseWriter, r *http.Request) *mcp.Error
 	return nil
 }
 
-// requestHeaders are the headers that a page may always send. Beside them it may
-// send what begins like one of headerPrefixes, when its browser asks for it.
+// requestHeaders are the headers that a page may always send. A page may also send headers with one
+// of headerPrefixes if its browser asks first.
 var (
 	requestHeaders = []string{
 		"Authorization", "Content-Type", "Accept", "Prefer", "Traceparent", "Last-Event-ID",
@@ -92,8 +91,8 @@ func (h *handler) preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// prefixed reports whether name is a header name that begins like a header of
-// MCP or of ours. What is no token is not repeated to the browser.
+// prefixed reports whether name is a valid header name with a prefix of headerPrefixes. An invalid
+// name is not repeated to the browser.
 func prefixed(name string) bool {
 	for _, c := range []byte(name) {
 		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A process that goes on after the answer sends it first: its client does not wait for the log.
+// A process that continues after the answer sends the answer first: its client does not wait for
+// the log.
 func TestAnswerGoesBeforeItsLogLine(t *testing.T) {
 	for _, method := range []string{"ping", "tools/list", "no/such/method"} {
 		t.Run(method, func(t *testing.T) {

@@ -16,26 +16,26 @@ import (
 	objects "github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
-// EndedKey is where [EndedSessions] is stored.
+// EndedKey is the storage key of [EndedSessions].
 const EndedKey = "sessions/ended.json"
 
-// Bounds on the sessions that are remembered as ended.
+// Limits for the sessions that are remembered as ended.
 const (
 	maxEnded        = 10_000
 	maxEndedOfAgent = 2_000
 
-	endedTime = 5 * time.Second // for one read, or for a write until no other process is first
+	endedTime = 5 * time.Second // for one read, or for a write with its retries
 )
 
 var errFull = errors.New("no room for another ended session")
 
 // EndedSessions remembers which sessions their clients have ended, until the session ids expire. A
-// session id is sealed and needs no store, so that without EndedSessions a restart of the gateway
-// would take it again.
+// session id is sealed and needs no store, so without EndedSessions a restarted gateway would
+// accept the id again.
 //
-// It is one document. Several processes may write it: each keeps what the others wrote, and learns
-// of that when it starts and when it writes itself. The zero value stores nothing. A nil
-// *EndedSessions says that no session has ended.
+// It is one document. Several processes may write it: each keeps the others' entries, and reads
+// them when it starts and when it writes. The zero value stores nothing. A nil *EndedSessions means
+// that no session has ended.
 type EndedSessions struct {
 	store objects.Store
 	log   *slog.Logger
@@ -43,7 +43,7 @@ type EndedSessions struct {
 
 	mu       sync.RWMutex
 	sessions map[string]endedSession // by id
-	before   int64                   // Unix time: sessions that expire up to then have ended, since the document was lost
+	before   int64                   // Unix time: after a loss, sessions that expire until then have ended
 
 	writing sync.Mutex
 	etag    string // of the document
@@ -56,19 +56,19 @@ type endedSession struct {
 	stored bool
 }
 
-// An endedDocument is what is stored.
+// An endedDocument is the stored form.
 type endedDocument struct {
 	Before   int64                   `json:"before,omitempty"`
 	Sessions map[string]endedSession `json:"sessions"`
 }
 
-// NewEndedSessions returns an EndedSessions that is stored.
+// NewEndedSessions returns an EndedSessions in a store.
 func NewEndedSessions(store objects.Store, log *slog.Logger) *EndedSessions {
 	return &EndedSessions{store: store, log: log, etag: objects.IfAbsent}
 }
 
-// Read reads the document, at the first call. If the document cannot be read, nobody knows which
-// sessions have ended: then all earlier sessions count as ended, and their clients begin new ones.
+// Read reads the document, on the first call only. If it cannot be read, nobody knows which
+// sessions have ended. Then all earlier sessions count as ended, and their clients begin new ones.
 func (e *EndedSessions) Read(ctx context.Context) {
 	if e == nil || e.store == nil {
 		return
@@ -80,7 +80,7 @@ func (e *EndedSessions) Read(ctx context.Context) {
 	})
 }
 
-// read adds what is stored to what is known.
+// read adds the stored sessions to the known ones.
 func (e *EndedSessions) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, endedTime)
 	defer cancel()
@@ -109,7 +109,7 @@ func (e *EndedSessions) read(ctx context.Context) error {
 	return nil
 }
 
-// lose notes that the document cannot be read.
+// lose handles a document that cannot be read.
 func (e *EndedSessions) lose(ctx context.Context, err error) {
 	e.log.LogAttrs(ctx, slog.LevelError, "ended sessions not read; all earlier sessions are refused", slog.Any("error", err))
 	e.mu.Lock()
@@ -117,7 +117,7 @@ func (e *EndedSessions) lose(ctx context.Context, err error) {
 	e.before = time.Now().Add(sessionTime).Unix()
 }
 
-// add notes ended sessions that are stored. The lock is held.
+// add adds stored ended sessions. The caller holds the lock.
 func (e *EndedSessions) add(stored map[string]endedSession) {
 	if e.sessions == nil {
 		e.sessions = make(map[string]endedSession, len(stored))
@@ -140,15 +140,15 @@ func (e *EndedSessions) has(t *sessionID) (ended, stored bool) {
 	return ok || lost, !ok || s.stored || e.store == nil
 }
 
-// end notes that a session has ended, and stores that. With [errFull] it has not ended; with another
-// error it has, but a restart forgets it.
+// end records that a session has ended, and stores that. With [errFull] the session has not ended.
+// With another error it has ended, but a restart forgets that.
 func (e *EndedSessions) end(ctx context.Context, t *sessionID) error {
 	if err := e.note(t); err != nil || e.store == nil {
 		return err
 	}
 	e.writing.Lock()
 	defer e.writing.Unlock()
-	if _, stored := e.has(t); stored { // with another one that has just ended
+	if _, stored := e.has(t); stored { // together with another one that has just ended
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endedTime) // the client may be gone
@@ -206,7 +206,7 @@ func (e *EndedSessions) note(t *sessionID) error {
 	return nil
 }
 
-// document returns what is to be stored.
+// document returns the document to store.
 func (e *EndedSessions) document() endedDocument {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -222,7 +222,7 @@ func (e *EndedSessions) document() endedDocument {
 	return doc
 }
 
-// end ends the session of a DELETE, and says what did not work.
+// end ends the session of a DELETE, and returns an error if that failed.
 func (h *handler) end(ctx context.Context, t *sessionID) *mcp.Error {
 	err := h.opts.Ended.end(ctx, t)
 	h.live.end(t)

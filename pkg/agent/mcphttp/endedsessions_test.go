@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// startOn returns a gateway that starts over a store, and its log.
+// startOn returns a gateway that starts with a store, and its log.
 func startOn(t testing.TB, store objects.Store) (http.Handler, *logbook) {
 	log := new(logbook)
 	o := laptop()
@@ -69,7 +69,7 @@ func TestSessionDeleteOutlivesARestart(t *testing.T) {
 	})
 }
 
-// Two processes over one store keep each other's entries.
+// Two processes with one store keep each other's entries.
 func TestSessionDeleteInTwoProcesses(t *testing.T) {
 	store := new(objecttest.Mem)
 	a, _ := startOn(t, store)
@@ -113,7 +113,7 @@ func TestSessionDeleteNotStored(t *testing.T) {
 			t.Errorf("DELETE = %v %s", got.header, got.body)
 		}
 		list(t, h, id).wantError(t, 404, -32001, "7")
-		if !kept { // what it said is true
+		if !kept { // its answer is true
 			h, _ := startOn(t, store)
 			list(t, h, id).wantResult(t)
 		}
@@ -127,7 +127,7 @@ func TestSessionDeleteNotStored(t *testing.T) {
 	}
 }
 
-// If nobody can tell which sessions have ended, all earlier ones have.
+// If nobody knows which sessions have ended, all earlier sessions have.
 func TestEndedSessionsUnread(t *testing.T) {
 	for name, damage := range map[string]func(store *objecttest.Mem){
 		"out of reach": func(store *objecttest.Mem) {
@@ -163,7 +163,7 @@ func TestEndedSessionsUnread(t *testing.T) {
 				if got := remove(t, h, next); got.status != http.StatusNoContent {
 					t.Fatalf("DELETE = %d %s", got.status, got.body)
 				}
-				h, _ = startOn(t, store) // which reads what was stored again
+				h, _ = startOn(t, store) // it reads the stored sessions again
 				for _, id := range []string{open, ended, next} {
 					list(t, h, id).wantError(t, 404, -32001, "7")
 				}
@@ -173,7 +173,7 @@ func TestEndedSessionsUnread(t *testing.T) {
 	}
 }
 
-// One agent cannot fill what is remembered for others, and is told when there is no room.
+// One agent cannot use up the room of others, and gets an error when there is no room.
 func TestEndedSessionsOfOneAgent(t *testing.T) {
 	o := laptop()
 	o.Ended = new(mcphttp.EndedSessions)

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Whatever is wrong with a message, it is refused in JSON-RPC's own form and nothing
-// reaches the tools.
+// Every invalid message is refused as JSON-RPC, and reaches no tool.
 func TestBadMessages(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"}}`
 	for name, tt := range map[string]struct {

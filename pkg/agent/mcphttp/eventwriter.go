@@ -8,17 +8,18 @@ import (
 )
 
 const (
-	stallTime  = 10 * time.Second // for which one write waits for its client
+	stallTime  = 10 * time.Second // that one write waits for its client
 	writeChunk = 64 << 10         // bytes of one write
 )
 
-// An eventWriter writes server-sent events. A client that does not read for stallTime is gone.
+// An eventWriter writes server-sent events. A client that does not read for stallTime counts as
+// gone.
 type eventWriter struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
 	err   error     // the client is gone
-	dirty bool      // something is to be flushed
-	wrote time.Time // when it last was
+	dirty bool      // some events are not flushed
+	wrote time.Time // time of the last write
 }
 
 // begin writes the status.
@@ -26,12 +27,12 @@ func (e *eventWriter) begin() {
 	e.rc = http.NewResponseController(e.w)
 	h := e.w.Header()
 	h.Set("Content-Type", eventStream)
-	h.Set("X-Accel-Buffering", "no") // said to nginx: pass each event on at once
+	h.Set("X-Accel-Buffering", "no") // tells nginx to pass each event on at once
 	e.w.WriteHeader(http.StatusOK)
 }
 
-// event writes one event whose data are the parts. A JSON text may have line breaks between its
-// values; they become spaces, since not every client reads an event of several lines.
+// event writes one event whose data are the parts. It replaces line breaks between JSON values with
+// spaces, because not every client reads an event of several lines.
 func (e *eventWriter) event(parts ...[]byte) {
 	e.write([]byte("event: message\ndata: "))
 	for _, p := range parts {
@@ -45,7 +46,7 @@ func (e *eventWriter) event(parts ...[]byte) {
 	e.write([]byte("\n\n"))
 }
 
-// lineBreak returns where the first line of b ends, -1 if it has only one.
+// lineBreak returns the end of the first line of b, or -1 if b has only one line.
 func lineBreak(b []byte) int {
 	i, j := bytes.IndexByte(b, '\n'), bytes.IndexByte(b, '\r')
 	if i < 0 || j >= 0 && j < i {
@@ -54,10 +55,10 @@ func lineBreak(b []byte) int {
 	return i
 }
 
-// comment writes what clients skip.
+// comment writes a comment, which clients skip.
 func (e *eventWriter) comment() { e.write([]byte(": still working\n\n")) }
 
-// idle returns for how long nothing was sent; for ever, if nothing ever was.
+// idle returns the time since the last write; it is the maximum duration if there was none.
 func (e *eventWriter) idle() time.Duration {
 	if e.dirty {
 		return 0
@@ -65,7 +66,7 @@ func (e *eventWriter) idle() time.Duration {
 	return time.Since(e.wrote)
 }
 
-// finish writes the last event, if there is one, and sends all.
+// finish writes the last event, if there is one, and flushes.
 func (e *eventWriter) finish(parts [][]byte) {
 	if len(parts) > 0 {
 		e.event(parts...)
@@ -83,18 +84,18 @@ func (e *eventWriter) write(b []byte) {
 	}
 }
 
-// flush sends what was written.
+// flush sends the written events.
 func (e *eventWriter) flush() {
 	if !e.dirty || e.err != nil {
 		return
 	}
 	e.extend()
-	if err := e.rc.Flush(); !errors.Is(err, errors.ErrUnsupported) { // then all is sent at the end
+	if err := e.rc.Flush(); !errors.Is(err, errors.ErrUnsupported) { // then the end sends all
 		e.err = err
 	}
 	e.dirty, e.wrote = false, time.Now()
 }
 
-// extend gives the next write its time. Writers that are no connection have no deadline, and
-// wait for nobody.
+// extend sets the deadline of the next write. Writers without a connection have no deadline, and do
+// not wait.
 func (e *eventWriter) extend() { _ = e.rc.SetWriteDeadline(time.Now().Add(stallTime)) }

@@ -7,18 +7,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// Remembered returns of how many sessions something is remembered.
+// Remembered returns the number of sessions with state.
 func Remembered(h http.Handler) int { return len(h.(*handler).live.sessions) }
 
-// HeldOpen returns how many streams are held open.
+// HeldOpen returns the number of open streams.
 func HeldOpen(h http.Handler) int {
 	holder := &h.(*handler).holder
 	holder.mu.Lock()
 	defer holder.mu.Unlock()
-	return len(holder.held)
+	return len(holder.streams)
 }
 
-// NoteEnded notes that a session of the agent has ended, without storing it.
+// NoteEnded records that a session of the agent has ended, without storing it.
 func NoteEnded(e *EndedSessions, a identity.Agent) error {
 	t := newSession(a, mcp.VersionLegacy, nil)
 	return e.note(&t)

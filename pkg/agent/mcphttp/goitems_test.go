@@ -40,7 +40,7 @@ func (g gated) While(ctx context.Context, _ identity.Agent) (context.Context, fu
 	return g.MCP.While(ctx, g.Agent)
 }
 
-// goServer starts a server of the official Go SDK that has prompts, resources and completion.
+// goServer starts a server of the official Go SDK with prompts, resources and completion.
 func goServer(t *testing.T) string {
 	t.Helper()
 	complete := func(_ context.Context, r *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
@@ -67,7 +67,7 @@ func goServer(t *testing.T) string {
 	return srv.URL
 }
 
-// The official Go client reads through the gateway what a server of the official SDK has.
+// The official Go client reads the items of a server of the official SDK through the gateway.
 func TestGoClientItems(t *testing.T) {
 	gw := gatewaytest.NewLive(t)
 	gw.Serve("up").URL = goServer(t)
@@ -121,7 +121,7 @@ func checkGoLists(t *testing.T, s *sdk.ClientSession) {
 	for _, r := range resources.Resources {
 		uris = append(uris, r.URI)
 	}
-	if !slices.Equal(uris, []string{"file:///a.txt?x=1#%C3%A9"}) { // one with a blank in its URI is not taken
+	if !slices.Equal(uris, []string{"file:///a.txt?x=1#%C3%A9"}) { // a URI with a blank is refused
 		t.Errorf("resources: %q", uris)
 	}
 	templates, err := s.ListResourceTemplates(t.Context(), nil)

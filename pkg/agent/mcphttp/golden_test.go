@@ -10,9 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
-// Every method in each protocol, and each way in which headers and body can disagree, with the
-// whole answer. The file was recorded while the official SDK's server answered, and has not changed
-// since.
+// Every method in each protocol, and each contradiction of headers and body, with the whole answer.
+// The file was recorded with the official SDK's server, and has not changed since.
 func TestAnswers(t *testing.T) {
 	var out strings.Builder
 	record := func(e protocol, r *http.Request, what string) {

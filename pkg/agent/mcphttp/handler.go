@@ -26,36 +26,36 @@ type handler struct {
 	bodies     budget
 	live       *liveSessions   // nil: other processes may answer requests of the same client
 	holder     notifyStreams   // of streams
-	serverInfo json.RawMessage // as it stands in _meta
-	served     atomic.Bool     // a request was
-	proxied    bool            // clients reach this process by another name than the loopback's
+	serverInfo json.RawMessage // the member of _meta
+	served     atomic.Bool     // a request was served
+	proxied    bool            // clients use a host name that is not loopback
 }
 
-// A request is one HTTP request and what is known of it.
+// A request is one HTTP request with the facts about it.
 type request struct {
 	path     string // after /mcp
 	msg      mcp.Request
-	read     bool // the body was
+	read     bool // the body was read
 	modern   bool // of the stateless protocol
 	agent    identity.Agent
 	session  Session
-	token    *sessionID // of the client's session; nil: it has none
-	begins   *sessionID // of the session that begins with the answer; nil: none does
+	token    *sessionID // of the client's session; nil: none
+	begins   *sessionID // of the session that begins with the answer; nil: none
 	event    *audit.CallEvent
 	start    time.Time
-	deadline time.Time // of the work on it
+	deadline time.Time // of the work on the request
 
 	cancel    context.CancelFunc // ends the work
-	abandoned atomic.Bool        // its client has cancelled it
+	abandoned atomic.Bool        // its client has cancelled the request
 	stream    *stream            // nil: the answer is one JSON object
-	begun     bool               // something of the answer was written, outside of stream
+	begun     bool               // part of the answer was written, outside of stream
 
-	bodyBytes int // of what came
+	bodyBytes int // of the request
 }
 
 const endpointPrefix = "/mcp"
 
-// endpoint returns what follows /mcp.
+// endpoint returns the path after /mcp.
 func endpoint(path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, endpointPrefix)
 	if rest == "" || rest == "/readonly" {
@@ -65,14 +65,14 @@ func endpoint(path string) (string, bool) {
 	return rest, ok && ok2 && name != "" && !strings.Contains(name, "/")
 }
 
-// Values of headers that each answer has. They are never changed, and so need no memory of their own.
+// Header values of every answer. They never change, so all answers share them.
 var (
 	nosniff = []string{"nosniff"}
 	noStore = []string{"no-store"}
 	isJSON  = []string{"application/json"}
 )
 
-// ServeHTTP answers one request, and always writes.
+// ServeHTTP answers one request. It always writes an answer.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Content-Type-Options"] = nosniff
 	if path, ok := strings.CutPrefix(r.URL.Path, metadataPath); ok {
@@ -98,7 +98,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if lacking, ok := errors.AsType[*identity.Error](err.Err); ok && code == http.StatusForbidden {
-			h.setChallenge(w, q.path, lacking) // the call of a tool asks for more than coming in does
+			h.setChallenge(w, q.path, lacking) // a tool call needs more than the endpoint itself
 		}
 		if !q.read {
 			closeUnread(w, r)
@@ -108,8 +108,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.record(r, q, err, code)
 }
 
-// serve takes the steps of one request in order. What it refuses it has not
-// written yet.
+// serve runs the steps of one request in order. It returns a refusal without writing it.
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, q *request) (refused *mcp.Error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -165,15 +164,15 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, q *request) (ref
 	switch q.msg.Method {
 	case mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing:
 	default:
-		if err := h.stopped(r, q); err != nil {
+		if err := h.checkStopped(r, q); err != nil {
 			return err
 		}
 	}
 	return h.serveMessage(w, r, q)
 }
 
-// stopped refuses an agent that is stopped; nil: it is not.
-func (h *handler) stopped(r *http.Request, q *request) *mcp.Error {
+// checkStopped refuses an agent that is stopped, or returns nil.
+func (h *handler) checkStopped(r *http.Request, q *request) *mcp.Error {
 	span := observe.StartSpan(r.Context(), observe.Record)
 	defer span.End()
 	ctx, cancel := context.WithDeadline(span.Context, q.deadline)
@@ -198,7 +197,7 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *reques
 		}
 	}
 	if q.msg.Answer != nil {
-		h.live.answered(q.token, q.msg.ID, *q.msg.Answer)
+		h.live.passAnswer(q.token, q.msg.ID, *q.msg.Answer)
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
@@ -206,7 +205,7 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *reques
 		return err
 	}
 	method, known := methods[q.msg.Method]
-	if !known { // a notification: nobody waits for an answer
+	if !known { // a notification needs no answer
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
@@ -234,7 +233,7 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *reques
 	return h.answer(w, r, q)
 }
 
-// open asks the backend for the caller's view.
+// open gets the caller's view from the backend.
 func (h *handler) open(r *http.Request, q *request) *mcp.Error {
 	span := observe.StartSpan(r.Context(), observe.Open)
 	defer span.End()
@@ -248,7 +247,7 @@ func (h *handler) open(r *http.Request, q *request) *mcp.Error {
 	return nil
 }
 
-// session returns the caller's view as it is now, which fills the event.
+// session returns the caller's current view, which fills the event.
 func (h *handler) session(ctx context.Context, r *http.Request, q *request, e *audit.CallEvent) (Session, error) {
 	caller := gateway.Caller{
 		Agent:       q.agent,

@@ -12,20 +12,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// offered are the protocol versions that clients are told of, newest first. 2024-11-05 is not
-// spoken: its HTTP transport is another one.
+// offered are the offered protocol versions, newest first. 2024-11-05 is not supported: it has
+// another HTTP transport.
 var offered = []string{mcp.VersionModern, mcp.VersionLegacy, mcp.Version20250618}
 
-// silentVersion is the version that a request speaks which names none. It is spoken, so that
-// such clients are served, and not offered: it has batches, which are refused.
+// silentVersion is the version of a request that names none. The gateway supports it for such
+// clients, but does not offer it: it has batches, which are refused.
 const silentVersion = mcp.Version20250326
 
-// checkMedia holds the request to JSON in and out. A browser sends other content
-// types without asking first, so this too keeps pages of other sites out.
+// checkMedia checks that the request is JSON and accepts JSON. A browser sends other content types
+// without a preflight, so this check also stops pages of other sites.
 func checkMedia(h http.Header) *mcp.Error {
 	media := strings.Join(h.Values("Content-Type"), ", ")
 	var err error
-	if media != "application/json" { // what most clients send needs no parser
+	if media != "application/json" { // most clients send this, which needs no parser
 		media, _, err = mime.ParseMediaType(media)
 	}
 	if err != nil || media != "application/json" {
@@ -40,8 +40,8 @@ func checkMedia(h http.Header) *mcp.Error {
 	return nil
 }
 
-// accepts reports whether the client takes media. No Accept header takes all, and of several ranges
-// that media is in the narrowest counts (RFC 9110, section 12.5.1).
+// accepts reports whether the client accepts media. A missing Accept header accepts everything. If
+// several ranges match, the most specific one counts (RFC 9110, section 12.5.1).
 func accepts(h http.Header, media string) bool {
 	values := h.Values("Accept")
 	if len(values) == 0 {
@@ -59,7 +59,7 @@ func accepts(h http.Header, media string) bool {
 	return taken
 }
 
-// refuses reports whether the parameters of a range in Accept give it the weight 0.
+// refuses reports whether the parameters of a range in Accept have the weight 0.
 func refuses(parameters string) bool {
 	for p := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
@@ -70,8 +70,8 @@ func refuses(parameters string) bool {
 	return false
 }
 
-// version returns the protocol version that the request names; "" stands for one that names
-// none, as a client does that has not negotiated yet, and for the version that this means.
+// version returns the protocol version of the request. It returns "" if the request names none,
+// because the client has not negotiated yet, or names the default version.
 func version(h http.Header) (string, *mcp.Error) {
 	v, err := single(h, mcp.HeaderVersion)
 	if err != nil || v == "" || v == silentVersion {
@@ -92,8 +92,8 @@ func version(h http.Header) (string, *mcp.Error) {
 	return v, nil
 }
 
-// single returns the one value of a header on which a check depends. Two lines that
-// differ would let one reader check the first and another act on the second.
+// single returns the only value of a header that a check depends on. With two different lines, one
+// reader could check the first and another could use the second.
 func single(h http.Header, name string) (string, *mcp.Error) {
 	values := h.Values(name)
 	for _, v := range values {
@@ -115,9 +115,9 @@ func mismatch(format string, args ...any) *mcp.Error {
 	}
 }
 
-// standardHeaders are the headers that repeat what the message says.
+// standardHeaders are the headers that repeat parts of the message.
 type standardHeaders struct {
-	version string // "": none, or that which none means
+	version string // "": none, or the default version
 	method  string
 	name    string // decoded
 }
@@ -139,8 +139,8 @@ func readHeaders(h http.Header) (out standardHeaders, err *mcp.Error) {
 	return out, nil
 }
 
-// callerHeaders returns the headers that say something to the backend: those by which a
-// request narrows its selection, and the arguments that it repeats as headers.
+// callerHeaders returns the headers for the backend: headers that narrow the request's selection,
+// and arguments that are repeated as headers.
 func callerHeaders(h http.Header) http.Header {
 	out := http.Header{}
 	for name, values := range h {

@@ -1,6 +1,6 @@
 package mcphttp
 
-// A tool's text for input that nobody can give.
+// Texts for a tool's question that no client can answer.
 const (
 	asksOldClient = "The tool asks for input in a way that your client's protocol version does not have. " +
 		"The call may have had side effects. Check before you call again."

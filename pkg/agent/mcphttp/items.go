@@ -12,21 +12,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Items are what a [Session] has besides tools: prompts, resources and what completes their arguments.
+// Items are the other features of a [Session]: prompts, resources and completion of their
+// arguments.
 type Items interface {
-	// Offers says which of them exist.
+	// Offers returns which of them exist.
 	Offers() gateway.Offers
 
-	// ListItems returns one page, as the result object of the method: prompts/list, resources/list or
-	// resources/templates/list. Cursor is "" for the first page.
+	// ListItems returns one page, as the result object of the method: prompts/list, resources/list
+	// or resources/templates/list. Cursor is "" for the first page.
 	ListItems(ctx context.Context, method, cursor string) (json.RawMessage, error)
 
-	// GetItem takes a checked prompts/get, resources/read or completion/complete and returns the
-	// result object. What c is told and asked comes before that.
+	// GetItem answers a checked prompts/get, resources/read or completion/complete with the result
+	// object. Before that, c may get messages and questions.
 	GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error)
 }
 
-// listItems asks the backend for a list.
+// listItems gets a list from the backend.
 func (h *handler) listItems(ctx context.Context, q *request) (json.RawMessage, error) {
 	raw, err := q.session.ListItems(ctx, q.msg.Method, q.msg.Cursor)
 	if err != nil {
@@ -41,7 +42,7 @@ func (h *handler) listItems(ctx context.Context, q *request) (json.RawMessage, e
 	return raw, nil
 }
 
-// getItem asks the backend for a prompt or a resource, or what completes an argument of theirs.
+// getItem gets a prompt, a resource or a completion from the backend.
 func (h *handler) getItem(ctx context.Context, q *request) (json.RawMessage, error) {
 	d := h.decorator(q, false)
 	d.kept, d.plain, d.item = q.msg.Method == mcp.MethodReadResource, q.msg.Method == mcp.MethodComplete, tool.Prompt
@@ -49,7 +50,7 @@ func (h *handler) getItem(ctx context.Context, q *request) (json.RawMessage, err
 		d.item = tool.Resource
 	}
 	raw, err := q.session.GetItem(ctx, q.msg, h.client(q))
-	if lost := h.lost(q, err); lost != nil {
+	if lost := h.unansweredError(q, err); lost != nil {
 		return nil, gateway.FailedItem("", d.item, lost)
 	}
 	if err != nil {
@@ -66,8 +67,8 @@ func (h *handler) getItem(ctx context.Context, q *request) (json.RawMessage, err
 	return raw, nil
 }
 
-// unusable returns the result for an answer that cannot be passed on, or for what is not a tool's the
-// error. The text is about a tool.
+// unusable returns the result for an answer that cannot be passed on, or an error if the method is
+// not a tool's. The text is about a tool.
 func (d decorator) unusable(text string) (json.RawMessage, error) {
 	if d.item == tool.Tool {
 		return d.decorate(toolError(text))
@@ -76,7 +77,7 @@ func (d decorator) unusable(text string) (json.RawMessage, error) {
 	return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: d.inWords(what) + "."}
 }
 
-// undeclared refuses to ask a client for what it has not declared.
+// undeclared refuses a question that needs a feature which the client has not declared.
 func (d decorator) undeclared(refused *mcp.Error) *mcp.Error {
 	if d.item != tool.Tool {
 		what, _, _ := strings.Cut(refused.Message, ". ")
@@ -85,7 +86,7 @@ func (d decorator) undeclared(refused *mcp.Error) *mcp.Error {
 	return refused
 }
 
-// inWords makes a sentence about a tool one about a prompt or a resource.
+// inWords changes a sentence about a tool to a sentence about a prompt or a resource.
 func (d decorator) inWords(sentence string) string {
 	return strings.Replace(sentence, "The tool", "The "+d.item.String(), 1)
 }

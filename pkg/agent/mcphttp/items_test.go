@@ -16,7 +16,7 @@ import (
 
 const twoPrompts = `{"prompts":[{"name":"s__a"},{"name":"s__b"}],"ttlMs":30000}`
 
-// itemRequests are requests about prompts and resources, and what of the params Mcp-Name repeats.
+// itemRequests are requests about prompts and resources, with the name that Mcp-Name repeats.
 var itemRequests = []struct{ method, params, name string }{
 	{"prompts/list", `"cursor":"c"`, ""},
 	{"resources/list", `"cursor":"c"`, ""},
@@ -26,7 +26,7 @@ var itemRequests = []struct{ method, params, name string }{
 	{"completion/complete", `"ref":{"type":"ref/prompt","name":"s__a"},"argument":{"name":"x","value":""}`, ""},
 }
 
-// named is a request of this protocol with the header that repeats what it is about.
+// named returns a request of this protocol with the header that repeats its name.
 func (e protocol) named(t testing.TB, method, params, name string) *http.Request {
 	t.Helper()
 	r := e.request(t, method, params)
@@ -36,7 +36,7 @@ func (e protocol) named(t testing.TB, method, params, name string) *http.Request
 	return r
 }
 
-// Where nothing but tools exists, the methods do not.
+// Without prompts and resources, their methods do not exist.
 func TestItemsNotThere(t *testing.T) {
 	for _, req := range itemRequests {
 		inEachProtocol(t, func(t *testing.T, e protocol) {
@@ -71,7 +71,7 @@ func TestItemsHeader(t *testing.T) {
 	}
 }
 
-// What is decorated, and how, by protocol.
+// The decoration of answers, by protocol.
 func TestItemsAnswers(t *testing.T) {
 	const signed = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"portcullis","version":"dev"}}`
 	for _, req := range itemRequests {
@@ -132,8 +132,9 @@ func TestItemsCapabilities(t *testing.T) {
 	}
 }
 
-// Prompts and resources may ask for input like tools; nothing is kept of such an answer. What cannot be
-// asked or understood is an error, for there are no results that a model reads.
+// Prompts and resources may ask for input like tools; clients must not cache such an answer. A
+// question that cannot be passed on or understood is an error, because these methods have no
+// results for a model.
 func TestItemsInputRequired(t *testing.T) {
 	const asks = `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}},"requestState":"s"}`
 	declared := protocol{modern.name, modern.header, strings.Replace(modern.meta, `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{}}`, 1)}

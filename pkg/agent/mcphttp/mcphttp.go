@@ -1,17 +1,16 @@
-// Package mcphttp serves MCP over HTTP: a POST is answered with one JSON object or, if there is something
-// to say before the result, with a stream of events.
+// Package mcphttp serves MCP over HTTP to clients of the handshake protocol and the stateless
+// protocol. It answers a POST with one JSON object, or with a stream of events if there are
+// messages before the result.
 //
-// Clients of two protocols speak to it. The stateless protocol describes itself in
-// every request. The handshake protocols open with initialize, and get a session id that is
-// all there is of the session: it says under seal what the gateway would have to remember, so that
-// each process which has the key can read it. What a client sent reaches the [Backend] as the
-// bytes that it sent, and what the Backend answers reaches the client as the
-// bytes that it gave: a gateway that decodes rounds large integers and drops
-// fields that it does not know.
+// In the stateless protocol, every request describes itself. The handshake protocol opens with
+// initialize, and the client gets a session id. The sealed id contains the whole state of the
+// session, so that each process with the key can read it. A client's bytes reach the [Backend]
+// unchanged, and the Backend's bytes reach the client unchanged. A gateway that decodes JSON would
+// round large integers and drop unknown fields.
 //
-// A process that answers every request ([Options].Alone) can do more than one of many: cancel a call that
-// another request names, ask a client and take the answer from its next request, keep a log level, and
-// hold streams open that tell of changes.
+// A process that answers all requests ([Options].Alone) has additional features. It can cancel a
+// call that another request names, keep a log level, and hold streams open that report changes. It
+// can also ask a client, whose next request brings the answer.
 package mcphttp
 
 import (
@@ -37,18 +36,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// A Backend knows the tools. It is safe for concurrent use.
+// A Backend provides the tools. It is safe for concurrent use.
 type Backend interface {
-	// Open answers for one request of one caller. A *[mcp.Error] is
-	// rendered for the client; any other error is for the log, and the client
-	// reads "internal error".
+	// Open returns the session of one request of one caller. A *[mcp.Error] goes to the client. Any
+	// other error goes to the log, and the client reads "internal error".
 	Open(ctx context.Context, c gateway.Caller) (Session, error)
 
-	// Stopped refuses an agent that is stopped, with an error as that of Open; nil: it is not. It is
-	// asked before all that an agent can do but to say hello and to ask whether somebody is there.
+	// Stopped refuses an agent that is stopped, with an error like Open's, or returns nil. It is
+	// called before every method except the handshake and ping.
 	Stopped(ctx context.Context, agent identity.Agent) error
 
-	// While returns a context that ends with ctx, when leave is called, or when the agent is stopped.
+	// While returns a context that ends with ctx, when leave is called, or when the agent is
+	// stopped.
 	While(ctx context.Context, agent identity.Agent) (_ context.Context, leave func())
 }
 
@@ -56,35 +55,34 @@ type Backend interface {
 type Session interface {
 	Items
 
-	// Instructions says in few words what can be found here.
+	// Instructions describes the session's tools in a few words.
 	Instructions() string
 
-	// ListTools returns one page, as the result object of tools/list.
-	// Cursor is "" for the first page.
+	// ListTools returns one page, as the result object of tools/list. Cursor is "" for the first
+	// page.
 	ListTools(ctx context.Context, cursor string) (json.RawMessage, error)
 
-	// CallTool takes a checked tools/call and returns the result object. A *[mcp.Error] is a protocol error;
-	// what the model should read and act on is a result with isError. What c is told and asked comes
-	// before that.
+	// CallTool answers a checked tools/call with the result object. A *[mcp.Error] is a protocol
+	// error. A text that the model should read and act on is a result with isError. Before the
+	// result, c may get messages and questions.
 	CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error)
 
-	// DeclaresOutput reports whether the definition that ListTools gives of the tool of
-	// this name has an output schema.
+	// DeclaresOutput reports whether a tool's definition in ListTools has an output schema.
 	DeclaresOutput(name string) bool
 
-	// Lists returns what tells the lists of this session from those of another one of the same caller;
-	// last is what an earlier one returned, or zero.
+	// Lists returns the versions of this session's lists. last is the result of an earlier session
+	// of the same caller, or zero.
 	Lists(last gateway.Lists) gateway.Lists
 }
 
-// Options are the knobs of a handler. The zero value of each field is usable.
+// Options configure a handler. The zero value of each field is usable.
 type Options struct {
 	Name    string // of the server, as clients show it; "": portcullis
 	Version string // "": dev
 
-	// BaseURL is the address that clients use, such as https://gw.example.com,
-	// without a path. It is never taken from the Host header, which the sender
-	// of a request chooses. "": challenges name no metadata.
+	// BaseURL is the address that clients use, such as https://gw.example.com, without a path. The
+	// gateway never uses the Host header for it, because the sender of a request chooses that
+	// header. "": challenges name no metadata.
 	BaseURL string
 
 	// AllowOrigins are the web origins, such as https://app.example.com, whose
@@ -92,36 +90,36 @@ type Options struct {
 	// A request without an Origin header is not from a page and is served.
 	AllowOrigins []string
 
-	// Resource is published at /.well-known/oauth-protected-resource and named
-	// in challenges. nil: neither.
+	// Resource is published at /.well-known/oauth-protected-resource and named in challenges. nil:
+	// neither.
 	Resource *Resource
 
 	MaxBody     int64         // bytes of a request's body; 0: 4 MiB
 	MaxResponse int           // bytes of an answer; 0: 5 MiB
 	Timeout     time.Duration // of one request's work; 0: 25 s
 
-	// Stream says that what is written reaches the client before the answer is whole. Then a call can
-	// tell its client something before its result.
+	// Stream says that bytes reach the client before the answer is complete. A call can then send
+	// messages before its result.
 	Stream bool
 
-	// Alone says that this process answers every request that there is, and lives on between them. Then
-	// requests can be cancelled, clients can be asked, and streams are held open. It goes with Stream.
+	// Alone says that this process answers all requests, and runs between them. Then clients can
+	// cancel requests, get questions and hold streams open. It requires Stream.
 	Alone bool
 
 	Seal   *seal.Sealer    // makes and opens session ids; nil: there are no sessions
-	Ended  *EndedSessions  // which sessions have ended; nil: where Alone, this process alone remembers
-	Ending <-chan struct{} // closed when the program is about to end, and with it the streams that are held open; nil: never
+	Ended  *EndedSessions  // nil: if Alone, this process remembers them
+	Ending <-chan struct{} // closed before the program ends, which ends open streams; nil: never
 
-	// Seen is told of each client that says what it is and was answered, with the caller's view; nil:
-	// nobody is.
+	// Seen is called for each client that described itself and got an answer, with the caller's
+	// view; nil: no call.
 	Seen func(ClientInfo, Session)
 
-	// Audit is written one line for each call: each authenticated request for a tool, a prompt, a
-	// resource or a completion, allowed or not. nil: none. It says itself in the log what it could not keep.
+	// Audit gets one line for each authenticated request for a tool, a prompt, a resource or a
+	// completion, allowed or not. nil: no audit. Audit itself logs lines that it could not keep.
 	Audit audit.Sink
 
-	// AuditLog has what the audit says of a call on the call's line of Log, with the member "audit", where
-	// the platform keeps the log.
+	// AuditLog adds the audit's members to the call's line of Log, as the member "audit", where the
+	// platform keeps the log.
 	AuditLog bool
 
 	TrustedProxies int // between clients and this program; see [identity.Options]
@@ -131,18 +129,17 @@ type Options struct {
 	Log       *slog.Logger                 // nil: discard
 }
 
-// Limits that hold unless Options say otherwise. The timeout lies between that of
-// an upstream call and that of the function around it, so that the innermost
-// gives the most precise answer.
+// Default limits. The timeout is between an upstream call's timeout and the function's timeout, so
+// that the innermost timeout gives the most precise answer.
 const (
 	maxBody     = 4 << 20
 	maxResponse = 5 << 20
 	timeout     = 25 * time.Second
 )
 
-// New returns a handler for POST on /mcp, /mcp/readonly and /mcp/x/{toolset}, and for the
-// protected resource metadata. Every other path is 404. It refuses an
-// address or origin that it could not match.
+// New returns a handler for POST on /mcp, /mcp/readonly and /mcp/x/{toolset}, and for the protected
+// resource metadata. Every other path is 404. New refuses an address or origin that no request
+// could match.
 func New(b Backend, auth identity.Authenticator, o *Options) (http.Handler, error) {
 	h := &handler{backend: b, auth: auth, bodies: budget{left: bodies}}
 	if o != nil {
@@ -190,9 +187,9 @@ func (h *handler) fill() {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 }
 
-// behindProxy reports whether clients reach this process by a name that is not
-// the loopback's. Only then may a request that arrives on loopback carry such a
-// Host; otherwise it is a page that rebound its name to this machine.
+// behindProxy reports whether clients use a host name that is not loopback. Only then may a request
+// on loopback have such a Host; otherwise it comes from a page that rebound its name to this
+// machine.
 func behindProxy(baseURL string) bool {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Host == "" {
@@ -201,7 +198,7 @@ func behindProxy(baseURL string) bool {
 	return !isLoopback(u.Host)
 }
 
-// isLoopback reports whether an address, with or without a port, is this machine's own.
+// isLoopback reports whether an address, with or without a port, belongs to this machine.
 func isLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -211,7 +208,7 @@ func isLoopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// ParseBaseURL reads a public address of a gateway, to which a path can simply be added.
+// ParseBaseURL reads a public address of a gateway. A path can be appended to it.
 func ParseBaseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {

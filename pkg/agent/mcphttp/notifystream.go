@@ -16,33 +16,33 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 )
 
-// Bounds on streams that are held open, and how often one is looked after.
+// Limits and intervals of open streams.
 const (
 	maxStreamsOfCaller  = 64 // an agent, or one user of it
 	maxStreamsInAll     = 256
 	maxStreamsOfSession = 4
 
-	lookEvery    = 2 * time.Second  // at whether a list has changed
-	confirmEvery = 30 * time.Second // that the credential is still good
-	fullTime     = 5 * time.Second  // after which one that was too many may come again
+	lookEvery    = 2 * time.Second  // check whether a list has changed
+	confirmEvery = 30 * time.Second // check that the credential is still valid
+	fullTime     = 5 * time.Second  // after which a refused stream may try again
 )
 
-// A notifyStream is a stream that is open until its client goes: it tells of changes.
+// A notifyStream is a stream that stays open until its client goes away, and reports changes.
 type notifyStream struct {
 	out          eventWriter
-	subscription json.RawMessage // the id of the request that asks for it; nil: it is a session's
-	wanted       []change        // what is told
-	lists        gateway.Lists   // as they were told last
-	asked        []string        // resources that a subscription asks for
-	watched      resourceHashes  // those of them that it is told of
+	subscription json.RawMessage // the id of the request for it; nil: it belongs to a session
+	changes      []change        // the changes to report
+	lists        gateway.Lists   // the lists of the last report
+	asked        []string        // resources in the request of a subscription
+	watched      resourceHashes  // of these, the resources to report
 
 	owner session.Owner
 	once  sync.Once
-	ended chan struct{} // closed when it has to end
-	gone  chan struct{} // closed when its place is free again
+	ended chan struct{} // closed when the stream has to end
+	gone  chan struct{} // closed when another stream may take its place
 }
 
-// end makes the stream end.
+// end ends the stream.
 func (s *notifyStream) end() { s.once.Do(func() { close(s.ended) }) }
 
 // ends reports whether the stream has to end.
@@ -55,34 +55,34 @@ func (s *notifyStream) ends() bool {
 	}
 }
 
-// A change is of a list.
+// A change is a change of a list.
 type change struct {
-	wanted string // in the filter of subscriptions/listen
+	filter string // the member of subscriptions/listen's filter
 	method string // of the notification
 	list   func(gateway.Lists) string
 }
 
-// changes are those that can be told.
+// changes are all changes that a stream can report.
 var changes = []change{
 	{"toolsListChanged", mcp.NotificationToolsChanged, func(l gateway.Lists) string { return l.Tools }},
 	{"promptsListChanged", mcp.NotificationPromptsChanged, func(l gateway.Lists) string { return l.Prompts }},
 	{"resourcesListChanged", mcp.NotificationResourcesChanged, func(l gateway.Lists) string { return l.Resources }},
 }
 
-// offeredOf returns those of the changes that are declared to the caller of a session.
+// offeredOf returns the changes that a session declares to its caller.
 func offeredOf(all []change, offers gateway.Offers) []change {
 	return slices.DeleteFunc(slices.Clone(all), func(c change) bool {
 		return c.method == mcp.NotificationPromptsChanged && !offers.Prompts || c.method == mcp.NotificationResourcesChanged && !offers.Resources
 	})
 }
 
-// notifyStreams bounds the streams that are held open.
+// notifyStreams bounds the open streams.
 type notifyStreams struct {
-	mu   sync.Mutex
-	held []*notifyStream // the oldest first
+	mu      sync.Mutex
+	streams []*notifyStream // open streams, the oldest first
 }
 
-// take takes a place for a stream of the owner; give gives it back. If all places are taken, a
+// take reserves a place for a stream of the owner; give releases it. If all places are used, a
 // stream ends by [capacity.Yield], and take waits until its place is free. It reports whether there
 // is a place.
 func (h *notifyStreams) take(ctx context.Context, owner session.Owner, s *notifyStream) bool {
@@ -103,13 +103,13 @@ func (h *notifyStreams) take(ctx context.Context, owner session.Owner, s *notify
 	}
 }
 
-// try is take that does not wait. It returns the stream that has to end first, if there is one.
+// try is take without waiting. It returns the stream that has to end first, if there is one.
 func (h *notifyStreams) try(s *notifyStream) (other *notifyStream, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := s.owner.QuotaKey()
-	own, places := 0, make([]capacity.Place, len(h.held))
-	for i, o := range h.held {
+	own, places := 0, make([]capacity.Place, len(h.streams))
+	for i, o := range h.streams {
 		holder := o.owner.QuotaKey()
 		if holder == key && o.owner.User == s.owner.User {
 			own++
@@ -119,12 +119,12 @@ func (h *notifyStreams) try(s *notifyStream) (other *notifyStream, ok bool) {
 	switch {
 	case own >= maxStreamsOfCaller:
 		return nil, false
-	case len(h.held) < maxStreamsInAll:
-		h.held = append(h.held, s)
+	case len(h.streams) < maxStreamsInAll:
+		h.streams = append(h.streams, s)
 		return nil, true
 	}
 	if i := capacity.Yield(places, key, 1); i >= 0 {
-		return h.held[i], false
+		return h.streams[i], false
 	}
 	return nil, false
 }
@@ -132,7 +132,7 @@ func (h *notifyStreams) try(s *notifyStream) (other *notifyStream, ok bool) {
 func (h *notifyStreams) give(s *notifyStream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.held = slices.DeleteFunc(h.held, func(o *notifyStream) bool { return o == s })
+	h.streams = slices.DeleteFunc(h.streams, func(o *notifyStream) bool { return o == s })
 	close(s.gone)
 }
 
@@ -145,8 +145,9 @@ func (q *request) owner() session.Owner {
 	return o
 }
 
-// hold tells a client of changes until it goes, its agent is stopped, its credential is taken no
-// more, its place is needed, or the program ends. It refuses before it writes.
+// hold reports changes to a client. It ends when the client goes away, another stream needs the
+// place, or the program ends. It also ends when the agent is stopped or the credential is no longer
+// valid. It refuses before it writes.
 func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *notifyStream) *mcp.Error {
 	isFull := !h.holder.take(r.Context(), q.owner(), s)
 	if !isFull {
@@ -161,7 +162,7 @@ func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *no
 		return err
 	}
 	s.lists, s.out.w = q.session.Lists(s.lists), w
-	s.wanted = offeredOf(s.wanted, q.session.Offers())
+	s.changes = offeredOf(s.changes, q.session.Offers())
 	if len(s.asked) > 0 && q.session.Offers().Resources {
 		s.watched = h.readAll(r.Context(), r, q, s.asked, true)
 	}
@@ -169,17 +170,17 @@ func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *no
 	q.begun = true
 	s.out.begin()
 	if s.subscription != nil {
-		s.out.event(s.acknowledged())
+		s.out.event(s.acknowledgement())
 	}
 	h.watch(r, q, s)
 	if s.subscription != nil {
-		s.out.event(envelope(s.subscription, "result"), h.listened(s.subscription), closing)
+		s.out.event(envelope(s.subscription, "result"), h.subscriptionResult(s.subscription), closing)
 	}
 	s.out.finish(nil)
 	return nil
 }
 
-// watch tells of changes until the stream ends.
+// watch reports changes until the stream ends.
 func (h *handler) watch(r *http.Request, q *request, s *notifyStream) {
 	look, confirm, again := time.NewTicker(lookEvery), time.NewTicker(confirmEvery), time.NewTicker(readEvery)
 	defer look.Stop()
@@ -187,7 +188,7 @@ func (h *handler) watch(r *http.Request, q *request, s *notifyStream) {
 	defer again.Stop()
 	ctx, leave := h.backend.While(r.Context(), q.agent)
 	defer leave()
-	var reading chan resourceHashes // nil: nothing is being read
+	var reading chan resourceHashes // nil: no read is under way
 	for s.out.err == nil {
 		if s.out.idle() >= keepAlive {
 			s.out.comment()
@@ -201,7 +202,7 @@ func (h *handler) watch(r *http.Request, q *request, s *notifyStream) {
 		case <-s.ended:
 			return
 		case <-confirm.C:
-			if !h.confirmed(r, q) {
+			if !h.isStillValid(r, q) {
 				return
 			}
 		case <-again.C:
@@ -221,9 +222,9 @@ func (h *handler) watch(r *http.Request, q *request, s *notifyStream) {
 	}
 }
 
-// confirmed reports whether the sender of the request would still be let in as the same agent for the same
-// user, and its session goes on.
-func (h *handler) confirmed(r *http.Request, q *request) bool {
+// isStillValid reports whether the sender of the request would still be authenticated as the same
+// agent for the same user, and its session continues.
+func (h *handler) isStillValid(r *http.Request, q *request) bool {
 	now, err := h.auth.Authenticate(r)
 	if err != nil || now.Owner() != q.agent.Owner() {
 		h.opts.Log.LogAttrs(r.Context(), slog.LevelInfo, "a stream ends with its credential", slog.String("agent", q.agent.ID))
@@ -232,9 +233,9 @@ func (h *handler) confirmed(r *http.Request, q *request) bool {
 	return q.token == nil || time.Now().Before(q.token.expires)
 }
 
-// tell tells what has changed since it was told last.
+// tell reports the changes since the last report.
 func (s *notifyStream) tell(now gateway.Lists) {
-	for _, c := range s.wanted {
+	for _, c := range s.changes {
 		if c.list(s.lists) != c.list(now) {
 			s.out.event(notification(c.method, s.meta()))
 		}
@@ -251,21 +252,22 @@ func (s *notifyStream) meta() rawjson.Object {
 	return rawjson.Object{{Name: "_meta", Value: id.Bytes()}}
 }
 
-// acknowledged returns the first event of a subscription, which says what will be told.
-func (s *notifyStream) acknowledged() []byte {
+// acknowledgement returns the first event of a subscription, which names the changes that it
+// reports.
+func (s *notifyStream) acknowledgement() []byte {
 	filter := rawjson.Object{}
-	for _, c := range s.wanted {
-		filter.Add(c.wanted, json.RawMessage("true"))
+	for _, c := range s.changes {
+		filter.Add(c.filter, json.RawMessage("true"))
 	}
 	if uris := slices.DeleteFunc(slices.Clone(s.asked), func(uri string) bool { _, ok := s.watched[uri]; return !ok }); len(uris) > 0 {
-		list, _ := rawjson.Encode(uris) // texts cannot fail
+		list, _ := rawjson.Encode(uris) // strings cannot fail
 		filter.Add("resourceSubscriptions", list)
 	}
 	return notification(mcp.NotificationAcknowledged, append(s.meta(), rawjson.Member{Name: "notifications", Value: filter.Bytes()}))
 }
 
-// listened returns the result of a subscription, which is its end.
-func (h *handler) listened(subscription json.RawMessage) json.RawMessage {
+// subscriptionResult returns the result of a subscription at its end.
+func (h *handler) subscriptionResult(subscription json.RawMessage) json.RawMessage {
 	return rawjson.Object{
 		{Name: "resultType", Value: json.RawMessage(resultComplete)},
 		{Name: "_meta", Value: rawjson.Object{
@@ -274,39 +276,40 @@ func (h *handler) listened(subscription json.RawMessage) json.RawMessage {
 	}.Bytes()
 }
 
-// listen answers a subscription. Where nothing runs between requests that could tell of a change,
-// it ends at once and in good order.
+// listen answers a subscription. A process that does not run between requests cannot report
+// changes, and ends it normally at once.
 func (h *handler) listen(w http.ResponseWriter, r *http.Request, q *request) *mcp.Error {
 	wanted := q.msg.Rest.Get("notifications")
 	switch {
 	case !subscriptions.fits(wanted):
 		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "invalid params"}
-	case !given(wanted):
+	case !isPresent(wanted):
 		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "invalid params: missing required 'notifications' field"}
 	}
 	s := &notifyStream{subscription: q.msg.ID, out: eventWriter{w: w}}
 	if h.live == nil {
 		q.begun = true
 		s.out.begin()
-		s.out.event(s.acknowledged())
-		s.out.event(envelope(s.subscription, "result"), h.listened(s.subscription), closing)
+		s.out.event(s.acknowledgement())
+		s.out.event(envelope(s.subscription, "result"), h.subscriptionResult(s.subscription), closing)
 		s.out.finish(nil)
 		return nil
 	}
 	for _, c := range changes {
-		if string(rawjson.Get(wanted, c.wanted)) == "true" {
-			s.wanted = append(s.wanted, c)
+		if string(rawjson.Get(wanted, c.filter)) == "true" {
+			s.changes = append(s.changes, c)
 		}
 	}
-	list, _ := rawjson.Elements(rawjson.Get(wanted, "resourceSubscriptions")) // it was checked
+	list, _ := rawjson.Elements(rawjson.Get(wanted, "resourceSubscriptions")) // checked before
 	for _, uri := range list[:min(len(list), maxWatched)] {
 		s.asked = append(s.asked, rawjson.Text(uri))
 	}
 	return h.hold(w, r, q, s)
 }
 
-// serveSession answers GET, which opens a stream for the session, and DELETE, which ends it. Both
-// are for clients of the handshake protocol, where one process answers all of a session's requests.
+// serveSession answers GET, which opens a stream for the session, and DELETE, which ends the
+// session. Both serve clients of the handshake protocol if one process answers all of a session's
+// requests.
 func (h *handler) serveSession(w http.ResponseWriter, r *http.Request, q *request) *mcp.Error {
 	headers, err := readHeaders(r.Header)
 	if err == nil {
@@ -318,7 +321,7 @@ func (h *handler) serveSession(w http.ResponseWriter, r *http.Request, q *reques
 	switch {
 	case err != nil:
 		return err
-	case q.token == nil || headers.version >= mcp.VersionModern: // which has neither
+	case q.token == nil || headers.version >= mcp.VersionModern: // that version has neither
 		return h.notAllowed(w)
 	case r.Method == http.MethodDelete:
 		if err := h.end(r.Context(), q.token); err != nil {
@@ -329,10 +332,10 @@ func (h *handler) serveSession(w http.ResponseWriter, r *http.Request, q *reques
 	case !accepts(r.Header, eventStream):
 		return refuse(http.StatusNotAcceptable, "the answer is text/event-stream")
 	}
-	if err := h.stopped(r, q); err != nil {
+	if err := h.checkStopped(r, q); err != nil {
 		return err
 	}
-	return h.hold(w, r, q, &notifyStream{wanted: changes})
+	return h.hold(w, r, q, &notifyStream{changes: changes})
 }
 
 // notAllowed refuses a request's HTTP method.
@@ -341,7 +344,7 @@ func (h *handler) notAllowed(w http.ResponseWriter) *mcp.Error {
 	return refuse(http.StatusMethodNotAllowed, "method not allowed")
 }
 
-// allowed returns the HTTP methods that the endpoint has, but for OPTIONS.
+// allowed returns the HTTP methods of the endpoint, except OPTIONS.
 func (h *handler) allowed() string {
 	if h.live == nil {
 		return http.MethodPost
@@ -349,28 +352,29 @@ func (h *handler) allowed() string {
 	return "POST, GET, DELETE"
 }
 
-// hold notes a stream of a session, and returns what ends that. Of more than maxStreamsOfSession
-// the oldest end: their connections may be dead, and their client has come again.
+// hold registers a stream of a session, and returns a function that unregisters it. If a session
+// has more than maxStreamsOfSession, the oldest streams end: their connections may be dead, because
+// their client has connected again.
 func (l *liveSessions) hold(t *sessionID, s *notifyStream) (leave func()) {
 	if t == nil {
 		return func() {}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := l.of(t)
-	known.held = append(known.held, s)
-	for _, old := range known.held[:max(0, len(known.held)-maxStreamsOfSession)] {
+	known := l.get(t)
+	known.streams = append(known.streams, s)
+	for _, old := range known.streams[:max(0, len(known.streams)-maxStreamsOfSession)] {
 		old.end()
 	}
-	if ended, _ := l.ended.has(t); ended { // since its id was read
+	if ended, _ := l.ended.has(t); ended { // it ended after its id was read
 		s.end()
 	}
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for i, other := range known.held {
+		for i, other := range known.streams {
 			if other == s {
-				known.held = append(known.held[:i:i], known.held[i+1:]...)
+				known.streams = append(known.streams[:i:i], known.streams[i+1:]...)
 				break
 			}
 		}
@@ -378,13 +382,14 @@ func (l *liveSessions) hold(t *sessionID, s *notifyStream) (leave func()) {
 	}
 }
 
-// tells reports whether a stream is the one of its session's that tells of changes: each is told once.
+// tells reports whether a stream reports its session's changes: only one stream reports each
+// change.
 func (l *liveSessions) tells(t *sessionID, s *notifyStream) bool {
 	if t == nil {
 		return true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := l.of(t).held
+	known := l.get(t).streams
 	return known[len(known)-1] == s
 }

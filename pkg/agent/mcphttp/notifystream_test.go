@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// changing is a backend whose list of tools can change.
+// A changing is a backend whose list of tools can change.
 type changing struct {
 	*backend
 	version atomic.Pointer[string]
@@ -53,7 +53,7 @@ func listening(t testing.TB, filter string) *http.Request {
 	return modern.request(t, "subscriptions/listen", `"notifications":{`+filter+`}`)
 }
 
-// ended is a call's end, for the tests of what ends a stream.
+// ended checks that a call ends, for tests of a stream's end.
 func (c *openCall) ended(t *testing.T) {
 	t.Helper()
 	if got := c.next(); got != "" {
@@ -115,7 +115,7 @@ func TestGetStream(t *testing.T) {
 		}
 		another := call(t, h, get(t, id))
 		synctest.Wait()
-		streams[0].ended(t) // the oldest made room, and no change was told twice
+		streams[0].ended(t) // the oldest made room, and no change was reported twice
 		_ = another
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)
 		if got := send(h, in(id, r)); got.status != http.StatusNoContent {
@@ -150,8 +150,8 @@ func TestGetRefused(t *testing.T) {
 	send(h, in(id, put)).wantError(t, 405, 405, "")
 }
 
-// A stream that is held open says now and then that it is, and ends with its session, its
-// credential or its client.
+// An open stream sends comments at intervals, and ends with its session, its credential or its
+// client.
 func TestHeldEnds(t *testing.T) {
 	t.Run("with the session", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestHeldEnds(t *testing.T) {
 			if took := time.Since(start); took < 24*time.Hour || took > 24*time.Hour+time.Minute {
 				t.Errorf("it ended after %v", took)
 			}
-			if n := len(w.comments); n < 5000 || n > 6000 { // every 15 s, as of 2 s
+			if n := len(w.comments); n < 5000 || n > 6000 { // every 15 s, checked every 2 s
 				t.Errorf("%d comments", n)
 			}
 		})
@@ -194,7 +194,7 @@ func TestHeldEnds(t *testing.T) {
 			c := call(t, h, listening(t, ``).WithContext(ctx))
 			c.next()
 			cancel()
-			c.next() // the result, which nobody waits for
+			c.next() // the result, which has no reader
 			synctest.Wait()
 			if n := mcphttp.HeldOpen(h); n != 0 {
 				t.Errorf("%d streams are held open", n)
@@ -217,7 +217,7 @@ func TestHeldEnds(t *testing.T) {
 	})
 }
 
-// A stream of one user ends when its credential becomes one of another user of the same agent.
+// A stream of one user ends when its credential changes to another user of the same agent.
 func TestHeldEndsWithItsUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var user atomic.Value
@@ -242,8 +242,8 @@ type authenticator func() (identity.Agent, error)
 
 func (a authenticator) Authenticate(*http.Request) (identity.Agent, error) { return a() }
 
-// When all places are taken, the oldest stream of the heaviest agent ends. An agent at its own
-// bound is refused.
+// If all places are used, the oldest stream of the agent with the most streams ends. An agent at
+// its own limit is refused.
 func TestHeldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ending := make(chan struct{})
@@ -293,7 +293,7 @@ func TestHeldIsBounded(t *testing.T) {
 		open("jwt d")
 		open("jwt light")
 		select {
-		case <-opened["jwt a"][0]: // the oldest of the heaviest
+		case <-opened["jwt a"][0]: // the oldest of the agent with the most
 		default:
 			t.Error("the oldest stream goes on")
 		}
@@ -305,7 +305,7 @@ func TestHeldIsBounded(t *testing.T) {
 	})
 }
 
-// Where every caller is one agent, the streams of each client session count for themselves.
+// If all callers are one agent, the streams of each client session count separately.
 func TestHeldOfAnonymousClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ending := make(chan struct{})
@@ -329,7 +329,7 @@ func TestHeldOfAnonymousClients(t *testing.T) {
 	})
 }
 
-// The official client is told that the list has changed, in both protocols.
+// The official client gets a notification that the list has changed, in both protocols.
 func TestGoClientIsToldOfChanges(t *testing.T) {
 	b := newChanging()
 	ending := make(chan struct{})
@@ -362,9 +362,9 @@ func TestGoClientIsToldOfChanges(t *testing.T) {
 	}
 }
 
-// A call that the end of the program cuts short says so, in each protocol and whatever its client
-// takes. A client of the handshake protocol that leaves has not cancelled, and neither has one that
-// the end has not reached.
+// A call that the end of the program interrupts says so, in each protocol and for every kind of
+// answer. A handshake client that disconnects has not cancelled its call, and a call that the end
+// has not reached continues.
 func TestCutShort(t *testing.T) {
 	const said = "No answer after 6 s. The call was sent and may have taken effect; check before calling again. Note: the gateway was told to stop, and did not wait any longer."
 	for _, e := range []protocol{legacy, modern} {
@@ -400,7 +400,7 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// A leaver is a backend before whose answers something happens.
+// A leaver is a backend that triggers an event before its answers.
 type leaver struct {
 	*backend
 	before func()
@@ -411,7 +411,7 @@ func (l leaver) Open(ctx context.Context, c gateway.Caller) (mcphttp.Session, er
 	return l.backend.Open(ctx, c)
 }
 
-// What begins while its session ends, ends with it.
+// A request that begins while its session ends, ends with it.
 func TestSessionEndsMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h http.Handler

@@ -12,36 +12,36 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// Bounds on what a call tells its client, whatever its server sends.
+// Limits for a call's messages to its client, independent of its server.
 const (
 	maxEvent    = 64 << 10 // bytes of a notification
 	maxWaiting  = 1 << 20  // bytes of notifications that wait for the client to read
 	maxQuestion = 1 << 20  // bytes of a request to the client
 
-	progressBurst, progressRate = 32, 20   // events at once, and a second: what is beyond is told by the next
-	logBurst, logRate           = 200, 100 // log messages: what is beyond is left out
+	progressBurst, progressRate = 32, 20   // events in a burst, and a second; the next event replaces others
+	logBurst, logRate           = 200, 100 // log messages; others are dropped
 )
 
-// A queue holds what a client is to be told, in order. Of progress it holds the newest.
+// A queue holds the messages for a client, in order. It keeps only the newest progress.
 type queue struct {
-	token json.RawMessage // of the progress that is asked for; nil: none is
-	level mcp.LogLevel    // the least of the log messages that are asked for
+	token json.RawMessage // of the requested progress; nil: none
+	level mcp.LogLevel    // the lowest log level that the client requested
 
-	events   []event
-	bytes    int
-	told     float64 // the progress that was told last
-	progress bucket
-	logs     bucket
-	dropped  int // log messages that were left out
+	events       []event
+	bytes        int
+	lastProgress float64 // the last reported progress
+	progress     bucket
+	logs         bucket
+	dropped      int // log messages that were dropped
 }
 
 // An event is one message to a client.
 type event struct {
 	message  []byte
-	progress bool // a newer one takes its place
+	progress bool // a newer one replaces it
 }
 
-// add takes a notification, and reports whether there is something to write.
+// add adds a notification, and reports whether there is something to write.
 func (q *queue) add(method string, params rawjson.Object) bool {
 	switch method {
 	case mcp.NotificationProgress:
@@ -49,21 +49,21 @@ func (q *queue) add(method string, params rawjson.Object) bool {
 	case mcp.NotificationMessage:
 		return q.addLog(params)
 	case mcp.NotificationElicited:
-		return q.room(params) && q.put(notification(method, params))
+		return q.hasRoom(params) && q.put(notification(method, params))
 	}
-	return false // not a matter of one request
+	return false // it belongs to no single request
 }
 
-// addProgress takes progress that is more than what was told before, as the protocol wants it.
+// addProgress adds progress if it exceeds the last progress, as the protocol requires.
 func (q *queue) addProgress(params rawjson.Object) bool {
 	progress, err := strconv.ParseFloat(string(params.Get("progress")), 64)
-	if q.token == nil || err != nil || q.progress.used && progress <= q.told || size(params) > maxEvent {
+	if q.token == nil || err != nil || q.progress.used && progress <= q.lastProgress || size(params) > maxEvent {
 		return false
 	}
 	if !q.progress.used {
 		q.progress = bucket{left: progressBurst, burst: progressBurst, rate: progressRate, used: true}
 	}
-	q.told = progress
+	q.lastProgress = progress
 	params = slices.DeleteFunc(slices.Clone(params), func(m rawjson.Member) bool { return m.Name == "progressToken" })
 	params = slices.Insert(params, 0, rawjson.Member{Name: "progressToken", Value: q.token})
 	e := event{message: notification(mcp.NotificationProgress, params), progress: true}
@@ -79,7 +79,7 @@ func (q *queue) addProgress(params rawjson.Object) bool {
 	return true
 }
 
-// addLog takes a log message that the client wants.
+// addLog adds a log message that the client wants.
 func (q *queue) addLog(params rawjson.Object) bool {
 	level := mcp.ParseLogLevel(rawjson.Text(params.Get("level")))
 	if level == 0 || q.level == 0 || level < q.level {
@@ -88,20 +88,20 @@ func (q *queue) addLog(params rawjson.Object) bool {
 	if !q.logs.used {
 		q.logs = bucket{left: logBurst, burst: logBurst, rate: logRate, used: true}
 	}
-	if !q.room(params) || !q.logs.take(time.Now()) {
+	if !q.hasRoom(params) || !q.logs.take(time.Now()) {
 		q.dropped++
 		return true
 	}
 	return q.put(notification(mcp.NotificationMessage, params))
 }
 
-// room reports whether a notification may wait.
-func (q *queue) room(params rawjson.Object) bool {
+// hasRoom reports whether there is room for a notification.
+func (q *queue) hasRoom(params rawjson.Object) bool {
 	n := size(params)
 	return n <= maxEvent && q.bytes+n <= maxWaiting
 }
 
-// size returns about how long params are.
+// size returns the approximate length of params.
 func size(params rawjson.Object) (n int) {
 	for _, m := range params {
 		n += len(m.Name) + len(m.Value) + len(`"":,`)
@@ -116,8 +116,8 @@ func (q *queue) put(message []byte) bool {
 	return true
 }
 
-// next takes what is to be written now; nil: nothing for the time of wait. Before the last event,
-// nothing waits for its time, and the client is told what was left out.
+// next removes and returns the next message; nil: none within wait. For the last event, no message
+// waits, and the client gets the number of dropped messages.
 func (q *queue) next(now time.Time, last bool) (message []byte, wait time.Duration) {
 	wait = math.MaxInt64
 	for i, e := range q.events {
@@ -144,8 +144,8 @@ func (q *queue) next(now time.Time, last bool) (message []byte, wait time.Durati
 type bucket struct {
 	left        float64
 	burst, rate float64
-	at          time.Time // when left was so much
-	used        bool      // it has been filled
+	at          time.Time // when left was valid
+	used        bool      // it was filled once
 }
 
 func (b *bucket) take(now time.Time) bool {
@@ -160,7 +160,7 @@ func (b *bucket) take(now time.Time) bool {
 	return true
 }
 
-// wait returns how long it takes until take succeeds again.
+// wait returns the time until the next take succeeds.
 func (b *bucket) wait() time.Duration {
 	return time.Duration((1-b.left)/b.rate*float64(time.Second)) + time.Millisecond
 }

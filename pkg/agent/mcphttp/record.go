@@ -19,35 +19,35 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// isAudited reports whether a request is a line of the audit. A client without valid credentials has
-// called nothing.
+// isAudited reports whether a request has a line in the audit. A client without valid credentials
+// has called nothing.
 func (h *handler) isAudited(q *request) bool {
 	return (h.opts.Audit != nil || h.opts.AuditLog) && q.agent.Way != "" && methods[q.msg.Method].call
 }
 
-// deliver sends what was written of an answer, so that no line of the log or the audit delays it,
-// and reports whether all of it went to a client that is still there. The client of a
-// function gets the answer when the function ends, so a function checks this only for calls.
+// deliver sends the written answer, so that no line of the log or the audit delays it. It reports
+// whether the whole answer went to a connected client. The client of a function gets the answer
+// when the function ends, so a function checks this only for calls.
 func (h *handler) deliver(w http.ResponseWriter, r *http.Request, q *request, err error) bool {
 	if err != nil || r.Context().Err() != nil || h.live == nil && !h.isAudited(q) {
 		return false
 	}
 	err = http.NewResponseController(w).Flush()
-	return err == nil || errors.Is(err, http.ErrNotSupported) // what cannot be flushed is handed on whole
+	return err == nil || errors.Is(err, http.ErrNotSupported) // a writer without flush passes all on
 }
 
-// record writes the event of a request that has ended to the audit, the metrics, the span and the
-// log. The log has no arguments and no results.
+// record writes the event of a finished request to the audit, the metrics, the span and the log.
+// The log has no arguments and no results.
 func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) {
 	ctx := r.Context()
 	id, took := h.opts.RequestID(ctx), time.Since(q.start)
 	level, failed, refusal := q.refusal(ctx, err, code)
 	audited := h.audit(r, q, err != nil, took)
 	if audited != nil {
-		level = max(level, slog.LevelInfo) // which no filter drops
+		level = max(level, slog.LevelInfo) // no filter drops this level
 	}
 	counted := h.opts.Metrics.Request(&q.event.Counts, took, failed)
-	if level < slog.LevelInfo && counted != nil { // which the platform may drop, and must not with a count
+	if level < slog.LevelInfo && counted != nil { // the platform may drop it, and must not with a count
 		h.opts.Log.LogAttrs(ctx, slog.LevelInfo, "metrics", counted...)
 		counted = nil
 	}
@@ -62,7 +62,7 @@ func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) 
 	h.opts.Log.LogAttrs(ctx, level, "mcp request", slices.Concat(attrs, refusal, audited, counted)...)
 }
 
-// refusal returns what the log says of a request that has no result, at which level, and whether
+// refusal returns the log attributes and the level of a request without a result, and whether
 // something failed here.
 func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level slog.Level, failed bool, attrs []slog.Attr) {
 	switch {
@@ -70,9 +70,9 @@ func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level 
 		return slog.LevelDebug, false, []slog.Attr{slog.String("refusal", "the client has cancelled it")}
 	case err == nil:
 		return slog.LevelInfo, false, nil
-	case errors.Is(err.Err, errBusy): // the gate says how many these are
+	case errors.Is(err.Err, errBusy): // the gate counts these
 		return slog.LevelDebug, false, nil
-	case q.gone(ctx, err): // nobody reads what became of it, and nothing failed
+	case q.clientGone(ctx, err): // nobody reads the answer, and nothing failed
 		return slog.LevelDebug, false, []slog.Attr{slog.String("refusal", "the client is gone")}
 	}
 	attrs = []slog.Attr{
@@ -91,15 +91,15 @@ func (q *request) refusal(ctx context.Context, err *mcp.Error, code int) (level 
 	return slog.LevelInfo, false, attrs
 }
 
-// gone reports whether a request came to nothing because its client went away: while it was
-// served, or before it was sent whole.
-func (q *request) gone(ctx context.Context, err *mcp.Error) bool {
+// clientGone reports whether a request failed because its client went away, either during the work
+// or before the whole request had arrived.
+func (q *request) clientGone(ctx context.Context, err *mcp.Error) bool {
 	return (errors.Is(ctx.Err(), context.Canceled) || q.stream.broken()) && errors.Is(err.Err, context.Canceled) ||
 		!q.read && errors.Is(err.Err, io.ErrUnexpectedEOF)
 }
 
-// described returns the attributes that the line of every request has. For an audited request, the
-// audit's members have the rest.
+// described returns the attributes of every request's line. For an audited request, the audit's
+// members contain the rest.
 func (h *handler) described(ctx context.Context, q *request, id string, took time.Duration, isAudited bool) []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("method", clip(q.msg.Method)),
@@ -127,8 +127,8 @@ func (h *handler) described(ctx context.Context, q *request, id string, took tim
 	return attrs
 }
 
-// audit writes the line of a call. Where it goes to the log it returns its members instead; nil:
-// there are none.
+// audit writes the audit line of a call. If the line goes to the log, audit returns its members
+// instead, or nil.
 func (h *handler) audit(r *http.Request, q *request, failed bool, took time.Duration) []slog.Attr {
 	if !h.isAudited(q) {
 		return nil
@@ -146,8 +146,8 @@ func (h *handler) audit(r *http.Request, q *request, failed bool, took time.Dura
 	return l.Attrs()
 }
 
-// keep adds to the event of a call what the request says, and writes its line, also for a request
-// that failed.
+// keep completes the event of a call from the request, and writes its line, even if the request
+// failed.
 func (h *handler) keep(r *http.Request, q *request, e *audit.CallEvent, failed bool) audit.Line {
 	if failed {
 		e.Refuse()
@@ -159,10 +159,10 @@ func (h *handler) keep(r *http.Request, q *request, e *audit.CallEvent, failed b
 	e.Trace = mcp.TraceID(r.Header.Get("Traceparent"))
 	l := e.End(time.Now())
 	if h.opts.Audit != nil {
-		_ = h.opts.Audit.Write(context.WithoutCancel(r.Context()), l) // it has said so itself
+		_ = h.opts.Audit.Write(context.WithoutCancel(r.Context()), l) // it logs its own errors
 	}
 	return l
 }
 
-// clip keeps a text that the sender or a server chose from filling the log.
+// clip limits the length of a sender's or server's text in the log.
 func clip(s string) string { return text.Clip(s, 200) }

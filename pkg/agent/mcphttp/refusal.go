@@ -14,13 +14,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// refuse makes a refusal of the HTTP exchange. JSON-RPC keeps -32768 to -32000 for
-// itself, so the code is the status.
+// refuse returns a refusal of the HTTP exchange. JSON-RPC reserves -32768 to -32000, so the code is
+// the status.
 func refuse(status int, msg string) *mcp.Error {
 	return &mcp.Error{Code: status, Message: msg, Status: status}
 }
 
-// tooBusy refuses a request for which there is no room at the moment.
+// tooBusy refuses a request because there is no room now.
 func tooBusy() *mcp.Error {
 	e := refuse(http.StatusServiceUnavailable, "the gateway has too many requests in flight, and did nothing with this one: send it again")
 	e.RetryAfter, e.Err = time.Second, errBusy
@@ -29,8 +29,8 @@ func tooBusy() *mcp.Error {
 
 var errBusy = errors.New("too many requests are in flight")
 
-// RefuseBusy answers a request, for which there is no room at the moment, with 503. Its caller has looked at
-// nothing of it.
+// RefuseBusy answers a request with 503 because there is no room now. Its caller has not read the
+// request.
 func RefuseBusy(w http.ResponseWriter, r *http.Request) {
 	e := tooBusy()
 	if _, ok := endpoint(r.URL.Path); !ok {
@@ -38,7 +38,7 @@ func RefuseBusy(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, e.Message, e.Status)
 		return
 	}
-	// Whoever gets no answer has gone, and there is nobody else to tell.
+	// A write error means that the client is gone.
 	_ = writeError(w, peekID(w, r), e, e.Status)
 }
 
@@ -51,8 +51,8 @@ func internal(err error) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeInternal, Message: "internal error", Err: err}
 }
 
-// panicked makes an internal error of a recovered panic. It is called while the stack
-// still stands.
+// panicked returns an internal error for a recovered panic. The caller calls it before the stack
+// unwinds.
 func panicked(p any) *mcp.Error {
 	return internal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 }
@@ -65,8 +65,8 @@ func visible(err error) *mcp.Error {
 	return internal(err)
 }
 
-// status returns the HTTP status of a JSON-RPC error. The stateless protocol gives
-// some codes a status of their own; the handshake protocols answer 200.
+// status returns the HTTP status of a JSON-RPC error. In the stateless protocol some codes have
+// their own status; the handshake protocol uses 200.
 func status(e *mcp.Error, modern bool) int {
 	switch {
 	case e.Status != 0:
@@ -90,9 +90,8 @@ type wireError struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
-// writeError is the one place where refusals become answers. Even a 401 carries a
-// JSON-RPC body with the request's id: some clients end their whole session at a
-// plain one.
+// writeError is the only function that turns refusals into answers. Even a 401 has a JSON-RPC body
+// with the request's id, because some clients end their whole session at a 401 without it.
 func writeError(w http.ResponseWriter, id json.RawMessage, e *mcp.Error, status int) error {
 	if e.RetryAfter > 0 {
 		seconds := (e.RetryAfter + time.Second - 1) / time.Second
@@ -101,19 +100,19 @@ func writeError(w http.ResponseWriter, id json.RawMessage, e *mcp.Error, status 
 	return writeJSON(w, status, errorParts(id, e)...)
 }
 
-// errorParts returns the answer that a refusal is, in parts. id may be nil.
+// errorParts returns the answer for a refusal, in parts. id may be nil.
 func errorParts(id json.RawMessage, e *mcp.Error) [][]byte {
 	if id == nil {
 		id = json.RawMessage("null")
 	}
 	text, err := rawjson.Encode(wireError{e.Code, e.Message, e.Data})
-	if err != nil { // Data is no JSON
-		text, _ = rawjson.Encode(wireError{Code: e.Code, Message: e.Message}) // strings alone cannot fail
+	if err != nil { // Data is not JSON
+		text, _ = rawjson.Encode(wireError{Code: e.Code, Message: e.Message}) // strings cannot fail
 	}
 	return [][]byte{envelope(id, "error"), text, closing}
 }
 
-// envelope returns what stands before a raw result or error, and closing what stands after it.
+// envelope returns the text before a raw result or error; closing is the text after it.
 func envelope(id json.RawMessage, member string) []byte {
 	b := make([]byte, 0, len(id)+40)
 	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
@@ -122,8 +121,8 @@ func envelope(id json.RawMessage, member string) []byte {
 
 var closing = []byte("}")
 
-// writeJSON writes a body that is given in parts, so that a long result is not copied. A client that does
-// not read a long one does not keep it in memory. An error says that the client is gone, and reads nothing.
+// writeJSON writes a body in parts, so that a long result is not copied. Its deadline limits how
+// long a slow client keeps a long result in memory. An error means that the client is gone.
 func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) error {
 	n := 0
 	for _, p := range parts {
@@ -175,7 +174,7 @@ func (h *handler) challenge(w http.ResponseWriter, path string, err error) *mcp.
 	return e
 }
 
-// setChallenge tells an OAuth client what it lacks and where to get it.
+// setChallenge tells an OAuth client which token it lacks and where to get it.
 func (h *handler) setChallenge(w http.ResponseWriter, path string, refused *identity.Error) {
 	prefix, metadata := "", ""
 	if h.opts.Resource != nil {

@@ -152,9 +152,8 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// A disconnect cancels in the stateless protocol, where the POST is the request. In the
-// handshake protocols only a cancel message does, and that cannot reach a
-// request without a session.
+// A disconnect cancels in the stateless protocol, where the POST is the request. In the handshake
+// protocol only a cancel message does, and it cannot reach a request without a session.
 func TestDisconnect(t *testing.T) {
 	inEachProtocol(t, func(t *testing.T, e protocol) {
 		synctest.Test(t, func(t *testing.T) {
@@ -271,7 +270,7 @@ func TestChallenge(t *testing.T) {
 				if refused, ok := errors.AsType[*identity.Error](tt.err); (!ok || refused.Err != nil) && !strings.Contains(log.String(), "expired") {
 					t.Errorf("the log has no cause: %s", log.String())
 				}
-				// A message that cannot be read is not answered before its sender is known.
+				// An invalid message gets no answer before its sender is known.
 				send(h, post(t, `nonsense`)).wantError(t, tt.status, tt.status, "")
 				note := post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 				send(h, note).wantError(t, tt.status, tt.status, "")
@@ -332,7 +331,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A page that rebinds its own name to this machine comes with that name.
+// A page that rebinds its own name to this machine sends that name.
 func TestReboundHost(t *testing.T) {
 	for _, tt := range []struct {
 		base, host string
@@ -387,7 +386,7 @@ func TestLogAndMetrics(t *testing.T) {
 	}
 }
 
-// Whoever tries paths and methods leaves no line among those of agents.
+// Probes of paths and methods leave no line among the lines of agents.
 func TestLogProbes(t *testing.T) {
 	var log logbook
 	h := newHandler(t, &backend{}, &mcphttp.Options{Log: log.logger()})

@@ -12,16 +12,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// work begins the work on a request: it can be cancelled by its client, and has a deadline. It ends
-// with [handler.rest].
+// work begins the work on a request. The work has a deadline, and the client can cancel it.
+// [handler.rest] ends it.
 func (h *handler) work(w http.ResponseWriter, r *http.Request, q *request) context.Context {
 	ctx := r.Context()
-	if !q.modern { // in the handshake protocols a client that disconnects has not cancelled
+	if !q.modern { // in the handshake protocol a disconnect is no cancellation
 		ctx = context.WithoutCancel(ctx)
 	}
 	talks := h.opts.Stream && methods[q.msg.Method].talks && accepts(r.Header, eventStream)
 	ctx, q.cancel = context.WithDeadline(ctx, q.deadline)
-	if !q.modern && h.opts.Ending != nil { // but the end of the program has
+	if !q.modern && h.opts.Ending != nil { // but the end of the program is
 		end := q.cancel
 		leave := context.AfterFunc(r.Context(), func() {
 			if h.stopping() {
@@ -40,7 +40,7 @@ func (h *handler) work(w http.ResponseWriter, r *http.Request, q *request) conte
 	return ctx
 }
 
-// stopping reports whether the program is about to end.
+// stopping reports whether the program will end soon.
 func (h *handler) stopping() bool {
 	select {
 	case <-h.opts.Ending:
@@ -50,9 +50,9 @@ func (h *handler) stopping() bool {
 	}
 }
 
-// lost returns what is to be said of a request that was given up before its server had answered; nil if err
-// says something else. How far the server got is not known.
-func (h *handler) lost(q *request, err error) *outcome.CallError {
+// unansweredError returns the error of a request that ended before its server answered, or nil if
+// err says something else. The progress of the server is unknown.
+func (h *handler) unansweredError(q *request, err error) *outcome.CallError {
 	if _, refused := errors.AsType[*mcp.Error](err); err == nil || refused {
 		return nil
 	}
@@ -75,25 +75,25 @@ func (h *handler) rest(q *request) {
 	q.cancel()
 }
 
-// wants returns a queue for what the client wants to be told in the course of its request.
+// wants returns a queue for the messages that the client wants during its request.
 func (h *handler) wants(q *request) (out queue) {
 	token := q.msg.Meta.Get(mcp.MetaProgressToken)
-	if given(token) && len(token) <= mcp.MaxID && token[0] != '{' && token[0] != '[' {
+	if isPresent(token) && len(token) <= mcp.MaxID && token[0] != '{' && token[0] != '[' {
 		out.token = token
 	}
 	switch {
 	case q.modern:
 		out.level = mcp.ParseLogLevel(rawjson.Text(q.msg.Meta.Get(mcp.MetaLogLevel)))
-	case h.keepsSessions(): // else it is not declared that there are log messages
+	case h.keepsSessions(): // otherwise log messages are not declared
 		out.level = h.live.level(q.token)
 	}
 	return out
 }
 
-// asks reports whether the client of a request can be asked something meanwhile.
+// asks reports whether the client of a request can get questions during the request.
 func (h *handler) asks(q *request) bool { return !q.modern && h.live != nil && q.token != nil }
 
-// client returns who waits for the answer to a call.
+// client returns the client that waits for the answer to a call.
 func (h *handler) client(q *request) mcp.Client {
 	c := mcp.Client{Capabilities: q.msg.Meta.Get(mcp.MetaClientCapabilities)}
 	if q.token != nil {
@@ -114,7 +114,7 @@ func (h *handler) client(q *request) mcp.Client {
 	return c
 }
 
-// endUnanswered ends a request that its client has cancelled: there is no answer.
+// endUnanswered ends a request that its client has cancelled, without an answer.
 func (q *request) endUnanswered(w http.ResponseWriter) *mcp.Error {
 	switch {
 	case q.stream.end():
@@ -122,19 +122,19 @@ func (q *request) endUnanswered(w http.ResponseWriter) *mcp.Error {
 		out := eventWriter{w: w}
 		out.begin()
 		out.finish(nil)
-	default: // HTTP wants something, and the client takes nothing but JSON
+	default: // HTTP requires an answer, and the client accepts only JSON
 		return &mcp.Error{Code: statusClientGone, Message: "cancelled by the client", Err: context.Canceled}
 	}
 	return nil
 }
 
-// statusClientGone is what nginx calls a request whose client does not want the answer any more.
+// statusClientGone is nginx's status for a request whose client has disconnected.
 const statusClientGone = 499
 
-// keepsSessions reports whether something can be remembered of a session.
+// keepsSessions reports whether the process can keep state for a session.
 func (h *handler) keepsSessions() bool { return h.live != nil && h.opts.Seal != nil }
 
-// setLevel notes which log messages the client wants from now on.
+// setLevel sets the log level of the client.
 func (h *handler) setLevel(_ context.Context, q *request) (json.RawMessage, error) {
 	level := mcp.ParseLogLevel(rawjson.Text(q.msg.Rest.Get("level")))
 	switch {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// metadataPath is where RFC 9728 puts the metadata of a protected resource; the
-// resource's own path follows it.
+// metadataPath is the path of a protected resource's metadata in RFC 9728. The resource's own path
+// follows it.
 const metadataPath = "/.well-known/oauth-protected-resource"
 
-// A Resource says where a client gets a token for this server (RFC 9728).
+// A Resource tells clients where to get a token for this server (RFC 9728).
 type Resource struct {
 	AuthorizationServers []string // issuer URLs
-	Scopes               []string // that a token may carry, whole; nil: not said
-	ScopePrefix          string   // what a challenge puts before the scopes that an [identity.Error] names
+	Scopes               []string // all scopes that a token may have; nil: not published
+	ScopePrefix          string   // prefix for the scopes of an [identity.Error] in a challenge
 	Documentation        string   // URL of a page for developers; "": none
 }
 
@@ -27,9 +27,9 @@ type resourceMetadata struct {
 	Documentation        string   `json:"resource_documentation,omitempty"`
 }
 
-// serveMetadata answers for the resource at path, "" for the whole host. Clients hold
-// the answer's resource against the address that they called, so each endpoint has
-// its own. The metadata is public: pages of every site may read it.
+// serveMetadata answers for the resource at path; "" means the whole host. Clients compare the
+// resource in the answer with the address that they called, so each endpoint has its own. The
+// metadata is public: pages of every site may read it.
 func (h *handler) serveMetadata(w http.ResponseWriter, r *http.Request, path string) {
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	_, known := endpoint(path)
@@ -55,7 +55,7 @@ func (h *handler) serveMetadata(w http.ResponseWriter, r *http.Request, path str
 		Name:                 h.opts.Name,
 		Documentation:        h.opts.Resource.Documentation,
 	})
-	if err != nil { // strings alone cannot fail
+	if err != nil { // strings cannot fail
 		panic(err)
 	}
 	w.Header().Set("Cache-Control", "max-age=3600")

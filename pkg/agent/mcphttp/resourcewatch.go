@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	maxWatched  = 32               // resources that one session, or one subscription, is told of
-	readEvery   = 30 * time.Second // after which they are read again
-	readTime    = 20 * time.Second // for all of them
+	maxWatched  = 32               // resources of one session or subscription
+	readEvery   = 30 * time.Second // the interval between reads
+	readTime    = 20 * time.Second // for all reads together
 	readsAtOnce = 4
 )
 
-// resourceHashes are resources, by their URI, with a hash of what they held when they were last
-// read. A server tells of changes on a stream of its own, which nobody holds for an agent that may
-// be one of many; so they are read now and then, by the way and under the locks of any other read.
+// resourceHashes are resources by URI, with a hash of their contents at the last read. A server
+// reports changes on its own stream, which the gateway does not hold open for one of many agents.
+// Instead the gateway reads the resources at intervals, with the same locks as any other read.
 type resourceHashes map[string]contents
 
 type contents [sha256.Size]byte
 
-// subscribe begins or ends telling a session of changes of a resource. One that cannot be read is refused
-// as its reading is.
+// subscribe begins or ends a session's subscription to a resource. A resource that cannot be read
+// is refused as its read is.
 func (h *handler) subscribe(ctx context.Context, q *request) (json.RawMessage, error) {
 	uri := rawjson.Text(q.msg.Rest.Get("uri"))
 	switch {
@@ -47,17 +47,17 @@ func (h *handler) subscribe(ctx context.Context, q *request) (json.RawMessage, e
 		return nil, err
 	}
 	if !h.live.subscribe(q.token, uri, now) {
-		return nil, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "this session is told of as many resources as it can be: end a subscription first"}
+		return nil, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "this session has the maximum number of resource subscriptions: end one first"}
 	}
 	return json.RawMessage("{}"), nil
 }
 
-// needsSession refuses to keep something for a client that has no session.
+// needsSession refuses a client without a session, because the state belongs to one.
 func needsSession(what string) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeInvalidRequest, Message: what + " is kept in the session that initialize begins: send its id in the header " + mcp.HeaderSession}
 }
 
-// readContents returns a hash of what a resource holds.
+// readContents returns a hash of a resource's contents.
 func readContents(ctx context.Context, s Session, uri string) (contents, error) {
 	raw, err := s.GetItem(ctx, mcp.Request{Method: mcp.MethodReadResource, Params: true, URI: uri}, mcp.Client{})
 	if err != nil {
@@ -66,8 +66,8 @@ func readContents(ctx context.Context, s Session, uri string) (contents, error) 
 	return sha256.Sum256(rawjson.Get(raw, "contents")), nil
 }
 
-// readAll reads resources, a few at once, and returns those that could be read. The first time each is
-// a call.
+// readAll reads resources, a few at once, and returns the readable ones. The first read of each
+// counts as a call.
 func (h *handler) readAll(ctx context.Context, r *http.Request, q *request, uris []string, first bool) resourceHashes {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -102,7 +102,7 @@ func (h *handler) readAll(ctx context.Context, r *http.Request, q *request, uris
 	return out
 }
 
-// changed takes what resources hold now, and returns the URIs of those that held something else.
+// changed stores the new contents of resources, and returns the URIs of the changed ones.
 func (w resourceHashes) changed(now resourceHashes) (uris []string) {
 	for _, uri := range slices.Sorted(maps.Keys(now)) {
 		if before, ok := w[uri]; ok && before != now[uri] {
@@ -113,11 +113,11 @@ func (w resourceHashes) changed(now resourceHashes) (uris []string) {
 	return uris
 }
 
-// subscribe notes that a session wants to be told of a resource, and reports whether there is room.
+// subscribe adds a resource to a session's subscriptions, and reports whether there is room.
 func (l *liveSessions) subscribe(t *sessionID, uri string, now contents) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.of(t)
+	s := l.get(t)
 	if _, again := s.watched[uri]; !again && len(s.watched) >= maxWatched {
 		return false
 	}
@@ -137,7 +137,7 @@ func (l *liveSessions) unsubscribe(t *sessionID, uri string) {
 	}
 }
 
-// subscribed returns the resources that a session wants to be told of.
+// subscribed returns the resources of a session's subscriptions.
 func (l *liveSessions) subscribed(t *sessionID) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +147,7 @@ func (l *liveSessions) subscribed(t *sessionID) []string {
 	return nil
 }
 
-// watched returns the resources that a stream's client is told of.
+// watched returns the resources that a stream reports.
 func (h *handler) watched(q *request, s *notifyStream) []string {
 	if q.token != nil {
 		return h.live.subscribed(q.token)
@@ -155,7 +155,7 @@ func (h *handler) watched(q *request, s *notifyStream) []string {
 	return slices.Collect(maps.Keys(s.watched))
 }
 
-// update tells which resources hold something else now.
+// update reports the resources whose contents have changed.
 func (h *handler) update(q *request, s *notifyStream, now resourceHashes) {
 	var uris []string
 	if q.token != nil {
@@ -168,7 +168,8 @@ func (h *handler) update(q *request, s *notifyStream, now resourceHashes) {
 	}
 }
 
-// changed takes what the resources of a session hold now, and returns the URIs of those that have changed.
+// changed stores the new contents of a session's resources, and returns the URIs of the changed
+// ones.
 func (l *liveSessions) changed(t *sessionID, now resourceHashes) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

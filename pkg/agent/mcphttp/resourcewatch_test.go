@@ -70,7 +70,7 @@ func TestSubscribe(t *testing.T) {
 			}
 		}
 		subscribe(t, h, id, "resources/subscribe", "a:2").wantResult(t)
-		subscribe(t, h, id, "resources/subscribe", "a:3").wantError(t, 200, 4030, "7") // as its reading is
+		subscribe(t, h, id, "resources/subscribe", "a:3").wantError(t, 200, 4030, "7") // as a read of it
 		subscribe(t, h, id, "resources/unsubscribe", "a:2").wantResult(t)
 		subscribe(t, h, id, "resources/unsubscribe", "a:9").wantResult(t)
 		subscribe(t, h, "", "resources/subscribe", "a:1").wantError(t, 200, -32600, "7")
@@ -87,12 +87,12 @@ func TestSubscribe(t *testing.T) {
 			t.Errorf("after %v: %s", time.Since(start), got)
 		}
 		time.Sleep(5 * time.Minute)
-		l.write("a:1", "changed again") // not before: each change is told once
+		l.write("a:1", "changed again") // not before: each change is reported once
 		if got := c.next(); got != want {
 			t.Errorf("it is told %s", got)
 		}
 		l.mu.Lock()
-		delete(l.pages, "a:1") // what cannot be read for a while has not changed
+		delete(l.pages, "a:1") // an unreadable resource has not changed
 		l.mu.Unlock()
 		time.Sleep(5 * time.Minute)
 		l.write("a:1", "changed again")

@@ -12,38 +12,38 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxQuoted bounds an answer as a JSON string, which is how a Lambda function hands
-// it on: 6 MiB in all, less the headers beside it. Quotes and backslashes double
-// there, so a body under its own limit may still be over this one.
+// maxQuoted bounds an answer as a JSON string, which is the form in a Lambda function's result: 6
+// MiB in total, minus the headers. Quotes and backslashes double in a string, so an answer within
+// its own limit may still exceed this one.
 const maxQuoted = 6<<20 - 16<<10
 
-// What a result is, as resultType says.
+// The values of resultType.
 const (
 	resultComplete = `"` + mcp.ResultComplete + `"`
 	resultAsks     = `"` + mcp.ResultInputRequired + `"`
 )
 
-// A decorator adds to a result what the protocol wants beside what the backend gave.
+// A decorator adds to a result the members that the protocol requires.
 type decorator struct {
 	list       bool           // of tools, or of other items
-	kept       bool           // the client may keep it, for a time
-	item       tool.Kind      // of what is not a tool's
-	plain      bool           // it never asks for input
+	kept       bool           // the client may cache it for some time
+	item       tool.Kind      // the kind, if it is not a tool's
+	plain      bool           // it never contains a question
 	modern     bool           // of the stateless protocol
-	checked    bool           // the client holds structuredContent against the tool's output schema
-	serverInfo []byte         // who answers; only in the stateless protocol
+	checked    bool           // the client validates structuredContent with the schema
+	serverInfo []byte         // this server; only in the stateless protocol
 	meta       rawjson.Object // of the request
 }
 
-// decorator returns the decorator of what answers a request.
+// decorator returns the decorator of a request's answer.
 func (h *handler) decorator(q *request, list bool) decorator {
 	return decorator{list: list, kept: list, modern: q.modern, serverInfo: h.serverInfo, meta: q.msg.Meta}
 }
 
-// decorate adds the members that the protocol wants to a result, and takes away what no
-// client can read. What a result says of its kind and of who answers concerns one connection:
-// of an upstream's it is replaced, or left out where the client's protocol has no such member.
-// The bytes of every other value stay as they are.
+// decorate adds the members that the protocol requires, and removes members that no client can
+// read. A result's type and server info belong to one connection. An upstream's values are
+// therefore replaced, or removed if the client's protocol has no such member. All other values keep
+// their bytes.
 func (d decorator) decorate(result json.RawMessage) (json.RawMessage, error) {
 	o, err := rawjson.Split(result, rawjson.Lenient)
 	if err != nil {
@@ -66,7 +66,7 @@ func (d decorator) decorate(result json.RawMessage) (json.RawMessage, error) {
 	}
 	changed := d.checked && string(o.Get("isError")) == "true" && moveStructured(&o)
 	if d.kept && !asks {
-		// Another caller must never be given this out of a cache.
+		// A cache must never give this result to another caller.
 		changed = o.Set("cacheScope", []byte(`"private"`))
 		if o.Get("ttlMs") == nil {
 			changed = o.Set("ttlMs", []byte(`0`))
@@ -82,7 +82,7 @@ func (d decorator) decorate(result json.RawMessage) (json.RawMessage, error) {
 	return o.Bytes(), nil
 }
 
-// sign says of a result what kind it is and who answers, and reports whether it changed it.
+// sign sets the type of a result and the server info, and reports whether it changed the result.
 func (d decorator) sign(o *rawjson.Object) (bool, error) {
 	var meta rawjson.Object
 	var err error
@@ -110,8 +110,8 @@ func (d decorator) sign(o *rawjson.Object) (bool, error) {
 	return changed, nil
 }
 
-// moveStructured removes structuredContent: a client that checks it against the output schema
-// throws. If it was all that there was, the model reads it as text.
+// moveStructured removes structuredContent, because a client that validates it with the output
+// schema would throw an error. If a result has nothing else, the model gets it as text.
 func moveStructured(o *rawjson.Object) bool {
 	structured := o.Get("structuredContent")
 	if structured == nil {
@@ -124,7 +124,7 @@ func moveStructured(o *rawjson.Object) bool {
 	return true
 }
 
-// toolError makes a result that a model reads and acts on.
+// toolError returns a result that a model reads and acts on.
 func toolError(text string) json.RawMessage {
 	return append(append([]byte(`{"content":`), textContent(text)...), `,"isError":true}`...)
 }
@@ -135,8 +135,8 @@ func textContent(text string) []byte {
 
 var errTooLong = errors.New("answer is over the limit")
 
-// exceeded returns the limit, in bytes, that an answer with this result would exceed: limit
-// itself, or that of the answer as a string, if it is quoted on its way; 0 if it can be sent.
+// exceeded returns the limit, in bytes, that an answer with this result would exceed, or 0. The
+// limit is limit itself or, for an answer inside a JSON string, the limit of the string.
 func exceeded(result json.RawMessage, limit int, quoted bool) int {
 	const around = mcp.MaxID + 64 // the envelope
 	if len(result)+around > limit {
@@ -149,8 +149,8 @@ func exceeded(result json.RawMessage, limit int, quoted bool) int {
 	return maxQuoted
 }
 
-// quotedLen returns the length of b as encoding/json writes it as a string, without
-// escaping HTML and without the two quotes.
+// quotedLen returns the length of b as a string of encoding/json, without HTML escapes and without
+// the two quotes.
 func quotedLen(b []byte) int {
 	n := 0
 	for i := 0; i < len(b); {

@@ -34,7 +34,7 @@ func FuzzQuotedLen(f *testing.F) {
 	})
 }
 
-// A result that is an object stays one, with the same values, however it is decorated.
+// A decorated result that is an object stays an object with the same values.
 func FuzzDecorate(f *testing.F) {
 	for _, s := range []string{
 		`{"content":[],"isError":true,"structuredContent":{}}`, `{"_meta":{"a":1}}`, `{"a":1,"a":2}`, `{"tools":[]}`, `{ }`, `[]`, `{"a":}`, `{"resultType":"x"}`,
@@ -50,7 +50,7 @@ func FuzzDecorate(f *testing.F) {
 		}
 		var before, after map[string]json.RawMessage
 		if json.Unmarshal(result, &before) != nil {
-			return // the backend's own business: invalid UTF-8 passes through
+			return // invalid UTF-8 of the backend passes through
 		}
 		if err := json.Unmarshal(out, &after); err != nil {
 			t.Fatalf("%q became %q: %v", result, out, err)

@@ -45,13 +45,13 @@ func begin(t testing.TB, h http.Handler, capabilities string) string {
 	return id
 }
 
-// in makes a request of a session.
+// in adds a session to a request.
 func in(session string, r *http.Request) *http.Request {
 	r.Header.Set("Mcp-Session-Id", session)
 	return r
 }
 
-// An agent is who says so in a header ("jwt ide", "jwt ide of ann"): the tests' way to be somebody.
+// A sayers is an authenticator that takes the agent from a header ("jwt ide", "jwt ide of ann").
 type sayers struct{}
 
 func (sayers) Authenticate(r *http.Request) (identity.Agent, error) {
@@ -73,10 +73,10 @@ func TestSession(t *testing.T) {
 	if other := begin(t, h, `"elicitation":{}`); other == id {
 		t.Error("two sessions have one id")
 	}
-	for _, e := range protocols[:4] { // a version that differs from the session's governs its request
+	for _, e := range protocols[:4] { // a version that differs applies to its request
 		send(h, in(id, e.request(t, "tools/list", ``))).wantResult(t)
 	}
-	send(h, legacy.request(t, "tools/list", ``)).wantResult(t) // a client that keeps none
+	send(h, legacy.request(t, "tools/list", ``)).wantResult(t) // a client without a session
 	send(h, in("x", modern.request(t, "tools/list", ``))).wantResult(t)
 	sessions := map[string]int{}
 	for _, c := range b.callers[2:] {
@@ -92,7 +92,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// What is no session of this agent is answered so that its client initializes again.
+// If the id is no session of this agent, the answer makes its client initialize again.
 func TestSessionRefused(t *testing.T) {
 	var log logbook
 	o := laptop()
@@ -135,7 +135,7 @@ func TestSessionRefused(t *testing.T) {
 	twice := as("jwt ann", in(id, legacy.request(t, "tools/list", ``)))
 	twice.Header.Add("Mcp-Session-Id", id+"x")
 	send(h, twice).wantError(t, 400, -32020, "7")
-	// It begins one of its own with the id of another.
+	// It begins its own session with the id of another.
 	fixed := send(h, as("jwt bob", in(id, protocols[0].request(t, "initialize", `"capabilities":{}`))))
 	if now := fixed.header.Get("Mcp-Session-Id"); now == id || now == "" {
 		t.Errorf("initialize with a session id began %q", now)
@@ -145,9 +145,9 @@ func TestSessionRefused(t *testing.T) {
 	}
 }
 
-// A session of one user of an agent is not one of another user, in any method.
+// No method accepts one user's session from another user of the same agent.
 func TestSessionOfAnotherUser(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a stream that is opened ends with its session
+	synctest.Test(t, func(t *testing.T) { // an open stream ends with its session
 		h, err := mcphttp.New(newChanging(), sayers{}, laptop())
 		require.OK(t, err)
 		as := func(who string, r *http.Request) *http.Request {
@@ -166,7 +166,7 @@ func TestSessionOfAnotherUser(t *testing.T) {
 	})
 }
 
-// A session that the version before users gave goes on where there is no user, and nowhere else.
+// A session of the version without users works without a user, and not with one.
 func TestSessionOfAnEarlierVersion(t *testing.T) {
 	o := laptop()
 	h, err := mcphttp.New(&backend{}, sayers{}, o)
@@ -195,7 +195,7 @@ func TestSessionExpires(t *testing.T) {
 	})
 }
 
-// While the key cannot be read, nothing is known of a session.
+// While the key cannot be read, every session is unknown.
 func TestSessionKeyOutOfReach(t *testing.T) {
 	o := laptop()
 	good := begin(t, newHandler(t, &backend{}, o), ``)
@@ -293,10 +293,10 @@ func TestCancelled(t *testing.T) {
 			if kind := got.header.Get("Content-Type"); kind != "text/event-stream" || strings.Contains(got.body, `"id"`) {
 				t.Errorf("arguments %s: it was answered %s %s", arguments, kind, got.body)
 			}
-			cancel(id, `7`) // it is over
+			cancel(id, `7`) // it has ended
 		}
 		twice := make(chan reply)
-		for range 2 { // of one id
+		for range 2 { // with one id
 			go func() { twice <- send(h, in(id, legacy.request(t, "tools/call", `"name":"echo"`))) }()
 			synctest.Wait()
 		}
@@ -354,7 +354,7 @@ func TestSetLevel(t *testing.T) {
 	send(newHandler(t, b, function), in(id, legacy.request(t, "logging/setLevel", `"level":"info"`))).wantError(t, 200, -32601, "7")
 }
 
-// What is declared is what is done.
+// The gateway supports what it declares.
 func TestCapabilities(t *testing.T) {
 	function, buffered, keyless := laptop(), laptop(), laptop()
 	function.Alone = false
@@ -382,7 +382,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// Whatever a client sends as its session id, it is a session of its own or none.
+// Every session id that a client sends is its own session or none.
 func FuzzSessionID(f *testing.F) {
 	o := laptop()
 	h, err := mcphttp.New(&backend{}, sayers{}, o)
@@ -399,7 +399,7 @@ func FuzzSessionID(f *testing.F) {
 		r.Header.Set("Authorization", "jwt ann")
 		r.Header["Mcp-Session-Id"] = []string{text}
 		want := http.StatusNotFound
-		if _, err := o.Seal.Open(t.Context(), seal.Session, text); err == nil || text == "" { // each process that fuzzes begins one
+		if _, err := o.Seal.Open(t.Context(), seal.Session, text); err == nil || text == "" { // each fuzz process begins one
 			want = http.StatusOK
 		}
 		if got := send(h, r); got.status != want {

@@ -20,34 +20,36 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 )
 
-// A sessionID is what the session id of a client of the handshake protocol says: it is sealed, and
-// so needs no store.
+// A sessionID is the content of a handshake client's session id. It is sealed, and so needs no
+// store.
 type sessionID struct {
-	id           string // of the session, as chance named it
-	version      string // that was negotiated
+	id           string // random id of the session
+	version      string // the negotiated version
 	capabilities capabilitySet
 	owner        [ownerSize]byte
 	expires      time.Time
 }
 
 const (
-	sessionTime = 24 * time.Hour // for which a session id is taken
-	maxSession  = 512            // characters of one that is looked at
+	sessionTime = 24 * time.Hour // life time of a session id
+	maxSession  = 512            // maximum length of one, in characters
 	keyTime     = 5 * time.Second
 
-	idSize        = 16 // bytes of chance
+	idSize        = 16 // random bytes
 	ownerSize     = 16 // bytes of a hash
 	sessionIDSize = 1 + len(mcp.VersionLegacy) + 1 + idSize + ownerSize + 8
 
 	sessionIDFormat = 1
 )
 
-// codeNoSession is what the servers of the official SDKs send with a 404: the client begins anew.
+// codeNoSession is the code that servers of the official SDKs send with a 404. The client then
+// begins a new session.
 const codeNoSession = -32001
 
-// owner returns a hash of whom a session belongs to. Without a user it is the hash that versions
-// without users made, so that their sessions go on: it begins with a letter of the way, and the
-// list that [session.Hash] writes begins with a length, which is less than any letter.
+// owner returns a hash of a session's owner. Without a user it equals the hash of versions that had
+// no users, so that their sessions continue. The two forms never collide. The old one begins with a
+// letter of the authentication method. The list of [session.Hash] begins with a length, which is
+// less than any letter.
 func owner(a identity.Agent) (out [ownerSize]byte) {
 	o := a.Owner()
 	sum := sha256.Sum256([]byte(o.Way + "\x00" + o.Agent))
@@ -63,20 +65,20 @@ func newSession(a identity.Agent, version string, capabilities json.RawMessage) 
 	var id [idSize]byte
 	_, _ = rand.Read(id[:]) // never fails
 	return sessionID{
-		id: base64.RawURLEncoding.EncodeToString(id[:]), version: version, capabilities: declared(capabilities),
+		id: base64.RawURLEncoding.EncodeToString(id[:]), version: version, capabilities: declaredSet(capabilities),
 		owner: owner(a), expires: time.Now().Add(sessionTime),
 	}
 }
 
-// bytes returns what is sealed: always of one length, so that it fits in a header.
+// bytes returns the bytes to seal. They have a constant length that fits in a header.
 func (t sessionID) bytes() []byte {
-	id, _ := base64.RawURLEncoding.DecodeString(t.id) // it was encoded by us
+	id, _ := base64.RawURLEncoding.DecodeString(t.id) // this package encoded it
 	b := append([]byte{sessionIDFormat}, t.version...)
 	b = append(append(append(b, byte(t.capabilities)), id...), t.owner[:]...)
 	return binary.BigEndian.AppendUint64(b, uint64(t.expires.Unix()))
 }
 
-// parseSessionID reads what was sealed.
+// parseSessionID parses the bytes of a sealed id.
 func parseSessionID(b []byte) (t sessionID, ok bool) {
 	if len(b) != sessionIDSize || b[0] != sessionIDFormat {
 		return t, false
@@ -90,8 +92,8 @@ func parseSessionID(b []byte) (t sessionID, ok bool) {
 	return t, true
 }
 
-// begin gives the client that initializes a session id. Without a key it gets none, and is served
-// as one that keeps none.
+// begin gives a session id to the client that initializes. Without a key the client gets none, and
+// has no session.
 func (h *handler) begin(ctx context.Context, header http.Header, t sessionID) {
 	if h.opts.Seal == nil {
 		return
@@ -104,8 +106,8 @@ func (h *handler) begin(ctx context.Context, header http.Header, t sessionID) {
 	header.Set(mcp.HeaderSession, id)
 }
 
-// readSession opens the session id of a request, if it has one. One that was made up, made for another
-// agent or has ended is answered so that the client initializes again.
+// readSession opens the session id of a request, if it has one. If the id is invalid, belongs to
+// another agent or has ended, the answer makes the client initialize again.
 func (h *handler) readSession(r *http.Request, a identity.Agent) (*sessionID, *mcp.Error) {
 	text, refused := single(r.Header, mcp.HeaderSession)
 	if refused != nil || text == "" || h.opts.Seal == nil {
@@ -135,7 +137,7 @@ func (h *handler) readSession(r *http.Request, a identity.Agent) (*sessionID, *m
 	return &t, nil
 }
 
-// A capabilitySet is which of the capabilities that matter here a client has declared, a bit each.
+// A capabilitySet has a bit for each relevant capability that a client has declared.
 type capabilitySet byte
 
 const (
@@ -163,19 +165,19 @@ var capabilityParts = []struct {
 type part struct {
 	name  string
 	bit   capabilitySet
-	value string // that declares it
+	value string // its value in a declaration
 }
 
-// declared returns what a client declares, an object that was checked.
-func declared(capabilities json.RawMessage) (set capabilitySet) {
+// declaredSet returns the capabilities in a client's declaration, which is a checked object.
+func declaredSet(capabilities json.RawMessage) (set capabilitySet) {
 	for _, c := range capabilityParts {
 		value := rawjson.Get(capabilities, c.name)
-		if !given(value) {
+		if !isPresent(value) {
 			continue
 		}
 		set |= c.bit
 		for _, p := range c.parts {
-			if v := rawjson.Get(value, p.name); given(v) && string(v) != "false" {
+			if v := rawjson.Get(value, p.name); isPresent(v) && string(v) != "false" {
 				set |= p.bit
 			}
 		}

@@ -12,17 +12,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// Bounds on what is remembered of sessions.
+// Limits for the state of sessions.
 const (
-	maxLiveSessions = 10_000 // sessions of which something is remembered while none of their requests is open
-	maxQuestions    = 16     // to one session that are open at once
+	maxLiveSessions = 10_000 // sessions with state but without an open request
+	maxQuestions    = 16     // open questions to one session
 )
 
 var errTooManyQuestions = errors.New("too many questions to this client are open")
 
-// liveSessions is what one process knows of the sessions of its clients, where it answers all of
-// their requests: which of them are open, what the client was asked, which log messages it wants. A
-// nil *live is that of a function, whose next instance would know nothing of it.
+// liveSessions is one process's state of its clients' sessions, if the process answers all of their
+// requests: open requests, questions to the client, and its log level. A function has a nil
+// *liveSessions, because its next instance would not have the state.
 type liveSessions struct {
 	ended *EndedSessions
 
@@ -30,24 +30,24 @@ type liveSessions struct {
 	sessions map[string]*liveSession // by id
 }
 
-// liveSession is what is known of one session.
+// liveSession is the state of one session.
 type liveSession struct {
 	expires time.Time
-	level   mcp.LogLevel   // of log messages that it wants; 0: it has not said
-	watched resourceHashes // resources that it wants to be told of
+	level   mcp.LogLevel   // the lowest level that the client wants; 0: not set
+	watched resourceHashes // subscribed resources
 
-	calls     map[*request]struct{}        // open ones; a careless client gives several one id
-	questions map[string]chan<- mcp.Answer // open ones, by our id
-	held      []*notifyStream              // streams that are held open, the newest last
+	calls     map[*request]struct{}        // open ones; a careless client gives several the same id
+	questions map[string]chan<- mcp.Answer // open ones, by the gateway's id
+	streams   []*notifyStream              // open streams, the newest last
 }
 
-// idle reports whether nothing of the session is open.
+// idle reports whether the session has nothing open.
 func (s *liveSession) idle() bool {
-	return len(s.calls) == 0 && len(s.questions) == 0 && len(s.held) == 0
+	return len(s.calls) == 0 && len(s.questions) == 0 && len(s.streams) == 0
 }
 
-// of returns what is known of a session. The lock is held.
-func (l *liveSessions) of(t *sessionID) *liveSession {
+// get returns the state of a session. The caller holds the lock.
+func (l *liveSessions) get(t *sessionID) *liveSession {
 	if s := l.sessions[t.id]; s != nil {
 		return s
 	}
@@ -62,7 +62,7 @@ func (l *liveSessions) of(t *sessionID) *liveSession {
 	return s
 }
 
-// forgetOne makes room: of those that are idle it is one that has expired, if a few looks find one.
+// forgetOne removes an idle session to make room, preferably an expired one among a few candidates.
 func (l *liveSessions) forgetOne() {
 	const looks = 32
 	n, found := 0, ""
@@ -78,23 +78,23 @@ func (l *liveSessions) forgetOne() {
 	delete(l.sessions, found)
 }
 
-// settle forgets a session of which nothing is left to know. The lock is held.
+// settle removes a session without state. The caller holds the lock.
 func (l *liveSessions) settle(id string) {
 	if s := l.sessions[id]; s != nil && s.idle() && s.level == 0 && len(s.watched) == 0 {
 		delete(l.sessions, id)
 	}
 }
 
-// enter notes that a request of a session is open, and leave that it is not any more.
+// enter registers an open request of a session; leave unregisters it.
 func (l *liveSessions) enter(q *request) {
 	if l == nil || q.token == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.of(q.token)
+	s := l.get(q.token)
 	s.calls[q] = struct{}{}
-	if ended, _ := l.ended.has(q.token); ended { // since its id was read
+	if ended, _ := l.ended.has(q.token); ended { // it ended after its id was read
 		q.abandon()
 	}
 }
@@ -111,7 +111,7 @@ func (l *liveSessions) leave(q *request) {
 	}
 }
 
-// idKey returns what two writings of one request id have in common.
+// idKey returns the same key for two spellings of one request id.
 func idKey(id json.RawMessage) string {
 	if len(id) > 0 && id[0] == '"' {
 		return `"` + rawjson.Text(id)
@@ -119,7 +119,7 @@ func idKey(id json.RawMessage) string {
 	return string(id)
 }
 
-// cancel ends what is open of a session under this request id.
+// cancel cancels the session's open requests with an id.
 func (l *liveSessions) cancel(t *sessionID, requestID json.RawMessage) {
 	if l == nil || t == nil || len(requestID) == 0 {
 		return
@@ -138,14 +138,14 @@ func (l *liveSessions) cancel(t *sessionID, requestID json.RawMessage) {
 	}
 }
 
-// setLevel notes which log messages a session wants.
+// setLevel sets the log level of a session.
 func (l *liveSessions) setLevel(t *sessionID, level mcp.LogLevel) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.of(t).level = level
+	l.get(t).level = level
 }
 
-// level returns which log messages a session wants.
+// level returns the log level of a session.
 func (l *liveSessions) level(t *sessionID) mcp.LogLevel {
 	if l != nil && t != nil {
 		l.mu.Lock()
@@ -157,7 +157,7 @@ func (l *liveSessions) level(t *sessionID) mcp.LogLevel {
 	return mcp.ParseLogLevel("info")
 }
 
-// end abandons what is open of a session.
+// end abandons everything that is open in a session.
 func (l *liveSessions) end(t *sessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,21 +169,22 @@ func (l *liveSessions) end(t *sessionID) {
 	for q := range s.calls {
 		q.abandon()
 	}
-	for _, h := range s.held {
+	for _, h := range s.streams {
 		h.end()
 	}
 	l.settle(t.id)
 }
 
-// question opens a question to a session. Its answer comes once, if ever; done closes the question.
+// question opens a question to a session. answer receives at most one answer; done closes the
+// question.
 func (l *liveSessions) question(t *sessionID) (id string, answer <-chan mcp.Answer, done func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.of(t)
+	s := l.get(t)
 	if len(s.questions) >= maxQuestions {
 		return "", nil, nil, errTooManyQuestions
 	}
-	id = rand.Text() // nobody else can answer it
+	id = rand.Text() // nobody else can guess it
 	c := make(chan mcp.Answer, 1)
 	s.questions[id] = c
 	return id, c, func() {
@@ -194,9 +195,8 @@ func (l *liveSessions) question(t *sessionID) (id string, answer <-chan mcp.Answ
 	}, nil
 }
 
-// answered hands a client's answer to whoever waits for it. Of one to which nobody asked, or
-// that was answered before, nothing becomes.
-func (l *liveSessions) answered(t *sessionID, id json.RawMessage, a mcp.Answer) {
+// passAnswer passes a client's answer to its question. It drops an answer without an open question.
+func (l *liveSessions) passAnswer(t *sessionID, id json.RawMessage, a mcp.Answer) {
 	if l == nil || t == nil {
 		return
 	}
@@ -209,17 +209,18 @@ func (l *liveSessions) answered(t *sessionID, id json.RawMessage, a mcp.Answer) 
 	key := rawjson.Text(id)
 	if c := s.questions[key]; c != nil {
 		delete(s.questions, key)
-		c <- a // it has room for one
+		c <- a // its buffer holds one
 	}
 }
 
-// abandon ends the work on a request whose answer its client does not want any more.
+// abandon ends the work on a request whose client no longer wants the answer.
 func (q *request) abandon() {
 	q.abandoned.Store(true)
 	q.cancel()
 }
 
-// ask asks the client of a call, on the stream that its answer will come on; see [mcp.Client].
+// ask sends a question to the client of a call, on the stream of the call's answer; see
+// [mcp.Client].
 func (q *request) ask(ctx context.Context, l *liveSessions, method string, params json.RawMessage) (json.RawMessage, error) {
 	if refused := mcp.UndeclaredQuestion(method, params, q.token.capabilities.bytes()); refused != nil {
 		return nil, refused

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// gate returns a handler on a gateway with one server, at the real time. Its agent is token:ci.
+// gate returns a handler for a gateway with one server, with the real clock. Its agent is token:ci.
 func gate(t *testing.T) (*gatewaytest.Gateway, http.Handler) {
 	g := gatewaytest.New(t)
 	g.Clock.Set(time.Time{}, 0)
@@ -26,8 +26,8 @@ func gate(t *testing.T) (*gatewaytest.Gateway, http.Handler) {
 	return g, newHandler(t, gated{g}, laptop())
 }
 
-// A stopped agent is refused at every method but hello and ping, in every protocol, and with any
-// session.
+// A stopped agent is refused at every method except the handshake and ping, in every protocol and
+// with any session.
 func TestStoppedAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, h := gate(t)
@@ -78,7 +78,7 @@ func TestStoppedAgent(t *testing.T) {
 	})
 }
 
-// Streams that a stopped agent holds open end within 2 s.
+// The open streams of a stopped agent end within 2 s.
 func TestStoppedAgentStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, h := gate(t)
@@ -89,7 +89,7 @@ func TestStoppedAgentStreams(t *testing.T) {
 		at := time.Now()
 		stoptest.Put(t, g.Approvals, stoptest.Agent("token:ci"))
 		for _, s := range streams {
-			for s.next() != "" { // a subscription says that it ends
+			for s.next() != "" { // a subscription reports its end
 			}
 		}
 		if took := time.Since(at); took > 2*time.Second {
@@ -98,7 +98,7 @@ func TestStoppedAgentStreams(t *testing.T) {
 	})
 }
 
-// A subscription tells of a resource only as long as its server is not stopped.
+// A subscription reports a resource only while its server is not stopped.
 func TestStoppedServerTellsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, h := gate(t)

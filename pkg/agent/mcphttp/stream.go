@@ -15,62 +15,62 @@ const eventStream = "text/event-stream"
 
 // The times of a stream.
 const (
-	silence   = 10 * time.Second // after which a client that waits is sent a comment, and with it the status
+	silence   = 10 * time.Second // after which a waiting client gets a comment, and with it the status
 	keepAlive = 15 * time.Second // between two comments
 )
 
-// A stream is the answer to one request. It stays a single JSON object until there is something to
-// tell the client before the result, and becomes text/event-stream then. What is told waits
-// in a queue that is bounded, so that no client holds up the call.
+// A stream is the answer to one request. It is a single JSON object unless there are messages
+// before the result. With the first message it becomes text/event-stream. Messages wait in a
+// bounded queue, so that no client delays the call.
 type stream struct {
 	out   eventWriter
 	conn  context.Context    //nolint:containedctx // of the connection: it ends when the client is gone
 	call  context.CancelFunc // ends the call
-	quiet *time.Timer        // becomes due if nothing is told
+	quiet *time.Timer        // fires if no message is sent
 
 	mu    sync.Mutex
 	phase phase
 	queue queue
-	final [][]byte // of the last event; nil: there is none
+	final [][]byte // of the last event; nil: none
 
-	wake  chan struct{} // there is more to write; made at the start
-	ended chan struct{} // closed once nothing is written any more; made at the start
+	wake  chan struct{} // signals more to write; made at the start
+	ended chan struct{} // closed after the last write; made at the start
 }
 
-// A phase is how far a stream has come.
+// A phase is the progress of a stream.
 type phase int
 
 const (
-	unsaid phase = iota // nothing was told yet: the answer may be one JSON object
+	notStarted phase = iota // no message so far: the answer may be one JSON object
 	open
-	over // the last event is known, or the client is gone: nothing more is told
+	finished // the last event is known, or the client is gone: no more messages
 )
 
-// newStream returns the stream of a request whose client takes one and wants what queue takes. call
-// ends the request's work.
+// newStream returns the stream of a request whose client accepts one and wants the messages of
+// queue. call ends the request's work.
 func newStream(w http.ResponseWriter, r *http.Request, wanted queue, call context.CancelFunc) *stream {
 	s := &stream{out: eventWriter{w: w}, conn: r.Context(), call: call, queue: wanted}
-	s.mu.Lock() // which comment takes
+	s.mu.Lock() // comment takes it too
 	s.quiet = time.AfterFunc(silence, s.comment)
 	s.mu.Unlock()
 	return s
 }
 
-// comment begins the stream of a request that takes long, so that what stands between here and
-// the client does not take the connection for dead.
+// comment begins the stream of a slow request, so that proxies do not close the connection as idle.
 func (s *stream) comment() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begin()
 }
 
-// begin makes the answer a stream, and reports whether something can be told. The lock is held.
+// begin makes the answer a stream, and reports whether it accepts messages. The caller holds the
+// lock.
 //
-// The connection of a client of the handshake protocol that is gone before anything was said is
-// left alone: there a client that disconnects has not cancelled. Once it is a stream, the result
-// could only be read from it, and nobody can.
+// begin does nothing if a client of the handshake protocol disconnected before the first message,
+// because such a disconnect does not cancel the request. The result of a stream could only be read
+// from the stream, and nobody could read it.
 func (s *stream) begin() bool {
-	if s.phase == unsaid && s.conn.Err() == nil {
+	if s.phase == notStarted && s.conn.Err() == nil {
 		s.phase = open
 		s.quiet.Stop()
 		s.wake, s.ended = make(chan struct{}, 1), make(chan struct{})
@@ -79,21 +79,21 @@ func (s *stream) begin() bool {
 	return s.phase == open
 }
 
-// notify tells the client something; see [mcp.Client].
+// notify sends a notification to the client; see [mcp.Client].
 func (s *stream) notify(method string, params rawjson.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase == over || !s.queue.add(method, params) || !s.begin() {
+	if s.phase == finished || !s.queue.add(method, params) || !s.begin() {
 		return
 	}
 	s.signal()
 }
 
-// ask adds a request to the client. It reports whether the stream takes it.
+// ask sends a request to the client, and reports whether the stream accepts it.
 func (s *stream) ask(message []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase == over || len(message) > maxQuestion || !s.begin() {
+	if s.phase == finished || len(message) > maxQuestion || !s.begin() {
 		return false
 	}
 	s.queue.put(message)
@@ -101,7 +101,7 @@ func (s *stream) ask(message []byte) bool {
 	return true
 }
 
-// withdraw says that the answer to a question is not awaited any more.
+// withdraw tells the client that nobody waits for the answer to a question any more.
 func (s *stream) withdraw(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,9 +121,9 @@ func (s *stream) signal() {
 	}
 }
 
-// end gives the last event, in parts; none: the stream ends without an answer. It reports false if
-// nothing was told, so that the answer is still to be written, as one JSON object. After
-// it nothing is written. A nil stream is of a client that takes none.
+// end sends the last event, in parts; without parts, the stream ends without an answer. It returns
+// false if there was no message, so that the caller writes the answer as one JSON object. Nothing
+// follows the last event. A nil stream belongs to a client that accepts no stream.
 func (s *stream) end(parts ...[]byte) bool {
 	if s == nil {
 		return false
@@ -131,10 +131,10 @@ func (s *stream) end(parts ...[]byte) bool {
 	s.mu.Lock()
 	s.quiet.Stop()
 	began := s.ended != nil
-	if s.phase != over {
+	if s.phase != finished {
 		s.final = parts
 	}
-	s.phase = over
+	s.phase = finished
 	s.mu.Unlock()
 	if !began {
 		return false
@@ -144,10 +144,10 @@ func (s *stream) end(parts ...[]byte) bool {
 	return true
 }
 
-// broken reports whether the client was gone before it had the whole answer.
+// broken reports whether the client went away before it had the whole answer.
 func (s *stream) broken() bool { return s != nil && s.out.err != nil }
 
-// write writes what there is to tell until the stream is over. It alone touches the response.
+// write writes events until the stream ends. No other function writes to the response.
 func (s *stream) write() {
 	defer close(s.ended)
 	defer context.AfterFunc(s.conn, s.call)()
@@ -174,21 +174,22 @@ func (s *stream) write() {
 		}
 	}
 	s.mu.Lock()
-	s.phase = over
+	s.phase = finished
 	s.queue = queue{}
 	s.mu.Unlock()
 	s.call()
 }
 
-// next takes what is to be written now. wait is how long there is nothing, unless something is added.
+// next removes and returns the next event. wait is the time until the next event if nothing is
+// added.
 func (s *stream) next(now time.Time) (event []byte, final bool, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	event, wait = s.queue.next(now, s.phase == over)
-	return event, event == nil && s.phase == over, wait
+	event, wait = s.queue.next(now, s.phase == finished)
+	return event, event == nil && s.phase == finished, wait
 }
 
-// notification returns a message that wants no answer.
+// notification returns a message without an answer.
 func notification(method string, params rawjson.Object) []byte {
 	return rawjson.Object{
 		{Name: "jsonrpc", Value: json.RawMessage(`"2.0"`)},

@@ -23,12 +23,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A talk is what a call of the test's backend does.
+// A talk is the code of a call of the test's backend.
 type talk = func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error)
 
 const done = `{"content":[]}`
 
-// object returns params as they come from a server.
+// object returns params in the form that servers send.
 func object(t testing.TB, text string) rawjson.Object {
 	t.Helper()
 	o, err := rawjson.Split([]byte(text), rawjson.Strict)
@@ -46,7 +46,7 @@ func streaming(t testing.TB, f talk) http.Handler {
 	return newHandler(t, &backend{talk: f}, o)
 }
 
-// telling makes a call in the protocol that asks for progress and for log messages.
+// telling returns a call that asks for progress and log messages.
 func (e protocol) telling(t testing.TB, token, level string) *http.Request {
 	t.Helper()
 	var meta []string
@@ -82,7 +82,7 @@ func messages(t testing.TB, body string) (out []string) {
 	return out
 }
 
-// What calls tell, byte for byte, in both protocols.
+// The messages of calls, byte for byte, in both protocols.
 func TestStreams(t *testing.T) {
 	progress := func(c mcp.Client, params string) { c.Notify("notifications/progress", object(t, params)) }
 	message := func(c mcp.Client, params string) { c.Notify("notifications/message", object(t, params)) }
@@ -154,7 +154,7 @@ func TestStreams(t *testing.T) {
 	golden.Check(t, "testdata/streams.golden", out.String())
 }
 
-// Whoever takes JSON alone gets JSON, and a front that sends answers whole sends JSON.
+// A client that accepts only JSON gets JSON, and a front that sends whole answers sends JSON.
 func TestNoStream(t *testing.T) {
 	inEachProtocol(t, func(t *testing.T, e protocol) {
 		var heard atomic.Bool
@@ -215,7 +215,7 @@ func TestStreamTimes(t *testing.T) {
 	}
 }
 
-// timed keeps when comments were written.
+// A timed records when comments were written.
 type timed struct {
 	*httptest.ResponseRecorder
 	start    time.Time
@@ -229,8 +229,8 @@ func (w *timed) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// A server that tells without end costs a bounded rate and bounded memory, and the client is
-// told what was left out.
+// A server that sends messages without end has a bounded rate and bounded memory. The client gets
+// the number of dropped messages.
 func TestStreamFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, takes = 100_000, 10 * time.Second
@@ -320,7 +320,7 @@ func (l *oneConn) Accept() (net.Conn, error) {
 func (l *oneConn) Close() error   { close(l.closed); return nil }
 func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// write writes a request, as it goes over a connection.
+// write writes a request to a connection.
 func write(t *testing.T, c net.Conn, r *http.Request) {
 	t.Helper()
 	if err := r.Write(c); err != nil {
@@ -328,8 +328,8 @@ func write(t *testing.T, c net.Conn, r *http.Request) {
 	}
 }
 
-// Once a call is a stream, its client's going is the end of it: nobody could ever read the
-// result. Before, in the handshake protocol, it is not.
+// If a client disconnects from a stream, its call ends: nobody could ever read the result. Before
+// the first message, in the handshake protocol, the call continues.
 func TestStreamClientGone(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -375,7 +375,8 @@ func TestStreamClientGone(t *testing.T) {
 	}
 }
 
-// A client that does not read holds the call for a bounded time, and its server's flood nowhere.
+// A client that does not read delays the call for a bounded time, and its server's messages use
+// bounded memory.
 func TestStreamClientStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		result := make(chan time.Duration, 1)
@@ -395,7 +396,8 @@ func TestStreamClientStalls(t *testing.T) {
 	})
 }
 
-// Nor does one that does not read a long answer that is no stream, and one that does gets it whole.
+// A client that does not read a long JSON answer delays nothing either, and a client that reads
+// gets the whole answer.
 func TestClientStallsAtJSON(t *testing.T) {
 	for _, reads := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

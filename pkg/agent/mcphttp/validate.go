@@ -6,10 +6,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// A shape is what a JSON value must be, as far as that is checked.
+// A shape describes the checked parts of a JSON value.
 type shape struct {
 	kind    byte             // its first byte; 't' for a boolean
-	members map[string]shape // of an object: those that are checked
+	members map[string]shape // the checked members of an object
 	items   *shape           // of a list
 }
 
@@ -22,7 +22,7 @@ var (
 
 func object(members map[string]shape) shape { return shape{kind: '{', members: members} }
 
-// What clients say of themselves and ask for.
+// The shapes of client info and client capabilities.
 var (
 	icon = object(map[string]shape{"src": stringShape, "mimeType": stringShape, "theme": stringShape, "sizes": stringsShape})
 
@@ -40,12 +40,12 @@ var (
 	})
 )
 
-// given reports whether there is a value other than null.
-func given(value json.RawMessage) bool { return value != nil && string(value) != "null" }
+// isPresent reports whether there is a value other than null.
+func isPresent(value json.RawMessage) bool { return value != nil && string(value) != "null" }
 
-// fits reports whether a value has the shape. One that is not given has every shape.
+// fits reports whether a value has the shape. An absent value fits every shape.
 func (s shape) fits(value json.RawMessage) bool {
-	if !given(value) {
+	if !isPresent(value) {
 		return true
 	}
 	kind := value[0]
@@ -56,7 +56,7 @@ func (s shape) fits(value json.RawMessage) bool {
 		return false
 	}
 	if s.members != nil {
-		o, _ := rawjson.Split(value, rawjson.Lenient) // it was split before
+		o, _ := rawjson.Split(value, rawjson.Lenient) // split before
 		for _, m := range o {
 			if want, checked := s.members[m.Name]; checked && !want.fits(m.Value) {
 				return false
@@ -64,7 +64,7 @@ func (s shape) fits(value json.RawMessage) bool {
 		}
 	}
 	if s.items != nil {
-		list, _ := rawjson.Elements(value) // it was split before
+		list, _ := rawjson.Elements(value) // split before
 		for _, item := range list {
 			if !s.items.fits(item) {
 				return false
