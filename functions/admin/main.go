@@ -5,23 +5,24 @@ package main
 import (
 	"errors"
 
-	"github.com/portcullis-mcp/portcullis/internal/boot"
 	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
+	bootaws "github.com/portcullis-mcp/portcullis/internal/boot/aws"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/cloudwatch"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
+	"github.com/portcullis-mcp/portcullis/pkg/store/s3"
 )
 
 func main() {
-	boot.Main("admin", handler)
+	bootaws.Main("admin", s3.Open, handler)
 }
 
-func handler(f *boot.Function) (boot.Handler, error) {
+func handler(f *bootaws.Function) (bootaws.Handler, error) {
 	var sync decide.Syncer = f.Program
 	switch f.Settings.SyncFunction {
 	case "":
 		return nil, errors.New("PORTCULLIS_SYNC_FUNCTION is not set: the function that syncs")
-	case boot.InProcess:
+	case bootaws.InProcess:
 	default:
 		sync = remote{f.Remote}
 	}

@@ -1,8 +1,11 @@
 // Command mcp is the Lambda function behind /mcp: what agents call.
 package main
 
-import "github.com/portcullis-mcp/portcullis/internal/boot"
+import (
+	bootaws "github.com/portcullis-mcp/portcullis/internal/boot/aws"
+	"github.com/portcullis-mcp/portcullis/pkg/store/s3"
+)
 
 func main() {
-	boot.Main("mcp", (*boot.Function).Agents)
+	bootaws.Main("mcp", s3.OpenReader, (*bootaws.Function).Agents)
 }

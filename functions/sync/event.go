@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/internal/boot"
+	bootaws "github.com/portcullis-mcp/portcullis/internal/boot/aws"
 )
 
 // An event is what started a sync, as far as it matters.
@@ -62,9 +62,9 @@ func parseEvent(payload []byte) (event, error) {
 		return event{trigger: "schedule"}, nil
 	case e.Source == "aws.s3":
 		return event{trigger: "config", key: e.Detail.Object.Key}, nil
-	case e.Source == boot.SourceAdmin:
+	case e.Source == bootaws.SourceAdmin:
 		return event{trigger: "admin"}, nil
-	case e.Source == boot.SourceOutbox:
+	case e.Source == bootaws.SourceOutbox:
 		return event{trigger: outbox}, nil
 	case e.Event == "s3:TestEvent":
 		return event{trigger: "config"}, nil

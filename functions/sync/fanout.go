@@ -46,7 +46,7 @@ type workHandler struct {
 	log *slog.Logger
 }
 
-// Invoke implements [boot.Handler].
+// Invoke implements [lambda.Handler].
 func (h workHandler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	records, err := parseRecords(payload)
 	if err == nil && len(records) == 0 {
@@ -84,7 +84,7 @@ type assembleHandler struct {
 	log      *slog.Logger
 }
 
-// Invoke implements [boot.Handler]. An assembly that fails is counted as a failed sync and is no
+// Invoke implements [lambda.Handler]. An assembly that fails is counted as a failed sync and is no
 // error of the message: that would come again after minutes, and hold back those behind it. The next round asks for
 // another.
 func (h assembleHandler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {

@@ -50,7 +50,7 @@ type handler struct {
 	queues    catalog.Queues
 }
 
-// Invoke implements [boot.Handler]. Lambda shows its error to the one who invoked, so that
+// Invoke implements [lambda.Handler]. Lambda shows its error to the one who invoked, so that
 // holds no cause; the log does.
 func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	e, err := parseEvent(payload)

@@ -7,13 +7,15 @@ import (
 	"context"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	bootaws "github.com/portcullis-mcp/portcullis/internal/boot/aws"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/sns"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/sqs"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/store/s3"
 )
 
 func main() {
-	boot.Main("sync", func(f *boot.Function) (boot.Handler, error) {
+	bootaws.Main("sync", s3.Open, func(f *bootaws.Function) (bootaws.Handler, error) {
 		h, o := handler{program: f.Program}, f.Settings.Fanout
 		h.queues = catalog.Queues{
 			Work:     sqs.New(f.AWS.Config, o.Work),

@@ -9,27 +9,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// Agents returns what answers agents: behind a Function URL or a REST API that streams as it comes,
-// else each answer whole.
-func (f *Function) Agents() (Handler, error) {
-	if !f.Settings.Streaming {
-		h, err := f.Public()
-		if err != nil {
-			return nil, err
-		}
-		return f.HTTP(h), nil
-	}
-	h, err := f.publicAnywhere(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	return apigw.NewStream(f.Traced(h), &apigw.Options{Log: f.Log}).Answer, nil
-}
-
-// publicAnywhere returns [Program.Public] for a program that is told its address by the first
+// PublicAnywhere returns [Program.Public] for a program that is told its address by the first
 // request, unless the settings say it. A function cannot have its own URL in its environment: the
 // one is made of the other.
-func (p *Program) publicAnywhere(ctx context.Context) (http.Handler, error) {
+func (p *Program) PublicAnywhere(ctx context.Context) (http.Handler, error) {
 	if p.Settings.BaseURL != "" {
 		return p.Public()
 	}

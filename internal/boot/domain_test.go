@@ -39,7 +39,7 @@ func TestAddressOfAFunctionURL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(s, Stores{Objects: &objecttest.Mem{}, Approvals: &approvaltest.Mem{}}, Options{}).publicAnywhere(t.Context())
+	h, err := New(s, Stores{Objects: &objecttest.Mem{}, Approvals: &approvaltest.Mem{}}, Options{}).PublicAnywhere(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

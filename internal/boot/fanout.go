@@ -51,14 +51,14 @@ func (r *reader) queue(setting, value string, needed bool) {
 	}
 }
 
-// sends reports whether the function sends what people are told.
-func (s Fanout) sends() bool { return s.Role == "" || s.Role == RolePlan }
+// Sends reports whether the function sends what people are told.
+func (s Fanout) Sends() bool { return s.Role == "" || s.Role == RolePlan }
 
-// reads reports whether the function needs the catalog as requests do, from its start.
-func (s Fanout) reads() bool { return s.Role == "" }
+// Reads reports whether the function needs the catalog as requests do, from its start.
+func (s Fanout) Reads() bool { return s.Role == "" }
 
-// function returns the name under which a function counts. Who plans keeps that of who syncs.
-func (s Fanout) function(name string) string {
+// Function returns the name under which a function counts. Who plans keeps that of who syncs.
+func (s Fanout) Function(name string) string {
 	if s.Role == RoleWork || s.Role == RoleAssemble {
 		return s.Role
 	}

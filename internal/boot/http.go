@@ -1,12 +1,18 @@
 package boot
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // Public returns the handler of /mcp, of the well-known metadata and of /healthz.
@@ -61,4 +67,29 @@ func (p *Program) browsed(mcp http.Handler, base string) http.Handler {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		_, _ = io.WriteString(w, text) // the caller has gone if this fails
 	})
+}
+
+// initTime bounds [Program.Warm]. Lambda gives up on a start after 10 s, and begins again.
+const initTime = 8 * time.Second
+
+// Warm loads what the first request will read and opens the connections, side
+// by side: starting is the one time at which a function has a whole processor.
+// What cannot be read is not fatal; requests say so and try again.
+func (p *Program) Warm(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, initTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if s := p.States.Load(ctx); !s.Ready() {
+			p.Log.LogAttrs(ctx, slog.LevelWarn, "started without config or catalog", slog.Any("config", s.Health.Config.Err), slog.Any("catalog", s.Health.Catalog.Err))
+		}
+	})
+	wg.Go(func() {
+		// There is no such tool. The answer does not matter, the open connection does.
+		_, _ = p.Stores.Approvals.Get(ctx, tool.ID{Server: "-", Name: "-"})
+	})
+	if p.Settings.Access.Takes(identity.WayToken) {
+		wg.Go(func() { _ = p.readTokens(ctx) }) // whoever builds the handlers is told what is wrong
+	}
+	wg.Wait()
 }

@@ -44,7 +44,7 @@ func TestSyncCountsAStaleFile(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			p := New(Settings{}, Stores{Objects: objects, Approvals: &approvaltest.Mem{}}, Options{Function: "sync", Log: newLog(out, slog.LevelInfo)})
+			p := New(Settings{}, Stores{Objects: objects, Approvals: &approvaltest.Mem{}}, Options{Function: "sync", Log: slog.New(slog.NewJSONHandler(out, nil))})
 			put(config.Key, config1)
 			if c.name != "no policy" {
 				put(policy.Key, policy1)

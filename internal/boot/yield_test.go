@@ -88,19 +88,3 @@ func TestPaceFirst(t *testing.T) {
 		})
 	}
 }
-
-func TestMemoryLimit(t *testing.T) {
-	for name, c := range map[string]struct {
-		env  map[string]string
-		want int64
-	}{
-		"elsewhere":           {nil, 0},
-		"a function":          {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024"}, 858993456},
-		"no number":           {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "much"}, 0},
-		"the operator's word": {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024", "GOMEMLIMIT": "500MiB"}, 0},
-	} {
-		if got := memoryLimit(func(key string) string { return c.env[key] }); got != c.want {
-			t.Errorf("%s: %d bytes, want %d", name, got, c.want)
-		}
-	}
-}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	bootaws "github.com/portcullis-mcp/portcullis/internal/boot/aws"
+	"github.com/portcullis-mcp/portcullis/pkg/store/s3"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
@@ -56,7 +58,7 @@ func (w *fixture) open(t *testing.T) *inProcess {
 	s, err := boot.Load(func(name string) string { return w.Env[name] })
 	require.OK(t, err)
 	p := boot.New(s, boot.Stores{}, boot.Options{})
-	aws, err := boot.NewAWS(s, p.Log)
+	aws, err := bootaws.NewClients(s, p.Log, s3.Open)
 	require.OK(t, err)
 	h.program = boot.New(s, aws.Stores, boot.Options{Function: "mcp", Log: slog.New(slog.NewJSONHandler(h.log, nil)), Secrets: aws.Secrets, Now: h.clock.Now})
 	handler, err := h.program.Public()

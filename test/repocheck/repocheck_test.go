@@ -33,7 +33,7 @@ const (
 // awsPackages are the only packages that may import AWS modules.
 var awsPackages = []string{
 	"pkg/store/dynamo", "pkg/store/s3", "pkg/aws/secrets", "pkg/aws/cloudwatch", "pkg/aws/sns",
-	"pkg/aws/sqs", "pkg/aws/apigw", "pkg/aws/awsjson", "internal/boot", "internal/boot/bucket",
+	"pkg/aws/sqs", "pkg/aws/apigw", "pkg/aws/awsjson", "internal/boot/aws", "internal/boot/bucket",
 	"functions/hook",
 }
 

@@ -20,5 +20,5 @@ func Open(ctx context.Context, name string) (object.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("aws config: %w", err)
 	}
-	return s3.New(s3.NewClient(c), name), nil
+	return s3.Open(c, name), nil
 }

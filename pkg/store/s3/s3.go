@@ -11,15 +11,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"net/http"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/smithy-go"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
@@ -30,7 +24,7 @@ const writeID = "write-id"
 
 // api is the part of *s3.Client that a Store calls.
 type api interface {
-	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
+	getter
 	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
 	DeleteObject(context.Context, *s3.DeleteObjectInput, ...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
 	ListObjectsV2(context.Context, *s3.ListObjectsV2Input, ...func(*s3.Options)) (*s3.ListObjectsV2Output, error)
@@ -38,49 +32,17 @@ type api interface {
 
 // A Store is an [object.Store] in a bucket. The key of an object is its key.
 type Store struct {
-	s3     api
-	bucket string
+	Reader
+	s3 api
 }
 
 var _ object.Store = (*Store)(nil)
 
-// NewClient returns a client of S3 for a Store.
-func NewClient(c aws.Config) *s3.Client {
-	return s3.NewFromConfig(c, func(o *s3.Options) {
-		o.UsePathStyle = o.BaseEndpoint != nil // an emulator has no name of its own for each bucket
-		o.DisableLogOutputChecksumValidationSkipped = true
-		// The SDK waits up to 20 s before it asks again, a request has two for this.
-		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxBackoff = 250 * time.Millisecond })
-	})
-}
-
 // New returns a Store on the named bucket. It makes no call. Retries are the client's.
-func New(client api, bucket string) *Store { return &Store{client, bucket} }
+func New(client api, bucket string) *Store { return &Store{Reader{client, bucket}, client} }
 
-// Get implements [object.Store].
-func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Object, err error) {
-	defer store.Wrap(&err, "get object %q", key)
-	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
-		return object.Object{}, err
-	}
-	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: &key}
-	if ifNoneMatch != "" {
-		in.IfNoneMatch = &ifNoneMatch
-	}
-	out, err := s.s3.GetObject(ctx, in)
-	if err != nil {
-		return object.Object{}, s.explain(err)
-	}
-	defer func() { _ = out.Body.Close() }()
-	data, err := read(out.Body, key, aws.ToInt64(cmp.Or(out.ContentLength, aws.Int64(-1))))
-	if errors.Is(err, object.ErrDamaged) {
-		return object.Object{ETag: aws.ToString(out.ETag)}, err
-	}
-	if err != nil {
-		return object.Object{}, fmt.Errorf("read the body: %w", err)
-	}
-	return object.Object{Data: data, ETag: aws.ToString(out.ETag)}, nil
-}
+// Open returns a Store on the named bucket, for the functions that write it.
+func Open(c aws.Config, bucket string) object.Store { return New(newClient(c), bucket) }
 
 // Put implements [object.Store]. If the answer to a conditional write is lost, the client sends it
 // again, and S3 refuses: the first write has changed the object. So each write carries an id, and a
@@ -166,26 +128,4 @@ func (s *Store) wrote(ctx context.Context, key, id string) (etag string, ok bool
 	}
 	defer func() { _ = out.Body.Close() }()
 	return aws.ToString(out.ETag), out.Metadata[writeID] == id
-}
-
-// explain returns what an answer of S3 means. The HTTP status decides: a 304 has no body in which
-// the SDK could find an error code.
-func (s *Store) explain(err error) error {
-	if fault, ok := errors.AsType[smithy.APIError](err); ok && fault.ErrorCode() == "NoSuchBucket" {
-		return fmt.Errorf("bucket %q does not exist: %w", s.bucket, err)
-	}
-	answer, ok := errors.AsType[*awshttp.ResponseError](err)
-	if !ok {
-		return err
-	}
-	switch answer.HTTPStatusCode() {
-	case http.StatusNotModified:
-		return object.ErrNotModified
-	case http.StatusNotFound:
-		return object.ErrNotFound
-	case http.StatusPreconditionFailed, http.StatusConflict:
-		return object.ErrConflict
-	default:
-		return err
-	}
 }

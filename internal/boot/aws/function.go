@@ -1,4 +1,4 @@
-package boot
+package bootaws
 
 import (
 	"context"
@@ -8,35 +8,30 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 
+	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/apigw"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // A Handler answers the events of a function. It is a [lambda.Handler] or a function that
 // [lambda.Start] takes: the latter alone can stream.
 type Handler any
 
-// initTime bounds [Program.warm]. Lambda gives up on a start after 10 s, and begins again.
-const initTime = 8 * time.Second
-
 // A Function is a Program on AWS.
 type Function struct {
-	*Program
-	AWS    AWS
+	*boot.Program
+	AWS    Clients
 	Remote SyncFunction // zero: there is none, or this is it
 }
 
 // Main runs the function of this name (mcp, sync, admin) with the handler that build returns. A
 // function that cannot start says why in the log, at a level that no filter drops.
-func Main(name string, build func(*Function) (Handler, error)) {
-	f, err := start(context.Background(), name, os.Getenv, os.Stdout)
+func Main(name string, open OpenBucket, build func(*Function) (Handler, error)) {
+	f, err := start(context.Background(), name, open, os.Getenv, os.Stdout)
 	var h Handler
 	if err == nil {
 		h, err = build(f)
@@ -50,35 +45,35 @@ func Main(name string, build func(*Function) (Handler, error)) {
 
 // start reads the settings, builds the Program, reads what the first request needs and counts
 // the start. Settings that are wrong are an error; stores that do not answer are not.
-func start(ctx context.Context, name string, getenv func(string) string, stdout io.Writer) (*Function, error) {
+func start(ctx context.Context, name string, open OpenBucket, getenv func(string) string, stdout io.Writer) (*Function, error) {
 	began := time.Now()
-	s, err := Load(getenv)
+	s, err := boot.Load(getenv)
 	if err != nil {
 		return nil, err
 	}
 	if limit := memoryLimit(getenv); limit > 0 {
 		debug.SetMemoryLimit(limit)
 	}
-	defer TuneGC()()
+	defer boot.TuneGC()()
 	if name == "admin" { // people are no traffic, and its role reads no header of a receiver
-		s.Traces = Traces{}
+		s.Traces = boot.Traces{}
 	}
 	log := newLog(stdout, s.LogLevel)
-	clients, err := NewAWS(s, log)
+	clients, err := NewClients(s, log, open)
 	if err != nil {
 		return nil, err
 	}
-	o := Options{Function: s.Fanout.function(name), Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log)}
+	o := boot.Options{Function: s.Fanout.Function(name), Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log)}
 	var remote SyncFunction
-	if o.Sends = name == "sync" && s.Fanout.sends() || s.SyncFunction == InProcess; !o.Sends {
+	if o.Sends = name == "sync" && s.Fanout.Sends() || s.SyncFunction == InProcess; !o.Sends {
 		remote = syncFunction(s, clients.Config)
 	}
 	if remote.Exists() {
 		o.Wake = remote.SendNotice
 	}
-	p := New(s, clients.Stores, o)
-	if s.Fanout.reads() {
-		p.warm(ctx)
+	p := boot.New(s, clients.Stores, o)
+	if s.Fanout.Reads() {
+		p.Warm(ctx)
 	}
 	p.Count(ctx, p.Metrics.ColdStart(time.Since(began)))
 	return &Function{p, clients, remote}, nil
@@ -99,24 +94,19 @@ func (f *Function) HTTP(h http.Handler) Handler {
 	return apigw.New(f.Traced(h), &apigw.Options{Log: f.Log})
 }
 
-// warm loads what the first request will read and opens the connections, side
-// by side: starting is the one time at which a function has a whole processor.
-// What cannot be read is not fatal; requests say so and try again.
-func (p *Program) warm(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, initTime)
-	defer cancel()
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if s := p.States.Load(ctx); !s.Ready() {
-			p.Log.LogAttrs(ctx, slog.LevelWarn, "started without config or catalog", slog.Any("config", s.Health.Config.Err), slog.Any("catalog", s.Health.Catalog.Err))
+// Agents returns what answers agents: behind a Function URL or a REST API that streams as it comes,
+// else each answer whole.
+func (f *Function) Agents() (Handler, error) {
+	if !f.Settings.Streaming {
+		h, err := f.Public()
+		if err != nil {
+			return nil, err
 		}
-	})
-	wg.Go(func() {
-		// There is no such tool. The answer does not matter, the open connection does.
-		_, _ = p.Stores.Approvals.Get(ctx, tool.ID{Server: "-", Name: "-"})
-	})
-	if p.Settings.Access.Takes(identity.WayToken) {
-		wg.Go(func() { _ = p.readTokens(ctx) }) // whoever builds the handlers is told what is wrong
+		return f.HTTP(h), nil
 	}
-	wg.Wait()
+	h, err := f.PublicAnywhere(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return apigw.NewStream(f.Traced(h), &apigw.Options{Log: f.Log}).Answer, nil
 }

@@ -1,4 +1,6 @@
-package boot
+// Package bootaws builds the functions that run on AWS. It is apart from package boot, so that the
+// operator's program links neither DynamoDB nor the runtime of Lambda.
+package bootaws
 
 import (
 	"context"
@@ -14,23 +16,28 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/logging"
 
+	"github.com/portcullis-mcp/portcullis/internal/boot"
 	secretaws "github.com/portcullis-mcp/portcullis/pkg/aws/secrets"
+	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
-	s3store "github.com/portcullis-mcp/portcullis/pkg/store/s3"
 )
 
-// An AWS holds the clients of a deployed function.
-type AWS struct {
-	Stores  Stores
+// Clients holds the AWS clients of a function.
+type Clients struct {
+	Stores  boot.Stores
 	Secrets secret.Source
 	Config  aws.Config
 }
 
-// NewAWS builds the clients. It makes no call. Bucket and table must be set.
-func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
+// OpenBucket returns the store of objects in a bucket: [s3.Open], or [s3.OpenReader] for a function
+// that only reads it.
+type OpenBucket func(c aws.Config, bucket string) object.Store
+
+// NewClients builds the clients. It makes no call. Bucket and table must be set.
+func NewClients(s boot.Settings, log *slog.Logger, open OpenBucket) (Clients, error) {
 	var faults []error
 	if s.Bucket == "" {
 		faults = append(faults, errors.New("PORTCULLIS_BUCKET is not set: the S3 bucket of config, policy and catalog"))
@@ -39,7 +46,7 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 		faults = append(faults, errors.New("PORTCULLIS_TABLE is not set: the DynamoDB table of the approvals"))
 	}
 	if err := errors.Join(faults...); err != nil {
-		return AWS{}, err
+		return Clients{}, err
 	}
 	c := functionConfig(log)
 	stores := c
@@ -48,14 +55,14 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 	})
 	db := dynamodb.NewFromConfig(stores)
 	table := dynamo.New(db, s.Table, &store.Options{KeepAudit: s.KeepAudit})
-	a := AWS{Stores: NewStores(s3store.New(s3store.NewClient(stores), s.Bucket), table), Secrets: secretaws.New(c), Config: c}
+	a := Clients{Stores: boot.NewStores(open(stores, s.Bucket), table), Secrets: secretaws.New(c), Config: c}
 	a.Stores.Events = dynamo.NewEvents(db, s.Table, &store.Options{KeepAudit: s.KeepAudit})
 	a.Stores.Sessions = session.NewStore(table)
 	return a, nil
 }
 
 // answerTime is how long one attempt of a call of S3 or DynamoDB waits until the answer begins. The SDK
-// then tries again, so that one lost answer does not hold up whoever has no deadline of their own.
+// then tries again, so that one lost answer does not hold up a caller without a deadline.
 const answerTime = 3 * time.Second
 
 // functionConfig reads region, credentials and addresses from the environment, where Lambda puts

@@ -1,4 +1,4 @@
-package boot
+package bootaws
 
 import (
 	"context"
@@ -10,14 +10,15 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 )
 
-// InProcess in the place of the sync function's name makes a function sync and send by itself, which
-// `sam local` needs: there is no function that it could start.
+// InProcess, as the name of the sync function, makes a function sync and send in its own process.
+// `sam local` needs it: there is no function to start.
 const InProcess = "in-process"
 
-// What starts the sync function, in its event.
+// The event of the sync function names one of these sources.
 const (
 	SourceAdmin  = "portcullis.admin"  // somebody wants a sync
 	SourceOutbox = "portcullis.outbox" // a notice is to be sent; no sync is needed
@@ -30,7 +31,7 @@ type SyncFunction struct {
 }
 
 // syncFunction returns the function that the settings name; the zero SyncFunction if they name none.
-func syncFunction(s Settings, c aws.Config) SyncFunction {
+func syncFunction(s boot.Settings, c aws.Config) SyncFunction {
 	if s.SyncFunction == "" || s.SyncFunction == InProcess {
 		return SyncFunction{}
 	}
