@@ -125,9 +125,10 @@ func (r *reader) number(setting string, least, most int, want string) int {
 // rate(5 minutes); 0 if that cannot be told, as of cron(…). Whether a schedule is a good
 // one is for EventBridge to say: a gateway serves without.
 func parseSchedule(s string) time.Duration {
-	var n int
-	var unit string
-	if _, err := fmt.Sscanf(strings.TrimSuffix(s, ")"), "rate(%d %s", &n, &unit); err != nil || n < 1 || !strings.HasSuffix(s, ")") {
+	number, unit, _ := strings.Cut(strings.TrimSuffix(s, ")"), " ")
+	number, isRate := strings.CutPrefix(number, "rate(")
+	n, err := strconv.Atoi(number)
+	if !isRate || err != nil || n < 1 || !strings.HasSuffix(s, ")") {
 		return 0
 	}
 	units := map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
