@@ -91,7 +91,7 @@ func memoryLimit(getenv func(string) string) int64 {
 
 // HTTP returns h as the handler of API Gateway's events.
 func (f *Function) HTTP(h http.Handler) Handler {
-	return apigw.New(f.Traced(h), &apigw.Options{Log: f.Log})
+	return apigw.New(f.Traced(h), f.Log)
 }
 
 // Agents returns what answers agents: behind a Function URL or a REST API that streams as it comes,
@@ -108,5 +108,5 @@ func (f *Function) Agents() (Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return apigw.NewStream(f.Traced(h), &apigw.Options{Log: f.Log}).Answer, nil
+	return apigw.NewStream(f.Traced(h), f.Log).Answer, nil
 }

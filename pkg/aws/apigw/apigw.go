@@ -26,41 +26,27 @@ import (
 )
 
 const (
-	maxBody = 4 << 20
+	maxBody = 4 << 20 // of a request
+
 	// maxAnswer is what Lambda takes back from a function, as JSON. An answer over
 	// it would reach the client as a bare 502.
 	maxAnswer = 6 << 20
 )
 
-// Options are the knobs of an [Adapter]. The zero value of each field is usable.
-type Options struct {
-	MaxBody  int          // bytes of a request's body; 0: 4 MiB
-	BasePath string       // path mapping of a custom domain, such as /tools; "": none
-	Log      *slog.Logger // nil: discard
-}
-
 // An Adapter feeds events to a handler. It is safe for concurrent use.
 type Adapter struct {
-	opts Options
-	v1   *httpadapter.HandlerAdapter
-	v2   *httpadapter.HandlerAdapterV2
+	log *slog.Logger
+	v1  *httpadapter.HandlerAdapter
+	v2  *httpadapter.HandlerAdapterV2
 }
 
 var _ lambda.Handler = (*Adapter)(nil)
 
-// New returns an Adapter for h. It makes no call.
-func New(h http.Handler, o *Options) *Adapter {
-	a := &Adapter{}
-	if o != nil {
-		a.opts = *o
-	}
-	if a.opts.MaxBody <= 0 {
-		a.opts.MaxBody = maxBody
-	}
-	a.opts.Log = cmp.Or(a.opts.Log, slog.New(slog.DiscardHandler))
-	g := &guard{next: h, log: a.opts.Log}
-	a.v1, a.v2 = httpadapter.New(g), httpadapter.NewV2(g)
-	return a
+// New returns an Adapter for h. It makes no call. A nil log drops the lines.
+func New(h http.Handler, log *slog.Logger) *Adapter {
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	g := &guard{next: h, log: log}
+	return &Adapter{log, httpadapter.New(g), httpadapter.NewV2(g)}
 }
 
 // Invoke answers one event. Whatever the request holds, the answer is an HTTP
@@ -71,18 +57,18 @@ func (a *Adapter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	header, text, isBase64 := e.sent()
-	body, status := a.body(text, isBase64)
+	body, status := decode(text, isBase64)
 	if status != 0 {
 		return encode(e.plain(status))
 	}
 	res, err := e.proxy(context.WithValue(ctx, sentKey{}, sent{header, body}), a)
 	if err != nil {
-		a.opts.Log.LogAttrs(ctx, slog.LevelWarn, "event not converted", slog.Any("error", err))
+		a.log.LogAttrs(ctx, slog.LevelWarn, "event not converted", slog.Any("error", err))
 		return encode(e.plain(http.StatusBadRequest))
 	}
 	out, err := encode(res)
 	if errors.Is(err, errTooLarge) {
-		a.opts.Log.LogAttrs(ctx, slog.LevelError, "answer not sent", slog.Any("error", err), slog.String("request_id", RequestID(ctx)))
+		a.log.LogAttrs(ctx, slog.LevelError, "answer not sent", slog.Any("error", err), slog.String("request_id", RequestID(ctx)))
 		return encode(e.plain(http.StatusInternalServerError))
 	}
 	return out, err
@@ -94,16 +80,16 @@ type reader interface {
 	Len() int
 }
 
-// body returns the body that stands in an event, or the status with which it is refused. The
+// decode returns the body that stands in an event, or the status with which it is refused. The
 // length is looked at before anything is decoded.
-func (a *Adapter) body(text string, isBase64 bool) (body reader, status int) {
+func decode(text string, isBase64 bool) (body reader, status int) {
 	if !isBase64 {
-		if len(text) > a.opts.MaxBody {
+		if len(text) > maxBody {
 			return nil, http.StatusRequestEntityTooLarge
 		}
 		return strings.NewReader(text), 0
 	}
-	if len(text) > base64.StdEncoding.EncodedLen(a.opts.MaxBody) {
+	if len(text) > base64.StdEncoding.EncodedLen(maxBody) {
 		return nil, http.StatusRequestEntityTooLarge
 	}
 	decoded, err := base64.StdEncoding.DecodeString(text)
@@ -113,14 +99,13 @@ func (a *Adapter) body(text string, isBase64 bool) (body reader, status int) {
 	return bytes.NewReader(decoded), 0
 }
 
-// path returns the path that the handler knows. A custom domain has its mapping
-// in front of it, an API's own address the stage, if the payload says so.
-func (a *Adapter) path(raw, stage, domain string) string {
+// pathOf returns the path that the handler knows. An API's own address has the stage in front of it,
+// if the payload says so.
+func pathOf(raw, stage, domain string) string {
 	if stage != "" && stage != "$default" && strings.Contains(domain, ".execute-api.") {
-		raw = cutSegment(raw, "/"+stage)
-	}
-	if base := strings.Trim(a.opts.BasePath, "/"); base != "" {
-		raw = cutSegment(raw, "/"+base)
+		if rest, ok := strings.CutPrefix(raw, "/"+stage); ok && (rest == "" || rest[0] == '/') {
+			raw = rest
+		}
 	}
 	if !strings.HasPrefix(raw, "/") {
 		raw = "/" + raw
@@ -130,14 +115,6 @@ func (a *Adapter) path(raw, stage, domain string) string {
 		return (&url.URL{Path: raw}).EscapedPath()
 	}
 	return strings.NewReplacer("?", "%3F", "#", "%23", " ", "%20").Replace(raw)
-}
-
-func cutSegment(path, prefix string) string {
-	rest, ok := strings.CutPrefix(path, prefix)
-	if ok && (rest == "" || rest[0] == '/') {
-		return rest
-	}
-	return path
 }
 
 var errTooLarge = errors.New("answer is over Lambda's limit")

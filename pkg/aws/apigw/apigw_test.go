@@ -120,13 +120,13 @@ func marshal(v any) []byte {
 }
 
 // inEach runs f once for each payload format. send invokes a handler.
-func inEach(t *testing.T, f func(t *testing.T, send func(http.Handler, *apigw.Options, req) res)) {
+func inEach(t *testing.T, f func(t *testing.T, send func(http.Handler, *slog.Logger, req) res)) {
 	t.Helper()
 	for _, p := range payloads {
 		t.Run(p.name, func(t *testing.T) {
-			f(t, func(h http.Handler, o *apigw.Options, r req) res {
+			f(t, func(h http.Handler, log *slog.Logger, r req) res {
 				t.Helper()
-				out, err := apigw.New(h, o).Invoke(t.Context(), p.make(r))
+				out, err := apigw.New(h, log).Invoke(t.Context(), p.make(r))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -149,7 +149,7 @@ func keep(r **http.Request, body *string) http.Handler {
 }
 
 func TestInvoke(t *testing.T) {
-	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
+	inEach(t, func(t *testing.T, send func(http.Handler, *slog.Logger, req) res) {
 		var got *http.Request
 		var body string
 		out := send(keep(&got, &body), nil, req{
@@ -197,7 +197,7 @@ func TestInvokeRepeatedHeaders(t *testing.T) {
 }
 
 func TestInvokeBase64Body(t *testing.T) {
-	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
+	inEach(t, func(t *testing.T, send func(http.Handler, *slog.Logger, req) res) {
 		var got *http.Request
 		var body string
 		raw := "{\"a\":\"\xff\x00\"}"
@@ -234,22 +234,22 @@ func wantRefusal(t *testing.T, r res, status int) {
 }
 
 func TestInvokeLongBody(t *testing.T) {
-	o := &apigw.Options{MaxBody: 30}
-	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
+	const most = 4 << 20
+	inEach(t, func(t *testing.T, send func(http.Handler, *slog.Logger, req) res) {
 		for _, tt := range []struct {
 			body     string
 			isBase64 bool
 			status   int
 		}{
-			{strings.Repeat("x", 30), false, 204},
-			{strings.Repeat("x", 31), false, 413},
-			{base64.StdEncoding.EncodeToString(make([]byte, 30)), true, 204},
-			{base64.StdEncoding.EncodeToString(make([]byte, 31)), true, 413},
-			{strings.Repeat("*", 41), true, 413}, // not even base64: its length is all that was looked at
+			{strings.Repeat("x", most), false, 204},
+			{strings.Repeat("x", most+1), false, 413},
+			{base64.StdEncoding.EncodeToString(make([]byte, most)), true, 204},
+			{base64.StdEncoding.EncodeToString(make([]byte, most+3)), true, 413},
+			{strings.Repeat("*", base64.StdEncoding.EncodedLen(most)+1), true, 413}, // not base64: only its length counts
 		} {
 			var got *http.Request
 			var body string
-			out := send(keep(&got, &body), o, req{method: "POST", path: "/mcp", body: tt.body, isBase64: tt.isBase64})
+			out := send(keep(&got, &body), nil, req{method: "POST", path: "/mcp", body: tt.body, isBase64: tt.isBase64})
 			if out.status != tt.status || (got != nil) != (tt.status == 204) {
 				t.Errorf("%d bytes, base64 %v: status %d, handler asked %v", len(tt.body), tt.isBase64, out.status, got != nil)
 			}
@@ -261,14 +261,14 @@ func TestInvokeLongBody(t *testing.T) {
 }
 
 func TestInvokePanic(t *testing.T) {
-	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
+	inEach(t, func(t *testing.T, send func(http.Handler, *slog.Logger, req) res) {
 		var log bytes.Buffer
 		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Secret", "1")
 			fmt.Fprint(w, "half an ans")
 			panic("arn:aws:s3:::bucket")
 		})
-		out := send(h, &apigw.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))}, req{method: "POST", path: "/mcp"})
+		out := send(h, slog.New(slog.NewJSONHandler(&log, nil)), req{method: "POST", path: "/mcp"})
 		wantRefusal(t, out, 500)
 		if strings.Contains(out.body, "half") || strings.Contains(out.body, "arn:") || out.header.Get("Secret") != "" {
 			t.Errorf("the caller reads %+v", out)
@@ -280,7 +280,7 @@ func TestInvokePanic(t *testing.T) {
 }
 
 func TestInvokeSilentHandler(t *testing.T) {
-	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
+	inEach(t, func(t *testing.T, send func(http.Handler, *slog.Logger, req) res) {
 		out := send(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil, req{method: "POST", path: "/mcp"})
 		if out.status != 200 || out.body != "" {
 			t.Errorf("got %+v", out)
@@ -289,7 +289,7 @@ func TestInvokeSilentHandler(t *testing.T) {
 }
 
 func TestAnswerBase64(t *testing.T) {
-	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
+	inEach(t, func(t *testing.T, send func(http.Handler, *slog.Logger, req) res) {
 		for _, tt := range []struct {
 			body     string
 			isBase64 bool
@@ -326,14 +326,14 @@ func TestAnswerBase64(t *testing.T) {
 }
 
 func TestAnswerTooLarge(t *testing.T) {
-	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
+	inEach(t, func(t *testing.T, send func(http.Handler, *slog.Logger, req) res) {
 		var log bytes.Buffer
 		answer := func(n int) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, strings.Repeat(`"`, n)) // two bytes each in the event
 			})
 		}
-		o := &apigw.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))}
+		o := slog.New(slog.NewJSONHandler(&log, nil))
 		if out := send(answer(3<<20-1000), o, req{method: "POST", path: "/mcp"}); out.status != 200 {
 			t.Errorf("status %d", out.status)
 		}
@@ -344,26 +344,23 @@ func TestAnswerTooLarge(t *testing.T) {
 	})
 }
 
-func TestPathStageAndMapping(t *testing.T) {
+func TestPathStage(t *testing.T) {
 	const api, custom = "a1b2.execute-api.eu-central-1.amazonaws.com", "tools.example.com"
 	for _, tt := range []struct {
-		format, stage, domain, base, path, want string
+		format, stage, domain, path, want string
 	}{
-		{"2.0", "$default", api, "", "/mcp", "/mcp"},
-		{"2.0", "prod", api, "", "/prod/mcp/readonly", "/mcp/readonly"},
-		{"2.0", "prod", api, "", "/prod", "/"},
-		{"2.0", "prod", api, "", "/production/mcp", "/production/mcp"},
-		{"2.0", "mcp", api, "", "/mcp/mcp", "/mcp"},
-		{"2.0", "mcp", custom, "", "/mcp", "/mcp"},
-		{"2.0", "prod", custom, "/tools/", "/tools/mcp", "/mcp"},
-		{"2.0", "prod", custom, "tools", "/mcp", "/mcp"},
-		{"1.0", "prod", api, "", "/mcp", "/mcp"},
-		{"1.0", "mcp", api, "", "/mcp/x/files", "/mcp/x/files"},
-		{"1.0", "prod", custom, "tools", "/tools/mcp", "/mcp"},
+		{"2.0", "$default", api, "/mcp", "/mcp"},
+		{"2.0", "prod", api, "/prod/mcp/readonly", "/mcp/readonly"},
+		{"2.0", "prod", api, "/prod", "/"},
+		{"2.0", "prod", api, "/production/mcp", "/production/mcp"},
+		{"2.0", "mcp", api, "/mcp/mcp", "/mcp"},
+		{"2.0", "mcp", custom, "/mcp", "/mcp"},
+		{"1.0", "prod", api, "/mcp", "/mcp"},
+		{"1.0", "mcp", api, "/mcp/x/files", "/mcp/x/files"},
 	} {
 		var got *http.Request
 		var body string
-		a := apigw.New(keep(&got, &body), &apigw.Options{BasePath: tt.base})
+		a := apigw.New(keep(&got, &body), nil)
 		r := req{method: "POST", path: tt.path, stage: tt.stage, domain: tt.domain}
 		in := makeV2(r)
 		if tt.format == "1.0" {
@@ -379,7 +376,7 @@ func TestPathStageAndMapping(t *testing.T) {
 }
 
 func TestPathOdd(t *testing.T) {
-	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
+	inEach(t, func(t *testing.T, send func(http.Handler, *slog.Logger, req) res) {
 		for path, want := range map[string]string{
 			"/mcp/x/a b": "/mcp/x/a b", "/mcp/x/100%": "/mcp/x/100%", "/mcp/x/a?b#c": "/mcp/x/a?b#c", "/mcp/x/%61": "/mcp/x/a",
 			"": "/", "mcp": "/mcp", "//mcp": "//mcp", "/mcp/x/é": "/mcp/x/é", "/mcp/x/%zz": "/mcp/x/%zz",

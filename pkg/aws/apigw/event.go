@@ -18,7 +18,7 @@ type event interface {
 	sent() (h http.Header, body string, isBase64 bool)
 
 	// request returns the event as a request, without headers and body.
-	request(ctx context.Context, a *Adapter) (*http.Request, error)
+	request(ctx context.Context) (*http.Request, error)
 
 	// proxy asks the handler and returns its answer in the format of the event.
 	proxy(ctx context.Context, a *Adapter) (any, error)
@@ -125,22 +125,22 @@ func (e *eventV2) sent() (http.Header, string, bool) {
 }
 
 func (e *eventV2) proxy(ctx context.Context, a *Adapter) (any, error) {
-	e.route(a)
+	e.route()
 	return a.v2.ProxyWithContext(ctx, e.APIGatewayV2HTTPRequest)
 }
 
-func (e *eventV2) request(ctx context.Context, a *Adapter) (*http.Request, error) {
-	e.route(a)
+func (e *eventV2) request(ctx context.Context) (*http.Request, error) {
+	e.route()
 	var convert core.RequestAccessorV2
 	return convert.EventToRequestWithContext(ctx, e.APIGatewayV2HTTPRequest)
 }
 
 // route makes the event's path the one that the handler knows.
-func (e *eventV2) route(a *Adapter) {
+func (e *eventV2) route() {
 	if e.RawPath == "" {
 		e.RawPath = e.RequestContext.HTTP.Path
 	}
-	e.RawPath = a.path(e.RawPath, e.RequestContext.Stage, e.RequestContext.DomainName)
+	e.RawPath = pathOf(e.RawPath, e.RequestContext.Stage, e.RequestContext.DomainName)
 }
 
 func (e *eventV2) plain(status int) any {
@@ -185,23 +185,23 @@ func (e *eventV1) sent() (http.Header, string, bool) {
 }
 
 func (e *eventV1) proxy(ctx context.Context, a *Adapter) (any, error) {
-	e.route(a)
+	e.route()
 	return a.v1.ProxyWithContext(ctx, e.APIGatewayProxyRequest)
 }
 
-func (e *eventV1) request(ctx context.Context, a *Adapter) (*http.Request, error) {
-	e.route(a)
+func (e *eventV1) request(ctx context.Context) (*http.Request, error) {
+	e.route()
 	var convert core.RequestAccessor
 	return convert.EventToRequestWithContext(ctx, e.APIGatewayProxyRequest)
 }
 
 // route makes the event's path the one that the handler knows.
-func (e *eventV1) route(a *Adapter) {
+func (e *eventV1) route() {
 	stage := ""
 	if e.staged {
 		stage = e.RequestContext.Stage
 	}
-	e.Path = a.path(e.Path, stage, e.RequestContext.DomainName)
+	e.Path = pathOf(e.Path, stage, e.RequestContext.DomainName)
 }
 
 func (e *eventV1) plain(status int) any {

@@ -2,6 +2,7 @@ package apigw
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -34,12 +35,14 @@ var (
 // Nobody tells a function that its client left. The handler's context ends with the time that
 // Lambda gives the function, or when Lambda itself no longer reads.
 type Stream struct {
-	next    http.Handler
-	adapter *Adapter
+	next http.Handler
+	log  *slog.Logger
 }
 
-// NewStream returns a Stream for h. It makes no call.
-func NewStream(h http.Handler, o *Options) *Stream { return &Stream{h, New(h, o)} }
+// NewStream returns a Stream for h. It makes no call. A nil log drops the lines.
+func NewStream(h http.Handler, log *slog.Logger) *Stream {
+	return &Stream{h, cmp.Or(log, slog.New(slog.DiscardHandler))}
+}
 
 // An Event is a request as Lambda hands it to a function.
 type Event struct{ payload }
@@ -53,13 +56,13 @@ func (s *Stream) Answer(ctx context.Context, raw Event) (*events.LambdaFunctionU
 		return nil, err
 	}
 	header, text, isBase64 := e.sent()
-	body, status := s.adapter.body(text, isBase64)
+	body, status := decode(text, isBase64)
 	if status != 0 {
 		return refused(status), nil
 	}
-	r, err := e.request(ctx, s.adapter)
+	r, err := e.request(ctx)
 	if err != nil {
-		s.adapter.opts.Log.LogAttrs(ctx, slog.LevelWarn, "event not converted", slog.Any("error", err))
+		s.log.LogAttrs(ctx, slog.LevelWarn, "event not converted", slog.Any("error", err))
 		return refused(http.StatusBadRequest), nil
 	}
 	working, cancel := context.WithCancel(r.Context())
@@ -68,7 +71,7 @@ func (s *Stream) Answer(ctx context.Context, raw Event) (*events.LambdaFunctionU
 	w := &streamWriter{buffer: buffer{header: http.Header{}}, begun: make(chan *events.LambdaFunctionURLStreamingResponse, 1), cancel: cancel}
 	go func() {
 		defer cancel()
-		w.end(serve(s.next, s.adapter.opts.Log, w, r))
+		w.end(serve(s.next, s.log, w, r))
 	}()
 	return <-w.begun, nil
 }

@@ -19,13 +19,13 @@ import (
 )
 
 // stream answers an event with h.
-func stream(t *testing.T, h http.HandlerFunc, o *apigw.Options, payload []byte) *events.LambdaFunctionURLStreamingResponse {
+func stream(t *testing.T, h http.HandlerFunc, log *slog.Logger, payload []byte) *events.LambdaFunctionURLStreamingResponse {
 	t.Helper()
 	var e apigw.Event
 	if err := json.Unmarshal(payload, &e); err != nil {
 		t.Fatal(err)
 	}
-	a, err := apigw.NewStream(h, o).Answer(t.Context(), e)
+	a, err := apigw.NewStream(h, log).Answer(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,13 +156,13 @@ func TestStreamRefuses(t *testing.T) {
 		req    req
 		status int
 	}{
-		"a large body":           {req{method: "POST", path: "/mcp", body: "12345"}, 413},
-		"a large body in base64": {req{method: "POST", path: "/mcp", body: "MTIzNDU2Nzg5", isBase64: true}, 413},
+		"a large body":           {req{method: "POST", path: "/mcp", body: strings.Repeat("x", 4<<20+1)}, 413},
+		"a large body in base64": {req{method: "POST", path: "/mcp", body: strings.Repeat("MTIz", 2<<20), isBase64: true}, 413},
 		"a body that is none":    {req{method: "POST", path: "/mcp", body: "!", isBase64: true}, 400},
 		"a method that is none":  {req{method: "PO ST", path: "/mcp"}, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := stream(t, never, &apigw.Options{MaxBody: 4}, makeV2(tt.req))
+			a := stream(t, never, nil, makeV2(tt.req))
 			if body := rest(t, a); a.StatusCode != tt.status || !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":null,`) {
 				t.Errorf("%d %s, want %d", a.StatusCode, body, tt.status)
 			}
@@ -238,7 +238,7 @@ func TestStreamPanicsMidway(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		_, _ = io.WriteString(w, "never sent")
 		panic("secret of the handler")
-	}, &apigw.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))}, makeV2(req{method: "POST", path: "/mcp"}))
+	}, slog.New(slog.NewJSONHandler(&log, nil)), makeV2(req{method: "POST", path: "/mcp"}))
 	if got := next(t, a); got != "first" {
 		t.Errorf("read %q, want first", got)
 	}
