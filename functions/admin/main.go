@@ -3,11 +3,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	bootadmin "github.com/portcullis-mcp/portcullis/internal/boot/admin"
 	bootaws "github.com/portcullis-mcp/portcullis/internal/boot/aws"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/cloudwatch"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 	"github.com/portcullis-mcp/portcullis/pkg/store/s3"
@@ -34,4 +36,15 @@ func handler(f *bootaws.Function) (bootaws.Handler, error) {
 		return nil, err
 	}
 	return f.HTTP(h), nil
+}
+
+// A remote starts syncs in the sync function.
+type remote struct{ function bootaws.SyncFunction }
+
+// Sync starts a sync and does not wait for it.
+func (r remote) Sync(ctx context.Context) (catalog.Report, error) {
+	if err := r.function.Start(ctx, bootaws.SourceAdmin, ""); err != nil {
+		return catalog.Report{}, err
+	}
+	return catalog.Report{}, decide.ErrStarted
 }

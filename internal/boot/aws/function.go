@@ -14,6 +14,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/apigw"
+	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
@@ -65,11 +66,10 @@ func start(ctx context.Context, name string, open OpenBucket, getenv func(string
 	}
 	o := boot.Options{Function: s.Fanout.Function(name), Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log)}
 	var remote SyncFunction
-	if o.Sends = name == "sync" && s.Fanout.Sends() || s.SyncFunction == InProcess; !o.Sends {
-		remote = syncFunction(s, clients.Config)
-	}
-	if remote.Exists() {
-		o.Wake = remote.SendNotice
+	o.Sends = name == "sync" && s.Fanout.Sends() || s.SyncFunction == InProcess
+	if !o.Sends && s.SyncFunction != "" {
+		remote = SyncFunction{awsjson.New(clients.Config, "lambda"), s.SyncFunction}
+		o.Wake = remote.sendNotice
 	}
 	p := boot.New(s, clients.Stores, o)
 	if s.Fanout.Reads() {

@@ -3,14 +3,10 @@ package bootaws
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-
-	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 )
 
@@ -30,17 +26,6 @@ type SyncFunction struct {
 	name   string
 }
 
-// syncFunction returns the function that the settings name; the zero SyncFunction if they name none.
-func syncFunction(s boot.Settings, c aws.Config) SyncFunction {
-	if s.SyncFunction == "" || s.SyncFunction == InProcess {
-		return SyncFunction{}
-	}
-	return SyncFunction{awsjson.New(c, "lambda"), s.SyncFunction}
-}
-
-// Exists reports whether there is one to start.
-func (f SyncFunction) Exists() bool { return f.client != nil }
-
 // Start starts the function and does not wait for it: it may last longer than an API's request may, and
 // while one is running Lambda refuses a call that waits, but keeps one that does not until the function
 // is free.
@@ -52,9 +37,6 @@ func (f SyncFunction) Start(ctx context.Context, source, id string) error {
 	if err != nil {
 		return err
 	}
-	if !f.Exists() {
-		return errors.New("start the sync function: there is none")
-	}
 	path := "/2015-03-31/functions/" + url.PathEscape(f.name) + "/invocations"
 	header := http.Header{"Content-Type": {"application/json"}, "X-Amz-Invocation-Type": {"Event"}}
 	if _, err = f.client.Post(ctx, path, header, payload); err != nil {
@@ -63,7 +45,7 @@ func (f SyncFunction) Start(ctx context.Context, source, id string) error {
 	return nil
 }
 
-// SendNotice has the function send the notice of an event, and what else is due.
-func (f SyncFunction) SendNotice(ctx context.Context, id string) error {
+// sendNotice has the function send the notice of an event, and what else is due.
+func (f SyncFunction) sendNotice(ctx context.Context, id string) error {
 	return f.Start(ctx, SourceOutbox, id)
 }
