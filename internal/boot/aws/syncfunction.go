@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 )
 
-// InProcess, as the name of the sync function, makes a function sync and send in its own process.
+// InProcess is the name of the sync function that makes a function sync and send in its own process.
 // `sam local` needs it: there is no function to start.
 const InProcess = "in-process"
 
