@@ -71,7 +71,11 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		return h.plan(ctx, e)
 	}
 	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync begins", slog.String("trigger", e.trigger), slog.String("key", e.key))
-	r, err := h.run(e)(ctx)
+	run := h.program.Sync
+	if e.trigger == "schedule" {
+		run = h.program.SyncDue // which skips servers that have not changed for long
+	}
+	r, err := run(ctx)
 	if err != nil {
 		h.program.Log.LogAttrs(ctx, slog.LevelError, "sync failed", slog.Any("error", err))
 		return nil, syncFailure(err)
@@ -97,26 +101,12 @@ func syncFailure(err error) error {
 	switch {
 	case errors.Is(err, catalog.ErrRequired):
 		return errors.New("sync failed: a required server did not load; the old catalog stays")
-	case isFaults(err):
+	case errors.As(err, new(config.Faults)):
 		return errors.New("sync failed: there is no config that can be used")
 	case errors.Is(err, context.DeadlineExceeded):
 		return errors.New("sync failed: it ran out of time; the old catalog stays")
 	}
 	return errors.New("sync failed; the log says why")
-}
-
-// run returns the sync that the event asks for: the schedule's leaves servers alone that have not changed for
-// long.
-func (h handler) run(e event) func(context.Context) (catalog.Report, error) {
-	if e.trigger == "schedule" {
-		return h.program.SyncDue
-	}
-	return h.program.Sync
-}
-
-func isFaults(err error) bool {
-	_, ok := errors.AsType[config.Faults](err)
-	return ok
 }
 
 func newResult(e event, r catalog.Report) result {

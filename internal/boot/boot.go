@@ -246,10 +246,7 @@ func (p *Program) AuditLimit() audit.Limit {
 	return audit.Limit{}
 }
 
-// MCP returns the handler of /mcp and of the well-known metadata.
-func (p *Program) MCP() (http.Handler, error) { return p.mcpAt(p.Settings.BaseURL) }
-
-// mcpAt is MCP at a public address.
+// mcpAt returns the handler of /mcp and of the well-known metadata at a public address.
 func (p *Program) mcpAt(base string) (http.Handler, error) {
 	auth, err := p.authenticatorAt(context.Background(), base)
 	if err != nil {

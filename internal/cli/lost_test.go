@@ -126,7 +126,7 @@ func (s *shop) open(root string, do func(p *boot.Program, url string)) bool {
 	settings, err := folder.Settings(noEnv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
 	require.OK(s.t, err)
 	p := boot.New(settings, boot.Stores{Objects: dir.New(root), Approvals: store, Tokens: token.NewStore(store)}, boot.Options{Log: slog.New(slog.DiscardHandler)})
-	handler, err := p.MCP()
+	handler, err := p.Public()
 	require.OK(s.t, err)
 	server := httptest.NewServer(handler)
 	defer server.Close()

@@ -16,13 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
 )
 
-// api is the part of *sns.Client that a Publisher calls.
-type api interface {
-	Publish(context.Context, *sns.PublishInput, ...func(*sns.Options)) (*sns.PublishOutput, error)
-}
-
 // A Publisher is a [notify.Publisher] of SNS.
-type Publisher struct{ client api }
+type Publisher struct{ client *sns.Client }
 
 var _ notify.Publisher = Publisher{}
 
@@ -48,8 +43,8 @@ func explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	var said smithy.APIError
-	if !errors.As(err, &said) {
+	said, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
 		return errors.New("publish: no answer")
 	}
 	switch code := said.ErrorCode(); code {

@@ -18,15 +18,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// getter is the part of *s3.Client that a Reader calls.
-type getter interface {
-	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
-}
-
 // A Reader is an [object.Store] that only reads; its other methods return [errors.ErrUnsupported].
 // A program that uses it instead of a Store links no encoder and no other operation of S3.
 type Reader struct {
-	s3     getter
+	s3     *s3.Client
 	bucket string
 }
 

@@ -22,24 +22,11 @@ import (
 // writeID is the user metadata (x-amz-meta-…) that tells one write from another.
 const writeID = "write-id"
 
-// api is the part of *s3.Client that a Store calls.
-type api interface {
-	getter
-	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
-	DeleteObject(context.Context, *s3.DeleteObjectInput, ...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
-	ListObjectsV2(context.Context, *s3.ListObjectsV2Input, ...func(*s3.Options)) (*s3.ListObjectsV2Output, error)
-}
-
 // A Store is an [object.Store] in a bucket. The key of an object is its key.
-type Store struct {
-	Reader
-	s3 api
-}
-
-var _ object.Store = (*Store)(nil)
+type Store struct{ Reader }
 
 // New returns a Store on the named bucket. It makes no call. Retries are the client's.
-func New(client api, bucket string) *Store { return &Store{Reader{client, bucket}, client} }
+func New(c *s3.Client, bucket string) *Store { return &Store{Reader{c, bucket}} }
 
 // Open returns a Store on the named bucket, for the functions that write it.
 func Open(c aws.Config, bucket string) object.Store { return New(newClient(c), bucket) }
