@@ -37,40 +37,11 @@ type approvalsCmd struct {
 	Accept  acceptCmd  `cmd:"" help:"Accept approvals.db as it is now."`
 }
 
-// Help implements kong's longer help.
-func (approvalsCmd) Help() string {
-	return `write, check and apply keep approvals as code: each has help of its own.
-
-What people decided is in approvals.db, in the gateway's folder. If it is lost, or set back to an older copy, nothing
-opens: the gate goes by the stricter of what the file has and what the tool catalog knows, until you say which one
-counts. Examples:
-
-  portcullis approvals backup --keep 14
-  portcullis approvals restore backups/approvals-20261121T210000Z.db
-  portcullis approvals restore`
-}
-
 // A restoreCmd is portcullis approvals restore.
 type restoreCmd struct {
 	gatewayFlags
 	File       string `arg:"" optional:"" help:"Copy to take back. Without it, what the tool catalog recorded counts."`
 	KeepTokens bool   `help:"With a FILE: no agent token was revoked since the copy was made, so those that come back stay good."`
-}
-
-// Help implements kong's longer help.
-func (restoreCmd) Help() string {
-	return `With a FILE it takes back what the copy holds; stop the gateway first. What is there now is kept beside it as
-approvals.db.bak-TIME. Nothing that was shut since the copy was made opens: of records in two versions, and of those
-of which nothing tells whether they are the newest, the stricter holds until you settle them: "approvals restore"
-keeps what was known last, "approvals accept" the copy as it is. Tokens that come back are revoked, unless you say
---keep-tokens. Requests of agents, what was granted to them, and who was signed in do not come back.
-
-Without a FILE it settles records that were lost by what the tool catalog recorded. Then it reads the files of the
-audit, and closes again what people blocked, disabled, stopped, revoked or ended after the catalog was made. What they
-approved or enabled since is listed: a person decides again. A damaged file is kept under another name. Examples:
-
-  portcullis approvals restore backups/approvals-20261121T210000Z.db
-  portcullis approvals restore`
 }
 
 // Run takes a copy back, or settles by the catalog.
@@ -92,14 +63,6 @@ func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 
 // An acceptCmd is portcullis approvals accept.
 type acceptCmd struct{ gatewayFlags }
-
-// Help implements kong's longer help.
-func (acceptCmd) Help() string {
-	return `After approvals.db was lost or set back, or a copy was taken back: what the file had counts, and what it lacked waits
-for approval. Example:
-
-  portcullis approvals accept`
-}
 
 // Run settles by the store.
 func (c acceptCmd) Run(ctx context.Context, env *environment) error {

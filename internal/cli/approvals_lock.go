@@ -180,15 +180,6 @@ type approvalsWriteCmd struct {
 	Server  []string `placeholder:"NAME" help:"Only the entries of this server are written anew; may be given more than once."`
 }
 
-// Help implements kong's longer help.
-func (approvalsWriteCmd) Help() string {
-	return `People review and merge the file like code. It is replaced whole; a note stays as long as its definition does. Examples:
-
-  portcullis approvals write
-  portcullis approvals write --pending --url https://gate.example.com
-  portcullis approvals write locks/mail.lock.json --server mail`
-}
-
 // Run writes the file.
 func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
 	const command = "approvals write"

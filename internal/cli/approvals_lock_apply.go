@@ -28,16 +28,6 @@ type approvalsApplyCmd struct {
 	Server []string `placeholder:"NAME" help:"Only what is of this server; may be given more than once."`
 }
 
-// Help implements kong's longer help.
-func (approvalsApplyCmd) Help() string {
-	return `Only definitions whose hash is in the file become callable, including those that the file marks as pending. Other
-definitions stay as they are; what is blocked, disabled or denied by a rule stays so. The exit code is 3 if a
-definition of the file could not be approved. A second run changes nothing more. Examples:
-
-  portcullis approvals apply --dry-run
-  portcullis approvals apply --url https://gate.example.com --note "merged in #12"`
-}
-
 // Validate implements kong's check of flags.
 func (c approvalsApplyCmd) Validate() error {
 	if len(c.Note) > approval.MaxNote {

@@ -31,16 +31,6 @@ type approvalsCheckCmd struct {
 	Output   string   `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
 
-// Help implements kong's longer help.
-func (approvalsCheckCmd) Help() string {
-	return `Nothing is changed. The exit code is 3 if they differ. A definition that waits at the gateway and that the file
-marks as pending is shown, and is no difference. Examples:
-
-  portcullis approvals check --url https://gate.example.com
-  portcullis approvals check --markdown drift.md
-  portcullis approvals check -o json`
-}
-
 // Validate implements kong's check of flags.
 func (c approvalsCheckCmd) Validate() error {
 	if c.Markdown == "-" && c.Output == "json" {

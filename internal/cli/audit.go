@@ -29,14 +29,6 @@ type auditCmd struct {
 	Output string `short:"o" enum:"table,json,csv" default:"table" placeholder:"FORMAT" help:"table, for people; json: one JSON object a line, as docs/audit.md has them; csv, made safe for spreadsheets."`
 }
 
-// Help implements kong's longer help.
-func (auditCmd) Help() string {
-	return `The newest line comes first. The exit code is 1 if lines are missing; standard error then says which. Examples:
-
-  portcullis audit --since 7d --action approve
-  portcullis audit --since "" -o csv > audit.csv`
-}
-
 // Run prints the lines.
 func (c auditCmd) Run(ctx context.Context, env *environment) error {
 	query := decide.AuditQuery{Actor: c.Actor, Action: c.Action, Server: c.Server, Tool: c.Tool, Kind: c.Kind, Since: c.Since, Until: c.Until}

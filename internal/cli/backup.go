@@ -33,16 +33,6 @@ type backupCmd struct {
 	Keep int    `placeholder:"N" help:"Afterwards remove the oldest copies with such names beyond N. 0: none."`
 }
 
-// Help implements kong's longer help.
-func (backupCmd) Help() string {
-	return `The copy shows the file at one moment, even while a gateway runs, and is read back before it gets its name. It is for you
-alone (mode 0600), since it has the digests of tokens. The audit says who made it. Examples:
-
-  portcullis approvals backup --keep 14
-  portcullis approvals backup /mnt/safe/approvals.db
-  portcullis approvals backup --url https://gate.example.com`
-}
-
 // Validate implements kong's check of flags.
 func (c backupCmd) Validate() error {
 	switch {

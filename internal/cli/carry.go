@@ -22,20 +22,6 @@ type carryCmd struct {
 	Note   string `placeholder:"TEXT" help:"Why."`
 }
 
-// Help implements kong's longer help.
-func (carryCmd) Help() string {
-	return `If only the version of a package changes in mcp_config.json ("npx x@1.2.3" to "x@1.2.4", "x==1.2.3" of uvx, the tag of an
-image), every definition of the server waits, because another program could list them. This command approves those whose
-hash is exactly the one that was approved. What changed or is new waits. What is blocked or disabled stays closed.
-
-The command prints what it will approve, and asks. Without a terminal, run it once to read the list, and again with the
---hash that it printed. portcullis undo takes each approval back, for 10 minutes. Examples:
-
-  portcullis tools --status pending_approval
-  portcullis approvals carry fs
-  portcullis approvals carry fs --hash 3f2a9c0d17be --note "read the release notes"`
-}
-
 // Run approves what is unchanged.
 func (c carryCmd) Run(ctx context.Context, env *environment) error {
 	g, err := c.open(ctx, env, "approvals carry")

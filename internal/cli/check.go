@@ -41,16 +41,6 @@ type checkCmd struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
 
-// Help implements kong's longer help.
-func (checkCmd) Help() string {
-	return `It prints every fault with its file, line and path, what each rule denies in the folder's tool catalog, and what
-differs from the files that the folder's gateway used last. It changes nothing and asks no server. The exit code
-is 1 if the gateway would refuse the files. Examples:
-
-  portcullis check
-  portcullis check my-gate -o json | jq .difference`
-}
-
 // Run prints what is wrong with the folder.
 func (c checkCmd) Run(ctx context.Context, env *environment) error {
 	out := env.stdout

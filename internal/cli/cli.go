@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, env *environment) error {
 	done := false // --help or --version was answered
 	parser, err := kong.New(&cli{}, append(bound,
 		kong.Description("An MCP gateway that shows the tools which an agent may not use as locked, with the reason why."),
-		listVars(), kong.Writers(env.stdout, env.stderr), kong.Exit(func(int) { done = true }),
+		grammarOptions(), kong.Writers(env.stdout, env.stderr), kong.Exit(func(int) { done = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))...)
 	if err != nil {
 		return err

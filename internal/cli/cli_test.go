@@ -33,7 +33,7 @@ func TestParseServe(t *testing.T) {
 		if command == nil {
 			continue
 		}
-		parser, err := kong.New(&cli{}, vars, listVars())
+		parser, err := kong.New(&cli{}, vars, grammarOptions())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,16 +20,6 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help implements kong's longer help.
-func (completionCmd) Help() string {
-	return `The script asks this program for commands, flags and their values, and for the servers and tools of the folder's
-catalog. Examples:
-
-  source <(portcullis completion bash)                                        # in ~/.bashrc
-  portcullis completion zsh > "${fpath[1]}/_portcullis"                        # then start zsh anew
-  portcullis completion fish > ~/.config/fish/completions/portcullis.fish`
-}
-
 // scripts are what each shell is told. Each hands over the words up to the cursor; where nothing comes
 // back, the shell completes names of files.
 var scripts = map[string]string{

@@ -17,15 +17,6 @@ type diffCmd struct {
 	Raw  bool     `help:"Both definitions as indented JSON, as a unified diff: +++ is the one of now."`
 }
 
-// Help implements kong's longer help.
-func (diffCmd) Help() string {
-	return `It shows the change in words, then each text, with removed words as [-…-] and added words as {+…+}. A new definition
-is printed whole. The exit code is 0 if the definition of now is approved, and 3 if it is new or has changed. Examples:
-
-  portcullis diff fs:read_file
-  portcullis diff fs:read_file --raw > change.diff`
-}
-
 // Run prints the difference.
 func (c diffCmd) Run(ctx context.Context, env *environment) error {
 	g, err := c.view(ctx, env, "diff")

@@ -24,19 +24,6 @@ type doctorCmd struct {
 	AllowCommands bool `help:"With --probe: start the servers of the config that have a command. They run as you do."`
 }
 
-// Help implements kong's longer help.
-func (doctorCmd) Help() string {
-	return `Each finding has a code, its cause and what to do; docs/doctor.md lists the codes. Over a folder it looks at config,
-policy, variables, rights of files, the disk, the store, the gateway's health, and names that clients do not take.
-With --url it looks from outside, and at the gateway's health. --probe asks each server. The exit code is 1 if
-there is a fault, and 0 if there are only warnings. Examples:
-
-  portcullis doctor
-  portcullis doctor --probe
-  portcullis doctor --fix
-  portcullis doctor --url https://gate.example.com -o json`
-}
-
 // Validate implements kong's check of flags.
 func (c doctorCmd) Validate() error {
 	switch {

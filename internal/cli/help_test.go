@@ -12,7 +12,7 @@ import (
 
 // The help of each command begins with one imperative line, and the text below does not repeat that line.
 func TestHelpDoesNotRepeatItself(t *testing.T) {
-	app, err := kong.New(&cli{}, kong.Vars{"user": "you", "version": ""}, listVars())
+	app, err := kong.New(&cli{}, kong.Vars{"user": "you", "version": ""}, grammarOptions())
 	require.OK(t, err)
 	line := regexp.MustCompile(`^[A-Z][a-z]*[a-rt-z],? [^;:.]*(\.[a-z]+[^;:.]*)*\.$`) // no verb ends in s; a file's name has a dot
 	word := regexp.MustCompile(`[a-z]{4,}`)
@@ -54,7 +54,7 @@ func commandsOf(n *kong.Node) (all []*kong.Node) {
 
 // Commands that share flags with approve do not describe approving in those flags.
 func TestHelpIsOfItsCommand(t *testing.T) {
-	app, err := kong.New(&cli{}, kong.Vars{"user": "you", "version": ""}, listVars())
+	app, err := kong.New(&cli{}, kong.Vars{"user": "you", "version": ""}, grammarOptions())
 	require.OK(t, err)
 	n := 0
 	for _, c := range commandsOf(app.Model.Node) {

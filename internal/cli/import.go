@@ -33,20 +33,6 @@ type importCmd struct {
 	Output  string            `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
 
-// Help implements kong's longer help.
-func (importCmd) Help() string {
-	return `The servers are added to config/mcp_config.json. What is there stays, the result is checked before anything is
-written, and the old file is kept beside it. No credential comes into the config: the config refers to a variable
-of the environment, and a list says which to set. What can do harm is left out and listed under "check this".
-Clients: Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini CLI, Windsurf. Examples:
-
-  portcullis import claude-code cursor
-  portcullis import vscode --dry-run
-  portcullis import ~/old/mcp.json --only github --as github=github-work
-  portcullis import claude-desktop --secrets gate.env && . ./gate.env
-  portcullis import .mcp.json --accept github.headers.Authorization`
-}
-
 // An importing is one run of import.
 type importing struct {
 	importCmd

@@ -20,15 +20,6 @@ type initCmd struct {
 	Dir string `arg:"" optional:"" default:"." help:"Folder of the gateway; it is made if need be. Without it, the one that you are in."`
 }
 
-// Help implements kong's longer help.
-func (initCmd) Help() string {
-	return `The config has no servers yet. The policy denies nothing and shows how to deny. The lines of .gitignore keep keys out
-of a repository. The command asks nothing and overwrites nothing. Examples:
-
-  portcullis init
-  portcullis init my-gate`
-}
-
 const (
 	firstConfig = `{
   "$schema": "https://raw.githubusercontent.com/portcullis-mcp/portcullis/main/docs/mcp_config.schema.json",

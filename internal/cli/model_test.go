@@ -13,7 +13,7 @@ import (
 // commandLine returns the command line of the program, as kong has it.
 func commandLine(t *testing.T) *kong.Kong {
 	t.Helper()
-	app, err := kong.New(&cli{}, kong.Name("portcullis"), listVars(), kong.Vars{"user": "NAME", "version": ""})
+	app, err := kong.New(&cli{}, kong.Name("portcullis"), grammarOptions(), kong.Vars{"user": "NAME", "version": ""})
 	require.OK(t, err)
 	return app
 }

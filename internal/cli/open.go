@@ -22,14 +22,6 @@ type openCmd struct {
 	Page string `placeholder:"PAGE" help:"Page of the console, such as requests, tools?status=pending_approval or servers/github."`
 }
 
-// Help implements kong's longer help.
-func (openCmd) Help() string {
-	return `It prints the address too, and hands no key to the browser: if you are not signed in, the page asks for one. Examples:
-
-  portcullis open
-  portcullis open --page requests`
-}
-
 // Run opens the console.
 func (c openCmd) Run(ctx context.Context, env *environment) error {
 	at, keyDir, err := c.console()

@@ -24,16 +24,6 @@ type pushCmd struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
 
-// Help implements kong's longer help.
-func (pushCmd) Help() string {
-	return `It first checks the files as portcullis check does. It prints what differs from the files that the gateway uses, and
-which tools of its catalog the change denies or no longer denies. Then it stores the files that differ. If two
-people push at the same time, one push is refused. Examples:
-
-  portcullis push --bucket portcullis-config-1abc --dry-run
-  portcullis push --dir my-gate --bucket portcullis-config-1abc --expect 3cb9d03df77a`
-}
-
 // Run checks the folder, since the gateway would leave a file with a fault unused and say so only
 // in its own log. Then it stores what differs.
 func (c pushCmd) Run(ctx context.Context, env *environment) error {

@@ -35,27 +35,10 @@ type requestsCmd struct {
 	Revoke  revokeRequestCmd `cmd:"" help:"Revoke what was allowed or confirmed."`
 }
 
-// Help implements kong's longer help.
-func (requestsCmd) Help() string {
-	return `Examples:
-
-  portcullis requests
-  portcullis requests allow R-7KQ2M4XD --for 8h
-  portcullis requests decline R-7KQ2M4XD --reason "use staging"`
-}
-
 // A listRequestsCmd is portcullis requests list.
 type listRequestsCmd struct {
 	askFlags
 	All bool `help:"Also those that are decided or over."`
-}
-
-// Help implements kong's longer help.
-func (listRequestsCmd) Help() string {
-	return `Examples:
-
-  portcullis requests
-  portcullis requests --all -o json`
 }
 
 // Run prints the requests.
@@ -123,14 +106,6 @@ func (c requestID) read(ctx context.Context, g *gateway) (client.Answer[decide.R
 
 // A showRequestCmd is portcullis requests show.
 type showRequestCmd struct{ requestID }
-
-// Help implements kong's longer help.
-func (showRequestCmd) Help() string {
-	return `The output is what approve, allow and confirm print before they ask: the words of the definition that
-were added and removed since it was approved, its findings, and all arguments of one call. Example:
-
-  portcullis requests show R-7KQ2M4XD`
-}
 
 // Run prints one request.
 func (c showRequestCmd) Run(ctx context.Context, env *environment) error {
@@ -242,15 +217,6 @@ type approveCmd struct {
 	Note string `placeholder:"TEXT" help:"Of the approval; needed if the definition has a severe finding."`
 }
 
-// Help implements kong's longer help.
-func (approveCmd) Help() string {
-	return `Prints the request as show does, and asks. Without a terminal, name the hash of the definition that
-you have read. It is approved for everybody, as by portcullis approve. Examples:
-
-  portcullis requests approve R-7KQ2M4XD --note "read it"
-  portcullis requests approve R-7KQ2M4XD --hash 3f2a9c0d17be`
-}
-
 // Run approves.
 func (c approveCmd) Run(ctx context.Context, env *environment) error {
 	return c.decide(ctx, env, request.Approved, 0, c.Note)
@@ -261,15 +227,6 @@ type allowCmd struct {
 	verdictFlags
 	For    lasting `required:"" placeholder:"TIME" help:"How long: 90m, 8h, 7d; at most 30d."`
 	Reason string  `placeholder:"TEXT" help:"Why; needed if the definition has a severe finding."`
-}
-
-// Help implements kong's longer help.
-func (allowCmd) Help() string {
-	return `Prints the request as show does, and asks. Without a terminal, name the hash of the definition that
-you have read. For all other agents nothing changes. Examples:
-
-  portcullis requests allow R-7KQ2M4XD --for 8h
-  portcullis requests allow R-7KQ2M4XD --for 8h --hash 3f2a9c0d17be`
 }
 
 // Run allows.
@@ -307,15 +264,6 @@ func parseLasting(s string) (minutes int, err error) {
 // A confirmCmd is portcullis requests confirm.
 type confirmCmd struct{ verdictFlags }
 
-// Help implements kong's longer help.
-func (confirmCmd) Help() string {
-	return `The agent can make this call once, within an hour. The command prints the request as show does, and asks. Without a
-terminal, name the hash of the arguments that you have read. Examples:
-
-  portcullis requests confirm R-7KQ2M4XD
-  portcullis requests confirm R-7KQ2M4XD --hash 9b1c70e2d4aa`
-}
-
 // Run confirms.
 func (c confirmCmd) Run(ctx context.Context, env *environment) error {
 	return c.decide(ctx, env, request.Confirmed, 0, "")
@@ -327,13 +275,6 @@ type declineCmd struct {
 	Reason string `required:"" placeholder:"TEXT" help:"Why, and what to do instead: the agent is told it."`
 }
 
-// Help implements kong's longer help.
-func (declineCmd) Help() string {
-	return `The agent sees the reason. Example:
-
-  portcullis requests decline R-7KQ2M4XD --reason "use staging"`
-}
-
 // Run declines.
 func (c declineCmd) Run(ctx context.Context, env *environment) error {
 	return c.decide(ctx, env, request.Declined, 0, c.Reason)
@@ -343,13 +284,6 @@ func (c declineCmd) Run(ctx context.Context, env *environment) error {
 type revokeRequestCmd struct {
 	verdictFlags
 	Reason string `placeholder:"TEXT" help:"Why; the agent is told it."`
-}
-
-// Help implements kong's longer help.
-func (revokeRequestCmd) Help() string {
-	return `It ends at the agent's next call. Example:
-
-  portcullis requests revoke R-7KQ2M4XD`
 }
 
 // Run revokes.

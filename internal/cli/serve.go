@@ -44,17 +44,6 @@ func (c serveCmd) Validate() error {
 	return nil
 }
 
-// Help implements kong's longer help.
-func (serveCmd) Help() string {
-	return `One port has MCP at /mcp, the console at /admin, and /healthz. The gateway runs until Ctrl-C. It asks the servers
-every minute, and servers that stay the same at least every 12 minutes. A change of the folder's config takes
-effect within seconds. Examples:
-
-  portcullis serve
-  portcullis serve --dir gate --allow-commands
-  portcullis serve --demo`
-}
-
 // Run answers requests and syncs until ctx ends.
 func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	switch {

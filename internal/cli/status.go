@@ -23,19 +23,6 @@ type statusCmd struct {
 	askFlags
 }
 
-// Help implements kong's longer help.
-func (statusCmd) Help() string {
-	return `It shows what is wrong and who can fix it, the config and policy in use, the servers, how many tools are callable,
-why the others are locked, the open requests and the stops. -o json has the answers of /admin/health,
-/admin/servers, /admin/config, /admin/requests and /admin/stop under the names health, servers, config, requests
-and stops. The exit code is 0 if the gateway serves, even with problems. It is 1 if the gateway cannot serve or
-cannot be asked. Examples:
-
-  portcullis status
-  portcullis status --url https://gate.example.com
-  portcullis status -o json | jq .health.status`
-}
-
 // errFailing ends the status of a gateway that cannot serve.
 var errFailing = errors.New("status: the gateway cannot serve: no tool of it can be called until the problems above are mended")
 

@@ -27,19 +27,6 @@ type stdioCmd struct {
 	Header        []string `placeholder:"NAME:VALUE" sep:"none" help:"Header of every request, such as X-MCP-Toolsets:github. May be given several times."`
 }
 
-// Help implements kong's longer help.
-func (stdioCmd) Help() string {
-	return `For clients that can only start a command. In their config:
-
-  {"mcpServers": {"portcullis": {"command": "portcullis", "args": ["stdio", "--url", "http://127.0.0.1:8080"]}}}
-
-and without a gateway that runs, over a folder:
-
-  portcullis stdio --dir ~/portcullis --allow-commands
-
-Messages go over standard input and output; everything else goes to standard error.`
-}
-
 // Run passes messages on until the client closes standard input.
 func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 	header, err := headerFlags(c.Header)

@@ -282,7 +282,7 @@ func TestProgressOnATerminal(t *testing.T) {
 // What the documents say of a program started without more.
 func TestFlagDefaults(t *testing.T) {
 	var c cli
-	parser, err := kong.New(&c, listVars(), kong.Vars{"user": osUser(), "version": ""})
+	parser, err := kong.New(&c, grammarOptions(), kong.Vars{"user": osUser(), "version": ""})
 	require.OK(t, err)
 	_, err = parser.Parse([]string{"serve", "--dir", "d"})
 	u, unknown := user.Current()

@@ -20,19 +20,6 @@ type stopCmd struct {
 	Undo undoStopCmd `cmd:"" help:"Undo stops that people made."`
 }
 
-// Help implements kong's longer help.
-func (stopCmd) Help() string {
-	return `A stop holds at the next call in every process, and asks nothing. Without a name the command prints the stops. Agents
-see the reason. To lock one tool, use portcullis disable. Examples:
-
-  portcullis stop
-  portcullis stop github --reason "key leaked"
-  portcullis stop agent:token:ci --reason "runs wild"
-  portcullis stop everything --reason "we look at it"
-  portcullis stop undo github
-  portcullis stop undo every`
-}
-
 // Words that stand in the place of a name.
 const (
 	everything = "everything"
@@ -67,14 +54,6 @@ func (c doStopCmd) Validate() error {
 	return c.gatewayFlags.Validate()
 }
 
-// Help implements kong's longer help.
-func (doStopCmd) Help() string {
-	return `It asks nothing, and holds at the next call in every process. Without a name it prints the stops. Examples:
-
-  portcullis stop
-  portcullis stop github --reason "key leaked"`
-}
-
 // Run stops, or prints what is stopped.
 func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 	targets, err := targetsOf(c.Targets, false)
@@ -106,14 +85,6 @@ func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 type undoStopCmd struct {
 	askFlags
 	Targets []string `arg:"" name:"what" help:"As it was stopped: NAME of a server, agent:ID, everything; or every, for all stops of people."`
-}
-
-// Help implements kong's longer help.
-func (undoStopCmd) Help() string {
-	return `A stop in mcp_config.json is undone in that file. Examples:
-
-  portcullis stop undo github
-  portcullis stop undo every`
 }
 
 // Run undoes stops.

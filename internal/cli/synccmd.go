@@ -22,15 +22,6 @@ type syncCmd struct {
 	Server        []string `placeholder:"NAME" help:"Print these servers alone, and look at them alone for the exit code. All are asked."`
 }
 
-// Help implements kong's longer help.
-func (syncCmd) Help() string {
-	return `It prints how each server answered. New and changed definitions may then wait for approval. The exit code is 1 if an
-enabled server did not answer: its last known tools stay. Examples:
-
-  portcullis sync
-  portcullis sync --server github -o json`
-}
-
 // Run syncs.
 func (c syncCmd) Run(ctx context.Context, env *environment) error {
 	bar := newProgress(env.stderr, env.terminal, "syncing", "server")

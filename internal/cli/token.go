@@ -23,27 +23,10 @@ type tokenCmd struct {
 	Revoke revokeTokenCmd  `cmd:"" help:"Revoke an agent token."`
 }
 
-// Help implements kong's longer help.
-func (tokenCmd) Help() string {
-	return `Agent tokens are for programs without an issuer, at a gateway that runs with PORTCULLIS_AUTH=token. Examples:
-
-  portcullis token
-  TOKEN=$(portcullis token make --name ci --servers github,jira --tiers read --days 30)
-  portcullis token revoke ci`
-}
-
 // A listTokensCmd is portcullis token list.
 type listTokensCmd struct {
 	askFlags
 	All bool `help:"Also those that are over: expired, or revoked."`
-}
-
-// Help implements kong's longer help.
-func (listTokensCmd) Help() string {
-	return `The text of a token is kept nowhere, so it is not printed. Examples:
-
-  portcullis token list
-  portcullis token list --all -o json`
 }
 
 // Run prints the tokens.
@@ -108,14 +91,6 @@ type makeTokenCmd struct {
 	Admin    bool     `help:"It may use the admin API, as an operator."`
 }
 
-// Help implements kong's longer help.
-func (makeTokenCmd) Help() string {
-	return `Its text is all that goes to standard output, and is kept nowhere. Examples:
-
-  TOKEN=$(portcullis token make --name ci --servers github,jira)
-  portcullis token make --name deploy --servers '*' --tiers read,write --days 7 > token.txt`
-}
-
 // Run makes a token.
 func (c makeTokenCmd) Run(ctx context.Context, env *environment) error {
 	if len(c.Servers) == 0 && !c.Admin {
@@ -147,14 +122,6 @@ func (c makeTokenCmd) Run(ctx context.Context, env *environment) error {
 type revokeTokenCmd struct {
 	askFlags
 	Token string `arg:"" help:"Its id, or its name if one live token alone has it."`
-}
-
-// Help implements kong's longer help.
-func (revokeTokenCmd) Help() string {
-	return `The next request that bears it is refused. There is no way back: make another token instead. Grants of people stay
-with the name, and a later token of this name has them: the command prints each grant with the command that ends it. Example:
-
-  portcullis token revoke ci`
 }
 
 // Run ends a token.

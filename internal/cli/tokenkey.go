@@ -22,17 +22,6 @@ type rotateTokensCmd struct {
 	Force bool `help:"Also if live tokens are still under the previous key: they end at once."`
 }
 
-// Help implements kong's longer help.
-func (rotateTokensCmd) Help() string {
-	return `The new key goes into token.key of the gateway's folder, and the one before is kept. New tokens are made under the new
-key; older tokens go on until they expire, or until the next rotation. A running gateway reads the new key within
-ten minutes, and at once if a token under the new key comes. On AWS the key is a secret of the stack, and
-docs/operate.md says how to replace it. Examples:
-
-  portcullis token rotate
-  portcullis token list`
-}
-
 // Run replaces the key.
 func (c rotateTokensCmd) Run(ctx context.Context, env *environment) error {
 	g, err := c.open(ctx, env, "token rotate")

@@ -41,16 +41,6 @@ func (c toolsCmd) Validate() error {
 
 var errHashes = errors.New("--hashes prints lines: leave out -o json, which has the hashes too")
 
-// Help implements kong's longer help.
-func (toolsCmd) Help() string {
-	return `Each line shows the lock, the state of the definition, the tier, what changed, and the findings. Examples:
-
-  portcullis tools
-  portcullis tools --status pending_approval
-  portcullis tools read file --server fs --tier read -o json
-  portcullis tools --server fs --status pending_approval --hashes > seen.txt`
-}
-
 // Run prints the list.
 func (c toolsCmd) Run(ctx context.Context, env *environment) error {
 	g, err := c.view(ctx, env, toolsName)

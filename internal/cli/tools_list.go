@@ -2,9 +2,6 @@ package cli
 
 import (
 	"context"
-	"strings"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
@@ -20,17 +17,6 @@ type choice struct {
 	Kind    string `enum:"${kinds}," default:"" placeholder:"KIND" help:"Only these: ${kinds_list}."`
 	Finding string `placeholder:"CODE" help:"Only those in which this was found: severe, any, none, or the code of a finding."`
 	Mine    bool   `help:"Only those that you decide about."`
-}
-
-// listVars are what flags of a choice can be.
-func listVars() kong.Vars {
-	vars := kong.Vars{}
-	for name, values := range map[string][]string{
-		"statuses": decide.Statuses(), "states": decide.States(), "tiers": decide.Tiers(), "kinds": decide.Kinds(), "sorts": decide.Sorts(),
-	} {
-		vars[name], vars[name+"_list"] = strings.Join(values, ","), strings.Join(values, ", ")
-	}
-	return vars
 }
 
 // filter returns the choice as the API takes it.

@@ -32,20 +32,6 @@ type tryCmd struct {
 	Limit  int    `default:"10" placeholder:"N" help:"Of tools in its answer, 1 to 50."`
 }
 
-// Help implements kong's longer help.
-func (tryCmd) Help() string {
-	return `For each tool that matches, it names the first check that the tool fails. Nothing is called, and nothing counts as the
-agent's. Examples:
-
-  portcullis try "create an issue" --as token:ci
-  portcullis try "delete a branch" --tiers read -o json
-  portcullis try --eval tasks.json --limit 5
-
-A task of --eval is {"task": "…", "searches": ["…"], "tools": ["server:tool"]}. Its searches are made in
-turn until the answers have shown each of its tools: the measure needs no model, and is an upper bound
-for agents.`
-}
-
 // Run prints what the agent finds.
 func (c tryCmd) Run(ctx context.Context, env *environment) error {
 	switch {

@@ -12,14 +12,6 @@ type versionCmd struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
 
-// Help implements kong's longer help.
-func (versionCmd) Help() string {
-	return `Examples:
-
-  portcullis version
-  portcullis version -o json`
-}
-
 // Run prints which program this is.
 func (c versionCmd) Run(env *environment) error {
 	b := boot.ThisBuild()
