@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
@@ -126,7 +127,7 @@ func reconcileEmbedded(ctx context.Context, env *environment, f gatewayFlags, na
 		return err
 	}
 	defer g.close()
-	a, err := g.Reconcile(ctx, name)
+	a, err := client.Reconcile.Do(ctx, g.Client, nil, client.Empty{}, name)
 	if err != nil {
 		return err
 	}

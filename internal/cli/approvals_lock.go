@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
@@ -64,7 +65,7 @@ type gatewayItems struct {
 
 // readItems reads it from a gateway that knows what its servers list.
 func readItems(ctx context.Context, g *gateway) (s gatewayItems, err error) {
-	health, err := g.Health(ctx)
+	health, err := client.Health.Do(ctx, g.Client, nil, nil)
 	if err != nil {
 		return s, err
 	}

@@ -222,7 +222,8 @@ func decideAbout(t *testing.T, dir, server, name, verb string) {
 	id := tool.ID{Server: server, Name: name}
 	now, err := g.Item(t.Context(), id, "")
 	require.OK(t, err)
-	_, err = g.Decide(t.Context(), id, verb, client.Decision{Hash: now.Value.Hash})
+	_, err = client.Decide.Do(
+		t.Context(), g.Client, nil, client.Decision{Hash: now.Value.Hash}, client.ItemPath(id), verb)
 	require.OK(t, err)
 }
 

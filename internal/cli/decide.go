@@ -136,7 +136,7 @@ func shownBy(hash string) decide.Shown {
 func (d *decider) carryOut(
 	ctx context.Context, id tool.ID, as client.Decision, say func(now decide.Tool) string,
 ) error {
-	now, err := d.Decide(ctx, id, d.action, as)
+	now, err := client.Decide.Do(ctx, d.Client, nil, as, client.ItemPath(id), d.action)
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (x *examination) health(ctx context.Context) {
 		return
 	}
 	defer g.close()
-	h, err := g.Health(ctx)
+	h, err := client.Health.Do(ctx, g.Client, nil, nil)
 	if err != nil {
 		x.unseen(g, err)
 		return

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -27,7 +28,7 @@ func TestFolderIsAskedOrOpened(t *testing.T) {
 		t.Helper()
 		g, err := gatewayFlags{placeFlags{Dir: dir}, "kim"}.open(t.Context(), quiet(), "test")
 		require.OK(t, err)
-		_, err = g.Health(t.Context())
+		_, err = client.Health.Do(t.Context(), g.Client, nil, nil)
 		require.OK(t, err)
 		return g
 	}

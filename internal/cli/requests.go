@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +49,11 @@ func (c listRequestsCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	list, err := g.Requests(ctx, c.All)
+	state := "open"
+	if c.All {
+		state = "all"
+	}
+	list, err := client.Requests.Do(ctx, g.Client, url.Values{"state": {state}}, nil)
 	if err != nil {
 		return err
 	}
@@ -101,7 +106,7 @@ func (c requestID) read(ctx context.Context, g *gateway) (client.Answer[decide.R
 	if err != nil {
 		return client.Answer[decide.Request]{}, fmt.Errorf("requests: %w", err)
 	}
-	return g.Request(ctx, id)
+	return client.Request.Do(ctx, g.Client, nil, nil, id)
 }
 
 // A showRequestCmd is portcullis requests show.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
@@ -46,7 +47,17 @@ func (c verdictFlags) decide(
 	if err != nil {
 		return err
 	}
-	done, err := g.DecideRequest(ctx, r, v, minutes, reason, shownBy(c.Hash))
+	body := struct {
+		Verdict request.Verdict `json:"verdict"`
+		Hash    tool.Hash       `json:"hash,omitempty"`
+		Args    string          `json:"args,omitempty"`
+		Tool    string          `json:"tool"`
+		Agent   request.Agent   `json:"agent"`
+		Minutes int             `json:"minutes,omitempty"`
+		Reason  string          `json:"reason,omitempty"`
+		Shown   decide.Shown    `json:"shown,omitempty"`
+	}{v, r.Hash, r.Args, r.Item().String(), r.Agent, minutes, reason, shownBy(c.Hash)}
+	done, err := client.DecideRequest.Do(ctx, g.Client, nil, body, r.ID)
 	if err != nil {
 		return err
 	}

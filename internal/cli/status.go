@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"time"
 
@@ -71,10 +72,10 @@ func (c statusCmd) Run(ctx context.Context, env *environment) error {
 // read asks the gateway.
 func (s *gatewayStatus) read(ctx context.Context, g *gateway, f placeFlags) error {
 	var err error
-	if s.Health, err = g.Health(ctx); err != nil {
+	if s.Health, err = client.Health.Do(ctx, g.Client, nil, nil); err != nil {
 		return err
 	}
-	if s.Config, err = g.Config(ctx); err != nil {
+	if s.Config, err = client.Config.Do(ctx, g.Client, nil, nil); err != nil {
 		return err
 	}
 	var failed []error
@@ -84,9 +85,9 @@ func (s *gatewayStatus) read(ctx context.Context, g *gateway, f placeFlags) erro
 		}
 		failed = append(failed, err)
 	}
-	s.Requests, err = g.Requests(ctx, false)
+	s.Requests, err = client.Requests.Do(ctx, g.Client, url.Values{"state": {"open"}}, nil)
 	optional("/admin/requests", err)
-	s.Stops, err = g.Stops(ctx)
+	s.Stops, err = client.Stops.Do(ctx, g.Client, nil, nil)
 	optional("/admin/stop", err)
 	waits, err := g.List(ctx, decide.Filter{Status: string(lock.PendingApproval)}, 1, nil)
 	optional("/admin/tools", err)

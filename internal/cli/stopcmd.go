@@ -31,7 +31,7 @@ const (
 // A stopTarget is an argument that names what is stopped.
 type stopTarget struct {
 	stops.Target
-	every bool // all stops of people
+	Every bool `json:"every,omitempty"` // all stops of people
 }
 
 // A doStopCmd is portcullis stop, without undo.
@@ -70,14 +70,14 @@ func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 	}
 	defer g.close()
 	if len(targets) == 0 {
-		s, err := g.Stops(ctx)
+		s, err := client.Stops.Do(ctx, g.Client, nil, nil)
 		if err != nil {
 			return err
 		}
 		return c.print(env.stdout, s, func(w io.Writer) { showStops(w, env.stderr, s.Value) })
 	}
 	return g.eachStop(c.askFlags, env, targets, saidStop, func(t stopTarget) (client.Answer[decide.Stopped], error) {
-		return g.Stop(ctx, t.Target, c.Reason)
+		return client.Stop.Do(ctx, g.Client, nil, stops.Stop{Target: t.Target, Reason: c.Reason})
 	})
 }
 
@@ -99,7 +99,7 @@ func (c undoStopCmd) Run(ctx context.Context, env *environment) error {
 	}
 	defer g.close()
 	return g.eachStop(c.askFlags, env, targets, saidUndone, func(t stopTarget) (client.Answer[decide.Stopped], error) {
-		return g.UndoStop(ctx, t.Target, t.every)
+		return client.UndoStop.Do(ctx, g.Client, nil, t)
 	})
 }
 
@@ -113,7 +113,7 @@ func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
 		case name == everything:
 			t.All = true
 		case name == every && undo:
-			t.every = true
+			t.Every = true
 		case isAgent:
 			t.Agent = agent
 		case isServer:
@@ -123,7 +123,7 @@ func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
 		default:
 			t.Server = name
 		}
-		if !t.every {
+		if !t.Every {
 			if err := t.Check(); err != nil {
 				return nil, fmt.Errorf("%s: %w", text.Quote(name, 128), err)
 			}
@@ -205,7 +205,7 @@ func saidUndone(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
 	switch what := text.Clip(text.Line(t.String()), 600); {
 	case !done.Changed:
 		fmt.Fprintln(w, "nobody had stopped anything that can be undone here; nothing was changed")
-	case t.every:
+	case t.Every:
 		fmt.Fprintln(w, "every stop of people is undone: the next call goes through if nothing else locks the tool")
 	default:
 		fmt.Fprintf(w, "%s is not stopped any more: the next call goes through if nothing else locks the tool\n", what)

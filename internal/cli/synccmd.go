@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
@@ -37,7 +38,7 @@ func (c syncCmd) Run(ctx context.Context, env *environment) error {
 		}
 		bar.begin(0)
 	}
-	a, err := g.Sync(ctx)
+	a, err := client.Sync.Do(ctx, g.Client, nil, client.Empty{})
 	bar.end()
 	if err != nil {
 		return err

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/people/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
@@ -154,7 +156,7 @@ func (c revokeTokenCmd) Run(ctx context.Context, env *environment) error {
 	default:
 		return fmt.Errorf("token revoke: no live token has the id or the name %s; nothing was done: portcullis token list --all prints them", text.Quote(c.Token, 80))
 	}
-	done, err := g.RevokeToken(ctx, id)
+	done, err := client.RevokeToken.Do(ctx, g.Client, nil, client.Empty{}, url.PathEscape(id))
 	if err != nil {
 		return err
 	}

@@ -199,7 +199,7 @@ const noSync = "catalog_missing"
 
 // emptyCatalog returns why no tool is known, with what to do. It is an error if a sync would change nothing.
 func (g *gateway) emptyCatalog(ctx context.Context) (why string, err error) {
-	a, err := g.Config(ctx)
+	a, err := client.Config.Do(ctx, g.Client, nil, nil)
 	if err != nil {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strconv"
 
@@ -47,22 +48,25 @@ func (c tryCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	t, err := g.Try(ctx, c.search(c.Query))
+	t, err := client.Try.Do(ctx, g.Client, c.search(c.Query), nil)
 	if err != nil {
 		return err
 	}
 	return c.print(env.stdout, t, func(w io.Writer) { showExplanation(w, t.Value) })
 }
 
-// search returns a trial of the query.
-func (c tryCmd) search(query string) decide.SearchQuery {
-	q := decide.SearchQuery{
-		Query: query, Agent: c.As, Claims: c.Claims, Path: c.Path, IncludeDisabled: c.Locked, Limit: c.Limit,
+// search returns the parameters of a trial of the query.
+func (c tryCmd) search(query string) url.Values {
+	q := map[string]string{
+		"query": query, "agent": c.As, "claims": c.Claims, "path": c.Path, "limit": strconv.Itoa(c.Limit),
 	}
 	if c.As == "" && c.Claims == "" {
-		q.Servers, q.Tiers, q.Toolsets = c.Servers, c.Tiers, c.Toolsets
+		q["servers"], q["tiers"], q["toolsets"] = c.Servers, c.Tiers, c.Toolsets
 	}
-	return q
+	if c.Locked {
+		q["include_disabled"] = "true"
+	}
+	return client.Values(q)
 }
 
 // evaluate prints which tasks of a file an agent can solve.
@@ -82,7 +86,7 @@ func (c tryCmd) evaluate(ctx context.Context, env *environment) error {
 	}
 	defer g.close()
 	report, err := agenteval.Run(ctx, tasks, func(ctx context.Context, search string) (string, error) {
-		t, err := g.Try(ctx, c.search(search))
+		t, err := client.Try.Do(ctx, g.Client, c.search(search), nil)
 		if err != nil {
 			return "", err
 		}

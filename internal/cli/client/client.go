@@ -1,4 +1,4 @@
-// Package client is a client of the admin API: one method for each operation that the commands use.
+// Package client is a client of the admin API: a table of the operations that the commands use.
 // A Client asks a gateway over the network, or one that this process has opened.
 package client
 
@@ -116,14 +116,6 @@ func (c *Client) read(ctx context.Context, path string, query url.Values, body, 
 		return fmt.Errorf("%s: %w", c.Command, err)
 	}
 	return nil
-}
-
-// get is read for an operation with an answer of its own.
-func get[T any](
-	ctx context.Context, c *Client, path string, query url.Values, body any,
-) (a Answer[T], err error) {
-	err = c.read(ctx, path, query, body, &a)
-	return a, err
 }
 
 // send returns the answer to a request. An answer that is not 2xx is an error, a *Refusal if the gateway

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,29 +18,51 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// The paths of the API that are named twice.
+// An Operation is a path of the API, with %s for each name in it, and the type of the answer.
+type Operation[T any] string
+
+// The operations that one request carries out.
 const (
-	itemsPath    = "/admin/tools"
-	requestsPath = "/admin/requests"
-	stopPath     = "/admin/stop"
-	syncPath     = "/admin/sync"
-	tokensPath   = "/admin/tokens"
+	Health        Operation[decide.Health]         = "/admin/health"
+	Config        Operation[decide.Config]         = "/admin/config"
+	Decide        Operation[decide.Tool]           = "%s/%s" // see [ItemPath]
+	Requests      Operation[admin.Requests]        = "/admin/requests"
+	Request       Operation[decide.Request]        = "/admin/requests/%s"
+	DecideRequest Operation[decide.Request]        = "/admin/requests/%s/decide"
+	Stops         Operation[decide.Stops]          = "/admin/stop"
+	Stop          Operation[decide.Stopped]        = "/admin/stop"
+	UndoStop      Operation[decide.Stopped]        = "/admin/stop/undo"
+	RevokeToken   Operation[admin.RevokedToken]    = tokensPath + "/%s/revoke"
+	Sync          Operation[decide.SyncReport]     = syncPath
+	Reconcile     Operation[decide.Reconciliation] = "/admin/approvals/%s"
+	Try           Operation[decide.Explanation]    = "/admin/try"
+
+	item      Operation[decide.Tool]      = "%s"
+	makeToken Operation[admin.MadeToken]  = tokensPath
+	guide     Operation[decide.Guide]     = "/admin/connect/%s"
+	decideAll Operation[admin.BulkAnswer] = itemsPath
 )
 
-// Health returns how the gateway is.
-func (c *Client) Health(ctx context.Context) (Answer[decide.Health], error) {
-	return get[decide.Health](ctx, c, "/admin/health", nil, nil)
-}
+// The paths of the API that are named twice.
+const (
+	itemsPath  = "/admin/tools"
+	syncPath   = "/admin/sync"
+	tokensPath = "/admin/tokens"
+)
 
-// Config returns what is in use of the operator's files.
-func (c *Client) Config(ctx context.Context) (Answer[decide.Config], error) {
-	return get[decide.Config](ctx, c, "/admin/config", nil, nil)
+// Empty is the body of an operation that needs none, and changes something.
+type Empty struct{}
+
+// Do carries out the operation. The body is sent as JSON; nil: the operation only reads.
+func (o Operation[T]) Do(
+	ctx context.Context, c *Client, query url.Values, body any, names ...any,
+) (a Answer[T], err error) {
+	err = c.read(ctx, fmt.Sprintf(string(o), names...), query, body, &a)
+	return a, err
 }
 
 // Servers returns every configured server.
@@ -59,27 +80,16 @@ func (c *Client) Servers(ctx context.Context) (all []decide.Server, err error) {
 // Item returns one tool, prompt or resource as it is in the store now, and what keeps the caller from
 // carrying out the action on it; "": that is not asked for.
 func (c *Client) Item(ctx context.Context, id tool.ID, action string) (Answer[decide.Tool], error) {
-	return get[decide.Tool](ctx, c, itemPath(id), values(map[string]string{"for": action}), nil)
+	return item.Do(ctx, c, Values(map[string]string{"for": action}), nil, ItemPath(id))
 }
 
-// itemPath returns where the API has an item.
-func itemPath(id tool.ID) string { return approval.Link("/", id)[len("/"):] }
+// ItemPath returns where the API has an item.
+func ItemPath(id tool.ID) string { return approval.Link("/", id)[len("/"):] }
 
 // A Decision is about one item, as it was seen.
 type Decision struct {
 	admin.Seen
 	Hash tool.Hash `json:"hash,omitempty"`
-}
-
-// Decide carries out an action about an item.
-func (c *Client) Decide(
-	ctx context.Context, id tool.ID, action string, d Decision,
-) (Answer[decide.Tool], error) {
-	var body any = d
-	if action == approval.ActionUndo {
-		body = map[string]int64{"rev": d.Rev}
-	}
-	return get[decide.Tool](ctx, c, itemPath(id)+"/"+action, nil, body)
 }
 
 // A BulkDecision is about many items, each as it was seen.
@@ -125,68 +135,12 @@ func (c *Client) decideSome(ctx context.Context, d BulkDecision) (a admin.BulkAn
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
-	err = c.read(going, itemsPath, nil, d, &a)
-	if err == nil && len(a.Tools) != len(d.Items) {
+	answer, err := decideAll.Do(going, c, nil, d)
+	if a = answer.Value; err == nil && len(a.Tools) != len(d.Items) {
 		err = fmt.Errorf("%s: the gateway's answer cannot be read: it is about %d of %d",
 			c.Command, len(a.Tools), len(d.Items))
 	}
 	return a, err
-}
-
-// Requests returns what agents ask for: what is open, or all that is kept.
-func (c *Client) Requests(ctx context.Context, all bool) (Answer[admin.Requests], error) {
-	state := "open"
-	if all {
-		state = "all"
-	}
-	return get[admin.Requests](ctx, c, requestsPath, url.Values{"state": {state}}, nil)
-}
-
-// Request returns one request.
-func (c *Client) Request(ctx context.Context, id string) (Answer[decide.Request], error) {
-	return get[decide.Request](ctx, c, requestsPath+"/"+id, nil, nil)
-}
-
-// DecideRequest carries out a verdict about a request as it was seen; shown says how.
-func (c *Client) DecideRequest(
-	ctx context.Context, seen decide.Request, v request.Verdict, minutes int, reason string, shown decide.Shown,
-) (Answer[decide.Request], error) {
-	body := struct {
-		Verdict request.Verdict `json:"verdict"`
-		Hash    tool.Hash       `json:"hash,omitempty"`
-		Args    string          `json:"args,omitempty"`
-		Tool    string          `json:"tool"`
-		Agent   request.Agent   `json:"agent"`
-		Minutes int             `json:"minutes,omitempty"`
-		Reason  string          `json:"reason,omitempty"`
-		Shown   decide.Shown    `json:"shown,omitempty"`
-	}{v, seen.Hash, seen.Args, seen.Item().String(), seen.Agent, minutes, reason, shown}
-	return get[decide.Request](ctx, c, requestsPath+"/"+seen.ID+"/decide", nil, body)
-}
-
-// Stops returns what is stopped.
-func (c *Client) Stops(ctx context.Context) (Answer[decide.Stops], error) {
-	return get[decide.Stops](ctx, c, stopPath, nil, nil)
-}
-
-// Stop stops a server, an agent or everything.
-func (c *Client) Stop(
-	ctx context.Context, t stop.Target, reason string,
-) (Answer[decide.Stopped], error) {
-	return get[decide.Stopped](ctx, c, stopPath, nil, struct {
-		stop.Target
-		Reason string `json:"reason"`
-	}{t, reason})
-}
-
-// UndoStop undoes a stop; every: all stops of people.
-func (c *Client) UndoStop(
-	ctx context.Context, t stop.Target, every bool,
-) (Answer[decide.Stopped], error) {
-	return get[decide.Stopped](ctx, c, stopPath+"/undo", nil, struct {
-		stop.Target
-		Every bool `json:"every,omitempty"`
-	}{t, every})
 }
 
 // Tokens returns every agent token, the oldest first, and how they stand to the keys.
@@ -203,7 +157,7 @@ func (c *Client) Tokens(ctx context.Context) (all admin.TokenList, err error) {
 
 // MakeToken makes an agent token.
 func (c *Client) MakeToken(ctx context.Context, t token.Spec) (Answer[admin.MadeToken], error) {
-	a, err := get[admin.MadeToken](ctx, c, tokensPath, nil, struct {
+	a, err := makeToken.Do(ctx, c, nil, struct {
 		Name     string   `json:"name"`
 		Servers  []string `json:"servers"`
 		Tiers    []string `json:"tiers"`
@@ -228,52 +182,22 @@ func (c *Client) withoutTokens(err error) error {
 		"docs/authentication.md has the steps. With PORTCULLIS_AUTH=none agents need no token", c.Command, who)
 }
 
-// RevokeToken ends an agent token.
-func (c *Client) RevokeToken(ctx context.Context, id string) (Answer[admin.RevokedToken], error) {
-	return get[admin.RevokedToken](ctx, c, tokensPath+"/"+url.PathEscape(id)+"/revoke", nil, struct{}{})
-}
-
-// Sync asks every server for its tools.
-func (c *Client) Sync(ctx context.Context) (Answer[decide.SyncReport], error) {
-	return get[decide.SyncReport](ctx, c, syncPath, nil, struct{}{})
-}
-
-// Reconcile settles records that the store lost: by what the catalog knows of them (restore), or by what
-// the store has (accept).
-func (c *Client) Reconcile(ctx context.Context, how string) (Answer[decide.Reconciliation], error) {
-	return get[decide.Reconciliation](ctx, c, "/admin/approvals/"+how, nil, struct{}{})
-}
-
 // Backup returns an answer whose body is a copy of the approvals.
 func (c *Client) Backup(ctx context.Context) (*http.Response, error) {
-	return c.send(ctx, "/admin/approvals/backup", nil, struct{}{})
-}
-
-// Try returns what an agent gets for a search.
-func (c *Client) Try(
-	ctx context.Context, q decide.SearchQuery,
-) (Answer[decide.Explanation], error) {
-	query := values(map[string]string{
-		"query": q.Query, "agent": q.Agent, "claims": q.Claims, "servers": q.Servers, "tiers": q.Tiers,
-		"toolsets": q.Toolsets, "path": q.Path, "limit": strconv.Itoa(q.Limit),
-	})
-	if q.IncludeDisabled {
-		query.Set("include_disabled", "true")
-	}
-	return get[decide.Explanation](ctx, c, "/admin/try", query, nil)
+	return c.send(ctx, "/admin/approvals/backup", nil, Empty{})
 }
 
 // Guide returns how one client is told of an endpoint; by may be "".
 func (c *Client) Guide(
 	ctx context.Context, client, path string, by connect.Auth,
-) (out decide.Guide, err error) {
-	query := values(map[string]string{"path": path, "auth": string(by)})
-	err = c.read(ctx, "/admin/connect/"+client, query, nil, &out)
-	return out, err
+) (decide.Guide, error) {
+	query := Values(map[string]string{"path": path, "auth": string(by)})
+	a, err := guide.Do(ctx, c, query, nil, client)
+	return a.Value, err
 }
 
-// values returns parameters without those that are empty.
-func values(all map[string]string) url.Values {
+// Values returns parameters without those that are empty.
+func Values(all map[string]string) url.Values {
 	out := url.Values{}
 	for name, value := range all {
 		if value != "" {
