@@ -31,7 +31,7 @@ type approvalsCmd struct {
 	Write approvalsWriteCmd `cmd:"" help:"Write the approved definitions into a lock file."`
 	Check approvalsCheckCmd `cmd:"" help:"Compare the lock file with the gateway."`
 	Apply approvalsApplyCmd `cmd:"" help:"Approve the definitions in the lock file."`
-	Carry carryCmd          `cmd:"" help:"Approve what a new version of a package left unchanged."`
+	Carry carryCmd          `cmd:"" changes:"approvals carry" help:"Approve what a new version of a package left unchanged."`
 
 	Backup  backupCmd  `cmd:"" help:"Back up approvals.db."`
 	Restore restoreCmd `cmd:"" help:"Restore approvals.db from a copy, or from the tool catalog."`

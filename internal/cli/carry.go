@@ -23,12 +23,7 @@ type carryCmd struct {
 }
 
 // Run approves what is unchanged.
-func (c carryCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.open(ctx, env, "approvals carry")
-	if err != nil {
-		return err
-	}
-	defer g.close()
+func (c carryCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	list, err := g.list(ctx, env, decide.Filter{Status: string(lock.PendingApproval), Server: c.Server, For: decide.ActionCarry}, 1)
 	if err != nil {
 		return err

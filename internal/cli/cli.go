@@ -21,18 +21,18 @@ type cli struct {
 	Serve     serveCmd        `cmd:"" help:"Run the gateway over a folder that has its config, policy and state."`
 	Stdio     stdioCmd        `cmd:"" help:"Serve MCP on standard input and output, in front of a gateway."`
 	Init      initCmd         `cmd:"" help:"Write a first config, a first policy, and .gitignore lines for keys."`
-	Status    statusCmd       `cmd:"" help:"Print the state of a gateway on one screen."`
+	Status    statusCmd       `cmd:"" reads:"status" help:"Print the state of a gateway on one screen."`
 	Doctor    doctorCmd       `cmd:"" help:"Find what is wrong with a gateway and around it."`
 	Check     checkCmd        `cmd:"" help:"Check the config and the policy of a folder."`
 	Push      pushCmd         `cmd:"" help:"Put the config and the policy of a folder into the bucket of a gateway on AWS."`
-	Tools     toolsCmd        `cmd:"" help:"Print the tools, prompts and resources that the gateway knows."`
-	Diff      diffCmd         `cmd:"" help:"Print how a definition differs from the approved one."`
-	Approve   approveItemsCmd `cmd:"" help:"Approve definitions."`
-	Block     blockCmd        `cmd:"" help:"Block definitions."`
-	Unblock   unblockCmd      `cmd:"" help:"Remove a block from definitions."`
-	Disable   disableCmd      `cmd:"" help:"Lock items, whatever their definitions."`
-	Enable    enableCmd       `cmd:"" help:"Unlock items that somebody disabled."`
-	Undo      undoCmd         `cmd:"" help:"Undo the last decision about one item."`
+	Tools     toolsCmd        `cmd:"" reads:"tools" help:"Print the tools, prompts and resources that the gateway knows."`
+	Diff      diffCmd         `cmd:"" reads:"diff" help:"Print how a definition differs from the approved one."`
+	Approve   approveItemsCmd `cmd:"" changes:"approve" help:"Approve definitions."`
+	Block     blockCmd        `cmd:"" changes:"block" help:"Block definitions."`
+	Unblock   unblockCmd      `cmd:"" changes:"unblock" help:"Remove a block from definitions."`
+	Disable   disableCmd      `cmd:"" changes:"disable" help:"Lock items, whatever their definitions."`
+	Enable    enableCmd       `cmd:"" changes:"enable" help:"Unlock items that somebody disabled."`
+	Undo      undoCmd         `cmd:"" changes:"undo" help:"Undo the last decision about one item."`
 	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything."`
 	Audit     auditCmd        `cmd:"" help:"Print what agents called and what people decided."`
 	Requests  requestsCmd     `cmd:"" help:"Print the requests of agents, and decide about them."`
@@ -90,7 +90,12 @@ func run(ctx context.Context, args []string, env *environment) error {
 	if err != nil {
 		return err
 	}
-	return command.Run()
+	g, err := openFor(ctx, env, command.Selected())
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	return command.Run(g)
 }
 
 // parseServe returns the command of a line that serve understands. It is nil for every other line, one that

@@ -63,13 +63,8 @@ func (c decideCmd) Validate() error {
 }
 
 // Run decides.
-func (c decideCmd) Run(ctx context.Context, command *kong.Context, env *environment) error {
+func (c decideCmd) Run(ctx context.Context, command *kong.Context, env *environment, g *gateway) error {
 	action := command.Selected().Name
-	g, err := c.open(ctx, env, action)
-	if err != nil {
-		return err
-	}
-	defer g.close()
 	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: action, said: c.said, sure: c.Yes}
 	if len(c.Items) == 1 {
 		return d.one(ctx, c.Items[0].ID)

@@ -40,12 +40,7 @@ func (c unblockCmd) Validate() error {
 }
 
 // Run takes blocks back, one after the other.
-func (c unblockCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.open(ctx, env, approval.ActionUnblock)
-	if err != nil {
-		return err
-	}
-	defer g.close()
+func (c unblockCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: approval.ActionUnblock, said: c.said}
 	var failed []error
 	for _, item := range c.Items {
@@ -64,12 +59,7 @@ type undoCmd struct {
 }
 
 // Run takes a decision back.
-func (c undoCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.open(ctx, env, approval.ActionUndo)
-	if err != nil {
-		return err
-	}
-	defer g.close()
+func (c undoCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	a, err := g.item(ctx, env, c.Item.ID, "")
 	if err != nil {
 		return err

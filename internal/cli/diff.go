@@ -18,12 +18,7 @@ type diffCmd struct {
 }
 
 // Run prints the difference.
-func (c diffCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.view(ctx, env, "diff")
-	if err != nil {
-		return err
-	}
-	defer g.close()
+func (c diffCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	now, err := g.item(ctx, env, c.Item.ID, "")
 	if err != nil {
 		return err

@@ -123,12 +123,7 @@ func (x *examination) print() error {
 	slices.SortStableFunc(x.Findings, func(a, b doctor.Finding) int {
 		return slices.Index(order, a.Severity) - slices.Index(order, b.Severity)
 	})
-	var err error
-	if x.cmd.json() {
-		err = printJSON(x.env.stdout, x)
-	} else {
-		err = printed(x.env.stdout, func(w io.Writer) { x.show(w, n, fixable) })
-	}
+	err := x.cmd.print(x.env.stdout, x, func(w io.Writer) { x.show(w, n, fixable) })
 	if err == nil && !x.OK {
 		err = fmt.Errorf("doctor: %s; what to do about each is above", text.Count(n[doctor.Fault], "fault"))
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/alecthomas/kong"
 	"github.com/portcullis-mcp/portcullis/internal/cli/client"
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
@@ -58,6 +59,20 @@ type gateway struct {
 	*client.Client
 	close func() // ends what was opened
 }
+
+// openFor returns the gateway that a command asks from its beginning on: "reads" or "changes" in the
+// grammar names the command in errors. Without them it returns a gateway that nobody asks.
+func openFor(ctx context.Context, env *environment, command *kong.Node) (*gateway, error) {
+	reads := command.Tag.Get("reads")
+	name := cmp.Or(reads, command.Tag.Get("changes"))
+	flags, ok := command.Target.Interface().(interface{ gateway() gatewayFlags })
+	if !ok || name == "" {
+		return &gateway{close: func() {}}, nil
+	}
+	return flags.gateway().openTo(ctx, env, name, folder.Options{ReadOnly: reads != ""})
+}
+
+func (f gatewayFlags) gateway() gatewayFlags { return f }
 
 // open returns the gateway that the flags name. The caller closes it.
 func (f gatewayFlags) open(ctx context.Context, env *environment, command string) (*gateway, error) {

@@ -27,13 +27,13 @@ const requestsName = "requests"
 
 // A requestsCmd is portcullis requests.
 type requestsCmd struct {
-	List    listRequestsCmd  `cmd:"" default:"withargs" help:"Print the requests that are open."`
-	Show    showRequestCmd   `cmd:"" help:"Print one request."`
-	Approve approveCmd       `cmd:"" help:"Approve the requested definition for all agents."`
-	Allow   allowCmd         `cmd:"" help:"Allow the requesting agent the call for a time."`
-	Confirm confirmCmd       `cmd:"" help:"Confirm one call with its arguments."`
-	Decline declineCmd       `cmd:"" help:"Decline a request."`
-	Revoke  revokeRequestCmd `cmd:"" help:"Revoke what was allowed or confirmed."`
+	List    listRequestsCmd  `cmd:"" reads:"requests" default:"withargs" help:"Print the requests that are open."`
+	Show    showRequestCmd   `cmd:"" reads:"requests" help:"Print one request."`
+	Approve approveCmd       `cmd:"" changes:"requests" help:"Approve the requested definition for all agents."`
+	Allow   allowCmd         `cmd:"" changes:"requests" help:"Allow the requesting agent the call for a time."`
+	Confirm confirmCmd       `cmd:"" changes:"requests" help:"Confirm one call with its arguments."`
+	Decline declineCmd       `cmd:"" changes:"requests" help:"Decline a request."`
+	Revoke  revokeRequestCmd `cmd:"" changes:"requests" help:"Revoke what was allowed or confirmed."`
 }
 
 // A listRequestsCmd is portcullis requests list.
@@ -43,12 +43,7 @@ type listRequestsCmd struct {
 }
 
 // Run prints the requests.
-func (c listRequestsCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.view(ctx, env, requestsName)
-	if err != nil {
-		return err
-	}
-	defer g.close()
+func (c listRequestsCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	state := "open"
 	if c.All {
 		state = "all"
@@ -113,12 +108,7 @@ func (c requestID) read(ctx context.Context, g *gateway) (client.Answer[decide.R
 type showRequestCmd struct{ requestID }
 
 // Run prints one request.
-func (c showRequestCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.view(ctx, env, requestsName)
-	if err != nil {
-		return err
-	}
-	defer g.close()
+func (c showRequestCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	asked, err := c.read(ctx, g)
 	if err != nil {
 		return err
@@ -223,8 +213,8 @@ type approveCmd struct {
 }
 
 // Run approves.
-func (c approveCmd) Run(ctx context.Context, env *environment) error {
-	return c.decide(ctx, env, request.Approved, 0, c.Note)
+func (c approveCmd) Run(ctx context.Context, env *environment, g *gateway) error {
+	return c.decide(ctx, env, g, request.Approved, 0, c.Note)
 }
 
 // An allowCmd is portcullis requests allow.
@@ -235,8 +225,8 @@ type allowCmd struct {
 }
 
 // Run allows.
-func (c allowCmd) Run(ctx context.Context, env *environment) error {
-	return c.decide(ctx, env, request.Allowed, int(c.For), c.Reason)
+func (c allowCmd) Run(ctx context.Context, env *environment, g *gateway) error {
+	return c.decide(ctx, env, g, request.Allowed, int(c.For), c.Reason)
 }
 
 // A lasting is a number of minutes, written as 90m, 8h or 7d.
@@ -270,8 +260,8 @@ func parseLasting(s string) (minutes int, err error) {
 type confirmCmd struct{ verdictFlags }
 
 // Run confirms.
-func (c confirmCmd) Run(ctx context.Context, env *environment) error {
-	return c.decide(ctx, env, request.Confirmed, 0, "")
+func (c confirmCmd) Run(ctx context.Context, env *environment, g *gateway) error {
+	return c.decide(ctx, env, g, request.Confirmed, 0, "")
 }
 
 // A declineCmd is portcullis requests decline.
@@ -281,8 +271,8 @@ type declineCmd struct {
 }
 
 // Run declines.
-func (c declineCmd) Run(ctx context.Context, env *environment) error {
-	return c.decide(ctx, env, request.Declined, 0, c.Reason)
+func (c declineCmd) Run(ctx context.Context, env *environment, g *gateway) error {
+	return c.decide(ctx, env, g, request.Declined, 0, c.Reason)
 }
 
 // A revokeRequestCmd is portcullis requests revoke.
@@ -292,6 +282,6 @@ type revokeRequestCmd struct {
 }
 
 // Run revokes.
-func (c revokeRequestCmd) Run(ctx context.Context, env *environment) error {
-	return c.decide(ctx, env, request.Revoked, 0, c.Reason)
+func (c revokeRequestCmd) Run(ctx context.Context, env *environment, g *gateway) error {
+	return c.decide(ctx, env, g, request.Revoked, 0, c.Reason)
 }

@@ -48,21 +48,12 @@ type place struct {
 }
 
 // Run prints how the gateway is.
-func (c statusCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.view(ctx, env, "status")
-	if err != nil {
-		return err
-	}
-	defer g.close()
+func (c statusCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	s := &gatewayStatus{}
 	if err := s.read(ctx, g, c.placeFlags); err != nil {
 		return err
 	}
-	if c.json() {
-		err = printJSON(env.stdout, s)
-	} else {
-		err = printed(env.stdout, func(w io.Writer) { s.show(w, time.Now()) })
-	}
+	err := c.print(env.stdout, s, func(w io.Writer) { s.show(w, time.Now()) })
 	if err == nil && s.Health.Value.Status == state.Failing {
 		err = errFailing
 	}

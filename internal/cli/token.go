@@ -19,10 +19,10 @@ import (
 
 // A tokenCmd is portcullis token.
 type tokenCmd struct {
-	List   listTokensCmd   `cmd:"" default:"withargs" help:"Print the agent tokens."`
+	List   listTokensCmd   `cmd:"" reads:"token list" default:"withargs" help:"Print the agent tokens."`
 	Make   makeTokenCmd    `cmd:"" help:"Make an agent token."`
-	Rotate rotateTokensCmd `cmd:"" help:"Replace the key of agent tokens."`
-	Revoke revokeTokenCmd  `cmd:"" help:"Revoke an agent token."`
+	Rotate rotateTokensCmd `cmd:"" changes:"token rotate" help:"Replace the key of agent tokens."`
+	Revoke revokeTokenCmd  `cmd:"" changes:"token revoke" help:"Revoke an agent token."`
 }
 
 // A listTokensCmd is portcullis token list.
@@ -32,12 +32,7 @@ type listTokensCmd struct {
 }
 
 // Run prints the tokens.
-func (c listTokensCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.view(ctx, env, "token list")
-	if err != nil {
-		return err
-	}
-	defer g.close()
+func (c listTokensCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	whole, err := g.Tokens(ctx)
 	if err != nil {
 		return err
@@ -127,12 +122,7 @@ type revokeTokenCmd struct {
 }
 
 // Run ends a token.
-func (c revokeTokenCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.open(ctx, env, "token revoke")
-	if err != nil {
-		return err
-	}
-	defer g.close()
+func (c revokeTokenCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	all, err := g.Tokens(ctx)
 	if err != nil {
 		return err

@@ -23,12 +23,7 @@ type rotateTokensCmd struct {
 }
 
 // Run replaces the key.
-func (c rotateTokensCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.open(ctx, env, "token rotate")
-	if err != nil {
-		return err
-	}
-	defer g.close()
+func (c rotateTokensCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	path := filepath.Join(c.folder(), folder.TokenFile)
 	old, err := secret.ReadFile(path)
 	switch {

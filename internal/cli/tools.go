@@ -42,12 +42,7 @@ func (c toolsCmd) Validate() error {
 var errHashes = errors.New("--hashes prints lines: leave out -o json, which has the hashes too")
 
 // Run prints the list.
-func (c toolsCmd) Run(ctx context.Context, env *environment) error {
-	g, err := c.view(ctx, env, toolsName)
-	if err != nil {
-		return err
-	}
-	defer g.close()
+func (c toolsCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	f := c.filter()
 	f.Q, f.Sort = strings.TrimSpace(f.Q+" "+strings.Join(c.Words, " ")), c.Sort
 	list, err := g.list(ctx, env, f, c.Limit)
