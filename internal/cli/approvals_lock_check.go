@@ -84,7 +84,7 @@ func (c approvalsCheckCmd) Run(ctx context.Context, env *environment) error {
 // hand writes the Markdown to where it is wanted.
 func (c approvalsCheckCmd) hand(env *environment, md, summary string) error {
 	if c.Summary {
-		if err := appendTo(summary, "\n"+md); err != nil {
+		if err := writeInto(summary, []byte("\n"+md), os.O_APPEND|os.O_CREATE); err != nil {
 			return fmt.Errorf("the summary was not written: %w", err)
 		}
 	}
@@ -99,15 +99,6 @@ func (c approvalsCheckCmd) hand(env *environment, md, summary string) error {
 		return fmt.Errorf("--markdown: %s was not written: %w", c.Markdown, bare(err))
 	}
 	return nil
-}
-
-func appendTo(path, s string) error {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(s)
-	return errors.Join(err, f.Close())
 }
 
 // A driftLine is an item of the answer as JSON.

@@ -12,12 +12,6 @@ import (
 // inContext is how many lines that are the same stand beside those that changed, as diff -u has it.
 const inContext = 3
 
-// A diffLine is a line of a unified diff, with its sign.
-type diffLine struct {
-	sign byte
-	text string
-}
-
 // raw prints both definitions as a unified diff of their indented JSON; nothing if they are the same.
 func (m marker) raw(t decide.Tool) {
 	before, from := t.Approved, "nothing"
@@ -33,11 +27,11 @@ func (m marker) raw(t decide.Tool) {
 }
 
 // diffLines returns runs of lines as the lines of a diff.
-func diffLines(runs []review.Run) (lines []diffLine) {
+func diffLines(runs []review.Run) (lines []textLine) {
 	for _, run := range runs {
 		sign := map[review.Op]byte{review.Equal: ' ', review.Delete: '-', review.Insert: '+'}[run.Op]
 		for line := range strings.Lines(run.Text) {
-			lines = append(lines, diffLine{sign, readable(strings.TrimSuffix(line, "\n"))})
+			lines = append(lines, textLine{sign, readable(strings.TrimSuffix(line, "\n"))})
 		}
 	}
 	return lines
@@ -62,7 +56,7 @@ func jsonLines(raw json.RawMessage) string {
 }
 
 // hunks prints the lines that changed with those beside them.
-func (m marker) hunks(lines []diffLine) {
+func (m marker) hunks(lines []textLine) {
 	before, now := 1, 1 // the numbers of the next line
 	for i := 0; i < len(lines); {
 		end := hunkEnd(lines, i)
@@ -103,7 +97,7 @@ func hunkRange(first, n int) string {
 }
 
 // hunkEnd returns where the hunk ends that begins at line i; i: none does.
-func hunkEnd(lines []diffLine, i int) int {
+func hunkEnd(lines []textLine, i int) int {
 	near := func(from, most int) (at int) { // the next line that changed, at most so many further
 		for at = from; at < len(lines) && at <= from+most; at++ {
 			if lines[at].sign != ' ' {

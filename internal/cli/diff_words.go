@@ -115,9 +115,9 @@ func (m marker) line(sign byte, s string) {
 	fmt.Fprintln(m.w, strings.TrimRight("  "+string(sign)+" "+s, " "))
 }
 
-// A textLine is a line of a text that changed, as it is printed.
+// A textLine is a line of a difference, as it is printed.
 type textLine struct {
-	sign byte // ' ': it did not
+	sign byte // ' ': the line is the same
 	text string
 }
 

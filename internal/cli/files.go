@@ -78,15 +78,15 @@ func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	}
 	if info, err := os.Stat(path); err == nil {
 		if mode = info.Mode().Perm(); !info.Mode().IsRegular() && !info.IsDir() {
-			return writeInto(path, data)
+			return writeInto(path, data, 0)
 		}
 	}
 	return folder.PutFile(path, data, mode, store.Replace)
 }
 
-// writeInto writes data to a device or a pipe.
-func writeInto(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+// writeInto writes data to a device, a pipe or, with the flags for it, the end of a file.
+func writeInto(path string, data []byte, flags int) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|flags, 0o600)
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// toolsName is that of the command, in errors.
-const toolsName = "tools"
-
 // A toolsCmd is portcullis tools.
 type toolsCmd struct {
 	askFlags

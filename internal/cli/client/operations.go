@@ -157,14 +157,7 @@ func (c *Client) Tokens(ctx context.Context) (all admin.TokenList, err error) {
 
 // MakeToken makes an agent token.
 func (c *Client) MakeToken(ctx context.Context, t token.Spec) (Answer[admin.MadeToken], error) {
-	a, err := makeToken.Do(ctx, c, nil, struct {
-		Name     string   `json:"name"`
-		Servers  []string `json:"servers"`
-		Tiers    []string `json:"tiers"`
-		Toolsets []string `json:"toolsets,omitempty"`
-		Admin    bool     `json:"admin"`
-		Days     int      `json:"days"`
-	}(t))
+	a, err := makeToken.Do(ctx, c, nil, t)
 	return a, c.withoutTokens(err)
 }
 

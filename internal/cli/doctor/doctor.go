@@ -7,6 +7,7 @@
 package doctor
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
@@ -46,12 +47,7 @@ func Find(code, about, cause string) Finding {
 
 // Codes returns every code, in the order of the alphabet.
 func Codes() []string {
-	var out []string
-	for code := range kinds() {
-		out = append(out, code)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(kinds()))
 }
 
 // A kind is what all findings of a code have.

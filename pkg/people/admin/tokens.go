@@ -111,8 +111,7 @@ type makeTokenOutputBody struct {
 }
 
 func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (out makeTokenOutputBody, err error) {
-	b := in.Body
-	t, text, err := a.tokens.Make(ctx, decide.ActorOf(ctx).Name, token.Spec{Name: b.Name, Servers: b.Servers, Tiers: b.Tiers, Toolsets: b.Toolsets, Admin: b.Admin, Days: b.Days})
+	t, text, err := a.tokens.Make(ctx, decide.ActorOf(ctx).Name, token.Spec(in.Body))
 	if fault, ok := errors.AsType[token.FaultError](err); ok {
 		return out, problem(http.StatusUnprocessableEntity, fault.Error())
 	}

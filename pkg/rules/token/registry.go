@@ -24,12 +24,12 @@ type Registry struct {
 
 // A Spec is what somebody wants a token to be.
 type Spec struct {
-	Name     string
-	Servers  []string
-	Tiers    []string
-	Toolsets []string
-	Admin    bool
-	Days     int // after which it expires
+	Name     string   `json:"name"`
+	Servers  []string `json:"servers"`
+	Tiers    []string `json:"tiers"`
+	Toolsets []string `json:"toolsets,omitempty"`
+	Admin    bool     `json:"admin"`
+	Days     int      `json:"days"` // after which it expires
 }
 
 // A FaultError says why no token can be as it is wished for; the text is for who wished.
