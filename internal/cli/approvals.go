@@ -33,7 +33,7 @@ type approvalsCmd struct {
 	Apply approvalsApplyCmd `cmd:"" help:"Approve the definitions in the lock file."`
 	Carry carryCmd          `cmd:"" changes:"approvals carry" help:"Approve what a new version of a package left unchanged."`
 
-	Backup  backupCmd  `cmd:"" help:"Back up approvals.db."`
+	Backup  backupCmd  `cmd:"" changes:"approvals backup" help:"Back up approvals.db."`
 	Restore restoreCmd `cmd:"" help:"Restore approvals.db from a copy, or from the tool catalog."`
 	Accept  acceptCmd  `cmd:"" help:"Accept approvals.db as it is now."`
 }

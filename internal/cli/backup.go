@@ -45,13 +45,8 @@ func (c backupCmd) Validate() error {
 }
 
 // Run makes a copy.
-func (c backupCmd) Run(ctx context.Context, env *environment) error {
+func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	const name = "approvals backup"
-	g, err := c.open(ctx, env, name)
-	if err != nil {
-		return err
-	}
-	defer g.close()
 	path := c.File
 	if path == "" {
 		folder := filepath.Join(c.folder(), folder.BackupFolder)

@@ -63,7 +63,9 @@ func (c decideCmd) Validate() error {
 }
 
 // Run decides.
-func (c decideCmd) Run(ctx context.Context, command *kong.Context, env *environment, g *gateway) error {
+func (c decideCmd) Run(
+	ctx context.Context, command *kong.Context, env *environment, g *gateway,
+) error {
 	action := command.Selected().Name
 	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: action, said: c.said, sure: c.Yes}
 	if len(c.Items) == 1 {

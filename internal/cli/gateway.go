@@ -60,8 +60,8 @@ type gateway struct {
 	close func() // ends what was opened
 }
 
-// openFor returns the gateway that a command asks from its beginning on: "reads" or "changes" in the
-// grammar names the command in errors. Without them it returns a gateway that nobody asks.
+// openFor returns the gateway that a command asks from its beginning on: "reads" or "changes" in
+// the grammar names the command in errors. Without them it returns a gateway that nobody asks.
 func openFor(ctx context.Context, env *environment, command *kong.Node) (*gateway, error) {
 	reads := command.Tag.Get("reads")
 	name := cmp.Or(reads, command.Tag.Get("changes"))

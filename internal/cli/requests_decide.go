@@ -21,7 +21,8 @@ type verdictFlags struct {
 // decide sends a decision about the request as it is now. Before a verdict that opens something it
 // prints what the verdict opens, and asks. The decision names what was printed.
 func (c verdictFlags) decide(
-	ctx context.Context, env *environment, g *gateway, v request.Verdict, minutes int, reason string,
+	ctx context.Context, env *environment, g *gateway,
+	v request.Verdict, minutes int, reason string,
 ) error {
 	asked, err := c.read(ctx, g)
 	if err != nil {

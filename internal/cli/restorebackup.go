@@ -16,7 +16,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/people/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
@@ -221,10 +220,7 @@ func (t *restoring) tell(w io.Writer) {
 	if more := len(t.unsettled) - maxDiffering; more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)
 	}
-	in := ""
-	if t.Dir != "" {
-		in = " --dir " + connect.Shell(t.Dir)
-	}
+	in := t.again()
 	if t.unlisted() {
 		fmt.Fprintf(w, "the tool catalog here does not have all of their servers: run portcullis sync%s first\n", in)
 	}

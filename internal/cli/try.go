@@ -58,7 +58,8 @@ func (c tryCmd) Run(ctx context.Context, env *environment) error {
 // search returns the parameters of a trial of the query.
 func (c tryCmd) search(query string) url.Values {
 	q := map[string]string{
-		"query": query, "agent": c.As, "claims": c.Claims, "path": c.Path, "limit": strconv.Itoa(c.Limit),
+		"query": query, "agent": c.As, "claims": c.Claims,
+		"path": c.Path, "limit": strconv.Itoa(c.Limit),
 	}
 	if c.As == "" && c.Claims == "" {
 		q["servers"], q["tiers"], q["toolsets"] = c.Servers, c.Tiers, c.Toolsets
