@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// idleLeast is how long a connection without a request stays open in any case: a request may be on its way.
-	// A request whose header takes longer than headerLeast does not keep its connection open.
+	// idleLeast is how long a connection without a request always stays open, because a request may
+	// be on its way. A request whose header takes longer than headerLeast does not keep its
+	// connection open.
 	idleLeast   = 500 * time.Millisecond
 	headerLeast = 2 * time.Second
 	roomPoll    = 5 * time.Millisecond
-	maxLooks    = 64 // at connections on which a request may be on its way
+	maxLooks    = 64 // connections that closeIdle examines at most
 )
 
 // A conn is a connection of a client.
 type conn struct {
 	net.Conn
 	g      *Gate
-	at     *list.Element // among the idle ones; nil: a request is in flight, or it is closed
+	at     *list.Element // among the idle connections; nil: a request is in flight, or it is closed
 	since  time.Time     // when it became idle
-	read   atomic.Int64  // when bytes were last read of it, in Unix nanoseconds
+	read   atomic.Int64  // time of the last read of bytes, in Unix nanoseconds
 	closed bool
 }
 
@@ -43,7 +44,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isIdle reports whether no request seems to be on its way: nothing has come of late, or it comes too slowly.
+// isIdle reports whether no request seems to be on its way: no bytes came recently, or they come
+// too slowly.
 func (c *conn) isIdle(now time.Time) bool {
 	isQuiet := now.Sub(time.Unix(0, c.read.Load())) >= idleLeast || now.Sub(c.since) >= headerLeast
 	return isQuiet && !hasUnread(c.Conn)
@@ -57,7 +59,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// leave counts the connection out. The gate's lock is held.
+// leave removes the connection from the count. The caller holds the gate's lock.
 func (c *conn) leave() {
 	if !c.closed {
 		c.closed = true
@@ -66,7 +68,8 @@ func (c *conn) leave() {
 	}
 }
 
-// leaveIdle takes the connection out of those that may be closed. The gate's lock is held.
+// leaveIdle removes the connection from the idle list, whose connections may be closed. The caller
+// holds the gate's lock.
 func (c *conn) leaveIdle() {
 	if c.at != nil {
 		c.g.idle.Remove(c.at)
@@ -74,8 +77,8 @@ func (c *conn) leaveIdle() {
 	}
 }
 
-// busy notes that a request of a connection is in flight. It returns false if the connection was closed at this
-// moment, so that nobody would read the answer.
+// busy records that a request of a connection is in flight. It returns false if the connection was
+// closed in the meantime: nobody would read the answer.
 func (g *Gate) busy(c *conn) bool {
 	if c == nil {
 		return true
@@ -86,14 +89,14 @@ func (g *Gate) busy(c *conn) bool {
 	return !c.closed
 }
 
-// rest notes that a connection waits for its next request. The gate's lock is held.
+// rest records that a connection waits for its next request. The caller holds the gate's lock.
 func (c *conn) rest() {
 	if c != nil && !c.closed && c.at == nil {
 		c.at, c.since = c.g.idle.PushBack(c), c.g.o.Now()
 	}
 }
 
-// Listener returns l, whose connections the gate bounds.
+// Listener wraps l so that the gate bounds its connections.
 func (g *Gate) Listener(l net.Listener) net.Listener {
 	if g == nil {
 		return l
@@ -106,8 +109,8 @@ type listener struct {
 	g *Gate
 }
 
-// Accept implements [net.Listener]. While there are too many connections it closes the one that has been idle
-// longest, or waits for one to end.
+// Accept implements [net.Listener]. While there are too many connections, it closes the connection
+// that has been idle longest, or waits until one ends.
 func (l *listener) Accept() (net.Conn, error) {
 	for !l.g.makeRoom() {
 		time.Sleep(roomPoll)
@@ -127,8 +130,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// makeRoom reports whether one more connection may be accepted. If there are too many, it closes the one that
-// has been idle longest.
+// makeRoom reports whether one more connection may be accepted. If there are too many, it closes
+// the connection that has been idle longest.
 func (g *Gate) makeRoom() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,8 +141,8 @@ func (g *Gate) makeRoom() bool {
 	return g.closeIdle(1) > 0
 }
 
-// closeIdle closes up to n connections, those first that have been idle longest. It leaves those that may have
-// sent a request, and looks at no more than a few of them. The lock is held.
+// closeIdle closes up to n connections and starts with the longest idle. It skips connections that
+// may have sent a request, and examines at most maxLooks of them. The caller holds the lock.
 func (g *Gate) closeIdle(n int) (closed int) {
 	now := g.o.Now()
 	next := g.idle.Front()
@@ -154,13 +157,13 @@ func (g *Gate) closeIdle(n int) (closed int) {
 		default:
 			c.leave()
 			closed++
-			_ = c.Conn.Close() // nobody waits for anything on it
+			_ = c.Conn.Close() // no client waits for an answer on it
 		}
 	}
 	return closed
 }
 
-// Short notes that a descriptor was missing, and closes a part of the idle connections.
+// Short records that the process ran out of descriptors, and closes some idle connections.
 func (g *Gate) Short() {
 	if g == nil {
 		return
@@ -171,7 +174,7 @@ func (g *Gate) Short() {
 	g.closeIdle((g.idle.Len() + 3) / 4)
 }
 
-// Facts are what a [Gate] knows of itself.
+// Facts describe the state of a [Gate].
 type Facts struct {
 	Requests    int   `json:"requests" doc:"that are in flight, except streams"`
 	MaxRequests int   `json:"max_requests" doc:"that may be, by the limits of memory and of descriptors"`
@@ -180,12 +183,12 @@ type Facts struct {
 	Streams     int   `json:"streams" doc:"that are held open"`
 	Refused     int64 `json:"refused" doc:"requests that were answered with 503 since the start, because too many were in flight"`
 
-	IsRefusing  bool `json:"-"` // it refused one of late
-	IsShort     bool `json:"-"` // a descriptor was missing of late, or is
-	Descriptors int  `json:"-"` // that the process can have
+	IsRefusing  bool `json:"-"` // it refused a request recently
+	IsShort     bool `json:"-"` // a descriptor was missing recently, or is missing now
+	Descriptors int  `json:"-"` // how many the process can have
 }
 
-// Facts returns how the gate is. It opens a file to see whether one can be opened.
+// Facts returns the state of the gate. It opens a file to find out whether descriptors are left.
 func (g *Gate) Facts() Facts {
 	short := IsDescriptors(Probe())
 	g.mu.Lock()

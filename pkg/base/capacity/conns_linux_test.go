@@ -12,7 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// serveFew serves on a gate for 64 connections until the test ends, and returns how to connect.
+// serveFew serves on a gate for 64 connections until the test ends. It returns a function that
+// connects.
 func serveFew(t *testing.T, h http.HandlerFunc) (*capacity.Gate, func() net.Conn) {
 	t.Helper()
 	g := capacity.NewGate(capacity.Limits{Memory: 1 << 30, Descriptors: 128}, nil)
@@ -31,7 +32,7 @@ func serveFew(t *testing.T, h http.HandlerFunc) (*capacity.Gate, func() net.Conn
 
 const get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
-// isOpen reports whether the other side keeps a connection open, by a request on it.
+// isOpen reports whether the server keeps a connection open. It sends a request on the connection.
 func isOpen(c net.Conn) bool {
 	if _, err := io.WriteString(c, get); err != nil {
 		return false
@@ -40,8 +41,8 @@ func isOpen(c net.Conn) bool {
 	return err == nil && res.StatusCode == http.StatusOK
 }
 
-// When a connection is too many, the one that has been idle longest is closed; none on which a request is in
-// flight is.
+// If there is one connection too many, the gate closes the connection that has been idle longest.
+// It never closes a connection whose request is in flight.
 func TestIdleConnectionsClose(t *testing.T) {
 	hang := make(chan bool)
 	g, connect := serveFew(t, func(_ http.ResponseWriter, r *http.Request) {

@@ -1,14 +1,14 @@
-// Package capacity bounds what one process takes, in connections, memory of requests and streams,
-// decides who gives a place back when all places of a bounded resource are taken, and says when the
-// machine is why something failed: its disk is full, or no file descriptor is left.
+// Package capacity limits the connections, request memory and streams of one process. It decides
+// which holder gives up a place when a bounded resource is full, and recognizes two failures of the
+// machine: a full disk, and no file descriptor left.
 //
-// Such a failure ends without a change to any config. It has a name of its own, so that nobody
-// looks for another cause. Without the bounds one client could bring it about for all others.
+// Such a failure ends without a change to any config. It has its own name, so that nobody looks for
+// another cause. Without the limits, one client could cause it for all others.
 //
-// A bound for each holder alone is not fair: a few holders at their bound take every place. A
-// common bound alone is not fair either: one holder takes every place. [Yield] lets anybody use
-// places that are free, and takes a place only from a holder who has at least as much as the one
-// who asks: the heaviest, and of its places the one that it has not used for the longest time.
+// A limit for each holder alone is not fair: a few holders at their limit take every place. A
+// common limit alone is not fair either: one holder takes every place. [Yield] lets every holder
+// use free places. If none is free, the heaviest holder gives up its least recently used place, if
+// it has at least as many places as the new user.
 package capacity
 
 import (
@@ -17,17 +17,18 @@ import (
 	"syscall"
 )
 
-// IsDiskFull reports whether err says that a disk, or a user's part of it, has no room left.
+// IsDiskFull reports whether err says that a disk, or a user's quota on it, is full.
 func IsDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// IsDescriptors reports whether err says that this process, or the whole system, can open no more files.
+// IsDescriptors reports whether err says that this process, or the whole system, can open no more
+// files.
 func IsDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// Probe returns why no file can be opened at this moment; nil: one can.
+// Probe returns why no file can be opened now, or nil if one can.
 func Probe() error {
 	f, err := os.Open(os.DevNull)
 	if err != nil {

@@ -12,34 +12,35 @@ import (
 )
 
 const (
-	// spare is how many requests for health are answered whatever else is in flight.
+	// spare is how many health requests are always answered, however many others are in flight.
 	spare = 16
 
-	// retryAfter is when a request that was refused may come again, in seconds.
+	// retryAfter is how many seconds a client waits after a refusal before it tries again.
 	retryAfter = "1"
 
-	// recent is how long a refusal, or a lack of descriptors, counts as going on.
+	// recent is how long a refusal, or a lack of descriptors, counts as current.
 	recent = 30 * time.Second
 
 	logEvery = time.Minute
 
-	mostBody = 8 << 20 // bytes; a longer body is refused unread
+	mostBody = 8 << 20 // bytes; a longer body is refused before it is read
 )
 
-// GateOptions are the knobs of a [Gate]. The zero value of each field stands for its default.
+// GateOptions are the settings of a [Gate]. A field with its zero value uses the default.
 type GateOptions struct {
-	Health string           // the path that is answered whatever else is in flight; "": none
-	Agents string           // what paths of agents begin with; requests elsewhere have a quarter of the room
-	Refuse http.HandlerFunc // answers what is refused, with the header Retry-After set; nil: 503 as text
-	Now    func() time.Time // time.Now
-	Log    *slog.Logger     // none
+	Health string           // path that is always answered; "": none
+	Agents string           // prefix of agents' paths; other requests get a quarter of the memory
+	Refuse http.HandlerFunc // answers refused requests, with Retry-After set; nil: 503 as text
+	Now    func() time.Time // nil: time.Now
+	Log    *slog.Logger     // nil: no log
 }
 
-// A Gate bounds what a server takes at once: connections, requests in flight by their memory, and streams that
-// are held open. What is over a bound is refused at once with 503. A nil Gate bounds nothing.
+// A Gate limits the connections, the memory of requests in flight, and the open streams of a
+// server. It refuses what exceeds a limit immediately, with 503. A nil Gate limits nothing.
 //
-// Half of the descriptors are for connections of clients, so that servers, programs and stores have the rest.
-// When a connection is too many, the one that has been idle longest is closed.
+// Half of the descriptors are for connections of clients. The others are for servers, programs and
+// stores. If there is one connection too many, the gate closes the connection that has been idle
+// longest.
 type Gate struct {
 	o      GateOptions
 	limits Limits
@@ -51,19 +52,19 @@ type Gate struct {
 	idle     list.List // of *conn, without a request in flight; the longest idle first
 	used     int64     // bytes of requests in flight
 	requests int       // in flight, except streams
-	others   int       // of them, those that are not at a path of agents
-	working  int       // of them, calls that may take long
+	others   int       // requests in flight at paths that are not for agents
+	working  int       // calls in flight that may take long
 	streams  int
-	healths  int            // requests for health
-	byOwner  map[string]int // requests by who made them
+	healths  int            // health requests in flight
+	byOwner  map[string]int // requests in flight by owner
 
-	refused   int64     // requests, since the start
-	refusedAt time.Time // the last of them
-	shortAt   time.Time // when a descriptor was last missing
+	refused   int64     // requests refused since the start
+	refusedAt time.Time // time of the last refusal
+	shortAt   time.Time // time when a descriptor was last missing
 	loggedAt  time.Time
 }
 
-// NewGate returns a Gate with these limits.
+// NewGate returns a Gate with the given limits.
 func NewGate(l Limits, o *GateOptions) *Gate {
 	g := &Gate{limits: l, byOwner: map[string]int{}}
 	if o != nil {
@@ -85,7 +86,7 @@ func NewGate(l Limits, o *GateOptions) *Gate {
 	return g
 }
 
-// A slot is what a request takes of a [Gate].
+// A slot is the share of a [Gate] that a request uses.
 type slot struct {
 	g        *Gate
 	cost     int64
@@ -93,14 +94,15 @@ type slot struct {
 	isOther  bool
 	isStream bool
 	isWork   bool
-	isOver   bool // it has given everything back
+	isOver   bool // it has released everything
 	owner    string
 	conn     *conn
 }
 
 type slotKey struct{}
 
-// slotOf returns what the request of ctx takes; nil: nothing, or not any more.
+// slotOf returns the slot of the request of ctx, or nil if the request has none, or has none any
+// more.
 func slotOf(ctx context.Context) *slot {
 	s, _ := ctx.Value(slotKey{}).(*slot)
 	if s == nil || s.isOver {
@@ -109,7 +111,7 @@ func slotOf(ctx context.Context) *slot {
 	return s
 }
 
-// Handler returns h, whose requests the gate lets in or refuses. It goes with [Gate.Listener].
+// Handler wraps h so that the gate admits or refuses its requests. Use it with [Gate.Listener].
 func (g *Gate) Handler(h http.Handler) http.Handler {
 	if g == nil {
 		return h
@@ -121,7 +123,7 @@ func (g *Gate) Handler(h http.Handler) http.Handler {
 		if s.cost = requestCost + bodyCost*min(max(0, r.ContentLength), mostBody); s.isHealth {
 			s.cost = 0
 		}
-		if !g.enter(s) { // its connection stays idle, so that one that sends slowly can be closed
+		if !g.enter(s) { // its connection stays idle, so that the gate can close a slow sender
 			w.Header().Set("Retry-After", retryAfter)
 			g.o.Refuse(w, r)
 			return
@@ -134,7 +136,7 @@ func (g *Gate) Handler(h http.Handler) http.Handler {
 	})
 }
 
-// enter takes what a request needs, or reports that it is refused.
+// enter reserves what a request needs, or reports that the request is refused.
 func (g *Gate) enter(s *slot) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -155,7 +157,7 @@ func (g *Gate) enter(s *slot) bool {
 	return true
 }
 
-// refuse notes a refusal. The lock is held.
+// refuse records a refusal. The caller holds the lock.
 func (g *Gate) refuse() {
 	g.refused++
 	g.refusedAt = g.o.Now()
@@ -166,7 +168,7 @@ func (g *Gate) refuse() {
 	}
 }
 
-// leave gives back what a request took, once. From then on its connection may be closed.
+// leave releases the request's share, once. After that, its connection may be closed.
 func (s *slot) leave() {
 	g := s.g
 	g.mu.Lock()
@@ -188,7 +190,7 @@ func (s *slot) leave() {
 	}
 }
 
-// disown counts a request out that is not one of a kind any more. The lock is held.
+// disown removes the request from the count of its owner. The caller holds the lock.
 func (s *slot) disown() {
 	g := s.g
 	if s.isOther {
@@ -204,16 +206,16 @@ func (s *slot) disown() {
 	}
 }
 
-// Leave gives back what the request of ctx took, before its end: it is refused, and all that is left is to say
-// so to a client that may be slow.
+// Leave releases the share of the request of ctx before its end: the request is refused, and only
+// the refusal is left to send, perhaps to a slow client.
 func Leave(ctx context.Context) {
 	if s := slotOf(ctx); s != nil {
 		s.leave()
 	}
 }
 
-// take calls f under the lock of the gate with what the request of ctx takes. It reports true if that is
-// nothing, or not any more.
+// take calls f with the slot of the request of ctx, under the lock of the gate. It returns true if
+// there is no slot, or not any more.
 func take(ctx context.Context, f func(*Gate, *slot) bool) bool {
 	s := slotOf(ctx)
 	if s == nil {
@@ -224,7 +226,7 @@ func take(ctx context.Context, f func(*Gate, *slot) bool) bool {
 	return f(s.g, s)
 }
 
-// SetBody says how long the body of the request of ctx is, which no header said before.
+// SetBody sets the length of the body of the request of ctx, which no header said before.
 func SetBody(ctx context.Context, length int) {
 	take(ctx, func(g *Gate, s *slot) bool {
 		cost := requestCost + bodyCost*int64(length)
@@ -234,8 +236,8 @@ func SetBody(ctx context.Context, length int) {
 	})
 }
 
-// Hold reports whether the request of ctx may go on as a stream that is held open. Then it takes no room of
-// other requests. Streams have a quarter of the connections.
+// Hold reports whether the request of ctx may continue as an open stream. An open stream uses none
+// of the memory for other requests. Streams may use a quarter of the connections.
 func Hold(ctx context.Context) bool {
 	return take(ctx, func(g *Gate, s *slot) bool {
 		if g.streams >= g.maxStreams {
@@ -250,7 +252,8 @@ func Hold(ctx context.Context) bool {
 	})
 }
 
-// Claim reports whether the request of ctx may go on as one of an owner, who has half of the room.
+// Claim reports whether the request of ctx may continue for an owner. One owner may use half of the
+// memory.
 func Claim(ctx context.Context, owner string) bool {
 	return take(ctx, func(g *Gate, s *slot) bool {
 		if g.byOwner[owner] >= g.maxRequests/2 {
@@ -263,8 +266,8 @@ func Claim(ctx context.Context, owner string) bool {
 	})
 }
 
-// Work reports whether the request of ctx may go on to a server, which may take long. Such requests have three
-// quarters of the room, so that others have some left.
+// Work reports whether the request of ctx may call a server, which may take long. Such requests may
+// use three quarters of the memory, so that others have some left.
 func Work(ctx context.Context) bool {
 	return take(ctx, func(g *Gate, s *slot) bool {
 		if g.working >= g.maxRequests*3/4 {

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// A bounded is a handler behind a gate, whose requests go on until they are let go.
+// A bounded is a handler behind a gate, whose requests continue until the test ends them.
 type bounded struct {
 	*capacity.Gate
 	t     *testing.T
@@ -23,7 +23,7 @@ type bounded struct {
 	all   sync.WaitGroup
 }
 
-// newBounded returns a gate for n requests. do is called at the begin of each.
+// newBounded returns a gate for n requests. It calls do at the beginning of each request.
 func newBounded(t *testing.T, n int, do func(*http.Request) bool) *bounded {
 	t.Helper()
 	l := capacity.Limits{Memory: int64(n) * 80 << 10, Descriptors: 1 << 20}
@@ -50,7 +50,7 @@ func (b *bounded) start(r *http.Request) bool {
 	return <-b.begun
 }
 
-// finish lets one request end.
+// finish ends one request.
 func (b *bounded) finish() {
 	b.t.Helper()
 	inFlight := func() int { f := b.Facts(); return f.Requests + f.Streams }
@@ -65,7 +65,7 @@ func post(length int64) *http.Request {
 	return r
 }
 
-// refuses checks that a request is refused at once.
+// refuses checks that the gate refuses a request immediately.
 func (b *bounded) refuses(r *http.Request) {
 	b.t.Helper()
 	w := httptest.NewRecorder()
@@ -81,14 +81,14 @@ func TestGateBoundsRequests(t *testing.T) {
 		b.start(post(0))
 	}
 	b.refuses(post(0))
-	b.start(httptest.NewRequest(http.MethodGet, "/healthz", http.NoBody)) // which has room of its own
+	b.start(httptest.NewRequest(http.MethodGet, "/healthz", http.NoBody)) // it has its own memory
 	f := b.Facts()
 	if f.MaxRequests != 40 || f.Refused != 1 || !f.IsRefusing || f.IsShort {
 		t.Errorf("facts %+v", f)
 	}
 }
 
-// Long bodies count with their length, whether or not a header says it.
+// Long bodies count with their length, whether or not a header says the length.
 func TestGateBoundsBodies(t *testing.T) {
 	const room = 40 * 80 << 10
 	b := newBounded(t, 40, func(r *http.Request) bool {
@@ -107,10 +107,10 @@ func TestGateBoundsBodies(t *testing.T) {
 	b.start(chunked)
 	b.refuses(post(room / 6))
 	b.finish()
-	b.start(post(1 << 40)) // alone, whatever it says: it is refused where it is read
+	b.start(post(1 << 40)) // alone, with any length: the reader of the body refuses it
 }
 
-// A stream that is held open leaves its room to requests, and streams are bounded by their number.
+// An open stream leaves its memory to requests. The number of streams is limited.
 func TestGateHoldsStreams(t *testing.T) {
 	b := newBounded(t, 40, func(r *http.Request) bool { return capacity.Hold(r.Context()) })
 	for n := range 20 { // a quarter of 80 connections
@@ -126,8 +126,8 @@ func TestGateHoldsStreams(t *testing.T) {
 	}
 }
 
-// Calls leave a quarter of the room to other requests, and one owner leaves half of it to others. Who is refused
-// gives back what it took at once.
+// Calls leave a quarter of the memory to other requests, and one owner leaves half of it to others.
+// A refused request releases its share immediately.
 func TestGateSharesRoom(t *testing.T) {
 	b := newBounded(t, 40, func(r *http.Request) bool {
 		owner := r.Header.Get("Owner")
@@ -147,7 +147,7 @@ func TestGateSharesRoom(t *testing.T) {
 			t.Fatalf("a call of %s is refused", owner)
 		}
 	}
-	for _, owner := range []string{"ann", "bob"} { // ann has half of it, and all have three quarters
+	for _, owner := range []string{"ann", "bob"} { // ann has half of it, all owners three quarters
 		if b.start(call(owner)) {
 			t.Errorf("one call too many of %s", owner)
 		}
@@ -160,7 +160,7 @@ func TestGateSharesRoom(t *testing.T) {
 	b.refuses(post(0))
 }
 
-// Requests elsewhere than at the paths of agents leave three quarters of the room to agents.
+// Requests outside the paths of agents leave three quarters of the memory to agents.
 func TestGateKeepsRoomForAgents(t *testing.T) {
 	b := newBounded(t, 40, nil)
 	page := httptest.NewRequest(http.MethodPost, "/admin/login", http.NoBody)

@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// requestCost is what a request in flight takes, as measured under load: 70 to 80 KB of stacks and
-	// buffers of both its connections. bodyCost is how often its body is in memory at once.
+	// requestCost is the memory of a request in flight, measured under load: 70 to 80 KB of stacks
+	// and buffers of both its connections. bodyCost is how many copies of its body are in memory at
+	// once.
 	requestCost = 80 << 10
 	bodyCost    = 3
 
-	// usualBudget is the most that requests may take unless GOMEMLIMIT is set, which is how an operator asks
-	// for more.
+	// usualBudget is the most memory that requests may use unless the operator sets GOMEMLIMIT.
 	usualBudget = 128 << 20
 	leastBudget = 16 << 20
 
-	// usualDescriptors is assumed where a process has no limit that it knows.
+	// usualDescriptors is the limit for a process whose own limit is unknown.
 	usualDescriptors = 8192
 )
 
-// Limits are what a [Gate] may take.
+// Limits are the resources that a [Gate] may use.
 type Limits struct {
 	Memory      int64 // bytes of all requests in flight
-	Descriptors int   // that the process can have open, for everything
+	Descriptors int   // that the process can have open, for all purposes
 }
 
-// Detect returns the limits of this process. Requests get a quarter of GOMEMLIMIT; without it an eighth of the
-// memory that the container or the machine has, and at most 128 MiB.
+// Detect returns the limits of this process. Requests get a quarter of GOMEMLIMIT. Without
+// GOMEMLIMIT they get an eighth of the memory of the container or machine, and at most 128 MiB.
 func Detect() Limits {
 	l := Limits{Memory: usualBudget, Descriptors: descriptors()}
 	if goLimit := debug.SetMemoryLimit(-1); goLimit < math.MaxInt64 {
@@ -42,7 +42,7 @@ func Detect() Limits {
 	return l
 }
 
-// machineMemory returns the bytes that the container may use, or that the machine has; 0: not known.
+// machineMemory returns the bytes that the container may use, or that the machine has; 0: unknown.
 func machineMemory(read func(string) ([]byte, error)) int64 {
 	least := int64(0)
 	note := func(n int64) {
@@ -51,7 +51,7 @@ func machineMemory(read func(string) ([]byte, error)) int64 {
 		}
 	}
 	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		data, _ := read(path) // it is there on some systems only
+		data, _ := read(path) // the file exists on some systems only
 		n, _ := strconv.ParseInt(string(bytes.TrimSpace(data)), 10, 64)
 		note(n)
 	}

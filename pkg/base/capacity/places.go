@@ -1,19 +1,20 @@
 package capacity
 
-// A Place is one place that is taken.
+// A Place is one occupied place of a resource.
 type Place struct {
 	Holder string // who has it
 	Size   int    // how much of the resource it is
-	Busy   bool   // it cannot be given back now
-	Last   int64  // when it was used last, in any unit that grows with time
+	Busy   bool   // it cannot be given up now
+	Last   int64  // time of the last use, in any unit that grows with time
 }
 
-// Yield returns the index of the place that is given back so that holder can have size more. It
+// Yield returns the index of the place that is given up so that holder can have size more. It
 // returns -1 if holder gets nothing: the other holders have less than holder would have, or all
 // their places are busy.
 //
-// The place is one of the heaviest holder that has one to give, and the one used least lately.
-// Between equal holders it is a place of the one who asks, so that two of them do not take turns.
+// The place belongs to the heaviest holder that can give one up, and is its least recently used
+// place. Between equal holders, holder gives up its own place, so that two of them do not take
+// turns.
 func Yield(places []Place, holder string, size int) int {
 	weight := map[string]int{holder: size}
 	for _, p := range places {
@@ -31,7 +32,7 @@ func Yield(places []Place, holder string, size int) int {
 	return found
 }
 
-// yieldsBefore reports whether a is given back rather than b.
+// yieldsBefore reports whether a is given up rather than b.
 func yieldsBefore(a, b Place, weight map[string]int, holder string) bool {
 	switch wa, wb := weight[a.Holder], weight[b.Holder]; {
 	case wa != wb:

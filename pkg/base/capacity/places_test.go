@@ -16,7 +16,7 @@ func TestYield(t *testing.T) {
 		name   string
 		places []capacity.Place
 		size   int
-		want   int // asked by "me"
+		want   int // for the holder "me"
 	}{
 		{"nothing is taken", nil, 1, -1},
 		{"the heaviest gives way, not the longest idle", []capacity.Place{one("b", 1), one("a", 3), one("a", 2)}, 1, 2},

@@ -4,8 +4,8 @@ package capacity
 
 import "net"
 
-// descriptors returns a number for systems that have no limit.
+// descriptors returns a fixed number, for systems without a limit.
 func descriptors() int { return usualDescriptors }
 
-// hasUnread does not know that here.
+// hasUnread always returns false: it cannot find out here.
 func hasUnread(net.Conn) bool { return false }

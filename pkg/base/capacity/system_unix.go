@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// descriptors returns how many files this process can have open. The Go runtime has raised its soft limit to
-// the hard one by now.
+// descriptors returns how many files this process can have open. The Go runtime has already raised
+// its soft limit to the hard limit.
 func descriptors() int {
 	var l syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l)
@@ -19,7 +19,7 @@ func descriptors() int {
 	return int(l.Cur)
 }
 
-// hasUnread reports whether bytes have come on a connection that nobody has read.
+// hasUnread reports whether a connection has bytes that nobody has read yet.
 func hasUnread(c net.Conn) bool {
 	s, ok := c.(syscall.Conn)
 	if !ok {

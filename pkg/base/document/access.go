@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TimeLayout is how a domain writes a time into a mark or into data: all are of one width, so that
-// they sort.
+// TimeLayout is the format of times in marks and in data. All such times have the same width, so
+// that they sort as text.
 const TimeLayout = "2006-01-02T15:04:05.000000000Z"
 
 // FormatTime returns t in [TimeLayout].
@@ -33,8 +33,8 @@ func Find(ctx context.Context, s Reader, key Key, notFound error) (Doc, error) {
 	return d, err
 }
 
-// Replace stores d instead of what is stored, at any revision. It reads the revision only if that
-// is not d.Rev.
+// Replace stores d instead of the stored document, at any revision. It reads the revision only if
+// that is not d.Rev.
 func Replace(ctx context.Context, s Store, d Doc) error {
 	_, err := Retry(ctx, ErrConflict, func() (struct{}, error) {
 		put := s.PutDocs(ctx, d)
@@ -48,8 +48,8 @@ func Replace(ctx context.Context, s Store, d Doc) error {
 	return err
 }
 
-// Wrap says in *err, if it is not nil, what was being done. It puts conflict, which is the error of
-// a domain, instead of [ErrConflict]. The stores of the domains defer it.
+// Wrap adds the failed operation to *err, if it is not nil. It replaces [ErrConflict] with
+// conflict, the error of a domain. The stores of the domains defer it.
 func Wrap(err *error, conflict error, format string, args ...any) {
 	if *err == nil {
 		return

@@ -12,57 +12,58 @@ import (
 	"time"
 )
 
-// MaxPut is how many documents one call of PutDocs writes at most.
+// MaxPut is the most documents that one call of PutDocs writes.
 const MaxPut = 25
 
-// ErrNotFound is the error of TouchDoc for a document that is absent.
+// ErrNotFound is the error of TouchDoc for an absent document.
 var ErrNotFound = errors.New("document not found")
 
-// ErrConflict is what every [ConflictError] is.
+// ErrConflict matches every [ConflictError].
 var ErrConflict = errors.New("document changed since read")
 
-// A Key names a document. IAM policies match on the first letters of Part.
+// A Key names a document. IAM policies match the first letters of Part.
 type Key struct{ Part, ID string }
 
 // A Doc is a document as it is stored, or as a caller wants it stored.
 type Doc struct {
 	Key
-	Data []byte    // of a Doc to be written: nil deletes the document
+	Data []byte    // nil in a Doc to be written: delete the document
 	Rev  int64     // the revision that was read; 0: not stored
-	Keep time.Time // until when the document is kept, at least; zero: for ever
+	Keep time.Time // the document is kept at least until then; zero: forever
 	Mark string    // a small attribute that TouchDoc changes without a new revision
 }
 
-// A Reader reads documents, as [Store] says.
+// A Reader reads documents as described at [Store].
 type Reader interface {
 	Docs(ctx context.Context, keys ...Key) ([]Doc, error)
 }
 
-// A Store keeps documents. Every driver passes documenttest.Run. A Store is safe for concurrent use,
-// also by several processes. A document whose Keep is over counts as absent everywhere.
+// A Store keeps documents. Every driver passes documenttest.Run. A Store is safe for concurrent
+// use, even by several processes. A document whose Keep has passed counts as absent everywhere.
 type Store interface {
-	// Docs returns one Doc for each key, in their order, as of every write that returned before it
-	// began. The Doc of an absent document has its Key and nothing else.
+	// Docs returns one Doc for each key, in the order of the keys. It sees every write that
+	// returned before it began. The Doc of an absent document has only its Key.
 	Docs(ctx context.Context, keys ...Key) ([]Doc, error)
 
 	// PutDocs writes all docs or none. It writes a document at the revision Rev+1 if the stored
-	// revision is still Rev. Rev 0 requires that the document is absent. A negative Rev requires the
-	// same, and the document is stored at 1-Rev: a part that deletes documents and uses their keys
-	// again starts each at a random revision, so that no old read matches a new document. An empty
-	// Mark keeps the stored mark. The mark of a notice never changes, and a driver may require it. If another writer came first, the error is a [*ConflictError] that
-	// names one key of such a document. PutDocs refuses more than [MaxPut] documents and a key that
-	// occurs twice.
+	// revision is still Rev. Rev 0 requires that the document is absent. A negative Rev requires
+	// the same, and the document is stored at 1-Rev: a part that deletes documents and uses their
+	// keys again starts each at a random revision, so that no old read matches a new document. An
+	// empty Mark keeps the stored mark. The mark of a notice never changes, and a driver may
+	// require that. If another writer came first, the error is a [*ConflictError] that names one
+	// key of such a document. PutDocs refuses more than [MaxPut] documents and a key that occurs
+	// twice.
 	PutDocs(ctx context.Context, docs ...Doc) error
 
-	// ListDocs returns the documents of a part by their IDs. all is false if the part has more than a
-	// driver reads at once, or documents that the driver cannot read.
+	// ListDocs returns the documents of a part, sorted by ID. all is false if the part has more
+	// documents than a driver reads at once, or documents that the driver cannot read.
 	ListDocs(ctx context.Context, part string) (docs []Doc, all bool, err error)
 
 	// TouchDoc sets the mark of a document at any revision, or returns [ErrNotFound].
 	TouchDoc(ctx context.Context, key Key, mark string) error
 }
 
-// CheckPut returns what PutDocs refuses in docs without a look at what is stored.
+// CheckPut returns the error for docs that PutDocs refuses without reading the store.
 func CheckPut(docs []Doc) error {
 	if len(docs) > MaxPut {
 		return fmt.Errorf("%d documents to put at once: at most %d", len(docs), MaxPut)
@@ -80,7 +81,7 @@ func CheckPut(docs []Doc) error {
 	return nil
 }
 
-// NextRev returns the revision at which PutDocs stores a document that was read at rev.
+// NextRev returns the revision at which PutDocs stores a document whose revision was rev.
 func NextRev(rev int64) int64 {
 	if rev < 0 {
 		rev = -rev
@@ -88,8 +89,8 @@ func NextRev(rev int64) int64 {
 	return rev + 1
 }
 
-// A ConflictError says that another writer changed a document after the caller read it. Nothing
-// was written. The caller reads again.
+// A ConflictError says that another writer changed a document after the caller read it. Nothing was
+// written. The caller reads the document again.
 type ConflictError struct{ Key Key }
 
 // Error implements error.
@@ -107,9 +108,9 @@ const (
 	maxWait   = 100 * time.Millisecond
 )
 
-// Retry calls once until its error is no longer conflict, and returns what it returned last. It
-// waits a random time between calls, which grows to 100 ms, and gives up after 32 calls. once reads
-// what is stored and writes it changed, so that of two writers at the same time both succeed.
+// Retry calls once until its error is no longer conflict, and returns the last result. Between
+// calls it waits a random time, which grows to 100 ms. It gives up after 32 calls. once reads the
+// stored document and writes it changed, so that two writers at the same time both succeed.
 func Retry[T any](ctx context.Context, conflict error, once func() (T, error)) (v T, err error) {
 	for n := 1; ; n++ {
 		if v, err = once(); !errors.Is(err, conflict) || n == maxTries {

@@ -86,7 +86,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// What is stored is replaced at any revision, even if another writer is faster.
+// Replace stores a document at any revision, even if another writer is faster.
 func TestReplace(t *testing.T) {
 	var docs documenttest.Store
 	d := document.Doc{Key: document.Key{Part: "BASE#a", ID: "tools"}, Data: []byte("new")}

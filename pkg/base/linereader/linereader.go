@@ -8,19 +8,19 @@ import (
 	"io"
 )
 
-// tail is how much is kept of the end of a line that is too long.
+// tail is how many bytes Read keeps from the end of a line that is too long.
 const tail = 512
 
-// A Line is one line of a stream. Its bytes are valid until the next one comes.
+// A Line is one line of a stream. Its bytes are valid until Read calls f again.
 type Line struct {
-	Data []byte // without its end; of a line that is too long its beginning
+	Data []byte // without the line end; if the line is too long, its beginning
 	Tail []byte // the end of a line that is too long
 	Size int    // of the whole line
-	Long bool   // it is too long, and what lies between Data and Tail is lost
+	Long bool   // it is too long; the bytes between Data and Tail are lost
 }
 
-// Read calls f with each line of r until that ends, in bounded memory whatever comes. What
-// follows the last line end is a line, too.
+// Read calls f with each line of r until r ends, in bounded memory for any input. The text after
+// the last line end is a line, too.
 func Read(r io.Reader, limit int, f func(Line)) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var l Line
@@ -38,19 +38,19 @@ func Read(r io.Reader, limit int, f func(Line)) {
 			return
 		}
 		if cap(l.Data) > keptBuffer {
-			l.Data = nil // one long line must not hold its memory for ever
+			l.Data = nil // one long line must not keep its memory forever
 		}
 		l = Line{Data: l.Data[:0]}
 	}
 }
 
-// keptBuffer is the most memory that is kept for the next line.
+// keptBuffer is the most memory that Read keeps for the next line.
 const keptBuffer = 256 << 10
 
-// add adds what came next of the line.
+// add appends the next part of the line.
 func (l *Line) add(part []byte, limit int) {
 	l.Size += len(part)
-	if room := limit + 2 - len(l.Data); !l.Long { // the end of the line does not count
+	if room := limit + 2 - len(l.Data); !l.Long { // the line end does not count
 		if len(part) <= room {
 			l.Data = append(l.Data, part...)
 			return
@@ -64,7 +64,7 @@ func (l *Line) add(part []byte, limit int) {
 	}
 }
 
-// trim takes the line end away.
+// trim removes the line end.
 func (l *Line) trim() {
 	last := &l.Data
 	if l.Long {

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/linereader"
 )
 
-// all returns what Read makes of a stream, the long lines as their two ends.
+// all returns the lines that Read finds in a stream. It shows a long line as its two ends.
 func all(r io.Reader, limit int) (out []string) {
 	linereader.Read(r, limit, func(l linereader.Line) {
 		s := string(l.Data)

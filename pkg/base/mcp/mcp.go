@@ -1,8 +1,8 @@
-// Package mcp has the words of the Model Context Protocol: its versions, methods, headers and
-// error codes, and a client's message once it has been read and checked.
+// Package mcp has the words of the Model Context Protocol: its versions, methods, headers and error
+// codes, and a client's message once it has been read and checked.
 //
-// [Parse] is the one place where a client's bytes are read. What stands behind it takes a
-// [Request] and does not look at them again: what was checked is what is sent on.
+// Only [Parse] reads a client's bytes. The later code uses a [Request] and does not read the bytes
+// again: what was checked is what is sent on.
 package mcp
 
 import (
@@ -35,11 +35,11 @@ const (
 	MethodReadResource  = "resources/read"
 	MethodComplete      = "completion/complete"
 
-	MethodSubscribe   = "resources/subscribe" // of the handshake protocol, as the next two
+	MethodSubscribe   = "resources/subscribe" // this and the next two: handshake protocol only
 	MethodUnsubscribe = "resources/unsubscribe"
 	MethodSetLevel    = "logging/setLevel"
 
-	MethodElicit    = "elicitation/create" // what a server asks its client
+	MethodElicit    = "elicitation/create" // a server's question to its client
 	MethodSample    = "sampling/createMessage"
 	MethodListRoots = "roots/list"
 
@@ -52,7 +52,7 @@ const (
 	NotificationPromptsChanged   = NotificationPrefix + "prompts/list_changed"
 	NotificationResourcesChanged = NotificationPrefix + "resources/list_changed"
 	NotificationResourceUpdated  = NotificationPrefix + "resources/updated"
-	NotificationElicited         = NotificationPrefix + "elicitation/complete" // what was asked for by URL
+	NotificationElicited         = NotificationPrefix + "elicitation/complete"
 	NotificationAcknowledged     = NotificationPrefix + "subscriptions/acknowledged"
 )
 
@@ -64,7 +64,7 @@ const (
 	HeaderName    = "Mcp-Name"
 )
 
-// Keys of _meta. Those with the prefix concern one connection and are not passed on.
+// Keys of _meta. Keys with the prefix concern one connection and are not passed on.
 const (
 	MetaPrefix             = "io.modelcontextprotocol/"
 	MetaVersion            = MetaPrefix + "protocolVersion"
@@ -92,19 +92,19 @@ const (
 	CodeHeaderMismatch    = -32020 // headers do not say what the body says
 	CodeMissingCapability = -32021 // the client has not declared what the request needs
 	CodeVersion           = -32022 // the protocol version is not supported
-	CodeURLElicitation    = -32042 // the user has to open a page first; of version 2025-11-25 alone
+	CodeURLElicitation    = -32042 // the user has to open a page first; of version 2025-11-25 only
 )
 
-// Error codes of this gateway, which lie outside the range that JSON-RPC keeps for itself.
+// Error codes of this gateway. They are outside the range that JSON-RPC reserves.
 const (
 	CodeLocked   = 4030 // a prompt or a resource is locked; data says why
-	CodeUpstream = 5020 // the server of a prompt or a resource gave no answer; data says what is known
+	CodeUpstream = 5020 // the server of a prompt or a resource gave no answer; data has the details
 )
 
-// An Error is a refusal that the caller may read. Code, Message and Data make
-// the JSON-RPC error; Err is for the log alone.
+// An Error is a refusal that the caller may read. Code, Message and Data make the JSON-RPC error.
+// Err is for the log only.
 type Error struct {
-	Code       int             // JSON-RPC error code; a refusal that has none has its HTTP status
+	Code       int             // JSON-RPC error code; a refusal without one has its HTTP status
 	Message    string          // for the caller
 	Data       json.RawMessage // error.data; nil: none
 	Status     int             // HTTP status; 0: 200

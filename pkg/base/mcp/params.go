@@ -7,12 +7,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// paramNames are the members of params that have a meaning here, to the gateway or to a server.
+// paramNames are the members of params that have a meaning for the gateway or a server.
 var paramNames = []string{
 	"name", "uri", "arguments", "_meta", "cursor", "inputResponses", "requestState", "ref", "argument", "context",
 }
 
-// lists are the methods whose answers come in pages.
+// lists are the methods whose answers have pages.
 var lists = []string{MethodListTools, MethodListPrompts, MethodListResources, MethodListTemplates}
 
 func (r Request) readParams(params rawjson.Object) (Request, *Error) {
@@ -36,8 +36,9 @@ func (r Request) readParams(params rawjson.Object) (Request, *Error) {
 	return r, nil
 }
 
-// readParam reads a member that the request's method knows, and sets ok to whether it has the right
-// type. It reports whether it took the member; what it only checks goes on with the others.
+// readParam reads a member that the request's method defines, and sets ok to whether it has the
+// right type. It reports whether it stored the member. Members that it only checks stay with the
+// others.
 func (r *Request) readParam(m rawjson.Member, ok *bool) bool {
 	null := string(m.Value) == "null"
 	switch r.Method + " " + m.Name {
@@ -65,8 +66,8 @@ func (r *Request) readParam(m rawjson.Member, ok *bool) bool {
 	return true
 }
 
-// readRef reads what completion/complete is about: a prompt or a resource. It refuses what another
-// reader could take for something else.
+// readRef reads the reference of completion/complete: a prompt or a resource. It refuses a
+// reference that another reader could understand differently.
 func (r *Request) readRef(m rawjson.Member) bool {
 	o, err := rawjson.Split(m.Value, rawjson.Lenient) // it was read strictly with the message
 	if err != nil {
@@ -89,7 +90,7 @@ func (r *Request) readRef(m rawjson.Member) bool {
 	return false
 }
 
-// hasTexts reports whether a member is an object that has a string by each of the names.
+// hasTexts reports whether a member is an object that has a string under each of the names.
 func hasTexts(m rawjson.Member, names ...string) bool {
 	o, err := rawjson.Split(m.Value, rawjson.Lenient)
 	for _, name := range names {
@@ -100,8 +101,8 @@ func hasTexts(m rawjson.Member, names ...string) bool {
 	return err == nil
 }
 
-// misspelt reports whether a name differs from a known one in case alone: encoding/json takes "Name"
-// for "name"; others do not.
+// misspelt reports whether a name differs from a known name in letter case only: encoding/json
+// reads "Name" as "name", but other parsers do not.
 func misspelt(name string, known []string) bool {
 	return slices.ContainsFunc(known, func(k string) bool { return name != k && strings.EqualFold(name, k) })
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxPeek is how many bytes at the beginning of a message PeekID reads at most.
+// maxPeek is the most bytes of a message that PeekID reads.
 const maxPeek = 64 << 10
 
-// PeekID returns the id of a message that is refused unread, nil if it does not stand near its
-// beginning. It reads no further than it must.
+// PeekID returns the id of a message that is refused unread, or nil if the id is not near its
+// beginning. It reads no further than necessary.
 func PeekID(message io.Reader) json.RawMessage {
 	d := jsontext.NewDecoder(io.LimitReader(message, maxPeek), jsontext.AllowDuplicateNames(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -30,7 +30,7 @@ func PeekID(message io.Reader) json.RawMessage {
 			continue
 		}
 		id, err := d.ReadValue()
-		ended := err == nil && (id[0] == '"' || len(d.UnreadBuffer()) > 0) // a number may go on
+		ended := err == nil && (id[0] == '"' || len(d.UnreadBuffer()) > 0) // a number may continue
 		if !ended || !validID(json.RawMessage(id)) {
 			return nil
 		}

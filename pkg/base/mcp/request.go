@@ -11,35 +11,35 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// A Request is one message of a client, as [Parse] has checked it. Its raw parts are the bytes
-// that the client sent: valid JSON in UTF-8, with no name twice in an object.
+// A Request is one message of a client that [Parse] has checked. Its raw parts are the bytes that
+// the client sent: valid JSON in UTF-8, with no name twice in an object.
 type Request struct {
 	ID     json.RawMessage // a string or an integer; nil: a notification, or a client's answer
 	Method string          // "": a client's answer
-	Answer *Answer         // what a client answered to a request that was made to it; nil: this is no answer
+	Answer *Answer         // a client's answer to a server's request; nil: this is no answer
 
 	Params    bool            // there is a params object; its members are the fields below
-	Name      string          // of tools/call and prompts/get, and of the prompt that completion/complete is about
-	URI       string          // of resources/read, and of the resource that completion/complete is about
-	Arguments json.RawMessage // of tools/call, any JSON value, or of prompts/get, an object; nil: none
+	Name      string          // of tools/call, prompts/get and a completion's prompt
+	URI       string          // of resources/read and a completion's resource
+	Arguments json.RawMessage // of tools/call any JSON, of prompts/get an object; nil: none
 	Fields    rawjson.Object  // the members of Arguments, if it is an object
 	Cursor    string          // of a list
-	Ref       json.RawMessage // of completion/complete: the object that Name or URI stands in
+	Ref       json.RawMessage // of completion/complete: the object that contains Name or URI
 	Meta      rawjson.Object  // the members of _meta
 	Rest      rawjson.Object  // all others, such as requestState
 }
 
-// An Answer is what a client answered to a request that was made to it.
+// An Answer is a client's answer to a request from a server.
 type Answer struct {
 	Result json.RawMessage // nil: it refused
 	Err    *Error          // its refusal; nil: there is a result
 }
 
-// IsNotification reports whether the message wants no answer.
+// IsNotification reports whether the sender expects no answer.
 func (r Request) IsNotification() bool { return r.ID == nil }
 
-// Subject returns what the request is about and the header Mcp-Name repeats, and the member of
-// params that it stands in; "" if it is about nothing that has a name.
+// Subject returns the name or URI that the request is about, which the header Mcp-Name repeats, and
+// the member of params that contains it. Both are "" if the request has no such subject.
 func (r Request) Subject() (subject, member string) {
 	switch r.Method {
 	case MethodCallTool, MethodGetPrompt:
@@ -50,23 +50,22 @@ func (r Request) Subject() (subject, member string) {
 	return "", ""
 }
 
-// Bounds on the parts of a message. To hold names against each other costs up to a
-// microsecond a name, and 4 MiB have room for 600,000 of them. A table of 10,000 rows with
-// ten named columns each has 100,000; the longest vectors of numbers that fit have fewer
-// than a million.
+// Bounds on the parts of a message. Comparing names costs up to a microsecond a name, and 4 MiB can
+// hold 600,000 of them. A table of 10,000 rows with ten named columns each has 100,000; the longest
+// vectors of numbers that fit have fewer than a million.
 const (
 	maxMembers  = 100_000   // names, at any depth
 	maxElements = 1_000_000 // of lists and objects together
 )
 
-// MaxID is the length of the longest id that is taken: it is sent back with every answer.
+// MaxID is the length of the longest id that Parse accepts: every answer repeats the id.
 const MaxID = 1024
 
-// Parse reads one message. With an error it returns what it made out, so that the
+// Parse reads one message. With an error it also returns the parts that it could read, so that the
 // refusal can carry the id.
 //
-// The reading is strict, since servers read the same bytes with other parsers: a name given
-// twice, at any depth, could mean one thing to a check and another to whoever acts on it.
+// Parse is strict, since servers read the same bytes with other parsers. If a name occurs twice at
+// any depth, a check and a server could each read a different value.
 func Parse(body []byte) (Request, *Error) {
 	var r Request
 	switch b := bytes.TrimLeft(body, " \t\r\n"); {
@@ -136,7 +135,7 @@ func (r Request) read(envelope rawjson.Object) (Request, *Error) {
 	return r.readParams(params)
 }
 
-// readAnswer reads what a client answered; one of the two is nil.
+// readAnswer reads a client's answer. Either result or refusal is nil.
 func (r Request) readAnswer(result, refusal json.RawMessage) (Request, *Error) {
 	if refusal == nil {
 		if result[0] != '{' {
@@ -157,7 +156,7 @@ func refuse(code int, message string) *Error {
 	return &Error{Code: code, Message: message, Status: http.StatusBadRequest}
 }
 
-// validID holds ids to what MCP allows: a string or an integer, not null.
+// validID reports whether an id is what MCP allows: a string or an integer, not null.
 func validID(v json.RawMessage) bool {
 	if len(v) > MaxID {
 		return false
@@ -169,8 +168,8 @@ func validID(v json.RawMessage) bool {
 	return len(digits) > 0 && len(bytes.Trim(digits, "0123456789")) == 0
 }
 
-// tooMany reports whether a message has more parts than are looked at. It follows strings
-// alone, at a fraction of what parsing costs; most messages are too short to have so many.
+// tooMany reports whether a message has more parts than the gateway reads. It follows only strings,
+// at a fraction of the cost of parsing. Most messages are too short to have so many parts.
 func tooMany(body []byte) bool {
 	const least = len(`"":0,`)
 	if len(body) < maxMembers*least {
@@ -190,7 +189,7 @@ func tooMany(body []byte) bool {
 	return names > maxMembers || elements > maxElements
 }
 
-// endOfString returns where the string ends that begins before i.
+// endOfString returns the end of the string that begins before i.
 func endOfString(body []byte, i int) int {
 	for i < len(body) {
 		n := bytes.IndexByte(body[i:], '"')

@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/mcp"
 )
 
-// Whatever is read as a message, encoding/json reads the same in it.
+// Parse and encoding/json read the same values from each message that Parse accepts.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"_meta":{}}}`,
@@ -109,7 +109,7 @@ func (params fuzzedParams) compare(t *testing.T, m mcp.Request) {
 func TestParseParams(t *testing.T) {
 	for _, tt := range []struct {
 		method, params string
-		want           mcp.Request // ID, Method and Params are added; nothing: refused
+		want           mcp.Request // ID, Method and Params are added; zero: refused
 	}{
 		{"prompts/get", `{"name":"p","arguments":{"a":"b"},"requestState":"s"}`, mcp.Request{Name: "p", Arguments: json.RawMessage(`{"a":"b"}`)}},
 		{"prompts/get", `{"name":"p","arguments":null}`, mcp.Request{Name: "p"}},
@@ -150,7 +150,7 @@ func TestParseParams(t *testing.T) {
 	}
 }
 
-// What goes on to a server is kept as it came.
+// Parse keeps the bytes of members that the gateway passes on to a server.
 func TestParseRest(t *testing.T) {
 	r, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"context":{"n": 1e2},"ref":{"type":"ref/prompt","name":"p"},"argument":{"value":"","name":"a"},"x":[1]}}`))
 	if got := string(r.Rest.Bytes()); err != nil || got != `{"context":{"n": 1e2},"argument":{"value":"","name":"a"},"x":[1]}` {
@@ -158,7 +158,7 @@ func TestParseRest(t *testing.T) {
 	}
 }
 
-// checkAnswer holds a client's answer against what encoding/json reads.
+// checkAnswer compares a client's answer with the reading of encoding/json.
 func checkAnswer(t *testing.T, body []byte, m mcp.Request) {
 	t.Helper()
 	var want, refusal map[string]json.RawMessage // names count as they are written

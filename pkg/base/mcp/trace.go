@@ -2,8 +2,8 @@ package mcp
 
 import "strings"
 
-// TraceID returns the id of the trace that a traceparent of W3C Trace Context, version 00, names: 32
-// lower-case hex digits; "" if it is none.
+// TraceID returns the id of the trace in a traceparent of W3C Trace Context, version 00: 32
+// lower-case hex digits. It returns "" for any other text.
 func TraceID(traceparent string) string {
 	parts := strings.Split(traceparent, "-")
 	if len(parts) != 4 || parts[0] != "00" || len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 {

@@ -10,9 +10,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// Undeclared refuses requests for input, the object inputRequests of a result, to a client that has
-// not declared that it can give what they ask for; nil if they may be asked. The error names
-// the capabilities that are missing.
+// Undeclared refuses requests for input, the object inputRequests of a result, if the client has
+// not declared that it can answer them. It returns nil if they may be sent. The error names the
+// missing capabilities.
 func Undeclared(inputRequests, capabilities json.RawMessage) *Error {
 	missing := map[string]map[string]struct{}{}
 	lacks := func(capability, part string) {
@@ -23,7 +23,7 @@ func Undeclared(inputRequests, capabilities json.RawMessage) *Error {
 			missing[capability][part] = struct{}{}
 		}
 	}
-	requests, _ := rawjson.Split(inputRequests, rawjson.Lenient) // nil: it has none, or none that a client could read
+	requests, _ := rawjson.Split(inputRequests, rawjson.Lenient) // nil: none
 	for _, r := range requests {
 		params := field(r.Value, "params")
 		switch method := rawjson.Text(field(r.Value, "method")); method {
@@ -33,7 +33,7 @@ func Undeclared(inputRequests, capabilities json.RawMessage) *Error {
 			switch byURL := rawjson.Text(field(params, "mode")) == "url"; {
 			case byURL && url == nil:
 				lacks("elicitation", "url")
-			case !byURL && (declared == nil || form == nil && url != nil): // an empty declaration is of forms
+			case !byURL && (declared == nil || form == nil && url != nil): // empty means forms
 				lacks("elicitation", "")
 			}
 		case MethodSample:
@@ -49,14 +49,14 @@ func Undeclared(inputRequests, capabilities json.RawMessage) *Error {
 			if field(capabilities, "roots") == nil {
 				lacks("roots", "")
 			}
-		default: // no client can have declared it
+		default: // no client can have declared this method
 			lacks(text.Clip(method, 200), "")
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	data, _ := json.Marshal(map[string]any{"requiredCapabilities": missing}) // texts alone cannot fail
+	data, _ := json.Marshal(map[string]any{"requiredCapabilities": missing}) // never fails
 	return &Error{
 		Code: CodeMissingCapability,
 		Message: "The tool asks its client for input, and this client has not declared that it can give it: " +
@@ -70,7 +70,7 @@ func UndeclaredQuestion(method string, params, capabilities json.RawMessage) *Er
 	return Undeclared(rawjson.Object{{Name: "question", Value: InputRequest(method, params)}}.Bytes(), capabilities)
 }
 
-// InputRequest returns one question as it stands among the inputRequests of a result. No params are nil.
+// InputRequest returns one question as an entry of inputRequests. params is nil if there are none.
 func InputRequest(method string, params json.RawMessage) json.RawMessage {
 	o := rawjson.Object{{Name: "method", Value: rawjson.Quote(method)}}
 	if len(params) > 0 {
@@ -79,7 +79,7 @@ func InputRequest(method string, params json.RawMessage) json.RawMessage {
 	return o.Bytes()
 }
 
-// Askable reports whether a client has declared, in its capabilities, that it can be asked anything.
+// Askable reports whether a client has declared a capability to answer questions.
 func Askable(capabilities json.RawMessage) bool {
 	for _, name := range Askables() {
 		if v := rawjson.Get(capabilities, name); len(v) > 0 && v[0] == '{' {
@@ -89,7 +89,7 @@ func Askable(capabilities json.RawMessage) bool {
 	return false
 }
 
-// field returns the last value of a name in an object, nil if there is none or it is null.
+// field returns the last value of a name in an object, or nil if there is none or it is null.
 func field(object json.RawMessage, name string) json.RawMessage {
 	if v := rawjson.Get(object, name); string(v) != "null" {
 		return v

@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
-// FuzzCheckKey checks that a key that passes is its own clean path below any folder.
+// FuzzCheckKey checks that a valid key is its own clean path below any folder.
 func FuzzCheckKey(f *testing.F) {
 	for _, key := range []string{"config/mcp_config.json", "../a", "a/../b", "/a", `a\..\b`, "a//b", "a/.", "é", "\x00", ""} {
 		f.Add(key)

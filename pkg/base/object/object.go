@@ -11,20 +11,20 @@ import (
 	"errors"
 )
 
-// What a caller may have to tell apart.
+// Errors that a caller may have to distinguish.
 var (
 	ErrNotFound    = errors.New("object not found")          // no object has the key
-	ErrNotModified = errors.New("object not modified")       // it still has the ETag that Get named
+	ErrNotModified = errors.New("object not modified")       // it still has the ETag passed to Get
 	ErrConflict    = errors.New("object changed since read") // caller re-reads and retries
 	ErrKey         = errors.New("object key is not allowed") // see CheckKey
 
-	// ErrDamaged says that what is stored under the key cannot be what was put there. A look that comes
-	// later finds the same; only a write mends it.
+	// ErrDamaged says that the bytes stored under the key cannot be the bytes that were put there.
+	// A later read finds the same; only a write repairs it.
 	ErrDamaged = errors.New("stored object is damaged")
 )
 
-// IfAbsent is the ifMatch of [Store.Put] with which the write succeeds only if the key has no
-// object yet.
+// IfAbsent is an ifMatch of [Store.Put]. With it the write succeeds only if the key has no object
+// yet.
 const IfAbsent = "*absent*"
 
 // An Object is a blob and its version.
@@ -40,25 +40,25 @@ type Store interface {
 	// ETag it returns [ErrNotModified]. With [ErrDamaged] the object has its ETag and no data.
 	Get(ctx context.Context, key, ifNoneMatch string) (Object, error)
 
-	// Put stores data whole or not at all and returns the new ETag. If ifMatch is not empty the
-	// stored object must have that ETag ([IfAbsent]: must not exist); otherwise nothing is stored
-	// and it returns [ErrConflict].
+	// Put stores all of data or nothing, and returns the new ETag. If ifMatch is not empty, the
+	// stored object must have that ETag ([IfAbsent]: must not exist). Otherwise Put stores nothing
+	// and returns [ErrConflict].
 	Put(ctx context.Context, key string, data []byte, ifMatch string) (etag string, err error)
 
-	// Delete removes the object, whatever its version. A key without one is no error.
+	// Delete removes the object at any version. An absent object is no error.
 	Delete(ctx context.Context, key string) error
 
 	// List returns the ETags of all objects in a folder and below it, by key. The folder is the
-	// beginning of a key, without the slash that follows it. It has what every Put that returned
-	// before it began has stored.
+	// prefix of a key, without the slash after it. List sees every Put that returned before it
+	// began.
 	List(ctx context.Context, folder string) (etags map[string]string, err error)
 }
 
-// A Mapper is a [Store] that can hand out an object as a part of the address space, without a copy.
+// A Mapper is a [Store] that can return an object as mapped memory, without a copy.
 type Mapper interface {
 	Store
 
-	// Map returns the data of the object, or [ErrNotFound]. It must not be changed. It stays as it is,
-	// whatever becomes of the object, until the process ends.
+	// Map returns the data of the object, or [ErrNotFound]. The caller must not change it. It stays
+	// valid until the process ends, even if the object changes or is deleted.
 	Map(ctx context.Context, key string) (data []byte, err error)
 }

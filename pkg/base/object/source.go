@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ErrGone says that a file which was in use is no longer in the store. It is an [ErrNotFound].
+// ErrGone says that a file that was in use is no longer in the store. It wraps [ErrNotFound].
 var ErrGone = fmt.Errorf("the file is gone; the last good one stays in use until there is a new one: %w", ErrNotFound)
 
 // Version returns the lower-case hex SHA-256 of data.
@@ -19,39 +19,39 @@ func Version(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A File is written by an operator. A copy of the last one that parsed is kept beside it, so that a
-// process which starts next to a bad or a missing file goes on with what was in use.
+// A File is a file that an operator writes. The store also has a copy of the last version that
+// parsed. A process that starts while the file is bad or missing uses that copy.
 type File[T any] struct {
 	Key      string
 	LastGood string // key of the copy
 	Parse    func([]byte) (*T, error)
-	None     func() *T // the value where there never was a file; nil: there must be one
+	None     func() *T // the value if there never was a file; nil: there must be one
 }
 
-// A Source is a file as it is in use, and what is wrong with the one in the store. The zero Source
-// was never read.
+// A Source is the file in use, and the fault of the file in the store. The zero Source was never
+// read.
 type Source[T any] struct {
-	Value   *T        // nil: nothing is known that can be used
+	Value   *T        // nil: no usable value is known
 	Version string    // [Version] of the bytes in use; "": there are none
-	Stored  string    // [Version] of the file in the store, if that is refused; "": it is not, or there is none
+	Stored  string    // [Version] of the file in the store if that is refused; "": else
 	Data    []byte    // the bytes in use; must not be changed
-	Refused error     // why the file in the store is not in use: what Parse says, or [ErrGone]; nil: it is
-	Unread  error     // why nothing, or nothing newer, could be read; nil: it was. For the log
-	ReadAt  time.Time // when it was last known what the store holds
+	Refused error     // why the file in the store is not in use; nil: it is
+	Unread  error     // why nothing, or nothing newer, could be read; for the log; nil: read
+	ReadAt  time.Time // when the content of the store was last known
 
 	etag string // of the file that was read last, good or not; "": there was none
 }
 
-// Stale reports whether what is in use is, or may be, older than the file in the store.
+// Stale reports whether the file in use is, or may be, older than the file in the store.
 func (s Source[T]) Stale() bool { return s.Refused != nil || s.Unread != nil }
 
-// Err returns why what is in use is not the file in the store, nil if it is.
+// Err returns why the file in the store is not in use, or nil if it is.
 func (s Source[T]) Err() error { return errors.Join(s.Unread, s.Refused) }
 
-// Load returns the file as of now. last is what the caller read before; its Value is kept if
-// nothing is newer. A file that does not parse, cannot be read or is gone never replaces a good
-// one: that of last or else the last good copy stays, with Refused or Unread set. Without a file
-// the Value is that of None only where none was ever in use, or the last one was empty: else a
+// Load returns the present file. last is the result of the caller's last read; Load keeps its Value
+// if nothing is newer. A file that does not parse, cannot be read or is missing never replaces a
+// good one. Then the value of last or the last good copy stays, with Refused or Unread set. Without
+// a file, Load uses None only if no file was ever in use, or the last one was empty: otherwise a
 // deletion by mistake would permit what a policy denies.
 func (f File[T]) Load(ctx context.Context, objects Store, last Source[T], now time.Time) Source[T] {
 	s := f.load(ctx, objects, last)
@@ -68,7 +68,7 @@ func (f File[T]) load(ctx context.Context, objects Store, last Source[T]) Source
 		last.Unread = nil
 		return last
 	case errors.Is(err, ErrNotFound):
-		return f.gone(ctx, objects, last)
+		return f.withoutFile(ctx, objects, last)
 	case err != nil:
 		return f.older(ctx, objects, last, func(s *Source[T]) { s.Unread = fmt.Errorf("read %s: %w", f.Key, err) })
 	}
@@ -79,9 +79,9 @@ func (f File[T]) load(ctx context.Context, objects Store, last Source[T]) Source
 	return Source[T]{Value: v, Version: Version(o.Data), Data: o.Data, etag: o.ETag}
 }
 
-// gone returns what is in use while there is no file. Without a value in last the copy is read: a
-// file may have come and gone since.
-func (f File[T]) gone(ctx context.Context, objects Store, last Source[T]) Source[T] {
+// withoutFile returns the source to use while there is no file. If last has no value, it reads the
+// copy: a file may have been added and deleted since.
+func (f File[T]) withoutFile(ctx context.Context, objects Store, last Source[T]) Source[T] {
 	mark := func(s *Source[T]) {
 		s.Refused, s.Unread, s.etag, s.Stored = fmt.Errorf("%s: %w", f.Key, ErrGone), nil, "", ""
 	}
@@ -102,7 +102,7 @@ func (f File[T]) gone(ctx context.Context, objects Store, last Source[T]) Source
 	return Source[T]{Value: f.None()}
 }
 
-// older returns last, or else the last good copy, after mark has said why.
+// older returns last or, if it has no value, the last good copy. mark first sets the reason.
 func (f File[T]) older(ctx context.Context, objects Store, last Source[T], mark func(*Source[T])) Source[T] {
 	if last.Value != nil {
 		mark(&last)
@@ -125,17 +125,16 @@ func (f File[T]) unknown(last, s Source[T], err error) Source[T] {
 	if last.Value == nil {
 		last = Source[T]{}
 	}
-	// What is wrong with the last good file is not wrapped: who asks whether there is no file
-	// means the operator's own.
+	// The error of the last good file is not wrapped: errors.Is(err, ErrNotFound) must mean the
+	// operator's own file.
 	last.Unread = fmt.Errorf("no %s that can be used: %w; %s: %s", f.Key, s.Err(), f.LastGood, err.Error())
 	return last
 }
 
-// errUnusable says that the last good copy does not parse: another version of the program left it.
+// errUnusable says that the last good copy does not parse: another version of the program wrote it.
 var errUnusable = errors.New("the last good file cannot be used")
 
-// lastGood reads the last good copy. An empty one is [ErrNotFound]: it means that there was no
-// file.
+// lastGood reads the last good copy. For an empty copy it returns [ErrNotFound]: there was no file.
 func (f File[T]) lastGood(ctx context.Context, objects Store) (s Source[T], err error) {
 	o, err := objects.Get(ctx, f.LastGood, "")
 	if err != nil {
@@ -151,9 +150,9 @@ func (f File[T]) lastGood(ctx context.Context, objects Store) (s Source[T], err 
 	return Source[T]{Value: v, Version: Version(o.Data), Data: o.Data}, nil
 }
 
-// Keep is Load for the one who writes the last good copy; the error says why it was not written.
-// The copy is read first and replaced only if it is still the same: of two writers the one with the
-// older file must not win by being slow. A file that is gone replaces nothing.
+// Keep is Load, and also writes the last good copy. The error says why the copy was not written.
+// Keep reads the copy first and replaces it only if it has not changed since: a slow writer with an
+// older file must not win. A missing file replaces nothing.
 func (f File[T]) Keep(ctx context.Context, objects Store, last Source[T], now time.Time) (Source[T], error) {
 	kept, err := objects.Get(ctx, f.LastGood, "")
 	s := f.Load(ctx, objects, last, now)
@@ -161,7 +160,7 @@ func (f File[T]) Keep(ctx context.Context, objects Store, last Source[T], now ti
 	switch none := errors.Is(err, ErrNotFound); {
 	case s.Value == nil, s.Version == "", s.Stale() && !none:
 		return s, nil
-	case none: // also if both are gone, and only this process still holds what was in use
+	case none: // even if both are missing, and only this process still has the value
 		ifMatch, err = IfAbsent, nil
 	case err == nil && bytes.Equal(kept.Data, s.Data):
 		return s, nil

@@ -20,7 +20,7 @@ var (
 	errBroken = errors.New("it does not parse")
 )
 
-// optional is a file that need not be there; required is one that must be.
+// optional is a file that may be missing. required must exist.
 var (
 	required = object.File[string]{Key: "config/file", LastGood: "catalog/last_good_file", Parse: func(data []byte) (*string, error) {
 		s := string(data)
@@ -32,7 +32,7 @@ var (
 	optional = object.File[string]{Key: required.Key, LastGood: required.LastGood, Parse: required.Parse, None: func() *string { return new(string) }}
 )
 
-// noon is when the files are read.
+// noon is the time at which the tests read the files.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func put(t *testing.T, objects object.Store, key, data string) {
@@ -42,7 +42,7 @@ func put(t *testing.T, objects object.Store, key, data string) {
 	}
 }
 
-// failing fails reads of a key; "": of every one.
+// failing returns a hook that fails reads of a key; "": of every key.
 func failing(key string) func(context.Context, string) error {
 	return func(_ context.Context, k string) error {
 		if key == "" || k == key {
@@ -56,7 +56,7 @@ func TestFileLoad(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, kept string
 		unread           string // key that cannot be read
-		want             string // what is in use; none: the value where there never was a file
+		want             string // the value in use; none: the default value
 		unknown, stale   bool
 	}{
 		{"never one", none, none, "", none, false, false},

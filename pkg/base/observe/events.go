@@ -10,24 +10,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// Counts are what one request counts in addition to itself. The goroutine that answers the request
-// sets the exported fields. Spans and calls of servers add the rest, from any goroutine.
+// Counts are the values that one request adds to its own count. The goroutine that answers the
+// request sets the exported fields. Spans and server calls add the rest, from any goroutine.
 type Counts struct {
 	IncludeDisabled bool   // a search asked for locked tools
-	Nudged          bool   // its answer pointed the agent to them
-	Called          Target // that the call went to, with its tier
-	Blocked         Target // that is locked, with its lock status
+	Nudged          bool   // its answer pointed the agent to locked tools
+	Called          Target // target of the call, with its tier
+	Blocked         Target // locked target of the call, with its lock status
 
 	mu            sync.Mutex
-	answered      *serverAnswer // the first; nil: no server was asked
-	store, search time.Duration // waiting for stores; ranking
+	answered      *serverAnswer // the first answer; nil: the request reached no server
+	store, search time.Duration // time in stores and in ranking
 }
 
-// A Target is what an agent called, with the value of the dimension that counts it. The zero Target
-// is none.
+// A Target is the target of an agent's call, with the value of the dimension that counts it. The
+// zero Target is none.
 type Target struct{ Name, By string }
 
-// A serverAnswer is how a load or a call of a server ended.
+// A serverAnswer is the result of a load or a call of a server.
 type serverAnswer struct {
 	server, status, reason string
 	took                   time.Duration
@@ -35,7 +35,7 @@ type serverAnswer struct {
 
 type countsKey struct{}
 
-// Begin returns a context for one request, which counts into c.
+// Begin returns a context for one request. Counts of that context go into c.
 func (m *Meter) Begin(ctx context.Context, c *Counts) context.Context {
 	if m == nil {
 		return ctx
@@ -60,9 +60,9 @@ func (c *Counts) spend(k Kind, took time.Duration) {
 	}
 }
 
-// Request returns the attributes of the line of a request: failed is a 5xx, or a JSON-RPC internal
-// error. The line names the target, by which the saved query "which locked tools do agents ask for"
-// groups.
+// Request returns the attributes of a request's log line. failed means a 5xx or a JSON-RPC internal
+// error. The line names the target, so that the saved query "which locked tools do agents ask for"
+// can group by it.
 func (m *Meter) Request(c *Counts, took time.Duration, failed bool) []slog.Attr {
 	if m == nil {
 		return nil
@@ -95,21 +95,22 @@ func (m *Meter) Request(c *Counts, took time.Duration, failed bool) []slog.Attr 
 	return m.attrs(l)
 }
 
-// target counts what an agent called by a dimension.
+// target counts the target of a call under a dimension.
 func (l *metricLine) target(dimension string, t Target, metric string) {
 	if t.Name != "" {
 		l.add([]slog.Attr{slog.String(dimension, t.By)}, slog.String("target", t.Name), count(metric, 1))
 	}
 }
 
-// answer counts how a load or a call of a server ended.
+// answer counts the result of a load or a call of a server.
 func (l *metricLine) answer(a serverAnswer) {
 	l.add([]slog.Attr{slog.String("Status", a.status), slog.String("Reason", cmp.Or(a.reason, "none"))},
 		slog.String("server", a.server), count("UpstreamOutcomes", 1), milliseconds("UpstreamDuration", a.took))
 }
 
-// Upstream counts how a load or a call of a server ended; without a reason, under "none". It
-// returns attributes for a line of its own where ctx is no request's, or its line has a server.
+// Upstream counts the result of a load or a call of a server. Without a reason it counts under
+// "none". It returns attributes for a separate line if ctx belongs to no request, or the request's
+// line already has a server.
 func (m *Meter) Upstream(ctx context.Context, server, status, reason string, took time.Duration) []slog.Attr {
 	a := serverAnswer{server, status, reason, took}
 	if c := countsOf(ctx); c != nil {
@@ -125,7 +126,7 @@ func (m *Meter) Upstream(ctx context.Context, server, status, reason string, too
 	return m.attrs(l)
 }
 
-// ColdStart returns the attributes of the line of a start of a function's environment.
+// ColdStart returns the attributes of the log line for the start of a function's environment.
 func (m *Meter) ColdStart(took time.Duration) []slog.Attr {
 	l := &metricLine{}
 	l.add(nil, slog.Attr{}, m.withMemory([]metricValue{count("ColdStarts", 1), milliseconds("InitDuration", took)})...)
@@ -137,17 +138,17 @@ type SyncRun struct {
 	Result         string // ok, failed or skipped
 	Servers, Tools int
 	Took           time.Duration
-	Catalog        *CatalogCounts // in use after it; nil: none
+	Catalog        *CatalogCounts // of the catalog in use after it; nil: none
 }
 
-// CatalogCounts says how old the catalog in use is, and whether config or policy in use is a stale
-// one.
+// CatalogCounts says how old the catalog in use is, and whether the config or policy in use is
+// stale.
 type CatalogCounts struct {
 	Age   time.Duration
 	Stale bool
 }
 
-// Sync returns the attributes of the line of a sync.
+// Sync returns the attributes of the log line of a sync.
 func (m *Meter) Sync(r SyncRun) []slog.Attr {
 	l := &metricLine{}
 	l.add([]slog.Attr{slog.String("Result", r.Result)}, slog.Attr{}, count("SyncRuns", 1), milliseconds("SyncDuration", r.Took),
@@ -160,19 +161,19 @@ func (m *Meter) Sync(r SyncRun) []slog.Attr {
 	return m.attrs(l)
 }
 
-// GivenUp returns the attributes of the line of notices that n targets will not get.
+// GivenUp returns the attributes of the log line for notices that n targets will not get.
 func (m *Meter) GivenUp(n int) []slog.Attr {
 	l := &metricLine{}
 	l.add(nil, slog.Attr{}, count("NoticesGivenUp", float64(n)))
 	return m.attrs(l)
 }
 
-// withMemory adds the most memory that the process has used, now and then.
+// withMemory adds the most memory that the process has used, at most once per memoryEvery.
 func (m *Meter) withMemory(values []metricValue) []metricValue {
 	if m == nil {
 		return values
 	}
-	if used, ok := m.memory.due(m.now()); ok {
+	if used, ok := m.memory.nextPeak(m.now()); ok {
 		values = append(values, metricValue{"MemoryUsed", "Megabytes", used})
 	}
 	return values

@@ -21,11 +21,11 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// restTime is for how long nothing is sent after that failed: a receiver that is down must not cost
-// each request its flush.
+// restTime is how long the exporter pauses after a failed send: a receiver that is down must not
+// cost each request a flush.
 const restTime = 30 * time.Second
 
-// maxReply is how much of a receiver's answer is read.
+// maxReply is the most bytes of a receiver's answer that the exporter reads.
 const maxReply = 64 << 10
 
 // An exporter sends spans to a receiver, as OTLP over HTTP in its JSON encoding.
@@ -36,8 +36,8 @@ type exporter struct {
 	now func() time.Time
 
 	mu   sync.Mutex
-	rest time.Time // until when nothing is sent
-	lost int       // spans since the log last said so
+	rest time.Time // end of the pause after a failed send
+	lost int       // spans lost since the last log line
 }
 
 var _ sdk.SpanExporter = (*exporter)(nil)
@@ -64,7 +64,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	if err != nil {
 		e.failed(ctx, len(spans), err)
 	}
-	return nil // it has been said; the SDK would print it to standard error
+	return nil // logged already; the SDK would print it to standard error
 }
 
 // Shutdown implements [sdk.SpanExporter].
@@ -73,7 +73,7 @@ func (e *exporter) Shutdown(context.Context) error {
 	return nil
 }
 
-// resting reports whether nothing is sent at the moment, and counts what is lost by that.
+// resting reports whether the exporter pauses, and counts the n spans as lost if so.
 func (e *exporter) resting(n int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -110,20 +110,20 @@ func (e *exporter) send(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	r.Header.Set("Content-Type", "application/json")
 	res, err := e.o.Client.Do(r)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err // without the address, which may have a key
+		return failed.Err // without the address, which may contain a key
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }()                        // it was read alone
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxReply)) // so that the connection can be used again
+	defer func() { _ = res.Body.Close() }()                        // the body was only read
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxReply)) // to reuse the connection
 	if res.StatusCode >= http.StatusMultipleChoices {
 		return fmt.Errorf("the receiver answers %d", res.StatusCode)
 	}
 	return nil
 }
 
-// The message ExportTraceServiceRequest, as far as it is used.
+// The message ExportTraceServiceRequest, with the fields that the exporter uses.
 type (
 	exportRequest struct {
 		ResourceSpans []resourceSpans `json:"resourceSpans"`
@@ -142,13 +142,13 @@ type (
 		Spans []span `json:"spans"`
 	}
 	span struct {
-		TraceID  string `json:"traceId"` // hex, where other bytes are base64
+		TraceID  string `json:"traceId"` // hex; other bytes are base64
 		SpanID   string `json:"spanId"`
 		ParentID string `json:"parentSpanId,omitempty"`
 		Flags    uint32 `json:"flags"`
 		Name     string `json:"name"`
 		Kind     int    `json:"kind"`
-		Start    string `json:"startTimeUnixNano"` // 64 bits are texts
+		Start    string `json:"startTimeUnixNano"` // 64-bit numbers are strings
 		End      string `json:"endTimeUnixNano"`
 		attributed
 		Status *status `json:"status,omitempty"`
@@ -165,7 +165,7 @@ type (
 
 const failedStatus = 2 // STATUS_CODE_ERROR
 
-// encode returns spans of one process as the message.
+// encode converts spans of one process to the message.
 func encode(spans []sdk.ReadOnlySpan) exportRequest {
 	scoped := scopeSpans{Spans: make([]span, len(spans))}
 	scoped.Scope.Name = scope
@@ -189,7 +189,7 @@ func encode(spans []sdk.ReadOnlySpan) exportRequest {
 
 func resourceOf(r *resource.Resource) attributed { return attributed{keyValues(r.Attributes())} }
 
-// keyValues returns the attributes: texts and whole numbers are all that there are.
+// keyValues converts attributes. The program uses only texts and whole numbers.
 func keyValues(list []attribute.KeyValue) (out []keyValue) {
 	for _, a := range list {
 		value := map[string]string{"stringValue": a.Value.String()}

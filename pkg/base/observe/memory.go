@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// memoryEvery is how often a function says how much memory it has used. The figure is the most since
-// its start, so none is missed in between.
+// memoryEvery is how often a function reports its memory use. The figure is the most since its
+// start, so no peak between two reports is lost.
 const memoryEvery = time.Minute
 
-// A memory says how much of it this process has used.
+// A memory reports how much memory this process has used.
 type memory struct {
-	read func() ([]byte, error) // as /proc/self/status is; nil: it is not counted
-	said atomic.Int64           // when it was last asked, in Unix nanoseconds; 0: never
+	read func() ([]byte, error) // reads /proc/self/status; nil: memory is not counted
+	said atomic.Int64           // time of the last report, in Unix nanoseconds; 0: never
 }
 
-// due returns the most memory that the process has had resident, in MB; false if it was said of late
-// or is not known.
-func (m *memory) due(now time.Time) (float64, bool) {
+// nextPeak returns the most memory that the process has had resident, in MB. It returns false if
+// the last report is recent or the figure is unknown.
+func (m *memory) nextPeak(now time.Time) (float64, bool) {
 	if m.read == nil {
 		return 0, false
 	}
@@ -30,12 +30,12 @@ func (m *memory) due(now time.Time) (float64, bool) {
 	}
 	status, err := m.read()
 	if err != nil {
-		return 0, false // as on systems without it
+		return 0, false // systems without /proc/self/status
 	}
 	return highWater(status)
 }
 
-// WatchMemory has the meter count the memory of this process, before anything else is counted.
+// WatchMemory makes the meter count the memory of this process. Call it before any other count.
 func (m *Meter) WatchMemory() {
 	if m != nil {
 		m.memory.read = func() ([]byte, error) { return os.ReadFile("/proc/self/status") }

@@ -1,17 +1,17 @@
 // Package observe says what the gateway does and where the time of a request goes: it puts usage
 // metrics on log lines, and makes spans of the kinds of work.
 //
-// The metrics are in CloudWatch's embedded metric format: the platform turns the member "_aws" of a
-// JSON line into metrics without a call or an agent. Every distinct value of a dimension is a
-// metric that is billed, so dimensions are taken from bounded sets only (stack, function, tier,
-// status, reason). Names of tools, agents and servers are ordinary members of the line, where Logs
-// Insights can query them.
+// The metrics use CloudWatch's embedded metric format: the platform turns the member "_aws" of a
+// JSON line into metrics without a call or an agent. CloudWatch bills each distinct value of a
+// dimension as a metric. So dimensions use bounded sets only (stack, function, tier, status,
+// reason). Names of tools, agents and servers are ordinary members of the line, where Logs Insights
+// can query them.
 //
-// The log line of a request has how long each kind of work took, and where an operator wants traces
-// each is a span of OpenTelemetry. Spans have names of servers, tools and methods, and how they
-// ended. They have no arguments, no results, no addresses of servers, no credentials and no agents:
-// who asked is on the log line, which has the id of the trace. Where no traces are wanted a span is
-// a look into the context, and allocates nothing.
+// The log line of a request says how long each kind of work took. If the operator configures
+// traces, each kind is also an OpenTelemetry span. A span has names of servers, tools and methods,
+// and its result. It has no arguments, results, server addresses, credentials or agents. The log
+// line names the agent and has the id of the trace. Without traces, a span costs one look into the
+// context and no allocation.
 //
 // Source: "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 package observe
@@ -26,7 +26,7 @@ import (
 // Namespace is the CloudWatch namespace of every metric.
 const Namespace = "Portcullis"
 
-// maxMember is the longest member that somebody else wrote, in bytes.
+// maxMember is the longest member from outside the program, in bytes.
 const maxMember = 256
 
 // A Meter counts what a function does. A nil Meter counts nothing. It is safe for concurrent use.
@@ -37,8 +37,8 @@ type Meter struct {
 }
 
 // NewMeter returns a Meter whose metrics have the dimensions Stack and Function. All stacks of an
-// account and region share the namespace, so without the first an alarm would count what another
-// stack does. A nil now is time.Now.
+// account and region share the namespace. Without Stack, an alarm would count other stacks, too. If
+// now is nil, it uses time.Now.
 func NewMeter(stack, function string, now func() time.Time) *Meter {
 	if now == nil {
 		now = time.Now
@@ -46,13 +46,13 @@ func NewMeter(stack, function string, now func() time.Time) *Meter {
 	return &Meter{stack: stack, function: function, now: now}
 }
 
-// A metricLine has the counts of one log line. A line has the values of one name only once.
+// A metricLine has the counts of one log line. Each metric name has one list of values in it.
 type metricLine struct {
 	sets    []set
 	members []slog.Attr
 }
 
-// A set is the metrics of one set of dimensions.
+// A set has the metrics of one set of dimensions.
 type set struct {
 	Namespace  string
 	Dimensions [][]string
@@ -72,8 +72,8 @@ func milliseconds(name string, d time.Duration) metricValue {
 	return metricValue{name, "Milliseconds", float64(d.Microseconds()) / 1000}
 }
 
-// add counts values under dimensions beside Stack and Function. property is a member that is no
-// dimension; its value may be somebody else's text.
+// add counts values under dimensions, in addition to Stack and Function. property is a member that
+// is no dimension; its value may be foreign text.
 func (l *metricLine) add(dimensions []slog.Attr, property slog.Attr, values ...metricValue) {
 	if len(values) == 0 {
 		return

@@ -19,7 +19,7 @@ import (
 
 func fixed() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC) }
 
-// print writes what was counted as a line of the functions' log.
+// print writes the counted attributes as a line of the functions' log.
 func print(t *testing.T, out *bytes.Buffer, counted []slog.Attr, more ...slog.Attr) {
 	t.Helper()
 	r := slog.NewRecord(fixed(), slog.LevelInfo, "metrics", 0)
@@ -30,7 +30,7 @@ func print(t *testing.T, out *bytes.Buffer, counted []slog.Attr, more ...slog.At
 	}
 }
 
-// The golden file pins every event as the platform reads it.
+// The golden file has every event as the platform reads it.
 func TestEvents(t *testing.T) {
 	var out bytes.Buffer
 	m := observe.NewMeter("portcullis", "mcp", fixed)
@@ -57,7 +57,7 @@ func TestEvents(t *testing.T) {
 	golden.Check(t, filepath.Join("testdata", "events.jsonl"), out.String())
 }
 
-// The rules of the format's specification, checked on every golden line.
+// Every golden line follows the rules of the format's specification.
 func TestLinesKeepTheFormat(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "events.jsonl"))
 	if err != nil {

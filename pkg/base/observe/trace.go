@@ -9,34 +9,34 @@ import (
 	otel "go.opentelemetry.io/otel/trace"
 )
 
-// A Kind is a kind of work. It is the name of its spans.
+// A Kind is a kind of work, and the name of its spans.
 type Kind string
 
 // The kinds.
 const (
-	Request  Kind = "request"  // of a client, from its first byte to the last of the answer
-	Open     Kind = "open"     // what the request sees: config, catalog, decisions, read anew if they are old
-	Search   Kind = "search"   // which tools rank first
-	Record   Kind = "record"   // the record of a tool that is called, and what is stopped
+	Request  Kind = "request"  // of a client, from its first byte to the last byte of the answer
+	Open     Kind = "open"     // refresh of the request's config, catalog and decisions
+	Search   Kind = "search"   // ranking of tools
+	Record   Kind = "record"   // read of a called tool's record and of stops
 	Upstream Kind = "upstream" // a call of a server
 	Sync     Kind = "sync"     // one sync
 	Load     Kind = "load"     // of one server's lists, in a sync
 )
 
-// A Span is work that has begun. It ends with [Span.End].
+// A Span is work in progress. It ends with [Span.End].
 type Span struct {
-	Context context.Context // of what belongs to it
+	Context context.Context // for the work of the span
 
-	span   otel.Span // nil: nobody wants it
-	counts *Counts   // of the request, whose log line sums its time up; nil: none does
+	span   otel.Span // nil: there are no traces
+	counts *Counts   // of the request whose log line sums up its time; nil: no request
 	kind   Kind
 	start  time.Time
 }
 
-// scope names the program in traces.
+// scope is the program's name in traces.
 const scope = "portcullis"
 
-// StartSpan begins a span within that of ctx.
+// StartSpan begins a child of the span of ctx.
 func StartSpan(ctx context.Context, k Kind) Span {
 	s := Span{Context: ctx, counts: countsOf(ctx), kind: k}
 	if s.counts != nil {
@@ -52,22 +52,22 @@ func StartSpan(ctx context.Context, k Kind) Span {
 	return s
 }
 
-// Name says what the span is about: a server, a tool, a method. An empty text says nothing.
+// Name records the subject of the span: a server, a tool or a method. An empty name records
+// nothing.
 func (s Span) Name(key, name string) {
 	if s.span != nil && name != "" {
 		s.span.SetAttributes(attribute.String(key, name))
 	}
 }
 
-// Count says how many there were of something.
+// Count records a number.
 func (s Span) Count(key string, n int) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.Int(key, n))
 	}
 }
 
-// Fail says that the work failed, for a reason that is a code of this program: never a text that
-// somebody else wrote.
+// Fail records that the work failed. reason is a code of this program, never foreign text.
 func (s Span) Fail(reason string) {
 	if s.span != nil {
 		s.span.SetStatus(codes.Error, reason)
@@ -84,7 +84,7 @@ func (s Span) End() {
 	}
 }
 
-// SpanOf returns the span that ctx is in, which is its owner's to end.
+// SpanOf returns the span of ctx. Only the owner of the span ends it.
 func SpanOf(ctx context.Context) Span {
 	s := Span{Context: ctx}
 	if running := otel.SpanFromContext(ctx); running.IsRecording() {
@@ -93,7 +93,7 @@ func SpanOf(ctx context.Context) Span {
 	return s
 }
 
-// TraceID returns the id of the trace that ctx is in; "" if there is none.
+// TraceID returns the id of the trace of ctx, or "" if there is none.
 func TraceID(ctx context.Context) string {
 	if c := otel.SpanContextFromContext(ctx); c.IsSampled() {
 		return c.TraceID().String()
@@ -101,8 +101,8 @@ func TraceID(ctx context.Context) string {
 	return ""
 }
 
-// TraceParent returns the traceparent of W3C Trace Context for what ctx asks of others; "" if there
-// is no trace.
+// TraceParent returns the traceparent of W3C Trace Context for requests that ctx's work sends, or
+// "" if there is no trace.
 func TraceParent(ctx context.Context) string {
 	c := otel.SpanContextFromContext(ctx)
 	if !c.IsSampled() {

@@ -19,8 +19,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// A receiver takes spans as a collector does: in messages of the published schema, with no member
-// that is not in it.
+// A receiver accepts spans as a collector does: in messages of the published schema, without
+// unknown members.
 type receiver struct {
 	t      *testing.T
 	URL    string
@@ -32,7 +32,7 @@ type receiver struct {
 	header http.Header
 	text   string
 	spans  map[string]*otlp.Span
-	ids    map[string][3]string // trace, span and parent of each, as they stand in the text
+	ids    map[string][3]string // trace, span and parent id of each span
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -80,7 +80,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.WriteHeader(r.status)
 }
 
-// attribute returns an attribute of a span that came.
+// attribute returns an attribute of a received span.
 func (r *receiver) attribute(span, key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +152,7 @@ func TestTraceOfTheCaller(t *testing.T) {
 	}
 }
 
-// A receiver that fails costs requests a bounded time, once in a while.
+// A failing receiver costs requests a bounded time, and only once in a while.
 func TestReceiverThatFails(t *testing.T) {
 	for name, fail := range map[string]func(*receiver, *observe.TracerOptions){
 		"answers 500": func(r *receiver, _ *observe.TracerOptions) { r.status = http.StatusInternalServerError },
@@ -192,7 +192,7 @@ func TestReceiverThatFails(t *testing.T) {
 	}
 }
 
-// Clients choose names that spans have. However long, they take little memory and traffic.
+// Clients choose some names in spans. Even long names use little memory and traffic.
 func TestLongNames(t *testing.T) {
 	r := newReceiver(t)
 	tracer := observe.NewTracer(observe.TracerOptions{URL: r.URL, Service: "gate"})
@@ -225,7 +225,7 @@ func TestWithoutTraces(t *testing.T) {
 	}
 }
 
-// work is what one kind of work says of itself.
+// work records values of one kind of work.
 func work(ctx context.Context) {
 	s := observe.StartSpan(ctx, observe.Search)
 	s.Name("server", "notes")

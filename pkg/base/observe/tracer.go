@@ -13,37 +13,37 @@ import (
 	otel "go.opentelemetry.io/otel/trace"
 )
 
-// TracerOptions say where spans go.
+// TracerOptions say where to send spans.
 type TracerOptions struct {
 	URL     string                                     // of an OTLP receiver, with its path
-	Headers func(context.Context) (http.Header, error) // that it wants; nil: none
+	Headers func(context.Context) (http.Header, error) // for the receiver; nil: none
 	Service string                                     // the program's name in traces
 	Version string
-	Callers bool         // a request's trace is its caller's, if its traceparent says so; else its own
-	Client  *http.Client // nil: one of its own
-	Log     *slog.Logger // nil: none
+	Callers bool         // a request continues the trace in its traceparent
+	Client  *http.Client // nil: a new one
+	Log     *slog.Logger // nil: no log
 	Now     func() time.Time
 }
 
 const (
-	// flushTime is how long the answer to a request may wait for its spans, where the process stops
-	// once it has answered.
+	// flushTime is how long the answer to a request may wait for its spans, if the process stops
+	// after the answer.
 	flushTime = 300 * time.Millisecond
 
-	exportTime = 2 * time.Second // of one attempt to send spans, elsewhere
-	maxQueue   = 2048            // spans that wait; more are lost
+	exportTime = 2 * time.Second // of one attempt to send spans in the background
+	maxQueue   = 2048            // waiting spans; more are lost
 	maxBatch   = 256
 	maxName    = 256 // characters of an attribute: clients choose methods and names
 )
 
-// A Tracer makes spans of requests and syncs, and sends them. A nil Tracer makes none. It is safe for
-// concurrent use.
+// A Tracer makes spans of requests and syncs, and sends them. A nil Tracer makes none. It is safe
+// for concurrent use.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	callers  bool
 }
 
-// NewTracer returns a Tracer. It makes no call.
+// NewTracer returns a Tracer. It sends nothing yet.
 func NewTracer(o TracerOptions) *Tracer {
 	about := resource.NewSchemaless(attribute.String("service.name", o.Service), attribute.String("service.version", o.Version))
 	if named, err := resource.Merge(about, resource.Environment()); err == nil { // OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES
@@ -57,7 +57,7 @@ func NewTracer(o TracerOptions) *Tracer {
 	)}
 }
 
-// Start begins a span that is in no other one of this process.
+// Start begins a span without a parent in this process.
 func (t *Tracer) Start(ctx context.Context, k Kind) Span {
 	if t == nil {
 		return Span{Context: ctx}
@@ -71,29 +71,29 @@ func (t *Tracer) Start(ctx context.Context, k Kind) Span {
 	return s
 }
 
-// Flush sends what waits, as far as it can in the time that an answer may wait. What cannot be sent is
-// lost.
+// Flush sends the waiting spans for at most the time that an answer may wait. Spans that it cannot
+// send are lost.
 func (t *Tracer) Flush(ctx context.Context) {
 	if t == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
-	_ = t.provider.ForceFlush(ctx) // the exporter has said why
+	_ = t.provider.ForceFlush(ctx) // the exporter has logged the reason
 }
 
-// Close sends what waits, before the program ends.
+// Close sends the waiting spans before the program ends.
 func (t *Tracer) Close(ctx context.Context) {
 	if t == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exportTime)
 	defer cancel()
-	_ = t.provider.Shutdown(ctx) // the exporter has said why
+	_ = t.provider.Shutdown(ctx) // the exporter has logged the reason
 }
 
-// Handler returns next with a span for each request. Where the process stops once it has answered,
-// flush has the spans sent before that.
+// Handler wraps next with a span for each request. If flush is set, it sends the spans before the
+// request ends. Set flush if the process stops after the answer.
 func (t *Tracer) Handler(next http.Handler, flush bool) http.Handler {
 	if t == nil {
 		return next

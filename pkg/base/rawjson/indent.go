@@ -6,20 +6,21 @@ import (
 	"strings"
 )
 
-// maxExpanded is how many levels Indent writes one member a line. What is deeper stays in one line.
+// maxExpanded is the number of levels that Indent writes with one member a line. Deeper levels stay
+// in one line.
 const maxExpanded = 256
 
 // leastBlanks is how many bytes of white space Indent may always write.
 const leastBlanks = 4 << 10
 
-// Indent returns JSON for people to read: one member a line, each level indented by one more unit,
-// and each line but the first after the prefix. It keeps the order of members and every byte that is
-// not white space. Text that is not JSON is returned as it is.
+// Indent formats JSON for people: one member a line, one more unit of indentation for each level,
+// and the prefix before each line except the first. It keeps the order of members and every byte
+// that is not white space. It returns text that is not JSON unchanged.
 //
-// The white space takes at most twice the size of raw, or 4 KB if that is more. Indentation would
+// The white space uses at most twice the size of raw, or 4 KB if that is more. Indentation would
 // otherwise grow with the square of the depth: 20 KB of nested arrays would become 180 MB. Levels
-// that would take more stay in one line, the deepest first. The result depends on raw alone, so
-// that two texts can be compared by lines.
+// that would use more stay in one line, the deepest first. The result depends on raw alone, so that
+// two texts can be compared by lines.
 func Indent(raw []byte, prefix, unit string) string {
 	if !json.Valid(raw) {
 		return string(raw)
@@ -56,10 +57,10 @@ func Indent(raw []byte, prefix, unit string) string {
 	return w.out.String()
 }
 
-// A level counts what is written at one depth of a document.
+// A level counts the tokens at one depth of a document.
 type level struct{ lines, ends, colons int }
 
-// blanks returns how many bytes of white space the level takes, at a depth that is 0 for the outermost.
+// blanks returns how many bytes of white space the level uses. The outermost level has depth 0.
 func (l level) blanks(depth, prefix, unit int) int {
 	return l.lines*(1+prefix+(depth+1)*unit) + l.ends*(1+prefix+depth*unit) + l.colons
 }
@@ -70,13 +71,13 @@ type indenter struct {
 	prefix, unit string
 }
 
-// token writes one token. depth is the number of objects and arrays that it is in, its own included.
+// token writes one token. depth is the number of objects and arrays around it, including itself.
 func (w *indenter) token(token []byte, depth int, inline bool) {
 	c := token[0]
 	if !inline && (c == '}' || c == ']') {
 		w.line(depth - 1)
 	}
-	_, _ = w.out.Write(token) // a Builder does not fail
+	_, _ = w.out.Write(token) // a Builder never fails
 	switch {
 	case inline:
 	case c == '{', c == '[', c == ',':
@@ -94,10 +95,10 @@ func (w *indenter) line(depth int) {
 	}
 }
 
-// scan calls do with each token of a valid document: a bracket, a comma, a colon, or a whole string,
-// number or word. empty says that a bracket belongs to an object or array without members.
+// scan calls do with each token of a valid document: a bracket, a comma, a colon, or a whole
+// string, number or word. empty says that a bracket belongs to an object or array without members.
 func scan(raw []byte, do func(token []byte, depth int, empty bool)) {
-	depth, opened := 0, false // opened: the last token opened an object or an array
+	depth, opened := 0, false // opened: the last token was an opening bracket
 	for i := 0; i < len(raw); {
 		from := i
 		switch c := raw[i]; c {
@@ -151,8 +152,8 @@ func endOfString(raw []byte, i int) int {
 	return min(i+1, len(raw))
 }
 
-// Len returns how many members an object has, or elements an array, and 0 for any other value. It
-// expects valid JSON.
+// Len returns the number of members of an object or elements of an array, and 0 for any other
+// value. It expects valid JSON.
 func Len(raw []byte) (n int) {
 	scan(raw, func(token []byte, depth int, empty bool) {
 		switch {
@@ -164,8 +165,8 @@ func Len(raw []byte) (n int) {
 	return n
 }
 
-// Depth returns how many levels a document is nested: 0 for a text or a number, 1 for an object or
-// array of these. It reads a document with comments too, and one that is not valid as far as it can.
+// Depth returns how deeply a document is nested: 0 for a text or a number, 1 for an object or array
+// of these. It also reads documents with comments, and reads an invalid document as far as it can.
 func Depth(raw []byte) (deepest int) {
 	depth := 0
 	for i := 0; i < len(raw); i++ {
@@ -184,7 +185,8 @@ func Depth(raw []byte) (deepest int) {
 	return deepest
 }
 
-// comment returns how many bytes the comment has that text begins with, less one; 0: it is none.
+// comment returns the length of the comment at the beginning of text, less one, or 0 if there is
+// none.
 func comment(text []byte) int {
 	end := "\n"
 	switch {

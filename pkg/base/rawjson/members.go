@@ -12,12 +12,13 @@ import (
 
 // Members are the members of an object that a program does not know, by name.
 //
-// What one version of the program stores another one reads, changes and writes back: a
-// function that still runs the last release, a laptop that goes back to it. With
-// encoding/json alone that write would drop each member that only the newer one knows.
+// Another version of the program may have stored the object: a function that still runs the last
+// release, or a laptop that goes back to it. This version reads the object, changes it and writes
+// it back. With encoding/json alone, the write would drop each member that only the newer version
+// knows.
 type Members map[string]json.RawMessage
 
-// Without returns the members but for the named one.
+// Without returns all members except the named one.
 func (m Members) Without(name string) Members {
 	if _, ok := m[name]; !ok {
 		return m
@@ -29,20 +30,20 @@ func (m Members) Without(name string) Members {
 	return rest
 }
 
-// Unmarshal reads an object into the struct that v points to, and returns the members
-// that have no field there; nil: there are none.
+// Unmarshal reads an object into the struct that v points to. It returns the members without a
+// field in the struct, or nil if there are none.
 func Unmarshal(data []byte, v any) (Members, error) {
 	if err := json.Unmarshal(data, v); err != nil {
 		return nil, err
 	}
 	known := fields(reflect.TypeOf(v).Elem())
 	o, err := Split(data, Lenient)
-	if err != nil { // json.Unmarshal takes more, such as a null
+	if err != nil { // json.Unmarshal accepts more, such as null
 		return membersOf(data, known)
 	}
 	var all Members
 	for _, m := range o {
-		// json.Unmarshal takes a name in any case for its field's.
+		// json.Unmarshal matches field names in any letter case.
 		if !known[m.Name] && !known[strings.ToLower(m.Name)] {
 			if all == nil {
 				all = Members{}
@@ -53,7 +54,7 @@ func Unmarshal(data []byte, v any) (Members, error) {
 	return all, nil
 }
 
-// membersOf is the slow way to the members that are not known.
+// membersOf is the slow way to find the unknown members.
 func membersOf(data []byte, known map[string]bool) (Members, error) {
 	var all Members
 	if err := json.Unmarshal(data, &all); err != nil {
@@ -66,8 +67,8 @@ func membersOf(data []byte, known map[string]bool) (Members, error) {
 	return all, nil
 }
 
-// Marshal writes the struct v with the further members. A member that v has a field
-// for is not written twice: the field counts.
+// Marshal writes the struct v with the further members. If a further member has a field in v,
+// Marshal writes only the field.
 func Marshal(v any, further Members) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil || len(further) == 0 {
@@ -93,17 +94,17 @@ func Marshal(v any, further Members) ([]byte, error) {
 	return append(data, tail[1:]...), nil
 }
 
-// known has what fields returns, by type.
-var known sync.Map
+// fieldNames caches the results of fields, by type.
+var fieldNames sync.Map
 
-// fields returns the names of the members that have a field in the struct type t, in
-// lower case. They must not be changed.
+// fields returns the names of the members that have a field in the struct type t, in lower case.
+// The caller must not change them.
 func fields(t reflect.Type) map[string]bool {
-	if names, ok := known.Load(t); ok {
+	if names, ok := fieldNames.Load(t); ok {
 		return names.(map[string]bool)
 	}
 	names := map[string]bool{}
-	defer func() { known.Store(t, names) }()
+	defer func() { fieldNames.Store(t, names) }()
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "-" || !f.IsExported() || f.Anonymous && name == "" {

@@ -13,16 +13,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxDepth is how deep a value is read into nodes; what lies deeper is one node without a kind.
+// maxDepth is the depth down to which Parse makes nodes. A deeper value is one node without a kind.
 const maxDepth = 256
 
-// A Node is one JSON value, with the members of an object in the order in which they stand. A
-// document is read into nodes once and then walked many times.
+// A Node is one JSON value, with the members of an object in their order. A document is parsed once
+// and then walked many times.
 type Node struct {
 	Kind jsontext.Kind   // 0: deeper than 256 levels, or too much for [ParseBounded]
 	Raw  json.RawMessage // its bytes in the document
-	Text string          // of a string, or of a number as it is written
-	Keys []string        // of an object
+	Text string          // of a string, or of a number as written
+	Keys []string        // names of an object's members
 	Kids []*Node         // values of an object's members, or elements of an array
 
 	Offset     int // of its first byte in the document
@@ -32,13 +32,13 @@ type Node struct {
 // Parse reads a document into nodes. It is lenient.
 func Parse(data []byte) (*Node, error) { return ParseBounded(data, math.MaxInt) }
 
-// ParseBounded is [Parse] with at most so many nodes, each of which takes about 140 bytes. An object or
-// array with more becomes one node without a kind.
+// ParseBounded is [Parse] with a limit on the number of nodes, each of which uses about 140 bytes.
+// An object or array that exceeds the limit becomes one node without a kind.
 func ParseBounded(data []byte, most int) (*Node, error) {
 	return parse(data, most, jsontext.AllowInvalidUTF8(true))
 }
 
-// ParseUTF8 is [Parse], and refuses what is not UTF-8.
+// ParseUTF8 is [Parse], but refuses invalid UTF-8.
 func ParseUTF8(data []byte) (*Node, error) { return parse(data, math.MaxInt) }
 
 func parse(data []byte, most int, o ...jsontext.Options) (*Node, error) {
@@ -51,7 +51,7 @@ func parse(data []byte, most int, o ...jsontext.Options) (*Node, error) {
 type parser struct {
 	*jsontext.Decoder
 	data []byte
-	left int // nodes that may still be made
+	left int // nodes that the parser may still make
 }
 
 func (p *parser) node() (*Node, error) {
@@ -89,7 +89,7 @@ func (p *parser) node() (*Node, error) {
 	return n, err
 }
 
-// unquoted is [Text] of a string that a decoder has read.
+// unquoted is [Text] for a string that a decoder has read.
 func unquoted(s []byte) string {
 	if bytes.IndexByte(s, '\\') < 0 && utf8.Valid(s) {
 		return string(s[1 : len(s)-1])
@@ -97,8 +97,8 @@ func unquoted(s []byte) string {
 	return Text(s)
 }
 
-// members reads what an object or array holds. If that is too much, n loses its kind. What may still
-// be made is then half of what it was, so that a document of many such parts ends soon.
+// members reads the members of an object or the elements of an array. If they exceed the limit, n
+// loses its kind and the remaining limit is halved. So a document with many large parts ends soon.
 func (p *parser) members(n *Node) error {
 	before, object := p.left, n.Kind == '{'
 	for p.PeekKind() != '}' && p.PeekKind() != ']' {
@@ -130,7 +130,7 @@ func (p *parser) members(n *Node) error {
 	return nil
 }
 
-// Object reports whether n is an object. No methods of a Node mind a nil one: it is no value.
+// Object reports whether n is an object. All methods accept a nil Node, which is no value.
 func (n *Node) Object() bool { return n != nil && n.Kind == '{' }
 
 // Array reports whether n is an array.
@@ -141,8 +141,8 @@ func (n *Node) Is(b bool) bool {
 	return n != nil && (b && n.Kind == 't' || !b && n.Kind == 'f')
 }
 
-// Get returns a member of an object, or nil. Of two with one key the last counts, as in
-// most JSON readers; a definition that was checked has no such pair.
+// Get returns a member of an object, or nil. If a key occurs twice, the last member counts, as in
+// most JSON readers. A checked definition has no such pair.
 func (n *Node) Get(key string) *Node {
 	if !n.Object() {
 		return nil
@@ -155,7 +155,7 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
-// All returns the members of an object, in their order.
+// All returns the members of an object in their order.
 func (n *Node) All() iter.Seq2[string, *Node] {
 	return func(yield func(string, *Node) bool) {
 		if !n.Object() {
@@ -195,7 +195,7 @@ func (n *Node) Has(keys ...string) bool {
 	return false
 }
 
-// Pointer returns what a reference inside the document, "#" or "#/a/b", points to, or nil.
+// Pointer returns the target of a reference inside the document, "#" or "#/a/b", or nil.
 func (n *Node) Pointer(ref string) *Node {
 	rest, ok := strings.CutPrefix(ref, "#")
 	if !ok {
@@ -225,7 +225,7 @@ func (n *Node) step(part string) *Node {
 	return n.Kids[i]
 }
 
-// Members returns the members of an object by name; of two with one name the last.
+// Members returns the members of an object by name. If a name occurs twice, the last member counts.
 func (n *Node) Members() map[string]*Node {
 	if !n.Object() {
 		return nil

@@ -1,9 +1,9 @@
 // Package rawjson reads and writes JSON objects as the bytes they are.
 //
-// A gateway that decodes what it passes on rounds large integers, drops fields that it does
-// not know, and reorders the rest. Split parts an object into its members without touching
-// their values; an [Object] is written with the same bytes. [Members] are for stored objects:
-// what this version of the program does not know is kept when it writes them back.
+// A gateway that decodes what it passes on rounds large integers, drops fields that it does not
+// know, and reorders the rest. Split divides an object into its members without changing their
+// values. An [Object] is written with the same bytes. [Members] are for stored objects: they keep
+// the members that this version of the program does not know, and write them back.
 package rawjson
 
 import (
@@ -20,20 +20,20 @@ import (
 )
 
 var (
-	// ErrNotObject says that a text is JSON, but no object.
+	// ErrNotObject says that a text is JSON, but not an object.
 	ErrNotObject = errors.New("not a JSON object")
-	// ErrDuplicateName says, in Strict mode, that a name stands twice in an object.
+	// ErrDuplicateName says, in Strict mode, that a name occurs twice in an object.
 	ErrDuplicateName = jsontext.ErrDuplicateName
 )
 
-// A Mode is how much is held against the text of an object.
+// A Mode says how strictly Split checks the text of an object.
 type Mode bool
 
 const (
-	// Strict refuses a name that stands twice in an object, at any depth, and what is not
-	// valid UTF-8: two readers could take it for two different things.
+	// Strict refuses a name that occurs twice in an object, at any depth, and invalid UTF-8: two
+	// readers could read two different values.
 	Strict Mode = true
-	// Lenient takes both. It is for text that was checked before, or that passes as it is.
+	// Lenient accepts both. It is for text that was checked before, or that is passed on unchanged.
 	Lenient Mode = false
 )
 
@@ -41,25 +41,25 @@ const (
 type Member struct {
 	Name    string
 	Value   json.RawMessage // the bytes of the object that was split
-	Members Object          // of Value, if Split was asked to split it too
-	raw     []byte          // name, colon and value as they stood; nil: of a new member
-	end     int             // of Value, in the object that was split
+	Members Object          // members of Value, if inner named it
+	raw     []byte          // original name, colon and value; nil: of a new member
+	end     int             // end of Value in the object that was split
 }
 
-// End returns where the value ends in the text that was split.
+// End returns the end of the value in the text that was split.
 func (m Member) End() int { return m.end }
 
-// An Object is the members of a JSON object, in their order.
+// An Object has the members of a JSON object in their order.
 type Object []Member
 
-// Split returns the members of a JSON object. Values that are objects are split as well if
-// their name is among inner and so are the names of all that they stand in. An error says
-// nothing of the source of data: an early end is not an [io.ErrUnexpectedEOF].
+// Split returns the members of a JSON object. It also splits a value that is an object if inner
+// contains its name and the names of all objects around it. An error does not depend on the source
+// of data: an early end is not an [io.ErrUnexpectedEOF].
 func Split(data []byte, mode Mode, inner ...string) (Object, error) {
 	d := decoders.Get().(*jsontext.Decoder)
 	d.Reset(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(mode == Lenient), jsontext.AllowInvalidUTF8(mode == Lenient))
 	defer func() {
-		d.Reset(bytes.NewBuffer(nil)) // which lets go of data
+		d.Reset(bytes.NewBuffer(nil)) // which releases data
 		decoders.Put(d)
 	}()
 	s := splitter{Decoder: d, data: data, mode: mode, inner: inner}
@@ -76,7 +76,7 @@ func Split(data []byte, mode Mode, inner ...string) (Object, error) {
 	return nil, err
 }
 
-// decoders are used again: their memory of names is the greater part of what a small object needs.
+// decoders are reused: their memory of names is most of the memory that a small object needs.
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 type splitter struct {
@@ -86,7 +86,7 @@ type splitter struct {
 	inner []string
 }
 
-// usualMembers is for how many members there is room at first: those of a request's envelope.
+// usualMembers is the initial capacity: the number of members of a request's envelope.
 const usualMembers = 4
 
 func (s *splitter) object() (Object, error) {
@@ -120,7 +120,7 @@ func (s *splitter) member() (m Member, err error) {
 		return m, err
 	}
 	from := int(s.InputOffset()) - len(quoted)
-	var room [64]byte // of most names
+	var room [64]byte // enough for most names
 	name, err := jsontext.AppendUnquote(room[:0], quoted)
 	if err != nil && s.mode == Strict {
 		return m, err
@@ -140,7 +140,7 @@ func (s *splitter) member() (m Member, err error) {
 	return m, err
 }
 
-// Get returns the last value of name, which is the one that most parsers take; nil: none.
+// Get returns the last value of name, as most parsers do, or nil if there is none.
 func (o Object) Get(name string) json.RawMessage {
 	for _, m := range slices.Backward(o) {
 		if m.Name == name {
@@ -155,8 +155,8 @@ func (o *Object) Add(name string, value []byte) {
 	*o = append(*o, Member{Name: name, Value: value})
 }
 
-// Set makes value the one value of name, at the end of the object, and reports whether it was
-// not that already.
+// Set makes value the only value of name, at the end of the object. It reports whether that changed
+// the object.
 func (o *Object) Set(name string, value []byte) bool {
 	n := 0
 	for _, m := range *o {
@@ -172,17 +172,17 @@ func (o *Object) Set(name string, value []byte) bool {
 	return true
 }
 
-// Delete removes every member of the name and reports whether there was one.
+// Delete removes every member with the name and reports whether there was one.
 func (o *Object) Delete(name string) bool {
 	n := len(*o)
 	*o = slices.DeleteFunc(*o, func(m Member) bool { return m.Name == name })
 	return len(*o) < n
 }
 
-// Bytes writes the object. Members that were split stand as they stood.
+// Bytes writes the object. Members that were split keep their original bytes.
 func (o Object) Bytes() json.RawMessage { return o.Append(make([]byte, 0, o.Size())) }
 
-// Size returns about how many bytes the object is written with.
+// Size returns about how many bytes the written object has.
 func (o Object) Size() int {
 	n := 2
 	for _, m := range o {
@@ -191,7 +191,7 @@ func (o Object) Size() int {
 	return n
 }
 
-// Append writes the object at the end of dst.
+// Append appends the written object to dst.
 func (o Object) Append(dst []byte) []byte {
 	dst = append(dst, '{')
 	for i, m := range o {
@@ -208,14 +208,15 @@ func (o Object) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Get returns the last value of name in an object, nil if there is none or it is no object.
+// Get returns the last value of name in an object. It returns nil if there is none or the value is
+// no object.
 func Get(object []byte, name string) json.RawMessage {
 	o, _ := Split(object, Lenient)
 	return o.Get(name)
 }
 
-// Set returns an object with another value for name, in its place; one that it lacks is added
-// at the end. All other bytes stay. What is no object is returned as it is.
+// Set returns an object with another value for name. A new member is added at the end. All other
+// bytes stay. Set returns a value that is not an object unchanged.
 func Set(object json.RawMessage, name string, value []byte) json.RawMessage {
 	o, err := Split(object, Lenient)
 	if err != nil {
@@ -241,7 +242,7 @@ func Set(object json.RawMessage, name string, value []byte) json.RawMessage {
 	return append(out, object[end:]...)
 }
 
-// Elements returns the elements of a JSON array as the bytes they are in it. It is lenient.
+// Elements returns the elements of a JSON array as their original bytes. It is lenient.
 func Elements(array []byte) (list []json.RawMessage, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
@@ -258,8 +259,8 @@ func Elements(array []byte) (list []json.RawMessage, err error) {
 	return list, nil
 }
 
-// Encode returns v as compact JSON. It leaves <, > and & as they are: the reader is no browser,
-// and every escape costs an agent tokens.
+// Encode returns v as compact JSON. It does not escape <, > and &: the reader is no browser, and
+// every escape costs an agent tokens.
 func Encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -270,7 +271,7 @@ func Encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// isPlain says of each byte whether it is a whole character that a JSON string has as it is.
+// isPlain says for each byte whether it is a whole character that needs no escape in a JSON string.
 var isPlain = func() (plain [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		plain[c] = c != '"' && c != '\\'
@@ -278,11 +279,11 @@ var isPlain = func() (plain [256]bool) {
 	return plain
 }()
 
-// AppendText writes s at the end of dst as the JSON string that [Encode] makes of it.
+// AppendText appends s to dst as the JSON string that [Encode] writes for it.
 func AppendText[T []byte | string](dst []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	done := 0 // bytes of s that are written
+	done := 0 // bytes of s that are already written
 	escape := func(from, to int, as ...byte) {
 		dst = append(append(dst, s[done:from]...), as...)
 		done = to
@@ -293,7 +294,7 @@ func AppendText[T []byte | string](dst []byte, s T) []byte {
 		case isPlain[c]:
 			i++
 			continue
-		case c == '"' || c == '\\': // JSON in JSON has one in ten bytes or so
+		case c == '"' || c == '\\': // one in ten bytes of JSON in JSON is such a byte
 			dst = append(append(dst, s[done:i]...), '\\', c)
 			i++
 			done = i
@@ -311,7 +312,7 @@ func AppendText[T []byte | string](dst []byte, s T) []byte {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			escape(i, i+1, []byte(`\ufffd`)...)
-		case r == '\u2028', r == '\u2029': // a line ends there in scripts
+		case r == '\u2028', r == '\u2029': // they end a line in JavaScript
 			escape(i, i+size, '\\', 'u', '2', '0', '2', hex[r&15])
 		}
 		i += size
@@ -319,7 +320,7 @@ func AppendText[T []byte | string](dst []byte, s T) []byte {
 	return append(append(dst, s[done:]...), '"')
 }
 
-// Quote returns s as a JSON string. Bytes that are no UTF-8 become U+FFFD.
+// Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func Quote(s string) json.RawMessage { return appendQuote(nil, s) }
 
 func appendQuote(dst []byte, s string) []byte {
@@ -327,7 +328,7 @@ func appendQuote(dst []byte, s string) []byte {
 	return dst
 }
 
-// Text returns the string that a JSON value is, "" for any other value.
+// Text returns the text of a JSON string, or "" for any other value.
 func Text(value []byte) string {
 	if len(value) == 0 || value[0] != '"' {
 		return ""

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// show writes what Split made of an object, one member a line.
+// show writes the members that Split returned, one a line.
 func show(o rawjson.Object) (lines []string) {
 	for _, m := range o {
 		lines = append(lines, m.Name+" = "+string(m.Value))
@@ -51,7 +51,7 @@ func TestSplit(t *testing.T) {
 func TestSplitRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name, data      string
-		strict, lenient error // nil: it is taken; io.EOF: some other error
+		strict, lenient error // nil: no error; io.EOF: some other error
 	}{
 		{"a name twice", `{"a":1,"a":2}`, rawjson.ErrDuplicateName, nil},
 		{"a name twice, escaped", `{"a":1,"\u0061":2}`, rawjson.ErrDuplicateName, nil},
@@ -159,8 +159,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What Split takes is what jsontext takes, the members are those that encoding/json reads, and
-// what is written reads the same again.
+// Split accepts what jsontext accepts, and returns the members that encoding/json reads. The
+// written object has the same members when it is read again.
 func FuzzSplit(f *testing.F) {
 	for _, s := range []string{`{"a":{"b":[1,{"b":2}]},"b":{"a":null}}`, `{"a":1,"a":2}`, "{\"a\xff\":\"\\ud800\"}", `[]`, ` { } `, `{"a":1}{`, `{"\u0061":"\""}`} {
 		f.Add([]byte(s), "a")
@@ -200,7 +200,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// FuzzAppendText holds it against what Encode writes.
+// FuzzAppendText compares AppendText with Encode.
 func FuzzAppendText(f *testing.F) {
 	for _, s := range []string{"", `a "b" \`, "\x00\b\f\n\r\t\x1f\x7f", "é検\u2028\u2029", "\xff\xed\xa0\x80", "\xe2\x80", "<&>"} {
 		f.Add(s)

@@ -1,10 +1,10 @@
-// Package seal makes texts that a client keeps for the gateway and cannot read, change or make up: a
-// session, the state of a question that is open. What stands in the text needs no store, and every
-// instance that has the key reads it.
+// Package seal makes texts that a client keeps for the gateway and cannot read, change or make up:
+// a session, or the state of an open question. A sealed text needs no store: every instance that
+// has the key can read it.
 //
-// A text is authenticated and encrypted with AES-256-GCM (NIST SP 800-38D), under a key that is derived from
-// the operator's secret with HKDF-SHA256 (RFC 5869). What it is for is bound to it, so that one
-// that was made as a session is not taken for anything else.
+// A text is authenticated and encrypted with AES-256-GCM (NIST SP 800-38D), under a key that is
+// derived from the operator's secret with HKDF-SHA256 (RFC 5869). Its purpose is authenticated,
+// too: a text that was sealed as a session is valid only as a session.
 package seal
 
 import (
@@ -22,28 +22,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// A Purpose is what a sealed text is for.
+// A Purpose is the use of a sealed text.
 type Purpose string
 
-// The purposes. Each has its own content, which is the business of whoever seals it.
+// The purposes. The caller that seals a text defines its content.
 const (
 	Session Purpose = "session" // who a client of the handshake protocol is, and what it can do
-	State   Purpose = "state"   // what a server that asks its client wants back with the answer
+	State   Purpose = "state"   // state that a server wants back with the answer to its question
 	Ask     Purpose = "ask"     // a request to a person
-	Login   Purpose = "login"   // what a browser keeps while its user signs in at an issuer
+	Login   Purpose = "login"   // state of a browser while its user signs in at an issuer
 )
 
-// ErrForged says that a text was not sealed here for that purpose: it was made up, changed, sealed for
-// something else or under a key that is not known any more.
+// ErrForged says that a text was not sealed here for that purpose. It was made up, changed, sealed
+// for another purpose, or sealed under a key that is no longer known.
 var ErrForged = errors.New("not a text that was sealed here")
 
-// ErrNoKey says that a key could not be read, so that nothing is known of a text.
+// ErrNoKey says that a key could not be read, so that the text could not be checked.
 var ErrNoKey = errors.New("no key to seal with")
 
-// Keys are the secrets that keys are derived from, each of at least [MinKey] bytes of chance.
+// Keys are the secrets from which keys are derived, each of at least [MinKey] random bytes.
 type Keys struct {
-	Current  []byte // new texts are sealed with it
-	Previous []byte // texts sealed with it are still opened; nil: there is none
+	Current  []byte // seals new texts
+	Previous []byte // still opens older texts; nil: there is none
 }
 
 // MinKey is the least length of a secret, in bytes.
@@ -51,12 +51,12 @@ const MinKey = 32
 
 const (
 	version   = 1
-	idSize    = 4 // of a key
+	idSize    = 4 // of a key's id
 	headSize  = 1 + idSize
-	maxSealed = 64 << 10 // characters of a text that is looked at
+	maxSealed = 64 << 10 // characters of the longest text that Open reads
 
-	refreshEvery = time.Hour   // after which the secrets are read again: they may have been replaced
-	refreshSoon  = time.Minute // and after which a key that is not known makes them be read again
+	refreshEvery = time.Hour   // interval of reading the secrets, which may have been replaced
+	refreshSoon  = time.Minute // the same interval after an unknown key
 )
 
 // A Sealer seals and opens. It is safe for concurrent use.
@@ -65,15 +65,15 @@ type Sealer struct {
 	keys *secret.Refreshable[[]key] // the current one first
 }
 
-// New returns a Sealer with the secrets that keys returns. It is asked at the first use, and now
-// and then again; while it fails, those that were had before go on being used.
+// New returns a Sealer with the secrets that keys returns. The Sealer calls keys at the first use
+// and sometimes again. While keys fails, the Sealer uses the last secrets.
 func New(keys func(context.Context) (Keys, error)) *Sealer {
 	s := &Sealer{now: time.Now}
 	s.keys = secret.NewRefreshable(func(ctx context.Context) ([]key, error) { return derived(ctx, keys) }, func() time.Time { return s.now() })
 	return s
 }
 
-// A key is one that is derived from a secret.
+// A key is derived from a secret.
 type key struct {
 	id   [idSize]byte
 	aead cipher.AEAD
@@ -97,7 +97,7 @@ func derive(secret []byte) (k key, err error) {
 	return k, err
 }
 
-// Seal returns plain as a text of the characters [A-Za-z0-9_-]. An error is [ErrNoKey].
+// Seal returns plain as a text of the characters [A-Za-z0-9_-]. The error is [ErrNoKey].
 func (s *Sealer) Seal(ctx context.Context, p Purpose, plain []byte) (string, error) {
 	keys, err := s.keys.Get(ctx, refreshEvery)
 	if err != nil {
@@ -108,10 +108,11 @@ func (s *Sealer) Seal(ctx context.Context, p Purpose, plain []byte) (string, err
 	return base64.RawURLEncoding.EncodeToString(k.aead.Seal(head, nil, plain, bound(head, p))), nil //nolint:gosec // G407: the AEAD makes the nonce
 }
 
-// Open returns what was sealed for the purpose. An error is [ErrForged], or [ErrNoKey] if a key could not be
-// read and so nothing is known of the text.
+// Open returns the content that was sealed for the purpose. The error is [ErrForged], or [ErrNoKey]
+// if a key could not be read and so the text could not be checked.
 func (s *Sealer) Open(ctx context.Context, p Purpose, sealed string) ([]byte, error) {
-	if len(sealed) > maxSealed || strings.ContainsAny(sealed, "\r\n") { // which the decoder leaves out
+	// The decoder would ignore line ends.
+	if len(sealed) > maxSealed || strings.ContainsAny(sealed, "\r\n") {
 		return nil, ErrForged
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
@@ -129,10 +130,10 @@ func (s *Sealer) Open(ctx context.Context, p Purpose, sealed string) ([]byte, er
 	return plain, nil
 }
 
-// bound is what is authenticated beside the content.
+// bound returns the data that is authenticated in addition to the content.
 func bound(head []byte, p Purpose) []byte { return append(append([]byte{}, head...), p...) }
 
-// find returns the key of an id. One that is not known may be newer than those that are held.
+// find returns the key with an id. An unknown key may be newer than the cached keys.
 func (s *Sealer) find(ctx context.Context, id [idSize]byte) (key, error) {
 	keys, err := s.keys.Get(ctx, refreshEvery)
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *Sealer) find(ctx context.Context, id [idSize]byte) (key, error) {
 	if k, ok := withID(keys, id); ok {
 		return k, nil
 	}
-	if err := s.keys.Err(); err != nil { // its key may be one that could not be read
+	if err := s.keys.Err(); err != nil { // the key may be one that could not be read
 		return key{}, fmt.Errorf("%w: %w", ErrNoKey, err)
 	}
 	return key{}, ErrForged
@@ -162,7 +163,7 @@ func withID(keys []key, id [idSize]byte) (key, bool) {
 	return key{}, false
 }
 
-// derived returns the keys of the secrets that read returns, the current one first.
+// derived returns the keys of the secrets that read returns, the current key first.
 func derived(ctx context.Context, read func(context.Context) (Keys, error)) ([]key, error) {
 	secrets, err := read(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 func secretOf(c byte) []byte { return bytes.Repeat([]byte{c}, MinKey) }
 
-// A vault holds secrets, can be out of reach, and counts how often it is asked.
+// A vault holds secrets, can be out of reach, and counts how often it is read.
 type vault struct {
 	Keys
 	err   error
@@ -51,7 +51,7 @@ func TestSealedTexts(t *testing.T) {
 	}
 }
 
-// Whatever is not exactly what was sealed does not open: each bit counts, and so does the form.
+// A text opens only if it is exactly as it was sealed: each bit counts, and so does the form.
 func TestForgedTexts(t *testing.T) {
 	s := New((&vault{Keys: Keys{Current: secretOf(1)}}).read)
 	sealed, err := s.Seal(t.Context(), State, []byte("state"))
@@ -76,7 +76,8 @@ func TestForgedTexts(t *testing.T) {
 	}
 }
 
-// A secret that was replaced is found by itself: by what is sealed with the new one, or in time.
+// A Sealer finds a replaced secret automatically: through a text sealed with the new secret, or
+// after a time.
 func TestRotation(t *testing.T) {
 	now := time.Now()
 	v := &vault{Keys: Keys{Current: secretOf(1)}}

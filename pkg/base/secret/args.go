@@ -10,7 +10,7 @@ import (
 // into URLs.
 func InArgs(args []string) [][]string {
 	found := make([][]string, len(args))
-	flag := "" // the word before, whose value follows
+	flag := "" // the last word, if it is a flag whose value follows
 	for i, arg := range args {
 		name, value, assigned := strings.Cut(arg, "=")
 		isKey := Looks(flag, "x") && LooksKey(strings.TrimLeft(arg, "-"))
@@ -24,7 +24,7 @@ func InArgs(args []string) [][]string {
 			}
 		case len(arg) > 1 && strings.HasSuffix(arg, ":"): // of a header in a script
 			flag = arg[:len(arg)-1]
-		case flag != "" && flag[0] != '-' && SchemeLen(arg+" ") > 0: // Bearer, whose token follows
+		case flag != "" && flag[0] != '-' && SchemeLen(arg+" ") > 0: // the token after "Bearer"
 		default:
 			flag, found[i] = "", inWord(flag, arg)
 		}
@@ -32,10 +32,10 @@ func InArgs(args []string) [][]string {
 	return found
 }
 
-// maxPairs is how many names one word may have: --env=TOKEN=value has two.
+// maxPairs is the most names in one word: --env=TOKEN=value has two.
 const maxPairs = 3
 
-// inWord returns what looks like a secret in a word that follows a flag or a name.
+// inWord returns the texts that look like secrets in a word that follows a flag or a name.
 func inWord(name, word string) []string {
 	value := word
 	for range maxPairs {
@@ -54,7 +54,7 @@ func inWord(name, word string) []string {
 	var all []string
 	for _, found := range InArgs(strings.Fields(quotes.Replace(word))) {
 		for _, text := range found {
-			if !strings.HasPrefix(text, "$") { // a shell replaces it
+			if !strings.HasPrefix(text, "$") { // a shell replaces $NAME
 				all = append(all, text)
 			}
 		}
@@ -69,7 +69,7 @@ var (
 	tight    = regexp.MustCompile(`^([A-Za-z0-9_-]+):((?s:.*))$`)
 )
 
-// pair returns the parts of NAME=VALUE and of a header.
+// pair splits NAME=VALUE or a header.
 func pair(flag, word string) (name, value string, ok bool) {
 	forms := []*regexp.Regexp{assigned, header}
 	if flag == "-H" || flag == "--header" || flag == "--headers" {

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// ReadFile returns the values of a secret that a file keeps: a line each, the current one first, and
-// after a space when it was put. A file that other users of the machine could read is refused.
+// ReadFile returns the values of a secret in a file. Each line has one value, the current value
+// first, followed by a space and the time it was set. ReadFile refuses a file that other users of
+// the machine could read.
 func ReadFile(path string) (v Versions, err error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -18,7 +19,7 @@ func ReadFile(path string) (v Versions, err error) {
 		return v, err
 	case !info.Mode().IsRegular():
 		return v, fmt.Errorf("%s is no file", path)
-	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // which has no such bits
+	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // Windows has no such bits
 		return v, fmt.Errorf("%s could be read by other users of this machine (mode %v): replace what it holds, and chmod 600", path, info.Mode().Perm())
 	}
 	data, err := os.ReadFile(path)
@@ -42,7 +43,7 @@ func ReadFile(path string) (v Versions, err error) {
 	return v, lines.Err()
 }
 
-// FileText returns what a file for [ReadFile] holds.
+// FileText returns the content of a file for [ReadFile].
 func FileText(v Versions) string {
 	var b strings.Builder
 	for _, version := range []Version{v.Current, v.Previous} {

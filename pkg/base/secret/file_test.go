@@ -10,14 +10,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What is read of a file is what is read of it after it was written again; no error has a key in it.
+// The values of a file stay the same when they are written and read again. No error contains a key.
 func FuzzReadFile(f *testing.F) {
 	f.Add("new 2026-11-22T22:00:00Z\nold\n")
 	f.Add("new\nold 2026-11-22T22:00:00+02:00\nmore")
 	f.Add("\n\n")
 	f.Add(" x y")
 	path := filepath.Join(f.TempDir(), "k")
-	const example = "2026-11-22T22:00:00Z" // which the error shows
+	const example = "2026-11-22T22:00:00Z" // the error shows this example
 	f.Fuzz(func(t *testing.T, data string) {
 		require.OK(t, os.WriteFile(path, []byte(data), 0o600))
 		v, err := secret.ReadFile(path)
@@ -28,7 +28,7 @@ func FuzzReadFile(f *testing.F) {
 			return
 		}
 		if v.Current.Text.Reveal() == "" || v.Previous.Text.Reveal() == "" {
-			return // what is not there is not written
+			return // nothing to write
 		}
 		require.OK(t, os.WriteFile(path, []byte(secret.FileText(v)), 0o600))
 		again, err := secret.ReadFile(path)

@@ -11,8 +11,7 @@ import (
 // Looks reports whether a value looks like a secret: by the name of its header, variable or flag,
 // or because the value itself has the form of a key. name may be "".
 //
-// Every place that hides, reports or moves secrets asks it, so that none of them knows a name that
-// another one misses.
+// All code that hides, reports or moves secrets uses Looks, so that all of it knows the same names.
 func Looks(name, value string) bool {
 	scheme := schemes.FindString(value)
 	value = value[len(scheme):]
@@ -39,7 +38,7 @@ func Looks(name, value string) bool {
 	return strong.MatchString(name) || !isSmallNumber(value)
 }
 
-// SchemeLen returns how many bytes of a value stand before its secret: "Bearer " and the like.
+// SchemeLen returns the length of the scheme before a value's secret, such as "Bearer ".
 func SchemeLen(value string) int { return len(schemes.FindString(value)) }
 
 // schemes are the words before a secret in a header.
@@ -50,27 +49,27 @@ var plain = regexp.MustCompile(`(?i)^(true|false|yes|no|on|off|none|null|auto|de
 	`bearer|basic|stdio|https?|sse|streamable-http|\$\{[^}]*\})$`)
 
 var (
-	// inName are words that tell a secret wherever they are in a name.
+	// inName are words that mark a secret anywhere in a name.
 	inName = []string{
 		"auth", "key", "token", "secret", "password", "passwd", "passphrase", "pwd",
 		"credential", "cookie", "session", "signature", "bearer",
 	}
 
-	// asWord are words that tell a secret only between separators: "pass" is in "compass".
+	// asWord are words that mark a secret only between separators: "pass" is in "compass".
 	asWord = regexp.MustCompile(`(^|_)(pass|pw|sig|jwt|pat|dsn)(_|$)`)
 
-	// strong are words of names whose value is secret even if it is a small number.
+	// strong are words in names whose value is secret even if it is a small number.
 	strong = regexp.MustCompile(`(^|_)(pass|pw)(_|$)|secret|passw|passphrase|pwd|credential`)
 
-	// attribute are ends of names whose value describes a secret and is none.
+	// attribute are ends of names whose value describes a secret but is not secret.
 	attribute = regexp.MustCompile(`(_|^)(url|uri|path|file|dir|id|name|type|limits?|max|ttl|` +
 		`timeout|expiry|expires|count|host|port|region|mode|enabled|algorithm|auth_?method|auth_?type)$`)
 
-	// secretID are names that end with "id" and whose value is secret all the same.
+	// secretID are names that end with "id" although their value is secret.
 	secretID = regexp.MustCompile(`(session|secret|cookie|pass).*_id$`)
 )
 
-// words returns a name in lower case with "_" between its words, also those of apiKey.
+// words returns a name in lower case with "_" between its words. It also splits apiKey.
 func words(name string) string {
 	var out strings.Builder
 	var before rune
@@ -97,7 +96,7 @@ var (
 	secretFlag = regexp.MustCompile(`(?i)^-[pkt]$`) // password, key, token
 )
 
-// local is a path, or the name of a package with its scope.
+// local matches a path, or the name of a package with its scope.
 var local = regexp.MustCompile(`^[/.~@][^/]*/`)
 
 // isShortSecret reports whether the value of -p, -k or -t is a secret: many programs use these
@@ -106,7 +105,7 @@ func isShortSecret(value string) bool {
 	return len(value) >= 8 && !isNumber(value) && !local.MatchString(value)
 }
 
-// keys are the beginnings of keys of well-known services.
+// keys are the prefixes of keys of well-known services.
 var keys = regexp.MustCompile(`^(gh[pousr]_|github_pat_|` +
 	`gl(pat|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct|oas)-|sk-|sk_live_|sk_test_|rk_live_|` +
 	`xox[abeoprs]-|xapp-|AKIA|ASIA|AIza|ya29\.|eyJ[A-Za-z0-9_-]+\.|npm_|pypi-|hf_|dop_v1_|doo_v1_|` +
@@ -115,8 +114,8 @@ var keys = regexp.MustCompile(`^(gh[pousr]_|github_pat_|` +
 
 var uuid = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// LooksKey reports whether a value has the form of a key, whatever its name is: it begins like the
-// keys of a known service, or has a long run of letters and digits without a word in it.
+// LooksKey reports whether a value has the form of a key, under any name: it has the prefix of a
+// known service's keys, or a long run of letters and digits without a word in it.
 func LooksKey(value string) bool {
 	if keys.MatchString(value) {
 		return true

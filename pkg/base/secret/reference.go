@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// ErrUnclosed is the fault of a text that begins a reference and does not end it.
+// ErrUnclosed is the error for a text that begins a reference and does not end it.
 var ErrUnclosed = errors.New("holds ${ without its }")
 
-// Expand returns s with each reference ${kind:name} replaced by what value returns for
-// "kind:name". It ends with the first error of value.
+// Expand returns s with each reference ${kind:name} replaced by the result of value for
+// "kind:name". It stops at the first error of value.
 func Expand(s string, value func(ref string) (string, error)) (string, error) {
 	var out strings.Builder
 	for {
@@ -31,8 +31,8 @@ func Expand(s string, value func(ref string) (string, error)) (string, error) {
 	}
 }
 
-// Reference returns the reference that s is as a whole: ${kind:name}, or secretsmanager:name and
-// ssm:name without the braces, which a CloudFormation template cannot well write.
+// Reference returns the reference if s is only a reference: ${kind:name}, or secretsmanager:name
+// and ssm:name without the braces, which are hard to write in a CloudFormation template.
 func Reference(s string) (ref string, ok bool) {
 	if inner, braced := strings.CutPrefix(s, "${"); braced {
 		return strings.CutSuffix(inner, "}")
@@ -40,7 +40,7 @@ func Reference(s string) (ref string, ok bool) {
 	return s, strings.HasPrefix(s, "secretsmanager:") || strings.HasPrefix(s, "ssm:")
 }
 
-// Check returns what is wrong with the form of a reference.
+// Check returns an error if the form of a reference is wrong.
 func Check(ref string) error {
 	kind, name, ok := strings.Cut(ref, ":")
 	word := func(more string) bool {

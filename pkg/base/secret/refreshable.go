@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// A Refreshable is what was made of a secret that may be replaced at any time: it is kept, and read
-// again when it is too old for whoever asks. While it cannot be read, what was had before goes on
-// being used. It is safe for concurrent use.
+// A Refreshable is a cached value made from a secret that may be replaced at any time. It reads the
+// value again when the caller needs a newer one. While reads fail, it keeps the last value. It is
+// safe for concurrent use.
 type Refreshable[T any] struct {
 	read func(context.Context) (T, error)
 	now  func() time.Time
 
 	mu      sync.Mutex
-	running *reading[T] // nil: none runs
+	running *reading[T] // nil: no read runs
 	has     bool
 	value   T
-	at      time.Time // at which the last read ended
-	err     error     // of the last read; nil: it worked
+	at      time.Time // end of the last read
+	err     error     // of the last read; nil: it succeeded
 }
 
-// A reading is one read, for which several may wait.
+// A reading is one read, for which several callers may wait.
 type reading[T any] struct {
 	done  chan struct{} // closed when it has ended
-	value T             // that is held then
-	err   error         // nil: one is
+	value T             // the cached value at the end of the read
+	err   error         // nil: there is a value
 }
 
-// NewRefreshable returns a Refreshable of what read returns. It makes no call. A nil now is
-// time.Now.
+// NewRefreshable returns a Refreshable of the value that read returns. It reads nothing yet. If now
+// is nil, it uses time.Now.
 func NewRefreshable[T any](read func(context.Context) (T, error), now func() time.Time) *Refreshable[T] {
 	if now == nil {
 		now = time.Now
@@ -37,13 +37,15 @@ func NewRefreshable[T any](read func(context.Context) (T, error), now func() tim
 	return &Refreshable[T]{read: read, now: now}
 }
 
-// Get returns the value, read again if the last read is as old as age. An error says that none is
-// held. Who finds that another has begun to read waits for that only if none is held.
+// Get returns the value. It first reads it again if the last read is at least as old as age. It
+// returns an error if there is no value. If another caller's read is running, Get waits for it only
+// if there is no value yet.
 func (h *Refreshable[T]) Get(ctx context.Context, age time.Duration) (T, error) {
 	return h.get(ctx, age, false)
 }
 
-// Fresh is Get for who has found that the value may be too old: it waits for another's read.
+// Fresh is Get for a caller that has found that the value may be too old: it also waits for another
+// caller's read.
 func (h *Refreshable[T]) Fresh(ctx context.Context, age time.Duration) (T, error) {
 	return h.get(ctx, age, true)
 }
@@ -59,7 +61,7 @@ func (h *Refreshable[T]) get(ctx context.Context, age time.Duration, wait bool) 
 		r = &reading[T]{done: make(chan struct{})}
 		h.running = r
 		h.mu.Unlock()
-		h.again(context.WithoutCancel(ctx), r) // others wait for it as well
+		h.reread(context.WithoutCancel(ctx), r) // other callers wait for it, too
 		return r.value, r.err
 	}
 	h.mu.Unlock()
@@ -71,8 +73,8 @@ func (h *Refreshable[T]) get(ctx context.Context, age time.Duration, wait bool) 
 	}
 }
 
-// again reads the value. A read that fails counts as one: it is not tried again at once.
-func (h *Refreshable[T]) again(ctx context.Context, r *reading[T]) {
+// reread reads the value. It does not repeat a failed read before age has passed again.
+func (h *Refreshable[T]) reread(ctx context.Context, r *reading[T]) {
 	v, err := h.read(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,8 +88,8 @@ func (h *Refreshable[T]) again(ctx context.Context, r *reading[T]) {
 	close(r.done)
 }
 
-// Err returns the error of the last read, after which an older value goes on being used; nil: it
-// worked, or there was none.
+// Err returns the error of the last read, or nil if it succeeded or there was none. After a failed
+// read, the older value stays in use.
 func (h *Refreshable[T]) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -47,7 +47,8 @@ func TestHeld(t *testing.T) {
 	})
 }
 
-// Who waits is who has nothing, or has found that what is held is too old.
+// A caller waits for another's read only if there is no value, or if it has found that the value is
+// too old.
 func TestHeldWhileItIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32

@@ -1,15 +1,15 @@
-// Package secret is text that cannot print, and where it comes from: references such as
-// ${env:NAME} in a config, and the sources that answer them.
+// Package secret is text that cannot print, and where it comes from: references such as ${env:NAME}
+// in a config, and the sources that answer them.
 package secret
 
 import "log/slog"
 
-// A Text is a string that cannot print: fmt, slog and encoding/json all show
-// "[secret]". The string sits behind a pointer, because fmt reads the
-// unexported fields of whatever struct holds a Text without asking its methods.
+// A Text is a string that cannot print: fmt, slog and encoding/json all show "[secret]". The string
+// is behind a pointer, because fmt reads the unexported fields of any struct that holds a Text
+// without calling its methods.
 type Text struct{ text *string }
 
-// mark stands for the text wherever it is printed.
+// mark replaces the text wherever it is printed.
 const mark = "[secret]"
 
 // New returns a Text that holds s.

@@ -13,10 +13,9 @@ var ErrNotFound = errors.New("no such secret")
 
 // A Source looks up secrets.
 type Source interface {
-	// Secret returns the value of ref, such as "env:NAME", "ssm:/name" or
-	// "secretsmanager:name". It returns an error that wraps [ErrNotFound] if
-	// there is no such secret, which is a fault of the config; any other error
-	// means that the secret cannot be had now.
+	// Secret returns the value of ref, such as "env:NAME", "ssm:/name" or "secretsmanager:name". If
+	// there is no such secret, the error wraps [ErrNotFound]: a fault of the config. Any other
+	// error means that the secret is unavailable now.
 	Secret(ctx context.Context, ref string) (string, error)
 }
 
@@ -25,8 +24,8 @@ type Env struct {
 	Lookup func(name string) (string, bool) // nil: os.LookupEnv
 }
 
-// Secret returns the variable that ref names. An empty one counts as missing:
-// an empty credential is never what the operator meant.
+// Secret returns the variable that ref names. An empty variable counts as missing: no operator
+// intends an empty credential.
 func (e Env) Secret(_ context.Context, ref string) (string, error) {
 	name, ok := strings.CutPrefix(ref, "env:")
 	if !ok {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A Version is one value of a secret that is replaced now and then.
+// A Version is one value of a secret that is sometimes replaced.
 type Version struct {
 	Text  Text
-	Since time.Time // when it was put; zero: not known
+	Since time.Time // when it was set; zero: unknown
 }
 
-// Versions are the value of a secret and the one that it replaced.
+// Versions are the current value of a secret and the value before it.
 type Versions struct {
 	Current  Version
 	Previous Version // its Text is empty if the secret was never replaced
@@ -20,12 +20,13 @@ type Versions struct {
 
 // A Versioned source keeps the value that a secret had before it was replaced.
 type Versioned interface {
-	// Versions is [Source]'s Secret for both values. A value that was current when it began and one
-	// that is when it ends are among them, if the secret is replaced once meanwhile.
+	// Versions is [Source]'s Secret for both values. If the secret is replaced once during the
+	// call, the result includes the value from its beginning and the value from its end.
 	Versions(ctx context.Context, ref string) (Versions, error)
 }
 
-// ReadVersions returns both values of a secret; the one alone if the source does not keep another.
+// ReadVersions returns both values of a secret, or only the current one if the source keeps no
+// other.
 func ReadVersions(ctx context.Context, s Source, ref string) (Versions, error) {
 	if v, ok := s.(Versioned); ok {
 		return v.Versions(ctx, ref)
@@ -34,8 +35,8 @@ func ReadVersions(ctx context.Context, s Source, ref string) (Versions, error) {
 	return Versions{Current: Version{Text: New(text)}}, err
 }
 
-// SplitVersions returns the values that stand in a setting: the current one and, after a comma, the
-// one before. replaced says whether there is a comma.
+// SplitVersions returns the values in a setting: the current value and, after a comma, the value
+// before it. replaced says whether there is a comma.
 func SplitVersions(setting string) (v Versions, replaced bool) {
 	current, previous, replaced := strings.Cut(setting, ",")
 	v.Current.Text = New(current)
@@ -45,8 +46,8 @@ func SplitVersions(setting string) (v Versions, replaced bool) {
 	return v, replaced
 }
 
-// Replaced returns when the current value took the place of the one before; zero: not known. Where
-// somebody went back to an older value, that is later than the value itself.
+// Replaced returns when the current value replaced the value before it; zero: unknown. If somebody
+// restored an older value, that time is later than the value itself.
 func (v Versions) Replaced() time.Time {
 	if v.Current.Since.IsZero() || v.Previous.Since.After(v.Current.Since) {
 		return v.Previous.Since

@@ -5,14 +5,15 @@ import (
 	"encoding/binary"
 )
 
-// maxCursor is how long a cursor may be. The longest one names a resource by a URI of 2 KB.
+// maxCursor is the longest cursor. It names a resource by a URI of 2 KB.
 const maxCursor = 8 << 10
 
-// NewCursor returns the text with which a client asks for the next page of a list. It names the entry
-// after which that page begins, by as many parts as the list needs, and not its number: so nothing is
-// left out or repeated because other entries came or went meanwhile. The first part is never empty.
+// NewCursor returns the text with which a client requests the next page of a list. The cursor names
+// the last entry of the page before, by as many parts as the list needs, instead of its number. So
+// no entry is left out or repeated because other entries were added or removed meanwhile. The first
+// part is never empty.
 //
-// A client can read a cursor and make one up: whoever reads it checks each part.
+// A client can read a cursor and make one up: the code that reads it must check each part.
 func NewCursor(list string, entry ...string) string {
 	b := appendPart(nil, list)
 	for _, part := range entry {
@@ -25,9 +26,8 @@ func appendPart(b []byte, part string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(part))), part...)
 }
 
-// ReadCursor returns the parts of the entry, of which there are n. They are all empty for the cursor
-// "", which asks for the first page. ok is false for a text that [NewCursor] does not return for the
-// list.
+// ReadCursor returns the n parts of the entry. They are all empty for the cursor "", which requests
+// the first page. ok is false for a text that [NewCursor] does not return for the list.
 func ReadCursor(list, cursor string, n int) (entry []string, ok bool) {
 	if cursor == "" {
 		return make([]string, n), true
@@ -47,7 +47,7 @@ func ReadCursor(list, cursor string, n int) (entry []string, ok bool) {
 		b = b[read:]
 		entry, b = append(entry, string(b[:size])), b[size:]
 	}
-	// A decoder takes more than one text for the same bytes, and bytes may be left.
+	// A decoder accepts more than one text for the same bytes, and bytes may be left over.
 	if entry[0] != list || entry[1] == "" || NewCursor(list, entry[1:]...) != cursor {
 		return nil, false
 	}

@@ -48,7 +48,7 @@ func TestReadCursorRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a client sends is refused, or is what NewCursor returns.
+// ReadCursor refuses each text of a client that NewCursor does not return.
 func FuzzReadCursor(f *testing.F) {
 	for _, seed := range []string{"", "x", text.NewCursor("tools", "a", "b"), text.NewCursor("tools", "a")} {
 		f.Add(seed)

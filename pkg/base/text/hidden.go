@@ -7,13 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// Hidden yields where in s a character stands that a person does not see, and the character:
-// those that do not print, that take no room, and that turn the direction of what follows. They
-// can hide a text from the person who reads it and not from an agent. White space that looks like
-// a space is not hidden; nor are the invisible characters that a script or an emoji is spelled
-// with, where they belong: joiners, variation selectors, marks of direction beside right-to-left
-// letters, the tags of three flags. Of marks that are piled up on one letter, to cover what stands
-// around them, those after the eighth are hidden.
+// Hidden yields each character of s that a person does not see, with its position: characters that
+// do not print, have no width, or change the direction of the text after them. They can hide a text
+// from the person who reads it and not from an agent.
+//
+// White space that looks like a space is not hidden. Invisible characters that a script or an emoji
+// needs are not hidden where they belong: joiners, variation selectors, marks of direction beside
+// right-to-left letters, and the tags of three flags. If one letter has many marks, which can cover
+// the text around them, the marks after the eighth are hidden.
 func Hidden(s string) iter.Seq2[int, rune] {
 	return func(yield func(int, rune) bool) {
 		before := context{}
@@ -44,7 +45,7 @@ func Hidden(s string) iter.Seq2[int, rune] {
 	}
 }
 
-// Reveal returns s with each character that [Hidden] finds as its number: ⟨U+202E⟩.
+// Reveal returns s with each character that [Hidden] finds written as its number: ⟨U+202E⟩.
 func Reveal(s string) string {
 	var room [16]byte
 	size := len(s)
@@ -66,7 +67,7 @@ func Reveal(s string) string {
 	return out.String()
 }
 
-// appendNumber writes a character as its number, of four hexadecimal digits or more.
+// appendNumber writes a character as its number, with four hexadecimal digits or more.
 func appendNumber(dst []byte, r rune) []byte {
 	digits := 4
 	for digits < 6 && r>>(4*digits) > 0 {
@@ -79,15 +80,15 @@ func appendNumber(dst []byte, r rune) []byte {
 	return append(dst, "⟩"...)
 }
 
-// Blank reports whether nothing of s shows: it is empty, or all of it is space or such as [Hidden]
-// finds.
+// Blank reports whether s shows nothing: it is empty, or has only spaces and characters that
+// [Hidden] finds.
 func Blank(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return visible(r) && !unicode.IsSpace(r) })
 }
 
 func plainASCII(c byte) bool { return c >= ' ' && c < 0x7f || c == '\n' || c == '\t' }
 
-// visible reports whether a character that is not plain ASCII shows, wherever it stands.
+// visible reports whether a non-ASCII character shows at any position.
 func visible(r rune) bool {
 	switch {
 	case r == utf8.RuneError:
@@ -96,21 +97,21 @@ func visible(r rune) bool {
 		return false
 	case unicode.Is(unicode.Zs, r):
 		return true
-	case r >= 0x1F000 && r <= 0x1FAFF: // also emoji that are newer than the tables
+	case r >= 0x1F000 && r <= 0x1FAFF: // includes emoji that are newer than the tables
 		return true
 	}
 	return unicode.IsPrint(r) && !unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// A context is what the last characters were: what an invisible one after them means.
+// A context has the last characters, which decide the meaning of an invisible character after them.
 type context struct {
-	last  rune // visible, or an invisible one that belongs where it stands
+	last  rune // visible, or an invisible one in a place where it belongs
 	joins bool // last is a variation selector or joiner: another one has no meaning
 	rtl   bool // there were right-to-left letters
 	marks int  // on the last letter
 }
 
-// maxMarks is how many marks a letter has at most. No writing needs as many.
+// maxMarks is the most marks on a letter. No writing needs as many.
 const maxMarks = 8
 
 // piled counts the marks on a letter, and reports whether r is one too many.
@@ -132,7 +133,7 @@ func (c *context) take(r rune) {
 	}
 }
 
-// reset is for a character that does not belong where it stands.
+// reset forgets the last character, after a character in a place where it does not belong.
 func (c *context) reset() { c.last, c.joins = 0, false }
 
 func isJoiner(r rune) bool {
@@ -144,8 +145,8 @@ const (
 	zwj  = '\u200d'
 )
 
-// spelled reports whether an invisible character belongs where it stands, after c and before
-// rest, and how many bytes of rest belong to it.
+// spelled reports whether an invisible character belongs between c and rest, and how many bytes of
+// rest belong to it.
 func (c *context) spelled(r rune, rest string) (more int, ok bool) {
 	next, _ := utf8.DecodeRuneInString(rest)
 	switch {
@@ -158,7 +159,7 @@ func (c *context) spelled(r rune, rest string) (more int, ok bool) {
 	case r == zwj || r == zwnj:
 		ok = !c.joins && unicode.In(c.last, joining...)
 	case c.joins:
-	case r == '\ufe0e' || r == '\ufe0f': // as text, as an emoji
+	case r == '\ufe0e' || r == '\ufe0f': // display as text or as an emoji
 		keycap := next == '\u20e3' && strings.ContainsRune("0123456789#*", c.last)
 		ok = keycap || isPictograph(c.last) || strings.ContainsRune("‼⁉ℹ〰", c.last)
 	case unicode.Is(unicode.Variation_Selector, r):
@@ -167,7 +168,7 @@ func (c *context) spelled(r rune, rest string) (more int, ok bool) {
 	return 0, ok
 }
 
-// joining are the scripts that are spelled with joiners.
+// joining are the scripts whose spelling uses joiners.
 var joining = []*unicode.RangeTable{
 	unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Nko, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi,
 	unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala,

@@ -52,7 +52,7 @@ func TestReveal(t *testing.T) {
 	}
 }
 
-// What Reveal returns hides nothing, and what Hidden names is what stands there.
+// Reveal returns no hidden characters, and Hidden yields characters at their positions.
 func FuzzReveal(f *testing.F) {
 	f.Add("a\u202eb👩\u200d💻می\u200cخواهم" + tags("gbwls"))
 	f.Fuzz(func(t *testing.T, s string) {

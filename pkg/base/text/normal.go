@@ -8,14 +8,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Normal returns s in the Unicode form NFKC, without control characters, bytes that are not UTF-8 and
-// characters that [Hidden] finds. Two texts that a program may read as one have the same normal form,
-// apart from letter case.
+// Normal returns s in the Unicode form NFKC, without control characters, invalid UTF-8 and
+// characters that [Hidden] finds. Two texts that a program may read as the same have the same
+// normal form, apart from letter case.
 func Normal(s string) string {
 	if isPlainASCII(s) {
 		return s
 	}
-	for { // what is dropped can leave neighbors that have another form together
+	for { // after a removal, neighbors can combine to another form
 		next := dropHidden(norm.NFKC.String(dropHidden(s)))
 		if next == s {
 			return s
@@ -28,7 +28,7 @@ func isPlainASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f })
 }
 
-// dropHidden returns s without what [Normal] drops.
+// dropHidden returns s without the characters that [Normal] removes.
 func dropHidden(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

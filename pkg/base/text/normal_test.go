@@ -20,7 +20,7 @@ func TestNormal(t *testing.T) {
 		"a\ufffdb":                   "a\ufffdb",
 		"re\x00\u0301sume\u0301":     "résumé",
 		"日本語":                        "日本語",
-		"\U0001F469\u200d\U0001F52C": "\U0001F469\u200d\U0001F52C", // one emoji, which is spelled with a joiner
+		"\U0001F469\u200d\U0001F52C": "\U0001F469\u200d\U0001F52C", // one emoji with a joiner
 	} {
 		if got := text.Normal(s); got != want {
 			t.Errorf("Normal(%q) = %q, want %q", s, got, want)

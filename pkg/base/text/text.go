@@ -1,5 +1,5 @@
 // Package text has what every text for an agent, a person or the log needs: a foreign string
-// made fit to stand in one line, and a number with its noun.
+// cleaned for one line, and a number with its noun.
 package text
 
 import (
@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// mark stands where Clip and Quote have left something out.
+// mark replaces the text that Clip and Quote cut off.
 const mark = "…"
 
-// Clip returns s fit to stand in one line: at most n characters, the last of them mark if
-// something was cut, and U+FFFD for each one that does not print.
+// Clip returns s cleaned for one line: at most n characters, the last of them mark if Clip cut the
+// text, and U+FFFD for each character that does not print.
 func Clip(s string, n int) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -24,10 +24,10 @@ func Clip(s string, n int) string {
 	}, cut(s, n))
 }
 
-// Quote returns s in double quotes, with Go's escapes and cut like by Clip before it is quoted.
+// Quote returns s in double quotes, with Go's escapes. It cuts s like Clip before it quotes it.
 func Quote(s string, n int) string { return strconv.Quote(cut(s, n)) }
 
-// Line folds white space into single blanks and drops what does not print.
+// Line replaces each run of white space with one blank and drops characters that do not print.
 func Line(s string) string {
 	printable := strings.Map(func(r rune) rune {
 		switch {
@@ -41,7 +41,7 @@ func Line(s string) string {
 	return strings.Join(strings.Fields(printable), " ")
 }
 
-// cut returns at most n characters of s, valid UTF-8.
+// cut returns at most n characters of s as valid UTF-8.
 func cut(s string, n int) string {
 	if len(s) > n { // no string has more characters than bytes
 		left := n
@@ -60,7 +60,8 @@ func runeLen(s string) int {
 	return n
 }
 
-// Count returns n and the noun in its number: "1 server", "2 servers". The plural takes an s.
+// Count returns n with its noun, singular or plural: "1 server", "2 servers". The plural ends with
+// s.
 func Count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -68,11 +69,11 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// maxName is how many characters of one name List gives.
+// maxName is the most characters of a name in List.
 const maxName = 128
 
-// List returns the first most names in one line, and how many more there are: "a, b and 3
-// more". A name that is long or does not print is clipped.
+// List returns the first most names in one line, and how many more there are: "a, b and 3 more". It
+// clips a name that is long or does not print.
 func List(names []string, most int) string {
 	clipped := make([]string, min(most, len(names)))
 	for i := range clipped {
@@ -85,8 +86,8 @@ func List(names []string, most int) string {
 	return line
 }
 
-// Names returns the names in a list with commas between them, without the space around them; nil if
-// there is none.
+// Names splits a list at its commas and removes the space around each name. It returns nil for an
+// empty list.
 func Names(list string) (names []string) {
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -96,9 +97,9 @@ func Names(list string) (names []string) {
 	return names
 }
 
-// Distance returns how many bytes have to be added, removed or replaced to make b of a.
+// Distance returns how many bytes must be added, removed or replaced to change a into b.
 func Distance(a, b string) int {
-	row := make([]int, len(b)+1) // from the beginning of a to each beginning of b
+	row := make([]int, len(b)+1) // distances from the beginning of a to each beginning of b
 	for j := range row {
 		row[j] = j
 	}
@@ -117,7 +118,7 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Ago says in words how long ago something was: "just now", "3 minutes ago".
+// Ago returns how long ago something was in words: "just now", "3 minutes ago".
 func Ago(d time.Duration) string {
 	if d < time.Minute {
 		return "just now"
@@ -125,10 +126,10 @@ func Ago(d time.Duration) string {
 	return length(d) + " ago"
 }
 
-// In says in words how long it is until something: "in 3 minutes".
+// In returns how long it is until something in words: "in 3 minutes".
 func In(d time.Duration) string { return "in " + length(max(d+time.Minute-1, time.Minute)) }
 
-// Minutes says in words how long so many minutes are, in the largest unit without a rest: "8 hours".
+// Minutes returns n minutes in words, in the largest unit that divides them: "8 hours".
 func Minutes(n int) string {
 	switch {
 	case n >= 24*60 && n%(24*60) == 0:
@@ -139,7 +140,7 @@ func Minutes(n int) string {
 	return Count(n, "minute")
 }
 
-// length returns how long d is, in one unit, rounded down.
+// length returns d in one unit, rounded down.
 func length(d time.Duration) string {
 	switch {
 	case d < time.Hour:

@@ -22,7 +22,7 @@ type Clock struct {
 	now time.Time
 }
 
-// NewClock returns a clock that shows the present time and stands still.
+// NewClock returns a stopped clock that shows the present time.
 func NewClock() *Clock { return &Clock{now: time.Now().UTC().Truncate(time.Microsecond)} }
 
 // Now returns the time of the clock.
@@ -32,14 +32,14 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance moves the clock.
+// Advance moves the clock forward.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
 
-// Kinds are one key of each kind of document that the product stores, with data as it stores them.
+// Kinds has one key for each kind of document that the product stores, with typical data.
 var Kinds = map[string]document.Doc{
 	"stops":            doc("STOP", "STOP", `{"list":[],"rev":1}`),
 	"token":            doc("TOKENS", "agt_1", `{"id":"agt_1"}`),
@@ -65,7 +65,7 @@ func marked(d document.Doc, mark string) document.Doc {
 }
 
 // Run checks that the stores that open returns keep the promises of [document.Store]. Each store is
-// empty at first and reads the time from now.
+// empty at first and uses now as its clock.
 func Run(t *testing.T, open func(t *testing.T, now func() time.Time) document.Store) {
 	t.Helper()
 	for name, holds := range map[string]func(*testing.T, document.Store, *Clock){
@@ -81,8 +81,8 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) document.St
 	}
 }
 
-// RunLost checks that a write whose answer is lost, and which the driver sends again, succeeds and
-// takes effect once. lose makes the store lose the answer to the next write.
+// RunLost checks that a write with a lost answer succeeds and takes effect once, although the
+// driver sends it again. lose makes the store lose the answer to the next write.
 func RunLost(t *testing.T, open func(t *testing.T) (s document.Store, lose func())) {
 	for name, d := range Kinds {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func get(t *testing.T, s document.Store, key document.Key) document.Doc {
 	return docs[0]
 }
 
-// want checks data, mark and expiry of a document and its revision, and returns it.
+// want checks the data, mark, expiry and revision of a document, and returns the document.
 func want(t *testing.T, s document.Store, d document.Doc, rev int64) document.Doc {
 	t.Helper()
 	got := get(t, s, d.Key)
@@ -135,7 +135,7 @@ func want(t *testing.T, s document.Store, d document.Doc, rev int64) document.Do
 	return got
 }
 
-// wantAbsent checks that there is no document of the key.
+// wantAbsent checks that the key has no document.
 func wantAbsent(t *testing.T, s document.Store, key document.Key) {
 	t.Helper()
 	if got := get(t, s, key); got.Rev != 0 || got.Data != nil || got.Mark != "" || !got.Keep.IsZero() {
@@ -239,7 +239,7 @@ func negativeRev(t *testing.T, s document.Store, _ *Clock) {
 }
 
 func deleted(t *testing.T, s document.Store, _ *Clock) {
-	for _, name := range []string{"login", "upstream session", "notice"} { // no other kind is deleted
+	for _, name := range []string{"login", "upstream session", "notice"} { // only these kinds
 		d := Kinds[name]
 		put(t, s, document.Doc{Key: d.Key})
 		put(t, s, d)
@@ -308,11 +308,11 @@ func mark(t *testing.T, s document.Store, _ *Clock) {
 	d.Mark = "2026-11-22T12:00:00.000000000Z"
 	got := want(t, s, d, 1)
 	got.Data, got.Mark = []byte(`{"id":"agt_1","revoked":true}`), ""
-	put(t, s, got) // which keeps the mark
+	put(t, s, got) // this keeps the mark
 	got.Mark = d.Mark
 	got = want(t, s, got, 2)
 	require.OK(t, s.TouchDoc(t.Context(), d.Key, "2026-11-23T12:00:00.000000000Z"))
-	put(t, s, got) // a touch is no other revision
+	put(t, s, got) // a touch does not change the revision
 	want(t, s, got, 3)
 }
 
@@ -335,7 +335,7 @@ func expired(t *testing.T, s document.Store, c *Clock) {
 				t.Errorf("ListDocs(%q) = %+v, %v, %v", d.Part, docs, all, err)
 			}
 			if name == "token" {
-				return // tokens never expire, and a role that touches them may not look at their end
+				return // a role that touches tokens may not read their expiry
 			}
 			if err := s.TouchDoc(t.Context(), d.Key, "m"); !errors.Is(err, document.ErrNotFound) {
 				t.Errorf("TouchDoc = %v, want ErrNotFound", err)
@@ -370,7 +370,7 @@ func list(t *testing.T, s document.Store, _ *Clock) {
 	}
 }
 
-// many reads and lists more than one page of a table has.
+// many reads and lists more documents than one page of a table has.
 func many(t *testing.T, s document.Store, c *Clock) {
 	long := strings.Repeat("x", 60<<10)
 	for i := range 40 {
@@ -419,7 +419,8 @@ func racing(t *testing.T, s document.Store, _ *Clock) {
 	}
 }
 
-// racingBatches checks that of several first writes of overlapping batches one succeeds whole.
+// racingBatches checks that exactly one of several overlapping batches succeeds, and succeeds
+// whole.
 func racingBatches(t *testing.T, s document.Store, _ *Clock) {
 	var mu sync.Mutex
 	won := 0

@@ -16,9 +16,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 )
 
-// A Store is a [document.Store] in memory. The zero Store is ready to use. Hooks are set before the
-// first use and run without the lock. The error of a hook is the answer of the call. If a hook of a
-// write also returns true, the write is kept and its answer is lost, as networks do.
+// A Store is a [document.Store] in memory. The zero Store is ready to use. Set hooks before the
+// first use; they run without the lock. The call returns the error of its hook. If a hook of a
+// write also returns true, the store keeps the write and loses its answer, as networks do.
 type Store struct {
 	Now     func() time.Time // nil: time.Now
 	OnDocs  func(ctx context.Context, keys []document.Key) error
@@ -156,7 +156,7 @@ func (s *Store) touch(ctx context.Context, key document.Key, mark string) error 
 	return nil
 }
 
-// CopyTo stores the documents of s in other, as a backup of s would, and nothing else.
+// CopyTo stores the documents of s in other, as a backup does. It copies nothing else.
 func (s *Store) CopyTo(other *Store) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *Store) CopyTo(other *Store) {
 	other.docs = maps.Clone(s.docs)
 }
 
-// DocsOf returns a hook of Docs that calls hook if a key is of a part with this prefix.
+// DocsOf returns a hook of Docs that calls hook if a key belongs to a part with this prefix.
 func DocsOf(prefix string, hook func() error) func(context.Context, []document.Key) error {
 	return func(_ context.Context, keys []document.Key) error {
 		for _, key := range keys {
@@ -177,7 +177,7 @@ func DocsOf(prefix string, hook func() error) func(context.Context, []document.K
 	}
 }
 
-// PutOf returns a hook of PutDocs that calls hook if a document is of a part with this prefix.
+// PutOf returns a hook of PutDocs that calls hook if a document belongs to a part with this prefix.
 func PutOf(
 	prefix string, hook func() (kept bool, err error),
 ) func(context.Context, []document.Doc) (bool, error) {

@@ -15,16 +15,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
-// A Mem is an [object.Store] in memory. The zero value is ready to use.
-// Hooks are set before the first use; they run without the lock, so they may call
-// the store, and several may run at once.
+// A Mem is an [object.Store] in memory. The zero value is ready to use. Set hooks before the first
+// use. They run without the lock, so they may call the store, and several may run at once.
 //
-// Its ETags count writes: a caller that takes an ETag for a hash of the data
-// fails here, as it would on S3.
+// Its ETags count writes: a caller that uses an ETag as a hash of the data fails here, as it would
+// on S3.
 type Mem struct {
-	OnGet    func(ctx context.Context, key string) error                      // before a read; an error is its answer
-	OnPut    func(ctx context.Context, key string, data []byte) (bool, error) // before a write; an error is its answer, but if it also says true the write is kept
-	OnDelete func(ctx context.Context, key string) error                      // before a removal; an error is its answer
+	OnGet    func(ctx context.Context, key string) error // before a read; an error fails it
+	OnDelete func(ctx context.Context, key string) error // before a removal; an error fails it
+
+	// OnPut runs before a write. An error fails it; with an error, true keeps the write.
+	OnPut func(ctx context.Context, key string, data []byte) (bool, error)
 
 	mu      sync.Mutex
 	objects map[string]object.Object
@@ -33,7 +34,7 @@ type Mem struct {
 
 var _ object.Store = (*Mem)(nil)
 
-// Copy returns a store that holds what m holds now, without its hooks.
+// Copy returns a store with the present objects of m, without its hooks.
 func (m *Mem) Copy() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +106,7 @@ func (m *Mem) Put(ctx context.Context, key string, data []byte, ifMatch string) 
 	if m.OnPut != nil {
 		if kept, err := m.OnPut(ctx, key, data); err != nil {
 			if kept {
-				_, _ = m.put(ctx, key, data, ifMatch) // the caller gets the hook's error, whatever became of the write
+				_, _ = m.put(ctx, key, data, ifMatch) // the hook's error counts
 			}
 			return "", err
 		}

@@ -13,8 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
-// Run checks each promise that [object.Store] makes, one subtest a promise.
-// open returns an empty store.
+// Run checks each promise of [object.Store] in its own subtest. open returns an empty store.
 func Run(t *testing.T, open func(t *testing.T) object.Store) {
 	for _, promise := range []struct {
 		name string
@@ -44,9 +43,9 @@ func Run(t *testing.T, open func(t *testing.T) object.Store) {
 	}
 }
 
-// RunLost checks that a conditional write of which only the answer is lost
-// is not taken for another writer's. open returns an empty store and a function after
-// whose call the next write is kept but its answer is not heard.
+// RunLost checks that a conditional write whose answer is lost does not count as another writer's.
+// open returns an empty store and a function. After a call of that function, the store keeps the
+// next write and loses its answer.
 func RunLost(t *testing.T, open func(t *testing.T) (s object.Store, loseNext func())) {
 	const key = "catalog/current.json"
 	s, loseNext := open(t)
@@ -97,7 +96,7 @@ func put(t *testing.T, s object.Store, key, data, ifMatch string) string {
 	return etag
 }
 
-// holds checks what is stored at key.
+// holds checks the stored data and ETag of key.
 func holds(t *testing.T, s object.Store, key, data, etag string) {
 	t.Helper()
 	if o := get(t, s, key); string(o.Data) != data || o.ETag != etag {
@@ -208,8 +207,7 @@ func ifAbsent(t *testing.T, s object.Store) {
 	put(t, s, "a/c", "one", object.IfAbsent)
 }
 
-// race runs n writers at once, each with data of its own, and returns the winner's
-// data and etag.
+// race runs n writers at once, each with its own data, and returns the winner's data and etag.
 func race(t *testing.T, s object.Store, n int, key, ifMatch string) (data, etag string) {
 	t.Helper()
 	etags, errs := make([]string, n), make([]error, n)
@@ -272,7 +270,7 @@ func wholeReads(t *testing.T, s object.Store) {
 		for ended := false; !ended; {
 			select {
 			case <-done:
-				ended = true // one more look, at the last version
+				ended = true // read once more, at the last version
 			default:
 			}
 			o, err := s.Get(t.Context(), "k", "")
@@ -356,7 +354,7 @@ func lists(t *testing.T, s object.Store) {
 	}
 }
 
-// listsMany has more objects than S3 lists at once.
+// listsMany stores more objects than S3 lists at once.
 func listsMany(t *testing.T, s object.Store) {
 	want := map[string]string{}
 	for i := range 1005 {
@@ -366,7 +364,7 @@ func listsMany(t *testing.T, s object.Store) {
 	listed(t, s, "catalog/servers", want)
 }
 
-// listed checks what a folder has.
+// listed checks the listing of a folder.
 func listed(t *testing.T, s object.Store, folder string, want map[string]string) {
 	t.Helper()
 	got, err := s.List(t.Context(), folder)
