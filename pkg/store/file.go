@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// TempName is what the names of temporary files begin with.
+// TempName is the prefix of temporary files.
 const TempName = ".tmp-"
 
 // A File is a file that [File.Write] writes.
@@ -18,23 +18,23 @@ type File struct {
 	Root  *os.Root
 	Name  string // below Root
 	Mode  fs.FileMode
-	Label string // is in the name of the temporary file: .tmp-LABEL and 26 letters and digits
+	Label string // part of the temporary file's name: .tmp-LABEL and 26 letters and digits
 	Place Place
 }
 
-// A Place gives a whole file its name: [Replace], [Create], or what chooses the name itself.
+// A Place gives a whole file its name: [Replace], [Create], or a function that chooses the name.
 type Place func(root *os.Root, from, to string) error
 
-// Replace is the [Place] of a file that takes the place of one that exists.
+// Replace is the [Place] of a file that replaces an existing file.
 func Replace(root *os.Root, from, to string) error { return root.Rename(from, to) }
 
-// Create is the [Place] of a new file. If there is one of its name it returns [fs.ErrExist].
+// Create is the [Place] of a new file. If a file of that name exists, it returns [fs.ErrExist].
 func Create(root *os.Root, from, to string) error { return root.Link(from, to) }
 
-// Write writes the file, whole or not at all, also if the program is killed. write gets a temporary
-// file in the same folder, which is synced and then gets its name by Place. If anything fails before
-// that, the temporary file is removed and the folder is as it was. An error names the file and not
-// the temporary one.
+// Write writes the whole file or nothing, even if the program is killed. write gets a temporary
+// file in the same folder. Write syncs it, and Place then gives it its name. If anything fails
+// before that, Write removes the temporary file and the folder is unchanged. An error names the
+// file instead of the temporary file.
 func (f File) Write(write func(temp *os.File) error) (err error) {
 	folder := filepath.Dir(f.Name)
 	temp := filepath.Join(folder, TempName+f.Label+rand.Text())
@@ -43,7 +43,7 @@ func (f File) Write(write func(temp *os.File) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Root.Remove(temp) }() // it is gone, or has a second name, if all went well
+	defer func() { _ = f.Root.Remove(temp) }() // after a success it is gone, or has a second name
 	err = write(out)
 	if err = errors.Join(err, out.Chmod(f.Mode), out.Sync(), out.Close()); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (f File) Write(write func(temp *os.File) error) (err error) {
 	return SyncFolder(f.Root, folder)
 }
 
-// explain returns err, about the file instead of the temporary one.
+// explain returns err with the name of the file instead of the temporary file.
 func (f File) explain(err error, temp string) error {
 	isTemp := func(path string) bool { return filepath.Base(path) == filepath.Base(temp) }
 	named := func(op string, err error) error {
@@ -80,19 +80,19 @@ func WriteFile(path string, mode fs.FileMode, place Place, write func(temp *os.F
 	return File{Root: root, Name: name, Mode: mode, Label: name + "-", Place: place}.Write(write)
 }
 
-// SyncFolder syncs the names in a folder, where the system can do that.
+// SyncFolder syncs the names in a folder, if the system can do that.
 func SyncFolder(root *os.Root, folder string) error {
-	if runtime.GOOS == "windows" { // which refuses it
+	if runtime.GOOS == "windows" { // Windows refuses it
 		return nil
 	}
 	d, err := root.Open(folder)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = d.Close() }() // it was read
+	defer func() { _ = d.Close() }() // it was only read
 	err = d.Sync()
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
-		return nil // file systems of a network answer that
+		return nil // network file systems answer that
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// content writes a text, and then returns err.
+// content returns a function that writes a text and then returns err.
 func content(s string, err error) func(*os.File) error {
 	return func(f *os.File) error {
 		_, bad := f.WriteString(s)
@@ -67,7 +67,7 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-// While it is written, the temporary file can be read by its name, and the file has its old content.
+// During the write, the temporary file can be read by its name, and the file has its old content.
 func TestWriteFileIsWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.json")
 	require.OK(t, os.WriteFile(path, []byte("old"), 0o600))
@@ -87,7 +87,7 @@ func TestWriteFileIsWhole(t *testing.T) {
 	}))
 }
 
-// An error is about the file that was asked for: nobody knows the temporary one.
+// An error names the requested file: nobody knows the temporary file.
 func TestWriteFileNamesTheFile(t *testing.T) {
 	dir := t.TempDir()
 	path, folder := filepath.Join(dir, "a.json"), filepath.Join(dir, "folder")

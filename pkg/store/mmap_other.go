@@ -7,15 +7,15 @@ import (
 	"os"
 )
 
-// MapFile reads the file: a file that is mapped cannot be removed or replaced on Windows.
+// MapFile reads the file: Windows cannot remove or replace a mapped file.
 func MapFile(f *os.File, size int) ([]byte, error) {
 	data := make([]byte, size)
 	_, err := io.ReadFull(f, data)
 	return data, err
 }
 
-// ReleasePages does nothing, as the bytes are not in the file.
+// ReleasePages does nothing, because the bytes are not mapped.
 func ReleasePages([]byte) {}
 
-// UnmapFile does nothing, as the bytes are the garbage collector's.
+// UnmapFile does nothing: the garbage collector frees the bytes.
 func UnmapFile([]byte) error { return nil }

@@ -1,5 +1,5 @@
-// Package store holds what its drivers have in common: dir and s3 keep objects, bolt and
-// dynamo keep approvals, agent tokens and the sessions of people.
+// Package store holds what its drivers have in common: dir and s3 keep objects, bolt and dynamo
+// keep approvals, agent tokens and the sessions of people.
 package store
 
 import (
@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Options are the knobs of a store of approvals. The zero value works.
+// Options are the settings of a store of approvals. The zero value uses the defaults.
 type Options struct {
 	Now       func() time.Time // nil: time.Now
-	KeepAudit time.Duration    // how long audit lines are kept, at least; 0: for ever
-	LockWait  time.Duration    // how long a file waits for another process to close it; 0: two seconds
+	KeepAudit time.Duration    // audit lines are kept at least this long; 0: forever
+	LockWait  time.Duration    // for another process to close the file; 0: two seconds
 }
 
 // OrDefault returns o with its defaults filled in; o may be nil.
@@ -25,7 +25,7 @@ func (o *Options) OrDefault() (out Options) {
 	return out
 }
 
-// Wrap says in *err, if it is not nil, what was being done. Drivers defer it.
+// Wrap adds the failed operation to *err, if it is not nil. Drivers defer it.
 func Wrap(err *error, format string, args ...any) {
 	if *err != nil {
 		*err = fmt.Errorf(format+": %w", append(args, *err)...)

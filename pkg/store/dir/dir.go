@@ -2,8 +2,8 @@
 // operator may edit the files by hand.
 //
 // A reader never sees half a file and a crash never leaves one: data is written to a temporary file
-// in the same folder, synced, and renamed. Names are resolved below the folder by the kernel, so no
-// key and no symbolic link leads out of it.
+// in the same folder, synced, and renamed. The kernel resolves names below the folder, so no key
+// and no symbolic link leads out of it.
 package dir
 
 import (
@@ -27,29 +27,29 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// lockName is the file that writers of the folder lock; lockPoll is how often
-// they try. No key has a segment that starts with a dot, so no object has the name of the lock or of
-// a temporary file.
+// lockName is the file that writers of the folder lock. lockPoll is the time between their
+// attempts. No segment of a key starts with a dot, so no object has the name of the lock or of a
+// temporary file.
 const (
 	lockName = ".lock"
 	lockPoll = 5 * time.Millisecond
 )
 
 // A Store is an [object.Store] in a folder. The ETag of an object is the hex SHA-256 of its data,
-// so a copy of the folder has the same ones.
+// so the objects in a copy of the folder have the same ETags.
 type Store struct {
 	root string
 
-	mu     sync.Mutex
-	swept  map[string]bool // folders, by the part of the key
-	mapped []mapping
+	mu           sync.Mutex
+	sweptFolders map[string]bool // folders without old temporary files, by their part of the key
+	mapped       []mapping
 }
 
 var _ object.Store = (*Store)(nil)
 
-// New returns a Store on the folder. It makes no call; the first Put creates the folder if it is
+// New returns a Store on the folder. It does not open the folder; the first Put creates it if it is
 // missing.
-func New(root string) *Store { return &Store{root: root, swept: map[string]bool{}} }
+func New(root string) *Store { return &Store{root: root, sweptFolders: map[string]bool{}} }
 
 // Get implements [object.Store].
 func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Object, err error) {
@@ -76,8 +76,8 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Obje
 	return o, nil
 }
 
-// Put implements [object.Store]. Writers of the folder, in whatever process, take turns: none
-// writes between the check of the old version and the rename.
+// Put implements [object.Store]. Writers of the folder in all processes take turns: none writes
+// between another's check of the old version and its rename.
 func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (etag string, err error) {
 	defer store.Wrap(&err, "put object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
@@ -86,7 +86,7 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 	if err := os.MkdirAll(s.root, 0o700); err != nil {
 		return "", err
 	}
-	return object.Version(data), s.locked(ctx, func(root *os.Root) error {
+	return object.Version(data), s.withLock(ctx, func(root *os.Root) error {
 		if err := s.sweep(root, path.Dir(key)); err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 	})
 }
 
-// List implements [object.Store]. It reads every file, as the ETag is of the data.
+// List implements [object.Store]. It reads every file, because the ETag depends on the data.
 func (s *Store) List(ctx context.Context, folder string) (etags map[string]string, err error) {
 	defer store.Wrap(&err, "list objects in %q", folder)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(folder)); err != nil {
@@ -129,17 +129,18 @@ func (s *Store) List(ctx context.Context, folder string) (etags map[string]strin
 	return etags, err
 }
 
-// Delete implements [object.Store]. It takes its turn as a writer.
+// Delete implements [object.Store]. It takes turns with other writers.
 func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	defer store.Wrap(&err, "delete object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
 		return err
 	}
-	return s.locked(ctx, func(root *os.Root) error { return remove(root, key) })
+	return s.withLock(ctx, func(root *os.Root) error { return remove(root, key) })
 }
 
-// locked runs f while no other writer of the folder runs; not at all if there is no folder.
-func (s *Store) locked(ctx context.Context, f func(*os.Root) error) error {
+// withLock runs f while no other writer of the folder runs. It does not run f if there is no
+// folder.
+func (s *Store) withLock(ctx context.Context, f func(*os.Root) error) error {
 	root, err := os.OpenRoot(s.root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -170,12 +171,12 @@ func write(root *os.Root, key string, data []byte, ifMatch string) error {
 	return replace(root, key, data)
 }
 
-// sweep removes, at the first write into a folder, the temporary files of a writer that was killed.
-// The caller holds the lock of all writers, so no other one has a temporary file now.
+// sweep removes the temporary files of a writer that was killed. It runs at the first write into a
+// folder. The caller holds the lock of all writers, so no other writer has a temporary file now.
 func (s *Store) sweep(root *os.Root, folder string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.swept[folder] {
+	if s.sweptFolders[folder] {
 		return nil
 	}
 	entries, err := fs.ReadDir(root.FS(), folder)
@@ -189,7 +190,7 @@ func (s *Store) sweep(root *os.Root, folder string) error {
 			}
 		}
 	}
-	s.swept[folder] = true
+	s.sweptFolders[folder] = true
 	return nil
 }
 
@@ -202,7 +203,7 @@ func read(root *os.Root, key string) ([]byte, error) {
 	return data, err
 }
 
-// isDir reports whether key is only a part of the keys of other objects.
+// isDir reports whether key is a folder: the beginning of other keys.
 func isDir(root *os.Root, key string) bool {
 	info, err := root.Stat(filepath.FromSlash(key))
 	return err == nil && info.IsDir()
@@ -223,7 +224,7 @@ func remove(root *os.Root, key string) error {
 	return store.SyncFolder(root, filepath.FromSlash(path.Dir(key)))
 }
 
-// replace writes data to key, whole or not at all, and syncs it.
+// replace writes all of data to key or nothing, and syncs the file.
 func replace(root *os.Root, key string, data []byte) error {
 	folder := path.Dir(key)
 	if err := root.MkdirAll(filepath.FromSlash(folder), 0o700); err != nil {
@@ -236,7 +237,7 @@ func replace(root *os.Root, key string, data []byte) error {
 	}); err != nil {
 		return err
 	}
-	for folder != "." { // a new folder is an entry of the one above
+	for folder != "." { // each new folder is an entry of its parent
 		folder = path.Dir(folder)
 		if err := store.SyncFolder(root, filepath.FromSlash(folder)); err != nil {
 			return err

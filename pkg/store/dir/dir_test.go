@@ -17,10 +17,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// countEnv makes the test binary count in the named folder instead of testing.
+// countEnv names a folder. If it is set, the test binary counts in the folder instead of testing.
 const countEnv = "DIR_TEST_COUNT"
 
-// rounds is how often each process counts up.
+// rounds is how many times each process adds 1.
 const rounds = 40
 
 func TestMain(m *testing.M) {
@@ -130,7 +130,7 @@ func TestLinksOutside(t *testing.T) {
 			t.Errorf("Put(%q) wrote outside the folder", key)
 		}
 	}
-	if _, err := s.Put(t.Context(), "file", []byte("mine"), ""); err != nil { // takes the place of the link
+	if _, err := s.Put(t.Context(), "file", []byte("mine"), ""); err != nil { // replaces the link
 		t.Errorf("Put over a link: %v", err)
 	}
 	if data, err := os.ReadFile(outside); err != nil || string(data) != "secret" {
@@ -142,7 +142,7 @@ func TestLinksOutside(t *testing.T) {
 }
 
 func TestLinksInside(t *testing.T) {
-	root := t.TempDir() // as mounted config maps lay out their files
+	root := t.TempDir() // the layout of mounted config maps
 	if err := os.MkdirAll(filepath.Join(root, "..2026"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -17,10 +17,10 @@ import (
 
 var _ object.Mapper = (*Store)(nil)
 
-// Map implements [object.Mapper]. Put and Delete never write into a file, so what is mapped stays as
-// it was. Who overwrites a file in place, past this package, changes it, and ends the process if he makes it
-// shorter. A file that is mapped already is not mapped again: each mapping counts what is read through it
-// as memory of its own.
+// Map implements [object.Mapper]. Put and Delete never write into a file, so mapped data does not
+// change. If another program overwrites a file in place, it changes the mapped data. If it makes
+// the file shorter, it ends this process. Map does not map the same file twice: the pages of each
+// mapping count as separate memory.
 func (s *Store) Map(ctx context.Context, key string) (_ []byte, err error) {
 	defer store.Wrap(&err, "map object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
@@ -46,7 +46,7 @@ func (s *Store) Map(ctx context.Context, key string) (_ []byte, err error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case info.Size() == 0: // nothing cannot be mapped
+	case info.Size() == 0: // an empty file cannot be mapped
 		return nil, nil
 	case info.Size() > math.MaxInt32:
 		return nil, fmt.Errorf("it has %d bytes", info.Size())
@@ -65,7 +65,8 @@ func (s *Store) Map(ctx context.Context, key string) (_ []byte, err error) {
 	return data, err
 }
 
-// A mapping is a file that is a part of the address space. Its number is no other file's as long as it is.
+// A mapping is a file that is a part of the address space. No other file gets its inode number
+// while it is mapped.
 type mapping struct {
 	info os.FileInfo
 	data []byte

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// A writer that was killed leaves its temporary file. The first write into the folder
-// removes it, and nothing else.
+// A killed writer leaves its temporary file. The first write into the folder removes only that
+// file.
 func TestPutSweeps(t *testing.T) {
 	root := t.TempDir()
 	left, other, editors := ".tmp-"+rand.Text(), ".tmp-"+rand.Text(), ".tmp-by-an-editor"

@@ -21,11 +21,12 @@ import (
 
 var _ document.Store = (*Store)(nil)
 
-// maxReads is how many documents Docs reads at once.
+// maxReads is how many documents Docs reads at the same time.
 const maxReads = 16
 
-// Docs implements [document.Store]. It makes a request for each document, which costs what one for
-// all would: a role may get what it reads, and few may get several items with one request.
+// Docs implements [document.Store]. It makes one request for each document, which costs the same as
+// one request for all. A role may use GetItem for what it reads, and few roles may get several
+// items with one request.
 func (s *Store) Docs(ctx context.Context, keys ...document.Key) ([]document.Doc, error) {
 	docs := make([]document.Doc, len(keys))
 	g, ctx := errgroup.WithContext(ctx)
@@ -51,14 +52,14 @@ func (s *Store) readDoc(ctx context.Context, k document.Key) (d document.Doc, er
 	return d, err
 }
 
-// GetWith returns what Get and Docs return, by one request for both. Without a record the error is
-// [approval.ErrNotFound], and the documents are there all the same.
+// GetWith returns the results of Get and Docs with one request. Without a record the error is
+// [approval.ErrNotFound], and GetWith still returns the documents.
 func (s *Store) GetWith(
 	ctx context.Context, id tool.ID, keys ...document.Key,
 ) (r approval.Record, docs []document.Doc, err error) {
 	defer store.Wrap(&err, "get approval %q and documents", id)
 	own := keyOf(recordKey(id))
-	docs, err = again(func() ([]document.Doc, error) {
+	docs, err = retryGarbled(func() ([]document.Doc, error) {
 		found, err := s.batch(ctx, append([]document.Key{own}, keys...))
 		if r = (approval.Record{}); found[own] != nil {
 			r, err = decode(found[own])
@@ -80,7 +81,7 @@ func (s *Store) GetWith(
 	return r, docs, err
 }
 
-// decodeDoc returns the document of an item. The Doc of an absent one has its Key alone.
+// decodeDoc returns the document of an item. The Doc of an absent item has only its Key.
 func (s *Store) decodeDoc(k document.Key, it item) (d document.Doc, err error) {
 	if keyOf(it) != k {
 		return d, broken(it, errors.New("it is the item of another key"))
@@ -90,9 +91,9 @@ func (s *Store) decodeDoc(k document.Key, it item) (d document.Doc, err error) {
 	return d, err
 }
 
-// PutDocs implements [document.Store]. One document costs one write, several cost a transaction,
-// which is twice as much. If the answer to a delete is lost, and the delete is sent again and
-// refused, the error is a conflict although it took effect.
+// PutDocs implements [document.Store]. One document costs one write. Several documents cost a
+// transaction, at twice the price. If the answer to a delete is lost, and the client sends the
+// delete again, the error is a conflict although the delete took effect.
 func (s *Store) PutDocs(ctx context.Context, docs ...document.Doc) (err error) {
 	defer store.Wrap(&err, "put documents")
 	if err := cmp.Or(ctx.Err(), document.CheckPut(docs)); err != nil || len(docs) == 0 {
@@ -111,12 +112,12 @@ func (s *Store) PutDocs(ctx context.Context, docs ...document.Doc) (err error) {
 	}
 	key, stored, refused := refusedDoc(err, docs)
 	switch {
-	case refused && textOf(stored["write_id"]) == writeID, garbled(err) && s.wrote(ctx, docs, writeID):
-		return nil // this write was kept before, and its answer was lost
+	case refused && textOf(stored["write_id"]) == writeID, isGarbled(err) && s.wrote(ctx, docs, writeID):
+		return nil // an earlier attempt succeeded, and its answer was lost
 	case refused:
 		return &document.ConflictError{Key: key}
 	}
-	return s.named(err)
+	return s.nameTable(err)
 }
 
 // docWrite returns the write of one document.
@@ -149,7 +150,7 @@ func (s *Store) docWrite(d document.Doc, writeID string) types.TransactWriteItem
 	}}
 }
 
-// docUpdate completes an update of a document.
+// docUpdate adds key and condition to an update of a document.
 func (s *Store) docUpdate(key document.Key, up types.Update, c condition) *types.Update {
 	maps.Copy(up.ExpressionAttributeNames, c.names)
 	maps.Copy(up.ExpressionAttributeValues, c.values)
@@ -158,7 +159,7 @@ func (s *Store) docUpdate(key document.Key, up types.Update, c condition) *types
 	return &up
 }
 
-// writeOne makes one write, which costs half of a transaction.
+// writeOne makes one write, which costs half as much as in a transaction.
 func (s *Store) writeOne(ctx context.Context, w types.TransactWriteItem) (err error) {
 	switch {
 	case w.Put != nil:
@@ -185,8 +186,8 @@ func (s *Store) writeOne(ctx context.Context, w types.TransactWriteItem) (err er
 	return err
 }
 
-// refusedDoc returns the document whose condition did not hold, and what is stored of it. A refusal
-// has that, so that a role which may write a document needs no right to read it.
+// refusedDoc returns the document whose condition failed, and the stored item. The refusal contains
+// the item, so that a role that may write a document needs no right to read it.
 func refusedDoc(err error, docs []document.Doc) (key document.Key, stored item, refused bool) {
 	if one, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return docs[0].Key, one.Item, true
@@ -201,8 +202,9 @@ func refusedDoc(err error, docs []document.Doc) (key document.Key, stored item, 
 	return document.Key{}, nil, false
 }
 
-// wrote reports whether a write with an answer that cannot be decoded was kept. It reads the first
-// document that the write did not delete. If that cannot be read, the write counts as lost.
+// wrote reports whether a write took effect although its answer cannot be decoded. It reads the
+// first document that the write did not delete. If it cannot read that document, the write counts
+// as lost.
 func (s *Store) wrote(ctx context.Context, docs []document.Doc, writeID string) bool {
 	n := slices.IndexFunc(docs, func(d document.Doc) bool { return d.Data != nil })
 	if n < 0 {
@@ -212,8 +214,8 @@ func (s *Store) wrote(ctx context.Context, docs []document.Doc, writeID string) 
 	return err == nil && stored == writeID
 }
 
-// ListDocs implements [document.Store]. It skips a document that cannot be read, and then all is
-// false.
+// ListDocs implements [document.Store]. It skips a document that it cannot read, and then returns
+// false for all.
 func (s *Store) ListDocs(
 	ctx context.Context, part string,
 ) (docs []document.Doc, all bool, err error) {
@@ -226,7 +228,7 @@ func (s *Store) ListDocs(
 	readTwice := false // a damaged item may be a damaged answer
 	pages := formOf(document.Key{Part: part}).pages
 	for n := 0; pages == 0 || n < pages; n++ {
-		p, err := again(func() (page[document.Doc], error) {
+		p, err := retryGarbled(func() (page[document.Doc], error) {
 			return queryPage(ctx, s, in, func(it item) (document.Doc, error) {
 				d, err := s.decodeDoc(document.Key{Part: part, ID: textOf(it["SK"])}, it)
 				if err != nil && !readTwice {
@@ -253,8 +255,8 @@ func (s *Store) ListDocs(
 	return docs, false, nil
 }
 
-// TouchDoc implements [document.Store]. It writes one attribute, so that a role can be allowed this
-// write alone.
+// TouchDoc implements [document.Store]. It writes one attribute, so that a role can have permission
+// for this write alone.
 func (s *Store) TouchDoc(ctx context.Context, key document.Key, mark string) (err error) {
 	defer store.Wrap(&err, "touch document %q %q", key.Part, key.ID)
 	if err := ctx.Err(); err != nil {
@@ -263,7 +265,7 @@ func (s *Store) TouchDoc(ctx context.Context, key document.Key, mark string) (er
 	f := formOf(key)
 	c := f.present(s.o.Now())
 	if f.update {
-		c = condition{expression: "attribute_exists(PK)"} // and the role may name nothing else
+		c = condition{expression: "attribute_exists(PK)"} // the role may name no other attribute
 	}
 	up := s.docUpdate(key, update(item{f.markName(): text(mark)}, nil), c)
 	up.ReturnValuesOnConditionCheckFailure = "" // nobody reads it, and roles may name one attribute
@@ -271,5 +273,5 @@ func (s *Store) TouchDoc(ctx context.Context, key document.Key, mark string) (er
 	if _, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
 		return document.ErrNotFound
 	}
-	return s.named(err)
+	return s.nameTable(err)
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// TestDocuments runs against the table that infra/data.yaml makes.
+// TestDocuments runs against the table of infra/data.yaml.
 func TestDocuments(t *testing.T) {
 	endpoint := emulator.Start(t)
 	table := tables(endpoint, "documents")
@@ -77,7 +77,7 @@ func TestDocuments(t *testing.T) {
 		}
 	})
 	t.Run("the table removes what expired", func(t *testing.T) {
-		// The emulator leaves this one out.
+		// The emulator does not implement this setting.
 		data, err := os.ReadFile(template)
 		if err != nil || !strings.Contains(string(data), "TimeToLiveSpecification: {AttributeName: expires_at, Enabled: true}") {
 			t.Errorf("%s has no time to live on expires_at (%v)", template, err)
@@ -105,8 +105,8 @@ func putItem(t *testing.T, db *dynamodb.Client, table, text string) {
 	require.OK(t, err)
 }
 
-// checkUnnumbered changes and deletes items that may have no revision. Of two writers that read the
-// same one, one succeeds; and the version before may write it in between.
+// checkUnnumbered changes and deletes items that may have no revision. If two writers read the same
+// item, one of them succeeds. The previous version may write the item in between.
 func checkUnnumbered(t *testing.T, db *dynamodb.Client, table string) {
 	s := dynamo.New(db, table, &store.Options{Now: func() time.Time { return sampleNow }})
 	for name, tt := range samples {
@@ -138,8 +138,8 @@ func checkUnnumbered(t *testing.T, db *dynamodb.Client, table string) {
 	}
 }
 
-// checkFixed has a function of the version before free a slot and take it again, at the revision
-// that was read: the notice of the other event stays.
+// checkFixed lets a function of the previous version free a slot and use it again, at the revision
+// that was read. The notice of the other event must stay.
 func checkFixed(t *testing.T, db *dynamodb.Client, table string) {
 	s := dynamo.New(db, table, &store.Options{Now: func() time.Time { return sampleNow }})
 	tt := samples["notice"]

@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The items of a batch, as DynamoDB answers, and their keys.
+// The items of a batch in the form of DynamoDB, and their keys.
 const (
 	recordItem = `{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"record":{"S":"{\"server\":\"s\",\"tool\":\"t\",\"rev\":3}"}}`
 	stopItem   = `{"PK":{"S":"STOP"},"SK":{"S":"STOP"},"stop":{"S":"{}"},"rev":{"N":"2"}}`
@@ -28,7 +28,8 @@ var (
 	grantKey = document.Key{Part: "GRANT#k", ID: "GRANTED"}
 )
 
-// batchOf is the answer with items for a batch, and with the keys that the table left out.
+// batchOf returns the answer to a batch, with items and with the keys that the table did not
+// process.
 func batchOf(items string, left ...document.Key) string {
 	var keys []string
 	for _, k := range left {
@@ -41,8 +42,9 @@ func batchOf(items string, left ...document.Key) string {
 	return `{"Responses":{"approvals":[` + items + `]},"UnprocessedKeys":{` + unprocessed + `}}`
 }
 
-// Nothing is written twice the price: a transaction is for what is written together. A role may
-// touch a token and write no other attribute, and may put stops and not update them.
+// No write costs twice the price without need: only documents that are written together use a
+// transaction. A role may touch a token and write no other attribute. A role may put stops and not
+// update them.
 func TestRequestsOfDocuments(t *testing.T) {
 	w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}
 	s, ctx := w.store(), t.Context()
@@ -79,8 +81,8 @@ func TestRequestsOfDocuments(t *testing.T) {
 	}
 }
 
-// Several documents are read each by itself, since most roles may read no other way. All are read or
-// none.
+// Docs reads several documents with one request each, since most roles may read no other way. It
+// returns all or none.
 func TestSeveralDocuments(t *testing.T) {
 	w := &wire{answer: func(_ string, in request) (int, string) {
 		id := in.Key["SK"].(map[string]any)["S"].(string)
@@ -91,7 +93,7 @@ func TestSeveralDocuments(t *testing.T) {
 	}}
 	keys := make([]document.Key, 40)
 	for i := range keys {
-		keys[i] = document.Key{Part: "BASE#a", ID: fmt.Sprint(i % 39)} // one is asked for twice
+		keys[i] = document.Key{Part: "BASE#a", ID: fmt.Sprint(i % 39)} // one key occurs twice
 	}
 	docs, err := w.store().Docs(t.Context(), keys...)
 	if err != nil || len(docs) != 40 || len(w.calls) != 40 || slices.Contains(w.calls, "BatchGetItem") {
@@ -113,8 +115,7 @@ func TestSeveralDocuments(t *testing.T) {
 	}
 }
 
-// What a call reads is one request: the record, what people stopped and, for an agent that asks,
-// what they granted.
+// A call needs one read request: the record, the stops and, if the agent has requests, the grants.
 func TestRecordWithDocuments(t *testing.T) {
 	for items, wantErr := range map[string]error{
 		stopItem + "," + recordItem + "," + grantItem: nil,
@@ -133,8 +134,8 @@ func TestRecordWithDocuments(t *testing.T) {
 	}
 }
 
-// An item that nobody asked for may be one that was asked for, with a damaged key. It is not
-// nothing.
+// An item under a key that was not requested may be a requested item with a damaged key. It does
+// not count as absent.
 func TestRecordWithBrokenDocuments(t *testing.T) {
 	for name, items := range map[string]string{
 		"a stop at another key": recordItem + `,` + strings.Replace(stopItem, "STOP", "STOQ", 1),
@@ -149,7 +150,7 @@ func TestRecordWithBrokenDocuments(t *testing.T) {
 	}
 }
 
-// A busy table answers for a part of the keys. What is missing then is not what does not exist.
+// A busy table answers for only some of the keys. The other items may still exist.
 func TestDocumentsAreAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w wire
@@ -189,13 +190,14 @@ func TestDocumentsAreAskedForAgain(t *testing.T) {
 	})
 }
 
-// refusal is the answer to a write whose condition did not hold, with the item that is stored.
+// refusal is the answer to a write whose condition failed, with the stored item.
 func refusal(writeID string) string {
 	stored := `{"Item":{"write_id":{"S":"` + writeID + `"}},`
 	return strings.Replace(fault("ConditionalCheckFailedException"), "{", stored, 1)
 }
 
-// A refusal says whose the stored item is. So a role that may only put needs no other right.
+// A refusal contains the write id of the stored item. So a role that may only put needs no other
+// right.
 func TestRefusedDocuments(t *testing.T) {
 	asked, pointer, args := samples["asked"].doc, samples["pointer"].doc, samples["arguments"].doc
 	one, three := []document.Doc{asked}, []document.Doc{asked, pointer, args}
@@ -210,7 +212,7 @@ func TestRefusedDocuments(t *testing.T) {
 		name   string
 		docs   []document.Doc
 		answer func(own string) string
-		want   document.Key // of the conflict; zero: there is none
+		want   document.Key // key of the conflict; zero: there is none
 	}{
 		{"one document, its own", one, refusal, document.Key{}},
 		{"one document, another's", one, always(refusal(other)), asked.Key},
@@ -243,7 +245,7 @@ func TestRefusedDocuments(t *testing.T) {
 	}
 }
 
-// writeIDOf returns the id of the write that is first in a request.
+// writeIDOf returns the id of the first write in a request.
 func writeIDOf(in request) string {
 	if len(in.TransactItems) > 0 {
 		return in.TransactItems[0].Put.Item["write_id"].S
@@ -251,14 +253,14 @@ func writeIDOf(in request) string {
 	return in.Item["write_id"].S
 }
 
-// Other errors are no conflict. A caller takes a conflict for a changed revision, so a write is sent
-// again for as long as another transaction writes the same item.
+// Other errors are no conflict, because callers read a conflict as a changed revision. So the
+// client repeats a write while another transaction writes the same item.
 func TestFailedDocuments(t *testing.T) {
 	docs := []document.Doc{samples["asked"].doc, samples["pointer"].doc}
 	for _, tt := range []struct {
 		name, fault string
 		docs        []document.Doc
-		tries       int // 0: one alone
+		tries       int // 0: one
 	}{
 		{"in another's transaction", fault("TransactionConflictException"), docs[:1], 12},
 		{"both in another's transaction", cancelled("TransactionConflict", "None"), docs, 12},
@@ -293,8 +295,8 @@ func TestFailedDocuments(t *testing.T) {
 	}
 }
 
-// A write whose answer cannot be decoded is not sent again: whether it was kept is read. If that
-// cannot be read, the write counts as failed.
+// A write whose answer cannot be decoded is not sent again: the store reads the item to learn
+// whether the write took effect. If that read fails, the write counts as failed.
 func TestGarbledDocumentWrites(t *testing.T) {
 	docs := []document.Doc{samples["asked"].doc, samples["pointer"].doc}
 	for name, kept := range map[string]string{"kept": "own", "another's": "other", "unread": ""} {
@@ -321,8 +323,8 @@ func TestGarbledDocumentWrites(t *testing.T) {
 	}
 }
 
-// A list ends where a person would have stopped to read, and says so. A list that has to be whole
-// does not end.
+// A list for people ends after a limited number of pages and reports that it is incomplete. A list
+// that must be complete has no limit.
 func TestListDocsInPages(t *testing.T) {
 	for part, want := range map[string]int{"ASK#": 4, "OUTBOX#OPEN": 8, "TOKENS": 20, "LOGIN#SESSIONS": 20} {
 		w := new(wire)

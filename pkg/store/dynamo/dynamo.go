@@ -1,33 +1,33 @@
 // Package dynamo keeps approvals, their audit and small documents in one DynamoDB table.
 //
-//	PK              SK                       what
-//	SRV#<server>    TOOL#<tool>              a record; a decided one also in the index "decisions"
-//	SRV#<server>    PROMPT#<prompt>          the same of a prompt
-//	SRV#<server>    RES#<SHA-256 of the URI> the same of a resource, or a template
-//	BASE#<hash>     <kind>                   when the first list of a server was taken, by its identity
+//	PK              SK                       content
+//	SRV#<server>    TOOL#<tool>              a record; if decided, also in the index
+//	SRV#<server>    PROMPT#<prompt>          a record of a prompt
+//	SRV#<server>    RES#<SHA-256 of the URI> a record of a resource, or a template
+//	BASE#<hash>     <kind>                   time of the first list, by server identity
 //	SRV#<server>    BASELINE                 the same by its name, of an earlier version
-//	AUDIT#<server>  <time>#<tool>            who did what
-//	AUDIT#@gateway  <time>#<random>          what is about no item of a server; none has such a name
-//	AUDIT#@gateway  STATE#<subject>          what the last change of a subject made of it
+//	AUDIT#<server>  <time>#<tool>            an audit line of a server
+//	AUDIT#@gateway  <time>#<random>          an audit event of the gateway; no server has this name
+//	AUDIT#@gateway  STATE#<subject>          the state of a subject after its last change
 //	STOP            STOP                     what people stopped
 //	TOKENS          <id>                     an agent token
-//	SESSION#<key>   SESSION                  an agent's session with an upstream server, until expires_at
+//	SESSION#<key>   SESSION                  an agent's upstream session, until expires_at
 //	LOGIN#SESSIONS  <id>                     a person's session with a browser, until expires_at
-//	OUTBOX#OPEN     <slot>                   a notice that people are to be told
-//	OUTBOX#SEEN     <id>                     that an event was put, until expires_at
-//	ASK#<agent>     ASKED                    what an agent asked for
-//	ASK#<agent>     ARGS#<request>           the arguments of a call that it asked for, until expires_at
-//	ASK#            <request>                whose a request is, until expires_at
-//	GRANT#<agent>   GRANTED                  what people decided about that
-//	USED#<request>  USED                     the call that a person confirmed was made, until expires_at
+//	OUTBOX#OPEN     <slot>                   a notice to send to people
+//	OUTBOX#SEEN     <id>                     marks an event as already put, until expires_at
+//	ASK#<agent>     ASKED                    an agent's requests
+//	ASK#<agent>     ARGS#<request>           the arguments of a requested call, until expires_at
+//	ASK#            <request>                the agent of a request, until expires_at
+//	GRANT#<agent>   GRANTED                  people's decisions about the requests
+//	USED#<request>  USED                     marks a confirmed call as made, until expires_at
 //
-// Everything but records and the audit is a [document.Doc]; the attributes of each kind are in
-// form.go. They are those of earlier versions, so that both read and write the same items during a
-// deploy and after a rollback.
+// Everything except records and the audit is a [document.Doc]. The attributes of each kind are in
+// form.go. They are the attributes of earlier versions, so that both versions read and write the
+// same items during a deploy and after a rollback.
 //
-// The index "decisions" has the records that people decided about under one partition
-// key, sorted by decided_at, without their definitions. That holds a thousand writes a
-// second, far above what people do; what a sync finds does not enter it.
+// The index "decisions" has the records that people decided about under one partition key, sorted
+// by decided_at, without their definitions. It can take a thousand writes a second, far more than
+// people make. Items that a sync finds do not enter it.
 package dynamo
 
 import (
@@ -55,7 +55,7 @@ const (
 	timeLayout = document.TimeLayout
 )
 
-// api is the part of *dynamodb.Client that a Store calls.
+// api has the methods of *dynamodb.Client that a Store calls.
 type api interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
@@ -77,13 +77,13 @@ type Store struct {
 
 var _ approval.Store = (*Store)(nil)
 
-// New returns a Store on the named table, with the default options if o is nil. It makes no call.
-// Throttled calls are repeated until their context ends, at most 12 times.
+// New returns a Store on the named table, with the default options if o is nil. It makes no
+// request. The client repeats throttled calls until their context ends, at most 12 times.
 func New(db api, table string, o *store.Options) *Store {
 	return &Store{db: db, table: table, o: o.OrDefault(), retry: newRetryer(), docRetry: newDocRetryer()}
 }
 
-// item is the wire form of a DynamoDB item or key.
+// item is a DynamoDB item or key in its wire form.
 type item = map[string]types.AttributeValue
 
 // Get implements [approval.Store].
@@ -92,7 +92,7 @@ func (s *Store) Get(ctx context.Context, id tool.ID) (r approval.Record, err err
 	return read(ctx, s, recordKey(id), decode)
 }
 
-// Peek implements [approval.Store]. It costs half of Get, and may be late.
+// Peek implements [approval.Store]. It costs half as much as Get, and may return an old record.
 func (s *Store) Peek(ctx context.Context, id tool.ID) (r approval.Record, err error) {
 	defer store.Wrap(&err, "peek at approval %q", id)
 	return readItem(ctx, s, recordKey(id), false, decode)
@@ -117,7 +117,7 @@ func (s *Store) Changes(ctx context.Context, since time.Time, after string) (dec
 		ExpressionAttributeValues: item{":feed": text(feedKey), ":since": text(since.UTC().Format(timeLayout))},
 		ExclusiveStartKey:         from,
 	}
-	p, err := again(func() (page[approval.Decision], error) { return queryPage(ctx, s, in, decodeDecision) })
+	p, err := retryGarbled(func() (page[approval.Decision], error) { return queryPage(ctx, s, in, decodeDecision) })
 	return p.items, encodeMark(p.next), err
 }
 
@@ -139,7 +139,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 	} else {
 		err = s.putBoth(ctx, up, next, next.Line(*e))
 	}
-	if err := s.written(ctx, up.Key, id, err); err != nil {
+	if err := s.writeError(ctx, up.Key, id, err); err != nil {
 		return approval.Record{}, err
 	}
 	return next, nil
@@ -164,13 +164,13 @@ func (s *Store) putBoth(ctx context.Context, record types.Update, r approval.Rec
 	return err
 }
 
-// written returns the error of a write with an id, given the one of its call. If the answer to a
-// write is lost, the client sends it again, and the table refuses: the first write has changed the
-// revision. So each write carries an id, and a refused one reads whose the item is, as does one
-// whose answer cannot be decoded. If it cannot be read the write counts as refused, and the caller
-// reads again.
-func (s *Store) written(ctx context.Context, key item, id string, err error) error {
-	if err = s.explain(err); errors.Is(err, approval.ErrConflict) || garbled(err) {
+// writeError returns the error of a write, given its id and the error of its request. If the answer
+// to a write is lost, the client sends it again. The table refuses the second attempt, because the
+// first one has changed the revision. So each write carries an id. After a refusal, or an answer
+// that cannot be decoded, writeError reads the id of the stored item. If it cannot read the item,
+// the write counts as refused, and the caller reads again.
+func (s *Store) writeError(ctx context.Context, key item, id string, err error) error {
+	if err = s.explain(err); errors.Is(err, approval.ErrConflict) || isGarbled(err) {
 		if held, unread := read(ctx, s, key, writeIDOf); unread == nil && held == id {
 			return nil
 		}
@@ -204,30 +204,30 @@ func (s *Store) options(o *dynamodb.Options) { o.Retryer = s.retry }
 // docOptions sets the retries of the write of a document. See newDocRetryer.
 func (s *Store) docOptions(o *dynamodb.Options) { o.Retryer = s.docRetry }
 
-// explain returns what an error of DynamoDB means.
+// explain converts an error of DynamoDB.
 func (s *Store) explain(err error) error {
 	_, refused := errors.AsType[*types.ConditionalCheckFailedException](err)
-	if refused || races(err) || hasReason(err, conditionFailed) {
+	if refused || isContended(err) || hasReason(err, conditionFailed) {
 		return approval.ErrConflict
 	}
-	return s.named(err)
+	return s.nameTable(err)
 }
 
-// named adds the name of the table to the error that it does not exist.
-func (s *Store) named(err error) error {
+// nameTable adds the name of the table to the error for a missing table.
+func (s *Store) nameTable(err error) error {
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
 		return fmt.Errorf("table %q, or its index %q, does not exist: %w", s.table, feedIndex, err)
 	}
 	return err
 }
 
-// races reports whether another transaction writes one of the items at this moment.
-func races(err error) bool {
+// isContended reports whether another transaction writes one of the items now.
+func isContended(err error) bool {
 	_, one := errors.AsType[*types.TransactionConflictException](err)
 	return one || hasReason(err, "TransactionConflict")
 }
 
-// conditionFailed is the reason to cancel a transaction that a condition did not hold.
+// conditionFailed is the cancellation reason for a failed condition.
 const conditionFailed = "ConditionalCheckFailed"
 
 // hasReason reports whether err is a cancelled transaction with one of the codes.

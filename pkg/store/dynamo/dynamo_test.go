@@ -18,15 +18,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 )
 
-// template is what the table is made of.
+// template is the file that defines the table.
 const template = "../../../infra/data.yaml"
 
-// client returns the real client, at an endpoint of the test's.
+// client returns a real client for the test's endpoint.
 func client(endpoint string, transport http.RoundTripper) *dynamodb.Client {
 	return dynamodb.NewFromConfig(emulator.Config(endpoint), func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: transport} })
 }
 
-// tables returns what makes a new table, as infra/data.yaml has it, and returns its name.
+// tables returns a function that makes a new table as defined in infra/data.yaml, and returns its
+// name.
 func tables(endpoint, of string) func(t *testing.T) string {
 	run, made := time.Now().UnixNano(), 0
 	return func(t *testing.T) string {
@@ -37,7 +38,7 @@ func tables(endpoint, of string) func(t *testing.T) string {
 	}
 }
 
-// TestOnAnEmulator runs against the table that infra/data.yaml makes, a new one each time.
+// TestOnAnEmulator runs against a new table of infra/data.yaml in each subtest.
 func TestOnAnEmulator(t *testing.T) {
 	endpoint := emulator.Start(t)
 	table := tables(endpoint, "dynamo")
@@ -56,7 +57,7 @@ func TestOnAnEmulator(t *testing.T) {
 		checkMissing(t, dynamo.New(client(endpoint, http.DefaultTransport), "no-such-table", nil))
 	})
 	t.Run("the table is guarded and outlives its stack", func(t *testing.T) {
-		// The emulator leaves this one out.
+		// The emulator does not implement this setting.
 		if data, err := os.ReadFile(template); err != nil || !strings.Contains(string(data), "PointInTimeRecoveryEnabled: true") {
 			t.Errorf("%s has no point-in-time recovery (%v)", template, err)
 		}
@@ -68,7 +69,7 @@ func TestOnAnEmulator(t *testing.T) {
 	})
 }
 
-// checkGuarded checks what infra/data.yaml promises of the table.
+// checkGuarded checks the protection that infra/data.yaml gives the table.
 func checkGuarded(t *testing.T, db *dynamodb.Client, outputs map[string]string) {
 	t.Helper()
 	name := outputs["TableName"]
@@ -87,7 +88,7 @@ func checkGuarded(t *testing.T, db *dynamodb.Client, outputs map[string]string) 
 	}
 }
 
-// checkMissing checks that each call on a Store without a table says so.
+// checkMissing checks that each call on a Store without a table reports the missing table.
 func checkMissing(t *testing.T, s *dynamo.Store) {
 	r := approval.Record{Server: "s", Tool: "t", State: approval.Pending}
 	_, get := s.Get(t.Context(), r.ID())

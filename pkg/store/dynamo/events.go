@@ -21,19 +21,19 @@ const (
 	eventsKey = "AUDIT#@gateway"
 	stateSK   = "STATE#" // sorts after every time
 
-	// How many lines one read looks at for those that a filter selects, in so many queries.
+	// How many lines one read examines for matches of a filter, in how many queries.
 	eventsQuery   = 200
 	eventsQueries = 5
 )
 
-// Events is an [audit.Events] in the table of the approvals. A role that may put and update items
-// is enough to write; nothing is read for it.
+// Events is an [audit.Events] in the table of the approvals. Writing needs only a role that may put
+// and update items; it reads nothing.
 type Events struct{ s *Store }
 
 var _ audit.Events = (*Events)(nil)
 
 // NewEvents returns the events of the named table, with the default options if o is nil. It makes
-// no call.
+// no request.
 func NewEvents(db api, table string, o *store.Options) *Events { return &Events{New(db, table, o)} }
 
 // PutEvent implements [audit.Events].
@@ -44,11 +44,11 @@ func (x *Events) PutEvent(ctx context.Context, l audit.Line) (err error) {
 		return err
 	}
 	_, err = x.s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &x.s.table, Item: it}, x.s.options)
-	return x.s.explain(err) // sent twice, it is the same item
+	return x.s.explain(err) // a repeated write stores the same item
 }
 
-// PutChange implements [audit.Events]. If the answer to a write is lost, and the write is sent
-// again and refused, it returns false although the line was written here.
+// PutChange implements [audit.Events]. If the answer to a write is lost, and the client sends the
+// write again, PutChange returns false although it wrote the line.
 func (x *Events) PutChange(ctx context.Context, l audit.Line, state string) (_ bool, err error) {
 	defer store.Wrap(&err, "put change of %q", l.Subject)
 	it, err := x.encode(l)
@@ -59,7 +59,7 @@ func (x *Events) PutChange(ctx context.Context, l audit.Line, state string) (_ b
 		TableName: &x.s.table, Key: item{"PK": text(eventsKey), "SK": text(stateSK + l.Subject)},
 		UpdateExpression:          aws.String("SET #state = :state"),
 		ConditionExpression:       aws.String("attribute_not_exists(PK) OR #state <> :state"),
-		ExpressionAttributeNames:  map[string]string{"#state": "state"}, // a word that DynamoDB reserves
+		ExpressionAttributeNames:  map[string]string{"#state": "state"}, // reserved word
 		ExpressionAttributeValues: item{":state": text(state)},
 	}
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
@@ -75,7 +75,7 @@ func (x *Events) PutChange(ctx context.Context, l audit.Line, state string) (_ b
 		case !hasReason(err, "TransactionConflict") || wait > time.Second:
 			return false, x.s.explain(err)
 		}
-		select { // another writes at this moment; what, is known after
+		select { // another writer is active; its result is known later
 		case <-ctx.Done():
 			return false, ctx.Err()
 		case <-time.After(wait):
@@ -130,10 +130,10 @@ func (x *Events) Events(ctx context.Context, f audit.Filter, after audit.Cursor,
 	return x.query(ctx, in, f, limit)
 }
 
-// query returns the lines that f wants, of the first queries.
+// query returns the first lines that f selects, from a limited number of queries.
 func (x *Events) query(ctx context.Context, in *dynamodb.QueryInput, f audit.Filter, limit int) (lines []audit.Line, next audit.Cursor, err error) {
 	for range eventsQueries {
-		p, err := again(func() (page[audit.Line], error) { return queryPage(ctx, x.s, in, decodeEvent) })
+		p, err := retryGarbled(func() (page[audit.Line], error) { return queryPage(ctx, x.s, in, decodeEvent) })
 		if err != nil {
 			return nil, "", err
 		}
@@ -167,11 +167,11 @@ func decodeEvent(it item) (l audit.Line, err error) {
 
 func eventTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// checkEventKey refuses what is the sort key of no event.
+// checkEventKey returns an error for a sort key that belongs to no event.
 func checkEventKey(sk string) error {
 	at, random, ok := strings.Cut(sk, "#")
 	if !ok || random == "" || len(sk) > 100 {
-		return errors.New("it is the key of no deed")
+		return errors.New("it is no key of an audit event")
 	}
 	_, err := time.Parse(timeLayout, at)
 	return err

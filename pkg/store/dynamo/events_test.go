@@ -19,11 +19,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// anEvent is a line that a store takes.
+// anEvent is a valid line.
 var anEvent = audit.Line{V: audit.Version, Time: audittest.Start, Kind: audit.KindEvent, Actor: "kim", Action: audit.ActionConfigTaken, Subject: "file:a"}
 
-// TestDeeds runs against the table that infra/data.yaml makes.
-func TestDeeds(t *testing.T) {
+// TestEvents runs against the table of infra/data.yaml.
+func TestEvents(t *testing.T) {
 	endpoint := emulator.Start(t)
 	table := tables(endpoint, "deeds")
 	t.Run("the store keeps the promises", func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestDeeds(t *testing.T) {
 	})
 	t.Run("the table removes what is too old, and no state", func(t *testing.T) {
 		db, name := client(endpoint, http.DefaultTransport), table(t)
-		const keep = 100 * 365 * 24 * time.Hour // the table must not remove it before it is looked at
+		const keep = 100 * 365 * 24 * time.Hour // the table must not remove it early
 		s := dynamo.NewEvents(db, name, &store.Options{KeepAudit: keep})
 		_, err := s.PutChange(t.Context(), anEvent, "1")
 		require.OK(t, err)
@@ -84,9 +84,9 @@ func TestDeeds(t *testing.T) {
 	})
 }
 
-// A person who has just done something finds it in the audit, and a page costs one query unless a
-// filter leaves most lines out.
-func TestDeedsAreReadConsistently(t *testing.T) {
+// A person finds their last action in the audit. A page costs one query unless a filter excludes
+// most lines.
+func TestEventsAreReadConsistently(t *testing.T) {
 	w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{"Items":[]}` }}
 	s := dynamo.NewEvents(client("http://dynamodb.test", w), "approvals", nil)
 	_, _, err := s.Events(t.Context(), audit.Filter{}, "", 50)

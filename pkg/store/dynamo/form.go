@@ -12,14 +12,14 @@ import (
 )
 
 // A form says how one kind of document is stored. Each kind has the attributes that it had before
-// there was one store for all of them. So a table needs no conversion, and functions of both
-// versions read and write the same items during a deploy and after a rollback.
+// all kinds had one store. So a table needs no conversion, and functions of both versions read and
+// write the same items during a deploy and after a rollback.
 type form struct {
-	part, id string // the keys of the kind; a * at the end stands for any text
-	data     string // attribute of Data, a text
+	part, id string // the keys of the kind; a * at the end matches any text
+	data     string // attribute of Data, a string
 	mark     string // attribute of Mark; "": the product sets none
-	until    string // attribute of the exact Keep; "": expires_at alone, in whole seconds
-	pages    int    // how many pages of a megabyte ListDocs reads; 0: all
+	until    string // attribute of the exact Keep; "": only expires_at, in whole seconds
+	pages    int    // megabyte pages that ListDocs reads at most; 0: all
 
 	bytes   bool // the attribute of Data is binary
 	dropped bool // an item without data is an absent document
@@ -28,17 +28,17 @@ type form struct {
 	fixed   bool // the mark never changes, and a write requires it
 }
 
-// forms are in the order in which they are tried.
+// forms are in order of precedence: the first match counts.
 var forms = []form{
 	{part: "STOP", id: "STOP", data: "stop"},
 	{part: "TOKENS", id: "*", data: "token", mark: "last_used", update: true},
 	{part: "LOGIN#*", id: "*", data: "login"},
-	// A session's id is in clear: it is of little use an hour later, the table is encrypted, and only
-	// one role reads these items. A key made of the server's credential would hide the id, but then
-	// each item would let somebody try guesses of that credential.
+	// The id of a session is stored unencrypted: it is of little use an hour later, the table is
+	// encrypted, and only one role reads these items. A key made from the server's credential would
+	// hide the id. But then each item would let a reader test guesses of that credential.
 	{part: "SESSION#*", id: "SESSION", data: "session_id", mark: "protocol_version"},
-	// Earlier versions start every notice at revision 1. So a slot that was freed and taken again has
-	// the revision that was read, of another event.
+	// Earlier versions start every notice at revision 1. So a slot that was freed and used again
+	// can have the revision that was read, but hold another event.
 	{part: "OUTBOX#OPEN", id: "*", data: "doc", mark: "event_id", pages: 8, fixed: true},
 	{part: "OUTBOX#SEEN", id: "*", data: "doc", empty: true},
 	{part: "ASK#", id: "*", data: "agent", mark: "expires", until: "kept", pages: 4},
@@ -51,7 +51,7 @@ var forms = []form{
 	{part: "*", id: "*", data: "data", bytes: true, mark: "mark", until: "keep", pages: 8},
 }
 
-// unnumbered is the revision of an item of an earlier version that has none.
+// unnumbered is the revision of an earlier version's item without a revision.
 const unnumbered = 1 << 62
 
 // formOf returns the form of the document at a key.
@@ -94,8 +94,8 @@ func (f form) encode(d document.Doc, writeID string) item {
 	return it
 }
 
-// unset returns the attributes of the form that it does not set. It leaves the mark out if that is
-// to stay.
+// unset returns the attributes of the form that it does not set, except the mark if keepMark is
+// set.
 func (f form) unset(it item, keepMark bool) (names []string) {
 	for _, name := range []string{f.data, f.until, "expires_at", f.markName()} {
 		if name != "" && it[name] == nil && (name != f.markName() || !keepMark) {
@@ -105,7 +105,7 @@ func (f form) unset(it item, keepMark bool) (names []string) {
 	return names
 }
 
-// decode returns the document of an item, without its key. The revision of an absent one is 0.
+// decode returns the document of an item, without its key. An absent document has revision 0.
 func (f form) decode(it item, now time.Time) (d document.Doc, err error) {
 	if f.dropped && it[f.data] == nil {
 		return document.Doc{}, nil
@@ -114,7 +114,7 @@ func (f form) decode(it item, now time.Time) (d document.Doc, err error) {
 		return document.Doc{}, broken(it, err)
 	}
 	if !d.Keep.IsZero() && !now.Before(d.Keep) {
-		return document.Doc{}, nil // the table removes it days later
+		return document.Doc{}, nil // expired; the table removes it days later
 	}
 	if d.Data = f.dataOf(it); d.Data == nil {
 		return document.Doc{}, broken(it, fmt.Errorf("its attribute %q is missing", f.data))
@@ -146,7 +146,7 @@ func (f form) dataOf(it item) []byte {
 	return nil
 }
 
-// keepOf returns when the document of an item expires, zero if it does not.
+// keepOf returns when the document of an item expires, or zero if it does not.
 func (f form) keepOf(it item) (time.Time, error) {
 	if it["expires_at"] == nil && it[f.until] == nil {
 		return time.Time{}, nil
@@ -158,14 +158,15 @@ func (f form) keepOf(it item) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), err
 }
 
-// A condition is what a write requires of the stored item.
+// A condition is the requirement of a write for the stored item.
 type condition struct {
 	expression string
 	names      map[string]string
 	values     item
 }
 
-// require returns the condition that the document is absent, if rev is 0 or less, or at rev.
+// require returns the condition for a write at rev. If rev is 0 or less, the document must be
+// absent.
 func (f form) require(rev int64, now time.Time) condition {
 	if rev <= 0 {
 		return f.life("attribute_not_exists(%s) OR %s <= :now", now)
@@ -180,12 +181,12 @@ func (f form) require(rev int64, now time.Time) condition {
 	return c
 }
 
-// present returns the condition that there is the document, at any revision.
+// present returns the condition that the document exists, at any revision.
 func (f form) present(now time.Time) condition {
 	return f.life("attribute_exists(%s) AND (attribute_not_exists(%[2]s) OR %[2]s > :now)", now)
 }
 
-// life returns a condition about the attribute that a document cannot lack and about its end.
+// life returns a condition about the attribute that each document has, and about its expiry.
 func (f form) life(format string, now time.Time) condition {
 	exists, end, value := "PK", "expires_at", number(now.Unix())
 	if f.dropped {
@@ -201,8 +202,8 @@ func (f form) life(format string, now time.Time) condition {
 	}
 }
 
-// secondAfter returns t in whole seconds, and never an earlier time: the table may remove an item
-// from then on.
+// secondAfter rounds t up to whole seconds, and never returns an earlier time: the table may remove
+// an item after that second.
 func secondAfter(t time.Time) int64 {
 	if t.Nanosecond() > 0 {
 		return t.Unix() + 1

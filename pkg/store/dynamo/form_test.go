@@ -16,19 +16,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The times of the samples. An item of the version before names the second after a time.
+// The times of the samples. An item of the previous version has the next whole second after a time.
 var (
 	sampleNow  = time.Date(2026, 11, 22, 11, 0, 0, 0, time.UTC)
 	sampleKeep = time.Date(2026, 11, 22, 12, 0, 0, 500_000_000, time.UTC)
 	wholeKeep  = sampleKeep.Add(500 * time.Millisecond)
 )
 
-// A sample is an item as the version before wrote it.
+// A sample is an item that the previous version wrote.
 type sample struct {
 	item  string       // its attributes, in the JSON of DynamoDB
 	doc   document.Doc // the document of the item, as a caller writes it
-	rev   int64        // its revision; 0: the version before gave it none
-	exact bool         // the item has the exact end
+	rev   int64        // its revision; 0: the previous version set none
+	exact bool         // the item has the exact expiry
 }
 
 func sampleOf(item string, rev int64, part, id, data string) sample {
@@ -114,7 +114,7 @@ func TestItemsOfTheVersionBefore(t *testing.T) {
 	}
 }
 
-// The version before reads these attributes, by name and type. Others it does not look at.
+// The previous version reads these attributes by name and type. It ignores others.
 func TestItemsForTheVersionBefore(t *testing.T) {
 	for name, tt := range samples {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func asItem(t *testing.T, text string) (it map[string]any) {
 	return it
 }
 
-// itemOf returns what a write sets, with the key and W as the id of the write.
+// itemOf returns the attributes that a write sets, with the key and W as the id of the write.
 func itemOf(t *testing.T, body string) map[string]any {
 	t.Helper()
 	var in struct {
@@ -169,8 +169,8 @@ func itemOf(t *testing.T, body string) map[string]any {
 	return it
 }
 
-// Dropped arguments are an item without them. The version before looks for the attribute, whatever
-// its clock shows.
+// Dropped arguments are an item without them. The previous version looks for the attribute at any
+// time.
 func TestDroppedArguments(t *testing.T) {
 	for name, now := range map[string]time.Time{
 		"at once": sampleNow, "as an earlier clock has it": sampleNow.Add(-time.Hour),

@@ -13,12 +13,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
 )
 
-// An item that every read of a record or an audit can decode, as one of an answer to GetItem or
-// Query.
+// An item in an answer to GetItem or Query that every read of a record or an audit can decode.
 const anything = `{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"record":{"S":"{\"server\":\"s\",\"tool\":\"t\",\"rev\":1}"},"rev":{"N":"1"},
 	"disabled":{"BOOL":true},"decided_at":{"S":"2026-03-14T15:09:26.535897932Z"},"entry":{"S":"{}"}}`
 
-// damages are what an answer can come to on its way.
+// damages are the ways in which an answer can be damaged in transit.
 var damages = map[string]func(whole string) string{
 	"broken off":           func(s string) string { return s[:len(s)/2] },
 	"another text":         func(string) string { return `<html>busy</html>` },
@@ -29,7 +28,7 @@ var damages = map[string]func(whole string) string{
 	},
 }
 
-// reads are all that read the table, each with what it says of the item.
+// reads are all methods that read the table, with the result that each has for the item.
 func reads(t *testing.T, w *wire) map[string]func() error {
 	s, ctx := sampleStore(w), t.Context()
 	all := map[string]func() error{
@@ -143,7 +142,7 @@ func TestGarbledPage(t *testing.T) {
 	}
 }
 
-// A write is not made again: whether it was kept is read.
+// The client does not repeat the write: it reads whether the write took effect.
 func TestGarbledWrite(t *testing.T) {
 	for name, kept := range map[string]bool{"kept": true, "not kept": false} {
 		t.Run(name, func(t *testing.T) {

@@ -18,10 +18,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// The keys of a record, and the one partition of the decisions.
+// The keys of a record, and the single partition of the decisions.
 //
-// Prompts and resources have sort keys of their own, which an earlier program does not ask for. If
-// it meets one among the decisions it reads none of them, and what it holds runs out.
+// Prompts and resources have separate sort keys, which an earlier program does not query. If an
+// earlier program finds such a key among the decisions, it reads no decisions, and its cached
+// decisions expire.
 const (
 	recordPK   = "SRV#"
 	recordSK   = "TOOL#"
@@ -30,12 +31,12 @@ const (
 	feedKey    = "records"
 )
 
-// encode returns the write of a record. It sets attributes one by one: those of a newer program
-// stay, and so does the record's position in the index when a sync writes.
+// encode returns the write of a record. It sets individual attributes: the attributes of a newer
+// program stay. The record's position in the index also stays when a sync writes.
 //
-// The definitions are bytes of their own: in JSON they would lose their white space, and base64
-// would take a third more of the 400 KB that an item may have. What the index "decisions" projects
-// are attributes too.
+// The definitions are binary attributes: JSON would lose their white space, and base64 would need a
+// third more of the 400 KB limit of an item. The attributes that the index "decisions" projects are
+// separate attributes, too.
 func encode(r approval.Record, writeID string) (types.Update, error) {
 	set := item{
 		"rev": number(r.Rev), "write_id": text(writeID), "updated_at": text(r.UpdatedAt.Format(timeLayout)),
@@ -74,8 +75,8 @@ func encode(r approval.Record, writeID string) (types.Update, error) {
 	return up, nil
 }
 
-// update returns a write that sets and removes attributes. Many of their names are words that
-// DynamoDB reserves, so all have aliases.
+// update returns a write that sets and removes attributes. DynamoDB reserves many of their names,
+// so all have aliases.
 func update(set item, remove []string) types.Update {
 	names, values := map[string]string{}, item{}
 	var sets, removes []string
@@ -95,7 +96,7 @@ func update(set item, remove []string) types.Update {
 	return types.Update{UpdateExpression: &expression, ExpressionAttributeNames: names, ExpressionAttributeValues: values}
 }
 
-// updateInput returns an update as a request of its own.
+// updateInput returns an update as a separate request.
 func updateInput(up types.Update) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{
 		TableName: up.TableName, Key: up.Key, UpdateExpression: up.UpdateExpression,
@@ -138,7 +139,7 @@ func decodeDecision(it item) (approval.Decision, error) {
 	return d, nil
 }
 
-// idOf returns the id of the record in an item of the index; ok is false if it is none.
+// idOf returns the id of the record in an item of the index; ok is false if the item is no record.
 func idOf(it item) (id tool.ID, ok bool) {
 	if id.Server, ok = strings.CutPrefix(textOf(it["PK"]), recordPK); !ok {
 		return tool.ID{}, false
@@ -157,7 +158,7 @@ func idOf(it item) (id tool.ID, ok bool) {
 	return id, sk == resourceSK+id.Sum()
 }
 
-// decodeVerdicts reads what encodeVerdicts wrote; nil is the attribute of an item that has none.
+// decodeVerdicts reads the output of encodeVerdicts; v is nil for an item without the attribute.
 func decodeVerdicts(v types.AttributeValue, d *approval.Decision) bool {
 	if v == nil {
 		return true
@@ -177,8 +178,8 @@ func decodeVerdicts(v types.AttributeValue, d *approval.Decision) bool {
 	return true
 }
 
-// encodeVerdicts returns the attribute "blocked", nil if d needs none. It has more than its name
-// says, since the index projects no attribute that was not thought of when it was made.
+// encodeVerdicts returns the attribute "blocked", or nil if d needs none. It contains more than its
+// name says, since the index projects only the attributes that were known when it was made.
 func encodeVerdicts(d approval.Decision) types.AttributeValue {
 	verdicts := item{}
 	if len(d.Blocked) > 0 {
@@ -191,7 +192,7 @@ func encodeVerdicts(d approval.Decision) types.AttributeValue {
 	if d.Endorsed != "" {
 		verdicts["endorsed"] = text(string(d.Endorsed))
 	}
-	if d.ID.Kind == tool.Resource { // of which the key has the hash alone
+	if d.ID.Kind == tool.Resource { // its key has only the hash
 		verdicts["uri"] = text(d.ID.Name)
 	}
 	if len(verdicts) == 0 {
@@ -200,7 +201,7 @@ func encodeVerdicts(d approval.Decision) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: verdicts}
 }
 
-// auditKey is the sort key of the line at a cursor.
+// auditKey returns the sort key of the line at a cursor.
 func auditKey(p approval.Cursor) string { return p.Written.UTC().Format(timeLayout) + "#" + p.Tool }
 
 // decodeEntry returns the audit line of an item.
@@ -218,7 +219,7 @@ func decodeEntry(it item) (e approval.Entry, err error) {
 // writeIDOf returns the id of the write that made the item.
 func writeIDOf(it item) (string, error) { return textOf(it["write_id"]), nil }
 
-// encodeMark returns the key of an item of the index as one text; "" if there is none.
+// encodeMark returns the key of an item of the index as one text, or "" if there is none.
 func encodeMark(key item) string {
 	if len(key) == 0 {
 		return ""
@@ -227,7 +228,7 @@ func encodeMark(key item) string {
 	for name, v := range key {
 		texts[name] = textOf(v)
 	}
-	mark, _ := json.Marshal(texts) // a map of strings has a JSON form
+	mark, _ := json.Marshal(texts) // a map of strings always has a JSON form
 	return string(mark)
 }
 
@@ -284,7 +285,7 @@ func numberOf(v types.AttributeValue) (int64, error) {
 	return strconv.ParseInt(n.Value, 10, 64)
 }
 
-// bytesOf returns the bytes of v, nil if it has none.
+// bytesOf returns the bytes of v, or nil if it has none.
 func bytesOf(v types.AttributeValue) []byte {
 	if b, ok := v.(*types.AttributeValueMemberB); ok {
 		return b.Value
@@ -292,7 +293,7 @@ func bytesOf(v types.AttributeValue) []byte {
 	return nil
 }
 
-// textOf returns the string of v, "" if it is none.
+// textOf returns the string of v, or "" if it has none.
 func textOf(v types.AttributeValue) string {
 	if s, ok := v.(*types.AttributeValueMemberS); ok {
 		return s.Value

@@ -16,25 +16,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 )
 
-// errBroken says that an item is not as this program writes it.
+// errBroken says that an item does not have the form that this program writes.
 var errBroken = errors.New("item cannot be read")
 
-// broken names the item that cannot be read.
+// broken returns an error that names an unreadable item.
 func broken(it item, err error) error {
 	return fmt.Errorf("%w: %q %q: %w", errBroken, textOf(it["PK"]), textOf(it["SK"]), err)
 }
 
-// garbled reports whether an answer came and could not be decoded: it was damaged, or broke off.
-// The SDK does not repeat such a call.
-func garbled(err error) bool {
+// isGarbled reports whether an answer could not be decoded: it was damaged or cut off. The SDK does
+// not repeat such a call.
+func isGarbled(err error) bool {
 	_, ok := errors.AsType[*smithy.DeserializationError](err)
 	return ok || errors.Is(err, errBroken)
 }
 
-// again makes a read, and once more if its answer was garbled.
-func again[T any](once func() (T, error)) (T, error) {
+// retryGarbled makes a read, and repeats it once if its answer was garbled.
+func retryGarbled[T any](once func() (T, error)) (T, error) {
 	v, err := once()
-	if garbled(err) {
+	if isGarbled(err) {
 		v, err = once()
 	}
 	return v, err
@@ -46,7 +46,7 @@ func read[T any](ctx context.Context, s *Store, key item, decode func(item) (T, 
 }
 
 func readItem[T any](ctx context.Context, s *Store, key item, strongly bool, decode func(item) (T, error)) (T, error) {
-	return again(func() (v T, err error) {
+	return retryGarbled(func() (v T, err error) {
 		if err := ctx.Err(); err != nil {
 			return v, err
 		}
@@ -61,9 +61,9 @@ func readItem[T any](ctx context.Context, s *Store, key item, strongly bool, dec
 	})
 }
 
-// batch reads at most a hundred items with one request, strongly consistently, and returns those
-// that exist. It asks again for those that the table leaves out because it is busy: a missing answer
-// is not an absent item.
+// batch reads at most a hundred items with one request, strongly consistently, and returns the
+// items that exist. It requests items again if the busy table leaves them out: a missing answer
+// does not mean an absent item.
 func (s *Store) batch(ctx context.Context, keys []document.Key) (map[document.Key]item, error) {
 	found := make(map[document.Key]item, len(keys))
 	all := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
@@ -88,20 +88,20 @@ func (s *Store) batch(ctx context.Context, keys []document.Key) (map[document.Ke
 		if ask = out.UnprocessedKeys; len(ask) == 0 {
 			return found, nil
 		}
-		wait, _ := backoff(attempt, nil) // which never fails
+		wait, _ := backoff(attempt, nil) // backoff never fails
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(wait):
 		}
 	}
-	return nil, errors.New("the table is too busy to answer for all that was asked")
+	return nil, errors.New("the table is too busy to return all requested items")
 }
 
-// A page is a part of a query's answer.
+// A page is one answer of a query.
 type page[T any] struct {
 	items []T
-	next  item // where the next one begins; empty: there is none
+	next  item // where the next page begins; empty: there is none
 }
 
 // query reads every page of a query, or as many items as its Limit says.
@@ -110,7 +110,7 @@ func query[T any](ctx context.Context, s *Store, in *dynamodb.QueryInput, decode
 	most := int(aws.ToInt32(in.Limit))
 	var all []T
 	for {
-		p, err := again(func() (page[T], error) { return queryPage(ctx, s, in, decode) })
+		p, err := retryGarbled(func() (page[T], error) { return queryPage(ctx, s, in, decode) })
 		if err != nil {
 			return nil, err
 		}

@@ -12,30 +12,30 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// A revised is a record of a server, or what a short read has of it.
-type revised struct {
+// A recordRevision is a record of a server, or only its key and revision from a short read.
+type recordRevision struct {
 	approval.Record
 	key, revision string
 }
 
-func decodeRevised(it item) (r revised, err error) {
+func decodeRevised(it item) (r recordRevision, err error) {
 	if r, err = decodeRevision(it); err == nil {
 		r.Record, err = decode(it)
 	}
 	return r, err
 }
 
-// decodeRevision reads no record. Each write has an id of its own.
-func decodeRevision(it item) (revised, error) {
+// decodeRevision does not decode the record. Each write has its own id.
+func decodeRevision(it item) (recordRevision, error) {
 	n, err := numberOf(it["rev"])
 	if err != nil {
-		return revised{}, broken(it, err)
+		return recordRevision{}, broken(it, err)
 	}
-	return revised{Record: approval.Record{Rev: n}, key: textOf(it["SK"]), revision: textOf(it["write_id"])}, nil
+	return recordRevision{Record: approval.Record{Rev: n}, key: textOf(it["SK"]), revision: textOf(it["write_id"])}, nil
 }
 
-// etagOf returns the mark of a server's records, in the order of their keys.
-func etagOf(server string, all []revised) string {
+// etagOf returns the ETag of a server's records, in the order of their keys.
+func etagOf(server string, all []recordRevision) string {
 	var m approval.ETagHash
 	for _, r := range all {
 		m.Add(r.key, strconv.FormatInt(r.Rev, 10)+" "+r.revision)
@@ -43,8 +43,8 @@ func etagOf(server string, all []revised) string {
 	return m.ETag(server)
 }
 
-// RecordsIfChanged implements [approval.Store]. To find out that nothing was written takes as many
-// read units as to read all of it; what it saves is to carry and to decode the records.
+// RecordsIfChanged implements [approval.Store]. A read that finds no change costs as many read
+// units as a read of all records. It saves the transfer and the decoding of the records.
 func (s *Store) RecordsIfChanged(ctx context.Context, server, mark string) (all []approval.Record, now string, err error) {
 	defer store.Wrap(&err, "approvals of %q", server)
 	if mark != "" {
@@ -71,8 +71,8 @@ func (s *Store) RecordsIfChanged(ctx context.Context, server, mark string) (all 
 	return all, now, nil
 }
 
-// recordsOf asks for all records of a server, strongly consistently. One query reads all kinds: from
-// the first key of a prompt to just after the last of a tool.
+// recordsOf returns the query for all records of a server, strongly consistently. One query reads
+// all kinds: from the first key of a prompt to just after the last key of a tool.
 func recordsOf(server string) *dynamodb.QueryInput {
 	return &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("PK = :pk AND SK BETWEEN :from AND :to"),

@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 )
 
-// A call is asked again after up to 25 ms, then twice that, …, at most a second. The
-// SDK starts at a second, which is a request's whole budget. The context ends it earlier.
+// A retry waits up to 25 ms, then twice that, …, at most a second. The SDK starts at a second,
+// which is a request's whole budget. The context can end the wait earlier.
 const (
 	attempts     = 12
 	firstBackoff = 25 * time.Millisecond
@@ -21,26 +21,26 @@ func newRetryer(more ...retry.IsErrorRetryable) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = attempts
 		o.Backoff = retry.BackoffDelayerFunc(backoff)
-		o.RateLimiter = ratelimit.None // the budget is the context's, not one that all requests share
+		o.RateLimiter = ratelimit.None // the context has the budget; requests share none
 		more = append(more, retry.IsErrorRetryableFunc(cancelledByThrottle))
 		o.Retryables = append(more, o.Retryables...)
 	})
 }
 
 // newDocRetryer returns a retryer that also repeats a write while another transaction writes the
-// same item. Whether the revision changed is known when that has ended, and a caller takes a
-// conflict for a changed revision.
+// same item. Only after that transaction is it known whether the revision changed, and callers read
+// a conflict as a changed revision.
 func newDocRetryer() aws.Retryer {
 	return newRetryer(retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
-		if races(err) && !hasReason(err, conditionFailed) {
+		if isContended(err) && !hasReason(err, conditionFailed) {
 			return aws.TrueTernary
 		}
 		return aws.UnknownTernary
 	}))
 }
 
-// cancelledByThrottle makes the client repeat a transaction that was cancelled for throttling
-// alone; by itself it repeats no cancelled one.
+// cancelledByThrottle makes the client repeat a transaction that was cancelled only for throttling.
+// Without it, the client repeats no cancelled transaction.
 func cancelledByThrottle(err error) aws.Ternary {
 	if hasReason(err, "ThrottlingError", "ProvisionedThroughputExceeded") && !hasReason(err, conditionFailed) {
 		return aws.TrueTernary

@@ -32,24 +32,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// coldStart is how long a first request has by default to read what people decided.
+// coldStart is the default time limit for a first request to read people's decisions.
 const coldStart = 10 * time.Second
 
-// A bill is what reads of a table cost.
+// A bill is the cost of reads of a table.
 type bill struct {
 	Reads, Items, Bytes int
 	Units               float64
 }
 
-// A meter reckons the bill out of the answers as DynamoDB does: of each answer the bytes
-// of its items, by names and values, in units of 4 KB, half of that if the read is not
-// strongly consistent.
+// A meter computes the bill from the answers as DynamoDB does. It counts the bytes of the items in
+// each answer, by names and values, in units of 4 KB. Reads that are not strongly consistent cost
+// half.
 type meter struct {
 	mu  sync.Mutex
 	sum bill
 }
 
-// take returns the bill since it was taken last.
+// take returns the bill since the last call of take.
 func (m *meter) take() bill {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *meter) RoundTrip(r *http.Request) (*http.Response, error) {
 	var page struct {
 		Item      item // of GetItem
 		Items     []item
-		Responses map[string][]item // of BatchGetItem: each item is reckoned by itself, and one that is missing as the least
+		Responses map[string][]item // of BatchGetItem
 	}
 	if err := json.Unmarshal(asked, &in); err != nil {
 		return nil, err
@@ -150,15 +150,15 @@ func valueSize(v map[string]json.RawMessage) int {
 	return len(s)
 }
 
-// A shop is a table on an emulator with the records of n tools on 20 servers, as a first sync
-// leaves them, and a catalog to go with it.
+// A shop is a table on an emulator with the records of n tools on 20 servers after a first sync,
+// and a catalog for them.
 type shop struct {
 	t       *testing.T
 	n       int
 	meter   *meter
 	store   *dynamo.Store
 	objects *objecttest.Mem
-	records []approval.Record // as they were put last
+	records []approval.Record // as last written
 	skip    time.Duration     // how far the clock of the loader is ahead
 	loader  *state.Loader
 }
@@ -176,7 +176,7 @@ func newShop(t *testing.T, endpoint string, n int) *shop {
 	if _, err := s.objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {`+strings.Join(servers, ",")+`}}`), ""); err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Repeat("Do something with a document. ", 50) // 1.6 KB with the rest, as real ones have
+	text := strings.Repeat("Do something with a document. ", 50) // 1.6 KB with the rest, like real tools
 	s.records = s.each(func(i int) (approval.Record, error) {
 		id := tool.ID{Server: fmt.Sprintf("s%02d", i%20), Name: fmt.Sprintf("tool_%05d", i)}
 		d, err := tool.ParseItem(tool.Tool, fmt.Appendf(nil, `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, id.Name, text))
@@ -193,7 +193,7 @@ func newShop(t *testing.T, endpoint string, n int) *shop {
 	return s
 }
 
-// each puts a record for each tool, some at once, and returns them.
+// each writes a record for each tool, several at the same time, and returns the records.
 func (s *shop) each(of func(i int) (approval.Record, error)) []approval.Record {
 	s.t.Helper()
 	records := make([]approval.Record, s.n)
@@ -214,7 +214,7 @@ func (s *shop) each(of func(i int) (approval.Record, error)) []approval.Record {
 	return records
 }
 
-// publish stores a catalog of the records as of now.
+// publish stores a catalog of the present records.
 func (s *shop) publish() {
 	s.t.Helper()
 	began := time.Now().UTC()
@@ -243,13 +243,13 @@ func (s *shop) publish() {
 	}
 }
 
-// restart begins with nothing held. A request has longer than by default: the emulator, which
-// looks at each item of the index for each page, is not DynamoDB.
+// restart begins with an empty cache. A request has more time than by default: the emulator reads
+// each item of the index for each page, unlike DynamoDB.
 func (s *shop) restart() {
 	s.loader = state.New(s.objects, withStops{s.store}, &state.Options{Now: func() time.Time { return time.Now().Add(s.skip) }, Timeout: coldStart})
 }
 
-// withStops reads what people stopped as the gateway does.
+// withStops reads the stops as the gateway does.
 type withStops struct{ *dynamo.Store }
 
 func (s withStops) Stops(ctx context.Context) (stop.Stops, error) {
@@ -260,7 +260,7 @@ func (s withStops) Stops(ctx context.Context) (stop.Stops, error) {
 	return stop.Decode(docs[0].Data)
 }
 
-// search does what the first search after the given time reads, and returns what it cost.
+// search makes the reads of the first search after the given time, and returns their cost.
 func (s *shop) search(after time.Duration) (*state.State, bill) {
 	s.t.Helper()
 	s.skip += after
@@ -272,7 +272,7 @@ func (s *shop) search(after time.Duration) (*state.State, bill) {
 	return st, s.meter.take()
 }
 
-// locked returns how many tools people disabled, as a search shows them.
+// locked returns how many disabled tools a search shows.
 func (s *shop) locked(st *state.State) int {
 	v := st.View(identity.Agent{ID: "a", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}})
 	n := 0
@@ -288,7 +288,7 @@ func (s *shop) locked(st *state.State) int {
 	return n
 }
 
-// idle checks that a search which nothing was decided before reads next to nothing.
+// idle checks that a search without any decision before it reads almost nothing.
 func (s *shop) idle(name string) {
 	s.t.Helper()
 	_, cost := s.search(3 * time.Second)
@@ -313,8 +313,8 @@ func (s *shop) disable(r approval.Record, at time.Time) (approval.Record, error)
 	return next, err
 }
 
-// TestReadUnits counts what is read of a table with many tools. An idle search is one
-// that comes more than two seconds after the last, with nothing decided in between.
+// TestReadUnits counts the reads of a table with many tools. An idle search comes more than two
+// seconds after the last search, with no decision in between.
 func TestReadUnits(t *testing.T) {
 	endpoint := emulator.Start(t)
 	for _, n := range []int{527, 10_000} {
@@ -332,7 +332,7 @@ func TestReadUnits(t *testing.T) {
 				t.Errorf("a sync reads %d records, want %d", cost.Items, n)
 			}
 
-			s.skip = 0 // the search is to come right after the decision
+			s.skip = 0 // the search must come right after the decision
 			s.restart()
 			s.search(0)
 			r, err := s.disable(s.records[0], time.Now())
@@ -368,8 +368,9 @@ func (s *shop) bySync() bill {
 	return s.meter.take()
 }
 
-// burst decides about every tool in one moment, and checks that the next search knows all of it, and
-// that it is not read for ever. How long the search takes on this machine is in the log.
+// burst decides about every tool at the same time. It checks that the next search knows all
+// decisions, and that later searches do not read them again. The log shows how long the search
+// takes on this machine.
 func (s *shop) burst() {
 	s.t.Helper()
 	moment := time.Now()
@@ -386,11 +387,11 @@ func (s *shop) burst() {
 		}
 		s.t.Logf("a %s search in a burst reads %+v in %v", start, cost, time.Since(began).Round(time.Millisecond))
 	}
-	s.search(31 * time.Second) // looks at the config too, so that a slow machine does not do so in the next one
+	s.search(31 * time.Second) // also reads the config, so that the next one does not
 	s.idle("after a burst")
 }
 
-// What a call reads grows with what was granted to its agent, by a unit for each 4 KB. The record is of a
+// The reads of a call grow with the grants of its agent, by a unit for each 4 KB. The record has a
 // usual size.
 func TestReadUnitsOfGrants(t *testing.T) {
 	endpoint, m := emulator.Start(t), new(meter)
@@ -400,7 +401,7 @@ func TestReadUnitsOfGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		grants, calls, others int // that hold, that are confirmed, that are over
+		grants, calls, others int // valid grants, confirmed calls, expired grants
 		asker                 bool
 		want                  float64
 	}{

@@ -25,8 +25,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 )
 
-// A wire answers the requests of the real client, without a network, so
-// that the time of its retries can be the time of the test.
+// A wire answers the requests of the real client without a network, so that its retries can use the
+// time of the test.
 type wire struct {
 	answer func(call string, in request) (status int, body string)
 	mu     sync.Mutex
@@ -35,7 +35,7 @@ type wire struct {
 	bodies []string
 }
 
-// A request is the part of DynamoDB's input that the tests look at.
+// A request is the part of DynamoDB's input that the tests read.
 type request struct {
 	ConsistentRead    bool
 	IndexName         string
@@ -155,8 +155,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// A write sets its own attributes and replaces no item, so that what a newer program put
-// beside them stays. Only a decision gives the record its place in the feed.
+// A write sets its own attributes and replaces no item, so that the attributes of a newer program
+// stay. Only a decision puts the record into the feed.
 func TestPutAttributes(t *testing.T) {
 	own := []string{"approved", "approved_hash", "blocked", "current", "current_hash", "disabled", "record", "rev", "state", "undo_approved", "updated_at", "write_id"}
 	decided := waiting
@@ -185,7 +185,7 @@ func TestPutAttributes(t *testing.T) {
 	}
 }
 
-// Only an audit line has an end: a record with one would go, and be observed anew.
+// Only an audit line expires: a record that expired would be observed again.
 func TestAuditExpiry(t *testing.T) {
 	now := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 	for name, tt := range map[string]struct {
@@ -349,7 +349,7 @@ func TestPages(t *testing.T) {
 		items := fmt.Sprintf(`{"record":{"S":"{\"server\":\"s\",\"tool\":\"t%d\"}"},"entry":{"S":"{\"tool\":\"t%d\"}"},"PK":{"S":"SRV#s"},"SK":{"S":"%s#t%d"},
 			"rev":{"N":"1"},"disabled":{"BOOL":false},"decided_at":{"S":"2026-03-14T15:09:26.535897932Z"}}`, page, page, sort, page)
 		if page == 1 {
-			items = "" // a page may be empty and still not be the last
+			items = "" // a page may be empty and not be the last
 		}
 		last := ""
 		if page < pages-1 {
@@ -402,7 +402,7 @@ func TestLargestItem(t *testing.T) {
 	const limit = 400 << 10
 	longest := approval.Record{
 		Server: strings.Repeat("s", approval.MaxName), Tool: strings.Repeat("\x01", approval.MaxName), State: approval.Changed,
-		URL:  strings.Repeat("\x01", 8<<10), // each byte takes six in JSON
+		URL:  strings.Repeat("\x01", 8<<10), // each byte needs six in JSON
 		Note: strings.Repeat("\x01", approval.MaxNote), By: strings.Repeat("\x01", approval.MaxActor),
 		Approved: bytes.Repeat([]byte("a"), tool.MaxDefinition), Current: bytes.Repeat([]byte("b"), tool.MaxDefinition),
 	}
@@ -452,8 +452,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A decision is of the resource whose URI has the hash of its key, or of none; and of what this
-// program does not know it is not taken for a tool's.
+// A decision belongs to the resource whose URI has the hash in its key, or to none. An item of an
+// unknown kind does not count as a tool's.
 func TestBrokenItemKeys(t *testing.T) {
 	for _, sk := range []string{"RES#" + (tool.ID{Name: "a://other"}).Sum(), "RES#", "SKILL#a", "PROMPT"} {
 		w := &wire{answer: func(string, request) (int, string) {
@@ -466,7 +466,7 @@ func TestBrokenItemKeys(t *testing.T) {
 	}
 }
 
-// What is blocked is never taken for nothing.
+// A broken "blocked" attribute never counts as empty.
 func TestBrokenVerdicts(t *testing.T) {
 	for _, verdicts := range []string{`{"BOOL":true}`, `{"M":{"hashes":{"S":"aa"}}}`} {
 		w := &wire{answer: func(string, request) (int, string) {

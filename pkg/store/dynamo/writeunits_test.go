@@ -19,8 +19,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// writes reckons what puts cost, out of the requests as DynamoDB does: of each item its names and
-// values, in units of 1 KB, twice that in a transaction.
+// writes computes the cost of writes from the requests as DynamoDB does: the names and values of
+// each item, in units of 1 KB, twice that in a transaction.
 type writes struct {
 	wire         *wire
 	units, bytes int
@@ -58,7 +58,7 @@ func (b *writes) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.wire.RoundTrip(r)
 }
 
-// TestWriteUnits holds what docs/cost.md says that requests write.
+// TestWriteUnits checks the costs of requests in docs/cost.md.
 func TestWriteUnits(t *testing.T) {
 	b := &writes{wire: &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}}
 	db := client("http://dynamodb.test", b)

@@ -12,21 +12,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
-// How objects are compressed: see docs/design/stores.md for what was measured. Who reads one holds twice the
-// window beside it.
+// Compression settings: docs/design/stores.md has the measurements. A reader of an object needs
+// twice the window of extra memory.
 const (
 	level  = zstd.SpeedDefault
 	window = 4 << 20
 )
 
-// maxObject bounds what is read of one object: a shard of a catalog has at most 64 MiB of definitions,
-// or those of one server, and about as much of an index.
+// maxObject is the largest object that Get reads. A shard of a catalog has at most 64 MiB of
+// definitions, or the definitions of one server, and about as much of an index.
 const maxObject = 512 << 20
 
 var errTooLarge = fmt.Errorf("it has more than %d bytes", maxObject)
 
-// isCompressed reports whether objects with the key are stored compressed. Those that people read and write
-// are not, nor is current.json, by which an older program sees that it is older.
+// isCompressed reports whether objects with the key are stored compressed. Objects that people read
+// and write are not compressed. Nor is current.json, which shows an older program that it is older.
 func isCompressed(key string) bool { return path.Ext(key) == ".snap" || path.Ext(key) == ".found" }
 
 func compress(data []byte) ([]byte, error) {
@@ -37,7 +37,7 @@ func compress(data []byte) ([]byte, error) {
 	return w.EncodeAll(data, nil), nil
 }
 
-// A transfer notes why reading broke off, which is not the fault of what is stored.
+// A transfer records the error that ended a read early, which is no fault of the stored object.
 type transfer struct {
 	io.Reader
 	err error
@@ -51,9 +51,9 @@ func (t *transfer) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// read returns the data of an object of which size bytes are stored, -1 if that is not known. An earlier
-// version of the program stored all of them as they are. What arrived whole and cannot be decompressed is
-// [object.ErrDamaged].
+// read returns the data of an object. size is the number of stored bytes, or -1 if unknown. An
+// earlier version of the program stored all objects uncompressed. If the object arrived completely
+// but cannot be decompressed, the error is [object.ErrDamaged].
 func read(body io.Reader, key string, size int64) ([]byte, error) {
 	if !isCompressed(key) {
 		return readAll(body, size)
@@ -92,7 +92,7 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 	if size < 0 || size > maxObject {
 		size = 0
 	}
-	data := make([]byte, 0, size+1) // the byte more is for the read that finds the end
+	data := make([]byte, 0, size+1) // one more byte for the read that finds the end
 	for {
 		n, err := r.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]

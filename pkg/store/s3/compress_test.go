@@ -30,7 +30,7 @@ func kept(stored *[]byte) *wire {
 	}}
 }
 
-// noise is text that compresses well, and numbers that do not.
+// noise returns text that compresses well, and numbers that do not.
 func noise(n int) []byte {
 	out := []byte(strings.Repeat(`{"name":"read_file","description":"Reads a file."}`, n/100))
 	rng := rand.NewChaCha8([32]byte{1})
@@ -60,7 +60,8 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// What people edit, and what tells an older program that it is older, stays as it is.
+// Files that people edit, and the file that shows an older program that it is older, are stored
+// unchanged.
 func TestNotCompressed(t *testing.T) {
 	for _, key := range []string{"config/mcp_config.json", "catalog/current.json", "policies/policies.cedar"} {
 		var stored []byte
@@ -70,9 +71,9 @@ func TestNotCompressed(t *testing.T) {
 	}
 }
 
-// An earlier version of the program stored shards as they are.
+// An earlier version of the program stored shards uncompressed.
 func TestCompressedReadsOthers(t *testing.T) {
-	var streamed bytes.Buffer // by a program that did not know how much would come
+	var streamed bytes.Buffer // by a program that did not know the size
 	w, err := zstd.NewWriter(&streamed)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestCompressedDamage(t *testing.T) {
 	}
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)/2] ^= 1
-	// 1 KiB that says it is 600 MiB, of zeros: more than any shard has.
+	// 1 KiB that expands to 600 MiB of zeros: more than any shard has.
 	w, err := zstd.NewWriter(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +120,7 @@ func TestCompressedDamage(t *testing.T) {
 			t.Errorf("%s: %d bytes, ETag %q, %v", name, len(o.Data), o.ETag, err)
 		}
 	}
-	// What breaks off on its way is whole where it lies.
+	// A transfer that breaks off does not mean a damaged object.
 	broken := &wire{answer: func(*http.Request) *http.Response {
 		a := says(http.StatusOK, "", `ETag: "new"`)
 		a.Body = io.NopCloser(io.MultiReader(bytes.NewReader(good[:len(good)/2]), iotest.ErrReader(io.ErrUnexpectedEOF)))
@@ -131,7 +132,7 @@ func TestCompressedDamage(t *testing.T) {
 	}
 }
 
-// Whatever lies there is read, or is damaged.
+// Get reads any stored bytes, or reports them as damaged.
 func FuzzGet(f *testing.F) {
 	var good []byte
 	if _, err := kept(&good).store().Put(f.Context(), shardKey, noise(2000), ""); err != nil {

@@ -1,8 +1,8 @@
 // Package s3 keeps objects in an S3 bucket.
 //
-// A bucket that does not exist is an error that names it, never [object.ErrNotFound]: a gateway
-// that took it for "no policy yet" would permit what the policy denies. S3 answers 403 instead of
-// 404 for a missing key to a role without s3:ListBucket, so a role needs that permission.
+// A missing bucket is an error that names it, never [object.ErrNotFound]: a gateway that read it as
+// "no policy yet" would permit what the policy denies. If a role lacks s3:ListBucket, S3 answers
+// 403 instead of 404 for a missing key, so a role needs that permission.
 package s3
 
 import (
@@ -19,21 +19,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// writeID is the user metadata (x-amz-meta-…) that tells one write from another.
+// writeID is the user metadata (x-amz-meta-…) that distinguishes writes.
 const writeID = "write-id"
 
 // A Store is an [object.Store] in a bucket. The key of an object is its key.
 type Store struct{ Reader }
 
-// New returns a Store on the named bucket. It makes no call. Retries are the client's.
+// New returns a Store on the named bucket. It makes no request. The client does the retries.
 func New(c *s3.Client, bucket string) *Store { return &Store{Reader{c, bucket}} }
 
 // Open returns a Store on the named bucket, for the functions that write it.
 func Open(c aws.Config, bucket string) object.Store { return New(newClient(c), bucket) }
 
 // Put implements [object.Store]. If the answer to a conditional write is lost, the client sends it
-// again, and S3 refuses: the first write has changed the object. So each write carries an id, and a
-// refused one reads whose the object is.
+// again. S3 refuses the second attempt, because the first one has changed the object. So each write
+// carries an id, and after a refusal Put reads the id of the stored object.
 func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (etag string, err error) {
 	defer store.Wrap(&err, "put object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
@@ -61,7 +61,7 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 		return aws.ToString(out.ETag), nil
 	}
 	err = s.explain(err)
-	if ifMatch != "" && errors.Is(err, object.ErrNotFound) { // If-Match on a key that has no object
+	if ifMatch != "" && errors.Is(err, object.ErrNotFound) { // If-Match on a key without an object
 		err = object.ErrConflict
 	}
 	if errors.Is(err, object.ErrConflict) {
@@ -72,7 +72,7 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 	return "", err
 }
 
-// Delete implements [object.Store]. In a bucket that keeps versions the object becomes an old one,
+// Delete implements [object.Store]. In a bucket with versioning, the object becomes an old version,
 // which the bucket's rules remove.
 func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	defer store.Wrap(&err, "delete object %q", key)
@@ -106,8 +106,8 @@ func (s *Store) List(ctx context.Context, folder string) (etags map[string]strin
 	return etags, nil
 }
 
-// wrote reports whether the object at key is that of the write with the given id. If it cannot be
-// read the write counts as refused, and the caller reads again.
+// wrote reports whether the write with the given id stored the object at key. If it cannot read the
+// object, the write counts as refused, and the caller reads again.
 func (s *Store) wrote(ctx context.Context, key, id string) (etag string, ok bool) {
 	out, err := s.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 )
 
-// client returns the real client, at an endpoint of the test's.
+// client returns a real client for the test's endpoint.
 func client(endpoint string, transport http.RoundTripper) *awss3.Client {
 	return awss3.NewFromConfig(emulator.Config(endpoint), func(o *awss3.Options) {
 		o.UsePathStyle, o.HTTPClient = true, &http.Client{Transport: transport}
@@ -28,7 +28,7 @@ func client(endpoint string, transport http.RoundTripper) *awss3.Client {
 	})
 }
 
-// TestOnAnEmulator runs against the bucket that infra/data.yaml makes, a new one each time.
+// TestOnAnEmulator runs against a new bucket of infra/data.yaml in each subtest.
 func TestOnAnEmulator(t *testing.T) {
 	endpoint := emulator.Start(t)
 	run, buckets := time.Now().UnixNano(), 0
@@ -72,7 +72,7 @@ func TestOnAnEmulator(t *testing.T) {
 	})
 }
 
-// checkGuarded checks what infra/data.yaml promises of the bucket.
+// checkGuarded checks the protection that infra/data.yaml gives the bucket.
 func checkGuarded(t *testing.T, c *awss3.Client, bucket string) {
 	t.Helper()
 	versioning, err := c.GetBucketVersioning(t.Context(), &awss3.GetBucketVersioningInput{Bucket: &bucket})

@@ -29,7 +29,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (w *wire) store() *s3.Store { return s3.New(client("http://s3.test", w), "bucket") }
 
-// says is an answer of S3 with headers given as "Name: value".
+// says returns an answer of S3 with headers given as "Name: value".
 func says(status int, body string, headers ...string) *http.Response {
 	h := http.Header{}
 	for _, header := range headers {
@@ -78,7 +78,7 @@ func TestGetAnswers(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer *http.Response
-		want   error // nil: an error that is none of the sentinels
+		want   error // nil: an error that is no sentinel
 	}{
 		{"304 without a body", says(http.StatusNotModified, ""), object.ErrNotModified},
 		{"304 whatever code it carries", fault(http.StatusNotModified, "SomethingElse"), object.ErrNotModified},
@@ -130,7 +130,7 @@ func TestPutAnswers(t *testing.T) {
 		name     string
 		refusal  *http.Response
 		want     error
-		unharmed bool // the refusal is the client's own doing: the write is the one that is there
+		unharmed bool // the refused write is the stored one: the client repeated it
 	}{
 		{"changed since", fault(http.StatusPreconditionFailed, "PreconditionFailed"), object.ErrConflict, false},
 		{"changed by this very write", fault(http.StatusPreconditionFailed, "PreconditionFailed"), nil, true},
