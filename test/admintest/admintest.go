@@ -35,8 +35,8 @@ const (
 	Form    = "Content-Type: application/x-www-form-urlencoded"
 )
 
-// A Desk is a gateway with the place where people decide about its tools. After a change of the
-// options [Desk.Open] makes the handler anew.
+// A Desk is a gateway with the console on which people decide about its tools. After a change of
+// the options, [Desk.Open] makes a new handler.
 type Desk struct {
 	*gatewaytest.Gateway
 	agenttest.Client
@@ -46,7 +46,7 @@ type Desk struct {
 	Deeds   *audittest.Mem // what people did that is about no item
 }
 
-// Config is that of [New].
+// Config is the config of [New].
 const Config = `{"mcpServers": {
 	"fs": {"url": "https://fs.example.com/mcp", "disabled_tools": ["format_*"]},
 	"mail": {"url": "https://mail.example.com/mcp", "approval": "manual"},
@@ -59,8 +59,8 @@ const policy = `@id("no-drafts")
 forbid (principal, action, resource == Tool::"mail:read_drafts");
 `
 
-// New returns a gateway after its first sync: fs is approved, with one tool that
-// the config denies; mail waits, with one tool that a policy denies. Whoever asks is ann.
+// New returns a gateway after its first sync: fs is approved, with one tool that the config denies.
+// mail waits, with one tool that a policy denies. Every user is ann.
 func New(t testing.TB) *Desk {
 	t.Helper()
 	d := &Desk{Gateway: gatewaytest.New(t), T: t, Deeds: new(audittest.Mem)}
@@ -106,7 +106,7 @@ func WithMany(t testing.TB, servers, tools int) *Desk {
 	return d
 }
 
-// Open makes the handler anew from the options.
+// Open makes a new handler from the options.
 func (d *Desk) Open() { d.OpenWith(d.Syncer) }
 
 // OpenWith is Open with something else to sync by.
@@ -126,8 +126,8 @@ func (d *Desk) OpenWith(syncer decide.Syncer) {
 	d.Transport = agenttest.InProcess(console.New(d.Console))
 }
 
-// SetBack disables fs:read_file, and then puts the store as of yesterday in the place of today's: the
-// record of that decision is lost, and the catalog has it.
+// SetBack disables fs:read_file, and then restores yesterday's store: the record of that decision
+// is lost, and the catalog has it.
 func (d *Desk) SetBack() {
 	d.T.Helper()
 	yesterday := d.Approvals.Copy()

@@ -23,7 +23,7 @@ func Eval[V any](b *Tab, expression string) V {
 	return run(b, expression, chromedp.Evaluate[V](expression, chromedp.EvalAwaitPromise))
 }
 
-// Read is [Eval] of what only reads: while one page replaces another it is asked again.
+// Read is [Eval] for an expression that only reads. If a page is being replaced, Read tries again.
 func Read[V any](b *Tab, expression string) (v V) {
 	b.T.Helper()
 	var err error
@@ -42,8 +42,8 @@ func quoted(s string) string {
 	return string(data)
 }
 
-// visible is an expression: the elements of a selector that can be seen, with a text in them. What
-// is there for screen readers alone cannot.
+// visible returns an expression for the visible elements of a selector with a text in them.
+// Elements for screen readers only are not visible.
 func visible(selector, text string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll(%s)].filter(e => e.checkVisibility({visibilityProperty: true}) && e.getBoundingClientRect().width > 1 && !getComputedStyle(e).clipPath.startsWith('inset(') && (e.innerText || e.value || '').includes(%s))`,
 		quoted(selector), quoted(text))
@@ -62,7 +62,7 @@ func (b *Tab) Goto(path string) {
 // Reload loads the page again; one that was the answer to a form sends the form again.
 func (b *Tab) Reload() { b.T.Helper(); b.do("load the page again", chromedp.Reload()) }
 
-// Loads does something that leads to another page, or to the same one anew, and waits for it.
+// Loads calls act, which leads to another page or reloads the page, and waits for the page.
 func (b *Tab) Loads(what string, act func()) {
 	b.T.Helper()
 	before := b.Loaded()
@@ -84,7 +84,7 @@ func (b *Tab) Until(what, expression string) {
 	b.T.Helper()
 	var last error
 	if !local.Comes(func() bool {
-		var ok bool // what fails while one page replaces another is asked again
+		var ok bool // a read fails while the page is being replaced: try again
 		ok, last = eval[bool](b, "Boolean("+expression+")")
 		return ok && last == nil
 	}) {
@@ -126,7 +126,7 @@ func (b *Tab) Has(selector string) bool {
 	return Eval[bool](b, "document.querySelector("+quoted(selector)+") !== null")
 }
 
-// Value returns what stands in a field.
+// Value returns the content of a field.
 func (b *Tab) Value(selector string) string {
 	b.T.Helper()
 	return Eval[string](b, "document.querySelector("+quoted(selector)+").value")

@@ -31,7 +31,7 @@ type violation struct {
 	Nodes            []struct{ HTML, FailureSummary string }
 }
 
-// Rules of axe-core, as it takes them: those of colors, and the others.
+// Rules of axe-core in its own syntax: the rules of colors, and the others.
 const (
 	colors = `runOnly: {type: 'rule', values: ['color-contrast', 'link-in-text-block']}, `
 	layout = `rules: {'color-contrast': {enabled: false}}, `

@@ -1,6 +1,6 @@
 // Package browsertest opens pages in a real Chromium, for tests of what people see and press.
 //
-// One browser serves a test binary, and each test has a profile of its own in it:
+// One browser serves a test binary, and each test has its own profile in it:
 //
 //	func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 //
@@ -11,13 +11,13 @@
 //	tab.See("h1")
 //	tab.Everywhere("review") // fits, is accessible, and is kept as pictures
 //
-// A page that a person would call broken fails the test, whatever the test asks for: a request to
-// another origin, an answer that is an error, a script that fails or that the content security
-// policy stops, a dialog. What a test provokes on purpose it allows with [Tab.Forgive].
+// A broken page fails every test: a request to another origin, an error as an answer, a script that
+// fails or that the content security policy stops, a dialog. If a test causes such a fault on
+// purpose, it calls [Tab.Forgive].
 //
-// Nothing here waits for time to pass: each action waits for what it needs, as long as
-// [local.Patience]. Pictures go into the folder that PORTCULLIS_SHOTS names; without it there are
-// none.
+// Nothing here waits for a fixed time: each action waits for its condition, at most
+// [local.Patience]. Pictures go into the folder in PORTCULLIS_SHOTS; without that variable there
+// are none.
 package browsertest
 
 import (
@@ -42,8 +42,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A Tab is one page that is open in a profile of its own: no cookie of another test is in it.
-// Its methods end the test if they cannot do what they are told.
+// A Tab is an open page with its own profile: it has no cookie of another test. Its methods end the
+// test if they fail.
 type Tab struct {
 	T   testing.TB
 	URL string // below which paths are opened
@@ -99,7 +99,7 @@ func browser(t testing.TB) context.Context {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(local.Patience),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		// It finds nobody but this machine, whatever a page says.
+		// It resolves no other host than this machine, for every page.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"))
 	ctx, cancelAll := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(ctx)
@@ -168,7 +168,7 @@ func (b *Tab) Run(name string, test func(t *testing.T)) bool {
 // report fails the test for what was found broken since it last did.
 func (b *Tab) report() {
 	b.T.Helper()
-	_, _ = eval[int](b, "1") // what happened before this answer has been noted by then
+	_, _ = eval[int](b, "1") // events before this answer are recorded now
 	for _, f := range b.Faults() {
 		b.T.Error(f)
 	}

@@ -170,7 +170,7 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// Two tabs of a person share what the browser keeps; those of two tests do not.
+// Two tabs of a person share the browser's storage. Two tests do not.
 func TestProfiles(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

@@ -23,8 +23,7 @@ var modifiers = map[string]chromedp.Modifier{
 	"Shift": chromedp.ModifierShift, "Control": chromedp.ModifierCtrl, "Alt": chromedp.ModifierAlt, "Meta": chromedp.ModifierMeta,
 }
 
-// Press presses keys, one after the other: "j", "Enter", "Shift+Tab". Each counts, also the one
-// that is held.
+// Press presses keys in order: "j", "Enter", "Shift+Tab". Held keys count, too.
 func (b *Tab) Press(names ...string) {
 	b.T.Helper()
 	for _, name := range names {

@@ -72,8 +72,8 @@ func (b *Tab) Fits() {
 // room returns the width of the window in the page's pixels.
 func (b *Tab) room() int { return b.look.Width / b.look.Zoom }
 
-// width returns how wide the page is, and some of what is too wide in it. What scrolls in a box of
-// its own is not, unless the box itself sticks out; nor is what only screen readers find.
+// width returns the width of the page, and some elements that are too wide. Elements that scroll in
+// their own box count only if the box is too wide. Elements for screen readers only do not count.
 func (b *Tab) width() (px int, who []string) {
 	b.T.Helper()
 	type extent struct {

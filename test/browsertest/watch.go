@@ -60,7 +60,7 @@ func (b *Tab) fault(event any) string {
 			return fmt.Sprintf("a request failed: %s %s", e.ErrorText, e.BlockedReason)
 		}
 	case *log.EventEntryAdded:
-		// What the network says was seen above.
+		// The network events above already cover errors of the network.
 		if e.Entry.Source != log.EntrySourceNetwork && (e.Entry.Level == log.EntryLevelError || e.Entry.Source == log.EntrySourceSecurity) {
 			return fmt.Sprintf("the browser complains (%s): %s", e.Entry.Source, e.Entry.Text)
 		}

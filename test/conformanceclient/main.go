@@ -31,8 +31,8 @@ func main() {
 	}
 }
 
-// scenarios says what is done after the server's list was loaded. What the suite looks at is
-// what reaches its server; an error that a server answers a call with is no failure here.
+// scenarios has the actions after the server's list was loaded. The suite checks only the requests
+// that reach its server; an error that a server returns is no failure here.
 var scenarios = map[string]func(*agent) error{
 	"initialize":                          nothing,
 	"request-metadata":                    nothing,
@@ -138,7 +138,7 @@ func callAll(a *agent) error {
 	return nil
 }
 
-// everyMethod sends one request of each method whose name stands in a header.
+// everyMethod sends one request of each method that has its name in a header.
 func everyMethod(a *agent) error {
 	for _, c := range []upstream.Call{
 		{Method: mcp.MethodReadResource, Name: "file:///path/to/file%20name.txt"},

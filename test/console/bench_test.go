@@ -38,7 +38,7 @@ func BenchmarkPages10000(b *testing.B) {
 	}
 }
 
-// large returns a desk in memory, in front of a catalog after its update.
+// large returns an in-memory gateway with its console and a catalog after its update.
 func large(t testing.TB, of fleettest.Catalog) (*admintest.Desk, fleettest.Update) {
 	t.Helper()
 	d, u := admintest.New(t), fleettest.NewUpdate(of)

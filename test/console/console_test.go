@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(programtest.Main(func() int { return browsertest.Main(m) }))
 }
 
-// A desk is the program in front of a fleet after its update, and a browser that is signed in as kim.
-type desk struct {
+// A fixture is the program with a fleet after its update, and a browser in which kim is signed in.
+type fixture struct {
 	*programtest.Program
 	fleet *fleettest.Fleet
 	items fleettest.Items // if it was opened with them
@@ -35,35 +35,35 @@ type desk struct {
 // small is a catalog that has everything and is quick to serve.
 func small() fleettest.Catalog { return fleettest.MadeUp(12, 140) }
 
-// open starts a desk. Its test runs beside others: most of the time a test waits for the browser.
-func open(t *testing.T, c fleettest.Catalog) *desk {
+// open starts a console. Its test runs in parallel: most of the time a test waits for the browser.
+func open(t *testing.T, c fleettest.Catalog) *fixture {
 	t.Helper()
 	t.Parallel()
-	d := &desk{}
+	d := &fixture{}
 	d.fleet, d.Program = fleettest.Run(t, c, "--actor", "kim")
 	d.begin(t)
 	return d
 }
 
 // openItems is open with prompts and resources at two of the servers.
-func openItems(t *testing.T) *desk {
+func openItems(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
-	d := &desk{}
+	d := &fixture{}
 	d.fleet, d.items, d.Program = fleettest.RunItems(t, programtest.Access{}, small(), "--actor", "kim")
 	d.begin(t)
 	return d
 }
 
 // begin opens a browser and signs in.
-func (d *desk) begin(t *testing.T) {
+func (d *fixture) begin(t *testing.T) {
 	t.Helper()
 	d.tab = browsertest.Open(t, d.URL)
 	d.signIn(d.tab)
 }
 
 // signIn opens the link that the program printed, and presses its one button.
-func (d *desk) signIn(tab *browsertest.Tab) {
+func (d *fixture) signIn(tab *browsertest.Tab) {
 	d.T.Helper()
 	tab.Goto(d.Link)
 	tab.Loads("the button of the link", func() { tab.Click("main button") })
@@ -73,19 +73,19 @@ func (d *desk) signIn(tab *browsertest.Tab) {
 }
 
 // cookie returns the session of the tab as a header has it.
-func (d *desk) cookie() string {
+func (d *fixture) cookie() string {
 	d.T.Helper()
 	return "portcullis=" + d.tab.Cookie("portcullis")
 }
 
 // get opens a path as the browser does that is signed in, but without it.
-func (d *desk) get(path string) agenttest.Answer {
+func (d *fixture) get(path string) agenttest.Answer {
 	d.T.Helper()
 	return d.Do(http.MethodGet, path, "", http.Header{"Accept": {"text/html"}, "Cookie": {d.cookie()}})
 }
 
 // post sends a form likewise, with the proof that it is one of ours.
-func (d *desk) post(path string, form url.Values) agenttest.Answer {
+func (d *fixture) post(path string, form url.Values) agenttest.Answer {
 	d.T.Helper()
 	m := regexp.MustCompile(`name="csrf" value="([^"]*)"`).FindStringSubmatch(d.get(page(d.fleet.New[0])).Body)
 	if m == nil {
@@ -98,7 +98,7 @@ func (d *desk) post(path string, form url.Values) agenttest.Answer {
 }
 
 // withCatalogs runs a test on each catalog: the real one where it is, and the made up one.
-func withCatalogs(t *testing.T, test func(t *testing.T, d *desk)) {
+func withCatalogs(t *testing.T, test func(t *testing.T, d *fixture)) {
 	t.Run("made up", func(t *testing.T) { test(t, open(t, fleettest.MadeUp(70, 527))) })
 	t.Run("real", func(t *testing.T) { test(t, open(t, local.Tools(t))) })
 }
@@ -119,7 +119,7 @@ type entry struct {
 func (e entry) id() string { return tool.ID{Server: e.Server, Name: e.Tool, Kind: e.Kind}.String() }
 
 // decided returns what people decided so far, the newest first.
-func (d *desk) decided() []entry {
+func (d *fixture) decided() []entry {
 	d.T.Helper()
 	var people []entry
 	for _, e := range agenttest.Pages[entry](&d.Client, "audit", "entries", "") {

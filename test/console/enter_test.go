@@ -21,8 +21,8 @@ const (
 	leads = `(e => e.matches('input') && e.form !== null && e.form.querySelector('button:not([type=button]), [type=submit]') !== null && e.form.checkValidity())(document.activeElement)`
 )
 
-// Enter is pressed in every field of every page, with and without script: nothing is decided. Of
-// forms that are alike on several pages it is pressed in two.
+// Pressing Enter in a field of any page, with or without script, decides nothing. If several pages
+// have similar forms, the test uses two of them.
 func TestEnterDecidesNothing(t *testing.T) {
 	d := open(t, small())
 	d.tab.Forgive(`status 4\d\d `) // such as of a search that cannot be
@@ -58,7 +58,7 @@ func TestEnterDecidesNothing(t *testing.T) {
 
 // enter types something into the field that has the focus, presses Enter, waits for what that does,
 // and reports whether it sent a form.
-func (d *desk) enter(scripts bool) bool {
+func (d *fixture) enter(scripts bool) bool {
 	d.T.Helper()
 	tab := d.tab
 	if !browsertest.Eval[bool](tab, `document.activeElement.matches('select, [type=checkbox], [type=radio]')`) {

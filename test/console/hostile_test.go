@@ -16,15 +16,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// openHostile starts a desk in front of one server, whose harmless tools have become hostile.
-func openHostile(t *testing.T) (d *desk, tools []string) {
+// openHostile starts a console with one server, whose harmless tools have become hostile.
+func openHostile(t *testing.T) (d *fixture, tools []string) {
 	t.Helper()
 	t.Parallel()
 	before, now := fleettest.Hostile()
 	server, dir := upstreamtest.New(t, upstreamtest.Options{Tools: before, Forget: true}), t.TempDir()
 	server.SetItems(fleettest.HostileItems())
 	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"hostile": {"url": %q, "resources": "manual"}}}`, server.URL))
-	d = &desk{Program: programtest.Start(t, dir, "--actor", "kim")}
+	d = &fixture{Program: programtest.Start(t, dir, "--actor", "kim")}
 	server.SetTools(now)
 	d.Sync()
 	d.tab = browsertest.Open(t, d.URL)
@@ -44,7 +44,7 @@ const (
 )
 
 // fitsEverywhere checks that the page fits in every look.
-func (d *desk) fitsEverywhere() {
+func (d *fixture) fitsEverywhere() {
 	d.T.Helper()
 	for _, look := range browsertest.Looks {
 		d.tab.Look(look)
@@ -55,7 +55,7 @@ func (d *desk) fitsEverywhere() {
 
 // harmless checks the page about a tool, a prompt or a resource, of which the heading and the title have
 // the name.
-func (d *desk) harmless(t *testing.T, path, name string) {
+func (d *fixture) harmless(t *testing.T, path, name string) {
 	t.Helper()
 	d.tab.Goto(path)
 	d.tab.SeeText("main h1", name)

@@ -65,7 +65,7 @@ func comes(tab *browsertest.Tab, path string) {
 	local.Until(tab.T, "the browser comes to "+path, func() bool { return tab.Path() == path })
 }
 
-// Who follows an agent's link signs in once at the issuer, and is where the link leads.
+// A person who follows an agent's link signs in once at the issuer, and then sees the linked page.
 func TestSignInAtAnIssuer(t *testing.T) {
 	t.Parallel()
 	p, issuer := startIssued(t)
@@ -166,7 +166,7 @@ func TestIssuerRefusesInABrowser(t *testing.T) {
 	other.SeeText(".problem", "does not answer for now")
 }
 
-// A role that is taken away while a form is open: nothing is decided, and the note is there.
+// A person loses their role while a form is open: nothing is decided, and the note is kept.
 func TestRoleIsTakenAwayWhileTyping(t *testing.T) {
 	t.Parallel()
 	p, issuer := startIssued(t)

@@ -102,7 +102,7 @@ func remediesOfItems(t *testing.T, fleet *fleettest.Fleet, items fleettest.Items
 	})
 }
 
-// All that waits is decided about with keys alone, whatever kind it is of.
+// A person can decide about all waiting items of every kind with keys alone.
 func TestDecideItemsByKeys(t *testing.T) {
 	d := openItems(t)
 	waiting := slices.Concat(d.fleet.Waiting(), d.items.Waiting())

@@ -17,7 +17,7 @@ const maxPresses = 150
 const note = `#decide [name=note]`
 
 // needsNote reports whether the tool on the page is not approved without a note.
-func (d *desk) needsNote() bool {
+func (d *fixture) needsNote() bool {
 	d.T.Helper()
 	return browsertest.Eval[bool](d.tab, `Boolean(document.querySelector('`+note+`').dataset.needed)`)
 }
@@ -25,7 +25,7 @@ func (d *desk) needsNote() bool {
 // A person decides about all that waits with the keyboard alone: approves with a note what has a
 // severe finding, blocks one, approves the others.
 func TestDecideByKeys(t *testing.T) {
-	withCatalogs(t, func(t *testing.T, d *desk) {
+	withCatalogs(t, func(t *testing.T, d *fixture) {
 		tab := d.tab
 		tab.Goto("/admin")
 		tab.SeeText("main", "43")
@@ -73,7 +73,7 @@ func TestDecideByKeys(t *testing.T) {
 }
 
 // allDecided checks what became of everything that waited.
-func (d *desk) allDecided(t *testing.T, severe []string, blocked string) {
+func (d *fixture) allDecided(t *testing.T, severe []string, blocked string) {
 	t.Helper()
 	if left := agenttest.Pages[struct{ ID string }](&d.Client, "tools", "tools", "status=pending_approval"); len(left) > 0 {
 		t.Errorf("%d tools still wait: %v", len(left), left)
@@ -132,7 +132,7 @@ func TestDecideByForms(t *testing.T) {
 	d.allDecided(t, severe, blocked)
 }
 
-// A tool with a severe finding is not approved without a note, whatever the page's script does.
+// A tool with a severe finding needs a note for approval, even without the page's script.
 func TestNoteIsNeeded(t *testing.T) {
 	d := open(t, small())
 	d.tab.Scripts(false)
@@ -154,8 +154,8 @@ func TestNoteIsNeeded(t *testing.T) {
 	}
 }
 
-// Who speaks to the browser, or rests a hand on the keys, switches single keys off: then they do
-// nothing, and everything has a button.
+// People who speak to the browser, or rest a hand on the keys, can switch single keys off. Then the
+// keys do nothing, and every action has a button.
 func TestKeysOff(t *testing.T) {
 	d := open(t, small())
 	tab, id := d.tab, d.fleet.New[0]

@@ -14,7 +14,7 @@ import (
 
 // A crawler opens what pages lead to, signed in as a browser is, without one.
 type crawler struct {
-	*desk
+	*fixture
 	alike map[string]int // how often addresses were opened that differ in their values alone
 	seen  map[string]bool
 	posts map[string]string // where forms lead that change something, one for each kind

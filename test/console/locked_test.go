@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What an agent reads of a locked tool, what its operator types, and what the agent reads then: the
-// picture of the README, of the demo's own answers. The other picture is the page on which it is decided.
+// The picture of the README shows an agent's answer for a locked tool, the operator's command, and
+// the agent's next answer, from the demo. The other picture shows the page for the decision.
 func TestLockedAnswer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func TestLockedAnswer(t *testing.T) {
 	id := regexp.MustCompile("R-[0-9A-Z]{8}").FindString(asked)
 	say("out", "", asked)
 
-	d := &desk{Program: p}
+	d := &fixture{Program: p}
 	d.begin(t)
 	d.tab.Goto("/admin/tools/tickets/assign_ticket")
 	d.tab.SeeText("main", "first seen")

@@ -12,8 +12,8 @@ import (
 // A place is a page with its name in pictures.
 type place struct{ name, path string }
 
-// pages are those of a desk at which nothing was decided yet.
-func (d *desk) pages() []place {
+// pages are the pages of a console before any decision.
+func (d *fixture) pages() []place {
 	return append(pagesOf(d.fleet.Update), place{"me", "/admin/me"}, place{"sessions", "/admin/sessions"})
 }
 
@@ -60,7 +60,7 @@ func TestPages(t *testing.T) {
 }
 
 // look checks pages in every look.
-func (d *desk) look(places []place) {
+func (d *fixture) look(places []place) {
 	d.T.Helper()
 	for _, p := range places {
 		d.tab.Run(p.name, func(*testing.T) {
@@ -96,7 +96,7 @@ func TestPagesOfLockedTools(t *testing.T) {
 	d.look([]place{{"refused-inbox", "/admin"}, {"refused-config", "/admin/config"}})
 }
 
-// What goes wrong has a page too.
+// Errors have a page, too.
 func TestProblemPages(t *testing.T) {
 	d := open(t, small())
 	d.tab.Forgive(`status 4(04|22) of `)

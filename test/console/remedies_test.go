@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 )
 
-// addresses are what looks like one in what an agent is told.
+// addresses matches the URLs in answers to agents.
 var addresses = regexp.MustCompile(`https?://[^\s"\\<>]+`)
 
 // Every address that an agent is given in any state of a lock opens a page with the button that
@@ -48,8 +48,8 @@ func remedies(t *testing.T, fleet *fleettest.Fleet, p *programtest.Program, key 
 	})
 }
 
-// opened opens the addresses that agents are told, of which there are so many at least, as a person
-// who signs in with a key.
+// opened opens the URLs in answers to agents, as a person who signs in with a key. It expects at
+// least so many.
 func opened(t *testing.T, p *programtest.Program, key string, least int, all iter.Seq2[lockedTool, []remedy]) {
 	t.Helper()
 	opens := map[string]string{} // addresses, with the button that is needed there
@@ -128,10 +128,10 @@ func lockAll(t *testing.T, fleet *fleettest.Fleet, p *programtest.Program) []loc
 	}
 }
 
-// A remedy is what an agent is told about a tool, and the button that lifts its lock.
+// A remedy is the reason in an answer to an agent, and the button that unlocks the tool.
 type remedy struct{ button, text string }
 
-// told returns what an agent is told that asks in every way about a tool, and with it about others
+// told returns the answers to an agent that requests a tool in every way. They include other tools
 // that a search for its name finds.
 func told(p *programtest.Program, l lockedTool, headers ...string) []remedy {
 	p.T.Helper()

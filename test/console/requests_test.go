@@ -20,7 +20,7 @@ import (
 // A gate is the program in front of a server, at which agents ask for things and people sign in with an
 // issuer.
 type gate struct {
-	*desk
+	*fixture
 	issuer *identitytest.Issuer
 	server *upstreamtest.Server
 }
@@ -46,7 +46,7 @@ func openGate(t *testing.T) *gate {
 	g.issuer.Client("console", "", p.URL+"/admin/login/callback")
 	g.server.SetTools([]json.RawMessage{json.RawMessage(sendNow), json.RawMessage(pay)})
 	p.Sync()
-	g.desk = &desk{Program: p, tab: browsertest.Open(t, p.URL, g.issuer.URL)}
+	g.fixture = &fixture{Program: p, tab: browsertest.Open(t, p.URL, g.issuer.URL)}
 	return g
 }
 
@@ -187,7 +187,7 @@ func TestAskAndDecide(t *testing.T) {
 	if again := g.call(bot, "send_mail", `{"to":"a@example.com","text":"x"}`); again.IsError {
 		t.Errorf("after the approval: %s", again.Text)
 	}
-	c := &crawler{g.desk, map[string]int{}, map[string]bool{}, map[string]string{}}
+	c := &crawler{g.fixture, map[string]int{}, map[string]bool{}, map[string]string{}}
 	c.crawl(t, "the start", g.URL+"/admin/requests?state=all")
 	t.Logf("%d addresses, %d kinds of forms", len(c.seen), len(c.posts))
 }
@@ -257,8 +257,8 @@ func TestConfirmACall(t *testing.T) {
 	}
 }
 
-// Whatever an agent says, and whatever it would call with, is text: no script runs, nothing is hidden,
-// nothing reaches over the edge of the page, and the buttons are there.
+// All text from an agent, in requests and arguments, is shown as text: no script runs, nothing is
+// hidden, nothing exceeds the edge of the page, and the buttons are there.
 func TestHostileRequests(t *testing.T) {
 	g := openGate(t)
 	const bad = "\u202e\u2066\u200b\"><img src=x onerror=alert(1)><script>alert(2)</script><a href=javascript:alert(3)>"
@@ -293,8 +293,8 @@ func TestHostileRequests(t *testing.T) {
 	g.tab.SeeText("#decide button", "Confirm this call")
 }
 
-// Enter is pressed in every field of the pages about requests, with and without script: nothing is
-// decided, and nothing is asked for.
+// Pressing Enter in a field of the pages about requests, with or without script, neither decides
+// nor creates a request.
 func TestEnterInRequests(t *testing.T) {
 	g := openGate(t)
 	bot := g.agent("deploy-bot", "8f3")
@@ -313,7 +313,7 @@ func TestEnterInRequests(t *testing.T) {
 			for i := range browsertest.Eval[[]string](g.tab, fields+`.map(e => e.name)`) {
 				g.tab.Goto(path)
 				browsertest.Eval[bool](g.tab, fmt.Sprintf(`(%s[%d].focus(), true)`, fields, i))
-				g.desk.enter(scripts)
+				g.fixture.enter(scripts)
 				pressed++
 				if after := state(); after != before {
 					t.Fatalf("scripts %v: Enter in a field of %s did something: %s, before %s", scripts, path, after, before)

@@ -11,7 +11,7 @@ import (
 )
 
 // marks returns what a page marks as changed, without what is there for screen readers.
-func (d *desk) marks() []string {
+func (d *fixture) marks() []string {
 	d.T.Helper()
 	return browsertest.Eval[[]string](d.tab, `[...document.querySelectorAll('main :is(ins, del, mark):not(:is(ins, del) mark)')].map(e => {
 		const copy = e.cloneNode(true);
@@ -20,10 +20,10 @@ func (d *desk) marks() []string {
 	})`)
 }
 
-// What changed is marked, and nothing else: one word, one parameter, one character that is
-// shown by its number.
+// The page marks exactly the changes: one word, one parameter, one character that is shown as its
+// number.
 func TestReviewMarks(t *testing.T) {
-	withCatalogs(t, func(t *testing.T, d *desk) {
+	withCatalogs(t, func(t *testing.T, d *fixture) {
 		for name, c := range map[string]struct {
 			id, view string
 			want     []string
@@ -54,7 +54,7 @@ func TestReviewMarks(t *testing.T) {
 	})
 }
 
-// What was decided is undone with a button or a key, and says so in the audit.
+// A button or a key undoes a decision, and the audit shows it.
 func TestUndo(t *testing.T) {
 	d := open(t, small())
 	for i, undo := range []func(){

@@ -14,7 +14,7 @@ import (
 const typed = "I read it twice"
 
 // write opens the page of a tool and types a note.
-func (d *desk) write(id string) {
+func (d *fixture) write(id string) {
 	d.T.Helper()
 	d.tab.Goto(page(id))
 	d.tab.Click(note)
@@ -22,7 +22,7 @@ func (d *desk) write(id string) {
 }
 
 // refused presses Approve, which must lead back to the form with what was typed, and decide nothing.
-func (d *desk) refused(why string) {
+func (d *fixture) refused(why string) {
 	d.T.Helper()
 	before := len(d.decided())
 	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
@@ -35,7 +35,7 @@ func (d *desk) refused(why string) {
 }
 
 // kept checks that the form has what was typed.
-func (d *desk) kept() {
+func (d *fixture) kept() {
 	d.T.Helper()
 	if got := d.tab.Value(note); got != typed {
 		d.T.Errorf("the note is %q, %q was typed", got, typed)

@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 )
 
-// What agents do is on the page, also after the program was killed: at most what the last seconds
-// brought is lost.
+// The page shows the use by agents, even after the program was killed: at most the last seconds are
+// lost.
 func TestUsage(t *testing.T) {
 	d := open(t, small())
 	wanted := d.fleet.New[0]
@@ -55,7 +55,7 @@ func TestUsage(t *testing.T) {
 }
 
 // callable returns a tool that agents may call.
-func (d *desk) callable() string {
+func (d *fixture) callable() string {
 	d.T.Helper()
 	var list decide.Page
 	d.Ask(http.StatusOK, "/admin/tools?status=callable&limit=1", nil, &list)

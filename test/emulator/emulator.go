@@ -1,5 +1,5 @@
-// Package emulator gives tests an AWS to talk to: the one at AWS_ENDPOINT_URL
-// or else a MiniStack of their own, on loopback, for as long as the test runs.
+// Package emulator gives tests an AWS to talk to: the one at AWS_ENDPOINT_URL, or otherwise a new
+// MiniStack on loopback that runs as long as the test.
 package emulator
 
 import (

@@ -71,7 +71,7 @@ func (f *fleet) wantOnce() {
 	}
 }
 
-// Messages come twice: no server is asked again, and nothing is written.
+// A message that comes twice causes no request to a server and no write.
 func (f *fleet) messageTwice() {
 	before, bodies := f.crowd.Asked.Load(), f.work.Bodies()
 	for _, body := range bodies[:min(len(bodies), 5)] {
@@ -109,7 +109,8 @@ func (f *fleet) poisonedMessage() {
 	f.wantOnce()
 }
 
-// The function that plans dies after it has sent, before it notes that: servers are asked twice, and that is all.
+// The planning function dies after it has sent messages and before it records that: servers are
+// loaded twice, with no other effect.
 func (f *fleet) killedPlanner() {
 	f.work.Stop()
 	p := f.function("plan")
@@ -151,8 +152,8 @@ func (f *fleet) twoAssemblers() {
 	f.wantOnce()
 }
 
-// A stack that goes over to fan-out and back again keeps its catalog and its decisions: what one of them has
-// found the other goes on from.
+// A stack that changes to fan-out and back keeps its catalog and its decisions: each mode continues
+// from the results of the other.
 func (f *fleet) thereAndBack() {
 	f.beginWork()
 	admin := f.Start(f.t, "admin")
@@ -182,7 +183,7 @@ func (f *fleet) thereAndBack() {
 	}
 }
 
-// What docs/cost.md reckons with is what a round costs in which nothing has changed.
+// The test measures the costs in docs/cost.md for a round without changes.
 func (f *fleet) costs() {
 	f.work.Stop()
 	f.assemble.Stop()

@@ -31,7 +31,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A size is that of the fleet, by lane.
+// A size is the size of the fleet, by lane.
 type size struct{ servers, workers int }
 
 var sizes = map[string]size{"small": {120, 4}, "full": {1000, 8}}
@@ -41,7 +41,7 @@ const tools = 3 // of each server
 // again is after how many seconds a message comes again whose function died or failed.
 const again = "5"
 
-// Who asks for what, in events of the function that plans.
+// The senders and actions in events of the planning function.
 const (
 	asked = `{"source":"portcullis.admin"}` // every server
 	clock = `{"source":"aws.events"}`       // those that are due
@@ -110,7 +110,8 @@ func (f *fleet) function(role string) *lambdatest.Function {
 		"PORTCULLIS_WORK_QUEUE", f.queues["WorkUrl"], "PORTCULLIS_ASSEMBLE_QUEUE", f.queues["AssembleUrl"])
 }
 
-// beginWork starts what takes messages of servers, and beginAssembly what takes those of assemblies.
+// beginWork starts the function for messages of servers, and beginAssembly the function for
+// assemblies.
 func (f *fleet) beginWork() {
 	f.work = f.Map(f.life, f.queues["WorkUrl"], f.size.workers, func() *lambdatest.Function { return f.function("work") })
 }

@@ -54,7 +54,7 @@ func (v *victim) remove(key string) {
 	require.OK(v.t, err)
 }
 
-// unreadable is what an agent is told where the catalog cannot be read.
+// unreadable is an agent's answer if the catalog cannot be read.
 const unreadable = "cannot read its list of tools"
 
 // searches reports whether a function finds the log; else it must say that it cannot read its list.
@@ -80,8 +80,8 @@ func (v *victim) day(run string) *lambdatest.Function {
 	return warm
 }
 
-// What a stored catalog may come to. Whoever has it goes on; who starts says that it is not there; the next
-// sync makes it anew, with the decisions that there were.
+// A stored catalog can be lost or damaged. A running gateway continues; a new one reports the
+// missing catalog. The next sync makes it again, with all decisions.
 func TestCatalogInS3(t *testing.T) {
 	if os.Getenv("PORTCULLIS_LANES") == "" {
 		t.Skip("make lanes runs it")
@@ -261,7 +261,7 @@ func TestTableRestored(t *testing.T) {
 			v.stack.Sync(t) // the catalog has a copy of what was decided
 			want := map[string]bool{"fs:write": false, "fs:evil": false}
 			v.callable(&warm.Client, "warm, before the restore", run, want)
-			time.Sleep(2500 * time.Millisecond) // what is held of decisions is too old
+			time.Sleep(2500 * time.Millisecond) // the cached decisions are too old now
 			v.searches(warm, run)
 			v.restore(yesterday)
 			time.Sleep(2500 * time.Millisecond) // what is held is too old

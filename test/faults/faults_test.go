@@ -69,7 +69,7 @@ type world struct {
 	unsure  map[string]bool
 }
 
-// Asked is a call of an agent and what it was told.
+// An asked is a call of an agent and its answer.
 type asked struct {
 	tool    string
 	at      time.Time
@@ -164,7 +164,7 @@ func (w *world) again() time.Duration {
 	return time.Since(over)
 }
 
-// logErrors says what agents were told since the last time that did not work.
+// logErrors logs the errors in agents' answers since the last call.
 func (w *world) logErrors(when string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,7 +239,7 @@ func markOf(t *testing.T, c upstreamtest.Request) string {
 	return require.JSON[struct{ Arguments struct{ M string } }](t, c.Params).Arguments.M
 }
 
-// wantTrue checks that what agents were told is so.
+// wantTrue checks that the answers to agents are true.
 func (w *world) wantTrue() {
 	w.t.Helper()
 	arrived := map[string]int{}

@@ -52,7 +52,7 @@ func lists(s *upstreamtest.Server, names ...string) {
 	s.SetTools(tools)
 }
 
-// configure names the servers anew, at other URLs: to the gateway these are others than before.
+// configure gives the servers new URLs: to the gateway these are other servers.
 func (v *victim) configure(run string) {
 	v.t.Helper()
 	v.stack.Configure(fmt.Sprintf(`{"mcpServers":{"fs%s":{"url":"%s/%[1]s"},"git%[1]s":{"url":"%[3]s/%[1]s"}}}`, run, v.fs.URL, v.git.URL))

@@ -69,7 +69,7 @@ func (w *world) rpc(name, arguments string) (text string, isError bool, err erro
 	return text, a.Result.IsError, nil
 }
 
-// search searches for pages, which there are, and returns what it is told if it finds none.
+// search searches for pages, which exist, and returns the answer if it has none.
 func (w *world) search() (failed string, err error) {
 	text, isError, err := w.rpc("retrieve_tools", `{"query":"read a page of the shop","include_disabled":true}`)
 	if err != nil {
@@ -124,7 +124,7 @@ func (w *world) agent(n int, stop chan struct{}) {
 	}
 }
 
-// kind shortens what an agent was told, for the log.
+// kind shortens an agent's answer for the log.
 func kind(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line[:min(90, len(line))]
@@ -170,7 +170,7 @@ func (w *world) person(stop chan struct{}) {
 	}
 }
 
-// decide tries until it is told that the decision is kept, and reports whether it was.
+// decide tries until the answer confirms the decision, and reports whether it was kept.
 func (w *world) decide(name string, disable bool, stop chan struct{}) bool {
 	action := map[bool]string{true: "disable", false: "enable"}[disable]
 	w.mu.Lock()

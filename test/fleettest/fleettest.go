@@ -45,7 +45,7 @@ func (c Catalog) bySize() []string {
 // newTools are how many tools are new, of servers one after the other.
 var newTools = []int{13, 10, 7, 5, 3, 2}
 
-// What the one word, the parameter and the hidden character are that changed.
+// The word, the parameter and the hidden character that changed.
 const (
 	Word      = "quickly"
 	Parameter = "run_as"

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
-// What a gateway makes of the servers is what the update says.
+// The gateway's view of the servers matches the update.
 func TestRun(t *testing.T) {
 	for name, catalog := range map[string]func(t *testing.T) fleettest.Catalog{
 		"made up": func(*testing.T) fleettest.Catalog { return fleettest.MadeUp(70, 527) },

@@ -34,7 +34,7 @@ func raw(definitions ...string) (out []json.RawMessage) {
 	return out
 }
 
-// What the server lists before the change and after it.
+// The server's list before and after the change.
 func itemsBefore() upstreamtest.Items {
 	return upstreamtest.Items{
 		Prompts: raw(
@@ -59,8 +59,8 @@ func itemsNow() upstreamtest.Items {
 	return now
 }
 
-// ListItems lets two servers list prompts and resources, before a gateway meets them: that of the
-// tools that have changed, and the last by name that has no trouble and is not that one.
+// ListItems makes two servers list prompts and resources, before a gateway meets them: the server
+// of the changed tools, and the last other server by name without trouble.
 func (f *Fleet) ListItems() Items {
 	home := f.home()
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(f.Servers)), func(s string) bool {

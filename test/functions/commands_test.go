@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A config of a bucket starts no program, whoever wrote it: such a server is shown with the reason,
-// and the others work.
+// A config in a bucket starts no program, no matter who wrote it: the console shows such a server with
+// the reason, and the other servers work.
 func (g suite) startsNoProgram(t *testing.T) {
 	w := g.fixture(t)
 	trace := filepath.Join(t.TempDir(), "it-ran")

@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/repo"
 )
 
-// What docs/cost.md reckons with is what the functions do: the bytes that they log, and what they ask of
-// AWS in a sync and when a config is looked at again.
+// The functions have the costs in docs/cost.md: the bytes that they log, and their AWS calls in a
+// sync and when they read a config again.
 func (g suite) costsWhatThePageSays(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)

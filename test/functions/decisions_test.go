@@ -106,8 +106,8 @@ func (g suite) startNeedsSettings(t *testing.T) {
 	}
 }
 
-// Reserved concurrency keeps a second sync from running beside the first. Should two
-// run all the same, the conditional put keeps one catalog, and neither fails.
+// Reserved concurrency prevents a second sync beside the first. If two run anyway, the conditional
+// put keeps one catalog, and neither fails.
 func (g suite) twoSyncs(t *testing.T) {
 	w := g.fixture(t)
 	functions := []*lambdatest.Function{w.Start(t, "sync"), w.Start(t, "sync")}
@@ -130,8 +130,9 @@ func (g suite) twoSyncs(t *testing.T) {
 	}
 }
 
-// adminSyncs asks an admin function that has no other one to start, as under `sam local`, for a sync.
-// It is told where the emulator is, past the proxy: the role of a deployed one does not cover that.
+// adminSyncs requests a sync from an admin function that has no sync function, as under `sam
+// local`. It gives the function the emulator's address, which bypasses the proxy: the role of a
+// deployed function has no rights for this.
 func (g suite) adminSyncs(t *testing.T) {
 	w := g.fixture(t)
 	admin := w.Start(t, "admin", "PORTCULLIS_SYNC_FUNCTION", "in-process", "AWS_ENDPOINT_URL", w.Endpoint)

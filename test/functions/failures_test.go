@@ -17,8 +17,8 @@ const (
 
 var faults = map[string]lambdatest.Fault{"gone": lambdatest.Gone, "slow": lambdatest.Slow, "throttled": lambdatest.Throttled}
 
-// A function that starts while a store fails starts all the same, lets nothing through,
-// and serves as soon as the store is back.
+// A function that starts while a store fails still starts. It refuses all calls, and serves as soon
+// as the store is back.
 func (g suite) failBeforeStart(t *testing.T) {
 	for name, fault := range faults {
 		t.Run("S3 "+name, func(t *testing.T) {

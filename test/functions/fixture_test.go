@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// adminToken opens /admin, beside which every agent is let in.
+// adminToken opens /admin. Every agent may connect.
 var adminToken = token.New()
 
 const (

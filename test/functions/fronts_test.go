@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What there is to say in one piece is the same by both fronts, to the byte.
+// Both fronts send identical bytes for an answer in one piece.
 func (g suite) frontsAnswerAlike(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)

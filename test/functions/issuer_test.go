@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 )
 
-// cookies are those of a browser, by name.
+// cookies are the cookies of a browser, by name.
 type cookies map[string]string
 
 // take keeps what an answer sets, and drops what it takes away.

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What the function logs of calls goes through a subscription filter and the processors of Firehose,
-// and comes out as rows of the audit's table, one for each call and nothing else.
+// The functions' log lines of calls pass a subscription filter and the processors of Firehose. They
+// become rows of the audit's table: one for each call and nothing else.
 func (g suite) logsCalls(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)

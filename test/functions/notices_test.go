@@ -18,8 +18,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// The function that agents call puts a notice and starts the sync function, which alone reads where
-// people are told and tells them: of what agents ask, and of what a sync found.
+// The agents' function stores a notice and starts the sync function. Only the sync function reads
+// the addresses of people and notifies them of agents' requests and of the findings of a sync.
 func (g suite) tellsPeople(t *testing.T) {
 	w := g.fixture(t)
 	signing := "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))

@@ -88,12 +88,12 @@ func (g suite) peopleStop(t *testing.T) {
 		})
 	}
 	works()
-	deeds := w.stopDeeds(t)
+	events := w.stopEvents(t)
 	want := []string{
 		"bootstrap stop agent:anonymous runs wild", "bootstrap stop all key leaked", "bootstrap stop server:github key leaked",
 		"bootstrap stop_undone agent:anonymous ", "bootstrap stop_undone all ", "bootstrap stop_undone server:github ",
 	}
-	if diff := cmp.Diff(want, deeds); diff != "" {
+	if diff := cmp.Diff(want, events); diff != "" {
 		t.Errorf("the audit (-want +got):\n%s", diff)
 	}
 	if w.proxy.Checked() == 0 {
@@ -101,20 +101,20 @@ func (g suite) peopleStop(t *testing.T) {
 	}
 }
 
-// stopDeeds returns who stopped and undid what, beside what a sync took of the config.
-func (w *fixture) stopDeeds(t *testing.T) (deeds []string) {
+// stopEvents returns who stopped and undid what, beside what a sync took of the config.
+func (w *fixture) stopEvents(t *testing.T) (events []string) {
 	t.Helper()
-	for _, l := range w.deeds(t) {
+	for _, l := range w.events(t) {
 		if strings.HasPrefix(l.Action, "stop") {
-			deeds = append(deeds, l.Actor+" "+l.Action+" "+l.Subject+" "+l.Note)
+			events = append(events, l.Actor+" "+l.Action+" "+l.Subject+" "+l.Note)
 		}
 	}
-	slices.Sort(deeds)
-	return deeds
+	slices.Sort(events)
+	return events
 }
 
-// deeds returns what the table has of what people did that is about no tool.
-func (w *fixture) deeds(t *testing.T) []audit.Line {
+// events returns the audit events in the table that belong to no tool.
+func (w *fixture) events(t *testing.T) []audit.Line {
 	t.Helper()
 	db := dynamodb.NewFromConfig(emulator.Config(w.Endpoint))
 	lines, _, err := dynamo.NewEvents(db, w.Env["PORTCULLIS_TABLE"], nil).Events(t.Context(), audit.Filter{}, "", 100)

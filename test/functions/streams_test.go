@@ -16,7 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A worker is a call upstream that goes on step by step. A step has been taken when it is sent.
+// A worker is an upstream call that continues step by step. It takes each step when the test sends
+// it.
 type worker struct {
 	steps chan int      // how far it is; closed: it is done
 	ended chan struct{} // closed when it has ended; it was not cancelled then
@@ -92,7 +93,7 @@ func event(t *testing.T, events *bufio.Scanner) string {
 	return ""
 }
 
-// What a server says while it works reaches the client while it works on.
+// A server's messages reach the client while the server still works.
 func (g suite) streamsProgress(t *testing.T) {
 	w := g.fixture(t)
 	w.Sync(t)

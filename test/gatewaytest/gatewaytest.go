@@ -1,8 +1,8 @@
 // Package gatewaytest runs a whole gateway in memory, for tests.
 //
-// It is made of the real parts, from the parser of the config to the sessions of agents, over
-// stores in memory. Only the servers behind it are not real: they list and answer what a test
-// says. Tools come into the gateway by a sync, and decisions through approval records, as in life:
+// It uses the real parts, from the parser of the config to the sessions of agents, over stores in
+// memory. Only the servers behind it are not real: the test defines their lists and answers. Tools
+// come into the gateway by a sync, and decisions through approval records, as in life:
 //
 //	gw := gatewaytest.New(t)
 //	gw.Serve("files", gatewaytest.Tool("read_file", "Read a file.", gatewaytest.ReadOnly))
@@ -11,11 +11,11 @@
 //	gw.Decide("files:read_file", "disable")
 //	got := gw.Call("call_tool_read", `{"name": "files:read_file"}`)
 //
-// Time stands still, or goes by a step a look, until the test lets it pass: see [Clock]. Faults of
-// the stores are hooks of [objecttest.Mem] and [approvaltest.Mem]. A test that replaces a part,
-// such as the upstream client, sets the field and calls [Gateway.Restart].
+// The clock stands still, or moves by one step at each read, until the test moves it: see [Clock].
+// Faults of the stores are hooks of [objecttest.Mem] and [approvaltest.Mem]. A test that replaces a
+// part, such as the upstream client, sets the field and calls [Gateway.Restart].
 //
-// [agenttest.Client] asks a gateway that is reached over HTTP, wherever it runs.
+// [agenttest.Client] calls a gateway over HTTP at any address.
 package gatewaytest
 
 import (
@@ -99,7 +99,7 @@ func NewLive(t testing.TB) *Gateway {
 	return g
 }
 
-// Restart begins a process anew on the stores: what is not stored is forgotten.
+// Restart starts a new process on the stores: it loses what is not stored.
 func (g *Gateway) Restart() {
 	if g.Live != nil {
 		client := upstream.New(g.Live)
@@ -125,8 +125,8 @@ func (g *Gateway) Put(key, data string) {
 	}
 }
 
-// Configure stores a config of all servers that were served: settings are added to those of
-// single servers (`"approval": "off"`), rest to the file.
+// Configure stores a config of all servers that were served. It adds settings to single servers
+// (`"approval": "off"`), and rest to the file.
 func (g *Gateway) Configure(settings map[string]string, rest ...string) {
 	g.T.Helper()
 	all := map[string]string{}

@@ -42,7 +42,7 @@ type Server struct {
 
 // A Sent call is one that reached a server.
 type Sent struct {
-	Server, URL, Tool, Params, Meta string // the URI of a resource stands in Tool
+	Server, URL, Tool, Params, Meta string // Tool has the URI of a resource
 	Retry                           bool
 	Method                          string // "": tools/call
 }
@@ -76,7 +76,7 @@ func Prompt(name, description string) string {
 	return fmt.Sprintf(`{"name":%q,"description":%q,"arguments":[{"name":"about"}]}`, name, description)
 }
 
-// Resource returns the definition of a resource, or with a brace in the URI that of a template.
+// Resource returns the definition of a resource, or of a template if the URI has a brace.
 func Resource(uri, description string) string {
 	member := "uri"
 	if strings.Contains(uri, "{") {

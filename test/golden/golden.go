@@ -1,4 +1,4 @@
-// Package golden compares what a test made with a file that is kept for it.
+// Package golden compares the output of a test with a file in the repository.
 //
 // `go test -update` writes the file instead, and `make update` does so in every package that
 // imports this package: read the difference before you commit it.

@@ -49,7 +49,7 @@ func places() []place {
 	)
 }
 
-// actions are those of DynamoDB on data, and some that change a table.
+// actions are DynamoDB's actions on data, and some that change a table.
 var actions = []string{
 	"GetItem", "BatchGetItem", "Query", "Scan", "ConditionCheckItem", "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem",
 	"PartiQLSelect", "PartiQLInsert", "PartiQLUpdate", "PartiQLDelete", "GetRecords", "DescribeTable", "UpdateTable",

@@ -65,7 +65,8 @@ func (s auditStack) ask(service, target string, in, out any) {
 var guessed = regexp.MustCompile(`\btime\b`)
 
 // query runs a query and returns its rows, with " | " between columns, the head first. The emulator
-// keeps no results itself, as the stack's workgroup has Athena do, so it is told where to.
+// does not keep results itself, unlike Athena in the stack's workgroup, so query passes a location
+// for them.
 func (s auditStack) query(sql string) []string {
 	s.t.Helper()
 	var started, done struct {

@@ -125,7 +125,7 @@ func readEnvelope(t *testing.T, name string) lambdatest.Envelope {
 	return require.JSON[lambdatest.Envelope](t, string(data))
 }
 
-// What CloudWatch Logs sends for the lines of calls and deeds comes out as lines that are audit lines.
+// The lines of calls and audit events that CloudWatch Logs sends become audit lines.
 func TestEnvelope(t *testing.T) {
 	e := readEnvelope(t, "data.json")
 	record, err := e.Record()

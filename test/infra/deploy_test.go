@@ -165,7 +165,8 @@ func (s *stack) checkStreaming(parameters string, call map[string]any) {
 	}
 }
 
-// checkRest moves the gateway behind a REST API at a domain, and into a VPC. What the emulator lacks is left out: answers that stream through such an API, and the web ACL before it.
+// checkRest moves the gateway behind a REST API at a domain, and into a VPC. It skips the parts
+// that the emulator lacks: streamed answers through such an API, and its web ACL.
 func (s *stack) checkRest(parameters string, call map[string]any) {
 	s.t.Helper()
 	before := s.outputs

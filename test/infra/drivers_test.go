@@ -96,17 +96,17 @@ func (x *table) open(db *dynamodb.Client, name string) {
 	x.requests, x.people, x.box = request.NewStore(x.Store, nil), stop.NewStore(x.Store), notify.NewOutbox(x.Store, nil)
 }
 
-// A deed is a method of the driver, and which functions may do it.
-type deed struct {
+// A driverMethod is a method of the driver, and the functions that may call it.
+type driverMethod struct {
 	name string // of the method, and after a comma of the case
 	may  []string
 	do   func(ctx context.Context, x table) error
 }
 
-// deedsOfRequests are all that a store of requests can do, on what is there and on what is not.
-func deedsOfRequests() []deed {
+// methodsOfRequests are all that a store of requests can do, on what is there and on what is not.
+func methodsOfRequests() []driverMethod {
 	agents, people, both := []string{"mcp"}, []string{"admin"}, []string{"mcp", "admin"}
-	return []deed{
+	return []driverMethod{
 		{"Asked", both, func(ctx context.Context, x table) error { _, err := x.requests.Asked(ctx, x.agent.Key()); return err }},
 		{"PutAsked", both, func(ctx context.Context, x table) error {
 			_, err := x.requests.PutAsked(ctx, x.asked, "", nil)
@@ -172,10 +172,10 @@ func deedsOfRequests() []deed {
 	}
 }
 
-// deedsOfDecisions are what decides about calls.
-func deedsOfDecisions() []deed {
+// methodsOfDecisions are what decides about calls.
+func methodsOfDecisions() []driverMethod {
 	agents, people, recorders := []string{"mcp"}, []string{"admin"}, []string{"sync", "admin"}
-	return []deed{
+	return []driverMethod{
 		{"GetWith, what decides about a call", agents, func(ctx context.Context, x table) error {
 			_, docs, err := x.GetWith(ctx, x.record.ID(), stop.Key(), request.GrantedKey(x.agent.Key()))
 			if err != nil {
@@ -195,10 +195,10 @@ func deedsOfDecisions() []deed {
 	}
 }
 
-// deedsOfNotices are all that an outbox can do.
-func deedsOfNotices() []deed {
+// methodsOfNotices are all that an outbox can do.
+func methodsOfNotices() []driverMethod {
 	all, sender := []string{"mcp", "sync", "admin"}, []string{"sync"}
-	return []deed{
+	return []driverMethod{
 		{"Put", all, func(ctx context.Context, x table) error {
 			e := x.notice.Event
 			e.ID = "another-" + e.ID
@@ -237,16 +237,16 @@ func conflict(err error) error {
 	return errors.Join(err, errors.New("no conflict"))
 }
 
-// TestDriverKeepsToTheRoles has the driver do everything that it can do with requests, in the role of each
-// function, on a table of its own: what the function is for works, to the end, and what it is not for is
-// refused. The function that agents call cannot grant, whichever method it calls.
+// TestDriverKeepsToTheRoles calls each method of the driver in the role of each function, with a
+// separate table for each. Each function can do its own tasks completely, and is refused all
+// others. The function that agents call cannot grant, by any method.
 func TestDriverKeepsToTheRoles(t *testing.T) {
 	roles, endpoint := roletest.Load(t), emulator.Start(t)
-	wantEach[*request.Store](t, deedsOfRequests())
-	wantEach[*notify.Outbox](t, deedsOfNotices())
-	deeds := slices.Concat(deedsOfRequests(), deedsOfDecisions(), deedsOfNotices())
+	wantEach[*request.Store](t, methodsOfRequests())
+	wantEach[*notify.Outbox](t, methodsOfNotices())
+	driverMethods := slices.Concat(methodsOfRequests(), methodsOfDecisions(), methodsOfNotices())
 	name := emulator.Deploy(t, endpoint, fmt.Sprintf("drivers-%d", time.Now().UnixNano()), root+"/infra/data.yaml", map[string]string{"DeletionProtection": "false"})["TableName"]
-	for n, d := range deeds {
+	for n, d := range driverMethods {
 		for m, function := range []string{"mcp", "sync", "admin"} {
 			t.Run(d.name+"/"+function, func(t *testing.T) {
 				x := newTable(t, dynamodb.NewFromConfig(emulator.Config(endpoint)), name, fmt.Sprint(3*n+m))
@@ -264,19 +264,19 @@ func TestDriverKeepsToTheRoles(t *testing.T) {
 	}
 }
 
-// wantEach checks that each method of a port is among the deeds.
-func wantEach[Port any](t *testing.T, deeds []deed) {
+// wantEach checks that driverMethods include each method of a port.
+func wantEach[Port any](t *testing.T, driverMethods []driverMethod) {
 	t.Helper()
 	methods := reflect.TypeFor[Port]()
 	for i := range methods.NumMethod() {
 		name := methods.Method(i).Name
-		if !slices.ContainsFunc(deeds, func(d deed) bool { return d.name == name }) {
+		if !slices.ContainsFunc(driverMethods, func(d driverMethod) bool { return d.name == name }) {
 			t.Errorf("%s of a %v is tried in no role", name, methods)
 		}
 	}
 }
 
-// newTable stores what the deeds are done with, of an agent and a tool of its own.
+// newTable stores the items that the methods use, with its own agent and tool.
 func newTable(t *testing.T, db *dynamodb.Client, of, name string) table {
 	t.Helper()
 	ctx, now := t.Context(), time.Now().UTC().Truncate(time.Microsecond)

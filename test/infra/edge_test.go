@@ -116,7 +116,7 @@ var encrypted = map[string]string{
 	"AWS::S3::Bucket": "BucketEncryption", "AWS::DynamoDB::Table": "SSESpecification",
 }
 
-// Whatever keeps something is encrypted with the operator's key, if there is one: in each template.
+// In each template, every resource that stores data uses the operator's key, if there is one.
 func TestEverythingKeptHasTheKey(t *testing.T) {
 	found := map[string]int{}
 	check := func(file string, x template) {
@@ -163,7 +163,7 @@ func TestFunctionsInVpc(t *testing.T) {
 	}
 }
 
-// What docs/cost.md reckons with: a line of the access log of a request that was answered.
+// docs/cost.md uses the size of an access log line of an answered request.
 func TestAccessLogLine(t *testing.T) {
 	setting := expand(t).Resources["Stage"].Properties["AccessLogSettings"].(map[string]any)
 	line := setting["Fn::If"].([]any)[1].(map[string]any)["Format"].(string)

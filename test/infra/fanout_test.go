@@ -11,7 +11,8 @@ import (
 
 const receive, send = "sqs:ReceiveMessage", "sqs:SendMessage"
 
-// triesOfPlan are those of the sync function where it plans and others ask.
+// triesOfPlan are the tries of the sync function that plans, and of other functions that ask for a
+// sync.
 func triesOfPlan() []try {
 	return []try{
 		{"hands servers out", on(send, roletest.WorkQueue), true},
@@ -61,8 +62,8 @@ func triesOfAssemble() []try {
 	}
 }
 
-// The times of the queues fit those of the functions, and each message that fails for good is kept for longer
-// than it could have waited before.
+// The times of the queues match the times of the functions. The dead-letter queue keeps a message
+// for longer than the message could have waited before.
 func TestQueuesFitTheFunctions(t *testing.T) {
 	x := nested(t, "infra/fanout.yaml")
 	queues := x.deployed(t, nil)
@@ -84,7 +85,8 @@ func TestQueuesFitTheFunctions(t *testing.T) {
 		if got := text(redrive["deadLetterTargetArn"]); got != queue+"Dead.Arn" || redrive["maxReceiveCount"] != 3.0 {
 			t.Errorf("what fails of %s goes to %s after %v tries", queue, got, redrive["maxReceiveCount"])
 		}
-		// The time in the dead-letter queue of a standard queue is reckoned from when a message was sent first.
+		// The time in the dead-letter queue of a standard queue starts when the message was first
+		// sent.
 		if keeps := seconds(queue, "MessageRetentionPeriod"); keeps < 3*seconds(queue, "VisibilityTimeout") || seconds(queue+"Dead", "MessageRetentionPeriod") < 10*keeps {
 			t.Errorf("%s keeps a message for %d s", queue, keeps)
 		}
@@ -101,7 +103,7 @@ func TestQueuesFitTheFunctions(t *testing.T) {
 	}
 }
 
-// Nothing of it is there with SyncMode=single, and the sync function is told nothing.
+// With SyncMode=single there are no queues, and the sync function gets none of the settings.
 func TestSingleHasNoQueues(t *testing.T) {
 	d := expand(t).deployed(t, map[string]string{"AuthMode": "token"})
 	for _, name := range []string{"FanOut", "WorkFunction", "WorkRole", "WorkMapping", "WorkLogs", "AssembleFunction", "AssembleRole", "AssembleMapping", "AssembleLogs"} {
@@ -117,7 +119,8 @@ func TestSingleHasNoQueues(t *testing.T) {
 	}
 }
 
-// Each function is told its part and the queues that it sends to, and does not start without.
+// Each function gets its part and the queues that it sends to as settings, and does not start
+// without them.
 func TestFunctionsNeedTheirQueues(t *testing.T) {
 	d := expand(t).deployed(t, map[string]string{"AuthMode": "token", "SyncMode": "fanout"})
 	const work, assemble = "PORTCULLIS_WORK_QUEUE", "PORTCULLIS_ASSEMBLE_QUEUE"

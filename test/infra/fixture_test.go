@@ -23,7 +23,7 @@ import (
 
 const root = "../.."
 
-// adminToken opens /admin, beside which every agent is let in.
+// adminToken opens /admin. Every agent may connect.
 var adminToken = token.New()
 
 // sam returns the path of the SAM CLI. Without it the test is skipped, or fails where CI=true.
@@ -96,8 +96,8 @@ func (s *stack) deploy(parameters string) {
 	s.Client = agenttest.Client{T: s.t, URL: strings.TrimSuffix(s.outputs["AdminUrl"], "/admin"), Transport: s, Admin: adminToken.Reveal()}
 }
 
-// RoundTrip implements [http.RoundTripper]: an emulated API or Function URL is told by its host,
-// whose name not every machine resolves.
+// RoundTrip implements [http.RoundTripper]: it finds an emulated API or Function URL by its host
+// name, which not every machine resolves.
 func (s *stack) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Host = r.URL.Host

@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
-// What is made, and which addresses everybody is told, pinned for each front.
+// The golden file has the resources and the addresses in outputs, for each front.
 func TestFronts(t *testing.T) {
 	x := expand(t)
 	var b strings.Builder
@@ -130,7 +130,7 @@ func TestUrlPermissions(t *testing.T) {
 	}
 }
 
-// Whichever front agents come by, an alarm counts their 5xx.
+// An alarm counts the 5xx of each front that agents can use.
 func TestAlarmsOfFronts(t *testing.T) {
 	x := nested(t, "infra/observability.yaml")
 	for front, want := range map[string]string{

@@ -12,8 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// TestModes deploys the template anew in modes that TestDeployedStack does not go through, as far as the
-// emulator has them. Each takes half a minute, so `make lanes` runs it and `make test` does not.
+// TestModes deploys the template again in modes that TestDeployedStack does not cover, as far as
+// the emulator has them. Each mode takes half a minute, so `make lanes` runs it and `make test`
+// does not.
 func TestModes(t *testing.T) {
 	if os.Getenv("PORTCULLIS_LANES") == "" {
 		t.Skip("make lanes runs this: PORTCULLIS_LANES is not set")

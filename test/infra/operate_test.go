@@ -53,7 +53,7 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 	}
 }
 
-// What docs/cost.md says that alarms cost: each metric that one looks at is charged.
+// The costs of alarms in docs/cost.md are right: each metric of an alarm is charged.
 func TestAlarmsCost(t *testing.T) {
 	for label, c := range map[string]map[string]string{
 		"metrics that the alarms of a stack look at, unless set otherwise": {"AuthMode": "token"},

@@ -87,7 +87,8 @@ func (x template) another(name, v string) string {
 	return strings.TrimPrefix(v+",another", ",")
 }
 
-// configured returns what Lambda publishes of a function, as text. What it may run at once is no part of a version.
+// configured returns the configuration of a function that Lambda publishes, as text. The
+// concurrency of a function is no part of a version.
 func (d deployment) configured(function string) map[string]string {
 	d.t.Helper()
 	out := d.environment(function)

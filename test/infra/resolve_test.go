@@ -14,7 +14,7 @@ type deployment struct {
 	t *testing.T
 	template
 	values     map[string]string
-	attributes map[string]string // of resources, where the template works with them; the rest stand for themselves
+	attributes map[string]string // of resources, if the template uses them
 }
 
 // deployed returns the template with values over the defaults of its parameters.
@@ -117,7 +117,7 @@ func (d deployment) text(v any) string {
 	return ""
 }
 
-// named is what a name stands for, which must be something that is made.
+// named returns the value of a name, which must be defined.
 func (d deployment) named(name string, local map[string]any) string {
 	d.t.Helper()
 	if v, ok := local[name]; ok {
@@ -136,7 +136,7 @@ func (d deployment) named(name string, local map[string]any) string {
 	return name
 }
 
-// needs returns the resources that a value names, in whichever branch.
+// needs returns the resources that a value names, in all branches.
 func (x template) needs(v any) map[string]bool {
 	out := map[string]bool{}
 	add := func(name string) {

@@ -17,7 +17,8 @@ import (
 
 const restTemplate = "infra/edge-rest.yaml"
 
-// What the REST API routes where, how, and what the web ACL refuses, pinned for each way to deploy it.
+// The golden file has the routes of the REST API and the rules of the web ACL, for each way to
+// deploy it.
 func TestRestApi(t *testing.T) {
 	x := nested(t, restTemplate)
 	var b strings.Builder
@@ -76,8 +77,8 @@ func (x template) pathOf(t *testing.T, ref any) string {
 	return x.pathOf(t, r.Properties["ParentId"]) + "/" + r.Properties["PathPart"].(string)
 }
 
-// A REST API is served as it was when its deployment was made. So the name of the deployments has to
-// change with whatever they hold, and each waits for every route.
+// A REST API is served as it was when its deployment was made. So the name of a deployment must
+// change with its content, and each deployment depends on every route.
 func TestDeploymentsOfRestApi(t *testing.T) {
 	x := nested(t, restTemplate)
 	held := map[string]any{}

@@ -52,8 +52,8 @@ type try struct {
 	allowed bool
 }
 
-// TestRolesKeepToTheirAccount holds that a bucket which somebody else made anew under the name of the
-// stack's is not read: it could hold another policy.
+// TestRolesKeepToTheirAccount checks that a role cannot read a bucket that somebody else created
+// again under the name of the stack's bucket: it could hold another policy.
 func TestRolesKeepToTheirAccount(t *testing.T) {
 	roles := roletest.Load(t)
 	for _, function := range []string{"mcp", "sync", "admin", "plan", "work", "assemble"} {
@@ -68,9 +68,9 @@ func TestRolesKeepToTheirAccount(t *testing.T) {
 	}
 }
 
-// TestRolesKeepToTheirPart writes and reads where a function must not, beside the table, which
-// TestAccessToTheTable is about. That each may do what it has to is held by the tests of the
-// functions, whose calls pass the same roles.
+// TestRolesKeepToTheirPart writes and reads where a function must not, except the table, which
+// TestAccessToTheTable covers. The tests of the functions check that each role has the rights it
+// needs.
 func TestRolesKeepToTheirPart(t *testing.T) {
 	roles := roletest.Load(t)
 	for function, tries := range map[string][]try{

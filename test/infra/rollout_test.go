@@ -52,8 +52,8 @@ func TestRollOut(t *testing.T) {
 	}
 }
 
-// A call may last as long as the front lets it, so a good version is not taken back for one: the limit
-// of slow requests is a third of the time that the function has, and that of the standing alarm.
+// A call may last as long as the front permits, so a long call must not roll back a good version.
+// The limit for slow requests is a third of the function's time, as in the permanent alarm.
 func TestSlowFollowsTheFront(t *testing.T) {
 	x := expand(t)
 	const domain = "gate.example.com"
@@ -77,8 +77,8 @@ func TestSlowFollowsTheFront(t *testing.T) {
 	}
 }
 
-// What writes the catalog and what decides follow the function that agents call: a version that is taken
-// back has left nothing behind that the one before could not read.
+// The functions that write the catalog and decide are deployed after the function that agents call:
+// a version that is rolled back has written nothing that the previous version cannot read.
 func TestOthersFollowTheRollOut(t *testing.T) {
 	x := expand(t)
 	for _, function := range []string{"SyncFunction", "WorkFunction", "AssembleFunction", "AdminFunction"} {
@@ -97,7 +97,8 @@ func TestOthersFollowTheRollOut(t *testing.T) {
 	}
 }
 
-// Whatever starts a function names its alias: the version that nobody has checked is called by the hook alone.
+// Each caller of a function names its alias: only the hook calls the version that nobody has
+// checked yet.
 func TestCallersNameTheAlias(t *testing.T) {
 	x := expand(t)
 	var callers []any

@@ -141,8 +141,8 @@ func combinations() []combination {
 	}
 }
 
-// TestRules holds the rules against the functions: what no rule refuses, every function takes; of
-// what a rule refuses, its text is the one that is wanted.
+// TestRules compares the rules with the functions: every function accepts what no rule refuses. For
+// what a rule refuses, its text is the expected one.
 func TestRules(t *testing.T) {
 	x := expand(t)
 	for _, c := range combinations() {
@@ -169,7 +169,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesOfCloudFormation has the emulator evaluate the rules, over one resource in the place of all.
+// TestRulesOfCloudFormation makes the emulator evaluate the rules, with one resource instead of
+// all.
 func TestRulesOfCloudFormation(t *testing.T) {
 	endpoint, x := emulator.Start(t), expand(t)
 	parameters := map[string]any{}

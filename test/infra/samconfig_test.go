@@ -35,7 +35,7 @@ func (e environment) values() map[string]string {
 	return values
 }
 
-// environments returns those of samconfig.toml by name.
+// environments returns the environments of samconfig.toml by name.
 func environments(t *testing.T) map[string]environment {
 	t.Helper()
 	python := filepath.Join(filepath.Dir(sam(t)), "python")
@@ -47,7 +47,8 @@ func environments(t *testing.T) map[string]environment {
 	return config
 }
 
-// What samconfig.toml gives to its three stacks can be deployed, and has the names that the Makefile reads.
+// The three stacks of samconfig.toml can be deployed, and their settings have the names that the
+// Makefile reads.
 func TestStacksOfSamconfig(t *testing.T) {
 	x, config := expand(t), environments(t)
 	for _, name := range []string{"dev", "staging", "prod"} {

@@ -97,9 +97,9 @@ func TestPagesAreOfOneStack(t *testing.T) {
 	}
 }
 
-// TestTwoStacks deploys the alarms of two stacks of one account and region. What the functions of
-// one count is seen by its alarms alone. The emulator's own state of an alarm heeds no dimension, so
-// the test compares the statistic that each alarm looks at with its threshold.
+// TestTwoStacks deploys the alarms of two stacks of one account and region. The alarms of a stack
+// see only the counts of its own functions. The emulator's own state of an alarm ignores
+// dimensions, so the test compares the statistic of each alarm with its threshold.
 func TestTwoStacks(t *testing.T) {
 	endpoint := emulator.Start(t)
 	x := expand(t)

@@ -111,8 +111,9 @@ func refusals() []refusal {
 	}
 }
 
-// TestStarts holds the checks of the functions' start against the template: what parameters can bring
-// about is refused before anything is made, and of the rest it is said here why not.
+// TestStarts compares the checks at the functions' start with the template. A rule refuses each
+// fault that parameters can cause before anything is made. For each other fault, the test says why
+// not.
 func TestStarts(t *testing.T) {
 	x := expand(t)
 	sites := faults(t)
@@ -158,8 +159,8 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// faults returns the texts with which functions refuse to start, as they stand in the source; those that
-// are put together end in +.
+// faults returns the texts with which functions refuse to start, as in the source. A text that is
+// put together ends in +.
 func faults(t *testing.T) []string {
 	t.Helper()
 	found := map[string]bool{}

@@ -68,9 +68,9 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: out.StatusCode, Header: header(out.Headers, out.Cookies), Body: io.NopCloser(strings.NewReader(out.Body)), Request: r}, nil
 }
 
-// A Front is an HTTP server before functions, as AWS has it: each request goes to an environment
-// that is idle, or else to a new one. An environment is busy until the function has ended its
-// answer, whether the client is still there or not.
+// A Front is an HTTP server before functions, like that in AWS: each request goes to an idle
+// environment or, if there is none, to a new one. An environment is busy until the function has
+// ended its answer, even if the client has gone.
 type Front struct {
 	URL string
 

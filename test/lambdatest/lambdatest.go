@@ -172,8 +172,8 @@ func (f *Function) Stop() {
 	})
 }
 
-// Invoke gives the function an event and returns what it answers. Of an answer that streams it
-// returns the whole body.
+// Invoke sends the function an event and returns its answer. If the answer streams, Invoke returns
+// the whole body.
 func (f *Function) Invoke(payload []byte) Answer {
 	f.t.Helper()
 	before, err := os.Stat(f.out)

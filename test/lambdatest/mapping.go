@@ -173,7 +173,7 @@ func (m *Mapping) Kill() {
 	})
 }
 
-// Handled returns what became of the messages since the last time that it was asked.
+// Handled returns the results of the messages since its last call.
 func (m *Mapping) Handled() Handled {
 	m.mu.Lock()
 	defer m.mu.Unlock()

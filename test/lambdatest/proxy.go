@@ -29,7 +29,7 @@ const (
 	None      Fault = iota
 	Gone            // the connection breaks
 	Slow            // no answer until the caller gives up
-	Throttled       // the service says that it is asked too much
+	Throttled       // the service says that there are too many requests
 	Lost            // the call takes effect, and the connection breaks before the answer
 	Cut             // the connection breaks within the answer
 	Garbled         // the call takes effect, and the answer is another text
@@ -42,7 +42,7 @@ var storms = []Fault{Slow, Throttled, Gone, Lost, Cut, Garbled, Late}
 // functionsPath is where Lambda has functions.
 const functionsPath = "/2015-03-31/functions/"
 
-// A Proxy stands before an emulator, counts the calls and makes services fail.
+// A Proxy is a server before an emulator that counts the calls and makes services fail.
 type Proxy struct {
 	URL string
 
@@ -159,8 +159,8 @@ func NewProxy(t testing.TB, endpoint string) *Proxy {
 	return p
 }
 
-// Serve hands the events by which a function is started to invoke, one after the other, as Lambda does
-// that has one environment of it. Whoever starts it does not wait.
+// Serve passes the events that start a function to invoke, one after the other, like Lambda with
+// one environment. The sender of an event does not wait.
 func (p *Proxy) Serve(function string, invoke func(payload []byte)) {
 	var turn sync.Mutex
 	p.mu.Lock()
@@ -210,8 +210,8 @@ func (p *Proxy) Set(service string, f Fault) {
 	p.faults[service] = f
 }
 
-// Storm makes a share of the calls of S3 and DynamoDB fail, each in a way of its own: 0.3 is three
-// of ten, 0 is the end of it. What Set said comes first.
+// Storm makes a share of the calls of S3 and DynamoDB fail, each in its own way: 0.3 is three of
+// ten, 0 ends the faults. Faults of Set come first.
 func (p *Proxy) Storm(share float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -307,8 +307,8 @@ func spoil(w http.ResponseWriter, r *http.Request, pass http.Handler, f Fault) {
 	panic(http.ErrAbortHandler)
 }
 
-// Calls returns how often each call was made ("dynamodb Query", "s3 GET") since the
-// last time that it was asked.
+// Calls returns how often each call was made ("dynamodb Query", "s3 GET") since the last call of
+// Calls.
 func (p *Proxy) Calls() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

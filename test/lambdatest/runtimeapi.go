@@ -34,7 +34,7 @@ func (e *BrokenError) Error() string {
 	return "the function ended its answer: " + e.Type + ": " + e.Message
 }
 
-// Of the protocol of answers that stream.
+// Words of the protocol of streamed answers.
 const (
 	streamType   = "application/vnd.awslambda.http-integration-response"
 	modeHeader   = "Lambda-Runtime-Function-Response-Mode" // Go's client sends none: it streams always
@@ -74,7 +74,7 @@ func (f *Function) api() http.Handler {
 	return mux
 }
 
-// take hands an answer to whoever waits for it.
+// take passes an answer to the test that waits for it.
 func (f *Function) take(r *http.Request, failed bool) error {
 	id := r.PathValue("id")
 	f.mu.Lock()
@@ -119,7 +119,7 @@ func takeStream(r *http.Request, id string, waiting chan<- Answer) error {
 	return err
 }
 
-// readPrelude reads what stands before the body: status and headers as JSON, and eight zeros.
+// readPrelude reads the part before the body: status and headers as JSON, and eight zeros.
 func readPrelude(in *bufio.Reader) (*Stream, error) {
 	var text []byte
 	for zeros := 0; zeros < preludeEnds; {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// follower is a handler that does step by step what it is told at a URL.
+// follower returns a handler that follows the steps from a URL.
 func follower(url string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -60,7 +60,7 @@ func follower(url string) http.HandlerFunc {
 	}
 }
 
-// A pace tells a function step by step what to do. A step has been taken when the next is asked for.
+// A pace sends a function its steps. The function has taken a step when it requests the next one.
 type pace struct {
 	steps chan string
 	url   string
@@ -172,7 +172,7 @@ func TestFrontPanics(t *testing.T) {
 	})
 }
 
-// What a function says that gives up midway stands in the trailer of its answer.
+// If a function gives up midway, the trailer of its answer has its message.
 func TestBrokenAnswer(t *testing.T) {
 	p := newPace(t)
 	program, err := os.Executable()
@@ -200,7 +200,7 @@ func TestFrontClientLeaves(t *testing.T) {
 	wantNext(t, a.Body, "one")
 	leave()
 	_, _ = io.Copy(io.Discard, a.Body)
-	p.do(t, "write two", "flush", "write three", "flush") // each is taken by Lambda
+	p.do(t, "write two", "flush", "write three", "flush") // Lambda receives each write
 	p.do(t, "end")
 	go p.do(t, "end")
 	if a := open(t.Context(), t, front.URL); a.StatusCode != http.StatusOK {

@@ -79,8 +79,8 @@ func Unpack(record []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Row returns the audit line that the table of infra/audit.yaml reads out of a line of a log: names are
-// told apart by their case, since the metrics beside have such as Status, and the time is the log's.
+// Row returns the audit line that the table of infra/audit.yaml reads from a log line. Names are
+// case-sensitive, since the metrics have names such as Status. The time is the time of the log.
 func Row(line []byte) (l audit.Line, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(line, &members); err != nil {

@@ -1,8 +1,9 @@
-// Package load holds the gateway at the limit of the machine while most of its servers misbehave: 48
-// clients, 70 servers of which 38 hang, break off, answer with garbage or with too much. Who calls a
-// healthy server notices nothing, and afterwards the program holds what it held before.
+// Package load tests the gateway at the limit of the machine while most of its servers misbehave.
+// It uses 48 clients and 70 servers. 38 of the servers hang, break off, or answer with garbage or
+// with too much. A caller of a healthy server notices nothing, and afterwards the program has
+// released everything.
 //
-// `make lanes` runs it: for 45 s, or for half an hour.
+// `make lanes` runs it for 45 s, or for half an hour.
 package load
 
 import (
@@ -171,8 +172,8 @@ func (y *tally) call(name, arguments string) (ok bool, text string) {
 	return a.Result != nil && !a.Result.IsError, string(data)
 }
 
-// work calls until stop: the first half of the clients healthy servers alone, the others whatever there
-// is; every fourth time it searches.
+// work calls until stop. The first half of the clients call only healthy servers, the others all
+// servers. Every fourth call is a search.
 func (y *tally) work(n int, f *fleet, stop <-chan struct{}) {
 	for i := 0; ; i++ {
 		select {
@@ -208,8 +209,7 @@ func (y *tally) work(n int, f *fleet, stop <-chan struct{}) {
 	}
 }
 
-// goroutines ends the program and returns how many goroutines it had, by what it writes when it is told to
-// quit.
+// goroutines ends the program and returns its number of goroutines, from the output after SIGQUIT.
 func goroutines(t *testing.T, p *programtest.Program) int {
 	t.Helper()
 	p.Quit(syscall.SIGQUIT)
@@ -266,7 +266,7 @@ func TestMisbehaving(t *testing.T) {
 		lasts, y.good.Load(), rate, y.failed.Load(), y.took[len(y.took)/2], y.took[len(y.took)*99/100], y.ill.Load(), y.faulty.Load(), before, during, after, asleep, left)
 }
 
-// run has all clients work for so long, and waits until their last calls are answered.
+// run makes all clients work for a time, and waits for the answers to their last calls.
 func (y *tally) run(f *fleet, lasts time.Duration) {
 	stop := make(chan struct{})
 	var all sync.WaitGroup

@@ -36,7 +36,8 @@ func OnSmallDisk(t *testing.T, size string, test func(disk string)) {
 	}
 }
 
-// FillDisk fills a disk whose free room is less than so many bytes. Who removes the file makes room again.
+// FillDisk fills a disk that has less than the given number of bytes free. Removing the file frees
+// the space again.
 func FillDisk(t *testing.T, filler string, bytes int) {
 	t.Helper()
 	if err := os.WriteFile(filler, make([]byte, bytes), 0o600); !errors.Is(err, syscall.ENOSPC) {

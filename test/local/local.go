@@ -31,9 +31,9 @@ func Missing(t testing.TB, why string) {
 	t.Skip(why)
 }
 
-// Addr returns a loopback address at which nothing listened a moment ago. Its port is none that a system
-// gives by itself to who connects or does not care: other tests do both all the time, and would take it
-// before the one that it is for.
+// Addr returns a loopback address at which nothing listened a moment ago. Its port is outside the
+// range from which the system assigns ports. Other tests use assigned ports all the time, and one
+// of them could get the port first.
 func Addr(t testing.TB) string {
 	t.Helper()
 	const first, last = 10_000, 32_000

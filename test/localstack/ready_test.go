@@ -32,8 +32,8 @@ const (
 	hook = home + "/ready.d/10-data.py"
 )
 
-// beside returns a program beside the one that the variable names. Without it the test is
-// skipped, or fails where CI=true.
+// beside returns a program in the folder of the variable's program. Without the variable the test
+// is skipped, or fails if CI=true.
 func beside(t *testing.T, variable, name string) string {
 	t.Helper()
 	program := filepath.Join(filepath.Dir(os.Getenv(variable)), name)
@@ -141,7 +141,8 @@ func TestExampleHasNoFault(t *testing.T) {
 	if err != nil || len(p.Warnings()) > 0 {
 		t.Errorf("%s: %v", policy.Key, err)
 	}
-	// What `make invoke EVENT=events/http/blocked-call.json` calls is there, and denied.
+	// The tool in `make invoke EVENT=events/http/blocked-call.json` exists, and the policy denies
+	// it.
 	event, err := os.ReadFile("../../events/http/blocked-call.json")
 	require.OK(t, err)
 	id := tool.ID{Server: "deepwiki", Name: "ask_question"}

@@ -48,7 +48,7 @@ func TestComposeFileIsPinnedAndListensOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-// A background is where the scripts start an emulator, apart from that of the developer.
+// A background runs an emulator for the scripts, separate from the developer's emulator.
 type background struct {
 	env   []string
 	port  int
@@ -68,7 +68,7 @@ func newBackground(t *testing.T) background {
 		}
 	}
 	b.env = append(b.env, "PORTCULLIS_LOCAL_STATE="+b.state, "PORTCULLIS_LOCAL_PORT="+strconv.Itoa(b.port),
-		"DOCKER_HOST=unix:///nonexistent") // a Docker daemon would be taken instead
+		"DOCKER_HOST=unix:///nonexistent") // otherwise the script would use a Docker daemon
 	return b
 }
 

@@ -50,13 +50,13 @@ func walk(t *testing.T, bin, kind string) {
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir(),
 		"KIND=" + kind, "GATE=" + local.Addr(t), "TICKETS=" + local.Addr(t),
 	}
-	// What the script starts is in its group, and ends with it.
+	// Processes that the script starts are in its group, and end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	log := &local.Buffer{}
 	cmd.Stdout, cmd.Stderr = log, log
 	err := cmd.Run()
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // as a rule nothing is left
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // usually nothing is left
 	if err != nil {
 		t.Fatalf("the way ends with %v:\n%s", err, log)
 	}

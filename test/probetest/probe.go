@@ -134,8 +134,8 @@ func (g Gateway) Strangers(t *testing.T) {
 	})
 }
 
-// Flood sends tokens of made-up keys. None may come in, the issuer must not be asked for
-// each, and who is known must not be shut out.
+// Flood sends tokens of made-up keys. None may be accepted, the gateway must not ask the issuer for
+// each of them, and known agents must not be locked out.
 func (g Gateway) Flood(t *testing.T) {
 	good := bearer(g.Issuer.Token(g.Audience, nil))
 	const flooder = "127.0.2.1"
@@ -184,9 +184,8 @@ type probe struct {
 	make func(server string) Request
 }
 
-// OutOfScope asks as the agent for what is out of its scope, and for the same of a server that
-// does not exist. The answers must be the same, byte for byte, but for the name that
-// was asked for.
+// OutOfScope requests tools out of the agent's scope, and tools of a server that does not exist.
+// The answers must be identical, except for the requested name.
 func (g Gateway) OutOfScope(t *testing.T) {
 	for _, p := range g.probes() {
 		t.Run(p.name, func(t *testing.T) {

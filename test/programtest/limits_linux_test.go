@@ -66,8 +66,8 @@ func TestIdleConnectionsOfStrangers(t *testing.T) {
 	}
 }
 
-// Calls of one agent that wait for their server take no more than half of the room. What is over it is refused with
-// 503; health and /admin are answered, and say why calls are refused.
+// Calls of one agent that wait for their server use at most half of the memory. The gateway refuses
+// further calls with 503. It still answers health and /admin, which say why calls are refused.
 func TestTooManyCalls(t *testing.T) {
 	s := startSmall(t)
 	hang := make(chan struct{})

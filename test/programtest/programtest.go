@@ -89,8 +89,8 @@ func Start(t testing.TB, dir string, args ...string) *Program {
 	return StartWith(t, Access{}, dir, args...)
 }
 
-// An Access says who may do what at a program. The zero Access is that of a laptop: every agent is
-// let in, and at /admin the bearer of the key in the program's folder.
+// An Access says who may do what at a program. The zero Access is the access of a laptop: every
+// agent may connect, and /admin needs the key in the program's folder.
 type Access struct {
 	Env         map[string]string // beside this process's
 	Admin       string            // credentials for /admin; "": the key in the folder

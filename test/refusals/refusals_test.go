@@ -40,7 +40,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// An attempt is one decision, as it is sent to each place. What a place cannot send is "".
+// An attempt is one decision in the form for each place. "" means that the place cannot send it.
 type attempt struct {
 	api, body string
 	page      string
@@ -139,7 +139,7 @@ func (w *world) many(ids ...string) attempt {
 	}
 }
 
-// send lists mail:send anew, with what else its definition has.
+// send lists mail:send again, with additions to its definition.
 func (w *world) send(more string) {
 	w.T.Helper()
 	w.ByName["mail"].Tools[0] = `{"name":"send",` + more + `}`

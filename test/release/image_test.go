@@ -128,7 +128,7 @@ func TestImageRunsWithAReadOnlyRoot(t *testing.T) {
 	serveUntil(t, cmd, "portcullis is ready")
 }
 
-// Where there is an engine that builds, the image is what the Dockerfile says.
+// If a container engine is available, the image matches the Dockerfile.
 func TestImageIsBuilt(t *testing.T) {
 	dist(t)
 	for _, engine := range []string{"docker", "podman"} {
@@ -141,7 +141,7 @@ func TestImageIsBuilt(t *testing.T) {
 			t.Fatalf("%v: %v\n%s", build.Args, err, out)
 		}
 		t.Cleanup(func() {
-			_ = exec.CommandContext(context.WithoutCancel(t.Context()), engine, "rmi", name).Run() // what stays is looked at by nobody
+			_ = exec.CommandContext(context.WithoutCancel(t.Context()), engine, "rmi", name).Run()
 		})
 		out, err := exec.CommandContext(t.Context(), engine, "inspect", "--format", "{{.Config.User}} {{.Config.Entrypoint}} {{.Config.WorkingDir}} {{.Size}}", name).Output()
 		require.OK(t, err)

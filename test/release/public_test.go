@@ -56,7 +56,7 @@ func TestActionsArePinned(t *testing.T) {
 	}
 }
 
-// What the pages for contributors and the workflows say can be made can be made.
+// The targets in the pages for contributors and in the workflows exist.
 func TestMakeTargets(t *testing.T) {
 	made := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+):`).FindAllStringSubmatch(read(t, "Makefile")["Makefile"], -1) {

@@ -1,5 +1,5 @@
-// Package release holds no code: its tests look at what a release is made of. Those of a snapshot
-// read the folder that PORTCULLIS_DIST names, which `make snapshot` makes; the others read the repo.
+// Package release holds no code: its tests check the parts of a release. The tests of a snapshot
+// read the folder in PORTCULLIS_DIST, which `make snapshot` makes. The others read the repository.
 package release
 
 import (
@@ -39,7 +39,7 @@ type artifact struct {
 	Extra            struct{ ID, Format string }
 }
 
-// artifacts returns those of a type.
+// artifacts returns the artifacts of a type.
 func artifacts(t *testing.T, kind string) []artifact {
 	t.Helper()
 	folder := dist(t)

@@ -110,7 +110,7 @@ func TestRestartOfTheRelease(t *testing.T) {
 			return true
 		})
 		require.OK(t, cmd.Process.Signal(os.Interrupt))
-		_ = cmd.Wait() // it was told to end
+		_ = cmd.Wait() // it got a signal to end
 	}
 	t.Logf("from the start of the program to the first answer, the best of five: %v", best.Round(time.Millisecond))
 }

@@ -59,8 +59,8 @@ func TestReplay(t *testing.T) {
 	t.Logf("%d requests, answers by status %v, %d differ", len(requests), statuses, differ)
 }
 
-// prepare has the older build make a folder. It returns the folder and what the names of the script
-// stand for.
+// prepare makes a folder with the older build. It returns the folder and the values of the script's
+// names.
 func (s *setup) prepare(
 	t *testing.T, a programtest.Access, older string,
 ) (dir string, kept map[string]string) {
@@ -111,10 +111,10 @@ func (r request) reads() bool {
 // A side is one of the two builds, running.
 type side struct {
 	*programtest.Program
-	kept map[string]string // what the names of the script stand for
+	kept map[string]string // values of the script's names
 }
 
-// names are what stands for text of an earlier answer.
+// names matches the names that the script replaces with text of an earlier answer.
 var names = compile(`\$[a-z]\w*`)
 
 // send sends a request and returns the answer without what differs between two runs of one build.
@@ -168,7 +168,7 @@ var masks = []struct {
 	// Hashes of what includes times, the length of such an answer, and the ETag of such a page.
 	{compile(`("catalog":\{"version":"|"(?:prev|snapshot)":")\w+`), "${1}HASH"},
 	{compile(`catalog<dd><code title="\w+">\w+|"result_bytes":\d+|"[0-9a-f]{16}"`), "HASH"},
-	// What a build does in its own time: it counts the use, and syncs when the config changes.
+	// Each build counts the use, and syncs after a change of the config, at its own time.
 	{compile(`,?"use":\{[^}]*\}|"stored":(true|false)`), ""},
 	{compile(`(<dt>Use<dd>)?(<span aria-hidden="true">[^<]*</span>)? ?\d+ calls?/7 d[^<\n]*`), ""},
 	{compile(` <b class="count" id="asking">\d+</b>|\d+ tools that it can call`), ""},

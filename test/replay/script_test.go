@@ -15,12 +15,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A request is what both builds receive. A name with a dollar sign stands for text of an earlier
-// answer.
+// A request is what both builds receive. Text of an earlier answer replaces a name with a dollar
+// sign.
 type request struct {
 	verb, path, body string
 	header           http.Header
-	keep             [][2]string // names, and the patterns of what they stand for from now on
+	keep             [][2]string // names, and the patterns of their values after this request
 	mode             string      // to which the config changes before the request; "": it stays
 }
 
@@ -32,7 +32,7 @@ func (r request) String() string {
 // run.
 type script struct {
 	rng   *rand.Rand
-	words map[string]func() string // what a word in angle brackets stands for
+	words map[string]func() string // values of words in angle brackets
 	parts []part
 }
 
@@ -75,7 +75,7 @@ func (s *script) run(t *testing.T, parts []part, n int) (all []request) {
 
 var choice = regexp.MustCompile(`<([^<>]*)>`)
 
-// expand replaces what is in angle brackets, inside out, by what it stands for or by one of its
+// expand replaces each text in angle brackets, inside out, with its value or with one of its
 // alternatives.
 func (s *script) expand(line string) string {
 	for choice.MatchString(line) {

@@ -10,9 +10,9 @@ import (
 // callerPackages are the packages that keep something of a caller between two requests.
 var callerPackages = []string{"pkg/agent/gateway", "pkg/agent/mcphttp", "pkg/agent/state", "pkg/upstream"}
 
-// agentIDs are the functions of these packages that read the id of an agent, with what it is for. Two users
-// can have tokens that give one id. So what is kept of a caller is kept under identity.Agent.Owner, which
-// has the user; what is about an agent, whoever its user is, stands here.
+// agentIDs are the functions of these packages that read the id of an agent, with the purpose. Two
+// users can have tokens with the same id. So data of a caller is stored under identity.Agent.Owner,
+// which includes the user. Only the uses here concern an agent of any user.
 var agentIDs = map[string]string{
 	"pkg/agent/gateway/requests.go open":             "notice: people are told which agent asks",
 	"pkg/agent/gateway/requests.go logUnread":        "log",
@@ -33,7 +33,7 @@ var agentIDs = map[string]string{
 	"pkg/agent/state/grants.go NowAt":                "grant: compared with its agent, whose document is found by agent and user",
 }
 
-// What is kept of a caller is not found by the id of its agent alone.
+// No package finds the data of a caller by the id of its agent alone.
 func TestCallersAreNotFoundByAgentID(t *testing.T) {
 	found := map[string]bool{}
 	for _, f := range files(t) {

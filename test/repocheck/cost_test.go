@@ -21,8 +21,8 @@ var (
 	costFactor = regexp.MustCompile(`^\$?([\d.,]+)(½?) ?(M\b|ms\b|MB\b|KB\b)?.*?(?:(a million|a thousand).*)?$`)
 )
 
-// product multiplies what stands before a sum of money: "S3, 3 × 86,400 `GET`s × $0.0004 a thousand". ok is
-// false if that is no product.
+// product computes the product before a sum of money: "S3, 3 × 86,400 `GET`s × $0.0004 a thousand".
+// ok is false if there is no product.
 func product(t *testing.T, text string) (value float64, ok bool) {
 	t.Helper()
 	parts := strings.Split(text, " × ")
@@ -51,7 +51,8 @@ func product(t *testing.T, text string) (value float64, ok bool) {
 	return value, true
 }
 
-// The sums of docs/cost.md are the products that stand beside them, and what is together is their sum.
+// The sums of docs/cost.md are equal to the products beside them, and each total is the sum of its
+// parts.
 func TestCostsAddUp(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "cost.md"))
 	require.OK(t, err)

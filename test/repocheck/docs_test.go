@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxColumns = 100 // of prose; a table's row and what stands in a fence cannot be wrapped
+	maxColumns = 100 // of prose; a table's row or a fence cannot be wrapped
 )
 
 // pages returns the Markdown files of the repo, by slash separated path.
@@ -141,7 +141,7 @@ func synopsis(comment string) string {
 	return strings.NewReplacer("[", "", "]", "").Replace(sentence)
 }
 
-// Each word of the glossary stands in the comment of the package that it names.
+// Each word of the glossary occurs in the comment of the package that it names.
 func TestArchitectureGlossary(t *testing.T) {
 	page, comments := pages(t)["docs/architecture.md"], packageComments(t)
 	table := rows(t, page, "word")
@@ -161,7 +161,7 @@ func TestArchitectureGlossary(t *testing.T) {
 	}
 }
 
-// What a page says that a test shows is shown by a test of that name.
+// Each test that a page names exists.
 func TestDocsNameTests(t *testing.T) {
 	var code strings.Builder
 	for _, f := range files(t) {

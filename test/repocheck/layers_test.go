@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// layers lists the groups of packages from the top down: whom or what a group serves. A package may
-// import those of its own group and of lower ones. Drivers of AWS stand above the interfaces that they
-// implement.
+// layers lists the groups of packages from the top down, with their users or tasks. A package may
+// import packages of its own group and of lower ones. Drivers of AWS are above the interfaces that
+// they implement.
 var layers = []string{
 	"cmd", "functions", "internal",
 	"pkg/aws", "pkg/people", "pkg/agent", "pkg/catalog", "pkg/upstream", "pkg/store", "pkg/rules", "pkg/base",

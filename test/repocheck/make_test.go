@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What a developer needs is a target with a line of its own in the help, and what the
-// documents say can be made can be made.
+// Each target that a developer needs has its own line in the help, and each target in the documents
+// exists.
 func TestMakeHelpListsWhatCanBeMade(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "make", "--no-print-directory", "help")
 	cmd.Dir = root

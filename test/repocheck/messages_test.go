@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What stands in a fence of the kind "text" in docs/troubleshooting.md is printed by this program, a
-// message a line. Words of others stand in fences of the kind "console".
+// This program prints each message in a fence of the kind "text" in docs/troubleshooting.md, one a
+// line. Messages of other programs are in fences of the kind "console".
 func TestTroubleshootingQuotesMessages(t *testing.T) {
 	said := printed(t)
 	page := pages(t)["docs/troubleshooting.md"]
@@ -47,12 +47,12 @@ func TestTroubleshootingEntries(t *testing.T) {
 	}
 }
 
-// joints is what may stand between two texts of the source of which a message is put together.
+// joints are the characters that may separate two source texts in one message.
 const joints = ` :;"`
 
-// unsaid returns what is left of a message when the texts of the source have been taken from its
-// beginning, the longest first. So that words do not count as said because their letters are, a text
-// has 20 characters on the average.
+// unsaid removes the texts of the source from the beginning of a message, the longest first, and
+// returns the rest. Texts must have 20 characters on average: otherwise any words would match
+// letter by letter.
 func unsaid(said, message string) string {
 	whole, texts := len(message), 0
 	for message = strings.Trim(message, joints); message != ""; message = strings.TrimLeft(message, joints) {
@@ -70,7 +70,7 @@ func unsaid(said, message string) string {
 	return ""
 }
 
-// printed returns all texts that the program may print, with "…" in the place of what differs.
+// printed returns all texts that the program may print, with "…" instead of the variable parts.
 func printed(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -126,7 +126,7 @@ func (f file) constants(all map[string]string) {
 	}
 }
 
-// fold returns the text of an expression, "…" in the place of what is not known.
+// fold returns the text of an expression, with "…" instead of unknown parts.
 func (f file) fold(e ast.Expr, constants map[string]string) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -45,8 +45,8 @@ func readPath(t *testing.T) (stops []stop, reference map[string]bool) {
 	return stops, reference
 }
 
-// Whoever reads from the top comes to every page: each begins with where it is, and ends with the next.
-// With -update the test writes both lines.
+// A reader who starts at the top reaches every page: each page begins with its position, and ends
+// with the next page. With -update the test writes both lines.
 func TestPath(t *testing.T) {
 	stops, named := readPath(t)
 	all := pages(t)
@@ -87,7 +87,7 @@ func onPath(page string, s, next stop) string {
 	return fmt.Sprintf("%s\n\n%s%s\n\n%s\n\n%s[%s](%s): %s.\n", lines[0], pathHead, s.step, body, pathFoot, next.title, next.file, next.about)
 }
 
-// What a page links to is there, down to the heading.
+// The target of each link exists, including the heading.
 func TestLinks(t *testing.T) {
 	all := pages(t)
 	link := regexp.MustCompile(`\]\(([^)#\s:]*)(#[^)\s]+)?\)`)

@@ -210,7 +210,8 @@ func TestLogsNameErrorsAlike(t *testing.T) {
 	}
 }
 
-// One bounded function indents JSON: those of encoding/json write as much as the square of the depth.
+// Only one bounded function indents JSON: the functions of encoding/json write as much as the
+// square of the depth.
 func TestOnlyRawjsonIndents(t *testing.T) {
 	indents := regexp.MustCompile(`\bjson\.(?:Indent|MarshalIndent)\(|\.SetIndent\(|jsontext\.(?:WithIndent|Multiline)`)
 	for _, f := range files(t) {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Of returns what r, with the given body, asks of DynamoDB, S3, SSM, Secrets Manager, SQS or Lambda; nothing if
-// it is a request to another service. Addresses of S3 hold the bucket in the path. The prefix of secrets is
-// portcullis; a secret without it is one that the stack makes, which nothing here tells apart, and the
-// function that is invoked is the one that syncs.
+// Of returns the actions that r, with the given body, requests from DynamoDB, S3, SSM, Secrets
+// Manager, SQS or Lambda. It returns nothing for other services. Addresses of S3 contain the bucket
+// in the path. The prefix of secrets is portcullis. Of assumes that a secret without it belongs to
+// the stack, and that the invoked function is the sync function.
 func Of(r *http.Request, body []byte) ([]Request, error) {
 	if name, operation, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
 		if strings.HasPrefix(name, "DynamoDB") {
@@ -38,7 +38,8 @@ func Of(r *http.Request, body []byte) ([]Request, error) {
 	return []Request{{Action: action, Resource: Object(key)}}, nil
 }
 
-// ofQueue returns what is asked of SQS. The queue whose name ends as that of a FIFO queue must is the one of assemblies.
+// ofQueue returns the actions of a request to SQS. A queue whose name ends like a FIFO queue's is
+// the queue of assemblies.
 func ofQueue(operation string, body []byte) ([]Request, error) {
 	var in struct{ QueueUrl string }
 	if err := json.Unmarshal(body, &in); err != nil {
@@ -51,14 +52,14 @@ func ofQueue(operation string, body []byte) ([]Request, error) {
 	return []Request{q}, nil
 }
 
-// ofSecrets returns what is asked of SSM or Secrets Manager.
+// ofSecrets returns the actions of a request to SSM or Secrets Manager.
 func ofSecrets(service, operation string, body []byte) ([]Request, error) {
 	var in struct{ Name, SecretId string }
 	if err := json.Unmarshal(body, &in); err != nil {
 		return nil, fmt.Errorf("%s: %w", operation, err)
 	}
 	if name, ok := strings.CutPrefix(in.Name, "/portcullis/"); ok && service == "AmazonSSM" {
-		if name == "console" { // that of AdminClientSecret
+		if name == "console" { // AdminClientSecret's
 			return []Request{{Action: "ssm:" + operation, Resource: ClientSecret}}, nil
 		}
 		return []Request{{Action: "ssm:" + operation, Resource: Parameter(name)}}, nil

@@ -65,7 +65,7 @@ type Request struct {
 	Attributes  []string // names of the attributes that are written or asked for, of DynamoDB
 	Via         string   // service that asks in the caller's name, of KMS; "": the caller itself
 	ByLambda    bool     // Lambda itself asks, before there is code that could
-	Owner       string   // account of the resource; "": that of the stack
+	Owner       string   // account of the resource; "": the stack's
 	Stack       string   // tag aws:cloudformation:stack-name of the resource; "": it has none
 }
 
@@ -94,8 +94,7 @@ func Load(t testing.TB) map[string]Role {
 	return load(t, "infra/expand.py", "template.yaml")
 }
 
-// LoadPipeline returns the roles of the pipeline as [Load] returns those of the functions: deploy and
-// cloudformation.
+// LoadPipeline returns the roles of the pipeline, deploy and cloudformation, in the form of [Load].
 func LoadPipeline(t testing.TB) map[string]Role {
 	t.Helper()
 	return load(t, "-c", "import json, sys; from samcli.yamlhelper import yaml_parse; json.dump(yaml_parse(open(sys.argv[1]).read()), sys.stdout)", "infra/github-oidc.yaml")
@@ -314,7 +313,7 @@ func holds(operator string, got, want []string) bool {
 	return false
 }
 
-// like reports whether s matches a pattern of IAM: * stands for any text, ? for one character.
+// like reports whether s matches a pattern of IAM: * matches any text, ? one character.
 func like(pattern, s string) bool {
 	quoted := regexp.QuoteMeta(pattern)
 	quoted = strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(quoted)

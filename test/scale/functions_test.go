@@ -35,8 +35,8 @@ const tableMost = 10_000
 // coldQuery is the first search after a cold start.
 const coldQuery = `{"query":"create a calendar event"}`
 
-// deploy brings the catalog into a bucket: by the function that syncs, or where that would take the
-// emulator too long, as it lies in the folder that the program made.
+// deploy stores the catalog in a bucket. It uses the sync function or, if the emulator is too slow
+// for that, copies the folder that the program made.
 func (c *contender) deploy(t *testing.T, endpoint string, n int, crowd *upstreamtest.Crowd) {
 	t.Helper()
 	c.meter = newMeter(t, endpoint)
@@ -64,8 +64,8 @@ func (c *contender) syncByFunction(t *testing.T, n int) {
 	c.figures.add("functionPeak", n, local.HeldBy(t, f.PID()).Peak)
 }
 
-// upload stores what lies in the folder: the snapshot as the program of this commit stores it in a bucket,
-// that of an older commit as it is. The table gets the one record that readers ask for.
+// upload stores the content of the folder: this commit's snapshot in the bucket form of the
+// program, an older commit's snapshot unchanged. The table gets the one record that readers need.
 func (c *contender) upload(t *testing.T, endpoint string) {
 	t.Helper()
 	folder, bucket := dir.New(c.dir), c.stack.Bucket

@@ -16,13 +16,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What is asked: as agents ask, none of it a tool's own name.
+// Queries in the style of agents. None is a tool's own name.
 var queries = []string{
 	"what is the weather like tomorrow", "create an issue in a repository", "search papers about transformers",
 	"send an email", "convert a pdf to markdown", "take a screenshot of a web page", "current stock price", "find a hotel",
 }
 
-// How much is asked. Times bound what is slow.
+// The numbers of requests. Times limit slow ones.
 const (
 	warmUp   = 40
 	atRest   = 400
@@ -32,14 +32,14 @@ const (
 	tries    = 4 // at a quiet moment between two syncs
 )
 
-// A contender is one program that is measured: the one of this commit, or an older one.
+// A contender is a measured program: the program of this commit, or an older one.
 type contender struct {
 	name      string
 	program   string // cmd/portcullis
 	functions string // folder of the built functions
 	figures   figures
 
-	// Of the size at hand:
+	// For the present size:
 	dir   string // that the program runs on
 	stack *lambdatest.Stack
 	meter *meter
@@ -57,8 +57,8 @@ func percentile(took []time.Duration, share float64) float64 {
 	return milliseconds(took[min(len(took)-1, int(share*float64(len(took))))])
 }
 
-// timed asks so often, or until the time is over, and returns how long each answer took. What it takes to
-// look whether an answer is right is not the gateway's, and does not count.
+// timed calls ask a number of times, or until the time is over, and returns how long each answer
+// took. The time to check an answer does not count.
 func timed(t testing.TB, times int, most time.Duration, ask func(i int) ([]byte, error), right func([]byte) error) (took []time.Duration) {
 	t.Helper()
 	for i, began := 0, time.Now(); i < times && time.Since(began) < most; i++ {

@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A meter stands before an emulator and measures what a function reads there.
+// A meter is a server before an emulator that measures the reads of a function.
 type meter struct {
 	URL string
 
@@ -30,10 +30,10 @@ type meter struct {
 // A bill is what was read.
 type bill struct {
 	objects time.Duration // in which at least one object was on its way
-	feed    float64       // read units of the decisions, reckoned as DynamoDB does
+	feed    float64       // read units of the decisions, computed as DynamoDB does
 }
 
-// take returns what was read since the last time that it was asked.
+// take returns the reads since the last call of take.
 func (m *meter) take() bill {
 	m.mu.Lock()
 	defer m.mu.Unlock()

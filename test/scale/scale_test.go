@@ -1,6 +1,6 @@
 // Package scale measures the gateway at 527, 10,000 and 100,000 tools: the built program on a
-// laptop's folder, and the built functions on an emulator, beside those of an older commit if there
-// are any. `make bench-scale` writes the table into docs/scale.md.
+// laptop's folder, and the built functions on an emulator. It compares them with an older commit if
+// there is one. `make bench-scale` writes the table into docs/scale.md.
 package scale
 
 import (
@@ -98,7 +98,7 @@ func replace(t *testing.T, page, table string) {
 	require.OK(t, os.WriteFile(page, []byte(before+opening+"\n"+table+"\n"+closing+after), 0o644))
 }
 
-// limits are the most that a figure may be at 527 tools on any machine, whatever else it does.
+// limits are the largest permitted figures at 527 tools on any machine under any load.
 var limits = map[string]float64{
 	"raw": 3, "stored": 3, "cold": 2000, "p50": 50, "p95": 300, "busy": 1000, "initialize": 1000, "restart": 5000,
 	"firstCPU": 10, "firstPeak": 300, "sameCPU": 3, "samePeak": 300, "feed": 1,

@@ -79,7 +79,7 @@ func (f figures) exponent(key string, sizes []int) string {
 	return fmt.Sprintf("n^%.2f", math.Log(b/a)/math.Log(float64(last)/float64(first)))
 }
 
-// aim returns the most that a row may be at a size, if anything is said of it.
+// aim returns the limit of a row at a size, if there is one.
 func (f figures) aim(r row, n int) (most float64, ok bool) {
 	if r.key == "busy" {
 		most, ok = f.get("p95", n)

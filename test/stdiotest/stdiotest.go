@@ -29,7 +29,7 @@ const variable = "STDIOTEST_SERVER"
 const (
 	Legacy   = "legacy"   // of the handshake protocol; refuses server/discover
 	Modern   = "modern"   // of the stateless protocol; refuses initialize
-	Slow     = "slow"     // of the stateless protocol; a second goes by before it reads
+	Slow     = "slow"     // of the stateless protocol; it waits a second before it reads
 	Late     = "late"     // of the handshake protocol; reads once the file that LATE_UNTIL names is there
 	Silent   = "silent"   // of the handshake protocol; does not answer what it does not know
 	Strict   = "strict"   // of the handshake protocol; ends if the first request is not initialize

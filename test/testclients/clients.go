@@ -72,7 +72,7 @@ func (c Client) Visit(t testing.TB, at Endpoint, v Visit, steps ...Step) Transcr
 	return c.take(t, job{URL: at.URL, Command: at.Command, Headers: headers, Opens: v.Opens, Legacy: v.Handshake, Steps: steps})
 }
 
-// Take connects the client to a server and takes the steps. It answers what it is asked with reply.
+// Take connects the client to a server and takes the steps. It answers questions with reply.
 func (c Client) Take(t testing.TB, at Endpoint, reply string, steps ...Step) Transcript {
 	t.Helper()
 	return c.take(t, job{URL: at.URL, Command: at.Command, Reply: json.RawMessage(reply), Steps: steps})
@@ -105,7 +105,8 @@ func python(t testing.TB, j job) Transcript {
 	return transcript(t, j, out, err)
 }
 
-// mcpGo runs a program of a module of its own. Where its modules cannot be had it is missing.
+// mcpGo runs a program in a separate module. If the dependencies of that module are unavailable,
+// the client is missing.
 func mcpGo(t testing.TB, j job) Transcript {
 	t.Helper()
 	bin := t.TempDir() + "/mcpgo"

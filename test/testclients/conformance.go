@@ -21,10 +21,10 @@ var Requirements = []string{"2026-07-28", "2025-11-25"}
 // suite is the conformance suite's program.
 const suite = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 
-// Conformance runs the server scenarios of one of the [Requirements] against a gateway at url
-// that stands in front of the server of [Everything], in direct mode without prefix. front says
-// what the gateway runs in: it has a committed list for each of the requirements. What fails has
-// to be in the list, and what is in the list has to fail.
+// Conformance runs the server scenarios of one of the [Requirements] against a gateway at url with
+// the server of [Everything], in direct mode without prefix. front says what the gateway runs in:
+// it has a committed list for each of the requirements. Each failure must be in the list, and each
+// entry of the list must fail.
 func Conformance(t testing.TB, url, front, requirements string) {
 	t.Helper()
 	out, err := run(t, suite, "server", "--url", url, "--requirements", requirements, "--expected-failures", list(front, requirements))
@@ -41,8 +41,8 @@ func Conformance(t testing.TB, url, front, requirements string) {
 	t.Logf("conformance %s, %s: %s", front, requirements, score(t, front, requirements, summary))
 }
 
-// clientScenarios are those of each of the [Requirements] that a client is tested with which gets
-// its credentials from a config, and so is no client of OAuth; and one that came later.
+// clientScenarios are the scenarios of each of the [Requirements] for a client that has its
+// credentials from a config and does not use OAuth, and a scenario that was added later.
 var clientScenarios = map[string][]string{
 	"2026-07-28": {
 		"tools_call", "request-metadata", "sep-2322-client-request-state", "http-standard-headers", "http-custom-headers",
@@ -70,8 +70,8 @@ func list(front, requirements string) string {
 	return filepath.Join(dir(), "conformance", front+"-"+requirements+".yaml")
 }
 
-// score says how many of the scenarios that one of the [Requirements] scores pass. The suite counts
-// one that warns among them; it has an entry in the list all the same.
+// score says how many of the scenarios that count for one of the [Requirements] pass. The suite
+// counts a scenario with a warning as passed, although it has an entry in the list.
 func score(t testing.TB, front, requirements string, summary []byte) string {
 	t.Helper()
 	listed := map[string]bool{}

@@ -27,7 +27,7 @@ func behindTheGate(t *testing.T, requirements string) string {
 		Everything(t, stateless), entry)
 }
 
-// The whole gateway stands in front of the everything-server.
+// The whole gateway runs with the everything-server.
 func TestConformance(t *testing.T) {
 	findNode(t)
 	for _, set := range Requirements {
@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// The same as Lambda functions, by the front that streams and by the one that does not.
+// The same with Lambda functions, behind the front that streams and the front that does not.
 func TestConformanceLambda(t *testing.T) {
 	findNode(t)
 	endpoint, programs := emulator.Start(t), lambdatest.Build(t, repo.Path(""), "mcp", "sync")
@@ -63,7 +63,7 @@ func frontOf(t *testing.T, stack *lambdatest.Stack, streaming string) (f *lambda
 	return f
 }
 
-// The gateway's client of upstream servers stands before the servers of the suite.
+// The gateway's client of upstream servers calls the servers of the suite.
 func TestClientConformance(t *testing.T) {
 	findNode(t)
 	for _, set := range Requirements {

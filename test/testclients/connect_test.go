@@ -92,8 +92,8 @@ var looks = map[string]look{
 // names are what the clients call themselves.
 var names = map[string]string{"claude-code": "claude-code", "codex": "codex-mcp-client", "gemini": "mcp-test-client", "claude": "claude-ai"}
 
-// Each client that can be installed from a registry is told of a gateway by the command and by the
-// files of its guide, connects, and is seen by the gateway.
+// Each client from a registry is set up with the command and the files of its guide. It connects,
+// and the gateway sees it.
 func TestConnect(t *testing.T) {
 	path := findAgents(t)
 	for _, auth := range []connect.Auth{connect.None, connect.Bearer} {

@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What the programs that agents run in declare decides which way they go to a person: docs/unlock.md says
-// so. What their users see then needs a model.
+// The capabilities that agents' programs declare decide how the gateway reaches their users:
+// docs/unlock.md lists this. A test of what the users then see would need a model.
 func TestAgentsDeclare(t *testing.T) {
 	path := findAgents(t)
 	p := programtest.Start(t, t.TempDir(), "--demo")
@@ -47,7 +47,7 @@ type declared struct {
 	pages   bool // it can open some
 }
 
-// A listener stands before a gateway and hears what clients declare.
+// A listener is a proxy before a gateway that records what clients declare.
 type listener struct {
 	next http.Handler
 	mu   sync.Mutex

@@ -11,11 +11,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 )
 
-// maxMegabytes is what the gateway may take for one answer at a time, whatever servers send.
+// maxMegabytes is the most memory that the gateway may use for one answer at a time from any
+// server.
 const maxMegabytes = 150
 
-// Whatever a server sends too much of, or does not send, the call ends with what happened, the
-// gateway goes on, and nothing is left behind.
+// If a server sends too much, or nothing, the call ends with the reason, the gateway continues, and
+// nothing is left behind.
 func TestTooMuch(t *testing.T) {
 	u := newUpstream(t)
 	folder := t.TempDir()
@@ -89,7 +90,7 @@ func (w *wire) wants(t *testing.T, tool string, arguments map[string]any, holds 
 	}
 }
 
-// A client that says it can be asked, and then does not answer, is told that nobody answered.
+// If a client declares elicitation and then does not answer, its call reports that nobody answered.
 func TestUnanswered(t *testing.T) {
 	if lanes != "full" {
 		t.Skip("it takes five minutes: make lanes runs it")

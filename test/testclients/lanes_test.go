@@ -18,8 +18,9 @@ import (
 // it, with short calls; "full" all of it. `make lanes` sets it.
 var lanes = os.Getenv("PORTCULLIS_LANES")
 
-// A deed is what a client does at a gateway before the server "lanes", in direct mode, and what it is told.
-type deed struct {
+// An action is what a client does at a gateway with the server "lanes", in direct mode, and the
+// answer.
+type action struct {
 	name     string
 	step     Step
 	holds    []string // texts of the result
@@ -44,7 +45,7 @@ func readURI(uri string) Step {
 
 func told(s Step) Step { s.Progress = true; return s }
 
-var deeds = []deed{
+var actions = []action{
 	{name: "tools", step: Step{Method: "tools/list"}, holds: []string{`"lanes__count"`, `"lanes__sign"`}, lacks: `"lanes__die"`},
 	{name: "call", step: call("lanes__count", `{"steps":3,"every":0}`), holds: []string{"counted to 3"}},
 	{name: "call with progress", step: told(call("lanes__count", `{"steps":3,"every":0.1}`)), holds: []string{"counted to 3"}, progress: 3},
@@ -76,11 +77,11 @@ func TestClients(t *testing.T) {
 	for _, c := range clients {
 		t.Run(c.Name+", HTTP", func(t *testing.T) {
 			t.Parallel()
-			c.does(t, Endpoint{URL: p.URL + "/mcp"}, deeds)
+			c.does(t, Endpoint{URL: p.URL + "/mcp"}, actions)
 		})
 		t.Run(c.Name+", stdio", func(t *testing.T) {
 			t.Parallel()
-			c.does(t, Endpoint{Command: []string{programtest.Build(t), "stdio", "--url", p.URL + "/mcp"}}, deeds)
+			c.does(t, Endpoint{Command: []string{programtest.Build(t), "stdio", "--url", p.URL + "/mcp"}}, actions)
 		})
 	}
 }
@@ -100,17 +101,17 @@ func TestQuestionOfStatelessServer(t *testing.T) {
 	}
 }
 
-func (c Client) does(t *testing.T, at Endpoint, deeds []deed) {
+func (c Client) does(t *testing.T, at Endpoint, actions []action) {
 	t.Helper()
 	var steps []Step
 	if c.Plain {
-		deeds = slices.DeleteFunc(slices.Clone(deeds), func(d deed) bool { return d.asks })
+		actions = slices.DeleteFunc(slices.Clone(actions), func(d action) bool { return d.asks })
 	}
-	for _, d := range deeds {
+	for _, d := range actions {
 		steps = append(steps, d.step)
 	}
 	told := c.Take(t, at, `{"value":"Ada"}`, steps...)
-	for i, d := range deeds {
+	for i, d := range actions {
 		a := told.Answers[i]
 		result := string(a.Result)
 		if d.unlisted && c.Plain {
@@ -137,8 +138,8 @@ func (c Client) does(t *testing.T, at Endpoint, deeds []deed) {
 	}
 }
 
-// isProgress reports whether a client was told of so many steps. Of steps that come faster than they are written
-// to the client the gateway tells the newest.
+// isProgress reports whether a client got progress for the given number of steps. If steps are
+// faster than the client reads, the gateway sends only the newest.
 func isProgress(a Answer, steps int) bool {
 	if steps == 0 || len(a.Progress) == 0 {
 		return len(a.Progress) == steps
@@ -220,8 +221,8 @@ func tryOn(t *testing.T, p *programtest.Program, name string, s Server) {
 	}
 }
 
-// callAny calls a tool by whichever of the gateway's three it is called with, and returns the
-// result as it is.
+// callAny calls a tool through the right one of the gateway's three call tools, and returns the
+// unchanged result.
 func callAny(t *testing.T, p *programtest.Program, name, args string) string {
 	t.Helper()
 	var result string

@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An Admission is what a client that had to find its way in was told, and what it asked for.
+// An Admission has the requests and the answers of a client that had to find out how to sign in.
 type Admission struct {
 	Instructions string
 	Answers      []Answer // one a step

@@ -1,9 +1,9 @@
-// Package testclients runs what others wrote against a gateway: clients in three languages, the
-// Inspector, servers in two, and the conformance suite. A server and a client by the same hand
-// agree on each other's mistakes.
+// Package testclients runs other projects' programs against a gateway: clients in three languages,
+// the Inspector, servers in two, and the conformance suite. A server and a client by the same
+// authors agree on each other's mistakes.
 //
 // The programs come from npm, PyPI and the Go module proxy, pinned in package-lock.json,
-// requirements.txt and mcpgo/go.mod; `make clients python` installs them. Where they are missing a
+// requirements.txt and mcpgo/go.mod; `make clients python` installs them. If they are missing, a
 // test is skipped with the reason, and fails if CI is set.
 package testclients
 
@@ -37,18 +37,18 @@ const (
 type Step struct {
 	Method   string          `json:"method"`
 	Params   json.RawMessage `json:"params,omitempty"`
-	Progress bool            `json:"progress,omitempty"` // of a tools/call: the client wants to be told how far it is
+	Progress bool            `json:"progress,omitempty"` // of a tools/call: the client wants progress
 }
 
-// A Transcript is what a client was told.
+// A Transcript has the answers that a client got.
 type Transcript struct {
 	Version      string // that was negotiated
 	Server       struct{ Name, Version string }
 	Capabilities json.RawMessage
 	Instructions string
 	Answers      []Answer // one a step
-	Asked        []string // the questions that it was asked
-	Opened       []Opened // the pages that it was asked to open
+	Asked        []string // the questions that it got
+	Opened       []Opened // the pages that the gateway asked it to open
 	Logs         []any
 }
 
@@ -79,13 +79,13 @@ func TypeScript(t testing.TB, mode, url string, headers map[string]string, steps
 	return typeScript(t, job{URL: url, Mode: mode, Headers: headers, Steps: steps})
 }
 
-// A job is what a client program is asked to do: see client.mjs.
+// A job has the instructions for a client program: see client.mjs.
 type job struct {
 	URL     string            `json:"url,omitempty"`
 	Command []string          `json:"command,omitempty"`
 	Mode    string            `json:"mode,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
-	Reply   json.RawMessage   `json:"reply,omitempty"` // to what it is asked; nil: it declares that it cannot be asked
+	Reply   json.RawMessage   `json:"reply,omitempty"` // to questions; nil: it declares no elicitation
 	Opens   []string          `json:"opens,omitempty"` // what its user says to pages; nil: it declares that it cannot open any
 	Legacy  bool              `json:"handshake,omitempty"`
 	Steps   []Step            `json:"steps"`
@@ -185,8 +185,7 @@ func execute(t testing.TB, program string, args ...string) ([]byte, error) {
 // minNode is the oldest major version of Node that the Inspector runs on.
 const minNode = 22
 
-// findNode returns a Node: the installed one if it is new enough, else the one that
-// npm brought.
+// findNode returns a Node: the installed one if it is new enough, otherwise the one from npm.
 func findNode(t testing.TB) string {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(dir(), "node_modules", "@modelcontextprotocol")); err != nil {

@@ -57,7 +57,7 @@ func checkReasons(t *testing.T, name, entries string) (n int) {
 	return n
 }
 
-// What is run is what was pinned, on every machine.
+// Every machine runs the pinned versions.
 func TestPinnedVersions(t *testing.T) {
 	var manifest struct{ Dependencies, OptionalDependencies map[string]string }
 	read(t, "package.json", &manifest)

@@ -35,7 +35,7 @@ type user struct {
 type way int
 
 const (
-	page  way = iota // it opens a page, and calls again by itself
+	page  way = iota // it opens a page, and calls again automatically
 	fails            // it hands its program an error with the page
 	shows            // it can open none, and shows the lock
 )
@@ -58,7 +58,7 @@ var users = []user{
 	{"Inspector", true, older, shows, "", "the same"},
 }
 
-// What a user gets, in the words of docs/unlock.md.
+// The experience of a user, in the words of docs/unlock.md.
 const (
 	lockWords  = "lock"
 	openWords  = "lock: open"
@@ -128,7 +128,8 @@ func TestUnlockTables(t *testing.T) {
 	}
 }
 
-// Each client shows its user what the gateway says at each step, and goes on by itself where it should.
+// Each client shows its user the gateway's text at each step, and continues automatically where it
+// should.
 func TestUnlock(t *testing.T) {
 	findNode(t)
 	g := startUnlocking(t)

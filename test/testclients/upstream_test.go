@@ -20,7 +20,7 @@ type upstream struct {
 	ended chan ending
 }
 
-// An ending is that of a call of count.
+// An ending is the end of a call of count.
 type ending struct {
 	at        time.Time
 	cancelled bool

@@ -1,8 +1,8 @@
 // Package tokens counts what a text costs the model that reads it.
 //
-// A model pays for tokens, and bytes are a poor guess of them: a name of one word is one token,
-// one of camel case is three. The counts are those of cl100k, a vocabulary that everybody can
-// check; those of current models differ from it by a few per cent.
+// A model pays for tokens, and bytes are a poor guess: a name of one word is one token, a name in
+// camel case is three. The counts use cl100k, a vocabulary that everybody can check. The counts of
+// current models differ by a few per cent.
 package tokens
 
 import (

@@ -2,7 +2,7 @@ package tokens
 
 import "testing"
 
-// The examples, and what cl100k makes of them, are those of the OpenAI cookbook.
+// The examples and their cl100k tokens come from the OpenAI cookbook.
 func TestCount(t *testing.T) {
 	for text, want := range map[string]int{
 		"":                             0,

@@ -22,7 +22,7 @@ type era struct {
 
 var eras = []era{{"2026-07-28 stateless", true}, {"2025-11-25 handshake", false}}
 
-// An agent is a client with credentials that opens pages for its user if it is asked to.
+// An agent is a client with credentials that opens pages for its user if the gateway asks it to.
 type agent struct {
 	*agenttest.Client
 	t       *testing.T
@@ -32,11 +32,11 @@ type agent struct {
 	sent    atomic.Int64
 }
 
-// An answered is what an agent was told of a call.
+// An answered is an agent's view of the answer to a call.
 type answered struct {
 	Raw, Text string
 	Ran       bool   // the tool did it
-	Link      string // of the page that the client was asked to open; "": it was not asked
+	Link      string // of the page that the client got to open; "": none
 	State     string // that its retry brings back; "": none
 	Lock      struct {
 		Status  string
@@ -194,7 +194,7 @@ func lastOf(body string) string {
 	return last
 }
 
-// wantAsked checks that the client was asked to open a page, in the way of its protocol.
+// wantAsked checks that the gateway asked the client to open a page, in the way of its protocol.
 func (a *agent) wantAsked(got answered) {
 	a.t.Helper()
 	if !strings.HasPrefix(got.Link, a.URL+"/admin/ask/") || (got.State != "") != a.era.modern || !strings.Contains(got.Text, "pending_approval") {

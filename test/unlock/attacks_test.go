@@ -26,7 +26,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What is out of an agent's scope is to it as what does not exist, by each way in which it could ask.
+// A tool out of an agent's scope looks to the agent like a missing tool, by each way to ask for it.
 func TestOutOfScopeCannotBeLearntOf(t *testing.T) {
 	t.Parallel()
 	w := openBolt(t)
@@ -66,13 +66,14 @@ func (w *world) wantNothing(what string, n int) {
 	}
 }
 
-// anonymous returns an answer without what differs in any case: the name that was asked for and the id.
+// anonymous returns an answer without the parts that always differ: the requested name and the id.
 func anonymous(a agenttest.Answer, name string) string {
 	id := regexp.MustCompile(`"id":\d+`)
 	return id.ReplaceAllString(strings.ReplaceAll(a.Body, name, "NAME"), `"id":0`)
 }
 
-// Fifty agents ask for a thousand names each. What is kept is bounded, and people still see the list.
+// Fifty agents ask for a thousand names each. The store keeps a bounded number, and people still
+// see the list.
 func TestFloodIsBounded(t *testing.T) {
 	t.Parallel()
 	const names, agents = 1000, 50
@@ -197,8 +198,8 @@ func TestHostileNotes(t *testing.T) {
 	}
 }
 
-// What stands in the arguments of a call that a person is to confirm is text, all of it, and what is too
-// much of it is not asked for.
+// The arguments of a call that a person confirms are shown as text, all of them. If they are too
+// long, the gateway does not ask the person.
 func TestHostileArguments(t *testing.T) {
 	t.Parallel()
 	w := openBolt(t)
@@ -300,7 +301,7 @@ func TestLinksOfOthers(t *testing.T) {
 		}
 	}
 
-	// What was not made here, not for that, or too long ago leads nowhere.
+	// A link that was made elsewhere, for another purpose, or too long ago leads nowhere.
 	jar := "Cookie: portcullis=" + owner.Cookie("portcullis")
 	agentOf := func(p person) request.Agent {
 		return request.Agent{Way: identity.WayJWT, ID: "ide", Human: p.subject, Subject: w.issuer.URL + " " + p.subject}

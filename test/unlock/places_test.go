@@ -76,15 +76,15 @@ func onDynamo(t *testing.T) func(*testing.T) *world {
 	return b.open
 }
 
-// What the gateways on an emulator share.
+// The parts that the gateways on an emulator share.
 type built struct {
 	endpoint string
 	programs string
 	roles    map[string]roletest.Role
 }
 
-// open runs the functions behind one address, with the rights that the template gives them. What they start
-// by an event is the sync function.
+// open runs the functions behind one address, with their rights from the template. The function
+// that they start by an event is the sync function.
 func (b built) open(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)

@@ -79,7 +79,7 @@ func numbered(n int) (out []json.RawMessage) {
 	return out
 }
 
-// Of two people who decide at one moment one does, and what the agent gets is what that one decided.
+// If two people decide at the same time, one decision counts, and the agent gets that one.
 func twoApprovers(t *testing.T, w *world) {
 	const rounds = 16
 	w.more(rounds)
@@ -123,8 +123,8 @@ func twoApprovers(t *testing.T, w *world) {
 	t.Logf("who won: %v", won)
 }
 
-// A hundred agents ask for the same while it is decided: each request has an answer, and each agent's
-// next call has the one that stands.
+// A hundred agents request the same tool during the decision: each request has an answer, and each
+// agent's next call has the final one.
 func manyJoin(t *testing.T, w *world) {
 	const n = 100
 	agents := make([]*agent, n)
@@ -224,7 +224,7 @@ func decisionsAgainstAChange(t *testing.T, w *world) {
 					if mine := map[string]string{"open": "allowed approved", "allowed": "revoked"}[s.State]; !strings.Contains(mine, v.value) {
 						continue
 					}
-					s.Hash = seenHash // what this person saw, whatever it is now
+					s.Hash = seenHash // the version that this person saw
 					if w.decide(s, v).Status == http.StatusOK {
 						decided.Add(1)
 					}
@@ -258,7 +258,7 @@ func decisionsAgainstAChange(t *testing.T, w *world) {
 	w.wantCalls("ship", int(ran.Load()))
 }
 
-// Of many calls at one moment that a person confirmed once one is sent.
+// If a person confirmed a call once, and many calls come at the same time, the gateway sends one.
 func confirmedOnce(t *testing.T, w *world) {
 	const n, args = 12, `{"to":"ann","amount":"5"}`
 	bearer := w.token("once")

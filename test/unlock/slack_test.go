@@ -71,8 +71,8 @@ func buttons(t testing.TB, body string) (links []string) {
 	return links
 }
 
-// told waits for a message about a request and returns where its button leads, and the message. Of the
-// messages that say so it is the last.
+// told waits for a message about a request and returns the link of its button, and the message. If
+// several messages match, it returns the last.
 func (w *world) told(id, says string) (link, body string) {
 	w.T.Helper()
 	local.Until(w.T, "people are told of "+id+": "+says, func() bool {

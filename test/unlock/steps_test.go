@@ -37,7 +37,7 @@ func approvedForAll(t *testing.T, w *world, e era) {
 	w.wantCalls("ship", 2)
 }
 
-// The agent asks by itself, and is told who declined and what to do instead.
+// The agent requests access automatically. The answer says who declined and what to do instead.
 func declined(t *testing.T, w *world, e era) {
 	a := w.agent(e, w.actsFor(sam))
 	state, id := a.wants("shop:drop", "the table is old")

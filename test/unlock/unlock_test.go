@@ -1,8 +1,8 @@
-// Package unlock_test proves from end to end that a lock is opened in place: an agent meets it, its
-// person asks, another person is told and decides, and the agent's next try goes through, or is told why
-// not. The gateway is the real program over bolt, or the built functions over DynamoDB of an emulator;
-// people have a Chromium and sign in at an issuer; what is told goes to a stub of Slack; and what the
-// server received is counted.
+// Package unlock_test proves from end to end that a lock can be lifted during a session: an agent
+// meets the lock, its user asks, the gateway notifies another person, and that person decides. The
+// agent's next try succeeds, or its refusal has the reason. The gateway is the real program over
+// bolt, or the built functions over DynamoDB of an emulator. People use a Chromium and sign in at
+// an issuer. Messages go to a stub of Slack, and the test counts what the server received.
 package unlock_test
 
 import (
@@ -37,7 +37,7 @@ var steps = []step{
 	{"one call", oneCall},
 }
 
-// What people and agents do at one moment.
+// Actions of people and agents at the same time.
 var races = []struct {
 	name string
 	run  func(*testing.T, *world)

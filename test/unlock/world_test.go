@@ -82,7 +82,7 @@ func tools(does string) (out []json.RawMessage) {
 	return out
 }
 
-// config is that of the gateway.
+// config returns the config of the gateway.
 func (w *world) config() string {
 	return fmt.Sprintf(`{
 		"mcpServers": {"shop": {"url": %q, "approval": "manual"}, "vault": {"url": %q, "approval": "manual"}},
@@ -92,8 +92,8 @@ func (w *world) config() string {
 	}`, w.shop.URL, w.vault.URL, w.slack.URL)
 }
 
-// settings are those of the gateway: agents have tokens of the issuer or of the gateway, people sign in at
-// the issuer.
+// settings returns the settings of the gateway: agents have tokens of the issuer or of the gateway,
+// people sign in at the issuer.
 func (w *world) settings() map[string]string {
 	return map[string]string{
 		"PORTCULLIS_AUTH": "jwt,token", "PORTCULLIS_TOKEN_KEY": tokenKey,

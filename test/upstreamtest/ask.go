@@ -9,9 +9,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// Ask makes a server of the handshake protocol ask its client something, by a request on the
-// call's event stream, before it answers with result. A %s in result stands for the
-// client's own answer, as a JSON string; the server waits for it as long as the client does.
+// Ask makes a server of the handshake protocol send its client a request on the call's event
+// stream, before it answers with result. A %s in result becomes the client's own answer, as a JSON
+// string. The server waits for it as long as the client does.
 func Ask(method, result string) Fault {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		req, ok := r.Context().Value(requestKey{}).(*Request)
@@ -39,8 +39,8 @@ func Ask(method, result string) Fault {
 	}
 }
 
-// Says makes a server answer a call with an event stream of the messages, then the result; "": none.
-// A %token% in a message stands for the request's own progress token, a %id% for its id.
+// Says makes a server answer a call with an event stream of the messages, then the result; "":
+// none. A %token% in a message becomes the request's own progress token, a %id% its id.
 func Says(result string, messages ...string) Fault {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		req, ok := r.Context().Value(requestKey{}).(*Request)

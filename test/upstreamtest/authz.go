@@ -24,7 +24,7 @@ type Authz struct {
 	begun, checks, timeouts int
 }
 
-// Counts returns how many checks were asked for, and how many did not end in time.
+// Counts returns the number of requested checks, and how many did not end in time.
 func (a *Authz) Counts() (checks, timeouts int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

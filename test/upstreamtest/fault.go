@@ -24,8 +24,8 @@ func (s *Server) Fail(f Fault) { s.FailOn("", -1, f) }
 // FailTimes makes the next n requests fail; then the server is well.
 func (s *Server) FailTimes(n int, f Fault) { s.FailOn("", n, f) }
 
-// FailOn makes the next n requests with a JSON-RPC method fail; n below 0: all of them.
-// What was planned first strikes first.
+// FailOn makes the next n requests with a JSON-RPC method fail. If n is below 0, all of them fail.
+// The first planned fault comes first.
 func (s *Server) FailOn(method string, n int, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -164,7 +164,7 @@ func DNS(t TB, answer func(name string, n int) (addrs []netip.Addr, ok bool)) *n
 				return
 			}
 			if reply, err := dnsReply(buf[:n], asked, answer); err == nil {
-				_, _ = conn.WriteTo(reply, from) // a lost answer is asked for again
+				_, _ = conn.WriteTo(reply, from) // clients repeat a lost question
 			}
 		}
 	}()

@@ -47,7 +47,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ofSession reports whether a request bears what those of the handshake protocol must.
+// ofSession reports whether a request has the headers that the handshake protocol requires.
 func (s *Server) ofSession(r *http.Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,7 +56,7 @@ type Options struct {
 	// Call answers tools/call with a result object; nil: [Echo]. It may return an [*RPCError].
 	Call func(ctx context.Context, c Call) (json.RawMessage, error)
 
-	// Front, if set, stands before the server, as a proxy does.
+	// Front, if set, handles requests before the server, as a proxy does.
 	Front func(next http.Handler) http.Handler
 
 	TLS      bool         // serve https, with a certificate from [Server.Roots]
@@ -218,8 +218,8 @@ type Items struct {
 	Prompts, Resources, Templates []json.RawMessage
 }
 
-// SetItems replaces what the server lists beside tools. What it did not have when a client met it,
-// that client does not ask for.
+// SetItems replaces the prompts and resources that the server lists. If the server had no such
+// items when a client met it, that client does not request them.
 func (s *Server) SetItems(items Items) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +274,7 @@ func (s *Server) Received(method string) []Request {
 	return out
 }
 
-// Total returns how many requests were received, also where none is recorded.
+// Total returns the number of received requests, even if they are not recorded.
 func (s *Server) Total() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,6 @@
-// Mcpgo runs the client of mark3labs/mcp-go against a gateway and prints what it was told, as one
-// JSON object: the contract of client.mjs. It is a module of its own, so that the
-// gateway's own does not require that client.
+// Mcpgo runs the client of mark3labs/mcp-go against a gateway and prints its answers as one JSON
+// object: the contract of client.mjs. It is a separate module, so that the gateway's module does
+// not require that client.
 package main
 
 import (
@@ -43,7 +43,7 @@ type failure struct {
 	URL     string `json:"url,omitempty"`
 }
 
-// An opened is a page that the user is asked to open, and what the user says to that.
+// An opened is a page that the gateway asks the user to open, and the user's answer.
 type opened struct {
 	Action  string `json:"action"`
 	Message string `json:"message"`
