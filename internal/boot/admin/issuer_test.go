@@ -360,7 +360,7 @@ func TestLateFormAtTheIssuer(t *testing.T) {
 			}
 			a = b.enter(p, i, sent)
 			kept := strings.Contains(a.Body, html.EscapeString(form.Get("note"))+"</q>")
-			if cut := strings.Contains(a.Body, "Not all that you sent before is kept"); a.Status != http.StatusOK || !kept || cut != (name == "too much") || b.kept["__Host-portcullis"] == "" {
+			if cut := strings.Contains(a.Body, "Only a part of your form is kept"); a.Status != http.StatusOK || !kept || cut != (name == "too much") || b.kept["__Host-portcullis"] == "" {
 				t.Errorf("%d, cut %v: %s", a.Status, cut, a.Body)
 			}
 			if len(b.kept) != 1 {

@@ -25,15 +25,15 @@ type Reader struct {
 	bucket string
 }
 
-// OpenReader returns a Reader on the named bucket. It makes no call.
+// OpenReader returns a Reader on the named bucket. It makes no request.
 func OpenReader(c aws.Config, bucket string) object.Store { return &Reader{newClient(c), bucket} }
 
 // newClient returns a client of S3 for a Store.
 func newClient(c aws.Config) *s3.Client {
 	return s3.NewFromConfig(c, func(o *s3.Options) {
-		o.UsePathStyle = o.BaseEndpoint != nil // an emulator has no name of its own for each bucket
+		o.UsePathStyle = o.BaseEndpoint != nil // an emulator has no host name for each bucket
 		o.DisableLogOutputChecksumValidationSkipped = true
-		// The SDK waits up to 20 s before it asks again, a request has two for this.
+		// The SDK waits up to 20 s before a retry; a request has two seconds for it.
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxBackoff = 250 * time.Millisecond })
 	})
 }
