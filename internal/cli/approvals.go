@@ -41,8 +41,8 @@ type approvalsCmd struct {
 // A restoreCmd is portcullis approvals restore.
 type restoreCmd struct {
 	gatewayFlags
-	File       string `arg:"" optional:"" help:"Copy to take back. Without it, what the tool catalog recorded counts."`
-	KeepTokens bool   `help:"With a FILE: no agent token was revoked since the copy was made, so those that come back stay good."`
+	File       string `arg:"" optional:"" help:"Copy to restore. Without it, the command restores from the tool catalog."`
+	KeepTokens bool   `help:"With a FILE: do not revoke restored agent tokens. Use it only if no token was revoked since the copy was made."`
 }
 
 // Run takes a copy back, or settles by the catalog.

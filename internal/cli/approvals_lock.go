@@ -177,8 +177,8 @@ func whyGone(id tool.ID, servers map[string]decide.Server) string {
 type approvalsWriteCmd struct {
 	gatewayFlags
 	lockArg
-	Pending bool     `help:"Also what waits for approval, marked so: who merges the file approves it."`
-	Server  []string `placeholder:"NAME" help:"Only the entries of this server are written anew; may be given more than once."`
+	Pending bool     `help:"Also definitions that wait for approval, marked so: to merge the file approves them."`
+	Server  []string `placeholder:"NAME" help:"Rewrite only the entries of this server; repeatable."`
 }
 
 // Run writes the file.

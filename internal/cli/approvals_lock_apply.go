@@ -23,9 +23,9 @@ import (
 type approvalsApplyCmd struct {
 	askFlags
 	lockArg
-	DryRun bool     `help:"Say what would be approved, and approve nothing."`
-	Note   string   `placeholder:"TEXT" help:"Of the approvals, where an entry has no note of its own. One with a severe finding needs its own."`
-	Server []string `placeholder:"NAME" help:"Only what is of this server; may be given more than once."`
+	DryRun bool     `help:"Print what would be approved, and approve nothing."`
+	Note   string   `placeholder:"TEXT" help:"Note for entries without their own note. An entry with a severe finding needs its own."`
+	Server []string `placeholder:"NAME" help:"Only items of this server; repeatable."`
 }
 
 // Validate implements kong's check of flags.

@@ -25,9 +25,9 @@ const summaryVariable = "GITHUB_STEP_SUMMARY"
 type approvalsCheckCmd struct {
 	placeFlags
 	lockArg
-	Markdown string   `placeholder:"FILE" help:"Write the difference as Markdown, for a pull request; - prints it in the place of the table."`
+	Markdown string   `placeholder:"FILE" help:"Write the difference as Markdown, for a pull request; - prints it instead of the table."`
 	Summary  bool     `help:"Also append that Markdown to the file that GITHUB_STEP_SUMMARY names."`
-	Server   []string `placeholder:"NAME" help:"Only what is of this server; may be given more than once."`
+	Server   []string `placeholder:"NAME" help:"Only items of this server; repeatable."`
 	Output   string   `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
 

@@ -18,13 +18,13 @@ import (
 type auditCmd struct {
 	placeFlags
 
-	Since  string `default:"24h" placeholder:"TIME" help:"From when on: 24h, 7d, 2026-11-22 or 2026-11-22T14:00:00Z; \"\" is from the beginning. Without it, 24h."`
-	Until  string `placeholder:"TIME" help:"Until when, in the same forms."`
-	Actor  string `placeholder:"NAME" help:"Only what this person did or this agent called."`
-	Action string `placeholder:"ACTION" help:"Only this: approve, block, token_made, …; or of calls allowed, locked, tier, scope, stopped, refused."`
-	Server string `placeholder:"NAME" help:"Only what is about this server."`
-	Tool   string `placeholder:"TOOL" help:"Only what is about this tool: its id, or its name at whatever server."`
-	Kind   string `enum:"call,deed," default:"" placeholder:"KIND" help:"Only calls of agents (call), or only deeds of people (deed)."`
+	Since  string `default:"24h" placeholder:"TIME" help:"Start: 24h, 7d, 2026-11-22 or 2026-11-22T14:00:00Z; \"\" is the beginning. Without it, 24h."`
+	Until  string `placeholder:"TIME" help:"End, in the same forms."`
+	Actor  string `placeholder:"NAME" help:"Only lines of this person or agent."`
+	Action string `placeholder:"ACTION" help:"Only this action: approve, block, token_made, …; for calls: allowed, locked, tier, scope, stopped, refused."`
+	Server string `placeholder:"NAME" help:"Only lines about this server."`
+	Tool   string `placeholder:"TOOL" help:"Only lines about this tool: its id, or its name at any server."`
+	Kind   string `enum:"call,deed," default:"" placeholder:"KIND" help:"Only calls of agents (call), or only actions of people (deed)."`
 
 	Output string `short:"o" enum:"table,json,csv" default:"table" placeholder:"FORMAT" help:"table, for people; json: one JSON object a line, as docs/audit.md has them; csv, made safe for spreadsheets."`
 }

@@ -29,7 +29,7 @@ var datedName = regexp.MustCompile(`^approvals-\d{8}T\d{6}Z(-\d+)?\.db$`)
 // A backupCmd is portcullis approvals backup.
 type backupCmd struct {
 	gatewayFlags
-	File string `arg:"" optional:"" help:"Copy to be made, which must not be there yet. Without it, backups/approvals-TIME.db in the gateway's folder."`
+	File string `arg:"" optional:"" help:"File for the copy, which must not exist yet. Without it, backups/approvals-TIME.db in the gateway's folder."`
 	Keep int    `placeholder:"N" help:"Afterwards remove the oldest copies with such names beyond N. 0: none."`
 }
 

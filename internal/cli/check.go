@@ -37,7 +37,7 @@ const undenied = "no rule denies any of its tools"
 
 // A checkCmd is portcullis check.
 type checkCmd struct {
-	Dir    string `arg:"" optional:"" default:"." help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar. Without it, the one that you are in."`
+	Dir    string `arg:"" optional:"" default:"." help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar. Without it, the current folder."`
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
 

@@ -30,7 +30,7 @@ type cli struct {
 	Approve   approveItemsCmd `cmd:"" changes:"approve" help:"Approve definitions."`
 	Block     blockCmd        `cmd:"" changes:"block" help:"Block definitions."`
 	Unblock   unblockCmd      `cmd:"" changes:"unblock" help:"Remove a block from definitions."`
-	Disable   disableCmd      `cmd:"" changes:"disable" help:"Lock items, whatever their definitions."`
+	Disable   disableCmd      `cmd:"" changes:"disable" help:"Lock items, even if their definitions change."`
 	Enable    enableCmd       `cmd:"" changes:"enable" help:"Unlock items that somebody disabled."`
 	Undo      undoCmd         `cmd:"" changes:"undo" help:"Undo the last decision about one item."`
 	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything."`
@@ -47,7 +47,7 @@ type cli struct {
 	Open  openCmd  `cmd:"" help:"Open the console in the browser."`
 
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
-	Words      wordsCmd      `cmd:"" hidden:"" name:"complete-words" help:"What the scripts of completion ask."`
+	Words      wordsCmd      `cmd:"" hidden:"" name:"complete-words" help:"Answers for the completion scripts."`
 	Version    versionCmd    `cmd:"" help:"Print the version, the commit and the Go version."`
 
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`

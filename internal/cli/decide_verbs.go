@@ -55,7 +55,7 @@ func (c unblockCmd) Run(ctx context.Context, env *environment, g *gateway) error
 type undoCmd struct {
 	askFlags
 	Item itemName `arg:"" name:"name" help:"server:tool, server:prompt:name or server:resource:uri."`
-	Rev  int64    `placeholder:"N" help:"Revision that the decision made, as it was told: nothing is undone if it is another by now. Without it, that of this moment."`
+	Rev  int64    `placeholder:"N" help:"Revision of the decision, as its answer printed it. If the record has changed since, nothing is undone. Without it, the current revision."`
 }
 
 // Run takes a decision back.

@@ -14,7 +14,7 @@ import (
 type diffCmd struct {
 	askFlags
 	Item itemName `arg:"" name:"name" help:"server:tool, server:prompt:name or server:resource:uri."`
-	Raw  bool     `help:"Both definitions as indented JSON, as a unified diff: +++ is the one of now."`
+	Raw  bool     `help:"Both definitions as indented JSON, as a unified diff: +++ is the current one."`
 }
 
 // Run prints the difference.

@@ -20,7 +20,7 @@ import (
 type doctorCmd struct {
 	askFlags
 	Probe         bool `help:"Ask each server of the folder's config, from this machine: name, connection, certificate, credential, MCP. No tool is called."`
-	Fix           bool `help:"Mend what is safe to mend: rights of files, what a killed gateway left, lines of .gitignore."`
+	Fix           bool `help:"Fix what is safe to fix: file modes, files that a killed gateway left, lines of .gitignore."`
 	AllowCommands bool `help:"With --probe: start the servers of the config that have a command. They run as you do."`
 }
 

@@ -19,14 +19,14 @@ import (
 
 // placeFlags are which gateway a command is about.
 type placeFlags struct {
-	Dir string `placeholder:"DIR" help:"Folder of the gateway; without it, and without --url, the one that you are in. If a gateway runs on it that one is asked, else its files are opened."`
-	URL string `placeholder:"URL" help:"Gateway that runs, such as https://gate.example.com. The credential is PORTCULLIS_TOKEN or, with --dir, that folder's admin key."`
+	Dir string `placeholder:"DIR" help:"Folder of the gateway. Without --dir and --url: the current folder. If a gateway runs on it, the command asks that gateway; otherwise it opens the files."`
+	URL string `placeholder:"URL" help:"URL of a running gateway, such as https://gate.example.com. The credential is PORTCULLIS_TOKEN or, with --dir, that folder's admin key."`
 }
 
 // gatewayFlags are placeFlags of a command that may decide something.
 type gatewayFlags struct {
 	placeFlags
-	Actor string `default:"${user}" placeholder:"NAME" help:"Whom the audit names, where the folder itself is opened."`
+	Actor string `default:"${user}" placeholder:"NAME" help:"Name of the person in the audit, if the command opens the folder."`
 }
 
 // Validate implements kong's check of flags.

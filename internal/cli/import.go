@@ -23,13 +23,13 @@ import (
 // An importCmd is portcullis import.
 type importCmd struct {
 	From    []string          `arg:"" placeholder:"CLIENT|FILE" help:"claude-desktop, claude-code, cursor, vscode, codex, gemini, windsurf, or a file of any of them."`
-	Dir     string            `default:"." placeholder:"DIR" help:"Folder of the gateway; without it, the one that you are in."`
-	DryRun  bool              `help:"Print what would be taken over, and change nothing."`
-	Only    []string          `placeholder:"NAME" help:"Take over these servers alone."`
+	Dir     string            `default:"." placeholder:"DIR" help:"Folder of the gateway. Without it, the current folder."`
+	DryRun  bool              `help:"Print the servers that would be imported, and change nothing."`
+	Only    []string          `placeholder:"NAME" help:"Import only these servers."`
 	Skip    []string          `placeholder:"NAME" help:"Leave these servers out."`
 	As      map[string]string `placeholder:"NAME=NEW" help:"Give a server another name."`
-	Accept  []string          `placeholder:"NAME.MEMBER" help:"Take over these members too, which can do harm: the report lists them. A member that is not there is an error."`
-	Secrets string            `placeholder:"FILE" help:"Write the credentials that stand in clear into this new file, as export lines for a shell that you alone can read. Without it nothing copies them."`
+	Accept  []string          `placeholder:"NAME.MEMBER" help:"Import these members too, which can do harm: the report lists them. An unknown member is an error."`
+	Secrets string            `placeholder:"FILE" help:"Write plain-text credentials into this new file, as export lines for a shell; only you can read it. Without it no file gets them."`
 	Output  string            `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
 

@@ -17,7 +17,7 @@ import (
 
 // An initCmd is portcullis init.
 type initCmd struct {
-	Dir string `arg:"" optional:"" default:"." help:"Folder of the gateway; it is made if need be. Without it, the one that you are in."`
+	Dir string `arg:"" optional:"" default:"." help:"Folder of the gateway; the command creates it. Without it, the current folder."`
 }
 
 const (

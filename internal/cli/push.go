@@ -17,7 +17,7 @@ import (
 
 // A pushCmd is portcullis push.
 type pushCmd struct {
-	Dir    string `default:"." placeholder:"DIR" help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar. Without it, the one that you are in."`
+	Dir    string `default:"." placeholder:"DIR" help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar. Without it, the current folder."`
 	Bucket string `required:"" placeholder:"NAME" help:"Bucket of the gateway: its stack's output BucketName."`
 	Expect string `placeholder:"VERSION" help:"Replace the stored config only if its version begins with this (8 digits or more)."`
 	DryRun bool   `help:"Print what would change, and store nothing."`

@@ -218,7 +218,7 @@ func (c *everyLock) page(t *testing.T, server, name, status string) string {
 	}
 	told := regexp.MustCompile(`Agents see: ([^<]*)<`).FindStringSubmatch(html)
 	if told == nil {
-		t.Fatalf("the page of %s:%s does not say what agents are told:\n%s", server, name, html)
+		t.Fatalf("the page of %s:%s does not say text that agents see:\n%s", server, name, html)
 	}
 	return told[1]
 }

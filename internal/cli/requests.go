@@ -39,7 +39,7 @@ type requestsCmd struct {
 // A listRequestsCmd is portcullis requests list.
 type listRequestsCmd struct {
 	askFlags
-	All bool `help:"Also those that are decided or over."`
+	All bool `help:"Also requests that are decided or have ended."`
 }
 
 // Run prints the requests.
@@ -92,7 +92,7 @@ func whatIsAsked(r decide.Request) string {
 // A requestID is which request.
 type requestID struct {
 	askFlags
-	ID string `arg:"" help:"Of the request, such as R-7KQ2M4XD."`
+	ID string `arg:"" help:"Id of the request, such as R-7KQ2M4XD."`
 }
 
 // read reads the request from a gateway, which the caller closes.
@@ -209,7 +209,7 @@ func atMinute(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC"
 // An approveCmd is portcullis requests approve.
 type approveCmd struct {
 	verdictFlags
-	Note string `placeholder:"TEXT" help:"Of the approval; needed if the definition has a severe finding."`
+	Note string `placeholder:"TEXT" help:"Note of the approval; required if the definition has a severe finding."`
 }
 
 // Run approves.
@@ -221,7 +221,7 @@ func (c approveCmd) Run(ctx context.Context, env *environment, g *gateway) error
 type allowCmd struct {
 	verdictFlags
 	For    lasting `required:"" placeholder:"TIME" help:"How long: 90m, 8h, 7d; at most 30d."`
-	Reason string  `placeholder:"TEXT" help:"Why; needed if the definition has a severe finding."`
+	Reason string  `placeholder:"TEXT" help:"Reason; required if the definition has a severe finding."`
 }
 
 // Run allows.
@@ -267,7 +267,7 @@ func (c confirmCmd) Run(ctx context.Context, env *environment, g *gateway) error
 // A declineCmd is portcullis requests decline.
 type declineCmd struct {
 	verdictFlags
-	Reason string `required:"" placeholder:"TEXT" help:"Why, and what to do instead: the agent is told it."`
+	Reason string `required:"" placeholder:"TEXT" help:"Reason, and what to do instead; the agent sees it."`
 }
 
 // Run declines.
@@ -278,7 +278,7 @@ func (c declineCmd) Run(ctx context.Context, env *environment, g *gateway) error
 // A revokeRequestCmd is portcullis requests revoke.
 type revokeRequestCmd struct {
 	verdictFlags
-	Reason string `placeholder:"TEXT" help:"Why; the agent is told it."`
+	Reason string `placeholder:"TEXT" help:"Reason; the agent sees it."`
 }
 
 // Run revokes.

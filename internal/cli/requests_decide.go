@@ -15,7 +15,7 @@ import (
 // A verdictFlags is what all decisions take.
 type verdictFlags struct {
 	requestID
-	Hash string `placeholder:"HASH" help:"Of the definition that you have read, for confirm of the arguments; the first 12 digits are enough. Nothing is decided if it is another. Without a terminal approve, allow and confirm need it."`
+	Hash string `placeholder:"HASH" help:"Hash of the definition (for confirm: of the arguments) that you have read; the first 12 digits are enough. If it has changed since, nothing is decided. Without a terminal approve, allow and confirm need it."`
 }
 
 // decide sends a decision about the request as it is now. Before a verdict that opens something it

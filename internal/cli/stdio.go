@@ -19,12 +19,12 @@ import (
 
 // A stdioCmd is portcullis stdio.
 type stdioCmd struct {
-	URL           string   `placeholder:"URL" xor:"gateway" help:"Gateway that runs, to pass everything on to, such as https://gateway.example.com or http://127.0.0.1:8080/mcp/readonly. A credential for it is read from PORTCULLIS_TOKEN."`
-	Dir           string   `placeholder:"DIR" xor:"gateway" help:"Folder of the gateway; without it, and without --url, the one that you are in. If a gateway runs on it everything is passed on to that one, else one is started for this client, as portcullis serve runs it."`
-	Addr          string   `default:"127.0.0.1:8080" help:"Address for /admin, where the gateway is started for this client."`
-	AllowCommands bool     `help:"Start the servers of the config that have a command, where the gateway is started for this client."`
-	Actor         string   `default:"${user}" placeholder:"NAME" help:"Whom the audit names for decisions made with the admin key, where the gateway is started for this client."`
-	Header        []string `placeholder:"NAME:VALUE" sep:"none" help:"Header of every request, such as X-MCP-Toolsets:github. May be given several times."`
+	URL           string   `placeholder:"URL" xor:"gateway" help:"URL of a running gateway to pass everything on to, such as https://gateway.example.com or http://127.0.0.1:8080/mcp/readonly. A credential for it is read from PORTCULLIS_TOKEN."`
+	Dir           string   `placeholder:"DIR" xor:"gateway" help:"Folder of the gateway. Without --dir and --url: the current folder. If a gateway runs on it, the command passes everything on to it; otherwise it starts a gateway for this client, like portcullis serve."`
+	Addr          string   `default:"127.0.0.1:8080" help:"Address for /admin, if a gateway starts for this client."`
+	AllowCommands bool     `help:"Start the servers of the config that have a command, if a gateway starts for this client."`
+	Actor         string   `default:"${user}" placeholder:"NAME" help:"Name of the person in the audit for decisions made with the admin key, if a gateway starts for this client."`
+	Header        []string `placeholder:"NAME:VALUE" sep:"none" help:"Header of every request, such as X-MCP-Toolsets:github; repeatable."`
 }
 
 // Run passes messages on until the client closes standard input.

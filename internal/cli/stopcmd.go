@@ -37,8 +37,8 @@ type stopTarget struct {
 // A doStopCmd is portcullis stop, without undo.
 type doStopCmd struct {
 	askFlags
-	Targets []string `arg:"" optional:"" name:"what" help:"NAME of a server, agent:ID, or everything. server:NAME is of a server that is called like one of these words."`
-	Reason  string   `placeholder:"TEXT" help:"Why, in one line: agents are told it."`
+	Targets []string `arg:"" optional:"" name:"what" help:"NAME of a server, agent:ID, or everything. Use server:NAME for a server that has the name of one of these words."`
+	Reason  string   `placeholder:"TEXT" help:"Reason, in one line; agents see it."`
 }
 
 // Validate implements kong's check of flags.
@@ -84,7 +84,7 @@ func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 // An undoStopCmd is portcullis stop undo.
 type undoStopCmd struct {
 	askFlags
-	Targets []string `arg:"" name:"what" help:"As it was stopped: NAME of a server, agent:ID, everything; or every, for all stops of people."`
+	Targets []string `arg:"" name:"what" help:"The target of the stop: NAME of a server, agent:ID, everything; or every, for all stops of people."`
 }
 
 // Run undoes stops.

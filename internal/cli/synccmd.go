@@ -20,7 +20,7 @@ import (
 type syncCmd struct {
 	askFlags
 	AllowCommands bool     `help:"Where no gateway runs on the folder: start the servers of the config that have a command. They run as you do."`
-	Server        []string `placeholder:"NAME" help:"Print these servers alone, and look at them alone for the exit code. All are asked."`
+	Server        []string `placeholder:"NAME" help:"Print these servers alone, and look at them alone for the exit code. The command asks all servers."`
 }
 
 // Run syncs.

@@ -80,9 +80,9 @@ func isNone(tier string) bool { return tier == "none" }
 // A makeTokenCmd is portcullis token make.
 type makeTokenCmd struct {
 	askFlags
-	Name     string   `required:"" placeholder:"NAME" help:"Of the agent, which is token:NAME in rules, logs and the audit."`
+	Name     string   `required:"" placeholder:"NAME" help:"Name of the agent, which is token:NAME in rules, logs and the audit."`
 	Servers  []string `placeholder:"NAME,…" help:"That it may see; '*' is every one. Needed, but with --admin."`
-	Tiers    []string `default:"read" enum:"read,write,destructive,none" placeholder:"TIER,…" help:"That it may call: read, write, destructive; each stands for itself alone. none: it calls nothing."`
+	Tiers    []string `default:"read" enum:"read,write,destructive,none" placeholder:"TIER,…" help:"That it may call: read, write, destructive; write does not include read. none: it calls nothing."`
 	Toolsets []string `placeholder:"NAME,…" help:"That bound it; without, nothing does."`
 	Days     int      `default:"30" placeholder:"N" help:"After which it expires, 1 to 365."`
 	Admin    bool     `help:"It may use the admin API, as an operator."`

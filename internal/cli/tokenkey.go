@@ -19,7 +19,7 @@ import (
 // A rotateTokensCmd is portcullis token rotate.
 type rotateTokensCmd struct {
 	askFlags
-	Force bool `help:"Also if live tokens are still under the previous key: they end at once."`
+	Force bool `help:"Even if live tokens still use the previous key: they end at once."`
 }
 
 // Run replaces the key.

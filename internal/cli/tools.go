@@ -20,9 +20,9 @@ type toolsCmd struct {
 	askFlags
 	choice
 	Words  []string `arg:"" optional:"" help:"As -q has them."`
-	Sort   string   `enum:"${sorts}," default:"" placeholder:"ORDER" help:"One of ${sorts_list}; risk is what needs the closest look first, newest and oldest go by when a definition changed. Without it id, or risk of what waits."`
-	Limit  int      `placeholder:"N" help:"Only the first so many; without it, all."`
-	Hashes bool     `help:"Print one line for each, its name and the hash of its definition, as --seen of approve takes them."`
+	Sort   string   `enum:"${sorts}," default:"" placeholder:"ORDER" help:"One of ${sorts_list}; risk puts the riskiest item first; newest and oldest use the time of the last change. Without it id, or risk for items that wait."`
+	Limit  int      `placeholder:"N" help:"Maximum number of items; without it, all."`
+	Hashes bool     `help:"Print a line for each item, its name and the hash of its definition, as input for approve --seen."`
 }
 
 // Validate implements kong's check of flags.

@@ -9,14 +9,14 @@ import (
 
 // A choice chooses among tools, prompts and resources, as the parameters of their list do.
 type choice struct {
-	Query   string `short:"q" placeholder:"WORDS" help:"Only those with all these words in the id, the title, the description or the name of a parameter."`
-	Server  string `placeholder:"NAME" help:"Only those of this server."`
-	Status  string `enum:"${statuses}," default:"" placeholder:"STATUS" help:"Only those with this status: ${statuses_list}."`
-	State   string `enum:"${states}," default:"" placeholder:"STATE" help:"Only those whose definition is in this state: ${states_list}."`
-	Tier    string `enum:"${tiers}," default:"" placeholder:"TIER" help:"Only those of this tier: ${tiers_list}."`
+	Query   string `short:"q" placeholder:"WORDS" help:"Only items with all these words in the id, the title, the description or the name of a parameter."`
+	Server  string `placeholder:"NAME" help:"Only items of this server."`
+	Status  string `enum:"${statuses}," default:"" placeholder:"STATUS" help:"Only items with this status: ${statuses_list}."`
+	State   string `enum:"${states}," default:"" placeholder:"STATE" help:"Only items whose definition is in this state: ${states_list}."`
+	Tier    string `enum:"${tiers}," default:"" placeholder:"TIER" help:"Only items of this tier: ${tiers_list}."`
 	Kind    string `enum:"${kinds}," default:"" placeholder:"KIND" help:"Only these: ${kinds_list}."`
-	Finding string `placeholder:"CODE" help:"Only those in which this was found: severe, any, none, or the code of a finding."`
-	Mine    bool   `help:"Only those that you decide about."`
+	Finding string `placeholder:"CODE" help:"Only items with this finding: severe, any, none, or the code of a finding."`
+	Mine    bool   `help:"Only items that you decide about."`
 }
 
 // filter returns the choice as the API takes it.

@@ -19,18 +19,18 @@ import (
 // A tryCmd is portcullis try.
 type tryCmd struct {
 	askFlags
-	Query string `arg:"" optional:"" help:"What the agent looks for, in its words."`
+	Query string `arg:"" optional:"" help:"Search words of the agent."`
 	Eval  string `placeholder:"FILE" help:"Instead of one query: a JSON list of tasks with their searches and the tools that they need. Prints which tasks an agent can solve."`
 
 	As       string `placeholder:"AGENT" xor:"who" help:"Agent that is known, such as token:ci, or the ARN of a signer. Without it, and without --claims, one that is made up."`
 	Claims   string `placeholder:"JSON" xor:"who" help:"Claims of a JWT: the agent that they make."`
-	Servers  string `placeholder:"NAME,…" default:"*" help:"Of an agent that is made up: servers that it may see."`
-	Tiers    string `placeholder:"TIER,…" default:"read,write,destructive" help:"Of an agent that is made up: tiers that it may call."`
-	Toolsets string `placeholder:"NAME,…" help:"Of an agent that is made up: toolsets that bound it."`
+	Servers  string `placeholder:"NAME,…" default:"*" help:"For an invented agent: servers that it may see."`
+	Tiers    string `placeholder:"TIER,…" default:"read,write,destructive" help:"For an invented agent: tiers that it may call."`
+	Toolsets string `placeholder:"NAME,…" help:"For an invented agent: toolsets that bound it."`
 
 	Path   string `placeholder:"PATH" help:"Address at which it asks: /mcp/readonly, /mcp/x/TOOLSET."`
 	Locked bool   `help:"It asks for locked tools as well."`
-	Limit  int    `default:"10" placeholder:"N" help:"Of tools in its answer, 1 to 50."`
+	Limit  int    `default:"10" placeholder:"N" help:"Number of tools in the answer, 1 to 50."`
 }
 
 // Run prints what the agent finds.
