@@ -62,7 +62,7 @@ func (r *run) assemble(ctx context.Context) error {
 		if err := r.checkRequired(); err != nil || r.found != nil && !r.hasNews() {
 			return "", err
 		}
-		if built, err = r.publish(ctx); err == nil {
+		if built, err = r.publish(ctx); err == nil && r.found != nil {
 			r.removeLeft(ctx)
 		}
 		return "", err
@@ -154,6 +154,9 @@ func (u *unit) take(ctx context.Context, l *serverRun) (time.Time, error) {
 // readNews returns what was found of l and the last catalog does not have; without a catalog:
 // nothing.
 func (r *run) readNews(ctx context.Context, l *serverRun) (f loadResult, err error) {
+	if r.found == nil {
+		return f, nil
+	}
 	name := l.server.Name
 	known, etag := r.known[name], r.found[loadResultKey(name)]
 	isNew := r.baseFor(name) == nil

@@ -152,7 +152,6 @@ func (r *run) goOn(prev Current) {
 	for _, k := range prev.Servers {
 		r.known[k.Name] = k
 	}
-	r.linkNames()
 }
 
 // baseFor returns the last catalog if it can say what was known of the server; nil: it, or the shard of
@@ -190,7 +189,6 @@ func (r *run) readConfig(ctx context.Context) error {
 			l.since = k.Since
 		}
 	}
-	r.linkNames()
 	r.units = r.group()
 	return nil
 }

@@ -34,6 +34,7 @@ type unit struct {
 
 // group returns the units of the run, those with configured servers first, in their order.
 func (r *run) group() []*unit {
+	r.linkNames()
 	units := map[string]*unit{} // by name
 	unitOf := func(name string) *unit {
 		if units[name] == nil {
