@@ -185,6 +185,7 @@ func (r *run) readNews(ctx context.Context, l *serverRun) (f loadResult, err err
 // this one.
 func (r *run) keep(l *serverRun) {
 	k := r.known[l.server.Name]
+	l.outcome = r.outcomes[l.server.Name]
 	if k.Identity != "" && k.Identity != l.key {
 		l.outcome, k.Since = outcome.Outcome{}, time.Time{}
 	}

@@ -89,7 +89,7 @@ func (r *run) moveFailure(ctx context.Context, f Failure) error {
 	}
 	cur.Format, cur.Failed = Format, &f
 	if len(r.servers) > 0 {
-		cur.Outcomes = r.outcomes()
+		cur.Outcomes = r.triedOutcomes()
 		cur.Restored = max(cur.Restored, r.report.Recovered)
 	}
 	data, err := cur.encode()

@@ -99,15 +99,15 @@ func (r *run) current() Current {
 		Restored:  r.restoredRecords(),
 		Forgotten: r.forgotten(),
 		Rebuilt:   r.rebuilt(),
-		Outcomes:  r.outcomes(),
+		Outcomes:  r.triedOutcomes(),
 		Unknown:   r.prev.Unknown,
 	}
 	r.describe(&cur)
 	return cur
 }
 
-// outcomes are those of the servers that were ever tried.
-func (r *run) outcomes() []outcome.Outcome {
+// triedOutcomes returns the outcomes of the servers that were ever tried.
+func (r *run) triedOutcomes() []outcome.Outcome {
 	out := []outcome.Outcome{}
 	for _, l := range r.servers {
 		if l.outcome.Status != "" {

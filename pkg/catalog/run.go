@@ -27,18 +27,19 @@ var errRestart = errors.New("config or catalog changed during the sync")
 type run struct {
 	*Syncer
 	began    time.Time
-	base     *Snapshot              // the catalog before; nil: none that can be used
-	prev     Current                // its current.json, also if what that points to cannot be used
-	ifMatch  string                 // its ETag
-	damaged  bool                   // the catalog before, or a part of it, cannot be used
-	servers  []*serverRun           // one each server of the config
-	known    map[string]ServerState // of prev, by name
-	units    []*unit                // of the config and of base; see [run.group]
-	readAll  bool                   // the records of every server are read
-	decided  map[string]time.Time   // when people last decided about servers
-	found    map[string]string      // ETags of the stored load results, by key; nil: the run loads servers
-	readOnly bool                   // the last good config is another's to keep
-	turns    chan struct{}          // holds a token for each call to the approval store
+	base     *Snapshot                  // the catalog before; nil: none that can be used
+	prev     Current                    // its current.json, also if what that points to cannot be used
+	ifMatch  string                     // its ETag
+	damaged  bool                       // the catalog before, or a part of it, cannot be used
+	servers  []*serverRun               // one each server of the config
+	known    map[string]ServerState     // of prev, by name
+	outcomes map[string]outcome.Outcome // of prev, by server
+	units    []*unit                    // of the config and of base; see [run.group]
+	readAll  bool                       // the records of every server are read
+	decided  map[string]time.Time       // when people last decided about servers
+	found    map[string]string          // ETags of the stored load results, by key; nil: the run loads servers
+	readOnly bool                       // the last good config is another's to keep
+	turns    chan struct{}              // holds a token for each call to the approval store
 	report   Report
 	put      int // load results that were stored
 
@@ -148,9 +149,12 @@ func (r *run) readCurrent(ctx context.Context) error {
 
 // goOn takes what prev says of servers.
 func (r *run) goOn(prev Current) {
-	r.prev, r.known = prev, map[string]ServerState{}
+	r.prev, r.known, r.outcomes = prev, map[string]ServerState{}, map[string]outcome.Outcome{}
 	for _, k := range prev.Servers {
 		r.known[k.Name] = k
+	}
+	for _, o := range prev.Outcomes {
+		r.outcomes[o.ServerID] = o
 	}
 }
 
@@ -172,10 +176,6 @@ func (r *run) readConfig(ctx context.Context) error {
 		return r.config.Err()
 	}
 	r.using.Store(r.config.Value)
-	outcomes := make(map[string]outcome.Outcome, len(r.prev.Outcomes))
-	for _, o := range r.prev.Outcomes {
-		outcomes[o.ServerID] = o
-	}
 	r.servers = make([]*serverRun, len(r.config.Value.Servers))
 	for i, server := range r.config.Value.Servers {
 		identity, exact := approval.BaselineIdentity(server.URL), approval.Identity(server.URL)
@@ -184,7 +184,8 @@ func (r *run) readConfig(ctx context.Context) error {
 			key: approval.BaselineKey(exact, approval.Tools), place: approval.BaselineKey(identity, approval.Tools),
 		}
 		r.servers[i] = l
-		l.outcome, l.before, l.refusedBefore = outcomes[server.Name], outcomes[server.Name].Status, outcomes[server.Name].Refused
+		l.outcome = r.outcomes[server.Name]
+		l.before, l.refusedBefore = l.outcome.Status, l.outcome.Refused
 		if k := r.known[server.Name]; k.Identity == l.key {
 			l.since = k.Since
 		}

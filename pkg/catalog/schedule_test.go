@@ -1,7 +1,10 @@
 package catalog_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,23 +79,41 @@ func TestSyncDueAsks(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(w *fixture)
 		want []string
+		left []string // servers that left the config: their records are read
 	}{
-		"nothing":                      {func(*fixture) {}, nil},
-		"a decision":                   {func(w *fixture) { w.Decide("b:y", "disable") }, []string{"b"}},
-		"another config":               {func(w *fixture) { w.place(map[string]string{"a": here, "b": "https://b.example/mcp"}) }, []string{"a", "b"}},
-		"a store that lost everything": {func(w *fixture) { w.Approvals = &approvaltest.Mem{Now: w.Clock.Now}; w.Restart() }, []string{"a", "b", "c"}},
+		"nothing":    {do: func(*fixture) {}},
+		"a decision": {func(w *fixture) { w.Decide("b:y", "disable") }, []string{"b"}, nil},
+		"another config": {func(w *fixture) {
+			w.place(map[string]string{"a": here, "b": "https://b.example/mcp"})
+		}, []string{"a", "b"}, []string{"c"}},
+		"a store that lost everything": {func(w *fixture) {
+			w.Approvals = &approvaltest.Mem{Now: w.Clock.Now}
+			w.Restart()
+		}, []string{"a", "b", "c"}, nil},
 		"a server that failed": {func(w *fixture) {
 			w.Server("c").Outcome = transient()
 			w.sync()
 			w.Clock.Wait(time.Minute)
-		}, []string{"c"}},
+		}, []string{"c"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := rested(t, 100*time.Hour)
 			w.syncDue()
 			w.Clock.Wait(time.Minute)
 			c.do(w)
+			var mu sync.Mutex
+			var read []string // servers whose records the sync reads
+			w.Approvals.OnRecords = func(_ context.Context, server string) error {
+				mu.Lock()
+				defer mu.Unlock()
+				read = append(read, server)
+				return nil
+			}
 			rep := w.syncDue()
+			w.Approvals.OnRecords = nil
+			if slices.Sort(read); !slices.Equal(read, append(c.want, c.left...)) {
+				t.Errorf("read the records of %v, asked %v", read, c.want)
+			}
 			if diff := cmp.Diff(c.want, w.asked()); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
 // other returns a Syncer of another process on the same stores, whose servers
@@ -82,6 +83,38 @@ func TestSyncRaceInTheStore(t *testing.T) {
 	}
 	// What the later one could not load it keeps from the earlier one's catalog.
 	wantState(t, w, "fs:read: approved", "git:log: approved", "git:push: approved")
+}
+
+// A sync by the clock keeps what another sync found of the servers that it does not ask.
+func TestSyncDueRace(t *testing.T) {
+	w := rested(t, 100*time.Hour)
+	w.Clock.Wait(time.Minute)
+	w.Decide("a:x", "disable")
+	earlier := listing(map[string][]string{"a": {"x"}, "b": {"y"}, "c": {"z", "new"}})
+	earlier.Server("b").Outcome = transient()
+	began, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	earlier.After = func(context.Context) { close(began); <-goOn }
+	first := catalog.NewSyncer(w.Objects, w.Approvals, earlier,
+		&catalog.SyncOptions{Now: w.Clock.Now})
+	go func() {
+		_, err := first.Sync(t.Context())
+		done <- err
+	}()
+	<-began
+	w.Clock.Wait(time.Second)
+	w.once(func(context.Context) {
+		close(goOn)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	if rep := w.syncDue(); rep.Resting != 2 || rep.Superseded {
+		t.Errorf("report = %+v", rep)
+	}
+	wantState(t, w, "a:x: approved", "b:y: approved", "c:new: pending", "c:z: approved")
+	if b := w.load().Current().Outcomes[1]; b.Status != outcome.Transient {
+		t.Errorf("outcome of a server that only the other sync asked: %+v", b)
+	}
 }
 
 func TestSyncRaceOfConfigs(t *testing.T) {
