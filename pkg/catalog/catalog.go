@@ -12,6 +12,7 @@ package catalog
 
 import (
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"iter"
 	"slices"
@@ -238,8 +239,18 @@ type Reviewed struct {
 // Reviewed returns what counts of item i, which has this id. Its record, if there is one, is written to room:
 // who asks about every item needs memory for one.
 func (s *Snapshot) Reviewed(i int, id tool.ID, room *approval.Record) Reviewed {
-	part, n := s.at(i)
-	return part.reviewed(n, id, room)
+	part, row := s.row(i)
+	flags := binary.LittleEndian.Uint32(row[atFlags:])
+	r := Reviewed{
+		ID: id, Hash: tool.Hash(part.string(row[atHash:])),
+		ApprovedRaw: part.bytes(row[atApproved:]),
+		Severe:      flags&flagRisky != 0, Nested: flags&flagNested != 0,
+	}
+	if flags&flagRecord != 0 {
+		part.readRecord(room, id, row, flags)
+		r.Approval = room
+	}
+	return r
 }
 
 // Hash returns the hash of the definition of item i.
@@ -263,15 +274,20 @@ func (s *Snapshot) Texts(i int) (title, description string, input json.RawMessag
 
 // Brief returns what a compact answer says of tool i, without the rest of it.
 func (s *Snapshot) Brief(i int) (signature string, lossy bool, description string) {
-	part, n := s.at(i)
-	return part.brief(n)
+	part, row := s.row(i)
+	lossy = binary.LittleEndian.Uint32(row[atFlags:])&flagLossy != 0
+	return part.string(row[atSignature:]), lossy, part.string(row[atDescription:])
 }
 
 // ApprovalState returns the state of the approval record of item i, its revision, and when it was
 // written. ok is false if there is none.
 func (s *Snapshot) ApprovalState(i int) (state approval.State, rev int64, updated time.Time, ok bool) {
-	part, n := s.at(i)
-	return part.standing(n)
+	part, row := s.row(i)
+	if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
+		return "", 0, time.Time{}, false
+	}
+	rev = int64(binary.LittleEndian.Uint64(row[atRev:]))
+	return approval.State(part.string(row[atState:])), rev, readTime(row[atUpdatedAt:]), true
 }
 
 // Servers returns the configured servers by name. The slice must not be changed.

@@ -51,13 +51,7 @@ func (s *Snapshot) find(i int) []finding.Finding {
 }
 
 func (s *Snapshot) allNames() finding.Names {
-	return finding.NewNames(func(yield func(tool.ID) bool) {
-		for i := range s.Len() {
-			if !yield(s.ID(i)) {
-				return
-			}
-		}
-	})
+	return finding.NewNames(numberedIDs(0, s.Len(), s.ID))
 }
 
 // definitionOf returns the approved definition that findings are compared with; nil: there is none.

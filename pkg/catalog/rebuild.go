@@ -122,7 +122,8 @@ func (c *change) shared(group []serverWeight) *shard {
 	if part.depends(c.moved()) {
 		return nil
 	}
-	if (len(c.in.Words) > 0 || part.words != 0) && hashWords(c.in.Words, part.toolIDs()) != part.words {
+	words := hashWords(c.in.Words, numberedIDs(0, part.tools, part.id))
+	if words != part.words {
 		return nil
 	}
 	part, err := part.openIndex()
@@ -186,17 +187,11 @@ func (c *change) toolsOf(s serverWeight) iter.Seq[tool.ID] {
 
 // before yields the tools that a server had.
 func (c *change) before(name string) iter.Seq[tool.ID] {
-	return func(yield func(tool.ID) bool) {
-		if c.prev == nil {
-			return
-		}
-		held, _ := c.prev.Server(name)
-		for i := range held.Tools {
-			if !yield(c.prev.ID(held.First + i)) {
-				return
-			}
-		}
+	if c.prev == nil {
+		return numberedIDs(0, 0, nil)
 	}
+	held, _ := c.prev.Server(name)
+	return numberedIDs(held.First, held.Tools, c.prev.ID)
 }
 
 // names returns the hashes of the names that came to a server or left one. Whose tool a name is said to
@@ -260,11 +255,11 @@ func hashWords(words config.Words, ids iter.Seq[tool.ID]) uint64 {
 	return max(1, binary.LittleEndian.Uint64(sum.Sum(nil)))
 }
 
-// toolIDs yields the tools of the shard.
-func (s *shard) toolIDs() iter.Seq[tool.ID] {
+// numberedIDs yields the ids of n tools, beginning with the number first.
+func numberedIDs(first, n int, id func(int) tool.ID) iter.Seq[tool.ID] {
 	return func(yield func(tool.ID) bool) {
-		for i := range s.tools {
-			if !yield(s.id(i)) {
+		for i := range n {
+			if !yield(id(first + i)) {
 				return
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sort"
 	"strings"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search"
@@ -211,34 +210,6 @@ func (s *shard) readRecord(r *approval.Record, id tool.ID, row []byte, flags uin
 		r.Endorsed = approval.Remembered{Hash: tool.Hash(s.string(row[atEndorsedHash:])), By: s.string(row[atEndorsedBy:]), At: readTime(row[atEndorsedAt:])}
 		r.Blocked, _ = decodeBlocked(s.bytes(row[atBlocked:])) // it was decoded when the shard was opened
 	}
-}
-
-// reviewed is [Snapshot.Reviewed] of item i of the shard.
-func (s *shard) reviewed(i int, id tool.ID, room *approval.Record) Reviewed {
-	row := s.row(i)
-	flags := binary.LittleEndian.Uint32(row[atFlags:])
-	r := Reviewed{ID: id, Hash: tool.Hash(s.string(row[atHash:])), ApprovedRaw: s.bytes(row[atApproved:]), Severe: flags&flagRisky != 0, Nested: flags&flagNested != 0}
-	if flags&flagRecord != 0 {
-		s.readRecord(room, r.ID, row, flags)
-		r.Approval = room
-	}
-	return r
-}
-
-// brief is [Snapshot.Brief] of tool i of the shard.
-func (s *shard) brief(i int) (signature string, lossy bool, description string) {
-	row := s.row(i)
-	lossy = binary.LittleEndian.Uint32(row[atFlags:])&flagLossy != 0
-	return s.string(row[atSignature:]), lossy, s.string(row[atDescription:])
-}
-
-// standing is [Snapshot.ApprovalState] of item i of the shard.
-func (s *shard) standing(i int) (state approval.State, rev int64, updated time.Time, ok bool) {
-	row := s.row(i)
-	if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
-		return "", 0, time.Time{}, false
-	}
-	return approval.State(s.string(row[atState:])), int64(binary.LittleEndian.Uint64(row[atRev:])), readTime(row[atUpdatedAt:]), true
 }
 
 // depends reports whether a finding in the shard may depend on whether a name in the set is that of
