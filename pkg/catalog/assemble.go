@@ -12,16 +12,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// overlap is how far before the last catalog decisions are looked for: an index of a distributed store
-// shows late what was written early, and functions have clocks of their own.
+// overlap is how far before the last catalog a sync looks for decisions. The index of a distributed
+// store can be late, and each function has its own clock.
 const overlap = 10 * time.Second
 
-// Assemble makes the catalog of what callers of [Syncer.Work] have found, and moves current.json to
-// it. It reads only what has changed since the last catalog; of the other servers the catalog stays
-// as it is, except for what people have decided since. If nothing has changed, only the time in
-// current.json is written, every four minutes. It asks no server, and may run twice at once: the
-// one that ends last goes on from what the other has made. A required server that failed when it
-// was last asked keeps the old catalog, with [ErrRequired].
+// Assemble makes the catalog from the load results of [Syncer.Work], and moves current.json to it.
+// It reads only results and decisions that are newer than the last catalog; the other servers stay
+// as they are. If nothing has changed, only the time in current.json is written, every four
+// minutes. It asks no server, and may run twice at once: the assembly that ends last continues from
+// the catalog of the other. A required server that failed when it was last asked keeps the old
+// catalog, with [ErrRequired].
 func (s *Syncer) Assemble(ctx context.Context) (Report, error) {
 	if err := s.enter(ctx); err != nil {
 		return Report{}, err
@@ -45,9 +45,9 @@ func (r *run) readFound(ctx context.Context) (err error) {
 	return r.readTaken(ctx, r.servers)
 }
 
-// assemble makes the catalog of what was found of each server, stores it and moves current.json to
-// it. If another sync has moved that meanwhile, it goes on from the new catalog, unless that sync
-// began later.
+// assemble makes the catalog from the load results, stores it and moves current.json to it. If
+// another sync has moved current.json, assemble continues from the new catalog, unless the other
+// sync began later.
 func (r *run) assemble(ctx context.Context) error {
 	built := ""
 	_, err := document.Retry(ctx, object.ErrConflict, func() (_ string, err error) {
@@ -70,8 +70,8 @@ func (r *run) assemble(ctx context.Context) error {
 	return err
 }
 
-// compareAll finds out what the next catalog has of the units that this run has not loaded. Servers
-// that left the config are among these.
+// compareAll compares the units that this run has not loaded, also the servers that left the
+// config.
 func (r *run) compareAll(ctx context.Context) error {
 	p := newPipeline(ctx, (*unit).assemble)
 	for _, u := range r.units {
@@ -85,8 +85,8 @@ func (r *run) compareAll(ctx context.Context) error {
 	return r.afterLoss(ctx)
 }
 
-// hasNews reports whether an assembly has something to write: a change, or a catalog that is to be
-// confirmed.
+// hasNews reports whether an assembly has something to write: a change, or the time of a catalog
+// that needs a confirmation.
 func (r *run) hasNews() bool {
 	return r.base == nil || r.needsCatalog() || r.report.Recovered > 0 ||
 		len(r.base.servers) != len(r.servers) ||
@@ -95,11 +95,12 @@ func (r *run) hasNews() bool {
 		})
 }
 
-// assemble finds out what the next catalog has of the unit's servers.
+// assemble compares the unit's servers with the last catalog.
 func (u *unit) assemble(ctx context.Context) error {
 	read := u.readAll || u.isAhead()
 	for _, name := range u.names {
-		// What the store lost of a server that leaves the config is recovered now or never.
+		// The next catalog does not have a server that left the config, so its lost records are
+		// recovered now.
 		isOf := func(l *serverRun) bool { return l.server.Name == name }
 		read = read || !slices.ContainsFunc(u.servers, isOf)
 	}
@@ -108,9 +109,9 @@ func (u *unit) assemble(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// What was decided after the records were read is in the next catalog, or readers do not
-		// learn of it: they ask for what was decided since. Of a server that the last catalog does
-		// not have, the records say what it lists.
+		// Readers ask only for decisions since the catalog, so the next catalog must have the
+		// decisions from after the records were read. For a server that the last catalog does not
+		// have, the records say what it lists.
 		decided, ok := u.decided[l.server.Name]
 		read = read || ok && decided.Add(overlap).After(at) ||
 			at.Before(u.prev.StartedAt.Add(-inQueue)) ||
@@ -131,8 +132,8 @@ func (u *unit) assemble(ctx context.Context) error {
 	return nil
 }
 
-// take goes on with what was found of l, or else with what the last catalog has of it. It returns
-// as of when its records are.
+// take fills l from its stored load result or, without news, from the last catalog. It returns the
+// time at which its records were read.
 func (u *unit) take(ctx context.Context, l *serverRun) (time.Time, error) {
 	name := l.server.Name
 	if l.isQueued { // this run has loaded it, and another sync has moved the catalog since
@@ -151,8 +152,8 @@ func (u *unit) take(ctx context.Context, l *serverRun) (time.Time, error) {
 	return f.Began, nil
 }
 
-// readNews returns what was found of l and the last catalog does not have; without a catalog:
-// nothing.
+// readNews returns the load result of l if the last catalog does not have it. A result without a
+// catalog means that there is no news.
 func (r *run) readNews(ctx context.Context, l *serverRun) (f loadResult, err error) {
 	if r.found == nil {
 		return f, nil
@@ -169,9 +170,9 @@ func (r *run) readNews(ctx context.Context, l *serverRun) (f loadResult, err err
 	if known.Found != "" {
 		isNew = isNew || f.etag != known.Found
 	} else {
-		// What was found before a sync in one process made the catalog is older than that. But an
-		// assembly may have made it meanwhile, without f: then the server was asked later than the
-		// catalog says, or just then, if an assembly that failed has noted that it was.
+		// A load result from before a sync in one process is older than the catalog. But an
+		// assembly may have made the catalog without f. Then f was loaded after the time in the
+		// catalog, or at that time if a failed assembly noted it.
 		isNew = isNew || f.Began.After(r.prev.StartedAt) ||
 			!f.Outcome.CheckedAt.Before(l.outcome.CheckedAt)
 	}
@@ -181,8 +182,7 @@ func (r *run) readNews(ctx context.Context, l *serverRun) (f loadResult, err err
 	return f, nil
 }
 
-// keep leaves l as the last catalog has it. How a server answered at another URL says nothing of
-// this one.
+// keep leaves l as the last catalog has it. An outcome at another URL does not count for this URL.
 func (r *run) keep(l *serverRun) {
 	k := r.known[l.server.Name]
 	l.outcome = r.outcomes[l.server.Name]
@@ -194,9 +194,9 @@ func (r *run) keep(l *serverRun) {
 	l.rebuilt = slices.Contains(r.prev.Rebuilt, l.server.Name)
 }
 
-// lostSince reports whether the records that were found with l's tools are older than those of the
-// last catalog, or gone: who found them goes on from what it found before, so it does not know that
-// a store was set back to a time between that and the catalog.
+// lostSince reports whether the records in l's load result are older than the records in the last
+// catalog, or missing. A worker starts from its earlier load result, so it cannot see that the
+// store was set back since.
 func (u *unit) lostSince(l *serverRun) bool {
 	base := u.baseFor(l.server.Name)
 	s, _ := base.Server(l.server.Name)
@@ -209,8 +209,8 @@ func (u *unit) lostSince(l *serverRun) bool {
 	return false
 }
 
-// compare finds out what the next catalog has of l, and whether the last one has that already. With
-// read the unit's records are as the store has them now; else they are as they were found.
+// compare sets l.input, and finds out whether the last catalog has the same. If read is set, the
+// unit has the records of the store; otherwise the records of the load result count.
 func (u *unit) compare(l *serverRun, read bool) {
 	name, base, records := l.server.Name, u.baseOf(l.server.Name), u.records
 	if !l.found && base == nil {
@@ -260,7 +260,7 @@ func recordsOf(server string, tools []ToolInput) map[tool.ID]*approval.Record {
 	return of
 }
 
-// gone counts the tools, and the other items, that the catalog has of s and that are not among these.
+// gone counts the tools and the other items of s in the catalog that are missing in tools.
 func (s *Snapshot) gone(of Server, tools []ToolInput) (gone, goneItems int) {
 	now := recordsOf(of.Name, tools)
 	for i := range of.Numbers() {
@@ -277,8 +277,8 @@ func (s *Snapshot) gone(of Server, tools []ToolInput) (gone, goneItems int) {
 	return gone, goneItems
 }
 
-// removeLeft removes what was found of servers that left the config. What was decided about them is
-// in their records. If that fails the next assembly tries again.
+// removeLeft removes the load results of servers that left the config. The decisions about them are
+// in their records. If that fails, the next assembly tries again.
 func (r *run) removeLeft(ctx context.Context) {
 	wanted := map[string]bool{}
 	for _, l := range r.servers {

@@ -19,10 +19,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An Input is what a snapshot is built from.
+// An Input holds everything that a snapshot is built from.
 type Input struct {
 	Servers []ServerInput // in any order; names are unique
-	Words   config.Words  // what tools are found by besides what their servers say
+	Words   config.Words  // words of the operator by which a search also finds tools
 	Yield   func()        // called between tools, so that the work can make room for other work; nil: none
 
 	ShardTools int // how many tools and other items a shard has at most, unless one server has more; 0: 10,000
@@ -33,17 +33,17 @@ type ServerInput struct {
 	Name    string
 	Enabled bool
 	Tools   []ToolInput // in any order; ids are unique; prompts and resources are among them
-	Same    bool        // for [Rebuild]: its tools and their records are those of the catalog before; Tools is nil
+	Same    bool        // for [Rebuild]: its tools and records are the same as in the last catalog; Tools is nil
 }
 
-// A ToolInput is one tool, or another item: what its server says, and what people decided.
+// A ToolInput is one tool, or another item, with its approval record.
 type ToolInput struct {
 	Definition tool.Definition
 	Record     *approval.Record // nil: none
 }
 
-// Build makes a snapshot. It is pure: the same input gives the same bytes, in
-// whatever order the servers and tools come. No server of it may be Same.
+// Build makes a snapshot. It is pure: the same input gives the same bytes, and the order of servers
+// and tools does not matter. No server may be Same.
 func Build(in Input) (*Snapshot, error) { return Rebuild(nil, in) }
 
 // buildShard makes the shard of these servers, which are in the order of their names.
@@ -155,8 +155,8 @@ type namedTool struct {
 	ToolInput
 }
 
-// An encoder collects the text and json sections. Equal strings share their
-// bytes: an id, a hash or a note that many rows hold is stored once.
+// An encoder collects the text and json sections. Equal strings share their bytes: an id, a hash or
+// a note is stored once for many rows.
 type encoder struct {
 	text, json bytes.Buffer
 	seen       map[string]int // offset of each string in text
@@ -182,8 +182,8 @@ func (e *encoder) appendJSON(row, raw []byte) []byte {
 	return appendSpan(row, at, len(raw))
 }
 
-// appendPart appends the span of part, which was read out of the definition
-// raw that ends the json section. Equal bytes are as good as the same bytes.
+// appendPart appends the span of part, which is a part of the definition raw at the end of the json
+// section. The first equal bytes in raw count.
 func (e *encoder) appendPart(row, raw, part []byte) []byte {
 	i := bytes.Index(raw, part)
 	if i < 0 || len(part) == 0 {

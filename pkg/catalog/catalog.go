@@ -1,13 +1,13 @@
-// Package catalog holds what every request reads: the definitions of all
-// configured tools, what people decided about them, and the search index, as
-// one immutable [Snapshot]; and the [Syncer] that makes it from the servers.
+// Package catalog holds the data that every request reads: the definitions of all configured tools,
+// the decisions about them, and the search index, as one immutable [Snapshot]. Its [Syncer] makes
+// the snapshot from the servers.
 //
-// A snapshot is made of shards: blobs of servers that lie side by side, of up to ten thousand tools
-// each, which are read in place. A function that starts cold opens a shard in milliseconds because
-// nothing is parsed or indexed again; each is stored under its own SHA-256, so what changed nothing
-// stores nothing, and who holds the catalog before reads only the shards that changed. Whatever is new at each sync although the tools are the same (when each server was
-// asked, how long it took, how it ended) stands in [Current], the small object
-// that points to the snapshot and moves in one conditional write.
+// A snapshot consists of shards: blobs of neighboring servers with up to ten thousand tools each,
+// which are read in place. A cold function opens a shard in milliseconds because it parses and
+// indexes nothing again. Each shard is stored under its own SHA-256, so a sync without changes
+// stores no shard, and a process with the last catalog reads only the shards that changed. The
+// outcomes of each load are new at every sync; they are in [Current], a small object that points to
+// the snapshot and moves in one conditional write.
 package catalog
 
 import (
@@ -29,10 +29,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Snapshot is every known tool of the configured servers, in the order of
-// the ids' text, and after them every other item, prompts and resources, in that order: an item's
-// number is its place. It is immutable and safe for concurrent use; the bytes that
-// it hands out must not be changed.
+// A Snapshot has every known tool of the configured servers, ordered by the text of the id, and
+// after the tools every prompt and resource in the same order. An item's number is its position. A
+// Snapshot is immutable and safe for concurrent use; callers must not change bytes that it returns.
 type Snapshot struct {
 	shards  []*shard // at least one, in the order of their servers
 	firsts  []string // [shard.first] of each but the first, whose is ""
@@ -52,7 +51,7 @@ type counts struct{ tools, items int }
 // A Tool is what the catalog knows of one tool, or of another item.
 type Tool struct {
 	ID          tool.ID
-	Definition  tool.Definition  // as the server sent it last; Raw lies in the snapshot
+	Definition  tool.Definition  // as the server sent it last; Raw points into the snapshot
 	Signature   string           // reads like TypeScript
 	Lossy       bool             // the signature leaves something out
 	Approval    *approval.Record // without Approved, Current, ApprovedBefore and Undo; nil: no record
@@ -127,8 +126,8 @@ func newSnapshot(shards []*shard) *Snapshot {
 	return s
 }
 
-// digest returns the one digest of shards with these SHA-256s: that of the shard if there is one;
-// "" if one is not known.
+// digest returns the one digest of shards with these SHA-256s: the digest of the only shard, or one
+// over all; "" if one is not known.
 func digest(sums []string) string {
 	if len(sums) == 1 {
 		return sums[0]
@@ -186,8 +185,8 @@ func (s *Snapshot) IDText(i int) string {
 	return part.string(row[atID:])
 }
 
-// ToolID returns the id of tool i, of which the caller knows the server. It is made of that name and reads
-// no text, which of many tools lies far apart.
+// ToolID returns the id of tool i, whose server the caller knows. It uses that name, so it reads
+// less text, which is faster over many tools.
 func (s *Snapshot) ToolID(i int, server string) tool.ID {
 	part, row := s.row(i)
 	return tool.ID{Server: server, Name: part.string(row[atID:])[len(server)+1:]}
@@ -226,7 +225,7 @@ func (s *Snapshot) Tool(i int) Tool {
 	return part.tool(n)
 }
 
-// A Reviewed is what of an item counts where it is decided whether it may be called. The fields are as of a [Tool].
+// A Reviewed has the fields of a [Tool] that decide whether it may be called.
 type Reviewed struct {
 	ID          tool.ID
 	Hash        tool.Hash // of the definition
@@ -236,8 +235,8 @@ type Reviewed struct {
 	ApprovedRaw json.RawMessage
 }
 
-// Reviewed returns what counts of item i, which has this id. Its record, if there is one, is written to room:
-// who asks about every item needs memory for one.
+// Reviewed returns the fields of item i, which has this id. It writes the record, if there is one,
+// to room, so that a loop over all items needs memory for one record.
 func (s *Snapshot) Reviewed(i int, id tool.ID, room *approval.Record) Reviewed {
 	part, row := s.row(i)
 	flags := binary.LittleEndian.Uint32(row[atFlags:])
@@ -259,20 +258,20 @@ func (s *Snapshot) Hash(i int) tool.Hash {
 	return tool.Hash(part.string(row[atHash:]))
 }
 
-// Annotations returns what its server says of tool i.
+// Annotations returns the annotations of tool i.
 func (s *Snapshot) Annotations(i int) tool.Annotations {
 	part, row := s.row(i)
 	return part.annotations(row)
 }
 
-// Texts returns what item i says of itself to a reader, in which items are searched for a word; input
-// is a tool's schema, or a prompt's arguments.
+// Texts returns the texts of item i in which a reader can search; input is a tool's schema, or a
+// prompt's arguments.
 func (s *Snapshot) Texts(i int) (title, description string, input json.RawMessage) {
 	part, row := s.row(i)
 	return part.string(row[atTitle:]), part.string(row[atDescription:]), part.bytes(row[atInput:])
 }
 
-// Brief returns what a compact answer says of tool i, without the rest of it.
+// Brief returns the fields of tool i for a compact answer.
 func (s *Snapshot) Brief(i int) (signature string, lossy bool, description string) {
 	part, row := s.row(i)
 	lossy = binary.LittleEndian.Uint32(row[atFlags:])&flagLossy != 0
@@ -305,9 +304,10 @@ func (s *Snapshot) Server(name string) (Server, bool) {
 // Index returns the search index; document i is tool i.
 func (s *Snapshot) Index() *search.Index { return s.index }
 
-// SHA256 returns a lower-case hex SHA-256 over the encoding: that of its one shard, or one over those of
-// its shards. Snapshots with the same one hold the same tools and approval states; outcomes may differ. It
-// is known of a snapshot that was built or loaded; for one that [Decode] opened it is computed.
+// SHA256 returns a lower-case hex SHA-256 over the encoding: the digest of its only shard, or one
+// over the digests of its shards. Snapshots with the same digest hold the same tools and approval
+// states; outcomes may differ. A snapshot that was built or loaded knows its digest; for a snapshot
+// of [Decode] it is computed.
 func (s *Snapshot) SHA256() string {
 	if s.sha256 != "" {
 		return s.sha256
@@ -327,14 +327,14 @@ func (s *Snapshot) Size() (n int) {
 	return n
 }
 
-// Current returns what was stored beside the snapshot; the zero Current if it
-// was neither loaded nor saved.
+// Current returns the Current that points to the snapshot; the zero Current if the snapshot was
+// neither loaded nor saved.
 func (s *Snapshot) Current() Current { return s.current }
 
-// CreatedAt returns when the sync began that last confirmed the snapshot. What
-// people decided before is in it; what they decided since may be missing.
+// CreatedAt returns when the sync began that last confirmed the snapshot. The snapshot has all
+// decisions from before that time; later decisions may be missing.
 func (s *Snapshot) CreatedAt() time.Time { return s.current.StartedAt }
 
-// Encode returns the bytes of a snapshot that has one shard, as [Decode] opens them, and else those of
-// its first shard. They must not be changed.
+// Encode returns the bytes of the first shard, which must not be changed. [Decode] opens the bytes
+// of a snapshot with one shard.
 func (s *Snapshot) Encode() []byte { return s.shards[0].blob }

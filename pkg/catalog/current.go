@@ -19,21 +19,19 @@ const CurrentKey = "catalog/current.json"
 // Key returns where the shard with this SHA-256 is stored.
 func Key(sha256 string) string { return "catalog/" + sha256 + ".snap" }
 
-// ErrUnusable says that a stored catalog is there and cannot be used: damaged,
-// or made by another version of the program. The next sync replaces it.
+// ErrUnusable says that the stored catalog cannot be used: it is damaged, or made by another
+// version of the program. The next sync replaces it.
 var ErrUnusable = errors.New("stored catalog cannot be used")
 
-// Format is the number of the form that this program writes current.json in. It grows only if a
-// program that knows an earlier form would go wrong with it; a member more is no new form,
-// since programs keep what they do not know. Form 1 has no list of shards: there is one, which is the
-// whole snapshot.
+// Format is the format number of current.json. It grows only if an earlier program would misread
+// the new format. A new member needs no new number, since programs keep unknown members. Format 1
+// has no list of shards: the snapshot is one shard.
 const Format = 2
 
 // ErrNewer says that the stored catalog is in a form that only a newer program knows.
 var ErrNewer = errors.New("stored catalog is of a newer version of the program")
 
-// A Current says which snapshot is the catalog, and how the sync that said so
-// found each server.
+// A Current says which snapshot is the catalog, and holds the outcome of each server.
 type Current struct {
 	Format    int               `json:"format"`              // set as it is stored; 0: stored before forms were counted
 	SHA256    string            `json:"sha256"`              // of the snapshot
@@ -50,9 +48,9 @@ type Current struct {
 	Forgotten []string          `json:"forgotten,omitempty"` // servers of which store and catalog lost together what was decided
 	Rebuilt   []string          `json:"rebuilt,omitempty"`   // servers whose tools come from their approval records
 	Servers   []ServerState     `json:"servers"`             // the configured ones, by name; null: made by an earlier version of the program
-	Baselines []string          `json:"baselines"`           // [approval.BaselineKey] of the lists that were taken, of servers that left as well
+	Baselines []string          `json:"baselines"`           // [approval.BaselineKey] of first lists, even of servers that left
 
-	Superseded []Superseded    `json:"superseded,omitempty"` // shards whose objects may still be there, the one that was replaced first first
+	Superseded []Superseded    `json:"superseded,omitempty"` // replaced shards whose objects may still exist, oldest first
 	Unknown    rawjson.Members `json:"-"`                    // what else a newer program wrote; it is kept
 }
 
@@ -92,12 +90,12 @@ func parseCurrent(data []byte) (Current, error) {
 		}
 	}
 	if len(sums) == 0 || digest(sums) != cur.SHA256 {
-		return Current{}, fmt.Errorf("load catalog: %s: %w: sha256 %q is not that of its %d shards", CurrentKey, ErrUnusable, cur.SHA256, len(sums))
+		return Current{}, fmt.Errorf("load catalog: %s: %w: sha256 %q does not match its %d shards", CurrentKey, ErrUnusable, cur.SHA256, len(sums))
 	}
 	return cur, nil
 }
 
-// parseHead is parseCurrent without what is said of each server, which is nearly all of it.
+// parseHead parses current.json without the members about each server, which are most of it.
 func parseHead(data []byte) (Current, error) {
 	if o, err := rawjson.Split(data, rawjson.Lenient); err == nil { // else parseCurrent says what is wrong
 		data = slices.DeleteFunc(o, func(m rawjson.Member) bool { return slices.Contains(ofServers, m.Name) }).Bytes()
@@ -105,17 +103,17 @@ func parseHead(data []byte) (Current, error) {
 	return parseCurrent(data)
 }
 
-// ofServers are the members of current.json that say something of each server.
+// ofServers are the members of current.json about each server.
 var ofServers = []string{"outcomes", "servers", "baselines"}
 
 func (cur Current) encode() ([]byte, error) {
 	return rawjson.Marshal(cur, cur.Unknown)
 }
 
-// As returns s as it stands beside what another sync found: the one that left other, which is the same catalog.
+// As returns s with the outcomes of other, which is the same catalog after another sync.
 func (s *Snapshot) As(other *Snapshot) *Snapshot { return s.with(other.current, other.etag) }
 
-// with returns s as it stands beside cur.
+// with returns s with the outcomes of cur.
 func (s *Snapshot) with(cur Current, etag string) *Snapshot {
 	c := *s
 	c.current, c.etag = cur, etag
@@ -133,10 +131,10 @@ func (s *Snapshot) with(cur Current, etag string) *Snapshot {
 	return &c
 }
 
-// Save stores the shards of s, then moves current.json to them if that object's ETag is still ifMatch
-// ([object.IfAbsent]: there is none yet), and returns s as [Load] would. cur says what stands beside s; its
-// Format, SHA256, Shards, Size and Tools are filled in. A shard that cur.Shards says was stored is known to
-// be there and is not written.
+// Save stores the shards of s, then moves current.json to them if that object's ETag is still
+// ifMatch ([object.IfAbsent]: there is none yet), and returns s as [Load] would. cur is stored with
+// s; Save fills its Format, SHA256, Shards, Size and Tools. A shard in cur.Shards is stored already
+// and is not written.
 //
 // The order makes an interruption harmless: a shard that nothing points to is never read.
 func Save(ctx context.Context, objects object.Store, s *Snapshot, cur Current, ifMatch string) (*Snapshot, error) {
@@ -164,12 +162,12 @@ func Save(ctx context.Context, objects object.Store, s *Snapshot, cur Current, i
 	return s.with(cur, etag), nil
 }
 
-// entry returns what current.json says of the shard, but for when it was stored.
+// entry returns the shard's entry in current.json, except the time at which it was stored.
 func (s *shard) entry() Shard {
 	return Shard{SHA256: s.sum(), Size: len(s.blob), Tools: s.tools, Items: s.items() - s.tools, First: strings.TrimSuffix(s.first(), ":")}
 }
 
-// stored returns the shards of next that s holds as well, and that were stored after the time.
+// stored returns the shards that s and next share and that were stored after the time.
 func (s *Snapshot) stored(next *Snapshot, after time.Time) (list []Shard) {
 	for _, known := range s.current.Shards {
 		is := func(part *shard) bool { return part.sha256 == known.SHA256 }

@@ -30,9 +30,9 @@ func decodeReader(b []byte) (*shard, error) {
 	return s.openIndex()
 }
 
-// decodeBase opens what a sync goes on from: without the search index, which
-// this version of the program may not read although it reads the definitions,
-// and with its SHA-256 checked, so that the next sync heals what was damaged.
+// decodeBase opens a shard for a sync. It does not open the search index, which this version may be
+// unable to read although it reads the definitions. It computes the SHA-256, so that the next sync
+// replaces a damaged shard.
 func decodeBase(b []byte) (*shard, error) {
 	s, err := decode(b)
 	if err != nil {
@@ -91,14 +91,14 @@ func decode(b []byte) (*shard, error) {
 	return s, nil
 }
 
-// What is where among the sections of a shard.
+// The sections of a shard that decode and fields refer to, by number.
 const (
 	sectionRows  = 1
 	sectionText  = 2
 	sectionAsked = 6
 )
 
-// A form is how one format differs from others.
+// A form describes the differences between formats.
 type form struct {
 	header   int
 	sections []uint64 // size of one row of each section
@@ -148,8 +148,8 @@ func (s *shard) readServers(rows []byte) error {
 	return nil
 }
 
-// checkTools makes sure that no accessor can leave its section, that ids are
-// in order, and that each tool has its server; it counts the tools of each, and the items.
+// checkTools checks that no accessor can leave its section, that ids are in order, and that each
+// tool has its server. It counts each server's tools and items.
 func (s *shard) checkTools() error {
 	c := rowChecker{shard: s}
 	for i := range s.tools {

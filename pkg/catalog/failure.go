@@ -59,14 +59,14 @@ func (r Report) Failure(err error) *Failure {
 
 // keepFailure writes f into current.json, beside the catalog that stays in use, with the servers'
 // outcomes, so that every process which reads the catalog knows. It may fail for the same reason as
-// the sync. Without a config there is nothing to add, and what a newer program wrote is left alone.
+// the sync. Without a config there is nothing to add, and a newer program's file stays as it is.
 func (r *run) keepFailure(ctx context.Context, f *Failure) {
 	if f == nil || f.Reason == FailedConfig || f.Reason == FailedNewer {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureTime)
 	defer cancel()
-	// A conflict is another sync that ended at this moment, and knows better.
+	// A conflict means that another sync ended just now; its result counts.
 	if err := r.moveFailure(ctx, *f); err != nil && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrConflict) {
 		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "failure of the sync not kept", slog.Any("error", err))
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// FindingsKnown reports whether the snapshot says what a reviewer should see in its tools, by the
-// rules of this program. If another version of it has made the snapshot, [Tool.Severe] is not to
-// be relied on until the next sync; [Snapshot.Findings] is, and takes longer.
+// FindingsKnown reports whether the snapshot has the findings by the rules of this program. If
+// another version made the snapshot, [Tool.Severe] is unreliable until the next sync;
+// [Snapshot.Findings] is reliable but slower.
 func (s *Snapshot) FindingsKnown() bool {
 	return !slices.ContainsFunc(s.shards, func(part *shard) bool { return part.rules != finding.Version })
 }
 
-// Findings returns what a reviewer should see in item i.
+// Findings returns the findings about item i.
 func (s *Snapshot) Findings(i int) []finding.Finding {
 	part, n := s.at(i)
 	if part.rules != finding.Version {
@@ -28,7 +28,7 @@ func (s *Snapshot) Findings(i int) []finding.Finding {
 	return part.findings(n)
 }
 
-// findings returns those of item i of the shard.
+// findings returns the findings of item i of the shard.
 func (s *shard) findings(i int) []finding.Finding {
 	first, end := span(s.row(i)[atFindings:])
 	var list []finding.Finding
@@ -44,7 +44,7 @@ func (s *shard) findings(i int) []finding.Finding {
 	return list
 }
 
-// find works out the findings of tool i.
+// find computes the findings of tool i.
 func (s *Snapshot) find(i int) []finding.Finding {
 	t := s.Tool(i)
 	return finding.Of(t.Definition, definitionOf(t.ID.Kind, t.ApprovedRaw), s.names().For(t.ID.Server))
@@ -66,8 +66,8 @@ func definitionOf(kind tool.Kind, approved json.RawMessage) *tool.Definition {
 	return &d
 }
 
-// checkAdded makes sure that no accessor of what format 3 has added to a row can leave its section.
-// first is where its findings must begin; it returns where they end.
+// checkAdded checks that the fields that format 3 added to a row stay in their sections. The row's
+// findings must begin at first; checkAdded returns where they end.
 func (s *shard) checkAdded(row []byte, first int) (end int, err error) {
 	if err := errors.Join(checkSpan(row[atEndorsedHash:], len(s.text)), checkSpan(row[atEndorsedBy:], len(s.text)), checkSpan(row[atBlocked:], len(s.json))); err != nil {
 		return 0, err
@@ -82,7 +82,7 @@ func (s *shard) checkAdded(row []byte, first int) (end int, err error) {
 	return int(to), nil
 }
 
-// checkFindings makes sure that the tools have all findings, and that none leaves its section.
+// checkFindings checks that the tools have all findings, and that no finding leaves its section.
 func (s *shard) checkFindings(n int) error {
 	if n*findingSize != len(s.found) {
 		return fmt.Errorf("%d findings, the tools have %d", len(s.found)/findingSize, n)
@@ -97,7 +97,7 @@ func (s *shard) checkFindings(n int) error {
 	return nil
 }
 
-// encodeBlocked returns what is blocked of a tool as JSON. Hardly any tool has it.
+// encodeBlocked returns the blocked definitions of a tool as JSON. Hardly any tool has one.
 func encodeBlocked(list []approval.Remembered) []byte {
 	if len(list) == 0 {
 		return nil

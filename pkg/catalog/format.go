@@ -18,7 +18,7 @@ import (
 //	         recipe it was made, a hash of the operator's words, and number of hashes
 //	servers  one row each, by name
 //	tools    one row each, by id
-//	items    prompts and resources, one row each, by id; rows as those of tools
+//	items    prompts and resources, one row each, by id; the same rows as for tools
 //	text     names, descriptions, signatures, hashes: what is read as a string
 //	json     definitions
 //	index    the search index
@@ -79,7 +79,7 @@ const (
 	endOfSpans
 )
 
-// What the row of an item has in the place of what only tools have.
+// Fields of an item's row that replace fields of a tool's row.
 const (
 	atMIMEType  = atSignature
 	atArguments = atInput           // of a prompt
@@ -96,7 +96,7 @@ const (
 	endOfRow2   = atFlags + 4
 )
 
-// What format 3 has added.
+// Fields that format 3 added.
 const (
 	atEndorsedHash = endOfRow2 + spanSize*iota
 	atEndorsedBy
@@ -129,7 +129,7 @@ const (
 	flagDisabled // and it says disabled
 	flagHint     // from here on two bits for each hint: whether there is one, and what it says
 
-	flagTell       = flagHint << 8 // the note may be told to agents
+	flagTell       = flagHint << 8 // agents may see the note
 	flagRisky      = flagTell << 1 // a finding is severe
 	flagTemplate   = flagRisky << 1
 	flagNested     = flagTemplate << 1 // it is nested too deeply to be called
@@ -141,11 +141,11 @@ func hints(a *tool.Annotations) [4]**bool {
 	return [...]**bool{&a.ReadOnlyHint, &a.DestructiveHint, &a.IdempotentHint, &a.OpenWorldHint}
 }
 
-// noTime stands for the zero time, which lies before 1970 and after nothing.
+// noTime encodes the zero time, which has no seconds since 1970 in range.
 const noTime = math.MinInt64
 
-// checksum finds damage as the blob is opened. SHA-256, which names the blob, takes ten
-// times as long as all the rest of opening; only a sync checks it.
+// checksum finds damage when a blob is opened. SHA-256, which names the blob, takes ten times as
+// long as the rest of opening; only a sync checks it.
 func checksum(b []byte) uint32 {
 	return crc32.Checksum(b[atCounts:], crc32.MakeTable(crc32.Castagnoli))
 }
@@ -172,7 +172,7 @@ func span(b []byte) (from, to uint64) {
 	return from, from + uint64(binary.LittleEndian.Uint32(b[4:]))
 }
 
-// checkSpan reports a span that does not lie in a section of size bytes.
+// checkSpan returns an error if the span leaves a section of size bytes.
 func checkSpan(b []byte, size int) error {
 	if from, to := span(b); to > uint64(size) {
 		return fmt.Errorf("span %d–%d outside a section of %d bytes", from, to, size)

@@ -16,20 +16,20 @@ import (
 // maxFetches is how many shards are read and opened at once.
 const maxFetches = 8
 
-// Load returns the current catalog. held is the one that the caller has, or nil: it is returned itself
-// if nothing is newer, and what has not changed of it is shared. It returns [object.ErrNotFound] if no
-// sync has ended yet, and [ErrUnusable] if what is stored cannot be used.
+// Load returns the current catalog. held is the caller's catalog, or nil. Load returns held if
+// nothing is newer, and shares its unchanged shards. It returns [object.ErrNotFound] if no sync has
+// ended yet, and [ErrUnusable] if what is stored cannot be used.
 func Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot, error) {
 	return new(Loading).Load(ctx, objects, held)
 }
 
-// A Loading is a Load that may take several attempts: what one of them has read, the next one has. The
-// zero Loading is ready to use. It is not safe for concurrent use.
+// A Loading is a Load that may take several attempts: each attempt uses the shards that earlier
+// attempts read. The zero Loading is ready to use. It is not safe for concurrent use.
 type Loading struct {
 	read    map[string]*shard // by SHA-256; of a catalog that is not complete yet
 	missing int               // how many shards of it the last attempt has not read
 
-	// OnFetch, if it is not nil, is called before shards are read: that may take long.
+	// OnFetch, if it is not nil, is called before shards are read: this may take long.
 	OnFetch func()
 }
 
@@ -49,9 +49,10 @@ func (l *Loading) Read() int { return len(l.read) }
 // Missing returns how many shards the last attempt began to read and has not read.
 func (l *Loading) Missing() int { return l.missing }
 
-// load is [Load] with the function that opens a shard. It also returns current.json and its ETag, even if
-// what it points to cannot be used. If that is so of some shards only, the error is [ErrUnusable] and the
-// snapshot is of the others: it says which servers it misses, and only a sync may go on from it.
+// load is [Load] with the function that opens a shard. It also returns current.json and its ETag,
+// even if the shards cannot be used. If only some shards cannot be used, the error is [ErrUnusable]
+// and the snapshot has the other shards. It knows which servers it misses, and only a sync may use
+// it.
 func load(ctx context.Context, objects object.Store, held *Snapshot, l *Loading, open func([]byte) (*shard, error)) (s *Snapshot, cur Current, etag string, err error) {
 	if held != nil {
 		etag = held.etag
@@ -88,8 +89,8 @@ func load(ctx context.Context, objects object.Store, held *Snapshot, l *Loading,
 	return s.with(cur, o.ETag), cur, o.ETag, err
 }
 
-// body reads the shards that head names, and meanwhile the rest of current.json, which is data. What can be
-// used of it is returned even with an error.
+// body reads the shards that head names, and at the same time parses the rest of current.json from
+// data. It returns usable shards even with an error.
 func (l *Loading) body(ctx context.Context, fetch fetch, held *Snapshot, head Current, data []byte) (shards []*shard, cur Current, err error) {
 	var wg sync.WaitGroup
 	var bad error
@@ -104,9 +105,9 @@ func (l *Loading) body(ctx context.Context, fetch fetch, held *Snapshot, head Cu
 // A fetch reads a shard and opens it.
 type fetch func(context.Context, Shard) (*shard, error)
 
-// fetcher returns the function that reads a shard and opens it. At the start of a process, which holds
-// nothing, a store that can maps the object: that takes no memory, and less time. What is read later is
-// not mapped, since a mapping lasts as long as the process, and so would the file, on the disk.
+// fetcher returns the function that reads a shard and opens it. At the start of a process it maps
+// the object if the store can: this needs less memory and time. Later reads map nothing, since a
+// mapping keeps the file on the disk as long as the process runs.
 func fetcher(objects object.Store, held *Snapshot, open func([]byte) (*shard, error)) fetch {
 	get := func(ctx context.Context, key string) ([]byte, error) {
 		o, err := objects.Get(ctx, key, "")
@@ -137,9 +138,9 @@ func fetcher(objects object.Store, held *Snapshot, open func([]byte) (*shard, er
 	}
 }
 
-// shards returns the shards of cur: those of held, those that were read before, and the others as fetch
-// reads them, some at once. One that cannot be used is nil, and the error is [ErrUnusable]. Any other error
-// ends the reading; what was read until then is kept.
+// shards returns the shards of cur. It takes shards from held and from earlier attempts, and
+// fetches the others, some at once. A shard that cannot be used is nil, and the error is
+// [ErrUnusable]. Any other error ends the reading; l keeps the shards that were read.
 func (l *Loading) shards(ctx context.Context, fetch fetch, held *Snapshot, cur Current) ([]*shard, error) {
 	have := map[string]*shard{}
 	if held != nil {
@@ -163,7 +164,7 @@ func (l *Loading) shards(ctx context.Context, fetch fetch, held *Snapshot, cur C
 		g.Go(func() error {
 			shards[i], faults[i] = fetch(fetchCtx, listed)
 			if errors.Is(faults[i], ErrUnusable) {
-				return nil // the others are wanted all the same
+				return nil // the caller still needs the others
 			}
 			return faults[i]
 		})
@@ -184,10 +185,10 @@ func (l *Loading) shards(ctx context.Context, fetch fetch, held *Snapshot, cur C
 	return shards, errors.Join(faults...)
 }
 
-// An interval is where, in the order of ids, items are missing.
+// An interval is a range of ids whose items are missing.
 type interval struct{ from, to string } // to "": there is no end
 
-// present returns the shards that are there, and what is missing.
+// present returns the usable shards, and the ranges of the missing shards.
 func present(shards []*shard, cur Current) (usable []*shard, missing []interval) {
 	for i, part := range shards {
 		if part != nil {
@@ -217,7 +218,7 @@ func (s *Snapshot) misses(server string) bool {
 	return false
 }
 
-// ordered makes sure that shards follow each other and do not overlap: that is how items are found.
+// ordered checks that shards are in order and do not overlap: lookups depend on that.
 func ordered(shards []*shard) error {
 	last := ""
 	for i, part := range shards {

@@ -15,27 +15,27 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// loadResultFolder is where the object store holds what was found of servers, and planKey what is
-// being asked, where many share the work of a sync.
+// loadResultFolder holds the load results of servers in the object store, and planKey the servers
+// that workers have, if many processes share a sync.
 const (
 	loadResultFolder = "catalog/servers"
 	planKey          = "catalog/planned.json"
 )
 
-// loadResultFormat is the number of the form of a [loadResult]; see [Format].
+// loadResultFormat is the format number of a [loadResult]; see [Format].
 const loadResultFormat = 1
 
-// A loadResult is what one load of a server found, as it lies in the object store: a line of JSON,
-// and after it the catalog of this server alone. It is one object, so that no reader sees the
-// outcome of one load with the tools of another.
+// A loadResult is the stored result of one load of a server: a line of JSON, then the catalog of
+// this server alone. It is one object, so that no reader sees the outcome of one load with the
+// tools of another.
 type loadResult struct {
 	Format    int             `json:"format"`
 	Name      string          `json:"name"`
 	Identity  string          `json:"identity"` // as in [ServerState]
 	Began     time.Time       `json:"began"`    // when the load began: records are as of then, or later
 	Outcome   outcome.Outcome `json:"outcome"`
-	Listed    bool            `json:"listed,omitempty"`    // it has listed something under this name
-	Restored  int             `json:"restored,omitempty"`  // records that the store had lost and nobody has settled
+	Listed    bool            `json:"listed,omitempty"`    // the server has listed something under this name
+	Restored  int             `json:"restored,omitempty"`  // restored records that wait for a person
 	Forgotten bool            `json:"forgotten,omitempty"` // as in [ServerState]
 	Rebuilt   bool            `json:"rebuilt,omitempty"`   // its tools come from its records
 	Since     time.Time       `json:"since"`               // as in [ServerState]
@@ -45,8 +45,8 @@ type loadResult struct {
 	etag    string
 }
 
-// loadResultKey returns where what was found of a server lies. Not every name can be one of an
-// object.
+// loadResultKey returns the object key of a server's load result. Not every server's name is valid
+// in a key.
 func loadResultKey(server string) string {
 	key := loadResultFolder + "/" + server + ".found"
 	if object.CheckKey(key) != nil {
@@ -79,8 +79,8 @@ func parseLoadResult(data []byte) (f loadResult, err error) {
 	return f, err
 }
 
-// readLoadResult returns what was found of a server. If nothing is there that can be used, the
-// result has only the ETag of the object, or [object.IfAbsent] without one.
+// readLoadResult returns the load result of a server. If there is no usable result, it has only the
+// ETag of the object, or [object.IfAbsent] without an object.
 func (r *run) readLoadResult(ctx context.Context, server string) (f loadResult, err error) {
 	o, err := r.objects.Get(ctx, loadResultKey(server), "")
 	if errors.Is(err, object.ErrNotFound) {
@@ -93,7 +93,7 @@ func (r *run) readLoadResult(ctx context.Context, server string) (f loadResult, 
 	case errors.Is(err, ErrUnusable) || errors.Is(err, object.ErrDamaged),
 		err == nil && f.Name != server:
 		r.o.Log.LogAttrs(ctx, slog.LevelError,
-			"what was found of a server cannot be used, and is replaced",
+			"load result of a server unusable, replaced",
 			slog.String("server", server), slog.Any("error", err))
 		return loadResult{etag: o.ETag}, nil
 	case err != nil:
@@ -102,7 +102,7 @@ func (r *run) readLoadResult(ctx context.Context, server string) (f loadResult, 
 	return f, nil
 }
 
-// noteBaselines notes which first lists were taken, as the stored result says.
+// noteBaselines notes the first lists that the load result names.
 func (r *run) noteBaselines(f loadResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,13 +111,13 @@ func (r *run) noteBaselines(f loadResult) {
 	}
 }
 
-// isBase reports whether f is what the last catalog has of the server, or newer.
+// isBase reports whether f is in the last catalog, or newer.
 func (r *run) isBase(f loadResult) bool {
 	k, ok := r.known[f.Name]
 	return !ok || k.Found != "" || f.Began.After(r.prev.StartedAt)
 }
 
-// put stores what was found of l, unless a load that began later has done so.
+// put stores the load result of l, unless a load that began later has stored one.
 func (u *unit) put(ctx context.Context, l *serverRun) (put bool, err error) {
 	f := loadResult{
 		Format: loadResultFormat, Name: l.server.Name, Identity: l.key, Began: u.began, Outcome: l.outcome,
@@ -157,7 +157,7 @@ func (u *unit) put(ctx context.Context, l *serverRun) (put bool, err error) {
 	})
 }
 
-// isLoadResultKey reports whether key is that of something found.
+// isLoadResultKey reports whether key belongs to a load result.
 func isLoadResultKey(key string) bool {
 	return strings.HasPrefix(key, loadResultFolder+"/") && strings.HasSuffix(key, ".found")
 }

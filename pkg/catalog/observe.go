@@ -22,8 +22,8 @@ const (
 	// they are read at once.
 	maxWriters = 16
 
-	// maxBatch and maxBatchSize are how many records, and bytes of definitions, are written in one
-	// call to a store that takes many: who reads it waits as long.
+	// maxBatch and maxBatchSize are how many records, and bytes of definitions, one call writes to
+	// a store that takes batches. Readers wait that long.
 	maxBatch     = 128
 	maxBatchSize = 1 << 20
 
@@ -31,17 +31,17 @@ const (
 	// number is the server's choice.
 	maxRefused = 50
 
-	// maxRecorded is how many bytes of definitions are recorded of one server, [recordSize]
-	// for each record included. Records outlive their tools: a server that names its tools
-	// anew at every sync would fill the store, and the memory of every sync after.
+	// maxRecorded is how many bytes of definitions are recorded of one server, [recordSize] for
+	// each record included. Records outlive their tools: a server that renames its tools at every
+	// sync would fill the store, and the memory of every later sync.
 	maxRecorded = 64 << 20
 	recordSize  = 1 << 10
 )
 
-// take notes how the server's load ended, and its tools and other items, of which no two have one id.
+// take notes the outcome of the load, and the tools and other items, which have unique ids.
 func (l *serverRun) take(o outcome.Outcome) {
 	loaded := l.outcome.LoadedAt
-	if l.outcome.Status == outcome.Available { // of a version that did not keep it
+	if l.outcome.Status == outcome.Available { // an earlier version did not keep it
 		loaded = l.outcome.CheckedAt
 	}
 	l.outcome = o
@@ -130,7 +130,7 @@ func (u *unit) observe(ctx context.Context) error {
 			return err
 		}
 		baselines = append(baselines, taken...)
-		for _, t := range l.nested { // what is known and nested now waits; what is new is not taken
+		for _, t := range l.nested { // a known item that is nested now is kept; a new one is refused
 			if u.records[t.Definition.ID(l.server.Name)] != nil {
 				l.tools = append(l.tools, t)
 			}
@@ -156,9 +156,9 @@ func (r *run) putBaselines(ctx context.Context, due []approval.Baseline) error {
 	return nil
 }
 
-// observations returns the tools, and other items, of l whose records change, and refuses those that
-// no store would take. first has the kinds of which this is the first list; room is for the records
-// of new tools, in bytes.
+// observations returns the items of l whose records change, and refuses items that no store would
+// accept. first has the kinds whose first list this is; room limits the records of new tools, in
+// bytes.
 func (u *unit) observations(l *serverRun, first map[approval.Kind]bool, room int) (due []observation) {
 	full := false
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
@@ -205,7 +205,7 @@ func (u *unit) observations(l *serverRun, first map[approval.Kind]bool, room int
 	return due
 }
 
-// releaseOf returns which version of a package a server starts; zero: none.
+// releaseOf returns the package version that a server starts; zero: none.
 func releaseOf(s config.Server) (r approval.Release) {
 	if s.Command == nil {
 		return r
@@ -216,7 +216,7 @@ func releaseOf(s config.Server) (r approval.Release) {
 	return r
 }
 
-// recordAll writes the records. If one fails the store is gone, and the next run goes on from here.
+// recordAll writes the records. If one fails, the store is down, and the next run continues.
 func (r *run) recordAll(ctx context.Context, due []observation) error {
 	due, err := r.recordTogether(ctx, due)
 	if err != nil {
@@ -227,7 +227,7 @@ func (r *run) recordAll(ctx context.Context, due []observation) error {
 	})
 }
 
-// recordTogether writes what can be written in few calls, and returns the rest.
+// recordTogether writes records in few calls if the store can, and returns the rest.
 func (r *run) recordTogether(ctx context.Context, due []observation) (rest []observation, err error) {
 	b, ok := r.approvals.(approval.Batcher)
 	for ok && len(due) > 0 && err == nil {
@@ -253,7 +253,7 @@ func batch(due []observation) int {
 	return len(due)
 }
 
-// recordBatch writes records in one call, and returns those that have to be looked at again.
+// recordBatch writes records in one call, and returns the observations that must be compared again.
 func (r *run) recordBatch(ctx context.Context, b approval.Batcher, due []observation) (rest []observation, err error) {
 	writes, of := make([]approval.Write, 0, len(due)), make([]observation, 0, len(due))
 	for _, d := range due {
@@ -280,7 +280,7 @@ func (r *run) recordBatch(ctx context.Context, b approval.Batcher, due []observa
 			d.list.unit.count(d, d.held, &written[i].Record)
 		case errors.Is(failed, approval.ErrConflict):
 			rest = append(rest, d)
-		case err == nil: // those behind it may be stored, and count
+		case err == nil: // later records may be stored, and count
 			err = fmt.Errorf("record %q: %w", d.seen.ID, failed)
 		}
 	}
@@ -305,7 +305,7 @@ func (r *run) record(ctx context.Context, d observation) error {
 	return nil
 }
 
-// count remembers a record that was written, and counts what is new about it.
+// count keeps a record that was written, and counts a new or changed definition.
 func (u *unit) count(d observation, before, after *approval.Record) {
 	u.wrote(after)
 	u.mine.Lock()
@@ -323,7 +323,7 @@ func (u *unit) count(d observation, before, after *approval.Record) {
 	default:
 		return
 	}
-	// The first list of a server is nothing new to who has just configured it, nor is another name.
+	// The first list of a new server is no news to the operator, nor is a new name.
 	if baseline := after.By == approval.Sync && after.State == approval.Approved; before != nil || d.seen.From == nil && !baseline {
 		c.News = append(c.News, News{after.ID(), before == nil, after.Rev})
 	}

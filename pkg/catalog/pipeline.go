@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	// maxUnits is how many units a group has, and maxGroups how many groups are worked off at once. One
-	// more may have been heard and wait for them: servers are not asked faster than what they say is
-	// written down.
+	// maxUnits is how many units a group has, and maxGroups how many groups run at once. One more
+	// group may wait: the sync does not ask servers faster than it writes their records.
 	maxUnits  = 12
 	maxGroups = 2
 
@@ -21,8 +20,8 @@ const (
 	_ = uint(maxWriters - maxUnits)
 )
 
-// A pipeline works units off while servers are still being asked: in groups, whose units are worked off
-// at once and written together.
+// A pipeline processes units while the sync asks other servers. The units of a group run at once
+// and write together.
 type pipeline struct {
 	*errgroup.Group
 	ctx     context.Context // of the work; it ends with the first that fails
@@ -37,14 +36,14 @@ func newPipeline(ctx context.Context, do func(*unit, context.Context) error) *pi
 	return p
 }
 
-// add takes a unit whose servers have all been heard. It blocks while too many wait.
+// add queues a unit whose servers have all answered. It blocks while too many wait.
 func (p *pipeline) add(u *unit) {
 	if p.waiting = append(p.waiting, u); len(p.waiting) == maxUnits {
 		p.start()
 	}
 }
 
-// start works off what waits.
+// start runs the waiting units as a group.
 func (p *pipeline) start() {
 	group := p.waiting
 	p.waiting = nil
@@ -59,7 +58,7 @@ func (p *pipeline) start() {
 	})
 }
 
-// end works off what waits, and returns the first error.
+// end runs the waiting units, waits for all groups, and returns the first error.
 func (p *pipeline) end() error {
 	if len(p.waiting) > 0 && p.ctx.Err() == nil {
 		p.start()
@@ -67,8 +66,8 @@ func (p *pipeline) end() error {
 	return p.Wait()
 }
 
-// A batchWriter writes for the units of a group together, once each of them waits for that or has ended: a
-// call to the store that writes a hundred records takes little more than one that writes one.
+// A batchWriter writes for all units of a group, once each unit waits for the write or has ended: a
+// call that writes a hundred records takes little longer than a call that writes one.
 type batchWriter struct {
 	mu        sync.Mutex
 	units     int // that have not ended
@@ -77,8 +76,8 @@ type batchWriter struct {
 	heard     []chan<- error // of the units that wait
 }
 
-// write writes records of a unit, and then baselines. A baseline that is not written, because a record
-// was not, is taken again by the next run; the records that were written stay as they are.
+// write writes records of a unit, and then baselines. If a record is not written, its baselines are
+// not written either, and the next run writes them; written records stay.
 func (j *batchWriter) write(ctx context.Context, r *run, due []observation, baselines []approval.Baseline) error {
 	if len(due) == 0 && len(baselines) == 0 {
 		return nil
@@ -91,7 +90,7 @@ func (j *batchWriter) write(ctx context.Context, r *run, due []observation, base
 	return <-heard
 }
 
-// leave says that a unit has ended.
+// leave notes that a unit has ended.
 func (j *batchWriter) leave(ctx context.Context, r *run) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -99,7 +98,7 @@ func (j *batchWriter) leave(ctx context.Context, r *run) {
 	j.flush(ctx, r)
 }
 
-// flush writes if all units wait that have not ended. Nobody else needs mu then.
+// flush writes if all units that have not ended wait. Nobody else needs mu then.
 func (j *batchWriter) flush(ctx context.Context, r *run) {
 	if len(j.heard) == 0 || len(j.heard) < j.units {
 		return

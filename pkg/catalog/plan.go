@@ -12,24 +12,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
-// A Plan is a round that was begun.
+// A Plan describes the round that [Syncer.Plan] began.
 type Plan struct {
 	Round    Round
-	Servers  int  // that are to be asked
-	Messages int  // by which they are
-	Confirm  bool // an assembly was asked for, whatever workers find
+	Servers  int  // to load
+	Messages int  // sent to workers
+	Confirm  bool // an assembly was asked for at once
 }
 
 // Plan begins a round of a sync that many processes share: it sends the names of the servers that
-// are due to workers. With all these are all, as when a person asks or the config has changed; else
-// those whose time has come and that are not being asked already. A disabled server is among them
-// once an hour, for its records; one that failed is once every five minutes, however often the
-// caller plans. An assembly is asked for at once if the catalog is old, or of another config, or if
-// the sync before failed. Plan calls no server.
+// are due to workers. If all is set, it sends all servers, as when a person asks or the config has
+// changed. Otherwise it sends servers that are due and not in the queue. A disabled server is due
+// once an hour, for its records; a failed server every five minutes, even if the caller plans more
+// often. Plan asks for an assembly at once if the catalog is old, has another config, or if the
+// last sync failed. Plan calls no server.
 //
-// If it fails or is ended, workers load what was sent, and what was not sent is due in the next
-// round. A server that was sent and not noted is sent twice, which does no harm. A round that
-// cannot be planned is still assembled: that finds the same fault and reports it where people look.
+// If Plan fails or is interrupted, workers load the servers that were sent; the others are due in
+// the next round. A server that was sent but not noted is sent twice, which does no harm. If
+// planning fails, Plan still asks for an assembly, which reports the same fault where people look.
 func (s *Syncer) Plan(ctx context.Context, q Queues, all bool) (Plan, error) {
 	if err := s.enter(ctx); err != nil {
 		return Plan{}, err
@@ -85,7 +85,7 @@ func (r *run) plan(ctx context.Context, p *Plan) ([]string, error) {
 	return names, nil
 }
 
-// A planned says when servers were last handed out.
+// A planned has the times at which servers were last sent to workers.
 type planned struct {
 	Servers map[string]time.Time `json:"servers"`
 }
@@ -97,16 +97,16 @@ func (s *Syncer) readPlanned(ctx context.Context) (p planned, etag string, err e
 		return p, object.IfAbsent, nil
 	}
 	if err != nil {
-		return p, "", fmt.Errorf("read what is being asked: %w", err)
+		return p, "", fmt.Errorf("read planned servers: %w", err)
 	}
-	if json.Unmarshal(o.Data, &p) != nil || p.Servers == nil { // damaged: servers may be asked twice
+	if json.Unmarshal(o.Data, &p) != nil || p.Servers == nil { // damaged: servers may be loaded twice
 		p.Servers = map[string]time.Time{}
 	}
 	return p, o.ETag, nil
 }
 
-// notePlanned notes that the servers were handed out, after they were: for a quarter of an hour no
-// round names them again, unless they are heard of sooner.
+// notePlanned notes the servers that were sent to workers. For a quarter of an hour no round sends
+// them again, unless a result comes sooner.
 func (r *run) notePlanned(ctx context.Context, names []string) error {
 	_, err := document.Retry(ctx, object.ErrConflict, func() (etag string, err error) {
 		p, etag, err := r.readPlanned(ctx)

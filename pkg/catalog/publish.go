@@ -40,9 +40,9 @@ func (r *run) publish(ctx context.Context) (built string, err error) {
 	return next.sha256, nil
 }
 
-// goOnFromOther reads the catalog that another sync has moved to, and prepares what this run has
-// found for a comparison with it. It reports whether that catalog stays. built is the SHA-256 of
-// the catalog that this run could not move to.
+// goOnFromOther reads the catalog of another sync, and prepares the lists of this run for a
+// comparison with it. It reports whether that catalog stays. built is the SHA-256 of the catalog
+// that this run could not publish.
 func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err error) {
 	if r.found != nil {
 		return false, errRestart
@@ -59,7 +59,7 @@ func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err 
 				l.tools[i].Record = nil
 			}
 		}
-		// What was listed was not compared with the records that are read now.
+		// The comparison with the new records is missing.
 		l.found, l.digest, l.toCache = false, "", nil
 	}
 	if err := r.readBase(ctx); err != nil {
@@ -77,12 +77,13 @@ func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err 
 	if ConfigFile.Load(ctx, r.objects, r.config, r.began).Version != r.config.Version {
 		return false, errRestart
 	}
-	// The other sync wrote records too, and what was lost since must be in this catalog.
+	// The other sync wrote records too, and this catalog must have the records that were lost
+	// since.
 	r.units, r.readAll = r.group(), true
 	return false, nil
 }
 
-// input returns the catalog as it should be: what servers list now, else what they listed last.
+// input returns the next catalog: the current lists of servers, or else their last lists.
 func (r *run) input(ctx context.Context) Input {
 	in := Input{Words: r.config.Value.Words, Yield: func() { r.pause(ctx) }}
 	for _, l := range r.servers {
@@ -106,7 +107,7 @@ func (r *run) current() Current {
 	return cur
 }
 
-// triedOutcomes returns the outcomes of the servers that were ever tried.
+// triedOutcomes returns the outcomes of the servers that were ever asked.
 func (r *run) triedOutcomes() []outcome.Outcome {
 	out := []outcome.Outcome{}
 	for _, l := range r.servers {

@@ -11,22 +11,22 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// MaxBody is how many bytes a message has at most, which is what SQS took from the beginning.
+// MaxBody is the largest size of a message in bytes, the oldest limit of SQS.
 const MaxBody = 256 << 10
 
 const (
-	// jobFormat is the number of the form of messages. A process refuses messages of another form.
+	// jobFormat is the format number of messages. A process refuses messages of another format.
 	jobFormat = 1
 
-	// maxServers is how many servers a message names at most: as many as one worker asks within its
-	// time even if each of them hangs.
+	// maxServers is how many servers a message names at most: a worker has time for them even if
+	// each of them hangs.
 	maxServers = 10
 
-	// gather is within how long one assembly is asked for, however many workers end. The queue of
-	// assemblies delays its messages by longer, so that each sees what was found in that time.
+	// gather is the time slot in which all workers together ask for one assembly. The queue of
+	// assemblies delays its messages by longer, so that each assembly sees all results of its slot.
 	gather = 20 * time.Second
 
-	// assemblyGroup is that of all assemblies: two at once would do the same work.
+	// assemblyGroup is the group of all assemblies: two at once would do the same work.
 	assemblyGroup = "catalog"
 )
 
@@ -38,29 +38,29 @@ var (
 	ErrJob = errors.New("message cannot be read")
 )
 
-// A Message is what a queue carries: the text of a [Job].
+// A Message is a queue message: the text of a [Job].
 type Message struct {
 	Body []byte
 
 	// Group and DeduplicationID are for a queue that keeps the order. While one message of a group
-	// is out, the queue hands out no other. Of the messages with one DeduplicationID it takes only
-	// the first, for five minutes.
+	// is out, the queue hands out no other. For five minutes it accepts only the first message with
+	// a DeduplicationID.
 	Group, DeduplicationID string
 }
 
 // A Queue takes messages and hands each out at least once, later, to another process.
 type Queue interface {
-	// Send hands the messages over. After an error some may have been taken and some not. If the
-	// caller sends all of them again, servers may be asked twice, which does no other harm.
+	// Send hands the messages over. After an error the queue may have some of the messages. If the
+	// caller sends all of them again, workers may load servers twice, which does no other harm.
 	Send(ctx context.Context, messages []Message) error
 }
 
 // Queues connect the processes that share a sync: [Syncer.Plan] sends to workers, and both ask for
 // assemblies.
 type Queues struct {
-	Work     Queue         // for [Syncer.Work]; only who plans needs it
+	Work     Queue         // for [Syncer.Work]; only the planner needs it
 	Assemble Queue         // for [Syncer.Assemble]; it keeps the order
-	Gather   time.Duration // within how long one assembly is asked for; 0: 20 s
+	Gather   time.Duration // time slot with one assembly; 0: 20 s
 }
 
 // CheckBodies returns [ErrTooLarge] if a message cannot be sent.
@@ -77,14 +77,14 @@ func CheckBodies(messages []Message) error {
 type Round struct {
 	Began  time.Time `json:"began"`
 	Config string    `json:"config,omitempty"` // version of the config; for the log alone
-	All    bool      `json:"all,omitempty"`    // every server is asked
+	All    bool      `json:"all,omitempty"`    // all servers are loaded
 }
 
 // ID returns a short text that no other round has.
 func (r Round) ID() string { return r.Began.UTC().Format("20060102T150405.000000000Z") }
 
-// A Job asks for a part of a round: that these servers are asked or, without any, that the catalog
-// is assembled.
+// A Job asks for a part of a round: to load these servers or, without servers, to assemble the
+// catalog.
 type Job struct {
 	Round   Round    `json:"run"`
 	Servers []string `json:"servers,omitempty"`
@@ -129,13 +129,14 @@ func ParseJob(data []byte) (Job, error) {
 	return m.Job, nil
 }
 
-// askAssembly asks for an assembly that begins after what was stored before the call.
+// askAssembly asks for an assembly, which begins after the call and so sees everything stored
+// before.
 func (s *Syncer) askAssembly(ctx context.Context, q Queues, round Round) error {
 	body, err := Job{Round: round}.Encode()
 	if err != nil {
 		return err
 	}
-	// All that ask within one slot have one message, which is handed out after the slot has ended.
+	// All requests in one slot have one message, which the queue delivers after the slot has ended.
 	slot := s.o.Now().UnixNano() / int64(cmp.Or(q.Gather, gather))
 	id := round.ID() + "-" + strconv.FormatInt(slot, 10)
 	m := Message{Body: body, Group: assemblyGroup, DeduplicationID: id}

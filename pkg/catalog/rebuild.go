@@ -17,15 +17,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// recipe is the number of what Build makes of one input. It grows when that becomes something else:
-// other signatures, another search index, another encoding. A shard of another recipe is not shared.
-// The rules of findings have a number of their own.
+// recipe is the version of Build's output. It grows if Build makes other signatures, another search
+// index or another encoding from the same input. A shard of another recipe is not shared. The rules
+// of findings have their own version.
 const recipe = 3
 
-// Rebuild makes the snapshot that [Build] would make of in, where a server that is Same has the tools,
-// the other items and the records that prev has of it. prev may be nil, if no server is Same. A shard of
-// prev in which nothing can have changed is shared; so the boundaries of shards, which nobody sees, may
-// be others than those that Build would draw. Shards are built one after the other.
+// Rebuild makes the snapshot that [Build] would make of in. A server that is Same keeps its tools,
+// other items and records of prev. prev may be nil, if no server is Same. Rebuild shares an
+// unchanged shard of prev, so shards may have other boundaries than Build would choose, which no
+// reader sees. It builds one shard after the other.
 func Rebuild(prev *Snapshot, in Input) (*Snapshot, error) {
 	s, err := rebuild(prev, in)
 	if err != nil {
@@ -58,7 +58,7 @@ func rebuild(prev *Snapshot, in Input) (*Snapshot, error) {
 	return newSnapshot(shards), nil
 }
 
-// weighed checks the servers, and puts them in the order of their items' ids.
+// weighed checks the servers, and returns them with their weights in the order of their items' ids.
 func weighed(prev *Snapshot, in Input) ([]serverWeight, error) {
 	most := float64(cmp.Or(in.ShardTools, maxShard))
 	servers := make([]serverWeight, len(in.Servers))
@@ -96,16 +96,16 @@ func weighed(prev *Snapshot, in Input) ([]serverWeight, error) {
 	return servers, nil
 }
 
-// A change is what makes one snapshot out of another.
+// A change is the step from one snapshot to the next.
 type change struct {
 	prev  *Snapshot // nil: none
 	in    Input
-	moved func() map[uint32]bool // hashes of the names that tools of a server have now and had not before, or had
+	moved func() map[uint32]bool // hashes of the tool names that servers gained or lost
 
 	all *finding.Names // of all tools, once they are needed
 }
 
-// shared returns the shard of prev that is the group's; nil: it has to be built.
+// shared returns the shard of prev for the group, or nil if it must be built.
 func (c *change) shared(group []serverWeight) *shard {
 	if len(group) == 0 || c.prev == nil {
 		return nil
@@ -158,7 +158,7 @@ func (s *Snapshot) inputs(name string) []ToolInput {
 	return list
 }
 
-// ids yields the tools. What other items are called is no name that a text could mean by mistake.
+// ids yields the tools. Names of other items do not count: no text could mean them by mistake.
 func (c *change) ids(servers []serverWeight) iter.Seq[tool.ID] {
 	return func(yield func(tool.ID) bool) {
 		for _, s := range servers {
@@ -194,8 +194,8 @@ func (c *change) before(name string) iter.Seq[tool.ID] {
 	return numberedIDs(held.First, held.Tools, c.prev.ID)
 }
 
-// names returns the hashes of the names that came to a server or left one. Whose tool a name is said to
-// be in a finding depends on all servers that have it.
+// names returns the hashes of the tool names that servers gained or lost. A finding names the
+// server of a tool, which depends on all servers with a tool of that name.
 func (c *change) names(servers []serverWeight) map[uint32]bool {
 	moved := map[uint32]bool{}
 	now := map[string]bool{}

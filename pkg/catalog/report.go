@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Report says what one sync found and did. Beside an error it says how far the sync came.
+// A Report says what one sync found and did. With an error it says how far the sync came.
 type Report struct {
 	StartedAt time.Time
 	Duration  time.Duration
@@ -18,12 +18,12 @@ type Report struct {
 	Totals
 	Recovered int  // records that the store had lost, and that are back
 	Unasked   int  // servers that there was no time to ask, or to hear out
-	Resting   int  // servers that were left alone, as they have not changed for long
+	Resting   int  // servers that were not asked, as they have not changed for long
 	Size      int  // bytes of the catalog
 	Built     bool // it was built: something has changed, or this process had not built it yet
 }
 
-// Totals are the numbers of a [Report] that everybody may read.
+// Totals are the public numbers of a [Report].
 type Totals struct {
 	Tools        int    `json:"tools"`
 	New          int    `json:"new" doc:"tools that no record knew"`
@@ -44,8 +44,8 @@ type ServerReport struct {
 	Outcome  outcome.Outcome // without Tools; the zero Outcome: never tried
 	Before   outcome.Status  // how its load before this one ended; "": it was never tried
 	Unasked  bool            // there was no time to ask it, or to hear it out; Outcome is of an earlier sync
-	Resting  bool            // it was left alone, as it has not changed for long; Outcome is of an earlier sync
-	News     []News          // what this sync recorded of it first; those of other syncs at the same time are in their reports
+	Resting  bool            // it was not asked, as it has not changed for long; Outcome is of an earlier sync
+	News     []News          // what this sync recorded of it first; news of other syncs is in their reports
 	ServerTotals
 }
 
@@ -56,7 +56,7 @@ type News struct {
 	Rev int64 // of its record
 }
 
-// ServerTotals are the numbers of a [ServerReport] that everybody may read.
+// ServerTotals are the public numbers of a [ServerReport].
 type ServerTotals struct {
 	Tools   int  `json:"tools"` // in the new catalog
 	Kept    bool `json:"kept" doc:"not loaded now: they are its last known definitions"`

@@ -17,18 +17,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// errRestart says that another sync has moved the catalog, and that this run must begin again:
-// the config has changed as well, or the run reads what was found from the object store.
+// errRestart says that another sync has moved the catalog, and that this run must begin again: the
+// config has changed as well, or the run reads load results from the object store.
 var errRestart = errors.New("config or catalog changed during the sync")
 
-// A run makes one catalog, or does a part of that: it loads units from a queue and assembles the
-// catalog of what was found. In one process the queue is a slice, and what was found stays in
-// memory. Many processes share a run by [Syncer.Work] and [Syncer.Assemble].
+// A run makes one catalog, or does a part of that: it loads units from a queue, then assembles the
+// catalog. In one process the queue is a slice, and the load results stay in memory. Many processes
+// share a run by [Syncer.Work] and [Syncer.Assemble].
 type run struct {
 	*Syncer
 	began    time.Time
 	base     *Snapshot                  // the catalog before; nil: none that can be used
-	prev     Current                    // its current.json, also if what that points to cannot be used
+	prev     Current                    // its current.json, even if its shards cannot be used
 	ifMatch  string                     // its ETag
 	damaged  bool                       // the catalog before, or a part of it, cannot be used
 	servers  []*serverRun               // one each server of the config
@@ -44,7 +44,7 @@ type run struct {
 	put      int // load results that were stored
 
 	mu    sync.Mutex      // guards put, taken, the Syncer's baselines and report.Recovered while units are loaded
-	taken map[string]bool // first lists that were taken, by [approval.BaselineKey]
+	taken map[string]bool // first lists that servers had, by [approval.BaselineKey]
 }
 
 // A serverRun is what a run knows of one server.
@@ -111,8 +111,8 @@ func (s *Syncer) newRun() *run {
 	return &run{Syncer: s, began: s.o.Now().UTC().Round(0), turns: make(chan struct{}, maxWriters), taken: map[string]bool{}}
 }
 
-// readBase reads the catalog that this run goes on from. One that cannot be used is as good as
-// none, but the run still moves on from its version.
+// readBase reads the last catalog. If the catalog cannot be used, the run works without it, but
+// still replaces its version.
 func (r *run) readBase(ctx context.Context) error {
 	base, prev, etag, err := load(ctx, r.objects, r.snap, new(Loading), decodeBase)
 	switch {
@@ -147,7 +147,7 @@ func (r *run) readCurrent(ctx context.Context) error {
 	return nil
 }
 
-// goOn takes what prev says of servers.
+// goOn notes the servers and outcomes of prev.
 func (r *run) goOn(prev Current) {
 	r.prev, r.known, r.outcomes = prev, map[string]ServerState{}, map[string]outcome.Outcome{}
 	for _, k := range prev.Servers {
@@ -158,8 +158,8 @@ func (r *run) goOn(prev Current) {
 	}
 }
 
-// baseFor returns the last catalog if it can say what was known of the server; nil: it, or the shard of
-// the server, cannot be used.
+// baseFor returns the last catalog, or nil if the catalog or the shard of the server cannot be
+// used.
 func (r *run) baseFor(server string) *Snapshot {
 	if r.base == nil || r.base.misses(server) {
 		return nil
@@ -216,7 +216,7 @@ func (r *run) checkRequired() error {
 	return errors.Join(errs...)
 }
 
-// reportOf returns what there is to report of l, but for the totals of the catalog.
+// reportOf returns the report of l, except the totals of the catalog.
 func (r *run) reportOf(l *serverRun) ServerReport {
 	c := l.counts
 	c.Name, c.Enabled, c.Required, c.Outcome, c.Before, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, l.before, !l.loaded
@@ -224,7 +224,7 @@ func (r *run) reportOf(l *serverRun) ServerReport {
 	return c
 }
 
-// logRefused logs which definitions of a server are not taken, when these are others than before.
+// logRefused logs the refused definitions of a server, if they are not the same as before.
 func (r *run) logRefused(ctx context.Context, l *serverRun) {
 	refused := l.outcome.Refused
 	if len(refused) == 0 || slices.Equal(refused, l.refusedBefore) {
@@ -239,7 +239,7 @@ func (r *run) logRefused(ctx context.Context, l *serverRun) {
 		slog.String("server", l.server.Name), slog.Int("refused", len(refused)), slog.Any("first", names))
 }
 
-// finish completes the report, also that of a run that failed.
+// finish completes the report, even if the run failed.
 func (r *run) finish(ctx context.Context, err error) {
 	rep := &r.report
 	rep.StartedAt, rep.Duration = r.began, r.o.Now().Sub(r.began)
@@ -262,7 +262,7 @@ func (r *run) finish(ctx context.Context, err error) {
 	if err != nil {
 		r.keepFailure(ctx, rep.Failure(err))
 		level := slog.LevelError
-		if errors.Is(err, context.Canceled) { // whoever wanted it went away: the program ends
+		if errors.Is(err, context.Canceled) { // the caller went away: the program ends
 			level = slog.LevelInfo
 		}
 		r.o.Log.LogAttrs(ctx, level, "catalog not synced", text.Ms("duration", rep.Duration), slog.Any("error", err))

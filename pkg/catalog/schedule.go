@@ -11,30 +11,30 @@ import (
 )
 
 const (
-	// pollLeast and pollMost are how long a server is left alone after it was asked, by a sync that
-	// nobody asked for: at first the one, then twice as long in steps, up to the other. One that
-	// has been the same for an hour is asked every ten minutes, and after eight hours every hour.
+	// pollLeast and pollMost are the shortest and the longest time between two loads of a server by
+	// scheduled syncs. The time doubles in steps: a server without changes for an hour is loaded
+	// every ten minutes, and after eight hours every hour.
 	pollLeast = 5 * time.Minute
 	pollMost  = time.Hour
 
-	// pollShare says how steep that is: a change is seen after at most a sixth of the time that
-	// the server has stayed the same, or an hour.
+	// pollShare sets the steps: a sync sees a change after at most a sixth of the time for which
+	// the server was unchanged, or an hour.
 	pollShare = 6
 
-	// early is how much sooner than that a server may be asked: schedules are not exact.
+	// early is how much earlier a sync may load a server: schedules are not exact.
 	early = 30 * time.Second
 
-	// inQueue is how long a server counts as being asked, after that was planned and as long as
-	// nothing is heard of it.
+	// inQueue is how long a server counts as queued after a plan sent it, if no worker stores a
+	// result.
 	inQueue = 15 * time.Minute
 
-	// confirmAge is how old a catalog may be, where many share a sync, until an assembly says of it
-	// that it is still what the servers list, though nothing has changed.
+	// confirmAge is the age at which an assembly confirms an unchanged catalog: it writes the time
+	// into current.json.
 	confirmAge = 4 * time.Minute
 )
 
-// pollInterval returns how long a server is left alone that has been unchanged for so long, and
-// whose lists stay fresh for ttl, as it says. least is how long any is.
+// pollInterval returns the time between two loads of a server that was unchanged for this long. ttl
+// is the TTL that the server gives for its lists, and least the shortest interval.
 func pollInterval(least, unchanged, ttl time.Duration) time.Duration {
 	d, most := least, least*(pollMost/pollLeast)
 	for d < most && 2*d*pollShare <= unchanged {
@@ -43,34 +43,34 @@ func pollInterval(least, unchanged, ttl time.Duration) time.Duration {
 	return min(max(d, ttl), most)
 }
 
-// isDue reports whether a sync that nobody asked for loads the server. planned says when servers
-// were handed out to others; nil: this run loads them itself.
+// isDue reports whether a scheduled sync loads the server. planned has the times at which servers
+// were sent to workers; nil: this run loads them.
 func (r *run) isDue(l *serverRun, planned map[string]time.Time) bool {
 	at, ok := planned[l.server.Name]
 	switch {
 	case !l.server.Enabled:
 		return r.began.Sub(at).Abs() >= pollMost
 	case ok && !at.After(r.began) && r.began.Sub(at) < inQueue && l.outcome.CheckedAt.Before(at):
-		return false // it is being asked
+		return false // a worker has it
 	case l.outcome.Status == "", r.prev.Config != r.config.Version,
 		l.outcome.CheckedAt.After(r.began):
 		return true
 	case failed(l):
-		return planned == nil || !r.isFresh(l, r.o.Rest) // who plans may do so each minute
+		return planned == nil || !r.isFresh(l, r.o.Rest) // a planner may run each minute
 	}
 	return r.isForced(l) || !r.isFresh(l, r.restOf(l))
 }
 
-// isForced reports whether a server that answered is loaded however long it has been the same:
-// people have decided about it, its tools are not what it listed or cannot be read, or it is a
-// program, which would be ended if it were not asked.
+// isForced reports whether a server is loaded regardless of how long it was unchanged: people have
+// decided about it, its tools come from records or cannot be read, or it is a program, which would
+// end if no sync used it.
 func (r *run) isForced(l *serverRun) bool {
 	_, decided := r.decided[l.server.Name]
 	return decided || l.server.Command != nil || slices.Contains(r.prev.Rebuilt, l.server.Name) ||
 		r.base != nil && r.base.misses(l.server.Name)
 }
 
-// restOf returns how long the server is left alone after it was asked.
+// restOf returns the time until the next load of the server.
 func (r *run) restOf(l *serverRun) time.Duration {
 	k := r.known[l.server.Name]
 	if k.Since.IsZero() || k.Identity != l.key || k.From != "" || len(l.outcome.Unread) > 0 {
@@ -79,13 +79,14 @@ func (r *run) restOf(l *serverRun) time.Duration {
 	return pollInterval(r.o.Rest, l.outcome.CheckedAt.Sub(k.Since), l.outcome.ListTTL)
 }
 
-// isFresh reports whether it is less than wait since the server was asked, as schedules keep to that.
+// isFresh reports whether the last load of the server was less than wait ago, minus the tolerance
+// of schedules.
 func (r *run) isFresh(l *serverRun, wait time.Duration) bool {
 	return r.began.Before(l.outcome.CheckedAt.Add(wait - min(early, wait/10)))
 }
 
-// due returns the servers that are due, with all of every one, in the order in which they are
-// asked, and behind them the disabled ones, for their records.
+// due returns the names of the servers that are due, or of all servers if all is set, in loading
+// order. Disabled servers come last; only their records are read.
 func (r *run) due(all bool, planned map[string]time.Time) (names []string) {
 	asked, _ := inOrder(r.servers)
 	for _, l := range r.servers {
@@ -101,7 +102,8 @@ func (r *run) due(all bool, planned map[string]time.Time) (names []string) {
 	return names
 }
 
-// loadDue loads the servers that are due, with all of every one. The others stay as they are.
+// loadDue loads the servers that are due, or all servers if all is set. The others stay as they
+// are.
 func (r *run) loadDue(ctx context.Context, all bool) (err error) {
 	all = all || r.base == nil || r.base.index == nil || r.prev.Failed != nil || r.isAhead()
 	if !all {
@@ -133,7 +135,7 @@ func (r *run) queued() []*serverRun {
 	return slices.DeleteFunc(slices.Clone(r.servers), func(l *serverRun) bool { return !l.isQueued })
 }
 
-// unitsOf returns the units that have the named servers. Their servers are loaded together.
+// unitsOf returns the units of the named servers, and queues all servers of these units.
 func (r *run) unitsOf(names []string) (units []*unit) {
 	named := map[string]bool{}
 	for _, name := range names {
@@ -152,7 +154,7 @@ func (r *run) unitsOf(names []string) (units []*unit) {
 	return units
 }
 
-// storeLost reports whether the store lost the record by which that is found out at once; see [Snapshot.Witness].
+// storeLost reports whether the store lost the record of [Snapshot.Witness].
 func (r *run) storeLost(ctx context.Context) (bool, error) {
 	if r.base == nil {
 		return false, nil
@@ -171,18 +173,18 @@ func (r *run) storeLost(ctx context.Context) (bool, error) {
 	return r.base.Lost(i, &held), nil
 }
 
-// isAhead reports whether the last catalog is of a time to come: a clock was ahead. Decisions that were
-// made since that catalog, or before it, cannot be told apart then.
+// isAhead reports whether the last catalog has a time in the future: a clock was ahead. Then a run
+// cannot distinguish decisions from before and after that catalog.
 func (r *run) isAhead() bool { return r.prev.StartedAt.After(r.began) }
 
-// needsCatalog reports whether the catalog is to be assembled even if no server has changed.
+// needsCatalog reports whether the catalog must be assembled even if no server has changed.
 func (r *run) needsCatalog() bool {
 	return r.prev.Failed != nil || r.prev.Config != r.config.Version ||
 		r.began.Sub(r.prev.SyncedAt) >= confirmAge
 }
 
-// decidedSince returns when people last decided about each server, of those about which somebody
-// has since the last catalog, or shortly before.
+// decidedSince returns when people last decided about servers, for each server with a decision
+// since the last catalog, or up to before earlier.
 func (r *run) decidedSince(ctx context.Context, before time.Duration) (map[string]time.Time, error) {
 	var since time.Time
 	if !r.prev.StartedAt.IsZero() && !r.isAhead() {

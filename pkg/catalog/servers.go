@@ -13,9 +13,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// load asks the enabled servers of the units for their tools, and calls do with each unit whose
-// servers have answered, while others are still being asked. Servers that there is no time to ask,
-// or to hear out, keep what they have.
+// load asks the enabled servers of the units for their tools. It calls do with each unit whose
+// servers have answered, while other servers still work. Servers without time for an answer keep
+// what they have.
 func (r *run) load(ctx context.Context, units []*unit, do func(*unit, context.Context) error) error {
 	p := newPipeline(ctx, do)
 	asked := r.askServers(ctx, p, units)
@@ -83,21 +83,21 @@ func (r *run) askServers(ctx context.Context, p *pipeline, units []*unit) error 
 }
 
 const (
-	// loadTime is how long the servers of one sync may take in all, where the caller's
-	// deadline does not say less. Of that a fifth is left to write down what they said.
+	// loadTime is how long the servers of one sync may take in all, where the caller's deadline
+	// does not say less. A fifth of it is reserved for writing records.
 	loadTime = 4 * time.Minute
 
-	// writeTime is the most that is left for that, whatever the deadline: records are written down
-	// while servers are still being asked.
+	// writeTime is the longest reserve for writing records. Most records are written while other
+	// servers still work.
 	writeTime = 30 * time.Second
 
-	// failurePenalty is how much longer ago a server that failed must have been asked than
-	// one that did not, to come before it. It is more than the time from one sync to the next, so
-	// that the failing ones come last as a rule, and bounded, so that each has its turn.
+	// failurePenalty is added to the last load of a failed server when servers are ordered by it.
+	// It is longer than the time between two syncs, so failing servers usually come last; it is
+	// bounded, so each has its turn.
 	failurePenalty = 15 * time.Minute
 
-	// fewFailing is how many failing servers are asked as often as others: a server that
-	// starts with its first request needs a second attempt. More of them get one each.
+	// fewFailing is how many failing servers still have a second attempt: a server that starts with
+	// its first request needs one. If more servers fail, each has one attempt.
 	fewFailing = 16
 )
 
@@ -114,9 +114,8 @@ func failed(l *serverRun) bool {
 	return l.outcome.Status != "" && l.outcome.Status != outcome.Available
 }
 
-// inOrder returns the enabled servers in the order in which they are asked, and how many of them
-// failed last time: first the required ones, then the one that was not asked for longest, those
-// that failed later.
+// inOrder returns the enabled servers in loading order, and how many of them failed last time.
+// Required servers come first, then the server with the oldest load; failed servers come later.
 func inOrder(all []*serverRun) (out []*serverRun, failing int) {
 	due := func(l *serverRun) time.Time {
 		if failed(l) {

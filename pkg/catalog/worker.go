@@ -9,25 +9,26 @@ import (
 
 // A LoadReport says what [Syncer.Work] found and did.
 type LoadReport struct {
-	Servers   []ServerReport // of those that were asked, by name; without totals of the catalog
-	Skipped   []string       // were asked in this round already, or are not configured
-	Unasked   int            // servers that there was no time to ask, or to hear out; nothing was stored of them
+	Servers   []ServerReport // loaded servers, by name; without totals of the catalog
+	Skipped   []string       // loaded in this round already, or not configured
+	Unasked   int            // servers without time for an answer; no result was stored
 	Put       int            // objects that were stored
-	Recovered int            // records that the store had lost, and that are back
+	Recovered int            // restored records that the store had lost
 }
 
 // ErrUnasked says that there was no time for all servers of a message: it has to come again.
 var ErrUnasked = errors.New("there was no time to ask all servers")
 
 // Work loads the servers that a message names, as one of many processes that share a round: it asks
-// them for their lists, writes their records, stores what it found of each for [Syncer.Assemble],
-// and asks for an assembly. A server whose records say something of others (another name of one
-// URL) is asked together with those, so that the rules for them hold as in one process. Work needs
-// the catalog only if nothing was found of a server before.
+// them for their lists, writes their records, stores a load result of each for [Syncer.Assemble],
+// and asks for an assembly. Servers of one unit, such as two names of one URL, are loaded together,
+// so that the same rules hold as in one process. Work reads the catalog only if a server has no
+// earlier load result.
 //
 // An error means that the message has to come again. A message that is repeated, comes late or is
-// interrupted does no harm: Work skips servers that were asked in this round or a later one, writes
-// records under conditions, and what was not stored is still due. A server that fails is no error.
+// interrupted does no harm: Work skips servers that were loaded in this round or a later one, and
+// writes records conditionally. A server without a stored result is still due. A server that fails
+// is no error.
 func (s *Syncer) Work(ctx context.Context, q Queues, j Job) (LoadReport, error) {
 	if len(j.Servers) == 0 {
 		return LoadReport{}, fmt.Errorf("%w: it names no server", ErrJob)
@@ -39,8 +40,8 @@ func (s *Syncer) Work(ctx context.Context, q Queues, j Job) (LoadReport, error) 
 	if err != nil && report.Put == 0 {
 		return report, err
 	}
-	// An assembly is asked for after a repeated message too: the process before may have ended
-	// first.
+	// A repeated message asks for an assembly too: the process before may have ended before it
+	// asked.
 	return report, errors.Join(err, s.askAssembly(ctx, q, j.Round))
 }
 
@@ -108,14 +109,15 @@ func (r *run) loadNamed(ctx context.Context, round Round, names []string) error 
 	return r.afterLoss(ctx)
 }
 
-// isLoaded reports whether the server was loaded in this round or a later one. What is of a time to
-// come was found when a clock was ahead.
+// isLoaded reports whether the server was loaded in this round or a later one. A result with a time
+// in the future comes from a clock that was ahead, and does not count.
 func (u *unit) isLoaded(name string, round Round) bool {
 	f := u.loadResults[name]
 	return f.catalog != nil && !f.Began.Before(round.Began) && !f.Began.After(u.began)
 }
 
-// readLoadResults reads what was found of the unit's servers before: the unit goes on from that.
+// readLoadResults reads the earlier load results of the unit's servers. The unit compares with
+// these.
 func (u *unit) readLoadResults(ctx context.Context) error {
 	u.loadResults, u.bases = map[string]loadResult{}, map[string]*Snapshot{}
 	err := u.each(ctx, slices.Values(u.names), func(ctx context.Context, name string) error {
@@ -140,7 +142,7 @@ func (u *unit) readLoadResults(ctx context.Context) error {
 	return err
 }
 
-// loadAndStore is load, and stores what was found of the servers that have answered.
+// loadAndStore loads the unit, and stores the load results of the servers that answered.
 func (u *unit) loadAndStore(ctx context.Context) error {
 	if err := u.load(ctx); err != nil {
 		return err
