@@ -239,7 +239,7 @@ func (u *unit) compare(l *serverRun, read bool) {
 			u.cacheServer(l)
 			return
 		case l.found:
-			l.counts.Gone, l.counts.GoneItems = base.gone(s, l.input.Tools)
+			l.counts.Gone, l.counts.GoneItems = base.countGone(s, l.input.Tools)
 		default:
 			l.input.Tools = base.inputs(name)
 		}
@@ -260,8 +260,8 @@ func recordsOf(server string, tools []ToolInput) map[tool.ID]*approval.Record {
 	return of
 }
 
-// gone counts the tools and the other items of s in the catalog that are missing in tools.
-func (s *Snapshot) gone(of Server, tools []ToolInput) (gone, goneItems int) {
+// countGone counts the tools and the other items of s in the catalog that are missing in tools.
+func (s *Snapshot) countGone(of Server, tools []ToolInput) (gone, goneItems int) {
 	now := recordsOf(of.Name, tools)
 	for i := range of.Numbers() {
 		id := s.ID(i)

@@ -141,7 +141,7 @@ func hints(a *tool.Annotations) [4]**bool {
 	return [...]**bool{&a.ReadOnlyHint, &a.DestructiveHint, &a.IdempotentHint, &a.OpenWorldHint}
 }
 
-// noTime encodes the zero time, which has no seconds since 1970 in range.
+// noTime encodes the zero time: no real time has this number of seconds.
 const noTime = math.MinInt64
 
 // checksum finds damage when a blob is opened. SHA-256, which names the blob, takes ten times as

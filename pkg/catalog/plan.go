@@ -79,7 +79,7 @@ func (r *run) plan(ctx context.Context, p *Plan) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := r.due(p.Round.All, planned.Servers)
+	names := r.dueServers(p.Round.All, planned.Servers)
 	p.Round.Config, p.Servers = r.config.Version, len(names)
 	p.Confirm = p.Round.All || r.needsCatalog()
 	return names, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Record returns the approval record of item i as the catalog has it, whole: with the
-// definitions, as far as the catalog has those; nil: none.
+// Record returns the approval record of item i, with the definitions that the catalog has; nil:
+// there is no record.
 func (s *Snapshot) Record(i int) *approval.Record {
 	t := s.Tool(i)
 	r := t.Approval
@@ -29,9 +29,9 @@ func (s *Snapshot) Record(i int) *approval.Record {
 	return r
 }
 
-// Witness returns the number of the item by whose approval record a store is told from one
-// that was emptied or set back: the one that was written last of those that are cheap to
-// read, or else the smallest. It reports whether the catalog has a record.
+// Witness returns the number of the item whose approval record shows whether a store was emptied or
+// set back. This is the newest record that is cheap to read, or else the smallest record. Witness
+// reports whether the catalog has a record.
 func (s *Snapshot) Witness() (witness int, ok bool) {
 	var at time.Time
 	least := 0
@@ -40,7 +40,7 @@ func (s *Snapshot) Witness() (witness int, ok bool) {
 		if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
 			continue
 		}
-		// Sizes up to that of a cheap one count as equal.
+		// Sizes up to cheapRecord count as equal.
 		size, t := max(part.recordSize(row), cheapRecord), readTime(row[atUpdatedAt:])
 		if !ok || size < least || size == least && t.After(at) {
 			witness, least, at, ok = i, size, t, true
@@ -49,8 +49,8 @@ func (s *Snapshot) Witness() (witness int, ok bool) {
 	return witness, ok
 }
 
-// cheapRecord is how large a record can be to take one unit of what DynamoDB charges for a
-// read, and recordRest what one takes beside definitions and notes, as a rule.
+// cheapRecord is the largest record that DynamoDB reads for one unit. recordRest is the usual size
+// of a record without definitions and notes.
 const (
 	cheapRecord = 4 << 10
 	recordRest  = 1200
@@ -69,18 +69,18 @@ func (s *shard) recordSize(row []byte) int {
 	return size
 }
 
-// Lost reports whether the store, in which held is the record of item i, lost what the catalog knows of it.
-func (s *Snapshot) Lost(i int, held *approval.Record) bool {
+// Lost reports whether the store lost the record of item i that the catalog has. stored is the
+// store's record; nil: none.
+func (s *Snapshot) Lost(i int, stored *approval.Record) bool {
 	_, row := s.row(i)
 	if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
 		return false
 	}
 	known := approval.Record{Rev: int64(binary.LittleEndian.Uint64(row[atRev:])), UpdatedAt: readTime(row[atUpdatedAt:])}
-	return approval.IsLost(held, &known)
+	return approval.IsLost(stored, &known)
 }
 
-// restoredRecords counts the records of configured servers that were restored and that are not
-// settled yet.
+// restoredRecords counts the restored records of configured servers that still wait for a person.
 func (r *run) restoredRecords() (n int) {
 	for _, l := range r.servers {
 		n += l.restored
@@ -88,10 +88,10 @@ func (r *run) restoredRecords() (n int) {
 	return n
 }
 
-// findForgotten finds out whether the store and the catalog lost together what was decided about l's
-// items. The store has nothing of the server then, and the catalog cannot say whether there was
-// something. Its lists are not first ones, and its records are marked until a person says what holds.
-// This lasts until the server has listed its items, and each of these records is settled.
+// findForgotten finds out whether both the store and the catalog lost the decisions about l's
+// items. Then the store has no record of the server, and the catalog cannot say whether there was
+// one. The server's lists do not count as first lists, and its records are marked until a person
+// decides. This lasts until the server has listed its items and each of these records is settled.
 func (u *unit) findForgotten(ctx context.Context, l *serverRun) error {
 	name := l.server.Name
 	known := u.known[name].Forgotten
@@ -101,7 +101,7 @@ func (u *unit) findForgotten(ctx context.Context, l *serverRun) error {
 	if _, unknown, all := u.countLost(name); all > 0 {
 		l.forgot = unknown > 0
 	} else {
-		l.forgot = known || u.prev.SHA256 == "" // which lists were taken is not known either
+		l.forgot = known || u.prev.SHA256 == "" // the first lists are not known either
 		for _, kind := range kinds {
 			for _, identity := range []string{l.identity, approval.Identity(l.server.URL)} {
 				stored, err := u.hasBaseline(ctx, identity, kind)
@@ -125,8 +125,8 @@ func (u *unit) findForgotten(ctx context.Context, l *serverRun) error {
 	return nil
 }
 
-// countLost counts the server's records that were lost and that nobody has settled, those among
-// them of which nobody knows what was decided, and all that it has.
+// countLost counts the server's restored records that wait for a person, how many of these have an
+// unknown decision, and all its records.
 func (u *unit) countLost(server string) (lost, unknown, all int) {
 	for id, held := range u.records {
 		if id.Server != server {
@@ -143,8 +143,8 @@ func (u *unit) countLost(server string) (lost, unknown, all int) {
 	return lost, unknown, all
 }
 
-// forgotten returns the names of servers about whose items it is lost what was decided. One that is
-// disabled and has listed nothing since is not among them: nothing of it can be called.
+// forgotten returns the names of servers whose decisions are lost. It leaves out a disabled server
+// that has listed nothing since: none of its tools can be called.
 func (r *run) forgotten() (names []string) {
 	for _, l := range r.servers {
 		if l.forgot && (l.server.Enabled || l.restored > 0) {
@@ -154,9 +154,9 @@ func (r *run) forgotten() (names []string) {
 	return names
 }
 
-// fromRecords returns the definitions of a server that did not load, or not all of its lists, from
-// the approval records. A tool that a server had ceased to list may be among them: nothing tells it
-// apart.
+// fromRecords returns the definitions of a server from the approval records, if the server did not
+// load all its lists. The result may include a tool that the server no longer listed: records do
+// not show that.
 func (u *unit) fromRecords(l *serverRun) (tools []ToolInput) {
 	if l.loaded && len(l.outcome.Unread) == 0 {
 		return nil
@@ -173,8 +173,8 @@ func (u *unit) fromRecords(l *serverRun) (tools []ToolInput) {
 	return tools
 }
 
-// rebuilt returns the names of enabled servers whose tools come from their approval records:
-// the catalog before could not be used, and they have not loaded since.
+// rebuilt returns the names of enabled servers whose tools come from their approval records: the
+// last catalog could not be used, and the servers have not loaded since.
 func (r *run) rebuilt() []string {
 	var names []string
 	for _, l := range r.servers {
@@ -185,13 +185,13 @@ func (r *run) rebuilt() []string {
 	return names
 }
 
-// Recover restores the record of item i, which the store lost, and returns what the store then has.
-// stored is what it has now; nil: nothing.
+// Recover restores the record of item i, which the store lost, and returns the new record. stored
+// is the store's record; nil: none.
 func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, stored *approval.Record, now func() time.Time) (*approval.Record, error) {
 	id, known := s.ID(i), s.Record(i)
 	after, err := approval.Update(ctx, approvals, id, stored, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {
 		if !approval.IsLost(stored, known) {
-			return nil, nil, nil // another one put it back
+			return nil, nil, nil // another process restored it
 		}
 		next, entry := approval.Recover(stored, known, now())
 		return &next, &entry, nil
@@ -205,8 +205,8 @@ func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, 
 // A Reconciler decides which of two versions of a recovered record counts.
 type Reconciler func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error)
 
-// RecoverAll restores every record that the store lost, and returns those of the catalog's servers that
-// nobody has settled yet, whether they were restored now or by a sync.
+// RecoverAll restores every record that the store lost. It returns the restored records of the
+// catalog's servers that still wait for a person, even if a sync restored them.
 func RecoverAll(ctx context.Context, approvals approval.Store, s *Snapshot, now func() time.Time) (lost []*approval.Record, err error) {
 	var mu sync.Mutex
 	err = each(ctx, slices.Values(s.Servers()), func(ctx context.Context, server Server) error {
@@ -237,9 +237,9 @@ func RecoverAll(ctx context.Context, approvals approval.Store, s *Snapshot, now 
 	return lost, err
 }
 
-// Reconcile settles every record that the store lost by what the catalog ([approval.KeepRestored])
-// or the store ([approval.AcceptStore]) had, whether a sync has restored it yet or not, and returns
-// those records, by id. An error may come after some were settled.
+// Reconcile settles every record that the store lost, by the version of the catalog
+// ([approval.KeepRestored]) or of the store ([approval.AcceptStore]), and returns these records by
+// id. A sync need not have restored them. After an error some records may be settled.
 func Reconcile(ctx context.Context, approvals approval.Store, s *Snapshot, how Reconciler, actor string, now func() time.Time) (settled []approval.Record, err error) {
 	lost, err := RecoverAll(ctx, approvals, s, now)
 	if err != nil {
@@ -260,7 +260,7 @@ func Reconcile(ctx context.Context, approvals approval.Store, s *Snapshot, how R
 	return settled, err
 }
 
-// reconcile settles one record; it returns nil if that has happened already.
+// reconcile settles one record; it returns nil if the record is settled already.
 func reconcile(ctx context.Context, approvals approval.Store, r *approval.Record, how Reconciler, actor string, now func() time.Time) (*approval.Record, error) {
 	mine := false
 	after, err := approval.Update(ctx, approvals, r.ID(), r, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {

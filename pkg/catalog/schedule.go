@@ -85,9 +85,9 @@ func (r *run) isFresh(l *serverRun, wait time.Duration) bool {
 	return r.began.Before(l.outcome.CheckedAt.Add(wait - min(early, wait/10)))
 }
 
-// due returns the names of the servers that are due, or of all servers if all is set, in loading
+// dueServers returns the names of the servers that are due, or of all servers if all is set, in loading
 // order. Disabled servers come last; only their records are read.
-func (r *run) due(all bool, planned map[string]time.Time) (names []string) {
+func (r *run) dueServers(all bool, planned map[string]time.Time) (names []string) {
 	asked, _ := inOrder(r.servers)
 	for _, l := range r.servers {
 		if !l.server.Enabled {
@@ -119,7 +119,7 @@ func (r *run) loadDue(ctx context.Context, all bool) (err error) {
 	if err := r.readTaken(ctx, r.servers); err != nil {
 		return err
 	}
-	units := r.unitsOf(r.due(all, nil))
+	units := r.unitsOf(r.dueServers(all, nil))
 	for _, l := range r.servers {
 		if !l.isQueued {
 			l.counts.Resting = true

@@ -14,11 +14,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxBaselines is how many baselines [Current] names: those of configured servers, and of
-// others as far as there is room.
+// maxBaselines is how many baselines [Current] names: all of configured servers, and others up to
+// this number.
 const maxBaselines = 5000
 
-// A ServerState is what the next sync has to know of a configured server.
+// A ServerState is the state of a configured server for the next sync.
 type ServerState struct {
 	Name     string `json:"name"`
 	Identity string `json:"identity"`        // [approval.BaselineKey] of its tools, by [approval.Identity]
@@ -31,8 +31,8 @@ type ServerState struct {
 	Found     string    `json:"found,omitempty"`     // ETag of what was found of it, if others ask servers for the sync
 }
 
-// readTaken collects which servers had their first list, from the last catalog and, of these lists, from
-// what an earlier version of the program stored by name. The store may be lost.
+// readTaken collects which servers had their first list, from the last catalog and from baselines
+// that an earlier version stored by name. The store may have lost its own.
 func (r *run) readTaken(ctx context.Context, of []*serverRun) error {
 	for _, key := range r.prev.Baselines {
 		r.taken[key] = true
@@ -57,13 +57,13 @@ func (r *run) readTaken(ctx context.Context, of []*serverRun) error {
 	return r.putBaselines(ctx, old)
 }
 
-// kinds are those of the lists of which the first one is taken for itself.
+// kinds are the kinds of lists; each kind has its own first list.
 var kinds = []approval.Kind{approval.Tools, approval.Prompts, approval.Resources}
 
-// firstLists returns the kinds whose items are approved in mode on_change, and the baselines to store
-// afterwards. has are the kinds of what l has listed: an empty list is none. A second name of a
-// server, a name that belonged to another one (reused) and a server whose baseline was lost have had
-// their first list.
+// firstLists returns the kinds whose items are approved in mode on_change, and the baselines to
+// store afterwards. has are the kinds that l has listed; an empty list does not count. A second
+// name of a server, a name of another server before (reused) and a server whose baseline was lost
+// have no first list.
 func (r *run) firstLists(ctx context.Context, l *serverRun, has map[approval.Kind]bool, reused bool) (first map[approval.Kind]bool, due []approval.Baseline, err error) {
 	first = map[approval.Kind]bool{}
 	for _, kind := range kinds {
@@ -94,8 +94,8 @@ func (r *run) firstLists(ctx context.Context, l *serverRun, has map[approval.Kin
 	return first, due, nil
 }
 
-// hasEarlier reports whether an earlier version of the program, which kept baselines by
-// [approval.Identity], took the first list at l's place from a server that is configured now.
+// hasEarlier reports whether a configured server had the first list at l's place under an earlier
+// version of the program, which stored baselines by [approval.Identity].
 func (r *run) hasEarlier(ctx context.Context, l *serverRun, kind approval.Kind) (bool, error) {
 	for _, other := range l.unit.servers {
 		exact := approval.Identity(other.server.URL)
@@ -142,7 +142,7 @@ func (k ServerState) baselines() []string {
 	return keys
 }
 
-// hasBaseline reports whether the first list of a server was taken.
+// hasBaseline reports whether a server had its first list.
 func (r *run) hasBaseline(ctx context.Context, identity string, kind approval.Kind) (bool, error) {
 	key := approval.BaselineKey(identity, kind)
 	r.mu.Lock()
@@ -165,9 +165,9 @@ func (r *run) hasBaseline(ctx context.Context, identity string, kind approval.Ki
 }
 
 // linkNames finds the other names of the configured servers. A server was renamed if one name of
-// its URL left the config as one other came: with a second name that is still there, or two that
-// came, it is unknown which decisions are meant. A rename counts until the server lists its tools
-// under the new name.
+// its URL left the config and one other came. If a second name stayed, or two came, nobody knows
+// which decisions belong to which name. A rename counts until the server lists its tools under the
+// new name.
 func (r *run) linkNames() {
 	configured := map[string]bool{}
 	places := map[string]string{} // by identity
@@ -200,8 +200,8 @@ func (r *run) linkNames() {
 	}
 }
 
-// otherRecords returns the records of the item under the other names of l's server: neither a
-// second name nor two that change places open what is disabled or blocked there.
+// otherRecords returns the records of the item under the other names of l's server: a second name,
+// or a swap of two names, opens no tool that is disabled or blocked there.
 func (u *unit) otherRecords(l *serverRun, id tool.ID) (others []*approval.Record) {
 	for _, id.Server = range l.others {
 		if held := u.records[id]; held != nil && id.Server != l.server.Name {
@@ -211,9 +211,9 @@ func (u *unit) otherRecords(l *serverRun, id tool.ID) (others []*approval.Record
 	return others
 }
 
-// unlisted returns the tools that l does not list now, and that a person decided about under the
-// name that its server had before: once the server has listed its tools under the new name, the old
-// one is forgotten, and one of them may come back.
+// unlisted returns the tools that l does not list now and that a person decided about under the
+// server's old name. The old name is forgotten once the server has listed tools under the new name,
+// and such a tool may come back.
 func (u *unit) unlisted(l *serverRun) (due []observation) {
 	listed := make(map[tool.ID]bool, len(l.tools))
 	for _, t := range l.tools {
@@ -236,9 +236,9 @@ func (u *unit) unlisted(l *serverRun) (due []observation) {
 	return due
 }
 
-// describe writes into cur what the next sync has to know of the servers.
+// describe writes the state of the servers into cur, for the next sync.
 func (r *run) describe(cur *Current) {
-	for _, key := range r.prev.Baselines { // those of a sync that ended meanwhile
+	for _, key := range r.prev.Baselines { // another sync may have added some
 		r.taken[key] = true
 	}
 	cur.Servers = []ServerState{}

@@ -14,13 +14,13 @@ import (
 )
 
 // A shard is a part of a snapshot: servers that follow each other in the order of their ids, with
-// all that is theirs. It is one blob, stored under its own SHA-256, and immutable; snapshots share it.
+// all their items. It is one immutable blob, stored under its own SHA-256; snapshots share it.
 type shard struct {
 	blob     []byte // the whole encoding; the other fields point into it
 	text     string // its text section: the bytes of the blob, which never change
-	rows     []byte // its tool rows, then those of other items
+	rows     []byte // its tool rows, then the rows of other items
 	rowSize  int
-	tools    int      // how many rows are those of tools
+	tools    int      // how many rows are tools
 	json     []byte   // its definitions
 	found    []byte   // its rows of findings
 	rules    int      // version of the rules by which they were found; 0: they are not known
@@ -36,7 +36,7 @@ type shard struct {
 // items returns the number of all items of the shard, the tools among them.
 func (s *shard) items() int { return len(s.rows) / s.rowSize }
 
-// first returns what is no greater than the text of any id in the shard.
+// first returns a lower bound of the texts of ids in the shard.
 func (s *shard) first() string {
 	least := ""
 	for i, server := range s.servers {
@@ -47,7 +47,7 @@ func (s *shard) first() string {
 	return least
 }
 
-// orderOf returns by what servers are in the order of their items' ids.
+// orderOf returns the key that sorts servers in the order of their items' ids.
 func orderOf(server string) string { return server + ":" }
 
 // openIndex returns the shard with its search index.
@@ -147,10 +147,10 @@ func (s *shard) tool(i int) Tool {
 	return t
 }
 
-// yes and no are what hints point to, of all tools: nobody writes there.
+// yes and no are the values that all hints point to. Nobody writes them.
 var yes, no = true, false
 
-// annotations returns what a server says of the tool of the row.
+// annotations returns the annotations of the row's tool.
 func (s *shard) annotations(row []byte) tool.Annotations {
 	flags, a := binary.LittleEndian.Uint32(row[atFlags:]), tool.Annotations{Title: s.string(row[atAnnotationTitle:])}
 	for i, hint := range hints(&a) {
@@ -164,7 +164,7 @@ func (s *shard) annotations(row []byte) tool.Annotations {
 	return a
 }
 
-// readItem puts into t, which was read as a tool, what the row of another item says.
+// readItem corrects t, which was read as a tool, if the row is another item.
 func (s *shard) readItem(t *Tool, row []byte, flags uint32) {
 	d := &t.Definition
 	d.Kind, d.InputSchema, d.OutputSchema, t.Signature = t.ID.Kind, nil, nil, ""
@@ -212,8 +212,8 @@ func (s *shard) readRecord(r *approval.Record, id tool.ID, row []byte, flags uin
 	}
 }
 
-// depends reports whether a finding in the shard may depend on whether a name in the set is that of
-// a tool. names holds hashes, so the answer may be yes by mistake, and never no.
+// depends reports whether a finding in the shard may depend on a tool with a name in the set. names
+// holds hashes, so a wrong yes is possible, but not a wrong no.
 func (s *shard) depends(names map[uint32]bool) bool {
 	for at := 0; at < len(s.asked); at += 4 {
 		if names[binary.LittleEndian.Uint32(s.asked[at:])] {

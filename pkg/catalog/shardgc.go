@@ -15,10 +15,9 @@ const (
 	// keepSuperseded is how long the object of a superseded shard stays.
 	keepSuperseded = 24 * time.Hour
 
-	// maxSuperseded is how many stay, as long as each has been superseded for longer than
-	// inFlight: a server that changes at each sync would fill the store. Whoever has read the
-	// old current.json loads its shards within seconds, and looks at current.json again
-	// after half a minute.
+	// maxSuperseded is how many stay, as long as each has been superseded for longer than inFlight:
+	// a server that changes at each sync would fill the store. A reader of the old current.json
+	// loads its shards within seconds, and reads current.json again after half a minute.
 	maxSuperseded = 32
 	inFlight      = 15 * time.Minute
 
@@ -26,9 +25,9 @@ const (
 	maxListed = 1000
 )
 
-// supersede adds to cur the shards that next no longer has, and removes the objects of those that
-// were replaced long ago. It returns the shards of next that were among the replaced, so that another
-// sync may be removing them.
+// supersede adds to cur the shards that next no longer has, and removes objects that were replaced
+// long ago. It returns the shards of next that were on the list of replaced shards: another sync
+// may remove their objects now.
 func (r *run) supersede(ctx context.Context, cur *Current, next *Snapshot) (again []*shard) {
 	used := map[string]*shard{}
 	for _, part := range next.shards {
@@ -54,9 +53,9 @@ func (r *run) supersede(ctx context.Context, cur *Current, next *Snapshot) (agai
 	return again
 }
 
-// remove removes the object of a shard that was replaced as of the catalog that this run goes on
-// from, and reports whether it is gone. If that catalog has moved, nothing is removed: the shard
-// may be in use again.
+// remove removes the object of a shard that the last catalog has replaced, and reports whether the
+// object is gone. If another sync has moved the catalog, it removes nothing: the shard may be in
+// use again.
 func (r *run) remove(ctx context.Context, sha256 string) bool {
 	if _, err := r.objects.Get(ctx, CurrentKey, r.ifMatch); !errors.Is(err, object.ErrNotModified) {
 		return false

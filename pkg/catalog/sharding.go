@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// maxShard is how many tools and other items a shard has at most, unless they are those of one server, and
-// maxShardBytes how many bytes of definitions.
+// maxShard is how many tools and other items a shard has at most, and maxShardBytes how many bytes
+// of definitions. A single server may have more.
 const (
 	maxShard      = 10_000
 	maxShardBytes = 64 << 20
 )
 
-// A serverWeight is a server with what it weighs: a shard is full at 1.
+// A serverWeight is a server with its weight: a shard is full at 1.
 type serverWeight struct {
 	ServerInput
 	weight float64
 }
 
 // assignShards divides the servers, which are in the order of their items' ids, among shards.
-// firsts say with what the shards of the catalog before begin, in order. Its boundaries stay where
-// they are, so that what changes in one server changes one shard: but for a shard that has become
-// too large, which is divided, and for two neighbours that together are less than half full, which
-// become one. The same servers and boundaries give the same shards.
+// firsts are the first keys of the last catalog's shards, in order. The boundaries stay, so that a
+// change in one server changes one shard, with two exceptions: a shard that is too large is
+// divided, and two neighbors that together are less than half full become one. The same servers and
+// boundaries give the same shards.
 func assignShards(servers []serverWeight, firsts []string) [][]serverWeight {
 	var groups [][]serverWeight
 	for i := range max(1, len(firsts)) {
@@ -59,7 +59,7 @@ func weigh(servers []serverWeight) (sum float64) {
 	return sum
 }
 
-// divide divides a group that is too large into as few as will do, about equally large.
+// divide divides a group that is too large into the fewest parts of about equal size.
 func divide(servers []serverWeight) (groups [][]serverWeight) {
 	whole := weigh(servers)
 	if whole <= 1 || len(servers) == 1 {

@@ -6,8 +6,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// ConfigFile and PolicyFile are what an operator writes. Their copies lie with the catalog
-// because a sync, which keeps them, may write there alone.
+// ConfigFile and PolicyFile are the operator's files. Their last good copies are in the catalog's
+// folder, the only one that a sync may write.
 var (
 	ConfigFile = object.File[config.Config]{Key: config.Key, LastGood: "catalog/last_good_config.json", Parse: config.Parse}
 	PolicyFile = object.File[policy.Policy]{Key: policy.Key, LastGood: "catalog/last_good_policy.cedar", Parse: policy.Parse, None: policy.Empty}

@@ -19,9 +19,10 @@ import (
 
 // A Loader asks servers for their tools and other items; *upstream.Client is one.
 type Loader interface {
-	// LoadEach asks every target and calls each with its outcome as it ends, one call at a time; it
-	// keeps none. While each does not return, no more answers are collected than are on their way. A
-	// server that there was no time for has an outcome that is not [outcome.Outcome.Recorded].
+	// LoadEach asks every target, and calls each with the outcome as soon as it has one, one call
+	// at a time; it keeps no outcome. While each runs, LoadEach collects no answers beyond the
+	// requests in flight. A server without time for an answer has an outcome that is not
+	// [outcome.Outcome.Recorded].
 	LoadEach(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome))
 }
 
@@ -31,19 +32,18 @@ type Approvals interface {
 	document.Store
 }
 
-// SyncOptions are the knobs of a [Syncer]. The zero value works.
+// SyncOptions configure a [Syncer]. The zero value works.
 type SyncOptions struct {
 	Now      func() time.Time // nil: time.Now
 	Log      *slog.Logger     // nil: none
 	Progress func(Progress)   // called when loading begins and as each server's load ends, one call at a time; nil: none
 
-	// Rest is how long an unchanged server is left alone at first by [Syncer.SyncDue]; 0: five minutes.
-	// It grows to twelve times that.
+	// Rest is the time between two loads of an unchanged server by [Syncer.SyncDue] at first; 0:
+	// five minutes. It grows to twelve times that.
 	Rest time.Duration
 
-	// Yield is called between small parts of the work, where the process answers requests as well: it
-	// may wait, for a bounded time, while there are any. It is called from several goroutines. nil:
-	// nothing is waited for.
+	// Yield is called between small parts of the work, from several goroutines. In a process that
+	// also answers requests it may wait for these, for a bounded time. nil: no wait.
 	Yield func(context.Context)
 }
 
@@ -66,24 +66,24 @@ type Syncer struct {
 	o         SyncOptions
 
 	begun  atomic.Int64                  // how many runs have begun
-	latest atomic.Pointer[Snapshot]      // as the last sync that ended left it
-	using  atomic.Pointer[config.Config] // by the newest run; nil: none yet
+	latest atomic.Pointer[Snapshot]      // of the last sync that ended
+	using  atomic.Pointer[config.Config] // of the newest run; nil: none yet
 
 	slot      chan struct{} // holds a token while a run goes on; the fields below are the run's alone
 	last      result
 	snap      *Snapshot    // the catalog as it was read or written last
 	built     string       // SHA-256 of the catalog that this process built last
-	words     config.Words // what its tools are found by besides
+	words     config.Words // words of the operator for its tools
 	config    object.Source[config.Config]
 	rules     object.Source[policy.Policy]
-	baselines map[string]bool // [approval.BaselineKey] of lists that were taken
+	baselines map[string]bool // [approval.BaselineKey] of baselines in the store
 	cache     unchangedCache
 }
 
-// A result is that of a run whose caller did not go away.
+// A result is the result of a run whose caller did not go away.
 type result struct {
 	number int64 // of the run, from 1
-	all    bool  // every server was asked
+	all    bool  // all servers were asked
 	report Report
 	err    error
 }
@@ -112,9 +112,8 @@ func (s *Syncer) Config() *config.Config { return s.using.Load() }
 // run. A [Report] comes with an error too.
 func (s *Syncer) Sync(ctx context.Context) (Report, error) { return s.sync(ctx, true) }
 
-// SyncDue is Sync, but leaves servers alone that were asked not long ago and have not changed for long:
-// for a sync that is due by the clock, and that no person and no new config asks for. Their records
-// are looked at if people have decided about them since.
+// SyncDue is Sync for a schedule: it does not ask servers that were asked recently and have not
+// changed for long. It reads their records if people have decided about them since.
 func (s *Syncer) SyncDue(ctx context.Context) (Report, error) { return s.sync(ctx, false) }
 
 func (s *Syncer) sync(ctx context.Context, all bool) (Report, error) {
@@ -136,7 +135,7 @@ func (s *Syncer) sync(ctx context.Context, all bool) (Report, error) {
 	return report, err
 }
 
-// enter waits for the turn of this run.
+// enter waits until no other run has the Syncer.
 func (s *Syncer) enter(ctx context.Context) error {
 	select {
 	case s.slot <- struct{}{}:

@@ -9,9 +9,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// unchanged reports whether a catalog built now would equal the last one: the same servers with the
-// same tools and records, and the same words of the operator. One that this process has not built is
-// built, since another version of the program may have made it.
+// unchanged reports whether a new catalog would equal the last one: the same servers with the same
+// tools and records, and the same words of the operator. If this process has not built the last
+// one, another version of the program may have, so the answer is no.
 func (r *run) unchanged() bool {
 	if r.base == nil || r.base.index == nil || r.base.sha256 != r.built || !r.words.Equal(r.config.Value.Words) || len(r.base.servers) != len(r.servers) {
 		return false
@@ -30,9 +30,8 @@ func (s *Snapshot) hasRecords(server string, records map[tool.ID]*approval.Recor
 	return true
 }
 
-// lists reports whether the catalog has these items of the server, unread others, and no more.
-// Definitions are equal if their hashes are: which of two spellings the catalog has makes no
-// difference.
+// lists reports whether the catalog has exactly these items of the server, plus unread others.
+// Definitions are equal if their hashes are equal; the spelling does not matter.
 func (s *Snapshot) lists(server string, tools []ToolInput, unread int) bool {
 	of, ok := s.Server(server)
 	if !ok || of.Tools+of.Items != len(tools)+unread {
@@ -61,8 +60,8 @@ func (l *serverRun) unread(base *Snapshot) (n int) {
 	return n
 }
 
-// same reports whether d is the definition of item i, whatever its spelling. Of a resource the hash
-// does not cover all that clients read: its size and when it was modified count here as well.
+// same reports whether d is the definition of item i, in any spelling. The hash of a resource does
+// not cover its size and modification time, which clients read, so same compares these too.
 func (s *Snapshot) same(i int, d tool.Definition) bool {
 	part, row := s.row(i)
 	if part.string(row[atHash:]) != string(d.Hash) {
@@ -76,7 +75,7 @@ func (s *Snapshot) same(i int, d tool.Definition) bool {
 	return true
 }
 
-// recorded reports whether the catalog has this record of tool i; nil: none. Each write of a
+// recorded reports whether the catalog has this record of tool i; nil: no record. Each write of a
 // record gives it another revision.
 func (s *Snapshot) recorded(i int, held *approval.Record) bool {
 	_, row := s.row(i)
@@ -86,12 +85,12 @@ func (s *Snapshot) recorded(i int, held *approval.Record) bool {
 	return int64(binary.LittleEndian.Uint64(row[atRev:])) == held.Rev && readTime(row[atUpdatedAt:]).Equal(held.UpdatedAt)
 }
 
-// Catalog returns the catalog as the last sync left it, for a reader in the same process, so
-// that it need not hold another copy; nil: none has ended yet.
+// Catalog returns the catalog of the last sync, so that a reader in the same process needs no
+// second copy; nil: no sync has ended yet.
 func (s *Syncer) Catalog() *Snapshot { return s.latest.Load() }
 
-// Share lets the Syncer continue with the reader's copy if both have the same catalog. While a sync
-// is running it does nothing.
+// Share makes the Syncer use the reader's copy if both have the same catalog. It does nothing while
+// a sync runs.
 func (s *Syncer) Share(theirs *Snapshot) {
 	select {
 	case s.slot <- struct{}{}:

@@ -9,12 +9,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// What a sync finds out of a server follows from what the server lists, its records, the config and the
-// last catalog. So if all four are what they were when this process found out that nothing has changed, the
-// same follows: nothing is parsed, no record is decoded and none compared.
+// The result of a sync for a server depends on its lists, its records, the config and the last
+// catalog. If all four are the same as when this process last found no change, the sync parses no
+// list, and decodes and compares no record.
 
-// An unchangedServer is what was found out of one server whose items and records are as the catalog
-// has them.
+// An unchangedServer is the result for one server whose items and records equal the catalog's.
 type unchangedServer struct {
 	lists    string // [outcome.Outcome.Lists]
 	records  string // their mark: see [approval.Store]
@@ -23,7 +22,7 @@ type unchangedServer struct {
 	restored int
 }
 
-// An unchangedCache has the unchanged servers as of one catalog and one config.
+// An unchangedCache has the unchanged servers for one catalog and one config.
 type unchangedCache struct {
 	catalog, config string // SHA-256; version
 	servers         map[string]*unchangedServer
@@ -45,13 +44,13 @@ func (r *run) cachedServer(l *serverRun) *unchangedServer {
 	return r.cache.servers[l.server.Name]
 }
 
-// alone reports whether the unit is one configured server, of whose other names nothing is known.
+// alone reports whether the unit is one configured server without other names.
 func (u *unit) alone() bool {
 	return len(u.servers) == 1 && len(u.names) == 1 && u.bases == nil
 }
 
-// isUnchanged reports whether all that is known of the unit's server is as it was. If not, the list
-// has what the server lists, and the unit the records, if they were read.
+// isUnchanged reports whether the unit's server is as the cache has it. If not, the server's tools
+// are set, and so are the unit's records if they were read.
 func (u *unit) isUnchanged(ctx context.Context) (bool, error) {
 	if !u.alone() || !u.servers[0].loaded {
 		return false, nil
@@ -78,7 +77,7 @@ func (u *unit) isUnchanged(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// tookFirst reports whether it is known that these first lists were taken.
+// tookFirst reports whether the store is known to have these baselines.
 func (r *run) tookFirst(keys []string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,12 +92,12 @@ func (r *run) tookFirst(keys []string) bool {
 	return true
 }
 
-// readRecords reads the records of one of the unit's names, unless they are those of mark.
+// readRecords reads the records of one of the unit's names, unless mark is their mark.
 func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 	records, now, err := u.approvals.RecordsIfChanged(ctx, name, mark)
 	switch {
 	case errors.Is(err, approval.ErrUnchanged):
-		return err // it is no fault, and comes for each server: no text is made of it
+		return err // this is no fault, and common: it needs no text
 	case err != nil:
 		return fmt.Errorf("read approvals: %w", err)
 	}
@@ -113,9 +112,9 @@ func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 	return nil
 }
 
-// cacheServer notes for the next run what follows for l, whose items and records are as the catalog
-// has them. What was turned away here is reported again each time. A record that was written since
-// its mark was read has another one.
+// cacheServer notes the result for l, whose items and records equal the catalog's, for the next
+// run. A server with refused items is not cached, because each sync reports these. A record that
+// was written since its mark was read has another mark.
 func (u *unit) cacheServer(l *serverRun) {
 	if l.loaded && u.alone() && l.digest != "" && !l.refused {
 		l.toCache = &unchangedServer{lists: l.digest, records: u.recordsMark, kinds: l.kinds, restored: l.restored}
@@ -125,7 +124,7 @@ func (u *unit) cacheServer(l *serverRun) {
 	}
 }
 
-// cacheServers keeps what is known of the servers that the catalog has as they are.
+// cacheServers keeps the results of unchanged servers.
 func (r *run) cacheServers(saved *Snapshot) {
 	r.cache = unchangedCache{saved.sha256, r.config.Version, map[string]*unchangedServer{}}
 	for _, l := range r.servers {

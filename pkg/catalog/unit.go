@@ -12,23 +12,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A unit is what a run loads and compares for itself: as a rule one server. Servers whose records
-// say something of each other are in one unit: the names of one URL, the two names of a renamed
-// server, and those whose URL was under another name. The order of units makes no difference.
+// A unit is a group of servers that a run loads and compares together, usually one server. Servers
+// whose records depend on each other are in one unit: the names of one URL, the two names of a
+// renamed server, and servers at a URL that had another name. The order of units does not matter.
 type unit struct {
 	*run
 	servers []*serverRun // the configured servers, in the order of the config
-	names   []string     // of all whose records count here; some may have left the config
+	names   []string     // of servers whose records count here; some may have left the config
 	waits   int          // loads that have not ended
 	done    bool         // its lists were compared with the last catalog
 
 	batchWriter *batchWriter // writes for the unit, while it is loaded
 
-	bases       map[string]*Snapshot  // by name, of what was found before; see [run.baseOf]
-	loadResults map[string]loadResult // the same, whether it is what the unit goes on from or not
+	bases       map[string]*Snapshot  // by name, from load results; see [unit.baseOf]
+	loadResults map[string]loadResult // all of them, even if not in bases
 
-	records     map[tool.ID]*approval.Record // as they were read or written last; nil: not read
-	recordsMark string                       // of those that were read last: see [approval.Store]
+	records     map[tool.ID]*approval.Record // newest version; nil: not read
+	recordsMark string                       // mark of the records read last: see [approval.Store]
 	mine        sync.Mutex                   // guards records, their mark, and the counts of lists
 }
 
@@ -63,8 +63,8 @@ func (r *run) group() []*unit {
 		}
 		l.unit.servers = append(l.unit.servers, l)
 	}
-	// A server that leaves the config is not in the next catalog, so what the store lost of it is
-	// recovered now or never.
+	// The next catalog does not have a server that left the config, so its lost records are
+	// recovered now.
 	if r.base != nil {
 		for _, s := range r.base.servers {
 			if units[s.Name] == nil {
@@ -75,8 +75,8 @@ func (r *run) group() []*unit {
 	return all
 }
 
-// load brings the records of the unit up to date with what its servers answered, and finds out what
-// the next catalog has of them.
+// load updates the records of the unit with the answers of its servers, and compares the servers
+// with the last catalog.
 func (u *unit) load(ctx context.Context) error {
 	u.done = true
 	if same, err := u.isUnchanged(ctx); same || err != nil {
@@ -95,10 +95,10 @@ func (u *unit) load(ctx context.Context) error {
 	return nil
 }
 
-// readApprovals reads the records of the unit's names. They are not taken from the catalog or
-// the last run: a store that was restored from a backup differs.
+// readApprovals reads the records of the unit's names. The catalog's copy does not count: a store
+// that was restored from a backup differs.
 func (u *unit) readApprovals(ctx context.Context) error {
-	if u.records != nil { // to find out whether any was written
+	if u.records != nil { // isUnchanged has read them
 		return nil
 	}
 	u.records = map[tool.ID]*approval.Record{}
@@ -112,7 +112,7 @@ func (r *run) each(ctx context.Context, n iter.Seq[string], do func(context.Cont
 	return each(ctx, n, func(ctx context.Context, s string) error { return r.inTurn(ctx, func() error { return do(ctx, s) }) })
 }
 
-// inTurn calls do when the run may have one more call to the store.
+// inTurn calls do when the run has less than the maximum of calls to the store.
 func (r *run) inTurn(ctx context.Context, do func() error) error {
 	r.pause(ctx)
 	select {
@@ -124,19 +124,19 @@ func (r *run) inTurn(ctx context.Context, do func() error) error {
 	}
 }
 
-// pause lets requests go first, where the process answers any.
+// pause gives way to requests, if the process answers any.
 func (s *Syncer) pause(ctx context.Context) {
 	if s.o.Yield != nil {
 		s.o.Yield(ctx)
 	}
 }
 
-// recoverLost restores the records that the last catalog has of the unit and the store lost.
+// recoverLost restores the records of the unit that the last catalog has and the store lost.
 func (u *unit) recoverLost(ctx context.Context) error {
 	type lost struct {
 		base *Snapshot
 		item int
-		held *approval.Record // what the store has
+		held *approval.Record // the store's record
 	}
 	var due []lost
 	for _, name := range u.names {
@@ -173,7 +173,7 @@ func (u *unit) recoverLost(ctx context.Context) error {
 	return nil
 }
 
-// baseOf returns the catalog that says what was known of the server; nil: none that can be used.
+// baseOf returns the catalog with the server's last known state; nil: none is usable.
 func (u *unit) baseOf(name string) *Snapshot {
 	if base := u.bases[name]; base != nil {
 		return base
@@ -181,8 +181,8 @@ func (u *unit) baseOf(name string) *Snapshot {
 	return u.baseFor(name)
 }
 
-// complete adds what is known of lists that could not be read to what l lists now. If the last
-// catalog has exactly that, l is taken from there.
+// complete adds the last known items of lists that could not be read to l's tools. If the last
+// catalog has the same, l takes its items from there.
 func (u *unit) complete(l *serverRun) {
 	l.rebuilt = l.server.Enabled && !l.loaded && slices.Contains(u.prev.Rebuilt, l.server.Name)
 	if l.since.IsZero() {
@@ -213,7 +213,7 @@ func (u *unit) complete(l *serverRun) {
 	}
 }
 
-// afterLoss stores the baselines anew that were looked at before a loss was known.
+// afterLoss stores the baselines again that were read before a loss was known.
 func (r *run) afterLoss(ctx context.Context) error {
 	if names := r.forgotten(); r.damaged && len(names) > 0 {
 		r.o.Log.LogAttrs(ctx, slog.LevelError, "store and catalog lost what was decided; items are locked until a person decides", slog.Any("servers", names))

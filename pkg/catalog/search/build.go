@@ -9,10 +9,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
 )
 
-// Build makes the bytes of an index over docs. The same docs give the same bytes
-// on every machine. A document's number is its place in docs; equal scores are
-// ordered by it, so docs are best given in the order of their ids. Between two of
-// them the work can make room for other work.
+// Build makes the bytes of an index over docs. The same docs give the same bytes on every machine.
+// A document's number is its place in docs; equal scores are ordered by it, so docs are best given
+// in the order of their ids. Between two docs the iterator may pause for other work.
 func Build(docs iter.Seq[Doc]) []byte {
 	table := embedding.Default()
 	return build(docs, &table, embedding.SHA256)
@@ -36,15 +35,15 @@ func build(docs iter.Seq[Doc], table *embedding.Table, tableSum string) []byte {
 	return b.encode(n, tableSum)
 }
 
-// A posting says that a document has a term, and what that is worth:
-// x·(k1+1)/(x+k1), which depends on the document alone.
+// A posting says that a document has a term, with its weight: x·(k1+1)/(x+k1), which depends on the
+// document alone.
 type posting struct {
 	term, doc uint32
 	weight    float32
 }
 
-// A builder gathers postings and vectors. Tools say much the same words: what takes long is done once
-// for each different one, and from then on the word goes by its number.
+// A builder gathers postings and vectors. Tools share most words, so slow work is done once for
+// each word; afterwards the word is a number.
 type builder struct {
 	table    *embedding.Table
 	words    map[string]uint32 // number of each word met so far
@@ -56,7 +55,7 @@ type builder struct {
 	norms    []byte
 	vectors  []byte
 
-	// Of one document at a time.
+	// The fields below are for one document at a time.
 	cutter      tokenizer
 	grammar     tokenizer // for verbs: get is a stop word
 	stems, said tally     // by term and by word
@@ -64,7 +63,7 @@ type builder struct {
 	vector      []int8
 }
 
-// A word is what is known of a word that some document has.
+// A word has the data about a word of some document.
 type word struct {
 	term     uint32
 	from, to uint32 // of its pieces
@@ -77,7 +76,7 @@ func (b *builder) add(i uint32, d Doc) {
 		b.cutter.each(text, func(text []byte) {
 			lengths[f]++
 			w := b.number(text)
-			if f != fieldWords { // they say how people call the tool, and move nothing that it means
+			if f != fieldWords { // these are names that people use, and do not change the meaning
 				b.said.add(w, f)
 			}
 			b.stems.add(b.met[w].term, f)

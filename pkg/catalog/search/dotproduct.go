@@ -2,14 +2,15 @@ package search
 
 import "encoding/binary"
 
-// A vector is the vector of a query, in the form in which it is held against those of documents.
-// Where the processor multiplies sixteen numbers at once, that is done; everywhere else it is the
-// following. Both give the same sums, which are whole numbers.
+// A vector is the vector of a query, in the form for products with document vectors. If the
+// processor multiplies sixteen numbers at once, the product uses that; otherwise it uses the
+// following method. Both give the same sums, which are integers.
 //
 // A product of two numbers of 64 bits, each made of two small ones, has the sum of two products of
 // the small ones in its upper half: (x + y·2³²)(b + a·2³²) = xb + (xa + yb)·2³² + …, where what is
 // left over does not fit into 64 bits. So eight products take four multiplications. That halves the
-// time of a scan, which is most of that of a ranking, and the sums are the same to the last bit.
+// time of a scan, which takes most of the time of a ranking, and the sums are the same to the last
+// bit.
 type vector struct {
 	codes []int8
 	wide  []int16  // the codes up to a multiple of 16; nil: the processor cannot use them
@@ -65,7 +66,7 @@ func (v *vector) pairedWith(b []byte) int {
 		s1 += p[4]*(y&low) + p[5]*(y>>8&low) + p[6]*(y>>16&low) + p[7]*(y>>24&low)
 		pairs, b = pairs[8:], b[16:]
 	}
-	// What the lower halves add up to is between −2³¹ and 2³¹, so half a unit rounds it away.
+	// The sum of the lower halves is between −2³¹ and 2³¹, so half a unit rounds it away.
 	sum := int(int32((s0 + s1 + 1<<31) >> 32))
 	for i, code := range v.codes[len(v.codes)-len(b):] {
 		sum += int(code) * (int(int8(b[i])) + offset)

@@ -5,8 +5,8 @@ import "golang.org/x/sys/cpu"
 // multipliesWide reports whether the processor multiplies sixteen numbers at once.
 var multipliesWide = cpu.X86.HasAVX2
 
-// products puts into dots the products of v and of as many documents, whose numbers are int8 and stand in b
-// one document after the other: of each the sum of the products with v's numbers.
+// products writes the dot product of v and each document to dots. The numbers of the documents are
+// int8, in b one document after the other.
 func (v *vector) products(dots []int32, b []byte) {
 	if v.wide == nil || len(dots) == 0 {
 		v.paired(dots, b)

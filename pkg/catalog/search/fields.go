@@ -26,9 +26,8 @@ type weighting struct {
 	mean   float64 // the usual length of the field, in words
 }
 
-// weightings returns the weighting of each field. The mean lengths are constants
-// and not those of the catalog, so that a tool which an agent may not see cannot
-// move a score.
+// weightings returns the weighting of each field. The mean lengths are constants and do not depend
+// on the catalog, so a tool that an agent may not see cannot change a score.
 func weightings() [fields]weighting {
 	return [fields]weighting{
 		fieldName:         {weight: 3, b: .3, mean: 2.5},
@@ -57,9 +56,8 @@ func (d Doc) texts() [fields]string {
 	}
 }
 
-// schemaText returns the names of a schema's top-level properties, and their
-// descriptions and enum values, sorted by name: key order means nothing. What
-// is not a schema has no text.
+// schemaText returns the names of a schema's top-level properties, and their descriptions and enum
+// values, sorted by name: key order means nothing. Any other value has no text.
 func schemaText(schema json.RawMessage) (names, text string) {
 	properties, _ := rawjson.Split(rawjson.Get(schema, "properties"), rawjson.Lenient)
 	slices.SortFunc(properties, func(a, b rawjson.Member) int { return strings.Compare(a.Name, b.Name) })

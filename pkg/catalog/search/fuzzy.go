@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A misspelt word still finds what was meant. A stem that no document of the
-// view has is replaced by all stems of the view at one edit from it.
+// A misspelt word still finds the intended word. A stem that no document of the view has is
+// replaced by all stems of the view at one edit from it.
 const (
 	minMisspelt = 4  // letters: one edit makes most shorter words into some other word
 	misspelt    = .7 // the weight that the replacements share
 )
 
-// misspellable reports whether a stem may be a misspelt word: of enough letters a–z
-// and nothing else. Numbers and codes are meant as they stand.
+// misspellable reports whether a stem may be a misspelt word: of enough letters a–z and nothing
+// else. Numbers and codes are not corrected.
 func misspellable(stem string) bool {
 	for i := range len(stem) {
 		if stem[i] < 'a' || stem[i] > 'z' {
@@ -24,9 +24,9 @@ func misspellable(stem string) bool {
 	return len(stem) >= minMisspelt
 }
 
-// meant returns the words that the table knows as a whole at one edit from word, in their order; nil if it
-// knows the word itself.
-func (ix *Index) meant(word string) (out []queryWord) {
+// knownNear returns the words of the table at one edit from word, in order; nil if the table knows
+// the word itself.
+func (ix *Index) knownNear(word string) (out []queryWord) {
 	if _, known := ix.table.Word(word[0], word[1:]); known {
 		return nil
 	}
@@ -36,7 +36,8 @@ func (ix *Index) meant(word string) (out []queryWord) {
 		}
 	}
 	ix.table.Words(word[0], add)
-	// What differs in its first letter has another letter there or before it, or begins with the second one.
+	// A word with another first letter has that letter replaced or preceded, or begins with the
+	// second letter.
 	other := func(letter byte, rest string) {
 		if w, ok := ix.table.Word(letter, rest); ok && letter != word[0] {
 			add(w)

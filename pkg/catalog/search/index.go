@@ -50,8 +50,8 @@ type segment struct {
 // and the order of the terms' offsets, and reads which verb each document has. It fails for
 // bytes that are no index which this program can read.
 //
-// An index without vectors, or with those of another token table than the
-// program's, opens and is ranked by words alone.
+// An index without vectors, or with vectors of another token table, opens and is ranked by words
+// alone.
 //
 // The bytes, little endian:
 //
@@ -111,8 +111,8 @@ func Open(b []byte) (*Index, error) {
 	return &Index{segments: []*segment{s}, docs: s.docs, table: table, dim: s.dim}, nil
 }
 
-// ascending reports whether the ends of the parts of a whole never fall, and
-// the last is that of the whole.
+// ascending reports whether the ends of the parts never decrease, and the last is the end of the
+// whole.
 func ascending(ends []byte, whole int64) bool {
 	last := uint32(0)
 	for i := 0; i < len(ends); i += 4 {

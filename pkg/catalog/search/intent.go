@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// What a tool loses of its score by its verb. The values were chosen over public
-// query sets: docs/search-quality.md.
+// The shares of its score that a tool loses by its verb. The values were chosen over public query
+// sets: docs/search-quality.md.
 const (
-	clashCost    = .2 // of another verb than that of a short query
+	clashCost    = .2 // of a verb that differs from a short query's
 	negationCost = .5 // of a verb that the query rules out
 	fewWords     = 12 // of a short query: the first verb of a longer text says less
 )
@@ -28,9 +28,9 @@ type clause struct {
 	verb     verb // its first one
 }
 
-// settled returns the intent without what it rules out and asks for at once: who wants to remove a fact
-// "without deleting the node" wants a tool that deletes, and the clause says what else it does.
-func (in intent) settled() intent {
+// withoutConflicts returns the intent without a verb that it both asks for and rules out: "remove a
+// fact without deleting the node" asks for a tool that deletes.
+func (in intent) withoutConflicts() intent {
 	if in.negated[in.asks] {
 		in.negated[in.asks] = false
 		in.clauses = slices.DeleteFunc(in.clauses, func(c clause) bool { return c.verb == in.asks })
@@ -38,7 +38,7 @@ func (in intent) settled() intent {
 	return in
 }
 
-// factors returns what a tool of each class keeps of its score.
+// factors returns the share of its score that a tool of each class keeps.
 func (in *intent) factors(m mixing) (f [verbs]float64) {
 	for v := range verbs {
 		f[v] = 1
@@ -52,7 +52,7 @@ func (in *intent) factors(m mixing) (f [verbs]float64) {
 	return f
 }
 
-// clash reports whether who asks for a does not mean b. Creating and changing are often one tool.
+// clash reports whether a query for a does not mean b. Creating and changing are often one tool.
 func clash(a, b verb) bool {
 	if a == changes {
 		a = creates
@@ -63,8 +63,8 @@ func clash(a, b verb) bool {
 	return a != b && a != noVerb && b != noVerb
 }
 
-// kept returns a text without its negated clauses.
-func (in *intent) kept(text string) string {
+// withoutNegated returns a text without its negated clauses.
+func (in *intent) withoutNegated(text string) string {
 	if len(in.clauses) == 0 {
 		return text
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Values of arguments stand in a query as they are: a path, an address, a date. The words that they are
-// made of mean nothing, but what kind of thing they are says which tool is wanted.
+// A query contains values of arguments: a path, an address, a date. Their words mean nothing, but
+// their kind shows which tool the query needs.
 
 // A kind is one of literals, with the word that it adds to a query.
 type kind struct {
@@ -31,7 +31,7 @@ var kinds = []kind{
 	}},
 }
 
-// extensions are those by which a name without a folder is taken for a file's.
+// extensions are the extensions of file names that need no folder before them.
 const extensions = `(?i:txt|md|csv|tsv|json|jsonl|xml|ya?ml|toml|ini|cfg|log|pdf|docx?|xlsx?|pptx?|html?|css|js|ts|tsx|py|go|rs|java|rb|c|h|cpp|sh|sql|db|png|jpe?g|gif|svg|webp|mp3|mp4|wav|zip|gz|tar|parquet|ipynb|env|conf)`
 
 // hexadecimal reports whether a text may be a hash, of 7 to 64 digits.
@@ -40,7 +40,7 @@ var hexadecimal = regexp.MustCompile(`^[0-9a-f]{7,64}$`).MatchString
 // around is what may stand around a literal.
 const around = "\"'`()[]{}<>,;:!?“”‘’"
 
-// maxLiteral is how long a literal may be that is looked at: a longer one is data.
+// maxLiteral is the longest text that can be a literal: a longer text is data.
 const maxLiteral = 2048
 
 // literals returns the words of the kinds of literals in a text, each once, in the order of the kinds.

@@ -29,7 +29,7 @@ func Join(parts ...*Index) *Index {
 	return out
 }
 
-// A term is a word of the documents, wherever it stands.
+// A term is a word of the documents, in any segment.
 type term struct {
 	text string
 	in   []place // by segment; empty: no document has it

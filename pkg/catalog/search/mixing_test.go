@@ -39,9 +39,9 @@ func TestMisspeltWeight(t *testing.T) {
 }
 
 // resolved returns the terms that a query asks for in a view.
-func resolved(ix *Index, query string, view tool.Set) []wanted {
+func resolved(ix *Index, query string, view tool.Set) []queryTerm {
 	q := ix.Query(query)
-	known := ix.known(q, view)
+	known := ix.knownTerms(q, view)
 	return ix.resolve(known, view, ix.correct(q, known, view), false)
 }
 

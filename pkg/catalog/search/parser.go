@@ -19,7 +19,7 @@ func intentOf(text string) intent {
 	if p.inside {
 		p.leave(p.end)
 	}
-	return p.in.settled()
+	return p.in.withoutConflicts()
 }
 
 // A parser reads a query word by word.
@@ -31,7 +31,7 @@ type parser struct {
 	end      int // of the word before it
 	lower    [maxVerb]byte
 	length   int    // of the word in lower, without apostrophes and what is over maxVerb
-	gap      byte   // what stands before it: ' ', ',' or, for any other end of a clause, '.'
+	gap      byte   // the separator before it: ' ', ',' or, for any other end of a clause, '.'
 	prev     remark // about the word before it
 
 	waits   int  // words in which the verb of a negation can come; 0: there is no negation
@@ -57,7 +57,7 @@ const (
 	unable         // did not, cannot, is not: a complaint rules nothing out
 )
 
-// next reads a word, and what stands before it.
+// next reads a word, and the separator before it.
 func (p *parser) next() bool {
 	p.end, p.gap, p.length = p.to, ' ', 0
 	i := p.to
@@ -177,7 +177,7 @@ func (p *parser) form(w string) verb {
 	return v
 }
 
-// isFiller reports whether a word can stand between a negation and its verb.
+// isFiller reports whether a word can be between a negation and its verb.
 func isFiller(w string) bool {
 	switch w {
 	case "to", "be", "being", "get", "getting", "let", "letting", "need", "want", "have", "having", "even", "ever",

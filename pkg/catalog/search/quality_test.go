@@ -140,7 +140,7 @@ func (s *judgedSet) query(text string, m mixing) Query {
 	q := s.ix.Query(text)
 	if in := q.intent; m.noKinds || m.negation == 0 {
 		if m.negation > 0 {
-			text = in.kept(text)
+			text = in.withoutNegated(text)
 		}
 		kinds := literals(text)
 		if m.noKinds {

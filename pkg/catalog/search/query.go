@@ -7,8 +7,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
 )
 
-// A query beyond these bounds is cut, not refused: what an agent asks for stands
-// in the first lines of what it pastes, and an answer must not take long.
+// A query beyond these bounds is cut, not refused: the request of an agent is usually in the first
+// lines of its text, and an answer must not take long.
 const (
 	maxQueryBytes = 16 << 10
 	maxQueryWords = 128 // different ones
@@ -29,7 +29,7 @@ type Query struct {
 // A queryWord is a word of a query.
 type queryWord struct {
 	text, stem string
-	at         int // place of the stem among those of the query
+	at         int // position of the stem in the query
 	weight     float64
 }
 
@@ -37,13 +37,13 @@ type queryWord struct {
 func (ix *Index) Query(text string) Query {
 	text = text[:min(len(text), maxQueryBytes)]
 	in := intentOf(text)
-	kept := in.kept(text)
+	kept := in.withoutNegated(text)
 	q := ix.query(kept, literals(kept))
 	if len(q.words) == 0 && len(in.clauses) > 0 { // a query that only rules out still says for what
 		for i := range in.clauses {
 			in.clauses[i].to = in.clauses[i].object
 		}
-		kept = in.kept(text)
+		kept = in.withoutNegated(text)
 		q = ix.query(kept, literals(kept))
 	}
 	q.intent = in

@@ -22,7 +22,7 @@ type mixing struct {
 	clash     float64 // share of its score that a tool of another verb than the query's loses
 	negation  float64 // and one of a verb that the query rules out
 
-	// What a measurement leaves out.
+	// Options for measurements alone.
 	stemsAlone bool // misspelt words are corrected by the stems of the view alone, and not in the vector
 	noKinds    bool // literals add no word to the query
 }
@@ -35,10 +35,10 @@ func lexical() mixing {
 	return mixing{threshold: math.Inf(1), clash: clashCost, negation: negationCost}
 }
 
-// Rank returns the best matches of q among the documents of view, at most limit,
-// and how many match. A document matches if it has a word of the query, or
-// if its meaning is close. The same query, view and documents of the view give the
-// same Result to the last bit, whatever else the index holds.
+// Rank returns the best matches of q among the documents of view, at most limit, and how many
+// match. A document matches if it has a word of the query, or if its meaning is close. The same
+// query, view and documents of the view give the same Result to the last bit, independent of the
+// other documents.
 func (ix *Index) Rank(q Query, view tool.Set, limit int, o Options) Result {
 	if !o.Matched {
 		return ix.rank(q, view, limit, ix.mixing(o), nil)
@@ -135,32 +135,32 @@ func below(s tool.Set, n int) tool.Set {
 	return s
 }
 
-// A wanted term is one that the view has and the query, or its correction, asks for.
-type wanted struct {
+// A queryTerm is a term of the view that the query, or its correction, asks for.
+type queryTerm struct {
 	term
 	df     int
 	weight float64
 }
 
-// known returns the stems of q with what the view has of them, if anything, in the order of q.
-func (ix *Index) known(q Query, view tool.Set) []wanted {
-	out := make([]wanted, len(q.stems))
+// knownTerms returns the stems of q with what the view has of them, if anything, in the order of q.
+func (ix *Index) knownTerms(q Query, view tool.Set) []queryTerm {
+	out := make([]queryTerm, len(q.stems))
 	for i, s := range q.stems {
 		t := ix.find(s)
-		out[i] = wanted{t, t.frequency(view), q.weights[i]}
+		out[i] = queryTerm{t, t.frequency(view), q.weights[i]}
 	}
 	return out
 }
 
 // resolve finds the terms of the view that q asks for, in the order of q. known are its stems, as the
 // view has them.
-func (ix *Index) resolve(known []wanted, view tool.Set, c correction, exact bool) []wanted {
-	if !slices.ContainsFunc(known, func(w wanted) bool { return w.df == 0 }) {
+func (ix *Index) resolve(known []queryTerm, view tool.Set, c correction, exact bool) []queryTerm {
+	if !slices.ContainsFunc(known, func(w queryTerm) bool { return w.df == 0 }) {
 		return known
 	}
-	out := make([]wanted, 0, len(known))
+	out := make([]queryTerm, 0, len(known))
 	place := make(map[string]int, len(known))
-	add := func(w wanted) {
+	add := func(w queryTerm) {
 		if at, ok := place[w.text]; ok {
 			out[at].weight = max(out[at].weight, w.weight)
 			return
@@ -187,7 +187,7 @@ func (ix *Index) resolve(known []wanted, view tool.Set, c correction, exact bool
 
 // nearIn returns the terms of the view that a stem may be a misspelling of: those at one edit from it, and
 // the stems of the words that were meant.
-func (ix *Index) nearIn(view tool.Set, stem string, meant []string) (near []wanted) {
+func (ix *Index) nearIn(view tool.Set, stem string, meant []string) (near []queryTerm) {
 	texts := ix.near(stem)
 	for _, m := range meant {
 		if !slices.Contains(texts, m) {
@@ -197,7 +197,7 @@ func (ix *Index) nearIn(view tool.Set, stem string, meant []string) (near []want
 	for _, text := range texts {
 		t := ix.find(text)
 		if df := t.frequency(view); df > 0 {
-			near = append(near, wanted{term: t, df: df})
+			near = append(near, queryTerm{term: t, df: df})
 		}
 	}
 	return near

@@ -31,10 +31,11 @@ type scan struct {
 // scans are used again: the scores of a large catalog are a megabyte a ranking.
 var scans = sync.Pool{New: func() any { return new(scan) }}
 
-// scan works out what the words of a query weigh in a view, and where they stand. It must be ended.
+// scan computes the weights of a query's words in a view, and their documents. The caller must call
+// end.
 func (ix *Index) scan(q Query, view tool.Set, m mixing) *scan {
 	view = below(view, ix.docs)
-	known, c := ix.known(q, view), correction{vector: q.vector, norm: q.norm}
+	known, c := ix.knownTerms(q, view), correction{vector: q.vector, norm: q.norm}
 	if !m.exact && !m.stemsAlone {
 		c = ix.correct(q, known, view)
 	}
@@ -54,7 +55,7 @@ func (ix *Index) scan(q Query, view tool.Set, m mixing) *scan {
 	return s
 }
 
-// end gives back what the scan has worked with.
+// end releases the memory of the scan.
 func (s *scan) end() {
 	scanning.Add(-1)
 	*s = scan{scores: s.scores}
@@ -72,7 +73,7 @@ func emptied(s []float64, n int) []float64 {
 }
 
 // addWords adds what each term is worth in each document of the view, by BM25F.
-func (s *scan) addWords(terms []wanted) {
+func (s *scan) addWords(terms []queryTerm) {
 	n := float64(s.view.Len())
 	for _, t := range terms {
 		df := float64(t.df)
@@ -100,8 +101,8 @@ const (
 	mostAt   = 4        // parts at once
 )
 
-// each calls f with every document of the view that matches, and the number of its part. Those of one
-// part come one after the other, by number; other parts come at the same time.
+// each calls f with every document of the view that matches, and the number of its part. Documents
+// of one part come in the order of their numbers; parts run at the same time.
 func (s *scan) each(f func(part int, h Hit)) {
 	var all sync.WaitGroup
 	for n := 1; n < s.parts; n++ {
@@ -111,8 +112,8 @@ func (s *scan) each(f func(part int, h Hit)) {
 	all.Wait()
 }
 
-// part is each for one part, which ends where a word of the set does. Documents that follow one another are
-// taken together.
+// part is each for one part, which ends where a word of the set does. It scans consecutive
+// documents together.
 func (s *scan) part(part int, f func(int, Hit)) {
 	from, to := part*len(s.view)/s.parts, (part+1)*len(s.view)/s.parts
 	segments, in := s.ix.segments, (*segment)(nil)
@@ -152,8 +153,9 @@ func (s *scan) run(first int, dots []int32, in *segment, f func(Hit)) {
 	}
 }
 
-// match scores a document by its words and by the product of its vector and the query's, and that of
-// their lengths, 0 if it has none. does is its verb. It reports whether the document matches.
+// match scores a document by its words, by the product of its vector and the query's, and by the
+// product of their lengths, 0 without a vector. does is its verb. It reports whether the document
+// matches.
 func (s *scan) match(doc int, dot, lengths float64, does verb) (Hit, bool) {
 	h, cos := Hit{Doc: doc}, 0.0
 	if lengths > 0 {

@@ -9,8 +9,8 @@
 // the scores of the tools inside it: document frequencies are counted in the set,
 // and mean field lengths are constants.
 //
-// All text is searched, whatever may be shown of it later. Queries and tools go
-// through the same cut into words: a word that is cut in two ways finds nothing.
+// A search covers all text, even text that the answer does not show. Queries and tools go through
+// the same cut into words: a word that is cut in two ways finds nothing.
 //
 // An index is made once, at sync, by [Build]; its bytes are stored, and [Open]
 // reads them in place.
@@ -28,13 +28,13 @@ type Doc struct {
 	Server      string
 	Description string
 	Schema      json.RawMessage // input schema: its top-level properties are searched; nil if there is none
-	Words       []string        // what the operator has the tool found by besides
+	Words       []string        // the operator's words for the tool
 }
 
-// Options are the knobs of one ranking. The zero Options rank by both signals.
+// Options configure one ranking. The zero Options rank by both signals.
 type Options struct {
 	Lexical bool // rank by words alone: the gateway's "ranking": "lexical"
-	Matched bool // also say which documents match, whatever the limit
+	Matched bool // also return the documents that match, beyond the limit
 }
 
 // A Hit is one document of a [Result] and how well it matches. All three
@@ -51,7 +51,7 @@ type Hit struct {
 // A Result is what [Index.Rank] found in one view.
 type Result struct {
 	Hits  []Hit // best first; equal scores by document number
-	Total int   // how many documents of the view match, whatever the limit
+	Total int   // how many documents of the view match, beyond the limit
 
 	Matched tool.Set // which they are; nil unless [Options] ask for it
 }

@@ -317,14 +317,14 @@ func TestMisspeltMeaning(t *testing.T) {
 			t.Errorf("%q finds %+v, want document %d by word and by meaning", query, r.Hits, want)
 		}
 		spelt, other := ix.Query(query), viewOf(3, (want+1)%3)
-		if got := ix.correct(spelt, ix.known(spelt, other), other); got.stems != nil {
+		if got := ix.correct(spelt, ix.knownTerms(spelt, other), other); got.stems != nil {
 			t.Errorf("%q: a view without the word corrects it to %v", query, got.stems)
 		}
 	}
 	// A word that a document has is meant as it stands, whatever the table knows.
 	ix = indexOf(t, []Doc{{Name: "taime", Description: "A brand."}, {Name: "clock", Description: "Tell the time."}})
 	q := ix.Query("taime")
-	if got := ix.correct(q, ix.known(q, fullSet(2)), fullSet(2)); got.stems != nil {
+	if got := ix.correct(q, ix.knownTerms(q, fullSet(2)), fullSet(2)); got.stems != nil {
 		t.Errorf("a word of the view is corrected to %v", got.stems)
 	}
 }
@@ -342,7 +342,7 @@ func TestMeantIsComplete(t *testing.T) {
 			})
 		}
 		var got []string
-		for _, m := range ix.meant(word) {
+		for _, m := range ix.knownNear(word) {
 			got = append(got, m.text)
 		}
 		if !slices.Equal(got, want) {

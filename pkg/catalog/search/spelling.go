@@ -8,24 +8,24 @@ import (
 
 // correction is what a query means in a view, in which some of its words may be misspelt.
 type correction struct {
-	stems  map[string][]string // what was meant, by the stem that was typed; nil: nothing is misspelt
-	vector vector              // of the query, with the words that were meant in the place of the misspelt ones
+	stems  map[string][]string // corrections, by the stem in the query; nil: nothing is misspelt
+	vector vector              // of the query, with misspelt words corrected
 	norm   float32
 }
 
-// correct replaces the words of q that the token table does not know as a whole and that no document of
-// the view has: their pieces say something else. What was meant are the words of the table at one edit
+// correct replaces the words of q that neither the token table nor a document of the view has,
+// since their pieces have other meanings. The corrections are the words of the table at one edit
 // whose stems the view has; they share the weight of a misspelt word.
 //
 // known are the stems of q, as the view has them.
-func (ix *Index) correct(q Query, known []wanted, view tool.Set) correction {
+func (ix *Index) correct(q Query, known []queryTerm, view tool.Set) correction {
 	c := correction{vector: q.vector, norm: q.norm}
 	var meant map[int][]queryWord
 	for i, w := range q.words {
 		if known[w.at].df > 0 || !misspellable(w.text) {
 			continue
 		}
-		for _, m := range ix.meant(w.text) {
+		for _, m := range ix.knownNear(w.text) {
 			if ix.find(m.stem).frequency(view) == 0 {
 				continue
 			}

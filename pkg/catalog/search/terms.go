@@ -13,8 +13,8 @@ func stem(word string) string {
 	return english.Stem(word, true)
 }
 
-// A tally counts, for each word of a document, how often each field has it. Words go by numbers. It is
-// used for one document after the other.
+// A tally counts, for each word of a document, how often each field has it. A word is its number.
+// It is used for one document after the other.
 type tally struct {
 	order  []uint32 // words of the document, as they first came
 	counts []counts // of every word that was ever added, by its number; all zero between two documents

@@ -60,8 +60,8 @@ func (c *tokenizer) each(text string, yield func(word []byte)) {
 	c.flush(yield)
 }
 
-// boundary reports whether a new word begins at an upper-case letter that
-// stands between prev (0: none) and rest.
+// boundary reports whether a new word begins at an upper-case letter between prev (0: none) and
+// rest.
 func boundary(prev rune, rest string) bool {
 	switch {
 	case unicode.IsLower(prev) || unicode.IsDigit(prev):

@@ -96,8 +96,8 @@ func (v verb) term() string { return string([]byte{0, '0' + byte(v)}) }
 // descriptionVerb is how many bytes of a description are searched for a verb.
 const descriptionVerb = 80
 
-// addVerb adds document i to those of its class: that of the first verb of its name or, if its name has
-// none, of the beginning of its description.
+// addVerb adds document i to its class: the class of the first verb of its name or, if the name has
+// no verb, of the beginning of its description.
 func (b *builder) addVerb(i uint32, d Doc) {
 	v := noVerb
 	b.grammar.each(d.Name, func(word []byte) {

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// addLine writes an audit line, and removes those of its server that are too old.
+// addLine writes an audit line, and removes lines of its server that are too old.
 func (s *Store) addLine(tx *bbolt.Tx, e approval.Entry) error {
 	lines, err := tx.Bucket(audit).CreateBucketIfNotExists([]byte(e.Server))
 	if err != nil {
@@ -65,8 +65,8 @@ func writtenAt(key []byte) time.Time {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(key))).UTC()
 }
 
-// auditKey sorts as cursors do, the last first. An earlier program counted lines from one instead,
-// so its lines are older than all others.
+// auditKey returns a key that sorts like cursors, the latest first. An earlier program counted
+// lines from one instead, so its lines are older than all others.
 func auditKey(p approval.Cursor) []byte { return append(timeKey(p.Written), p.Tool...) }
 
 // Audit implements [approval.Store].

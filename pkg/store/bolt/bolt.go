@@ -40,7 +40,7 @@ var ErrHeld = errors.New("another process holds the file; stop that one first, o
 type Store struct {
 	guard
 	o       store.Options
-	swept   time.Time    // when documents that are over were removed last; used in writes alone
+	swept   time.Time    // when expired documents were last removed; used in writes alone
 	wrote   writeCounter // records, since the file was opened
 	scratch string       // folder of a copy that is removed with Close; "": none
 	isCopy  bool         // it is opened for [Store.RestoreBackup], so nothing else of it is converted
@@ -113,7 +113,7 @@ func (s *Store) open() error {
 	if err == nil {
 		err = s.prepare()
 	}
-	if capacity.IsDiskFull(err) && s.isPrepared() { // there is nothing that has to be written before it is read
+	if capacity.IsDiskFull(err) && s.isPrepared() { // reading needs no write before
 		err = nil
 	}
 	if err != nil {
@@ -122,14 +122,14 @@ func (s *Store) open() error {
 	return err
 }
 
-// buckets are those of a file that this program can read.
+// buckets are the buckets of a file that this program can read.
 var buckets = [][]byte{
 	records, decisions, itemRecords, itemDecisions, audit, documents, events, eventStates,
 	usageMinutes, usageHours,
 }
 
-// prepare makes the buckets that are missing, converts what an earlier version wrote, and removes
-// what is over.
+// prepare makes the missing buckets, converts the documents of an earlier version, and removes
+// expired data.
 func (s *Store) prepare() error {
 	err := s.update(func(tx *bbolt.Tx) error {
 		for _, name := range buckets {
@@ -282,7 +282,7 @@ func (s *Store) PutAll(ctx context.Context, all []approval.Write) (out []approva
 	return out, nil
 }
 
-// replace writes r and its audit line, unless the stored revision is another; then nothing is written.
+// replace writes r and its audit line. If the stored revision is not r's, it writes nothing.
 func (s *Store) replace(tx *bbolt.Tx, r approval.Record, e *approval.Entry) (next approval.Record, err error) {
 	held, err := get(tx, r.ID())
 	if err != nil && !errors.Is(err, approval.ErrNotFound) {
@@ -387,8 +387,8 @@ func decisionKey(r approval.Record) []byte {
 	return append(timeKey(r.DecidedAt), r.ID().String()...)
 }
 
-// timeKey sorts as t does, from 1970 on; every earlier time, the zero time among them, is the first
-// key.
+// timeKey returns a key that sorts like t, from 1970 on; every earlier time, even the zero time, is
+// the first key.
 func timeKey(t time.Time) []byte {
 	var ns uint64
 	if t.Unix() > 0 {
@@ -397,9 +397,9 @@ func timeKey(t time.Time) []byte {
 	return binary.BigEndian.AppendUint64(nil, ns)
 }
 
-// sweep removes what is over from a bucket.
+// sweep removes expired entries from a bucket.
 func sweep(tx *bbolt.Tx, bucket []byte, over func(key, data []byte) bool) error {
-	var keys [][]byte // a bucket must not change while one goes through it
+	var keys [][]byte // a bucket must not change during an iteration
 	err := tx.Bucket(bucket).ForEach(func(k, data []byte) error {
 		if over(k, data) {
 			keys = append(keys, bytes.Clone(k))

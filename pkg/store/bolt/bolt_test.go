@@ -110,7 +110,8 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// An earlier program reads the buckets of tools alone, and would take whatever is in them for tools.
+// An earlier program reads only the buckets of tools, and would treat every entry in them as a
+// tool.
 func TestItemsApart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	s := open(t, path, nil)

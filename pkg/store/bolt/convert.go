@@ -89,8 +89,8 @@ func (s *Store) convert(tx *bbolt.Tx) error {
 	return putMarks(tx)
 }
 
-// addOld writes a converted document if it is absent. To a document that is there it adds what an
-// old program closed since: stops, and the end of a token.
+// addOld writes a converted document if it is absent. If the document exists, it adds stops and
+// revocations that an old program wrote since.
 func (s *Store) addOld(tx *bbolt.Tx, d document.Doc) error {
 	b := tx.Bucket(documents)
 	held := b.Get(docKey(d.Key))

@@ -115,7 +115,7 @@ func TestConvertKilled(t *testing.T) {
 	t.Logf("%d of 12 were killed between copy and commit, in %v", midway, takes)
 }
 
-// Of several that open the file at the same time one converts it, and each reads it.
+// If several processes open the file at the same time, one converts it, and each reads it.
 func TestConvertAtOnce(t *testing.T) {
 	path, entries := filepath.Join(t.TempDir(), "approvals.db"), oldEntries(t)
 	writeOld(t, path, entries)

@@ -99,7 +99,7 @@ func wantDocs(t *testing.T, s document.Store, entries []oldEntry) {
 }
 
 // wantMarks checks that the build before, which reads the file, finds everything stopped and cannot
-// tell which first lists were taken. It returns the reason that people are shown.
+// see which servers had their first lists. It returns the reason that people are shown.
 func wantMarks(t *testing.T, path string) {
 	t.Helper()
 	require.OK(t, onBucket(path, "stop", func(b *bbolt.Bucket) error {
@@ -175,7 +175,8 @@ func TestConvert(t *testing.T) {
 			t.Errorf("beside the file are %q", left)
 		}
 	}
-	// Who goes back, and then forward again, has what the build before wrote meanwhile.
+	// After a rollback and a new upgrade the file has the documents that the build before wrote
+	// meanwhile.
 	require.OK(t, os.WriteFile(path, read(t, path+beforeName), 0o600))
 	require.OK(t, onBucket(path, "stop", func(b *bbolt.Bucket) error {
 		return b.Delete([]byte("stop"))
@@ -250,8 +251,8 @@ func TestConvertDamaged(t *testing.T) {
 	}
 }
 
-// An old program that opens a converted file makes its buckets again. What it writes there is added,
-// and above all what it stops.
+// An old program that opens a converted file makes its buckets again. The next conversion adds its
+// documents, and above all its stops.
 func TestConvertWhatAnOldProgramWroteSince(t *testing.T) {
 	path, entries := filepath.Join(t.TempDir(), "approvals.db"), oldEntries(t)
 	writeOld(t, path, entries)

@@ -21,24 +21,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// copyName is what follows the file's name in that of a copy which is being made. A copy that a killed
-// program left is removed as the file is opened.
+// copyName follows the file's name in the name of an unfinished copy. Open removes a copy that a
+// killed program left.
 const copyName = ".copy-"
 
-// ErrNoCopy says that a file is no copy that can be taken back.
-var ErrNoCopy = errors.New("it is no copy of approvals that can be taken back")
+// ErrNoCopy says that a file is no copy that can be restored.
+var ErrNoCopy = errors.New("it is no copy of approvals that can be restored")
 
-// Contents are what a file of approvals holds.
+// Contents describe a file of approvals.
 type Contents struct {
 	Records  int       // of tools, prompts and resources
 	Approved int       // of these
-	Tokens   int       // of agents, that let somebody in now
+	Tokens   int       // live tokens of agents
 	Newest   time.Time // when its newest record was written; zero: there is none
 	Bytes    int64
 }
 
-// Copy returns the file as it is at one moment, from its beginning. It was read back as a whole, and is
-// good. It takes room beside the file until it is closed, and keeps nobody waiting while it is read.
+// Copy returns a consistent copy of the file, which it has read back as a whole. The copy takes
+// room beside the file until the caller closes it; reading it blocks nobody.
 func (s *Store) Copy(ctx context.Context) (_ io.ReadCloser, size int64, records int, err error) {
 	defer store.Wrap(&err, "copy approvals")
 	f, err := os.CreateTemp(filepath.Dir(s.path), filepath.Base(s.path)+copyName+"*") // mode 0600
@@ -65,7 +65,7 @@ func (s *Store) Copy(ctx context.Context) (_ io.ReadCloser, size int64, records 
 	return out, c.Bytes, c.Records, nil
 }
 
-// A copyWriter keeps why a write failed, which bbolt puts into its error as text alone.
+// A copyWriter keeps the error of a failed write, which bbolt returns as text alone.
 type copyWriter struct {
 	w   io.Writer
 	err error
@@ -77,7 +77,7 @@ func (c *copyWriter) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// A copied is a file that is removed as it is closed.
+// A copied is a file that Close removes.
 type copied struct{ *os.File }
 
 func (c *copied) Close() error { return errors.Join(c.File.Close(), os.Remove(c.Name())) }
@@ -88,7 +88,7 @@ func sweepCopies(path string) {
 	left, _ := filepath.Glob(path + copyName + "*") // the patterns are good
 	more, _ := filepath.Glob(folder + store.TempName + base + "*")
 	for _, name := range append(left, more...) {
-		_ = os.Remove(name) // what stays takes room and no more
+		_ = os.Remove(name) // a file that stays only takes room
 	}
 }
 
@@ -102,7 +102,7 @@ func Inspect(path string) (c Contents, err error) {
 	return c, s.Close()
 }
 
-// openCopy opens a copy to be read. What it holds may be of any age, and of somebody else.
+// openCopy opens a copy to be read. The copy may have any age, and anybody may have made it.
 func openCopy(path string) (_ *Store, c Contents, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -141,8 +141,8 @@ func openCopy(path string) (_ *Store, c Contents, err error) {
 	return s, c, nil
 }
 
-// openFit opens a copy whose structure was verified: as it is, or converted in a place of its own if
-// an earlier version wrote it.
+// openFit opens a copy whose structure was verified. If an earlier version wrote the copy, openFit
+// opens a converted copy in a temporary folder.
 func openFit(path string) (*Store, error) {
 	s, err := openReadOnly(path, (*store.Options)(nil).OrDefault())
 	if err != nil {
@@ -164,7 +164,7 @@ func openFit(path string) (*Store, error) {
 	return s, err
 }
 
-// isApprovals returns why a file is no copy of approvals.
+// isApprovals returns an error if a file is no copy of approvals.
 func isApprovals(tx *bbolt.Tx) error {
 	if tx.Bucket(records) == nil || tx.Bucket(documents) == nil && tx.Bucket([]byte("tokens")) == nil {
 		return fmt.Errorf("%w: it is a database of another kind, without approvals or documents", ErrNoCopy)
@@ -175,7 +175,7 @@ func isApprovals(tx *bbolt.Tx) error {
 	return nil
 }
 
-// fit returns what a copy holds, or why it cannot be taken back.
+// fit returns the contents of a copy, or the reason why it cannot be restored.
 func fit(tx *bbolt.Tx, now time.Time) (c Contents, err error) {
 	newer := func(what string, id any) error {
 		return fmt.Errorf("%w: a newer version of portcullis wrote the %s %q: use that version", ErrNoCopy, what, id)

@@ -137,7 +137,7 @@ func TestTakeBackOfWhatIsNotKnown(t *testing.T) {
 		t.Errorf("accepted: %+v, %v", accepted, err)
 	}
 	again, err := lost.RestoreBackup(t.Context(), path, bolt.RestoreOptions{})
-	if err != nil || len(again.Differ) != 1 { // whose record is newer by now
+	if err != nil || len(again.Differ) != 1 { // whose record is newer than the copy
 		t.Errorf("again: %+v, %v", again, err)
 	}
 }

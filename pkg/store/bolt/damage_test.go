@@ -167,7 +167,7 @@ func TestDamageAnywhere(t *testing.T) {
 	}
 }
 
-// What happens to the file while it is open: the gateway goes on, and answers with an error.
+// If the file is damaged while it is open, the gateway continues, and answers with an error.
 func TestDamageWhileOpen(t *testing.T) {
 	whole := used(t)
 	for name, damage := range map[string]func(f *os.File, size int64) error{
@@ -221,8 +221,8 @@ func TestDamageWhileOpen(t *testing.T) {
 	}
 }
 
-// A file with branches is whole whatever was written, in whichever order; and one whose branch names
-// a page by a key that is not its first is damaged, since bbolt would lose its way in it later.
+// A file with branches is whole after any writes in any order. A file whose branch names a page by
+// a wrong first key is damaged, since bbolt would later read wrong pages.
 func TestDamagedBranch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	rng := rand.New(rand.NewPCG(3, 4))

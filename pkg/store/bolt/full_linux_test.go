@@ -18,8 +18,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Where there is no room for the first file none is left, which would be taken for a damaged one: once there
-// is room, it is made.
+// If there is no room for the first file, none is left: the next start would report a damaged file.
+// once there is room, it is made.
 func TestOpenOnFullDisk(t *testing.T) {
 	local.OnSmallDisk(t, "1m", func(disk string) {
 		filler, path := filepath.Join(disk, "filler"), filepath.Join(disk, "approvals.db")

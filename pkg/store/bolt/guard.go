@@ -20,11 +20,11 @@ import (
 // ErrDamaged says that the file exists and cannot be used. Nothing was written into it.
 var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis approvals restore --dir DIR, which keeps a copy and takes what was decided from the catalog")
 
-// begin makes the file if there is none, whole or not at all: what a full disk left of one would be taken
-// for a damaged one ever after.
+// begin makes the file if it does not exist, whole or not at all: later starts would take a part of
+// a file, from a full disk, for a damaged file.
 func begin(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return nil // what is wrong with it, whoever reads it says
+		return nil // its reader reports what is wrong with it
 	}
 	place := func(root *os.Root, from, to string) error {
 		_ = root.Link(from, to) // another was faster, or there are no links here: bbolt makes it
@@ -39,9 +39,8 @@ func begin(path string) error {
 	})
 }
 
-// intact returns what is wrong with the file at path; a file that does not exist is fine. It reads
-// the file while no other process writes, or returns an error if one holds it
-// longer than wait.
+// intact returns an error if the file at path is damaged; a missing file is fine. It reads the file
+// while no other process writes, or returns an error if one holds it longer than wait.
 func intact(path string, wait time.Duration) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -62,10 +61,10 @@ func intact(path string, wait time.Duration) error {
 	return nil
 }
 
-// A guard runs transactions such that damage, also that of a file which was whole when it was
-// opened, is an error and no panic. After one the database is not touched again, for bbolt may have
-// left it locked; for the same reason no goroutine waits for a lock of bbolt's: one transaction
-// runs at a time.
+// A guard runs transactions so that damage is an error and no panic, even if it comes after the
+// file was opened. After damage it does not use the database again, since bbolt may have left it
+// locked. For the same reason one transaction runs at a time, so that no goroutine waits for a lock
+// of bbolt.
 type guard struct {
 	path   string
 	turn   sync.Mutex // held by the transaction that runs; guards db, broken and read
@@ -90,7 +89,7 @@ func (g *guard) run(transact func() error) (err error) {
 	if g.broken != nil {
 		return g.broken
 	}
-	// A page beyond the end of the file is a fault of memory, which ends the program unless said otherwise.
+	// A page beyond the end of the file is a memory fault, which ends the program by default.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -114,7 +113,7 @@ func (g *guard) view(ctx context.Context, read func(*bbolt.Tx) error) error {
 	})
 }
 
-// usable returns the error that a transaction would, as far as that is known without one.
+// usable returns the error that a transaction would return, if it is known without one.
 func (g *guard) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -122,9 +121,9 @@ func (g *guard) usable(ctx context.Context) error {
 	return g.run(func() error { return nil })
 }
 
-// update runs a write. Writes that come while another runs share the next transaction, since each
-// takes its time on the way to the disk, and a first sync writes a record for every tool. do may be
-// called again. bbolt's own Batch writes on a goroutine where a panic cannot be recovered.
+// update runs a write. Writes that come during a transaction share the next one, since each
+// transaction waits for the disk, and a first sync writes a record for every tool. do may be called
+// again. bbolt's own Batch writes on a goroutine where a panic cannot be recovered.
 func (g *guard) update(do func(*bbolt.Tx) error) error {
 	w := &write{do, make(chan error, 1)}
 	g.mu.Lock()
@@ -137,7 +136,7 @@ func (g *guard) update(do func(*bbolt.Tx) error) error {
 	return <-w.done
 }
 
-// write runs what is queued in one transaction, except for writes that fail: they change nothing.
+// write runs the queue in one transaction, without the writes that fail.
 func (g *guard) write() {
 	var all []*write
 	for taken := false; !taken || len(all) > 0; {
@@ -157,7 +156,7 @@ func (g *guard) write() {
 				return nil
 			})
 		})
-		if !taken { // the database is not touched any more
+		if !taken { // the database is not used any more
 			all, taken = g.take(), true
 		}
 		if err == nil || at < 0 {
@@ -180,7 +179,7 @@ func (g *guard) take() []*write {
 	return all
 }
 
-// close closes the file. One that is damaged is closed when the process ends.
+// close closes the file. A damaged file is closed when the process ends.
 func (g *guard) close() error {
 	err := g.run(func() error { return g.db.Close() })
 	if errors.Is(err, ErrDamaged) {

@@ -14,7 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Who reads every record once, as the first sync of a process does, has not the whole file in memory ever after.
+// A process that reads every record once, as its first sync does, does not keep the whole file in
+// memory.
 func TestRecordsLeaveMemory(t *testing.T) {
 	const servers, each = 20, 20
 	path := filepath.Join(t.TempDir(), "approvals.db")
@@ -28,7 +29,7 @@ func TestRecordsLeaveMemory(t *testing.T) {
 	}
 	_, err := s.PutAll(t.Context(), all)
 	require.OK(t, err)
-	for range 2 { // what was let go is read again
+	for range 2 { // the released pages are read again
 		for i := range servers {
 			held, err := s.Records(t.Context(), fmt.Sprintf("s%d", i))
 			require.OK(t, err)

@@ -35,7 +35,7 @@ func migrate(tx *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	// Anew: what such a program wrote has left its old place among the decisions.
+	// Again: records of such a program are at old places among the decisions.
 	if err := tx.DeleteBucket(decisions); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ import (
 var oldNow = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // An oldEntry is a key of a bucket of the build before, and the document that becomes of it. A
-// document without a key stands for none. Without a bucket the document is made of another entry.
+// document without a key means none. Without a bucket the document is made of another entry.
 type oldEntry struct {
 	bucket, key, data string
 	doc               document.Doc

@@ -18,15 +18,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// An oldKind is a bucket of the build before. doc returns the document of one of its keys, or none
-// for a key of which none is made. A nil doc says that other documents are made with the bucket.
+// An oldKind is a bucket of the build before. doc returns the document for one of its keys, or none
+// if the key has none. A nil doc says that the conversion of another bucket reads this one.
 type oldKind struct {
 	bucket string
 	what   string // one document of it, in messages
 	doc    func(tx *bbolt.Tx, id string, data []byte) (document.Doc, error)
 }
 
-// restoredKinds are the buckets of which [Store.RestoreBackup] takes documents back, stops first.
+// restoredKinds are the buckets that [Store.RestoreBackup] restores, stops first.
 var restoredKinds = []oldKind{
 	{"stop", "the list of stops", oldStopsDoc},
 	{"tokens", "the token", oldToken},
@@ -182,7 +182,7 @@ func oldNotice(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	return d, err
 }
 
-// oldEvent returns none for a time that cannot be read: the event may be told twice.
+// oldEvent returns none for a time that cannot be read: people may get the notice twice.
 func oldEvent(_ *bbolt.Tx, id string, data []byte) (document.Doc, error) {
 	if len(data) != timeSize {
 		return document.Doc{}, nil

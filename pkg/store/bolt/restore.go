@@ -14,34 +14,34 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// RestoreOptions are the knobs of [Store.RestoreBackup].
+// RestoreOptions configure [Store.RestoreBackup].
 type RestoreOptions struct {
-	// Known reports whether something else than the store tells how new a record is, such as a tool
-	// catalog, which is asked afterwards; nil: nothing does.
+	// Known reports whether another source, such as a tool catalog, shows how new a record is; the
+	// next sync compares with it. nil: there is no such source.
 	Known func(tool.ID) bool
 
 	// KeepTokens says that no token was revoked since the copy was made.
 	KeepTokens bool
 
-	Actor string // who takes it back
+	Actor string // the person who restores
 }
 
-// RestoreReport says what came of it.
+// RestoreReport says what a restore did.
 type RestoreReport struct {
 	Records int       // that the copy has
-	Differ  []tool.ID // of which store and copy had two versions, or of which nothing else tells whether they are the newest
-	Tokens  int       // that came back
-	Revoked int       // of these, since nothing tells whether they were revoked after the copy was made
+	Differ  []tool.ID // with different versions in store and copy, or of unknown age
+	Tokens  int       // restored
+	Revoked int       // of these, since they may have been revoked after the copy was made
 }
 
-// RestoreBackup takes back what the copy at path holds, in one transaction.
+// RestoreBackup restores the contents of the copy at path, in one transaction.
 //
-// The store is not set back: what people decided after the copy was made would be undone, and a gate that
-// they shut would open. Where the two have a record in two versions, or the store has none and nothing
-// else is known of it, it is as after a loss: the stricter holds until a person says which one counts
-// ([approval.KeepRestored]: the newer, [approval.AcceptStore]: that of the copy). Tokens, stops, lists that
-// were taken and lines of the audit are added where the store has none. Sessions of people, requests of
-// agents and what was granted, and notices that are not sent do not come back.
+// It does not set the store back: that would undo later decisions, and open tools that people
+// closed since. A record with two versions, or one that the store lacks and no other source knows,
+// is treated like a loss: the stricter version counts until a person chooses
+// ([approval.KeepRestored]: the newer version, [approval.AcceptStore]: the copy's version). Tokens,
+// stops, baselines and audit lines are added if the store has none. Sessions of people, requests of
+// agents, grants, and unsent notices do not come back.
 func (s *Store) RestoreBackup(ctx context.Context, path string, o RestoreOptions) (out RestoreReport, err error) {
 	defer store.Wrap(&err, "take back %q", path)
 	from, _, err := openCopy(path)
@@ -108,7 +108,7 @@ func (t *restoring) all(from *bbolt.Tx) error {
 	return nil
 }
 
-// record takes back one record. held is what the store has, if ok.
+// record restores one record. held is the store's record, if ok.
 func (t *restoring) record(r *approval.Record, held approval.Record, ok bool) error {
 	switch {
 	case ok && approval.IsLost(r, &held): // which was written after the copy
@@ -123,12 +123,12 @@ func (t *restoring) record(r *approval.Record, held approval.Record, ok bool) er
 		}
 		return put(t.to, *r)
 	}
-	unknown := *r // as if its approval had been taken back since, and it had been disabled: where nothing waits for approval that alone locks it
+	unknown := *r // as if it was revoked and disabled since: without required approval only disabled locks it
 	unknown.Disabled, unknown.ApprovedHash, unknown.Approved, unknown.Endorsed, unknown.ApprovedBefore = true, "", nil, approval.Remembered{}, nil
 	return t.recover(r, &unknown, approval.Record{})
 }
 
-// recover writes the stricter of two versions of a record in the place of held.
+// recover replaces held with the stricter of two versions of a record.
 func (t *restoring) recover(older, newer *approval.Record, held approval.Record) error {
 	next, entry := approval.Recover(older, newer, t.now)
 	next.Rev = max(next.Rev, held.Rev)
@@ -143,7 +143,8 @@ func (t *restoring) recover(older, newer *approval.Record, held approval.Record)
 	return t.s.addLine(t.to, next.Line(entry))
 }
 
-// token takes back one token that the store does not have, or when one that it has was last used.
+// token restores a token that the store does not have. For a token in the store it restores the
+// time of the last use.
 func (t *restoring) token(x token.Token, d document.Doc) error {
 	b := t.to.Bucket(documents)
 	if data := b.Get(docKey(d.Key)); data != nil {
@@ -151,7 +152,7 @@ func (t *restoring) token(x token.Token, d document.Doc) error {
 			held.Mark = d.Mark
 			return b.Put(docKey(d.Key), wrapDoc(held))
 		}
-		return nil // what the store has stays
+		return nil // the store's token stays
 	}
 	t.out.Tokens++
 	if !t.o.KeepTokens && x.Live(t.now) {
@@ -166,7 +167,7 @@ func (t *restoring) token(x token.Token, d document.Doc) error {
 	return b.Put(docKey(d.Key), wrapDoc(d))
 }
 
-// addDocs adds the stops and baselines of a file that another one does not have.
+// addDocs adds the stops and baselines that the store does not have.
 func addDocs(to, from *bbolt.Bucket) error {
 	for _, part := range []string{"STOP\x00", "BASE#", "SRV#"} {
 		c := from.Cursor()
@@ -182,7 +183,8 @@ func addDocs(to, from *bbolt.Bucket) error {
 	return nil
 }
 
-// addMissing adds to a bucket what another one has and it has not, in buckets inside as well.
+// addMissing adds the entries of another bucket that a bucket does not have, also in nested
+// buckets.
 func addMissing(to, from *bbolt.Bucket) error {
 	return from.ForEach(func(k, v []byte) error {
 		if v == nil {

@@ -28,7 +28,7 @@ var _ usage.Store = Usage{}
 // Usage returns the usage that the file keeps.
 func (s *Store) Usage() Usage { return Usage{s} }
 
-// Add implements [usage.Store]. What is kept and cannot be read gives way.
+// Add implements [usage.Store]. It replaces stored tallies that cannot be read.
 func (x Usage) Add(ctx context.Context, minutes map[time.Time]*usage.Tally) (err error) {
 	defer store.Wrap(&err, "add usage")
 	if err := ctx.Err(); err != nil {
@@ -72,7 +72,7 @@ func addTallies(b *bbolt.Bucket, tallies map[time.Time]*usage.Tally, keep int) e
 		return nil
 	}
 	c, left := b.Cursor(), keep
-	var old [][]byte // a bucket must not change while one goes through it
+	var old [][]byte // a bucket must not change during an iteration
 	for key, _ := c.Last(); key != nil; key, _ = c.Prev() {
 		if left--; left < 0 {
 			old = append(old, key)
@@ -107,7 +107,7 @@ func (x Usage) Each(ctx context.Context, u usage.Unit, from, to time.Time, do fu
 	})
 }
 
-// tallyKey sorts as times do, from 1970 on.
+// tallyKey returns a key that sorts like times, from 1970 on.
 func tallyKey(t time.Time) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(max(t.Unix(), 0)))
 }

@@ -19,7 +19,7 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// What was flushed is there after the process was killed: nothing is left to be written at the end.
+// Flushed tallies exist after the process was killed: nothing is left to be written at the end.
 func TestUsageIsThereAfterAReopening(t *testing.T) {
 	path, noon := filepath.Join(t.TempDir(), "approvals.db"), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	s := open(t, path, nil)

@@ -12,9 +12,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// The database format, as far as its structure is checked. bbolt trusts its pages: one that is
-// damaged ends in a panic, in a fault of the memory that the file is mapped to, or in an
-// endless recursion, some of them on goroutines of its own where nothing can be held.
+// The parts of the database format that verify checks. bbolt trusts its pages: a damaged page ends
+// in a panic, in a memory fault of the mapped file, or in an endless recursion, some on goroutines
+// of bbolt, where no caller can recover. bbolt's own check walks the pages in the same way, does
+// not end if a page refers to itself, and accepts a branch that names a page by a wrong key.
 const (
 	metaMagic   = 0xED0CDAED
 	metaVersion = 2
@@ -30,9 +31,9 @@ const (
 	bucketLeaf   = 0x01 // flag of an element whose value is a bucket
 )
 
-// verify looks through the file and reports what of its structure is not as bbolt writes it. What the
-// values hold is not looked at: a record that cannot be read is found when it is read. The file is
-// mapped, since most of it is values, which a start need not wait for.
+// verify reads the file and returns an error if its structure is not as bbolt writes it. It does
+// not check values: a damaged record is found when it is read. It maps the file, since most of the
+// file is values, which a start need not wait for.
 func verify(path string) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -43,7 +44,7 @@ func verify(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if info.Size() == 0 { // nothing cannot be mapped
+	if info.Size() == 0 { // an empty file cannot be mapped
 		return errors.New("it is empty")
 	}
 	data, err := store.MapFile(f, int(info.Size()))
@@ -51,7 +52,7 @@ func verify(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.UnmapFile(data)) }()
-	// What the disk does not give, or somebody cuts off meanwhile, is a fault of memory.
+	// A disk error, or a file that is cut off meanwhile, is a memory fault.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -61,14 +62,14 @@ func verify(path string) (err error) {
 	return verifyData(data, func() { store.ReleasePages(data) })
 }
 
-// verifyData is verify of the bytes of a file. It calls letGo now and then: what it looked at so far it
-// hardly needs again.
-func verifyData(data []byte, letGo func()) error {
+// verifyData verifies the bytes of a file. It calls release from time to time: it hardly needs the
+// earlier pages again.
+func verifyData(data []byte, release func()) error {
 	v, root, freelist, err := newVerifier(data)
 	if err != nil {
 		return err
 	}
-	v.letGo = letGo
+	v.release = release
 	if _, err := v.tree(root); err != nil {
 		return err
 	}
@@ -83,13 +84,14 @@ type verifier struct {
 	data     []byte
 	pageSize uint64
 	pages    uint64 // how many are in use or free; more may follow
-	seen     []bool // pages by number, those that overflow included
-	looked   int    // at how many pages, since letGo
-	letGo    func()
+	seen     []bool // pages by number, with overflow pages
+	read     int    // pages read since release
+	release  func()
 }
 
-// maxPages is at how many pages a verifier looks before it lets go of them: else all that holds
-// keys would be in memory at once, half of the file, beside the catalog that is opened meanwhile.
+// maxPages is how many pages a verifier reads before it releases them: otherwise all pages with
+// keys, half of the file, would be in memory at once, with the catalog that is opened at the same
+// time.
 const maxPages = 4096
 
 // newVerifier finds the newer of the two meta pages.
@@ -134,20 +136,21 @@ func (v *verifier) page(id uint64) ([]byte, error) {
 	if u64(head) != id || overflow >= v.pages-id {
 		return nil, fmt.Errorf("page %d: its head is damaged", id)
 	}
-	if v.looked++; v.looked == maxPages {
-		v.letGo()
-		v.looked = 0
+	if v.read++; v.read == maxPages {
+		v.release()
+		v.read = 0
 	}
 	for i := id; i <= id+overflow; i++ {
 		if v.seen[i] {
-			return nil, fmt.Errorf("page %d stands in two places", i)
+			return nil, fmt.Errorf("page %d has two references", i)
 		}
 		v.seen[i] = true
 	}
 	return head[:(overflow+1)*v.pageSize], nil
 }
 
-// tree checks the pages of a bucket, from its root, and returns its first key; nil: it is empty.
+// tree checks the pages of a bucket from its root, and returns its first key; nil: the bucket is
+// empty.
 func (v *verifier) tree(root uint64) (first []byte, err error) {
 	page, err := v.page(root)
 	if err != nil {
@@ -156,7 +159,8 @@ func (v *verifier) tree(root uint64) (first []byte, err error) {
 	return v.node(root, page)
 }
 
-// node checks a page of a bucket and all below it, and returns its first key; nil: it is empty.
+// node checks a page of a bucket and all pages below it, and returns its first key; nil: the page
+// is empty.
 func (v *verifier) node(id uint64, page []byte) (first []byte, err error) {
 	flags, count := u16(page[8:]), uint64(u16(page[10:]))
 	if flags != branchPage && flags != leafPage {
@@ -198,8 +202,8 @@ func (v *verifier) node(id uint64, page []byte) (first []byte, err error) {
 	return first, nil
 }
 
-// child checks a page that a branch names by its first key. Under another key bbolt would not find
-// the entry as it moves the page, and keep one of a page that is free.
+// child checks that a branch names a page by the page's first key. With another key bbolt would not
+// find the entry when it moves the page, and would keep an entry of a free page.
 func (v *verifier) child(branch uint64, key []byte, id uint64) error {
 	first, err := v.tree(id)
 	if err == nil && !bytes.Equal(first, key) {
@@ -224,7 +228,7 @@ func (v *verifier) bucket(id uint64, value []byte) error {
 	return fmt.Errorf("page %d: a bucket is damaged", id)
 }
 
-// free checks the list of free pages: a page that is in use and free is written over.
+// free checks the list of free pages: bbolt would overwrite a page that is both in use and free.
 func (v *verifier) free(id uint64) error {
 	page, err := v.page(id)
 	if err != nil {
@@ -248,7 +252,7 @@ func (v *verifier) free(id uint64) error {
 	return nil
 }
 
-// Numbers are written as the machine has them.
+// bbolt writes numbers in the byte order of the machine.
 func u16(b []byte) uint16 { return binary.NativeEndian.Uint16(b) }
 func u32(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }
 func u64(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }

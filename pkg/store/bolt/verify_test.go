@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What a check of a large file has looked at does not stay in memory.
+// A check of a large file releases the pages that it has read.
 func TestVerifyLetsGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.db")
 	s, err := Open(path, nil)

@@ -17,10 +17,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// View opens the file at path to be read, and writes nothing there. A file that does not exist reads as an
-// empty one. A file of an earlier version is read from a copy in the system's folder for temporary files.
-// Any number of processes can view a file at the same time. While a process has the file open by [Open],
-// View returns [ErrHeld]. A write through the Store fails, or goes into the copy.
+// View opens the file at path for reading, and writes nothing there. A missing file reads as an
+// empty one. A file of an earlier version is read from a copy in the system's folder for temporary
+// files. Any number of processes can view a file at the same time. While a process has the file
+// open by [Open], View returns [ErrHeld]. A write through the Store fails, or goes into the copy.
 func View(path string, o *store.Options) (_ *Store, err error) {
 	options := o.OrDefault()
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +89,7 @@ func openScratch(path string, o store.Options, isCopy bool) (*Store, error) {
 	return s, nil
 }
 
-// copyFile writes what the file at path has to to.
+// copyFile writes the contents of the file at path to to.
 func copyFile(to io.Writer, path string) error {
 	from, err := os.Open(path)
 	if err != nil {

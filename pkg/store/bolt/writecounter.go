@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// Writes tell whether records of a server were written since they were read. Only this process writes
-// to the file, so they are counted in memory, and no page is read to find out that there were none.
+// A writeCounter shows whether records of a server were written since they were read. Only this
+// process writes to the file, so a count in memory is enough, and no page is read.
 type writeCounter struct {
 	mu     sync.Mutex
 	opened string         // no other Store has it
@@ -19,7 +19,7 @@ type writeCounter struct {
 	of     map[string]int // by server
 }
 
-// etag returns what changes with each write to the server's records.
+// etag returns a text that changes with each write to the server's records.
 func (w *writeCounter) etag(server string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -29,7 +29,7 @@ func (w *writeCounter) etag(server string) string {
 	return w.opened + " " + strconv.Itoa(w.all) + " " + strconv.Itoa(w.of[server]) + " " + server
 }
 
-// note counts a write that has ended, however it ended.
+// note counts a write that has ended, even with an error.
 func (w *writeCounter) note(server string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

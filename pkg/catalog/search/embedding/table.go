@@ -59,8 +59,8 @@ func Default() Table {
 	return t
 }
 
-// open reads a table in place. It looks at the head and the sizes only;
-// whatever the rest holds, the methods of the Table answer and do not panic.
+// open reads a table in place. It checks only the head and the sizes; the methods of the Table do
+// not panic on any other content.
 func open(data string) (Table, error) {
 	if len(data) < headerSize || data[:len(magic)] != magic {
 		return Table{}, fmt.Errorf("%w: no head", errFormat)
