@@ -110,13 +110,10 @@ func (p *askPage) offer() {
 func (p *askPage) typed(r *http.Request, kept bool) {
 	p.choose(p.Asking.Minutes)
 	p.Why = p.Asking.Why
-	form := typedOf(r)
-	if form == nil && r.Method == http.MethodPost {
-		form = r.PostForm
-		p.Kept = kept
-	}
-	if form != nil {
-		p.Why, p.For, p.Minutes = firstOf(form.Get("why"), request.MaxNote), form.Get("for"), firstOf(form.Get("minutes"), len("43200"))
+	p.Kept = kept && r.Method == http.MethodPost
+	if form := typedOf(r); form != nil {
+		p.Why, p.For = firstOf(form.Get("why"), request.MaxNote), form.Get("for")
+		p.Minutes = firstOf(form.Get("minutes"), len("43200"))
 	}
 }
 
@@ -179,11 +176,8 @@ func (c *Console) asked(w http.ResponseWriter, r *http.Request, up string, a dec
 		return
 	}
 	c.forgetAsks()
-	lost := ""
-	if a.Unrecorded {
-		lost = "lost"
-	}
-	redirectTo(w, http.StatusSeeOther, withQuery(up+a.ID, url.Values{}, "did", did, "audit", lost))
+	to := withQuery(up+a.ID, url.Values{}, "did", did, "audit", auditIs[!a.Unrecorded])
+	redirectTo(w, http.StatusSeeOther, to)
 }
 
 // loggedPath returns the path of r as a log may have it: a link's code is a request that is sealed, and

@@ -17,10 +17,9 @@ import (
 type auditPage struct {
 	Page
 	decide.AuditPage
-	Choices   []choice
-	Rows      []auditRow
-	First     string // address of the newest lines; "": these are they
-	More      string // address of older ones; "": there are none
+	Choices []choice
+	Rows    []auditRow
+	pager
 	CSV, JSON string // addresses of the same lines as files
 }
 
@@ -67,12 +66,7 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
 	here := rootOf(r) + "admin/audit"
 	p.Choices = auditChoices(asked)
 	p.CSV, p.JSON = withQuery(here+".csv", asked.Values()), withQuery(here+".jsonl", asked.Values())
-	if after != "" {
-		p.First = withQuery(here, asked.Values())
-	}
-	if p.Next.Next != "" {
-		p.More = withQuery(here, asked.Values(), "after", p.Next.Next)
-	}
+	p.pager = pagerOf(here, asked.Values(), after, p.Next)
 	c.render(w, r, http.StatusOK, "audit", p)
 }
 

@@ -108,7 +108,7 @@ const bulkPath = "/admin/tools/bulk"
 
 // bulkAgain shows the bulk page of a form that came too late.
 func (c *Console) bulkAgain(w http.ResponseWriter, r *http.Request) {
-	if typedOf(r) == nil {
+	if lateOf(r) == nil {
 		redirectTo(w, http.StatusSeeOther, "../tools")
 		return
 	}

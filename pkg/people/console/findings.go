@@ -21,28 +21,17 @@ type pointer struct {
 }
 
 // textIn returns the text of a definition in which a finding is, and the view that shows it.
-func textIn(kind string, f decide.Finding) (text, view string) {
-	top := f.Where
-	if i := strings.IndexAny(top, ".["); i >= 0 {
-		top = top[:i]
+func textIn(kind tool.Kind, f decide.Finding) (text, view string) {
+	text = f.Where
+	if i := strings.IndexAny(text, ".["); i >= 0 {
+		text = text[:i]
 	}
-	switch {
-	case top == "description":
-		return top, "summary"
-	case top == "title" || top == "annotations":
-		return top, "description"
-	case kind == tool.Tool.String() && top == "inputSchema":
-		return "input", "input"
-	case kind == tool.Tool.String() && top == "outputSchema":
-		return "output", "output"
-	case kind == string(tool.Prompt) && top == "arguments":
-		return top, top
-	case kind == string(tool.Resource) && (top == "uri" || top == "uriTemplate"):
-		return "uri", "summary"
-	case kind == string(tool.Resource) && top == "name":
-		return top, "summary"
-	case kind == string(tool.Resource) && top == "mimeType":
-		return top, "description"
+	short := map[string]string{"inputSchema": "input", "outputSchema": "output", "uriTemplate": "uri"}
+	text = cmp.Or(short[text], text)
+	for _, v := range views[kind] {
+		if slices.Contains(textNames[kind][v.View], text) {
+			return text, v.View
+		}
 	}
 	return "raw", "raw"
 }
@@ -56,7 +45,7 @@ func isPlain(text string) bool {
 func anchor(n int) string { return fmt.Sprintf("finding-%d", n+1) }
 
 // placesIn returns where findings are in a text that a page shows.
-func placesIn(kind, name, shown string, list []decide.Finding) (out []place) {
+func placesIn(kind tool.Kind, name, shown string, list []decide.Finding) (out []place) {
 	for n, f := range list {
 		text, _ := textIn(kind, f)
 		if text != name && name != "raw" || f.Code == finding.More {

@@ -21,9 +21,8 @@ type historyPage struct {
 	History decide.History
 	view    *state.View
 	Tool    string // address of the page about it
-	First   string // address of the newest events; "": these are they
-	More    string // address of older ones; "": there are none
-	File    string // address of all lines of the audit about it
+	pager
+	File string // address of all lines of the audit about it
 }
 
 // history shows one page of what was done about an item.
@@ -41,13 +40,25 @@ func (c *Console) history(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	p := &historyPage{Page: Page{Title: "History of " + shownID(id), Here: "tools"}, History: h, view: c.o.Service.View(r.Context())}
 	p.Tool = toolLink(rootOf(r), id, nil)
 	p.File = withQuery(rootOf(r)+"admin/audit.jsonl", url.Values{}, "tool", id.String())
-	if query != "" {
-		p.First = p.Tool + "/history"
-	}
-	if h.Next.Next != "" {
-		p.More = withQuery(p.Tool+"/history", map[string][]string{}, "after", h.Next.Next)
-	}
+	p.pager = pagerOf(p.Tool+"/history", url.Values{}, query, h.Next)
 	c.render(w, r, http.StatusOK, "history", p)
+}
+
+// A pager leads through the pages of a list.
+type pager struct {
+	First string // address of the first page; "": this is it
+	More  string // address of the next one; "": this is the last
+}
+
+// pagerOf returns the links of the page that begins after a cursor, of a list at an address.
+func pagerOf(at string, filter url.Values, after string, next decide.Next) (p pager) {
+	if after != "" {
+		p.First = withQuery(at, filter)
+	}
+	if next.Next != "" {
+		p.More = withQuery(at, filter, "after", next.Next)
+	}
+	return p
 }
 
 // onlyAfter returns the place at which a page of a list begins that has no filter. What else stands in

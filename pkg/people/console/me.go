@@ -151,6 +151,12 @@ func (c *Console) ended(w http.ResponseWriter, r *http.Request, n int) {
 	redirectTo(w, http.StatusSeeOther, "../me?ended="+strconv.Itoa(n))
 }
 
+// record keeps an event whether or not it is in the audit. If it is not, the log says so.
+func (c *Console) record(r *http.Request, l audit.Line) {
+	l.Source = hostOf(r.RemoteAddr)
+	_ = c.o.Service.Record(r.Context(), l)
+}
+
 // keysLife is how long a browser remembers that somebody wants no single keys.
 const keysLife = 365 * 24 * time.Hour
 

@@ -14,7 +14,7 @@ type polled struct {
 // poll answers a poll that names the version that it has with 204, and reports whether it did. Otherwise the
 // page that shows these values can be polled at the address, with the query that chooses a view of it.
 func (p *polled) poll(w http.ResponseWriter, r *http.Request, at string, shown ...any) (answered bool) {
-	if r.Method != http.MethodGet || typedOf(r) != nil {
+	if r.Method != http.MethodGet || lateOf(r) != nil {
 		return false
 	}
 	query := r.URL.Query()

@@ -138,7 +138,7 @@ func (c *Console) fill(p *Page, r *http.Request) {
 	p.rights, p.Role = who.Rights, who.Rights.Role.String()
 	p.tokens = c.o.Tokens != nil && p.MayOperate()
 	p.now = c.o.Now()
-	if typedOf(r) != nil {
+	if lateOf(r) != nil {
 		p.Problem = cmp.Or(p.Problem, typedAgain)
 	}
 	if p.reads = who.Rights.Role >= identity.Viewer; !p.reads {
@@ -230,7 +230,7 @@ var templates = sync.OnceValue(func() map[string]func() *template.Template {
 var shared = sync.OnceValue(func() *template.Template {
 	funcs := template.FuncMap{
 		"readable": review.Readable, "shorten": shorten, "noteOf": noteOf, "words": words,
-		"verb": verb, "chip": chipOf, "span": spanOf, "why": lockedWhy,
+		"verb": verb, "chip": chipOf, "span": spanOf, "why": lockedWhy, "spark": spark,
 	}
 	return template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 })

@@ -98,12 +98,8 @@ func (p *requestPage) typed(r *http.Request, kept bool) {
 	if p.Request.Minutes > 0 {
 		p.Minutes = strconv.Itoa(p.Request.Minutes)
 	}
-	form := typedOf(r)
-	if form == nil && r.Method == http.MethodPost {
-		form = r.PostForm
-		p.Kept = kept
-	}
-	if form != nil {
+	p.Kept = kept && r.Method == http.MethodPost
+	if form := typedOf(r); form != nil {
 		p.Reason = firstOf(form.Get("reason"), request.MaxReason)
 		p.Minutes = firstOf(form.Get("minutes"), len("43200"))
 	}

@@ -28,9 +28,8 @@ type requestsPage struct {
 	Asks  []askRow
 	All   bool // also what is not open any more
 	Total int
-	Some  bool   // there are more than the store reads at once
-	First string // address of the newest; "": these are they
-	Next  string // address of older ones; "": there are none
+	Some  bool // there are more than the store reads at once
+	pager
 }
 
 // An askRow is one request of a list, or what several agents ask for alike.
@@ -81,7 +80,7 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 		p.First = at(0)
 	}
 	if skip+maxRows < len(rows) {
-		p.Next = at(skip + maxRows)
+		p.More = at(skip + maxRows)
 	}
 	c.render(w, r, http.StatusOK, "requests", p)
 }
@@ -122,7 +121,7 @@ func agentName(a request.Agent) string {
 }
 
 // requestStates are what became of requests, for people, and how they look.
-var requestStates = map[decide.RequestState]struct{ text, class string }{
+var requestStates = map[decide.RequestState]stateChip{
 	decide.RequestOpen:      {"open", "pending_approval"},
 	decide.RequestApproved:  {"approved for all", decide.Callable},
 	decide.RequestAllowed:   {"allowed for a while", decide.Callable},
@@ -142,11 +141,10 @@ type stateChip struct{ Text, Class string }
 
 // chipOf returns how a page shows a state.
 func chipOf(s decide.RequestState) stateChip {
-	known, ok := requestStates[s]
-	if !ok {
-		return stateChip{string(s), ""}
+	if known, ok := requestStates[s]; ok {
+		return known
 	}
-	return stateChip{known.text, known.class}
+	return stateChip{string(s), ""}
 }
 
 // asks remembers for a moment how many requests are open, by server: every page shows it.

@@ -169,9 +169,18 @@ func (c *Console) unproven(w http.ResponseWriter, r *http.Request) {
 // typedKey is the context key of what was typed.
 type typedKey struct{}
 
-// typedOf returns what was typed into a form that came too late, for the page to show it again; nil
-// for any other request.
+// typedOf returns what was typed into the form that r sends, or into one that came too late; nil if
+// there is none.
 func typedOf(r *http.Request) url.Values {
+	if typed := lateOf(r); typed != nil || r.Method != http.MethodPost {
+		return typed
+	}
+	return r.PostForm
+}
+
+// lateOf returns what was typed into a form that came too late, for the page to show it again; nil
+// for any other request.
+func lateOf(r *http.Request) url.Values {
 	typed, _ := r.Context().Value(typedKey{}).(url.Values)
 	return typed
 }

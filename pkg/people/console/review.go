@@ -106,13 +106,9 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 		status, p.Problem = e.Status, sentence(e.Detail)
 		p.since(tool.Hash(r.PostForm.Get("hash")), e, c)
 	}
-	if typed := typedOf(r); typed != nil {
-		p.Note, p.Tell = typed.Get("note"), typed.Get("tell") != ""
-	} else if r.Method == http.MethodPost {
-		p.Note, p.Tell = r.PostForm.Get("note"), r.PostForm.Get("tell") != ""
-		p.Kept = refusal == nil
-	}
-	p.Note = firstOf(p.Note, approval.MaxNote)
+	typed := typedOf(r)
+	p.Note, p.Tell = firstOf(typed.Get("note"), approval.MaxNote), typed.Get("tell") != ""
+	p.Kept = refusal == nil && r.Method == http.MethodPost
 	if err := c.place(p, r, f, id); err != nil {
 		c.failed(w, r, "page", err)
 		return
@@ -147,7 +143,11 @@ func viewOf(r *http.Request, id tool.ID, t decide.Tool) itemView {
 // since fills in what changed since the person looked whose decision was refused so.
 func (p *itemView) since(seen tool.Hash, refusal *decide.Error, c *Console) {
 	if refusal.Status == http.StatusConflict && seen != p.Tool.Hash {
-		p.Again = againOf(c.o.Service, p.kind, p.ItemPage, c.read(seen, refusal), p.Tool.Definition)
+		read := c.shown.get(seen)
+		if read == nil && refusal.Changed != nil { // another process may have shown it
+			read = refusal.Changed.Seen
+		}
+		p.Again = againOf(c.o.Service, p.kind, p.ItemPage, read, p.Tool.Definition)
 	}
 }
 
@@ -249,7 +249,7 @@ func (p *itemView) lay(service *decide.Service, query url.Values) {
 		if !p.Old {
 			was = x.now
 		}
-		found := placesIn(t.Kind, x.name, x.now, t.Findings)
+		found := placesIn(p.kind, x.name, x.now, t.Findings)
 		b := blockOf(limit, x.title, x.diff(was, x.now), found, side && was != x.now, only)
 		b.Rest = p.ItemPage + "/text?of=" + x.name
 		p.Blocks = append(p.Blocks, b)
@@ -260,7 +260,7 @@ func (p *itemView) lay(service *decide.Service, query url.Values) {
 func (p *itemView) point(to func(name, value string) string) {
 	severe := false
 	for n, f := range p.Tool.Findings {
-		_, view := textIn(p.Tool.Kind, f)
+		_, view := textIn(p.kind, f)
 		link := "#" + anchor(n)
 		if view != p.View && (view != "summary" || p.View != "description") {
 			link = to("view", view) + link
@@ -297,18 +297,9 @@ func (p *itemView) items(service *decide.Service, now tool.Definition) {
 	p.MoreItem = len(change.Items) - len(p.Items) + change.More
 }
 
-// read returns the definition that a person read before a decision that was refused; nil: it is not
-// known any more. Another process may have shown it, and then the desk may know it.
-func (c *Console) read(seen tool.Hash, refusal *decide.Error) json.RawMessage {
-	if raw := c.shown.get(seen); raw != nil || refusal.Changed == nil {
-		return raw
-	}
-	return refusal.Changed.Seen
-}
-
 // againOf returns what changed while a person read; nil if what was read is not known any more.
 func againOf(service *decide.Service, kind tool.Kind, here string, read, present json.RawMessage) *changedAgain {
-	if read == nil {
+	if read == nil && refusal.Changed != nil {
 		return nil
 	}
 	seen, now := tool.KeptItem(kind, read), tool.KeptItem(kind, present)

@@ -19,8 +19,7 @@ type serversPage struct {
 	CanSync bool
 	Parts   []decide.Cause // of a sync that failed
 	Rest    int            // parts that are left out
-	First   string         // address of the first page; "": this is it
-	More    string         // address of the next one; "": this is the last
+	pager
 }
 
 // A serverRow is one server of the list.
@@ -74,12 +73,7 @@ func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed erro
 	for _, s := range list {
 		p.Servers = append(p.Servers, serverRow{s, root + "admin/servers/" + url.PathEscape(s.Name), toolsOf(root, s), othersOf(root, s)})
 	}
-	if after != "" {
-		p.First = root + "admin/servers"
-	}
-	if next.Next != "" {
-		p.More = withQuery(root+"admin/servers", url.Values{}, "after", next.Next)
-	}
+	p.pager = pagerOf(root+"admin/servers", url.Values{}, after, next)
 	if failed != nil {
 		e := c.o.Service.Explain(r.Context(), "sync", failed)
 		status, p.Problem = e.Status, sentence(e.Detail)

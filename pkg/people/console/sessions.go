@@ -16,7 +16,7 @@ import (
 type sessionsPage struct {
 	Page
 	Sessions []sessionRow
-	Next     string // address of the next page; "": this is the last one
+	pager
 }
 
 // wayNames say in a word how somebody signed in.
@@ -58,9 +58,7 @@ func (c *Console) sessions(w http.ResponseWriter, r *http.Request) {
 	for _, s := range page {
 		p.Sessions = append(p.Sessions, c.rowOf(s, here))
 	}
-	if next.Next != "" {
-		p.Next = rootOf(r) + "admin/sessions?after=" + url.QueryEscape(next.Next)
-	}
+	p.pager = pagerOf(rootOf(r)+"admin/sessions", url.Values{}, "", next)
 	c.render(w, r, http.StatusOK, "sessions", p)
 }
 

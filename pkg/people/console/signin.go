@@ -177,7 +177,7 @@ func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 // enter gives the browser a session that was opened.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request, who signin.Person, cookie secret.Text) {
 	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", who.Actor), slog.String("way", who.Way))
-	c.recordLogin(r, who)
+	c.record(r, audit.Line{Action: audit.ActionLogin, Actor: who.Actor, Note: "by " + who.Way})
 	c.endAll(r) // this browser has one session
 	c.cookieKind(r).set(w, "", cookie.Reveal(), 0)
 }

@@ -60,8 +60,11 @@ func (c *Console) stops(w http.ResponseWriter, r *http.Request) {
 	if fromHere(r) {
 		p.Message, p.Problem = stopSaid(r.URL.Query())
 	}
-	c.showStops(w, r, http.StatusOK, p, typedOf(r))
+	c.showStops(w, r, http.StatusOK, p, lateOf(r))
 }
+
+// auditIs says in an address whether what was done is in the audit.
+var auditIs = map[bool]string{false: "lost"}
 
 // notAudited tells of an event without its line.
 const notAudited = "This was done, but its line could not be written to the audit. The gateway's log has it."
@@ -167,14 +170,11 @@ func (c *Console) undoStop(w http.ResponseWriter, r *http.Request) {
 
 // stopDone leads to the page, which says what was done.
 func (c *Console) stopDone(w http.ResponseWriter, to string, done decide.Stopped, did, nothing string) {
-	lost := ""
 	if !done.Changed {
 		did = nothing
 	}
-	if !done.Recorded {
-		lost = "lost"
-	}
-	redirectTo(w, http.StatusSeeOther, withQuery(to, url.Values{}, "did", did, "audit", lost))
+	to = withQuery(to, url.Values{}, "did", did, "audit", auditIs[done.Recorded])
+	redirectTo(w, http.StatusSeeOther, to)
 }
 
 // stopFailed shows the page, with what was typed, and why nothing was done.

@@ -81,6 +81,10 @@ func indented(raw json.RawMessage) string {
 	return review.Indent(raw)
 }
 
+// argumentsText returns all arguments of a call as a person reads them, in the order and with the
+// letters that were sent.
+func argumentsText(raw json.RawMessage) string { return review.Readable(rawjson.Indent(raw, "", "  ")) }
+
 // text answers with one text of a definition, whole and as it is read: no page, and nothing that a
 // browser would run.
 func (c *Console) text(w http.ResponseWriter, r *http.Request, id tool.ID) {

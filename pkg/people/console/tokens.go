@@ -18,11 +18,11 @@ import (
 type tokensPage struct {
 	Page
 	Tokens []tokenRow
-	Next   string // address of the next page; "": this is the last one
-	Made   *madeToken
-	Keys   *token.KeySummary // nil: the keys cannot be read, or all tokens are under one that was never replaced
-	Form   tokenForm
-	Ended  *endedToken
+	pager
+	Made  *madeToken
+	Keys  *token.KeySummary // nil: the keys cannot be read, or all tokens are under one that was never replaced
+	Form  tokenForm
+	Ended *endedToken
 }
 
 // An endedToken is one that was revoked just now.
@@ -81,7 +81,7 @@ func specOf(typed url.Values) token.Spec {
 
 // tokens shows the agent tokens.
 func (c *Console) tokens(w http.ResponseWriter, r *http.Request) {
-	p := &tokensPage{Form: formOf(typedOf(r))}
+	p := &tokensPage{Form: formOf(lateOf(r))}
 	if id := r.URL.Query().Get("revoked"); id != "" {
 		if t, err := c.o.Tokens.Store.Token(r.Context(), id); err == nil && !t.RevokedAt.IsZero() {
 			p.Message = "token:" + t.Name + " is revoked. The next request that bears it is refused, and so are the sessions that were made of it."
@@ -123,9 +123,7 @@ func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, status int,
 	for _, t := range page {
 		p.Tokens = append(p.Tokens, tokenRowOf(root, t, judge))
 	}
-	if next.Next != "" {
-		p.Next = root + "admin/tokens?after=" + url.QueryEscape(next.Next)
-	}
+	p.pager = pagerOf(root+"admin/tokens", url.Values{}, "", next)
 	p.Title, p.Here = "Agent tokens", "tokens"
 	c.render(w, r, status, "tokens", p)
 }

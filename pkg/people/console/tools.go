@@ -31,9 +31,8 @@ type toolsPage struct {
 
 	Ticked  bool   // every row
 	TickAll string // address of the same page with every row ticked
-	First   string // address of the first page; "": this is it
-	More    string // address of the next page; "": this is the last one
-	Waits   string // address of the queue without any filter
+	pager
+	Waits string // address of the queue without any filter
 }
 
 // A choice is one filter of the table.
@@ -93,12 +92,7 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 	}
 	p.List, p.Upgrades = list, upgradesOf(list)
 	here := root + "admin/tools"
-	if paging.After != "" {
-		p.First = withQuery(here, f.Values())
-	}
-	if list.Next.Next != "" {
-		p.More = withQuery(here, f.Values(), "after", list.Next.Next)
-	}
+	p.pager = pagerOf(here, f.Values(), paging.After, list.Next)
 	p.TickAll = withQuery(here, f.Values(), "after", paging.After, "tick", "page")
 	p.Waits = here + "?status=pending_approval"
 	c.tell(&p.Page, r)

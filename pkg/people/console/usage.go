@@ -128,28 +128,8 @@ func useRowsOf(root string, tools []decide.UsedTool) (rows []useRow) {
 // notListed is the status of what the catalog does not have.
 const notListed = "not_listed"
 
-// Use returns how the tool was called in the last week, in a line; "" if it was not, or that is not
-// known.
-func (p *itemView) Use() *useLine {
-	w := p.Tool.Use
-	if w == nil {
-		return nil
-	}
-	line := &useLine{Week: *w}
-	if w.Calls > 0 {
-		line.Spark = spark(w.Days[:])
-	}
-	return line
-}
-
-// A useLine is how a tool was called in a week.
-type useLine struct {
-	usage.Week
-	Spark string // a bar a day; "": it was not called
-}
-
-// spark returns a bar of text for each number.
-func spark(days []int) string {
+// spark returns a bar of text for each day of a week.
+func spark(days [7]int) string {
 	bars := []rune("▁▂▃▄▅▆▇█")
 	most, out := 1, []rune{}
 	for _, n := range days {

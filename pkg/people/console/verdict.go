@@ -81,15 +81,13 @@ func (c *Console) decideRequest(w http.ResponseWriter, r *http.Request) {
 		c.requestPage(w, r, err)
 		return
 	}
-	left, lost := "", ""
+	left := ""
 	if n := len(done.Unsettled); n > 0 {
 		left = strconv.Itoa(n)
 	}
-	if done.Unrecorded {
-		lost = "lost"
-	}
 	// Sent again by a reload, a form would decide again.
-	redirectTo(w, http.StatusSeeOther, withQuery("../"+url.PathEscape(r.PathValue("id")), url.Values{}, "did", string(dec.Verdict), "left", left, "audit", lost))
+	redirectTo(w, http.StatusSeeOther, withQuery("../"+url.PathEscape(r.PathValue("id")), url.Values{},
+		"did", string(dec.Verdict), "left", left, "audit", auditIs[!done.Unrecorded]))
 }
 
 // readVerdict returns what a form says. A button that opens something for so long says so behind the
