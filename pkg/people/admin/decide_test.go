@@ -80,10 +80,13 @@ func TestDecideWithoutABody(t *testing.T) {
 
 func TestDecideDenied(t *testing.T) {
 	h := newFixture(t)
-	for _, path := range []string{"fs/format_disk", "mail/read_drafts"} {
+	for path, rule := range map[string]string{
+		"fs/format_disk":   ": mcpServers.fs.disabled_tools[0]. Only the operator",
+		"mail/read_drafts": " no-drafts: Drafts are private. (rule no-drafts, contact #mail-owners). Only",
+	} {
 		hash := h.Hash(path)
 		for action, body := range map[string]string{"approve": approveBody(hash), "unblock": approveBody(hash), "enable": "{}"} {
-			if got := h.Problem(http.StatusConflict, "/admin/tools/"+path+"/"+action, body); !strings.Contains(got, "operator") {
+			if got := h.Problem(http.StatusConflict, "/admin/tools/"+path+"/"+action, body); !strings.Contains(got, rule) {
 				t.Errorf("%s %s: %q", action, path, got)
 			}
 		}

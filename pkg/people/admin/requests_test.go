@@ -26,6 +26,9 @@ func TestRequests(t *testing.T) {
 		t.Fatalf("listed as %+v", list)
 	}
 	r := admintest.Into[decide.Request](h.Desk, "/admin/requests/"+strings.ToLower(id), "")
+	if o := r.Obstacles; o["approved"] != nil || o["declined"] != nil || o["confirmed"].Code != decide.WrongVerdict {
+		t.Errorf("obstacles of an open request: %+v", o)
+	}
 	body := func(verdict, more string) string {
 		return fmt.Sprintf(`{"verdict": %q, "hash": %q%s}`, verdict, r.Hash, more)
 	}
@@ -39,6 +42,8 @@ func TestRequests(t *testing.T) {
 	}
 	if text := h.Problem(http.StatusConflict, path, body("approved", "")); !strings.Contains(text, "ann decided about this request") {
 		t.Errorf("decided again: %s", text)
+	} else if o := got.Obstacles["approved"]; o == nil || text != "nothing was decided: "+o.Detail {
+		t.Errorf("decided again: %s, announced: %+v", text, o)
 	}
 	if list := admintest.Into[admin.Requests](h.Desk, "/admin/requests", ""); len(list.Requests) != 0 {
 		t.Errorf("open are %+v", list)

@@ -64,7 +64,12 @@ func (a *api) register(mux *http.ServeMux) {
 	a.registerBackup(h)
 	serve(a, h, get("health", "/admin/health", "How the gateway is: what is wrong, since when, and who mends it"), a.health)
 	a.registerAudit(h)
-	serve(a, h, get("try", "/admin/try", "What an agent gets for a search, and why, tool by tool; nothing is called"), a.try)
+	try := get("try", "/admin/try",
+		"What an agent gets for a search, and why, tool by tool; nothing is called")
+	serve(a, h, try,
+		func(ctx context.Context, in *decide.SearchQuery) (decide.Explanation, error) {
+			return a.service.ExplainSearch(ctx, *in)
+		})
 	a.registerUsage(h)
 	a.registerStops(h)
 	a.registerRequests(h)

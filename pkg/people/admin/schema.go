@@ -11,13 +11,17 @@ import (
 // name of the Go type: clients that were generated from it keep working when a type is renamed.
 var schemaNames = map[string]string{
 	"AuditPage":      "Lines",
+	"BulkAnswer":     "BulkOutputBody",
 	"Explanation":    "Trial",
 	"ExplainedAgent": "TrialAgent",
 	"ExplainedCheck": "TrialCheck",
 	"ExplainedGroup": "TrialGroup",
 	"ExplainedTool":  "TrialTool",
+	"MadeToken":      "MakeTokenOutputBody",
 	"ReconciledItem": "Settled",
 	"Reconciliation": "Settlement",
+	"RevokedToken":   "RevokeTokenOutputBody",
+	"TokenList":      "TokensOutputBody",
 }
 
 // schemaName returns the name of a type in the description of the API.

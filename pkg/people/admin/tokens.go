@@ -67,13 +67,14 @@ func (a *api) registerTokens(h huma.API) {
 	}, a.revokeToken)
 }
 
-type tokensOutputBody struct {
+// A TokenList is a page of agent tokens.
+type TokenList struct {
 	Tokens []AgentToken `json:"tokens" nullable:"false"`
 	Keys   *TokenKeys   `json:"keys,omitempty" doc:"how all tokens stand to the keys of their hashes; not there if the keys cannot be read"`
 	decide.Next
 }
 
-func (a *api) listTokens(ctx context.Context, in *decide.Paging) (out tokensOutputBody, err error) {
+func (a *api) listTokens(ctx context.Context, in *decide.Paging) (out TokenList, err error) {
 	all, err := a.tokens.Store.Tokens(ctx)
 	if err != nil {
 		return out, err
@@ -105,12 +106,13 @@ type makeTokenInput struct {
 	}
 }
 
-type makeTokenOutputBody struct {
+// A MadeToken is a token with its text.
+type MadeToken struct {
 	AgentToken
 	Token string `json:"token" doc:"the text, shown now and never again"`
 }
 
-func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (out makeTokenOutputBody, err error) {
+func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (out MadeToken, err error) {
 	t, text, err := a.tokens.Make(ctx, decide.ActorOf(ctx).Name, token.Spec(in.Body))
 	if fault, ok := errors.AsType[token.FaultError](err); ok {
 		return out, problem(http.StatusUnprocessableEntity, fault.Error())
@@ -118,19 +120,20 @@ func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (out makeTokenO
 	if err != nil {
 		return out, err
 	}
-	return makeTokenOutputBody{showToken(t, a.tokens.StatusAt(ctx)), text.Reveal()}, nil
+	return MadeToken{showToken(t, a.tokens.StatusAt(ctx)), text.Reveal()}, nil
 }
 
 type tokenInput struct {
 	ID string `path:"id" maxLength:"64"`
 }
 
-type revokeTokenOutputBody struct {
+// A RevokedToken is a token that was revoked, with what is granted to its name.
+type RevokedToken struct {
 	AgentToken
 	decide.TokenGrants
 }
 
-func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out revokeTokenOutputBody, err error) {
+func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out RevokedToken, err error) {
 	t, err := a.tokens.Revoke(ctx, decide.ActorOf(ctx).Name, in.ID)
 	switch {
 	case errors.Is(err, token.ErrNotFound):
@@ -140,7 +143,7 @@ func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out revokeTokenO
 	case err != nil:
 		return out, err
 	}
-	out = revokeTokenOutputBody{showToken(t, a.tokens.StatusAt(ctx)), a.service.TokenGrants(ctx, t.Name)}
+	out = RevokedToken{showToken(t, a.tokens.StatusAt(ctx)), a.service.TokenGrants(ctx, t.Name)}
 	return out, nil
 }
 

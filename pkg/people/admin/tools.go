@@ -93,13 +93,14 @@ type BulkResult struct {
 	Detail string      `json:"detail,omitempty" doc:"the same in words"`
 }
 
-type bulkOutputBody struct {
+// A BulkAnswer says what became of many items.
+type BulkAnswer struct {
 	Tools []BulkResult `json:"tools" nullable:"false" doc:"in the order of the request"`
 	Count int          `json:"done" doc:"about how many it was decided"`
 }
 
 // decideAll decides about each item by itself: one that changed meanwhile does not stop the others.
-func (a *api) decideAll(ctx context.Context, in *bulkInput) (out bulkOutputBody, err error) {
+func (a *api) decideAll(ctx context.Context, in *bulkInput) (out BulkAnswer, err error) {
 	items := make([]decide.Item, len(in.Body.Items))
 	for n, t := range in.Body.Items {
 		id, err := tool.ParseID(t.ID)

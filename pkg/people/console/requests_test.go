@@ -291,6 +291,13 @@ func TestRequestWhoMayNot(t *testing.T) {
 			t.Errorf("%d %s", a.Status, a.Body)
 		}
 	}
+	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
+		return decide.Actor{Name: "bot", Agent: bot.ID, Rights: identity.Everything()}, nil
+	}
+	h.Open()
+	page := h.Page(http.StatusOK, "/admin/requests/"+id)
+	says(t, page, "This comes with the credentials of the agent that asks.")
+	lacks(t, page, `id="decide"`, "formaction")
 }
 
 // What a person cannot open has no button that would, and says who can.

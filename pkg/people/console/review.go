@@ -144,8 +144,8 @@ func viewOf(r *http.Request, id tool.ID, t decide.Tool) itemView {
 func (p *itemView) since(seen tool.Hash, refusal *decide.Error, c *Console) {
 	if refusal.Status == http.StatusConflict && seen != p.Tool.Hash {
 		read := c.shown.get(seen)
-		if read == nil && refusal.Changed != nil { // another process may have shown it
-			read = refusal.Changed.Seen
+		if read == nil { // another process may have shown it
+			read = refusal.Seen
 		}
 		p.Again = againOf(c.o.Service, p.kind, p.ItemPage, read, p.Tool.Definition)
 	}
@@ -299,7 +299,7 @@ func (p *itemView) items(service *decide.Service, now tool.Definition) {
 
 // againOf returns what changed while a person read; nil if what was read is not known any more.
 func againOf(service *decide.Service, kind tool.Kind, here string, read, present json.RawMessage) *changedAgain {
-	if read == nil && refusal.Changed != nil {
+	if read == nil {
 		return nil
 	}
 	seen, now := tool.KeptItem(kind, read), tool.KeptItem(kind, present)

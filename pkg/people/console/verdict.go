@@ -29,11 +29,16 @@ func (o offered) Any() bool { return o.Approve || o.Allow || o.Confirm || o.Decl
 // nobody like them can approve it.
 func (p *requestPage) offer(cannot bool) {
 	q := p.Request
-	is := func(v request.Verdict) bool { return q.Obstacles[v] == nil }
+	is := func(v request.Verdict) bool {
+		o := q.Obstacles[v]
+		return o == nil || o.Code == decide.Severe
+	}
 	said := func(v request.Verdict) string { return sentence(q.Obstacles[v].Detail) }
 	p.End, p.Decline, p.Confirm = is(request.Revoked), is(request.Declined), is(request.Confirmed)
 	p.Approve, p.Allow = is(request.Approved) && !cannot, is(request.Allowed)
 	switch {
+	case !p.Decline && q.Obstacles[request.Declined].Code == decide.OwnRequest:
+		p.Nothing = said(request.Declined)
 	case !p.Decline || p.Confirm:
 	case q.OneCall():
 		p.Nothing = said(request.Confirmed)

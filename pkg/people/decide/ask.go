@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 func errNoLink() error {
@@ -93,7 +94,7 @@ func (d *Service) asking(ctx context.Context, s requestView) (a Asking, err erro
 	actor := ActorOf(ctx)
 	a.Person = s.isPerson(actor)
 	if s.one.ID == "" {
-		a.Request = s.request(d)
+		a.Request = s.request()
 		a.Link = ""
 	} else if a.Request, err = d.showRequest(ctx, s); err != nil {
 		return Asking{}, err
@@ -104,7 +105,7 @@ func (d *Service) asking(ctx context.Context, s requestView) (a Asking, err erro
 	if actor.Rights.Role >= identity.Viewer {
 		return a, nil
 	}
-	a.Rule, a.Exempt, a.Alike, a.AlikeBy, a.Proposed = "", "", nil, nil, ""
+	a.Rule, a.Exempt, a.Alike, a.AlikeBy, a.Proposed, a.Obstacles = "", "", nil, nil, "", nil
 	if !a.Person {
 		a.Note, a.Why, a.By, a.Decided.Reason, a.Arguments, a.Agent = "", "", "", "", json.RawMessage(nil), request.Agent{Way: a.Agent.Way, ID: a.Agent.ID}
 	}
@@ -148,10 +149,11 @@ func (d *Service) Ask(ctx context.Context, code string, w Want) (Asking, error) 
 	}
 	o := s.one
 	o.ID = id
-	unrecorded := d.Record(ctx, s.line(audit.ActionAsked, id, strings.TrimSpace(w.Why))) != nil
+	unrecorded := d.Record(ctx, o.line(audit.ActionAsked, strings.TrimSpace(w.Why))) != nil
 	if added {
 		d.o.Notifier.Notify(ctx, notify.Event{
-			Kind: notify.Asked, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID, Request: id, OneCall: o.OneCall(),
+			Kind: notify.Asked, At: d.o.Now().UTC(), Server: o.Server, Items: []tool.ID{o.Item()},
+			Agent: o.agent.ID, Request: id, OneCall: o.OneCall(),
 		})
 	}
 	out, err := d.Asking(ctx, id)
@@ -160,9 +162,11 @@ func (d *Service) Ask(ctx context.Context, code string, w Want) (Asking, error) 
 }
 
 // line is the event about a request.
-func (s requestView) line(action, id, note string) audit.Line {
-	o := s.one
-	return audit.Line{Action: action, Tool: o.Item().String(), Hash: o.Hash, Request: id, Note: note, Subject: audit.AboutAgent + ":" + o.agent.ID}
+func (o oneRequest) line(action, note string) audit.Line {
+	return audit.Line{
+		Action: action, Tool: o.Item().String(), Hash: o.Hash, Request: o.ID, Note: note,
+		Subject: audit.AboutAgent + ":" + o.agent.ID,
+	}
 }
 
 // refusesAsking says why nothing can be asked for; nil: it can.
@@ -277,7 +281,7 @@ func (d *Service) Withdraw(ctx context.Context, id string) (Asking, error) {
 	if s.one.OneCall() {
 		d.dropArguments(ctx, s.one)
 	}
-	unrecorded := d.Record(ctx, s.line(audit.ActionWithdrawn, s.one.ID, "")) != nil
+	unrecorded := d.Record(ctx, s.one.line(audit.ActionWithdrawn, "")) != nil
 	out, err := d.Asking(ctx, s.one.ID)
 	out.Unrecorded = unrecorded
 	return out, err

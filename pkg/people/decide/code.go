@@ -5,9 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
@@ -117,16 +115,6 @@ const (
 	ShownLock    Shown = "lock_file" // approvals.lock.json has it
 )
 
-// waysToShow returns what [Shown] can be in a request.
-func waysToShow() []string {
-	ways := []Shown{ShownOpened, ShownPrinted, ShownHash, ShownSeen, ShownLock}
-	out := make([]string, len(ways))
-	for i, s := range ways {
-		out[i] = string(s)
-	}
-	return out
-}
-
 // roleSentence says who gives the role that somebody lacks.
 func roleSentence(a Actor, need identity.Role) string {
 	return fmt.Sprintf("you are here as %q, %s, and this takes the role %s. An operator gives roles",
@@ -177,16 +165,4 @@ func recordChangedSentence(r *approval.Record) string {
 	}
 	return fmt.Sprintf("the %v was decided about or changed since it was shown: %s; %s. "+
 		"Decide again if it is still wanted", r.Kind, recordState(r), last)
-}
-
-// severeSentence says that a definition with a severe finding is not approved without a word.
-func severeSentence(list []finding.Finding) string {
-	var severe []string
-	for _, f := range list {
-		if f.Severe {
-			severe = append(severe, f.Message())
-		}
-	}
-	return "the definition " + text.List(severe, 2) +
-		". If it is to be approved all the same, say why in the note"
 }

@@ -91,20 +91,18 @@ func (d Decision) apply(r approval.Record, by Actor, two bool, now time.Time) (a
 // record for somebody who may not decide about it.
 func (d *Service) decide(ctx context.Context, v *state.View, id tool.ID, dec Decision) (*approval.Record, error) {
 	f := d.factsOf(ctx, v, id, nil)
-	for _, ask := range []func(Facts, Decision) (Code, string){inRequest, inRights} {
-		if code, sentence := ask(f, dec); code != "" {
-			return nil, dec.refused(code, sentence)
-		}
+	if o := cmp.Or(inRequest(f, dec), inRights(f, dec)); o != nil {
+		return nil, dec.refused(o.Code, o.Detail)
 	}
 	r, err := d.stored(ctx, id)
-	if err != nil && !errors.Is(err, approval.ErrNotFound) {
+	if err != nil {
 		return nil, err
 	}
 	f = d.factsOf(ctx, v, id, r)
-	if code, sentence := Obstacle(f, dec); code != "" {
-		e := dec.refused(code, sentence)
-		if code == DefinitionChanged || code == RecordChanged {
-			e.Changed = d.changed(ctx, v, r, dec)
+	if o := Obstacle(f, dec); o != nil {
+		e := dec.refused(o.Code, o.Detail)
+		if o.Code == DefinitionChanged || o.Code == RecordChanged {
+			e.Seen = definitionOf(v, r, dec.Hash)
 		}
 		return nil, e
 	}
@@ -132,14 +130,19 @@ func (dec Decision) refused(code Code, sentence string) *Error {
 	return refused(code, cmp.Or(map[string]string{approval.ActionUndo: "nothing was undone: "}[dec.Action], "nothing was decided: ")+sentence)
 }
 
-// stored returns the item's record in the store. One that the store lost is restored first, so that
-// no decision is lost by the next one.
-func (d *Service) stored(ctx context.Context, id tool.ID) (*approval.Record, error) {
+// record returns the item's record in the store; nil: there is none.
+func (d *Service) record(ctx context.Context, id tool.ID) (*approval.Record, error) {
 	r, err := d.approvals.Get(ctx, id)
-	held := &r
 	if errors.Is(err, approval.ErrNotFound) {
-		held = nil
-	} else if err != nil {
+		return nil, nil
+	}
+	return &r, err
+}
+
+// stored is record, and first restores a record that the store lost. So the next decision loses none.
+func (d *Service) stored(ctx context.Context, id tool.ID) (*approval.Record, error) {
+	held, err := d.record(ctx, id)
+	if err != nil {
 		return nil, err
 	}
 	if snap := d.states.Load(ctx).Catalog; snap != nil {
@@ -147,7 +150,7 @@ func (d *Service) stored(ctx context.Context, id tool.ID) (*approval.Record, err
 			return catalog.Recover(ctx, d.approvals, snap, i, held, d.o.Now)
 		}
 	}
-	return held, err
+	return held, nil
 }
 
 // Decide carries out dec in the name of the request's actor, lets requests of this process see it at

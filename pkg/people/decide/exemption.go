@@ -6,6 +6,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
 // rule says in words what locks the item that no decision about a request can change; "": nothing does.
@@ -44,13 +45,10 @@ func (s requestView) denial() string {
 	v := s.verdict
 	switch {
 	case v.Denied != lock.Yes:
-		return "a rule of policy.cedar that reads what the agent's token says denied it when the agent asked, one of these: " + text.List(s.m.st.Policy.MayDeny(s.agent, s.item), 8)
+		return "a rule of policy.cedar that reads what the agent's token says denied it when the agent " +
+			"asked, one of these: " + text.List(s.m.st.Policy.MayDeny(s.agent, s.called), 8)
 	case !v.ByList():
-		said := ""
-		if note := v.Denial.Note(); note != "" {
-			said = ": " + note
-		}
-		return text.List(v.Rules, 8) + said
+		return rulesIn(v)
 	}
 	path := v.Rules[0]
 	how := "take that entry out of the list, or write it so that it does not match " + s.one.Item().String()
@@ -60,10 +58,18 @@ func (s requestView) denial() string {
 	return fmt.Sprintf("%s in mcp_config.json denies it to every agent, since a list knows no agents: %s. To let this agent alone call it, do so, and write a forbid for all others into policy.cedar", path, how)
 }
 
+// rulesIn returns where the rules stand that deny an item, with what they say; "" if none does.
+func rulesIn(v policy.Verdict) string {
+	if v.Denied != lock.Yes {
+		return ""
+	}
+	return strings.TrimSuffix(text.List(v.Rules, 8)+": "+v.Denial.Note(), ": ")
+}
+
 // exemption returns the rules of policy.cedar that deny the item as they would let this agent call it.
 func (s requestView) exemption() string {
 	if !s.listed || s.status != lock.DisabledByConfig || s.verdict.ByList() || !s.one.agent.Alone() {
 		return ""
 	}
-	return s.m.st.Policy.Exempt(s.agent, s.item, s.unsure)
+	return s.m.st.Policy.Exempt(s.agent, s.called, s.unsure)
 }

@@ -140,7 +140,10 @@ func (f Filter) check(servers []state.Server) error {
 		{"mine", f.Mine, []string{"yes"}},
 		{"sort", f.Sort, Sorts()},
 		{"for", f.For, bulkActions()},
-		{"shown", string(f.Shown), waysToShow()},
+		{"shown", string(f.Shown), []string{
+			string(ShownOpened), string(ShownPrinted), string(ShownHash), string(ShownSeen),
+			string(ShownLock),
+		}},
 		{"server", f.Server, names},
 	} {
 		if p.value == "" || slices.Contains(p.takes, p.value) {

@@ -123,14 +123,6 @@ func shownFindings(v *state.View, r *approval.Record) (out []Finding) {
 			out[n].New = false
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Finding) int {
-		switch {
-		case a.New == b.New:
-			return 0
-		case a.New:
-			return -1
-		}
-		return 1
-	})
-	return out
+	known := slices.DeleteFunc(slices.Clone(out), func(f Finding) bool { return f.New })
+	return append(slices.DeleteFunc(out, func(f Finding) bool { return !f.New }), known...)
 }

@@ -12,12 +12,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// needsFourEyes reports whether approving the record's current definition takes two people. That is
-// asked of the record and not of the catalog, which may still have the definition before.
-func needsFourEyes(v *state.View, r *approval.Record) bool {
-	return v.NeedsFourEyes(r.Server, tool.KeptItem(r.Kind, r.Current))
-}
-
 // withoutIssuer returns what is wrong if two people are asked for and nobody can be one of them.
 func (d *Service) withoutIssuer(st *state.State) (state.Reason, bool) {
 	d.two.Lock()
@@ -95,7 +89,7 @@ func definitionAt(r *approval.Record, hash tool.Hash) tool.Definition {
 // proposedOf returns who approved the current definition as the first of two people; nil: nobody.
 func proposedOf(r *approval.Record) *Verdict {
 	if p := r.Proposed; p != nil && p.Hash == r.CurrentHash {
-		return &Verdict{Hash: p.Hash, Verdict: "proposed", By: p.By, At: p.At, Note: p.Note, Subject: p.Subject}
+		return &Verdict{Hash: p.Hash, Verdict: "proposed", By: p.By, At: p.At, Note: p.Note}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (d *Service) GrantsOf(ctx context.Context, agent request.Agent) (grants []G
 	}
 	slices.SortFunc(all, func(a, b oneRequest) int { return older(a.Request, b.Request) })
 	for _, one := range all {
-		r := d.viewRequest(ctx, m, one, m.recordOf(one.Item())).request(d)
+		r := d.viewRequest(ctx, m, one, m.recordOf(one.Item())).request()
 		if r.Grants {
 			id, d := r.Item().String(), r.Decided
 			grants = append(grants, Grant{r.ID, id, d.Verdict, d.Ends, r.EndedBy})

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -67,7 +66,7 @@ func (d *Service) History(ctx context.Context, id tool.ID, p Paging) (History, e
 	}
 	if len(lines) == 0 && end && p.After == "" {
 		if _, listed := d.View(ctx).Find(id); !listed {
-			if _, err := d.approvals.Get(ctx, id); errors.Is(err, approval.ErrNotFound) {
+			if r, err := d.record(ctx, id); r == nil && err == nil {
 				return out, errNone(id.Kind)
 			}
 		}

@@ -135,7 +135,7 @@ func TestDecideItems(t *testing.T) {
 				t.Errorf("before: %+v", now)
 			}
 			e := f.refused(id, decide.Decision{Action: approval.ActionApprove, Hash: tool.Hash(strings.Repeat("0", 64))})
-			if e.Status != http.StatusConflict || e.Changed == nil || e.Changed.Tool.ID != id {
+			if e.Status != http.StatusConflict || e.Code != decide.DefinitionChanged {
 				t.Errorf("another hash: %+v", e)
 			}
 			e = f.refused(id, decide.Decision{Action: approval.ActionUnblock, Hash: now.Hash, Rev: now.Record.Rev})

@@ -23,7 +23,7 @@ type Facts struct {
 	ID        tool.ID
 	Listed    bool // the catalog has it
 	Status    lock.Status
-	Denied    bool             // by an operator's rule
+	Denied    string           // the operator's rules that deny it, in words; "": none does
 	Record    *approval.Record // nil: there is none
 	Hash      tool.Hash        // of the definition that is shown
 	Annotated bool             // as destructive, by the server or the operator
@@ -41,6 +41,10 @@ type Obstruction struct {
 	Detail string `json:"detail" doc:"what is in the way, and who does what next"`
 }
 
+func obstruct(code Code, format string, args ...any) *Obstruction {
+	return &Obstruction{code, fmt.Sprintf(format, args...)}
+}
+
 // Before returns what is in the way of an action on the item as it is shown, nil if nothing is. The
 // action has no note, and names the definition and the revision that are shown. many says that it is
 // one of many decisions in one request.
@@ -49,141 +53,156 @@ func (f Facts) Before(action string, shown Shown, many bool) *Obstruction {
 	if f.Record != nil {
 		d.Rev = f.Record.Rev
 	}
-	if code, detail := Obstacle(f, d); code != "" {
-		return &Obstruction{code, detail}
+	return Obstacle(f, d)
+}
+
+// Obstacle returns why d cannot be decided about the item now; nil if it can. It is the one place
+// that answers this, for the pages, the API and the commands.
+func Obstacle(f Facts, d Decision) *Obstruction {
+	for _, in := range []func(Facts, Decision) *Obstruction{
+		inRequest, inRights, inRecord, inState, inApproval,
+	} {
+		if o := in(f, d); o != nil {
+			return o
+		}
 	}
 	return nil
 }
 
-// Obstacle returns why d cannot be decided about the item now, as a code and a sentence without a
-// full stop; "" if it can. It is the one place that answers this, for the pages, the API and the
-// commands.
-func Obstacle(f Facts, d Decision) (Code, string) {
-	for _, ask := range []func(Facts, Decision) (Code, string){inRequest, inRights, inRecord, inState, inApproval} {
-		if code, sentence := ask(f, d); code != "" {
-			return code, sentence
-		}
-	}
-	return "", ""
-}
-
 // inRequest returns what is wrong with a decision about any item.
-func inRequest(f Facts, d Decision) (Code, string) {
+func inRequest(f Facts, d Decision) *Obstruction {
 	switch {
 	case !slices.Contains(Actions(), d.Action) && d.Action != ActionCarry:
-		return UnknownAction, "the request names no action. It takes " + strings.Join(Actions(), ", ")
+		return obstruct(UnknownAction, "the request names no action. It takes %s",
+			strings.Join(Actions(), ", "))
 	case d.namesHash() && d.Hash == "":
-		return NoHash, noHashSentence(f.ID.Kind.String())
+		return &Obstruction{NoHash, noHashSentence(f.ID.Kind.String())}
 	case d.Action == approval.ActionUndo && d.Rev == 0:
-		return NoRev, fmt.Sprintf("the request does not name the revision that the decision made. "+
+		return obstruct(NoRev, "the request does not name the revision that the decision made. "+
 			"Read the %v, and name the rev that is shown", f.ID.Kind)
 	case !utf8.ValidString(d.Note):
-		return NoteNotText, "the note is not UTF-8 text. Write it again"
+		return obstruct(NoteNotText, "the note is not UTF-8 text. Write it again")
 	case len(d.Note) > approval.MaxNote:
-		return NoteTooLong, fmt.Sprintf("the note has %d bytes. It takes at most %d",
+		return obstruct(NoteTooLong, "the note has %d bytes. It takes at most %d",
 			len(d.Note), approval.MaxNote)
 	}
-	return "", ""
+	return nil
 }
 
 // inRights returns why this person, or anybody, cannot decide so. It needs no record.
-func inRights(f Facts, d Decision) (Code, string) {
+func inRights(f Facts, d Decision) *Obstruction {
 	kind, rights := f.ID.Kind, f.Actor.Rights
 	switch {
 	case rights.Role < identity.Approver:
-		return NoRole, roleSentence(f.Actor, identity.Approver)
+		return &Obstruction{NoRole, roleSentence(f.Actor, identity.Approver)}
 	case !rights.Decides(f.ID.Server):
-		return OtherServer, fmt.Sprintf("you decide about items of %s, and this is one of %s. "+
-			"Somebody who decides about %[2]s can", text.List(rights.Servers, maxNamed), f.ID.Server)
-	case d.opens() && f.Denied:
-		return Denied, fmt.Sprintf("an operator's rule denies this %v. Only the operator can change "+
-			"that, in mcp_config.json or policy.cedar", kind)
+		return obstruct(OtherServer, "you decide about items of %s, and this is one of %s. "+
+			"Somebody who decides about %[2]s can",
+			text.List(rights.Servers, maxNamed), f.ID.Server)
+	case d.opens() && f.Denied != "":
+		return obstruct(Denied, "an operator's rule denies this %v: %s. Only the operator "+
+			"can change that, in mcp_config.json or policy.cedar", kind, f.Denied)
 	}
-	return "", ""
+	return nil
 }
 
 // inRecord returns why there is no item as the person saw it.
-func inRecord(f Facts, d Decision) (Code, string) {
+func inRecord(f Facts, d Decision) *Obstruction {
 	kind, r := f.ID.Kind, f.Record
 	switch {
 	case r == nil && !f.Listed:
-		return UnknownItem, unknownSentence(kind)
+		return &Obstruction{UnknownItem, unknownSentence(kind)}
 	case r == nil:
-		return NoRecord, noRecordSentence(kind)
+		return &Obstruction{NoRecord, noRecordSentence(kind)}
 	case d.Hash != "" && d.Hash != r.CurrentHash && d.Action != approval.ActionUnblock:
-		return DefinitionChanged, "the definition changed since it was shown. " +
-			"Read what it is now, and decide about that"
+		return obstruct(DefinitionChanged, "the definition changed since it was shown. "+
+			"Read what it is now, and decide about that")
 	case d.Rev != 0 && d.Rev != r.Rev:
-		return RecordChanged, recordChangedSentence(r)
+		return &Obstruction{RecordChanged, recordChangedSentence(r)}
 	}
-	return "", ""
+	return nil
 }
 
 // inState returns why the state of the item does not take the action. A decision that settles a lost
 // record is never one that was made already.
-func inState(f Facts, d Decision) (Code, string) {
+func inState(f Facts, d Decision) *Obstruction {
 	kind, r := f.ID.Kind, f.Record
 	blocked := r.IsBlocked(r.CurrentHash)
 	switch {
 	case d.approves() && r.State == approval.Approved && !blocked && r.Lost == nil &&
 		f.Status != lock.PendingApproval:
-		return AlreadyApproved, "this definition is approved already. There is nothing to decide"
+		return obstruct(AlreadyApproved, "this definition is approved already. There is nothing "+
+			"to decide")
 	case d.Action == approval.ActionBlock && blocked && r.Lost == nil:
-		return AlreadyBlocked, "this definition is blocked already. There is nothing to decide"
+		return obstruct(AlreadyBlocked, "this definition is blocked already. There is nothing to "+
+			"decide")
 	case d.Action == approval.ActionUnblock && !r.IsBlocked(d.Hash):
-		return NotBlocked, fmt.Sprintf("this definition is not blocked. Read the %v again, "+
+		return obstruct(NotBlocked, "this definition is not blocked. Read the %v again, "+
 			"somebody may have unblocked it", kind)
 	case d.Action == approval.ActionBlock && len(r.Blocked) >= approval.MaxBlocks:
-		return TooManyBlocks, fmt.Sprintf("%d definitions of this %v are blocked, which is all that is "+
-			"kept. Disable the %[2]v, or unblock one of them", approval.MaxBlocks, kind)
+		return obstruct(TooManyBlocks, "%d definitions of this %v are blocked, which is all that "+
+			"is kept. Disable the %[2]v, or unblock one of them", approval.MaxBlocks, kind)
 	case d.Action == approval.ActionUndo && !r.CanUndo(f.Now):
-		return NoUndo, fmt.Sprintf("the decision about the %v cannot be undone any more. Only the last "+
-			"one can be, for 10 minutes, unless a sync saw the definition change since. Decide again", kind)
+		return obstruct(NoUndo, "the decision about the %v cannot be undone any more. Only the "+
+			"last one can be, for 10 minutes, unless a sync saw the definition change since. "+
+			"Decide again", kind)
 	}
-	return "", ""
+	return nil
 }
 
 // inApproval returns why the definition cannot be approved so.
-func inApproval(f Facts, d Decision) (Code, string) {
+func inApproval(f Facts, d Decision) *Obstruction {
 	if !d.approves() {
-		return "", ""
+		return nil
 	}
 	r := f.Record
 	_, carryable := r.Carryable()
 	switch {
 	case f.Nested:
-		return TooDeep, fmt.Sprintf("this definition is nested too deeply, and nobody can approve it. "+
-			"The %v stays locked until its server lists a definition of at most 200 levels. "+
+		return obstruct(TooDeep, "this definition is nested too deeply, and nobody can approve "+
+			"it. The %v stays locked until its server lists a definition of at most 200 levels. "+
 			"You can disable it or block the definition", f.ID.Kind)
 	case f.TakesTwo && !f.Issuer:
-		return NoIssuer, "approving it takes two people who sign in with an issuer " +
-			"(review.four_eyes), and nobody signs in with one here. " +
-			"The operator sets up that sign-in, or takes four_eyes out of mcp_config.json"
+		return obstruct(NoIssuer, "approving it takes two people who sign in with an issuer "+
+			"(review.four_eyes), and nobody signs in with one here. "+
+			"The operator sets up that sign-in, or takes four_eyes out of mcp_config.json")
 	case f.TakesTwo && f.Actor.Subject == "":
-		return NotSignedIn, fmt.Sprintf("approving it takes two people, each signed in with the issuer, "+
-			"and you are here as %q without that. Sign in at /admin/login with the issuer, "+
-			"and approve it there", f.Actor.Name)
+		return obstruct(NotSignedIn, "approving it takes two people, each signed in with the "+
+			"issuer, and you are here as %q without that. Sign in at /admin/login with the "+
+			"issuer, and approve it there", f.Actor.Name)
 	case f.TakesTwo && r.Proposed != nil && r.Proposed.Hash == r.CurrentHash &&
 		r.Proposed.Subject == f.Actor.Subject:
-		return SamePerson, fmt.Sprintf("you approved this definition already, as the first of two "+
-			"people. The %v takes another one who signs in with the issuer and decides about its server",
-			f.ID.Kind)
+		return obstruct(SamePerson, "you approved this definition already, as the first of two "+
+			"people. The %v takes another one who signs in with the issuer and decides about its "+
+			"server", f.ID.Kind)
 	case d.Action == ActionCarry && !carryable:
-		return NotCarried, fmt.Sprintf("this definition of the %v is not one that waits only because "+
+		return obstruct(NotCarried, "this definition of the %v is not one that waits only because "+
 			"its server is another version. Read it, and approve it on its own", f.ID.Kind)
 	case d.many && r.IsBlocked(r.CurrentHash):
-		return Blocked, "somebody blocked this definition, and an approval of many lifts no block. " +
-			"Read it, and approve it on its own"
+		return obstruct(Blocked, "somebody blocked this definition, and an approval of many lifts "+
+			"no block. Read it, and approve it on its own")
 	case d.many && d.Shown == "" && d.Action != ActionCarry:
 		if why := closeLook(f); why != "" {
-			return NotShown, "the definition " + why + ", and was not shown to you as it is now. " +
-				"Read it, and approve it then"
+			return obstruct(NotShown, "the definition %s, and was not shown to you as it is now. "+
+				"Read it, and approve it then", why)
 		}
 	}
-	if list := f.Findings; finding.Severe(list) && text.Blank(d.Note) {
-		return Severe, severeSentence(list)
+	return f.severe(d.Note)
+}
+
+// severe refuses to open a definition with a severe finding without a note.
+func (f Facts) severe(note string) *Obstruction {
+	var severe []string
+	for _, found := range f.Findings {
+		if found.Severe {
+			severe = append(severe, found.Message())
+		}
 	}
-	return "", ""
+	if len(severe) == 0 || !text.Blank(note) {
+		return nil
+	}
+	return obstruct(Severe, "the definition %s. If it is to be approved all the same, "+
+		"say why in the note", text.List(severe, 2))
 }
 
 // closeLook says why nobody approves the definition together with others without a look at it; "":
@@ -206,7 +225,7 @@ func (d *Service) factsOf(ctx context.Context, v *state.View, id tool.ID, r *app
 	var now tool.Definition
 	i, listed := v.Find(id)
 	if f.Listed = listed; listed {
-		f.Status, f.Denied = lock.Classify(v.FactsAt(i, r)), v.Verdict(i).Denied == lock.Yes
+		f.Status, f.Denied = lock.Classify(v.FactsAt(i, r)), rulesIn(v.Verdict(i))
 		f.Annotated = v.Tier(i) == tool.Destructive && isTrue(v.Hints(i).DestructiveHint)
 		now = v.Tool(i).Definition
 	}
@@ -217,7 +236,7 @@ func (d *Service) factsOf(ctx context.Context, v *state.View, id tool.ID, r *app
 		f.Annotated = f.Annotated || now.Annotations.Tier() == tool.Destructive && isTrue(now.Annotations.DestructiveHint)
 	}
 	f.Hash, f.TakesTwo = now.Hash, v.NeedsFourEyes(id.Server, now)
-	if f.Nested = tool.CheckDepth(now.Raw) != nil; r != nil && !f.Nested {
+	if f.Nested = tool.CheckDepth(now.Raw) != nil; r != nil {
 		f.Findings = findingsOf(v, r)
 	}
 	return f

@@ -18,22 +18,15 @@ import (
 // An Error is a request that was not carried out, with what a person may read of it: what happened,
 // that nothing was decided, and what to do.
 type Error struct {
-	Status  int    // of HTTP
-	Code    Code   // of a decision that was not carried out; "": it is none
-	Detail  string // a sentence without a full stop
-	Parts   []Cause
-	Changed *Changed // since the person looked; nil: it is not about that
+	Status int    // of HTTP
+	Code   Code   // of a decision that was not carried out; "": it is none
+	Detail string // a sentence without a full stop
+	Parts  []Cause
+	Seen   json.RawMessage // definition that the person saw, if it changed since and is known
 }
 
 // A Cause is one of several things that kept a request from being carried out.
 type Cause struct{ Where, What string }
-
-// A Changed is an item that is not as the person saw it.
-type Changed struct {
-	Tool   Tool            // as it is now
-	Seen   json.RawMessage // the definition that the person saw; nil: it is not known any more
-	Change *Change         // from that definition to that of now; nil: that is not known
-}
 
 // Error implements error.
 func (e *Error) Error() string { return e.Detail }
@@ -77,15 +70,6 @@ func recordState(r *approval.Record) string {
 		return "its definition is approved by the first of two people and waits for the second"
 	}
 	return "its definition waits for approval"
-}
-
-// changed returns the item as it is now, and what changed since the person looked.
-func (d *Service) changed(ctx context.Context, v *state.View, r *approval.Record, dec Decision) *Changed {
-	c := &Changed{Tool: d.show(ctx, v, r.ID(), r)}
-	if c.Seen = definitionOf(v, r, dec.Hash); c.Seen != nil {
-		c.Change = d.Change(tool.KeptItem(r.Kind, c.Seen), tool.KeptItem(r.Kind, r.Current))
-	}
-	return c
 }
 
 // definitionOf returns the definition with the hash, if it is still known; nil if it is not.

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,60 +11,69 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-func toolIDs(o oneRequest) []tool.ID { return []tool.ID{o.Item()} }
-
-func severeWithout(list []finding.Finding, reason string) bool {
-	return text.Blank(reason) && finding.Severe(list)
-}
-
-// obstacle returns why dec cannot be decided about the request as it stands, as a code and a sentence;
-// "" if it can.
-func (s requestView) obstacle(dec RequestDecision) (Code, string) {
+// obstacle returns why somebody cannot decide dec about the request as it is now; nil if they can.
+func (s requestView) obstacle(dec RequestDecision) *Obstruction {
 	o := s.one
+	if s.item.Actor.Agent == o.agent.ID {
+		return obstruct(OwnRequest, "this comes with the credentials of the agent that asks. A "+
+			"person decides, signed in at the page about the request or with credentials of "+
+			"another name")
+	}
+	if not := inRights(s.item, Decision{}); not != nil {
+		return not
+	}
 	state, why := s.state()
 	held, is := o.granted.Of(o.ID)
 	if dec.Verdict == request.Revoked {
 		if !is || !s.grants(held) {
-			return RequestEnded, fmt.Sprintf("the request is %s%s, and nothing stands that could be ended", state, because(why))
+			return obstruct(RequestEnded, "the request is %s%s, and nothing stands that could be "+
+				"ended", state, because(why))
 		}
-		return "", ""
+		return nil
 	}
 	if is {
 		switch not, begun := s.unfinished(held); {
 		case begun:
-			return RequestDecided, held.By + " decides about this request at this moment. Read it again in a minute"
+			return obstruct(RequestDecided, "%s decides about this request at this moment. Read "+
+				"it again in a minute", held.By)
 		case !not:
-			return RequestDecided, claimedSentence(held)
+			return &Obstruction{RequestDecided, claimedSentence(held)}
 		}
 	}
 	switch {
 	case dec.Tool != "" && dec.Tool != o.Item().String():
-		return NotAsShown, fmt.Sprintf("the request is not about the %v that was shown. Read it again", o.Kind)
+		return obstruct(NotAsShown, "the request is not about the %v that was shown. Read it again",
+			o.Kind)
 	case dec.Agent != "" && dec.Agent != o.agent.Key():
-		return NotAsShown, "the request is not the one of the agent that was shown. Read it again"
+		return obstruct(NotAsShown, "the request is not the one of the agent that was shown. Read "+
+			"it again")
 	case dec.Hash != o.Hash || state == RequestChanged:
-		return RequestOutdated, "the definition changed since it was shown or asked for" + because(why) +
-			". What was asked for is not there any more. The agent asks again"
+		return obstruct(RequestOutdated, "the definition changed since it was shown or asked "+
+			"for%s. What was asked for is not there any more. The agent asks again", because(why))
 	case dec.Args != o.Args:
-		return NotAsShown, "the arguments are not those that were shown. Read the request again"
+		return obstruct(NotAsShown, "the arguments are not those that were shown. Read the "+
+			"request again")
 	case state == RequestWithdrawn:
-		return RequestEnded, "the request was withdrawn by who asked. There is nothing to decide"
+		return obstruct(RequestEnded, "the request was withdrawn by who asked. There is nothing "+
+			"to decide")
 	case state == RequestExpired:
-		return RequestEnded, "the request has expired. The agent asks again"
+		return obstruct(RequestEnded, "the request has expired. The agent asks again")
 	case state == RequestCallable:
-		return AlreadyCallable, "the agent can call it by now" + because(why) + ". There is nothing to decide"
+		return obstruct(AlreadyCallable, "the agent can call it by now%s. There is nothing to "+
+			"decide", because(why))
 	case dec.Verdict == request.Declined:
-		return "", ""
+		return nil
 	case o.OneCall() != (dec.Verdict == request.Confirmed) && o.OneCall():
-		return WrongVerdict, "this is a request for one call. It takes confirmed or declined"
+		return obstruct(WrongVerdict, "this is a request for one call. It takes confirmed or "+
+			"declined")
 	case o.OneCall() != (dec.Verdict == request.Confirmed):
-		return WrongVerdict, "this is a request for access and not for one call. It takes approved, allowed or declined"
+		return obstruct(WrongVerdict, "this is a request for access and not for one call. It "+
+			"takes approved, allowed or declined")
 	}
 	return s.lockObstacle(dec)
 }
@@ -78,47 +86,53 @@ func because(why string) string {
 }
 
 // lockObstacle returns why the lock as it is now cannot be opened so.
-func (s requestView) lockObstacle(dec RequestDecision) (Code, string) {
+func (s requestView) lockObstacle(dec RequestDecision) *Obstruction {
 	kind, r := s.one.Kind, s.record
 	switch s.status {
 	case lock.ServerDisabled, lock.DisabledByConfig, lock.DisabledUnknown:
-		return ItemLocked, fmt.Sprintf("no decision here opens this %v, which is locked as %s: %s", kind, s.status, s.rule())
+		return obstruct(ItemLocked, "no decision here opens this %v, which is locked as %s: %s",
+			kind, s.status, s.rule())
 	case lock.None, lock.DisabledByUser, lock.PendingApproval:
 	}
 	switch {
 	case r == nil:
-		return NoRecord, noRecordSentence(kind)
+		return &Obstruction{NoRecord, noRecordSentence(kind)}
 	case dec.Verdict != request.Approved:
 	case r.Disabled && (r.ApprovedHash != r.CurrentHash || r.IsBlocked(r.CurrentHash)):
-		return ItemLocked, fmt.Sprintf("the %v is disabled and its definition is not approved, which are two decisions. "+
-			"Make them on its page, %s", kind, pageOf(s.one.Item()))
+		return obstruct(ItemLocked, "the %v is disabled and its definition is not approved, which "+
+			"are two decisions. Make them on its page, %s", kind, pageOf(s.one.Item()))
+	case r.Disabled:
+		return nil
 	default:
-		return "", ""
+		return s.item.severe(dec.Reason)
 	}
 	stopped, is := s.m.st.Stopped(s.m.stops).Agent(s.one.agent.ID)
 	switch confirms := dec.Verdict == request.Confirmed; {
 	case is:
-		return AgentStopped, fmt.Sprintf("the agent is %s, and could not use what it is given. "+
+		return obstruct(AgentStopped, "the agent is %s, and could not use what it is given. "+
 			"An operator undoes the stop at /admin/stop first", stopped.Note())
 	case confirms && s.status != lock.None:
-		return ItemLocked, fmt.Sprintf("the %v itself is locked as %s, so that confirming one call would not open it. "+
-			"Approve or enable the %[1]v first", kind, s.status)
+		return obstruct(ItemLocked, "the %v itself is locked as %s, so that confirming one call "+
+			"would not open it. Approve or enable the %[1]v first", kind, s.status)
 	case r.URL != "" && !approval.SameServer(r.URL, s.now.URL):
-		return ItemLocked, "the server has another address since the definition was read from it. " +
-			"The next sync reads what the new one lists"
+		return obstruct(ItemLocked, "the server has another address since the definition was read "+
+			"from it. The next sync reads what the new one lists")
+	case confirms && s.arguments == nil:
+		return obstruct(ArgumentsGone, "the arguments of this call are not kept any more, and "+
+			"nobody can read what would be confirmed. The agent asks again by calling again")
 	case confirms:
-		return "", ""
+		return nil
 	case r.IsBlocked(r.CurrentHash):
-		return NotForOne, "somebody blocked this definition, and nothing can be allowed to one agent before it is unblocked. " +
-			"Unblock it, or approve it for all"
+		return obstruct(NotForOne, "somebody blocked this definition, and nothing can be allowed "+
+			"to one agent before it is unblocked. Unblock it, or approve it for all")
 	case !s.one.agent.Alone():
-		return NotForOne, "all callers of this gateway are one agent, so nothing can be allowed to one of them. " +
-			"Approve it for all, or decline"
-	case s.needsFourEyes():
-		return NotForOne, fmt.Sprintf("approving this %v takes two people, so one person cannot allow it to one agent. "+
-			"Approve it, as the first or the second of two", kind)
+		return obstruct(NotForOne, "all callers of this gateway are one agent, so nothing can be "+
+			"allowed to one of them. Approve it for all, or decline")
+	case s.item.TakesTwo:
+		return obstruct(NotForOne, "approving this %v takes two people, so one person cannot "+
+			"allow it to one agent. Approve it, as the first or the second of two", kind)
 	}
-	return "", ""
+	return s.item.severe(dec.Reason)
 }
 
 // pageOf returns the address of the page about an item, below that of the gateway.

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // Verdicts returns what a person can decide about a request.
@@ -55,26 +56,14 @@ func (d *Service) DecideRequest(ctx context.Context, id string, dec RequestDecis
 	if err != nil {
 		return Request{}, err
 	}
-	if ActorOf(ctx).Agent == s.one.agent.ID {
-		return Request{}, Decision{}.refused(OwnRequest, "this comes with the credentials of the agent that asks. "+
-			"A person decides, signed in at the page about the request or with credentials of another name")
+	if o := s.obstacle(dec); o != nil {
+		return Request{}, Decision{}.refused(o.Code, o.Detail)
 	}
-	f := Facts{ID: s.one.Item(), Actor: ActorOf(ctx)}
-	if code, sentence := inRights(f, Decision{}); code != "" {
-		return Request{}, Decision{}.refused(code, sentence)
+	decide := d.grant
+	if dec.Verdict == request.Approved || dec.Verdict == request.Declined {
+		decide = d.decideForAll
 	}
-	if code, sentence := s.obstacle(dec); code != "" {
-		return Request{}, Decision{}.refused(code, sentence)
-	}
-	var done decided
-	switch dec.Verdict {
-	case request.Approved:
-		done, err = d.approveRequest(ctx, s, dec)
-	case request.Declined:
-		done, err = d.declineRequest(ctx, s, dec)
-	case request.Allowed, request.Confirmed, request.Revoked:
-		done, err = d.grant(ctx, s, dec)
-	}
+	done, err := decide(ctx, s, dec)
 	if err != nil {
 		return Request{}, err
 	}
@@ -94,9 +83,6 @@ type decided struct {
 
 // grant lets the agent do what it asked for, or ends that.
 func (d *Service) grant(ctx context.Context, s requestView, dec RequestDecision) (decided, error) {
-	if err := d.mayGrant(ctx, s, dec); err != nil {
-		return decided{}, err
-	}
 	if one := s.decision(ctx, s.one, dec); dec.Verdict != request.Revoked && !s.holds(one) {
 		return decided{}, Decision{}.refused(WouldNotHold, "what would be given now would not hold: the approval record was lost, "+
 			"or a newer program wrote it. An operator looks at /admin/health")
@@ -104,43 +90,19 @@ func (d *Service) grant(ctx context.Context, s requestView, dec RequestDecision)
 	return decided{all: []oneRequest{s.one}}, d.claim(ctx, s, s.one, dec)
 }
 
-// mayGrant refuses what cannot be given to one agent.
-func (d *Service) mayGrant(ctx context.Context, s requestView, dec RequestDecision) error {
-	if dec.Verdict == request.Revoked {
-		return nil
-	}
-	if dec.Verdict == request.Confirmed {
-		arguments, err := d.argumentsOf(ctx, s)
-		if err != nil {
-			return err
-		}
-		if arguments == nil {
-			return Decision{}.refused(ArgumentsGone, argumentsGone)
-		}
-		return nil
-	}
-	if list := findingsOf(s.m.v, s.record); severeWithout(list, dec.Reason) {
-		return Decision{}.refused(Severe, severeSentence(list))
-	}
-	return nil
-}
-
-// argumentsGone says that nobody can read what they would confirm.
-const argumentsGone = "the arguments of this call are not kept any more, and nobody can read what would be confirmed. " +
-	"The agent asks again by calling again"
-
-// approveRequest approves the definition for all agents, or enables what is approved.
-func (d *Service) approveRequest(ctx context.Context, s requestView, dec RequestDecision) (decided, error) {
+// decideForAll approves the definition for all agents, or enables what is approved, or says no to
+// everybody who asks for the same.
+func (d *Service) decideForAll(
+	ctx context.Context, s requestView, dec RequestDecision,
+) (decided, error) {
 	one := Decision{Action: approval.ActionApprove, Hash: dec.Hash, Note: dec.Reason, Shown: dec.Shown}
-	if s.record.Disabled {
+	if dec.Verdict == request.Approved && s.record.Disabled {
 		one.Action = approval.ActionEnable
 	}
-	if one.Action == approval.ActionApprove && needsFourEyes(s.m.v, s.record) && proposedOf(s.record) == nil {
+	approves := dec.Verdict == request.Approved && one.Action == approval.ActionApprove
+	if approves && s.item.TakesTwo && proposedOf(s.record) == nil {
 		_, err := d.decide(ctx, s.m.v, s.one.Item(), one)
 		return decided{all: []oneRequest{s.one}, first: true}, err
-	}
-	if list := findingsOf(s.m.v, s.record); one.Action == approval.ActionApprove && severeWithout(list, dec.Reason) {
-		return decided{}, Decision{}.refused(Severe, severeSentence(list))
 	}
 	joined, err := d.joined(ctx, s, dec.Verdict)
 	if err != nil {
@@ -148,27 +110,18 @@ func (d *Service) approveRequest(ctx context.Context, s requestView, dec Request
 	}
 	if err := d.claim(ctx, s, joined[0], dec); err != nil {
 		return decided{}, err
+	}
+	if dec.Verdict == request.Declined {
+		return d.settleRest(ctx, s, joined, dec), nil
 	}
 	r, err := d.decide(ctx, s.m.v, s.one.Item(), one)
 	if err != nil {
 		d.takeBack(ctx, s, joined[0], dec)
 		return decided{}, err
 	}
-	if one.Action == approval.ActionApprove && r.ApprovedHash != dec.Hash { // the first one's approval was taken back at this moment
+	if approves && r.ApprovedHash != dec.Hash { // the first approval was undone at this moment
 		d.takeBack(ctx, s, joined[0], dec)
 		return decided{all: []oneRequest{s.one}, first: true}, nil
-	}
-	return d.settleRest(ctx, s, joined, dec), nil
-}
-
-// declineRequest says no to everybody who asks for the same.
-func (d *Service) declineRequest(ctx context.Context, s requestView, dec RequestDecision) (decided, error) {
-	joined, err := d.joined(ctx, s, dec.Verdict)
-	if err != nil {
-		return decided{}, err
-	}
-	if err := d.claim(ctx, s, joined[0], dec); err != nil {
-		return decided{}, err
 	}
 	return d.settleRest(ctx, s, joined, dec), nil
 }
@@ -176,8 +129,7 @@ func (d *Service) declineRequest(ctx context.Context, s requestView, dec Request
 // afterDecision records what was decided and tells people. It reports whether a line could not be written.
 func (d *Service) afterDecision(ctx context.Context, dec RequestDecision, done decided) (unrecorded bool) {
 	for _, o := range done.all {
-		l := audit.Line{Action: audit.ActionDecided, Tool: o.Item().String(), Hash: o.Hash, Request: o.ID, Note: dec.note(done.first), Subject: audit.AboutAgent + ":" + o.agent.ID}
-		if d.Record(ctx, l) != nil {
+		if d.Record(ctx, o.line(audit.ActionDecided, dec.note(done.first))) != nil {
 			unrecorded = true
 		}
 	}
@@ -191,8 +143,9 @@ func (d *Service) afterDecision(ctx context.Context, dec RequestDecision, done d
 	}
 	o := done.all[0]
 	d.o.Notifier.Notify(ctx, notify.Event{
-		Kind: notify.Decided, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID,
-		Request: o.ID, OneCall: o.OneCall(), Verdict: string(dec.Verdict), By: ActorOf(ctx).Name, Waiting: len(done.all),
+		Kind: notify.Decided, At: d.o.Now().UTC(), Server: o.Server, Items: []tool.ID{o.Item()},
+		Agent: o.agent.ID, Request: o.ID, OneCall: o.OneCall(), Verdict: string(dec.Verdict),
+		By: ActorOf(ctx).Name, Waiting: len(done.all),
 	})
 	return unrecorded
 }

@@ -16,9 +16,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// requestPath is the address of the page about a request, below that of the gateway.
-func requestPath(id string) string { return "/admin/requests/" + id }
-
 func errNoRequest() error {
 	return Refuse(http.StatusNotFound, "no request of this id is known: it was never made, or it is too long ago; the list of requests has every one that is kept")
 }
@@ -246,14 +243,14 @@ func (s requestView) justDeclined(d request.Decision) bool {
 
 // argumentsOf returns the arguments of the call that a request is about, if they are those that it names;
 // nil: they are not kept any more.
-func (d *Service) argumentsOf(ctx context.Context, s requestView) (json.RawMessage, error) {
-	arguments, err := d.o.Requests.Arguments(ctx, s.one.agent.Key(), s.one.ID)
+func (d *Service) argumentsOf(ctx context.Context, o oneRequest) (json.RawMessage, error) {
+	arguments, err := d.o.Requests.Arguments(ctx, o.agent.Key(), o.ID)
 	switch {
 	case errors.Is(err, request.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case request.HashArgs(arguments) != s.one.Args:
+	case request.HashArgs(arguments) != o.Args:
 		return nil, nil
 	}
 	return arguments, nil

@@ -2,7 +2,7 @@ package decide
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -105,28 +105,31 @@ type requestView struct {
 	i      int
 	listed bool // item i of the catalog is it
 	now    request.Now
+	item   Facts // by which people decide about the item
+
+	arguments json.RawMessage // of one call, if they are kept and read
 
 	facts   lock.Facts
 	status  lock.Status
 	verdict policy.Verdict
-	item    policy.Tool
+	called  policy.Tool
 	agent   identity.Agent
 	unsure  bool // a rule that reads what is not known of the agent may deny the item
 }
 
 // viewRequest holds a request against the item's record; nil: there is none.
 func (d *Service) viewRequest(ctx context.Context, m *instant, o oneRequest, r *approval.Record) requestView {
-	s := requestView{m: m, one: o, record: r}
+	s := requestView{m: m, one: o, record: r, item: d.factsOf(ctx, m.v, o.Item(), r)}
 	if s.i, s.listed = m.v.Find(o.Item()); !s.listed {
 		return s
 	}
 	var whole bool
 	s.agent, whole = m.agentOf(ctx, o.agent)
-	s.item = policy.Tool{ID: o.Item(), Annotations: m.v.Hints(s.i), Tier: m.v.Tier(s.i)}
+	s.called = policy.Tool{ID: o.Item(), Annotations: m.v.Hints(s.i), Tier: m.v.Tier(s.i)}
 	if whole {
-		s.verdict = m.st.Policy.Verdicts(m.st.Config, s.agent, []policy.Tool{s.item})[0]
+		s.verdict = m.st.Policy.Verdicts(m.st.Config, s.agent, []policy.Tool{s.called})[0]
 	} else {
-		s.verdict, s.unsure = m.st.Policy.VerdictWithoutClaims(m.st.Config, s.agent, s.item)
+		s.verdict, s.unsure = m.st.Policy.VerdictWithoutClaims(m.st.Config, s.agent, s.called)
 	}
 	s.now = m.v.NowAt(s.i, r, m.stops, m.now)
 	s.now.Agent = o.agent.ID
@@ -158,14 +161,15 @@ func (d *Service) look(ctx context.Context, o oneRequest) (requestView, error) {
 	if !m.lists(o.Request) { // another process may have seen it first
 		m.renew(ctx)
 	}
-	r, err := d.approvals.Get(ctx, o.Item())
-	switch {
-	case errors.Is(err, approval.ErrNotFound):
-		return d.viewRequest(ctx, m, o, nil), nil
-	case err != nil:
+	r, err := d.record(ctx, o.Item())
+	if err != nil {
 		return requestView{}, err
 	}
-	return d.viewRequest(ctx, m, o, &r), nil
+	s := d.viewRequest(ctx, m, o, r)
+	if o.OneCall() {
+		s.arguments, err = d.argumentsOf(ctx, o)
+	}
+	return s, err
 }
 
 // current reports whether the item has the definition that is asked for, by the catalog and by the record.
@@ -284,9 +288,10 @@ func (s requestView) whyOver(d request.Decision) string {
 }
 
 // request returns what a list shows.
-func (s requestView) request(d *Service) Request {
+func (s requestView) request() Request {
 	o := s.one
-	r := Request{Request: o.Request, Agent: o.agent, UsedAt: o.used, Link: d.o.BaseURL + requestPath(o.ID)}
+	r := Request{Request: o.Request, Agent: o.agent, UsedAt: o.used}
+	r.Link = s.m.d.o.BaseURL + "/admin/requests/" + o.ID
 	r.State, r.EndedBy = s.state()
 	if decided, is := o.granted.Of(o.ID); is && r.State != RequestOpen {
 		r.Decided, r.Grants = decided, s.grants(decided)
@@ -296,19 +301,11 @@ func (s requestView) request(d *Service) Request {
 		return r
 	}
 	r.Locked, r.Unsure = s.status, s.unsure
-	r.TakesTwo = s.needsFourEyes()
+	r.TakesTwo = s.item.TakesTwo
 	if s.record != nil {
 		if p := proposedOf(s.record); p != nil {
 			r.Proposed = p.By
 		}
 	}
 	return r
-}
-
-// needsFourEyes reports whether approving the item takes two people.
-func (s requestView) needsFourEyes() bool {
-	if s.record != nil && len(s.record.Current) > 0 {
-		return needsFourEyes(s.m.v, s.record)
-	}
-	return s.m.v.NeedsFourEyes(s.one.Server, s.m.v.Tool(s.i).Definition)
 }

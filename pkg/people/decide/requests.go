@@ -62,8 +62,7 @@ type Request struct {
 	Unsettled  []string `json:"unsettled,omitempty" nullable:"false" doc:"ids of joined requests in which the decision could not be noted, and which are open still"`
 	Unrecorded bool     `json:"unrecorded,omitempty" doc:"it is done, and a line could not be written to the audit; the gateway's log has it"`
 
-	// Obstacles say why a verdict cannot be decided now; what is missing can be.
-	Obstacles map[request.Verdict]*Obstruction `json:"-"`
+	Obstacles map[request.Verdict]*Obstruction `json:"obstacles,omitempty" doc:"what keeps you from a verdict now; a verdict without an obstacle can be given; not in lists"`
 }
 
 // A RequestDecision is what a person decides about a request.
@@ -114,7 +113,7 @@ func (d *Service) Requests(ctx context.Context, open bool) (list []Request, all 
 	}
 	for _, o := range kept {
 		s := d.viewRequest(ctx, m, o, m.recordOf(o.Item()))
-		if r := s.request(d); !open || r.State == RequestOpen {
+		if r := s.request(); !open || r.State == RequestOpen {
 			list = append(list, r)
 		}
 	}
@@ -157,20 +156,12 @@ func (d *Service) Request(ctx context.Context, id string) (Request, error) {
 
 // showRequest returns a request with everything that is read for it alone.
 func (d *Service) showRequest(ctx context.Context, s requestView) (r Request, err error) {
-	r = s.request(d)
-	r.Rule, r.Exempt = s.rule(), s.exemption()
+	r = s.request()
+	r.Rule, r.Exempt, r.Arguments = s.rule(), s.exemption(), s.arguments
 	r.Obstacles = map[request.Verdict]*Obstruction{}
 	for _, v := range Verdicts() {
-		if code, sentence := s.obstacle(RequestDecision{Verdict: v, Hash: r.Hash, Args: r.Args}); code != "" {
-			r.Obstacles[v] = &Obstruction{code, sentence}
-		}
-	}
-	if r.OneCall() {
-		if r.Arguments, err = d.argumentsOf(ctx, s); err != nil {
-			return r, err
-		}
-		if r.Arguments == nil && r.Obstacles[request.Confirmed] == nil {
-			r.Obstacles[request.Confirmed] = &Obstruction{ArgumentsGone, argumentsGone}
+		if o := s.obstacle(RequestDecision{Verdict: v, Hash: r.Hash, Args: r.Args}); o != nil {
+			r.Obstacles[v] = o
 		}
 	}
 	if r.State != RequestOpen || r.OneCall() {

@@ -3,7 +3,6 @@ package decide
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -107,9 +106,6 @@ type Verdict struct {
 	By      string    `json:"by,omitempty" doc:"missing: not known"`
 	At      time.Time `json:"at,omitzero"`
 	Note    string    `json:"note,omitempty" doc:"how it begins"`
-
-	// Subject is that of the first of two people at the issuer.
-	Subject string `json:"-"`
 }
 
 // verdictsOf returns what is remembered of the definitions of an item.
@@ -135,24 +131,18 @@ type Earlier struct {
 }
 
 // Tool reads the item's record from the store and shows it beside the catalog's.
-func (d *Service) Tool(ctx context.Context, id tool.ID) (out Tool, err error) {
-	defer func() {
-		if err == nil {
-			out.Use = d.useOf(ctx, id)
-		}
-	}()
+func (d *Service) Tool(ctx context.Context, id tool.ID) (Tool, error) {
 	v := d.View(ctx)
-	_, listed := v.Find(id)
-	r, err := d.approvals.Get(ctx, id)
-	switch {
-	case err == nil:
-		return d.show(ctx, v, id, &r), nil
-	case !errors.Is(err, approval.ErrNotFound):
+	r, err := d.record(ctx, id)
+	if err != nil {
 		return Tool{}, err
-	case !listed:
+	}
+	if _, listed := v.Find(id); r == nil && !listed {
 		return Tool{}, errNone(id.Kind)
 	}
-	return d.show(ctx, v, id, nil), nil
+	out := d.show(ctx, v, id, r)
+	out.Use = d.useOf(ctx, id)
+	return out, nil
 }
 
 // show combines the catalog and the record of an item; one of the two may be missing.
