@@ -79,12 +79,12 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	if !p.Known {
 		p.Tool.Facts = decide.Facts{ID: q.Item(), Actor: decide.ActorOf(r.Context())}
 	}
-	cannot := p.may()
+	p.may()
 	if p.NeedsNote != "" {
 		p.NeedsNote = "To approve it, or to open it for this agent, say why: it has a severe finding."
 	}
 	if p.MayNot == "" {
-		p.offer(cannot)
+		p.offer()
 	}
 	c.tellRequest(p, r)
 	if p.poll(w, r, p.Own, p.Request, p.Tool, p.offered) {

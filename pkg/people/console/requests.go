@@ -13,7 +13,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // maxAsked is how many requests the inbox has.
@@ -88,26 +87,18 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 // joined returns the rows of requests: those of several agents that are open for the same definition
 // are one, which leads to the oldest of them.
 func joined(root string, list []decide.Request) (rows []askRow) {
-	type same struct {
-		item tool.ID
-		hash tool.Hash
-	}
-	at := map[same]int{} // of the row
+	at := map[string]int{} // the rows of requests that are alike, by their ids
 	for _, q := range list {
-		row := askRow{Request: q, Link: root + "admin/requests/" + q.ID, Agents: 1}
+		row := askRow{Request: q, Link: root + "admin/requests/" + q.ID, Agents: 1 + len(q.Alike)}
 		row.Short, row.Who = shorten(q.Tool), agentName(q.Agent)
-		key := same{q.Item(), q.Hash}
-		i, ok := at[key]
-		switch {
-		case q.State != decide.RequestOpen || q.OneCall():
-			rows = append(rows, row)
-		case ok:
-			row.Agents += rows[i].Agents
+		if i, ok := at[q.ID]; ok {
 			rows[i] = row
-		default:
-			at[key] = len(rows)
-			rows = append(rows, row)
+			continue
 		}
+		for _, id := range q.Alike {
+			at[id] = len(rows)
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

@@ -115,11 +115,8 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	}
 	p.lay(c.o.Service, r.URL.Query())
 	c.tell(&p.Page, r)
-	cannot := p.may()
-	for _, action := range t.Actions {
-		if action == approval.ActionApprove && cannot {
-			continue
-		}
+	p.may()
+	for _, action := range t.Facts.Actions() {
 		if action == approval.ActionUndo {
 			p.CanUndo = r.URL.Query().Get("tool") != inAddress(id) // else the message has it
 			continue

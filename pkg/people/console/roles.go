@@ -88,8 +88,8 @@ func serversOf(rights identity.Rights) string {
 const maxNamedServers = 12
 
 // may says on p what keeps who looks from deciding, and what there is to know of an approval that
-// takes two people. It reports whether nobody like them can approve it.
-func (p *itemView) may() (cannot bool) {
+// takes two people.
+func (p *itemView) may() {
 	o := p.Tool.Facts.Before(approval.ActionApprove, decide.ShownOpened, false)
 	switch {
 	case o != nil && (o.Code == decide.NoRole || o.Code == decide.OtherServer):
@@ -103,7 +103,6 @@ func (p *itemView) may() (cannot bool) {
 	case p.Tool.TakesTwo:
 		p.Two = "Yours is the second approval, and opens it."
 	}
-	return o != nil && slices.Contains(notOffered, o.Code)
 }
 
 // notOffered are the reasons why a page has no button to approve that nothing else on it shows.

@@ -22,7 +22,7 @@ const (
 // A stopPage shows what is stopped, and stops more.
 type stopPage struct {
 	Page
-	Stops   []stopRow
+	Stops   []stop.Stop
 	People  int  // stops of people, which can be undone here
 	Unread  bool // what people stopped cannot be read
 	Acts    bool // the person may stop things
@@ -31,12 +31,6 @@ type stopPage struct {
 	What    string // that is chosen: all, server, agent
 	stop.Target
 	Reason string
-}
-
-// A stopRow is one stop.
-type stopRow struct {
-	stop.Stop
-	What string
 }
 
 // A stopConfirmPage asks whether something is to be stopped.
@@ -91,8 +85,8 @@ func (c *Console) showStops(w http.ResponseWriter, r *http.Request, status int, 
 		_ = c.o.Service.Explain(ctx, "stops", err) // which logs it
 		p.Unread = true
 	}
+	p.Stops = all.Stops
 	for _, s := range all.Stops {
-		p.Stops = append(p.Stops, stopRow{s, s.String()})
 		if s.By != "" {
 			p.People++
 		}

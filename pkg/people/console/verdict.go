@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,9 +26,8 @@ type offered struct {
 // Any reports whether anything can be decided.
 func (o offered) Any() bool { return o.Approve || o.Allow || o.Confirm || o.Decline || o.End }
 
-// offer says what can be decided by a person who decides about the item's server; cannot says that
-// nobody like them can approve it.
-func (p *requestPage) offer(cannot bool) {
+// offer says what can be decided by a person who decides about the item's server.
+func (p *requestPage) offer() {
 	q := p.Request
 	is := func(v request.Verdict) bool {
 		o := q.Obstacles[v]
@@ -35,14 +35,14 @@ func (p *requestPage) offer(cannot bool) {
 	}
 	said := func(v request.Verdict) string { return sentence(q.Obstacles[v].Detail) }
 	p.End, p.Decline, p.Confirm = is(request.Revoked), is(request.Declined), is(request.Confirmed)
-	p.Approve, p.Allow = is(request.Approved) && !cannot, is(request.Allowed)
+	p.Approve, p.Allow = is(request.Approved), is(request.Allowed)
 	switch {
 	case !p.Decline && q.Obstacles[request.Declined].Code == decide.OwnRequest:
 		p.Nothing = said(request.Declined)
 	case !p.Decline || p.Confirm:
 	case q.OneCall():
 		p.Nothing = said(request.Confirmed)
-	case !is(request.Approved):
+	case !p.Approve && !slices.Contains(notOffered, q.Obstacles[request.Approved].Code):
 		p.Nothing = said(request.Approved)
 	case !p.Allow:
 		p.Not = said(request.Allowed)

@@ -21,6 +21,19 @@ import (
 // maxWriters is how many records one request reads or writes at once.
 const maxWriters = 8
 
+// each calls do with every number below n, at most maxWriters at once.
+func each(n int, do func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(maxWriters)
+	for i := range n {
+		g.Go(func() error {
+			do(i)
+			return nil
+		})
+	}
+	_ = g.Wait() // there is no error
+}
+
 // MaxItems is how many items can be decided about together.
 const MaxItems = 500
 
@@ -190,30 +203,26 @@ func (d *Service) DecideAll(ctx context.Context, dec Decision, items []Item) ([]
 	case len(items) > MaxItems:
 		return nil, dec.refused(TooManyItems, fmt.Sprintf("the request names %d items. Choose at most %d", len(items), MaxItems))
 	}
-	v, named := d.View(ctx), map[tool.ID]bool{}
+	v, first := d.View(ctx), map[tool.ID]int{}
+	for n, t := range slices.Backward(items) {
+		first[t.ID] = n
+	}
 	records, out := make([]*approval.Record, len(items)), make([]Result, len(items))
-	var g errgroup.Group
-	g.SetLimit(maxWriters)
-	for n, t := range items {
-		if named[t.ID] {
+	each(len(items), func(n int) {
+		t, one := items[n], dec
+		if first[t.ID] != n {
 			out[n].Err = refused(NamedTwice, fmt.Sprintf("the request names the %v more than once. "+
 				"What became of it stands where it is named first", t.ID.Kind))
-			continue
+			return
 		}
-		named[t.ID] = true
-		g.Go(func() error {
-			one := dec
-			one.Hash, one.Rev, one.Shown, one.many = t.Hash, t.Rev, t.Shown, true
-			r, err := d.decide(ctx, v, t.ID, one)
-			if err != nil {
-				out[n].Err = d.Explain(ctx, "decide-all", err)
-			} else {
-				records[n] = r
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // each says in its place what became of it
+		one.Hash, one.Rev, one.Shown, one.many = t.Hash, t.Rev, t.Shown, true
+		r, err := d.decide(ctx, v, t.ID, one)
+		if err != nil {
+			out[n].Err = d.Explain(ctx, "decide-all", err)
+		} else {
+			records[n] = r
+		}
+	})
 	v = d.states.Refresh(ctx).View(d.o.Agent)
 	for n, r := range records {
 		if r != nil {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
@@ -220,24 +218,18 @@ func (d *Service) Rows(ctx context.Context, ids []tool.ID) []Row {
 func (d *Service) rows(ctx context.Context, st *state.State, v *state.View, page []int, f Filter) []Row {
 	out := make([]Row, len(page))
 	all := st.Catalog != nil && st.Catalog.Current().Restored > 0 || f.For == ActionCarry
-	var g errgroup.Group
-	g.SetLimit(maxWriters)
-	for n, i := range page {
+	each(len(page), func(n int) {
+		i := page[n]
 		known := v.Record(i)
-		if known == nil || !all && !known.UpdatedAt.IsZero() && (known.State == approval.Approved || !v.NeedsFourEyes(known.Server, v.Tool(i).Definition)) {
-			out[n] = d.rowOf(ctx, v, i, known, f)
-			continue
-		}
-		g.Go(func() error {
+		if known != nil && (all || known.UpdatedAt.IsZero() || known.State != approval.Approved &&
+			v.NeedsFourEyes(known.Server, v.Tool(i).Definition)) {
 			r, err := d.approvals.Peek(ctx, v.ID(i))
-			if err != nil || r.Rev < known.Rev {
-				r = *known // without who decided
+			if err == nil && r.Rev >= known.Rev { // else the row does not say who decided
+				known = &r
 			}
-			out[n] = d.rowOf(ctx, v, i, &r, f)
-			return nil
-		})
-	}
-	_ = g.Wait() // a row without its record still says what the tool is
+		}
+		out[n] = d.rowOf(ctx, v, i, known, f)
+	})
 	return out
 }
 

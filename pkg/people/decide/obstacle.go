@@ -244,14 +244,15 @@ func (d *Service) factsOf(ctx context.Context, v *state.View, id tool.ID, r *app
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// actions returns what somebody could change about the item who may decide about everything.
-func (f Facts) actions() []string {
-	f.Actor, f.TakesTwo = Actor{Rights: identity.Everything()}, false
+// Actions returns what the actor can do about the item. Without a record that is nothing.
+func (f Facts) Actions() []string {
 	return slices.DeleteFunc(Actions(), func(action string) bool {
-		switch o := f.Before(action, ShownOpened, false); action {
-		case approval.ActionDisable: // which nobody is kept from, since it locks what is locked
+		switch o := f.Before(action, ShownOpened, false); {
+		case f.Record == nil:
+			return true
+		case action == approval.ActionDisable: // which nobody is kept from, since it locks what is locked
 			return f.Record.Disabled
-		case approval.ActionEnable:
+		case action == approval.ActionEnable:
 			return !f.Record.Disabled || o != nil
 		default:
 			return o != nil && o.Code != Severe

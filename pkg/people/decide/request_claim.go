@@ -5,9 +5,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
@@ -104,7 +101,7 @@ func (s requestView) lockObstacle(dec RequestDecision) *Obstruction {
 	case r.Disabled:
 		return nil
 	default:
-		return s.item.severe(dec.Reason)
+		return inApproval(s.item, Decision{Action: approval.ActionApprove, Note: dec.Reason})
 	}
 	stopped, is := s.m.st.Stopped(s.m.stops).Agent(s.one.agent.ID)
 	switch confirms := dec.Verdict == request.Confirmed; {
@@ -209,23 +206,15 @@ func (d *Service) takeBack(ctx context.Context, s requestView, o oneRequest, dec
 // settleRest notes a decision with the requests after the first.
 func (d *Service) settleRest(ctx context.Context, s requestView, joined []oneRequest, dec RequestDecision) decided {
 	out := decided{all: []oneRequest{joined[0]}}
-	var mu sync.Mutex
-	var g errgroup.Group
-	g.SetLimit(maxWriters)
-	for _, o := range joined[1:] {
-		g.Go(func() error {
-			err := d.claim(context.WithoutCancel(ctx), s, o, dec)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				out.unsettled = append(out.unsettled, o.ID)
-			} else {
-				out.all = append(out.all, o)
-			}
-			return nil
-		})
+	rest, failed := joined[1:], make([]error, len(joined)-1)
+	each(len(rest), func(n int) { failed[n] = d.claim(context.WithoutCancel(ctx), s, rest[n], dec) })
+	for n, o := range rest {
+		if failed[n] != nil {
+			out.unsettled = append(out.unsettled, o.ID)
+		} else {
+			out.all = append(out.all, o)
+		}
 	}
-	_ = g.Wait() // each is on one of the two lists
 	slices.Sort(out.unsettled)
 	i := slices.IndexFunc(out.all, func(o oneRequest) bool { return o.ID == s.one.ID })
 	if i > 0 { // what people are told is about the request that the person saw

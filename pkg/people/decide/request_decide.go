@@ -172,12 +172,6 @@ func (d *Service) dropArguments(ctx context.Context, o oneRequest) {
 	}
 }
 
-// errUnknownWrite says that it is not known whether a decision was noted.
-func (d *Service) errUnknownWrite(ctx context.Context, err error) error {
-	d.o.Log.LogAttrs(ctx, slog.LevelError, "what was decided about a request cannot be written", slog.Any("error", err))
-	return refused(Unknown, "the store did not answer, and whether this was decided is not known: look at the request again, and decide again if it is open; the log says more")
-}
-
 // errClaimed says who decided about a request.
 func errClaimed(held request.Granted, id string) error {
 	is, _ := held.Of(id)
@@ -198,5 +192,8 @@ func (d *Service) refusedClaim(ctx context.Context, held request.Granted, id str
 	case errors.Is(err, request.ErrConflict):
 		return Decision{}.refused(Conflict, conflictSentence("request"))
 	}
-	return d.errUnknownWrite(ctx, fmt.Errorf("request %s: %w", id, err))
+	d.o.Log.LogAttrs(ctx, slog.LevelError, "what was decided about a request cannot be written",
+		slog.String("request", id), slog.Any("error", err))
+	return refused(Unknown, "the store did not answer, and whether this was decided is not known: "+
+		"look at the request again, and decide again if it is open; the log says more")
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
@@ -55,16 +53,13 @@ func (d *Service) findRequest(ctx context.Context, id string) (o oneRequest, err
 	if err != nil {
 		return o, err
 	}
-	o = oneRequest{agent: asked.Agent, granted: granted}
-	held, is := asked.Find(id)
-	if !is { // what was decided may be known for longer
+	o = oneRequest{agent: cmp.Or(asked.Agent, granted.Agent), granted: granted}
+	var is bool
+	if o.Request, is = asked.Find(id); !is { // what was decided may be known for longer
 		if o.Request, is = decidedOnly(granted, id); !is {
 			return o, errNoRequest()
 		}
-		o.agent = granted.Agent
-		return o, d.addUse(ctx, &o)
 	}
-	o.Request = held
 	return o, d.addUse(ctx, &o)
 }
 
@@ -117,15 +112,7 @@ func (d *Service) everyRequest(ctx context.Context, wait bool) (list []oneReques
 		return nil, false, err
 	}
 	found, failed := make([][]oneRequest, len(keys)), make([]error, len(keys))
-	var g errgroup.Group
-	g.SetLimit(maxWriters)
-	for n, key := range keys {
-		g.Go(func() error {
-			found[n], failed[n] = d.requestsOf(ctx, key)
-			return nil
-		})
-	}
-	_ = g.Wait() // each says in its place what became of it
+	each(len(keys), func(n int) { found[n], failed[n] = d.requestsOf(ctx, keys[n]) })
 	if err := errors.Join(failed...); err != nil {
 		if !slices.Contains(failed, nil) {
 			return nil, false, err
@@ -146,25 +133,19 @@ func (d *Service) requestsOf(ctx context.Context, key string) (list []oneRequest
 	if err != nil {
 		return nil, err
 	}
-	agent := cmp.Or(asked.Agent, granted.Agent) // what was decided is kept for longer
-	add := func(r request.Request) error {
-		o := oneRequest{Request: r, agent: agent, granted: granted}
-		err := d.addUse(ctx, &o)
-		list = append(list, o)
-		return err
-	}
-	for _, r := range asked.List {
-		if err := add(r); err != nil {
-			return nil, err
-		}
-	}
-	for _, decided := range granted.List {
+	all := slices.Clone(asked.List)
+	for _, decided := range granted.List { // which is kept for longer
 		if _, is := asked.Find(decided.Request); !is {
 			r, _ := decidedOnly(granted, decided.Request)
-			if err := add(r); err != nil {
-				return nil, err
-			}
+			all = append(all, r)
 		}
+	}
+	for _, r := range all {
+		o := oneRequest{Request: r, agent: cmp.Or(asked.Agent, granted.Agent), granted: granted}
+		if err := d.addUse(ctx, &o); err != nil {
+			return nil, err
+		}
+		list = append(list, o)
 	}
 	return list, nil
 }
@@ -185,17 +166,12 @@ func (d *Service) alike(ctx context.Context, s requestView, declined bool) (list
 	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == s.one.agent.Key() })
 	found, failed := make([]*oneRequest, len(keys)), make([]error, len(keys))
-	var g errgroup.Group
-	g.SetLimit(maxWriters)
-	for n, key := range keys {
-		g.Go(func() error {
-			if found[n], failed[n] = d.alikeOf(ctx, s, key, declined); failed[n] != nil {
-				found[n], failed[n] = d.alikeOf(ctx, s, key, declined) // two deciders must see the same ones, if they can be seen
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // each says in its place what became of it
+	each(len(keys), func(n int) {
+		found[n], failed[n] = d.alikeOf(ctx, s, keys[n], declined)
+		if failed[n] != nil { // two deciders must see the same ones, if they can be seen
+			found[n], failed[n] = d.alikeOf(ctx, s, keys[n], declined)
+		}
+	})
 	for n, o := range found {
 		switch {
 		case failed[n] != nil:

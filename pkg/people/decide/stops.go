@@ -54,11 +54,7 @@ func (d *Service) Stops(ctx context.Context) (Stops, error) {
 	if d.o.Stops != nil {
 		held, err = d.o.Stops.Stops(ctx)
 	}
-	return d.allStops(ctx, held), err
-}
-
-func (d *Service) allStops(ctx context.Context, held stop.Stops) Stops {
-	return Stops{append([]stop.Stop{}, d.states.Load(ctx).Stopped(held).List...)}
+	return Stops{append([]stop.Stop{}, d.states.Load(ctx).Stopped(held).List...)}, err
 }
 
 // Stop stops something. An emergency stop does not fail because of the audit: what could not be

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
@@ -191,6 +192,8 @@ func (d *Service) show(ctx context.Context, v *state.View, id tool.ID, r *approv
 		out.Change = d.Change(tool.KeptItem(id.Kind, out.Approved), now)
 	}
 	out.Findings = shownFindings(v, r)
-	out.Actions = out.Facts.actions()
+	anybody := out.Facts
+	anybody.Actor, anybody.TakesTwo = Actor{Rights: identity.Everything()}, false
+	out.Actions = anybody.Actions()
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
-	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
 // ActionCarry is the approval of a definition that was approved while its server was another version of
@@ -27,26 +26,10 @@ type Upgrade struct {
 // upgrades returns the servers that f and about choose, and that are another version of a package. A
 // server whose records cannot be read is logged and left out: what waits of it is listed all the same.
 func (d *Service) upgrades(ctx context.Context, v *state.View, f Filter, about func(server string) bool) (out []Upgrade) {
-	packages := map[string]bool{} // whether something of the server waits
 	for _, s := range v.Servers() {
 		name := s.Config.Name
-		if s.Config.Command != nil && (f.Server == "" || f.Server == name) && (about == nil || about(name)) {
-			packages[name] = false
-		}
-	}
-	if len(packages) == 0 {
-		return nil
-	}
-	for _, set := range []tool.Set{v.Tools(), v.Items()} {
-		for i := range set.All() {
-			server := v.ID(i).Server
-			if waits, ok := packages[server]; ok && !waits && v.Status(i) == lock.PendingApproval {
-				packages[server] = v.ApprovalState(i) == approval.Pending
-			}
-		}
-	}
-	for _, s := range v.Servers() {
-		if !packages[s.Config.Name] {
+		if s.Config.Command == nil || f.Server != "" && f.Server != name || about != nil && !about(name) ||
+			!waits(v, s.First, s.Tools) && !waits(v, s.FirstItem, s.Items) {
 			continue
 		}
 		up, err := d.upgrade(ctx, v, s, f)
@@ -59,6 +42,16 @@ func (d *Service) upgrades(ctx context.Context, v *state.View, f Filter, about f
 		}
 	}
 	return out
+}
+
+// waits reports whether a new definition waits among so many items from the first one on.
+func waits(v *state.View, first, n int) bool {
+	for i := first; i < first+n; i++ {
+		if v.Status(i) == lock.PendingApproval && v.ApprovalState(i) == approval.Pending {
+			return true
+		}
+	}
+	return false
 }
 
 // upgrade returns what waits of a server because it is another version.
