@@ -117,16 +117,13 @@ func (p *usagePage) Searched(n int) string {
 func useRowsOf(root string, tools []decide.UsedTool) (rows []useRow) {
 	for _, t := range tools {
 		row := useRow{Name: shorten(t.ID), Status: t.Status, Beside: t.Agents, Use: t.Use}
-		if id, err := tool.ParseID(t.ID); err == nil && t.Status != notListed {
+		if id, err := tool.ParseID(t.ID); err == nil && t.Status != decide.NotListed {
 			row.Link = approval.Link(root[:len(root)-1], id)
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
-
-// notListed is the status of what the catalog does not have.
-const notListed = "not_listed"
 
 // spark returns a bar of text for each day of a week.
 func spark(days [7]int) string {

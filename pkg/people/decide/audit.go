@@ -9,17 +9,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/portcullis-mcp/portcullis/pkg/agent/state"
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 )
 
 // Decisions returns the newest lines about the items of every configured server, at most that many.
 func (d *Service) Decisions(ctx context.Context, limit int) ([]approval.Entry, error) {
-	return d.entries(ctx, d.configured(ctx), line{}, limit)
+	return d.entries(ctx, namesOf(d.View(ctx)), line{}, limit)
 }
 
-// configured returns the names of the configured servers.
-func (d *Service) configured(ctx context.Context) (names []string) {
-	for _, s := range d.View(ctx).Servers() {
+// namesOf returns the names of the configured servers.
+func namesOf(v *state.View) (names []string) {
+	for _, s := range v.Servers() {
 		names = append(names, s.Config.Name)
 	}
 	return names

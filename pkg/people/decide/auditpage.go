@@ -288,7 +288,7 @@ func (d *Service) itemLines(ctx context.Context, f audit.Filter, after audit.Cur
 	}
 	servers := []string{f.Server}
 	if f.Server == "" {
-		servers = d.configured(ctx)
+		servers = namesOf(d.View(ctx))
 	}
 	all, err := d.entries(ctx, servers, last, limit)
 	if err != nil {

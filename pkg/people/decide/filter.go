@@ -123,11 +123,8 @@ func ReadQuery(query url.Values, limit int, others ...string) (f Filter, p Pagin
 }
 
 // check refuses a value that a parameter cannot have, by name.
-func (f Filter) check(servers []state.Server) error {
-	names := make([]string, len(servers))
-	for i, s := range servers {
-		names[i] = s.Config.Name
-	}
+func (f Filter) check(v *state.View) error {
+	names := namesOf(v)
 	for _, p := range []struct {
 		name, value string
 		takes       []string

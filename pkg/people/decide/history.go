@@ -30,12 +30,6 @@ type Event struct {
 	Rev    int64     `json:"rev" doc:"of the record after it"`
 }
 
-// How many lines one read of the audit takes, and how many such reads a page of a history may need.
-const (
-	auditLines = 200
-	auditReads = 5
-)
-
 // History returns a page of what was done about the item, which need not be listed any more.
 func (d *Service) History(ctx context.Context, id tool.ID, p Paging) (History, error) {
 	out := History{ID: id.String(), Events: []Event{}}
@@ -52,12 +46,12 @@ func (d *Service) History(ctx context.Context, id tool.ID, p Paging) (History, e
 	}
 	var lines []approval.Entry // one more than the page has, which tells what there was before
 	at, end := from.Cursor, false
-	for reads := 0; reads < auditReads && len(lines) <= p.Limit && !end; reads++ {
-		page, err := d.approvals.Audit(ctx, id.Server, at, auditLines)
+	for reads := 0; reads < linesReads && len(lines) <= p.Limit && !end; reads++ {
+		page, err := d.approvals.Audit(ctx, id.Server, at, linesRead)
 		if err != nil {
 			return out, err
 		}
-		end = len(page) < auditLines
+		end = len(page) < linesRead
 		for _, e := range page {
 			if at = e.Cursor(); e.ID() == id {
 				lines = append(lines, e)

@@ -76,7 +76,7 @@ func (d *Service) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 	if err := p.check(); err != nil {
 		return Page{}, err
 	}
-	if err := f.check(v.Servers()); err != nil {
+	if err := f.check(v); err != nil {
 		return Page{}, err
 	}
 	t := d.itemIndex(st, v)
@@ -164,10 +164,6 @@ func (t *itemIndex) choose(f Filter, about func(server string) bool, v *state.Vi
 
 // facets returns what was counted.
 func (c tally) facets(f Filter, v *state.View) Facets {
-	servers := make([]string, len(v.Servers()))
-	for n, s := range v.Servers() {
-		servers[n] = s.Config.Name
-	}
 	finds := map[string]int{}
 	for _, value := range Findings() {
 		bit := bitOf(value)
@@ -179,7 +175,7 @@ func (c tally) facets(f Filter, v *state.View) Facets {
 	}
 	return Facets{
 		Kind: facetsOf(Kinds(), c.by[byKind], f.Kind), Status: facetsOf(Statuses(), c.by[byStatus], f.Status), State: facetsOf(States(), c.by[byState], f.State),
-		Server: facetsOf(servers, c.by[byServer], f.Server), Tier: facetsOf(Tiers(), c.by[byTier], f.Tier),
+		Server: facetsOf(namesOf(v), c.by[byServer], f.Server), Tier: facetsOf(Tiers(), c.by[byTier], f.Tier),
 		Finding: facetsOf(Findings(), finds, f.Finding),
 	}
 }
@@ -280,7 +276,7 @@ type Neighbours struct {
 func (d *Service) Neighbours(ctx context.Context, f Filter, id tool.ID) (n Neighbours, err error) {
 	st := d.states.Load(ctx)
 	v := st.View(d.o.Agent)
-	if err := f.check(v.Servers()); err != nil {
+	if err := f.check(v); err != nil {
 		return n, err
 	}
 	i, ok := v.Find(id)

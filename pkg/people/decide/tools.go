@@ -18,8 +18,8 @@ import (
 // Callable is the status of a tool, a prompt or a resource that is not locked.
 const Callable = "callable"
 
-// notListed is the status of what only a record, or a count, is left of.
-const notListed = "not_listed"
+// NotListed is the status of what only a record, or a count, is left of.
+const NotListed = "not_listed"
 
 // StatusText returns the name of a status, also of that of what is not locked.
 func StatusText(s lock.Status) string {
@@ -148,7 +148,7 @@ func (d *Service) Tool(ctx context.Context, id tool.ID) (Tool, error) {
 
 // show combines the catalog and the record of an item; one of the two may be missing.
 func (d *Service) show(ctx context.Context, v *state.View, id tool.ID, r *approval.Record) Tool {
-	out := Tool{Status: notListed, Actions: []string{}, Facts: d.factsOf(ctx, v, id, r)}
+	out := Tool{Status: NotListed, Actions: []string{}, Facts: d.factsOf(ctx, v, id, r)}
 	if i, ok := v.Find(id); ok {
 		t := v.Tool(i)
 		out.Status = StatusText(out.Facts.Status)

@@ -160,7 +160,7 @@ func useRows(v *state.View, uses *usage.Uses) *UseRows {
 	for _, r := range usage.Most(uses.Tools, func(r usage.Row) int { return r.Locked + r.Found }) {
 		t := usedTool(v, r)
 		switch {
-		case r.Name == "" || t.Status == Callable || t.Status == notListed:
+		case r.Name == "" || t.Status == Callable || t.Status == NotListed:
 		case len(out.Wanted) == maxUseRows:
 			out.More.Wanted++
 		default:
@@ -180,7 +180,7 @@ func useRows(v *state.View, uses *usage.Uses) *UseRows {
 }
 
 func usedTool(v *state.View, r usage.Row) UsedTool {
-	t := UsedTool{ID: r.Name, Status: notListed, Agents: r.Beside, Use: r.Use}
+	t := UsedTool{ID: r.Name, Status: NotListed, Agents: r.Beside, Use: r.Use}
 	if id, err := tool.ParseID(r.Name); err == nil {
 		if i, ok := v.Find(id); ok {
 			t.Status = StatusText(v.Status(i))
