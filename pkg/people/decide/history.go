@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -60,7 +61,7 @@ func (d *Service) History(ctx context.Context, id tool.ID, p Paging) (History, e
 	}
 	if len(lines) == 0 && end && p.After == "" {
 		if _, listed := d.View(ctx).Find(id); !listed {
-			if r, err := d.record(ctx, id); r == nil && err == nil {
+			if _, err := d.approvals.Get(ctx, id); errors.Is(err, approval.ErrNotFound) {
 				return out, errNone(id.Kind)
 			}
 		}

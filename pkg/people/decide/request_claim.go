@@ -15,8 +15,7 @@ import (
 
 // obstacle returns why somebody cannot decide dec about the request as it is now; nil if they can.
 func (s requestView) obstacle(dec RequestDecision) *Obstruction {
-	o := s.one
-	if s.item.Actor.Agent == o.agent.ID {
+	if s.item.Actor.Agent == s.one.agent.ID {
 		return obstruct(OwnRequest, "this comes with the credentials of the agent that asks. A "+
 			"person decides, signed in at the page about the request or with credentials of "+
 			"another name")
@@ -24,6 +23,12 @@ func (s requestView) obstacle(dec RequestDecision) *Obstruction {
 	if not := inRights(s.item, Decision{}); not != nil {
 		return not
 	}
+	return s.stateObstacle(dec)
+}
+
+// stateObstacle returns why nobody can decide dec about the request as it is now.
+func (s requestView) stateObstacle(dec RequestDecision) *Obstruction {
+	o := s.one
 	state, why := s.state()
 	held, is := o.granted.Of(o.ID)
 	if dec.Verdict == request.Revoked {
