@@ -128,5 +128,5 @@ func noteOf(record *approval.Record, what subject, s lock.Status) string {
 	case record.URL != "" && !approval.SameServer(record.URL, what.server.URL):
 		return ""
 	}
-	return record.Told(what.hash)
+	return record.LockNote(what.hash)
 }

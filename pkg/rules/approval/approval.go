@@ -1,9 +1,9 @@
 // Package approval keeps what people decided about tools, and binds each decision to the exact
-// definition that the person saw. Prompts and resources are decided about like tools.
+// definition that the person saw. The same rules apply to prompts and resources.
 //
 // The transitions are pure functions: the same record, event and time give the same new record. A
-// [Store] keeps the result; because two writers may have read the same record, a write names the
-// revision that it read and fails with [ErrConflict] if another came first.
+// [Store] keeps the result. Two writers may have read the same record, so a write names the
+// revision that it read. It fails with [ErrConflict] if another write came first.
 package approval
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// What a caller may have to tell apart.
+// Errors that a caller may have to distinguish.
 var (
-	ErrNotFound = errors.New("approval record not found")             // nothing was ever recorded of the tool
+	ErrNotFound = errors.New("approval record not found")             // the store has no record of the tool
 	ErrConflict = errors.New("approval record changed since read")    // caller re-reads and retries
 	ErrStale    = errors.New("definition changed since it was shown") // the hash that the person saw is no longer current
 
-	ErrUnchanged = errors.New("approval records are the same as before") // caller goes on with what it made of them
+	ErrUnchanged = errors.New("approval records are the same as before") // caller continues with its result for them
 
 	ErrNotBlocked = errors.New("definition is not blocked")                            // there is nothing to unblock
 	ErrBlocks     = errors.New("50 definitions of the tool are blocked, which is all") // caller disables the tool, or unblocks one
@@ -56,16 +56,18 @@ const (
 	Off      Mode = "off"       // nothing waits
 )
 
-// Format is the number of the newest form of records that this program knows. It grows only if a
-// program that knows an earlier form would misread a record; programs keep members that they do not
-// know. A record without a block is written in form 1, so that a program that knows nothing of
-// blocks goes on with it; that of a prompt or a resource is in form 3, since a program that knows
-// tools alone would take it for a tool's. That of what one of two people approved is in form 4: a
-// program that knows nothing of two people would take the approval of one for enough.
+// Format is the newest form of records that this program knows. It grows only if a program that
+// knows an earlier form would misread a record; programs keep members that they do not know. A
+// record uses the earliest form that is safe for older programs:
+//   - form 1 has no block, so that a program without blocks can still use the record;
+//   - form 3 is a prompt or a resource, which a program that knows only tools would take for a
+//     tool;
+//   - form 4 has a first approval that needs a second person, which a program without the
+//     four-eyes rule would count as enough.
 const Format = 4
 
-// A Record is what is known and was decided about one tool, or another item. It outlives the tool, the server and
-// the config.
+// A Record is what people decided about one tool, prompt or resource, and what its server listed.
+// It outlives the tool, the server and the config.
 type Record struct {
 	Format       int             `json:"format"` // set by the store at each Put; 0: written before forms were counted
 	Server       string          `json:"server"`
@@ -82,61 +84,62 @@ type Record struct {
 	At           time.Time       `json:"at"`                 // when
 	Note         string          `json:"note,omitempty"`
 
-	// Tell says that agents may be told Note, as what By said.
+	// Tell says that agents may read Note, with By as its author.
 	Tell bool `json:"tell,omitempty"`
 
-	// Blocked are the hashes that people refused for good, the newest first, at most 50.
+	// Blocked are the hashes that people refused permanently, the newest first, at most 50.
 	Blocked []Remembered `json:"blocked,omitempty"`
 
-	// Endorsed is what a person approved last, never a baseline; its hash is "" if nobody did, or
-	// if that definition was blocked since. See [Record.Endorsement].
+	// Endorsed is the last approval by a person, never a baseline. Its hash is "" if there was
+	// none, or if that definition was blocked since. See [Record.Endorsement].
 	Endorsed Remembered `json:"endorsed,omitzero"`
 
-	// Proposed is the approval of the current definition by the first of two people. It opens nothing.
-	// nil: nobody gave it, or it takes one person alone.
+	// Proposed is the approval of the current definition by the first of two people. It opens
+	// nothing. nil: there is none, or one person is enough.
 	Proposed *Proposal `json:"proposed,omitempty"`
 
-	Undo *Undo `json:"undo,omitempty"` // what the last decision replaced; nil: it cannot be undone
+	Undo *Undo `json:"undo,omitempty"` // what the last decision replaced; nil: no undo
 
-	// ApprovedBefore are the hashes that were approved at this server, the newest first, at
-	// most 50. A definition that was approved earlier waits like any other; people are told of it.
+	// ApprovedBefore are the hashes that were approved at this server, the newest first, at most
+	// 50. A definition that was approved earlier waits like any other; people see that it was
+	// approved.
 	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
 
-	// Release says which version of which package the server was, where URL is; zero: not known, or none.
+	// Release is the package version that the server was, at URL; zero: none, or unknown.
 	Release Release `json:"release,omitzero"`
 
-	Prior *PriorApproval `json:"prior,omitempty"` // in another version of that package; nil: nothing
+	Prior *PriorApproval `json:"prior,omitempty"` // in another version of that package; nil: no approval
 
-	Lost *Lost `json:"lost,omitempty"` // the store had lost the record, and which version counts is not settled; nil: no
+	Lost *Lost `json:"lost,omitempty"` // the store had lost the record, and a person has to say which version counts; nil: no
 
 	FirstSeen time.Time       `json:"first_seen"`
-	ChangedAt time.Time       `json:"changed_at,omitzero"` // when the definition was first seen to be another one; zero: it is not known to have changed
-	DecidedAt time.Time       `json:"decided_at,omitzero"` // when a person last decided; zero: nobody did. [Store.Changes] selects by it
+	ChangedAt time.Time       `json:"changed_at,omitzero"` // when the definition was first seen to differ; zero: no change was seen
+	DecidedAt time.Time       `json:"decided_at,omitzero"` // when a person last decided; zero: never. [Store.Changes] selects by it
 	Rev       int64           `json:"rev"`                 // 0: not stored yet
 	UpdatedAt time.Time       `json:"updated_at"`          // set by the store at each Put
-	LostRev   int64           `json:"-"`                   // a revision that the store lost: the next one is beyond it
-	Unknown   rawjson.Members `json:"-"`                   // what else a newer program wrote; a store keeps it
+	LostRev   int64           `json:"-"`                   // a revision that the store lost: the next one is higher
+	Unknown   rawjson.Members `json:"-"`                   // members of a newer program; a store keeps them
 }
 
-// A Remembered is a verdict on a definition: an approval that was given, or a block.
+// A Remembered is a decision about a definition: an approval or a block.
 type Remembered struct {
 	Hash tool.Hash `json:"hash"`
-	By   string    `json:"by"` // "": not known
+	By   string    `json:"by"` // "": unknown
 	At   time.Time `json:"at"`
-	Note string    `json:"note,omitempty"` // of a block: how it begins
+	Note string    `json:"note,omitempty"` // of a block: the start of its note
 	Two  bool      `json:"two,omitempty"`  // By was the second of two people who approved it
 }
 
-// A Proposal is the approval of a definition that takes two people, by the first of them.
+// A Proposal is the first approval of a definition that needs two people.
 type Proposal struct {
 	Hash    tool.Hash `json:"hash"`
 	By      string    `json:"by"`
-	Subject string    `json:"subject"` // of By at the issuer: the second person has another one
+	Subject string    `json:"subject"` // of By at the issuer: the second person has a different one
 	At      time.Time `json:"at"`
-	Note    string    `json:"note,omitempty"` // how it begins
+	Note    string    `json:"note,omitempty"` // the start of the note
 }
 
-// An Undo is what a decision replaced, kept for some minutes' second thoughts.
+// An Undo has what a decision replaced, for a few minutes, so that a person can undo it.
 type Undo struct {
 	Action         string       `json:"action"` // what was decided
 	Rev            int64        `json:"rev"`    // of the record before it
@@ -151,8 +154,8 @@ type Undo struct {
 	Lost           *Lost        `json:"lost,omitempty"`
 	Proposed       *Proposal    `json:"proposed,omitempty"`
 
-	// What was approved, if Same does not say that it is what the record says: the hash, and the
-	// definition byte for byte, which a driver keeps beside the JSON of the record.
+	// Same says that the record has the approved definition. Otherwise these fields have its hash
+	// and its bytes, which a driver keeps next to the record's JSON.
 	Same         bool            `json:"same,omitempty"`
 	ApprovedHash tool.Hash       `json:"approved_hash,omitempty"`
 	Approved     json.RawMessage `json:"-"`
@@ -162,7 +165,7 @@ type Undo struct {
 func (r Record) ID() tool.ID { return tool.ID{Server: r.Server, Name: r.Tool, Kind: r.Kind} }
 
 // Next returns r as a store keeps it after a Put at the given time: at the next revision, and with
-// a later UpdatedAt than before whatever the clock says.
+// a later UpdatedAt than before even if the clock was set back.
 func (r Record) Next(now time.Time) Record {
 	if r.Format <= Format {
 		switch r.Format = 1; {
@@ -181,7 +184,7 @@ func (r Record) Next(now time.Time) Record {
 	return r
 }
 
-// Decision returns what [Store.Changes] returns of the record.
+// Decision returns the decision of the record, as [Store.Changes] does.
 func (r Record) Decision() Decision {
 	d := Decision{
 		ID: r.ID(), Rev: r.Rev, State: r.State, Disabled: r.Disabled, Endorsed: r.Endorsement().Hash,
@@ -206,9 +209,10 @@ type Decision struct {
 	DecidedAt    time.Time
 }
 
-// over returns r with the decision; r is the record at an earlier revision, nil if it is not known.
-// The approved definition stays that of r. Who decided, and what they said, is not known.
-func (d Decision) over(r *Record) *Record {
+// applyTo returns r with the decision. r is the record at an earlier revision; nil: unknown. The
+// approved definition stays the definition of r. The result does not say who decided, or their
+// note.
+func (d Decision) applyTo(r *Record) *Record {
 	next := Record{Server: d.ID.Server, Tool: d.ID.Name, Kind: d.ID.Kind}
 	if r != nil {
 		next = *r
@@ -223,7 +227,7 @@ func (d Decision) over(r *Record) *Record {
 	return &next
 }
 
-// An Entry is one audit line: who did what to which item, when.
+// An Entry is one audit line: who did what to which item, and when.
 type Entry struct {
 	Server string    `json:"server"`
 	Tool   string    `json:"tool"`           // as in a [Record]
@@ -231,26 +235,25 @@ type Entry struct {
 	Actor  string    `json:"actor"`
 	Action string    `json:"action"` // approve, disable, enable, baseline, observe, …
 	Hash   tool.Hash `json:"hash,omitempty"`
-	From   tool.Hash `json:"from,omitempty"` // that was approved before, if a person decided that it no longer is
+	From   tool.Hash `json:"from,omitempty"` // approved before, if the decision withdrew the approval
 	Note   string    `json:"note,omitempty"`
 	Source string    `json:"source,omitempty"` // address that the decision came from; "": not known
-	Tell   bool      `json:"tell,omitempty"`   // the note may be told to agents
-	Shown  string    `json:"shown,omitempty"`  // how the actor was shown what is approved; "": was not, or approves nothing
+	Tell   bool      `json:"tell,omitempty"`   // agents may read the note
+	Shown  string    `json:"shown,omitempty"`  // how the actor saw what is approved; "": they did not, or they approve nothing
 	At     time.Time `json:"at"`
 	Rev    int64     `json:"rev"` // of the record after it; set by the store
 
 	Written time.Time `json:"-"` // when the store wrote the line; set by the store
 }
 
-// Line returns e as a store keeps it beside r, the record that was just written.
+// Line returns e as a store keeps it with r, the record that was just written.
 func (r Record) Line(e Entry) Entry {
 	e.Rev, e.Written = r.Rev, r.UpdatedAt
 	return e
 }
 
-// A Cursor is a position in the audit of a server. Lines are sorted by when they were written, the
-// newest first, and those of one moment by item, from z to a. The zero Cursor comes before all of
-// them.
+// A Cursor is a position in the audit of a server. Lines are sorted by time, the newest first, and
+// lines of the same time by item, from z to a. The zero Cursor comes before all lines.
 type Cursor struct {
 	Written time.Time
 	Tool    string // the item's [tool.ID.Key]
@@ -277,31 +280,33 @@ type Store interface {
 	// or [ErrNotFound].
 	Get(ctx context.Context, id tool.ID) (Record, error)
 
-	// GetWith returns what Get does, and the documents of the keys as [document.Store.Docs] returns them,
-	// all of one read. If the error is [ErrNotFound], it returns the documents all the same.
+	// GetWith returns the result of Get and the documents of the keys, as [document.Store.Docs]
+	// returns them, all from one read. If the error is [ErrNotFound], GetWith still returns the
+	// documents.
 	GetWith(ctx context.Context, id tool.ID, keys ...document.Key) (Record, []document.Doc, error)
 
-	// Peek is Get, but a driver may return what it had a few seconds ago if that costs less. It
-	// serves to find out whether anything has to be read at all.
+	// Peek is Get, but a driver may return a result that is a few seconds old if that costs less.
+	// Callers use it to find out whether they have to read at all.
 	Peek(ctx context.Context, id tool.ID) (Record, error)
 
 	// Records returns every record of the server, by id, each as of every Put
 	// that returned before it began.
 	Records(ctx context.Context, server string) ([]Record, error)
 
-	// RecordsIfChanged returns what Records does, and a mark of it. If mark is one that the same
-	// Store returned of that server, and no record of the server was written since, it returns
-	// [ErrUnchanged] and nothing else, which costs less. A mark of another Store, or another
-	// server, is as good as none, "". A write whose outcome is not known counts as one.
+	// RecordsIfChanged returns the result of Records and a mark of it. If the same Store returned
+	// the given mark for that server, and no record of the server was written since,
+	// RecordsIfChanged returns only [ErrUnchanged], which costs less. A mark of another Store or
+	// server has the same effect as "", no mark. A write with an unknown outcome counts as a
+	// write.
 	RecordsIfChanged(ctx context.Context, server, mark string) (all []Record, now string, err error)
 
 	// Changes returns the present decision of every record with DecidedAt >= since, the oldest
-	// decision first; the zero time returns all. A record that nobody decided about is never among
-	// them, whatever a sync writes to it. A driver on a distributed index may show a decision late,
-	// so callers ask again from a little before their last read: see [Feed].
+	// decision first; the zero time returns all. It never returns a record without a decision,
+	// even if a sync writes it. A driver on a distributed index may show a decision late, so
+	// callers read again from a little before their last read: see [Feed].
 	//
-	// The answer is a page, the first one if after is "". If next is not "" more follows: it is the
-	// after of the next page, also of a later call with the same since.
+	// The result is a page, the first one if after is "". If next is not "" more follows: next is
+	// the after of the next page, even in a later call with the same since.
 	Changes(ctx context.Context, since time.Time, after string) (page []Decision, next string, err error)
 
 	// Put stores r and e together, or neither, if the stored revision is still
@@ -309,7 +314,7 @@ type Store interface {
 	// [ErrConflict] if another writer came first. A nil e writes no audit line.
 	Put(ctx context.Context, r Record, e *Entry) (Record, error)
 
-	// Audit returns at most limit of a server's audit lines, in their order, from after the cursor,
-	// which need not be that of a line.
+	// Audit returns at most limit of a server's audit lines, in their order, from after the
+	// cursor. The cursor need not be the position of a line.
 	Audit(ctx context.Context, server string, after Cursor, limit int) ([]Entry, error)
 }

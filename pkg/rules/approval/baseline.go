@@ -21,14 +21,14 @@ import (
 // A Kind is what a server lists.
 type Kind string
 
-// The kinds of lists. The first list of each is taken for itself.
+// The kinds of lists. Each kind has a first list of its own.
 const (
 	Tools     Kind = "tools"
 	Prompts   Kind = "prompts"
-	Resources Kind = "resources" // and templates of resources
+	Resources Kind = "resources" // and resource templates
 )
 
-// KindOf returns what list an item is in.
+// KindOf returns the kind of list that an item is in.
 func KindOf(k tool.Kind) Kind {
 	switch k {
 	case tool.Prompt:
@@ -40,9 +40,9 @@ func KindOf(k tool.Kind) Kind {
 	}
 }
 
-// A Baseline remembers that the first list of a server was taken, so that no later one is. It
-// belongs to the server's address and not to its name in the config: a server under a second or a
-// new name has had its first list.
+// A Baseline remembers that the first list of a server was approved, so that no later list is. It
+// belongs to the server's address and not to its name in the config: a second or a new name for
+// the same server gets no first list.
 type Baseline struct {
 	Identity string    `json:"identity"` // [BaselineIdentity] of the server; earlier versions wrote its [Identity]
 	Kind     Kind      `json:"kind"`
@@ -51,11 +51,11 @@ type Baseline struct {
 	At       time.Time `json:"at"`
 }
 
-// Identity returns a server's URL in one spelling, which identifies the server whatever the config
-// calls it. Case of scheme and host, the port that the scheme implies, zeros before a port, the
-// spelling of an IPv6 address, a dot that ends the host, a slash that ends the path, dot segments,
-// needless escapes and the fragment make no other server; the query does. An identity that begins
-// with "cmd:" is reserved for servers that are programs.
+// Identity returns a server's URL in one spelling, which identifies the server under every name
+// that the config gives it. These make no difference: the case of scheme and host, the port that
+// the scheme implies, zeros before a port, the spelling of an IPv6 address, a dot after the host,
+// a slash after the path, dot segments, needless escapes and the fragment. The query makes a
+// difference. An identity that begins with "cmd:" is reserved for servers that are programs.
 func Identity(serverURL string) string {
 	u, err := url.Parse(serverURL)
 	if err != nil || u.Host == "" {
@@ -79,10 +79,11 @@ func Identity(serverURL string) string {
 // SameServer reports whether two URLs identify one server.
 func SameServer(a, b string) bool { return a == b || Identity(a) == Identity(b) }
 
-// BaselineIdentity returns what first lists belong to. It is coarser than [Identity], so that another
-// name of a known address gets no first list of its own: all names and addresses of this machine are
-// one, an IPv4 address is the same in each notation, and the query makes no difference. Decisions are
-// kept by [Identity]: those at one address do not count at another.
+// BaselineIdentity returns the identity that a first list belongs to. It is coarser than
+// [Identity], so that another name of a known address gets no first list of its own: all names and
+// addresses of this machine are one, an IPv4 address is the same in each notation, and the query
+// makes no difference. Decisions use [Identity]: a decision at one address does not count at
+// another.
 func BaselineIdentity(serverURL string) string {
 	u, err := url.Parse(Identity(serverURL))
 	if err != nil || u.Host == "" {
@@ -96,7 +97,7 @@ func BaselineIdentity(serverURL string) string {
 	return u.String()
 }
 
-// localhost stands for every name and address of this machine.
+// localhost represents every name and address of this machine.
 const localhost = "localhost"
 
 // baselineHost returns one spelling of a host.
@@ -125,8 +126,9 @@ func baselineHost(host string) string {
 // loopbackNames are the names that the hosts files of common systems give the loopback addresses.
 var loopbackNames = []string{localhost, "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback"}
 
-// parseIPv4 reads an IPv4 address as the C library does: one to four numbers, each decimal, octal or
-// hexadecimal, of which the last one fills what is left. Another text gives the zero Addr.
+// parseIPv4 reads an IPv4 address as the C library does: one to four numbers, each decimal, octal
+// or hexadecimal. The last number fills the remaining bytes. It returns the zero Addr for any
+// other text.
 func parseIPv4(host string) netip.Addr {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {
@@ -154,8 +156,8 @@ func BaselineKey(identity string, kind Kind) string {
 	return hex.EncodeToString(sum[:]) + "#" + string(kind)
 }
 
-// Present returns b in the present form. is says whether an earlier version of the program stored it in
-// another form: without an identity, or by its [Identity].
+// Present returns b in the present form. is reports whether an earlier version of the program
+// stored it in another form: without an identity, or under its [Identity].
 func (b Baseline) Present() (now Baseline, is bool) {
 	identity := BaselineIdentity(b.URL)
 	if b.URL == "" || b.Identity == identity {

@@ -17,7 +17,7 @@ const putAtOnce = 16
 // Baselines keeps [Baseline]s. Only a sync needs it. It is safe for concurrent use.
 type Baselines struct{ docs document.Store }
 
-// NewBaselines returns the baselines that docs keeps.
+// NewBaselines returns the baselines in docs.
 func NewBaselines(docs document.Store) *Baselines { return &Baselines{docs} }
 
 // Baseline returns the baseline of the identity and kind, or [ErrNotFound].
@@ -61,8 +61,8 @@ func (s *Baselines) put(ctx context.Context, b Baseline) (err error) {
 	return document.Replace(ctx, s.docs, document.Doc{Key: baselineDocKey(b.Key()), Data: data})
 }
 
-// OldBaselines returns what earlier versions of the program stored by the names of these servers,
-// in the present form. It leaves out a baseline without a URL.
+// OldBaselines returns the baselines that earlier versions of the program stored under the names
+// of these servers, in the present form. It leaves out a baseline without a URL.
 func (s *Baselines) OldBaselines(
 	ctx context.Context, servers []string,
 ) (found []Baseline, err error) {
@@ -90,7 +90,7 @@ func (s *Baselines) OldBaselines(
 	return found, nil
 }
 
-// baselineDocKey parts a [BaselineKey] at its #.
+// baselineDocKey splits a [BaselineKey] at its #.
 func baselineDocKey(key string) document.Key {
 	hash, kind, _ := strings.Cut(key, "#")
 	return document.Key{Part: "BASE#" + hash, ID: kind}

@@ -36,7 +36,7 @@ func wantNoBaseline(t *testing.T, b *approval.Baselines, identity string) {
 	}
 }
 
-// A baseline is remembered by identity and kind, and takes the place of the one before.
+// A baseline is stored by identity and kind, and replaces the one before.
 func TestBaselines(t *testing.T) {
 	b := approval.NewBaselines(new(documenttest.Store))
 	wantNoBaseline(t, b, place)
@@ -75,7 +75,7 @@ func TestBaselinesRefused(t *testing.T) {
 	wantNoBaseline(t, b, place)
 }
 
-// What an earlier version stored by the name of a server is found in the present form.
+// Baselines that an earlier version stored by the name of a server are found in the present form.
 func TestOldBaselines(t *testing.T) {
 	var docs documenttest.Store
 	b := approval.NewBaselines(&docs)

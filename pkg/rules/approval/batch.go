@@ -2,24 +2,25 @@ package approval
 
 import "context"
 
-// A Batcher is a [Store] that stores many records at once for less than one by one. Every one passes
-// approvaltest.Run.
+// A Batcher is a [Store] that stores many records at once at a lower cost than one by one. Every
+// implementation passes approvaltest.Run.
 type Batcher interface {
-	// PutAll is [Store.Put] of each of these writes, of which no two are of one item, and returns how
-	// each ended. One that is refused, or that another writer was before, does not keep the others from
-	// being stored. With an error nothing is stored; it is [errors.ErrUnsupported] if what
-	// stands before another Store finds that to be no Batcher.
+	// PutAll does [Store.Put] for each write and returns the result of each. No two writes may be
+	// of one item. A write that is refused, or that comes after another writer's, does not stop
+	// the others. If PutAll returns an error nothing is stored. The error is
+	// [errors.ErrUnsupported] if a Store that wraps another one finds that the other is no
+	// Batcher.
 	PutAll(ctx context.Context, all []Write) ([]Written, error)
 }
 
-// A Write is a record to be stored, with its audit line; nil: none is due.
+// A Write is a record to store, with its audit line; nil: no line.
 type Write struct {
 	Record Record
 	Entry  *Entry
 }
 
-// A Written is how a [Write] ended.
+// A Written is the result of a [Write].
 type Written struct {
-	Record Record // as it is stored
-	Err    error  // why it is not
+	Record Record // as stored
+	Err    error  // why it was not stored
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// block returns the block of the definition with the hash, if r has it.
+// block returns the block of the definition with the hash, if r has one.
 func (r Record) block(hash tool.Hash) (Remembered, bool) {
 	i := slices.IndexFunc(r.Blocked, func(m Remembered) bool { return m.Hash == hash })
 	if i < 0 || hash == "" {
@@ -20,8 +20,8 @@ func (r Record) IsBlocked(hash tool.Hash) bool {
 	return slices.ContainsFunc(r.blocks(), func(m Remembered) bool { return m.Hash == hash && hash != "" })
 }
 
-// blocks returns what is blocked. A record out of a catalog of an earlier version has no list, but
-// says so of its current definition.
+// blocks returns the blocked definitions. A record from a catalog of an earlier version has no
+// list, but says whether its current definition is blocked.
 func (r Record) blocks() []Remembered {
 	if _, listed := r.block(r.CurrentHash); listed || r.State != Blocked || r.CurrentHash == "" {
 		return r.Blocked
@@ -29,8 +29,8 @@ func (r Record) blocks() []Remembered {
 	return append([]Remembered{newBlock(r.CurrentHash, Said{Actor: r.By, Note: r.Note}, r.At)}, r.Blocked...)
 }
 
-// addBlocks blocks more. If these are too many for a record the tool is disabled, so that none of
-// those that are left out can be called.
+// addBlocks adds blocks. If the record has no room for all of them, it disables the tool, so that
+// a definition whose block is left out cannot be called.
 func (r *Record) addBlocks(more []Remembered) {
 	all := slices.Concat(more, r.Blocked)
 	slices.SortStableFunc(all, func(a, b Remembered) int { return b.At.Compare(a.At) })
@@ -47,7 +47,7 @@ func (r *Record) addBlocks(more []Remembered) {
 	r.withdrawBlocked()
 }
 
-// withdrawBlocked takes back every approval of a definition that is blocked.
+// withdrawBlocked withdraws every approval of a blocked definition.
 func (r *Record) withdrawBlocked() {
 	if _, blocked := r.block(r.ApprovedHash); blocked {
 		r.ApprovedHash, r.Approved = "", nil
@@ -60,7 +60,7 @@ func (r *Record) withdrawBlocked() {
 	}
 }
 
-// without returns the verdicts but for those on the hash.
+// without returns the decisions except those with the hash.
 func without(all []Remembered, hash tool.Hash) []Remembered {
 	is := func(m Remembered) bool { return m.Hash == hash }
 	if !slices.ContainsFunc(all, is) {

@@ -12,10 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Longest texts of a record, in bytes. With two definitions of
-// [tool.MaxDefinition] a record stays below 400 KB, the most that DynamoDB
-// keeps in an item. What a decision replaced is kept as long as maxRecord allows;
-// the rest is for what a driver writes beside the record.
+// Longest texts of a record, in bytes. With two definitions of [tool.MaxDefinition] a record stays
+// below 400 KB, the most that DynamoDB keeps in an item. A record keeps what a decision replaced
+// if maxRecord allows it; the rest is for what a driver writes next to the record.
 const (
 	MaxName   = 256
 	MaxActor  = 256
@@ -42,7 +41,7 @@ func (r Record) Check() error {
 	c.text("note", r.Note, 0, MaxNote)
 	c.definition("approved definition", r.Approved)
 	c.definition("current definition", r.Current)
-	c.lost(r.Lost)
+	c.lostVersions(r.Lost)
 	c.verdicts(r.ApprovedBefore, r.Blocked, r.Endorsed)
 	c.proposal(r.Proposed)
 	c.release(r.Release, r.Prior)
@@ -50,7 +49,7 @@ func (r Record) Check() error {
 		c.text("who decided before", u.By, 0, MaxActor)
 		c.text("note before", u.Note, 0, MaxNote)
 		c.definition("approved definition before", u.Approved)
-		c.lost(u.Lost)
+		c.lostVersions(u.Lost)
 		c.verdicts(u.ApprovedBefore, u.Blocked, u.Endorsed)
 		c.proposal(u.Proposed)
 		if n := r.size(); n > maxRecord {
@@ -79,7 +78,7 @@ func CheckPut(r Record, e *Entry) error {
 	return c.fault("audit line of %q", r.ID())
 }
 
-// size returns how many bytes a driver needs for r at most: its definitions, and the rest as JSON.
+// size returns at most how many bytes a driver needs for r: its definitions, and the rest as JSON.
 func (r Record) size() int {
 	n := len(r.Approved) + len(r.Current)
 	if r.Undo != nil {
@@ -108,24 +107,24 @@ func (c *checker) text(field, s string, least, most int) {
 	}
 }
 
-// definition is text of bytes that may be many.
+// definition is text for a field that may have many bytes.
 func (c *checker) definition(field string, raw []byte) {
 	if len(raw) > tool.MaxDefinition || !utf8.Valid(raw) {
 		c.text(field, string(raw), 0, tool.MaxDefinition)
 	}
 }
 
-// escaped returns what JSON makes of s, without the quotes.
+// escaped returns s as it is in JSON, without the quotes.
 func escaped(s string) string {
 	if !utf8.ValidString(s) {
 		return s
 	}
-	data, _ := json.Marshal(s) // a string has a JSON form
+	data, _ := json.Marshal(s) // every string has a JSON form
 	return string(data[1 : len(data)-1])
 }
 
-// lost records the faults of two versions of a record.
-func (c *checker) lost(l *Lost) {
+// lostVersions records the faults of the two versions of a lost record.
+func (c *checker) lostVersions(l *Lost) {
 	if l == nil {
 		return
 	}
@@ -138,11 +137,11 @@ func (c *checker) lost(l *Lost) {
 	}
 }
 
-// verdicts records the faults of what was decided about definitions.
+// verdicts records the faults of the decisions about definitions.
 func (c *checker) verdicts(approved, blocked []Remembered, endorsed Remembered) {
 	for _, m := range approved {
 		c.text("who approved before", m.By, 0, maxRememberedBy)
-		c.text("who approved before", escaped(m.By), 0, 3*maxRememberedBy) // an earlier program did not count them in JSON
+		c.text("who approved before", escaped(m.By), 0, 3*maxRememberedBy) // an earlier program did not count its bytes in JSON
 		c.text("note of an approval", m.Note, 0, 0)
 	}
 	c.text("who approved last", endorsed.By, 0, maxRememberedBy)
@@ -156,7 +155,7 @@ func (c *checker) verdicts(approved, blocked []Remembered, endorsed Remembered) 
 	}
 }
 
-// proposal records the faults of what the first of two people said.
+// proposal records the faults of the first of two approvals.
 func (c *checker) proposal(p *Proposal) {
 	if p == nil {
 		return

@@ -9,15 +9,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// How many characters of a note, and of the name of who wrote it, agents are told.
+// How many characters agents may read of a note, and of its author's name.
 const (
 	maxTold   = 300
 	maxTeller = 60
 )
 
-// Told returns what agents may be told about a lock of the definition with the hash, in one line:
-// who decided last, and what they said ("kim: use staging"); "" if they are told nothing.
-func (r Record) Told(hash tool.Hash) string {
+// LockNote returns, in one line, what agents may read about a lock of the definition with the
+// hash: who decided last, and their note ("kim: use staging"). It returns "" if agents may read
+// nothing.
+func (r Record) LockNote(hash tool.Hash) string {
 	note := text.Line(r.Note)
 	if !r.Tell || note == "" || !r.Disabled && r.CurrentHash != hash {
 		return ""
@@ -28,22 +29,22 @@ func (r Record) Told(hash tool.Hash) string {
 // UndoTime is how long after a decision it can be undone.
 const UndoTime = 10 * time.Minute
 
-// Said is who decides, and what they say about it.
+// Said is who decides, and their note.
 type Said struct {
 	Actor   string
-	Subject string // of the actor at the issuer with whom he signed in; "": he did not
+	Subject string // of the actor at the issuer of their sign-in; "": they used none
 	Note    string
-	Tell    bool // agents may be told the note, as what the actor said
+	Tell    bool // agents may read the note, with the actor as its author
 }
 
-// Approve approves the definition with the given hash, the one that the actor saw, and lifts a block
-// of it. It returns [ErrStale] if that is no longer the current one, and [tool.ErrNested] if nobody can
-// approve it. A disabled tool stays disabled.
+// Approve approves the definition with the given hash, which the actor saw, and lifts a block of
+// it. It returns [ErrStale] if the hash is no longer the current one, and [tool.ErrNested] if the
+// definition is nested too deeply to be approved. A disabled tool stays disabled.
 func Approve(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry, error) {
 	return approve(r, hash, said, false, now)
 }
 
-// approve is [Approve]; second says that said is the second of two people.
+// approve is [Approve]; second says that the actor is the second of two people.
 func approve(r Record, hash tool.Hash, said Said, second bool, now time.Time) (Record, Entry, error) {
 	if hash == "" || hash != r.CurrentHash {
 		return Record{}, Entry{}, fmt.Errorf("approve %q at %q: %w", r.ID(), hash, ErrStale)
@@ -60,10 +61,10 @@ func approve(r Record, hash tool.Hash, said Said, second bool, now time.Time) (R
 	return decide(r, next, ActionApprove, said, now)
 }
 
-// Block refuses the definition with the given hash for good: nobody can call it until [Unblock] or
-// [Approve], also if the server goes back to it later. An approval of it is taken back. Another
-// definition waits as usual. It returns [ErrStale] as [Approve] does, and [ErrBlocks] if the record
-// has no room.
+// Block refuses the definition with the given hash permanently: nobody can call it until [Unblock]
+// or [Approve], even if the server returns to it later. Block withdraws an approval of it. A
+// different definition waits as usual. It returns [ErrStale] as [Approve] does, and [ErrBlocks] if
+// the record has no room.
 func Block(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry, error) {
 	if hash == "" || hash != r.CurrentHash {
 		return Record{}, Entry{}, fmt.Errorf("block %q at %q: %w", r.ID(), hash, ErrStale)
@@ -80,11 +81,11 @@ func Block(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry, e
 }
 
 func newBlock(hash tool.Hash, said Said, at time.Time) Remembered {
-	return Remembered{Hash: hash, By: beginning(said.Actor, maxRememberedBy), At: at, Note: beginning(said.Note, maxBlockNote)}
+	return Remembered{Hash: hash, By: truncate(said.Actor, maxRememberedBy), At: at, Note: truncate(said.Note, maxBlockNote)}
 }
 
-// Unblock takes back [Block]. It approves nothing: the definition waits. It returns [ErrNotBlocked]
-// if there is no such block. The definition need not be the current one.
+// Unblock takes back [Block]. It approves nothing: the definition waits. The definition need not
+// be the current one. It returns [ErrNotBlocked] if there is no such block.
 func Unblock(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry, error) {
 	if !r.IsBlocked(hash) {
 		return Record{}, Entry{}, fmt.Errorf("unblock %q at %q: %w", r.ID(), hash, ErrNotBlocked)
@@ -95,18 +96,18 @@ func Unblock(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry,
 	if err != nil {
 		return Record{}, Entry{}, err
 	}
-	e.Hash = hash // which need not be the current one
+	e.Hash = hash // need not be the current one
 	return next, e, nil
 }
 
-// Disable locks the tool until [Enable], whatever happens to its definition.
+// Disable locks the tool until [Enable], even if its definition changes.
 func Disable(r Record, said Said, now time.Time) (Record, Entry, error) {
 	next := r
 	next.Disabled = true
 	return decide(r, next, ActionDisable, said, now)
 }
 
-// Enable takes back [Disable]. It approves nothing, and what is blocked stays so.
+// Enable takes back [Disable]. It approves nothing, and blocks stay.
 func Enable(r Record, said Said, now time.Time) (Record, Entry, error) {
 	next := r
 	next.Disabled = false
@@ -119,11 +120,11 @@ func (r Record) CanUndo(now time.Time) bool {
 	return r.Undo != nil && r.Undo.Rev+1 == r.Rev && age <= UndoTime && age >= -UndoTime
 }
 
-// UndoDecision returns the record as it was before the decision at revision rev, byte for byte but
-// for when it was last decided about. It returns [ErrConflict] if the record is at another revision,
-// and [ErrNoUndo] if nothing can be undone there: a sync wrote last, [UndoTime] is over, the last
-// decision was itself an undo or settled a recovered record, or there was no room for what it
-// replaced.
+// UndoDecision returns the record as it was before the decision at revision rev, byte for byte
+// except for the time of the last decision. It returns [ErrConflict] if the record is at another
+// revision. It returns [ErrNoUndo] if the decision cannot be undone: a sync wrote last, [UndoTime]
+// is over, the last decision was itself an undo or settled a recovered record, or the record had
+// no room for what it replaced.
 func UndoDecision(r Record, rev int64, actor string, now time.Time) (Record, Entry, error) {
 	switch {
 	case rev != r.Rev:
@@ -142,11 +143,11 @@ func UndoDecision(r Record, rev int64, actor string, now time.Time) (Record, Ent
 		return Record{}, Entry{}, err
 	}
 	next.By, next.At, next.Note, next.Tell, next.Lost = u.By, u.At, u.Note, u.Tell, u.Lost
-	e.Note = u.Action + " by " + r.By + " is taken back"
+	e.Note = u.Action + " by " + r.By + " was undone"
 	return next, e, nil
 }
 
-// undo returns what a decision about r replaces, given the record after it.
+// undo returns what a decision about r replaces; next is the record after the decision.
 func (r Record) undo(next Record, action string) *Undo {
 	u := &Undo{
 		Action: action, Rev: r.Rev, Disabled: r.Disabled, By: r.By, At: r.At, Note: r.Note, Tell: r.Tell,
@@ -158,8 +159,8 @@ func (r Record) undo(next Record, action string) *Undo {
 	return u
 }
 
-// decide returns next, what a decision makes of r, with who made it and what it replaced. If there
-// is no room for that the decision cannot be undone.
+// decide returns next, the result of a decision about r, with the actor and with what the decision
+// replaced. If there is no room for the latter, the decision cannot be undone.
 func decide(r, next Record, action string, said Said, now time.Time) (Record, Entry, error) {
 	next, e, err := record(next, action, said, now)
 	if err != nil {
@@ -174,8 +175,8 @@ func decide(r, next Record, action string, said Said, now time.Time) (Record, En
 	return next, e, nil
 }
 
-// record notes on r who did what, and checks the result. A decision also settles a recovered record:
-// whoever makes it saw the record.
+// record notes on r who did what, and checks the result. A decision also settles a recovered
+// record: the actor saw the record.
 func record(r Record, action string, said Said, now time.Time) (Record, Entry, error) {
 	if said.Actor == "" {
 		return Record{}, Entry{}, fmt.Errorf("%s %q: no actor is named", action, r.ID())

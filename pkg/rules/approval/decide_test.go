@@ -26,20 +26,20 @@ func blocked(t *testing.T, r approval.Record, at time.Time) approval.Record {
 
 func TestBlock(t *testing.T) {
 	later := noon.Add(time.Hour)
-	endorsed := approved(t, held(approval.Pending, "", "h1"), "ada", noon)
+	endorsed := approved(t, decidedRecord(approval.Pending, "", "h1"), "ada", noon)
 	for _, test := range []struct {
 		name     string
 		record   approval.Record
 		hash     tool.Hash
 		err      error
-		approved tool.Hash // after it
+		approved tool.Hash // after the event
 	}{
-		{"a waiting tool", held(approval.Pending, "", "h1"), "h1", nil, ""},
-		{"a changed tool keeps what is approved", held(approval.Changed, "h1", "h2"), "h2", nil, "h1"},
+		{"a waiting tool", decidedRecord(approval.Pending, "", "h1"), "h1", nil, ""},
+		{"a changed tool keeps what is approved", decidedRecord(approval.Changed, "h1", "h2"), "h2", nil, "h1"},
 		{"an approved tool loses its approval", endorsed, "h1", nil, ""},
-		{"a blocked tool again", blocked(t, held(approval.Pending, "", "h1"), noon), "h1", nil, ""},
-		{"what a changed tool was", held(approval.Changed, "h1", "h2"), "h1", approval.ErrStale, ""},
-		{"no hash", held(approval.Pending, "", ""), "", approval.ErrStale, ""},
+		{"a blocked tool again", blocked(t, decidedRecord(approval.Pending, "", "h1"), noon), "h1", nil, ""},
+		{"what a changed tool was", decidedRecord(approval.Changed, "h1", "h2"), "h1", approval.ErrStale, ""},
+		{"no hash", decidedRecord(approval.Pending, "", ""), "", approval.ErrStale, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, e, err := approval.Block(test.record, test.hash, approval.Said{Actor: "bob", Note: "no", Tell: true}, later)
@@ -73,9 +73,9 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// What becomes of a blocked definition: only a person opens it.
+// Only a person opens a blocked definition.
 func TestBlockedDefinition(t *testing.T) {
-	r := blocked(t, held(approval.Changed, "h1", "h2"), noon)
+	r := blocked(t, decidedRecord(approval.Changed, "h1", "h2"), noon)
 	fresh := observed(&r, "h3")
 	if user, _ := approval.Facts(&fresh, approval.Off, "h3"); fresh.State != approval.Changed || user != lock.No {
 		t.Errorf("a new definition is %s, disabled %v; want it to ask again", fresh.State, user)
@@ -116,7 +116,7 @@ func TestBlockUnderAnotherName(t *testing.T) {
 	if first.State != approval.Blocked || first.ApprovedHash != "" || first.By != "" || e.Action != "observe" || e.Note != "blocked, as it is under another name of its server" {
 		t.Errorf("the first list approved what is blocked: %+v, %+v", first, e)
 	}
-	other := held(approval.Approved, "h1", "h1")
+	other := decidedRecord(approval.Approved, "h1", "h1")
 	d.URL = "https://other.example.com"
 	if moved, _, _ := approval.Observe(&other, d); moved.State != approval.Blocked {
 		t.Errorf("two names that changed places: %s", moved.State)
@@ -124,7 +124,7 @@ func TestBlockUnderAnotherName(t *testing.T) {
 }
 
 func TestBlocksAreAtMost50(t *testing.T) {
-	r := held(approval.Pending, "", "h0")
+	r := decidedRecord(approval.Pending, "", "h0")
 	long := approval.Said{Actor: strings.Repeat("\x01", 200), Note: strings.Repeat("<&>", 1000)}
 	for i := range 50 {
 		r = observed(&r, tool.Hash(fmt.Sprint("n", i)))
@@ -142,9 +142,9 @@ func TestBlocksAreAtMost50(t *testing.T) {
 		t.Errorf("the 51st block = %v, want ErrBlocks", err)
 	}
 
-	// Blocks that meet are never dropped silently: the tool is disabled.
+	// When two sets of blocks merge, none is dropped silently: the tool is disabled.
 	d := seen("n3", approval.Off, false, noon)
-	from := blocked(t, held(approval.Pending, "", "n3"), noon.Add(time.Hour))
+	from := blocked(t, decidedRecord(approval.Pending, "", "n3"), noon.Add(time.Hour))
 	from.Blocked = append(from.Blocked, approval.Remembered{Hash: "m1", At: noon.Add(time.Hour)})
 	d.From = &from
 	all, e, _ := approval.Observe(&r, d)
@@ -205,18 +205,18 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// A note is told as long as the definition that it was said about is there, or the tool is disabled.
+// Agents read a note while its definition is listed, or while the tool is disabled.
 func TestTell(t *testing.T) {
 	said := approval.Said{Actor: "bob", Note: "use staging", Tell: true}
-	no, _, err := approval.Block(held(approval.Pending, "", "h1"), "h1", said, noon)
+	no, _, err := approval.Block(decidedRecord(approval.Pending, "", "h1"), "h1", said, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	off, _, err := approval.Disable(held(approval.Approved, "h1", "h1"), said, noon)
+	off, _, err := approval.Disable(decidedRecord(approval.Approved, "h1", "h1"), said, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mute, e, err := approval.Disable(held(approval.Approved, "h1", "h1"), approval.Said{Actor: "bob", Tell: true}, noon)
+	mute, e, err := approval.Disable(decidedRecord(approval.Approved, "h1", "h1"), approval.Said{Actor: "bob", Tell: true}, noon)
 	if err != nil || mute.Tell || e.Tell {
 		t.Errorf("no note is told: %v, %v (%v)", mute.Tell, e.Tell, err)
 	}
@@ -239,7 +239,7 @@ func TestEndorsement(t *testing.T) {
 	if m := person.Endorsement(); m != (approval.Remembered{Hash: "h1", By: "ada", At: noon}) {
 		t.Errorf("endorsed %+v", m)
 	}
-	older := person // as a program wrote it that did not keep it
+	older := person // as written by a program without the field
 	older.Endorsed = approval.Remembered{}
 	if m := older.Endorsement(); m.Hash != "h1" || m.By != "ada" {
 		t.Errorf("endorsed %+v, of an older program", m)
@@ -258,7 +258,7 @@ func TestEndorsement(t *testing.T) {
 }
 
 func TestFactsOfBlocked(t *testing.T) {
-	r := blocked(t, held(approval.Changed, "h1", "h2"), noon)
+	r := blocked(t, decidedRecord(approval.Changed, "h1", "h2"), noon)
 	gone := observed(&r, "h3") // the catalog may still show h2
 	listed := inCatalog(r)
 	for name, test := range map[string]struct {

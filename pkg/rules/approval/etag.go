@@ -6,18 +6,18 @@ import (
 	"strconv"
 )
 
-// An ETagHash makes the mark of a server's records that [Store.RecordsIfChanged] returns, for
-// stores that find out by their revisions whether any was written. Each write of a record gives it
-// another one.
+// An ETagHash computes the mark of a server's records that [Store.RecordsIfChanged] returns. It is
+// for stores that learn from the revisions whether a record was written. Each write of a record
+// changes the mark.
 type ETagHash struct{ text []byte }
 
-// Add adds a record by what identifies it in its server. All have to be added in one order.
+// Add adds a record by its name within its server. Callers add all records in one order.
 func (m *ETagHash) Add(id, revision string) {
 	m.text = append(strconv.AppendQuote(m.text, id), ' ')
 	m.text = append(strconv.AppendQuote(m.text, revision), '\n')
 }
 
-// ETag returns the mark of the records that were added.
+// ETag returns the mark of the added records.
 func (m *ETagHash) ETag(server string) string {
 	sum := sha256.Sum256(append(strconv.AppendQuote(nil, server), m.text...))
 	return hex.EncodeToString(sum[:])

@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A tool is seen, approved as it was seen, and changes behind the back of the
-// person who approved it.
+// A server lists a tool, a person approves the definition that they saw, and the definition
+// changes in between.
 func ExampleObserve() {
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	see := func(r *approval.Record, definition string, hash tool.Hash) approval.Record {

@@ -8,28 +8,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// overlap is how far before the last read the next one begins: an index of a distributed store
-// shows late what was written early, and functions have clocks of their own.
+// overlap is how far before the last read the next one begins: the index of a distributed store
+// shows early writes late, and functions have clocks of their own.
 const overlap = 10 * time.Second
 
 // Decisions are what people decided since a catalog was made. They are immutable.
 type Decisions struct {
-	Newest time.Time // when the newest one was made, or else the catalog
+	Newest time.Time // when the newest decision or, without any, the catalog was made
 
-	from time.Time // they are complete since then
+	from time.Time // the decisions are complete since then
 	byID map[tool.ID]Decision
 }
 
 // Len returns how many tools the decisions are about.
 func (d *Decisions) Len() int { return len(d.byID) }
 
-// Same reports whether the decisions are known to be those of other. Of a catalog that was made anew and that
-// nobody has decided about, there are none as before.
+// Same reports whether the decisions are the same as in other. Two catalogs without later
+// decisions have the same decisions: none.
 func (d *Decisions) Same(other *Decisions) bool {
 	return d == other || d != nil && other != nil && len(d.byID) == 0 && len(other.byID) == 0
 }
 
-// Record returns the tool's record with the decisions applied; known is that of the catalog, nil:
+// Record returns the tool's record with the decisions applied. known is the catalog's record; nil:
 // none.
 func (d *Decisions) Record(id tool.ID, known *Record) *Record {
 	rev := int64(-1)
@@ -40,7 +40,7 @@ func (d *Decisions) Record(id tool.ID, known *Record) *Record {
 	if !ok {
 		return known
 	}
-	r := decision.over(known)
+	r := decision.applyTo(known)
 	r.UpdatedAt = time.Time{} // of the older one
 	return r
 }
@@ -51,8 +51,8 @@ func (d *Decisions) After(id tool.ID, rev int64) (Decision, bool) {
 	return decision, ok && decision.Rev > rev
 }
 
-// apply returns d with page added; d itself if nothing in it is new. A decision of which the same
-// or a later revision is known changes nothing.
+// apply returns d with page added, or d itself if page has nothing new. A decision changes nothing
+// if d has the same or a later revision.
 func (d *Decisions) apply(page []Decision) *Decisions {
 	next := *d
 	copied := false
@@ -76,17 +76,17 @@ func (d *Decisions) apply(page []Decision) *Decisions {
 	return &next
 }
 
-// A Feed follows what people decide since a catalog was made. Copies are independent. Ages are
-// measured by the monotonic clock and by the wall clock, and the greater one counts.
+// A Feed follows the decisions since a catalog was made. Copies are independent. A Feed measures
+// ages by the monotonic clock and by the wall clock, and uses the greater one.
 type Feed struct {
-	Decisions *Decisions // another one after each change; nil: there was no catalog yet
-	Err       error      // why the last read failed; nil: it did not
-	ReadAt    time.Time  // when the last read to the end ended
-	Began     time.Time  // when it began; zero if the feed began anew since
-	KnownAt   time.Time  // as of when decisions are known, by a read or by the catalog
+	Decisions *Decisions // replaced after each change; nil: there was no catalog yet
+	Err       error      // why the last read failed; nil: it succeeded
+	ReadAt    time.Time  // when the last complete read ended
+	Began     time.Time  // when it began; zero if the feed restarted since
+	KnownAt   time.Time  // decisions are known as of this time, from a read or from the catalog
 
-	made   time.Time // when the catalog was
-	before mark      // of the read that is not at its end yet
+	made   time.Time // when the catalog was made
+	before mark      // of the read that is not complete yet
 }
 
 // A mark is the position of a read of several pages.
@@ -95,9 +95,10 @@ type mark struct {
 	after        string // "": no page was read
 }
 
-// Rebase continues from a catalog that was made at the given time. revision returns the revision of
-// the record that it has of a tool, 0 for none, and whether it has the tool: decisions that are in
-// it are dropped. With a catalog from before the feed began it begins anew.
+// Rebase continues from a catalog that was made at the given time. revision returns the revision
+// of the catalog's record of a tool, 0 for none, and whether the catalog has the tool. Rebase
+// drops the decisions that the catalog includes. With a catalog from before the feed began, the
+// feed restarts.
 func (f *Feed) Rebase(made, now time.Time, revision func(tool.ID) (rev int64, listed bool)) {
 	if f.Decisions != nil && made.Before(f.Decisions.from) {
 		*f = Feed{Err: f.Err, ReadAt: f.ReadAt}
@@ -109,7 +110,7 @@ func (f *Feed) Rebase(made, now time.Time, revision func(tool.ID) (rev int64, li
 			next.Newest = held.Newest
 		}
 		for id, d := range held.byID {
-			// If the catalog has no such tool and one comes, a later catalog brings its record.
+			// If the catalog lacks the tool, a later catalog brings its record.
 			if rev, listed := revision(id); listed && rev < d.Rev || !listed && !d.DecidedAt.Before(made.Add(-overlap)) {
 				next.byID[id] = d
 			}
@@ -121,9 +122,9 @@ func (f *Feed) Rebase(made, now time.Time, revision func(tool.ID) (rev int64, li
 	}
 }
 
-// Read reads on, and reports whether it read a page. If ctx ends before all pages are read, the
-// next Read continues there: else more decisions than one request has time for would never be
-// known.
+// Read reads more pages, and reports whether it read any. If ctx ends before all pages are read,
+// the next Read continues there. Otherwise the feed would never know all decisions when one
+// request has too little time for them.
 func (f *Feed) Read(ctx context.Context, s Store, now time.Time) (progress bool) {
 	if f.before.after == "" {
 		f.before = mark{began: now, since: f.since(now)}
@@ -145,14 +146,14 @@ func (f *Feed) Read(ctx context.Context, s Store, now time.Time) (progress bool)
 	return true
 }
 
-// since returns where a read begins: a little before the catalog was made or the last read began,
-// whichever is later. A catalog that was made in the future does not count: one of the clocks is
-// wrong, and which one cannot be known.
+// since returns where a read begins: a little before the later of two times, when the catalog was
+// made and when the last read began. A catalog that was made in the future does not count: one of
+// the clocks is wrong, and the feed cannot know which one.
 func (f *Feed) since(now time.Time) time.Time {
 	var known time.Time
 	if age := now.Sub(f.Began); !f.Began.IsZero() && age >= 0 {
 		known = now.Round(0).Add(-age)
-		if began := f.Began.Round(0); began.Before(known) { // else the clock was set back since
+		if began := f.Began.Round(0); began.Before(known) { // otherwise the clock was set back since
 			known = began
 		}
 	}

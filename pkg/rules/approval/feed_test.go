@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// pages is a store that answers Changes with these pages, whatever is asked.
+// pages is a store whose Changes always returns these pages.
 type pages struct {
 	approval.Store
 	pages [][]approval.Decision
@@ -128,7 +128,7 @@ func TestFeedRebase(t *testing.T) {
 		want  map[string]int64
 		since int
 	}{
-		// It has no c and d: d is too young for the catalog to be sure of it.
+		// The catalog lacks c and d. It is too old to include d with certainty.
 		{"later", 125, map[string]int64{"a": 3, "b": 1}, map[string]int64{"d": 1}, 115},
 		{"with older revisions", 105, map[string]int64{"a": 1, "b": 0}, map[string]int64{"a": 2, "b": 1, "c": 1, "d": 1}, 111},
 		{"from before the feed began", 50, nil, map[string]int64{}, 40},
@@ -150,8 +150,8 @@ func TestFeedRebase(t *testing.T) {
 	}
 }
 
-// A decision that is made after a read is within what the next read asks for, whatever
-// happened to the clocks in between: the store of a laptop has the same ones.
+// A read covers every decision that was made after the last read, even if the clocks changed in
+// between: the store of a laptop uses the same clocks.
 func TestFeedClocks(t *testing.T) {
 	for name, pass := range approvaltest.ThreeSeconds {
 		for _, cold := range []bool{false, true} {
@@ -181,9 +181,9 @@ func TestFeedClocks(t *testing.T) {
 	}
 }
 
-// A decision that is newer than the catalog has no text: what was said before it is not told.
+// A decision that is newer than the catalog has no text: agents do not read the older note.
 func TestDecisionOverARecord(t *testing.T) {
-	known := held(approval.Approved, "h1", "h1")
+	known := decidedRecord(approval.Approved, "h1", "h1")
 	known.Tell, known.Endorsed = true, approval.Remembered{Hash: "h1", By: "ada", At: noon}
 	refused := blocked(t, known, noon)
 	refused = observed(&refused, "h2").Next(noon)
@@ -215,7 +215,7 @@ func TestDecisionsSame(t *testing.T) {
 		"none and none":   {none, read(), true},
 		"none and one":    {none, one, false},
 		"one and none":    {one, none, false},
-		"one, read again": {one, read(decided("a", 1, 1)), false}, // they are not compared
+		"one, read again": {one, read(decided("a", 1, 1)), false}, // not compared
 		"not known":       {none, nil, false},
 	} {
 		if got := c.a.Same(c.b); got != c.want {

@@ -8,10 +8,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// ApproveFourEyes is [Approve] of a definition that takes two people: the approval of the first is
-// kept in [Record.Proposed] and opens nothing, that of another one counts. People are told apart by
-// their subjects at the issuer. It returns [ErrNoSubject] if said has none, and [ErrSamePerson] if
-// the first one approves again.
+// ApproveFourEyes is [Approve] for a definition that needs two people. The first approval is kept
+// in [Record.Proposed] and opens nothing; the approval of a second person counts. Subjects at the
+// issuer distinguish people. It returns [ErrNoSubject] if said has none, and [ErrSamePerson] if
+// the first person approves again.
 func ApproveFourEyes(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry, error) {
 	p := r.Proposed
 	switch {
@@ -25,20 +25,20 @@ func ApproveFourEyes(r Record, hash tool.Hash, said Said, now time.Time) (Record
 		return Record{}, Entry{}, fmt.Errorf("approve %q: %w", r.ID(), ErrSamePerson)
 	case p != nil && p.Hash == hash:
 		next, e, err := approve(r, hash, said, true, now)
-		if err == nil && p.By == said.Actor { // which the line alone would not tell from one person's two
-			e.Note = beginning(strings.TrimSuffix("another person of this name than the one who proposed it: "+e.Note, ": "), MaxNote)
+		if err == nil && p.By == said.Actor { // the line alone would look like one person's two approvals
+			e.Note = truncate(strings.TrimSuffix("a different person with the name of the proposer: "+e.Note, ": "), MaxNote)
 		}
 		return next, e, err
 	}
 	next := r
 	next.Proposed = &Proposal{
-		Hash: hash, By: beginning(said.Actor, maxRememberedBy), Subject: said.Subject, At: stamp(now), Note: beginning(said.Note, maxBlockNote),
+		Hash: hash, By: truncate(said.Actor, maxRememberedBy), Subject: said.Subject, At: stamp(now), Note: truncate(said.Note, maxBlockNote),
 	}
 	return decide(r, next, ActionPropose, said, now)
 }
 
-// WithoutApproval returns next, what a settlement made of r, with no approval that r does not have.
-// What waits by that is not taken for approved earlier either.
+// WithoutApproval returns next, the result of a settlement of r, without any approval that r
+// lacks. A definition that waits for this reason does not count as approved earlier either.
 func WithoutApproval(r, next Record) Record {
 	if next.ApprovedHash != r.ApprovedHash {
 		next.ApprovedBefore = without(next.ApprovedBefore, next.ApprovedHash)
@@ -51,8 +51,8 @@ func WithoutApproval(r, next Record) Record {
 	return next
 }
 
-// isProposalAlone reports whether a program that knows nothing of two people made an approval out of
-// what is only the first one's: of those that know, each clears Proposed when it approves.
+// isProposalAlone reports whether an older program took the first of two approvals for a full one.
+// Programs that know the four-eyes rule clear Proposed when they approve.
 func (r *Record) isProposalAlone() bool {
 	if r.Proposed == nil || r.Proposed.Hash != r.ApprovedHash || len(r.ApprovedBefore) == 0 {
 		return false

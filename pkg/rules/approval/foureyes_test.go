@@ -17,7 +17,7 @@ import (
 func kim() approval.Said { return approval.Said{Actor: "kim", Subject: "sub-kim", Note: "read it"} }
 func sam() approval.Said { return approval.Said{Actor: "sam", Subject: "sub-sam"} }
 
-// waiting is the record of a definition that nobody has decided about.
+// waiting returns the record of a definition without any decision.
 func waiting() approval.Record {
 	r, _, _ := approval.Observe(nil, seen("h1", approval.Manual, false, noon))
 	return r.Next(noon)
@@ -28,7 +28,8 @@ func isApproved(r approval.Record) bool {
 	return approved == lock.Yes
 }
 
-// must returns the record of a transition that has to work, as a store keeps it.
+// must returns the record of a transition, as a store keeps it, and fails the test if the
+// transition fails.
 func must(t *testing.T) func(approval.Record, approval.Entry, error) approval.Record {
 	return func(r approval.Record, _ approval.Entry, err error) approval.Record {
 		t.Helper()
@@ -80,7 +81,8 @@ func TestApproveByTwo(t *testing.T) {
 	}
 }
 
-// What else happens to a definition makes the first approval void, unless it says nothing of it.
+// Every other event about a definition makes the first approval void, unless the event does not
+// concern the definition.
 func TestProposalVoid(t *testing.T) {
 	first := must(t)(approval.ApproveFourEyes(waiting(), "h1", kim(), noon))
 	observe := func(r approval.Record, d approval.Seen) approval.Record {
@@ -106,7 +108,7 @@ func TestProposalVoid(t *testing.T) {
 		"renamed":      {byName, false},
 		"blocked":      {blocked, false},
 		"unblocked":    {must(t)(approval.Unblock(blocked, "h1", kim(), noon)), false},
-		"disabled":     {disabled, true}, // which says nothing of the definition
+		"disabled":     {disabled, true}, // does not concern the definition
 		"enabled":      {must(t)(approval.Enable(disabled, kim(), noon)), true},
 		"approved":     {must(t)(approval.Approve(first, "h1", sam(), noon)), false},
 	} {
@@ -116,7 +118,7 @@ func TestProposalVoid(t *testing.T) {
 	}
 }
 
-// A program that knows nothing of two people keeps the member that it does not know.
+// A program without the four-eyes rule keeps the member that it does not know.
 func TestProposalOfOlderProgram(t *testing.T) {
 	first := must(t)(approval.ApproveFourEyes(waiting(), "h1", kim(), noon))
 	older := must(t)(approval.Approve(first, "h1", kim(), noon.Add(time.Minute)))
@@ -128,7 +130,7 @@ func TestProposalOfOlderProgram(t *testing.T) {
 	}
 }
 
-// Who approved alone, before it took two, is not remembered as two.
+// An approval by one person, from before the rule, does not count as two.
 func TestRememberTakesTwo(t *testing.T) {
 	alone := must(t)(approval.Approve(waiting(), "h1", kim(), noon))
 	together := must(t)(approval.ApproveFourEyes(must(t)(approval.ApproveFourEyes(waiting(), "h1", kim(), noon)), "h1", sam(), noon))
@@ -145,15 +147,15 @@ func TestRememberTakesTwo(t *testing.T) {
 	}
 }
 
-// No sequence of decisions by one person, whatever the server does and whatever the store loses, makes
-// a definition count that takes two and that no two approved.
+// No sequence of decisions by one person makes a definition count that needs two approvals and
+// lacks them. This holds for every change at the server and every loss of the store.
 func TestOnePersonOpensNothing(t *testing.T) {
 	opened := 0
 	for seed := range uint64(4000) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		now, people := noon, []approval.Said{kim()}
 		if seed%4 == 0 {
-			people = append(people, sam()) // so that the test is seen to be able to fail
+			people = append(people, sam()) // shows that the test can fail
 		}
 		r := waiting()
 		var trace []string
@@ -221,7 +223,8 @@ func TestOnePersonOpensNothing(t *testing.T) {
 	}
 }
 
-// An issuer may give two people one name. The line of the second says that they are two.
+// An issuer may give two people one name. The line of the second approval says that they are two
+// people.
 func TestTwoOfOneName(t *testing.T) {
 	first, second := kim(), kim()
 	second.Subject = first.Subject + "-other"
@@ -231,7 +234,7 @@ func TestTwoOfOneName(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, e, err := approval.ApproveFourEyes(r, hashes[0], second, noon)
-	if err != nil || r.State != approval.Approved || e.Note != "another person of this name than the one who proposed it: read it" || r.Note != "read it" {
+	if err != nil || r.State != approval.Approved || e.Note != "a different person with the name of the proposer: read it" || r.Note != "read it" {
 		t.Errorf("%v, %q, %q, %v", r.State, e.Note, r.Note, err)
 	}
 	second.Note = strings.Repeat("n", approval.MaxNote)

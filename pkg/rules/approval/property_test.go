@@ -21,14 +21,14 @@ var (
 	modes  = []approval.Mode{approval.Manual, approval.OnChange, approval.Off}
 )
 
-// A truth is what should hold of a tool, told by its events alone: who said yes to what, and
-// whether someone said no.
+// A truth is the expected state of a tool, computed from its events alone: who approved what, and
+// whether a person refused it.
 type truth struct {
 	blessed  map[tool.Hash]bool // hashes that a person or a baseline approved at this URL
-	persons  map[tool.Hash]bool // those of a person
+	persons  map[tool.Hash]bool // that a person approved
 	blocked  map[tool.Hash]bool
-	last     tool.Hash // the newest of the blessed
-	endorsed tool.Hash // what a person approved last
+	last     tool.Hash // the newest of the blessed hashes
+	endorsed tool.Hash // approved last by a person
 	disabled bool
 }
 
@@ -37,7 +37,7 @@ func (v truth) clone() truth {
 	return v
 }
 
-// A life is a tool's record beside what should be true of it.
+// A life has a tool's record and the expected state of the tool.
 type life struct {
 	truth
 	record  *approval.Record
@@ -45,8 +45,8 @@ type life struct {
 	url     string
 	trace   []string
 
-	before  *approval.Record // the last decision, as long as it can be undone
-	beliefs truth            // of then
+	before  *approval.Record // the last decision, while it can be undone
+	beliefs truth            // the expected state before that decision
 }
 
 func newLife() *life {
@@ -63,7 +63,7 @@ func (l *life) keep(r approval.Record, now time.Time) {
 	l.record = &r
 }
 
-// step lets one random thing happen.
+// step performs one random event.
 func (l *life) step(t *testing.T, rng *rand.Rand, now time.Time) {
 	h := hashes[rng.IntN(len(hashes))]
 	if l.record == nil || rng.IntN(2) == 0 {
@@ -134,7 +134,7 @@ func (v *truth) block(h tool.Hash) {
 	}
 }
 
-// undo takes back the last decision, or finds that it cannot be.
+// undo takes back the last decision, or checks that this is refused.
 func (l *life) undo(t *testing.T, now time.Time) {
 	l.did("undo")
 	next, e, err := approval.UndoDecision(*l.record, l.record.Rev, "bob", now)
@@ -182,7 +182,7 @@ func (l *life) observe(rng *rand.Rand, h tool.Hash, now time.Time) {
 	}
 }
 
-// check holds the record against what should be true.
+// check compares the record with the expected state.
 func (l *life) check(t *testing.T) {
 	t.Helper()
 	for _, mode := range modes {
@@ -214,7 +214,7 @@ func (l *life) check(t *testing.T) {
 	}
 }
 
-// soon returns a later time, often one that is early enough to undo something.
+// soon returns a later time, often early enough to undo a decision.
 func soon(rng *rand.Rand, now time.Time) time.Time {
 	span := 30 * time.Hour
 	if rng.IntN(2) == 0 {
@@ -253,7 +253,7 @@ func TestTransitionsArePure(t *testing.T) {
 	}
 }
 
-// A transition leaves the record that it was given as it was: another try may begin with it.
+// A transition does not change its input record: another try may begin with it.
 func TestTransitionsLeaveTheirInput(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -273,16 +273,16 @@ func TestTransitionsLeaveTheirInput(t *testing.T) {
 	}
 }
 
-// inCatalog returns what a catalog of an earlier version keeps of r; those of this one keep what is
-// blocked as well.
+// inCatalog returns what a catalog of an earlier version keeps of r. Present catalogs also keep
+// the blocks.
 func inCatalog(r approval.Record) approval.Record {
 	r.Endorsed = r.Endorsement()
 	r.Blocked, r.ApprovedBefore, r.Undo, r.Lost, r.Unknown, r.Format = nil, nil, nil, nil, nil, 0
 	return r
 }
 
-// Whatever a store loses, whichever version a person prefers, whatever the server does then: what
-// was blocked in the store, or in the catalog, is never callable.
+// A definition that is blocked in the store or in the catalog is never callable. This holds for
+// every loss of the store, every settlement, and every change at the server.
 func TestBlocksOutliveLosses(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 4))
@@ -346,7 +346,7 @@ func TestBlocksOutliveLosses(t *testing.T) {
 	}
 }
 
-// A rename, also onto a name that the server had once, opens nothing that was blocked.
+// A rename opens nothing that was blocked, even to a name that the server had before.
 func TestBlocksOutliveRenames(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 5))

@@ -10,23 +10,24 @@ import (
 const maxLostNote = 400
 
 // A Lost marks a record that the store had lost, or had an older version of, until a person says
-// which version counts. Meanwhile the record is the stricter of the two.
+// which version counts. Until then the record is the stricter of the two.
 type Lost struct {
-	At      time.Time `json:"at"`              // when it was found
+	At      time.Time `json:"at"`              // when the loss was found
 	Catalog Version   `json:"catalog"`         // as the catalog knew it
-	Store   *Version  `json:"store,omitempty"` // as the store had it; nil: it had none
+	Store   *Version  `json:"store,omitempty"` // as the store had it; nil: the store had no record
 
-	// Unknown says that the catalog could not be used either, so that nobody knows what was decided.
-	// Catalog then locks the item whatever the server's approval mode is, and Store is empty.
+	// Unknown says that the catalog was unusable, too, so that no program knows the decision. Then
+	// Catalog locks the item in every approval mode, and Store is empty.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// newUnknown returns the mark of an item of which nothing is known. disabled says that only this locks it.
+// newUnknown returns the mark of an item without any known decision. disabled says that only this
+// mark locks the item.
 func newUnknown(disabled bool, now time.Time) *Lost {
 	return &Lost{At: now, Catalog: Version{Disabled: disabled}, Store: &Version{}, Unknown: true}
 }
 
-// A Version is the decision of one of the two.
+// A Version is the decision in the catalog or in the store.
 type Version struct {
 	Disabled     bool      `json:"disabled"`
 	ApprovedHash tool.Hash `json:"approved_hash"`
@@ -34,19 +35,19 @@ type Version struct {
 	At           time.Time `json:"at,omitzero"`
 	Note         string    `json:"note,omitempty"`
 	Rev          int64     `json:"rev"`
-	Written      time.Time `json:"written,omitzero"` // when this version was stored; zero: an earlier program noted it
+	Written      time.Time `json:"written,omitzero"` // when this version was stored; zero: written by an earlier program
 
 	Endorsed Remembered `json:"endorsed,omitzero"`
 }
 
 func (r Record) version() Version {
-	return Version{r.Disabled, r.ApprovedHash, r.By, r.At, beginning(r.Note, maxLostNote), r.Rev, r.UpdatedAt, r.Endorsement()}
+	return Version{r.Disabled, r.ApprovedHash, r.By, r.At, truncate(r.Note, maxLostNote), r.Rev, r.UpdatedAt, r.Endorsement()}
 }
 
 // IsLost reports whether the store lost the record or was set back to an older version. known is
-// the record as it was once read from the store, stored what the store has now; nil: nothing.
-// Revisions only grow, and no two writes of one revision have the same time; a known record without
-// a time is not compared by it.
+// the record as the store returned it once; stored is what the store has now; nil: nothing.
+// Revisions only grow, and no two writes of one revision have the same time. If known has no time,
+// only revisions are compared.
 func IsLost(stored, known *Record) bool {
 	switch {
 	case known == nil:
@@ -59,9 +60,9 @@ func IsLost(stored, known *Record) bool {
 	return stored.Rev < known.Rev
 }
 
-// Recover returns the record that counts after [IsLost], and its audit line: the stricter of the
-// two, or known where the store has none, with what is blocked in either. It replaces stored, at a
-// revision beyond both.
+// Recover returns the record that counts after [IsLost], and its audit line. The record is the
+// stricter of the two, or known if the store has none, with the blocks of both. It replaces
+// stored, at a revision higher than both.
 func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 	r := *known
 	r.Blocked, r.Undo, r.Proposed = r.blocks(), nil, nil
@@ -70,7 +71,7 @@ func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 	note := "the store had no record"
 	if stored != nil {
 		store, before := stored.version(), stored.ApprovedBefore
-		if r.URL != "" && stored.URL != "" && !SameServer(r.URL, stored.URL) { // it was another server's
+		if r.URL != "" && stored.URL != "" && !SameServer(r.URL, stored.URL) { // it was the record of another server
 			store.ApprovedHash, store.Endorsed, before = "", Remembered{}, nil
 		}
 		r = stricter(r, *stored)
@@ -93,19 +94,19 @@ func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 	return r, *r.entry(ActionRecover, Said{Actor: Sync, Note: note}, now)
 }
 
-// KeepRestored settles a recovered record by what the catalog had.
+// KeepRestored settles a recovered record with the catalog's decision.
 func KeepRestored(r Record, actor string, now time.Time) (Record, Entry, error) {
 	next, e, _, err := KeepReplayed(r, nil, actor, now)
 	return next, e, err
 }
 
-// storeTime is longer than storing a decision takes. The line of a decision has the time of the write,
-// which is later than [Record.DecidedAt].
+// storeTime is longer than storing a decision takes. The audit line of a decision has the time of
+// the write, which is later than [Record.DecidedAt].
 const storeTime = time.Minute
 
-// KeepReplayed is [KeepRestored] with what people decided after the catalog was made, as [Replay] says.
-// Of a record that was not recovered it replays what is newer than its last decision: then the store
-// lost it, and a sync may have written the record since.
+// KeepReplayed is [KeepRestored] with the decisions after the catalog was made, as [Replay]
+// applies them. If the record was not recovered, KeepReplayed replays what is newer than its last
+// decision: the store lost those decisions, and a sync may have written the record since.
 func KeepReplayed(r Record, past []Past, actor string, now time.Time) (Record, Entry, Replayed, error) {
 	known := r.UpdatedAt
 	if decided := r.DecidedAt.Add(storeTime); decided.Before(known) {
@@ -122,8 +123,8 @@ func KeepReplayed(r Record, past []Past, actor string, now time.Time) (Record, E
 	return next, e, re, err
 }
 
-// AcceptStore settles a recovered record by what the store had. A tool of which the store had
-// nothing waits, and stays disabled if it was.
+// AcceptStore settles a recovered record with the store's decision. If the store had no record,
+// the tool waits, and stays disabled if it was.
 func AcceptStore(r Record, actor string, now time.Time) (Record, Entry, error) {
 	switch {
 	case r.Lost != nil && r.Lost.Store != nil:
@@ -134,8 +135,8 @@ func AcceptStore(r Record, actor string, now time.Time) (Record, Entry, error) {
 	return record(r, ActionAcceptStore, Said{Actor: actor}, now)
 }
 
-// take replaces the decision of r by v. What is blocked stays so, and what waits by v is not taken
-// for approved earlier: a person who sees that it waits has to say so.
+// take replaces the decision of r by v. Blocks stay. A definition that waits by v does not count
+// as approved earlier: a person who sees that it waits has to approve it.
 func (r *Record) take(v Version) {
 	r.Disabled, r.Endorsed, r.Proposed = v.Disabled, v.Endorsed, nil
 	if v.ApprovedHash != r.CurrentHash {
@@ -145,7 +146,7 @@ func (r *Record) take(v Version) {
 	case r.ApprovedHash:
 	case r.CurrentHash:
 		r.Approved = r.Current
-	default: // the text is gone; a changed tool is shown without it
+	default: // the text is lost; a changed tool is shown without it
 		r.Approved = nil
 	}
 	r.ApprovedHash = v.ApprovedHash

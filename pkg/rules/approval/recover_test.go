@@ -12,7 +12,7 @@ import (
 
 func TestIsLost(t *testing.T) {
 	at := func(rev int64, updated time.Time) *approval.Record {
-		r := held(approval.Approved, "h1", "h1")
+		r := decidedRecord(approval.Approved, "h1", "h1")
 		r.Rev, r.UpdatedAt = rev, updated
 		return &r
 	}
@@ -37,11 +37,11 @@ func TestIsLost(t *testing.T) {
 	}
 }
 
-// Every pair of what the store has and what the catalog knew: what holds meanwhile is never
-// more open than either, and a person can have either back.
+// For every pair of store and catalog records, the recovered record is never more open than
+// either, and a person can restore either.
 func TestRecoverAndSettle(t *testing.T) {
 	version := func(approved tool.Hash, disabled bool, rev int64) *approval.Record {
-		r := held(map[tool.Hash]approval.State{"": approval.Pending, "h1": approval.Changed, "h2": approval.Approved}[approved], approved, "h2")
+		r := decidedRecord(map[tool.Hash]approval.State{"": approval.Pending, "h1": approval.Changed, "h2": approval.Approved}[approved], approved, "h2")
 		r.Disabled, r.Rev, r.UpdatedAt = disabled, rev, noon.Add(time.Duration(rev))
 		r.Approved, r.Note, r.By = definition(approved), strings.Repeat("n", 4000), strings.Repeat("b", 256)
 		return &r
@@ -90,7 +90,7 @@ func brief(r *approval.Record) string {
 }
 
 func TestAcceptStoreOfAnotherServer(t *testing.T) {
-	stored, known := held(approval.Approved, "h1", "h1"), held(approval.Pending, "", "h1")
+	stored, known := decidedRecord(approval.Approved, "h1", "h1"), decidedRecord(approval.Pending, "", "h1")
 	stored.URL, known.Rev = "https://other.example.com", 9
 	r, _ := approval.Recover(&stored, &known, noon)
 	got, _, err := approval.AcceptStore(r, "ann", noon)
@@ -99,9 +99,9 @@ func TestAcceptStoreOfAnotherServer(t *testing.T) {
 	}
 }
 
-// A definition of which the catalog did not have the text is filled in when it is seen.
+// The server's listing adds the text of a definition that the catalog lacked.
 func TestObserveLostDefinition(t *testing.T) {
-	r := held(approval.Changed, "h1", "h2")
+	r := decidedRecord(approval.Changed, "h1", "h2")
 	r.Current = nil
 	got, e, changed := approval.Observe(&r, seen("h2", approval.OnChange, false, noon))
 	if !changed || e != nil || string(got.Current) != string(definition("h2")) || got.State != approval.Changed {

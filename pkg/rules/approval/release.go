@@ -6,25 +6,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Release is the version of a package that a server starts which is a program.
+// A Release is the package version of a server that is a local program.
 type Release struct {
-	URL     string `json:"url,omitempty"`     // that of the server; an older program may have moved the record since
+	URL     string `json:"url,omitempty"`     // of the server; an older program may have moved the record since
 	Family  string `json:"family,omitempty"`  // the same for all versions of one package, started in one way
 	Version string `json:"version,omitempty"` // the package with its version: "x@1.2.3"
 }
 
-// A PriorApproval is what was approved while the server was another version of the same package. It
-// opens nothing: a person may say that it holds for the version of now, too.
+// A PriorApproval is the approval from when the server was another version of the same package. It
+// opens nothing: a person may approve the same definition for the current version.
 type PriorApproval struct {
 	Hash    tool.Hash `json:"hash"`
-	Version string    `json:"version"` // of the package then
-	URL     string    `json:"url"`     // of the server of now: at another one it says nothing
-	At      time.Time `json:"at"`      // who decided later has seen more
+	Version string    `json:"version"` // of the package at the approval
+	URL     string    `json:"url"`     // of the current server; at another URL this approval is void
+	At      time.Time `json:"at"`      // a person who decided later has seen more
 }
 
-// Carryable returns in which version of the server's package the current definition was approved, if a
-// person may approve it again for that reason: it waits, and nobody has decided about it since, other
-// than as the first of two people.
+// Carryable returns the version of the server's package in which the current definition was
+// approved, if a person may approve it again for that reason: it waits, and nobody has decided
+// about it since, except as the first of two people.
 func (r Record) Carryable() (version string, ok bool) {
 	p := r.Prior
 	if p == nil || p.URL != r.URL || p.Hash != r.CurrentHash || r.derive() != Pending || r.Disabled || r.Lost != nil {
@@ -34,8 +34,8 @@ func (r Record) Carryable() (version string, ok bool) {
 	return p.Version, !decided
 }
 
-// prior returns what stays known of the approval of r when its server is what d says: nil unless that is
-// another version of the same package.
+// prior returns the approval of r that remains known for the server in d. It returns nil unless
+// the server is another version of the same package.
 func (r *Record) prior(d Seen) *PriorApproval {
 	was := r.Release
 	switch {
@@ -55,7 +55,7 @@ func (r *Record) prior(d Seen) *PriorApproval {
 	return nil
 }
 
-// release records the faults of what is known of versions.
+// release records the faults of a release and of a prior approval.
 func (c *checker) release(r Release, p *PriorApproval) {
 	c.text("url of a release", r.URL, 0, maxURL)
 	c.text("family of a release", r.Family, 0, MaxName)

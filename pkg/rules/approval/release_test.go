@@ -10,7 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// started is a sighting at the definition with the hash, where one version of a package is started.
+// started returns a sighting of the definition with the hash, from a server that starts this
+// version of a package.
 func started(h tool.Hash, version string, now time.Time) approval.Seen {
 	d := seen(h, approval.OnChange, false, now)
 	d.URL = "cmd:" + version
@@ -20,7 +21,7 @@ func started(h tool.Hash, version string, now time.Time) approval.Seen {
 
 // at1 is a record that ada approved at version 1, as the store has it.
 func at1() approval.Record {
-	r := held(approval.Approved, "h1", "h1")
+	r := decidedRecord(approval.Approved, "h1", "h1")
 	d := started("h1", "1", noon)
 	r.URL, r.Release = d.URL, d.Release
 	return r
@@ -70,7 +71,7 @@ func TestCarryable(t *testing.T) {
 			*r, _, _ = approval.Observe(r, seen("h1", approval.OnChange, false, hour))
 		}, see("h1", "2")}, ""},
 		"an older gateway moved it, and somebody approved it there": {[]func(*approval.Record){func(r *approval.Record) {
-			r.URL = "https://mcp.example.com" // with the release of before
+			r.URL = "https://mcp.example.com" // with the earlier release
 		}, see("h1", "2")}, ""},
 		"an older gateway moved it with what was approved": {[]func(*approval.Record){see("h1", "2"), func(r *approval.Record) {
 			r.URL = "https://mcp.example.com"
@@ -86,7 +87,7 @@ func TestCarryable(t *testing.T) {
 	}
 }
 
-// A record of an earlier program gets the version at the next sync, without a line in the audit.
+// A record of an earlier program gets the version at the next sync, without an audit line.
 func TestObserveRelease(t *testing.T) {
 	r := at1()
 	r.Release = approval.Release{}

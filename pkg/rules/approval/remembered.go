@@ -9,26 +9,26 @@ import (
 // MaxBlocks is how many definitions of an item can be blocked.
 const MaxBlocks = 50
 
-// maxRemembered is how many approved and how many blocked hashes a record remembers,
-// maxRememberedBy how many bytes of the name of who decided, and maxBlockNote how many of the note
-// of a block, as JSON has them: a record has to fit into an item of DynamoDB.
+// Limits of a record, because it has to fit into an item of DynamoDB: the number of approved and
+// of blocked hashes, the bytes of an actor's name, and the bytes of a block's note, counted in
+// JSON.
 const (
 	maxRemembered   = MaxBlocks
 	maxRememberedBy = 100
 	maxBlockNote    = 200
 )
 
-// remember records that by approved the current definition. A baseline is not recorded when it is
-// taken, which spares most records a list; it is recorded now that another definition replaces it.
+// remember records that by approved the current definition. Most records need no list, because a
+// baseline is recorded only now, when another definition replaces it.
 func (r *Record) remember(by string, at time.Time) {
 	if len(r.ApprovedBefore) == 0 && r.ApprovedHash != "" {
 		first := Remembered{Hash: r.ApprovedHash}
-		if r.By == Sync { // else somebody disabled or enabled it since
+		if r.By == Sync { // otherwise a person disabled or enabled it since
 			first.By, first.At = Sync, r.At
 		}
 		r.ApprovedBefore = []Remembered{first}
 	}
-	all := []Remembered{{Hash: r.CurrentHash, By: beginning(by, maxRememberedBy), At: at}}
+	all := []Remembered{{Hash: r.CurrentHash, By: truncate(by, maxRememberedBy), At: at}}
 	for _, m := range r.ApprovedBefore {
 		if m.Hash != r.CurrentHash && len(all) < maxRemembered {
 			all = append(all, m)
@@ -37,8 +37,8 @@ func (r *Record) remember(by string, at time.Time) {
 	r.ApprovedBefore = all
 }
 
-// beginning returns as much of s as takes at most n bytes in JSON.
-func beginning(s string, n int) string {
+// truncate returns the longest prefix of s that takes at most n bytes in JSON.
+func truncate(s string, n int) string {
 	if len(s) > n {
 		s = strings.ToValidUTF8(s[:n], "")
 	}
@@ -49,8 +49,8 @@ func beginning(s string, n int) string {
 	return s
 }
 
-// Earlier returns the approval that the current definition was given once, if it waits now all the
-// same: another definition was approved since, or no approval counts.
+// Earlier returns the earlier approval of the current definition, if the definition waits again:
+// another definition was approved since, or no approval counts.
 func (r Record) Earlier() (Remembered, bool) {
 	if _, blocked := r.block(r.CurrentHash); blocked || r.CurrentHash == r.ApprovedHash {
 		return Remembered{}, false
@@ -63,11 +63,11 @@ func (r Record) Earlier() (Remembered, bool) {
 	return Remembered{}, false
 }
 
-// isPersons reports whether a person decided so, and it is known who.
+// isPersons reports whether a known person made the decision.
 func (m Remembered) isPersons() bool { return m.By != "" && m.By != Sync }
 
-// Endorsement returns what a person approved last. In a record of an earlier program, which does not
-// say so, it is found among what was approved before.
+// Endorsement returns the last approval by a person. The record of an earlier program has no such
+// field, so Endorsement searches its earlier approvals.
 func (r Record) Endorsement() Remembered {
 	if r.Endorsed.Hash == "" && len(r.ApprovedBefore) > 0 && r.ApprovedBefore[0].Hash == r.ApprovedHash && r.ApprovedBefore[0].isPersons() {
 		return r.ApprovedBefore[0]
@@ -75,7 +75,7 @@ func (r Record) Endorsement() Remembered {
 	return r.Endorsed
 }
 
-// approveAgain approves the current definition, as m says that a person once did.
+// approveAgain approves the current definition, as the person in m once did.
 func (r *Record) approveAgain(m Remembered, now time.Time) {
 	r.ApprovedHash, r.Approved, r.Endorsed, r.Proposed = r.CurrentHash, r.Current, m, nil
 	r.By, r.At, r.Note, r.Tell = Sync, stamp(now), "", false

@@ -82,22 +82,22 @@ func TestApproveRemembersAtMost(t *testing.T) {
 }
 
 func TestApproveRemembersAnUnknownApprover(t *testing.T) {
-	r := approved(t, held(approval.Changed, "h1", "h2"), "bob", noon)
+	r := approved(t, decidedRecord(approval.Changed, "h1", "h2"), "bob", noon)
 	if d := cmp.Diff([]approval.Remembered{{Hash: "h2", By: "bob", At: noon}, {Hash: "h1"}}, r.ApprovedBefore); d != "" {
 		t.Errorf("remembered (-want +got):\n%s", d)
 	}
 }
 
-// The record of a renamed server's tool: what was open stays open if the definition is the
-// same, and what was locked stays locked.
+// After a server gets a new name, an open tool stays open if its definition is the same, and a
+// locked tool stays locked.
 func TestObserveUnderANewName(t *testing.T) {
 	disabled := func(r approval.Record) approval.Record { r.Disabled = true; return r }
 	elsewhere := func(r approval.Record) approval.Record { r.URL = "https://other.example.com"; return r }
-	ok, wait, changed := held(approval.Approved, "h1", "h1"), held(approval.Pending, "", "h1"), held(approval.Changed, "h1", "h2")
+	ok, wait, changed := decidedRecord(approval.Approved, "h1", "h1"), decidedRecord(approval.Pending, "", "h1"), decidedRecord(approval.Changed, "h1", "h2")
 	for _, test := range []struct {
 		name     string
 		from     approval.Record
-		own      *approval.Record // of the new name, from when the server was last called so
+		own      *approval.Record // of the new name, from an earlier use of that name
 		hash     tool.Hash
 		state    approval.State
 		disabled bool

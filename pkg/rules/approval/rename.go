@@ -2,8 +2,9 @@ package approval
 
 import "time"
 
-// rename returns the record of a tool whose server has a new name. It is the record of the old name
-// if the definition is the same. Otherwise the tool waits, and only "disabled" and the blocks stay.
+// rename returns the record of a tool whose server has a new name. If the definition is the same,
+// it is the record of the old name. Otherwise the tool waits, and only "disabled" and the blocks
+// stay.
 func rename(d Seen) Record {
 	r := *d.From
 	r.Server, r.Tool, r.Kind = d.ID.Server, d.ID.Name, d.ID.Kind
@@ -21,7 +22,7 @@ func rename(d Seen) Record {
 	return r
 }
 
-// addLocks disables r if any of others is disabled, and blocks in it what is blocked in any.
+// addLocks disables r if any of others is disabled, and adds the blocks of all of them.
 func (r *Record) addLocks(others []*Record) {
 	for _, o := range others {
 		r.Disabled = r.Disabled || o.Disabled
@@ -29,8 +30,8 @@ func (r *Record) addLocks(others []*Record) {
 	}
 }
 
-// restrict makes r, an old record of the server's present name, the stricter of r and o, which was
-// decided since under another name. It reports whether that changed what was decided.
+// restrict makes r, an old record under the server's present name, the stricter of r and o. o was
+// decided since, under another name. It reports whether the decision of r changed.
 func (r *Record) restrict(o Record) bool {
 	strict := stricter(*r, o)
 	if strict.Disabled == r.Disabled && strict.ApprovedHash == r.ApprovedHash &&

@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Past is a decision about an item as a line of the audit has it, for [Replay].
+// A Past is a decision about an item, read from an audit line, for [Replay].
 type Past struct {
 	Action string
 	Hash   tool.Hash // "": the line is damaged there
@@ -18,23 +18,23 @@ type Past struct {
 	Note   string
 	At     time.Time // when the store wrote it
 
-	// Stretch numbers the unbroken parts of the audit: between two lines of one stretch no line is
+	// Stretch numbers the unbroken parts of the audit: no line between two lines of one stretch is
 	// missing, damaged or foreign.
 	Stretch int
 
-	// Sure says that the line is what the program wrote, as far as the audit can tell.
+	// Sure says that the program wrote the line, as far as the audit can tell.
 	Sure bool
 }
 
-// A Replayed is what [Replay] made of a record.
+// A Replayed is the result of [Replay].
 type Replayed struct {
 	Record  Record
-	Changed bool   // the record is not as it was
-	Closing []Past // what people closed, and is closed again
-	Opening []Past // what they opened, and is not open: a person has to decide again
+	Changed bool   // the record differs from before
+	Closing []Past // people closed this, and it is closed again
+	Opening []Past // people opened this, and it is not open: a person has to decide again
 }
 
-// maxReplayed is how many bytes a note has of the decisions that were replayed.
+// maxReplayed is the longest note about replayed decisions, in bytes.
 const maxReplayed = 1 << 10
 
 // note names the decisions that were replayed.
@@ -46,18 +46,18 @@ func (re Replayed) note() string {
 	for i, p := range re.Closing {
 		all[i] = p.Action + " by " + p.By + " at " + p.At.UTC().Format(time.RFC3339)
 	}
-	return beginning("holds again by the audit: "+strings.Join(all, ", "), maxReplayed)
+	return truncate("holds again by the audit: "+strings.Join(all, ", "), maxReplayed)
 }
 
-// Replay returns r with what people closed since it was written, which was at the time known. The audit
-// says what they decided.
+// Replay returns r with what people closed after known, the time when r was written. The audit
+// contains their decisions.
 //
-// Replay never opens: what r has disabled, waiting or blocked stays so. A later decision of the audit
-// takes an earlier one back only if both lines are of one stretch. So a line that is damaged, missing
-// or made up may leave more closed than people decided, but never less than r has. Approvals are not
-// replayed, because the end of the audit may be missing, and with it a later block.
+// Replay never opens: an item that is disabled, waiting or blocked in r stays so. A later decision
+// reverses an earlier one only if both lines are of one stretch. So a damaged, missing or invented
+// line may close more than people decided, but never less than r. Replay applies no approvals: the
+// end of the audit may be missing, and with it a later block.
 //
-// Of two decisions at one moment the one that closes counts.
+// If two decisions have the same time, the closing one counts.
 func Replay(r Record, known time.Time, past []Past) Replayed {
 	past = slices.DeleteFunc(slices.Clone(past), func(p Past) bool { return !p.At.After(known) })
 	slices.SortStableFunc(past, func(a, b Past) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.rank(), b.rank())) })
@@ -77,7 +77,7 @@ func Replay(r Record, known time.Time, past []Past) Replayed {
 	return out
 }
 
-// rank orders decisions of one moment: what opens comes first, so that what closes counts.
+// rank orders decisions of the same time: opening ones come first, so that the closing one counts.
 func (p Past) rank() int {
 	switch p.Action {
 	case ActionApprove, ActionEnable, ActionUnblock:
@@ -88,17 +88,17 @@ func (p Past) rank() int {
 	return 2
 }
 
-// A replay is what the audit adds to a record: the decisions that close it, nil for none.
+// A replay holds the decisions of the audit that close a record; nil for none.
 type replay struct {
 	record   Record
 	disable  *Past
-	withdraw *Past // of the approval
-	proposal *Past // that takes back the approval of the first of two people
+	withdraw *Past // withdraws the approval
+	proposal *Past // withdraws the first of two approvals
 	blocks   map[tool.Hash]*Past
 	left     []*Past // decisions that would have opened something
 
 	last   *Past   // the last decision
-	before *replay // what held before it
+	before *replay // the state before it
 }
 
 // step adds the next decision.
@@ -117,7 +117,7 @@ func (s *replay) step(p *Past) {
 		s.unblock(p)
 	case ActionApprove:
 		s.approve(p)
-	case ActionAcceptStore: // which took back approvals that the store did not have; which ones is not known
+	case ActionAcceptStore: // it withdrew approvals that the store lacked; the line does not say which
 		s.withdraw = p
 	case ActionUndo:
 		s.undo(p)
@@ -128,24 +128,25 @@ func (s *replay) step(p *Past) {
 	s.last, s.before = p, &before
 }
 
-// endsIn reports whether p may take back what the earlier decision closed.
-func (p *Past) endsIn(earlier *Past) bool {
+// mayReverse reports whether p may reverse an earlier closing decision.
+func (p *Past) mayReverse(earlier *Past) bool {
 	return earlier != nil && p.Sure && p.Stretch == earlier.Stretch
 }
 
-// leave notes a decision that opens what stays closed.
+// leave notes an opening decision that is not applied.
 func (s *replay) leave(p *Past) {
 	s.forget(p.Action, p.Hash)
 	s.left = append(s.left, p)
 }
 
-// forget drops earlier decisions that open the same, because of a later one. An empty hash is any.
+// forget drops earlier decisions that open the same item, because of a later one. An empty hash
+// matches any.
 func (s *replay) forget(action string, hash tool.Hash) {
 	s.left = slices.DeleteFunc(s.left, func(p *Past) bool { return p.Action == action && (hash == "" || p.Hash == hash) })
 }
 
 func (s *replay) enable(p *Past) {
-	if p.endsIn(s.disable) {
+	if p.mayReverse(s.disable) {
 		s.disable = nil
 	}
 	if s.disable != nil || s.record.Disabled {
@@ -165,7 +166,7 @@ func (s *replay) block(p *Past) {
 }
 
 func (s *replay) unblock(p *Past) {
-	if p.endsIn(s.blocks[p.Hash]) {
+	if p.mayReverse(s.blocks[p.Hash]) {
 		delete(s.blocks, p.Hash)
 	}
 	if s.isBlocked(p.Hash) {
@@ -177,10 +178,10 @@ func (s *replay) isBlocked(hash tool.Hash) bool {
 	return s.blocks[hash] != nil || s.record.IsBlocked(hash)
 }
 
-// approve takes back what was closed of the definition that the record approves. The approval of
-// another definition ends that of the record.
+// approve reverses what closed the definition that the record approves. The approval of a
+// different definition withdraws the record's approval.
 func (s *replay) approve(p *Past) {
-	if p.endsIn(s.blocks[p.Hash]) {
+	if p.mayReverse(s.blocks[p.Hash]) {
 		delete(s.blocks, p.Hash)
 	}
 	s.forget(ActionApprove, "")
@@ -188,7 +189,7 @@ func (s *replay) approve(p *Past) {
 	case p.Hash != s.record.ApprovedHash:
 		s.withdraw = p
 		s.leave(p)
-	case p.endsIn(s.withdraw):
+	case p.mayReverse(s.withdraw):
 		s.withdraw = nil
 	}
 	if p.Hash == s.record.ApprovedHash && (s.withdraw != nil || s.isBlocked(p.Hash)) {
@@ -196,12 +197,12 @@ func (s *replay) approve(p *Past) {
 	}
 }
 
-// undo takes back the last decision. If the audit does not have that one, the note says what it was:
-// what it opened is closed, and what it closed stays so.
+// undo reverses the last decision. If the audit lacks that decision, the note of the undo names
+// it: what it opened is closed, and what it closed stays closed.
 func (s *replay) undo(p *Past) {
 	action, _, _ := strings.Cut(p.Note, " by ")
 	if s.last != nil && s.last.Action == action {
-		if p.endsIn(s.last) {
+		if p.mayReverse(s.last) {
 			*s = *s.before
 			s.takeProposal(p, action)
 			return
@@ -226,7 +227,7 @@ func (s *replay) undo(p *Past) {
 	}
 }
 
-// add adds what another replay of the record has closed.
+// add adds the closing decisions of another replay of the record.
 func (s *replay) add(other *replay) {
 	s.disable, s.withdraw = cmp.Or(s.disable, other.disable), cmp.Or(s.withdraw, other.withdraw)
 	for hash, p := range other.blocks {
@@ -240,7 +241,7 @@ func (s *replay) takeProposal(p *Past, action string) {
 	}
 }
 
-// closes reports whether p is why the record is closed further than it was.
+// closes reports whether p closes the record further than before.
 func (s *replay) closes(p *Past) bool {
 	switch r := s.record; {
 	case p.Action == ActionApprove:
@@ -252,7 +253,7 @@ func (s *replay) closes(p *Past) bool {
 	}
 }
 
-// result returns the record with what was closed.
+// result returns the record with the closing decisions applied.
 func (s *replay) result() Replayed {
 	r, changed := s.record, false
 	if s.disable != nil && !r.Disabled {

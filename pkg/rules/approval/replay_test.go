@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// known is when the record was written to which decisions are added, in the tests of [approval.Replay].
+// known is the time of the record in the tests of [approval.Replay].
 var known = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 const (
@@ -19,14 +19,14 @@ const (
 	hashB = tool.Hash("bbbb")
 )
 
-// did returns a decision so many seconds after known.
+// did returns a decision, made this many seconds after known.
 func did(second int, action string, hash tool.Hash) approval.Past {
 	return approval.Past{Action: action, Hash: hash, By: "ann", At: known.Add(time.Duration(second) * time.Second), Sure: true}
 }
 
 func undid(second int, action string, hash tool.Hash) approval.Past {
 	p := did(second, "undo", hash)
-	p.Note = action + " by bob is taken back"
+	p.Note = action + " by bob was undone"
 	return p
 }
 
@@ -41,8 +41,8 @@ func actions(past []approval.Past) (out []string) {
 	return out
 }
 
-// stands says in a word what a record lets an agent do with the definition A.
-func stands(r approval.Record) string {
+// access returns, as a word, what a record lets an agent do with the definition A.
+func access(r approval.Record) string {
 	s := string(r.State)
 	if r.Disabled {
 		s += ", disabled"
@@ -103,7 +103,7 @@ func TestReplay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := approval.Replay(test.from, known, test.past)
-			if s := stands(got.Record); s != test.want {
+			if s := access(got.Record); s != test.want {
 				t.Errorf("it is %q, want %q", s, test.want)
 			}
 			if diff := cmp.Diff(test.closing, actions(got.Closing)); diff != "" {
@@ -119,8 +119,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Whatever stands in an audit, a record is not open afterwards where it was shut before; and with lines
-// left out or of doubtful origin it is not less shut than with all of them taken for certain.
+// Replay opens no record that was closed, for any content of the audit. If lines are missing or
+// doubtful, the record is at least as closed as with all lines certain.
 func TestReplayNeverOpens(t *testing.T) {
 	verbs := []string{"disable", "enable", "block", "unblock", "approve", "propose", "undo disable", "undo enable", "undo block", "undo unblock", "undo approve", "undo ?", "approvals-accept"}
 	for _, from := range []approval.Record{
@@ -162,21 +162,21 @@ func cutUndo(verb string) (action string, isUndo bool) {
 	return "", false
 }
 
-// A settlement and the replay are one record: it cannot be left half-way.
+// A settlement and the replay are one record, so a crash cannot separate them.
 func TestKeepReplayed(t *testing.T) {
 	r := approval.Record{Server: "s", Tool: "t", CurrentHash: hashA, ApprovedHash: hashA, State: approval.Approved, Rev: 3, UpdatedAt: known}
 	lost, _ := approval.Recover(nil, &r, known.Add(time.Hour))
 	lost.UpdatedAt = known.Add(time.Hour) // as the store writes it
 	past := []approval.Past{did(-5, "disable", hashA), did(5, "block", hashA)}
 	next, e, re, err := approval.KeepReplayed(lost, past, "kim", known.Add(2*time.Hour))
-	if err != nil || next.Lost != nil || stands(next) != "blocked" || next.By != "kim" || !slices.Equal(actions(re.Closing), []string{"block"}) {
+	if err != nil || next.Lost != nil || access(next) != "blocked" || next.By != "kim" || !slices.Equal(actions(re.Closing), []string{"block"}) {
 		t.Errorf("it is %+v, %+v, %v", next, re, err)
 	}
 	if want := "holds again by the audit: block by ann at 2026-11-23T12:00:05Z"; e.Note != want {
 		t.Errorf("the audit says %q, want %q", e.Note, want)
 	}
 	r.UpdatedAt, r.DecidedAt = known.Add(time.Hour), known // a sync wrote it since
-	if next, _, re, err := approval.KeepReplayed(r, append(past, did(90, "disable", hashA)), "kim", known.Add(2*time.Hour)); err != nil || !re.Changed || stands(next) != "approved, disabled" {
+	if next, _, re, err := approval.KeepReplayed(r, append(past, did(90, "disable", hashA)), "kim", known.Add(2*time.Hour)); err != nil || !re.Changed || access(next) != "approved, disabled" {
 		t.Errorf("of a store that was set back: %+v, %v", re, err)
 	}
 	next.UpdatedAt = known.Add(2 * time.Hour)

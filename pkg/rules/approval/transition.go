@@ -9,59 +9,59 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Sync is the actor of what no person does: baselines and observations.
+// Sync is the actor of automatic events: baselines and observations.
 const Sync = "sync"
 
 // The actions of an [Entry].
 const (
 	ActionBaseline = "baseline" // approved as part of a server's first list
 	ActionObserve  = "observe"  // seen for the first time; waits
-	ActionChange   = "change"   // the definition is no longer the approved one, or a waiting one changed
+	ActionChange   = "change"   // the definition differs from the approved one, or a waiting one changed
 	ActionRestore  = "restore"  // the definition is the approved one again
-	ActionMove     = "move"     // the server is at another URL; what was approved before counts no longer
-	ActionRename   = "rename"   // the server has another name; the record of the old one holds for it
-	ActionRecover  = "recover"  // the store had lost the record, or had an older one; the catalog's word is back
+	ActionMove     = "move"     // the server is at another URL; earlier approvals no longer count
+	ActionRename   = "rename"   // the server has another name; the record of the old name applies to it
+	ActionRecover  = "recover"  // the store had lost the record, or had an older one; the catalog's version is back
 	ActionApprove  = "approve"
 	ActionPropose  = "propose" // approved by the first of two people; opens nothing
 	ActionDisable  = "disable"
 	ActionEnable   = "enable"
-	ActionBlock    = "block"    // a lasting no to the current definition
-	ActionUnblock  = "unblock"  // that no is taken back; the definition waits
-	ActionUndo     = "undo"     // the last decision is taken back
-	ActionRemember = "remember" // approved again, as a person approved this definition earlier
+	ActionBlock    = "block"    // permanently refuses the current definition
+	ActionUnblock  = "unblock"  // takes back a block; the definition waits
+	ActionUndo     = "undo"     // takes back the last decision
+	ActionRemember = "remember" // approved again, because a person approved this definition earlier
 
-	ActionKeepRestored = "approvals-restore" // after a recovery: what the catalog had decided holds
-	ActionAcceptStore  = "approvals-accept"  // after a recovery: what the store had decided holds
+	ActionKeepRestored = "approvals-restore" // after a recovery: the catalog's decision counts
+	ActionAcceptStore  = "approvals-accept"  // after a recovery: the store's decision counts
 )
 
 // A Seen is a tool as its server listed it.
 type Seen struct {
 	ID         tool.ID
-	URL        string          // where the server gave it; "": not compared
-	Release    Release         // of the server at URL; zero: it starts no package
+	URL        string          // where the server listed it; "": not compared
+	Release    Release         // of the server at URL; zero: the server starts no package
 	Definition json.RawMessage // byte-exact
 	Hash       tool.Hash       // of Definition
 	Mode       Mode            // the server's approval mode
-	Baseline   bool            // the list is the first that the server gave
-	Others     []*Record       // under other names of the server: they lock what is new or has moved
-	Lost       bool            // store and catalog lost together what was decided: a person has to say what holds
-	Remember   bool            // a definition that a person approved earlier is approved again
-	TwoPeople  bool            // approving the definition takes two: what one alone approved earlier is not approved again
-	From       *Record         // the tool's record under the name that the server had before; nil: it was not renamed
+	Baseline   bool            // this is the server's first list
+	Others     []*Record       // records under other names of the server: they lock a new or moved tool
+	Lost       bool            // store and catalog both lost the decision: a person has to decide again
+	Remember   bool            // approve again what a person approved earlier
+	TwoPeople  bool            // the definition needs two people: an approval by one person is not repeated
+	From       *Record         // the record under the server's previous name; nil: not renamed
 	Now        time.Time
 }
 
 // Observe compares a definition that a server just listed with r, the record of the tool (nil:
-// there is none). It returns the record to store and its audit line (nil: none is due). If changed
-// is false there is nothing to store.
+// none). It returns the record to store and its audit line (nil: no line). If changed is false
+// there is nothing to store.
 //
-// Only a baseline approves here, and only a tool without a record; and with Remember what a person
-// approved earlier at this server. Whatever else people decided, or left waiting, outlives changes
-// of definition, mode and config. What is written here cannot be undone, nor what was decided
-// before it.
+// Observe approves in two cases: a baseline approves a tool without a record, and Remember
+// approves again what a person approved earlier at this server. All other decisions, and what
+// waits, outlive changes of definition, mode and config. A write of Observe cannot be undone, nor
+// can the decision before it.
 func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 	switch {
-	case d.Hash == "": // without a hash nothing can be compared; Facts keeps it locked
+	case d.Hash == "": // nothing can be compared; Facts keeps the tool locked
 		if r != nil {
 			return *r, nil, false
 		}
@@ -79,7 +79,7 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		action = ActionRename
 	}
 	next.State = next.derive()
-	if m, ok := next.Earlier(); ok && d.remembers(m) && next.Lost == nil {
+	if m, ok := next.Earlier(); ok && d.approvesAgain(m) && next.Lost == nil {
 		next.approveAgain(m, d.Now)
 		action, note = ActionRemember, "approved by "+m.By+" on "+m.At.Format(time.DateOnly)
 	}
@@ -87,7 +87,7 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		return *r, nil, false
 	}
 	if next.Undo = nil; !next.Disabled && (next.State != r.State || next.CurrentHash != r.CurrentHash || action == ActionMove) {
-		next.Tell = false // it was said of another definition
+		next.Tell = false // the note was about another definition
 	}
 	if b, ok := next.block(next.CurrentHash); ok && action == ActionChange {
 		note = "blocked by " + b.By + " on " + b.At.Format(time.DateOnly)
@@ -98,19 +98,19 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 	return next, e, true
 }
 
-// remembers reports whether what was approved earlier counts again without being asked for.
-func (d Seen) remembers(m Remembered) bool {
+// approvesAgain reports whether an earlier approval counts again without a new decision.
+func (d Seen) approvesAgain(m Remembered) bool {
 	return d.Remember && m.isPersons() && (m.Two || !d.TwoPeople)
 }
 
-// unrecorded is the action that leaves no audit line.
+// unrecorded is the action of changes without an audit line.
 const unrecorded = "unrecorded"
 
-// compare updates r by d and returns the action that this is; "": nothing changed.
+// compare updates r with d and returns the action; "": nothing changed.
 func (r *Record) compare(d Seen) (action string) {
 	if d.URL != "" && !SameServer(d.URL, r.URL) {
 		action = unrecorded
-		if r.URL != "" { // "": the record was made before anyone said where
+		if r.URL != "" { // "": the record is older than this field
 			r.Prior = r.prior(d)
 			r.ApprovedHash, r.Approved, r.ApprovedBefore, r.Lost, r.Endorsed, r.Proposed = "", nil, nil, nil, Remembered{}, nil
 			r.addLocks(d.Others)
@@ -131,7 +131,7 @@ func (r *Record) compare(d Seen) (action string) {
 			action = ActionChange
 		}
 	}
-	if len(r.Current) == 0 && len(d.Definition) > 0 { // a recovery did not have the text
+	if len(r.Current) == 0 && len(d.Definition) > 0 { // a recovery lacked the text
 		r.Current, action = d.Definition, cmp.Or(action, unrecorded)
 	}
 	return action
@@ -168,9 +168,9 @@ func newRecord(d Seen) (Record, *Entry) {
 	return r, r.entry(action, Said{Actor: Sync, Note: note}, d.Now)
 }
 
-// Facts answers the two questions of [lock.Facts] that are about approval, for the definition with
-// the given hash. r nil means that the store has no record; if the store could not be read, do not
-// ask: leave the facts unknown. They are unknown, too, for a record in a newer form than this
+// Facts returns the two facts of [lock.Facts] that depend on approval, for the definition with the
+// given hash. A nil r means that the store has no record. If the store could not be read, callers
+// leave both facts unknown instead. Both are unknown, too, for a record in a newer form than this
 // program knows.
 func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fact) {
 	if r != nil && r.Format > Format {
@@ -178,7 +178,7 @@ func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fa
 	}
 	userDisabled = lock.FactOf(r != nil && (r.Disabled || r.IsBlocked(hash)))
 	switch {
-	case r != nil && hash == "" && len(r.blocks()) > 0 && !r.Disabled: // it may be one of them
+	case r != nil && hash == "" && len(r.blocks()) > 0 && !r.Disabled: // it may be a blocked one
 		return lock.Unknown, lock.Unknown
 	case mode == Off:
 		return userDisabled, lock.Yes
@@ -190,8 +190,8 @@ func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fa
 	return userDisabled, lock.FactOf(r.State == Approved && r.ApprovedHash == hash && !r.isProposalAlone())
 }
 
-// derive returns the state that the two hashes and the blocks imply. It does not depend on the mode, so that a
-// server whose approval was off for a while is compared with what was approved before.
+// derive returns the state that the two hashes and the blocks imply. It ignores the mode, so that
+// a server whose approval was off for a while is still compared with its earlier approvals.
 func (r Record) derive() State {
 	if _, blocked := r.block(r.CurrentHash); blocked {
 		return Blocked
@@ -213,10 +213,10 @@ func (r Record) entry(action string, said Said, now time.Time) *Entry {
 	}
 }
 
-// stamp drops what a store cannot keep: the monotonic clock and the zone.
+// stamp removes what a store cannot keep: the monotonic clock and the zone.
 func stamp(t time.Time) time.Time { return t.UTC().Round(0) }
 
-// later returns now as a store keeps it, or just after last if the clock is not past that.
+// later returns now as a store keeps it, or just after last if now is not later.
 func later(now, last time.Time) time.Time {
 	if now = stamp(now); !now.After(last) {
 		return stamp(last).Add(time.Nanosecond)

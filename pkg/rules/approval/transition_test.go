@@ -20,7 +20,7 @@ var (
 	id   = tool.ID{Server: "github", Name: "create_issue"}
 )
 
-// seen is a sighting of the tool at the definition that hashes to h.
+// seen returns a sighting of the tool with the definition that hashes to h.
 func seen(h tool.Hash, mode approval.Mode, baseline bool, now time.Time) approval.Seen {
 	return approval.Seen{
 		ID: id, URL: "https://mcp.example.com", Definition: definition(h), Hash: h,
@@ -30,8 +30,8 @@ func seen(h tool.Hash, mode approval.Mode, baseline bool, now time.Time) approva
 
 func definition(h tool.Hash) json.RawMessage { return json.RawMessage(fmt.Sprintf(`{ "is": %q }`, h)) }
 
-// held is a record at the given hashes, decided by ada at noon.
-func held(state approval.State, approved, current tool.Hash) approval.Record {
+// decidedRecord returns a record with the given hashes, decided by ada at noon.
+func decidedRecord(state approval.State, approved, current tool.Hash) approval.Record {
 	r := approval.Record{
 		Server: id.Server, Tool: id.Name, URL: "https://mcp.example.com", State: state,
 		ApprovedHash: approved, CurrentHash: current, Current: definition(current),
@@ -97,16 +97,16 @@ func TestObserveKnown(t *testing.T) {
 		action    string // "": no audit line
 		unchanged bool
 	}{
-		{"the same definition is nothing new", held(approval.Approved, "h1", "h1"), "h1", minute, approval.Approved, "h1", "", true},
-		{"nor is it a year later", held(approval.Approved, "h1", "h1"), "h1", 365 * day, approval.Approved, "h1", "", true},
-		{"another definition of an approved tool is a change", held(approval.Approved, "h1", "h1"), "h2", minute, approval.Changed, "h1", "change", false},
-		{"a third definition stays a change", held(approval.Changed, "h1", "h2"), "h3", minute, approval.Changed, "h1", "change", false},
-		{"a changed tool seen again is nothing new", held(approval.Changed, "h1", "h2"), "h2", minute, approval.Changed, "h1", "", true},
-		{"the approved definition again is approved", held(approval.Changed, "h1", "h2"), "h1", minute, approval.Approved, "h1", "restore", false},
-		{"a waiting tool seen again waits", held(approval.Pending, "", "h1"), "h1", minute, approval.Pending, "", "", true},
-		{"another definition of a waiting tool waits", held(approval.Pending, "", "h1"), "h2", minute, approval.Pending, "", "change", false},
-		{"a tool that was gone for a year is held against its record", held(approval.Approved, "h1", "h1"), "h2", 365 * day, approval.Changed, "h1", "change", false},
-		{"a definition without a hash is not looked at", held(approval.Approved, "h1", "h1"), "", day, approval.Approved, "h1", "", true},
+		{"the same definition is nothing new", decidedRecord(approval.Approved, "h1", "h1"), "h1", minute, approval.Approved, "h1", "", true},
+		{"nor is it a year later", decidedRecord(approval.Approved, "h1", "h1"), "h1", 365 * day, approval.Approved, "h1", "", true},
+		{"another definition of an approved tool is a change", decidedRecord(approval.Approved, "h1", "h1"), "h2", minute, approval.Changed, "h1", "change", false},
+		{"a third definition stays a change", decidedRecord(approval.Changed, "h1", "h2"), "h3", minute, approval.Changed, "h1", "change", false},
+		{"a changed tool seen again is nothing new", decidedRecord(approval.Changed, "h1", "h2"), "h2", minute, approval.Changed, "h1", "", true},
+		{"the approved definition again is approved", decidedRecord(approval.Changed, "h1", "h2"), "h1", minute, approval.Approved, "h1", "restore", false},
+		{"a waiting tool seen again waits", decidedRecord(approval.Pending, "", "h1"), "h1", minute, approval.Pending, "", "", true},
+		{"another definition of a waiting tool waits", decidedRecord(approval.Pending, "", "h1"), "h2", minute, approval.Pending, "", "change", false},
+		{"a tool that was gone for a year is held against its record", decidedRecord(approval.Approved, "h1", "h1"), "h2", 365 * day, approval.Changed, "h1", "change", false},
+		{"a definition without a hash is not looked at", decidedRecord(approval.Approved, "h1", "h1"), "", day, approval.Approved, "h1", "", true},
 	} {
 		for _, mode := range []approval.Mode{approval.Manual, approval.OnChange, approval.Off} {
 			for _, baseline := range []bool{false, true} {
@@ -116,7 +116,7 @@ func TestObserveKnown(t *testing.T) {
 					if changed == test.unchanged {
 						t.Errorf("changed = %v", changed)
 					}
-					want := test.record // whoever decided, and when, stays
+					want := test.record // the last actor and time stay
 					want.State, want.ApprovedHash = test.state, test.approved
 					if !test.unchanged {
 						want.CurrentHash, want.Current, want.ChangedAt = test.hash, definition(test.hash), now
@@ -154,7 +154,7 @@ func TestObserveAtAnotherURL(t *testing.T) {
 		{"a caller that does not say where changes nothing", there, "", approval.Approved, there, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := held(approval.Approved, "h1", "h1")
+			r := decidedRecord(approval.Approved, "h1", "h1")
 			r.URL, r.Disabled = test.from, true
 			d := seen("h1", approval.OnChange, false, noon)
 			d.URL = test.to
@@ -178,13 +178,13 @@ func TestApprove(t *testing.T) {
 		hash   tool.Hash
 		stale  bool
 	}{
-		{"a waiting tool", held(approval.Pending, "", "h1"), "h1", false},
-		{"a changed tool", held(approval.Changed, "h1", "h2"), "h2", false},
-		{"an approved tool again", held(approval.Approved, "h1", "h1"), "h1", false},
-		{"what a changed tool was", held(approval.Changed, "h1", "h2"), "h1", true},
-		{"what no one ever saw", held(approval.Pending, "", "h1"), "h9", true},
-		{"no hash", held(approval.Pending, "", "h1"), "", true},
-		{"no hash of a record without one", held(approval.Pending, "", ""), "", true},
+		{"a waiting tool", decidedRecord(approval.Pending, "", "h1"), "h1", false},
+		{"a changed tool", decidedRecord(approval.Changed, "h1", "h2"), "h2", false},
+		{"an approved tool again", decidedRecord(approval.Approved, "h1", "h1"), "h1", false},
+		{"what a changed tool was", decidedRecord(approval.Changed, "h1", "h2"), "h1", true},
+		{"what no one ever saw", decidedRecord(approval.Pending, "", "h1"), "h9", true},
+		{"no hash", decidedRecord(approval.Pending, "", "h1"), "", true},
+		{"no hash of a record without one", decidedRecord(approval.Pending, "", ""), "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := test.record
@@ -225,7 +225,7 @@ func TestApprove(t *testing.T) {
 }
 
 func TestDisableAndEnable(t *testing.T) {
-	for _, r := range []approval.Record{held(approval.Pending, "", "h1"), held(approval.Changed, "h1", "h2"), held(approval.Approved, "h1", "h1")} {
+	for _, r := range []approval.Record{decidedRecord(approval.Pending, "", "h1"), decidedRecord(approval.Changed, "h1", "h2"), decidedRecord(approval.Approved, "h1", "h1")} {
 		off, e, err := approval.Disable(r, approval.Said{Actor: "bob", Note: "too loud"}, noon)
 		if err != nil || !off.Disabled || off.State != r.State || off.ApprovedHash != r.ApprovedHash || e.Action != "disable" || off.Note != "too loud" {
 			t.Errorf("Disable of a %s tool = %+v, %+v, %v", r.State, off, e, err)
@@ -238,7 +238,7 @@ func TestDisableAndEnable(t *testing.T) {
 }
 
 func TestDecisionFields(t *testing.T) {
-	r := held(approval.Pending, "", "h1")
+	r := decidedRecord(approval.Pending, "", "h1")
 	for _, test := range []struct{ name, actor, note string }{
 		{"no actor", "", ""},
 		{"an actor too long", strings.Repeat("a", approval.MaxActor+1), ""},
@@ -255,10 +255,10 @@ func TestDecisionFields(t *testing.T) {
 }
 
 func TestFacts(t *testing.T) {
-	approved := held(approval.Approved, "h1", "h1")
-	changed := held(approval.Changed, "h1", "h2")
-	waiting := held(approval.Pending, "", "h1")
-	torn := held(approval.Changed, "h1", "h1") // no transition makes it
+	approved := decidedRecord(approval.Approved, "h1", "h1")
+	changed := decidedRecord(approval.Changed, "h1", "h2")
+	waiting := decidedRecord(approval.Pending, "", "h1")
+	torn := decidedRecord(approval.Changed, "h1", "h1") // no transition makes this record
 	for _, test := range []struct {
 		name   string
 		record *approval.Record

@@ -48,7 +48,7 @@ func TestUndo(t *testing.T) {
 			}
 			wantEntry := approval.Entry{
 				Server: id.Server, Tool: id.Name, Actor: "carl", Action: "undo", Hash: "h2",
-				Note: name + " by bob is taken back", At: noon.Add(approval.UndoTime),
+				Note: name + " by bob was undone", At: noon.Add(approval.UndoTime),
 			}
 			if d := cmp.Diff(wantEntry, e); d != "" {
 				t.Errorf("audit line (-want +got):\n%s", d)
@@ -66,7 +66,7 @@ func TestUndoRefused(t *testing.T) {
 	}
 	undone = undone.Next(noon)
 	changed := observed(&r, "h2").Next(noon)
-	unnoticed := r // a program that knows no undo wrote it, and kept what it did not know
+	unnoticed := r // written by a program without undo, which kept unknown members
 	unnoticed.Rev++
 	for name, test := range map[string]struct {
 		record approval.Record
@@ -95,8 +95,8 @@ func TestUndoRefused(t *testing.T) {
 	}
 }
 
-// The approved definition comes back byte for byte where there is room for it; where there is
-// none the decision stands, and says that it cannot be undone.
+// An undo restores the approved definition byte for byte if the record had room for it. If it had
+// none, the decision stays, and says that it cannot be undone.
 func TestUndoOfLongDefinitions(t *testing.T) {
 	text := func(c string, n int) []byte { return []byte(strings.Repeat(c, n)) }
 	for _, test := range []struct {
@@ -107,7 +107,7 @@ func TestUndoOfLongDefinitions(t *testing.T) {
 		{tool.MaxDefinition, 1 << 10, true},
 		{tool.MaxDefinition, 4 << 10, false},
 	} {
-		r := held(approval.Changed, "h1", "h2")
+		r := decidedRecord(approval.Changed, "h1", "h2")
 		r.URL, r.Note = strings.Repeat("u", 2*test.rest), strings.Repeat("n", test.rest)
 		r.Approved, r.Current = text("a", test.size), text("b", test.size)
 		next, _, err := approval.Approve(r, "h2", approval.Said{Actor: "bob"}, noon)

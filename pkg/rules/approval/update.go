@@ -8,10 +8,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Update writes what change makes of the record with the id, and returns the record that the store
-// then has. stored is the record as the caller knows it, nil: there is none. If another writer
-// comes first, change is called again with the record as it is then. If next is nil nothing is
-// written.
+// Update writes the result of change for the record with the id, and returns the record that the
+// store then has. stored is the record as the caller knows it; nil: none. If another writer comes
+// first, Update calls change again with the newer record. If next is nil it writes nothing.
 func Update(
 	ctx context.Context, s Store, id tool.ID, stored *Record,
 	change func(stored *Record) (next *Record, e *Entry, err error),

@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// writeAll checks the promises of an [approval.Batcher]. A store that is none makes none.
+// writeAll checks the promises of an [approval.Batcher]. It skips a store that is no Batcher.
 func writeAll(t *testing.T, s approval.Store) {
 	b, ok := s.(approval.Batcher)
 	if !ok {

@@ -5,22 +5,21 @@ import (
 	"unsafe"
 )
 
-// A Clock is the two clocks of a machine: the wall clock can be set, the monotonic one can
-// stand still.
+// A Clock has the two clocks of a machine: the wall clock can be set, the monotonic one can stop.
 type Clock struct {
 	Begin           time.Time     // as [time.Now] gave it
 	Wall, Monotonic time.Duration // since Begin
 }
 
-// Wait lets time pass by both clocks.
+// Wait lets time pass on both clocks.
 func (c *Clock) Wait(d time.Duration) {
 	c.Wall += d
 	c.Monotonic += d
 }
 
-// Now returns the time as [time.Now] would. No function makes a time whose two readings
-// differ, so the one is written over the other: seconds of the monotonic clock are the
-// second word of a time that has them.
+// Now returns the time as [time.Now] would. No function makes a time whose two readings differ, so
+// Now overwrites one reading: the second word of a time with a monotonic reading holds its
+// seconds.
 func (c *Clock) Now() time.Time {
 	t, mono := c.Begin.Add(c.Wall), c.Begin.Add(c.Monotonic)
 	type words struct {
@@ -32,7 +31,7 @@ func (c *Clock) Now() time.Time {
 	return t
 }
 
-// ThreeSeconds is what can happen to the clocks while three seconds pass.
+// ThreeSeconds holds what can happen to the clocks while three seconds pass.
 var ThreeSeconds = map[string]func(c *Clock){
 	"both go on":              func(c *Clock) { c.Wait(3 * time.Second) },
 	"set back an hour":        func(c *Clock) { c.Wait(3 * time.Second); c.Wall -= time.Hour },

@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// withDocuments checks GetWith of a store that keeps documents beside the records.
+// withDocuments checks GetWith of a store that also keeps documents.
 func withDocuments(t *testing.T, s approval.Store) {
 	docs, ok := s.(document.Store)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// alike are items of one server whose names are the same, or nearly, by id.
+// alike returns items of one server, by id, whose names are the same, or nearly.
 func alike() []tool.ID {
 	long := "file:///" + strings.Repeat("a", tool.MaxURI-9)
 	ids := []tool.ID{
@@ -28,7 +28,7 @@ func items(t *testing.T, s approval.Store) {
 	var want []approval.Record
 	for _, id := range alike() {
 		r := record(id)
-		r.Note, r.Proposed = id.Key(), nil // which would be in a form of its own
+		r.Note, r.Proposed = id.Key(), nil // a proposal needs form 4
 		want = append(want, put(t, s, r, entry(r, "observe")))
 	}
 	put(t, s, record(tool.ID{Server: "s2", Name: "x", Kind: tool.Prompt}), nil)
@@ -51,7 +51,7 @@ func items(t *testing.T, s approval.Store) {
 	same(t, "the next revision", put(t, s, again, nil).Rev, again.Rev+1)
 	for _, bad := range []tool.ID{
 		{Server: "s", Name: "x", Kind: "skill"}, {Server: "s", Name: strings.Repeat("u", tool.MaxURI+1), Kind: tool.Resource},
-		{Server: "s", Name: "a:" + strings.Repeat("&", tool.MaxURI/2), Kind: tool.Resource}, // takes too much room in JSON
+		{Server: "s", Name: "a:" + strings.Repeat("&", tool.MaxURI/2), Kind: tool.Resource}, // takes too many bytes in JSON
 		{Server: "s", Name: strings.Repeat("n", approval.MaxName+1), Kind: tool.Prompt},
 	} {
 		if _, err := s.Put(t.Context(), record(bad), nil); err == nil {
@@ -106,7 +106,7 @@ func itemFeed(t *testing.T, s approval.Store) {
 	for i, id := range alike() {
 		r := record(id)
 		r.DecidedAt = start.Add(time.Duration(i) * time.Second)
-		if i%2 == 0 { // without anything that is blocked or endorsed
+		if i%2 == 0 { // without blocks or an endorsement
 			r.Blocked, r.Endorsed, r.ApprovedBefore = nil, approval.Remembered{}, nil
 		}
 		want = append(want, put(t, s, r, nil).Decision())

@@ -1,6 +1,6 @@
-// Package approvaltest holds what tests of approvals need: [Run], the promises
-// that every approval.Store keeps, and [Mem], a working store in memory that
-// fails on demand, before or after a write was kept, as networks do.
+// Package approvaltest helps to test approvals. It has [Run], which checks the promises of every
+// approval.Store, and [Mem], a working store in memory that fails on demand, before or after a
+// write was kept, as networks do.
 package approvaltest
 
 import (
@@ -24,22 +24,22 @@ import (
 // Documents are the documents of a [Mem].
 type Documents = documenttest.Store
 
-// A Mem is an [approval.Store] and a [document.Store] in memory. The zero
-// value is ready to use. Hooks are set before the first use; they run without
-// the lock, so they may call the store, and several may run at once.
+// A Mem is an [approval.Store] and a [document.Store] in memory. The zero value is ready to use.
+// Tests set hooks before the first use. Hooks run without the lock, so they may call the store,
+// and several may run at once.
 type Mem struct {
-	Documents // whose hooks are set by this name
+	Documents // its hooks are set by this name
 
 	Now       func() time.Time                                           // nil: time.Now
-	OnGet     func(ctx context.Context, id tool.ID) error                // before a read; an error is its answer
+	OnGet     func(ctx context.Context, id tool.ID) error                // before a read; its error is the result
 	OnRecords func(ctx context.Context, server string) error             // before a read of a server's records
-	OnChanges func(ctx context.Context, since time.Time) error           // before a read of what was decided
-	OnPut     func(ctx context.Context, r approval.Record) (bool, error) // before a write; an error is its answer, but if it also says true the write is kept
+	OnChanges func(ctx context.Context, since time.Time) error           // before a read of the decisions
+	OnPut     func(ctx context.Context, r approval.Record) (bool, error) // before a write; its error is the result, but with true the write is kept
 	OnAudit   func(ctx context.Context, server string) error             // before a read of the audit
 
-	Late *Mem // whose records Peek returns; nil: its own
+	Late *Mem // Peek returns its records; nil: its own records
 
-	Page int // how many decisions a page of Changes has at most; 0: all
+	Page int // largest page of Changes; 0: one page
 
 	mu      sync.Mutex
 	records map[tool.ID]approval.Record
@@ -51,7 +51,7 @@ var (
 	_ document.Store = (*Mem)(nil)
 )
 
-// Copy returns a store that holds what m holds now, as a backup of it would, without its hooks.
+// Copy returns a store with the present content of m, as a backup of it would have, without hooks.
 func (m *Mem) Copy() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +119,7 @@ func (m *Mem) Records(ctx context.Context, server string) ([]approval.Record, er
 	return all, nil
 }
 
-// RecordsIfChanged implements [approval.Store]. OnRecords is called for it as well.
+// RecordsIfChanged implements [approval.Store]. It also calls OnRecords.
 func (m *Mem) RecordsIfChanged(ctx context.Context, server, mark string) ([]approval.Record, string, error) {
 	all, err := m.Records(ctx, server)
 	if err != nil {
@@ -190,7 +190,7 @@ func (m *Mem) Put(ctx context.Context, r approval.Record, e *approval.Entry) (ap
 	if m.OnPut != nil {
 		if kept, err := m.OnPut(ctx, clone(r)); err != nil {
 			if kept {
-				_, _ = m.put(ctx, r, e) // the caller gets the hook's error, whatever became of the write
+				_, _ = m.put(ctx, r, e) // the caller gets the hook's error, even if the write was kept
 			}
 			return approval.Record{}, err
 		}
@@ -249,7 +249,7 @@ func (m *Mem) Audit(ctx context.Context, server string, after approval.Cursor, l
 	return lines[:min(max(limit, 0), len(lines))], nil
 }
 
-// clone cuts r loose from what its caller may write over.
+// clone copies everything in r that its caller may overwrite.
 func clone(r approval.Record) approval.Record {
 	r.Approved = bytes.Clone(r.Approved)
 	r.Current = bytes.Clone(r.Current)

@@ -118,7 +118,7 @@ func many(t *testing.T, s approval.Store, server string, n int, of func(tool.ID)
 }
 
 func recordsMany(t *testing.T, s approval.Store) {
-	big := bytes.Repeat([]byte("definition "), 200) // 1,200 of them are three pages of a store that answers 1 MB at a time
+	big := bytes.Repeat([]byte("definition "), 200) // 1,200 of them take three pages of a store that returns 1 MB at a time
 	want := many(t, s, "many", 1200, func(id tool.ID) approval.Record {
 		r := record(id)
 		r.Current = big
@@ -131,7 +131,7 @@ func recordsMany(t *testing.T, s approval.Store) {
 	same(t, "tools", got, want)
 }
 
-// decided puts n records, each decided about a second after the one before, and returns them.
+// decided puts n records, with decisions about a second apart, and returns the decisions.
 func decided(t *testing.T, s approval.Store, n int) []approval.Decision {
 	t.Helper()
 	var all []approval.Decision
@@ -210,7 +210,7 @@ func changesInPlace(t *testing.T, s approval.Store) {
 }
 
 func changesMany(t *testing.T, s approval.Store) {
-	want := many(t, s, "many", 4000, record) // over 1 MB, all of one time
+	want := many(t, s, "many", 4000, record) // over 1 MB, all with the same time
 	var got []string
 	for _, d := range changes(t, s, start) {
 		got = append(got, d.ID.Name)
@@ -225,7 +225,7 @@ func keepsUnknown(t *testing.T, s approval.Store) {
 	r.Unknown = rawjson.Members{"grants": json.RawMessage(`[{"agent":"a<b","until":9007199254740993}]`), "stop": json.RawMessage(`true`)}
 	want := put(t, s, r, nil)
 	same(t, "Put", want.Unknown, r.Unknown)
-	// What this program does to the record does not touch what it does not know.
+	// A decision of this program keeps the members that it does not know.
 	next, e, err := approval.Disable(get(t, s, r.ID()), approval.Said{Actor: "ada"}, start.Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func peek(t *testing.T, s approval.Store) {
 	}
 }
 
-// feedFollows reads decisions as they are made, among them one that is shown late.
+// feedFollows reads decisions as they are made, with one that the store shows late.
 func feedFollows(t *testing.T, s approval.Store) {
 	all := decided(t, s, 10)
 	put(t, s, undecided(tool.ID{Server: "github", Name: "new"}), nil)

@@ -17,8 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Run checks each promise that [approval.Store] makes, one subtest a promise. open returns an empty
-// store.
+// Run checks each promise of [approval.Store] in a subtest. open returns an empty store.
 func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 	for _, promise := range []struct {
 		name string
@@ -66,9 +65,9 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 	}
 }
 
-// RunLost checks that a write of which only the answer is lost is not taken for
-// another writer's. open returns an empty store and a function after whose call the
-// next write is kept but its answer is not heard.
+// RunLost checks that a write whose answer is lost does not look like another writer's. open
+// returns an empty store and a function: after a call of it, the next write is kept but its answer
+// is lost.
 func RunLost(t *testing.T, open func(t *testing.T) (s approval.Store, loseNext func())) {
 	for name, audited := range map[string]bool{"with an audit line": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -107,10 +106,10 @@ func RunLost(t *testing.T, open func(t *testing.T) (s approval.Store, loseNext f
 	}
 }
 
-// start is when the records of the tests begin.
+// start is the earliest time of the tests.
 var start = time.Date(2026, 3, 14, 15, 9, 26, 535897932, time.UTC)
 
-// record returns a record with every field set, not stored yet.
+// record returns a record with every field set that is not stored yet.
 func record(id tool.ID) approval.Record {
 	return approval.Record{
 		Server: id.Server, Tool: id.Name, Kind: id.Kind, URL: "https://mcp.example.com/mcp",
@@ -237,7 +236,7 @@ func byteExact(t *testing.T, s approval.Store) {
 func bigDefinitions(t *testing.T, s approval.Store) {
 	r := record(tool.ID{Server: strings.Repeat("s", approval.MaxName), Name: strings.Repeat("t", approval.MaxName)})
 	r.Approved = json.RawMessage(`"` + strings.Repeat("é", tool.MaxDefinition/2-1) + `"`)
-	r.Current = json.RawMessage(`"` + strings.Repeat("\x01", tool.MaxDefinition-2) + `"`) // no JSON: a store does not look inside
+	r.Current = json.RawMessage(`"` + strings.Repeat("\x01", tool.MaxDefinition-2) + `"`) // not JSON: a store does not look inside
 	r.Note = strings.Repeat("\x01", approval.MaxNote)
 	r.By = strings.Repeat("b", approval.MaxActor)
 	want := put(t, s, r, entry(r, "observe"))

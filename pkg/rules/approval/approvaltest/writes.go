@@ -99,8 +99,8 @@ func racingFirst(t *testing.T, s approval.Store) {
 	}))
 }
 
-// winner checks that one of the writers won, the others heard of a conflict, and the
-// store holds what the winner wrote. It returns that.
+// winner checks that one of the writers won, the others got a conflict, and the store holds the
+// record of the winner. It returns that record.
 func winner(t *testing.T, s approval.Store, r approval.Record, errs []error) approval.Record {
 	t.Helper()
 	won := -1
@@ -115,7 +115,7 @@ func winner(t *testing.T, s approval.Store, r approval.Record, errs []error) app
 		}
 	}
 	held, err := s.Get(t.Context(), r.ID())
-	if won < 0 { // all may have stood in each other's way, but then nothing was stored
+	if won < 0 { // all may have failed because of each other, but then nothing was stored
 		if r.Rev == 0 && !errors.Is(err, approval.ErrNotFound) || r.Rev > 0 && held.Rev != r.Rev {
 			t.Errorf("nobody won, but rev is %d (%v)", held.Rev, err)
 		}
@@ -169,7 +169,7 @@ func auditOrder(t *testing.T, s approval.Store) {
 		r := record(tool.ID{Server: "github", Name: fmt.Sprintf("tool%d", 9-i)})
 		e := entry(r, "approve")
 		e.Note = fmt.Sprint(i)
-		e.At = start.Add(-time.Duration(i) * time.Hour) // what the caller says of the time does not matter
+		e.At = start.Add(-time.Duration(i) * time.Hour) // the caller's time must not matter
 		r = put(t, s, r, e)
 		e.Rev, e.Written = r.Rev, r.UpdatedAt
 		want = append([]approval.Entry{*e}, want...)
@@ -190,7 +190,7 @@ func auditOrder(t *testing.T, s approval.Store) {
 	}
 }
 
-// auditPages reads the audit page by page, and from places between lines.
+// auditPages reads the audit page by page, and from positions between lines.
 func auditPages(t *testing.T, s approval.Store) {
 	var want []approval.Entry
 	for i := range 7 {
@@ -263,8 +263,8 @@ func auditWhole(t *testing.T, s approval.Store) {
 	same(t, "Audit", got, want)
 }
 
-// auditAtomic lets writers with audit lines race and checks that each rev has
-// the one line of the writer who won it, and no other line exists.
+// auditAtomic lets writers with audit lines race. It checks that each rev has exactly one line,
+// the line of the writer that won.
 func auditAtomic(t *testing.T, s approval.Store) {
 	r := record(tool.ID{Server: "github", Name: "atomic"})
 	for range 4 {
