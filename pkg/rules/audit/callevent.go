@@ -13,22 +13,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A CallEvent is what is known of one request of an agent. The goroutine that answers the request
-// fills it along the way. When the request has ended, its five writers read it: the audit, the usage
-// (which counts the lines of the audit), the metrics, the span and the log.
+// A CallEvent collects the facts of one request of an agent. The goroutine that handles the
+// request fills it on the way. At the end of the request its five writers read it: the audit, the
+// usage (which counts the audit lines), the metrics, the span and the log.
 type CallEvent struct {
 	Line
 	Counts   observe.Counts
 	Redacted bool // the line has the arguments, without their values; see [Redact]
 
-	asked, sent        json.RawMessage // nil: there are none
+	asked, sent        json.RawMessage // nil: no arguments
 	wereAsked, wasSent bool
 }
 
-// Asked notes the arguments that came for what is called; nil: none did.
+// Asked notes the arguments that the client sent; nil: none.
 func (e *CallEvent) Asked(arguments json.RawMessage) { e.asked, e.wereAsked = arguments, true }
 
-// Sent notes that the call went to its server, with these arguments; nil: without any.
+// Sent notes that the call went to its server with these arguments; nil: none.
 func (e *CallEvent) Sent(arguments json.RawMessage) { e.sent, e.wasSent = arguments, true }
 
 // Decide notes a decision and the status of a lock. The last decision counts: the gateway can
@@ -37,13 +37,13 @@ func (e *CallEvent) Decide(decision, status string) {
 	e.Decision, e.Status, e.Rules = decision, status, nil
 }
 
-// Allow notes that the call of this definition is allowed; "": what is called has none.
+// Allow notes that the call of this definition is allowed; "": the call has no definition.
 func (e *CallEvent) Allow(definition tool.Hash) {
 	e.Decide(Allowed, "")
 	e.Definition = definition
 }
 
-// Lock notes that what is called is locked by these rules of the operator, unless a stop is why.
+// Lock notes that these operator rules lock the item, unless the reason is a stop.
 func (e *CallEvent) Lock(status string, rules []string) {
 	if e.Decision != Stopped {
 		e.Decision, e.Rules = Locked, slices.Clone(rules)
@@ -51,7 +51,7 @@ func (e *CallEvent) Lock(status string, rules []string) {
 	e.Status = status
 }
 
-// Refuse notes that the request was faulty, unless something else was decided.
+// Refuse notes that the request was faulty, unless there is another decision.
 func (e *CallEvent) Refuse() { e.Decision = cmp.Or(e.Decision, Refused) }
 
 // End returns the line of a call that ended now.
@@ -75,8 +75,8 @@ func (e *CallEvent) End(now time.Time) Line {
 	return l
 }
 
-// HashArguments returns the SHA-256 of arguments, in lower-case hex: of their canonical form, or of
-// the bytes that came if they have none. No arguments count as an empty object.
+// HashArguments returns the SHA-256 of arguments, in lower-case hex. It hashes their canonical
+// form, or the received bytes if they have none. No arguments count as an empty object.
 func HashArguments(arguments json.RawMessage) string {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// Columns are the members of a [Line] in their order, which is that of the columns of a [CSV].
+// Columns are the members of a [Line], in their order. A [CSV] has its columns in this order.
 var Columns = columns()
 
 func columns() (names []string) {
@@ -26,9 +26,9 @@ func columns() (names []string) {
 	return names
 }
 
-// A CSV writes lines as comma-separated values (RFC 4180) for people who open them in a spreadsheet.
-// A text that such a program would take for a formula is written after an apostrophe, and characters
-// that hide are written as their numbers.
+// A CSV writes lines as comma-separated values (RFC 4180) for people who open them in a
+// spreadsheet. It puts an apostrophe before a text that such a program would take for a formula,
+// and writes hidden characters as their numbers.
 type CSV struct{ w *csv.Writer }
 
 // NewCSV writes the names of the columns to w.
@@ -62,12 +62,12 @@ func (c CSV) flush(row []string) error {
 	return c.w.Error()
 }
 
-// splits is where a program that takes semicolons for commas, as many do by the language of their
-// user, would begin a cell with a formula.
+// splits matches where a program that splits cells at semicolons, as many do in some languages,
+// would begin a cell with a formula.
 var splits = regexp.MustCompile(`(;[\s"]*)([=+\-@＝＋－＠])`)
 
-// cell returns a member's value as the text of a cell. What is no text is JSON, which begins with
-// nothing that a formula begins with: no number in a line is below zero.
+// cell returns a member's value as the text of a cell. A value that is not a text is written as
+// JSON. JSON never starts like a formula: no number in a line is below zero.
 func cell(value json.RawMessage) string {
 	if len(value) == 0 || value[0] != '"' {
 		return string(value)

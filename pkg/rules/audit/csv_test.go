@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// hostile are texts that others write, and what a cell shows of them.
+// hostile maps texts that others may write to the text in a cell.
 var hostile = map[string]string{
 	`=HYPERLINK("http://evil.example","x")`: `'=HYPERLINK("http://evil.example","x")`,
 	"+1+1":                                  "'+1+1",
@@ -70,7 +70,7 @@ func TestCSV(t *testing.T) {
 	if first := strings.SplitN(b.String(), ",", 5); !cmp.Equal(first[:4], []string{"v", "time", "kind", "agent"}) {
 		t.Errorf("it begins with %q", first)
 	}
-	// Another reader than Go's sees the same cells.
+	// A reader other than Go's sees the same cells.
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Log("there is no python3 to read it as well")

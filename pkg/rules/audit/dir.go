@@ -19,67 +19,68 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// DirOptions are the knobs of a [Dir]. The zero value of each field stands for its default.
+// DirOptions are the options of a [Dir]. The zero value of each field means its default.
 type DirOptions struct {
-	Days  func() int       // how many days files are kept, 0: all; nil: 30
+	Days  func() int       // how many days a file stays, 0: forever; nil: 30
 	Limit func() Limit     // of the bytes of all files; nil: none
 	Now   func() time.Time // time.Now
 	Log   *slog.Logger     // none
 
-	ReadOnly bool // the files are read alone: nothing is made or removed, and each Write fails
+	ReadOnly bool // only reads the files: makes and removes nothing, and each Write fails
 }
 
 const (
-	suffix    = ".jsonl"
-	usualDays = 30
-	mendEvery = time.Second // how often it is tried to go on after a line was lost
-	sayEvery  = time.Minute // how often the log is told meanwhile
-	syncAfter = time.Second // after a line, it is on the disk
+	suffix     = ".jsonl"
+	usualDays  = 30
+	retryEvery = time.Second // how often a Dir retries after a lost line
+	logEvery   = time.Minute // how often a lasting fault is logged
+	syncAfter  = time.Second // a line is on the disk this long after its write
 )
 
-// first is what the first line of all says of the line before it.
+// first is the hash of the previous line in the very first line.
 var first = strings.Repeat("0", 2*sha256.Size)
 
 var errClosed = errors.New("the audit is closed")
 
-// A Dir keeps lines in a folder: a file for each day in UTC, of which each line names the hash of the
-// line before, over the ends of days too. Who has the folder alone can change it and make all
-// hashes anew; who kept one hash elsewhere sees it.
+// A Dir keeps lines in a folder: a file for each day in UTC. Each line contains the hash of the
+// line before, across files. A person who alone can access the folder can change it and recompute
+// all hashes; a person who kept one hash elsewhere detects this.
 //
-// A line is in the file when Write returns, and on the disk a second later. It is one write of the
-// system, so that a program that is killed leaves whole lines; after a loss of power the last one can be
-// torn, and stays as it is: the next line says so.
+// A line is in the file when Write returns, and on the disk a second later. Each line is one write
+// of the system, so a program that is killed leaves whole lines. After a loss of power the last
+// line can be torn. It stays, and the next line reports it.
 //
-// One process writes to a folder: the lock of the approvals beside it is held by whoever has opened one.
+// One process writes to a folder: the process that holds the lock of the approvals in the same
+// data folder.
 type Dir struct {
 	path string
 	o    DirOptions
 
 	mu     sync.Mutex
 	closed bool
-	file   *os.File    // nil: none is open
-	is     fs.FileInfo // of the file, as it was opened: which one it is, whatever is at its name by now
-	day    string      // of the file, or of the newest that there is
+	file   *os.File    // nil: no file is open
+	info   fs.FileInfo // of the open file; another file may have its name now
+	day    string      // of the file, or of the newest file
 	size   int64
 	prev   string // hash of the last line
-	room   int64  // size up to which the file system has set room aside
-	noRoom bool   // it cannot do that
-	scarce error  // why it does not any more
-	dirty  bool   // something is to be synced
-	swept  string // day on which old files were removed last
+	room   int64  // size up to which the file system has allocated space
+	noRoom bool   // the file system cannot allocate
+	scarce error  // why it no longer can
+	dirty  bool   // the file has unsynced data
+	swept  string // day of the last removal of old files
 
 	older    int64     // bytes of the files of other days
-	measured time.Time // when those were added up
-	full     error     // the files are at their limit, and the newest says so; nil: they are not
+	measured time.Time // when older was computed
+	full     error     // the files are at their limit, and the newest one notes it; nil: they are not
 
-	unclean string // what is to be said of how the program before this one ended; "": nothing
+	unclean string // note about how the previous program ended; "": nothing
 
-	fault  error     // why the last line could not be written as it should; nil: it was
-	lost   int       // lines that could not be written at all
-	since  time.Time // of the first of them
-	tried  time.Time // when it was last tried to go on
-	told   time.Time // when the log was last told
-	mended bool      // how the files end is known
+	fault     error     // why the last line could not be written properly; nil: it was
+	lost      int       // lines that could not be written
+	since     time.Time // time of the first lost line
+	tried     time.Time // time of the last retry
+	logged    time.Time // time of the last log message
+	isChecked bool      // the end of the files was checked
 }
 
 var (
@@ -87,8 +88,9 @@ var (
 	_ Readier = (*Dir)(nil)
 )
 
-// OpenDir returns the Dir at path, which is made if need be. What it finds that is not whole it closes by
-// a line that says so. On a full disk it returns a Dir that cannot write yet, which [Dir.Fault] says.
+// OpenDir returns the Dir at path. It makes the folder if needed, and writes a line about each
+// file that is not whole. On a full disk it returns a Dir that cannot write yet; [Dir.Fault]
+// returns the reason.
 func OpenDir(path string, o *DirOptions) (*Dir, error) {
 	d := &Dir{path: path}
 	if o != nil {
@@ -137,16 +139,17 @@ func hashOf(line []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Write implements [Sink]. A line that is lost is told to the log, once a minute, and to whoever asks
-// [Dir.Fault] or [Dir.Ready]; the next one that is written has one before it that says how many were.
+// Write implements [Sink]. A Dir reports lost lines once a minute in the log, and in [Dir.Fault]
+// and [Dir.Ready]. Before the next line that it writes, it writes a note with the number of lost
+// lines.
 func (d *Dir) Write(ctx context.Context, l Line) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.writeLine(ctx, l)
 }
 
-// WriteAll implements [batcher], with one write of the system. Lines that cannot be written so are written one
-// by one, as far as they can be.
+// WriteAll implements [batcher], with one write of the system. If this write fails, it writes the
+// lines one by one, as many as it can.
 func (d *Dir) WriteAll(ctx context.Context, lines []Line) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,7 +163,7 @@ func (d *Dir) WriteAll(ctx context.Context, lines []Line) error {
 	return errors.Join(faults...)
 }
 
-// writeLine writes a line, or notes that it is lost.
+// writeLine writes a line, or notes its loss.
 func (d *Dir) writeLine(ctx context.Context, l Line) error {
 	if d.closed {
 		return errors.Join(errClosed, d.mark(first)) // the next start says that a line may be missing
@@ -174,14 +177,14 @@ func (d *Dir) writeLine(ctx context.Context, l Line) error {
 	if d.lost++; d.lost == 1 {
 		d.since = now
 	}
-	if now.Sub(d.told) >= sayEvery {
-		d.told = now
+	if now.Sub(d.logged) >= logEvery {
+		d.logged = now
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "a line of the audit is lost", slog.Int("lost", d.lost), slog.Time("since", d.since), slog.Any("error", err))
 	}
 	return err
 }
 
-// write writes lines, all or none, and before them what there is to say of the file itself.
+// write writes lines, all or none. Before them it writes any notes about the file.
 func (d *Dir) write(now time.Time, lines []Line) error {
 	turned := d.rotate(now)
 	if turned != nil && d.file == nil {
@@ -201,7 +204,7 @@ func (d *Dir) write(now time.Time, lines []Line) error {
 	return nil
 }
 
-// notes writes that lines were lost, or may have been, if so.
+// notes writes a note if lines were lost, or may have been.
 func (d *Dir) notes(now time.Time) error {
 	if d.unclean != "" {
 		if err := d.note(now, d.unclean+"."); err != nil {
@@ -218,7 +221,7 @@ func (d *Dir) notes(now time.Time) error {
 		return err
 	}
 	d.o.Log.LogAttrs(context.Background(), slog.LevelInfo, "the audit is written again", slog.Int("lost", d.lost))
-	d.lost, d.fault, d.told = 0, nil, time.Time{}
+	d.lost, d.fault, d.logged = 0, nil, time.Time{}
 	return nil
 }
 
@@ -227,8 +230,8 @@ func (d *Dir) note(now time.Time, text string) error {
 	return d.add([]Line{{V: Version, Time: now.UTC(), Kind: KindNote, Note: text}})
 }
 
-// add writes lines to the open file, at once. What was written of some that did not all get whole is taken
-// away.
+// add writes lines to the open file at once. If they do not all get written, it removes the
+// written part.
 func (d *Dir) add(lines []Line) error {
 	var all []byte
 	prev := d.prev
@@ -257,7 +260,7 @@ func (d *Dir) add(lines []Line) error {
 	return nil
 }
 
-// sync brings what was written to the disk. Writers do not wait for it.
+// sync writes the file's data to the disk. Writers do not wait for it.
 func (d *Dir) sync() {
 	d.mu.Lock()
 	file := d.file
@@ -271,13 +274,14 @@ func (d *Dir) sync() {
 	}
 }
 
-// rotate has the file of the day open, and in its place. A clock that was set back does not open an
-// older one. If that of a new day cannot be opened, the one before goes on.
+// rotate makes sure that the file of the day is open and still has its name. If the clock was set
+// back, it keeps the newer file. If it cannot open the file of a new day, it continues with the
+// previous one.
 func (d *Dir) rotate(now time.Time) error {
 	if d.file != nil && !d.inPlace() {
 		d.leave()
 	}
-	if !d.mended {
+	if !d.isChecked {
 		if err := d.resume(); err != nil {
 			return err
 		}
@@ -299,27 +303,27 @@ func (d *Dir) rotate(now time.Time) error {
 	return nil
 }
 
-// hold goes on with an open file, which info is of.
+// hold continues with an open file; info describes it.
 func (d *Dir) hold(file *os.File, info fs.FileInfo, day string) {
-	d.file, d.is, d.day, d.size, d.room, d.mended = file, info, day, info.Size(), 0, true
+	d.file, d.info, d.day, d.size, d.room, d.isChecked = file, info, day, info.Size(), 0, true
 	d.measure(d.o.Now())
 }
 
-// inPlace reports whether the open file is the one of its name still, as this program left it.
+// inPlace reports whether the open file still has its name, and is as this program left it.
 func (d *Dir) inPlace() bool {
 	at, err := os.Stat(d.file.Name())
-	return err == nil && os.SameFile(at, d.is) && at.Size() == d.size
+	return err == nil && os.SameFile(at, d.info) && at.Size() == d.size
 }
 
-// leave closes the file. What follows looks at the folder first.
+// leave closes the file. The next write checks the folder first.
 func (d *Dir) leave() {
 	if d.file != nil {
-		_ = d.close() // what it has, it has
-		d.mended = false
+		_ = d.close() // keep what is written
+		d.isChecked = false
 	}
 }
 
-// close gives back the room that was set aside in the file, unless somebody else has written to it.
+// close releases the allocated space of the file, unless another program has written to it.
 func (d *Dir) close() error {
 	file := d.file
 	d.file = nil
@@ -330,8 +334,8 @@ func (d *Dir) close() error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// Ready implements [Readier]: the file is there, and has room for the lines of some hundred calls. After a
-// lost line it tries to go on, once a second.
+// Ready implements [Readier]: the file exists, and has space for the lines of some hundred calls.
+// After a lost line it retries once a second.
 func (d *Dir) Ready(context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -339,7 +343,7 @@ func (d *Dir) Ready(context.Context) error {
 	switch {
 	case d.closed:
 		return errClosed
-	case d.fault != nil && now.Sub(d.tried) >= 0 && now.Sub(d.tried) < mendEvery:
+	case d.fault != nil && now.Sub(d.tried) >= 0 && now.Sub(d.tried) < retryEvery:
 		return d.fault
 	}
 	d.tried, d.fault = now, nil
@@ -358,7 +362,7 @@ func (d *Dir) Ready(context.Context) error {
 	return err
 }
 
-// Fault returns why lines cannot be written, or will not be for long; nil: they can.
+// Fault returns why lines cannot be written, or soon cannot be; nil: they can.
 func (d *Dir) Fault() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -368,7 +372,7 @@ func (d *Dir) Fault() error {
 	return cmp.Or(d.full, d.fault, d.scarce)
 }
 
-// sweepDue removes old files once for each day that begins.
+// sweepDue removes old files once a day.
 func (d *Dir) sweepDue(now time.Time) {
 	if days := d.o.Days(); days > 0 && d.swept != d.day {
 		d.swept = d.day
@@ -376,7 +380,7 @@ func (d *Dir) sweepDue(now time.Time) {
 	}
 }
 
-// sweep removes the files that are older than they are kept; never the newest.
+// sweep removes the files from before a day, but never the newest file.
 func (d *Dir) sweep(before time.Time) {
 	oldest := dayOf(before)
 	days, err := daysOf(d.path)
@@ -394,8 +398,8 @@ func (d *Dir) sweep(before time.Time) {
 	d.measure(d.o.Now())
 }
 
-// Close brings everything to the disk, and keeps that the files end as they should. What is written
-// later is refused.
+// Close writes everything to the disk, and records that the files ended cleanly. Later writes
+// fail.
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

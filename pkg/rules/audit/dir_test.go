@@ -41,7 +41,7 @@ func (c *clock) set(t time.Time) {
 
 func day(n int) time.Time { return time.Date(2026, 3, n, 23, 59, 0, 0, time.UTC) }
 
-// A folder is a Dir with what is under it.
+// A folder is a Dir with its parts.
 type folder struct {
 	*audit.Dir
 	t     *testing.T
@@ -57,7 +57,7 @@ func newFolder(t *testing.T) *folder {
 	return f
 }
 
-// open opens the folder as a program does that starts.
+// open opens the folder as a starting program does.
 func (f *folder) open() {
 	f.t.Helper()
 	d, err := audit.OpenDir(f.path, &audit.DirOptions{Now: f.clock.Now, Log: slog.New(slog.NewTextHandler(f.log, nil)), Days: func() int { return 3 }})
@@ -80,7 +80,7 @@ func (f *folder) write(tools ...string) {
 	}
 }
 
-// all returns what is read: the tools of calls, and the kinds of other lines, the newest first.
+// all returns, the newest first, the tools of calls and the kinds of other lines.
 func (f *folder) all() string {
 	f.t.Helper()
 	lines, next, err := f.Read(f.t.Context(), audit.Filter{}, "", 1000)
@@ -141,8 +141,8 @@ func (f *folder) verify() (said string, ok bool) {
 	return string(out), err == nil
 }
 
-// Lines that are written at once are the lines that they are one by one. Where they cannot be written, each is
-// counted.
+// Lines that are written at once are the same as lines that are written one by one. If they cannot
+// be written, each is counted.
 func TestDirWritesTogether(t *testing.T) {
 	lines := func(f *folder, names ...string) (all []audit.Line) {
 		for _, name := range names {
@@ -281,7 +281,7 @@ func TestDirDamage(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		do   func(raw []byte) []byte
-		want string // what is read after a start and one more call
+		want string // the lines after a start and one more call
 	}{
 		{"torn", func(raw []byte) []byte { return raw[:len(raw)-20] }, "a:3 note damaged a:1"},
 		{"zeros after a loss of power", func(raw []byte) []byte { return append(raw, make([]byte, 100)...) }, "a:3 note damaged a:2 a:1"},
@@ -335,8 +335,8 @@ func TestDirDamage(t *testing.T) {
 	})
 }
 
-// What is put in the place of the open file, as an editor does, is gone on with, though nothing about it
-// but which file it is has changed.
+// A Dir continues with a file that replaced the open one, as an editor does, even if only the
+// file's identity changed.
 func TestDirCopyInPlace(t *testing.T) {
 	f := newFolder(t)
 	f.write("a:1", "a:2")
@@ -353,7 +353,8 @@ func TestDirCopyInPlace(t *testing.T) {
 	}
 }
 
-// Eight programs' worth of calls at once, and a reader: each line is there, once, and the chain is whole.
+// Calls of eight programs and a reader run at once: each line is in the files once, and the chain
+// is whole.
 func TestDirParallel(t *testing.T) {
 	f := newFolder(t)
 	var wg sync.WaitGroup
@@ -382,8 +383,8 @@ func TestDirParallel(t *testing.T) {
 	}
 }
 
-// A program that is killed in the middle of its calls leaves a whole chain, except for a line that it was
-// writing: verification and a note name that one.
+// A program that is killed during its calls leaves a whole chain, except for an unfinished line.
+// Verification and a note both name that line.
 func TestDirKilled(t *testing.T) {
 	if path := os.Getenv("AUDIT_TEST_DIR"); path != "" {
 		d, err := audit.OpenDir(path, nil)
@@ -419,7 +420,7 @@ func TestDirKilled(t *testing.T) {
 	if err != nil || len(lines) == 0 {
 		t.Errorf("line %d that was written is not there: %v", written, err)
 	}
-	for range 2 { // each start after a kill says so, and no other
+	for range 2 { // only a start after a kill notes it
 		f.open()
 		notes := f.notes()
 		for _, note := range notes {
@@ -434,7 +435,7 @@ func TestDirKilled(t *testing.T) {
 	}
 }
 
-// A line that comes after the end is missing, and the next start says that it may be.
+// A line after Close is missing, and the next start notes that it may be.
 func TestDirLineAfterClose(t *testing.T) {
 	f := newFolder(t)
 	f.write("a:1")
@@ -462,7 +463,7 @@ func TestDirCannotWrite(t *testing.T) {
 	f.open()
 	f.write("a:2")
 	require.OK(t, os.RemoveAll(f.path))
-	require.OK(t, os.WriteFile(f.path, nil, 0o600)) // no folder can be made there
+	require.OK(t, os.WriteFile(f.path, nil, 0o600)) // prevents making a folder there
 	for range 3 {
 		if err := f.Write(context.Background(), audit.Line{Kind: audit.KindCall, Time: f.clock.Now(), Tool: "a:3"}); err == nil {
 			t.Error("a line is written to nowhere")

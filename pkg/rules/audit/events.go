@@ -6,89 +6,90 @@ import (
 	"strings"
 )
 
-// The actions of events that are about no tool, prompt or resource. Those about one are the actions
-// of pkg/rules/approval.
+// The actions of events that concern no tool, prompt or resource. Events about those have the
+// actions of pkg/rules/approval.
 const (
 	ActionLogin          = "login"           // a person signed in with a browser; the note says which way
-	ActionLogout         = "logout"          // and out
-	ActionSessionRevoked = "session_revoked" // a session was ended by other means than its own logout
+	ActionLogout         = "logout"          // a person signed out
+	ActionSessionRevoked = "session_revoked" // a session ended without its own logout
 	ActionTokenMade      = "token_made"
 	ActionTokenRevoked   = "token_revoked"
 	ActionStop           = "stop"        // an emergency stop
-	ActionStopUndone     = "stop_undone" // and its end
+	ActionStopUndone     = "stop_undone" // the end of an emergency stop
 	ActionConfigTaken    = "config_taken"
 	ActionConfigRefused  = "config_refused"
 	ActionPolicyTaken    = "policy_taken"
 	ActionPolicyRefused  = "policy_refused"
-	ActionAsked          = "request"           // an agent, or its user, asked for what is locked
-	ActionWithdrawn      = "request_withdrawn" // and no longer does
+	ActionAsked          = "request"           // an agent, or its user, asked for a locked item
+	ActionWithdrawn      = "request_withdrawn" // an agent, or its user, withdrew the request
 	ActionDecided        = "request_decided"   // a person decided; the note says what
-	ActionUnsent         = "notice_given_up"   // people could not be told for a day
-	ActionSync           = "sync"              // a person had the servers asked
+	ActionUnsent         = "notice_given_up"   // people got no notice for a day
+	ActionSync           = "sync"              // a person started a sync
 	ActionRestored       = "approvals_restored"
 	ActionAccepted       = "approvals_accepted"
 	ActionBackup         = "approvals_backup"     // a copy of the store was taken; it has the digests of tokens
-	ActionTakenBack      = "approvals_taken_back" // a copy was taken back
+	ActionTakenBack      = "approvals_taken_back" // a copy was restored
 )
 
-// KindIncomplete is the kind of the last line of a file that lacks lines: its note says why, and where
-// the rest begins.
+// KindIncomplete is the kind of the last line of a file that lacks lines. Its note says why, and
+// where the next lines are.
 const KindIncomplete = "incomplete"
 
-// What an event can be about, if it is about no tool: the first word of [Line.Subject], before a
-// colon. After it comes the name.
+// The kinds of things, other than tools, that an event can concern: the first word of
+// [Line.Subject], before a colon. The name follows the colon.
 const (
 	AboutServer  = "server"
 	AboutAgent   = "agent"
-	AboutToken   = "token" // so that the subject is the agent that the token makes
+	AboutToken   = "token" // the subject is the agent of the token
 	AboutFile    = "file"
 	AboutSession = "session"
-	AboutAll     = "all" // of the gateway; there is no name
+	AboutAll     = "all" // the whole gateway; there is no name
 )
 
-// About returns what the line is about besides a tool, and its name.
+// About returns the kind and name of what the line concerns, if it is no tool.
 func (l Line) About() (kind, name string) {
 	kind, name, _ = strings.Cut(l.Subject, ":")
 	return kind, name
 }
 
-// Events keeps what people did that is about no tool, prompt or resource: what is about one is kept
-// beside its record. Every implementation passes audittest.Run. It is safe for concurrent use.
+// Events keeps events of people that concern no tool, prompt or resource. Events about those are
+// stored with the record. Every implementation passes audittest.Run. It is safe for concurrent
+// use.
 type Events interface {
 	// PutEvent adds a line.
 	PutEvent(ctx context.Context, l Line) error
 
-	// PutChange adds a line and keeps state as that of l.Subject, both or neither, unless that is
-	// its state already; it reports whether it did. So of several processes that see the same
-	// change, also after they were started again, one writes a line.
+	// PutChange adds a line and stores state as the state of l.Subject, both or neither, unless
+	// the subject already has that state. It reports whether it did. So if several processes see
+	// the same change, even after a restart, one of them writes a line.
 	PutChange(ctx context.Context, l Line, state string) (bool, error)
 
-	// Events returns lines that f selects, the newest first, from after the cursor, each with its
-	// Cursor set, and the cursor that leads on; "" means that there are no more. It returns at
-	// most limit lines. It may return fewer, or none, with a cursor that leads on: how much one
-	// call reads is bounded, however few lines are selected. A cursor that is from elsewhere is
-	// [ErrCursor].
+	// Events returns the lines that f selects, the newest first, from after the cursor, each with
+	// its Cursor set. It also returns the cursor of the next page; "" means that there are no
+	// more. It returns at most limit lines. It may return fewer, or none, with a next cursor,
+	// because each call reads a bounded amount. It returns [ErrCursor] for a cursor from another
+	// source.
 	Events(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error)
 }
 
-// A Reader reads lines of calls, where this process can.
+// A Reader reads the lines of calls, if this process can read them.
 type Reader interface {
 	// Read returns lines as [Events.Events] does.
 	Read(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error)
 }
 
-// MaxText is how many bytes of each text an event has at most.
+// MaxText is the longest text of an event, in bytes.
 const MaxText = 4096
 
-// CheckEvent refuses a line that no store may keep as an event.
+// CheckEvent returns an error if no store may keep the line as an event.
 func CheckEvent(l Line) error {
 	switch {
 	case l.Kind != KindEvent || l.Action == "":
-		return errors.New("the line is no deed")
+		return errors.New("the line is not an audit event")
 	case l.Time.Unix() <= 0:
-		return errors.New("the deed has no time")
+		return errors.New("the audit event has no time")
 	case max(len(l.Actor), len(l.Subject), len(l.Note), len(l.Source), len(l.Tool)) > MaxText:
-		return errors.New("a text of the deed is too long")
+		return errors.New("a text of the audit event is too long")
 	}
 	return nil
 }

@@ -7,28 +7,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Filter says which lines are wanted. The zero Filter wants all.
+// A Filter selects lines. The zero Filter selects all.
 type Filter struct {
 	Actor  string // the person or the agent
-	Action string // of an event; of a call, what was decided about it
-	Server string // of the tool, or the server that an event was about
-	Tool   string // its id, or its name at whatever server
+	Action string // of an event; the decision of a call
+	Server string // of the tool, or the server that an event concerns
+	Tool   string // its id, or its name at any server
 	Kind   string // call, event
 
-	Since time.Time // the first moment
-	Until time.Time // the first moment after the last
+	Since time.Time // the first time
+	Until time.Time // just after the last time
 }
 
-// A Cursor is a place in lines, after one of them: "" is before the newest. It means something to
-// the reader that returned it, for the same lines, and names a line and not its number, so that no
-// line is left out or repeated because others were written meanwhile.
+// A Cursor is a position in lines, after one of them: "" is before the newest. It is valid for the
+// reader that returned it, and for the same lines. It names a line, not a number, so that lines
+// that are written meanwhile make no reader skip or repeat a line.
 type Cursor string
 
-// ErrCursor says that a cursor is from another place.
+// ErrCursor says that a cursor is from another source.
 var ErrCursor = errors.New("cursor is not of these lines")
 
-// Wants reports whether the filter selects the line. One that cannot be read is wanted if nothing but
-// its time or its kind is asked for: what else it says is not known.
+// Wants reports whether the filter selects the line. A line that cannot be read is selected if the
+// filter uses only time and kind: its other members are unknown.
 func (f Filter) Wants(l Line) bool {
 	switch {
 	case f.Kind != "" && f.Kind != l.Kind,
@@ -43,7 +43,7 @@ func (f Filter) Wants(l Line) bool {
 	return true
 }
 
-// Server returns the server that the line is about; "": none.
+// Server returns the server that the line concerns; "": none.
 func (l Line) Server() string {
 	if id, err := tool.ParseID(l.Tool); err == nil {
 		return id.Server
@@ -54,7 +54,7 @@ func (l Line) Server() string {
 	return ""
 }
 
-// names reports whether the line is about the tool with this id or name.
+// names reports whether the line concerns the tool with this id or name.
 func (l Line) names(name string) bool {
 	if l.Tool == "" || l.Tool == name {
 		return l.Tool == name

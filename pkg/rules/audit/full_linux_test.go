@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// On a disk that is full the lines of calls that were told to go on find room; then no more calls are, until
-// there is room again.
+// On a full disk there is space for the lines of all calls that were allowed to start. After them
+// no call may start until there is space again.
 func TestDirFullDisk(t *testing.T) {
 	local.OnSmallDisk(t, "8m", func(disk string) { fillDisk(t, disk) })
 }
@@ -28,7 +28,7 @@ func fillDisk(t *testing.T, disk string) {
 	filler := filepath.Join(disk, "filler")
 	local.FillDisk(t, filler, 16<<20)
 	told := 0
-	for ; f.Ready(t.Context()) == nil; told++ { // each call writes its line, until none is told to go on
+	for ; f.Ready(t.Context()) == nil; told++ { // each call writes its line, until none may start
 		f.write(fmt.Sprintf("b:%d", told))
 		if told > 100_000 {
 			t.Fatal("it is ready on a full disk for ever")
@@ -37,7 +37,7 @@ func fillDisk(t *testing.T, disk string) {
 	if told < 500 || f.Fault() == nil {
 		t.Errorf("%d calls went on; fault %v", told, f.Fault())
 	}
-	for n := range 500 { // those that were on their way then
+	for n := range 500 { // calls that were under way
 		f.write(fmt.Sprintf("c:%d", n))
 	}
 	lost := 0
@@ -46,7 +46,7 @@ func fillDisk(t *testing.T, disk string) {
 			lost++
 		}
 	}
-	if said, ok := f.verify(); !ok { // nothing of the lost one is left
+	if said, ok := f.verify(); !ok { // no part of the lost line is left
 		t.Error(said)
 	}
 	require.OK(t, os.Remove(filler))
@@ -62,8 +62,8 @@ func fillDisk(t *testing.T, disk string) {
 	}
 }
 
-// A folder whose last line is torn opens on a full disk, and says that it cannot write. When there is room, it says
-// first that the line is torn.
+// A folder whose last line is torn opens on a full disk, and reports that it cannot write. When
+// there is space, it first notes the torn line.
 func TestOpenDirOnFullDisk(t *testing.T) {
 	local.OnSmallDisk(t, "8m", func(disk string) {
 		f := &folder{t: t, path: filepath.Join(disk, "audit"), clock: &clock{now: day(4)}, log: &local.Buffer{}}
@@ -72,7 +72,7 @@ func TestOpenDirOnFullDisk(t *testing.T) {
 		require.OK(t, f.Close())
 		raw, err := os.ReadFile(f.file(4))
 		require.OK(t, err)
-		for len(raw)%4096 != 0 { // the next byte needs a page of its own
+		for len(raw)%4096 != 0 { // the next byte needs another page
 			raw = append(raw, 'x')
 		}
 		require.OK(t, os.WriteFile(f.file(4), raw, 0o600))
@@ -92,7 +92,8 @@ func TestOpenDirOnFullDisk(t *testing.T) {
 	})
 }
 
-// Lines that are lost on a full disk are counted, or the next start says that lines may be missing.
+// A Dir counts the lines that are lost on a full disk. Otherwise the next start notes that lines
+// may be missing.
 func TestDirLostLinesOverARestart(t *testing.T) {
 	local.OnSmallDisk(t, "8m", func(disk string) {
 		f := &folder{t: t, path: filepath.Join(disk, "audit"), clock: &clock{now: day(4)}, log: &local.Buffer{}}
@@ -109,7 +110,7 @@ func TestDirLostLinesOverARestart(t *testing.T) {
 			}
 		}
 		lose(100)
-		_ = f.Close() // it may have no room
+		_ = f.Close() // it may have no space
 		f.open()
 		lose(3)
 		require.OK(t, os.Remove(filler))

@@ -13,16 +13,16 @@ import (
 // ErrLimit says that the files have as many bytes as their [Limit] allows.
 var ErrLimit = errors.New("the audit has reached its largest size, audit.max_bytes")
 
-// A Limit bounds the bytes of all files of a [Dir]. The zero Limit is none.
+// A Limit bounds the bytes of all files of a [Dir]. The zero Limit allows any size.
 type Limit struct {
-	Bytes  int64 // 0: there is no limit
-	Refuse bool  // at the limit [Dir.Ready] fails, and nothing is removed; else the oldest day makes room
+	Bytes  int64 // 0: no limit
+	Refuse bool  // at the limit [Dir.Ready] fails and nothing is removed; otherwise the oldest day is removed
 }
 
-// reserve is how much is left below the limit for calls that were told to go on.
+// reserve is the space below the limit that remains for calls that were allowed to start.
 func (l Limit) reserve() int64 { return min(1<<20, l.Bytes/8) }
 
-// Size returns how many bytes the files have, and how many they may have; 0: there is no limit.
+// Size returns how many bytes the files have, and how many they may have; 0: no limit.
 func (d *Dir) Size() (bytes, limit int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -31,14 +31,14 @@ func (d *Dir) Size() (bytes, limit int64) {
 
 func (d *Dir) total() int64 { return d.size + d.older }
 
-// isNear reports whether the reserve is in use. It looks at the folder again if so, at most once a second:
-// somebody may have moved files away.
+// isNear reports whether the reserve is in use. If so it measures the folder again, at most once a
+// second, because an operator may have moved files away.
 func (d *Dir) isNear(now time.Time, l Limit) bool {
 	near := func() bool { return l.Bytes > 0 && d.total()+l.reserve() > l.Bytes }
 	if near() {
 		d.sweepDue(now)
 	}
-	if near() && (now.Sub(d.measured) >= mendEvery || now.Before(d.measured)) {
+	if near() && (now.Sub(d.measured) >= retryEvery || now.Before(d.measured)) {
 		d.measure(now)
 	}
 	if !near() {
@@ -48,8 +48,8 @@ func (d *Dir) isNear(now time.Time, l Limit) bool {
 	return true
 }
 
-// fit makes room for a line, or returns [ErrLimit]: then nothing more is written. With the zero Limit every
-// line fits.
+// fit makes space for a line, or returns [ErrLimit]; then nothing more is written. With the zero
+// Limit every line fits.
 func (d *Dir) fit(now time.Time) error {
 	l := d.o.Limit()
 	if !d.isNear(now, l) {
@@ -63,7 +63,7 @@ func (d *Dir) fit(now time.Time) error {
 	return d.stop(now, "until there is room below audit.max_bytes, or a new day begins")
 }
 
-// fitCalls returns [ErrLimit] if no more calls may be made; nil: their lines have room.
+// fitCalls returns [ErrLimit] if no more calls may start; nil: there is space for their lines.
 func (d *Dir) fitCalls(now time.Time) error {
 	if l := d.o.Limit(); !l.Refuse || !d.isNear(now, l) {
 		return nil
@@ -71,7 +71,7 @@ func (d *Dir) fitCalls(now time.Time) error {
 	return d.stop(now, "until there is room below audit.max_bytes; calls are refused")
 }
 
-// stop notes in the file, once, that lines will be missing from here on.
+// stop notes in the file, once, that the lines after it will be missing.
 func (d *Dir) stop(now time.Time, until string) error {
 	if d.full == nil {
 		d.full = ErrLimit
@@ -81,7 +81,7 @@ func (d *Dir) stop(now time.Time, until string) error {
 	return d.full
 }
 
-// measure adds up the files of other days.
+// measure adds up the sizes of the files of other days.
 func (d *Dir) measure(now time.Time) {
 	d.measured = now
 	days, err := daysOf(d.path)
@@ -100,8 +100,8 @@ func (d *Dir) measure(now time.Time) {
 	d.older = sum
 }
 
-// dropOldest removes the file of the oldest day, but never that of the newest, and notes it. It reports
-// whether it did.
+// dropOldest removes the file of the oldest day, but never of the newest, and notes it. It reports
+// whether it removed a file.
 func (d *Dir) dropOldest(now time.Time, l Limit) bool {
 	days, err := daysOf(d.path)
 	if err == nil && (len(days) == 0 || days[0] >= d.day) {

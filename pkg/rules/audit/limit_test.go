@@ -15,7 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// newLimited returns a folder that begins on the second of the month, with a limit that the test may change.
+// newLimited returns a folder that begins on the second of the month, with a limit that the test
+// may change.
 func newLimited(t *testing.T, l *audit.Limit) *folder {
 	t.Helper()
 	f := &folder{t: t, path: filepath.Join(t.TempDir(), "audit"), clock: &clock{now: day(2)}, log: &local.Buffer{}}
@@ -29,7 +30,7 @@ func newLimited(t *testing.T, l *audit.Limit) *folder {
 	return f
 }
 
-// notes returns what the files say of themselves, the newest first.
+// notes returns the notes in the files, the newest first.
 func (f *folder) notes() []string {
 	f.t.Helper()
 	lines, _, err := f.Read(f.t.Context(), audit.Filter{}, "", 1<<20)
@@ -43,7 +44,7 @@ func (f *folder) notes() []string {
 	return out
 }
 
-// fill writes n calls, and returns how many of them were not kept.
+// fill writes n calls, and returns how many of them were lost.
 func (f *folder) fill(n int) (lost int) {
 	f.t.Helper()
 	for i := range n {
@@ -65,8 +66,8 @@ func (f *folder) checked() {
 	}
 }
 
-// At the limit the oldest day makes room, again and again. The newest file says which, and the chain of what is
-// left verifies.
+// At the limit the oldest day is removed, again and again. The newest file notes which, and the
+// chain of the remaining files verifies.
 func TestDirLimitDropsTheOldestDay(t *testing.T) {
 	l := &audit.Limit{Bytes: 64 << 10}
 	f := newLimited(t, l)
@@ -96,8 +97,8 @@ func TestDirLimitDropsTheOldestDay(t *testing.T) {
 	}
 }
 
-// The file of the newest day stays. At the limit it says once that lines will be missing, and afterwards how many
-// are.
+// The file of the newest day stays. At the limit it notes once that lines will be missing, and
+// afterwards how many are.
 func TestDirLimitOfOneDay(t *testing.T) {
 	l := &audit.Limit{Bytes: 64 << 10}
 	f := newLimited(t, l)
@@ -127,8 +128,8 @@ func TestDirLimitOfOneDay(t *testing.T) {
 	f.checked()
 }
 
-// Where calls must have lines none is made at the limit, and nothing is removed. The lines of calls that were
-// told to go on before have room. It goes on when there is room again.
+// If calls must have lines, no call may start at the limit, and nothing is removed. Calls that
+// were allowed to start have space for their lines. Calls start again when there is space again.
 func TestDirLimitRefuses(t *testing.T) {
 	l := &audit.Limit{Bytes: 256 << 10, Refuse: true}
 	f := newLimited(t, l)
@@ -176,7 +177,7 @@ func TestDirLimitRefuses(t *testing.T) {
 	f.checked()
 }
 
-// Days that are over their time make room at the limit too.
+// At the limit, days past their retention are removed first.
 func TestDirLimitSweepsFirst(t *testing.T) {
 	l := &audit.Limit{Bytes: 64 << 10, Refuse: true}
 	f := newLimited(t, l)

@@ -9,18 +9,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Bounds on a line, in characters. Most of its texts somebody else wrote.
+// Limits of a line, in characters. Other people and programs wrote most of its texts.
 const (
 	maxName  = 512
 	maxNote  = 2000
 	maxRules = 16
-	maxKinds = 16 // of what a search found
+	maxKinds = 16 // of the statuses in a search
 )
 
-// Name returns the name of something as a line has it.
+// Name returns a name in the form that a line has it.
 func Name(s string) string { return text.Clip(s, maxName) }
 
-// bounded returns the line with its texts fit to stand in one, and cut where they are too long.
+// bounded returns the line with its texts escaped and cut to their limits.
 func (l Line) bounded() Line {
 	for _, s := range []*string{
 		&l.Kind, &l.Agent, &l.Method, &l.Human, &l.Tool, &l.ArgsAsked, &l.ArgsSent, &l.Path, &l.Decision, &l.Status, &l.Limit,
@@ -53,8 +53,9 @@ func clipped(list []string) []string {
 // encode returns the line as JSON, in one line of text.
 func (l Line) encode() ([]byte, error) { return rawjson.Encode(l.bounded()) }
 
-// Attrs returns the line as members of a line of a log, with "audit": 1 before them. What renames the time
-// of the log's lines must leave theirs, which is no [slog.KindTime].
+// Attrs returns the line as attributes of a log record, with "audit": 1 before them. A handler
+// that renames the time of log records must not rename the time of a line, which is no
+// [slog.KindTime].
 func (l Line) Attrs() []slog.Attr {
 	raw, err := l.encode()
 	if err != nil { // texts and numbers cannot fail

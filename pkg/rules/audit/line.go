@@ -1,8 +1,8 @@
 // Package audit has the lines that say who did what: one for each call of an agent, allowed or
-// not, and one for each event of a person. Both are of one schema, which is versioned.
+// not, and one for each event of a person. Both kinds have the same versioned schema.
 //
-// Arguments and results are in no line, only what they hash to; the config can have arguments kept,
-// with their texts taken out.
+// Lines contain no arguments or results, only their hashes. The config can add arguments, without
+// their texts.
 package audit
 
 import (
@@ -12,7 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Version is that of the schema. It grows when a member changes its meaning; members may be added.
+// Version is the version of the schema. It grows when the meaning of a member changes, but not
+// when members are added.
 const Version = 1
 
 // The kinds of lines.
@@ -20,27 +21,27 @@ const (
 	KindCall  = "call"
 	KindEvent = "deed"
 
-	KindNote    = "note"    // the file says something of itself
-	KindDamaged = "damaged" // a reader's, for a line that cannot be read
+	KindNote    = "note"    // a note of the file about itself
+	KindDamaged = "damaged" // from a reader, for a line that it cannot read
 )
 
-// What was decided about a call.
+// The decisions about a call.
 const (
-	Allowed = "allowed" // it was sent, or the gateway answered it itself
+	Allowed = "allowed" // it was sent, or the gateway itself answered it
 	Locked  = "locked"  // the tool is locked; Status says why
-	Tier    = "tier"    // the agent may not call tools of the tier, or called by the wrong variant
-	Scope   = "scope"   // what it named does not exist for the agent
+	Tier    = "tier"    // the agent may not call tools of the tier, or called the wrong variant
+	Scope   = "scope"   // the named item does not exist for the agent
 	Stopped = "stopped" // an emergency stop of the agent, a server or everything
 	Refused = "refused" // the request was faulty, or nothing could be called at all
 )
 
-// How a call ended that was sent, besides the outcomes of servers.
+// How a sent call ended, in addition to the outcomes of servers.
 const (
-	Asked     = "asked"     // the server asks for input; the answer to it is a call of its own
+	Asked     = "asked"     // the server asks for input; the answer to it is a separate call
 	Cancelled = "cancelled" // by the client, or by the end of the program
 )
 
-// A Line is one call or one event. Members of the other kind are left out.
+// A Line is one call or one event. It leaves out members of the other kind.
 type Line struct {
 	V    int       `json:"v"`
 	Time time.Time `json:"time"` // of the end of a call, UTC
@@ -49,45 +50,45 @@ type Line struct {
 	// Of a call.
 	Agent       string          `json:"agent,omitempty"`
 	Method      string          `json:"method,omitempty"`      // tools/call, prompts/get, resources/read, completion/complete, resources/subscribe
-	Human       string          `json:"human,omitempty"`       // whom the agent's token names as its user; "": nobody
-	Tool        string          `json:"tool,omitempty"`        // id of the tool, prompt or resource, or a tool of the gateway's own, such as retrieve_tools. Also of an event
-	Definition  tool.Hash       `json:"definition,omitempty"`  // that was called, or that is locked
-	ArgsAsked   string          `json:"args_asked,omitempty"`  // SHA-256, lower-case hex, of the canonical JSON of the arguments that came
-	ArgsSent    string          `json:"args_sent,omitempty"`   // the same of those that were sent to the server; "": none were
+	Human       string          `json:"human,omitempty"`       // the user that the agent's token names; "": none
+	Tool        string          `json:"tool,omitempty"`        // id of the tool, prompt or resource, or one of the gateway's own tools, such as retrieve_tools. Also of an event
+	Definition  tool.Hash       `json:"definition,omitempty"`  // the called or locked definition
+	ArgsAsked   string          `json:"args_asked,omitempty"`  // SHA-256, lower-case hex, of the canonical JSON of the arguments from the client
+	ArgsSent    string          `json:"args_sent,omitempty"`   // the same for the arguments to the server; "": not sent
 	Arguments   json.RawMessage `json:"arguments,omitempty"`   // with "arguments": "redacted"
 	Path        string          `json:"path,omitempty"`        // of the endpoint
 	Decision    string          `json:"decision,omitempty"`    // allowed, locked, tier, scope, stopped, refused
 	Status      string          `json:"status,omitempty"`      // of the lock
-	Rules       []string        `json:"rules,omitempty"`       // of the operator that decided
+	Rules       []string        `json:"rules,omitempty"`       // the operator's rules that decided
 	Would       []string        `json:"would,omitempty"`       // reserved
 	Limit       string          `json:"limit,omitempty"`       // reserved
 	Found       *Found          `json:"found,omitempty"`       // of a search
-	Outcome     string          `json:"outcome,omitempty"`     // of a call that was sent: how its server answered: available, transient, permanent, denied, or else asked, cancelled
+	Outcome     string          `json:"outcome,omitempty"`     // of a sent call: the server's answer: available, transient, permanent, denied; or asked, cancelled
 	Delivered   bool            `json:"delivered,omitempty"`   // the answer was written to the client
 	ResultBytes int             `json:"result_bytes,omitzero"` // of the result
 	ResultID    string          `json:"result_id,omitempty"`   // reserved
-	Ms          float64         `json:"ms,omitzero"`           // that the request took, milliseconds
-	Trace       string          `json:"trace,omitempty"`       // id of the trace that the client named, 32 hex digits
+	Ms          float64         `json:"ms,omitzero"`           // duration of the request in milliseconds
+	Trace       string          `json:"trace,omitempty"`       // id of the client's trace, 32 hex digits
 
 	// Of an event.
 	Actor   string    `json:"actor,omitempty"`
 	Action  string    `json:"action,omitempty"`
-	Hash    tool.Hash `json:"hash,omitempty"`    // of the definition that was decided about
+	Hash    tool.Hash `json:"hash,omitempty"`    // of the decided definition
 	From    tool.Hash `json:"from,omitempty"`    // of the definition that was approved before
-	Subject string    `json:"subject,omitempty"` // what it was about, if it is no tool: a server, an agent, a token, a file; see [Line.About]
+	Subject string    `json:"subject,omitempty"` // what it concerns, if no tool: a server, an agent, a token, a file; see [Line.About]
 	Note    string    `json:"note,omitempty"`
-	Shown   string    `json:"shown,omitempty"`   // how the actor was shown the definition that is approved: opened, printed, hash, seen, lock_file
-	Request string    `json:"request,omitempty"` // id of the request for access, or for one call, that it is about. Also of a call
+	Shown   string    `json:"shown,omitempty"`   // how the actor saw the approved definition: opened, printed, hash, seen, lock_file
+	Request string    `json:"request,omitempty"` // id of the request for access, or for one call. Also of a call
 
-	Source string `json:"source,omitempty"` // address that it came from
-	Prev   string `json:"prev,omitempty"`   // SHA-256, lower-case hex, of the line before in a file, without its end of line
+	Source string `json:"source,omitempty"` // address of the client
+	Prev   string `json:"prev,omitempty"`   // SHA-256, lower-case hex, of the line before in a file, without its line end
 
-	Cursor Cursor `json:"-"` // of the line in what it was read from; set by the reader
+	Cursor Cursor `json:"-"` // of the line at its source; set by the reader
 }
 
-// Found says what a search found.
+// Found has the counts of a search.
 type Found struct {
 	Callable int            `json:"callable"`         // how many matched
 	Locked   map[string]int `json:"locked,omitempty"` // how many matched, by status
-	Shown    []string       `json:"shown,omitempty"`  // ids of the locked ones that the answer holds
+	Shown    []string       `json:"shown,omitempty"`  // ids of the locked ones in the answer
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A file that stays in its place is opened once, also one that was there before the program: to open it
-// anew for a line takes a millisecond.
+// A Dir opens a file once while it keeps its name, even a file from before the program. To open it
+// again for each line takes a millisecond.
 func TestDirOpensOnce(t *testing.T) {
 	path := t.TempDir()
 	for range 2 {

@@ -5,14 +5,15 @@ import (
 	"syscall"
 )
 
-// Room that is set aside in a file: as long as keptSpace of it are left, no more is asked for.
+// Space that is allocated for a file. If at least keptSpace of it is left, no more is allocated.
 const (
 	preallocStep = 2 << 20
 	keptSpace    = 1 << 20
 )
 
-// preallocate has the file system keep room for lines to come, so that those of calls that are on
-// their way find it on a full disk. File systems that cannot do that are not asked again.
+// preallocate lets the file system reserve space for future lines, so that calls under way can
+// write their lines on a full disk. If a file system cannot do that, preallocate does not try
+// again.
 func (d *Dir) preallocate() {
 	if d.noRoom || d.room-d.size >= keptSpace {
 		return

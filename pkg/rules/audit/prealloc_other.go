@@ -2,5 +2,5 @@
 
 package audit
 
-// setAside does nothing: whether a line finds room is known once it is written.
+// preallocate does nothing: only a write shows whether there is space for a line.
 func (d *Dir) preallocate() {}

@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	chunk    = 256 << 10 // bytes that are read at once
-	maxLine  = 64 << 10  // bytes of a line that is read; none is written that is so long
+	chunk    = 256 << 10 // bytes of one read
+	maxLine  = 64 << 10  // longest line that is read; the program writes only shorter ones
 	maxShown = 200       // characters of a line that cannot be read
 )
 
-// Read returns the lines that the filter wants, the newest first, at most limit, and where to go on; ""
-// is the end. A line that cannot be read is one of [KindDamaged]. A file is not looked into if its
-// day says that it has nothing to offer: what was written while the clock was wrong is found
-// without bounds on the time.
+// Read returns the lines that the filter selects, the newest first, at most limit, and the next
+// cursor; "" is the end. A line that cannot be read has the kind [KindDamaged]. Read skips the
+// files of days outside the filter's times. So lines from while the clock was wrong are found only
+// without time bounds.
 func (d *Dir) Read(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error) {
 	return d.Folder().Read(ctx, f, after, limit)
 }
 
-// Folder returns the folder that d writes to.
+// Folder returns the folder of d.
 func (d *Dir) Folder() Folder { return Folder(d.path) }
 
-// A Folder reads the lines of a folder whose [Dir] is another program's.
+// A Folder reads the lines of a folder whose [Dir] belongs to another program.
 type Folder string
 
 // Read implements [Reader]; see [Dir.Read].
@@ -73,7 +73,7 @@ func (p Folder) Read(ctx context.Context, f Filter, after Cursor, limit int) ([]
 	return r.lines, "", nil
 }
 
-// place returns the day and the offset that a cursor stands for.
+// place returns the day and the offset in a cursor.
 func (c Cursor) place() (day string, offset int64, err error) {
 	if c == "" {
 		return "", 0, nil
@@ -86,7 +86,7 @@ func (c Cursor) place() (day string, offset int64, err error) {
 	return day, offset, nil
 }
 
-// needles are texts that stand in every line that the filter wants, as they are written there.
+// needles returns texts that every line that the filter selects contains in this form.
 func (f Filter) needles() (out [][]byte) {
 	for _, s := range []string{f.Actor, f.Action, f.Server, f.Tool, f.Kind} {
 		if quoted, err := rawjson.Encode(s); err == nil && s != "" && s != KindDamaged {
@@ -102,19 +102,20 @@ type reader struct {
 	needles [][]byte
 	limit   int
 	lines   []Line
-	newer   time.Time // of the line after the one that is read
+	newer   time.Time // of the line after the current one
 }
 
-// file reads the lines of a day before end, -1: all. more is where to go on, if it stopped.
+// file reads the lines of a day before end, -1: all. more is the position to continue from, if it
+// stopped.
 func (r *reader) file(ctx context.Context, path, day string, end int64) (more Cursor, err error) {
 	file, err := os.Open(filepath.Join(path, day+suffix))
-	if errors.Is(err, fs.ErrNotExist) { // over its time, just now
+	if errors.Is(err, fs.ErrNotExist) { // removed just now
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = file.Close() }() // it was read
+	defer func() { _ = file.Close() }() // the file was only read
 	info, err := file.Stat()
 	if err != nil {
 		return "", err
@@ -148,7 +149,7 @@ func (r *reader) file(ctx context.Context, path, day string, end int64) (more Cu
 	}
 }
 
-// take adds a line if it is wanted.
+// take adds a line if the filter selects it.
 func (r *reader) take(raw []byte, long bool) {
 	for _, n := range r.needles {
 		if !bytes.Contains(raw, n) {
@@ -169,7 +170,7 @@ func (r *reader) take(raw []byte, long bool) {
 	}
 }
 
-// timeOf returns the time of a line as it is written, without reading the rest.
+// timeOf returns the time of a line without parsing the rest.
 func timeOf(raw []byte) (time.Time, bool) {
 	const name = `"time":"`
 	i := bytes.Index(raw[:min(len(raw), 32)], []byte(name))
@@ -188,12 +189,12 @@ func timeOf(raw []byte) (time.Time, bool) {
 // A backward reads lines from the last to the first, in bounded memory.
 type backward struct {
 	r   io.ReaderAt
-	pos int64  // before it nothing was read
-	buf []byte // what follows it and was not returned
+	pos int64  // nothing before it was read
+	buf []byte // the bytes after pos that were not returned
 }
 
-// next returns the line before, without its line end, and where it starts. long says that it is too long,
-// and that only some of it is kept. After the first line it returns [io.EOF].
+// next returns the previous line, without its line end, and where it starts. long says that it is
+// too long, and that line holds only a part. After the first line it returns [io.EOF].
 func (b *backward) next() (line []byte, start int64, long bool, err error) {
 	if b.pos == 0 && len(b.buf) == 0 {
 		return nil, 0, false, io.EOF
@@ -218,7 +219,7 @@ func (b *backward) next() (line []byte, start int64, long bool, err error) {
 	}
 }
 
-// read reads what stands before.
+// read reads the bytes before pos.
 func (b *backward) read() error {
 	n := min(chunk, b.pos)
 	grown := make([]byte, n, n+int64(len(b.buf)))

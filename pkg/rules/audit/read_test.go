@@ -115,7 +115,8 @@ func TestReadDamaged(t *testing.T) {
 	}
 }
 
-// However a file is made up, a reader ends, has each line once, in whatever pages, and nothing of it is long.
+// For every content of a file, a reader ends, returns each line once in pages of any size, and
+// returns no long text.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("{\"v\":1,\"time\":\"2026-03-04T00:00:00Z\",\"kind\":\"call\"}\n"), 1)
 	f.Add([]byte("\n\n\x00\n{\"time\":\"\""), 3)
@@ -146,7 +147,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// The first table of the docs has the members of the struct, each once, in no other order.
+// The first table of the docs has the members of the struct, each once and in order.
 func TestDocsHaveTheSchema(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/audit.md")
 	require.OK(t, err)

@@ -13,19 +13,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// Bounds on what is kept of arguments.
+// Limits of redacted arguments.
 const (
-	maxRedacted = 4 << 10 // bytes, but for what closes open objects
+	maxRedacted = 4 << 10 // bytes, except for the ends of open objects
 	maxDepth    = 8
 	maxElements = 4  // of one list
-	maxKey      = 32 // characters of a name that is kept
-	maxDigits   = 4  // of them: ids and keys have more
+	maxKey      = 32 // characters of a name
+	maxDigits   = 4  // digits of a name: ids and keys have more
 )
 
-// Redact returns the shape of arguments without a value of theirs: a text is replaced by its length, a
-// number and a boolean by its type. A name is kept if it looks like that of a parameter; others are
-// replaced by their length, since names can be data. What is long, deep or much is left out, and
-// it says so. nil: there are none.
+// Redact returns the shape of arguments without their values: the length of a text, the type of a
+// number or boolean. It keeps a name that looks like a parameter's and replaces others by their
+// length, since names can be data. It marks where it leaves out long, deep or numerous parts. nil:
+// no arguments.
 func Redact(arguments json.RawMessage) json.RawMessage {
 	if len(arguments) == 0 {
 		return nil
@@ -42,12 +42,12 @@ type redactor struct {
 	out bytes.Buffer
 }
 
-// full reports whether nothing more is kept.
+// full reports whether the output is at its limit.
 func (r *redactor) full() bool { return r.out.Len() >= maxRedacted }
 
 func (r *redactor) say(s string) { r.out.Write(rawjson.Quote("‹" + s + "›")) }
 
-// value writes what is kept of the next value.
+// value writes the redacted form of the next value.
 func (r *redactor) value(depth int) error {
 	kind := r.in.PeekKind()
 	if open := kind == '{' || kind == '['; open && depth < maxDepth && !r.full() {
@@ -118,7 +118,7 @@ func (r *redactor) nested(kind jsontext.Kind, depth int) error {
 	return err
 }
 
-// more says that something of an object or a list of n was left out.
+// more notes that a part of an object or a list of n was left out.
 func (r *redactor) more(kind jsontext.Kind, n, left int) {
 	if left > 0 {
 		if n > left {
@@ -131,7 +131,7 @@ func (r *redactor) more(kind jsontext.Kind, n, left int) {
 	r.out.WriteByte(map[jsontext.Kind]byte{'{': '}', '[': ']'}[kind])
 }
 
-// keptName returns the n-th name of an object, or what stands for it.
+// keptName returns the n-th name of an object, or a replacement.
 func keptName(quoted jsontext.Value, n int) string {
 	name := rawjson.Text(json.RawMessage(quoted))
 	digits := 0

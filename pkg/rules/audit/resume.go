@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// daysOf returns the days of which a folder has files, in order.
+// daysOf returns the days that have files in the folder, in order.
 func daysOf(path string) ([]string, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -34,11 +34,11 @@ func daysOf(path string) ([]string, error) {
 	return out, nil
 }
 
-// endFile has the hash of the last line if all was written before the program ended. While a program has
-// the folder open it is absent, or has 64 zeros.
+// endFile has the hash of the last line if all lines were written before the program ended. While
+// a program has the folder open it is absent, or has 64 zeros.
 const endFile = "clean-end"
 
-// mark writes a hash into endFile. It does not cut the file, so that a full disk has room for it.
+// mark writes a hash into endFile. It does not truncate the file, so that it works on a full disk.
 func (d *Dir) mark(hash string) error {
 	file, err := os.OpenFile(filepath.Join(d.path, endFile), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -48,9 +48,9 @@ func (d *Dir) mark(hash string) error {
 	return errors.Join(err, file.Close())
 }
 
-// judge finds out, once, whether the program that wrote the last line ended cleanly, as [Dir.Close] does.
-// If not, [Dir.notes] says so.
-func (d *Dir) judge(last end) error {
+// checkCleanEnd finds out, once, whether the program that wrote the last line ended cleanly, with
+// [Dir.Close]. If not, [Dir.notes] writes a note.
+func (d *Dir) checkCleanEnd(last end) error {
 	if d.prev != "" {
 		return nil
 	}
@@ -70,8 +70,8 @@ func (d *Dir) judge(last end) error {
 	return nil
 }
 
-// finish writes what is left to say, and keeps that the files end as they should. If it cannot, the next
-// program says that lines may be missing.
+// finish writes the remaining notes, and records that the files ended cleanly. If it fails, the
+// next program notes that lines may be missing.
 func (d *Dir) finish() {
 	if d.prev == "" || d.lost == 0 && d.unclean == "" && d.prev == first {
 		return
@@ -92,8 +92,8 @@ func (d *Dir) finish() {
 	}
 }
 
-// resume goes on where the newest file ends. What is not whole there stays, and is followed by a line
-// that says so.
+// resume continues at the end of the newest file. A line there that is not whole stays, and a note
+// follows it.
 func (d *Dir) resume() error {
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
 		return err
@@ -103,10 +103,10 @@ func (d *Dir) resume() error {
 		return err
 	}
 	if len(days) == 0 {
-		if err := d.judge(end{hash: first}); err != nil {
+		if err := d.checkCleanEnd(end{hash: first}); err != nil {
 			return err
 		}
-		d.prev, d.mended = cmp.Or(d.prev, first), true
+		d.prev, d.isChecked = cmp.Or(d.prev, first), true
 		return nil
 	}
 	day := days[len(days)-1]
@@ -116,17 +116,17 @@ func (d *Dir) resume() error {
 	}
 	end, err := endOf(file)
 	if err == nil && end.is.Size() > 0 {
-		if err = d.judge(end); err == nil {
-			return d.goOn(file, day, end)
+		if err = d.checkCleanEnd(end); err == nil {
+			return d.continueFile(file, day, end)
 		}
-	} else if err == nil { // it is empty: the line before stands in an older file
-		err = d.goOnAfter(day, days[:len(days)-1])
+	} else if err == nil { // it is empty: an older file has the line before
+		err = d.continueAfter(day, days[:len(days)-1])
 	}
 	return errors.Join(err, file.Close())
 }
 
-// goOn goes on with the file of a day, after its last line.
-func (d *Dir) goOn(file *os.File, day string, end end) (err error) {
+// continueFile continues with the file of a day, after its last line.
+func (d *Dir) continueFile(file *os.File, day string, end end) (err error) {
 	expected := d.prev == "" || d.prev == end.hash
 	d.hold(file, end.is, day)
 	if expected {
@@ -150,25 +150,25 @@ func (d *Dir) goOn(file *os.File, day string, end end) (err error) {
 		err = d.note(d.o.Now(), "The audit does not end here as this program left it: it was changed, or some of it removed, while the program had it open.")
 	}
 	if err != nil {
-		d.file, d.mended = nil, false
+		d.file, d.isChecked = nil, false
 		return errors.Join(err, file.Close())
 	}
 	return nil
 }
 
-// goOnAfter goes on with the empty file of a day, after the last line of the days before.
-func (d *Dir) goOnAfter(day string, before []string) error {
+// continueAfter continues with the empty file of a day, after the last line of the days before.
+func (d *Dir) continueAfter(day string, before []string) error {
 	if d.prev == "" {
 		last, err := d.before(before)
 		if err == nil {
-			err = d.judge(last)
+			err = d.checkCleanEnd(last)
 		}
 		if err != nil {
 			return err
 		}
 		d.prev = last.hash
 	}
-	d.day, d.mended = day, true
+	d.day, d.isChecked = day, true
 	return nil
 }
 
@@ -190,13 +190,13 @@ func (d *Dir) before(days []string) (end, error) {
 	return end{hash: first}, nil
 }
 
-// An end is how a file ends.
+// An end is the end of a file.
 type end struct {
 	is     fs.FileInfo // of the file
 	hash   string      // of its last line
 	time   time.Time   // of the line; zero: it cannot be read
-	closed bool        // the line has an end
-	whole  bool        // and can be read
+	closed bool        // the line has a line end
+	whole  bool        // the line can be read
 }
 
 func endOf(file *os.File) (e end, err error) {

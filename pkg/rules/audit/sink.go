@@ -7,31 +7,32 @@ import (
 
 // A Sink keeps lines. It is safe for concurrent use.
 type Sink interface {
-	// Write keeps a line as of its return, or says why it could not. It bounds the texts of the line, and
-	// the end of ctx does not keep it from writing.
+	// Write keeps a line when it returns nil; otherwise it returns why it could not. It bounds the
+	// texts of the line. It writes even if ctx has ended.
 	Write(ctx context.Context, l Line) error
 }
 
-// A batcher is a [Sink] that keeps many lines at once for less than one by one.
+// A batcher is a [Sink] that keeps many lines at once at a lower cost than one by one.
 type batcher interface {
-	// WriteAll is [Sink.Write] of each of these lines, in their order. With an error some may be kept.
+	// WriteAll does [Sink.Write] for each line, in order. If it returns an error, it may have kept
+	// some lines.
 	WriteAll(ctx context.Context, lines []Line) error
 }
 
-// A Readier is a [Sink] that can say beforehand whether it could keep a line.
+// A Readier is a [Sink] that can report before a call whether it could keep a line.
 type Readier interface {
-	// Ready returns why a line could not be kept now; nil: there is room for those of all calls that
-	// were told so and have not ended yet.
+	// Ready returns why a line could not be kept now; nil: there is space for the lines of all
+	// calls that got this answer and have not ended.
 	Ready(ctx context.Context) error
 }
 
-// A Log hands each line to all of its sinks. A nil Log has none, and keeps nothing.
+// A Log writes each line to all of its sinks. A nil Log has no sinks, and keeps nothing.
 type Log struct{ sinks []Sink }
 
 // NewLog returns a Log with these sinks.
 func NewLog(sinks ...Sink) *Log { return &Log{sinks} }
 
-// Write hands a line to every sink, whether or not one of them fails.
+// Write writes a line to every sink, even if one of them fails.
 func (l *Log) Write(ctx context.Context, line Line) error {
 	if l == nil {
 		return nil
@@ -43,7 +44,7 @@ func (l *Log) Write(ctx context.Context, line Line) error {
 	return errors.Join(faults...)
 }
 
-// WriteAll hands lines to every sink, whether or not one of them fails.
+// WriteAll writes lines to every sink, even if one of them fails.
 func (l *Log) WriteAll(ctx context.Context, lines []Line) error {
 	if l == nil || len(lines) == 0 {
 		return nil
@@ -61,7 +62,8 @@ func (l *Log) WriteAll(ctx context.Context, lines []Line) error {
 	return errors.Join(faults...)
 }
 
-// Ready returns why a line could not be kept now; nil: every sink that can say so would.
+// Ready returns why a line could not be kept now. nil: every [Readier] among the sinks could keep
+// one.
 func (l *Log) Ready(ctx context.Context) error {
 	if l == nil {
 		return nil

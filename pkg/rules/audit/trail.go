@@ -14,33 +14,31 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/linereader"
 )
 
-// maxFaults is how many faults a [Trail] names.
+// maxFaults is how many faults a [Trail] lists.
 const maxFaults = 20
 
-// A Trail is what a folder says of some events, the oldest first, and how far the files can be
-// trusted.
+// A Trail has some events of a folder, the oldest first, and the faults of its files.
 type Trail struct {
 	Events []TrailEvent
 	Faults []string // the first 20 places where a line is damaged, missing or foreign
-	Count  int      // how many such places there are
+	Count  int      // how many such places exist
 }
 
-// A TrailEvent is an event with what the hashes of the lines say of it.
+// A TrailEvent is an event with the evidence of the hashes around it.
 type TrailEvent struct {
 	Line
 
-	// Stretch numbers the unbroken parts of the files: each line of a stretch names the hash of the
-	// line before it.
+	// Stretch numbers the unbroken parts of the files: each line of a stretch contains the hash of
+	// the line before it.
 	Stretch int
 
-	// Sure says that the next line names the hash of this one, or that this one is the last.
+	// Sure says that the next line contains the hash of this one, or that this line is the last.
 	Sure bool
 }
 
-// Trail reads every file of the folder, and returns the events that want selects. A folder that
-// does not exist has none. Whoever can write the folder can also make up a whole chain of hashes.
-// So Sure is no proof: it finds what was damaged, cut off within a file, put in or taken out by
-// others.
+// Trail reads every file of the folder, and returns the events that want selects. A missing folder
+// has no events. A person who can write the folder can also make a whole chain of hashes, so Sure
+// is no proof. It detects lines that others damaged, cut off within a file, inserted or removed.
 func (p Folder) Trail(ctx context.Context, want func(Line) bool) (Trail, error) {
 	days, err := daysOf(string(p))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +61,7 @@ type trailReader struct {
 	want func(Line) bool
 	out  Trail
 
-	prev    string // hash of the line before; "": there is none, or it is not known
+	prev    string // hash of the line before; "": none, or unknown
 	stretch int
 	last    bool // the line before is the last of out.Events
 }
@@ -71,13 +69,13 @@ type trailReader struct {
 // file reads one file.
 func (r *trailReader) file(ctx context.Context, folder, name string) error {
 	file, err := os.Open(filepath.Join(folder, name))
-	if errors.Is(err, fs.ErrNotExist) { // over its time, just now
+	if errors.Is(err, fs.ErrNotExist) { // removed just now
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was read
+	defer func() { _ = file.Close() }() // the file was only read
 	in := &checkedReader{ctx: ctx, r: file}
 	n := 0
 	linereader.Read(in, maxLine, func(l linereader.Line) {
@@ -91,7 +89,7 @@ func (r *trailReader) file(ctx context.Context, folder, name string) error {
 	return in.err
 }
 
-// line takes the next line, and returns what is wrong with it; "": nothing.
+// line reads the next line, and returns its fault; "": none.
 func (r *trailReader) line(l linereader.Line) (fault string) {
 	said, whole := prevOf(l)
 	follows := whole && (r.prev == "" || said == r.prev)
@@ -124,7 +122,8 @@ func (r *trailReader) line(l linereader.Line) (fault string) {
 	return fault
 }
 
-// prevOf returns the hash of the line before, which each line ends with, and whether the line is whole.
+// prevOf returns the hash of the line before, which is the last member of each line, and whether
+// the line is whole.
 func prevOf(l linereader.Line) (prev string, whole bool) {
 	const name = `,"prev":"`
 	i := bytes.LastIndex(l.Data, []byte(name))
@@ -135,7 +134,7 @@ func prevOf(l linereader.Line) (prev string, whole bool) {
 	return string(rest[len(name)-1:]), true
 }
 
-// A checkedReader keeps why it ended, unless that was the end of the file.
+// A checkedReader keeps its read error, unless that is the end of the file.
 type checkedReader struct {
 	ctx context.Context
 	r   io.Reader

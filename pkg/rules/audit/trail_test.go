@@ -27,8 +27,7 @@ func (f *folder) events(actions ...string) {
 	}
 }
 
-// trail returns the events, as "action stretch", with "?" for those that are not sure, and the
-// faults.
+// trail returns the events, as "action stretch", with "?" for unsure ones, and the faults.
 func (f *folder) trail() (events, faults []string) {
 	f.t.Helper()
 	got, err := audit.Folder(f.path).Trail(f.t.Context(), func(l audit.Line) bool { return l.Action != "sync" })
@@ -52,8 +51,8 @@ func (f *folder) edit(change func(all []string) []string) {
 	require.OK(f.t, os.WriteFile(f.file(4), []byte(strings.Join(change(all[:len(all)-1]), "")), 0o600))
 }
 
-// Lines count as what they are until something is damaged, missing or put in: then what comes later is
-// of another stretch, and the line just before is not sure.
+// After a damaged, missing or inserted line, later lines are of another stretch, and the line just
+// before is not sure. All other lines count as they are.
 func TestTrail(t *testing.T) {
 	const made = `{"v":1,"time":"2026-03-04T23:59:00Z","kind":"deed","actor":"eve","action":"made","tool":"s:t"}` + "\n"
 	for name, test := range map[string]struct {
@@ -107,8 +106,8 @@ func TestTrail(t *testing.T) {
 	}
 }
 
-// Files of several days are one trail; the file of another folder is none of it, and neither is a day
-// that is missing.
+// Files of several days are one trail. A file of another folder is not part of it; a missing day
+// breaks it.
 func TestTrailOfDays(t *testing.T) {
 	f, other := newFolder(t), newFolder(t)
 	f.events("one")

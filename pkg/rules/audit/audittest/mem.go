@@ -1,5 +1,5 @@
-// Package audittest holds what tests of the audit need: [Run], the promises that every audit.Events
-// keeps, and [Mem], a working one in memory that fails on demand.
+// Package audittest helps to test the audit. It has [Run], which checks the promises of every
+// audit.Events, and [Mem], a working one in memory that fails on demand.
 package audittest
 
 import (
@@ -15,7 +15,7 @@ import (
 
 // A Mem is an [audit.Events] in memory. The zero value is ready to use.
 type Mem struct {
-	OnPut  func(l audit.Line) error // before a write; an error is its answer
+	OnPut  func(l audit.Line) error // before a write; its error is the result
 	OnRead func() error             // before a read
 
 	mu     sync.Mutex
@@ -33,7 +33,7 @@ func (m *Mem) Lines() []audit.Line {
 	return slices.Clone(m.lines)
 }
 
-// Reads returns and forgets how often lines were read.
+// Reads returns how often lines were read since its last call.
 func (m *Mem) Reads() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (m *Mem) put(ctx context.Context, l audit.Line, due func() bool) (bool, err
 	return true, nil
 }
 
-// most is how many lines one read looks at.
+// most is how many lines one read examines.
 const most = 300
 
 // Events implements [audit.Events].

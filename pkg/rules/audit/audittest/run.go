@@ -15,8 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Run checks each promise that [audit.Events] makes, one subtest a promise. open returns an empty
-// one.
+// Run checks each promise of [audit.Events] in a subtest. open returns an empty one.
 func Run(t *testing.T, open func(t *testing.T) audit.Events) {
 	for _, promise := range []struct {
 		name string
@@ -40,7 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) audit.Events) {
 	}
 }
 
-// Start is the moment of the first sample.
+// Start is the time of the first sample.
 var Start = time.Date(2026, 11, 22, 9, 30, 0, 123456789, time.UTC)
 
 // sample returns the nth event, n seconds after the first.
@@ -58,7 +57,7 @@ func put(t *testing.T, s audit.Events, lines ...audit.Line) {
 	}
 }
 
-// All returns every line that f selects, read in pages of that many.
+// All returns every line that f selects, read in pages of limit lines.
 func All(t *testing.T, s audit.Events, f audit.Filter, limit int) (all []audit.Line) {
 	t.Helper()
 	for after, n := audit.Cursor(""), 0; ; n++ {
