@@ -108,7 +108,7 @@ forbid (principal, action, resource == Tool::"fetch");
 		{"both", `{"mcpServers": {}, "tools": {"toolsets": []}}`, "forbid (", lines(
 			"DIR/config/mcp_config.json:1:29: tools: No tools left: toolsets is empty and so is enabled",
 			"DIR/config/policy.cedar:1:")},
-		{"no JSON at all", `{"mcpServers": {},}`, "", lines("DIR/config/mcp_config.json:1:18: not JSON: a comma may not stand before the closing bracket")},
+		{"no JSON at all", `{"mcpServers": {},}`, "", lines("DIR/config/mcp_config.json:1:18: not JSON: remove the comma before the closing bracket")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, err := checked(t, "", c.config, c.policy)

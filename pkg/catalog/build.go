@@ -85,7 +85,7 @@ func buildShard(in Input, servers []ServerInput, names finding.Names) (*shard, e
 		for i, t := range tools {
 			e.pause()
 			d := t.Definition
-			if !yield(search.Doc{Name: d.Name, Server: t.server, Description: d.Description, Schema: d.InputSchema, Words: in.Words.Of(ids[i])}) {
+			if !yield(search.Doc{Name: d.Name, Server: t.server, Description: d.Description, Schema: d.InputSchema, Words: in.Words.ForTool(ids[i])}) {
 				return
 			}
 		}
@@ -229,7 +229,7 @@ func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 		b = appendTime(b, at)
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.Rev))
-	list := finding.Of(d, definitionOf(d.Kind, approved), e.names.For(t.server))
+	list := finding.Scan(d, definitionOf(d.Kind, approved), e.names.For(t.server))
 	flags |= boolBit(r.Tell, flagTell) | boolBit(finding.Severe(list), flagRisky) | uint32(min(r.Format, math.MaxUint8))<<atRecordFormat
 	b = binary.LittleEndian.AppendUint32(b, flags)
 

@@ -47,7 +47,7 @@ func (s *shard) findings(i int) []finding.Finding {
 // find computes the findings of tool i.
 func (s *Snapshot) find(i int) []finding.Finding {
 	t := s.Tool(i)
-	return finding.Of(t.Definition, definitionOf(t.ID.Kind, t.ApprovedRaw), s.names().For(t.ID.Server))
+	return finding.Scan(t.Definition, definitionOf(t.ID.Kind, t.ApprovedRaw), s.names().For(t.ID.Server))
 }
 
 func (s *Snapshot) allNames() finding.Names {

@@ -242,7 +242,7 @@ func hashWords(words config.Words, ids iter.Seq[tool.ID]) uint64 {
 	}
 	var sum hash.Hash
 	for id := range ids {
-		if list := words.Of(id); len(list) > 0 {
+		if list := words.ForTool(id); len(list) > 0 {
 			if sum == nil {
 				sum = sha256.New()
 			}

@@ -187,7 +187,7 @@ func TestSnapshotTools(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", id, diff)
 			}
-			wantFindings := finding.Of(listed.Definition, approvedOf(t, listed), finding.NewNames(slices.Values(allIDs)).For(server.Name))
+			wantFindings := finding.Scan(listed.Definition, approvedOf(t, listed), finding.NewNames(slices.Values(allIDs)).For(server.Name))
 			if diff := cmp.Diff(wantFindings, s.Findings(i)); diff != "" {
 				t.Errorf("%s: findings (-want +got):\n%s", id, diff)
 			}

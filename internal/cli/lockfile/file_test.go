@@ -88,7 +88,7 @@ func TestParseFaults(t *testing.T) {
 	entry := `{"version": 1, "servers": {"mail": {"tools": {"send": %s}}}}`
 	for _, tt := range []struct{ name, data, want string }{
 		{"empty", "", "1:1: not JSON: the file is empty"},
-		{"broken", "{\n  \"version\": 1,\n}", "2:15: not JSON: a comma may not stand before the closing bracket"},
+		{"broken", "{\n  \"version\": 1,\n}", "2:15: not JSON: remove the comma before the closing bracket"},
 		{"cut", `{"version": 1, "servers": {`, "1:28: not JSON: the file ends before the object is closed"},
 		{"comment", "{ // mine\n}", "1:3: not JSON: comments are not part of JSON; remove them"},
 		{"a list", "[]", "want an object"},

@@ -91,7 +91,7 @@ func findingsOf(v *state.View, r *approval.Record) []finding.Finding {
 		d := tool.KeptItem(kind, r.Approved)
 		before = &d
 	}
-	return finding.Of(tool.KeptItem(kind, r.Current), before, namesIn(v).For(r.Server))
+	return finding.Scan(tool.KeptItem(kind, r.Current), before, namesIn(v).For(r.Server))
 }
 
 // namesIn returns the names of all tools.
@@ -115,7 +115,7 @@ func shownFindings(v *state.View, r *approval.Record) (out []Finding) {
 	if !changed || len(out) == 0 {
 		return out
 	}
-	for _, old := range finding.Of(tool.KeptItem(r.Kind, r.Approved), nil, namesIn(v).For(r.Server)) {
+	for _, old := range finding.Scan(tool.KeptItem(r.Kind, r.Approved), nil, namesIn(v).For(r.Server)) {
 		same := func(f Finding) bool {
 			return f.New && f.Code != finding.More && f.Code == old.Code && f.Where == old.Where && f.Text == old.Text && f.Name == old.Name
 		}

@@ -60,7 +60,7 @@ func settingsOf(c config.Server) Settings {
 		Timeout: c.Timeout.String(), BehindProxy: c.BehindProxy, Session: c.Session,
 	}
 	if p := c.Command; p != nil {
-		out.Command, out.Cwd, out.Env = p.Shown(), p.Dir, slices.Sorted(maps.Keys(p.Env))
+		out.Command, out.Cwd, out.Env = p.Display(), p.Dir, slices.Sorted(maps.Keys(p.Env))
 	} else if u, err := url.Parse(c.URL); err == nil {
 		out.Host = u.Scheme + "://" + u.Host
 	}

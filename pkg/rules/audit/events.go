@@ -27,7 +27,7 @@ const (
 	ActionSync           = "sync"              // a person started a sync
 	ActionRestored       = "approvals_restored"
 	ActionAccepted       = "approvals_accepted"
-	ActionBackup         = "approvals_backup"     // a copy of the store was taken; it has the digests of tokens
+	ActionBackup         = "approvals_backup"     // a copy of the store was made; it has the digests of tokens
 	ActionTakenBack      = "approvals_taken_back" // a copy was restored
 )
 

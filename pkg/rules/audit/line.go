@@ -47,7 +47,7 @@ type Line struct {
 	Time time.Time `json:"time"` // of the end of a call, UTC
 	Kind string    `json:"kind"` // call, event
 
-	// Of a call.
+	// Members of a call.
 	Agent       string          `json:"agent,omitempty"`
 	Method      string          `json:"method,omitempty"`      // tools/call, prompts/get, resources/read, completion/complete, resources/subscribe
 	Human       string          `json:"human,omitempty"`       // the user that the agent's token names; "": none
@@ -70,7 +70,7 @@ type Line struct {
 	Ms          float64         `json:"ms,omitzero"`           // duration of the request in milliseconds
 	Trace       string          `json:"trace,omitempty"`       // id of the client's trace, 32 hex digits
 
-	// Of an event.
+	// Members of an event.
 	Actor   string    `json:"actor,omitempty"`
 	Action  string    `json:"action,omitempty"`
 	Hash    tool.Hash `json:"hash,omitempty"`    // of the decided definition

@@ -32,8 +32,8 @@ func (c *checker) audit(cfg *Config, f *fileAudit, n *rawjson.Node) {
 	}
 }
 
-// stop checks what is stopped. A name that is nobody's stops nothing, and whoever wrote it believes
-// that it does.
+// stop checks the emergency stops. An unknown name would stop nothing, although its author expects
+// a stop.
 func (c *checker) stop(cfg *Config, f *fileStop, n *rawjson.Node, servers names) {
 	if f == nil {
 		return

@@ -72,7 +72,7 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 		{"bad globs", withServer(`"enabled_tools": ["", "get file"], "disabled_tools": ["s:delete_*", "[a-z]"], "annotations": {"a?": {}}`), []string{
 			`mcpServers.s.enabled_tools[0]: "" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
 			`mcpServers.s.enabled_tools[1]: "get file" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
-			`mcpServers.s.disabled_tools[0]: "s:delete_*" names a server; here stand bare names, as globs`,
+			`mcpServers.s.disabled_tools[0]: "s:delete_*" names a server; write bare names here, as globs`,
 			`mcpServers.s.disabled_tools[1]: "[a-z]" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
 			`mcpServers.s.annotations["a?"]: "a?" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
 		}},
@@ -171,7 +171,7 @@ func TestParseRefusesBadNames(t *testing.T) {
 		}},
 		{"prompts and resources", withServer(`"resources": "never", "disabled_prompts": ["a:b", "a b", "c*"], "disabled_resources": ["", "a b", "a://*"], "unlisted_resources": false`), []string{
 			`mcpServers.s.resources: "never" is not one of on_change, manual, off`,
-			`mcpServers.s.disabled_prompts[0]: "a:b" names a server; here stand bare names, as globs`,
+			`mcpServers.s.disabled_prompts[0]: "a:b" names a server; write bare names here, as globs`,
 			`mcpServers.s.disabled_prompts[1]: "a b" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
 			`mcpServers.s.disabled_resources[0]: "" is not a glob over URIs: 1 to 2048 bytes without white space; write %20 for a blank`,
 			`mcpServers.s.disabled_resources[1]: "a b" is not a glob over URIs: 1 to 2048 bytes without white space; write %20 for a blank`,
@@ -251,7 +251,7 @@ func TestParseWarns(t *testing.T) {
 		}}},
 		{"of a long timeout", withServer(`"timeout": "10m"`), Faults{{
 			Path: "mcpServers.s.timeout", Line: 1, Col: 66,
-			Message: "holds with portcullis serve and where answers are streamed; elsewhere a call ends after 20s",
+			Message: "applies with portcullis serve and where answers are streamed; elsewhere a call ends after 20s",
 		}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

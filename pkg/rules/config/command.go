@@ -10,17 +10,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// A Command says how a server is started that is a program on the gateway's own machine.
+// A Command says how to start a server that is a program on the gateway's own machine.
 type Command struct {
-	Path string   // of the program, or its name
-	Args []string // as they are written; they may hold credentials
-	Env  Values   // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
+	Path string   // of the program, or only its name
+	Args []string // unchanged; they may contain credentials
+	Env  Values   // values may contain ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
 	Dir  string   // its working directory; "": the gateway's
 	Pass []string // [Programs.Env]
 }
 
-// identity returns what stands for the command where a server has its URL. What a program is
-// given in its environment makes no other server of it, as headers do not.
+// identity returns the URL that identifies the command. As with headers, the environment makes no
+// difference.
 func (c *Command) identity() string {
 	canonical, err := rawjson.Encode(struct {
 		Args    []string `json:"args"`
@@ -28,14 +28,14 @@ func (c *Command) identity() string {
 		Cwd     string   `json:"cwd"`
 	}{append([]string{}, c.Args...), c.Path, c.Dir})
 	if err != nil {
-		panic("config: identity: " + err.Error()) // strings can be encoded
+		panic("config: identity: " + err.Error()) // strings can always be encoded
 	}
 	sum := sha256.Sum256(canonical)
 	return "cmd:" + hex.EncodeToString(sum[:])
 }
 
-// Shown returns the command line as people may see it: without what may be a credential.
-func (c *Command) Shown() string {
+// Display returns the command line as people may see it: without what may be a credential.
+func (c *Command) Display() string {
 	words := append([]string{c.Path}, c.shownArgs()...)
 	for i, word := range words {
 		if word == "" || strings.ContainsAny(word, " \t\n\"'") {
@@ -45,8 +45,8 @@ func (c *Command) Shown() string {
 	return strings.Join(words, " ")
 }
 
-// shownArgs returns the arguments without what may be a credential: by the name of its flag, by its
-// form, or in a URL.
+// shownArgs returns the arguments without text that may be a credential: by the name of its flag,
+// by its form, or in a URL.
 func (c *Command) shownArgs() []string {
 	var out []string
 	found := secret.InArgs(c.Args)
@@ -66,10 +66,10 @@ func (c *Command) shownArgs() []string {
 	return out
 }
 
-// hidden stands for what people may not see.
+// hidden replaces what people may not see.
 const hidden = "[secret]"
 
-// hideCredentials returns a text with a URL in it, without the URL's user, password and query.
+// hideCredentials returns a text that contains a URL, without the URL's user, password and query.
 func hideCredentials(s string) string {
 	scheme, rest, _ := strings.Cut(s, "://")
 	host, path := rest, ""
@@ -85,7 +85,7 @@ func hideCredentials(s string) string {
 	return scheme + "://" + host + path
 }
 
-// command checks how a server is started; nil if it has a URL.
+// command checks how to start a server; nil if it has a URL.
 func (c *checker) command(f *fileServer, n *rawjson.Node, path string) *Command {
 	at := n.Get("command")
 	if at == nil {
@@ -102,7 +102,7 @@ func (c *checker) command(f *fileServer, n *rawjson.Node, path string) *Command 
 	}
 	switch where := JoinPath(path, "command"); {
 	case n.Get("url") != nil:
-		c.fault(at, where, "stands beside a url: a server has one of the two")
+		c.fault(at, where, "conflicts with url: a server has one of the two")
 	case strings.TrimSpace(out.Path) == "":
 		c.fault(at, where, "is empty")
 	}
@@ -118,7 +118,7 @@ func (c *checker) command(f *fileServer, n *rawjson.Node, path string) *Command 
 	return out
 }
 
-// unused warns of keys that say nothing of this server.
+// unused warns about keys that have no effect for this server.
 func (c *checker) unused(n *rawjson.Node, path, why string, keys ...string) {
 	for _, key := range keys {
 		if at := n.Get(key); at != nil && !isEmpty(at) {
@@ -166,8 +166,8 @@ func (c *checker) env(n *rawjson.Node, path string) Values {
 	return out
 }
 
-// transport checks the name of a transport against what the server is. Other programs write it under
-// several keys and in several spellings.
+// transport checks the name of a transport against the kind of server. Other programs write it
+// under several keys and in several spellings.
 func (c *checker) transport(f *fileServer, n *rawjson.Node, path string) {
 	command := n.Get("command") != nil
 	for _, said := range [...]struct {
@@ -181,10 +181,10 @@ func (c *checker) transport(f *fileServer, n *rawjson.Node, path string) {
 		switch {
 		case command && (kind == "stdio" || kind == "local"):
 		case command:
-			c.fault(at, where, "%q does not go with a command, which is spoken to by stdio", clip(kind))
+			c.fault(at, where, "%q does not work with a command, which uses stdio", clip(kind))
 		case slices.Contains([]string{"http", "streamable-http", "streamable_http", "streamableHttp", "streamableHTTP"}, kind):
 		case kind == "sse":
-			c.warn(at, where, "the sse transport is not spoken here; streamable HTTP is tried at this url, and many servers have it at another, such as …/mcp")
+			c.warn(at, where, "the gateway does not support the sse transport and tries streamable HTTP at this url; many servers have it at another url, such as …/mcp")
 		case kind == "stdio":
 			c.fault(at, where, `a stdio server has a command and no url`)
 		default:
@@ -205,8 +205,8 @@ func (c *checker) enabled(f *fileServer, n *rawjson.Node, path string) bool {
 	return !*f.Disabled
 }
 
-// othersKey reports whether a key of a server is one that other programs read and that says nothing
-// here, and what an operator should know about it; "": nothing.
+// othersKey reports whether other programs read this key of a server while the gateway ignores it,
+// and what an operator should know about it; "": nothing.
 func othersKey(key string) (note string, known bool) {
 	switch key {
 	case "autoApprove", "alwaysAllow", "trust":

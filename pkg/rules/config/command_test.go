@@ -19,7 +19,7 @@ func TestParseLaptop(t *testing.T) {
 	for _, s := range cfg.Servers {
 		line := s.Name
 		if s.Command != nil {
-			line += " $ " + s.Command.Shown()
+			line += " $ " + s.Command.Display()
 		}
 		if !s.Enabled {
 			line += " (off)"
@@ -48,7 +48,7 @@ func TestParseLaptop(t *testing.T) {
 		"mcpServers.cursor.env.API_KEY: seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}",
 		"mcpServers.code.args[1]: holds ${…}, which is replaced in env and headers only: the program gets it as it is written",
 		"mcpServers.code.envFile: another program's key, which is not read: the program gets what env lists",
-		"mcpServers.old.type: the sse transport is not spoken here; streamable HTTP is tried at this url, and many servers have it at another, such as …/mcp",
+		"mcpServers.old.type: the gateway does not support the sse transport and tries streamable HTTP at this url; many servers have it at another url, such as …/mcp",
 		"mcpServers.old.env: belongs to a server with a command and is not used",
 	}
 	if diff := cmp.Diff(wantWarnings, warnings); diff != "" {
@@ -73,10 +73,10 @@ func TestParseRefusesCommands(t *testing.T) {
 	}{
 		{"the type stdio", withServer(`"type": "stdio"`), []string{"mcpServers.s.type: a stdio server has a command and no url"}},
 		{"another type", withServer(`"transport": "ws"`), []string{`mcpServers.s.transport: "ws" is not a transport; want http, streamable-http or stdio`}},
-		{"a command and a url", withServer(`"command": "npx"`), []string{"mcpServers.s.command: stands beside a url: a server has one of the two"}},
+		{"a command and a url", withServer(`"command": "npx"`), []string{"mcpServers.s.command: conflicts with url: a server has one of the two"}},
 		{"an empty command", withCommand(`"command": " "`), []string{"mcpServers.s.command: is empty"}},
 		{"a command as a list", withCommand(`"command": ["npx", "x"]`), []string{"mcpServers.s.command: want a string, found an array"}},
-		{"a command behind HTTP", withCommand(`"command": "npx", "type": "http"`), []string{`mcpServers.s.type: "http" does not go with a command, which is spoken to by stdio`}},
+		{"a command behind HTTP", withCommand(`"command": "npx", "type": "http"`), []string{`mcpServers.s.type: "http" does not work with a command, which uses stdio`}},
 		{"zero bytes", withCommand(`"command": "a\u0000", "args": ["b", "\u0000"], "env": {"A": "\u0000", "B=": "", "": ""}, "cwd": "\u0000"`), []string{
 			"mcpServers.s.command: holds a zero byte",
 			"mcpServers.s.args[1]: holds a zero byte",
@@ -157,7 +157,7 @@ func TestCommandShown(t *testing.T) {
 		`p "" "two words"`:                 {"", "two words"},
 	} {
 		path, _, _ := strings.Cut(want, " ")
-		if got := (&Command{Path: path, Args: args}).Shown(); got != want {
+		if got := (&Command{Path: path, Args: args}).Display(); got != want {
 			t.Errorf("Shown of %q = %s, want %s", args, got, want)
 		}
 	}

@@ -1,9 +1,9 @@
-// Package config reads mcp_config.json: which servers exist, which tools the
-// operator offers, and how the gateway answers.
+// Package config reads mcp_config.json: which servers exist, which tools the operator offers, and
+// how the gateway answers.
 //
-// A gateway that guesses what a half-wrong file meant would allow what the operator
-// wanted locked, so [Parse] refuses unknown keys and reports every fault at once,
-// each with its JSON path; the caller keeps the last good config.
+// A gateway that guesses the meaning of a faulty file would allow what the operator wanted locked.
+// So [Parse] refuses unknown keys and reports all faults at once, each with its JSON path; the
+// caller keeps the last good config.
 package config
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Key is where the object store holds the config.
+// Key is the config's key in the object store.
 const Key = "config/mcp_config.json"
 
 // A Config is a parsed, checked mcp_config.json, with every default filled in.
@@ -26,38 +26,38 @@ type Config struct {
 	Review   Review
 	Gateway  Gateway
 	Audit    Audit
-	Stop     stop.Stops // what the operator has stopped; the reason may be ""
+	Stop     stop.Stops // the operator's emergency stops; the reason may be ""
 	Notify   []Notify   // in the file's order
-	Words    Words      // what tools are found by besides
+	Words    Words      // further words that find tools
 
-	// Warnings are things that are allowed and look wrong, such as a
-	// credential written in clear. They do not keep the config from being used.
+	// Warnings are allowed things that look wrong, such as a credential in plain text. The config
+	// can still be used.
 	Warnings Faults
 }
 
 // A Server is one upstream MCP server.
 type Server struct {
 	Name          string
-	URL           string        // of its MCP endpoint; of a program "cmd:" and a hash of how it is started, which identifies it
-	Command       *Command      // how it is started, if it is a program; nil: it has a URL
-	Headers       Values        // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
+	URL           string        // of its MCP endpoint; of a program "cmd:" and a hash of its command, which identifies it
+	Command       *Command      // how to start it, if it is a program; nil: it has a URL
+	Headers       Values        // values may contain ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
 	Enabled       bool          // default true
 	EnabledTools  []string      // globs over bare names; empty: all
 	DisabledTools []string      // globs over bare names
 	Approval      string        // manual, on_change (default), off
 	Timeout       time.Duration // of one call; default 20 s, at most 10 min
-	Required      bool          // a sync without it fails
+	Required      bool          // a sync without this server fails
 	BehindProxy   string        // "envoy" or ""
-	Session       string        // agent (default) or shared: whose a session with the server is
-	Protocol      string        // auto (default) or 2025-11-25: the newest protocol that is spoken with it
-	Elicitation   string        // relay (default), replay or off: what it may ask clients
-	Annotations   []Override    // in the file's order; a later one wins
+	Session       string        // agent (default) or shared: who shares a session with the server
+	Protocol      string        // auto (default) or 2025-11-25: the newest protocol for this server
+	Elicitation   string        // relay (default), replay or off: what the server may ask clients
+	Annotations   []Override    // in the file's order; the last match wins
 
-	// Of prompts and resources.
-	Resources         string   // as Approval; "": what that says
+	// For prompts and resources.
+	Resources         string   // as Approval; "": the value of Approval
 	DisabledPrompts   []string // globs over names
 	DisabledResources []string // globs over URIs and URI templates
-	UnlistedResources bool     // at the server's own endpoint what it never listed can be read
+	UnlistedResources bool     // agents can read unlisted resources at the server's own endpoint
 }
 
 // An Override sets annotations of the tools whose bare name matches Glob.
@@ -66,53 +66,53 @@ type Override struct {
 	Hints tool.Annotations
 }
 
-// Tools is the operator's bound over all servers (docs/toolsets.md): which toolsets
-// and tools are offered at all, and which are denied.
+// Tools is the operator's bound over all servers (docs/toolsets.md): the toolsets and tools that
+// the gateway offers or denies.
 type Tools struct {
-	Toolsets []string // default ["all"]; an explicit [] is none
-	Enabled  []string // as those of a toolset, or a tool's bare name
+	Toolsets []string // default ["all"]; an explicit [] means none
+	Enabled  []string // as in a toolset, or a tool's bare name
 	Disabled []string
 	ReadOnly bool
-	Confirm  []string // "server:glob" of tools of which each call waits for a person
+	Confirm  []string // "server:glob" of tools whose every call waits for a person
 }
 
-// Confirms reports whether each call of a tool waits for a person.
+// Confirms reports whether every call of a tool waits for a person.
 func (t Tools) Confirms(id tool.ID) bool {
 	return id.Kind == tool.Tool && slices.ContainsFunc(t.Confirm, func(pattern string) bool { return tool.MatchGlob(pattern, id.String()) })
 }
 
-// Review says what counts beside people's decisions of now.
+// Review has rules for decisions, in addition to the current ones of people.
 type Review struct {
 	Remember string // ask (default) or auto: whether a definition that a person approved earlier waits
 	Findings string // show (default) or wait: whether a severe finding locks what no person approved
-	FourEyes string // off (default), destructive or all: which definitions take two people
+	FourEyes string // off (default), destructive or all: which definitions need two people
 }
 
-// Audit says what is kept of calls.
+// Audit says what the gateway keeps about calls.
 type Audit struct {
 	Arguments string // none (default) or redacted
 	Required  bool   // a call whose line cannot be written is refused
-	Days      int    // that files are kept; default 30
+	Days      int    // how long files are kept; default 30
 	MaxBytes  int64  // of all files; default 10 GiB
 }
 
 // Gateway says how the gateway answers.
 type Gateway struct {
 	Mode    string // search (default) or direct
-	Bare    bool   // "prefix": false: in direct mode tools have their own names, without their server's
+	Bare    bool   // "prefix": false: in direct mode tools have their own names, without the server's name
 	Notice  string // best (default) or zero
-	Locked  string // error (default) or result: whether the call of a locked tool counts as an error
+	Locked  string // error (default) or result: whether the call of a locked tool is reported as an error
 	Ranking string // fused (default) or lexical
-	Answers string // json (default) or lines: the form of what a search finds
+	Answers string // json (default) or lines: the form of search results
 
-	Requests *bool // agents may ask for what is locked; nil: they may where an approver can sign in
+	Requests *bool // agents may request access to locked tools; nil: they may if an approver can sign in
 	Programs Programs
 }
 
-// Programs are the settings of all servers that are programs.
+// Programs has the settings of all servers that are programs.
 type Programs struct {
 	MaxPerAgent int      // processes that run for one agent, over all servers; default 24, at most 64
-	Env         []string // names of further variables of the gateway that every program has
+	Env         []string // names of further variables of the gateway that every program gets
 }
 
 // ApprovalOf returns the approval mode of the server's items of a kind.
@@ -124,7 +124,7 @@ func (s Server) ApprovalOf(k tool.Kind) string {
 }
 
 // Variables returns the variables of the gateway's environment that the server's headers and
-// environment refer to, each with the JSON path where it does.
+// environment refer to, each with the JSON path of the reference.
 func (s Server) Variables() []Variable {
 	path := JoinPath("mcpServers", s.Name)
 	out := s.Headers.variables(path + ".headers")
@@ -134,8 +134,8 @@ func (s Server) Variables() []Variable {
 	return out
 }
 
-// TakesTwo reports whether approving a definition of the named server takes two people. Of a server
-// that is not configured the definition alone says so.
+// TakesTwo reports whether two people have to approve the definition of the named server. If the
+// server is not configured, only the definition decides.
 func (c *Config) TakesTwo(server string, d tool.Definition) bool {
 	switch {
 	case c.Review.FourEyes == "all":

@@ -30,7 +30,7 @@ func TestSchemaIsTheOneInDocs(t *testing.T) {
 	golden.Check(t, "../../../docs/mcp_config.schema.json", string(schema()))
 }
 
-// validator returns a function that says what the JSON Schema has against a file.
+// validator returns a function that checks a file against the JSON Schema.
 func validator(t testing.TB) func(src []byte) error {
 	t.Helper()
 	var s jsonschema.Schema
@@ -125,7 +125,7 @@ func TestHeadersDoNotPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hidden := struct{ c Config }{*cfg} // fmt does not ask the methods of what it finds in here
+	hidden := struct{ c Config }{*cfg} // fmt does not call the methods of unexported fields
 	printed := []string{logged.String(), string(text), headers["Authorization"].String()}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		printed = append(printed, fmt.Sprintf(verb, cfg), fmt.Sprintf(verb, *cfg), fmt.Sprintf(verb, hidden), fmt.Sprintf(verb, headers))
@@ -185,7 +185,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkConfig holds what every parsed config promises.
+// checkConfig checks the promises of every parsed config.
 func checkConfig(t *testing.T, cfg *Config) {
 	t.Helper()
 	if !slices.IsSortedFunc(cfg.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) }) {

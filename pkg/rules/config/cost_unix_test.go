@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// shapes are files of nearly 1 MiB, each with much of one thing: part(i) goes into before…after
-// as often as there is room.
+// shapes are files of nearly 1 MiB, each with many parts of one kind: part(i) is repeated between
+// before and after while there is space.
 var shapes = []struct {
 	name, before, after string
 	part                func(i int) string
@@ -43,7 +43,7 @@ var shapes = []struct {
 	{"broken at the end", `{"mcpServers": {`, `}`, func(i int) string { return fmt.Sprintf(`"s%d": {"url": "http://s/"}`, i) }, true},
 }
 
-// many is a file of the shape, of nearly so many bytes.
+// many returns a file of the shape, of nearly size bytes.
 func many(size int, before, after string, part func(int) string) []byte {
 	var b strings.Builder
 	b.WriteString(before)
@@ -61,7 +61,7 @@ func many(size int, before, after string, part func(int) string) []byte {
 	return []byte(b.String())
 }
 
-// cpu is how much processor time f takes.
+// cpu returns how much processor time f takes.
 func cpu(t testing.TB, f func()) time.Duration {
 	t.Helper()
 	before := local.OwnCPU(t)
@@ -69,9 +69,9 @@ func cpu(t testing.TB, f func()) time.Duration {
 	return local.OwnCPU(t) - before
 }
 
-// TestParseIsLinear holds what the largest file costs, whatever is in it: 300 ms of the processor. On a
-// machine that is slow, or has much else to do, it may be more: eight times what encoding/json takes for it,
-// or what Parse itself takes for a quarter, which is twice what is in proportion.
+// TestParseIsLinear checks the cost of the largest file for every content: 300 ms of processor
+// time. On a slow or busy machine the limit is higher: eight times the cost of encoding/json, or
+// eight times what Parse needs for a quarter of the file, twice the proportional cost.
 func TestParseIsLinear(t *testing.T) {
 	const most = 300 * time.Millisecond
 	for _, shape := range shapes {

@@ -11,28 +11,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// A located fault waits for its line and column.
+// A located fault has an offset, and gets its line and column later.
 type located struct {
 	offset  int
 	path    string
 	message string
 }
 
-// maxFaults is how many faults are told of one by one: more than anybody reads, and few
-// enough for a line of the log.
+// maxFaults is how many faults are listed: more than anybody reads, and few enough for a line of
+// the log.
 const maxFaults = 1000
 
 // A checker collects the faults of one file.
 type checker struct {
 	faults   []located
-	found    int // faults in all
+	found    int // all faults
 	warnings []located
-	fields   map[reflect.Type]map[string]int // what fieldsOf returned before
-	bad      map[*rawjson.Node]bool          // a fault was reported there; what hangs on the value is not checked
+	fields   map[reflect.Type]map[string]int // results of fieldsOf
+	bad      map[*rawjson.Node]bool          // these nodes have a fault, so nothing else in them is checked
 }
 
-// fault reports what is wrong with n. Only the first fault of a node counts:
-// the rest would be its echo.
+// fault reports what is wrong with n. Only the first fault of a node counts: later ones follow
+// from it.
 func (c *checker) fault(n *rawjson.Node, path, format string, args ...any) {
 	if c.bad[n] {
 		return
@@ -48,15 +48,15 @@ func (c *checker) faultAt(offset int, path, format string, args ...any) {
 	}
 }
 
-// warn reports what is allowed and looks wrong.
+// warn reports something that is allowed and looks wrong.
 func (c *checker) warn(n *rawjson.Node, path, message string) {
 	if len(c.warnings) < maxFaults {
 		c.warnings = append(c.warnings, located{n.Offset, path, message})
 	}
 }
 
-// decode reads n into v, which is of the types in file.go. It reports wrong
-// types, unknown names and duplicate names, and goes on.
+// decode reads n into v, which has one of the types in file.go. It reports wrong types, unknown
+// names and duplicate names, and continues.
 func (c *checker) decode(n *rawjson.Node, path string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -94,17 +94,17 @@ func (c *checker) decode(n *rawjson.Node, path string, v reflect.Value) {
 	}
 }
 
-// integer returns the whole number that n is; one that is none, or larger than anything counts, is
-// a fault.
+// integer returns the whole number in n. It reports a fault if n is not a whole number, or is too
+// large.
 func (c *checker) integer(n *rawjson.Node, path string) int64 {
 	i, err := strconv.ParseInt(n.Text, 10, 32)
 	if err != nil {
-		c.fault(n, path, "is not a whole number that can be counted with")
+		c.fault(n, path, "is not a whole number, or is too large")
 	}
 	return i
 }
 
-// want reports whether n is of a kind, and a fault if not.
+// want reports whether n is of the kind, and adds a fault if not.
 func (c *checker) want(n *rawjson.Node, path string, kind jsontext.Kind) bool {
 	if n.Kind == kind || kind == 't' && n.Kind == 'f' {
 		return true
@@ -131,7 +131,7 @@ func (c *checker) decodeStruct(n *rawjson.Node, path string, v reflect.Value) {
 		} else if c.found < maxFaults {
 			c.faultAt(value.NameOffset, JoinPath(path, name), "unknown key%s", hint(name, fields))
 		} else {
-			c.found++ // it is not told of, so nothing is looked for that could be said
+			c.found++ // it is not listed, so no hint is needed
 		}
 	}
 }
@@ -175,14 +175,14 @@ func (c *checker) unique(n *rawjson.Node, path string) {
 		seen[name] = true
 		keys, kids = append(keys, name), append(kids, value)
 	}
-	n.Keys, n.Kids = keys, kids // who comes later need not see duplicates again
+	n.Keys, n.Kids = keys, kids // later steps need not see duplicates again
 }
 
-// unspelt takes away what different spellings of one key differ in.
+// unspelt removes the differences between spellings of one key.
 var unspelt = strings.NewReplacer("_", "", "-", "")
 
-// hint suggests the key that was meant, if it is plain: one spelt another way,
-// or one that other programs' configs use.
+// hint suggests the intended key, if it is obvious: one in another spelling, or one from other
+// programs' configs.
 func hint(name string, fields map[string]int) string {
 	if len(name) > maxKey {
 		return ""

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// A Fault is one thing that is wrong with a file, and where.
+// A Fault is one fault of a file and its position.
 type Fault struct {
 	Path    string `json:"path,omitempty" doc:"JSON path, or the policy rule"` // such as mcpServers.github.url; "" for the whole file
 	Line    int    `json:"line,omitempty"`                                     // 1-based; 0 if unknown
 	Col     int    `json:"col,omitempty"`                                      // 1-based, in characters
-	Message string `json:"message"`                                            // never holds a header's value or a URL
+	Message string `json:"message"`                                            // never contains a header's value or a URL
 }
 
-// String returns "line:col: path: message", without the parts that are not known.
+// String returns "line:col: path: message", without unknown parts.
 func (f Fault) String() string {
 	var b strings.Builder
 	if f.Line > 0 {
@@ -27,7 +27,7 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// In returns "file:line:col: path: message"; of a fault of the whole file "file: message".
+// In returns "file:line:col: path: message", or "file: message" for a fault of the whole file.
 func (f Fault) In(file string) string {
 	if f.Line > 0 || f.Path != "" {
 		return file + ":" + f.String()
@@ -35,8 +35,8 @@ func (f Fault) In(file string) string {
 	return file + ": " + f.String()
 }
 
-// Faults is every fault of one file, in the order of the file. As an error it
-// lists them all, one a line.
+// Faults has every fault of one file, in the order of the file. As an error it lists them all, one
+// a line.
 type Faults []Fault
 
 // Error lists every fault, one a line.

@@ -11,12 +11,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Values are what a server is given by name and may be secret: HTTP headers, by canonical name, or
+// Values are named values for a server that may be secret: HTTP headers, by canonical name, or
 // variables of a program's environment.
 type Values map[string]secret.Text
 
-// Plain returns the values in clear, references such as ${env:NAME} not yet replaced; nil if there
-// are none.
+// Plain returns the values in plain text, with references such as ${env:NAME} not yet replaced;
+// nil if there are none.
 func (v Values) Plain() map[string]string {
 	if len(v) == 0 {
 		return nil
@@ -28,14 +28,14 @@ func (v Values) Plain() map[string]string {
 	return plain
 }
 
-// A Variable is one of the gateway's environment that a config refers to: ${env:NAME}.
+// A Variable is a variable of the gateway's environment that a config refers to: ${env:NAME}.
 type Variable struct {
 	Name string
 	Path string // JSON path of the value that refers to it
 }
 
-// variables returns the variables that the values refer to, each with the first of them that does,
-// in the order of their names.
+// variables returns the variables that the values refer to, each with the first value that refers
+// to it, in the order of their names.
 func (v Values) variables(path string) []Variable {
 	var out []Variable
 	seen := map[string]bool{}
@@ -77,7 +77,7 @@ func (c *checker) headers(n *rawjson.Node, path string) Values {
 	return out
 }
 
-// headerValue checks what is sent.
+// headerValue checks the value of a header.
 func (c *checker) headerValue(n *rawjson.Node, path, name string) {
 	if strings.ContainsFunc(n.Text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 		c.fault(n, path, "holds a control character")
@@ -86,18 +86,18 @@ func (c *checker) headerValue(n *rawjson.Node, path, name string) {
 	c.value(n, path, name)
 }
 
-// inClear warns of a credential that anybody reads who reads the file.
+// inClear warns about a credential that every reader of the file can see.
 const inClear = "seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}"
 
-// value checks the ${…} references in a value that goes by name.
+// value checks the ${…} references in a named value.
 func (c *checker) value(n *rawjson.Node, path, name string) {
 	if found, ok := c.references(n, path); ok && !found && secret.Looks(name, n.Text) {
 		c.warn(n, path, inClear)
 	}
 }
 
-// references checks the ${…} references in a value, and reports whether there are any. It is not ok if
-// one is wrong.
+// references checks the ${…} references in a value, and reports whether there are any. ok is false
+// if one is wrong.
 func (c *checker) references(n *rawjson.Node, path string) (found, ok bool) {
 	_, err := secret.Expand(n.Text, func(ref string) (string, error) {
 		found = true

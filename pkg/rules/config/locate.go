@@ -6,12 +6,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// A Locator knows where each value of a file stands.
+// A Locator finds the position of each value of a file.
 type Locator struct {
-	places map[string]Fault // by path; line and column alone
+	places map[string]Fault // by path; only line and column
 }
 
-// Syntax returns what keeps a file from being JSON, and where; nil: nothing does.
+// Syntax returns the syntax error of a file that is not JSON, and its position; nil: it is JSON.
 func Syntax(data []byte) *Fault {
 	dec := newDecoder(data)
 	err := dec.SkipValue()
@@ -24,7 +24,7 @@ func Syntax(data []byte) *Fault {
 	return nil
 }
 
-// NewLocator reads a file. Of one that is no JSON it knows nothing.
+// NewLocator reads a file. If the file is not JSON, the Locator finds no positions.
 func NewLocator(data []byte) *Locator {
 	l := &Locator{places: map[string]Fault{}}
 	if tree, broken := readTree(data); broken == nil {
@@ -33,11 +33,10 @@ func NewLocator(data []byte) *Locator {
 	return l
 }
 
-// maxDepth is deeper than anything lies that a config can hold, so that the paths of a file
-// do not outgrow it.
+// maxDepth is deeper than any value of a config, so that the paths of a file stay small.
 const maxDepth = 8
 
-// note notes where each value below n stands, in the order of the file.
+// note records the position of each value below n, in the order of the file.
 func (l *Locator) note(path string, n *rawjson.Node, r *ruler, depth int) {
 	if depth == maxDepth {
 		return
@@ -56,8 +55,7 @@ func (l *Locator) note(path string, n *rawjson.Node, r *ruler, depth int) {
 	}
 }
 
-// Locate fills in line and column of faults that were found after parsing and know their
-// JSON path alone.
+// Locate adds line and column to faults that were found after parsing and have only a JSON path.
 func (l *Locator) Locate(faults Faults) Faults {
 	out := slices.Clone(faults)
 	for i, f := range out {

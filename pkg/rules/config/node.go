@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// kindName says what a value is, in a fault's words.
+// kindName returns the name of a value's kind for fault messages.
 func kindName(k jsontext.Kind) string {
 	switch k {
 	case '{':
@@ -30,31 +30,31 @@ func kindName(k jsontext.Kind) string {
 	return "null"
 }
 
-// readTree reads one JSON text. A syntax error ends the reading, so it comes alone.
+// readTree reads one JSON text. A syntax error stops the reading, so it is the only fault.
 func readTree(data []byte) (*rawjson.Node, *Fault) {
 	root, err := rawjson.ParseUTF8(data)
 	if err != nil {
 		return nil, syntaxFault(data, 0, err)
 	}
-	return root, Syntax(data) // something may follow
+	return root, Syntax(data) // text may follow the end
 }
 
 func newDecoder(data []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
 }
 
-// atEnd returns an error unless nothing but white space follows what was read.
+// atEnd returns an error unless only white space follows.
 func atEnd(dec *jsontext.Decoder) error {
 	if _, err := dec.ReadToken(); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	return errors.New("something follows the end of the object")
+	return errors.New("there is text after the end of the object")
 }
 
-// syntaxFault says what is not JSON, and where, with a hint for what people
-// write most often: comments and trailing commas.
+// syntaxFault returns the syntax error and its position, with a hint for the most common errors:
+// comments and trailing commas.
 func syntaxFault(data []byte, offset int, err error) *Fault {
 	message := err.Error()
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
@@ -70,7 +70,7 @@ func syntaxFault(data []byte, offset int, err error) *Fault {
 	case bytes.HasPrefix(rest, []byte("/")), bytes.HasPrefix(rest, []byte("#")):
 		message = "comments are not part of JSON; remove them"
 	case bytes.HasPrefix(rest, []byte(",")) && bytes.IndexAny(bytes.TrimSpace(rest[1:]), "]}") == 0:
-		message = "a comma may not stand before the closing bracket"
+		message = "remove the comma before the closing bracket"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		message = "the file ends before the object is closed"
 	}
@@ -79,8 +79,8 @@ func syntaxFault(data []byte, offset int, err error) *Fault {
 	return &Fault{Line: line, Col: col, Message: "not JSON: " + message}
 }
 
-// A ruler finds lines and columns. It goes on from the place that was asked for last, so
-// that many places in the order of the file cost no more than the file's length.
+// A ruler finds lines and columns. It continues from the last position, so that many positions in
+// the order of the file cost one pass over the file.
 type ruler struct {
 	data             []byte
 	at, lines, runes int // lines that ended before at, and characters since
@@ -102,7 +102,7 @@ func (r *ruler) position(offset int) (line, col int) {
 	return r.lines + 1, r.runes + 1
 }
 
-// JoinPath appends a member name to a JSON path: a.b, or a["b c"] where a dot would mislead.
+// JoinPath appends a member name to a JSON path: a.b, or a["b c"] if a dot would mislead.
 func JoinPath(path, name string) string {
 	if len(name) > maxKey || !plainKey(name) {
 		return path + "[" + text.Quote(name, maxKey) + "]"
@@ -113,8 +113,8 @@ func JoinPath(path, name string) string {
 	return path + "." + name
 }
 
-// maxKey is how many characters of a member name a path repeats: more than the name of
-// a server or a tool may have.
+// maxKey is how many characters of a member name a path repeats: the longest name of a server or a
+// tool is shorter.
 const maxKey = 200
 
 // plainKey reports whether a member name reads well after a dot.
@@ -131,5 +131,5 @@ func plainKey(name string) bool {
 // index appends an array index to a JSON path.
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// clip cuts what a fault repeats of the file.
+// clip shortens a text of the file for a fault.
 func clip(s string) string { return text.Clip(s, 64) }

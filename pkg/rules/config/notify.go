@@ -11,30 +11,30 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// A Notify is where people are told that something waits for them.
+// A Notify is a target for notices to people that something waits for them.
 type Notify struct {
 	Type   string      // slack, webhook or sns
-	URL    secret.Text // of slack and webhook; may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}, and cannot be printed
-	Secret secret.Text // of webhook: what it signs with; as URL
+	URL    secret.Text // of slack and webhook; may contain ${secretsmanager:…}, ${ssm:…}, ${env:…}, and cannot be printed
+	Secret secret.Text // of webhook: the signing secret; as URL
 	Topic  string      // of sns: its ARN
 	Events []string    // of [NotifyEvents]; never empty
 }
 
-// NotifyEvents returns what people can be told of.
+// NotifyEvents returns the events that people can get notices of.
 func NotifyEvents() []string {
 	return []string{"changed", "new", "request", "decided", "server_down", "config_refused"}
 }
 
-// Variables returns the variables of the gateway's environment that the target refers to, each with
-// its JSON path. i is the target's place in the list.
+// Variables returns the variables of the gateway's environment that the target refers to, each
+// with its JSON path. i is the target's index in the list.
 func (t Notify) Variables(i int) []Variable {
 	return Values{"url": t.URL, "secret": t.Secret}.variables(index("notify", i))
 }
 
-// maxNotify is how many targets there can be: each is asked for every event.
+// maxNotify is how many targets are allowed: every event goes to each.
 const maxNotify = 20
 
-// Signing secrets are 24 to 64 bytes in base64, with this before them.
+// Signing secrets are 24 to 64 bytes in base64, after this prefix.
 const (
 	signingPrefix = "whsec_"
 	signingLeast  = 24
@@ -52,7 +52,7 @@ func SigningKey(s string) ([]byte, error) {
 	return key, nil
 }
 
-// CheckTarget returns what is wrong with the address of a target. The error does not repeat it.
+// CheckTarget returns the fault of a target's address. The error does not repeat the address.
 func CheckTarget(s string) error {
 	u, err := url.Parse(s)
 	switch {
@@ -72,7 +72,7 @@ func CheckTarget(s string) error {
 	return nil
 }
 
-// notify checks who is told what.
+// notify checks the targets of notices.
 func (c *checker) notify(cfg *Config, list []fileNotify, n *rawjson.Node) {
 	if len(list) > maxNotify {
 		c.fault(n, "notify", "has %d targets; there can be %d", len(list), maxNotify)
@@ -87,7 +87,7 @@ func (c *checker) notify(cfg *Config, list []fileNotify, n *rawjson.Node) {
 		t := c.target(f, at, path)
 		where := t.Type + " " + t.URL.Reveal() + t.Topic
 		if other, again := first[where]; again && !c.bad[at] && t.URL.Reveal()+t.Topic != "" {
-			c.fault(at, path, "has the address of %s: people would be told twice; list all events in one of the two", index("notify", other))
+			c.fault(at, path, "has the address of %s: people would get each notice twice; list all events in one of the two", index("notify", other))
 		} else if !again {
 			first[where] = i
 		}
@@ -128,7 +128,7 @@ func (c *checker) target(f fileNotify, n *rawjson.Node, path string) Notify {
 	return t
 }
 
-// isTopic reports whether s is the ARN of a topic whose messages need no order.
+// isTopic reports whether s is the ARN of a topic without ordered messages.
 func isTopic(s string) bool {
 	parts := strings.Split(s, ":")
 	if len(parts) != 6 || parts[0] != "arn" || !strings.HasPrefix(parts[1], "aws") || parts[2] != "sns" || strings.HasSuffix(s, ".fifo") {
@@ -142,7 +142,7 @@ func isTopic(s string) bool {
 	return true
 }
 
-// address checks a URL that may be a reference as a whole. The addresses of Slack are credentials.
+// address checks a URL, which may be a single reference. The addresses of Slack are credentials.
 func (c *checker) address(n *rawjson.Node, path string, isSecret bool) {
 	if n == nil || c.bad[n] {
 		return
@@ -155,13 +155,13 @@ func (c *checker) address(n *rawjson.Node, path string, isSecret bool) {
 		c.fault(n, path, "%s", err)
 		return
 	}
-	u, _ := url.Parse(n.Text) // which CheckTarget did
+	u, _ := url.Parse(n.Text) // CheckTarget parsed it, too
 	if isSecret || secretQuery(u) {
 		c.warn(n, path, inClear)
 	}
 }
 
-// signing checks a secret that may be a reference as a whole.
+// signing checks a secret, which may be a single reference.
 func (c *checker) signing(n *rawjson.Node, path string) {
 	if n == nil || c.bad[n] {
 		return
@@ -177,21 +177,21 @@ func (c *checker) signing(n *rawjson.Node, path string) {
 	c.warn(n, path, inClear)
 }
 
-// events checks which events a target is told.
+// events checks the events of a target.
 func (c *checker) events(list []string, n *rawjson.Node, path string) []string {
 	known := NotifyEvents()
 	if n == nil || c.bad[n] {
 		return known
 	}
 	if len(list) == 0 {
-		c.fault(n, path, "is empty, so that nobody is told anything; leave it out for all events, or remove the target")
+		c.fault(n, path, "is empty, so this target gets no events; leave it out for all events, or remove the target")
 	}
 	for i, name := range list {
 		at, path := n.Kids[i], index(path, i)
 		if !slices.Contains(known, name) {
 			c.fault(at, path, "%q is not one of %s", clip(name), strings.Join(known, ", "))
 		} else if slices.Contains(list[:i], name) {
-			c.fault(at, path, "%q is there twice; remove one", name)
+			c.fault(at, path, "%q is listed twice; remove one", name)
 		}
 	}
 	return list

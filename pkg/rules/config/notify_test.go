@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// withNotify is a file with these targets.
+// withNotify returns a file with these targets.
 func withNotify(targets ...string) string {
 	return withServers(`, "notify": [`+strings.Join(targets, ", ")+`]`, "s")
 }
@@ -64,11 +64,11 @@ func TestNotifyFaults(t *testing.T) {
 			"notify[2].topic: is not the ARN of an SNS topic: arn:aws:sns:REGION:ACCOUNT:NAME", "notify[3].topic: is not the ARN of an SNS topic: arn:aws:sns:REGION:ACCOUNT:NAME",
 		}},
 		{"events", []string{`{"type": "slack", "url": "${env:U}", "events": ["asked", "new", "new"]}`, `{"type": "slack", "url": "${env:V}", "events": []}`}, []string{
-			`notify[0].events[0]: "asked" is not one of changed, new, request, decided, server_down, config_refused`, `notify[0].events[2]: "new" is there twice; remove one`,
-			"notify[1].events: is empty, so that nobody is told anything; leave it out for all events, or remove the target",
+			`notify[0].events[0]: "asked" is not one of changed, new, request, decided, server_down, config_refused`, `notify[0].events[2]: "new" is listed twice; remove one`,
+			"notify[1].events: is empty, so this target gets no events; leave it out for all events, or remove the target",
 		}},
 		{"one address twice", []string{`{"type": "slack", "url": "${env:U}", "events": ["new"]}`, `{"type": "slack", "url": "${env:U}", "events": ["changed"]}`}, []string{
-			"notify[1]: has the address of notify[0]: people would be told twice; list all events in one of the two",
+			"notify[1]: has the address of notify[0]: people would get each notice twice; list all events in one of the two",
 		}},
 		{"too many", many, []string{"notify: has 21 targets; there can be 20"}},
 	} {

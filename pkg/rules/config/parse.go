@@ -17,8 +17,8 @@ import (
 // maxSize is the largest file that is read, in bytes.
 const maxSize = 1 << 20
 
-// Override returns a with the operator's hints for the tool of that bare name:
-// every matching override applies, in the order of the file.
+// Override returns a with the operator's hints for the tool of that bare name: every matching
+// override applies, in the order of the file.
 func (s Server) Override(name string, a tool.Annotations) tool.Annotations {
 	for _, o := range s.Annotations {
 		if tool.MatchGlob(o.Glob, name) {
@@ -28,9 +28,9 @@ func (s Server) Override(name string, a tool.Annotations) tool.Annotations {
 	return a
 }
 
-// Parse reads mcp_config.json, which is JSON without comments. A file with
-// anything wrong in it yields no config; the error is then [Faults], which
-// names everything at once. Only broken JSON comes alone.
+// Parse reads mcp_config.json, which is JSON without comments. A file with any fault yields no
+// config; the error is then [Faults], which lists all of them. A syntax error is always the only
+// fault.
 func Parse(data []byte) (*Config, error) {
 	cfg, faults, warnings := parse(data)
 	if len(faults) > 0 {
@@ -40,7 +40,7 @@ func Parse(data []byte) (*Config, error) {
 	return cfg, nil
 }
 
-// Warnings returns what is allowed in a file and looks wrong, also of a file that has faults.
+// Warnings returns the warnings of a file, even if the file has faults.
 func Warnings(data []byte) Faults {
 	_, _, warnings := parse(data)
 	return warnings
@@ -80,7 +80,7 @@ func place(data []byte, found []located) Faults {
 	return out
 }
 
-// config checks what the types alone do not say, and fills in the defaults.
+// config checks what the types alone cannot, and sets the defaults.
 func (c *checker) config(f file, root *rawjson.Node) *Config {
 	cfg := &Config{Toolsets: map[string][]string{}}
 	if root.Kind != '{' {
@@ -152,10 +152,10 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *rawjson.Node) {
 	}
 }
 
-// DefaultPrograms is how many programs run for one agent if the config does not say.
+// DefaultPrograms is how many programs run for one agent if the config sets no number.
 const DefaultPrograms = 24
 
-// maxPrograms is how many programs run in all.
+// maxPrograms is the largest allowed number of programs.
 const maxPrograms = 64
 
 func (c *checker) programs(f *filePrograms, n *rawjson.Node) Programs {
@@ -185,7 +185,7 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // names are the servers of a file.
 type names struct {
 	exact  map[string]bool
-	folded map[string]string // name in lower case → name as written
+	folded map[string]string // lower-case name → name in the file
 }
 
 func (n names) has(name string) bool { return n.exact[name] }
@@ -198,20 +198,20 @@ func (n names) fold(name string) (server string, ok bool) {
 // names checks the servers' names and returns them.
 func (c *checker) names(servers *rawjson.Node) names {
 	out := names{exact: make(map[string]bool, len(servers.Keys)), folded: make(map[string]string, len(servers.Keys))}
-	begun := map[string]string{} // what the names of its tools begin with, less two underscores → a server of another name
+	begun := map[string]string{} // start of its tools' names, less two underscores → a server of another name
 	for name, value := range servers.All() {
 		at, path := &rawjson.Node{Offset: value.NameOffset}, JoinPath("mcpServers", name)
 		c.name(at, path, "server", name)
 		out.exact[name] = true
 		if c.bad[at] {
-			continue // one fault is enough, and a name without a limit costs more than one look
+			continue // one fault is enough, and a name of any length costs too much to check
 		}
 		folded := strings.ToLower(name)
 		if other, ok := out.folded[folded]; ok {
 			c.fault(at, path, "clashes with the server %q: names fold case", clip(other))
 		}
 		out.folded[folded] = name
-		// One's tool x and the other's tool y could both be a__b__c.
+		// A tool x of one server and a tool y of the other could both be a__b__c.
 		const clash = "clashes with the server %q: in direct mode tools are named server__tool"
 		if other, ok := begun[name]; ok {
 			c.fault(at, path, clash, clip(other))
@@ -226,7 +226,7 @@ func (c *checker) names(servers *rawjson.Node) names {
 	return out
 }
 
-// beginnings yields every shorter s for which name + "__" begins with s + "__".
+// beginnings yields every shorter s such that name + "__" starts with s + "__".
 func beginnings(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range len(name) {

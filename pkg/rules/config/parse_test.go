@@ -107,15 +107,15 @@ func TestParseEmptyList(t *testing.T) {
 	}
 }
 
-// withServer returns a config whose one server "s" has more keys.
+// withServer returns a config with one server "s" that has more keys.
 func withServer(keys string) string {
 	return `{"mcpServers": {"s": {"url": "https://s.example/mcp", ` + keys + `}}}`
 }
 
-// withCommand returns a config whose one server "s" has those keys alone.
+// withCommand returns a config with one server "s" that has only these keys.
 func withCommand(keys string) string { return `{"mcpServers": {"s": {` + keys + `}}}` }
 
-// withURL returns a config whose one server has that URL.
+// withURL returns a config with one server that has this URL.
 func withURL(url string) string { return fmt.Sprintf(`{"mcpServers": {"s": {"url": %q}}}`, url) }
 
 // withServers returns a config with servers of these names.
@@ -127,7 +127,7 @@ func withServers(rest string, names ...string) string {
 	return `{"mcpServers": {` + strings.Join(members, ", ") + `}` + rest + `}`
 }
 
-// faultsOf parses src and returns its faults, one a line, without their places.
+// faultsOf parses src and returns its faults, one a line, without their positions.
 func faultsOf(t *testing.T, src string) []string {
 	t.Helper()
 	cfg, err := Parse([]byte(src))
@@ -162,10 +162,10 @@ func TestParseRefusesAWrongShape(t *testing.T) {
 		{"a byte order mark", "\xef\xbb\xbf{}", []string{"not JSON: the file begins with a byte order mark; save it as UTF-8 without one"}},
 		{"a line comment", "{\n// servers\n\"mcpServers\": {}}", []string{"not JSON: comments are not part of JSON; remove them"}},
 		{"a comment after a value", `{"mcpServers": {} /* none */}`, []string{"not JSON: comments are not part of JSON; remove them"}},
-		{"a trailing comma in an object", `{"mcpServers": {},}`, []string{"not JSON: a comma may not stand before the closing bracket"}},
-		{"a trailing comma in an array", withServer(`"enabled_tools": ["a", ]`), []string{"not JSON: a comma may not stand before the closing bracket"}},
+		{"a trailing comma in an object", `{"mcpServers": {},}`, []string{"not JSON: remove the comma before the closing bracket"}},
+		{"a trailing comma in an array", withServer(`"enabled_tools": ["a", ]`), []string{"not JSON: remove the comma before the closing bracket"}},
 		{"half a file", `{"mcpServers": {`, []string{"not JSON: the file ends before the object is closed"}},
-		{"two values", `{"mcpServers": {}} {}`, []string{"not JSON: something follows the end of the object"}},
+		{"two values", `{"mcpServers": {}} {}`, []string{"not JSON: there is text after the end of the object"}},
 		{"invalid UTF-8", "{\"mcpServers\": {\"\xff\": {}}}", []string{"not JSON: invalid UTF-8"}},
 		{"an array", `[]`, []string{"want an object, found an array"}},
 		{"null", `null`, []string{"want an object, found null"}},
@@ -189,7 +189,7 @@ func TestParseRefusesAWrongShape(t *testing.T) {
 				"mcpServers.s.approval: want a string, found null",
 				"mcpServers.s.enabled_tools: want an array, found a string",
 				"mcpServers.s.disabled_tools[0]: want a string, found a number",
-				`mcpServers.s.disabled_tools[1]: "b:c" names a server; here stand bare names, as globs`,
+				`mcpServers.s.disabled_tools[1]: "b:c" names a server; write bare names here, as globs`,
 				"mcpServers.s.headers: want an object, found an array",
 				"mcpServers.s.annotations.a.readOnlyHint: want true or false, found a string",
 				"toolsets.t: want an array, found null",

@@ -2,5 +2,5 @@
 
 package config
 
-// raceDetector says that times mean nothing.
+// raceDetector says whether times are meaningless.
 const raceDetector = true

@@ -12,12 +12,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// A runner is a program that starts a package, which one of its arguments names.
+// A runner is a program that starts a package; one of its arguments names the package.
 type runner struct {
-	verbs  []string       // words that may stand first
-	flags  []string       // that take no value
-	values []string       // flags of which the next argument is the value
-	names  []string       // flags of which the value is the package
+	verbs  []string       // words that may come first
+	flags  []string       // flags without a value
+	values []string       // flags whose next argument is the value
+	names  []string       // flags whose value is the package
 	form   *regexp.Regexp // of the package: its name and, perhaps, its version
 }
 
@@ -25,7 +25,7 @@ var (
 	npmForm  = regexp.MustCompile(`^((?:@[a-z0-9][\w.-]*/)?[a-z0-9][\w.-]*)(@[\w.^~+-]+)?$`)
 	pypiForm = regexp.MustCompile(`^([A-Za-z0-9][\w.-]*(?:\[[\w.,-]+\])?)((?:==|@)[\w.!+]+)?$`)
 
-	// A colon before a slash begins a registry's port and no tag.
+	// A colon before a slash begins the registry's port, not a tag.
 	imageForm = regexp.MustCompile(`^((?:[\w.-]+(?::\d+)?/)?[a-z0-9][\w./-]*?)(:[\w.-]+)?(?:@sha256:[0-9a-f]{64})?$`)
 
 	npm = runner{
@@ -50,13 +50,13 @@ var (
 	runners = map[string]runner{"npx": npm, "bunx": npm, "uvx": python, "docker": container, "podman": container}
 )
 
-// maxPackage is how many bytes a package has at most whose version is looked at.
+// maxPackage is the longest package, in bytes, whose version is examined.
 const maxPackage = 200
 
-// Release returns which package the command starts, with its version ("x@1.2.3"), and a hash of
-// everything else that says what is started: the command, the other arguments, the folder and the names
-// of its variables. Two commands with one family differ in the version alone. Both are "" if the
-// command starts no package, or in a way that is not known here.
+// Release returns the package that the command starts, with its version ("x@1.2.3"), and its
+// family: a hash of everything else in the command: the program, the other arguments, the folder
+// and the names of its variables. Two commands of one family differ only in the version. Both
+// results are "" if the command starts no package, or starts it in an unknown way.
 func (c *Command) Release() (family, version string) {
 	run, ok := runners[strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(path.Base(c.Path)), ".exe"), ".cmd")]
 	if !ok {
@@ -79,14 +79,14 @@ func (c *Command) Release() (family, version string) {
 		At           int
 	}{c.Path, c.Dir, args, slices.Sorted(maps.Keys(c.Env)), at})
 	if err != nil {
-		panic("config: release: " + err.Error()) // strings can be encoded
+		panic("config: release: " + err.Error()) // strings can always be encoded
 	}
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:]), version
 }
 
-// find returns the place of the argument that names the package, and with which flag it begins
-// ("--from="); -1: a flag is not known, and nobody knows whether the next argument is its value.
+// find returns the index of the argument that names the package, and the flag at its start
+// ("--from="). The index is -1 after an unknown flag, because its value may be the next argument.
 func (r runner) find(args []string) (at int, flag string) {
 	if len(r.verbs) > 0 && (len(args) == 0 || !slices.Contains(r.verbs, args[0])) {
 		return -1, ""

@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// command returns a command as a shell would split it; NAME= before it are variables.
+// command returns a command as a shell would split it; NAME= at the start is a variable.
 func command(line string) *Command {
 	c := &Command{Env: Values{}}
 	for _, word := range strings.Fields(line) {
@@ -25,7 +25,7 @@ func command(line string) *Command {
 func TestRelease(t *testing.T) {
 	for name, test := range map[string]struct {
 		one, other string
-		same       bool // but for the version
+		same       bool // except for the version
 	}{
 		"npm":                       {"npx -y x@1.2.3", "npx -y x@1.2.4-beta.1", true},
 		"npm with a scope":          {"npx @acme/x@1 /data", "npx @acme/x@2 /data", true},

@@ -8,12 +8,12 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// schema returns the JSON Schema (2020-12) of mcp_config.json, for editors. It
-// is generated from the types that [Parse] reads into. Parse also refuses what a
-// schema cannot say, such as names that clash.
+// schema returns the JSON Schema (2020-12) of mcp_config.json, for editors. It is generated from
+// the types that [Parse] reads into. Parse also refuses faults that a schema cannot express, such
+// as names that clash.
 func schema() []byte {
 	r := jsonschema.Reflector{
-		Anonymous: true, // no $id made of the Go package's path
+		Anonymous: true, // no $id from the path of the Go package
 		Namer: func(t reflect.Type) string {
 			return strings.ToLower(strings.TrimPrefix(t.Name(), "file"))
 		},
@@ -23,18 +23,18 @@ func schema() []byte {
 	s.Title = "Portcullis mcp_config.json"
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
-		panic("config: schema: " + err.Error()) // the types in file.go are known to marshal
+		panic("config: schema: " + err.Error()) // the types in file.go can be encoded
 	}
 	return append(b, '\n')
 }
 
-// What stands for URIs, and what names something of a server.
+// Patterns for URIs, and for names of a server's items.
 const (
 	uriPattern = `\S+`
 	idPattern  = `[A-Za-z0-9_.-]{1,128}:([A-Za-z0-9_.-]{1,128}|\*|prompt:[A-Za-z0-9_.*-]{1,128}|resource:` + uriPattern + `)`
 )
 
-// JSONSchemaExtend states what the file's maps take as names.
+// JSONSchemaExtend adds the names that the file's maps allow.
 func (file) JSONSchemaExtend(s *jsonschema.Schema) {
 	names := &jsonschema.Schema{Pattern: `^[A-Za-z0-9_.-]{1,128}$`}
 	for _, key := range []string{"mcpServers", "toolsets"} {
@@ -53,7 +53,7 @@ func (file) JSONSchemaExtend(s *jsonschema.Schema) {
 	}
 }
 
-// JSONSchemaExtend states what a glob is.
+// JSONSchemaExtend adds the pattern of a glob.
 func (fileServer) JSONSchemaExtend(s *jsonschema.Schema) {
 	const glob = `^[A-Za-z0-9_.*-]{1,128}$`
 	if p, ok := s.Properties.Get("disabled_resources"); ok {
@@ -70,7 +70,7 @@ func (fileServer) JSONSchemaExtend(s *jsonschema.Schema) {
 	}
 }
 
-// JSONSchemaExtend states what names a tool across servers.
+// JSONSchemaExtend adds the pattern of names of tools across servers.
 func (fileTools) JSONSchemaExtend(s *jsonschema.Schema) {
 	for _, key := range []string{"enabled", "disabled"} {
 		if p, ok := s.Properties.Get(key); ok {
@@ -79,7 +79,7 @@ func (fileTools) JSONSchemaExtend(s *jsonschema.Schema) {
 	}
 }
 
-// JSONSchemaExtend states what each type of target has.
+// JSONSchemaExtend adds the members of each type of target.
 func (fileNotify) JSONSchemaExtend(s *jsonschema.Schema) {
 	for _, t := range []struct{ name, keys, not string }{{"slack", "url", "secret topic"}, {"webhook", "url secret", "topic"}, {"sns", "topic", "url secret"}} {
 		one := &jsonschema.Schema{Properties: jsonschema.NewProperties(), Required: strings.Fields(t.keys)}

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// MaxTimeout is the longest that a call may take anywhere.
+	// MaxTimeout is the longest timeout of a call.
 	MaxTimeout = 10 * time.Minute
 
-	// What a call may take if nothing is said, and the longest where the gateway cannot stream: it
-	// has to end inside the gateway's own 25 s, which ends inside API Gateway's 30 s.
+	// The default timeout of a call, and the longest if the gateway cannot stream: the call has to
+	// end within the gateway's own 25 s, which end within API Gateway's 30 s.
 	usualTimeout = 20 * time.Second
 )
 
@@ -103,7 +103,7 @@ func secretQuery(u *url.URL) bool {
 func validPort(u *url.URL) bool {
 	_, port, err := net.SplitHostPort(u.Host)
 	if err != nil {
-		return !strings.HasSuffix(u.Host, ":") // no port at all
+		return !strings.HasSuffix(u.Host, ":") // without any port
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	return err == nil && n > 0
@@ -123,13 +123,13 @@ func (c *checker) timeout(text *string, n *rawjson.Node, path string) time.Durat
 	case d > MaxTimeout:
 		c.fault(at, path, "%q is longer than 10m, the most that a call may take", clip(*text))
 	case d > usualTimeout:
-		c.warn(at, path, "holds with portcullis serve and where answers are streamed; elsewhere a call ends after 20s")
+		c.warn(at, path, "applies with portcullis serve and where answers are streamed; elsewhere a call ends after 20s")
 	}
 	return d
 }
 
-// durationOf is the duration that somebody meant who wrote a bare number: seconds, or
-// milliseconds if so many seconds are not allowed.
+// durationOf returns the probable meaning of a bare number: seconds, or milliseconds if that many
+// seconds are not allowed.
 func durationOf(number string) string {
 	n, err := strconv.Atoi(number)
 	switch longest := int(MaxTimeout / time.Second); {
@@ -141,15 +141,15 @@ func durationOf(number string) string {
 	return usualTimeout.String()
 }
 
-// oneOf returns the text of n's member key, standard if it is absent, and
-// reports one that is neither standard nor among the others.
+// oneOf returns the text of n's member key, or standard if it is absent. It reports a value that
+// is neither standard nor among the others.
 func (c *checker) oneOf(text *string, n *rawjson.Node, path, key, standard string, others ...string) string {
 	at := n.Get(key)
 	if text == nil || c.bad[at] {
 		return standard
 	}
 	want := slices.Concat([]string{standard}, others)
-	if standard == "" { // "" is what absence means and cannot be written
+	if standard == "" { // "" means absent and cannot be written
 		want = others
 	}
 	if !slices.Contains(want, *text) {
@@ -180,13 +180,13 @@ func (c *checker) uriGlobs(list []string, n *rawjson.Node, path, key string) []s
 
 func (c *checker) glob(glob string, at *rawjson.Node, path string) {
 	if strings.Contains(glob, ":") {
-		c.fault(at, path, "%q names a server; here stand bare names, as globs", clip(glob))
+		c.fault(at, path, "%q names a server; write bare names here, as globs", clip(glob))
 	} else if tool.ValidGlob(glob) != nil {
 		c.fault(at, path, "%q is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *", clip(glob))
 	}
 }
 
-// overrides returns the hints by glob in the file's order, which a Go map loses.
+// overrides returns the hints by glob in the file's order, which a Go map does not keep.
 func (c *checker) overrides(hints map[string]fileHints, n *rawjson.Node, path string) []Override {
 	if n == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// toolsets checks the named groups and puts them into cfg under lower-case names.
+// toolsets checks the named groups and adds them to cfg under lower-case names.
 func (c *checker) toolsets(cfg *Config, sets map[string][]string, n *rawjson.Node, servers names) {
 	if n == nil {
 		return
@@ -39,7 +39,7 @@ func (c *checker) toolsetEntry(pattern string, at *rawjson.Node, path string, se
 	}
 }
 
-// validEntry reports whether a list can have the entry. Globs stand for prompts and resources alone.
+// validEntry reports whether a list can have the entry. Globs are only for prompts and resources.
 func validEntry(id tool.ID) bool {
 	switch id.Kind {
 	case tool.Tool:
@@ -51,8 +51,8 @@ func validEntry(id tool.ID) bool {
 	}
 }
 
-// tools checks the operator's bound. Whether a server has a tool of that name
-// is known only once it has loaded, and not checked here.
+// tools checks the operator's bound. It does not check whether a server has a tool of that name:
+// this is unknown until the server has loaded.
 func (c *checker) tools(cfg *Config, f *fileTools, n *rawjson.Node, servers names) {
 	if f == nil {
 		f = &fileTools{}

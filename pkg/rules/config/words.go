@@ -11,15 +11,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Bounds of words. They keep a sync quick, and an index much smaller than what servers say.
+// Limits of words. They keep a sync quick, and an index much smaller than the servers' texts.
 const (
 	maxWordsOfGlob = 32   // entries of one glob
 	maxWordLength  = 64   // characters of one entry
 	maxWords       = 4000 // entries of a file
 )
 
-// Words are what tools are found by besides what their servers say of them: searched, and never
-// shown to an agent.
+// Words find tools in addition to the texts of their servers. They are searched, and never shown
+// to an agent.
 type Words []GlobWords // by glob
 
 // GlobWords are the words of the tools of one glob.
@@ -28,9 +28,9 @@ type GlobWords struct {
 	Words []string
 }
 
-// Of returns the words of a tool: those of every glob that matches it, each once, in the order of
-// the globs.
-func (ws Words) Of(id tool.ID) []string {
+// ForTool returns the words of a tool from every matching glob, each once, in the order of the
+// globs.
+func (ws Words) ForTool(id tool.ID) []string {
 	var out []string
 	for _, w := range ws {
 		if !w.Matches(id) {
@@ -45,7 +45,7 @@ func (ws Words) Of(id tool.ID) []string {
 	return out
 }
 
-// Equal reports whether others are the same words.
+// Equal reports whether others has the same words.
 func (ws Words) Equal(others Words) bool {
 	return slices.EqualFunc(ws, others, func(a, b GlobWords) bool { return a.Glob == b.Glob && slices.Equal(a.Words, b.Words) })
 }
@@ -57,7 +57,7 @@ func (w GlobWords) Matches(id tool.ID) bool {
 	return id.Kind == tool.Tool && id.Server == server && tool.MatchGlob(glob, id.Name)
 }
 
-// words checks what the operator has tools found by.
+// words checks the operator's search words.
 func (c *checker) words(cfg *Config, f map[string][]string, n *rawjson.Node, servers names) {
 	if n == nil {
 		return
@@ -88,7 +88,7 @@ func (c *checker) words(cfg *Config, f map[string][]string, n *rawjson.Node, ser
 	}
 }
 
-// searched checks one entry: a word or a few, in one line.
+// searched checks one entry: one or a few words, in one line.
 func (c *checker) searched(word string, at *rawjson.Node, path string) {
 	switch letter := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }; {
 	case !strings.ContainsFunc(word, letter):

@@ -31,7 +31,7 @@ func TestWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, cfg.Words.Of(parsed)); diff != "" {
+		if diff := cmp.Diff(want, cfg.Words.ForTool(parsed)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", id, diff)
 		}
 	}

@@ -1,12 +1,12 @@
-// Package finding reads the definition of a tool, a prompt or a resource for what a reviewer should
-// see before approving it: characters that hide, text that gives the model orders, places where keys
-// lie, tools of others.
+// Package finding scans the definition of a tool, a prompt or a resource for what a reviewer
+// should see before approving it: hidden characters, text that gives the model orders, paths to
+// keys, tools of other servers.
 //
-// A finding is a pointer to a place in a text and no verdict: words can be put in more ways than
-// rules can name, and most definitions that shout are honest. Only what an honest definition has no
-// reason for is severe, since reviewers who are warned of everything read no warning.
+// A finding points to a place in a text and is no verdict: rules cannot name every wording, and
+// most definitions with findings are honest. A finding is severe only if an honest definition has
+// no reason for it, because reviewers who see a warning everywhere read none.
 //
-// It is pure: the same definitions, names and rules give the same findings.
+// The package is pure: the same definitions, names and rules give the same findings.
 package finding
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Version is that of the rules. Findings of another version have to be found again.
+// Version is the version of the rules. Findings of another version have to be computed again.
 const Version = 1
 
 // A Finding is one thing in a definition that a reviewer should look at.
@@ -29,12 +29,13 @@ type Finding struct {
 	Severe bool   `json:"severe,omitempty"`
 	Where  string `json:"where,omitempty"`   // "description", "inputSchema.properties.path.description", …; "": the whole definition
 	Name   bool   `json:"is_name,omitempty"` // the text is the name of the member at Where, not its value
-	From   int    `json:"from"`              // bytes of that text, not escaped
+	From   int    `json:"from"`              // offset in the bytes of that text, not escaped
 	To     int    `json:"to"`
-	Text   string `json:"text,omitempty"` // what was found, at most 80 bytes, hidden characters as numbers
+	Text   string `json:"text,omitempty"` // the matched text, at most 80 bytes, hidden characters as numbers
 }
 
-// More is the code of the last finding of a tool that has more than are listed; Text is how many.
+// More is the code of the last finding of a tool that has more findings than listed; Text is their
+// number.
 const More = "more"
 
 const (
@@ -45,14 +46,14 @@ const (
 	maxName     = 40
 )
 
-// A kind is what is found under one code.
+// A kind describes the findings of one code.
 type kind struct {
 	code   string
 	severe bool
-	says   string // of the definition; %s is the quoted text
+	says   string // about the definition; %s is the quoted text
 }
 
-// The codes, those that are severe first.
+// The codes, severe ones first.
 const (
 	hidden       = "hidden"
 	bidi         = "bidi"
@@ -82,23 +83,23 @@ const (
 
 var kinds = []kind{
 	{hidden, true, "has characters that a person does not see: %s"},
-	{bidi, true, "has characters that turn the direction of the text, so that it reads otherwise than it is: %s"},
+	{bidi, true, "has characters that change the direction of the text, so that people read a different text: %s"},
 	{tag, true, "has a tag that poses as an instruction of the system: %s"},
-	{override, true, "tells the model to put aside its instructions: %s"},
+	{override, true, "tells the model to ignore its instructions: %s"},
 	{conceal, true, "tells the model to keep something from the user: %s"},
 	{secrets, true, "tells the model to read or pass on a file that holds keys: %s"},
-	{conversation, true, "tells the model to pass on what was said, or its instructions: %s"},
+	{conversation, true, "tells the model to pass on the conversation, or its instructions: %s"},
 	{beforeTools, true, "tells the model what to do before it uses other tools: %s"},
 	{governs, true, "tells the model how to use a tool of another server: %s"},
 	{redirect, true, "tells the model to send data to an address: %s"},
 	{unasked, true, "tells the model not to ask for approval: %s"},
-	{remote, true, "has a schema of which a part lies elsewhere: %s"},
+	{remote, true, "has a schema with a part at another address: %s"},
 	{nested, true, "is nested so deeply that nobody can approve or call it: %s"},
 	{imperative, false, "gives the model an order: %s"},
 	{otherTool, false, "names a tool of another server: %s"},
 	{sibling, false, "names another tool of its server: %s"},
 	{keyPath, false, "names a file that holds keys: %s"},
-	{context, false, "asks for what the model was told: %s"},
+	{context, false, "asks for the model's instructions or conversation: %s"},
 	{markup, false, "has markup that a page may not show: %s"},
 	{letters, false, "mixes letters of two scripts in one word: %s"},
 	{link, false, "has a URL: %s"},
@@ -107,7 +108,7 @@ var kinds = []kind{
 	{script, false, "has text in a script that the approved definition does not have: %s"},
 }
 
-// Codes returns the codes of all findings, those of severe ones first.
+// Codes returns the codes of all findings, severe ones first.
 func Codes() []string {
 	codes := make([]string, len(kinds))
 	for i, k := range kinds {
@@ -116,10 +117,10 @@ func Codes() []string {
 	return codes
 }
 
-// Message says what the finding is, in one sentence for a person.
+// Message returns the finding as one sentence for a person.
 func (f Finding) Message() string {
 	if f.Code == More {
-		n, _ := strconv.Atoi(f.Text) // what Of has written
+		n, _ := strconv.Atoi(f.Text) // written by Scan
 		return text.Count(n, "more finding") + ", not listed"
 	}
 	for _, k := range kinds {
@@ -135,10 +136,10 @@ func Severe(list []Finding) bool {
 	return slices.ContainsFunc(list, func(f Finding) bool { return f.Severe })
 }
 
-// Of returns what is to be seen in d, severe findings first, at most 20; more are counted. before
-// is the definition that was approved last, nil if there is none; names are the tools of all servers,
-// as the server of d sees them.
-func Of(d tool.Definition, before *tool.Definition, names Names) []Finding {
+// Scan returns the findings in d, severe ones first, at most 20, and the number of the others.
+// before is the definition that was approved last, nil if there is none. names are the tools of
+// all servers, as the server of d sees them.
+func Scan(d tool.Definition, before *tool.Definition, names Names) []Finding {
 	s := newScanner(d, names)
 	s.place = "name"
 	s.spoken(d.Name)
@@ -157,13 +158,13 @@ func Of(d tool.Definition, before *tool.Definition, names Names) []Finding {
 	return s.result()
 }
 
-// add notes a finding in the text that is being read.
+// add notes a finding in the current text.
 func (s *scanner) add(code string, from, to int, quote string) {
 	n := 0
 	for i := range s.found {
 		if f := &s.found[i]; f.Code == code {
 			if f.Text == quote {
-				return // once said is enough
+				return // one finding is enough
 			}
 			n++
 		}
@@ -197,7 +198,7 @@ func (s *scanner) result() []Finding {
 	return s.found
 }
 
-// show returns the beginning of s as it is shown.
+// show returns the start of s in printable form.
 func show(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), 4*maxText)], "")
 	s = strings.Join(strings.Fields(text.Reveal(s)), " ")

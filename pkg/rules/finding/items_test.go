@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Prompts and resources are read as tools are, and the name of a resource is text like any other.
+// Prompts and resources are scanned like tools, and the name of a resource like any other text.
 func TestItems(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kind tool.Kind
@@ -31,7 +31,7 @@ func TestItems(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, err := tool.ParseItem(tt.kind, []byte(tt.raw))
 			require.OK(t, err)
-			if diff := cmp.Diff(tt.want, codes(finding.Of(d, nil, names))); diff != "" {
+			if diff := cmp.Diff(tt.want, codes(finding.Scan(d, nil, names))); diff != "" {
 				t.Errorf("found (-want +got):\n%s", diff)
 			}
 		})

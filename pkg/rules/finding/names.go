@@ -7,11 +7,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Names are the names of all tools, as one server sees them. The zero Names has none.
+// Names has the names of all tools, as one server sees them. The zero Names has none.
 type Names struct {
-	servers map[string][]string // that have a tool of the name
-	own     string              // the server that sees them
-	note    func(string)        // nil: nobody wants to know
+	servers map[string][]string // by name: the servers with a tool of that name
+	own     string              // the server whose view this is
+	note    func(string)        // may be nil
 }
 
 // NewNames returns the names of the tools.
@@ -23,18 +23,19 @@ func NewNames(ids iter.Seq[tool.ID]) Names {
 	return n
 }
 
-// For returns the names as the server sees them, whose own tools are no strangers to it.
+// For returns the names as the server sees them: its own tools are not tools of others.
 func (n Names) For(server string) Names { return Names{n.servers, server, n.note} }
 
-// Noting returns n, which calls note with each word that is looked up, whether a tool has that name or
-// not. If no tool with such a name comes or goes, what was found of the definitions stays as it is.
+// Noting returns n, which calls note with each word that is looked up, even if no tool has that
+// name. The findings of the definitions stay the same until a tool with such a name is added or
+// removed.
 func (n Names) Noting(note func(name string)) Names {
 	n.note = note
 	return n
 }
 
-// of returns the server that has a tool of the name, the own one if that has; "": none.
-func (n Names) of(name string) string {
+// serverOf returns the server that has a tool of the name, preferably the own server; "": none.
+func (n Names) serverOf(name string) string {
 	if n.note != nil {
 		n.note(name)
 	}
@@ -48,8 +49,8 @@ func (n Names) of(name string) string {
 	return slices.Min(servers)
 }
 
-// distinct reports whether a name is unlikely to be a word of a sentence: it has an underscore or a
-// hyphen within, or a capital letter after a small one.
+// distinct reports whether a name is unlikely to be a word of a sentence: it contains an
+// underscore or a hyphen, or a capital letter after a small one.
 func distinct(name string) bool {
 	for i := 1; i < len(name)-1; i++ {
 		c, before := name[i], name[i-1]

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	minRun  = 16  // characters of a word that may begin an encoded run
+	minRun  = 16  // characters of a word that may start an encoded run
 	longRun = 64  // characters of an encoded run
-	longHex = 128 // of one that is hexadecimal: checksums are not as long
+	longHex = 128 // of a hexadecimal one: checksums are shorter
 )
 
-// encoded finds a run of base64 or hexadecimal digits that begins here, and passes over it.
+// encoded finds a run of base64 or hexadecimal digits that starts here, and skips it.
 func (r *reader) encoded(from int) bool {
 	if from < r.checked {
 		return false
@@ -56,7 +56,7 @@ func (r *reader) encoded(from int) bool {
 	return true
 }
 
-// url finds a URL of which the scheme begins at from, and passes over it.
+// url finds a URL whose scheme starts at from, and skips it.
 func (r *reader) url(from int) {
 	end := r.at + strings.IndexAny(r.str[r.at:]+" ", " \t\n\"'`<>()[]{}|\\,")
 	to := r.at + len(strings.TrimRight(r.str[r.at:end], ".;:!?*"))
@@ -158,7 +158,7 @@ func (r *reader) names(from int) {
 	if !distinct(name) && !r.called(from, to) || name == r.own {
 		return
 	}
-	server := r.scanner.names.of(name)
+	server := r.scanner.names.serverOf(name)
 	if server == "" {
 		return
 	}
@@ -183,10 +183,10 @@ func (r *reader) called(from, to int) bool {
 	return slices.ContainsFunc([]string{"tool", "function", "call", "use", "using", "calling", "invoke", "run"}, is)
 }
 
-// A surrounding is what stands directly before and after a word.
+// A surrounding is the text directly before and after a word.
 type surrounding struct{ before, after string }
 
-// keyPlaces are words of paths that lead to keys and to what people have typed or configured.
+// keyPlaces are words in paths to keys, to typed commands and to settings.
 var keyPlaces = map[string]surrounding{
 	"ssh": {".", ""}, "id_rsa": {}, "id_ed25519": {}, "id_ecdsa": {}, "id_dsa": {}, "authorized_keys": {},
 	"env": {".", ""}, "aws": {".", "/"}, "kube": {".", "/"}, "docker": {".", "/config"}, "gnupg": {".", ""}, "cursor": {".", "/"},
@@ -196,7 +196,7 @@ var keyPlaces = map[string]surrounding{
 	"service_account": {"", ".json"}, "wallet": {"", ".dat"},
 }
 
-// keyPath finds a path that leads to keys, of which one word is at from.
+// keyPath finds a path to keys with a word at from.
 func (r *reader) keyPath(from, to int, s surrounding) {
 	start := from - len(s.before)
 	if !strings.HasSuffix(r.str[:from], s.before) || !strings.HasPrefix(r.str[to:], s.after) {
@@ -217,15 +217,15 @@ func (r *reader) keyPath(from, to int, s surrounding) {
 	r.add(keyPath, start, end, show(r.str[start:end]))
 }
 
-// Names of tags that pose as the system's. An honest text has no use for the first; the others also
-// stand for values, "Bearer <secret>", if they are not closed.
+// Names of tags that pose as the system's. An honest text has no use for the first set. The others
+// may be placeholders, "Bearer <secret>", if they are not closed.
 var (
 	tagsAlone  = []string{"important", "system-reminder", "system_reminder", "|im_start|", "|im_end|", "|system|", "<sys>"}
 	tagsClosed = []string{"system", "secret", "hidden", "instructions", "instruction", "prompt", "admin", "override", "user", "human", "assistant", "developer", "critical", "rules"}
 	tagsHTML   = strings.Fields("a abbr article aside b body br button code dd details div dl dt em example examples footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img input label li link main meta nav ol option p path pre script section select small span strong style sub summary sup svg table tbody td textarea th thead title tr u ul video")
 )
 
-// tag finds a tag that begins here.
+// tag finds a tag that starts here.
 func (r *reader) tag() {
 	rest := r.str[r.at:]
 	if strings.HasPrefix(rest, "<!--") {
@@ -256,10 +256,10 @@ func (r *reader) tag() {
 	}
 }
 
-// closes reports whether a tag that is opened here is closed in the text.
+// closes reports whether the text closes a tag that opens here.
 func (r *reader) closes(name string) bool {
 	if strings.HasPrefix(r.str[r.at:], "</") {
-		return false // it was looked at where it was opened
+		return false // it was checked at its opening tag
 	}
 	if r.closed == nil {
 		r.closed = map[string]bool{}

@@ -30,14 +30,14 @@ func realTools(t testing.TB) (map[tool.ID]tool.Definition, finding.Names) {
 	return all, finding.NewNames(maps.Keys(all))
 }
 
-// Reviewers who are warned of every tool read no warning: of real tools, which are honest as far as
-// anybody knows, at most 3 in 100 have a severe finding and at most 10 have any.
+// Reviewers who see a warning for every tool read none. Of these real and, as far as we know,
+// honest tools, at most 3 in 100 have a severe finding and at most 10 have any.
 func TestRealToolsAreMostlyQuiet(t *testing.T) {
 	all, names := realTools(t)
 	severe, any := 0, 0
 	codes := map[string]int{}
 	for id, d := range all {
-		list := finding.Of(d, nil, names.For(id.Server))
+		list := finding.Scan(d, nil, names.For(id.Server))
 		if len(list) > 0 {
 			any++
 		}
@@ -61,8 +61,8 @@ func TestRealToolsAreMostlyQuiet(t *testing.T) {
 	}
 }
 
-// Every finding points at its text, and shows nothing that a person does not see.
-func holds(t *testing.T, d tool.Definition, list []finding.Finding) {
+// checkFindings checks that every finding points at its text, and shows no hidden characters.
+func checkFindings(t *testing.T, d tool.Definition, list []finding.Finding) {
 	t.Helper()
 	for _, f := range list {
 		if f.From > f.To || f.From < 0 || f.To > len(d.Raw) || len(f.Text) > 90 || !utf8.ValidString(f.Text+f.Where) {
@@ -94,12 +94,12 @@ func FuzzOf(f *testing.F) {
 			return
 		}
 		before := described(t, "Adds.")
-		holds(t, d, finding.Of(d, nil, names))
-		holds(t, d, finding.Of(d, &before, names))
+		checkFindings(t, d, finding.Scan(d, nil, names))
+		checkFindings(t, d, finding.Scan(d, &before, names))
 	})
 }
 
-// hostile are descriptions that cost the rules most.
+// hostile returns the descriptions with the highest cost for the rules.
 func hostile() map[string]string {
 	fill := func(s string) string { return strings.Repeat(s, (120<<10)/len(s)) }
 	return map[string]string{
@@ -114,7 +114,7 @@ func TestHostileTexts(t *testing.T) {
 	for name, description := range hostile() {
 		t.Run(name, func(t *testing.T) {
 			d := tool.Definition{Raw: rawjson.Object{{Name: "description", Value: rawjson.Quote(description)}}.Bytes(), Description: description}
-			holds(t, d, finding.Of(d, nil, names))
+			checkFindings(t, d, finding.Scan(d, nil, names))
 		})
 	}
 }
@@ -124,13 +124,13 @@ func BenchmarkHostile(b *testing.B) {
 		d := tool.Definition{Raw: rawjson.Object{{Name: "description", Value: rawjson.Quote(description)}}.Bytes()}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				finding.Of(d, nil, names)
+				finding.Scan(d, nil, names)
 			}
 		})
 	}
 }
 
-// BenchmarkOf is what the findings of all real tools cost, 19 times over: 10,000 tools.
+// BenchmarkScan measures the findings of all real tools, 19 times over: 10,000 tools.
 func BenchmarkOf(b *testing.B) {
 	all, names := realTools(b)
 	ids := slices.SortedFunc(maps.Keys(all), tool.ID.Compare)
@@ -139,7 +139,7 @@ func BenchmarkOf(b *testing.B) {
 		for b.Loop() {
 			for range 19 {
 				for _, id := range ids {
-					finding.Of(all[id], nil, names.For(id.Server))
+					finding.Scan(all[id], nil, names.For(id.Server))
 				}
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// The words that rules are made of, by class. A class in capitals stands in rules for any of its
-// words. The classes from SECRET on are not words: the scanner finds them by their form.
+// The words of the rules, by class. A class in capitals represents any of its words in a rule. The
+// classes from SECRET on are not words: the scanner finds them by their form.
 var classes = map[string]string{
 	"DO": "do must should shall may will", "NOT": "not",
 	"NEVER":   "never don't dont mustn't shouldn't", // and DO followed by NOT
@@ -48,8 +48,9 @@ var classes = map[string]string{
 	"SECRET": "", "OTHER": "", "ADDRESS": "", "ANYADDRESS": "",
 }
 
-// Rules are sequences of classes. A number between two of them is how many other words may stand
-// there; a sentence ends every sequence. with is a class that the sentence must have somewhere.
+// Rules are sequences of classes. A number between two classes is how many other words may be
+// between them; a sentence ends every sequence. with is a class that the sentence must also
+// contain.
 var rules = []struct{ code, sequence, with string }{
 	{override, "IGNORE 3 PRIOR 3 RULES", ""},
 	{override, "IGNORE 3 RULES 1 PRIOR", ""},
@@ -84,7 +85,7 @@ var rules = []struct{ code, sequence, with string }{
 	{imperative, "USE THISONE TOOLS FIRST", ""},
 }
 
-// phrases are rules for scripts that put no blanks between words.
+// phrases are rules for scripts without blanks between words.
 var phrases = []struct{ code, text string }{
 	{override, "忽略之前的"}, {override, "忽略以上"}, {override, "忽略先前"}, {override, "忽略所有指令"}, {override, "忽略所有之前"},
 	{override, "指示を無視"}, {override, "指示は無視"},
@@ -92,16 +93,16 @@ var phrases = []struct{ code, text string }{
 	{conceal, "ユーザーに伝えないで"}, {conceal, "ユーザーには言わないで"}, {conceal, "ユーザーに知らせないで"},
 }
 
-// asks are names of parameters that ask for what the model was told and not for what it was asked.
+// asks are names of parameters that ask for the model's instructions instead of the user's input.
 var asks = []string{"system_prompt", "conversation_history", "chat_history", "message_history", "full_conversation", "chain_of_thought", "tools_list", "available_tools"}
 
-// keyNames are parts of names of parameters that ask for a key.
+// keyNames are parts of parameter names that ask for a key.
 var keyNames = []string{"id_rsa", "id_ed25519", "ssh_key", "private_key_file", "mcp_json", "env_file_content"}
 
 // A set of classes, one bit each.
 type set uint64
 
-// A step of a sequence is a class, and how many words may stand before it.
+// A step of a sequence is a class, and how many words may come before it.
 type step struct {
 	class set
 	gap   int
@@ -114,18 +115,18 @@ type rule struct {
 	plain bool // not after "never" and the like
 }
 
-// A lexicon is the rules, prepared.
+// A lexicon has the rules in prepared form.
 type lexicon struct {
 	words map[string]set
 	rules []rule
-	first set // classes that a sequence begins with
+	first set // classes at the start of a sequence
 
-	never, do, not, shout, secret, other, address, anyAddress set // classes that the scanner knows by name
+	never, do, not, shout, secret, other, address, anyAddress set // classes that the scanner uses by name
 
-	key set // no class of a rule: the word may be part of a path to keys
+	key set // not a class of a rule: the word may be part of a path to keys
 }
 
-// theLexicon returns the rules, which are prepared when they are needed first.
+// theLexicon returns the rules. The first call prepares them.
 var theLexicon = sync.OnceValue(func() *lexicon {
 	l := &lexicon{words: map[string]set{}, key: 1}
 	class := map[string]set{}

@@ -18,32 +18,32 @@ import (
 type scanner struct {
 	*lexicon
 	kind  tool.Kind
-	own   string // the name of the tool
+	own   string // name of the tool
 	names Names
 
-	dec     *jsontext.Decoder // stands behind the text that is being read; nil: it is no text of the definition
-	place   string            // in its stead
+	dec     *jsontext.Decoder // positioned after the current text; nil: the text is not from the definition
+	place   string            // used instead of dec
 	isName  bool
 	found   []Finding
 	more    int
 	bytes   int // of all texts
 	scripts scripts
 
-	hits      []hit // of the text that is being read
-	sentences []set // the classes in each of its sentences
+	hits      []hit // of the current text
+	sentences []set // classes in each of its sentences
 }
 
 func newScanner(d tool.Definition, names Names) *scanner {
 	return &scanner{lexicon: theLexicon(), kind: d.Kind, own: d.Name, names: names}
 }
 
-// read reads every string of a definition, names of members included, but for the name of a tool or
-// a prompt. That of a resource is any text.
+// read reads every string of a definition and the names of its members. It skips the name of a
+// tool or a prompt; the name of a resource may be any text.
 func (s *scanner) read(raw []byte) {
 	s.each(raw, s.text)
 }
 
-// each calls do with each string of a JSON text. What is no JSON ends it.
+// each calls do with each string of a JSON text. It stops at invalid JSON.
 func (s *scanner) each(raw []byte, do func(string)) {
 	s.dec = jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	defer func() { s.dec, s.isName = nil, false }()
@@ -81,11 +81,11 @@ func unquote(value []byte) string {
 	if bytes.IndexByte(value, '\\') < 0 {
 		return string(value[1 : len(value)-1])
 	}
-	out, _ := jsontext.AppendUnquote(nil, value) // its error says that it replaced invalid UTF-8
+	out, _ := jsontext.AppendUnquote(nil, value) // the error only says that invalid UTF-8 was replaced
 	return string(out)
 }
 
-// where returns the place of the text that is being read.
+// where returns the place of the current text.
 func (s *scanner) where() string {
 	if s.dec == nil {
 		return s.place
@@ -110,7 +110,7 @@ func (s *scanner) where() string {
 	return text.Clip(b.String(), maxWhere)
 }
 
-// text looks at one text.
+// text scans one text.
 func (s *scanner) text(str string) {
 	ascii := true
 	for i := 0; i < len(str) && ascii; i++ {
@@ -136,14 +136,14 @@ func (s *scanner) text(str string) {
 	s.apply(str)
 }
 
-// spoken looks at a name as if it were a sentence.
+// spoken scans a name like a sentence.
 func (s *scanner) spoken(name string) {
 	said := strings.ReplaceAll(strings.ReplaceAll(name, "_", " "), "-", " ")
 	s.words(said)
 	s.apply(said)
 }
 
-// name looks at the name of a member.
+// name scans the name of a member.
 func (s *scanner) name(str string) {
 	if s.words(str); len(s.hits) > 0 || strings.ContainsAny(str, "_-") {
 		s.apply(str)
@@ -160,7 +160,7 @@ func (s *scanner) name(str string) {
 	}
 }
 
-// hidden finds characters that a person does not see. Those that stand together are one finding.
+// hidden finds characters that a person does not see. Adjacent ones are one finding.
 func (s *scanner) hidden(str string) {
 	from, to, turns := -1, -1, false
 	report := func() {
@@ -184,8 +184,8 @@ func (s *scanner) hidden(str string) {
 	report()
 }
 
-// revealed returns hidden characters as they are shown, and what they say if they are tags: the
-// characters U+E0000 and on stand for ASCII, which models read and no font shows.
+// revealed returns hidden characters as numbers, and the text of tag characters: U+E0000 and on
+// represent ASCII, which models read and no font shows.
 func revealed(run string) string {
 	said := strings.Map(func(r rune) rune {
 		if r > 0xE0020 && r < 0xE007F || r == 0xE0020 {
@@ -199,7 +199,7 @@ func revealed(run string) string {
 	return show(run)
 }
 
-// references finds parts of a schema that lie elsewhere.
+// references finds parts of a schema at another address.
 func (s *scanner) references(schema []byte) {
 	if schema == nil {
 		return
@@ -210,11 +210,11 @@ func (s *scanner) references(schema []byte) {
 }
 
 const (
-	sizeFactor = 2    // how many times as long a definition must be to have jumped
-	sizeLeast  = 1000 // and by how many bytes
+	sizeFactor = 2    // a definition has jumped in size if it is this many times as long
+	sizeLeast  = 1000 // and longer by this many bytes
 )
 
-// compare finds what is unlike the approved definition.
+// compare finds differences from the approved definition.
 func (s *scanner) compare(before []byte) {
 	old := &scanner{kind: s.kind}
 	old.each(before, func(str string) { old.scripts.add(str) })

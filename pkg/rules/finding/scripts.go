@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Scripts is a set of scripts, by their place in scriptTables. Latin is not among them.
+// Scripts is a set of scripts, by their index in scriptTables, which does not include Latin.
 type scripts uint32
 
 var scriptTables = []struct {
@@ -22,14 +22,14 @@ var scriptTables = []struct {
 
 const cyrillic, greek = 4, 5
 
-// lookalike are the places of the scripts that have letters which look Latin.
+// lookalike are the scripts with letters that look like Latin ones.
 var lookalike = scripts(1<<cyrillic | 1<<10 | 1<<12 | 1<<13 | 1<<14)
 
-// greekLookalike are the Greek letters that look Latin. Other ones stand beside Latin letters in
-// formulas.
+// greekLookalike are the Greek letters that look like Latin ones. Formulas use the others next to
+// Latin letters.
 const greekLookalike = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧανορυικ"
 
-// scriptOf returns the script of a letter as a set; the empty set: Latin, or none of those known.
+// scriptOf returns the script of a letter as a set; the empty set: Latin, or an unknown script.
 func scriptOf(r rune) scripts {
 	if r < 0x370 {
 		return 0
@@ -64,8 +64,8 @@ func (s scripts) String() string {
 	return strings.Join(names, ", ")
 }
 
-// letters returns the scripts of a text, and finds words that are spelled with letters of two that look
-// alike, or with letters that are set in another style.
+// letters returns the scripts of a text. It finds words with letters of two scripts that look
+// alike, or with letters in another style.
 func (s *scanner) letters(str string) (all scripts) {
 	from, latin, odd := -1, false, false
 	end := func(to int) {
@@ -87,7 +87,7 @@ func (s *scanner) letters(str string) (all scripts) {
 		in := scriptOf(r)
 		all |= in
 		switch {
-		case r >= 0x1D400 && r <= 0x1D7FF: // letters of formulas, in styles: 𝐚, 𝓪
+		case r >= 0x1D400 && r <= 0x1D7FF: // mathematical letters, in styles: 𝐚, 𝓪
 			latin, odd = true, true
 		case in&lookalike != 0 || in == 1<<greek && strings.ContainsRune(greekLookalike, r):
 			odd = true

@@ -9,14 +9,14 @@ import (
 // A hit is a word of a text that has a class.
 type hit struct {
 	class    set
-	word     int // its number in the text
-	commas   int // how many stand before it
+	word     int // its index in the text
+	commas   int // how many commas come before it
 	sentence int
 	from, to int
 	text     string // of a name
 }
 
-// A reader cuts one text into words.
+// A reader splits one text into words.
 type reader struct {
 	*scanner
 	str      string
@@ -25,12 +25,13 @@ type reader struct {
 	word     int
 	commas   int
 	sentence int
-	checked  int             // up to here no run of encoded characters begins
-	closed   map[string]bool // names of tags that are closed; nil: nobody asked
-	buf      [24]byte        // the word in small letters
+	checked  int             // no encoded run starts before this offset
+	closed   map[string]bool // names of closed tags; nil: not computed
+	buf      [24]byte        // the word in lower case
 }
 
-// words collects the words of a text that have a class, and finds what shows by its form.
+// words collects the words of a text that have a class, and finds what is recognizable by its
+// form.
 func (s *scanner) words(str string) {
 	s.hits, s.sentences = s.hits[:0], append(s.sentences[:0], 0)
 	r := reader{scanner: s, str: str, prose: strings.IndexByte(str, ' ') >= 0}
@@ -70,7 +71,7 @@ func isWord(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c >= utf8.RuneSelf
 }
 
-// takeWord takes the word that begins here.
+// takeWord reads the word that starts here.
 func (r *reader) takeWord() {
 	from := r.at
 	n := r.fold()
@@ -114,8 +115,8 @@ func (r *reader) hit(class set, from, to int, text string) {
 	r.hits = append(r.hits, hit{class, r.word, r.commas, r.sentence, from, to, text})
 }
 
-// fold passes over a word and writes it to buf in small letters; it returns its length there, 0 if it
-// is longer than any word of a rule. An apostrophe between letters is part of a word.
+// fold skips a word and writes it to buf in lower case. It returns its length there, or 0 if it is
+// longer than any word of a rule. An apostrophe between letters is part of a word.
 func (r *reader) fold() int {
 	n := 0
 	for r.at < len(r.str) {
@@ -133,7 +134,7 @@ func (r *reader) fold() int {
 		apostrophe := letter == '\'' && n > 0 && rest != "" && isWord(rest[0])
 		if letter < utf8.RuneSelf && !isWord(byte(letter)) && !apostrophe || letter >= utf8.RuneSelf && !unicode.IsLetter(letter) && !unicode.IsMark(letter) {
 			if n == 0 {
-				r.at += size // it is outside ASCII, and no word
+				r.at += size // it is outside ASCII, and not a word
 			}
 			break
 		}
@@ -150,7 +151,7 @@ func (r *reader) fold() int {
 	return n
 }
 
-// plain returns the small letter that a letter stands for, also if it is wide or set in a style.
+// plain returns the lower-case letter for a letter, even a wide or styled one.
 func plain(r rune) rune {
 	switch {
 	case r >= 0xFF21 && r <= 0xFF3A || r >= 0xFF41 && r <= 0xFF5A:
@@ -166,9 +167,9 @@ func plain(r rune) rune {
 
 func capitals(word string) bool { return len(word) > 1 && strings.ToUpper(word) == word }
 
-// apply finds what the rules say of the words that were collected.
+// apply finds the rules that match the collected words.
 func (s *scanner) apply(str string) {
-	told := map[string]int{} // the sentence after the last one that has the code
+	next := map[string]int{} // by code: the sentence after the last one with a finding
 	for i, h := range s.hits {
 		if h.class&s.first == 0 {
 			continue
@@ -177,7 +178,7 @@ func (s *scanner) apply(str string) {
 			if h.class&rule.steps[0].class == 0 || rule.with != 0 && s.sentences[h.sentence]&rule.with == 0 {
 				continue
 			}
-			if told[rule.code] > h.sentence || rule.plain && s.denied(i) { // one order in a sentence is enough
+			if next[rule.code] > h.sentence || rule.plain && s.denied(i) { // one finding in a sentence is enough
 				continue
 			}
 			if end := s.follow(i, rule.steps[1:]); end >= 0 {
@@ -186,13 +187,13 @@ func (s *scanner) apply(str string) {
 					quote = show(str[h.from:])
 				}
 				s.add(rule.code, h.from, s.hits[end].to, quote)
-				told[rule.code] = h.sentence + 1
+				next[rule.code] = h.sentence + 1
 			}
 		}
 	}
 }
 
-// denied reports whether hit i stands behind a word such as never.
+// denied reports whether hit i follows a word such as never.
 func (s *scanner) denied(i int) bool {
 	const near = 4
 	for j := i - 1; j >= 0 && s.hits[j].sentence == s.hits[i].sentence && s.hits[i].word-s.hits[j].word <= near; j-- {
@@ -203,9 +204,9 @@ func (s *scanner) denied(i int) bool {
 	return false
 }
 
-// governs reports whether a word such as never is about the word at to: beside it, or with something
-// between two commas in between. "Do not guess, tell the user" is no order to keep silent. Any other
-// word governs what the gaps of its rule let it.
+// governs reports whether a word such as never applies to the word at to: next to it, or with
+// something between two commas in between. "Do not guess, tell the user" is no order to keep
+// silent. Any other word applies across the gaps of its rule.
 func (s *scanner) governs(from, to hit) bool {
 	if from.class&s.never == 0 {
 		return true

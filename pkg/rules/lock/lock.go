@@ -1,13 +1,11 @@
-// Package lock decides whether a tool is callable and, if not, the one
-// reason why. It is the only place that does: search, describe, call, counts
-// and the admin API all call [Classify].
+// Package lock decides whether a tool is callable and, if not, the one reason why. No other
+// package decides this: search, describe, call, counts and the admin API all call [Classify].
 //
-// It is pure: facts in, status out. Gathering the facts, which can fail, is
-// the caller's work; a fact that could not be gathered is [Unknown], and a tool
-// with an unknown fact stays locked.
+// It is pure: facts in, status out. The caller collects the facts, which can fail. A fact that
+// could not be read is [Unknown], and a tool with an unknown fact stays locked.
 package lock
 
-// A Status is why a tool is locked. The zero Status, [None], means callable.
+// A Status is the reason for a lock. The zero Status, [None], means callable.
 type Status string
 
 // The five reasons, in the order of their precedence, and None.
@@ -20,10 +18,10 @@ const (
 	DisabledUnknown  Status = "disabled_unknown"
 )
 
-// A Fact is an answer that may be missing. The zero Fact is [Unknown].
+// A Fact is an answer to a question, or its absence. The zero Fact is [Unknown].
 type Fact uint8
 
-// What is known of one question.
+// The values of a Fact.
 const (
 	Unknown Fact = iota
 	No
@@ -49,17 +47,18 @@ func (f Fact) Not() Fact {
 	return Unknown
 }
 
-// Facts are the questions that decide, in the order in which they are
-// asked. The zero Facts is a locked tool.
+// Facts has the answers that decide about a tool, in the order in which Classify checks them. The
+// zero Facts means a locked tool.
 type Facts struct {
 	ServerEnabled Fact // the server's "enabled" is true
 	Denied        Fact // an operator rule denies the tool
-	Granted       Fact // a person lets this agent call this very definition for a while; what is not Yes decides nothing
+	Granted       Fact // a person lets this agent call exactly this definition for a while; values other than Yes have no effect
 	UserDisabled  Fact // the approval record says disabled
-	Approved      Fact // approved at this exact definition, or no approval needed
+	Approved      Fact // approved at exactly this definition, or no approval needed
 }
 
-// UserCanLift reports whether people lift the lock at /admin, and not an operator in the config alone.
+// UserCanLift reports whether people can lift the lock at /admin. An operator lifts the others in
+// the config.
 func (s Status) UserCanLift() bool { return s == DisabledByUser || s == PendingApproval }
 
 // Statuses returns the five statuses, in the order of their precedence.
@@ -67,12 +66,11 @@ func Statuses() []Status {
 	return []Status{ServerDisabled, DisabledByConfig, DisabledByUser, PendingApproval, DisabledUnknown}
 }
 
-// Classify returns why a tool is locked, or [None] if it is callable. It asks the
-// questions in their order; the first fact that is not known to be fine
-// decides: by its own status if it is known to be bad, and [DisabledUnknown] if it is not
-// known, so that what only an operator can change is never explained by a later
-// reason that the user could remove. A grant stands in the place of the two last answers, and over
-// none of those before it.
+// Classify returns why a tool is locked, or [None] if it is callable. It checks the facts in
+// order. The first fact that is not known to be good decides: with its own status if it is bad,
+// and with [DisabledUnknown] if it is unknown. So a lock that only an operator can lift is never
+// explained by a later reason that the user could remove. A grant replaces the two last facts, and
+// overrides none before it.
 func Classify(f Facts) Status {
 	for _, q := range [...]struct {
 		fact, fine Fact

@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
-// every returns all combinations of the four facts, and the letters of each, in
-// the order of the questions: Y, N, or U for unknown.
+// every returns all combinations of the four facts, each with its letters in the order of the
+// facts: Y, N, or U for unknown.
 func every() map[string]lock.Facts {
 	facts := map[byte]lock.Fact{'Y': lock.Yes, 'N': lock.No, 'U': lock.Unknown}
 	all := map[string]lock.Facts{}
@@ -27,8 +27,8 @@ func every() map[string]lock.Facts {
 	return all
 }
 
-// precedence is the whole truth about the four facts (server enabled, denied,
-// disabled by the user, approved), as patterns of which each combination matches one.
+// precedence has the expected status for all values of the four facts (server enabled, denied,
+// disabled by the user, approved), as patterns. Each combination matches exactly one.
 var precedence = []struct {
 	pattern string
 	want    lock.Status
@@ -72,7 +72,8 @@ func TestClassify(t *testing.T) {
 		if got != want[0] || lock.Classify(f) != got {
 			t.Errorf("Classify(%s) = %q, want %q each time", letters, got, want[0])
 		}
-		// A denial, or what may be one, is never explained by what the user could remove.
+		// A denial, even a possible one, is never explained by a reason that the user could
+		// remove.
 		if f.Denied != lock.No && slices.Contains([]lock.Status{lock.DisabledByUser, lock.PendingApproval, lock.None}, got) {
 			t.Errorf("Classify(%s) = %q", letters, got)
 		}
@@ -90,7 +91,7 @@ func TestClassify(t *testing.T) {
 	if all["UUUU"] != (lock.Facts{}) {
 		t.Error("the zero Facts know something")
 	}
-	// 3 and 255 are no facts; a caller that makes them up finds the tool locked.
+	// 3 and 255 are no facts; a caller that uses them finds the tool locked.
 	for _, odd := range []lock.Fact{3, 255} {
 		for _, f := range []lock.Facts{
 			four(odd, lock.No, lock.No, lock.Yes), four(lock.Yes, odd, lock.No, lock.Yes), four(lock.Yes, lock.No, odd, lock.Yes), four(lock.Yes, lock.No, lock.No, odd),
@@ -107,7 +108,7 @@ func four(enabled, denied, disabled, approved lock.Fact) lock.Facts {
 	return lock.Facts{ServerEnabled: enabled, Denied: denied, UserDisabled: disabled, Approved: approved}
 }
 
-// A grant stands in the place of what people decided, and over nothing that an operator did.
+// A grant replaces the decisions of people, and overrides nothing of an operator.
 func TestGranted(t *testing.T) {
 	for letters, f := range every() {
 		without := lock.Classify(f)
@@ -194,7 +195,7 @@ func TestRemediation(t *testing.T) {
 	}
 }
 
-// What is said of prompts and resources is what is said of tools, in their own words.
+// The texts for prompts and resources say the same as for tools, in their own words.
 func TestRemediationOf(t *testing.T) {
 	for _, s := range append(lock.Statuses(), lock.None, "other") {
 		for kind, common := range map[string]string{

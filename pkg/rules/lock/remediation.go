@@ -1,7 +1,7 @@
 package lock
 
-// blocked stands in every text but that of a config denial: it is what an agent
-// that guessed the name must read first.
+// blocked returns the first sentence of every text except a config denial: an agent that guessed
+// the name must read it first.
 func blocked(kind string) string {
 	switch kind {
 	case "prompt":
@@ -12,12 +12,12 @@ func blocked(kind string) string {
 	return "Tool is disabled and not callable. "
 }
 
-// RemediationOf returns what a person must do to unlock an item that is locked for
-// the reason s: one text for each status. kind is "tool", "prompt" or "resource". [None] has none,
-// and a status that is none of the five is undetermined.
+// RemediationOf returns what a person must do to unlock an item with the status s: one text for
+// each status. kind is "tool", "prompt" or "resource". The text of [None] is "", and a status
+// other than the five is undetermined.
 //
-// link is where the user decides; it may be empty, and stands only in the texts of
-// the two statuses that the user can lift.
+// link is where the user decides. It may be empty, and appears only for the two statuses that the
+// user can lift.
 func RemediationOf(kind string, s Status, link string) string {
 	switch s {
 	case None:
@@ -39,8 +39,8 @@ func RemediationOf(kind string, s Status, link string) string {
 		"If it stays locked, the gateway's operator must check the gateway's server logs."
 }
 
-// page ends a text with the page where people decide. No full stop follows the link: a client
-// might make it part of the link.
+// page ends a text with the link to the page where people decide. No full stop follows the link: a
+// client might make it part of the link.
 func page(link string) string {
 	if link == "" {
 		return "."

@@ -10,62 +10,61 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// MaxResult is the longest result of a call that is taken, in bytes.
+// MaxResult is the longest result of a call that the gateway accepts, in bytes.
 const MaxResult = 4 << 20
 
-// What is added to a failure: of a tool that asked its client for something, or of a call that the end of
-// the gateway cut short.
+// Notes after a failure: the tool asked its client for input, or the end of the gateway
+// interrupted the call.
 const (
 	AskedNote      = "Note: the tool asks for input, which this client cannot give."
 	UnansweredNote = "Note: the tool asked for input, and nobody gave it in time."
 	StoppedNote    = "Note: the gateway was told to stop, and did not wait any longer."
 )
 
-// LostNote returns the line that is added to the first result of a session after the gateway ended
-// its process to make room for another one.
+// LostNote returns the line before the first result of a session after the gateway ended its
+// process to make room for another one.
 func LostNote(serverID string) string {
 	return "Note: the gateway ended the idle process of MCP server '" + serverID +
 		"' to make room for another one. " +
 		"This call ran in a new process: what the server kept in memory for this session is gone."
 }
 
-// An RPCError is an upstream server's own JSON-RPC error, for the caller as it is but
-// for the secrets that it may quote.
+// An RPCError is an upstream server's own JSON-RPC error, unchanged for the caller except for
+// secrets.
 type RPCError struct {
 	Code    int64
 	Message string
 	Data    json.RawMessage // nil if absent
 }
 
-// Error is for the log: a message of megabytes is cut.
+// Error returns a text for the log; it cuts a long message.
 func (e *RPCError) Error() string {
 	return fmt.Sprintf("upstream error %d: %s", e.Code, text.Clip(e.Message, 256))
 }
 
-// A CallError is a call whose result the caller does not get. Its text is for
-// the log; the caller is told [CallError.Message].
+// A CallError is a call without a result for the caller. Its text is for the log; the caller gets
+// [CallError.Message].
 type CallError struct {
 	Outcome Outcome
 
-	// Delivered says that the call was sent and nothing proves that the server
-	// did not carry it out. The zero value stands for proof, so whoever makes a
-	// CallError after something was sent must set it.
+	// Delivered says that the call was sent, and that nothing proves that the server did not
+	// execute it. The zero value means proof, so whenever something was sent, set it.
 	Delivered bool
 
 	Repeatable bool   // the tool is read-only or idempotent: calling it twice does no harm
-	Session    bool   // the last request bore the id of a session that the server had opened
-	Unpacked   bool   // of [ReasonTooLarge]: the answer came compressed, and a few bytes may be any size
-	Note       string // one of those above; "": none
-	Limit      int    // of [ReasonTooLarge]: how many bytes a result may have; 0: 4 MiB
-	Item       string // what was asked for, "prompt" or "resource"; "": a tool was called
+	Session    bool   // the last request had the id of a session that the server had opened
+	Unpacked   bool   // of [ReasonTooLarge]: the answer was compressed, and may unpack to any size
+	Note       string // one of the notes above; "": none
+	Limit      int    // of [ReasonTooLarge]: longest result in bytes; 0: 4 MiB
+	Item       string // "prompt" or "resource"; "": a tool
 }
 
 func (e *CallError) Error() string {
 	return fmt.Sprintf("call %q: %s: %s (delivered: %t)", e.Outcome.ServerID, e.Outcome.Reason, e.Outcome.Error, e.Delivered)
 }
 
-// Message returns what an agent may read about the failed call: what happened, whether
-// the call may have taken effect, and what to do next. Nothing that the server sent is in it.
+// Message returns what an agent may read about the failed call: what happened, whether the call
+// may have taken effect, and what to do next. It contains nothing that the server sent.
 func (e *CallError) Message(serverID string) string {
 	if e.Note != "" {
 		return e.message(serverID) + " " + e.Note
@@ -88,7 +87,7 @@ func (e *CallError) message(serverID string) string {
 			"read-only or idempotent, so you can call it again."
 	case e.Delivered:
 		return e.happened(serverID) + " The call was sent and may have taken effect; check before calling again."
-	case e.Session && e.Outcome.Reason == ReasonNotFound: // there is something at its address
+	case e.Session && e.Outcome.Reason == ReasonNotFound: // the address is right
 		return "MCP server '" + serverID + "' does not know the session that it has just opened. The call was not carried out. You may try once more; " +
 			"if this happens again, its owner has to fix it: often several copies of a server share one address, and each knows only its own sessions."
 	case e.Outcome.Status == Permanent, e.Outcome.Status == Denied:
@@ -104,8 +103,8 @@ func (e *CallError) message(serverID string) string {
 	return "MCP server '" + serverID + "' " + e.transient() + ". The call was not carried out and the gateway does not repeat it: call again " + again + "."
 }
 
-// RetryAfter returns after how many seconds the call may be made again; 0: the server
-// did not say, or a program that obeyed might do the same thing twice, or in vain.
+// RetryAfter returns after how many seconds the call may be repeated. 0: the server gave no time,
+// or a repeated call might take effect twice, or fail again.
 func (e *CallError) RetryAfter() int {
 	if e.Delivered && !e.Repeatable || e.Outcome.Status != Transient {
 		return 0
@@ -113,7 +112,7 @@ func (e *CallError) RetryAfter() int {
 	return int(math.Ceil(e.Outcome.RetryAfter.Seconds()))
 }
 
-// transient says what a transient failure of a call that was not carried out means.
+// transient returns the cause of a transient failure of a call that was not executed.
 func (e *CallError) transient() string {
 	switch e.Outcome.Reason {
 	case ReasonRateLimited:
@@ -126,7 +125,7 @@ func (e *CallError) transient() string {
 	return "is starting up or briefly unavailable"
 }
 
-// happened says what became of a call that was sent.
+// happened returns what happened to a call that was sent.
 func (e *CallError) happened(serverID string) string {
 	o := e.Outcome
 	switch {
@@ -146,7 +145,7 @@ func (e *CallError) happened(serverID string) string {
 	return "The call to MCP server '" + serverID + "' failed."
 }
 
-// after writes how long an answer was waited for, "" if that is not known.
+// after returns how long the gateway waited for an answer, "" if unknown.
 func after(d time.Duration) string {
 	switch {
 	case d <= 0:

@@ -2,8 +2,8 @@ package outcome
 
 import "fmt"
 
-// itemMessage is [CallError.Message] where a prompt was asked for, or a resource was read, and what is
-// said of tools does not hold; "": it holds.
+// itemMessage is [CallError.Message] for a prompt or a resource, if the text for tools does not
+// apply; "": it applies.
 func (e *CallError) itemMessage(serverID string) string {
 	switch {
 	case e.Item == "" || !e.Delivered:

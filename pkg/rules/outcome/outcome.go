@@ -1,8 +1,8 @@
-// Package outcome says how an upstream server answered: the outcome of a load or a call,
-// its reason as a stable code, and the sentences that an agent may read about it.
+// Package outcome describes how an upstream server answered: the outcome of a load or a call, its
+// reason as a stable code, and the sentences that an agent may read about it.
 //
-// These are words alone. Package upstream finds out which of them hold; whoever reports
-// on a server needs this package and no client.
+// It has only the words. Package upstream decides which of them apply. A package that reports on a
+// server needs this package and no client.
 package outcome
 
 import (
@@ -12,17 +12,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Status says how the last attempt to load a server's tools ended. The zero
-// Status is no outcome at all: the caller gave up first, and nothing is to be
-// recorded.
+// A Status says how the last attempt to load a server's tools ended. The zero Status is no
+// outcome: the caller gave up first, and nothing is recorded.
 type Status string
 
 // The four outcomes.
 const (
 	Available Status = "available"
-	Transient Status = "transient" // starting up or briefly gone: it will be retried
-	Permanent Status = "permanent" // broken until somebody mends it
-	Denied    Status = "denied"    // we may not: retrying will not help
+	Transient Status = "transient" // starting up or briefly unavailable: it will be retried
+	Permanent Status = "permanent" // broken until an operator fixes it
+	Denied    Status = "denied"    // the gateway has no access: retrying will not help
 )
 
 // An Outcome is how a load or a call of one server ended. The catalog stores it without Tools, Items
@@ -31,36 +30,36 @@ type Outcome struct {
 	ServerID   string            `json:"server"`
 	Status     Status            `json:"status"`
 	Tools      []tool.Definition `json:"-"`
-	Items      []tool.Definition `json:"-"`                 // prompts, resources and templates of resources
-	Nested     []tool.Definition `json:"-"`                 // refused, since they are nested too deeply: [tool.ErrNested]
-	Lists      string            `json:"-"`                 // SHA-256 of what the lists are, byte for byte; "": not known
-	Same       bool              `json:"-"`                 // that is what the caller knows: Tools and Items are left out
+	Items      []tool.Definition `json:"-"`                 // prompts, resources and resource templates
+	Nested     []tool.Definition `json:"-"`                 // refused, because they are nested too deeply: [tool.ErrNested]
+	Lists      string            `json:"-"`                 // SHA-256 of the lists, byte for byte; "": unknown
+	Same       bool              `json:"-"`                 // Lists is the hash that the caller knows: Tools and Items are left out
 	Unread     []Unread          `json:"unread,omitempty"`  // lists of an available server that could not be read
-	Refused    []Refusal         `json:"refused,omitempty"` // what an available server lists and was not taken, 100 at most
+	Refused    []Refusal         `json:"refused,omitempty"` // what an available server lists and the gateway refused, 100 at most
 	Error      string            `json:"error,omitempty"`   // for the log and the admin API: redacted, never for an agent
 	Attempts   int               `json:"attempts"`          // 0 for a config fault: nothing was sent
 	Reason     string            `json:"reason,omitempty"`  // stable code, one of [Reasons]
 	HTTPStatus int               `json:"http_status,omitempty"`
-	Challenge  *Challenge        `json:"challenge,omitempty"` // of a load that was denied; nil: the server asks for nothing
+	Challenge  *Challenge        `json:"challenge,omitempty"` // of a denied load; nil: the server demands no sign-in
 	RetryAfter time.Duration     `json:"retry_after,omitempty"`
 	Duration   time.Duration     `json:"duration"`
 	CheckedAt  time.Time         `json:"checked_at"`
-	Started    time.Time         `json:"started,omitzero"`   // of [ReasonStarting]: when its program was started
-	LoadedAt   time.Time         `json:"loaded_at,omitzero"` // when the server last was available; set by a sync
-	ListTTL    time.Duration     `json:"list_ttl,omitempty"` // how long the server says that its lists stay fresh, an hour at most; 0: it does not say
-	Memory     Memory            `json:"memory,omitzero"`    // for the next load or call, in whichever process
+	Started    time.Time         `json:"started,omitzero"`   // of [ReasonStarting]: when its program started
+	LoadedAt   time.Time         `json:"loaded_at,omitzero"` // when the server was last available; set by a sync
+	ListTTL    time.Duration     `json:"list_ttl,omitempty"` // how long the server says that its lists are fresh, an hour at most; 0: unspecified
+	Memory     Memory            `json:"memory,omitzero"`    // for the next load or call, in any process
 }
 
-// Recorded reports whether o is news of the server. An aborted load or call is
-// not: the caller went away, and the server's last outcome stands.
+// Recorded reports whether o says something new about the server. An aborted load or call does
+// not: the caller went away, and the server's last outcome stays.
 func (o Outcome) Recorded() bool { return o.Status != "" }
 
-// Stale reports whether o has outlived the [Status.TTL] of its status at now, so that
-// the server is worth asking again.
+// Stale reports whether o is older than the [Status.TTL] of its status at now, so that the server
+// should be tried again.
 func (o Outcome) Stale(now time.Time) bool { return now.Sub(o.CheckedAt) >= o.Status.TTL() }
 
-// TTL returns how long an outcome of that status is remembered. It keeps the promise of
-// [Outcome.Message]: a transient failure is tried again by the next sync or call.
+// TTL returns how long an outcome of that status is kept. It fulfills [Outcome.Message]: the next
+// sync or call retries after a transient failure.
 func (s Status) TTL() time.Duration {
 	switch s {
 	case Available:
@@ -75,32 +74,33 @@ func (s Status) TTL() time.Duration {
 	return 0
 }
 
-// A Refusal is a listed tool, or another item, that the gateway does not take, and why.
+// A Refusal is a listed tool, or another item, that the gateway refuses, and why.
 type Refusal struct {
 	Name   string    `json:"name"`           // or URI; quoted and cut to 100 characters
 	Kind   tool.Kind `json:"kind,omitempty"` // "": a tool
 	Reason string    `json:"reason"`
 }
 
-// RefusedTask is the reason of a refused tool that only runs as a task. Its server has nothing to fix.
+// RefusedTask is the reason of a refused tool that only runs as a task. Its server has nothing to
+// fix.
 const RefusedTask = "it only runs as a task (execution.taskSupport), and the gateway does not pass tasks on"
 
-// The lists that a server may have beside that of its tools.
+// The lists that a server may have in addition to its tools.
 const (
 	ListPrompts   = "prompts"
 	ListResources = "resources"
 	ListTemplates = "templates"
 )
 
-// An Unread is a list that could not be read, though the server is available. What was in it the
-// last time is still known.
+// An Unread is a list that could not be read although the server is available. Its last content is
+// still known.
 type Unread struct {
 	List   string `json:"list"`            // [ListPrompts], [ListResources] or [ListTemplates]
 	Reason string `json:"reason"`          // one of [Reasons]
-	Error  string `json:"error,omitempty"` // as that of an [Outcome]
+	Error  string `json:"error,omitempty"` // as in an [Outcome]
 }
 
-// Read reports whether the list was read in which the server lists what d defines.
+// Read reports whether the gateway read the list that contains d.
 func (o Outcome) Read(d tool.Definition) bool {
 	if o.Status != Available {
 		return false
@@ -117,10 +117,10 @@ func (o Outcome) Read(d tool.Definition) bool {
 	return !slices.ContainsFunc(o.Unread, func(u Unread) bool { return u.List == list })
 }
 
-// A Memory is what a handshake found out about a server, so that the next one, in whichever
-// process, need not ask again. One that is wrong costs a request and mends itself.
+// A Memory is what a handshake found out about a server, so that the next one, in any process,
+// need not repeat it. A wrong Memory costs a request, and is then corrected.
 type Memory struct {
-	Handshake bool      `json:"handshake,omitempty"` // it does not know the stateless protocol
-	Sessions  bool      `json:"sessions,omitempty"`  // it gives session ids
-	At        time.Time `json:"at,omitzero"`         // when it was last asked for the stateless protocol
+	Handshake bool      `json:"handshake,omitempty"` // the server does not support the stateless protocol
+	Sessions  bool      `json:"sessions,omitempty"`  // the server gives session ids
+	At        time.Time `json:"at,omitzero"`         // when the stateless protocol was last tried
 }

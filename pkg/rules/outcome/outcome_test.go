@@ -36,7 +36,7 @@ func TestMessage(t *testing.T) {
 	golden.Check(t, filepath.Join("testdata", "messages.golden"), b.String())
 }
 
-// What operators read is bounded, however much the server says.
+// The text for operators is bounded, even if the server sends more.
 func TestOperatorMessage(t *testing.T) {
 	many := strings.Fields(strings.Repeat(strings.Repeat("x", 500)+" ", 50))
 	o := Outcome{Status: Denied, Reason: ReasonSignInRequired, Challenge: &Challenge{Scopes: many, Issuers: many}}

@@ -10,9 +10,9 @@ const (
 	ReasonDNS               = "dns"                // the name does not resolve
 	ReasonRefused           = "refused"            // connection refused
 	ReasonUnreachable       = "unreachable"        // no route to the host
-	ReasonReset             = "reset"              // the connection broke before the answer was whole
+	ReasonReset             = "reset"              // the connection broke before the answer was complete
 	ReasonTLS               = "tls"                // certificate or handshake
-	ReasonNotHTTP           = "not_http"           // bytes came that are not HTTP
+	ReasonNotHTTP           = "not_http"           // the bytes received are not HTTP
 	ReasonRedirect          = "redirect"           // 3xx; not followed
 	ReasonRateLimited       = "rate_limited"       // 429
 	ReasonHTTP5xx           = "http_5xx"           // any 5xx
@@ -22,23 +22,23 @@ const (
 	ReasonHTTP4xx           = "http_4xx"           // the other 4xx
 	ReasonEgressProxy       = "egress_proxy"       // 407
 	ReasonAuthRequired      = "auth_required"      // 401
-	ReasonSignInRequired    = "sign_in_required"   // 401 without a credential, and metadata that says how to sign in
+	ReasonSignInRequired    = "sign_in_required"   // 401 without a credential, and metadata with a way to sign in
 	ReasonForbidden         = "forbidden"          // 402, 403, 451
 	ReasonInsufficientScope = "insufficient_scope" // the credential lacks a scope
-	ReasonAuthzUnavailable  = "authz_unavailable"  // 401 or 403 because the authorization service is out
+	ReasonAuthzUnavailable  = "authz_unavailable"  // 401 or 403 because the authorization service is down
 	ReasonNotMCP            = "not_mcp"            // 200 with HTML or another type
 	ReasonProtocol          = "protocol"           // the answer breaks JSON-RPC or MCP, or a limit
-	ReasonTooLarge          = "too_large"          // the result of a call is over a limit; the server is well
+	ReasonTooLarge          = "too_large"          // the result of a call is over a limit; the server works
 	ReasonVersion           = "version"            // no protocol version in common
 	ReasonUpstreamError     = "upstream_error"     // a JSON-RPC error of the server's own
 	ReasonCredentialMissing = "credential_missing" //nolint:gosec // not a credential; it cannot be had
 	ReasonInternal          = "internal"           // a fault of this program
 	ReasonUnknown           = "unknown"            // anything else
-	ReasonNeedsCommand      = "needs_command"      // the server is a program, and none are started here
+	ReasonNeedsCommand      = "needs_command"      // the server is a program, and this gateway starts none
 	ReasonCommand           = "command"            // its program cannot be started
 	ReasonExited            = "exited"             // its program ended
-	ReasonStarting          = "starting"           // its program runs and has not said anything yet
-	ReasonNoProcess         = "no_process"         // its program was not started: all that may run are in use
+	ReasonStarting          = "starting"           // its program runs and has not answered yet
+	ReasonNoProcess         = "no_process"         // its program was not started: all allowed processes are in use
 	ReasonDescriptors       = "no_descriptors"     // this process can open no more connections, files or programs
 	ReasonBreakerOpen       = "breaker_open"       // a call not made: the server failed too often just now
 )
@@ -55,9 +55,9 @@ func Reasons() []string {
 	}
 }
 
-// Message returns the one line about o that an agent may read, "" if the
-// server is available or o is not recorded. It depends on the server's name,
-// the status and the reason alone; nothing that the server sent is in it.
+// Message returns the one line about o that an agent may read, "" if the server is available or o
+// is not recorded. It depends only on the server's name, the status and the reason; it contains
+// nothing that the server sent.
 func (o Outcome) Message(serverID string) string {
 	switch o.Status {
 	case Transient:
@@ -77,7 +77,7 @@ func (o Outcome) Message(serverID string) string {
 	return ""
 }
 
-// inWords says what a permanent failure's reason means.
+// inWords returns the reason of a permanent failure in words.
 func inWords(reason string) string {
 	switch reason {
 	case ReasonConfig:
