@@ -84,7 +84,7 @@ func client(p *boot.Program) (*signin.Issuer, error) {
 func rights(roles identity.Roles) func(signin.Session) identity.Rights {
 	return func(s signin.Session) identity.Rights {
 		if s.Way == signin.WayOIDC {
-			return roles.Of(s.Groups)
+			return roles.RightsOf(s.Groups)
 		}
 		return identity.Everything()
 	}

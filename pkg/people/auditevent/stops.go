@@ -35,7 +35,7 @@ func (r *restoring) stop(ctx context.Context) error {
 		next, again = held, nil
 		for _, d := range due {
 			t, _ := targetOf(d.Line)
-			if _, is := held.Of(t); is || endedSince(held, t, d.Time) {
+			if _, is := held.Find(t); is || endedSince(held, t, d.Time) {
 				continue
 			}
 			if next, err = next.Add(stopOf(t, d.Line)); err != nil {

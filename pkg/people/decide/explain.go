@@ -124,7 +124,7 @@ func (d *Service) TakesClaims() bool { return d.o.Agents.Claims != nil }
 func (d *Service) agentOf(ctx context.Context, w SearchQuery) (identity.Agent, error) {
 	switch {
 	case w.Agent == "" && strings.TrimSpace(w.Claims) != "":
-		a, err := d.o.Agents.Of([]byte(w.Claims))
+		a, err := d.o.Agents.FromClaims([]byte(w.Claims))
 		if err != nil {
 			return a, unfit("the claims make no agent: %s", text.Line(err.Error()))
 		}

@@ -106,7 +106,7 @@ func (d *Service) UndoStop(ctx context.Context, t stop.Target) (Stopped, error) 
 	changed, err := d.changeStops(ctx, func(held stop.Stops) (stop.Stops, error) { return held.Undo(t) })
 	if errors.Is(err, stop.ErrNone) {
 		if cfg := d.states.Load(ctx).Config; cfg != nil {
-			if _, is := cfg.Stop.Of(t); is {
+			if _, is := cfg.Stop.Find(t); is {
 				return Stopped{}, conflict("mcp_config.json stops %v, and nothing was undone: take it out of the file, which no page can", t)
 			}
 		}

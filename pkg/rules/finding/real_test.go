@@ -30,8 +30,8 @@ func realTools(t testing.TB) (map[tool.ID]tool.Definition, finding.Names) {
 	return all, finding.NewNames(maps.Keys(all))
 }
 
-// Reviewers who see a warning for every tool read none. Of these real and, as far as we know,
-// honest tools, at most 3 in 100 have a severe finding and at most 10 have any.
+// Reviewers who see a warning for every tool read none. These real tools are honest as far as we
+// know: at most 3 in 100 may have a severe finding, and at most 10 any.
 func TestRealToolsAreMostlyQuiet(t *testing.T) {
 	all, names := realTools(t)
 	severe, any := 0, 0

@@ -7,16 +7,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// An AdminKey takes who bears one text for an admin, who sees no server and calls no
-// tool. It is how people are told from agents where [None] lets every agent in.
+// An AdminKey admits the bearer of one text as an admin, who sees no server and calls no tool. It
+// distinguishes people from agents where [None] admits every agent.
 type AdminKey struct {
-	Digest string // SHA-256 of the text, lower-case hex; "": nobody bears it
-	ID     string // what the audit names the bearer
+	Digest string // SHA-256 of the text, lower-case hex; "": no bearer
+	ID     string // name of the bearer in the audit
 }
 
 var _ Authenticator = AdminKey{}
 
-// Authenticate compares digests, so that the time it takes says nothing of the text.
+// Authenticate compares digests, so that its duration reveals nothing about the text.
 func (k AdminKey) Authenticate(r *http.Request) (Agent, error) {
 	credential, err := bearer(r.Header)
 	switch {

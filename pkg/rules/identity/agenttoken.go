@@ -11,24 +11,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Tokens takes the gateway's own agent tokens. Each request reads the token from the
-// store, so a revocation counts from the next request on, in every process.
+// Tokens accepts the gateway's own agent tokens. Each request reads the token from the store, so a
+// revocation counts from the next request on, in every process.
 type Tokens struct {
 	Store *token.Store
 	Keys  *token.KeyRing
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger     // nil: none
 
-	// Bootstrap is the SHA-256, as hex, of a token that may use the admin API and
-	// nothing else, to make the first tokens with. The store does not know it. "": none.
+	// Bootstrap is the SHA-256, as hex, of a token that may use only the admin API, to make the
+	// first tokens. The store does not know it. "": none.
 	Bootstrap string
 }
 
-// TokenAgent returns the id of the agent that a token of this name makes. Two tokens of
-// one name are one agent, so that one can take the other's place.
+// TokenAgent returns the id of the agent of a token with this name. Two tokens of one name are one
+// agent, so that one can replace the other.
 func TokenAgent(name string) string { return tokenPrefix + name }
 
-// BootstrapAgent is the id of who holds the bootstrap token. It is no name of a token.
+// BootstrapAgent is the id of the holder of the bootstrap token. No token can have this name.
 const BootstrapAgent = "bootstrap"
 
 // storeTime is how long a request waits for the store.
@@ -42,7 +42,8 @@ func (k *Tokens) bootstrap(text secret.Text) (Agent, bool) {
 	return Agent{ID: BootstrapAgent, Way: WayToken, Rights: Everything()}, true
 }
 
-// Find returns the token of a text, live or not; an error is an [*Error] if nobody can tell.
+// Find returns the token of a text, live or not. The error is an [*Error] if the store cannot
+// answer.
 func (k *Tokens) Find(ctx context.Context, text secret.Text) (token.Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -79,7 +80,7 @@ func (k *Tokens) lookUp(ctx context.Context, text secret.Text) (Agent, error) {
 	return a, nil
 }
 
-// touch notes the use. A note that is lost stops no request.
+// touch notes the use. If the note is lost, the request continues.
 func (k *Tokens) touch(ctx context.Context, id string, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()

@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// The gateway's paths, as far as audiences speak of them.
+// The gateway's paths that audiences can name.
 const (
 	mcpPath   = "/mcp"
 	adminPath = "/admin"
 )
 
-// An audience is one for which tokens are taken, and where it counts.
+// An audience is an accepted audience of tokens, and where it counts.
 type audience struct {
 	name string
 	path string // it counts on this path and below; "": on every path
 }
 
-// readAudience finds where an audience counts. One that is a URL of this gateway counts on
-// its own path and below, since a client that was given that address asked for no more. The
-// address of the host, or of the whole MCP endpoint, stands for the gateway and so for
-// /admin as well; so does a name that is no address of this gateway, as some issuers give.
+// readAudience finds where an audience counts. A URL of this gateway counts on its own path and
+// below, because a client with that address requested no more. The address of the host, or of the
+// whole MCP endpoint, means the whole gateway including /admin. So does a name that is no address
+// of this gateway, as some issuers use.
 func readAudience(name, baseURL string) (audience, error) {
 	a := audience{name: name}
 	u, err := url.Parse(name)
 	base, errBase := url.Parse(baseURL)
 	if err != nil || errBase != nil || !sameHost(u, base) {
-		return a, nil //nolint:nilerr // a name that is no URL is one that some issuers give
+		return a, nil //nolint:nilerr // some issuers use names that are no URLs
 	}
 	switch path := strings.TrimRight(u.Path, "/"); {
 	case path == "", path == mcpPath:
@@ -43,14 +43,14 @@ func readAudience(name, baseURL string) (audience, error) {
 // covers reports whether the audience counts on a request's path.
 func (a audience) covers(path string) bool { return a.path == "" || below(path, a.path) }
 
-// below reports whether path is parent or lies below it.
+// below reports whether path is parent or is below it.
 func below(path, parent string) bool {
 	rest, ok := strings.CutPrefix(path, parent)
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// sameHost reports whether two web addresses name one host and port. http and https are one:
-// who wrote the wrong one of them meant the same place.
+// sameHost reports whether two web addresses name one host and port. http and https count as the
+// same, because an operator who wrote the wrong one meant the same host.
 func sameHost(a, b *url.URL) bool {
 	host := func(u *url.URL) string {
 		name, port := strings.ToLower(u.Hostname()), u.Port()
@@ -65,7 +65,7 @@ func sameHost(a, b *url.URL) bool {
 	return host(a) != "" && host(a) == host(b)
 }
 
-// admits reports whether a token made out to these audiences counts on a path.
+// admits reports whether a token for these audiences counts on a path.
 func admits(taken []audience, audiences []string, path string) bool {
 	return slices.ContainsFunc(taken, func(a audience) bool { return slices.Contains(audiences, a.name) && a.covers(path) })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// What a request pays to be known, apart from the network.
+// The cost of identifying a request's sender, without the network.
 func BenchmarkAuthenticate(b *testing.B) {
 	key, err := token.NewKey("a key that is for benchmarks, of 32 bytes and more")
 	if err != nil {

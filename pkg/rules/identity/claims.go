@@ -18,46 +18,46 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A ClaimMap says how the claims of a verified JWT become an [Agent].
+// A ClaimMap maps the claims of a verified JWT to an [Agent].
 //
-// A scope is the prefix and one of read, write, destructive, admin, or server: and
-// the name of a server. A tier's scope holds the weaker tiers too. What the token does not
-// grant it does not have: no scope, no call.
+// A scope is the prefix and one of read, write, destructive, admin, or server: and the name of a
+// server. A tier's scope includes the weaker tiers. The agent gets only what the token grants: no
+// scope, no call.
 type ClaimMap struct {
 	ID          string   // claim that names the agent; "": sub
-	Scopes      []string // claims that hold scopes, as a list or with spaces between; nil: scope, scp
+	Scopes      []string // claims with scopes, as a list or separated by spaces; nil: scope, scp
 	ScopePrefix string   // "": portcullis:
 	Servers     string   // claim that lists servers, "*" for all; "": portcullis_servers
 	Toolsets    string   // claim that lists toolsets; "": portcullis_toolsets
 
-	// DefaultServers are those of a token that names no server, by claim or by scope.
+	// DefaultServers are the servers of a token that names none, by claim or by scope.
 	DefaultServers []string
 
 	TierClaim  string      // claim that lists groups or roles; "": groups
-	TierGroups []TierGroup // the tiers of their members, in addition to those of the scopes
+	TierGroups []TierGroup // the tiers of their members, in addition to scopes
 
 	AdminClaim string // claim that lists groups or roles; "": groups
-	Roles      Roles  // what members of these groups may do at /admin; who has the scope is an [Operator]
+	Roles      Roles  // what members of these groups may do at /admin; a caller with the scope is an [Operator]
 }
 
-// A TierGroup is a group whose members have a tier, and the weaker tiers too.
+// A TierGroup is a group whose members have a tier and the weaker tiers.
 type TierGroup struct {
 	Group string
 	Tier  tool.Tier
 }
 
-// DefaultScopePrefix begins the scopes of this gateway at an issuer that serves others too.
+// DefaultScopePrefix starts the scopes of this gateway at an issuer with other clients.
 const DefaultScopePrefix = "portcullis:"
 
-// What begins the ids of agents that no JWT may name.
+// Prefixes of agent ids that no JWT may name.
 const (
 	tokenPrefix = "token:"
 	arnPrefix   = "arn:"
 	maxAgentID  = 256 // bytes, as the audit keeps
 )
 
-// reserved are the ids that mean somebody else: None's agent, the audit's name for a
-// sync, and the holder of the bootstrap token.
+// reserved reports whether an id belongs to another caller: None's agent, the audit's name for a
+// sync, or the holder of the bootstrap token.
 func reserved(id string) bool {
 	return strings.HasPrefix(id, tokenPrefix) || strings.HasPrefix(id, arnPrefix) ||
 		id == anonymous || id == "sync" || id == BootstrapAgent
@@ -73,34 +73,34 @@ func (m ClaimMap) filled() ClaimMap {
 	return m
 }
 
-// What policies read of an agent that is no claim of a JWT. A JWT's claims of these names
-// are left out: a rule that goes by principal.arn is written for callers whose ARN was verified.
+// Members of an agent that policies read and that are no claims of a JWT. A JWT's claims of these
+// names are left out: a rule with principal.arn is written for callers whose ARN was verified.
 const (
 	claimARN   = "arn"
 	claimToken = "token"
 	claimKind  = "kind" // the agent's Way
 )
 
-// claimSubject is the claim that names the person who a token is about. Of a token that a client got
-// for itself it names the client.
+// claimSubject is the claim that names the subject of a token: a person, or a client that
+// requested the token for itself.
 const claimSubject = "sub"
 
-// dropped reports whether policies do not read this claim of a JWT. The first four differ from
-// token to token of one agent: a rule has no use for them, and with them nothing that was worked
-// out for an agent would ever be found again.
+// dropped reports whether policies do not read this claim of a JWT. The first four differ between
+// tokens of one agent: rules have no use for them, and they would make every cached result for an
+// agent useless.
 func dropped(claim string) bool {
 	return slices.Contains([]string{"exp", "iat", "nbf", "jti", claimARN, claimToken, claimKind}, claim)
 }
 
-// Agent reads the claims. Anything that is there and not of the form that it must have
-// is an error: it was meant to grant or to bound something.
+// Agent reads the claims. A claim in a wrong form is an error, because it was meant to grant or to
+// limit something.
 func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	m = m.filled()
 	id, _ := claims[m.ID].(string)
 	if !nameable(id) {
 		return Agent{}, fmt.Errorf("claim %q names no agent", m.ID)
 	}
-	// An identity token of Cognito says so in a claim of its own.
+	// An identity token of Cognito is marked by a claim of its own.
 	if use, ok := claims["token_use"]; ok && use != "access" {
 		return Agent{}, errors.New("it is no access token")
 	}
@@ -159,7 +159,7 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 		if err != nil {
 			faults = append(faults, err)
 		}
-		a.Rights = m.Roles.Of(roles)
+		a.Rights = m.Roles.RightsOf(roles)
 	}
 	if len(faults) > 0 {
 		return Agent{}, errors.Join(faults...)
@@ -167,9 +167,10 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	return a, nil
 }
 
-// personOf returns the sub of a token that is a person's; "" if it has no sub, or a client got it for itself.
-// That is said by a sub that names the client (RFC 9068; Okta has it as cid), or as Auth0 and Entra say it.
-// A sub that cannot be kept is an error: without it, two people of one agent id would count as one caller.
+// personOf returns the sub of a person's token. It returns "" if the token has no sub, or belongs
+// to a client itself. A client's token has a sub that names the client (RFC 9068; Okta has it as
+// cid), or the marks of Auth0 and Entra. A sub that is too long or invalid is an error: without
+// it, two people of one agent id would count as one caller.
 func personOf(claims map[string]any) (string, error) {
 	sub, isText := claims[claimSubject].(string)
 	own := claims["client_id"] == sub || claims["azp"] == sub || claims["cid"] == sub || claims["gty"] == "client-credentials" || claims["idtyp"] == "app"
@@ -182,8 +183,8 @@ func personOf(claims map[string]any) (string, error) {
 	return sub, nil
 }
 
-// subject returns issuer and sub of a person, which are the same at each sign-in, and nobody else's; "" if
-// the issuer is not named. An issuer with a space is an error: its end could not be found.
+// subject returns issuer and sub of a person, which are unique and the same at each sign-in; "" if
+// the issuer is not named. An issuer with a space is an error: its end would be ambiguous.
 func subject(claims map[string]any, sub string) (string, error) {
 	issuer, _ := claims["iss"].(string)
 	switch {
@@ -195,7 +196,7 @@ func subject(claims map[string]any, sub string) (string, error) {
 	return issuer + " " + sub, nil
 }
 
-// tiers returns what scopes and groups grant: each tier holds the weaker tiers too.
+// tiers returns the tiers that scopes and groups grant, with the weaker tiers of each.
 func (m ClaimMap) tiers(scopes, groups []string) (out []tool.Tier) {
 	granted := false
 	for _, tier := range []tool.Tier{tool.Destructive, tool.Write, tool.Read} {
@@ -210,8 +211,8 @@ func (m ClaimMap) tiers(scopes, groups []string) (out []tool.Tier) {
 	return out
 }
 
-// groups returns the groups or roles that a claim lists. A text is the name of one: names may hold
-// spaces, and an issuer that drops the list around a single one must not make two of it.
+// groups returns the groups or roles in a claim. A single text is one name: names may contain
+// spaces, and an issuer that sends a single name without a list must not make two of it.
 func groups(claims map[string]any, claim string) ([]string, error) {
 	if name, ok := claims[claim].(string); ok {
 		return []string{name}, nil
@@ -220,8 +221,8 @@ func groups(claims map[string]any, claim string) ([]string, error) {
 	return list, err
 }
 
-// listClaim returns a claim that is a list of texts, or one text with spaces between. A
-// null counts as absent.
+// listClaim returns a claim that is a list of texts, or one text with spaces between. A null
+// counts as absent.
 func listClaim(claims map[string]any, name string) (list []string, given bool, err error) {
 	switch v := claims[name].(type) {
 	case nil:
@@ -241,12 +242,12 @@ func listClaim(claims map[string]any, name string) (list []string, given bool, e
 	return nil, true, fmt.Errorf("claim %q is not a list of texts", name)
 }
 
-// validID reports whether an id can stand in a log and in the audit.
+// validID reports whether an id may be in a log and in the audit.
 func validID(id string) bool {
 	return id != "" && len(id) <= maxAgentID && utf8.ValidString(id) && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
-// ClaimsOf returns the claims of a verified token, with numbers as they are written.
+// ClaimsOf returns the claims of a verified token, with numbers in their original form.
 func ClaimsOf(t *oidc.IDToken) (map[string]any, error) {
 	var payload json.RawMessage
 	if err := t.Claims(&payload); err != nil {
@@ -255,7 +256,7 @@ func ClaimsOf(t *oidc.IDToken) (map[string]any, error) {
 	return readClaims(payload)
 }
 
-// readClaims keeps numbers as they are written.
+// readClaims parses claims, with numbers in their original form.
 func readClaims(payload []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.UseNumber()

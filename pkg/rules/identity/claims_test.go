@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// What is said of an agent apart from its id and claims.
+// The members of an agent other than its id and claims.
 type grants struct {
 	Servers  []string
 	Tiers    []tool.Tier

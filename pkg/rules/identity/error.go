@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A Kind is all that a refused caller may learn of why.
+// A Kind is the reason that a refused caller may learn.
 type Kind int
 
-// The zero Kind is Invalid: an error that says nothing is a refusal.
+// The zero Kind is Invalid, so an incomplete error is a refusal.
 const (
-	Invalid     Kind = iota // credentials were sent and are not good
-	Missing                 // none were sent
-	Scope                   // they are good, but do not reach this far
-	Unavailable             // they could not be checked, for now
-	Throttled               // too many before them were not good; these were not looked at
+	Invalid     Kind = iota // the credentials are not valid
+	Missing                 // no credentials were sent
+	Scope                   // they are valid, but do not allow this
+	Unavailable             // they cannot be checked at the moment
+	Throttled               // too many invalid ones came before; these were not checked
 )
 
 // String names the kind for the log.
@@ -32,16 +32,16 @@ func (k Kind) String() string {
 	return "invalid"
 }
 
-// An Error refuses a caller. Kind and Scopes reach the caller; Err is for the
-// log alone, and no credential may stand in it.
+// An Error refuses a caller. The caller gets Kind and Scopes. Err is only for the log, and must
+// not contain a credential.
 type Error struct {
 	Kind       Kind
-	Scopes     []string      // what a token would need, without the prefix of the issuer's: read, admin; may be nil
-	RetryAfter time.Duration // when to come again; 0: not said
+	Scopes     []string      // the scopes that a token needs, without the issuer's prefix: read, admin; may be nil
+	RetryAfter time.Duration // when to retry; 0: unspecified
 	Err        error         // may be nil
 }
 
-// Error is for the log.
+// Error returns the text for the log.
 func (e *Error) Error() string {
 	s := "authenticate: " + e.Kind.String()
 	if e.Err != nil {
@@ -54,8 +54,8 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Challenge returns the WWW-Authenticate header (RFC 6750) that says what the caller lacks, and
-// where to get it: metadata is the address of RFC 9728, "": none. One who sent nothing is told of no
-// error. A scope is asked for with the prefix of the issuer's.
+// where to get it: metadata is the address of RFC 9728, "": none. A caller without credentials
+// gets no error code. The header names scopes with the issuer's prefix.
 func (e *Error) Challenge(realm, scopePrefix, metadata string) string {
 	var params []string
 	add := func(name, value string) {
@@ -77,7 +77,7 @@ func (e *Error) Challenge(realm, scopePrefix, metadata string) string {
 	return strings.TrimSpace("Bearer " + strings.Join(params, ", "))
 }
 
-// quotable drops what may not stand in a quoted string of a header.
+// quotable removes characters that a quoted string of a header may not contain.
 func quotable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r > 0x7e || r == '"' || r == '\\' {

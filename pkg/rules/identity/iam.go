@@ -8,16 +8,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An IAM takes the word of API Gateway for who signed a request with AWS
-// credentials. Such an agent's id is its ARN.
+// An IAM trusts API Gateway to name the signer of a request with AWS credentials. The signer's ARN
+// is the agent's id.
 type IAM struct {
-	// Signer returns the ARN from the event's request context, "" if the route asks
-	// for no signature. It must read nothing that the sender of a request can set.
+	// Signer returns the ARN from the event's request context, "" if the route requires no
+	// signature. It must read nothing that the sender of a request can set.
 	Signer func(context.Context) string
 
-	Servers []string    // that a signed caller may see
-	Tiers   []tool.Tier // that it may call
-	Admins  []string    // ARNs of who may use the admin API; an * stands for any text
+	Servers []string    // visible to a signed caller
+	Tiers   []tool.Tier // callable for it
+	Admins  []string    // ARNs that may use the admin API; an * matches any text
 }
 
 func (i *IAM) agent(ctx context.Context) (Agent, bool) {

@@ -1,9 +1,8 @@
-// Package identity says who is calling: an [Agent] with the servers that it
-// may see and the tiers that it may call.
+// Package identity determines the caller: an [Agent] with the servers that it may see and the
+// tiers that it may call.
 //
-// The zero Agent may see nothing and call nothing. Who is calling is taken from
-// credentials that were verified, or from what API Gateway verified, and from nothing else
-// that a request holds.
+// The zero Agent may see nothing and call nothing. The caller's identity comes only from
+// credentials that the gateway or API Gateway verified, and from nothing else in a request.
 package identity
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// The ways in which a caller proves who it is, as PORTCULLIS_AUTH names them.
+// The ways to prove an identity, as PORTCULLIS_AUTH names them.
 const (
 	WayJWT   = "jwt"
 	WayToken = "token"
@@ -24,30 +23,30 @@ const (
 // An Agent is a verified caller.
 type Agent struct {
 	ID       string
-	Human    string         // person that it acts for, as its token says; "": the token names none, or the agent is that person
-	Subject  string         // issuer, space and sub of the person whose token it is, as in [Person]; "": it is of none, as far as is known
-	Way      string         // how it proved who it is: one of the ways; policies read it as principal.kind
+	Human    string         // user on whose behalf it acts, according to its token; "": none is named, or the agent is that person
+	Subject  string         // issuer, space and sub of the token's person, as in [Person]; "": none is known
+	Way      string         // how it proved its identity; policies read it as principal.kind
 	Servers  []string       // servers it may see; one "*" stands for every server
 	Tiers    []tool.Tier    // tiers it may call
 	Toolsets []string       // toolsets that bound its selection; nil: no bound
-	Rights   Rights         // what it may do at /admin; says nothing of tools
-	Claims   map[string]any // what else policies may read of it; see [ClaimMap]
+	Rights   Rights         // what it may do at /admin; unrelated to tools
+	Claims   map[string]any // further facts that policies read; see [ClaimMap]
 }
 
-// Owner returns whom the private state of the caller belongs to: the agent, and the user for
-// whom it acts. Two users can have tokens that give one agent id. Whatever is kept of a
-// caller for its next request is kept under this owner. What people decide is about agents
-// (stops, policy, usage, the audit), and is kept under the id.
+// Owner returns the owner of the caller's private state: the agent, and the user on whose behalf
+// it acts. Two users can have tokens with one agent id. State of a caller for its next request is
+// stored under this owner. Decisions of people concern agents (stops, policy, usage, the audit),
+// and are stored under the id.
 func (a Agent) Owner() session.Owner {
 	o := session.Owner{Way: a.Way, Agent: a.ID, User: a.Subject}
 	if o.User == "" && a.Human != "" {
-		o.User = " " + a.Human // a person of an issuer that is not known
+		o.User = " " + a.Human // a person without a known issuer
 	}
 	return o
 }
 
-// An Authenticator turns a request into an Agent. An error is for the log;
-// the caller is told only what its kind allows.
+// An Authenticator finds the Agent of a request. Its error is for the log; the caller learns only
+// what the error's kind allows.
 type Authenticator interface {
 	Authenticate(r *http.Request) (Agent, error)
 }

@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// JWTOptions name the one issuer whose tokens are taken, and for whom.
+// JWTOptions name the one accepted issuer of tokens, and the audiences.
 type JWTOptions struct {
 	ProviderOptions
 
-	Audiences []string  // one of which must stand in aud; required
-	BaseURL   string    // of the gateway; audiences that are addresses under it count on their own paths; "": none is
+	Audiences []string  // aud must contain one of them; required
+	BaseURL   string    // of the gateway; audiences that are addresses under it count on their own paths; "": no audience does
 	Claims    ClaimMap  // what a token grants
-	Provider  *Provider // of this issuer, with whom keys are shared; nil: one of its own
+	Provider  *Provider // of this issuer, to share its keys; nil: a new one
 }
 
-// A JWT takes access tokens that the issuer signed. Signature, issuer, audience and expiry
-// are checked of each; there is no way to leave one out.
+// A JWT accepts access tokens that the issuer signed. It checks signature, issuer, audience and
+// expiry of each; no check can be disabled.
 type JWT struct {
 	claims    ClaimMap
 	audiences []audience
 	provider  *Provider
 }
 
-// NewJWT reports every fault of the options at once. It makes no call: the issuer is asked
-// for its keys when the first token comes.
+// NewJWT reports every fault of the options at once. It makes no call: the first token triggers
+// the request for the issuer's keys.
 func NewJWT(o JWTOptions) (*JWT, error) {
 	var faults []error
 	if o.Provider == nil {
@@ -34,7 +34,7 @@ func NewJWT(o JWTOptions) (*JWT, error) {
 		faults = append(faults, err)
 	}
 	if len(o.Audiences) == 0 || slices.Contains(o.Audiences, "") {
-		faults = append(faults, errors.New("audience: none: a token for anybody would be taken"))
+		faults = append(faults, errors.New("audience: none: the gateway would accept a token for any audience"))
 	}
 	var audiences []audience
 	for _, name := range o.Audiences {
@@ -47,14 +47,14 @@ func NewJWT(o JWTOptions) (*JWT, error) {
 	return &JWT{o.Claims, audiences, o.Provider}, nil
 }
 
-// check reads a token that was sent to a path.
+// check verifies a token that was sent to a path.
 func (j *JWT) check(ctx context.Context, path, credential string) (Agent, error) {
 	t, err := j.provider.Verify(ctx, credential)
 	if err != nil {
 		return Agent{}, err
 	}
 	if !admits(j.audiences, t.Audience, path) {
-		return Agent{}, errors.New("it is meant for another audience, or for another path")
+		return Agent{}, errors.New("the token is for another audience, or for another path")
 	}
 	claims, err := ClaimsOf(t)
 	if err != nil {

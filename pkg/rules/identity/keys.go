@@ -18,30 +18,29 @@ import (
 
 const (
 	fetchTime = 5 * time.Second
-	keysTTL   = time.Hour        // after which keys are asked for anew: one may have been withdrawn
-	keysHold  = 24 * time.Hour   // for which old ones are used if the issuer does not answer
-	keysEvery = 30 * time.Second // at most one fetch in this time, whatever tokens come
+	keysTTL   = time.Hour        // keys are fetched again after this time: one may have been withdrawn
+	keysHold  = 24 * time.Hour   // old keys are used this long if the issuer does not answer
+	keysEvery = 30 * time.Second // at most one fetch in this time, for any number of tokens
 	keysAgain = 2 * time.Second  // the same, after a fetch that failed
 	maxKeys   = 1 << 20          // bytes of a key set
 )
 
-// A keySet holds the keys of an issuer. A token with a key id that is not among them has
-// the issuer asked again, but not more often than every 30 s: anybody can send
-// tokens with key ids that do not exist.
+// A keySet holds the keys of an issuer. A token with an unknown key id makes it fetch the keys
+// again, but at most every 30 s: anybody can send tokens with invented key ids.
 type keySet struct {
 	url        func(context.Context) (string, error) // where they are
 	algorithms []jose.SignatureAlgorithm
 	client     *http.Client
 	now        func() time.Time
 
-	fetching sync.Mutex              // locked while the issuer is asked; other requests go on with the keys that there are
-	last     atomic.Pointer[keyRead] // nil: the issuer was never asked
+	fetching sync.Mutex              // locked during a fetch; other requests use the present keys
+	last     atomic.Pointer[keyRead] // nil: the keys were never fetched
 }
 
-// A keyRead is what is known after the issuer was asked for its keys. It does not change.
+// A keyRead is the result of fetching an issuer's keys. It is immutable.
 type keyRead struct {
-	keys  []jose.JSONWebKey // the last ones that were read
-	read  time.Time         // when that was; zero: never
+	keys  []jose.JSONWebKey // from the last successful fetch
+	read  time.Time         // time of that fetch; zero: never
 	tried time.Time         // when the issuer was last asked
 	err   error             // how that ended
 }
@@ -112,8 +111,7 @@ func (k *keySet) keys(ctx context.Context, id string) ([]jose.JSONWebKey, error)
 	return nil, &Error{Kind: Unavailable, RetryAfter: keysAgain, Err: fmt.Errorf("keys of the issuer: %w", r.err)}
 }
 
-// refresh asks the issuer for its keys, unless another request did so meanwhile or it is too
-// early to ask again.
+// refresh fetches the issuer's keys, unless another request just did or it is too early.
 func (k *keySet) refresh(ctx context.Context, id string) *keyRead {
 	k.fetching.Lock()
 	defer k.fetching.Unlock()
@@ -133,8 +131,8 @@ func (k *keySet) refresh(ctx context.Context, id string) *keyRead {
 	return next
 }
 
-// fetch reads the keys. The request that happens to need them may be given up by its
-// sender; the next ones need them as well.
+// fetch fetches the keys. It does not depend on the request that needs them first, whose sender
+// may give up: later requests need them, too.
 func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTime)
 	defer cancel()

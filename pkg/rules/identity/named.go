@@ -12,21 +12,22 @@ import (
 
 // Anonymous returns the one agent of [None].
 func Anonymous() Agent {
-	a, _ := None{}.Authenticate(nil) // which never fails
+	a, _ := None{}.Authenticate(nil) // it never fails
 	return a
 }
 
-// Names says which agents there can be, for people who ask what one of them sees. The zero Names
-// knows none.
+// Names lists the possible agents, for people who want to know what an agent sees. The zero Names
+// has none.
 type Names struct {
 	Open   bool         // all callers are one agent
-	Tokens *token.Store // of agent tokens; nil: none are taken
-	Claims *ClaimMap    // of what makes an agent of a JWT; nil: none is taken
-	IAM    *IAM         // what a signer may do; nil: no signature is taken
+	Tokens *token.Store // of agent tokens; nil: none are accepted
+	Claims *ClaimMap    // maps a JWT to an agent; nil: no JWT is accepted
+	IAM    *IAM         // rights of a signer; nil: no signature is accepted
 }
 
-// List returns the agents that are known by name, each once, by id: those of the tokens that are good
-// now, and of several of one name that which was made last, to take the place of the others. Anybody whom an issuer or AWS vouches for may be one as well.
+// List returns the agents with valid tokens, each once, by id. If several tokens have one name,
+// List uses the latest, which replaces the others. Other agents are possible: an issuer or AWS may
+// vouch for any caller.
 func (n Names) List(ctx context.Context, now time.Time) (out []Agent, err error) {
 	if n.Open {
 		out = append(out, Anonymous())
@@ -48,8 +49,8 @@ func (n Names) List(ctx context.Context, now time.Time) (out []Agent, err error)
 	return slices.CompactFunc(out, func(a, b Agent) bool { return a.ID == b.ID }), nil
 }
 
-// Of returns the agent that a JWT with these claims would make; they are JSON.
-func (n Names) Of(claims []byte) (Agent, error) {
+// FromClaims returns the agent of a JWT with these claims, which are JSON.
+func (n Names) FromClaims(claims []byte) (Agent, error) {
 	if n.Claims == nil {
 		return Agent{}, errors.New("this gateway takes no JWT")
 	}
@@ -60,7 +61,7 @@ func (n Names) Of(claims []byte) (Agent, error) {
 	return n.Claims.Agent(all)
 }
 
-// Signer returns the agent that a signer with this ARN is.
+// Signer returns the agent of a signer with this ARN.
 func (n Names) Signer(arn string) (Agent, error) {
 	if n.IAM == nil {
 		return Agent{}, errors.New("this gateway takes no signature")

@@ -6,9 +6,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// None takes every caller for one agent that may see every server and call every
-// tier. It stands for PORTCULLIS_AUTH=none, which an operator has to say outright. It lets
-// nobody use the admin API: what an agent is refused there it could otherwise open itself.
+// None treats every caller as one agent that may see every server and call every tier. It
+// implements PORTCULLIS_AUTH=none, which an operator has to set explicitly. It admits nobody to
+// the admin API: otherwise an agent could lift its own refusals there.
 type None struct{}
 
 // anonymous is the id of the one agent of [None].
@@ -16,7 +16,7 @@ const anonymous = "anonymous"
 
 var _ Authenticator = None{}
 
-// Authenticate never fails, and reads nothing of the request.
+// Authenticate never fails, and reads nothing from the request.
 func (None) Authenticate(*http.Request) (Agent, error) {
 	return Agent{
 		ID: anonymous, Way: WayNone,

@@ -9,7 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/session"
 )
 
-// Two tokens give one owner only if agent, issuer and sub are the same, whatever separators these hold.
+// Two tokens have one owner only if agent, issuer and sub are the same, for all separators in
+// these texts.
 func TestOwner(t *testing.T) {
 	const iss = "https://login.example.com"
 	seen := map[session.Owner]string{}
@@ -55,8 +56,8 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// What proves who a caller is makes its owner, and nothing else does: a token with other rights goes on with
-// the same state. Who adds a field to Agent decides here on which side it is.
+// The owner of a caller includes exactly the fields that prove its identity: a new field of Agent
+// is added here to one of the two lists.
 func TestOwnerFields(t *testing.T) {
 	proves := []string{"ID", "Way", "Subject", "Human"}
 	grants := []string{"Servers", "Tiers", "Toolsets", "Rights", "Claims"}

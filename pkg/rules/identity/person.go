@@ -8,24 +8,24 @@ import (
 	"unicode"
 )
 
-// A Person is who signed in at an issuer.
+// A Person is somebody who signed in at an issuer.
 type Person struct {
-	Name    string   // whom the audit names
-	Subject string   // issuer and sub: the same at each sign-in, and nobody else's
-	Groups  []string // those that have a role here
+	Name    string   // their name in the audit
+	Subject string   // issuer and sub: unique, and the same at each sign-in
+	Groups  []string // their groups with a role here
 }
 
-// ErrGroupsLeftOut says that a token does not list the groups because they are too many.
+// ErrGroupsLeftOut says that a token lacks the groups because there are too many.
 var ErrGroupsLeftOut = errors.New("the issuer left the groups out of the token: they are too many")
 
-// unverified follows a name that looks like an address and that the issuer does not vouch for.
+// unverified follows a name that looks like an address and that the issuer did not verify.
 const unverified = " (not verified)"
 
 // Person reads the claims of a verified ID token.
 //
-// An address names a person only if the issuer says that it was verified; else anybody could sign up
-// with that of another. Without one it is the user name, marked if it looks like an address, and
-// without that the subject.
+// The name is an address only if the issuer verified the address; otherwise anybody could sign up
+// with another person's address. Without one the name is the user name, marked if it looks like an
+// address, and without that the subject.
 func (m ClaimMap) Person(claims map[string]any) (Person, error) {
 	m = m.filled()
 	sub, _ := claims[claimSubject].(string)
@@ -43,12 +43,12 @@ func (m ClaimMap) Person(claims map[string]any) (Person, error) {
 	if err != nil {
 		return Person{}, err
 	}
-	return Person{Name: personName(claims, sub), Subject: about, Groups: m.Roles.known(groups)}, nil
+	return Person{Name: personName(claims, sub), Subject: about, Groups: m.Roles.withRole(groups)}, nil
 }
 
 func personName(claims map[string]any, sub string) string {
 	email, _ := claims["email"].(string)
-	verified := claims["email_verified"] == true || claims["email_verified"] == "true" // as Cognito says it
+	verified := claims["email_verified"] == true || claims["email_verified"] == "true" // Cognito's form
 	if verified && readable(email) && strings.Contains(email, "@") && !strings.ContainsFunc(email, unicode.IsSpace) {
 		return email
 	}
@@ -62,25 +62,24 @@ func personName(claims map[string]any, sub string) string {
 	return name
 }
 
-// readable reports whether a name can be told from another by reading it, and from those that are
-// reserved.
+// readable reports whether a reader can distinguish a name from others and from reserved ones.
 func readable(name string) bool {
 	return nameable(name) && name == strings.TrimSpace(name) && !reserved(strings.ToLower(name)) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// nameable reports whether an issuer may name somebody so.
+// nameable reports whether an issuer may give somebody this name.
 func nameable(id string) bool { return validID(id) && !reserved(id) }
 
-// leftOut reports whether the issuer says that a claim is too large for the token: by a reference to
-// where it is (OpenID Connect Core, 5.6.2), or as Entra does for implicit flows.
+// leftOut reports whether the issuer says that a claim is too large for the token: by a reference
+// to its address (OpenID Connect Core, 5.6.2), or as Entra does for implicit flows.
 func leftOut(claims map[string]any, name string) bool {
 	elsewhere, _ := claims["_claim_names"].(map[string]any)
 	return elsewhere[name] != nil || name == "groups" && claims["hasgroups"] == true
 }
 
-// known returns those of the groups that have a role, each once.
-func (r Roles) known(groups []string) []string {
+// withRole returns the groups that have a role, each once.
+func (r Roles) withRole(groups []string) []string {
 	var out []string
 	for _, g := range groups {
 		named := hasAny([]string{g}, r.Viewers...) || hasAny([]string{g}, r.Operators...) ||

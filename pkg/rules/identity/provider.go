@@ -17,42 +17,42 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// ProviderOptions name an issuer.
+// ProviderOptions describe an issuer.
 type ProviderOptions struct {
-	Issuer     string           // as it stands in iss; required
+	Issuer     string           // as in iss; required
 	Algorithms []string         // asymmetric ones; nil: RS256, ES256
-	KeysURL    string           // of its key set; "": found by discovery
+	KeysURL    string           // of its key set; "": use discovery
 	Client     *http.Client     // nil: one with a timeout
 	Now        func() time.Time // nil: time.Now
 }
 
-// A Provider is an issuer of tokens (an OpenID provider): its metadata and its keys, which are asked
-// for when they are first needed, and kept. Whoever checks tokens of the issuer shares one. It is
-// safe for concurrent use.
+// A Provider is an issuer of tokens (an OpenID provider). It fetches the issuer's metadata and
+// keys when they are first needed, and caches them. All who check tokens of the issuer share one
+// Provider. It is safe for concurrent use.
 type Provider struct {
 	o        ProviderOptions
 	verifier *oidc.IDTokenVerifier
 
-	finding sync.Mutex // locked while the issuer is asked for its metadata
+	finding sync.Mutex // locked while the metadata is fetched
 	found   Metadata
-	read    time.Time // when it was found; zero: never
-	tried   time.Time // when the issuer was last asked
-	err     error     // how that ended
+	read    time.Time // time of the last successful fetch; zero: never
+	tried   time.Time // time of the last fetch
+	err     error     // result of the last fetch
 }
 
-// Metadata are what an issuer says of itself (OpenID Connect Discovery 1.0, RFC 8414).
+// Metadata is an issuer's description of itself (OpenID Connect Discovery 1.0, RFC 8414).
 type Metadata struct {
 	Authorization string   `json:"authorization_endpoint"`
 	Token         string   `json:"token_endpoint"`
-	EndSession    string   `json:"end_session_endpoint"` // "": there is none
+	EndSession    string   `json:"end_session_endpoint"` // "": none
 	Keys          string   `json:"jwks_uri"`
 	TokenAuth     []string `json:"token_endpoint_auth_methods_supported"`
 	Scopes        []string `json:"scopes_supported"`
 	NamesItself   bool     `json:"authorization_response_iss_parameter_supported"` // in each answer (RFC 9207)
 }
 
-// asymmetric are the algorithms with a key that may be public. With any other, whoever
-// can check a token can make one.
+// asymmetric are the algorithms with a public key. With any other algorithm, a program that can
+// check a token can also make one.
 var asymmetric = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
@@ -71,7 +71,7 @@ func NewProvider(o ProviderOptions) (*Provider, error) {
 			faults = append(faults, fmt.Errorf("algorithm %q: want one of %v", alg, asymmetric))
 		}
 	}
-	if len(o.Algorithms) == 0 { // the library would take its own for none
+	if len(o.Algorithms) == 0 { // the library's default would be empty
 		faults = append(faults, errors.New("algorithm: none"))
 	}
 	if o.KeysURL != "" {
@@ -94,26 +94,26 @@ func NewProvider(o ProviderOptions) (*Provider, error) {
 		keys.algorithms = append(keys.algorithms, jose.SignatureAlgorithm(alg))
 	}
 	p.verifier = oidc.NewVerifier(o.Issuer, keys, &oidc.Config{
-		SkipIssuerCheck:      true, // Verify tells it from the other faults
-		SkipClientIDCheck:    true, // it knows one audience only; who verifies looks at it
+		SkipIssuerCheck:      true, // Verify reports this fault separately
+		SkipClientIDCheck:    true, // it supports one audience only; callers of Verify check it
 		SupportedSigningAlgs: o.Algorithms, Now: o.Now,
 	})
 	return p, nil
 }
 
-// Issuer returns the issuer as it stands in iss.
+// Issuer returns the issuer as in iss.
 func (p *Provider) Issuer() string { return p.o.Issuer }
 
 // Host returns the host of the issuer, as people know it.
 func (p *Provider) Host() string {
 	u, err := url.Parse(p.o.Issuer)
-	if err != nil { // which NewProvider refuses
+	if err != nil { // NewProvider refuses this
 		return p.o.Issuer
 	}
 	return u.Host
 }
 
-// CheckURL returns what is wrong with an address of an issuer: it must be https, but for an issuer on
+// CheckURL returns the fault of an issuer's address. It must be https, except for an issuer on
 // this machine.
 func CheckURL(s string) error {
 	u, err := url.Parse(s)
@@ -121,26 +121,25 @@ func CheckURL(s string) error {
 		return fmt.Errorf("%q is not a URL such as https://login.example.com", s)
 	}
 	if InClear(u) {
-		return fmt.Errorf("%q is not https: who stands between could sign tokens", s)
+		return fmt.Errorf("%q is not https: an attacker on the network could sign tokens", s)
 	}
 	return nil
 }
 
-// InClear reports whether what is sent to an address crosses a network in clear.
+// InClear reports whether data to an address crosses a network without encryption.
 func InClear(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
-// maxSaid is how much of what an issuer answers in the place of its metadata goes to the log, in
-// characters.
+// maxSaid is the longest part of an invalid metadata answer that is logged, in characters.
 const maxSaid = 300
 
-// ErrOtherIssuer says that a token is good, and of another issuer.
+// ErrOtherIssuer says that a token is valid, but from another issuer.
 var ErrOtherIssuer = errors.New("the token is of another issuer")
 
-// Verify returns a token that the issuer signed and that has not expired. For whom it is, its caller
-// has to check. The error is an [*Error] if the issuer's keys could not be had.
+// Verify returns a token that the issuer signed and that has not expired. The caller has to check
+// the audience. The error is an [*Error] if the issuer's keys cannot be fetched.
 func (p *Provider) Verify(ctx context.Context, token string) (*oidc.IDToken, error) {
 	var unavailable failure
 	t, err := p.verifier.Verify(context.WithValue(ctx, failureKey{}, &unavailable), token)
@@ -155,8 +154,8 @@ func (p *Provider) Verify(ctx context.Context, token string) (*oidc.IDToken, err
 	return t, nil
 }
 
-// Metadata returns what the issuer says of itself, at most an hour old, or up to a day if it does not
-// answer. The error is an [*Error] if nothing can be had.
+// Metadata returns the issuer's metadata, at most an hour old, or up to a day if the issuer does
+// not answer. The error is an [*Error] if there is none.
 func (p *Provider) Metadata(ctx context.Context) (Metadata, error) {
 	p.finding.Lock()
 	defer p.finding.Unlock()
@@ -174,8 +173,8 @@ func (p *Provider) Metadata(ctx context.Context) (Metadata, error) {
 	return p.found, nil
 }
 
-// discover reads the metadata. The request that happens to need them may be given up by its sender;
-// the next ones need them as well.
+// discover fetches the metadata. It does not depend on the request that needs it first, whose
+// sender may give up: later requests need it, too.
 func (p *Provider) discover(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTime)
 	defer cancel()
@@ -184,7 +183,7 @@ func (p *Provider) discover(ctx context.Context) {
 	if err == nil {
 		err = provider.Claims(&m)
 	}
-	if err != nil { // it may quote all that was answered
+	if err != nil { // it may quote the whole answer
 		err = errors.New(text.Clip(text.Line(err.Error()), maxSaid))
 	}
 	if p.tried, p.err = p.o.Now(), err; err == nil {

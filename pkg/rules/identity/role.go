@@ -2,7 +2,7 @@ package identity
 
 import "slices"
 
-// A Role is what somebody may do at /admin. Each role may do what those before it may.
+// A Role is what a person may do at /admin. Each role includes the ones before it.
 type Role uint8
 
 // The roles, the weakest first. The zero Role may do nothing.
@@ -13,15 +13,15 @@ const (
 	Operator      // also makes tokens, runs syncs and stops agents and servers
 )
 
-// String returns the role as people read it.
+// String returns the role's name for people.
 func (r Role) String() string {
 	return [...]string{"none", "viewer", "approver", "operator"}[min(r, Operator)]
 }
 
-// Rights are what a caller may do at /admin. The zero Rights are none.
+// Rights are a caller's rights at /admin. The zero Rights are none.
 type Rights struct {
 	Role    Role
-	Servers []string // of an approver, whose items he may decide about; nil: all
+	Servers []string // an approver decides about items of these servers; nil: all
 }
 
 // Decides reports whether the caller may decide about items of a server.
@@ -36,10 +36,10 @@ func (r Rights) Decides(server string) bool {
 	return false
 }
 
-// Everything are the rights of who owns the gateway.
+// Everything returns the rights of the gateway's owner.
 func Everything() Rights { return Rights{Role: Operator} }
 
-// Roles say which groups or roles of an issuer have which [Rights]. The zero Roles give none.
+// Roles map groups or roles of an issuer to [Rights]. The zero Roles give none.
 type Roles struct {
 	Viewers   []string
 	Approvers []ApproverGroup
@@ -49,15 +49,15 @@ type Roles struct {
 // An ApproverGroup is a group whose members decide.
 type ApproverGroup struct {
 	Group   string
-	Servers []string // about whose items; nil: all
+	Servers []string // they decide about items of these servers; nil: all
 }
 
-// Empty reports whether no group may do anything.
+// Empty reports whether no group has any right.
 func (r Roles) Empty() bool { return len(r.Viewers)+len(r.Approvers)+len(r.Operators) == 0 }
 
-// Of returns the rights of who is in these groups: those of the strongest role, and as an approver
-// about the servers of all of its groups.
-func (r Roles) Of(groups []string) (out Rights) {
+// RightsOf returns the rights of a member of these groups: the rights of the strongest role, and
+// for an approver the servers of all their groups.
+func (r Roles) RightsOf(groups []string) (out Rights) {
 	if hasAny(groups, r.Operators...) {
 		return Rights{Role: Operator}
 	}

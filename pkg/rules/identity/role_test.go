@@ -25,11 +25,11 @@ func TestRoles(t *testing.T) {
 		{[]string{"db", "web"}, identity.Rights{Role: identity.Approver, Servers: []string{"postgres", "mysql", "browser"}}},
 		{[]string{"db", "ops"}, identity.Everything()},
 	} {
-		if d := cmp.Diff(tt.want, roles.Of(tt.groups)); d != "" {
+		if d := cmp.Diff(tt.want, roles.RightsOf(tt.groups)); d != "" {
 			t.Errorf("%q: %s", tt.groups, d)
 		}
 	}
-	if got := (identity.Roles{}).Of([]string{"", "staff"}); got.Role != identity.NoRole {
+	if got := (identity.Roles{}).RightsOf([]string{"", "staff"}); got.Role != identity.NoRole {
 		t.Errorf("no setting gives %v", got)
 	}
 }

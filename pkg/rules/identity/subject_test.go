@@ -7,8 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// An agent acts for a person if its token is that person's, and that person is who signs in with the same
-// issuer and sub. What a client got for itself is nobody's.
+// A token that a client got for itself belongs to no person.
 func TestSubject(t *testing.T) {
 	const iss = "https://login.example.com"
 	byClient := identity.ClaimMap{ID: "client_id"}

@@ -10,22 +10,21 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// From one source this many failures are looked at at once, and then one every so often.
+// A source may have this many failures in a burst, and after that one in each interval.
 const (
 	failBurst   = 20
 	failEvery   = 3 * time.Second
-	maxFailures = 4096 // sources that are remembered
+	maxFailures = 4096 // sources in memory
 )
 
-// A throttle slows down sources that send agent tokens that do not exist. A token of 256 bits is
-// not guessed; what is saved is the store reads that guesses would cost.
-// The zero throttle is ready to use.
+// A throttle slows down sources that send nonexistent agent tokens. Nobody guesses a token of 256
+// bits; the throttle saves the store reads that guesses cost. The zero throttle is ready to use.
 type throttle struct {
 	mu      sync.Mutex
 	sources map[netip.Prefix]*rate.Limiter
 }
 
-// wait returns how long a source has to wait, 0 if it may go on.
+// wait returns how long a source has to wait; 0: not at all.
 func (t *throttle) wait(source netip.Prefix, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +52,7 @@ func (t *throttle) failed(source netip.Prefix, now time.Time) {
 	l.AllowN(now, 1)
 }
 
-// makeRoom forgets who has waited long enough, or else any one.
+// makeRoom removes the sources that have waited long enough or, if there are none, any one.
 func (t *throttle) makeRoom(now time.Time) {
 	if t.sources == nil {
 		t.sources = map[netip.Prefix]*rate.Limiter{}
@@ -74,8 +73,8 @@ func (t *throttle) makeRoom(now time.Time) {
 	}
 }
 
-// sourceOf returns where a request comes from. An IPv6 customer has a whole /64, so that is
-// one source. Addresses that cannot be read are one source as well.
+// sourceOf returns the source of a request. An IPv6 customer has a whole /64, so that is one
+// source. All unreadable addresses are one source, too.
 func sourceOf(r *http.Request, trusted int) netip.Prefix {
 	addr := addressOf(r, trusted)
 	bits := addr.BitLen()
@@ -86,8 +85,8 @@ func sourceOf(r *http.Request, trusted int) netip.Prefix {
 	return p
 }
 
-// Source returns the address that a request comes from, "" if it cannot be read. Trusted is how many
-// proxies stand between the callers and this program; see [Options].
+// Source returns the client address of a request, "" if it cannot be read. Trusted is how many
+// proxies are between the callers and this program; see [Options].
 func Source(r *http.Request, trusted int) string {
 	if addr := addressOf(r, trusted); addr.IsValid() {
 		return addr.String()
@@ -102,9 +101,9 @@ func addressOf(r *http.Request, trusted int) netip.Addr {
 	return readAddress(r.RemoteAddr)
 }
 
-// forwarded returns the address that the outermost of the trusted proxies saw, "" if there
-// are none or the request did not pass all of them. Each adds the address that connected to
-// it at the right end; what stands further left, the sender may have written himself.
+// forwarded returns the address that the outermost trusted proxy saw, "" if there are no trusted
+// proxies or the request did not pass all of them. Each proxy appends the address that connected
+// to it; the sender may have written the entries to the left of these.
 func forwarded(h http.Header, trusted int) string {
 	list := strings.Join(h.Values("X-Forwarded-For"), ",")
 	for range trusted - 1 {
@@ -116,7 +115,7 @@ func forwarded(h http.Header, trusted int) string {
 	return strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:])
 }
 
-// readAddress reads an address, with a port or without; the zero Addr if it is none.
+// readAddress reads an address, with a port or without; it returns the zero Addr for other text.
 func readAddress(address string) netip.Addr {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {

@@ -12,39 +12,39 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// maxCredential is the longest bearer credential that is looked at, in bytes.
+// maxCredential is the longest bearer credential that is checked, in bytes.
 const maxCredential = 16 << 10
 
 // scopeAdmin is the scope of the admin API; the others are the names of the tiers.
 const scopeAdmin = "admin"
 
-// Options are the ways in which callers prove who they are. One at least must be given.
+// Options are the ways in which callers prove their identity. At least one must be set.
 type Options struct {
-	JWT    *JWT    // nil: no JWT is taken
-	Tokens *Tokens // nil: no agent token is taken
-	IAM    *IAM    // nil: a signature that API Gateway verified is not taken
+	JWT    *JWT    // nil: no JWT is accepted
+	Tokens *Tokens // nil: no agent token is accepted
+	IAM    *IAM    // nil: a signature that API Gateway verified is not accepted
 
-	// Scopes are what a caller without good credentials is told to ask the issuer for, without the
-	// prefix. Some clients can never ask for another one later. Without a JWT none is named.
+	// Scopes are what a caller without valid credentials should request from the issuer, without
+	// the prefix. Some clients can never request another scope later. Without a JWT there are
+	// none.
 	Scopes []string
 
-	// TrustedProxies is how many proxies stand between the callers and this program, of which each
-	// adds to X-Forwarded-For. Failed look-ups are counted by the address that the outermost saw.
-	// 0: by the address that the request came from.
+	// TrustedProxies is how many proxies between the callers and this program add to
+	// X-Forwarded-For. Failed look-ups are counted by the address that the outermost proxy saw. 0:
+	// by the address of the connection.
 	TrustedProxies int
 
 	Now func() time.Time // nil: time.Now
 }
 
-// A Verifier is an [Authenticator] that asks for credentials. It is safe for
-// concurrent use.
+// A Verifier is an [Authenticator] that requires credentials. It is safe for concurrent use.
 type Verifier struct {
 	o        Options
-	scopes   []string // that a refused caller is told of
+	scopes   []string // named to a refused caller
 	throttle throttle
 
 	mu   sync.Mutex
-	good map[[sha256.Size]byte]struct{} // hashes of agent tokens that were good when last looked up
+	good map[[sha256.Size]byte]struct{} // hashes of agent tokens that were valid at the last look-up
 }
 
 var _ Authenticator = (*Verifier)(nil)
@@ -64,8 +64,8 @@ func New(o Options) (*Verifier, error) {
 	return v, nil
 }
 
-// Authenticate returns who sends r. Bearer credentials decide if there are any: a
-// request with bad ones is refused, whoever else vouches for it.
+// Authenticate returns the sender of r. If there are bearer credentials, only they count: a
+// request with invalid ones is refused, even if API Gateway names a signer.
 func (v *Verifier) Authenticate(r *http.Request) (Agent, error) {
 	credential, err := bearer(r.Header)
 	if err == nil && credential == "" {
@@ -93,8 +93,9 @@ func (v *Verifier) Authenticate(r *http.Request) (Agent, error) {
 	return Agent{}, e
 }
 
-// check knows the kind of a credential by its first bytes, which no other kind may have. A JWT is judged by its signature, at the cost of that: nothing
-// is read, so a caller never waits for what others sent from the same address.
+// check recognizes the kind of a credential by its first bytes, which are unique to the kind. A
+// JWT is checked by its signature. This reads no store, so a caller never waits because of other
+// senders at the same address.
 func (v *Verifier) check(r *http.Request, credential string) (Agent, error) {
 	switch ours := strings.HasPrefix(credential, token.Prefix); {
 	case ours && v.o.Tokens != nil:
@@ -105,8 +106,8 @@ func (v *Verifier) check(r *http.Request, credential string) (Agent, error) {
 	return Agent{}, errors.New("credentials of this kind are not taken")
 }
 
-// checkToken has an agent token looked up, which reads the store: a source whose tokens
-// were bad has to wait.
+// checkToken looks up an agent token, which reads the store: a source with invalid tokens has to
+// wait.
 func (v *Verifier) checkToken(r *http.Request, credential string) (Agent, error) {
 	text, ok := token.Read(credential)
 	if !ok {
@@ -116,7 +117,7 @@ func (v *Verifier) checkToken(r *http.Request, credential string) (Agent, error)
 		return a, nil
 	}
 	source, sum := sourceOf(r, v.o.TrustedProxies), sha256.Sum256([]byte(credential))
-	if wait := v.throttle.wait(source, v.o.Now()); wait > 0 && !v.known(sum) {
+	if wait := v.throttle.wait(source, v.o.Now()); wait > 0 && !v.isKnown(sum) {
 		return Agent{}, &Error{Kind: Throttled, RetryAfter: wait}
 	}
 	a, err := v.o.Tokens.lookUp(r.Context(), text)
@@ -131,8 +132,8 @@ func (v *Verifier) checkToken(r *http.Request, credential string) (Agent, error)
 	return Agent{}, err
 }
 
-// bearer returns the bearer credential, "" if there is none. A request with
-// two, or with one that no issuer could have made, is refused as a whole.
+// bearer returns the bearer credential, "" if there is none. It refuses a request with two, or
+// with one that no issuer could have made.
 func bearer(h http.Header) (string, error) {
 	values := h.Values("Authorization")
 	if len(values) == 0 {
@@ -143,7 +144,7 @@ func bearer(h http.Header) (string, error) {
 	}
 	scheme, credential, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return "", nil // another scheme, such as the signature that API Gateway looks at
+		return "", nil // another scheme, such as the signature that API Gateway checks
 	}
 	if credential == "" || len(credential) > maxCredential || strings.ContainsFunc(credential, notToken68) {
 		return "", errors.New("the bearer credential is empty, too long, or not of token characters")
@@ -151,24 +152,24 @@ func bearer(h http.Header) (string, error) {
 	return credential, nil
 }
 
-// notToken68 reports what may not stand in a bearer credential (RFC 6750).
+// notToken68 reports whether a bearer credential may not contain r (RFC 6750).
 func notToken68(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._~+/=", r)
 }
 
-// maxGood is how many good agent tokens are remembered.
+// maxGood is how many valid agent tokens are remembered.
 const maxGood = 1024
 
-// known reports whether an agent token was good when it was last looked up. It is looked up
-// again all the same, but failures of others at its address do not delay it.
-func (v *Verifier) known(sum [sha256.Size]byte) bool {
+// isKnown reports whether an agent token was valid at its last look-up. It is still looked up
+// again, but failures of other tokens at its address do not delay it.
+func (v *Verifier) isKnown(sum [sha256.Size]byte) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	_, ok := v.good[sum]
 	return ok
 }
 
-// note remembers whether an agent token was good.
+// note records whether an agent token was valid.
 func (v *Verifier) note(sum [sha256.Size]byte, good bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -185,7 +186,7 @@ func (v *Verifier) note(sum [sha256.Size]byte, good bool) {
 	v.good[sum] = struct{}{}
 }
 
-// Admins lets through only those agents of auth that have a role at /admin.
+// Admins admits only the agents of auth that have a role at /admin.
 func Admins(auth Authenticator) Authenticator { return admins{auth} }
 
 type admins struct{ Authenticator }
@@ -204,7 +205,7 @@ func (a admins) Authenticate(r *http.Request) (Agent, error) {
 	return agent, nil
 }
 
-// hasAny reports whether one of the wanted is in list.
+// hasAny reports whether list contains one of the wanted texts.
 func hasAny(list []string, wanted ...string) bool {
 	return slices.ContainsFunc(wanted, func(w string) bool { return w != "" && slices.Contains(list, w) })
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A counted store counts what it is asked, and fails when told to.
+// A counted store counts its reads, and fails on demand.
 type counted struct {
 	*token.Store
 	reads, touches int
@@ -100,7 +100,7 @@ func TestTokensRevokedOrExpired(t *testing.T) {
 func TestTokensUnknown(t *testing.T) {
 	s, c := newStore(t), newClock()
 	tok, text := mint(t, s, c.t, nil)
-	forged := newStore(t) // the id is that of a token, the hash is another's
+	forged := newStore(t) // the id of one token, the hash of another
 	tok.Rev, tok.Hash = 0, strings.Repeat("0", 64)
 	if _, err := forged.PutToken(t.Context(), tok); err != nil {
 		t.Fatal(err)

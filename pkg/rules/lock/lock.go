@@ -67,10 +67,10 @@ func Statuses() []Status {
 }
 
 // Classify returns why a tool is locked, or [None] if it is callable. It checks the facts in
-// order. The first fact that is not known to be good decides: with its own status if it is bad,
-// and with [DisabledUnknown] if it is unknown. So a lock that only an operator can lift is never
-// explained by a later reason that the user could remove. A grant replaces the two last facts, and
-// overrides none before it.
+// order. The first fact that is bad or unknown decides: with its own status if it is bad, and with
+// [DisabledUnknown] if it is unknown. So a lock that only an operator can lift is never explained
+// by a later reason that the user could remove. A grant replaces the two last facts, and overrides
+// none before it.
 func Classify(f Facts) Status {
 	for _, q := range [...]struct {
 		fact, fine Fact

@@ -1,12 +1,11 @@
-// Package session says whose session of an upstream server is whose, and keeps
-// it where every instance of the gateway finds it: in a [Store].
+// Package session decides which session of an upstream server belongs to whom. It keeps sessions
+// in a [Store], where every instance of the gateway finds them.
 //
-// A server of the handshake protocol may give its client a session id and remember
-// things under it: an open page, a transaction, a working directory. What one
-// caller put there is not for another, so each [Owner] has a session of its own.
-// The gateway uses the same Owner for all else that it keeps of a caller.
-// One that only the instance that opened it knows would be gone with the next
-// request, which another instance answers.
+// A server of the handshake protocol may give its client a session id and keep state for it: an
+// open page, a transaction, a working directory. One caller's state must not reach another, so
+// each [Owner] has its own session. The gateway uses the same Owner for all other state of a
+// caller. A session in the memory of one instance would be lost at the next request, which may
+// reach another instance.
 package session
 
 import (
@@ -19,21 +18,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// What a caller may have to tell apart.
+// Errors that a caller may have to distinguish.
 var (
-	ErrNotFound = errors.New("session not found")       // never kept, ended, or expired
-	ErrConflict = errors.New("another session is kept") // another instance was first, or uses it still
+	ErrNotFound = errors.New("session not found")       // never stored, ended, or expired
+	ErrConflict = errors.New("another session is kept") // another instance was first, or still uses it
 )
 
-// An Owner names whom a session, or other state of a caller, belongs to: two calls share
-// it only if their owners are equal. Owners can be compared and be keys of maps.
+// An Owner identifies the owner of a session, or of other state of a caller: two calls share it
+// only if their owners are equal. Owners can be compared and used as map keys.
 // identity.Agent.Owner makes one. Each field also has to be in [Owner.Parts].
 type Owner struct {
-	Way   string // how the agent proved who it is: two ways may know one id
-	Agent string // its id; "" with no way: all agents, for a server whose operator said so
-	User  string // for whom the agent acts: issuer, space, sub; "": its credential names nobody
+	Way   string // how the agent proved its identity: two ways may use one id
+	Agent string // its id; "" without a way: all agents, if the server's operator set it so
+	User  string // on whose behalf the agent acts: issuer, space, sub; "": its credential names nobody
 
-	Client string // which of the caller's clients, by its session with the gateway; "": one without any
+	Client string // one of the caller's clients, by its session with the gateway; "": a client without a session
 }
 
 // Caller returns the owner without its client: the agent, and its user.
@@ -42,8 +41,8 @@ func (o Owner) Caller() Owner {
 	return o
 }
 
-// Parts returns what distinguishes the owner from every other one, for [Hash]. An owner
-// without a user has the parts that it had in versions without users.
+// Parts returns what distinguishes the owner from all others, for [Hash]. An owner without a user
+// has the same parts as in versions without users.
 func (o Owner) Parts() []string {
 	parts := []string{o.Way, o.Agent, o.Client}
 	if o.User != "" {
@@ -52,8 +51,8 @@ func (o Owner) Parts() []string {
 	return parts
 }
 
-// Hash returns the SHA-256 of a list of texts. Each goes in with its length: "a", "bc" is
-// not "ab", "c".
+// Hash returns the SHA-256 of a list of texts. It includes the length of each: "a", "bc" differs
+// from "ab", "c".
 func Hash(parts ...string) [sha256.Size]byte {
 	var b []byte
 	for _, part := range parts {
@@ -63,11 +62,11 @@ func Hash(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// wayNone is the Way of the callers of a gateway that asks nobody who they are.
+// wayNone is the Way of the callers of a gateway without authentication.
 const wayNone = "none"
 
-// QuotaKey returns the key under which processes, streams and parked calls of an owner are counted
-// together. It is the agent's key. Where every caller is one agent, it is the key of the client.
+// QuotaKey returns the key that processes, streams and waiting calls of an owner are counted
+// under. It is the agent's key. If every caller is one agent, it is the key of the client.
 func (o Owner) QuotaKey() string {
 	if o.Way == wayNone {
 		return o.Way + "\x00" + o.Agent + "\x00" + o.Client
@@ -75,26 +74,26 @@ func (o Owner) QuotaKey() string {
 	return o.Way + "\x00" + o.Agent
 }
 
-// A Key names the session of an owner with a server.
+// A Key identifies the session of an owner with a server.
 type Key struct {
 	Server string // its name in the config
-	URL    string // of its MCP endpoint; under another URL it is another server
+	URL    string // of its MCP endpoint; another URL means another server
 	Owner  Owner
 }
 
-// ID returns the key as one text, of one length, that tells nothing of its parts.
+// ID returns the key as one text of constant length that reveals nothing of its parts.
 func (k Key) ID() string {
 	parts := append([]string{k.Server, k.URL}, k.Owner.Parts()...)
-	if k.Owner.Client == "" && k.Owner.User == "" { // keys without either stay what they were
+	if k.Owner.Client == "" && k.Owner.User == "" { // keys without either keep their old form
 		parts = parts[:4]
 	}
 	sum := Hash(parts...)
 	return hex.EncodeToString(sum[:])
 }
 
-// A Session is what it takes to go on with one.
+// A Session has what a client needs to continue a session.
 type Session struct {
-	ID      secret.Text // Mcp-Session-Id: whoever has it is the agent, for some servers
-	Version string      // the protocol version that was agreed on
-	Expires time.Time   // to the second; not kept any longer than that
+	ID      secret.Text // Mcp-Session-Id: for some servers its bearer is the agent
+	Version string      // the negotiated protocol version
+	Expires time.Time   // to the second; deleted afterwards
 }

@@ -56,7 +56,7 @@ func TestKeyIDs(t *testing.T) {
 	}
 }
 
-// Each field of an owner is in each key that is made of one. Who adds a field adds it to Parts.
+// A new field must be added to Parts.
 func TestOwnerParts(t *testing.T) {
 	hashes, ids := map[[32]byte]bool{}, map[string]bool{}
 	kind := reflect.TypeFor[session.Owner]()
@@ -74,7 +74,7 @@ func TestOwnerParts(t *testing.T) {
 	}
 }
 
-// What was stored for a caller without a user is found again.
+// Sessions that were stored for a caller without a user are found again.
 func TestStoredKeyIDs(t *testing.T) {
 	for want, o := range map[string]session.Owner{
 		"9c6d56622242531d97f4fe754723a58c859b03b316f20b47ed30c0788bfe9186": {},

@@ -12,10 +12,10 @@ import (
 // A Store keeps sessions for all instances of the gateway. It is safe for concurrent use.
 type Store struct{ docs document.Store }
 
-// NewStore returns the sessions that docs keeps.
+// NewStore returns the sessions in docs.
 func NewStore(docs document.Store) *Store { return &Store{docs} }
 
-// Get returns the session that is kept under k, as of every write that returned before it began, or
+// Get returns the session under k, as of every write that returned before it began, or
 // [ErrNotFound].
 func (x *Store) Get(ctx context.Context, k Key) (_ Session, err error) {
 	defer document.Wrap(&err, document.ErrConflict, "get session of %q", k.Server)
@@ -26,8 +26,8 @@ func (x *Store) Get(ctx context.Context, k Key) (_ Session, err error) {
 	return decodeDoc(d), nil
 }
 
-// Put keeps s under k if there is no session, or one with the id of s or of old. If there is
-// another it stores nothing and returns the other, with [ErrConflict].
+// Put stores s under k if there is no session, or one with the id of s or of old. If there is
+// another session, Put stores nothing and returns that session with [ErrConflict].
 func (x *Store) Put(ctx context.Context, k Key, s Session, old secret.Text) (_ Session, err error) {
 	defer document.Wrap(&err, document.ErrConflict, "put session of %q", k.Server)
 	return document.Retry(ctx, document.ErrConflict, func() (Session, error) {
@@ -38,7 +38,7 @@ func (x *Store) Put(ctx context.Context, k Key, s Session, old secret.Text) (_ S
 		if kept := decodeDoc(d); d.Rev != 0 && !kept.ID.Equal(s.ID) && !kept.ID.Equal(old) {
 			return kept, ErrConflict
 		}
-		if d.Rev == 0 { // which another session may have had before
+		if d.Rev == 0 { // another session may have had this revision
 			d.Rev = -rand.Int64N(1 << 50)
 		}
 		d.Data, d.Mark, d.Keep = []byte(s.ID.Reveal()), s.Version, s.Expires.Truncate(time.Second)
@@ -46,8 +46,8 @@ func (x *Store) Put(ctx context.Context, k Key, s Session, old secret.Text) (_ S
 	})
 }
 
-// Delete removes the session with the id of s from under k. If it expires later than s, somebody
-// has used it since, and the error is [ErrConflict]. An absent session, or another one, is no
+// Delete removes the session with the id of s from under k. If it expires later than s, another
+// caller has used it since, and the error is [ErrConflict]. An absent or different session is no
 // error.
 func (x *Store) Delete(ctx context.Context, k Key, s Session) (err error) {
 	defer document.Wrap(&err, document.ErrConflict, "delete session of %q", k.Server)

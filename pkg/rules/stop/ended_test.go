@@ -59,8 +59,8 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// Whatever is stopped and undone, in whichever order, however often and by whichever clock: what was stopped is
-// known to have been, for as long as a grant may last. It never takes more room.
+// For stops and undos in any order, any number and by any clock, Last is never earlier than the
+// last stop.
 func TestLastIsNeverEarlier(t *testing.T) {
 	const day = 24 * time.Hour
 	for seed := range uint64(12) {
@@ -77,13 +77,13 @@ func TestLastIsNeverEarlier(t *testing.T) {
 				target = stop.Target{Agent: fmt.Sprint("a", rng.IntN(agents))}
 			}
 			before := s
-			if _, stands := s.Of(target); stands {
+			if _, stands := s.Find(target); stands {
 				var err error
 				s, err = s.Undo(target)
 				require.OK(t, err)
 			} else if next, err := s.Add(at(target, now.Add(-time.Duration(rng.Int64N(int64(time.Hour)))))); err == nil { // clocks differ
 				s = next
-				if held, _ := s.Of(target); held.At.After(seen[target]) {
+				if held, _ := s.Find(target); held.At.After(seen[target]) {
 					seen[target] = held.At
 				}
 			} else if !errors.Is(err, stop.ErrFull) {
@@ -104,7 +104,7 @@ func TestLastIsNeverEarlier(t *testing.T) {
 	}
 }
 
-// What was stopped longer ago than any grant may last is forgotten.
+// Stops that are older than the longest grant are removed.
 func TestEndedIsForgotten(t *testing.T) {
 	s, err := stop.Stops{List: []stop.Stop{at(stop.Target{Server: "old"}, noon), at(stop.Target{Server: "new"}, noon.Add(31*24*time.Hour))}}.Undo(stop.Target{Server: "old"})
 	require.OK(t, err)

@@ -1,7 +1,7 @@
-// Package stop is the emergency stop: everything, one server or one agent is stopped at once, by an
-// item in the store that calls read each time, or by the config. The union of both counts.
+// Package stop is the emergency stop of everything, one server or one agent. A stop is in the
+// store, which calls read each time, or in the config. The union of both counts.
 //
-// What is stopped is found as before and cannot be called. A stop names its server or its agent
+// Agents still find stopped tools, but cannot call them. A stop names its server or its agent
 // exactly; there are no patterns.
 package stop
 
@@ -15,44 +15,43 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on what is stored, so that a call reads a few kilobytes at most as a rule.
+// Limits of the stored document, so that a call usually reads a few kilobytes at most.
 const (
-	MaxStops  = 64  // of servers and agents; everything can be stopped besides
+	MaxStops  = 64  // of servers and agents, in addition to a stop of everything
 	MaxReason = 256 // bytes
-	MaxName   = 512 // bytes of the name of a server, of the id of an agent, of who stopped it
+	MaxName   = 512 // bytes of a server's name, an agent's id, or the name of the person who stopped it
 )
 
-// What a caller may have to tell apart.
+// Errors that a caller may have to distinguish.
 var (
 	ErrConflict = errors.New("stops changed since read") // another writer came first; the caller reads again
 	ErrFull     = errors.New("64 stops stand, which is all: undo one, or stop everything")
 	ErrNone     = errors.New("there is no such stop")
 )
 
-// A Target is what is stopped: one of the three is set.
+// A Target is the target of a stop: one of the three is set.
 type Target struct {
 	All    bool   `json:"all,omitempty"`
 	Server string `json:"server,omitempty"`
 	Agent  string `json:"agent,omitempty"`
 }
 
-// A Stop stops something.
+// A Stop is one emergency stop.
 type Stop struct {
 	Target
-	Reason string    `json:"reason"`       // agents are told it
-	By     string    `json:"by,omitempty"` // who did it; "": the config
+	Reason string    `json:"reason"`       // agents see it
+	By     string    `json:"by,omitempty"` // who stopped it; "": the config
 	At     time.Time `json:"at,omitzero"`
 }
 
-// Stops are what is stopped. The zero Stops stop nothing.
+// Stops is a set of stops. The zero Stops stop nothing.
 type Stops struct {
 	List  []Stop  `json:"list"`
 	Ended []Ended `json:"ended,omitempty"` // stops of people that were undone
 	Rev   int64   `json:"rev"`             // 0: not stored yet
 }
 
-// An Ended says when something was stopped last that no longer is: what was granted before it does not
-// come back.
+// An Ended is a stop that was undone: earlier grants do not come back.
 type Ended struct {
 	Target
 	At time.Time `json:"at"` // of the stop
@@ -64,7 +63,7 @@ const (
 	maxDoc   = 380 << 10           // bytes of the stored form; an item of DynamoDB has 400 KB
 )
 
-// String names the target for people: everything, server "github", agent "token:ci".
+// String returns the target for people: everything, server "github", agent "token:ci".
 func (t Target) String() string {
 	switch {
 	case t.Server != "":
@@ -75,7 +74,7 @@ func (t Target) String() string {
 	return "everything"
 }
 
-// Check returns what is wrong with the target, as a text for whoever named it.
+// Check returns the fault of the target, as a text for its author.
 func (t Target) Check() error {
 	set := 0
 	for _, is := range []bool{t.All, t.Server != "", t.Agent != ""} {
@@ -97,27 +96,27 @@ func (t Target) Check() error {
 	return nil
 }
 
-// CheckReason returns what is wrong with the reason of a stop, which agents are told.
+// CheckReason returns the fault of a stop's reason, which agents see.
 func CheckReason(reason string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
-		return errors.New("say why: agents are told the reason")
+		return errors.New("say why: agents see the reason")
 	case !isLine(reason, MaxReason):
 		return fmt.Errorf("the reason is not one line of at most %d bytes", MaxReason)
 	}
 	return nil
 }
 
-// isLine reports whether s is one line of text, of at most so many bytes.
+// isLine reports whether s is one line of text with at most most bytes.
 func isLine(s string, most int) bool {
 	return len(s) <= most && utf8.ValidString(s) && strings.TrimSpace(s) != "" && !strings.ContainsFunc(s, isBreak)
 }
 
 func isBreak(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
 
-// Check returns what is wrong with stops that are to be stored, or that were.
+// Check returns the fault of stops before they are stored or after they are read.
 func (s Stops) Check() error {
-	if _, all := s.Of(Target{All: true}); len(s.List) > MaxStops && (!all || len(s.List) > MaxStops+1) {
+	if _, all := s.Find(Target{All: true}); len(s.List) > MaxStops && (!all || len(s.List) > MaxStops+1) {
 		return ErrFull
 	}
 	for i, stop := range s.List {
@@ -154,25 +153,26 @@ func (s Stops) index(t Target) int {
 	return slices.IndexFunc(s.List, func(stop Stop) bool { return stop.Target == t })
 }
 
-// Of returns the stop of exactly this target.
-func (s Stops) Of(t Target) (Stop, bool) {
+// Find returns the stop of exactly this target.
+func (s Stops) Find(t Target) (Stop, bool) {
 	if i := s.index(t); i >= 0 {
 		return s.List[i], true
 	}
 	return Stop{}, false
 }
 
-// Server returns the stop that a server's tools are under: that of the server, or of everything.
+// Server returns the stop that applies to a server's tools: the stop of the server, or of
+// everything.
 func (s Stops) Server(name string) (Stop, bool) {
-	if stop, ok := s.Of(Target{All: true}); ok {
+	if stop, ok := s.Find(Target{All: true}); ok {
 		return stop, true
 	}
-	return s.Of(Target{Server: name})
+	return s.Find(Target{Server: name})
 }
 
-// Agent returns the stop of the agent with exactly this id. A stop of everything is none of its
-// agents: they go on to find what there is.
-func (s Stops) Agent(id string) (Stop, bool) { return s.Of(Target{Agent: id}) }
+// Agent returns the stop of the agent with exactly this id. A stop of everything is not a stop of
+// its agents: they can still search.
+func (s Stops) Agent(id string) (Stop, bool) { return s.Find(Target{Agent: id}) }
 
 // And returns the union of s and more, at the revision of s.
 func (s Stops) And(more Stops) Stops {
@@ -185,10 +185,10 @@ func (s Stops) And(more Stops) Stops {
 	return s
 }
 
-// Add returns s with one stop more. What is stopped already stays as it is: who was first and why
-// is what agents are told.
+// Add returns s with one more stop. An existing stop of the target stays: agents see its author
+// and its reason.
 func (s Stops) Add(stop Stop) (Stops, error) {
-	if _, stands := s.Of(stop.Target); stands {
+	if _, stands := s.Find(stop.Target); stands {
 		return s, nil
 	}
 	s.List = append(slices.Clone(s.List), stop)
@@ -206,10 +206,10 @@ func (s Stops) Undo(t Target) (Stops, error) {
 	return s, nil
 }
 
-// ended returns what was undone with one stop more, the last one first and each target once. If they are
-// too many, the oldest of them count for everything.
+// ended returns the ended stops with one more, the last one first and each target once. If there
+// are too many, the oldest of them are merged into one of everything.
 func ended(before []Ended, undone Stop) []Ended {
-	if undone.At.IsZero() { // which no program wrote
+	if undone.At.IsZero() { // no program wrote this
 		return before
 	}
 	list := []Ended{{undone.Target, undone.At}}
@@ -225,7 +225,7 @@ func ended(before []Ended, undone Stop) []Ended {
 	return list
 }
 
-// eachOnce returns of each target what ended last, the last one first.
+// eachOnce returns the last ended stop of each target, the last one first.
 func eachOnce(list []Ended) (last []Ended) {
 	slices.SortStableFunc(list, func(a, b Ended) int { return b.At.Compare(a.At) })
 	for _, e := range list {
@@ -236,8 +236,8 @@ func eachOnce(list []Ended) (last []Ended) {
 	return last
 }
 
-// Last returns when a server or an agent was last stopped by a person, or everything was, whether it
-// still is or not; the zero time: never that is known.
+// Last returns when a person last stopped a server, an agent or everything, even if the stop has
+// ended; the zero time: never, or unknown.
 func (s Stops) Last(server, agent string) (last time.Time) {
 	see := func(t Target, at time.Time) {
 		if (t.All || t.Server != "" && t.Server == server || t.Agent != "" && t.Agent == agent) && at.After(last) {
@@ -253,7 +253,7 @@ func (s Stops) Last(server, agent string) (last time.Time) {
 	return last
 }
 
-// Note says in one line who stopped it and why, for agents and people.
+// Note returns in one line who stopped it and why, for agents and people.
 func (s Stop) Note() string {
 	note := "stopped by " + s.By
 	if s.By == "" {

@@ -88,7 +88,7 @@ func TestCheckReason(t *testing.T) {
 	}
 }
 
-// What cannot be understood is no empty list.
+// A document that cannot be read is not an empty list.
 func TestDecode(t *testing.T) {
 	for _, bad := range []string{``, `null`, `{}`, `[]`, `{"list":[{"toolset":"files","reason":"r","by":"kim"}],"rev":1}`, `{"list":[{"all":true,"by":"kim"}],"rev":1}`, `{"list":"x","rev":1}`} {
 		if s, err := stop.Decode([]byte(bad)); err == nil {

@@ -25,15 +25,15 @@ func Read(ctx context.Context, docs document.Reader) (held Stops, err error) {
 // use.
 type Store struct{ docs document.Store }
 
-// NewStore returns the stops that docs keeps.
+// NewStore returns the stops in docs.
 func NewStore(docs document.Store) *Store { return &Store{docs} }
 
-// Stops returns what [Read] does.
+// Stops returns the result of [Read].
 func (s *Store) Stops(ctx context.Context) (Stops, error) { return Read(ctx, s.docs) }
 
-// PutStops stores n if the stored revision is still n.Rev (0: must not exist yet) and returns it at
-// its new Rev, or [ErrConflict] if another writer came first. It refuses what [Stops.Check]
-// refuses.
+// PutStops stores n if the stored revision is still n.Rev (0: must not exist yet) and returns it
+// at its new Rev, or [ErrConflict] if another writer came first. It refuses stops that
+// [Stops.Check] refuses.
 func (s *Store) PutStops(ctx context.Context, n Stops) (_ Stops, err error) {
 	defer document.Wrap(&err, ErrConflict, "put stops")
 	next, data, err := n.Encode()
@@ -46,9 +46,9 @@ func (s *Store) PutStops(ctx context.Context, n Stops) (_ Stops, err error) {
 	return next, nil
 }
 
-// Change applies a change to what is stored, and again if another writer came first: so the changes
-// of two writers at the same time both take effect. If the change fails, or changes nothing, it
-// stores nothing.
+// Change applies a change to the stored stops, and repeats it if another writer came first: so the
+// changes of two writers at the same time both take effect. If the change fails, or changes
+// nothing, it stores nothing.
 func (s *Store) Change(ctx context.Context, change func(Stops) (Stops, error)) (Stops, error) {
 	return document.Retry(ctx, ErrConflict, func() (Stops, error) {
 		held, err := s.Stops(ctx)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A grant is what an authorization code stands for.
+// A grant is the authorization behind a code.
 type grant struct{ challenge, redirect, resource, scope, client, nonce string }
 
 // register takes every client (RFC 7591).
@@ -86,8 +86,7 @@ func (i *Issuer) Asked() []string {
 	return slices.Clone(i.asked)
 }
 
-// token gives a token for a code, if the client has the verifier and the resource is the
-// one that was asked for.
+// token returns a token for a code, if the client has the verifier and requested this resource.
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	code := r.PostFormValue("code")
 	i.mu.Lock()

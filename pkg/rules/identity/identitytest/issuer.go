@@ -114,7 +114,7 @@ func (i *Issuer) Down(down bool) {
 	i.mu.Unlock()
 }
 
-// Fetches returns how often the keys were asked for.
+// Fetches returns how often the keys were fetched.
 func (i *Issuer) Fetches() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

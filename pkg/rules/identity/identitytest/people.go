@@ -53,7 +53,7 @@ func (i *Issuer) Become(subject string, claims map[string]any) {
 	i.Subject, i.Extra = subject, claims
 }
 
-// Ask makes the issuer ask whoever comes, on a page with one button, before it sends the browser back.
+// Ask makes the issuer show every person a page with one button, before it sends the browser back.
 func (i *Issuer) Ask() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -29,7 +29,7 @@ func All() stop.Stop {
 	return s
 }
 
-// Put stops what is named, and nothing else.
+// Put stores these stops, and no others.
 func Put(t testing.TB, docs document.Store, stops ...stop.Stop) {
 	t.Helper()
 	_, err := stop.NewStore(docs).Change(t.Context(), func(held stop.Stops) (stop.Stops, error) {
