@@ -196,7 +196,7 @@ func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 	d := t.Definition
 	text, own, input, lossy := d.MIMEType, d.Name, d.Arguments, false
 	if d.Kind == tool.Tool {
-		text, lossy = signature.Of(d.InputSchema, d.OutputSchema)
+		text, lossy = signature.Render(d.InputSchema, d.OutputSchema)
 		own, input = d.Annotations.Title, d.InputSchema
 	}
 	for _, s := range []string{t.id, d.Title, d.Description, text, string(d.Hash), own} {

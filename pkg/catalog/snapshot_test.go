@@ -174,7 +174,7 @@ func TestSnapshotTools(t *testing.T) {
 			}
 			want := catalog.Tool{ID: id, Definition: listed.Definition, Severe: id.String() == "fs:delete_file" || id.Kind == tool.Prompt}
 			if id.Kind == tool.Tool {
-				want.Signature, want.Lossy = signature.Of(listed.Definition.InputSchema, listed.Definition.OutputSchema)
+				want.Signature, want.Lossy = signature.Render(listed.Definition.InputSchema, listed.Definition.OutputSchema)
 			}
 			if listed.Record != nil { // its definitions are kept apart, the approved one only where it differs
 				r := *listed.Record

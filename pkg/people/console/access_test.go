@@ -195,7 +195,7 @@ func addresses(t *testing.T, h *fixture) (pages, api []string) {
 type stage struct {
 	*fixture
 	who    person
-	usage  *usagetest.Asked
+	usage  *usagetest.Asker
 	copies copies
 	actor  *decide.Actor // nil: one with the rights of who
 }
@@ -227,7 +227,7 @@ func newStage(t *testing.T) *stage {
 			return signin.Person{}, &identity.Error{Kind: identity.Invalid}
 		},
 	}
-	s.usage = &usagetest.Asked{Now: s.Clock.Now}
+	s.usage = &usagetest.Asker{Now: s.Clock.Now}
 	s.Decide.Usage, s.Decide.Copier = s.usage, &s.copies
 	s.keepTokens()
 	return s

@@ -225,7 +225,7 @@ func TestUsageFails(t *testing.T) {
 // What costs is asked for by a button, by an operator; its answer is waited for, and has its price.
 func TestUsageIsAskedFor(t *testing.T) {
 	h := newFixture(t)
-	asked := &usagetest.Asked{Now: h.Clock.Now, Uses: &usage.Uses{
+	asked := &usagetest.Asker{Now: h.Clock.Now, Uses: &usage.Uses{
 		Tools:  []usage.Row{{Name: "mail:send", Beside: 2, Use: usage.Use{Locked: 3}}, {Name: "fs:read_file", Beside: 1, Use: usage.Use{Calls: 9, Failed: 1}}, {Name: "gone:tool", Beside: 1, Use: usage.Use{Calls: 1}}},
 		Agents: []usage.Row{{Name: "ci", Beside: 2, Use: usage.Use{Calls: 9, Locked: 3, Searches: 1}}},
 	}}

@@ -21,7 +21,7 @@ type ChangeItem struct {
 
 // Change returns what differs from one definition to another. It computes it once.
 func (d *Service) Change(before, now tool.Definition) *Change {
-	c := d.changes.Of(before, now)
+	c := d.changes.Summarize(before, now)
 	out := &Change{Line: c.Line(), Items: make([]ChangeItem, len(c.Items)), More: c.More}
 	for i, item := range c.Items {
 		out.Items[i] = ChangeItem(item)

@@ -255,7 +255,7 @@ func (d *Service) rowOf(ctx context.Context, v *state.View, i int, r *approval.R
 	case row.State == StateNew:
 		row.Change = review.Outline(t.Definition)
 	case row.State == StateChanged && len(t.ApprovedRaw) > 0:
-		row.Change = d.changes.Of(tool.KeptItem(t.ID.Kind, t.ApprovedRaw), t.Definition).Line()
+		row.Change = d.changes.Summarize(tool.KeptItem(t.ID.Kind, t.ApprovedRaw), t.Definition).Line()
 	}
 	if f.For != "" {
 		row.Facts = d.factsOf(ctx, v, t.ID, r)

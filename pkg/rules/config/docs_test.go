@@ -35,7 +35,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 	}
 }
 
-// What the page on unlocking shows of a config is one, beside servers.
+// The page on unlocking shows parts of one config, without its servers.
 func TestConfigsOfUnlocking(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)```json\n\\{(.*?)```").FindAllStringSubmatch(string(read(t, "../../../docs/unlock.md")), -1)
 	if len(blocks) < 2 {

@@ -79,7 +79,7 @@ func (r *reader) url(from int) {
 	r.add(link, from, to, show(r.str[from:to]))
 }
 
-// isURI reports whether the text is the URI of a resource. That it is one says nothing.
+// isURI reports whether the text is the URI of a resource, which is a URL without being a finding.
 func (s *scanner) isURI() bool {
 	if s.kind != tool.Resource || s.dec == nil {
 		return false

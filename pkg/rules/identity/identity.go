@@ -26,8 +26,8 @@ type Agent struct {
 	Human    string         // user on whose behalf it acts, according to its token; "": none is named, or the agent is that person
 	Subject  string         // issuer, space and sub of the token's person, as in [Person]; "": none is known
 	Way      string         // how it proved its identity; policies read it as principal.kind
-	Servers  []string       // servers it may see; one "*" stands for every server
-	Tiers    []tool.Tier    // tiers it may call
+	Servers  []string       // how it proved its identity; policies read it as principal.kind
+	Tiers    []tool.Tier    // servers it may see; one "*" means every server
 	Toolsets []string       // toolsets that bound its selection; nil: no bound
 	Rights   Rights         // what it may do at /admin; unrelated to tools
 	Claims   map[string]any // further facts that policies read; see [ClaimMap]

@@ -51,8 +51,8 @@ func (r *keyRead) has(id string, now time.Time, age time.Duration) bool {
 		(id == "" || slices.ContainsFunc(r.keys, func(key jose.JSONWebKey) bool { return key.KeyID == id }))
 }
 
-// due reports whether the issuer may be asked again.
-func (r *keyRead) due(now time.Time) bool {
+// canFetch reports whether the keys may be fetched again.
+func (r *keyRead) canFetch(now time.Time) bool {
 	switch {
 	case r == nil:
 		return true
@@ -116,7 +116,7 @@ func (k *keySet) refresh(ctx context.Context, id string) *keyRead {
 	k.fetching.Lock()
 	defer k.fetching.Unlock()
 	r := k.last.Load()
-	if r.has(id, k.now(), keysTTL) || !r.due(k.now()) {
+	if r.has(id, k.now(), keysTTL) || !r.canFetch(k.now()) {
 		return r
 	}
 	next := &keyRead{}

@@ -20,8 +20,8 @@ import (
 // A checker checks rules against the schema.
 type checker struct{ schema *resolved.Schema }
 
-// newChecker returns a checker with the schema of schema.cedarschema. A test compares the two: what
-// reads that text would be 0.04 MB of each function's zip.
+// newChecker returns a checker with the schema of schema.cedarschema. A test compares the two: a
+// parser of that text would add 0.04 MB to each function's zip.
 func newChecker() *checker {
 	text := resolved.Attribute{Type: resolved.StringType{}}
 	flag := resolved.Attribute{Type: resolved.BoolType{}}
@@ -48,7 +48,7 @@ func newChecker() *checker {
 	return &checker{s}
 }
 
-// annotations checks a rule's annotations. ids has the lines of the rules whose @id is taken.
+// annotations checks a rule's annotations. ids maps each used @id to the line of its rule.
 func (c *checker) annotations(r rule, ids map[string]int) config.Faults {
 	var faults config.Faults
 	for _, a := range []struct {
@@ -66,8 +66,8 @@ func (c *checker) annotations(r rule, ids map[string]int) config.Faults {
 	return faults
 }
 
-// rule checks a rule's names and types. The claims that it reads are not in the schema; they are
-// assumed to be of types with which the rule is valid, if there are such.
+// rule checks a rule's names and types. The schema does not contain the claims that the rule
+// reads; the checker assumes types that make the rule valid, if there are any.
 func (c *checker) rule(r rule) (faults, warnings config.Faults) {
 	policy := (*ast.Policy)(r.policy.AST())
 	faults = c.checkLiterals(r, policy)
@@ -75,7 +75,7 @@ func (c *checker) rule(r rule) (faults, warnings config.Faults) {
 	types, problems := c.claimTypes(policy, claims)
 	for _, problem := range problems {
 		if len(problems) > 1 && isEcho(problem) {
-			continue // an echo of the other problem
+			continue // a consequence of the other problem
 		}
 		if strings.HasPrefix(problem, "unrecognized action") {
 			problem += "; there is " + c.actions()
@@ -98,7 +98,7 @@ func (c *checker) rule(r rule) (faults, warnings config.Faults) {
 	return nil, warnings
 }
 
-// actions returns every action of the schema, as a rule names it.
+// actions returns the names of every action of the schema, as rules write them.
 func (c *checker) actions() string {
 	var names []string
 	for action := range c.schema.Actions {
@@ -111,8 +111,8 @@ func (c *checker) actions() string {
 // ways are the values of principal.kind.
 var ways = []string{identity.WayJWT, identity.WayToken, identity.WayIAM, identity.WayNone}
 
-// checkLiterals finds types, tools, tiers and kinds that do not exist, and would never match. The
-// validator lets them pass.
+// checkLiterals finds types, tools, tiers and kinds that do not exist and would never match. The
+// validator accepts them.
 func (c *checker) checkLiterals(r rule, policy *ast.Policy) config.Faults {
 	l := literals{c: c, r: r}
 	if uid, ok := entityOf(policy.Resource); ok {
@@ -122,7 +122,7 @@ func (c *checker) checkLiterals(r rule, policy *ast.Policy) config.Faults {
 	return l.faults
 }
 
-// literals collects what is wrong with the literals of a rule.
+// literals collects the faults of a rule's literals.
 type literals struct {
 	c      *checker
 	r      rule
@@ -189,8 +189,8 @@ func (l *literals) compare(a, b ast.IsNode) {
 	}
 }
 
-// quoted returns what a problem has between its first backquotes, of a path the last name, so that
-// it can be found in the rule.
+// quoted returns the text between the first backquotes of a problem, so that it can be found in
+// the rule; of a path only the last name.
 func quoted(problem string) string {
 	m := regexp.MustCompile("`([^`]+)`").FindStringSubmatch(problem)
 	if m == nil {

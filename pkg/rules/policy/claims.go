@@ -14,12 +14,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// claimTypes returns types of the claims with which the policy is valid, or what is wrong with it.
+// claimTypes returns types of the claims that make the policy valid, or its faults.
 func (c *checker) claimTypes(policy *ast.Policy, claims [][]string) (types []resolved.IsType, problems []string) {
 	candidates := []resolved.IsType{
 		resolved.StringType{}, resolved.SetType{Element: resolved.StringType{}}, resolved.LongType{}, resolved.BoolType{},
 	}
-	// Beyond five claims in one rule the rest are taken as strings, which keeps the search below 4^5 tries.
+	// If one rule has more than five claims, the others count as strings. This keeps the search
+	// below 4^5 tries.
 	const searched = 5
 	types = slices.Repeat([]resolved.IsType{candidates[0]}, len(claims))
 	problems = c.validate(policy, claims, types, false)
@@ -34,12 +35,12 @@ func (c *checker) claimTypes(policy *ast.Policy, claims [][]string) (types []res
 	return types, problems
 }
 
-// validate runs Cedar's validator with the claims added to the schema. It
-// returns what is wrong: for the tools, prompts or resources that the rule can be about.
+// validate runs Cedar's validator with the claims added to the schema. It returns the faults for
+// tools, prompts or resources, depending on the rule's scope.
 //
-// A condition such as resource == Tool::"a:b" is wrong of a prompt, by the types, and false when the
-// rule is evaluated. So that a rule about tools need not say so in its scope, it has to be right for one
-// of the three only in what it compares.
+// A condition such as resource == Tool::"a:b" is a type error for a prompt, and false when the
+// rule is evaluated. A rule about tools need not say so in its scope. So its comparisons have to
+// be valid for only one of the three.
 func (c *checker) validate(policy *ast.Policy, claims [][]string, types []resolved.IsType, optional bool) []string {
 	agent := c.schema.Entities[agentType]
 	agent.Shape = maps.Clone(agent.Shape)
@@ -85,21 +86,21 @@ func (c *checker) validate(policy *ast.Policy, claims [][]string, types []resolv
 var (
 	kinds = []tool.Kind{tool.Tool, tool.Prompt, tool.Resource}
 
-	// incompatible is how the validator says that entities of two types are compared.
+	// incompatible matches the validator's message about a comparison of entities of two types.
 	incompatible = regexp.MustCompile("^the types (Tool|Prompt|Resource) and (Tool|Prompt|Resource) are not compatible$")
 )
 
-// isEcho reports whether a problem says no more than that no action is left.
+// isEcho reports whether a problem only says that no action is left.
 func isEcho(problem string) bool {
 	return strings.HasPrefix(problem, "unable to find an applicable action")
 }
 
-// anyKind returns a problem in the words of that about a tool.
+// anyKind returns a problem in the words of the same problem about a tool.
 func anyKind(problem string) string {
 	return strings.NewReplacer("`Prompt`", "`Tool`", "`Resource`", "`Tool`", `"get"`, `"call"`, `"read"`, `"call"`).Replace(problem)
 }
 
-// actionsOn returns the actions of which only the one on items of the kind applies to anything.
+// actionsOn returns all actions, of which only the one on items of the kind applies to anything.
 func (c *checker) actionsOn(kind tool.Kind) map[cedar.EntityUID]resolved.Action {
 	_, only := typeOf(kind)
 	actions := maps.Clone(c.schema.Actions)
@@ -119,7 +120,7 @@ func problemsOf(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// declare adds the attribute at path, with the records that it is in.
+// declare adds the attribute at path, with the records around it.
 func declare(shape resolved.RecordType, path []string, t resolved.IsType, optional bool) {
 	name := cedar.String(path[0])
 	if len(path) > 1 {
@@ -134,7 +135,7 @@ func declare(shape resolved.RecordType, path []string, t resolved.IsType, option
 }
 
 // claimsOf returns the paths of the principal's attributes that a policy reads and the schema does
-// not declare: team, org.unit. A path that leads to another is left out.
+// not declare: team, org.unit. It leaves out a path that leads to another.
 func claimsOf(policy *ast.Policy, declared resolved.RecordType) [][]string {
 	found := map[string][]string{}
 	see := func(n ast.StrOpNode) {

@@ -22,7 +22,7 @@ const (
 	actionType   = cedar.EntityType("Action")
 )
 
-// typeOf returns the type of the entities of a kind, and what is done with one.
+// typeOf returns the type of the entities of a kind, and the action on them.
 func typeOf(k tool.Kind) (t cedar.EntityType, action cedar.EntityUID) {
 	name := cedar.String("call")
 	switch t = toolType; k {
@@ -34,7 +34,7 @@ func typeOf(k tool.Kind) (t cedar.EntityType, action cedar.EntityUID) {
 	return t, cedar.NewEntityUID(actionType, name)
 }
 
-// entities are the agent and the one tool, or other item, that a verdict is about.
+// entities has the agent and the one item that a verdict is about.
 type entities struct {
 	agent, tool cedar.Entity
 }
@@ -67,8 +67,8 @@ func agentEntity(agent identity.Agent) cedar.Entity {
 }
 
 // toolEntity maps a tool's effective hints to attributes. A missing hint has MCP's default, which
-// is the worse of the two. Only the attributes named in reads are set, nil for all: to make one
-// costs more than to evaluate a rule.
+// is the riskier value. It sets only the attributes in reads, or all if reads is nil: making an
+// attribute costs more than evaluating a rule.
 func toolEntity(t Tool, reads map[cedar.String]bool) cedar.Entity {
 	attrs := cedar.RecordMap{}
 	set := func(name cedar.String, v cedar.Value) {
@@ -99,8 +99,8 @@ func is(hint *bool, unsaid bool) bool {
 }
 
 // value maps a JSON value to Cedar's; nil for null. A number with a fraction becomes a decimal, or
-// a string if it does not fit in one: a claim that exists must never look absent, because "has"
-// would then skip the rule.
+// a string if it does not fit: a claim that exists must never look absent, because "has" would
+// then skip the rule.
 func value(v any) cedar.Value {
 	switch v := v.(type) {
 	case nil:
@@ -130,7 +130,7 @@ func value(v any) cedar.Value {
 		}
 		return cedar.NewRecord(attrs)
 	}
-	// What a token decoder or a test may pass besides JSON's own types.
+	// A token decoder or a test may pass other types than JSON's own.
 	switch r := reflect.ValueOf(v); r.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return cedar.Long(r.Int())
@@ -144,7 +144,7 @@ func number(f float64) cedar.Value {
 	switch whole := f == math.Trunc(f); {
 	case whole && math.Abs(f) <= 1<<53:
 		return cedar.Long(f)
-	case !whole && math.Abs(f) < 1<<49: // false for what is no number; a decimal ends near 2^49.7
+	case !whole && math.Abs(f) < 1<<49: // false for NaN and Inf; a decimal ends near 2^49.7
 		if d, err := cedar.NewDecimalFromFloat(f); err == nil {
 			return d
 		}

@@ -11,8 +11,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
-// VerdictWithoutClaims is the verdict on one tool for an agent whose claims are not known, by the lists
-// and by the rules that read no claims. unsure says that others may deny it all the same.
+// VerdictWithoutClaims returns the verdict on one tool for an agent with unknown claims, by the
+// lists and by the rules that read no claims. unsure says that other rules may still deny the
+// tool.
 func (p *Policy) VerdictWithoutClaims(cfg *config.Config, agent identity.Agent, t Tool) (v Verdict, unsure bool) {
 	if p == nil {
 		return p.Verdicts(cfg, agent, []Tool{t})[0], false
@@ -27,8 +28,8 @@ func (p *Policy) VerdictWithoutClaims(cfg *config.Config, agent identity.Agent, 
 	return v, v.Denied != lock.Yes && len(p.mayDeny(agent, t)) > 0
 }
 
-// MayDeny names the rules that deny a tool to an agent or not, depending on its claims: file, line and
-// @id, for people.
+// MayDeny returns the rules that may deny a tool to an agent, depending on its claims: file, line
+// and @id, for people.
 func (p *Policy) MayDeny(agent identity.Agent, t Tool) (names []string) {
 	for _, r := range p.mayDeny(agent, t) {
 		names = append(names, r.where())
@@ -48,12 +49,12 @@ func (p *Policy) mayDeny(agent identity.Agent, t Tool) (out rules) {
 	return out
 }
 
-// Exempt returns the rules that deny a tool to an agent, each as it would let this agent call this very
-// tool and change nothing else: to be put in their places in policy.cedar. With unsure they are also
-// those that may deny it, depending on the agent's claims. "" says that no change of a rule would do, or
-// that it would not be a rule any more.
+// Exempt returns the rules that deny a tool to an agent, each with an exemption for this agent and
+// this tool that changes nothing else. They replace the rules in policy.cedar. If unsure is set,
+// Exempt also returns the rules that may deny the tool, depending on the agent's claims. It
+// returns "" if no change of a rule would help, or if the result would not be a valid rule.
 //
-// Agents of one id are one to a policy, for whichever person they act.
+// A policy does not distinguish the users of one agent id.
 func (p *Policy) Exempt(agent identity.Agent, t Tool, unsure bool) string {
 	var texts []string
 	for _, r := range p.denying(agent, t, unsure) {
@@ -67,7 +68,8 @@ func (p *Policy) Exempt(agent identity.Agent, t Tool, unsure bool) string {
 	return text
 }
 
-// denying returns the rules that deny a tool to an agent, and with unsure those that may.
+// denying returns the rules that deny a tool to an agent, and with unsure also the rules that may
+// deny it.
 func (p *Policy) denying(agent identity.Agent, t Tool, unsure bool) (out rules) {
 	if p == nil {
 		return nil
@@ -85,8 +87,9 @@ func (p *Policy) denying(agent identity.Agent, t Tool, unsure bool) (out rules) 
 	return out
 }
 
-// exempting returns the rule's text with one condition more. It comes first, so that nothing else of the
-// rule can fail for this agent, and on a line of its own, since a comment may stand after the scope.
+// exempting returns the rule's text with one more condition. The condition comes first, so that no
+// other part of the rule can fail for this agent. It has its own line, because a comment may
+// follow the scope.
 func (r rule) exempting(agent, item cedar.EntityUID) string {
 	text := r.source
 	if all := statements(text); len(all) > 0 {

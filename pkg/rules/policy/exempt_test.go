@@ -18,7 +18,7 @@ func verdictOf(t *testing.T, source string, agent identity.Agent, item Tool) Ver
 	return mustParse(t, source).Verdicts(cfg, agent, []Tool{item})[0]
 }
 
-// paste puts the changed rules in the place of those that deny.
+// paste replaces the denying rules with the changed ones.
 func paste(t *testing.T, source string, p *Policy, agent identity.Agent, item Tool, unsure bool, changed string) string {
 	t.Helper()
 	for _, r := range p.denying(agent, item, unsure) {
@@ -89,7 +89,7 @@ func unchanged(t *testing.T, before, after string, agent identity.Agent, item To
 	}
 }
 
-// Where no change of a rule would do there is no exemption.
+// If no change of a rule would help there is no exemption.
 func TestExemptNone(t *testing.T) {
 	bot, files := identity.Agent{ID: "bot"}, newTool("files:delete_file")
 	for name, p := range map[string]*Policy{
@@ -105,7 +105,7 @@ func TestExemptNone(t *testing.T) {
 	}
 }
 
-// What a JWT says of an agent is known only when it calls: rules that read it may deny or not.
+// The claims of a JWT's agent are known only when it calls:
 func TestVerdictWithoutClaims(t *testing.T) {
 	cfg := parseConfig(t, `{"mcpServers": {"files": {"url": "https://files.example", "disabled_tools": ["secret"]}}}`)
 	agent := identity.Agent{ID: "bot", Way: identity.WayJWT}

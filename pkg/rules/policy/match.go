@@ -13,16 +13,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Match is one operator rule and what it matches in a catalog, whoever calls.
-// A rule with neither Always nor Some matches nothing.
+// A Match is one operator rule and the items that it matches in a catalog, for all callers. A rule
+// with neither Always nor Some matches nothing.
 type Match struct {
 	Rule   string    // JSON path of a list or of its entry, or policy.cedar:line and @id
-	Allow  bool      // an entry of enabled_tools, which lets through what it matches
+	Allow  bool      // an entry of enabled_tools, which allows what it matches
 	Always []tool.ID // matched for every agent
-	Some   []tool.ID // matched for some agents, or not known without one
+	Some   []tool.ID // matched for some agents, or unknown without an agent
 }
 
-// Matches returns what each rule matches among tools, and other items, in the order of the files: each server's
+// Matches returns the items that each rule matches, in the order of the files: each server's
 // lists, the global list, then Cedar's forbids. It is for people, before a deployment; p may be
 // nil.
 func (p *Policy) Matches(cfg *config.Config, tools []Tool) []Match {
@@ -53,8 +53,8 @@ func (p *Policy) Matches(cfg *config.Config, tools []Tool) []Match {
 	return out
 }
 
-// Exposed returns the enabled servers with tools of which no rule denies any to anybody: every
-// agent that may see such a server may call everything that it lists.
+// Exposed returns the enabled servers whose tools no rule denies to anybody: every agent that may
+// see such a server may call everything that it lists.
 func Exposed(cfg *config.Config, tools []Tool, matches []Match) []string {
 	denied := map[string]bool{}
 	for _, m := range matches {
@@ -72,7 +72,7 @@ func Exposed(cfg *config.Config, tools []Tool, matches []Match) []string {
 	return names
 }
 
-// serverMatches returns what the lists of one server match among its items.
+// serverMatches returns the items that the lists of one server match.
 func serverMatches(s config.Server, ids []tool.ID) []Match {
 	var out []Match
 	some := func(rule string, kind tool.Kind, allow bool, matches func(id tool.ID) bool) {
@@ -102,12 +102,12 @@ func serverMatches(s config.Server, ids []tool.ID) []Match {
 	return out
 }
 
-// match evaluates a rule on tools without an agent: what depends on the agent is unknown.
+// match evaluates a rule on tools without an agent: parts that depend on the agent are unknown.
 func (r rule) match(tools []Tool) Match {
 	m := Match{Rule: r.where()}
 	body := eval.PolicyToNode((*ast.Policy)(r.policy.AST())).AsIsNode()
 	env := eval.Env{
-		Principal: cedar.NewEntityUID(agentType, ""), // only its type is ever asked for
+		Principal: cedar.NewEntityUID(agentType, ""), // only its type is read
 		Context:   cedar.NewRecord(nil),
 	}
 	for _, t := range tools {
@@ -124,9 +124,9 @@ func (r rule) match(tools []Tool) Match {
 	return m
 }
 
-// evaluatePartly evaluates a condition of which the principal is not known. A part that reads it,
-// or that fails, is unknown; "and", "or", "not" and "if" are decided as far as their known parts
-// decide them.
+// evaluatePartly evaluates a condition with an unknown principal. A part that reads the principal,
+// or that fails, is unknown. The known parts of "and", "or", "not" and "if" may still decide the
+// result.
 func evaluatePartly(n ast.IsNode, env eval.Env) lock.Fact {
 	switch n := n.(type) {
 	case ast.NodeTypeAnd:

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// The longest that a rule's annotations may be, in characters: they reach
-// agents, who pay for every word, with each tool that the rule denies.
+// Longest annotations of a rule, in characters: agents get them with each tool that the rule
+// denies, and pay for every word.
 const (
 	maxID      = 128
 	maxReason  = 500
@@ -33,8 +33,8 @@ const (
 // if it has one. No data is the empty policy.
 //
 // Permit rules are allowed and change nothing, since everything is permitted that no forbid
-// matches; one with a scope or a condition earns a warning. A file with such permits and without
-// any forbid is refused: its author expects that the rest is denied.
+// matches; a permit with a scope or a condition gets a warning. Parse refuses a file with such
+// permits and without any forbid: its author expects that the rest is denied.
 func Parse(data []byte) (*Policy, error) {
 	if len(data) > maxFile {
 		return nil, config.Faults{{Message: "the file is larger than 1 MiB"}}
@@ -44,7 +44,7 @@ func Parse(data []byte) (*Policy, error) {
 		return nil, faults
 	}
 	p := &Policy{reads: map[cedar.String]bool{}}
-	var narrow []rule // permits that say less than "everything"
+	var narrow []rule // permits with a scope or a condition
 	ids := map[string]int{}
 	check := newChecker()
 	for _, r := range list {
@@ -61,7 +61,7 @@ func Parse(data []byte) (*Policy, error) {
 		}
 	}
 	for _, r := range narrow {
-		const what = "grants nothing: whatever no forbid matches is permitted"
+		const what = "grants nothing: everything that no forbid matches is permitted"
 		if len(p.forbids) == 0 {
 			faults = append(faults, r.fault("this permit "+what+"; write a forbid for what shall be denied"))
 		} else {
@@ -75,7 +75,7 @@ func Parse(data []byte) (*Policy, error) {
 	return p, nil
 }
 
-// attributes adds the name of every attribute that a rule reads, of whatever entity, to names.
+// attributes adds to names the name of every attribute that a rule reads, of any entity.
 func attributes(policy *ast.Policy, names map[cedar.String]bool) {
 	inspect(policy, func(n ast.IsNode) {
 		switch n := n.(type) {
@@ -94,14 +94,14 @@ func inOrder(faults config.Faults) config.Faults {
 	return faults
 }
 
-// fault returns a fault at the rule's begin.
+// fault returns a fault at the start of the rule.
 func (r rule) fault(message string) config.Fault {
 	pos := r.policy.Position()
 	return config.Fault{Path: r.denial.ID, Line: pos.Line, Col: pos.Column, Message: message}
 }
 
-// faultAt returns a fault at the first occurrence of word in the rule, or at the rule's begin. The
-// Cedar validator names what is wrong, not where.
+// faultAt returns a fault at the first occurrence of word in the rule, or at the start of the
+// rule. The Cedar validator reports what is wrong, but not where.
 func (r rule) faultAt(word, message string) config.Fault {
 	f := r.fault(message)
 	for from := 0; word != ""; {
@@ -131,8 +131,8 @@ func partOfWord(before, after string) bool {
 	return word(last) || word(first)
 }
 
-// read parses the Cedar text. The parser stops at the first fault, so a text with one is parsed
-// again, statement by statement, to find them all.
+// read parses the Cedar text. The parser stops at the first fault, so read parses a faulty text
+// again, statement by statement, to find all faults.
 func read(source string) ([]rule, config.Faults) {
 	if !utf8.ValidString(source) {
 		return nil, config.Faults{{Message: "the file is not UTF-8"}}

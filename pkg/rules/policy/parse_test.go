@@ -81,7 +81,7 @@ func TestParseAgainstTheSchema(t *testing.T) {
 				"5:11: b: " + not + "attribute `x` on entity type `Tool` not found\n" +
 				"5:25: b: " + not + "attribute `y` on entity type `Tool` not found"},
 		{"permits alone, which people take for an allow list", `permit(principal == Agent::"ci", action, resource) when { resource.readOnly };`,
-			"1:1: this permit grants nothing: whatever no forbid matches is permitted; write a forbid for what shall be denied"},
+			"1:1: this permit grants nothing: everything that no forbid matches is permitted; write a forbid for what shall be denied"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { wantFaults(t, tt.src, tt.want) })
 	}
@@ -105,7 +105,7 @@ func TestParseWarnings(t *testing.T) {
 		{"more than five claims", when(`principal has a && principal has b && principal has c && principal has d && principal has e && principal has f && principal.f == "x"`), ""},
 		{"an unguarded claim", when(`principal.org.unit == "x" || principal.team == "x"`), "1:1: reads principal.org, principal.team" + bare},
 		{"a narrow permit beside a forbid", "@id(\"p\") permit(principal == Agent::\"x\", action, resource);\nforbid(principal, action, resource);",
-			"1:1: p: this permit grants nothing: whatever no forbid matches is permitted; an exception from a forbid is written as its unless"},
+			"1:1: p: this permit grants nothing: everything that no forbid matches is permitted; an exception from a forbid is written as its unless"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, mustParse(t, tt.src).Warnings().Error()); diff != "" {

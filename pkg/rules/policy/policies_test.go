@@ -90,7 +90,7 @@ func mustParse(t testing.TB, src string) *Policy {
 	return p
 }
 
-// view prints what each agent is told of each tool, what each rule matches, and the warnings.
+// view prints the text for each agent about each tool, the matches of each rule, and the warnings.
 func view(t *testing.T, p *Policy) string {
 	t.Helper()
 	cfg := servers(t, "", "files", "infra", "payroll", "web")

@@ -2,8 +2,8 @@
 // the Cedar rules of policy.cedar.
 //
 // It is a deny policy. A tool that no rule forbids is permitted, so that an operator without a
-// policy file has a working gateway; approvals, scopes and tiers apply besides. A rule that cannot
-// be evaluated permits nothing: the tool's verdict is then unknown, which locks it.
+// policy file has a working gateway; approvals, scopes and tiers apply in addition. A rule that
+// cannot be evaluated permits nothing: the tool's verdict is then unknown, which locks it.
 package policy
 
 import (
@@ -24,7 +24,7 @@ import (
 const Key = "config/policy.cedar"
 
 // A Policy is a parsed, checked policy.cedar. It is immutable and safe for concurrent use. A nil
-// Policy is one that could not be read.
+// Policy means that the file could not be read.
 type Policy struct {
 	forbids     rules
 	reads       map[cedar.String]bool // names of the attributes that any forbid reads
@@ -49,7 +49,7 @@ func (r rule) where() string {
 // rules are the forbids of a file, in its order.
 type rules []rule
 
-// All yields the rules to the Cedar authorizer; a rule's id there is its index.
+// All yields the rules to the Cedar authorizer; there, the id of a rule is its index.
 func (rs rules) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	return func(yield func(cedar.PolicyID, *cedar.Policy) bool) {
 		for i, r := range rs {
@@ -61,7 +61,7 @@ func (rs rules) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 }
 
 // about returns the rules whose scope does not name another agent. Scopes are evaluated first and
-// cannot fail, so the others would neither match nor fail.
+// cannot fail, so the other rules would neither match nor fail.
 func (rs rules) about(agent cedar.EntityUID) rules {
 	var out rules
 	for _, r := range rs {
@@ -72,8 +72,8 @@ func (rs rules) about(agent cedar.EntityUID) rules {
 	return out
 }
 
-// entityOf returns the entity that a scope names. "in" means the same as "==": agents and tools
-// have no parents.
+// entityOf returns the entity in a scope. "in" means the same as "==": agents and tools have no
+// parents.
 func entityOf(scope any) (cedar.EntityUID, bool) {
 	switch s := scope.(type) {
 	case ast.ScopeTypeEq:
@@ -86,15 +86,15 @@ func entityOf(scope any) (cedar.EntityUID, bool) {
 	return cedar.EntityUID{}, false
 }
 
-// A Tool is what a rule can know of a tool, or of another item. Annotations and Tier are the effective ones, after the
-// operator's overrides.
+// A Tool has the properties of a tool or another item that rules can use. Annotations and Tier are
+// the effective ones, after the operator's overrides.
 type Tool struct {
 	ID          tool.ID
 	Annotations tool.Annotations
 	Tier        tool.Tier
 }
 
-// A Denial is what the authors of the deciding rules tell the agent. All may be empty; they have no
+// A Denial has the texts of the deciding rules for the agent. All may be empty; they have no
 // control characters.
 type Denial struct {
 	ID      string `json:"id,omitempty"`      // @id
@@ -102,7 +102,7 @@ type Denial struct {
 	Contact string `json:"contact,omitempty"` // @contact
 }
 
-// Note returns what reaches the agent, in one line; "" if the rules' authors said nothing.
+// Note returns the text for the agent, in one line; "" if the rules have none.
 func (d Denial) Note() string {
 	var more []string
 	if d.ID != "" {
@@ -132,8 +132,7 @@ type Verdict struct {
 // Empty returns the policy of a gateway without a policy file: it forbids nothing.
 func Empty() *Policy { return &Policy{} }
 
-// Warnings returns rules that are allowed and look wrong. They do not keep the policy from being
-// used.
+// Warnings returns rules that are allowed and look wrong. The policy can still be used.
 func (p *Policy) Warnings() config.Faults {
 	if p == nil {
 		return nil

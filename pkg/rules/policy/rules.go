@@ -1,14 +1,14 @@
 package policy
 
-// A Rule is one forbid of a policy, as it is compared with those of another.
+// A Rule is one forbid of a policy, in a form that can be compared with another policy's rules.
 type Rule struct {
 	ID   string // @id; "": it has none
 	Line int    // where it begins
 	Text string // in Cedar's own layout, with its annotations and without comments
 }
 
-// Rules returns the forbids of the file, in its order; those of a nil Policy are not known, so there
-// are none.
+// Rules returns the forbids of the file, in its order. A nil Policy has none, because its file
+// could not be read.
 func (p *Policy) Rules() []Rule {
 	if p == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 func syntaxFaults(text string, whole error) config.Faults {
 	var faults config.Faults
 	for _, s := range statements(text) {
-		// White space in the place of what came before keeps the positions right.
+		// White space instead of the text before it keeps the positions right.
 		line, col := place(text, s.from)
 		padded := strings.Repeat("\n", line-1) + strings.Repeat(" ", col-1) + text[s.from:s.to]
 		if _, err := cedar.NewPolicyListFromBytes("", []byte(padded)); err != nil {
@@ -41,13 +41,12 @@ func place(text string, offset int) (line, col int) {
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
 }
 
-// parserError is how the Cedar parser writes its errors: the place, and in most
-// of them the token that comes next.
+// parserError matches the errors of the Cedar parser: the position, and in most of them the next
+// token.
 const parserError = `^(?:parser error: )?(?:parse error at )?(?:<input>:|:)?(\d+):(\d+)(?: ("(?:[^"\\]|\\.)*"))?: (.*)$`
 
 // syntaxFault reads line and column from the parser's error, which is text only. The parser has
-// mostly read on by one token when it fails, so the position is moved back to the token that it
-// means.
+// usually read one token too far when it fails, so the position moves back to the faulty token.
 func syntaxFault(text string, err error) config.Fault {
 	m := regexp.MustCompile(parserError).FindStringSubmatch(err.Error())
 	if m == nil {
@@ -58,7 +57,7 @@ func syntaxFault(text string, err error) config.Fault {
 	message, at := m[4], offset(text, line, col)
 	found, want, exact := strings.Cut(strings.TrimPrefix(message, "exact got "), " want ")
 	switch {
-	case m[3] == "" || strings.HasPrefix(message, "got "): // the place is right
+	case m[3] == "" || strings.HasPrefix(message, "got "): // the position is right
 	case exact && found == "":
 		message = "found the end, want " + want
 	case exact:
@@ -110,7 +109,7 @@ func tokenBefore(text string, at int) (int, string) {
 // A span is a part of the text, in bytes.
 type span struct{ from, to int }
 
-// statements cuts the text after each semicolon that is in neither a string nor a comment.
+// statements splits the text after each semicolon that is in neither a string nor a comment.
 func statements(text string) []span {
 	var out []span
 	from := 0
@@ -125,8 +124,8 @@ func statements(text string) []span {
 	return append(out, span{min(from, len(text)), len(text)})
 }
 
-// quotedEnd returns where the comment or the string ends that begins at i, at its last byte or at the end
-// of the text; i if none begins there.
+// quotedEnd returns the end of the comment or the string that begins at i: its last byte or the
+// end of the text; i if none begins there.
 func quotedEnd(text string, i int) int {
 	switch {
 	case strings.HasPrefix(text[i:], "//"):
@@ -138,7 +137,7 @@ func quotedEnd(text string, i int) int {
 			i += 2 + end + 1
 		}
 	case text[i] == '"':
-		// A string ends at its line's end at the latest, so that an open one spoils one statement only.
+		// A string ends at the end of its line, so that an open one spoils only one statement.
 		for i++; i < len(text) && text[i] != '"' && text[i] != '\n'; i++ {
 			if text[i] == '\\' {
 				i++

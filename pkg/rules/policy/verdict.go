@@ -13,20 +13,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxDenials is how many of the rules that deny a tool are named to the agent. Another one would
-// tell it nothing that it can act on.
+// maxDenials is how many of the denying rules the agent learns. More would not change what it can
+// do.
 const maxDenials = 3
 
-// cedarRule begins where a rule of the policy stands; a list's entry is named by its JSON path.
+// cedarRule starts the position of a rule of the policy; a list's entry has a JSON path.
 const cedarRule = "policy.cedar:"
 
-// ByList reports whether a list of mcp_config.json denies; the policy was not asked then.
+// ByList reports whether a list of mcp_config.json denies; the policy was not evaluated then.
 func (v Verdict) ByList() bool {
 	return len(v.Rules) > 0 && !strings.HasPrefix(v.Rules[0], cedarRule)
 }
 
-// Verdicts returns the verdict on each tool for one agent, as [Judge.Verdict] does; verdicts[i] is that of
-// tools[i].
+// Verdicts returns the verdict on each tool for one agent, as [Judge.Verdict] does; verdicts[i] is
+// the verdict on tools[i].
 func (p *Policy) Verdicts(cfg *config.Config, agent identity.Agent, tools []Tool) []Verdict {
 	verdicts := make([]Verdict, len(tools))
 	judge := p.Judge(cfg, agent)
@@ -36,25 +36,25 @@ func (p *Policy) Verdicts(cfg *config.Config, agent identity.Agent, tools []Tool
 	return verdicts
 }
 
-// A Judge says what one config and policy say of tools for one agent. It is not safe for concurrent use.
+// A Judge applies one config and policy to tools for one agent. It is not safe for concurrent use.
 type Judge struct {
 	*judge
 	lists lists
-	last  *config.Server // of the tool before: those of a server mostly follow each other
+	last  *config.Server // of the previous tool: tools of a server mostly follow each other
 }
 
-// Judge returns the judge of an agent's tools. With a nil Policy a verdict is unknown where the lists do not
-// deny.
+// Judge returns the judge of an agent's tools. With a nil Policy, a verdict is unknown unless the
+// lists deny.
 func (p *Policy) Judge(cfg *config.Config, agent identity.Agent) *Judge {
 	return &Judge{judge: p.judge(agent), lists: compileLists(cfg)}
 }
 
-// Verdict returns the verdict on a tool. The lists come first, then Cedar: only a tool that no list denies
-// costs an evaluation. Prompts and resources are tools here, with an action of their own. The verdict on
-// a tool whose server is not in the config is unknown.
+// Verdict returns the verdict on a tool. The lists come first, then Cedar: only a tool that no
+// list denies costs an evaluation. Prompts and resources count as tools, with their own action.
+// The verdict is unknown for a tool whose server is not in the config.
 //
-// If several forbids match a tool, the first three in the file are quoted. A forbid that fails
-// makes the verdict unknown, unless another one denies.
+// If several forbids match a tool, the verdict quotes the first three in the file. A forbid that
+// fails makes the verdict unknown, unless another one denies.
 func (j *Judge) Verdict(t Tool) Verdict {
 	if j.last == nil || j.last.Name != t.ID.Server {
 		if j.last = j.lists.servers[t.ID.Server]; j.last == nil {
@@ -91,8 +91,8 @@ func (p *Policy) judge(agent identity.Agent) *judge {
 	return j
 }
 
-// verdict evaluates the rules. They are forbids alone, so whatever matches denies; if none does,
-// the tool is permitted.
+// verdict evaluates the rules. All are forbids, so any match denies; without a match the tool is
+// permitted.
 func (j *judge) verdict(t Tool) Verdict {
 	j.policy.evaluations.Add(1)
 	if len(j.rules) == 0 {
@@ -148,7 +148,7 @@ func (j *judge) denied(reasons []cedar.DiagnosticReason) Verdict {
 	return v
 }
 
-// sentences joins reasons: with a semicolon, unless the one before ends itself.
+// sentences joins reasons: with a semicolon, unless the previous one ends with a stop.
 func sentences(texts []string) string {
 	var b strings.Builder
 	for i, text := range texts {
@@ -163,7 +163,7 @@ func sentences(texts []string) string {
 	return b.String()
 }
 
-// add appends s unless it is empty or there already.
+// add appends s unless it is empty or already in list.
 func add(list []string, s string) []string {
 	if s == "" || slices.Contains(list, s) {
 		return list
@@ -215,7 +215,7 @@ func (l lists) denies(s *config.Server, id tool.ID) string {
 	return ""
 }
 
-// disabledOf returns the list of the server that denies its items of a kind, and its key.
+// disabledOf returns the server's deny list for items of a kind, and the list's key.
 func disabledOf(s *config.Server, k tool.Kind) (key string, globs []string) {
 	switch k {
 	case tool.Prompt:
@@ -232,8 +232,8 @@ func serverPath(server, list string) string {
 	return config.JoinPath("mcpServers", server) + "." + list
 }
 
-// An entry is one of the global list. One without a server names the tools of that name on every
-// server: in a list that denies, the wider reading is the safe one.
+// An entry is an entry of the global list. An entry without a server matches tools of that name on
+// every server: in a deny list, the wider reading is the safe one.
 type entry struct {
 	id   tool.ID
 	bare bool

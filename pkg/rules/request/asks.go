@@ -12,41 +12,41 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Asks are what the function that agents call may read and write. It cannot grant.
+// Asks has the operations of the function that agents call. It cannot grant.
 type Asks interface {
-	// Asked returns what the agent with this key asked for, as of every write that returned before
-	// it began. Nothing is the zero Asked and no error.
+	// Asked returns the requests of the agent with this key, as of every write that returned
+	// before it began. If there are none, it returns the zero Asked and no error.
 	Asked(ctx context.Context, key string) (Asked, error)
 
 	// PutAsked stores a if the stored revision is still a.Rev (0: must not exist yet) and returns
-	// it at its new Rev, or [ErrConflict] if another writer came first. Together with it, or not at
-	// all, it stores where the request with the id added is found, and its arguments if there are
-	// some; with added "" neither. If there is a request with that id already it returns
-	// [ErrConflict]. It refuses what [Asked.Check] and [Asked.Added] refuse.
+	// it at its new Rev, or [ErrConflict] if another writer came first. In the same write it
+	// stores a pointer to the request with the id added, and the request's arguments, if it has
+	// some. If added is "" it stores neither. If there is already a request with that id it
+	// returns [ErrConflict]. It refuses what [Asked.Check] and [Asked.Added] refuse.
 	PutAsked(ctx context.Context, a Asked, added string, arguments json.RawMessage) (Asked, error)
 
-	// Granted returns what people decided about the requests of the agent with this key, as Asked
-	// does.
+	// Granted returns the decisions about the requests of the agent with this key, as Asked does.
 	Granted(ctx context.Context, key string) (Granted, error)
 
-	// Use notes that the confirmed call of a request is made now. It is the one use if used is
-	// now's time, to the microsecond, and the error nil; [ErrUsed] comes with when it was used. Of
-	// two at one moment one is told ErrUsed. If it is not known whether the note was kept the error
-	// is another one, and the call must not be made. keep is when the confirmation has ended; the
-	// note is kept for as long after it as the decision is known.
+	// Use notes that the confirmed call of a request is made now. The error is nil if this is the
+	// one use; used is then now's time, to the microsecond. Otherwise the error is [ErrUsed], and
+	// used is when the call was made. If two calls come at the same time, one gets ErrUsed. After
+	// any other error it is unknown whether the note was kept, and the call must not be made. keep
+	// is when the confirmation ends; the note is kept after it for as long as the decision is.
 	Use(ctx context.Context, request string, now, keep time.Time) (used time.Time, err error)
 }
 
-// A Pointer says whose a request is.
+// A Pointer names the agent of a request.
 type Pointer struct {
 	Request string
 	Key     string    // of the agent
 	Expires time.Time // of the request
-	Kept    time.Time // until when the pointer is known, as [Request.Kept] says
+	Kept    time.Time // the pointer exists until then, see [Request.Kept]
 }
 
-// HashArgs returns what a call's arguments are bound by: the SHA-256, as hex, of their canonical
-// JSON; "" if they have none, since a name stands in them twice or they are no JSON.
+// HashArgs returns the SHA-256, as hex, of the canonical JSON of a call's arguments; "" if they
+// have none, because they are not JSON or contain a name twice. A confirmation is valid only for
+// arguments with this hash.
 func HashArgs(arguments json.RawMessage) string {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
@@ -59,10 +59,10 @@ func HashArgs(arguments json.RawMessage) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ChangeAsked applies a change to what an agent asked for, and again if another writer came first:
-// so the changes of two writers at the same time both take effect. added is the id of the request
-// that it adds, with its arguments; "": none. If the change fails, or changes nothing, nothing is
-// stored.
+// ChangeAsked applies a change to an agent's requests, and repeats it if another writer came
+// first: so the changes of two writers at the same time both take effect. added is the id of the
+// request that the change adds, with its arguments; "": none. If the change fails, or changes
+// nothing, nothing is stored.
 func ChangeAsked(
 	ctx context.Context, s Asks, a Agent,
 	change func(Asked) (next Asked, added string, arguments json.RawMessage, err error),
@@ -81,7 +81,7 @@ func ChangeAsked(
 	})
 }
 
-// ChangeGranted applies a change to what was decided about an agent's requests, as [ChangeAsked]
+// ChangeGranted applies a change to the decisions about an agent's requests, as [ChangeAsked]
 // does.
 func (s *Store) ChangeGranted(
 	ctx context.Context, a Agent, change func(Granted) (Granted, error),

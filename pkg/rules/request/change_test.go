@@ -26,7 +26,8 @@ func asking(r request.Request) func(request.Asked) (request.Asked, string, json.
 	}
 }
 
-// A change is made anew while others come first, and not for ever; what changes nothing is not stored.
+// A change is repeated while other writers come first, but not forever; a change without effect is
+// not stored.
 func TestChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conflicts, writes := 5, 0
@@ -61,7 +62,7 @@ func TestChange(t *testing.T) {
 	})
 }
 
-// What cannot be read is not changed, and the error of a change is its caller's.
+// A document that cannot be read is not changed, and the error of a change reaches its caller.
 func TestChangeFails(t *testing.T) {
 	down, no := errors.New("no answer"), errors.New("no")
 	var docs documenttest.Store

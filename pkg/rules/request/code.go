@@ -14,11 +14,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// CodeFor is how long a link to a request that nobody has made yet can be opened.
+// CodeFor is how long a link to a future request can be opened.
 const CodeFor = 24 * time.Hour
 
-// A Code is a request that nobody has made yet, as it stands sealed in a link: nothing is written because
-// an agent met a lock.
+// A Code is a request that nobody has made yet, sealed in a link: the gateway writes nothing when
+// an agent meets a lock.
 type Code struct {
 	Agent   Agent
 	Item    tool.ID
@@ -27,8 +27,8 @@ type Code struct {
 	Expires int64 // Unix time
 }
 
-// SealCode returns the code as a text for a link. Agents pay for each letter of it, so that it is a bare
-// list.
+// SealCode returns the code as a text for a link. It is a bare list, because agents pay for each
+// letter.
 func SealCode(ctx context.Context, s *seal.Sealer, c Code, now time.Time) (string, error) {
 	hash, err := hex.DecodeString(string(c.Hash))
 	if err != nil {
@@ -44,7 +44,7 @@ func SealCode(ctx context.Context, s *seal.Sealer, c Code, now time.Time) (strin
 	return s.Seal(ctx, seal.Ask, plain)
 }
 
-// OpenCode reads a code out of a link. The error is [seal.ErrForged], also of one that has expired, or
+// OpenCode reads a code from a link. The error is [seal.ErrForged], even for an expired code, or
 // [seal.ErrNoKey].
 func OpenCode(ctx context.Context, s *seal.Sealer, text string, now time.Time) (Code, error) {
 	plain, err := s.Open(ctx, seal.Ask, text)

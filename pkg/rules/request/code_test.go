@@ -90,7 +90,7 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// Whatever was sealed, what comes out is whole.
+// Every code that was sealed is complete when it is opened.
 func FuzzOpenCode(f *testing.F) {
 	s := sealer(1)
 	f.Add([]byte(`{"a":{"way":"jwt","id":"x"},"i":{"Server":"git","Name":"push"},"h":"1","e":9999999999}`))

@@ -130,8 +130,8 @@ func TestDeclined(t *testing.T) {
 	}
 }
 
-// So much can be granted to an agent at a time. What cannot be decided for that, can once something ends, and
-// everything else goes on.
+// If there is no room for a grant, it can be decided after another one ends; all other decisions
+// still work.
 func TestFull(t *testing.T) {
 	for v, most := range map[request.Verdict]int{request.Allowed: 32, request.Confirmed: 64} {
 		g := request.Granted{Agent: ci}
@@ -172,7 +172,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A life is what an agent asks for and people decide about it, with all that is known of it.
+// A life has an agent's requests, the decisions about them, and the expected state.
 type life struct {
 	a       request.Asked
 	g       request.Granted
@@ -249,9 +249,7 @@ func (l *life) decide(t *testing.T, d request.Decision) {
 	l.decided[d.Request] = d
 }
 
-// Whatever an agent asks and people decide, over months: never are more requests open than may be, a decision
-// that opens something is never forgotten, a no neither unless many others came after it, and a request that
-// was decided is never open again.
+// For all requests of an agent and all decisions, over months:
 func TestLives(t *testing.T) {
 	for seed := range uint64(6) {
 		l := life{a: request.Asked{Agent: ci}, g: request.Granted{Agent: ci}, now: noon, decided: map[string]request.Decision{}, rng: rand.New(rand.NewPCG(seed, 1))}

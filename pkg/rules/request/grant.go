@@ -11,20 +11,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Verdict is what a person decided about a request.
+// A Verdict is a person's decision about a request.
 type Verdict string
 
-// The verdicts. Any other opens nothing.
+// The verdicts. Any other value opens nothing.
 const (
-	Approved  Verdict = "approved"  // for all agents: what opens is the approval itself, and not this line
+	Approved  Verdict = "approved"  // for all agents: the approval itself opens the tool, not this verdict
 	Allowed   Verdict = "allowed"   // for this agent, until an end
 	Confirmed Verdict = "confirmed" // one call, once
 	Declined  Verdict = "declined"
-	Revoked   Verdict = "revoked" // what was allowed or confirmed no longer is
+	Revoked   Verdict = "revoked" // ends what was allowed or confirmed
 )
 
-// A Decision is what a person decided about one request. It names what it is about itself, so that
-// nothing that the asker can write changes what it opens.
+// A Decision is a person's decision about one request. It names its item itself, so that an agent
+// cannot change what it opens.
 type Decision struct {
 	Request string    `json:"request"`
 	Verdict Verdict   `json:"verdict"`
@@ -34,23 +34,23 @@ type Decision struct {
 	Hash    tool.Hash `json:"hash"`
 	Args    string    `json:"args,omitempty"`
 	By      string    `json:"by"`
-	Reason  string    `json:"reason,omitempty"` // told to the agent as what By said
+	Reason  string    `json:"reason,omitempty"` // for the agent, with By as its author
 	At      time.Time `json:"at"`
-	Ends    time.Time `json:"ends"` // until when it holds; of what was approved: until when it is known
+	Ends    time.Time `json:"ends"` // end of the grant; of an approval: until when the decision is kept
 
-	// Of what opens: as the record was when it was decided. A later decision about the tool, or the
-	// server at another address, ends it.
+	// The record's state at the decision of a grant. A later decision about the tool, or another
+	// address of the server, ends the grant.
 	Against time.Time `json:"against,omitzero"` // [approval.Record.DecidedAt]
 	URL     string    `json:"url,omitempty"`
 }
 
-// Item returns the id of what it is about.
+// Item returns the id of the decision's item.
 func (d Decision) Item() tool.ID { return tool.ID{Server: d.Server, Name: d.Tool, Kind: d.Kind} }
 
-// Granted is what people decided about the requests of one agent. The zero Granted is nothing.
+// Granted has the decisions about the requests of one agent. The zero Granted has none.
 type Granted struct {
 	Agent Agent      `json:"agent"`
-	List  []Decision `json:"list"` // one a request, in the order in which these were first decided
+	List  []Decision `json:"list"` // one for each request, in the order of their first decision
 	Rev   int64      `json:"rev"`  // 0: not stored yet
 }
 
@@ -70,7 +70,7 @@ func (g Granted) Decided(request string) bool {
 	return is
 }
 
-// Declined returns the no to a request for the same as r that still holds.
+// Declined returns the valid refusal of a request for the same item as r.
 func (g Granted) Declined(r Request, now time.Time) (Decision, bool) {
 	for _, d := range slices.Backward(g.List) {
 		if d.Verdict == Declined && d.Item() == r.Item() && d.Hash == r.Hash && d.Args == r.Args && now.Before(d.Ends) {
@@ -80,14 +80,14 @@ func (g Granted) Declined(r Request, now time.Time) (Decision, bool) {
 	return Decision{}, false
 }
 
-// A Now is what a grant is held against: what is known of an item at the moment of a call.
+// A Now is the state of an item at a call. A grant is checked against it.
 type Now struct {
 	Item   tool.ID
 	Hash   tool.Hash        // of the definition that would be called
-	URL    string           // of the item's server, as it is configured
-	Agent  string           // id of who calls
-	Record *approval.Record // nil: there is none
-	Two    bool             // approving it takes two people, so that no grant of one opens it
+	URL    string           // of the item's server, in the config
+	Agent  string           // id of the caller
+	Record *approval.Record // nil: none
+	Two    bool             // approving it needs two people, so no grant of one person opens it
 	Stops  stop.Stops
 	Time   time.Time
 }
@@ -102,8 +102,8 @@ func (g Granted) Allows(now Now) (Decision, bool) {
 	return Decision{}, false
 }
 
-// Confirms returns those confirmations of a call with these arguments, as [HashArgs] says, that hold now,
-// the oldest first. Each is good for one use, of which the store knows.
+// Confirms returns the confirmations of a call with these arguments, as hashed by [HashArgs], that
+// are valid now, the oldest first. Each allows one use, which the store records.
 func (g Granted) Confirms(now Now, args string) (all []Decision) {
 	for _, d := range g.List {
 		if d.Verdict == Confirmed && args != "" && d.Args == args && g.holds(d, now) {
@@ -113,12 +113,12 @@ func (g Granted) Confirms(now Now, args string) (all []Decision) {
 	return all
 }
 
-// maxSkew is how far the clocks of the function that decides and of the one that calls may be apart. What was
-// decided later than that from now was so before the clock was set back.
+// maxSkew is how far the clocks of the deciding and the calling function may differ. A decision
+// that is further in the future was made before the clock was set back.
 const maxSkew = 5 * time.Minute
 
-// holds reports whether what d opens is still open: to the same agent, the same definition at the same
-// address, and no decision about it and no stop since. What is not known has not stayed as it was.
+// holds reports whether a grant is still valid: for the same agent and the same definition at the
+// same address, with no decision about it and no stop since. An unknown fact counts as changed.
 func (g Granted) holds(d Decision, now Now) bool {
 	switch r := now.Record; {
 	case g.Agent.ID == "" || g.Agent.ID != now.Agent:
@@ -129,7 +129,7 @@ func (g Granted) holds(d Decision, now Now) bool {
 		return false
 	case !approval.SameServer(d.URL, now.URL):
 		return false
-	case r == nil, r.Lost != nil, r.Format > approval.Format: // lost, of an earlier day, or not understood
+	case r == nil, r.Lost != nil, r.Format > approval.Format: // lost, older than a day, or of a newer form
 		return false
 	case !r.DecidedAt.Equal(d.Against), r.CurrentHash != d.Hash, r.IsBlocked(d.Hash):
 		return false
@@ -137,15 +137,15 @@ func (g Granted) holds(d Decision, now Now) bool {
 	return d.At.After(now.Stops.Last(now.Item.Server, now.Agent))
 }
 
-// Add returns g with one decision more, or [ErrDecided] if its request is decided: of two people who
-// decide at one moment one does. What was allowed or confirmed can be revoked still, and what was
-// approved for all can be decided anew if again says that it did not come to that. To revoke what was
-// never granted is [ErrNotFound].
+// Add returns g with one more decision. It returns [ErrDecided] if the request is already decided:
+// if two people decide at the same time, one decision counts. A grant can still be revoked. An
+// approval for all can be decided again if again says that the approval did not happen. Add
+// returns [ErrNotFound] for a revocation without a grant.
 //
-// What holds is never dropped to make room: if there is too much of it the error is [ErrFull]. Of the
-// others the oldest go, each later than its request: that one is closed for good. (Since it was decided
-// maxPast others were; at most MaxOpen of those waited then, and of requests made later an [Asked] keeps
-// fewer than that leaves.)
+// Add never removes a valid grant to make room: if there are too many the error is [ErrFull]. It
+// removes the oldest of the other decisions. The request of such a decision was removed before, so
+// it stays closed. (maxPast others were decided since; at most MaxOpen of those requests waited
+// then, and an [Asked] keeps fewer later requests than that leaves.)
 func (g Granted) Add(d Decision, again bool, now time.Time) (Granted, error) {
 	list, i := slices.Clone(g.List), slices.IndexFunc(g.List, func(held Decision) bool { return held.Request == d.Request })
 	switch known := slices.Contains([]Verdict{Approved, Allowed, Confirmed, Declined, Revoked}, d.Verdict); {
@@ -184,14 +184,14 @@ func (g Granted) Add(d Decision, again bool, now time.Time) (Granted, error) {
 	return next, next.Check()
 }
 
-// Without returns g without the decision about a request, which is open again.
+// Without returns g without the decision about a request, which is then open again.
 func (g Granted) Without(request string) Granted {
 	g.List = slices.DeleteFunc(slices.Clone(g.List), func(d Decision) bool { return d.Request == request })
 	return g
 }
 
-// Decide returns the decision about a request, with the end that its verdict has; minutes count for
-// what is allowed. The caller fills in Against and URL of what opens.
+// Decide returns the decision about a request, with the end of its verdict; minutes count only for
+// Allowed. The caller sets Against and URL of a grant.
 func Decide(r Request, v Verdict, minutes int, by, reason string, now time.Time) Decision {
 	now = now.UTC().Truncate(time.Microsecond)
 	d := Decision{
@@ -210,7 +210,7 @@ func Decide(r Request, v Verdict, minutes int, by, reason string, now time.Time)
 	return d
 }
 
-// Check returns what is wrong with decisions that are to be stored, or that were.
+// Check returns the fault of decisions before they are stored or after they are read.
 func (g Granted) Check() error {
 	if err := g.Agent.Check(); err != nil {
 		return err
@@ -235,9 +235,9 @@ func (d Decision) check() error {
 	case err != nil:
 		return err
 	case d.Server == "" || d.Tool == "" || d.Hash == "" || d.By == "" || d.At.IsZero() || d.Ends.IsZero():
-		return fmt.Errorf("decision about %s: it does not say what was decided, by whom, when and until when", d.Request)
+		return fmt.Errorf("decision about %s: a member is missing: item, hash, person, time or end", d.Request)
 	case d.Verdict == Confirmed && d.Args == "", d.Verdict == Allowed && d.Args != "":
-		return fmt.Errorf("decision about %s: %s does not go with what was asked for", d.Request, d.Verdict)
+		return fmt.Errorf("decision about %s: %s does not match the request", d.Request, d.Verdict)
 	case d.Verdict == Confirmed && lasts > UseFor:
 		return fmt.Errorf("decision about %s: a confirmed call can be made for %v at most", d.Request, UseFor)
 	case d.Verdict == Allowed && (lasts <= 0 || lasts > MaxMinutes*time.Minute):

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An id is R- and eight letters of Crockford's base32, 40 bits of chance: short enough to be read out,
+// An id is R- and eight letters of Crockford's base32, 40 random bits: short enough to read aloud,
 // and without letters that look alike.
 const (
 	idPrefix = "R-"
@@ -14,17 +14,17 @@ const (
 	alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 )
 
-// NewID returns an id that chance made.
+// NewID returns a random id.
 func NewID() string {
 	b := make([]byte, idLength)
-	_, _ = rand.Read(b) // which never fails
+	_, _ = rand.Read(b) // it never fails
 	for i := range b {
 		b[i] = alphabet[b[i]%byte(len(alphabet))]
 	}
 	return idPrefix + string(b)
 }
 
-// ParseID returns the id as it is stored of one that somebody typed: in any case, with O for 0 and I or
+// ParseID returns the stored form of an id that a person typed: in any case, with O for 0 and I or
 // L for 1.
 func ParseID(s string) (string, error) {
 	upper := strings.ToUpper(strings.TrimSpace(s))
@@ -36,7 +36,7 @@ func ParseID(s string) (string, error) {
 	return idPrefix + letters, nil
 }
 
-// checkID returns an error for an id that is not as it is stored.
+// checkID returns an error for an id that is not in the stored form.
 func checkID(id string) error {
 	parsed, err := ParseID(id)
 	if err == nil && parsed != id {

@@ -1,9 +1,9 @@
-// Package request is how a lock that an agent meets is opened: the agent asks, a person decides, and
-// the agent's next try goes through.
+// Package request opens locks on request: an agent meets a lock and asks, a person decides, and
+// the agent's next try succeeds.
 //
-// Two documents an agent: [Asked] is what it asked for, which the function that agents call may write;
-// [Granted] is what people decided about that, which it may only read. So that a request is approved is
-// never a member that the asker can set: it follows from the grant, or from the approval itself.
+// Each agent has two documents. [Asked] has its requests; the function that agents call may write
+// it. [Granted] has the decisions of people; that function may only read it. So an agent can never
+// set that its request is approved: this follows from the grant, or from the approval itself.
 package request
 
 import (
@@ -21,37 +21,37 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Bounds on what is kept of one agent.
+// Limits for one agent.
 const (
-	MaxOpen   = 10       // requests that are open
-	MaxNote   = 500      // characters of what an agent, or its user, says for it
-	MaxReason = 500      // characters of what the person says who decides
-	MaxArgs   = 32 << 10 // bytes of the arguments of one call that a person is to confirm
+	MaxOpen   = 10       // open requests
+	MaxNote   = 500      // characters of the note of an agent, or of its user
+	MaxReason = 500      // characters of the note of the person who decides
+	MaxArgs   = 32 << 10 // bytes of the arguments of one call that a person confirms
 
-	MaxMinutes = 43_200 // that a grant lasts: 30 days
+	MaxMinutes = 43_200 // duration of a grant: 30 days
 
-	maxKept = 32 // requests that are kept in all: those that wait, and the newest others
+	maxKept = 32 // stored requests: the open ones, and the newest others
 
-	maxAllowed   = 32 // grants that hold at one time
-	maxConfirmed = 64 // confirmed calls whose time is not over, made or not
+	maxAllowed   = 32 // valid grants at one time
+	maxConfirmed = 64 // confirmed calls that have not expired, made or not
 	maxPast      = 48 // other decisions, the newest; see [Granted.Add]
 
 	maxDoc = 380 << 10 // bytes of a document; an item of DynamoDB has 400 KB
 )
 
-// How long things last.
+// Durations.
 const (
-	OpenFor      = 7 * 24 * time.Hour // a request for access waits for a person
-	ConfirmFor   = 24 * time.Hour     // a request for one call does
-	UseFor       = time.Hour          // a confirmed call can be made
-	withdrawnFor = time.Hour          // a request that was withdrawn counts, so that nobody asks and withdraws without end
-	declineFor   = 24 * time.Hour     // a no holds: there is no new request
-	keepFor      = 7 * 24 * time.Hour // what is over is still known
+	OpenFor      = 7 * 24 * time.Hour // how long a request for access is open
+	ConfirmFor   = 24 * time.Hour     // how long a request for one call is open
+	UseFor       = time.Hour          // how long a confirmed call can be made
+	withdrawnFor = time.Hour          // how long a withdrawn request counts, so that nobody asks and withdraws forever
+	declineFor   = 24 * time.Hour     // how long a refusal is valid: there is no new request
+	keepFor      = 7 * 24 * time.Hour // how long ended items are stored
 )
 
-// What a caller may have to tell apart.
+// Errors that a caller may have to distinguish.
 var (
-	ErrNotFound = errors.New("request not found")           // never made, or too long ago
+	ErrNotFound = errors.New("request not found")           // never made, or too old
 	ErrConflict = errors.New("requests changed since read") // another writer came first; the caller reads again
 	ErrTooMany  = errors.New("10 requests of the agent are open, or were withdrawn within the hour, which is all")
 	ErrFull     = errors.New("the agent has all that can be granted to one at a time: revoke a grant, or wait until one ends")
@@ -59,30 +59,32 @@ var (
 	ErrUsed     = errors.New("confirmation is used already")
 )
 
-// An Agent is who asks: the agent, and the person for whom it acts if its token names one. Two people's
-// agents of one id are two, so that what is granted to one of them is not the other's.
+// An Agent is the author of a request: the agent, and the user on whose behalf it acts, if its
+// token names one. Agents of one id with two users are two, so that a grant for one of them is not
+// valid for the other.
 type Agent struct {
-	Way     string `json:"way"` // how it proved who it is
+	Way     string `json:"way"` // how it proved its identity
 	ID      string `json:"id"`
-	Human   string `json:"human,omitempty"`   // "": not known
-	Subject string `json:"subject,omitempty"` // of that person at the issuer, as in [identity.Agent]; "": not known
+	Human   string `json:"human,omitempty"`   // "": unknown
+	Subject string `json:"subject,omitempty"` // of that person at the issuer, as in [identity.Agent]; "": unknown
 }
 
-// AgentOf returns who a verified caller is as one who asks.
+// AgentOf returns the author of a verified caller's requests.
 func AgentOf(a identity.Agent) Agent {
 	return Agent{Way: a.Way, ID: a.ID, Human: a.Human, Subject: a.Subject}
 }
 
-// Key names the agent in a store: 32 hex digits.
+// Key returns the agent's key in a store: 32 hex digits.
 func (a Agent) Key() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{a.Way, a.ID, a.Human, a.Subject})) // no two lists are quoted alike
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{a.Way, a.ID, a.Human, a.Subject})) // different lists have different quoted forms
 	return hex.EncodeToString(sum[:16])
 }
 
-// Alone reports whether the agent is told from others, so that something can be granted to it.
+// Alone reports whether the agent is distinguishable from others, so that a grant for it is
+// possible.
 func (a Agent) Alone() bool { return a.Way != "" && a.Way != identity.WayNone }
 
-// Check returns what is wrong with an agent about which something is to be stored, or was.
+// Check returns the fault of an agent before its documents are stored or after they are read.
 func (a Agent) Check() error {
 	if a.Way == "" || a.ID == "" {
 		return errors.New("it does not say which agent it is about")
@@ -95,33 +97,33 @@ func (a Agent) Check() error {
 	return nil
 }
 
-// A Request is what an agent asked for: to call one tool as it is defined now, or to make one call of
-// it with these very arguments.
+// A Request asks for access to one tool with its present definition, or for one call with exactly
+// these arguments.
 type Request struct {
 	ID      string      `json:"id"`
 	Server  string      `json:"server"`
 	Tool    string      `json:"tool"` // as in an approval record
 	Kind    tool.Kind   `json:"kind,omitempty"`
 	Hash    tool.Hash   `json:"hash"`            // of the definition
-	Args    string      `json:"args,omitempty"`  // of one call: SHA-256, hex, of the canonical arguments; "": of every call
-	Status  lock.Status `json:"status"`          // why it was locked then
-	Note    string      `json:"note,omitempty"`  // of the agent: not to be trusted
+	Args    string      `json:"args,omitempty"`  // of one call: SHA-256, hex, of the canonical arguments; "": all calls
+	Status  lock.Status `json:"status"`          // the status of the lock at that time
+	Note    string      `json:"note,omitempty"`  // of the agent: not trusted
 	Why     string      `json:"why,omitempty"`   // of its user, who signed in
-	Lacks   string      `json:"lacks,omitempty"` // what the agent lacked when it last tried: "the scope portcullis:write"
+	Lacks   string      `json:"lacks,omitempty"` // what the agent lacked at its last try: "the scope portcullis:write"
 	Minutes int         `json:"minutes,omitempty"`
-	By      string      `json:"by,omitempty"` // person who asked; "": the agent did
+	By      string      `json:"by,omitempty"` // person who asked; "": the agent itself
 	Opened  time.Time   `json:"opened"`
 	Expires time.Time   `json:"expires"`
-	Ended   time.Time   `json:"ended,omitzero"` // when its asker withdrew it
+	Ended   time.Time   `json:"ended,omitzero"` // when its author withdrew it
 }
 
-// Item returns the id of what is asked for.
+// Item returns the id of the requested item.
 func (r Request) Item() tool.ID { return tool.ID{Server: r.Server, Name: r.Tool, Kind: r.Kind} }
 
 // OneCall reports whether it is about one call.
 func (r Request) OneCall() bool { return r.Args != "" }
 
-// About returns the request with what it is about.
+// About returns the request with its item set.
 func (r Request) About(id tool.ID, hash tool.Hash) Request {
 	r.Server, r.Tool, r.Kind, r.Hash = id.Server, id.Name, id.Kind, hash
 	return r
@@ -131,11 +133,11 @@ func (r Request) same(o Request) bool {
 	return r.Item() == o.Item() && r.Hash == o.Hash && r.Args == o.Args
 }
 
-// Live reports whether the request is neither withdrawn nor expired. It may be decided.
+// Live reports whether the request is neither withdrawn nor expired. It may already be decided.
 func (r Request) Live(now time.Time) bool { return r.Ended.IsZero() && now.Before(r.Expires) }
 
-// Kept returns until when it is known whose the request is: for as long as something that was granted may
-// last, and is known.
+// Kept returns until when the store keeps the request's agent: as long as a grant may last, and is
+// kept.
 func (r Request) Kept() time.Time {
 	if r.OneCall() {
 		return r.Expires.Add(UseFor + keepFor)
@@ -143,7 +145,7 @@ func (r Request) Kept() time.Time {
 	return r.Expires.Add(MaxMinutes*time.Minute + keepFor)
 }
 
-// Asked is what one agent asked for. The zero Asked is nothing.
+// Asked has the requests of one agent. The zero Asked has none.
 type Asked struct {
 	Agent Agent     `json:"agent"`
 	List  []Request `json:"list"` // the newest last
@@ -160,7 +162,7 @@ func (a Asked) Find(id string) (Request, bool) {
 	return Request{}, false
 }
 
-// Open returns the open request for the same as r, of those that are decided in g none.
+// Open returns the open request for the same item as r that has no decision in g.
 func (a Asked) Open(r Request, g Granted, now time.Time) (Request, bool) {
 	for _, held := range slices.Backward(a.List) {
 		if held.same(r) && held.Live(now) && !g.Decided(held.ID) {
@@ -170,9 +172,9 @@ func (a Asked) Open(r Request, g Granted, now time.Time) (Request, bool) {
 	return Request{}, false
 }
 
-// Add opens r, or returns the open request for the same: one is open an agent, item, definition and, for
-// one call, arguments. g is what was decided; moot says of an open request that nothing waits for it any
-// more. The error is [ErrTooMany], or says what is wrong with r.
+// Add opens r, or returns the open request for the same: there is at most one for an agent, item,
+// definition and, for one call, arguments. g has the decisions; moot reports whether an open
+// request has become pointless. The error is [ErrTooMany], or names the fault of r.
 func (a Asked) Add(r Request, g Granted, moot func(Request) bool, now time.Time) (next Asked, held Request, added bool, err error) {
 	if held, is := a.Open(r, g, now); is {
 		return a, held, false, nil
@@ -190,7 +192,7 @@ func (a Asked) Add(r Request, g Granted, moot func(Request) bool, now time.Time)
 		if held.Live(now) && !g.Decided(held.ID) && (moot == nil || !moot(held)) {
 			open++
 		}
-		if !held.Ended.IsZero() && now.Sub(held.Ended) < withdrawnFor { // each was told to people, and is kept
+		if !held.Ended.IsZero() && now.Sub(held.Ended) < withdrawnFor { // people got a notice of each, and each is stored
 			withdrawn++
 		}
 		if now.Sub(held.Expires) < keepFor {
@@ -200,7 +202,7 @@ func (a Asked) Add(r Request, g Granted, moot func(Request) bool, now time.Time)
 	if open >= MaxOpen || withdrawn >= MaxOpen {
 		return a, Request{}, false, ErrTooMany
 	}
-	if over := len(next.List) + 1 - maxKept; over > 0 { // those that wait are at most MaxOpen
+	if over := len(next.List) + 1 - maxKept; over > 0 { // at most MaxOpen of these are open
 		next.List = slices.DeleteFunc(next.List, func(held Request) bool {
 			if over > 0 && (!held.Live(now) || g.Decided(held.ID) || moot != nil && moot(held)) {
 				over--
@@ -224,8 +226,8 @@ func (a Asked) Change(id string, change func(*Request)) (Asked, error) {
 	return a, a.List[i].Check()
 }
 
-// Added returns the request with the id that a write of a adds, and what is wrong with such a write;
-// arguments are those of its call. Every store asks it before it writes.
+// Added returns the request with the id that a write of a adds, and the fault of such a write;
+// arguments are the arguments of the request's call. Every store calls it before it writes.
 func (a Asked) Added(id string, arguments json.RawMessage) (r Request, err error) {
 	if id != "" {
 		var is bool
@@ -235,20 +237,20 @@ func (a Asked) Added(id string, arguments json.RawMessage) (r Request, err error
 	}
 	switch {
 	case len(arguments) > MaxArgs:
-		return r, fmt.Errorf("the arguments of a call have %d bytes, at most %d are kept", len(arguments), MaxArgs)
+		return r, fmt.Errorf("the arguments of a call have %d bytes, at most %d are allowed", len(arguments), MaxArgs)
 	case len(arguments) > 0 && !r.OneCall():
-		return r, errors.New("arguments are kept of a request for one call alone")
+		return r, errors.New("only a request for one call may have arguments")
 	}
 	return r, nil
 }
 
-// Check returns what is wrong with a request that is to be stored, or that was.
+// Check returns the fault of a request before it is stored or after it is read.
 func (r Request) Check() error {
 	switch err := checkID(r.ID); {
 	case err != nil:
 		return err
 	case r.Server == "" || r.Tool == "" || r.Hash == "":
-		return errors.New("the request does not say what is asked for")
+		return errors.New("the request has no item, or no definition")
 	case !utf8.ValidString(r.Note) || utf8.RuneCountInString(r.Note) > MaxNote:
 		return fmt.Errorf("note: want text of at most %d characters", MaxNote)
 	case !utf8.ValidString(r.Why) || utf8.RuneCountInString(r.Why) > MaxNote:
@@ -259,7 +261,7 @@ func (r Request) Check() error {
 	return nil
 }
 
-// Check returns what is wrong with requests that are to be stored, or that were.
+// Check returns the fault of requests before they are stored or after they are read.
 func (a Asked) Check() error {
 	if err := a.Agent.Check(); err != nil {
 		return err

@@ -71,13 +71,13 @@ func TestAskedAdd(t *testing.T) {
 	}
 }
 
-// What can be said is bounded, and what cannot be stored is refused by the field's name.
+// Texts have limits, and a fault names the field that cannot be stored.
 func TestRequestCheck(t *testing.T) {
 	for field, change := range map[string]func(*request.Request){
 		"note":    func(r *request.Request) { r.Note = strings.Repeat("日", request.MaxNote+1) },
 		"why":     func(r *request.Request) { r.Why = strings.Repeat("x", request.MaxNote+1) },
 		"minutes": func(r *request.Request) { r.Minutes = request.MaxMinutes + 1 },
-		"asked":   func(r *request.Request) { r.Hash = "" },
+		"item":    func(r *request.Request) { r.Hash = "" },
 	} {
 		r := requesttest.To("git", "push")
 		change(&r)
@@ -116,7 +116,7 @@ func TestAskedChange(t *testing.T) {
 	}
 }
 
-// Who asks and withdraws without end comes to an end: each request was told to people.
+// An agent cannot ask and withdraw forever, because people get a notice of each request.
 func TestMaxWithdrawn(t *testing.T) {
 	a, g, now := request.Asked{Agent: ci}, request.Granted{Agent: ci}, noon
 	for range request.MaxOpen {
@@ -135,8 +135,8 @@ func TestMaxWithdrawn(t *testing.T) {
 	}
 }
 
-// An agent that asks without end has so many open requests and no more, and is let ask again for each that
-// is decided, withdrawn, expired or moot.
+// An agent has a limited number of open requests. It may make a new one for each that is decided,
+// withdrawn, expired or moot.
 func TestMaxOpen(t *testing.T) {
 	a, g := request.Asked{Agent: ci}, request.Granted{Agent: ci}
 	for i := range request.MaxOpen {

@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 )
 
-// The keys of documents. Roles are bound by the first letters of a part, so what the function that
-// agents call may write is in other parts than what it may only read.
+// The keys of documents. IAM roles are limited by the first letters of a part, so documents that
+// the function for agents may write are in other parts than documents that it may only read.
 func askedKey(agent string) document.Key { return document.Key{Part: askPart + agent, ID: "ASKED"} }
 func usedKey(id string) document.Key     { return document.Key{Part: "USED#" + id, ID: "USED"} }
 func pointerKey(id string) document.Key  { return document.Key{Part: askPart, ID: id} }
@@ -19,17 +19,17 @@ func argumentsKey(agent, id string) document.Key {
 	return document.Key{Part: askPart + agent, ID: "ARGS#" + id}
 }
 
-// GrantedKey returns the key of the document that has the decisions about an agent's requests.
+// GrantedKey returns the key of the document with the decisions about an agent's requests.
 func GrantedKey(agent string) document.Key {
 	return document.Key{Part: grantPart + agent, ID: "GRANTED"}
 }
 
 const (
-	askPart   = "ASK#" // alone: whose each request is
+	askPart   = "ASK#" // only pointers: the agent of each request
 	grantPart = "GRANT#"
 )
 
-// A Store keeps requests and what people decided about them. It is safe for concurrent use.
+// A Store keeps requests and the decisions about them. It is safe for concurrent use.
 type Store struct {
 	docs document.Store
 	now  func() time.Time
@@ -37,7 +37,7 @@ type Store struct {
 
 var _ Asks = (*Store)(nil)
 
-// NewStore returns the requests that docs keeps. A nil now is time.Now.
+// NewStore returns the requests in docs. A nil now is time.Now.
 func NewStore(docs document.Store, now func() time.Time) *Store {
 	if now == nil {
 		now = time.Now
@@ -93,7 +93,7 @@ func (s *Store) Granted(ctx context.Context, key string) (_ Granted, err error) 
 	return DecodeGrantedDoc(d)
 }
 
-// PutGranted stores g as PutAsked stores what was asked for.
+// PutGranted stores g as PutAsked stores requests.
 func (s *Store) PutGranted(ctx context.Context, g Granted) (_ Granted, err error) {
 	defer document.Wrap(&err, ErrConflict, "put grants")
 	next, data, err := g.Encode()
@@ -128,7 +128,7 @@ func (s *Store) Use(
 	return used, ErrUsed
 }
 
-// Used returns when the confirmed call of a request was made; the zero time: it was not.
+// Used returns when the confirmed call of a request was made; the zero time: never.
 func (s *Store) Used(ctx context.Context, id string) (used time.Time, err error) {
 	defer document.Wrap(&err, ErrConflict, "look for use of %s", id)
 	d, err := document.Get(ctx, s.docs, usedKey(id))
@@ -138,22 +138,22 @@ func (s *Store) Used(ctx context.Context, id string) (used time.Time, err error)
 	return time.Parse(document.TimeLayout, string(d.Data))
 }
 
-// Arguments returns the arguments of the call that a request is about, byte for byte, or
-// [ErrNotFound]: they are kept until DropArguments, or until the request expires.
+// Arguments returns the arguments of a request's call, byte for byte, or [ErrNotFound]. They are
+// stored until DropArguments, or until the request expires.
 func (s *Store) Arguments(ctx context.Context, key, request string) (_ json.RawMessage, err error) {
 	defer document.Wrap(&err, ErrConflict, "get arguments of %s", request)
 	d, err := document.Get(ctx, s.docs, argumentsKey(key, request))
 	switch {
 	case err != nil:
 		return nil, err
-	case len(d.Data) == 0 || !s.now().Before(d.Keep): // a driver may keep them for some seconds more
+	case len(d.Data) == 0 || !s.now().Before(d.Keep): // a driver may keep them a few seconds longer
 		return nil, ErrNotFound
 	}
 	return d.Data, nil
 }
 
-// DropArguments removes the arguments of a request. Absent arguments are no error. An empty
-// document that ends now replaces them, so that no role has to be able to delete.
+// DropArguments removes the arguments of a request. Absent arguments are no error. It replaces
+// them with an empty, expired document, so that no role needs a right to delete.
 func (s *Store) DropArguments(ctx context.Context, key, request string) (err error) {
 	defer document.Wrap(&err, ErrConflict, "drop arguments of %s", request)
 	return document.Replace(ctx, s.docs, document.Doc{
@@ -161,17 +161,17 @@ func (s *Store) DropArguments(ctx context.Context, key, request string) (err err
 	})
 }
 
-// Whose returns the key of the agent that made a request, or [ErrNotFound]: it is known for longer
-// than the request waits, see [Request.Kept].
+// Whose returns the key of the agent that made a request, or [ErrNotFound]. It works longer than
+// the request is open, see [Request.Kept].
 func (s *Store) Whose(ctx context.Context, request string) (key string, err error) {
 	defer document.Wrap(&err, ErrConflict, "find request %s", request)
 	d, err := document.Find(ctx, s.docs, pointerKey(request), ErrNotFound)
 	return string(d.Data), err
 }
 
-// Requests returns the requests of which it is known whose they are, by id: those that wait, and
-// those that were decided or have expired. all is false if there are more than a driver reads at
-// once, or some that cannot be read.
+// Requests returns the requests with a known agent, by id: the open ones, and the decided or
+// expired ones. all is false if there are more than a driver reads at once, or if some cannot be
+// read.
 func (s *Store) Requests(ctx context.Context) (list []Pointer, all bool, err error) {
 	defer document.Wrap(&err, ErrConflict, "list requests")
 	docs, all, err := s.docs.ListDocs(ctx, askPart)

@@ -44,8 +44,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// What cannot be understood, or is another agent's, is no empty document; one pointer that cannot be read
-// hides no other.
+// An unreadable document, or another agent's, is not an empty one; an unreadable pointer hides no
+// other.
 func TestStoreBroken(t *testing.T) {
 	var docs documenttest.Store
 	s, agent := request.NewStore(&docs, nil), requesttest.Agent("ci")
@@ -74,7 +74,7 @@ func TestStoreBroken(t *testing.T) {
 	}
 }
 
-// ask adds a request, with arguments if they are those of its call.
+// ask adds a request, with arguments if the request is for one call.
 func ask(t *testing.T, s *request.Store, agent request.Agent, r request.Request, arguments ...string) (request.Asked, request.Request) {
 	t.Helper()
 	a, err := s.Asked(t.Context(), agent.Key())
@@ -114,7 +114,7 @@ func wantGranted(t *testing.T, s *request.Store, want request.Granted) {
 	}
 }
 
-// wantArguments checks what is kept of a call; want "": nothing.
+// wantArguments checks the stored arguments of a call;
 func wantArguments(t *testing.T, s *request.Store, r request.Request, agent request.Agent, want string) {
 	t.Helper()
 	got, err := s.Arguments(t.Context(), agent.Key(), r.ID)

@@ -19,7 +19,8 @@ func (a Asked) Encode() (next Asked, data []byte, err error) {
 	return a, data, err
 }
 
-// DecodeAsked reads what [Asked.Encode] wrote. It refuses what lies with the key of another agent.
+// DecodeAsked reads what [Asked.Encode] wrote. It refuses a document under the key of another
+// agent.
 func DecodeAsked(key string, data []byte) (Asked, error) {
 	a, err := decode[Asked](data)
 	if err == nil {
@@ -41,7 +42,8 @@ func (g Granted) Encode() (next Granted, data []byte, err error) {
 	return g, data, err
 }
 
-// DecodeGranted reads what [Granted.Encode] wrote. It refuses what lies with the key of another agent.
+// DecodeGranted reads what [Granted.Encode] wrote. It refuses a document under the key of another
+// agent.
 func DecodeGranted(key string, data []byte) (Granted, error) {
 	g, err := decode[Granted](data)
 	if err == nil {
@@ -53,7 +55,8 @@ func DecodeGranted(key string, data []byte) (Granted, error) {
 	return g, nil
 }
 
-// DecodeGrantedDoc returns the decisions of the document of [GrantedKey]. An absent document has none.
+// DecodeGrantedDoc returns the decisions in the document of [GrantedKey]. An absent document has
+// none.
 func DecodeGrantedDoc(d document.Doc) (g Granted, err error) {
 	if d.Rev == 0 {
 		return Granted{}, nil

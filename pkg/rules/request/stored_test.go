@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// No two agents have one key, whatever their names are made of.
+// No two agents have one key, for all letters in their names.
 func TestAgentKey(t *testing.T) {
 	seen := map[string]request.Agent{}
 	for _, a := range []request.Agent{
@@ -47,7 +47,7 @@ func TestAgentCheck(t *testing.T) {
 	}
 }
 
-// What is stored fits into an item of DynamoDB, whatever letters it is made of; what does not is refused.
+// A stored document fits into an item of DynamoDB, for all letters in its texts;
 func TestSizes(t *testing.T) {
 	const item = 400 << 10
 	for name, letter := range map[string]string{"plain": "x", "three bytes": "日", "escaped": "\u2028"} {

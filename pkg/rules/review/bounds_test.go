@@ -50,7 +50,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// What is too large to be compared in parts is one change, and no part of it is lost.
+// Definitions that are too large to compare in parts give one change, which loses nothing.
 func TestTooLarge(t *testing.T) {
 	long := strings.Repeat("word\n", 100_000)
 	for name, runs := range map[string][]review.Run{

@@ -2,32 +2,34 @@ package review
 
 import "math"
 
-// A differ finds what two sequences have in common, by the algorithm of Myers in linear space.
-// What is not marked as deleted or inserted is the same on both sides, in the same order.
+// A differ finds the common parts of two sequences, by the algorithm of Myers in linear space.
+// Elements that are not marked as deleted or inserted are the same on both sides, in the same
+// order.
 //
-// The work is bounded: where two parts differ by more than limit, the search ends at the point
-// that got furthest, as GNU diff does. The result is then longer than it need be, never wrong, and
-// always the same, which a bound by the clock would not give.
+// The work is bounded: if two parts differ by more than limit, the search ends at the point that
+// got furthest, as in GNU diff. The result may then be longer than necessary, but is never wrong.
+// It is always the same, which a time limit would not guarantee.
 type differ struct {
 	a, b              []int32
-	deleted, inserted []bool  // by place in a and b
-	fd, bd            []int32 // how far each diagonal got, forward and backward, around the first one
+	deleted, inserted []bool  // by index in a and b
+	fd, bd            []int32 // how far each diagonal got, forward and backward, relative to middle
 	middle            int32   // index in fd and bd of the first diagonal
 	limit             int32
 }
 
-// work is about how many comparisons one diff may take.
+// work is the approximate limit of comparisons of one diff.
 const work = 2 << 20
 
-// diff returns which elements of a are deleted and which of b are inserted. Every element is below kinds.
+// diff returns which elements of a are deleted and which of b are inserted. Every element is below
+// kinds.
 func diff(a, b []int32, kinds int) (deleted, inserted []bool) {
 	deleted, inserted = make([]bool, len(a)), make([]bool, len(b))
-	// What the other side lacks can match nothing. Left out, it costs the search nothing.
+	// Elements that the other side lacks match nothing, so the search skips them.
 	x, atA := shared(a, b, kinds, deleted)
 	y, atB := shared(b, a, kinds, inserted)
 	n := len(x) + len(y)
 	d := &differ{a: x, b: y, deleted: make([]bool, len(x)), inserted: make([]bool, len(y)), limit: int32(max(8, work/(n+1)))}
-	d.middle = min(d.limit, int32(n)) + 2 // each step of a search takes one diagonal more on either side
+	d.middle = min(d.limit, int32(n)) + 2 // each step of a search adds one diagonal on either side
 	d.fd, d.bd = make([]int32, 2*d.middle+1), make([]int32, 2*d.middle+1)
 	d.compare(0, int32(len(x)), 0, int32(len(y)))
 	for i, at := range atA {
@@ -39,7 +41,7 @@ func diff(a, b []int32, kinds int) (deleted, inserted []bool) {
 	return deleted, inserted
 }
 
-// shared returns the elements of a that b has too, with their places, and marks the others.
+// shared returns the elements of a that b also has, with their indexes, and marks the others.
 func shared(a, b []int32, kinds int, marked []bool) (list, at []int32) {
 	has := make([]bool, kinds)
 	for _, e := range b {
@@ -60,8 +62,8 @@ func shared(a, b []int32, kinds int, marked []bool) (list, at []int32) {
 	return list, at
 }
 
-// compare marks the differences between a[ax:ay] and b[bx:by]. It calls itself for the first part of
-// a split alone: where limit ends a search that is the small one, so the stack stays small too.
+// compare marks the differences between a[ax:ay] and b[bx:by]. It calls itself only for the first
+// part of a split. If limit ends a search this is the small part, so the stack stays small.
 func (d *differ) compare(ax, ay, bx, by int32) {
 	for {
 		for ax < ay && bx < by && d.a[ax] == d.b[bx] {
@@ -85,10 +87,10 @@ func (d *differ) compare(ax, ay, bx, by int32) {
 	}
 }
 
-// A front is the diagonals that one of the two searches has reached.
+// A front is the range of diagonals that one of the two searches has reached.
 type front struct{ min, max int32 }
 
-// grow takes one more diagonal on either side, as far as there is one, and sets it to none.
+// grow adds one more diagonal on either side, if there is one, and sets it to none.
 func (f *front) grow(reached []int32, origin, least, most, none int32) {
 	if f.min > least {
 		f.min--
@@ -106,8 +108,8 @@ func (f *front) grow(reached []int32, origin, least, most, none int32) {
 
 func (f front) has(k int32) bool { return f.min <= k && k <= f.max }
 
-// split returns a point on a shortest path from (ax, bx) to (ay, by), or beyond limit on a path that
-// is as short as could be found. Diagonal k holds the points with x-y = k.
+// split returns a point on a shortest path from (ax, bx) to (ay, by). Beyond limit it returns a
+// point on the shortest path that it found. Diagonal k has the points with x-y = k.
 func (d *differ) split(ax, ay, bx, by int32) (x, y int32) {
 	least, most := ax-by, ay-bx
 	start, end := ax-bx, ay-by

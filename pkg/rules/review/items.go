@@ -8,15 +8,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// arguments walks the arguments of a prompt, which have names. It reports whether it told all that
-// differs: their order is nothing that it has words for.
+// arguments walks the named arguments of a prompt. It reports whether it reported all differences:
+// it has no words for their order.
 func (w *walk) arguments(p pair) bool {
 	before, ok := argumentsOf(p.a)
 	now, also := argumentsOf(p.b)
 	if !ok || !also {
 		return false
 	}
-	n := w.told
+	n := w.count
 	w.input = true
 	w.each(pair{before, now}, func(name string, argument pair) {
 		at := join("", name)
@@ -30,10 +30,10 @@ func (w *walk) arguments(p pair) bool {
 		}
 	})
 	w.input = false
-	return w.told > n
+	return w.count > n
 }
 
-// argument tells the difference in one member of an argument.
+// argument reports the difference in one member of an argument.
 func (w *walk) argument(key, path string, p pair) {
 	switch {
 	case key == "required" && p.b.Is(true):
@@ -46,8 +46,8 @@ func (w *walk) argument(key, path string, p pair) {
 	}
 }
 
-// argumentsOf returns a list of arguments as an object with a member for each; nil: there are none. ok
-// is false if the list is not as those of prompts are.
+// argumentsOf returns a list of arguments as an object with a member for each; nil: there are
+// none. ok is false if the list does not have the form of a prompt's.
 func argumentsOf(list *rawjson.Node) (byName *rawjson.Node, ok bool) {
 	if list == nil {
 		return nil, true
@@ -75,8 +75,8 @@ func argumentText(n *rawjson.Node) string {
 	return s
 }
 
-// Outline returns what is new in few words: of a tool or a prompt, what it takes, such as
-// "1 parameter"; of a resource, its type.
+// Outline returns a new definition in a few words: the input of a tool or a prompt, such as "1
+// parameter", or the type of a resource.
 func Outline(now tool.Definition) string {
 	switch now.Kind {
 	case tool.Prompt:

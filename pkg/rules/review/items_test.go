@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What is written of a prompt or a resource beside its name or URI, and what is told.
+// The summaries of prompts and resources: members other than name or URI, and the expected items.
 func TestSummarizeItems(t *testing.T) {
 	const prompt, resource = `{"name":"greet"`, `{"uri":"docs://a","name":"a"`
 	for _, tt := range []struct {

@@ -9,17 +9,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// How much of what is equal is shown on either side of a change.
+// How much equal text is shown on either side of a change.
 const (
 	nearWords = 120 // characters
 	nearLines = 3
 )
 
-// PlainWords returns [Words] as lines of text, as a terminal and a diff block of Markdown show them:
-// each begins with "- " where it was deleted, with "+ " where it was inserted, and with two blanks
-// where it stands on both sides. A line that begins with "@@" says how much is left out of what is
-// equal; no line of the two texts begins so. Characters that are not seen are shown as numbers, and so
-// is white space where it is all that changed.
+// PlainWords returns [Words] as lines of text, for a terminal or a diff block of Markdown. Each
+// line starts with "- " if it was deleted, with "+ " if it was inserted, and with two blanks if
+// both sides have it. A line that starts with "@@" says how much equal text is left out; no line
+// of the two texts starts so. Hidden characters are shown as numbers, and so is white space if
+// nothing else changed.
 func PlainWords(before, now string) string {
 	return plain(Words(before, now), nearWords, func(s string, first, last int) (head, tail, left string) {
 		n := utf8.RuneCountInString(s)
@@ -50,8 +50,8 @@ func PlainLines(before, now string) string {
 	})
 }
 
-// plain writes runs. cut cuts a text that is equal into what is shown of its beginning and its end, so much
-// of each, and how much is left out between them. That is near where a change comes before or after it.
+// plain writes runs. cut splits an equal text into the parts to show at its start and at its end,
+// of the given sizes, and the size of the part between them. The shown parts are next to changes.
 func plain(runs []Run, near int, cut func(s string, first, last int) (head, tail, left string)) string {
 	var out strings.Builder
 	size := 0
@@ -86,7 +86,7 @@ func plain(runs []Run, near int, cut func(s string, first, last int) (head, tail
 	return out.String()
 }
 
-// signed writes the lines of s, each behind sign.
+// signed writes the lines of s, each after sign.
 func signed(out *strings.Builder, sign, s string) {
 	if s == "" {
 		return
@@ -103,7 +103,7 @@ func signed(out *strings.Builder, sign, s string) {
 	}
 }
 
-// changed returns a text that was deleted or inserted, as numbers if none of it would show.
+// changed returns a deleted or inserted text, as numbers if all of it is invisible.
 func changed(s string) string {
 	if strings.TrimSpace(s) != "" {
 		return s

@@ -49,7 +49,7 @@ func TestPlainLines(t *testing.T) {
 	}
 }
 
-// Whatever the texts are, each line says what became of it.
+// For all texts, each line has the sign of its change.
 func FuzzPlain(f *testing.F) {
 	f.Add("a b c", "a\n@@ c\r\n")
 	f.Add("", "\u202e")

@@ -12,16 +12,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// maxDepth is how deep schemas are walked. A part that lies deeper is one item.
+// maxDepth is how deep schemas are walked. A deeper part is one item.
 const maxDepth = 64
 
 // top walks the schema of all parameters, or of the result.
 func (w *walk) top(key string, p pair) {
-	n := w.told
+	n := w.count
 	if p.objects() {
 		w.each(p, func(keyword string, member pair) { w.keyword(keyword, "", member, p) })
 	}
-	if w.told == n {
+	if w.count == n {
 		w.value(key, "", p, "")
 	}
 }
@@ -40,7 +40,7 @@ func (w *walk) schema(path string, p pair) {
 	w.value(w.noun(), path, p, riskUnknown)
 }
 
-// noun is what a property is.
+// noun returns the word for a property.
 func (w *walk) noun() string {
 	if w.input {
 		return "parameter"
@@ -48,8 +48,8 @@ func (w *walk) noun() string {
 	return "result"
 }
 
-// keyword tells the difference in one keyword of the schema at path, in words of its own where that
-// is of one of the known forms.
+// keyword reports the difference in one keyword of the schema at path. It has special words for
+// the known forms of the keyword.
 func (w *walk) keyword(key, path string, p, schema pair) {
 	known := false
 	switch key {
@@ -92,12 +92,12 @@ func (w *walk) keyword(key, path string, p, schema pair) {
 	}
 }
 
-// value tells a difference by the two values.
+// value reports a difference with both values.
 func (w *walk) value(what, path string, p pair, why string) {
 	w.add(p.op(), clip(what, maxName), path, values(p), w.risk(why != "", why))
 }
 
-// words tells a difference of two texts by the number of words.
+// words reports the difference between two texts as a number of words.
 func (w *walk) words(key, path string, p pair) bool {
 	if p.a != nil && p.a.Kind != '"' || p.b != nil && p.b.Kind != '"' {
 		return false
@@ -117,7 +117,7 @@ func (w *walk) words(key, path string, p pair) bool {
 	return true
 }
 
-// countWords says how many words were inserted and deleted.
+// countWords returns how many words were inserted and deleted, in words.
 func countWords(runs []Run) string {
 	var n [Insert + 1]int
 	for _, r := range runs {
@@ -155,10 +155,10 @@ func (w *walk) properties(path string, p, schema pair) bool {
 			w.schema(at, member)
 		}
 	})
-	return p.a != nil && p.b != nil || len(p.a.Members())+len(p.b.Members()) > 0 // else {} is there now, or was
+	return p.a != nil && p.b != nil || len(p.a.Members())+len(p.b.Members()) > 0 // otherwise {} was added or removed
 }
 
-// required tells which of the properties that were there and still are became required or optional.
+// required reports which remaining properties became required or optional.
 func (w *walk) required(path string, p, schema pair) bool {
 	if !p.arrays() {
 		return false
@@ -175,7 +175,7 @@ func (w *walk) required(path string, p, schema pair) bool {
 				continue
 			}
 			known = true
-			if (before[kid.Text] == nil) == (now[kid.Text] == nil) { // else it was said of the property
+			if (before[kid.Text] == nil) == (now[kid.Text] == nil) { // otherwise it is reported with the property
 				do(kid.Text)
 			}
 		}
@@ -260,7 +260,7 @@ func (w *walk) list(key, path string, p pair) bool {
 	return true
 }
 
-// named walks schemas that have names of anybody's choice.
+// named walks schemas with arbitrary names.
 func (w *walk) named(key, path string, p pair) bool {
 	if !p.a.Object() || !p.b.Object() {
 		return false
@@ -276,7 +276,7 @@ func (w *walk) named(key, path string, p pair) bool {
 	return true
 }
 
-// others tells whether members that have no name in the schema are taken.
+// others reports whether members without a name in the schema are accepted.
 func (w *walk) others(key, path string, p pair) {
 	if p.a.Object() && p.b.Object() {
 		w.schema(join(path, "*"), p)
@@ -285,7 +285,7 @@ func (w *walk) others(key, path string, p pair) {
 	w.value(key, path, p, risk(!p.b.Is(false), riskMore))
 }
 
-// bound tells a limit. sign is 1 for a least value, -1 for a greatest one.
+// bound reports a changed limit. sign is 1 for a minimum, -1 for a maximum.
 func (w *walk) bound(key, path string, p pair, sign float64) bool {
 	why := ""
 	if p.b == nil {
@@ -294,7 +294,7 @@ func (w *walk) bound(key, path string, p pair, sign float64) bool {
 		a, errA := strconv.ParseFloat(p.a.Text, 64)
 		b, errB := strconv.ParseFloat(p.b.Text, 64)
 		switch {
-		case errA != nil || errB != nil || a == b: // equal as far as can be told, but not the same
+		case errA != nil || errB != nil || a == b: // equal in this comparison, but not the same
 			why = riskUnknown
 		case (b-a)*sign < 0:
 			why = riskMore
@@ -304,8 +304,8 @@ func (w *walk) bound(key, path string, p pair, sign float64) bool {
 	return true
 }
 
-// rule tells a keyword that restricts values and of which nobody can say whether another value of it
-// restricts them more.
+// rule reports a keyword that restricts values, if a program cannot compare how strict two of its
+// values are.
 func (w *walk) rule(key, path string, p pair) bool {
 	why := riskUnknown
 	switch {
@@ -318,7 +318,7 @@ func (w *walk) rule(key, path string, p pair) bool {
 	return true
 }
 
-// annotation tells a hint about the tool. One that is absent has the default of the protocol.
+// annotation reports a hint about the tool. An absent one has the default of the protocol.
 func (w *walk) annotation(key string, p pair) {
 	why := ""
 	switch key {
@@ -345,10 +345,10 @@ func join(path, name string) string {
 	return clip(path+"."+name, maxPath)
 }
 
-// clip returns a text in at most n characters. It reads no more of it than these can take.
+// clip returns a text in at most n characters. It reads only as much of it as needed.
 func clip(s string, n int) string { return text.Clip(Readable(begin(s, n)), n) }
 
-// begin returns a beginning of s that has more than n characters if s has.
+// begin returns a prefix of s that has more than n characters if s has.
 func begin[T string | json.RawMessage](s T, n int) string {
 	return string(s[:min(len(s), (n+1)*utf8.UTFMax)])
 }
@@ -365,7 +365,7 @@ func outline(n *rawjson.Node, required bool) string {
 	return strings.Join(parts, ", ")
 }
 
-// kinds returns which values a schema takes, in a word or two.
+// kinds returns the types of values that a schema accepts, in a word or two.
 func kinds(n *rawjson.Node) string {
 	t := n.Get("type")
 	switch list := n.List("enum"); {
@@ -383,7 +383,7 @@ func kinds(n *rawjson.Node) string {
 	return "of any type"
 }
 
-// some returns the first of the values, and how many more there are.
+// some returns the first of the values, and the number of the others.
 func some(list []*rawjson.Node) string {
 	const most = 5
 	names := make([]string, len(list))
@@ -393,7 +393,7 @@ func some(list []*rawjson.Node) string {
 	return text.List(names, most)
 }
 
-// values returns the two values, or the one that there is.
+// values returns the two values, or the only one.
 func values(p pair) string {
 	switch {
 	case p.a == nil:
@@ -404,7 +404,7 @@ func values(p pair) string {
 	return quoted(p.a) + " → " + quoted(p.b)
 }
 
-// quoted returns a value in one line, cut short.
+// quoted returns a value in one line, shortened.
 func quoted(n *rawjson.Node) string {
 	if n.Kind == '"' {
 		return text.Quote(Readable(begin(n.Text, maxQuote)), maxQuote)

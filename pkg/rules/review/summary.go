@@ -13,31 +13,31 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Change is what differs between two definitions, as far as a program can say it.
+// A Change is the computed difference between two definitions.
 type Change struct {
-	Items []Item // at most 200; those with a risk are never left out for others
+	Items []Item // at most 200; items with a risk come before others
 	More  int    // items that were left out
 }
 
-// An Item is one difference. Its texts are data of the server, clipped to one line.
+// An Item is one difference. Its texts are data of the server, shortened to one line.
 type Item struct {
-	Op   string // "+", "-" or "~": added, removed, another one
+	Op   string // "+", "-" or "~": added, removed, changed
 	What string // parameter, result, argument, required, type, enum, default, bounds, description, tier, …
-	Path string // of the parameter, result or argument, such as "filter.tags[].name"; "": of the whole
-	Text string // what it was and is, or what is new
-	Risk string // how it gives the tool, or who calls it, more power; "": it does not
+	Path string // of the parameter, result or argument, such as "filter.tags[].name"; "": the whole definition
+	Text string // the old and the new value, or the new one
+	Risk string // how it gives the tool, or its caller, more power; "": it does not
 }
 
-// What a change may mean for whoever approves it.
+// The risks of a change, for the person who approves it.
 const (
 	riskNew     = "new power"           // a parameter more
 	riskOmitted = "may be left out now" // a parameter is no longer required
-	riskMore    = "takes more values"   // a type, enum or bound is wider
+	riskMore    = "takes more values"   // a wider type, enum or bound
 	riskDefault = "acts differently by default"
 	riskTier    = "higher tier"
 	riskOpen    = "reaches the outside world"
 	riskRepeat  = "acts again when repeated"
-	riskUnknown = "not judged" // it may be wider; nobody but a reader can say
+	riskUnknown = "not judged" // it may be wider; only a reader can decide
 )
 
 const (
@@ -45,10 +45,10 @@ const (
 	maxQuote = 60  // characters of one text of the server
 	maxName  = 40  // characters of one name in a path
 	maxPath  = 120 // characters of a path
-	maxLine  = 80  // characters of a line, as a rule
+	maxLine  = 80  // usual length of a line in characters
 )
 
-// Summarize returns what differs from one definition to the next. Whatever differs in canonical form
+// Summarize returns the differences between two definitions. Every difference in canonical form
 // gives at least one item. An empty before means that there was none.
 func Summarize(before, now tool.Definition) Change {
 	w := &walk{}
@@ -86,7 +86,7 @@ func Summarize(before, now tool.Definition) Change {
 			do(key, p)
 		}
 	})
-	if w.told == 0 { // one is too large to be read
+	if w.count == 0 { // one definition is too large to be read
 		w.input = true
 		w.value("definition", "", p, riskUnknown)
 	}
@@ -125,11 +125,11 @@ func (i Item) line() string {
 	return text.Clip(strings.Join(parts, " "), maxLine)
 }
 
-// A pair is one value before and now; nil: there is none.
+// A pair is the old and the new value; nil: none.
 type pair struct{ a, b *rawjson.Node }
 
-// maxNodes is how many values of a definition are compared one by one. Definitions that people write
-// have fewer: at 11 bytes for each value this many fill 110 KB.
+// maxNodes is how many values of a definition are compared one by one. Definitions by people have
+// fewer: at 11 bytes for each value this many take 110 KB.
 const maxNodes = 10 << 10
 
 // root reads a definition in canonical form, in which parts are equal if their bytes are.
@@ -139,7 +139,7 @@ func root(raw json.RawMessage) *rawjson.Node {
 	}
 	raw = canonical(raw)
 	n, err := rawjson.ParseBounded(raw, maxNodes)
-	if err != nil && len(raw) > 0 { // it has been read before; nothing but damage does this
+	if err != nil && len(raw) > 0 { // only damage causes this: the definition was parsed before
 		return &rawjson.Node{Raw: raw}
 	}
 	return n
@@ -163,12 +163,12 @@ func (p pair) op() string {
 	return "~"
 }
 
-// objects reports whether each of the two that is there is an object.
+// objects reports whether each value that exists is an object.
 func (p pair) objects() bool {
 	return (p.a == nil || p.a.Object()) && (p.b == nil || p.b.Object())
 }
 
-// arrays is objects for arrays.
+// arrays reports whether each value that exists is an array.
 func (p pair) arrays() bool {
 	return (p.a == nil || p.a.Array()) && (p.b == nil || p.b.Array())
 }
@@ -176,15 +176,15 @@ func (p pair) arrays() bool {
 // A walk collects items.
 type walk struct {
 	items []Item // the first ones
-	risky []Item // of those that follow, the first that have a risk
-	told  int    // how many items there are
-	input bool   // what is walked is what the tool takes, where more is more power
+	risky []Item // the first later ones with a risk
+	count int    // number of items
+	input bool   // this part is the tool's input, where more is more power
 	depth int
 }
 
 func (w *walk) add(op, what, path, text, risk string) {
 	item := Item{op, what, path, text, risk}
-	w.told++
+	w.count++
 	switch {
 	case len(w.items) < maxItems:
 		w.items = append(w.items, item)
@@ -193,7 +193,7 @@ func (w *walk) add(op, what, path, text, risk string) {
 	}
 }
 
-// risk returns r if it holds.
+// risk returns r if holds is set.
 func risk(holds bool, r string) string {
 	if holds {
 		return r
@@ -201,10 +201,10 @@ func risk(holds bool, r string) string {
 	return ""
 }
 
-// risk returns r if it holds of what the tool takes.
+// risk returns r if holds is set and the part is the tool's input.
 func (w *walk) risk(holds bool, r string) string { return risk(holds && w.input, r) }
 
-// each calls do for the members of two objects that differ, by name.
+// each calls do for the different members of two objects, by name.
 func (w *walk) each(p pair, do func(key string, p pair)) {
 	a, b := p.a.Members(), p.b.Members()
 	keys := make([]string, 0, len(a)+len(b))
@@ -224,9 +224,9 @@ func (w *walk) each(p pair, do func(key string, p pair)) {
 	}
 }
 
-// change returns what was collected.
+// change returns the collected items.
 func (w *walk) change() Change {
-	c := Change{Items: w.items, More: w.told - len(w.items)}
+	c := Change{Items: w.items, More: w.count - len(w.items)}
 	if c.More > 0 {
 		c.Items = slices.Concat(w.items, w.risky)
 		slices.SortStableFunc(c.Items, func(a, b Item) int { return -cmp.Compare(min(len(a.Risk), 1), min(len(b.Risk), 1)) })

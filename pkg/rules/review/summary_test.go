@@ -34,7 +34,7 @@ func items(c review.Change) (out []string) {
 	return out
 }
 
-// What is written of an input schema, its members without the braces, and what is told.
+// The summaries of input schemas: members without the braces, and the expected items.
 func TestSummarizeInput(t *testing.T) {
 	for _, tt := range []struct {
 		name, before, now string
@@ -215,7 +215,7 @@ func mutate(rng *rand.Rand, v any) any {
 	return generate(rng, 3)
 }
 
-// Whatever differs in canonical form gives an item, and nothing else does.
+// There is an item for a pair of definitions exactly if their canonical forms differ.
 func TestSummarizeLeavesNothingOut(t *testing.T) {
 	object := func(rng *rand.Rand) map[string]any {
 		for {

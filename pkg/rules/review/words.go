@@ -9,46 +9,46 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An Op is what became of a text.
+// An Op is a change of a text.
 type Op uint8
 
-// What can become of a text.
+// The changes of a text.
 const (
-	Equal  Op = iota // it stands before and now
-	Delete           // it stood before
-	Insert           // it stands now
+	Equal  Op = iota // both texts have it
+	Delete           // only the old text has it
+	Insert           // only the new text has it
 )
 
 // String returns "equal", "delete" or "insert".
 func (o Op) String() string { return [...]string{"equal", "delete", "insert"}[o] }
 
-// A Run is a part of a text, and what became of it.
+// A Run is a part of a text, and its change.
 type Run struct {
 	Op   Op
 	Text string
 }
 
-// A text that is longer, or has more words or lines, is one piece. Texts of a definition are not, even
-// if they are indented.
+// A longer text, or one with more words or lines, is one piece. Texts of definitions are shorter,
+// even if they are indented.
 const (
 	maxBytes  = 3 * tool.MaxDefinition
 	maxPieces = tool.MaxDefinition
 )
 
-// Words returns how the words of one text become those of another. The runs that are not inserted
-// give before, those that are not deleted give now; a deletion comes before the insertion that takes
-// its place, and no two runs of one kind follow each other.
+// Words returns the word diff of two texts. The runs that are not inserted form before, and the
+// runs that are not deleted form now. A deletion comes before the insertion that replaces it, and
+// no two runs of one kind follow each other.
 func Words(before, now string) []Run { return runs(before, now, words, true) }
 
-// Lines is [Words] with lines in the place of words.
+// Lines is [Words] with lines instead of words.
 func Lines(before, now string) []Run { return runs(before, now, strings.Lines, false) }
 
-// runs compares two texts that cut cuts into pieces. tidy also marks the blanks between two words
-// that were replaced.
+// runs compares two texts, which cut splits into pieces. tidy also marks the blanks between two
+// replaced words.
 func runs(before, now string, cut func(string) iter.Seq[string], tidy bool) []Run {
 	a, b := newPieces(before, cut), newPieces(now, cut)
 	n := numbering{}
-	deleted, inserted := diff(n.of(a), n.of(b), len(n))
+	deleted, inserted := diff(n.numbers(a), n.numbers(b), len(n))
 	if tidy {
 		joinReplaced(a, deleted, inserted)
 	}
@@ -65,8 +65,8 @@ func runs(before, now string, cut func(string) iter.Seq[string], tidy bool) []Ru
 	return out
 }
 
-// eachRun calls do for the pieces from one number to another that are equal or were deleted, of the
-// text before, and for those that were inserted, of the text now.
+// eachRun calls do for ranges of pieces: equal or deleted pieces of the old text, and inserted
+// pieces of the new text.
 func eachRun(deleted, inserted []bool, do func(op Op, from, to int)) {
 	add := func(op Op, from, to int) {
 		if from < to {
@@ -91,7 +91,7 @@ func eachRun(deleted, inserted []bool, do func(op Op, from, to int)) {
 	}
 }
 
-// A pieces is a text that is cut. It keeps offsets, which take a quarter of what strings do.
+// A pieces is a split text. It keeps offsets, which take a quarter of the memory of strings.
 type pieces struct {
 	text string
 	ends []int32
@@ -113,7 +113,7 @@ func newPieces(text string, cut func(string) iter.Seq[string]) pieces {
 	return p
 }
 
-// slice returns the text of the pieces from one number to before another.
+// slice returns the text of the pieces from one index to before another.
 func (p pieces) slice(from, to int) string {
 	start := int32(0)
 	if from > 0 {
@@ -125,7 +125,7 @@ func (p pieces) slice(from, to int) string {
 // A numbering gives equal pieces equal numbers, from 0.
 type numbering map[string]int32
 
-func (n numbering) of(p pieces) []int32 {
+func (n numbering) numbers(p pieces) []int32 {
 	out := make([]int32, len(p.ends))
 	for i := range out {
 		piece := p.slice(i, i+1)
@@ -139,8 +139,8 @@ func (n numbering) of(p pieces) []int32 {
 	return out
 }
 
-// joinReplaced marks the blanks that stand between two replacements, so that two sentences which
-// have nothing but blanks in common are one change and not one for each word.
+// joinReplaced marks the blanks between two replacements. So two sentences that have only blanks
+// in common are one change, instead of one for each word.
 func joinReplaced(before pieces, deleted, inserted []bool) {
 	i, j := 0, 0
 	change := func() (replaced bool) {
@@ -170,8 +170,8 @@ func joinReplaced(before pieces, deleted, inserted []bool) {
 	}
 }
 
-// words cuts a text into words, runs of blanks, and single characters, also those of a script that
-// does not put blanks between words.
+// words splits a text into words, runs of blanks, and single characters. Characters of scripts
+// without blanks between words are single, too.
 func words(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		from, last := 0, single
@@ -203,14 +203,14 @@ func followedByLetter(s string) bool {
 	return unicode.IsLetter(r)
 }
 
-// A kind is that of a character; neighbours of one kind are one piece.
+// A kind is the kind of a character; adjacent characters of one kind are one piece.
 type kind uint8
 
 const (
 	word   kind = iota // letters, digits, the underscore
 	blank              // white space within a line
 	single             // a piece of its own
-	joined             // belongs to what stands before it
+	joined             // belongs to the piece before it
 )
 
 func kindOf(r rune) kind {

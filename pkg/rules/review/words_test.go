@@ -113,7 +113,7 @@ func TestWordsGiveBackBothTexts(t *testing.T) {
 	}
 }
 
-// One replaced word is the only mark, wherever it stands and whatever stands around it.
+// One replaced word is the only mark, at every position and in every context.
 func TestWordsMarkOneWord(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 2))

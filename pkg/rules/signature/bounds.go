@@ -11,10 +11,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// plain stands for a text that somebody gives who knows nothing of its rules.
+// plain is an example of a text by a caller who does not know the rules.
 const plain = "example"
 
-// text returns the type of a string: its format, or what it must be if a plain text would not do.
+// text returns the type of a string: its format, or its bounds if a plain text would violate them.
 func (r *renderer) text(s *rawjson.Node) string {
 	format := s.TextOf("format")
 	if isFormat(format) {
@@ -37,7 +37,7 @@ func (r *renderer) text(s *rawjson.Node) string {
 	return r.within("string", len(plain), s.Get("minLength"), s.Get("maxLength"))
 }
 
-// isFormat reports whether a format says what a text looks like.
+// isFormat reports whether a format describes how a text looks.
 func isFormat(name string) bool {
 	switch name {
 	case "date", "date-time", "time", "duration", "email", "uri", "url", "uri-reference", "uuid",
@@ -47,12 +47,13 @@ func isFormat(name string) bool {
 	return false
 }
 
-// isOneWord reports whether s prints, without blanks and quotes, so that it can be no sentence.
+// isOneWord reports whether s is printable, without blanks and quotes, so that it cannot be a
+// sentence.
 func isOneWord(s string) bool {
 	return strings.IndexFunc(s, func(c rune) bool { return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == '\'' }) < 0
 }
 
-// number returns the type of a number, with its bounds if 1 is not within them.
+// number returns the type of a number, with its bounds if 1 violates them.
 func (r *renderer) number(kind string, s *rawjson.Node) string {
 	if r.optional > 0 {
 		return kind
@@ -66,7 +67,8 @@ func (r *renderer) number(kind string, s *rawjson.Node) string {
 	return r.within(kind, 1, s.Get("minimum"), s.Get("maximum"))
 }
 
-// within returns the type with its bounds, such as "string{8..20}", if a plain value is not within them.
+// within returns the type with its bounds, such as "string{8..20}", if a plain value violates
+// them.
 func (r *renderer) within(kind string, value int, least, most *rawjson.Node) string {
 	low, hasLow := numeric(least)
 	high, hasHigh := numeric(most)

@@ -270,8 +270,8 @@ func generate(out *strings.Builder, re *syntax.Regexp) {
 	}
 }
 
-// Of a catalog of real tools, a first call that somebody makes who sees the signature alone is valid,
-// or the signature is marked as lossy. Both failing calls and marks are rare.
+// In a catalog of real tools, a first call based only on the signature is valid, or the signature
+// is marked as lossy.
 func TestOfFirstCalls(t *testing.T) {
 	total, failed, marked := 0, 0, 0
 	for server, tools := range local.Tools(t) {
@@ -281,7 +281,7 @@ func TestOfFirstCalls(t *testing.T) {
 				InputSchema, OutputSchema json.RawMessage
 			}](t, raw)
 			total++
-			sig, lossy := signature.Of(d.InputSchema, d.OutputSchema)
+			sig, lossy := signature.Render(d.InputSchema, d.OutputSchema)
 			if lossy {
 				marked++
 			}

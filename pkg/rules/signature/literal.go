@@ -11,8 +11,7 @@ import (
 // maxLiteral is how many characters of one literal or property name are shown.
 const maxLiteral = 40
 
-// examples is how many literals are shown of an enum that is too long to be shown whole: enough to
-// see what they look like.
+// examples is how many literals are shown of an enum that is too long: enough to see their form.
 const examples = 3
 
 // literals renders an enum.
@@ -53,7 +52,7 @@ func (r *renderer) literal(v *rawjson.Node) expr {
 	return r.lose(anything)
 }
 
-// name renders a property name, in quotes if it is no identifier.
+// name renders a property name, with quotes if it is not an identifier.
 func (r *renderer) name(s string) string {
 	for i, c := range s {
 		if c != '_' && c != '$' && !unicode.IsLetter(c) && (i == 0 || !unicode.IsDigit(c)) {

@@ -33,8 +33,8 @@ func (r *renderer) parameters() (required, optional []string) {
 	return required, optional
 }
 
-// requiredNames returns the names alone of the parameters that a caller must give; list if they are
-// not all in the schema's own keywords.
+// requiredNames returns only the names of the required parameters, or list if the schema's own
+// keywords do not name all of them.
 func (r *renderer) requiredNames(list []string) []string {
 	if !r.plain(r.root) {
 		return list
@@ -48,8 +48,8 @@ func (r *renderer) requiredNames(list []string) []string {
 	return names
 }
 
-// plain reports whether an object's members are all in its own keywords. Combinations
-// that only restrict those, such as "one of these two is required", are left out.
+// plain reports whether an object's members are all in its own keywords. It ignores combinations
+// that only restrict those, such as "one of these two is required".
 func (r *renderer) plain(s *rawjson.Node) bool {
 	if !s.Object() || s.Has("$ref", "const", "enum") {
 		return false
@@ -92,14 +92,15 @@ func (r *renderer) object(s *rawjson.Node, depth int) expr {
 	return expr{text: "{" + strings.Join(list, ", ") + "}"}
 }
 
-// others returns the member that stands for members of any name.
+// others returns the member for arbitrary names.
 func (r *renderer) others(schema *rawjson.Node, depth int) string {
 	r.optional++
 	defer func() { r.optional-- }()
 	return "[key:string]:" + r.render(schema, depth).text
 }
 
-// needed returns the required members alone, where there is no room for all, if they are short.
+// needed returns only the required members, if there is no room for all and the required ones are
+// short.
 func (r *renderer) needed(properties []property, depth int) expr {
 	var list []string
 	for _, p := range properties {
@@ -107,7 +108,7 @@ func (r *renderer) needed(properties []property, depth int) expr {
 			list = append(list, more)
 			break
 		}
-		if len(list) == maxLiteral/2 { // with their commas they are too long, whatever they are
+		if len(list) == maxLiteral/2 { // with their commas they are too long in any case
 			return r.lose("object")
 		}
 		list = append(list, r.property(p, depth+1))
@@ -139,12 +140,12 @@ func (r *renderer) property(p property, depth int) string {
 	return r.name(p.name) + mark + r.render(p.schema, depth).text
 }
 
-// properties returns the properties of an object schema, the required ones first, each in the schema's
-// order. One that is required and not described may be anything.
+// properties returns the properties of an object schema, the required ones first, each in the
+// schema's order. A required property without a description may have any type.
 func (r *renderer) properties(s *rawjson.Node) []property {
 	list := s.List("required")
 	r.steps += len(list) / wide
-	described := map[string]bool{} // what is required, and whether it is described
+	described := map[string]bool{} // required names, and whether they are described
 	for _, kid := range list {
 		if kid.Kind == '"' {
 			described[kid.Text] = false

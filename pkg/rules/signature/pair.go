@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pairs are the words of which one begins what the other ends.
+// pairs are pairs of words for the start and the end of something.
 func pairs() [][2]string {
 	return [][2]string{
 		{"start", "end"}, {"from", "to"}, {"min", "max"}, {"since", "until"}, {"after", "before"},
@@ -14,8 +14,8 @@ func pairs() [][2]string {
 	}
 }
 
-// pair puts the names of a pair together, such as start_date and end_date, where the server sorted
-// all by name. Another order is meant.
+// pair moves the names of a pair together, such as start_date and end_date, if the server sorted
+// all by name. Any other order is intended.
 func pair(list []property) []property {
 	if len(list) > wide || !slices.IsSortedFunc(list, func(a, b property) int { return strings.Compare(a.name, b.name) }) {
 		return list
@@ -40,7 +40,7 @@ func pair(list []property) []property {
 	return list
 }
 
-// swap replaces a word at the beginning or the end of a name by another one.
+// swap replaces a word at the start or the end of a name.
 func swap(name, word, by string) (string, bool) {
 	if rest, ok := strings.CutPrefix(name, word); ok && (rest == "" || rest[0] < 'a' || rest[0] > 'z') {
 		return by + rest, true

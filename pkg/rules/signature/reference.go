@@ -11,13 +11,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// CheckReferences refuses a schema of which a part lies elsewhere. What was approved
-// would then not be all that an agent goes by, and could change without a new approval.
+// CheckReferences refuses a schema with a part at another address. Otherwise agents would use more
+// than people approved, and that part could change without a new approval.
 //
-// A $ref, $dynamicRef or $recursiveRef may name a fragment of the schema itself ("#…") and
-// nothing else; it may not stand below an $id that gives it another base; and $schema
-// may name a published dialect only. A member that is merely called "$ref", such as a property, and
-// data such as the value of an enum are no references, unless a reference points at them.
+// A $ref, $dynamicRef or $recursiveRef may name only a fragment of the schema itself ("#…"), and
+// may not be below an $id that changes its base. $schema may name only a published dialect. A
+// member that is merely called "$ref", such as a property, is no reference, and neither is data
+// such as an enum's value, unless a reference points at them.
 func CheckReferences(schema json.RawMessage) error {
 	if !mayRefer(schema) {
 		return nil
@@ -30,8 +30,8 @@ func CheckReferences(schema json.RawMessage) error {
 	return w.schema(root, false)
 }
 
-// mayRefer reports whether a schema is worth a walk. Every keyword that matters begins with a
-// dollar sign, which may be escaped; most schemas have none but that of a published dialect.
+// mayRefer reports whether a schema needs a walk. Every relevant keyword starts with a dollar
+// sign, which may be escaped. The only one in most schemas names a published dialect.
 func mayRefer(schema []byte) bool {
 	for rest := schema; ; {
 		i := bytes.IndexByte(rest, '$')
@@ -45,7 +45,7 @@ func mayRefer(schema []byte) bool {
 	}
 }
 
-// isPublished reports whether what follows a dollar sign says that a schema is of a published dialect.
+// isPublished reports whether the text after a dollar sign names a published dialect.
 func isPublished(rest []byte) bool {
 	rest, ok := bytes.CutPrefix(rest, []byte(`schema":`))
 	if !ok {
@@ -58,11 +58,11 @@ func isPublished(rest []byte) bool {
 // References is a walk over the parts of a schema. It enters each part twice at most.
 type references struct {
 	root *rawjson.Node
-	seen map[*rawjson.Node]bool // parts, by whether they have another base
+	seen map[*rawjson.Node]bool // visited parts, by whether they have another base
 }
 
-// schema checks n as a schema. rebased says that an $id above it, not at the root, gives
-// references in it another base.
+// schema checks n as a schema. rebased says that an $id above it, but not at the root, changes the
+// base of its references.
 func (w *references) schema(n *rawjson.Node, rebased bool) error {
 	switch before, known := w.seen[n]; {
 	case n.Kind == 0:
@@ -74,7 +74,7 @@ func (w *references) schema(n *rawjson.Node, rebased bool) error {
 	if n.Array() {
 		return w.each(n.Kids, rebased)
 	}
-	if n != w.root { // an $id that begins with # names a place in its own document
+	if n != w.root { // an $id that starts with # names a place in its own document
 		id := n.TextOf("$id")
 		rebased = rebased || id != "" && !strings.HasPrefix(id, "#") || strings.Contains(n.TextOf("id"), ":")
 	}
@@ -109,7 +109,7 @@ func (w *references) keyword(key string, value *rawjson.Node, rebased bool) erro
 	case "const", "enum", "default", "example", "examples": // data
 		return nil
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
-		if value.Object() { // by names of anybody's choice
+		if value.Object() { // by arbitrary names
 			return w.each(value.Kids, rebased)
 		}
 	}
@@ -132,7 +132,7 @@ func (w *references) reference(key, ref string, rebased bool) error {
 	return nil
 }
 
-// published reports whether a $schema names a dialect that every validator carries with it.
+// published reports whether a $schema names a dialect that every validator includes.
 func published(dialect string) bool {
 	_, rest, ok := strings.Cut(dialect, "://")
 	return ok && (strings.HasPrefix(rest, "json-schema.org/") || strings.HasPrefix(rest, "spec.openapis.org/"))

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	maxSteps = 400 // schemas that one renderer looks at: references can multiply them
-	wide     = 64  // members that make a schema count for one more
+	maxSteps = 400 // schemas that one renderer visits: references can multiply them
+	wide     = 64  // a schema with this many members counts as one more
 )
 
 // A renderer writes one schema at one scale.
@@ -17,13 +17,13 @@ type renderer struct {
 	root     *rawjson.Node
 	scale    scale
 	lossy    bool
-	optional int // parts around this one that a call may leave out
+	optional int // enclosing parts that a call may leave out
 	steps    int
-	refs     []*rawjson.Node // targets of the references that are being followed
+	refs     []*rawjson.Node // targets of the current references
 }
 
-// An expr is a rendered type. loose says that it needs parentheses beside
-// an operator that binds more tightly.
+// An expr is a rendered type. loose says that it needs parentheses next to an operator that binds
+// more tightly.
 type expr struct {
 	text  string
 	loose bool
@@ -38,18 +38,18 @@ func (e expr) tight() string {
 
 const anything = "any"
 
-// lose returns e as all that can be said of a schema that says more.
+// lose returns e for a schema that contains more than e shows.
 func (r *renderer) lose(e string) expr {
 	r.hide(true)
 	return expr{text: e}
 }
 
-// hide notes that a call can fail because of something that the text does not show. That does not
-// matter in a part that a first call leaves out.
+// hide notes that a call can fail because of a rule that the text does not show. Optional parts do
+// not count, because a first call leaves them out.
 func (r *renderer) hide(is bool) { r.lossy = r.lossy || is && r.optional == 0 }
 
-// restricts reports whether a keyword may refuse a plain value of the type that is shown. The bounds of
-// texts and numbers are not here: see [renderer.text] and [renderer.number].
+// restricts reports whether a keyword may refuse a plain value of the shown type. For the bounds
+// of texts and numbers see [renderer.text] and [renderer.number].
 func restricts(key string) bool {
 	switch key {
 	case "contentEncoding", "minItems", "contains", "minProperties", "propertyNames",
@@ -60,7 +60,7 @@ func restricts(key string) bool {
 	return false
 }
 
-// hideRules notes what keywords of s refuse.
+// hideRules notes the keywords of s that refuse plain values.
 func (r *renderer) hideRules(s *rawjson.Node) {
 	for i, key := range s.Keys {
 		isMet := strings.HasPrefix(key, "min") && (s.Kids[i].Text == "0" || s.Kids[i].Text == "1") // by a plain value
@@ -68,7 +68,7 @@ func (r *renderer) hideRules(s *rawjson.Node) {
 	}
 }
 
-// render returns the type that a schema describes. depth counts the objects around it.
+// render returns the type that a schema describes. depth is the number of objects around it.
 func (r *renderer) render(s *rawjson.Node, depth int) expr {
 	r.steps++
 	if s != nil {
@@ -90,7 +90,7 @@ func (r *renderer) render(s *rawjson.Node, depth int) expr {
 	return e
 }
 
-// shape goes by the first keyword that tells the most.
+// shape uses the first keyword that says the most.
 func (r *renderer) shape(s *rawjson.Node, depth int) expr {
 	switch {
 	case s.Has("$ref"):
@@ -117,8 +117,8 @@ func (r *renderer) shape(s *rawjson.Node, depth int) expr {
 
 func combinations() []string { return []string{"anyOf", "oneOf", "allOf"} }
 
-// reference follows a "$ref" inside the document. One that leads back into itself is
-// cut off where it does.
+// reference follows a "$ref" inside the document. It stops at a reference that leads back to
+// itself.
 func (r *renderer) reference(s *rawjson.Node, depth int) expr {
 	target := r.root.Pointer(s.TextOf("$ref"))
 	if target == nil || slices.Contains(r.refs, target) {
@@ -132,8 +132,8 @@ func (r *renderer) reference(s *rawjson.Node, depth int) expr {
 	return r.render(target, depth)
 }
 
-// combination renders anyOf and oneOf (any) and allOf (all). It returns false where there
-// is none, or where its members only restrict what stands beside them.
+// combination renders anyOf and oneOf (any) and allOf (all). It returns false if there is none, or
+// if its members only restrict the keywords next to it.
 func (r *renderer) combination(list []*rawjson.Node, all bool, depth int) (expr, bool) {
 	var parts []expr
 	for _, kid := range list {
@@ -144,7 +144,7 @@ func (r *renderer) combination(list []*rawjson.Node, all bool, depth int) (expr,
 		parts = append(parts, r.render(kid, depth))
 	}
 	switch {
-	case len(parts) == 0, !all && len(parts) < len(list): // one that is not shown may be anything
+	case len(parts) == 0, !all && len(parts) < len(list): // a member that is not shown may be anything
 		return expr{}, false
 	case all:
 		return join(parts, "&"), true
@@ -152,7 +152,7 @@ func (r *renderer) combination(list []*rawjson.Node, all bool, depth int) (expr,
 	return join(parts, "|"), true
 }
 
-// shows reports whether a schema says what a value looks like.
+// shows reports whether a schema describes a value's form.
 func shows(s *rawjson.Node) bool {
 	if !s.Object() {
 		return s.Is(true) || s.Is(false)
@@ -161,7 +161,7 @@ func shows(s *rawjson.Node) bool {
 		s.Has("$ref", "const", "enum", "type", "properties", "items", "anyOf", "oneOf", "allOf", "additionalProperties")
 }
 
-// typed goes by "type", or by the keywords that belong to one type.
+// typed uses "type", or the keywords that belong to one type.
 func (r *renderer) typed(s *rawjson.Node, depth int) expr {
 	var parts []expr
 	switch t := s.Get("type"); {
@@ -179,7 +179,7 @@ func (r *renderer) typed(s *rawjson.Node, depth int) expr {
 	return join(parts, "|")
 }
 
-// named renders a schema of which t names the type.
+// named renders a schema whose type is in t.
 func (r *renderer) named(t, s *rawjson.Node, depth int) expr {
 	if t.Kind != '"' {
 		return r.lose(anything)
@@ -221,7 +221,7 @@ func (r *renderer) array(s *rawjson.Node, depth int) expr {
 	return expr{text: "[" + strings.Join(list, ", ") + "]"}
 }
 
-// join joins types with "|" or "&", each once. No type at all is any.
+// join joins types with "|" or "&", each once. Without types the result is any.
 func join(parts []expr, operator string) expr {
 	var list []string
 	only := expr{text: anything}

@@ -1,8 +1,8 @@
-// Package signature reads the JSON Schemas of a tool: it prints them as one line in the
-// manner of TypeScript, and refuses those of which a part lies elsewhere.
+// Package signature reads the JSON Schemas of a tool: it prints them as one line similar to
+// TypeScript, and refuses schemas with a part at another address.
 //
-// An agent that sees twenty tools at once needs to know how each is called, not what
-// all their schemas say; the whole schema is one request away.
+// An agent that sees twenty tools at once needs to know how to call each, not all of their
+// schemas; the whole schema is one request away.
 package signature
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// How long a signature may be, in characters: all parameters if each is shown; the required ones,
-// or the first ones where none is required, if not; and what is returned. Every agent pays for each
-// result of a search, and most tools are called with what is required.
+// Longest signature, in characters: all parameters if each is shown; otherwise the required ones,
+// or the first ones if none is required; and the result. Every agent pays for each search result,
+// and most calls use only required parameters.
 const (
 	maxWhole    = 80
 	maxRequired = 140
@@ -24,34 +24,34 @@ const (
 	maxResult   = 60
 )
 
-// more stands where something was left out.
+// more replaces what is left out.
 const more = "…"
 
-// A scale says how much of a schema is shown.
+// A scale limits how much of a schema is shown.
 type scale struct {
 	depth    int // of objects inside a parameter
 	literals int // of one enum
 	members  int // of one object
 }
 
-// scales returns the scales that are tried in turn until the text is short enough.
+// scales returns the scales in the order in which they are tried until the text is short enough.
 func scales() []scale {
 	return []scale{{4, 16, 16}, {3, 8, 12}, {2, 6, 8}, {1, 4, 6}, {0, 3, 0}}
 }
 
-// worthRequired is the room in which what a caller must give is shown in all detail: with a required
-// object that is not shown nobody can call, without an optional parameter anybody can.
+// worthRequired is the space for required parameters in full detail: nobody can call without a
+// required object that is hidden, but anybody can call without an optional parameter.
 const worthRequired = maxRequired * 2 / 3
 
-// Of returns how a tool is called, such as "(owner:string, labels?:string[]) → {url:string}",
-// from its schemas; either may be nil. Required parameters come first, else the order is that of
-// the schema. The length is bounded, whatever the schema.
+// Render returns the signature of a tool, such as "(owner:string, labels?:string[]) →
+// {url:string}", from its schemas; either may be nil. Required parameters come first; otherwise
+// the order is that in the schema. The length is bounded for every schema.
 //
-// lossy reports that a call with the required parameters alone, made from this text, can fail: a
-// required object or its enum is cut off, a reference does not resolve inside the document (none is
-// fetched), or a required value has a rule that is not shown, such as "not". Of the schema's own text
-// only property names, enum literals and patterns come out, never a description.
-func Of(input, output json.RawMessage) (sig string, lossy bool) {
+// lossy reports that a call with only the required parameters, based on this text, can fail: a
+// required object or its enum is cut off, a reference does not resolve inside the document (none
+// is fetched), or a required value has a hidden rule, such as "not". The result contains only
+// property names, enum literals and patterns of the schema's own text, never a description.
+func Render(input, output json.RawMessage) (sig string, lossy bool) {
 	sig, lossy = parameters(input)
 	if output == nil {
 		return sig, lossy
@@ -68,7 +68,7 @@ func parameters(schema json.RawMessage) (string, bool) {
 		return "(" + more + ")", true
 	}
 	var required, optional []string
-	shown := false // what is required, with enough detail
+	shown := false // required parameters, with enough detail
 	lossy := false
 	for _, s := range scales() {
 		r := &renderer{root: root, scale: s}
@@ -95,7 +95,7 @@ func parameters(schema json.RawMessage) (string, bool) {
 // length returns how many characters a list has.
 func length(list []string) int { return utf8.RuneCountInString(strings.Join(list, ", ")) }
 
-// fit joins as many of the list's first texts as have room, and more.
+// fit joins the first texts of the list that fit into room, and more.
 func fit(list []string, room int) string {
 	var out strings.Builder
 	room -= utf8.RuneCountInString(more)
@@ -114,8 +114,8 @@ func result(schema json.RawMessage) string {
 		return anything
 	}
 	for _, s := range scales() {
-		s.depth++                                         // the result is an object itself
-		r := &renderer{root: root, scale: s, optional: 1} // no call gives any of it
+		s.depth++                                         // the result is an object, too
+		r := &renderer{root: root, scale: s, optional: 1} // no call provides it
 		if text := r.render(root, 0).text; utf8.RuneCountInString(text) <= maxResult {
 			return text
 		}

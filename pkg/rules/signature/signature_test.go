@@ -28,7 +28,7 @@ type row struct {
 	lossy              bool
 }
 
-// check prints each schema: as that of the result if want says so, else as that of the parameters.
+// check prints each schema: as a result if want has one, otherwise as parameters.
 func check(t *testing.T, rows []row) {
 	for _, tc := range rows {
 		t.Run(tc.name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func check(t *testing.T, rows []row) {
 			} else if tc.schema != "" {
 				schemas[0] = json.RawMessage(tc.schema)
 			}
-			got, lossy := signature.Of(schemas[0], schemas[1])
+			got, lossy := signature.Render(schemas[0], schemas[1])
 			if got != tc.want || lossy != tc.lossy {
 				t.Errorf("Of(%s) = %s, %v; want %s, %v", tc.schema, got, lossy, tc.want, tc.lossy)
 			}
@@ -204,7 +204,7 @@ func TestOfLength(t *testing.T) {
 			"(a:{b:{c:{d:{e:{r:number, …}}}}})"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, _ := signature.Of(json.RawMessage(tc.schema), json.RawMessage(tc.schema))
+			got, _ := signature.Render(json.RawMessage(tc.schema), json.RawMessage(tc.schema))
 			if n := utf8.RuneCountInString(got); n > maxSignature {
 				t.Errorf("Of has %d characters: %s", n, got)
 			}
@@ -215,7 +215,7 @@ func TestOfLength(t *testing.T) {
 	}
 }
 
-// Of a catalog of real tools, every signature names each parameter that a caller must give.
+// In a catalog of real tools, every signature names each required parameter.
 func TestOfRealTools(t *testing.T) {
 	named, long := 0, 0
 	for server, tools := range local.Tools(t) {
@@ -224,7 +224,7 @@ func TestOfRealTools(t *testing.T) {
 				Name        string
 				InputSchema json.RawMessage
 			}](t, raw)
-			sig, _ := signature.Of(d.InputSchema, nil)
+			sig, _ := signature.Render(d.InputSchema, nil)
 			schema := require.JSON[struct{ Required []string }](t, d.InputSchema)
 			for _, p := range schema.Required {
 				if named++; !regexp.MustCompile(`[( ]'?` + regexp.QuoteMeta(p) + `'?[:,]`).MatchString(sig) {
@@ -239,8 +239,8 @@ func TestOfRealTools(t *testing.T) {
 	}
 }
 
-// wideSchema is a schema of the greatest length that is taken: 190 parameters that all
-// refer to one object of 11,000 members.
+// wideSchema returns the largest accepted schema: 190 parameters that all refer to one object of
+// 11,000 members.
 func wideSchema() json.RawMessage {
 	var b strings.Builder
 	b.WriteString(`{"$defs":{"x":{"properties":{`)
@@ -255,19 +255,18 @@ func wideSchema() json.RawMessage {
 	return json.RawMessage(b.String())
 }
 
-// A sync makes the signature of every tool again: one server's schemas must not keep it
-// from the others. What is allocated stands for the work, which no clock can measure here.
+// Allocations measure the work, which no clock can measure here.
 func TestOfWideObject(t *testing.T) {
 	schema := wideSchema()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	signature.Of(schema, nil)
+	signature.Render(schema, nil)
 	runtime.ReadMemStats(&after)
 	const most = 200 << 20
 	if n := after.TotalAlloc - before.TotalAlloc; n > most {
 		t.Errorf("%d bytes were allocated, at most %d are the schema's worth", n, most)
 	}
-	if sig, _ := signature.Of(schema, nil); len(sig) > 200 {
+	if sig, _ := signature.Render(schema, nil); len(sig) > 200 {
 		t.Errorf("Of = %q", sig)
 	}
 }
@@ -281,8 +280,8 @@ func FuzzOf(f *testing.F) {
 	}
 	f.Add([]byte(of(`{"anyOf":[{"type":"object","properties":{"b":{},"a":{}}},{"enum":["z","y"]}]}`)), []byte(`{}`))
 	f.Fuzz(func(t *testing.T, input, output []byte) {
-		got, lossy := signature.Of(input, output)
-		if again, l := signature.Of(input, output); again != got || l != lossy {
+		got, lossy := signature.Render(input, output)
+		if again, l := signature.Render(input, output); again != got || l != lossy {
 			t.Errorf("Of = %s, %v, then %s, %v", got, lossy, again, l)
 		}
 		if n := utf8.RuneCountInString(got); n > maxSignature {
@@ -308,7 +307,7 @@ func BenchmarkOf(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				signature.Of(schema, nil)
+				signature.Render(schema, nil)
 			}
 		})
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// Find returns the token with this text, under whichever key it was made, or an error that wraps
-// [ErrNotFound] if there is none. Any other error says that nobody can tell at the moment. It says
-// nothing of whether the token is live.
+// Find returns the token with this text, made under any accepted key, or an error that wraps
+// [ErrNotFound] if there is none. Any other error means that the answer is unknown at the moment.
+// Find does not check whether the token is live.
 //
-// A text that is under no key that is held may be under a newer one, so the keys are read again; a
-// newer key that cannot be read is no reason to call it unknown.
+// A text under no known key may be under a newer one, so Find reads the keys again. If a newer key
+// cannot be read, the text is not reported as unknown.
 func (r *KeyRing) Find(ctx context.Context, s *Store, text secret.Text, now time.Time) (Token, error) {
 	keys, err := r.Keys(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (r *KeyRing) Find(ctx context.Context, s *Store, text secret.Text, now time
 	return Token{}, ErrNotFound
 }
 
-// find looks under each key that is taken.
+// find looks under each accepted key.
 func (k Keys) find(ctx context.Context, s *Store, text secret.Text, now time.Time) (Token, error) {
 	t, err := k.Current.find(ctx, s, text)
 	if errors.Is(err, ErrNotFound) && k.PreviousTaken(now) {

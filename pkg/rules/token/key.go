@@ -13,14 +13,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// Each kind of secret text begins with a prefix of its own, so that a scanner of leaked
-// secrets knows one, and so that none is taken for another kind or for a JWT.
+// Each kind of secret text has its own prefix, so that a scanner of leaked secrets recognizes it,
+// and so that no kind is confused with another or with a JWT.
 const (
 	Prefix      = "pct_" // agent tokens
-	adminPrefix = "pca_" // the admin key of a gateway that lets every agent in
+	adminPrefix = "pca_" // the admin key of a gateway without authentication
 )
 
-// MinKey is the least length of a key, in bytes.
+// MinKey is the shortest key, in bytes.
 const MinKey = 32
 
 const (
@@ -36,17 +36,17 @@ func New() secret.Text { return secret.New(Prefix + Random()) }
 // NewAdmin makes an admin key.
 func NewAdmin() secret.Text { return secret.New(adminPrefix + Random()) }
 
-// Random returns 256 random bits as text that can stand in a URL.
+// Random returns 256 random bits as text that can be part of a URL.
 func Random() string {
 	var b [randomBytes]byte
 	_, _ = rand.Read(b[:]) // it never fails; the program ends if there is no randomness
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Read takes s for the text of a token; ok is false if it cannot be one.
+// Read returns s as the text of a token; ok is false if it cannot be one.
 func Read(s string) (t secret.Text, ok bool) { return read(Prefix, s) }
 
-// ReadAdmin takes s for an admin key; ok is false if it cannot be one.
+// ReadAdmin returns s as an admin key; ok is false if it cannot be one.
 func ReadAdmin(s string) (t secret.Text, ok bool) { return read(adminPrefix, s) }
 
 func read(prefix, s string) (secret.Text, bool) {
@@ -58,8 +58,8 @@ func read(prefix, s string) (secret.Text, bool) {
 	return secret.New(s), true
 }
 
-// A Key makes the hashes of tokens, and of what else is as secret. A token is good under the key
-// that it was made under, and under no other.
+// A Key makes the hashes of tokens and of other secret texts. A token is valid only under the key
+// that it was made under.
 type Key struct{ secret.Text }
 
 // NewKey returns the key of a secret of at least 32 bytes.
@@ -70,7 +70,8 @@ func NewKey(s string) (Key, error) {
 	return Key{secret.New(s)}, nil
 }
 
-// ID names the key to people and on tokens; "" for the zero Key. Who knows it knows nothing of the key.
+// ID returns the key's name for people and on tokens; "" for the zero Key. It reveals nothing of
+// the key.
 func (k Key) ID() string {
 	if k.Reveal() == "" {
 		return ""
@@ -78,31 +79,30 @@ func (k Key) ID() string {
 	return k.Sum("key", secret.Text{})[:keyIDLength]
 }
 
-// Identify returns where a store keeps the token with this text, and the hash that
-// it must have. The two are hashes of different messages: who knows an id, which is
-// shown to people, knows nothing of the hash.
+// Identify returns the id of the token with this text in a store, and its hash. The two are hashes
+// of different messages: the id, which people see, reveals nothing of the hash.
 func (k Key) Identify(t secret.Text) (id, hash string) {
 	return k.Sum("id", t)[:idLength], k.Sum("hash", t)
 }
 
-// Sum returns the keyed hash of a text for one use, lower-case hex. Who knows it knows nothing of
-// the text, nor of its hash for another use.
+// Sum returns the keyed hash of a text for one use, lower-case hex. It reveals nothing of the
+// text, nor of its hash for another use.
 func (k Key) Sum(use string, t secret.Text) string {
 	m := hmac.New(sha256.New, []byte(k.Reveal()))
 	m.Write([]byte(use + "\x00" + t.Reveal())) // a hash never fails
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// SameHash reports whether two hashes, or other random texts, are one and not empty, in a time that does
-// not depend on where they differ.
+// SameHash reports whether two hashes, or other random texts, are equal and not empty, in a time
+// that does not depend on where they differ.
 func SameHash(a, b string) bool {
 	return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
 
-// Digest returns the SHA-256 of a text, lower-case hex. Settings name a token by it.
+// Digest returns the SHA-256 of a text, lower-case hex. Settings identify a token by it.
 func Digest(t secret.Text) string { return DigestOf(t.Reveal()) }
 
-// DigestOf is [Digest] of what somebody sent, which may be no token.
+// DigestOf is [Digest] for a received text, which may not be a token.
 func DigestOf(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])

@@ -8,18 +8,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// Keys are the keys that a gateway takes tokens under.
+// Keys are a gateway's accepted keys.
 type Keys struct {
 	Current  Key       // new tokens are made under it
-	Previous Key       // that it replaced; zero: none
-	Since    time.Time // when it did; zero: not known
-	Until    time.Time // from when on tokens under Previous let nobody in; zero: as long as it is there
+	Previous Key       // the one before; zero: none
+	Since    time.Time // when Current replaced it; zero: unknown
+	Until    time.Time // end of tokens under Previous; zero: no end
 
-	previousSince time.Time // when Previous became the current one; zero: not known
+	previousSince time.Time // when Previous became the current one; zero: unknown
 }
 
-// ReadKeys returns the keys of a secret that is replaced now and then. Tokens under the one before
-// are taken for so many days after that, at most as many as a token lives.
+// ReadKeys returns the keys of a secret that is sometimes replaced. Tokens under the previous key
+// are accepted for days more days, at most as long as a token lives.
 func ReadKeys(v secret.Versions, days int) (k Keys, err error) {
 	if k.Current, err = NewKey(v.Current.Text.Reveal()); err != nil {
 		return Keys{}, err
@@ -38,34 +38,34 @@ func ReadKeys(v secret.Versions, days int) (k Keys, err error) {
 	return k, nil
 }
 
-// PreviousTaken reports whether tokens under the previous key let somebody in at the given time.
+// PreviousTaken reports whether tokens under the previous key are accepted at the given time.
 func (k Keys) PreviousTaken(now time.Time) bool {
 	return k.Previous.Reveal() != "" && (k.Until.IsZero() || now.Before(k.Until))
 }
 
 const (
-	// keysEvery is after how long a process reads its keys again: so long one that was withdrawn may
-	// go on, and so long one that was replaced is not missed.
+	// keysEvery is the interval at which a process reads its keys again. A withdrawn key may still
+	// count for this long, and a replaced key is noticed within it.
 	keysEvery = 10 * time.Minute
 
-	// keysSoon is after how long a token that is under no known key has them read again: it may be
-	// under a new one.
+	// keysSoon is the shortest time between two reads because of a token under no known key: it
+	// may be under a new one.
 	keysSoon = 5 * time.Second
 )
 
-// A KeyRing holds the keys of a gateway as they are now: they are read again every ten minutes, and
-// within seconds if a token is under none of them. It is safe for concurrent use.
+// A KeyRing holds the present keys of a gateway: it reads them every ten minutes, and within
+// seconds if a token is under none of them. It is safe for concurrent use.
 type KeyRing struct {
 	held *secret.Refreshable[Keys]
 }
 
-// NewKeyRing returns a KeyRing of what read returns. It makes no call. It says in the log which
-// keys come into use. A nil now is time.Now, a nil log none.
+// NewKeyRing returns a KeyRing of the keys that read returns. It makes no call. It logs which keys
+// come into use. A nil now is time.Now, a nil log none.
 func NewKeyRing(read func(context.Context) (Keys, error), now func() time.Time, log *slog.Logger) *KeyRing {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	last := "" // read is not called twice at once
+	last := "" // read is never called twice at once
 	return &KeyRing{secret.NewRefreshable(func(ctx context.Context) (Keys, error) {
 		k, err := read(ctx)
 		switch {
@@ -82,17 +82,17 @@ func NewKeyRing(read func(context.Context) (Keys, error), now func() time.Time, 
 	}, now)}
 }
 
-// OneKey returns a KeyRing of a key that is never replaced.
+// OneKey returns a KeyRing with a single key that is never replaced.
 func OneKey(k Key) *KeyRing {
 	return NewKeyRing(func(context.Context) (Keys, error) { return Keys{Current: k}, nil }, nil, nil)
 }
 
-// Keys returns the keys. An error says that none was ever read.
+// Keys returns the keys. It returns an error if none was ever read.
 func (r *KeyRing) Keys(ctx context.Context) (Keys, error) { return r.held.Get(ctx, keysEvery) }
 
-// Newest returns the keys as they were a few seconds ago at the earliest, or the ones before if they
-// cannot be read now, which Err says.
+// Newest returns keys that are at most a few seconds old. If they cannot be read now, it returns
+// the previous ones, and Err returns the reason.
 func (r *KeyRing) Newest(ctx context.Context) (Keys, error) { return r.held.Fresh(ctx, keysSoon) }
 
-// Err returns why the keys could not be read when that was last tried; nil: they could.
+// Err returns why the last read of the keys failed; nil: it succeeded.
 func (r *KeyRing) Err() error { return r.held.Err() }

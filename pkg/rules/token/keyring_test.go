@@ -123,8 +123,8 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// Whoever has a token under the key before is not locked out while the key is replaced, by however
-// many processes and in whichever order they come to know.
+// The holder of a token under the previous key is admitted while the key is replaced. This holds
+// for any number of processes, and in any order in which they read the new key.
 func TestRotationUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t, 365)

@@ -8,21 +8,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// A Registry makes and revokes tokens in the name of people, and logs who did. Its Store and Keys
-// must be set.
+// A Registry makes and revokes tokens for people, and logs their names. Its Store and Keys must be
+// set.
 type Registry struct {
 	Store *Store
 	Keys  *KeyRing
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger     // nil: none
 
-	// Record keeps that the actor made a token, or revoked it; a token says which. One whose making
-	// cannot be recorded is revoked at once, before anybody has seen its text, and the error is
-	// that of Make. nil: it is said in the log alone.
+	// Record stores that the actor made or revoked a token. If it fails for a new token, the token
+	// is revoked at once, before anybody has seen its text, and Make returns the error. nil: the
+	// event is only logged.
 	Record func(ctx context.Context, actor string, t Token) error
 }
 
-// A Spec is what somebody wants a token to be.
+// A Spec describes a token to make.
 type Spec struct {
 	Name     string   `json:"name"`
 	Servers  []string `json:"servers"`
@@ -32,11 +32,12 @@ type Spec struct {
 	Days     int      `json:"days"` // after which it expires
 }
 
-// A FaultError says why no token can be as it is wished for; the text is for who wished.
+// A FaultError says why a token cannot be made as specified; the text is for the author of the
+// Spec.
 type FaultError struct{ error }
 
-// Make makes a token and returns it with its text, which is not kept. A [FaultError] says that there
-// can be no such token.
+// Make makes a token and returns it with its text, which is not stored. It returns a [FaultError]
+// if no such token is possible.
 func (r *Registry) Make(ctx context.Context, actor string, w Spec) (Token, secret.Text, error) {
 	keys, err := r.Keys.Newest(ctx)
 	if err != nil {
@@ -56,15 +57,15 @@ func (r *Registry) Make(ctx context.Context, actor string, w Spec) (Token, secre
 	}
 	if err := r.log(ctx, "make", actor, t); err != nil {
 		if t, revoked := r.Store.PutToken(context.WithoutCancel(ctx), t.Revoke(actor, r.now())); revoked == nil {
-			_ = r.log(ctx, "revoke", actor, t) // the error of the making is told
+			_ = r.log(ctx, "revoke", actor, t) // Make returns its own error
 		}
 		return Token{}, secret.Text{}, err
 	}
 	return t, text, nil
 }
 
-// Revoke ends the token with the id, or returns [ErrNotFound], or [ErrConflict] if somebody else
-// changed it at this moment. Revoking one that is revoked changes nothing.
+// Revoke ends the token with the id. It returns [ErrNotFound], or [ErrConflict] if another writer
+// changed it at the same time. Revoking a revoked token changes nothing.
 func (r *Registry) Revoke(ctx context.Context, actor, id string) (Token, error) {
 	t, err := r.Store.Token(ctx, id)
 	if err != nil || !t.RevokedAt.IsZero() {
@@ -73,7 +74,7 @@ func (r *Registry) Revoke(ctx context.Context, actor, id string) (Token, error) 
 	if t, err = r.Store.PutToken(ctx, t.Revoke(actor, r.now())); err != nil {
 		return Token{}, err
 	}
-	_ = r.log(ctx, "revoke", actor, t) // it is revoked all the same
+	_ = r.log(ctx, "revoke", actor, t) // it is revoked in any case
 	return t, nil
 }
 
@@ -84,7 +85,7 @@ func (r *Registry) now() time.Time {
 	return time.Now()
 }
 
-// log says who made or revoked a token, and records it. Its text is in no log.
+// log logs who made or revoked a token, and records it. The token's text is in no log.
 func (r *Registry) log(ctx context.Context, action, actor string, t Token) error {
 	if r.Log != nil {
 		r.Log.LogAttrs(ctx, slog.LevelInfo, "agent tokens changed", slog.String("action", action), slog.String("actor", actor),

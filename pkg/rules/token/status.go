@@ -10,28 +10,28 @@ const (
 	Live    = "live"
 	Expired = "expired"
 	Revoked = "revoked"
-	Void    = "void" // it would be live, but the key that it was made under is gone
+	Void    = "void" // it would be live, but its key is gone
 )
 
-// A KeyStatus says how a token stands to the keys.
+// A KeyStatus says which key a token was made under.
 type KeyStatus string
 
-// The places.
+// The key statuses.
 const (
 	UnderCurrent  KeyStatus = "current"
-	UnderPrevious KeyStatus = "previous" // it lets somebody in until that key goes
-	UnderNone     KeyStatus = "gone"     // under a key that is not taken any more: it lets nobody in
+	UnderPrevious KeyStatus = "previous" // it is accepted until that key is removed
+	UnderNone     KeyStatus = "gone"     // its key is no longer accepted, and neither is the token
 )
 
-// A StatusView says how tokens stand at one moment.
+// A StatusView computes statuses of tokens at one time.
 type StatusView struct {
-	Keys Keys // as they are now; zero: they cannot be read
+	Keys Keys // the present keys; zero: they cannot be read
 
 	now               time.Time
 	current, previous string // ids of the keys
 }
 
-// StatusAt returns one of this moment.
+// StatusAt returns a StatusView for the present time.
 func (r *Registry) StatusAt(ctx context.Context) StatusView {
 	j := StatusView{now: r.now()}
 	if keys, err := r.Keys.Newest(ctx); err == nil {
@@ -40,7 +40,7 @@ func (r *Registry) StatusAt(ctx context.Context) StatusView {
 	return j
 }
 
-// Status returns which status t has.
+// Status returns the status of t.
 func (j StatusView) Status(t Token) string {
 	switch {
 	case !t.RevokedAt.IsZero():
@@ -53,8 +53,8 @@ func (j StatusView) Status(t Token) string {
 	return Live
 }
 
-// KeyStatus returns under which key t is; "" if the keys cannot be read. A token that was made
-// before tokens had the id of their key is judged by when it was made.
+// KeyStatus returns the key status of t; "" if the keys cannot be read. Old tokens do not have the
+// id of their key; their time of making decides.
 func (j StatusView) KeyStatus(t Token) KeyStatus {
 	if j.current == "" {
 		return ""
@@ -73,22 +73,22 @@ func (j StatusView) KeyStatus(t Token) KeyStatus {
 	return UnderNone
 }
 
-// A KeySummary is how the tokens of a gateway stand to its keys.
+// A KeySummary counts the tokens of a gateway by key.
 type KeySummary struct {
-	Current, Previous KeyInfo // Previous is zero if no token is taken under it
-	Void              int     // tokens that would be live under a key that is gone
+	Current, Previous KeyInfo // Previous is zero if its tokens are not accepted
+	Void              int     // tokens that would be live under a removed key
 }
 
-// A KeyInfo is what people may see of a key.
+// A KeyInfo has what people may see of a key.
 type KeyInfo struct {
 	ID    string
-	Since time.Time // zero: not known
-	Until time.Time // from when on no token under it is taken; zero: as long as it is there
-	Live  int       // tokens under it that let somebody in
-	Last  time.Time // when the last of these expires; zero: there is none
+	Since time.Time // zero: unknown
+	Until time.Time // its tokens are accepted until then; zero: no end
+	Live  int       // live tokens under it
+	Last  time.Time // when the last of these expires; zero: none
 }
 
-// KeySummary returns how all tokens stand to the keys; false if the keys cannot be read.
+// KeySummary returns the summary of all tokens; false if the keys cannot be read.
 func (j StatusView) KeySummary(all []Token) (s KeySummary, ok bool) {
 	if j.current == "" {
 		return s, false

@@ -15,7 +15,7 @@ const part = "TOKENS"
 // A Store keeps tokens. It is safe for concurrent use.
 type Store struct{ docs document.Store }
 
-// NewStore returns the tokens that docs keeps.
+// NewStore returns the tokens in docs.
 func NewStore(docs document.Store) *Store { return &Store{docs} }
 
 // Token returns the token as of every write that returned before it began, or [ErrNotFound].
@@ -28,8 +28,8 @@ func (s *Store) Token(ctx context.Context, id string) (t Token, err error) {
 	return decodeDoc(d)
 }
 
-// PutToken stores t if the stored revision is still t.Rev (0: must not exist yet) and returns it at
-// its new Rev, or [ErrConflict] if another writer came first. It leaves LastUsed as it is.
+// PutToken stores t if the stored revision is still t.Rev (0: must not exist yet) and returns it
+// at its new Rev, or [ErrConflict] if another writer came first. It does not change LastUsed.
 func (s *Store) PutToken(ctx context.Context, t Token) (_ Token, err error) {
 	defer document.Wrap(&err, ErrConflict, "put token %q", t.ID)
 	next, data, err := t.Encode()
@@ -42,7 +42,7 @@ func (s *Store) PutToken(ctx context.Context, t Token) (_ Token, err error) {
 	return next, nil
 }
 
-// TouchToken sets LastUsed and nothing else, at any revision, or returns [ErrNotFound].
+// TouchToken sets only LastUsed, at any revision, or returns [ErrNotFound].
 func (s *Store) TouchToken(ctx context.Context, id string, at time.Time) (err error) {
 	defer document.Wrap(&err, ErrConflict, "touch token %q", id)
 	err = s.docs.TouchDoc(ctx, docKey(id), document.FormatTime(at))

@@ -150,7 +150,7 @@ func list(t *testing.T, s *token.Store) {
 	}
 }
 
-// What cannot be read is no empty list.
+// A store that cannot be read is not an empty list.
 func TestTokensUnreadable(t *testing.T) {
 	var docs documenttest.Store
 	s := token.NewStore(&docs)

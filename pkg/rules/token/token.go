@@ -1,9 +1,8 @@
-// Package token is the gateway's own agent tokens: what is kept of one, how its
-// text is made and found again, and the [Store] of tokens.
+// Package token has the gateway's own agent tokens: the stored form of a token, how its text is
+// made and looked up, and the [Store] of tokens.
 //
-// The text of a token is shown once and never kept. A store holds a keyed hash of
-// it, so that a copy of the table neither lets anybody in nor lets a guess be
-// tried without the key.
+// The text of a token is shown once and never stored. A store has a keyed hash of it, so a copy of
+// the table admits nobody, and nobody can test a guess without the key.
 package token
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// What a caller may have to tell apart.
+// Errors that a caller may have to distinguish.
 var (
 	ErrNotFound = errors.New("token not found")          // never made
 	ErrConflict = errors.New("token changed since read") // caller re-reads and retries
@@ -27,51 +26,51 @@ var (
 // Limits of a token.
 const (
 	MaxLife  = 365 * 24 * time.Hour
-	maxName  = 64  // bytes; the audit names an agent by it
+	maxName  = 64  // bytes; it names the agent in the audit
 	maxList  = 200 // servers or toolsets
-	maxEntry = 128 // bytes of one of these
+	maxEntry = 128 // bytes of one entry
 )
 
-// useEvery is the least time between two writes of when a token was last used.
+// useEvery is the shortest time between two writes of LastUsed.
 const useEvery = time.Hour
 
-// Format is the number of the form that this program writes tokens in. It grows only if
-// a program that knows an earlier form would let somebody in whom it should not; a member
-// more is no new form, since programs keep what they do not know.
+// Format is the form in which this program writes tokens. It grows only if a program that knows an
+// earlier form would wrongly admit a caller. A new member is no new form, because programs keep
+// members that they do not know.
 const Format = 1
 
-// A Token is what is kept of an agent token. Revoked and expired ones stay: they
-// say who made them and who ended them.
+// A Token is the stored form of an agent token. Revoked and expired tokens stay: they show who
+// made them and who ended them.
 type Token struct {
 	Format    int       `json:"format"`        // set by the store at each write; 0: written before forms were counted
-	ID        string    `json:"id"`            // names the token to people; cannot be used as one
+	ID        string    `json:"id"`            // name for people; cannot be used as a token
 	Hash      string    `json:"hash"`          // keyed, of the text; lower-case hex
-	Key       string    `json:"key,omitempty"` // id of the key of the hash; "": made before tokens had it
+	Key       string    `json:"key,omitempty"` // id of the hash's key; "": an older token without it
 	Name      string    `json:"name"`
-	Servers   []string  `json:"servers"`            // that it may see; one "*" stands for every server
-	Tiers     []string  `json:"tiers"`              // that it may call: read, write, destructive
-	Toolsets  []string  `json:"toolsets,omitempty"` // that bound its selection; none: no bound
+	Servers   []string  `json:"servers"`            // visible servers; one "*" means every server
+	Tiers     []string  `json:"tiers"`              // callable tiers: read, write, destructive
+	Toolsets  []string  `json:"toolsets,omitempty"` // bounds of its selection; none: no bound
 	Admin     bool      `json:"admin,omitempty"`    // it may use the admin API
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by"`
 	ExpiresAt time.Time `json:"expires_at"`
 	RevokedAt time.Time `json:"revoked_at,omitzero"`
 	RevokedBy string    `json:"revoked_by,omitempty"`
-	LastUsed  time.Time `json:"last_used,omitzero"` // to the hour; what TouchToken wrote
+	LastUsed  time.Time `json:"last_used,omitzero"` // to the hour; written by TouchToken
 	Rev       int64     `json:"rev"`                // 0: not stored yet
 
-	Unknown rawjson.Members `json:"-"` // what else a newer program wrote; a store keeps it
+	Unknown rawjson.Members `json:"-"` // members of a newer program; a store keeps them
 }
 
-// Next returns t as a store keeps it when it is written: at the next revision.
+// Next returns t as a store writes it: at the next revision.
 func (t Token) Next() Token {
 	t.Format = max(t.Format, Format)
 	t.Rev++
 	return t
 }
 
-// Encode checks t and returns it as [Token.Next] makes it, and as a store keeps that: without
-// LastUsed, which lies beside it, so that noting a use never collides with a revocation.
+// Encode checks t and returns it as [Token.Next] does, and its stored form. That form lacks
+// LastUsed, which is stored separately, so that noting a use never conflicts with a revocation.
 func (t Token) Encode() (next Token, data []byte, err error) {
 	if err := t.Check(); err != nil {
 		return Token{}, nil, err
@@ -82,7 +81,7 @@ func (t Token) Encode() (next Token, data []byte, err error) {
 	return t.Next(), data, err
 }
 
-// Decode returns the token of which Encode made data. lastUsed is a time in RFC 3339; "": never.
+// Decode reads what Encode wrote. lastUsed is a time in RFC 3339; "": never.
 func Decode(data []byte, lastUsed string) (t Token, err error) {
 	if t.Unknown, err = rawjson.Unmarshal(data, &t); err != nil {
 		return Token{}, err
@@ -93,16 +92,16 @@ func Decode(data []byte, lastUsed string) (t Token, err error) {
 	return t, err
 }
 
-// Live reports whether t lets anybody in at the given time. One in a form that this program
-// does not know does not: what it says to narrow itself would not be heard.
+// Live reports whether t is accepted at the given time. A token in a newer form is not: this
+// program would miss its new restrictions.
 func (t Token) Live(now time.Time) bool {
 	return t.Format <= Format && t.RevokedAt.IsZero() && now.Before(t.ExpiresAt)
 }
 
-// Untouched reports whether it is time to write again that t was used.
+// Untouched reports whether LastUsed has to be written again.
 func (t Token) Untouched(now time.Time) bool { return now.Sub(t.LastUsed) >= useEvery }
 
-// Revoke returns t revoked; one that is revoked already stays as it is.
+// Revoke returns t revoked; a revoked token stays as it is.
 func (t Token) Revoke(actor string, now time.Time) Token {
 	if t.RevokedAt.IsZero() {
 		t.RevokedAt, t.RevokedBy = now.UTC(), actor
@@ -110,7 +109,7 @@ func (t Token) Revoke(actor string, now time.Time) Token {
 	return t
 }
 
-// Check reports every fault of a token that is to be stored.
+// Check reports every fault of a token before it is stored.
 func (t Token) Check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -144,8 +143,8 @@ func (t Token) Check() error {
 	return errors.Join(faults...)
 }
 
-// validName reports whether a token may have this name. It stands in the audit, in
-// rules and in logs, so it is plain.
+// validName reports whether a token may have this name. The name is in the audit, in rules and in
+// logs, so it is plain.
 func validName(s string) bool {
 	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._@-", r)

@@ -8,17 +8,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Canonical returns raw in the canonical form of RFC 8785, with one
-// difference: a number that would come out with another value, because a float64
-// cannot hold it, stays as it is written, so that 9007199254740993 and
-// 9007199254740992 stay two numbers.
+// Canonical returns raw in the canonical form of RFC 8785, with one difference: a number that a
+// float64 cannot hold exactly stays unchanged, so that 9007199254740993 and 9007199254740992 stay
+// two numbers.
 //
-// It refuses what RFC 8785 refuses: a key that stands twice in one object at any
-// depth, invalid UTF-8, a lone surrogate, anything but one JSON value.
+// It refuses what RFC 8785 refuses: a duplicate key in an object at any depth, invalid UTF-8, a
+// lone surrogate, anything but one JSON value.
 func Canonical(raw []byte) ([]byte, error) { return canonical(raw) }
 
-// KeptCanonical is [Canonical] for people to look at: it does not look for keys that stand twice,
-// which takes much memory, and returns what is no JSON as it is.
+// KeptCanonical is [Canonical] for display: it does not check for duplicate keys, which takes much
+// memory, and returns text that is not JSON unchanged.
 func KeptCanonical(raw []byte) []byte {
 	if out, err := canonical(raw, jsontext.AllowDuplicateNames(true)); err == nil {
 		return out
@@ -32,7 +31,7 @@ func canonical(raw []byte, options ...jsontext.Options) ([]byte, error) {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
 	var out []byte
-	done := 0 // how much of b is in out
+	done := 0 // how much of b is already in out
 	for i := 0; i < len(b); {
 		end := i + 1
 		switch c := b[i]; {
@@ -64,8 +63,8 @@ func canonical(raw []byte, options ...jsontext.Options) ([]byte, error) {
 	return append(out, b[done:]...), nil
 }
 
-// canonicalNumber returns the form that RFC 8785 gives to a JSON number, or the number as it
-// is written if that form has another value.
+// canonicalNumber returns the RFC 8785 form of a JSON number, or the number unchanged if that form
+// has another value.
 func canonicalNumber(written string) string {
 	if len(written) < 16 && strings.Trim(written, "0123456789") == "" {
 		return written // a float64 holds every whole number below 2⁵³
@@ -75,18 +74,18 @@ func canonicalNumber(written string) string {
 		return written
 	}
 	canonical := "0"
-	if f != 0 { // not -0 either
+	if f != 0 { // and not -0
 		canonical = string(jsontext.AppendFloat(nil, f, 64))
 	}
-	// Both are rounded to the same float64. If they have the same digits too, they are equal:
-	// a power of ten between them would make two.
+	// Both round to the same float64. If they also have the same digits, they are equal, because a
+	// power of ten between them would give another float64.
 	if digits(written) != digits(canonical) {
 		return written
 	}
 	return canonical
 }
 
-// digits returns the digits of a JSON number, but for zeros at either end.
+// digits returns the digits of a JSON number without zeros at either end.
 func digits(number string) string {
 	mantissa, _, _ := strings.Cut(strings.ToLower(number), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")

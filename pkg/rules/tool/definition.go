@@ -10,11 +10,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// MaxDefinition is the longest definition that is taken, in bytes.
+// MaxDefinition is the longest accepted definition, in bytes.
 const MaxDefinition = 128 << 10
 
-// MaxDepth is how many levels a definition may be nested. Those that people write have about ten. No
-// reader reads hundreds, and what is shown of each level takes more the deeper it is.
+// MaxDepth is how many levels a definition may be nested. Definitions by people have about ten
+// levels. Nobody reads hundreds, and deeper levels take more space to show.
 const MaxDepth = 200
 
 // CheckDepth returns an error if a definition is nested deeper than [MaxDepth].
@@ -25,35 +25,34 @@ func CheckDepth(raw []byte) error {
 	return nil
 }
 
-// ErrNested says that a definition is nested too deeply. Nobody can approve or call it; its server has
-// to list another one.
+// ErrNested says that a definition is nested too deeply. Nobody can approve or call it; its server
+// has to list a different one.
 var ErrNested = errors.New("nested too deeply")
 
-// A Definition is what a server says of one of its items. Raw is the whole
-// JSON object exactly as it came; the other fields are read out of it, the
-// schemas as sub-slices with their bytes untouched.
+// A Definition is a server's description of one of its items. Raw is the whole JSON object as
+// received; the other fields are parsed from it, the schemas as sub-slices with unchanged bytes.
 type Definition struct {
 	Raw         json.RawMessage
 	Kind        Kind
-	Name        string // of a resource, any text: its URI identifies it
+	Name        string // a resource may have any name: its URI identifies it
 	Title       string
 	Description string
 	Hash        Hash // of Raw; "" after [ReadDefinition] and [ReadItem]
 
-	// Of a tool.
+	// Members of a tool.
 	InputSchema  json.RawMessage // nil if absent
 	OutputSchema json.RawMessage // nil if absent
 	Annotations  Annotations
 
 	Arguments json.RawMessage // of a prompt: see [ReadArguments]; nil if absent
 
-	// Of a resource.
+	// Members of a resource.
 	URI      string // or the URI template
 	Template bool   // URI is a template
 	MIMEType string
 }
 
-// ID returns the id of the item that d defines, as one of the server's.
+// ID returns the id of d's item at the server.
 func (d Definition) ID(server string) ID {
 	if d.Kind == Resource {
 		return ID{server, d.URI, Resource}
@@ -61,23 +60,22 @@ func (d Definition) ID(server string) ID {
 	return ID{server, d.Name, d.Kind}
 }
 
-// A Hash is the lower-case hex SHA-256 of a definition's canonical form.
-// Two definitions with one hash mean the same to an agent. Fields that this program
-// does not know are covered like the others: a client that knows them reads them. Of a
-// resource, what changes with its content is not covered.
+// A Hash is the lower-case hex SHA-256 of a definition's canonical form. Two definitions with one
+// hash mean the same to an agent. The hash also covers fields that this program does not know,
+// because clients may know them. It does not cover members of a resource that change with its
+// content.
 type Hash string
 
-// Sum returns the SHA-256 that h stands for; ok is false if h is not written as hashes are.
+// Sum returns the SHA-256 in h; ok is false if h does not have the form of a hash.
 func (h Hash) Sum() (sum [sha256.Size]byte, ok bool) {
 	n, err := hex.Decode(sum[:], []byte(h)[:min(len(h), 2*sha256.Size)])
 	return sum, err == nil && n == sha256.Size && hex.EncodeToString(sum[:]) == string(h)
 }
 
-// ParseItem reads a definition that came from a server and keeps raw as it is,
-// without a copy. It refuses what two JSON readers could understand in two ways: a key
-// that stands twice in an object at any depth, invalid UTF-8, a lone surrogate; and a
-// name that [ValidName] refuses, or a URI that [ValidURI] does, a field of the wrong type,
-// more than [MaxDefinition] bytes.
+// ParseItem reads a definition from a server and keeps raw unchanged, without a copy. It refuses
+// what two JSON readers could understand differently: a duplicate key in an object at any depth,
+// invalid UTF-8, a lone surrogate. It also refuses a name that [ValidName] refuses, a URI that
+// [ValidURI] refuses, a field of the wrong type, and more than [MaxDefinition] bytes.
 func ParseItem(kind Kind, raw []byte) (Definition, error) {
 	if len(raw) > MaxDefinition {
 		return Definition{}, fmt.Errorf("definition has %d bytes, at most %d are allowed", len(raw), MaxDefinition)
@@ -98,8 +96,8 @@ func ParseItem(kind Kind, raw []byte) (Definition, error) {
 	return d, nil
 }
 
-// KeptItem is [ReadItem] for people to look at: of a definition that was damaged since it
-// was accepted it returns the bytes alone.
+// KeptItem is [ReadItem] for display: if a definition was damaged after it was accepted, KeptItem
+// returns only the bytes.
 func KeptItem(kind Kind, raw []byte) Definition {
 	if d, err := ReadItem(kind, raw); err == nil {
 		return d
@@ -107,9 +105,8 @@ func KeptItem(kind Kind, raw []byte) Definition {
 	return Definition{Raw: raw, Kind: kind}
 }
 
-// ReadItem is [ParseItem] for a definition that ParseItem has accepted
-// before, such as one in a stored catalog: it checks no more than it needs to read, and
-// does not work out the hash.
+// ReadItem is [ParseItem] for a definition that ParseItem accepted before, such as one in a stored
+// catalog: it makes only the checks that reading needs, and does not compute the hash.
 func ReadItem(kind Kind, raw []byte) (d Definition, err error) {
 	o, err := rawjson.Split(raw, rawjson.Lenient, "annotations")
 	if err == nil {
@@ -146,9 +143,9 @@ func (d *Definition) readTool(o rawjson.Object) error {
 	return ValidName(d.Name)
 }
 
-// read sets the fields that an object has members for; a null sets nothing. It goes by exact
-// names: encoding/json would fold case, and take a "READONLYHINT" that no client reads for
-// the hint that opens the read tier.
+// read sets the fields that an object has members for; a null sets nothing. Names must match
+// exactly. encoding/json would ignore case, and would accept "READONLYHINT", which no client
+// reads, as the hint of the read tier.
 func read(o rawjson.Object, within string, fields map[string]any) error {
 	for _, m := range o {
 		to, ok := fields[m.Name]

@@ -184,7 +184,7 @@ func ExampleParseItem() {
 		fmt.Println(err)
 		return
 	}
-	text, lossy := signature.Of(d.InputSchema, d.OutputSchema)
+	text, lossy := signature.Render(d.InputSchema, d.OutputSchema)
 	fmt.Println(ID{Server: "github", Name: d.Name}, text, lossy)
 	fmt.Println(FirstSentence(d.Description), d.Annotations.Tier())
 	// Output:

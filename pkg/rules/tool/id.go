@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// A Kind says what an item is. The zero Kind is [Tool]: what names no kind, such as a record of
-// an earlier version, is about a tool.
+// A Kind is the kind of an item. The zero Kind is [Tool]: an item without a kind, such as a record
+// of an earlier version, is a tool.
 type Kind string
 
 // The kinds of items that servers list.
 const (
 	Tool     Kind = ""
 	Prompt   Kind = "prompt"
-	Resource Kind = "resource" // or a template of resources
+	Resource Kind = "resource" // or a resource template
 )
 
 // String returns "tool", "prompt" or "resource".
@@ -27,16 +27,16 @@ func (k Kind) String() string {
 }
 
 // An ID names one item of one server. The text form of a tool's is "server:tool"; the first colon
-// splits, so a server name has none. That of a prompt is "server:prompt:name", and that of a
-// resource "server:resource:" and its URI; no tool has a colon in its name.
+// splits it, so a server's name has no colon. A prompt has "server:prompt:name", and a resource
+// "server:resource:" and its URI; no tool has a colon in its name.
 type ID struct {
 	Server string
-	Name   string // a resource's is its URI, a template's its URI template
+	Name   string // the URI of a resource, or the URI template of a template
 	Kind   Kind
 }
 
-// ParseID reads what [ID.String] returns. No part may be empty; nothing else is checked, so that an
-// id that does not exist is looked up and not found, whatever is wrong with it.
+// ParseID reads the result of [ID.String]. No part may be empty; nothing else is checked, so that
+// every id that does not exist is looked up and not found, even a malformed one.
 func ParseID(s string) (ID, error) {
 	server, name, _ := strings.Cut(s, ":")
 	id := ID{Server: server, Name: name}
@@ -62,8 +62,8 @@ func (id ID) local() string {
 	return string(id.Kind) + ":" + id.Name
 }
 
-// IsGlob reports whether id, as an entry of a list, stands for every item of its kind whose name
-// matches: that of prompts and resources with a "*" in it, and of tools "server:*" alone.
+// IsGlob reports whether id, as an entry of a list, matches every item of its kind with a matching
+// name: prompts and resources with a "*" in the name, and tools only as "server:*".
 func (id ID) IsGlob() bool {
 	if id.Kind == Tool {
 		return id.Name == "*"
@@ -71,8 +71,8 @@ func (id ID) IsGlob() bool {
 	return strings.Contains(id.Name, "*")
 }
 
-// Key returns a text of bounded length that tells the item from all others of its server: the name
-// of a tool, "prompt:name", or "resource:" and the SHA-256 of the URI in hex.
+// Key returns a text of bounded length that distinguishes the item from all others of its server:
+// the name of a tool, "prompt:name", or "resource:" and the SHA-256 of the URI in hex.
 func (id ID) Key() string {
 	if id.Kind == Resource {
 		return string(Resource) + ":" + id.Sum()
@@ -80,8 +80,8 @@ func (id ID) Key() string {
 	return id.local()
 }
 
-// Sum returns the SHA-256 of the item's name in lower-case hex. It stands for a resource's URI where
-// that is too long, or cannot be part of a path.
+// Sum returns the SHA-256 of the item's name in lower-case hex. It replaces a resource's URI that
+// is too long, or cannot be part of a path.
 func (id ID) Sum() string {
 	sum := sha256.Sum256([]byte(id.Name))
 	return hex.EncodeToString(sum[:])

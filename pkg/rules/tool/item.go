@@ -16,7 +16,7 @@ import (
 // MaxURI is the longest URI of a resource, or URI template, in bytes.
 const MaxURI = 2048
 
-// An Argument is one that a prompt takes.
+// An Argument is an argument of a prompt.
 type Argument struct {
 	Name        string
 	Title       string
@@ -24,11 +24,11 @@ type Argument struct {
 	Required    bool
 }
 
-// Of fields that nobody here reads the types are checked all the same: some clients refuse a whole
-// list for one that is wrong.
+// Types of unused fields are checked, too: some clients refuse a whole list because of one wrong
+// type.
 
-// readPrompt reads a prompt. Its name follows the rule of tools, since it is shown to agents before
-// anybody approved it as well.
+// readPrompt reads a prompt. Its name follows the rules for tools, because agents see it before
+// anybody approved it.
 func (d *Definition) readPrompt(o rawjson.Object) error {
 	err := read(o, "", map[string]any{
 		"name": &d.Name, "title": &d.Title, "description": &d.Description, "icons": new([]json.RawMessage),
@@ -46,7 +46,7 @@ func (d *Definition) readPrompt(o rawjson.Object) error {
 }
 
 // ReadArguments reads the arguments of a prompt, which are a list of objects or nil. It refuses a
-// field of the wrong type, one without a name, and two of one name.
+// field of the wrong type, an argument without a name, and two arguments of one name.
 func ReadArguments(list json.RawMessage) (out []Argument, err error) {
 	if list == nil {
 		return nil, nil
@@ -80,7 +80,7 @@ func ReadArguments(list json.RawMessage) (out []Argument, err error) {
 	return out, nil
 }
 
-// readResource reads a resource, or a template of resources.
+// readResource reads a resource, or a resource template.
 func (d *Definition) readResource(o rawjson.Object) error {
 	var uri, template string
 	err := read(o, "", map[string]any{
@@ -112,8 +112,8 @@ func (d *Definition) readResource(o rawjson.Object) error {
 	return nil
 }
 
-// ValidURI returns an error if s is empty, longer than [MaxURI] bytes, not valid UTF-8, or has white
-// space or characters that do not show: a URI is shown to agents before anybody approved it.
+// ValidURI returns an error if s is empty, longer than [MaxURI] bytes, not valid UTF-8, or has
+// white space or invisible characters: agents see a URI before anybody approved it.
 func ValidURI(s string) error {
 	switch {
 	case s == "":
@@ -145,9 +145,9 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
-// lasting returns the canonical form of a resource without what changes with its content: its size,
-// and when it was modified. Those say nothing that anybody approves, and a file that is written to
-// would ask for a new approval each time.
+// lasting returns the canonical form of a resource without the members that change with its
+// content: its size, and its time of modification. Nobody approves those, and otherwise each write
+// to a file would need a new approval.
 func lasting(canonical []byte) ([]byte, error) {
 	o, err := rawjson.Split(canonical, rawjson.Strict)
 	if err != nil {

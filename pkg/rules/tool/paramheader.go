@@ -16,9 +16,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// A server may ask for parameters to be repeated as HTTP headers, by the keyword
-// x-mcp-header in a tool's input schema. A tool whose use of it breaks the rules is
-// refused; a client that ignored the keyword would be refused by the server.
+// A server may require that clients repeat parameters as HTTP headers, with the keyword
+// x-mcp-header in a tool's input schema. A tool that breaks the keyword's rules is refused: the
+// server would refuse a client that ignores the keyword.
 
 const (
 	headerKeyword = "x-mcp-header"
@@ -31,7 +31,7 @@ type HeaderParam struct {
 	path   []string // keys from the arguments down
 }
 
-// HeaderParams returns what an input schema asks for.
+// HeaderParams returns the parameters that an input schema requires as headers.
 func HeaderParams(schema json.RawMessage) (found []HeaderParam, err error) {
 	if bytes.Contains(schema, []byte(headerKeyword)) {
 		err = headerParamsAt(schema, nil, &found)
@@ -39,14 +39,14 @@ func HeaderParams(schema json.RawMessage) (found []HeaderParam, err error) {
 	return found, err
 }
 
-// headerParamsAt walks one schema that is reachable by properties alone.
+// headerParamsAt walks one schema that is reachable only by properties.
 func headerParamsAt(schema json.RawMessage, path []string, found *[]HeaderParam) error {
 	if len(path) > 32 {
 		return errors.New("the schema is nested too deeply")
 	}
 	o, err := rawjson.Split(schema, rawjson.Lenient)
 	if errors.Is(err, rawjson.ErrNotObject) {
-		return nil // true and false are schemas too
+		return nil // true and false are schemas, too
 	}
 	if err != nil {
 		return err
@@ -56,8 +56,8 @@ func headerParamsAt(schema json.RawMessage, path []string, found *[]HeaderParam)
 		case headerKeyword, "type", "properties":
 		case "default", "const", "enum", "examples", "example", "title", "description": // data, not schema
 		default:
-			// A property that is only called so is no use of the keyword, but such a schema
-			// is not worth telling apart.
+			// A property may have this name without being the keyword, but such rare schemas are
+			// refused, too.
 			if bytes.Contains(m.Value, []byte(`"`+headerKeyword+`"`)) {
 				return fmt.Errorf("%s stands where no argument can be read from", headerKeyword)
 			}
@@ -68,13 +68,13 @@ func headerParamsAt(schema json.RawMessage, path []string, found *[]HeaderParam)
 		p := HeaderParam{paramPrefix + name, slices.Clone(path)}
 		switch {
 		case len(path) == 0:
-			return fmt.Errorf("%s stands on the arguments as a whole", headerKeyword)
+			return fmt.Errorf("%s is on the arguments as a whole", headerKeyword)
 		case !IsHeaderName(name):
 			return fmt.Errorf("%s %s is not the name of a header", headerKeyword, text.Clip(string(header), 64))
 		case kind != "string" && kind != "integer" && kind != "boolean":
-			return fmt.Errorf("%s stands on a parameter that is no string, integer or boolean", headerKeyword)
+			return fmt.Errorf("%s is on a parameter that is not a string, integer or boolean", headerKeyword)
 		case slices.ContainsFunc(*found, func(other HeaderParam) bool { return strings.EqualFold(other.Header, p.Header) }):
-			return fmt.Errorf("%s %q stands twice", headerKeyword, name)
+			return fmt.Errorf("%s %q is used twice", headerKeyword, name)
 		}
 		*found = append(*found, p)
 	}
@@ -90,7 +90,7 @@ func headerParamsAt(schema json.RawMessage, path []string, found *[]HeaderParam)
 	return nil
 }
 
-// IsHeaderName reports whether s can be the name of an HTTP header: a token of RFC 9110.
+// IsHeaderName reports whether s is a valid name of an HTTP header: a token of RFC 9110.
 func IsHeaderName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
@@ -140,7 +140,7 @@ func (b HeaderParam) Agrees(header string, arguments json.RawMessage) bool {
 // How MCP writes into a header what is not plain.
 const encodedPrefix, encodedSuffix = "=?base64?", "?="
 
-// EncodeHeader returns s as it stands in a Mcp-Name or Mcp-Param header: as it is where that is
+// EncodeHeader returns s in the form for a Mcp-Name or Mcp-Param header: unchanged if that is
 // safe, otherwise as base64.
 func EncodeHeader(s string) string {
 	padded := s != strings.Trim(s, " \t")

@@ -9,16 +9,15 @@ import (
 // maxSentence is the longest line that FirstSentence returns, in characters.
 const maxSentence = 200
 
-// FirstSentence returns the first sentence of a description, on one line and
-// whole. A sentence also ends where its paragraph does, or before a list or a
-// section such as "Args:". One over 200 characters is cut at a word, with
-// "…"; the result has at most 200 characters with it.
+// FirstSentence returns the first sentence of a description in one line. A sentence also ends with
+// its paragraph, or before a list or a section such as "Args:". A sentence over 200 characters is
+// cut at a word, with "…"; the result then has at most 200 characters.
 //
-// White space becomes single spaces. Control and format characters, which a
-// person who approves does not see, are dropped.
+// White space becomes single spaces. Control and format characters, which an approver does not
+// see, are removed.
 func FirstSentence(description string) string {
 	first, _, _ := strings.Cut(description, "\n")
-	if first = strings.TrimSpace(first); isClean(first) { // as most are, and need no memory then
+	if first = strings.TrimSpace(first); isClean(first) { // most need no change, and no memory
 		if end := sentenceEnd(first); end >= 0 {
 			return cut(first[:end])
 		}
@@ -64,8 +63,8 @@ func clean(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// isClean reports whether s is printable ASCII with single spaces between its words, as most lines
-// are: each result of a search is read here.
+// isClean reports whether s is printable ASCII with single spaces between its words. Most lines
+// are, and every search result is checked here.
 func isClean(s string) bool {
 	before := byte(' ')
 	for i := range len(s) {
@@ -117,8 +116,8 @@ func sentenceEnd(s string) int {
 	return -1
 }
 
-// abbreviated reports whether a full stop after before belongs to an
-// abbreviation: a known one, or a single letter, with more of the sentence to follow.
+// abbreviated reports whether a full stop between before and rest belongs to an abbreviation: a
+// known one, or a single letter, if the sentence continues.
 func abbreviated(before, rest string) bool {
 	if rest == "" {
 		return false

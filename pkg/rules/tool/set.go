@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// A Set is a set of tools by their numbers, which are their places in one catalog. The zero
-// Set is empty.
+// A Set is a set of tools by their numbers, which are their indexes in one catalog. The zero Set
+// is empty.
 type Set []uint64
 
 // NewSet returns an empty Set for numbers below n.
 func NewSet(n int) Set { return make(Set, (n+63)/64) }
 
-// Add puts i into s.
+// Add adds i to s.
 func (s Set) Add(i int) { s[i/64] |= 1 << (i % 64) }
 
-// Remove takes i out of s.
+// Remove removes i from s.
 func (s Set) Remove(i int) { s[i/64] &^= 1 << (i % 64) }
 
-// AddAll puts the members of o into s.
+// AddAll adds the members of o to s.
 func (s Set) AddAll(o Set) {
 	for i, w := range o {
 		s[i] |= w
 	}
 }
 
-// Has reports whether i is in s. Any i may be asked for.
+// Has reports whether i is in s, for any i.
 func (s Set) Has(i int) bool { return uint(i)/64 < uint(len(s)) && s[i/64]&(1<<(i%64)) != 0 }
 
 // Len returns the number of members.

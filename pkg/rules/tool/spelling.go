@@ -9,13 +9,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// maxDecodings is how often percent-encoding is taken off.
+// maxDecodings is how many layers of percent-encoding are removed.
 const maxDecodings = 4
 
-// PlainURIs returns the other spellings of a URI under which what it names may be known: servers take
-// off percent-encoding, resolve dot segments and drop what they have no use for before they look
-// something up (RFC 3986 §6.2.2), so that a lock of one spelling has to count for the others. They are
-// for comparing alone. A URI that is written plainly has none.
+// PlainURIs returns other spellings of a URI that a server may treat as the same: servers remove
+// percent-encoding, resolve dot segments and drop unused parts before they look something up (RFC
+// 3986 §6.2.2). So a lock of one spelling has to count for the others. The result is only for
+// comparisons. A URI in plain spelling has none.
 func PlainURIs(uri string) []string {
 	whole, short := plainURI(uri)
 	var out []string
@@ -28,7 +28,7 @@ func PlainURIs(uri string) []string {
 	return out
 }
 
-// PlainURI returns the plain spelling that spellings of one URI have in common.
+// PlainURI returns the plain spelling that all spellings of one URI share.
 func PlainURI(uri string) string {
 	whole, _ := plainURI(uri)
 	return whole
@@ -36,7 +36,7 @@ func PlainURI(uri string) string {
 
 // plainURI returns the plain spelling, and the same without query and fragment.
 func plainURI(uri string) (whole, short string) {
-	uri, _, _ = strings.Cut(uri, "#") // never sent by clients that know what it is
+	uri, _, _ = strings.Cut(uri, "#") // clients that know the fragment's meaning never send it
 	uri = decodeAll(uri)
 	scheme, rest, ok := strings.Cut(strings.ReplaceAll(uri, `\`, "/"), ":")
 	if !ok || !isScheme(scheme) {
@@ -69,11 +69,10 @@ func plainURI(uri string) (whole, short string) {
 }
 
 // NormalURI returns the form of a URI that every server reads in the same way. Some servers drop
-// control characters, blanks at either end and dots at the end of a name, or path parameters (";x"),
-// and some fold letters into their NFKC form. NormalURI does all of this to each part of the URI, in
-// whatever percent-encoding the part is; keepParams keeps path parameters. A URI that is in its normal
-// form is returned as it is. Letter case, dot segments and encodings alone make no difference: see
-// [PlainURIs].
+// control characters, blanks at either end, dots at the end of a name, or path parameters (";x"),
+// and some change letters to their NFKC form. NormalURI does all of this to each part of the URI,
+// under any percent-encoding; keepParams keeps path parameters. A URI in normal form is returned
+// unchanged. Only letter case, dot segments and encodings make no difference: see [PlainURIs].
 func NormalURI(uri string, keepParams bool) string {
 	scheme, rest, ok := strings.Cut(uri, ":")
 	if !ok {
@@ -91,7 +90,7 @@ func NormalURI(uri string, keepParams bool) string {
 	return normalPart(scheme, inPath, true) + ":" + name + tail
 }
 
-// What separates the parts of a URI: those before the query, and those in it.
+// The separators of a URI's parts: before the query, and in the query.
 const (
 	inPath  = `/\?#`
 	inQuery = `/\?#&`
@@ -110,7 +109,7 @@ func eachPart(s, separators string, do func(string) string) string {
 	}
 }
 
-// normalPart returns the normal form of one part, percent-encoded if it differs from what was sent.
+// normalPart returns the normal form of one part, percent-encoded if it differs from the original.
 func normalPart(sent, separators string, keepParams bool) string {
 	decoded := decodeAll(sent)
 	normal := eachPart(text.Normal(decoded), separators, func(s string) string { // an encoded separator is one, too
@@ -126,10 +125,10 @@ func normalPart(sent, separators string, keepParams bool) string {
 	if normal == decoded {
 		return sent
 	}
-	return strings.ReplaceAll(url.PathEscape(normal), "%3B", ";") // those that are left mean something
+	return strings.ReplaceAll(url.PathEscape(normal), "%3B", ";") // the remaining ones have a meaning
 }
 
-// decodeAll takes off percent-encoding, at most [maxDecodings] times.
+// decodeAll removes percent-encoding, at most [maxDecodings] times.
 func decodeAll(s string) string {
 	for range maxDecodings {
 		decoded := decodePercent(s)
@@ -141,7 +140,7 @@ func decodeAll(s string) string {
 	return s
 }
 
-// decodePercent takes off one layer of percent-encoding, and leaves what is none as it is.
+// decodePercent removes one layer of percent-encoding, and keeps invalid encodings.
 func decodePercent(s string) string {
 	if !strings.Contains(s, "%") {
 		return s

@@ -7,16 +7,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// maxExpressions is how many expressions a URI template may have to match anything.
+// maxExpressions is how many expressions a URI template may have; others match nothing.
 const maxExpressions = 32
 
-// MatchTemplate reports whether a URI is one that the URI template (RFC 6570) stands for, and how
-// many steps it took to tell: no more than the product of both lengths, whatever the template is.
+// MatchTemplate reports whether a URI matches a URI template (RFC 6570), and how many steps this
+// took: for every template, at most the product of both lengths.
 //
-// Servers differ in what an expression takes; what any of the common libraries takes is a match here, so
-// that the lock of a template counts for all that its server would answer: {x} stands for a run of anything
-// but a slash, {x*} and {+x} for anything, the others for what begins with their operator. A
-// template that is malformed or has more than 32 expressions stands for nothing.
+// Servers differ in what an expression matches. MatchTemplate matches what any common library
+// matches, so that the lock of a template covers everything that its server would answer: {x}
+// matches any text without a slash, {x*} and {+x} match any text, and the others any text that
+// begins with their operator. A template that is malformed or has more than 32 expressions matches
+// nothing.
 func MatchTemplate(template, uri string) (matches bool, steps int) {
 	if open := strings.IndexByte(template, '{'); open < 0 {
 		return template == uri, 1
@@ -26,7 +27,7 @@ func MatchTemplate(template, uri string) (matches bool, steps int) {
 	if end := strings.LastIndexByte(template, '}'); !strings.HasSuffix(uri, template[end+1:]) {
 		return false, 1
 	}
-	// at holds the places in uri up to which the template can have matched so far.
+	// at holds the positions in uri up to which the template can match so far.
 	at, next := make([]bool, len(uri)+1), make([]bool, len(uri)+1)
 	at[0] = true
 	for n := 0; template != ""; n++ {
@@ -49,11 +50,11 @@ func MatchTemplate(template, uri string) (matches bool, steps int) {
 	return at[len(uri)], steps
 }
 
-// compared is how many bytes are compared in the time of about one step.
+// compared is how many bytes can be compared in about the time of one step.
 const compared = 16
 
-// afterLiteral sets the places of next that follow the literal at one of the places in at, and returns
-// how many steps it took to compare them.
+// afterLiteral sets the positions in next that follow the literal at one of the positions in at.
+// It returns how many steps the comparison took.
 func afterLiteral(at, next []bool, uri, literal string) (steps int) {
 	clear(next)
 	for i, here := range at {
@@ -68,7 +69,7 @@ func afterLiteral(at, next []bool, uri, literal string) (steps int) {
 	return steps
 }
 
-// validTemplate returns an error if s is no URI template that [MatchTemplate] can match.
+// validTemplate returns an error if s is not a URI template that [MatchTemplate] can match.
 func validTemplate(s string) error {
 	rest, n := s, 0
 	for {
@@ -90,10 +91,10 @@ func validTemplate(s string) error {
 	}
 }
 
-// An expression is what may stand in the place of one of a template's.
+// An expression describes the texts that match one expression of a template.
 type expression struct {
-	lead     byte   // with which it begins; 0: nothing special
-	without  string // the bytes that it does not hold
+	lead     byte   // first byte of the text; 0: any
+	without  string // bytes that the text does not contain
 	nonempty bool
 }
 
@@ -123,8 +124,8 @@ func readExpression(s string) (e expression, ok bool) {
 	return e, names != ""
 }
 
-// after sets the places of next at which the expression can end that begins at one of the
-// places in at.
+// after sets the positions in next where the expression can end if it begins at one of the
+// positions in at.
 func (e expression) after(at, next []bool, uri string) {
 	inside := false
 	for i, here := range at {

@@ -48,7 +48,7 @@ func TestMatchTemplate(t *testing.T) {
 	}
 }
 
-// What a template makes of values, it matches; and no template takes long to tell.
+// A URI that a template makes of values matches the template;
 func FuzzMatchTemplate(f *testing.F) {
 	f.Add("a:{x}/{+y}{?z}", "a:1/2/3?z=4")
 	f.Add(strings.Repeat("{+x}a", 40), strings.Repeat("a", 400))

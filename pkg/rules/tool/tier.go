@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A Tier is the strongest thing that a tool may do. The zero Tier is
-// [Destructive]: a tool about which nothing is known may do anything.
+// A Tier is the strongest effect that a tool may have. The zero Tier is [Destructive]: an unknown
+// tool may do anything.
 type Tier uint8
 
 // The three tiers, strongest first.
@@ -65,7 +65,7 @@ type Annotations struct {
 	OpenWorldHint   *bool  `json:"openWorldHint,omitempty"`
 }
 
-// Override returns a with every hint that o gives in the place of a's own.
+// Override returns a with every hint of o instead of its own.
 func (a Annotations) Override(o Annotations) Annotations {
 	return Annotations{
 		Title:           cmp.Or(o.Title, a.Title),
@@ -76,8 +76,8 @@ func (a Annotations) Override(o Annotations) Annotations {
 	}
 }
 
-// Tier returns what the hints allow to assume: Read only if the tool says that it is
-// read-only, Write only if it says that it does not destroy, else Destructive.
+// Tier returns the tier that follows from the hints: Read only if the tool says that it is
+// read-only, Write only if it says that it is not destructive, otherwise Destructive.
 func (a Annotations) Tier() Tier {
 	switch {
 	case a.ReadOnlyHint != nil && *a.ReadOnlyHint:

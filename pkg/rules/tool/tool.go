@@ -1,11 +1,10 @@
-// Package tool holds what a gateway knows of one tool: its id, its definition with
-// its hash, its tier, and the arguments that it wants repeated as headers. Prompts and
-// resources, the other items that a server lists, have ids and definitions of the same form.
+// Package tool holds what a gateway knows of one tool: its id, its definition with its hash, its
+// tier, and the arguments that it requires as headers. Prompts and resources, the other items that
+// a server lists, have ids and definitions of the same form.
 //
-// A definition is kept as the bytes that the server sent. A gateway that parses
-// and prints JSON again rounds large integers, drops fields that it does not know
-// and reorders keys; then what a person approved, what the hash covers and
-// what the agent reads are three different things.
+// A definition is kept as the bytes that the server sent. A gateway that parses and prints JSON
+// again rounds large integers, drops unknown fields and reorders keys. Then people approve one
+// definition, the hash covers a second, and the agent reads a third.
 package tool
 
 import (
@@ -17,10 +16,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// maxDirect is the longest name that every MCP client takes.
+// maxDirect is the longest name that every MCP client accepts.
 const maxDirect = 64
 
-// separator stands between server and tool in a name of direct mode.
+// separator separates server and tool in a name of direct mode.
 const separator = "__"
 
 // Direct returns the name that the tool, or the prompt, has in direct mode: "server__tool". Some
@@ -35,9 +34,8 @@ func (id ID) Direct() string {
 	return s[:55] + "_" + hex.EncodeToString(sum[:4])
 }
 
-// ParseDirect returns the ids of tools whose name in direct mode is name, as far as it can be
-// read: one for each "__" in it. cut reports that it may also be the name of an id that is too
-// long to be read out of it.
+// ParseDirect returns the ids of tools whose name in direct mode may be name: one for each "__" in
+// it. cut reports that name may also belong to an id that is too long to be read from it.
 func ParseDirect(name string) (ids []ID, cut bool) {
 	for i := range name {
 		if strings.HasPrefix(name[i:], separator) {
@@ -50,9 +48,9 @@ func ParseDirect(name string) (ids []ID, cut bool) {
 // maxName is the longest name of a tool or a prompt, in bytes.
 const maxName = 128
 
-// ValidName returns an error if s is not 1 to 128 of [A-Za-z0-9_.-], or is "." or "..". A
-// name is shown to agents before anybody approved it, so it may not carry a sentence; and
-// it stands in the paths where people decide, out of which those two lead.
+// ValidName returns an error if s is not 1 to 128 of [A-Za-z0-9_.-], or is "." or "..". Agents see
+// a name before anybody approved it, so it must not contain a sentence. It is also part of paths
+// where people decide, and "." and ".." would lead to other paths.
 func ValidName(s string) error { return validName(Tool, s) }
 
 func validName(k Kind, s string) error {
@@ -62,8 +60,8 @@ func validName(k Kind, s string) error {
 	return valid(k.String()+" name", s, "_.-")
 }
 
-// ValidGlob returns an error if pattern is empty, longer than 128 bytes, or holds a
-// byte that is neither "*" nor allowed in a name.
+// ValidGlob returns an error if pattern is empty, longer than 128 bytes, or contains a byte that
+// is neither "*" nor allowed in a name.
 func ValidGlob(pattern string) error { return valid("glob", pattern, "_.-*") }
 
 // valid returns an error if s is not 1 to 128 letters, digits and bytes of marks.
@@ -82,8 +80,8 @@ func valid(what, s, marks string) error {
 	return nil
 }
 
-// MatchGlob reports whether name matches pattern, in which "*" stands for any
-// run of bytes, also an empty one; every other byte stands for itself.
+// MatchGlob reports whether name matches pattern, in which "*" matches any bytes, even none; every
+// other byte matches itself.
 func MatchGlob(pattern, name string) bool {
 	part, rest, star := strings.Cut(pattern, "*")
 	name, ok := strings.CutPrefix(name, part)

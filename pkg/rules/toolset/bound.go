@@ -11,23 +11,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Bound is what the operator offers, resolved against a [Universe]. It is
-// immutable and made once for each; [Bound.Select] then works on sets.
+// A Bound has what the operator offers, resolved against a [Universe]. It is immutable and made
+// once for each; [Bound.Select] then works on sets.
 type Bound struct {
 	tools     []Tool
 	servers   []Server
-	names     func() names // made when the first name is looked up: most gateways and requests name no tool
+	names     func() names // made at the first look-up: most gateways and requests name no tool
 	byServer  map[string]int
 	own       [][]int                // server → its tools and other items, ascending
-	kinds     map[tool.Kind]tool.Set // everything there is, by kind
+	kinds     map[tool.Kind]tool.Set // all items, by kind
 	allLoaded bool                   // every server is
 	readOnly  tool.Set               // tools that are read-only, and every other item
 
 	groups map[string]*group // by folded name
 	sorted []*group          // by name, without whole
-	whole  *group            // everything there is
+	whole  *group            // all items
 
-	offered      *group // the toolsets and enabled tools, whether disabled or not
+	offered      *group // the toolsets and enabled tools, including disabled ones
 	onlyReadOnly bool   // the operator's switch
 	warnings     config.Faults
 }
@@ -38,16 +38,16 @@ type names struct {
 	byName map[string][]int // bare name → tools, in order
 }
 
-// A group is one toolset, or what several add up to. There is one of each server, and a set for each
-// of them would grow with the square of a catalog: such a group has the list alone.
+// A group is one toolset, or the union of several. There is a group for each server, and a set for
+// each would grow with the square of a catalog: these groups have only the list.
 type group struct {
 	name    string
-	tools   tool.Set // and prompts and resources; nil: there are those of own alone
-	own     []int    // those of the servers that the group is named after, ascending
-	pattern pattern  // which tools that are not known yet would be in it
+	tools   tool.Set // and prompts and resources; nil: only the items in own
+	own     []int    // items of the servers that the group is named after, ascending
+	pattern pattern  // unknown tools that would be in the group
 }
 
-// join adds what is in other to g, which has a set.
+// join adds the items of other to g, which has a set.
 func (g *group) join(other *group) {
 	g.tools.AddAll(other.tools)
 	for _, i := range other.own {
@@ -61,7 +61,7 @@ func (g *group) has(i int) bool {
 	return ok || g.tools.Has(i)
 }
 
-// meets reports whether something of g is in s.
+// meets reports whether an item of g is in s.
 func (g *group) meets(s tool.Set) bool {
 	return g.tools.Meets(s) || slices.ContainsFunc(g.own, s.Has)
 }
@@ -71,7 +71,7 @@ func (b *Bound) newGroup(name string) *group {
 	return &group{name: name, tools: tool.NewSet(len(b.tools))}
 }
 
-// set returns everything in g. It must not be changed.
+// set returns everything in g. The caller must not modify it.
 func (b *Bound) set(g *group) tool.Set {
 	if g.tools != nil && len(g.own) == 0 {
 		return g.tools
@@ -81,12 +81,12 @@ func (b *Bound) set(g *group) tool.Set {
 	return whole.tools
 }
 
-// Compile resolves the operator's toolsets and enabled tools against u. What the operator
-// disabled stays in the bound: it is found, and locked, where it would have been offered.
+// Compile resolves the operator's toolsets and enabled tools against u. Disabled tools stay in the
+// bound: agents find them, locked, where they would have been offered.
 //
-// What the config alone shows to be wrong, [config.Parse] has refused: a toolset that does not
-// exist here offers nothing. What only the servers' lists show is in [Bound.Warnings], so that a
-// server which loses a tool does not take the gateway down.
+// [config.Parse] refuses faults that the config alone shows: here, a toolset that does not exist
+// offers nothing. [Bound.Warnings] has the faults that only the servers' lists show, so that a
+// server that loses a tool does not stop the gateway.
 func Compile(cfg *config.Config, u Universe) *Bound {
 	b := newBound(u)
 	b.addGroups(cfg)
@@ -106,17 +106,16 @@ func Compile(cfg *config.Config, u Universe) *Bound {
 	return b
 }
 
-// Warnings returns what the servers' lists show to be wrong with the operator's names, and
-// with those of the toolsets.
+// Warnings returns faults in the operator's names and toolsets that the servers' lists show.
 func (b *Bound) Warnings() config.Faults { return slices.Clone(b.warnings) }
 
 func (b *Bound) warn(message, path string, i int) {
 	b.warnings = append(b.warnings, config.Fault{Path: fmt.Sprintf("%s[%d]", path, i), Message: message})
 }
 
-// kindOf returns what an entry of the config names.
+// kindOf returns the kind of item that an entry of the config names.
 func kindOf(entry string) string {
-	id, _ := tool.ParseID(entry) // a bare name is that of a tool
+	id, _ := tool.ParseID(entry) // a bare name is the name of a tool
 	return id.Kind.String()
 }
 
@@ -151,11 +150,11 @@ func newBound(u Universe) *Bound {
 	return b
 }
 
-// allOwn returns the items of each server, which lie in one array.
+// allOwn returns the items of each server, all in one array.
 func (b *Bound) allOwn() [][]int {
 	serverOf, count, last := make([]int, len(b.tools)), make([]int, len(b.servers)), -1
 	for i, t := range b.tools {
-		if last < 0 || b.servers[last].Name != t.ID.Server { // those of a server mostly lie side by side
+		if last < 0 || b.servers[last].Name != t.ID.Server { // items of a server are mostly adjacent
 			last = -1
 			if server, ok := b.byServer[t.ID.Server]; ok {
 				last = server
@@ -192,8 +191,8 @@ func (b *Bound) allNames() names {
 	return n
 }
 
-// addGroups makes a group of each server and of each named toolset. Of several names that
-// fold to one, the group has the tools of all.
+// addGroups makes a group of each server and of each named toolset. If several names are equal
+// after folding, the group has the tools of all.
 func (b *Bound) addGroups(cfg *config.Config) {
 	named := func(name string) *group {
 		g := b.groups[fold(name)]
@@ -225,17 +224,17 @@ func (b *Bound) addGroups(cfg *config.Config) {
 func (b *Bound) addServer(g *group, server int) {
 	g.pattern.servers = append(g.pattern.servers, server)
 	if g.own == nil {
-		g.own = slices.Clip(b.own[server]) // who appends to it copies it
+		g.own = slices.Clip(b.own[server]) // an append copies it
 		return
 	}
 	g.own = append(g.own, b.own[server]...)
-	slices.Sort(g.own) // names of several servers may fold to one
+	slices.Sort(g.own) // several servers may have the same folded name
 }
 
-// addGlob adds the items of a server that are of id's kind and match its name, and reports whether
+// addGlob adds the items of a server that have id's kind and match its name, and reports whether
 // there are any.
 func (b *Bound) addGlob(g *group, server int, id tool.ID) (found bool) {
-	g.pattern.servers = append(g.pattern.servers, server) // what else would match is not known
+	g.pattern.servers = append(g.pattern.servers, server) // other matches are unknown
 	for _, i := range b.own[server] {
 		if own := b.tools[i].ID; own.Kind == id.Kind && tool.MatchGlob(id.Name, own.Name) {
 			g.tools.Add(i)
@@ -245,9 +244,9 @@ func (b *Bound) addGlob(g *group, server int, id tool.ID) (found bool) {
 	return found
 }
 
-// addEntry adds what "server:tool", "server:*" or a bare name of the config means to g, or the name
-// or glob of prompts or resources. The problem is what is wrong with it: "Unknown" or, for a bare
-// name of several tools, which then stands for none, "Ambiguous".
+// addEntry adds the items of a config entry to g: "server:tool", "server:*" or a bare name, or the
+// name or glob of prompts or resources. problem is "Unknown", or "Ambiguous" for a bare name of
+// several tools, which then adds none.
 func (b *Bound) addEntry(g *group, entry string) (problem string) {
 	id, err := tool.ParseID(entry)
 	if err != nil {
@@ -284,7 +283,7 @@ func (b *Bound) addEntry(g *group, entry string) (problem string) {
 	return ""
 }
 
-// checkWords warns of words that no tool is found by, because its server has none that matches.
+// checkWords warns about words that find no tool, because no tool of their server matches.
 func (b *Bound) checkWords(words config.Words) {
 	for _, w := range words {
 		id, err := tool.ParseID(w.Glob)
@@ -298,8 +297,8 @@ func (b *Bound) checkWords(words config.Words) {
 	}
 }
 
-// disable warns of names that deny nothing, because a typo in a list that denies fails open;
-// and if nothing that is offered stays callable. Without a server nothing is expected.
+// disable warns about names that deny nothing, because a typo in a deny list fails open. It also
+// warns if no offered tool stays callable. Without servers it gives no warnings.
 func (b *Bound) disable(entries []string) {
 	denied := b.newGroup("")
 	for i, entry := range entries {

@@ -161,7 +161,7 @@ func six() []string {
 
 func files() []string { return []string{"create_file", "get_file", "delete_file"} }
 
-// The numbers are those of the toolset document's table of cases.
+// The numbers refer to the table of cases in the document about toolsets.
 func TestSelectCases(t *testing.T) {
 	deleteFile := global{toolsets: []string{"all"}, disabled: []string{"delete_file"}}
 	onlyFiles := global{toolsets: []string{"files"}}
@@ -250,8 +250,7 @@ func TestCompileWarnings(t *testing.T) {
 	}
 }
 
-// A bare name of the operator's counts if it is clear, and may be that of a tool
-// which is not known yet.
+// A bare name of the operator's counts if it is unique, and may be the name of an unknown tool.
 func TestCompileBareNames(t *testing.T) {
 	u, cfg := sample()
 	cfg.Tools = config.Tools{Toolsets: []string{}, Enabled: []string{"one", "two", "next"}, Disabled: []string{"nobodys"}}

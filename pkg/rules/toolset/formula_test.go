@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The functions here say what a selection is a second time, by names in place of
-// numbers and as the formula stands in the document.
+// The functions here define a selection a second time, by names instead of numbers, as the formula
+// in the document does.
 
 // matching returns the ids that an entry of the operator's means.
 func (w *scenario) matching(entry string) []string {

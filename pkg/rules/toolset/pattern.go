@@ -6,23 +6,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A pattern says which tools a list of names means beside those that are known: of a
-// server whose tools are not known, any that it may turn out to have.
+// A pattern describes the unknown tools that a list of names would match: tools that a server may
+// have when its list is known.
 type pattern struct {
 	everything bool
-	servers    []int            // of which it means every tool
+	servers    []int            // every tool of these servers
 	names      map[int][]string // [tool.ID.Key], by server
 	bare       []string         // bare names on any server
 }
 
-// matches reports whether p means the tool of that name, or the item of that key, if the server should
-// come to have it.
+// matches reports whether p matches the tool of that name, or the item of that key, if the server
+// has it later.
 func (p pattern) matches(server int, name string) bool {
 	names, limited := p.limited(server)
 	return !limited || slices.Contains(names, name)
 }
 
-// limited returns the only names that p means on a server, or false if it means all.
+// limited returns the only names that p matches on a server, or false if it matches all.
 func (p pattern) limited(server int) ([]string, bool) {
 	if p.everything || slices.Contains(p.servers, server) {
 		return nil, false
@@ -30,7 +30,7 @@ func (p pattern) limited(server int) ([]string, bool) {
 	return slices.Concat(p.names[server], p.bare), true
 }
 
-// join makes p mean what other means, too.
+// join adds everything that other matches to p.
 func (p *pattern) join(other pattern) {
 	p.everything = p.everything || other.everything
 	p.servers = append(p.servers, other.servers...)
@@ -47,7 +47,7 @@ func (p *pattern) addNames(server int, names ...string) {
 	p.names[server] = append(p.names[server], names...)
 }
 
-// overlap reports whether there can be a tool on the server that every pattern means.
+// overlap reports whether the server can have a tool that every pattern matches.
 func overlap(server int, patterns []pattern) bool {
 	for i, p := range patterns {
 		if names, limited := p.limited(server); limited {

@@ -216,8 +216,7 @@ func TestSelectSpelling(t *testing.T) {
 	})
 }
 
-// What an agent may not see leaves no trace: without those tools, every answer
-// is the same to the byte.
+// Hidden tools leave no trace: without them, every answer is the same to the byte.
 func TestSelectOutOfScope(t *testing.T) {
 	forAll(t, func(t *testing.T, w *scenario, in input) {
 		got, err := w.ask(t, in.path, in.header())

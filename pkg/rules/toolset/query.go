@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A query resolves the names of one request, and collects what is wrong with them.
+// A query resolves the names of one request, and collects their faults.
 type query struct {
 	bound   *Bound
 	view    view
@@ -20,8 +20,8 @@ type query struct {
 	ignored []string
 }
 
-// path resolves the toolset of the path. An unknown one is never ignored: nothing would
-// be left of the request.
+// path resolves the toolset of the path. An unknown toolset is always a fault: without it nothing
+// would be left of the request.
 func (q *query) path(name string) *group {
 	g := q.bound.whole
 	if name != "" {
@@ -43,8 +43,8 @@ func (q *query) toolset(name string) *group {
 	return nil
 }
 
-// asked returns what the select lists choose within the path's toolset.
-func (q *query) asked(req Request, within *group) *group {
+// selected returns the items that the select lists choose within the path's toolset.
+func (q *query) selected(req Request, within *group) *group {
 	if !req.toolsets.given && !req.tools.given {
 		return &group{tools: slices.Clone(q.within), pattern: within.pattern}
 	}
@@ -63,7 +63,7 @@ func (q *query) asked(req Request, within *group) *group {
 	return asked
 }
 
-// ignore reports whether a name that cannot be served is dropped.
+// ignore reports whether an unknown name is ignored.
 func (q *query) ignore(name string) bool {
 	if q.lenient {
 		q.ignored = append(q.ignored, name)
@@ -76,7 +76,7 @@ func (q *query) tool(name string, asked *group) {
 	numbers, server, bare := q.lookup(name)
 	visible := only(numbers, q.view.visible)
 	candidates := visible
-	if len(candidates) > 1 { // the path may tell them apart
+	if len(candidates) > 1 { // the path may distinguish them
 		candidates = only(candidates, q.within)
 	}
 	switch {
@@ -91,19 +91,19 @@ func (q *query) tool(name string, asked *group) {
 			asked.pattern.addNames(server, bare)
 		}
 	case len(visible) > 0:
-		// It exists, and lies outside the path's toolset.
+		// It exists, but not in the path's toolset.
 	case !q.ignore(name):
 		q.wrong.UnknownTools = append(q.wrong.UnknownTools, name)
 	}
 }
 
-// only returns those of the numbers that are in s.
+// only returns the numbers that are in s.
 func only(numbers []int, s tool.Set) []int {
 	return slices.DeleteFunc(slices.Clone(numbers), func(i int) bool { return !s.Has(i) })
 }
 
-// lookup splits a name of a request. numbers are the tools of that name, whether the agent
-// may know of them or not; server is -1 for a bare name, and bare is "" for a name that no tool can have.
+// lookup splits a name of a request. numbers are the tools of that name, even tools that the agent
+// may not know of; server is -1 for a bare name, and bare is "" for a name that no tool can have.
 func (q *query) lookup(name string) (numbers []int, server int, bare string) {
 	b := q.bound
 	id, err := tool.ParseID(name)
@@ -123,8 +123,8 @@ func (q *query) lookup(name string) (numbers []int, server int, bare string) {
 	return nil, server, id.Key()
 }
 
-// unresolved reports whether a tool of that name may show up once its server has loaded, on
-// the server or, for -1, on any that the agent may see.
+// unresolved reports whether a tool of that name may appear once its server has loaded, on the
+// server or, for -1, on any visible server.
 func (q *query) unresolved(server int, bare string, patterns []pattern) bool {
 	if bare == "" {
 		return false
@@ -137,9 +137,9 @@ func (q *query) unresolved(server int, bare string, patterns []pattern) bool {
 	return false
 }
 
-// exclude removes the named tool from asked; a bare name means every tool of that name, since in
-// a list that takes away the wider reading is the safe one. A name that exists for nobody
-// is a fault even in a lenient request: a typo here would leave a tool in.
+// exclude removes the named tool from asked. A bare name means every tool of that name, because in
+// a list that removes, the wider reading is the safe one. A name that does not exist at all is a
+// fault even in a lenient request: a typo here would leave a tool in.
 func (q *query) exclude(name string, asked tool.Set) {
 	numbers, server, bare := q.lookup(name)
 	known := only(numbers, q.view.known)
@@ -167,7 +167,7 @@ func (q *query) ids(numbers []int) []string {
 	return out
 }
 
-// problems returns everything that is wrong with the request, in one error, or nil.
+// problems returns all faults of the request in one error, or nil.
 func (q *query) problems() error {
 	e := &q.wrong
 	if e.UnknownToolsets == nil && e.UnknownTools == nil && e.Conflicts == nil {
@@ -191,7 +191,7 @@ func (q *query) problems() error {
 	return e
 }
 
-// maxNamed is how many of the names that exist a message lists.
+// maxNamed is how many of the existing names a message lists.
 const maxNamed = 40
 
 func (q *query) existingToolsets() string {

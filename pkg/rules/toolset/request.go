@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// The headers that narrow a request, with their aliases, and the one that
-// says what becomes of names that do not exist.
+// The headers that narrow a request, with their aliases, and the header that decides about names
+// that do not exist.
 const (
 	headerToolsets = "X-MCP-Toolsets"
 	headerTools    = "X-MCP-Tools"
@@ -21,7 +21,7 @@ const (
 	headerPrefer   = "Prefer"
 )
 
-// What one list may hold, all its lines and aliases together.
+// Limits of one list, with all its lines and aliases.
 const (
 	maxListBytes = 8 << 10
 	maxListNames = 256
@@ -33,15 +33,15 @@ func Headers() []string {
 	return []string{headerToolsets, headerTools, aliasTools, headerExclude, aliasExclude, headerReadOnly, headerPrefer}
 }
 
-// A list is the names of one header, sorted and each once. A header that is there
-// and empty is not one that is missing: it says "none".
+// A list has the names of one header, sorted and each once. An empty header differs from a missing
+// one: it means "none".
 type list struct {
 	given bool
 	names []string
 }
 
-// A Request is what one HTTP request asks for, parsed but not yet resolved.
-// The zero Request asks for everything.
+// A Request is the selection that one HTTP request asks for, parsed but not yet resolved. The zero
+// Request asks for everything.
 type Request struct {
 	path     string // toolset of the path, "" for none
 	toolsets list
@@ -56,15 +56,15 @@ func (r Request) narrows() bool {
 	return r.path != "" || r.toolsets.given || r.tools.given || len(r.exclude.names) > 0 || r.readOnly
 }
 
-// ParseRequest reads a request from what follows /mcp in its path ("", "/readonly" or
-// "/x/{toolset}", decoded) and its headers. The error is an [*Error] that names every
-// header that cannot be read.
+// ParseRequest reads a request from the part of its path after /mcp ("", "/readonly" or
+// "/x/{toolset}", decoded) and its headers. The error is an [*Error] that names every header that
+// cannot be read.
 func ParseRequest(path string, h http.Header) (Request, error) {
 	r := Request{lenient: lenient(h)}
 	if err := r.readPath(path); err != nil {
 		return Request{}, err
 	}
-	if len(h) == 0 { // as of most requests
+	if len(h) == 0 { // most requests have none
 		return r, nil
 	}
 	var faults []string
@@ -131,8 +131,8 @@ func readList(h http.Header, names ...string) (list, error) {
 	return l, nil
 }
 
-// readBool reads a switch. Several lines must agree: a request that
-// says both may not be taken for the wider of the two.
+// readBool reads a switch. Several lines must agree: a contradictory request must not get the
+// wider selection.
 func readBool(h http.Header, header string) (bool, error) {
 	var value, given bool
 	for _, line := range h.Values(header) {
@@ -160,8 +160,8 @@ func boolOf(word string) (value, ok bool) {
 	return false, false
 }
 
-// lenient reports whether the request prefers handling=lenient (RFC 7240). Of a
-// preference that is given twice the first counts.
+// lenient reports whether the request prefers handling=lenient (RFC 7240). If a preference is
+// given twice the first one counts.
 func lenient(h http.Header) bool {
 	for _, line := range h.Values(headerPrefer) {
 		for preference := range strings.SplitSeq(line, ",") {
@@ -175,5 +175,5 @@ func lenient(h http.Header) bool {
 	return false
 }
 
-// maxEcho is how many characters of one name are said back to the caller.
+// maxEcho is how many characters of one name a message repeats.
 const maxEcho = 128

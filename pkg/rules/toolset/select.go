@@ -11,10 +11,10 @@ import (
 
 const noToolsLeft = "No tools left"
 
-// retryAfter is when to ask again for servers that did not say.
+// retryAfter is when to retry if a server gives no time.
 const retryAfter = 30 * time.Second
 
-// A Selection is what one request is offered. What the operator denies is in it: it is shown as
+// A Selection has what one request is offered. It includes denied items, which agents see as
 // locked.
 type Selection struct {
 	Tools     tool.Set // by their numbers in the universe
@@ -25,11 +25,11 @@ type Selection struct {
 
 	bound    *Bound
 	view     view
-	patterns []pattern // what a tool must match to be offered
+	patterns []pattern // an offered tool matches all of them
 }
 
-// HasServer reports whether a server exists for this request: one of its tools, prompts or resources
-// is offered, or one could be as soon as they are known.
+// HasServer reports whether a server exists for this request: one of its items is offered, or
+// could be once its items are known.
 func (s Selection) HasServer(name string) bool {
 	server, ok := s.server(name)
 	return ok && (slices.ContainsFunc(s.bound.own[server], s.has) || s.bound.incomplete(server) && overlap(server, s.patterns))
@@ -38,8 +38,8 @@ func (s Selection) HasServer(name string) bool {
 // has reports whether item i is offered.
 func (s Selection) has(i int) bool { return s.Tools.Has(i) || s.Prompts.Has(i) || s.Resources.Has(i) }
 
-// ServerToolsets returns the toolsets that a server belongs to, sorted, as far as they exist
-// for the agent, whatever the request selects.
+// ServerToolsets returns the toolsets that a server belongs to and that exist for the agent,
+// sorted, for every selection.
 func (s Selection) ServerToolsets(name string) []string {
 	server, ok := s.server(name)
 	if !ok {
@@ -65,13 +65,12 @@ func (s Selection) server(name string) (int, bool) {
 	return server, ok && s.view.scope[server]
 }
 
-// Select returns what req is offered of the bound. The error is an [*Error] with everything
-// that is wrong with the request. A request that does not narrow has nothing wrong
-// with it, and may be offered nothing.
+// Select returns the items of the bound that req selects. The error is an [*Error] with all faults
+// of the request. A request that does not narrow has no faults, and may be offered nothing.
 func (b *Bound) Select(req Request, agent identity.Agent) (Selection, error) {
 	q := &query{bound: b, view: b.view(agent), lenient: req.lenient}
 	within := q.path(req.path)
-	asked := q.asked(req, within)
+	asked := q.selected(req, within)
 	for _, name := range req.exclude.names {
 		q.exclude(name, asked.tools)
 	}
@@ -93,8 +92,8 @@ func (b *Bound) Select(req Request, agent identity.Agent) (Selection, error) {
 	return s, nil
 }
 
-// nothing says why a selection is empty. If a server that is away could have filled it, it
-// says so; if that is likely to come back, the caller is asked to come back, too.
+// nothing explains why a selection is empty. If a server that is not loaded could have filled it,
+// it says so; if that server is likely to load soon, it asks the caller to retry.
 func (s Selection) nothing() *Error {
 	var wait time.Duration
 	away := false
@@ -126,12 +125,12 @@ func (s Selection) nothing() *Error {
 	}
 }
 
-// A view is what exists for one agent.
+// A view has what exists for one agent.
 type view struct {
-	scope    []bool    // servers that it may see
-	known    tool.Set  // tools and other items of those, inside the agent's own toolsets
-	visible  tool.Set  // of these, what the operator offers
-	patterns []pattern // what a tool must match to become visible; the operator's first
+	scope    []bool    // visible servers
+	known    tool.Set  // their tools and other items, inside the agent's own toolsets
+	visible  tool.Set  // the part of known that the operator offers
+	patterns []pattern // a tool must match all to become visible; the operator's first
 }
 
 func (b *Bound) view(agent identity.Agent) view {
@@ -169,8 +168,8 @@ func (b *Bound) group(name string) *group {
 	return b.groups[name]
 }
 
-// exists reports whether a toolset has a tool that is visible, or could
-// have one as soon as the tools of its servers are known.
+// exists reports whether a toolset has a visible tool, or could have one once the tools of its
+// servers are known.
 func (b *Bound) exists(v view, g *group) bool {
 	if g.meets(v.visible) {
 		return true
@@ -184,7 +183,7 @@ func (b *Bound) exists(v view, g *group) bool {
 	return false
 }
 
-// incomplete reports whether a server may have tools that are not known, or has none at all.
+// incomplete reports whether a server may have unknown tools, or has no tools at all.
 func (b *Bound) incomplete(server int) bool {
 	return !b.servers[server].Loaded || len(b.own[server]) == 0
 }

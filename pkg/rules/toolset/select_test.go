@@ -60,7 +60,7 @@ type selectCase struct {
 	status int    // 0: no error
 }
 
-// What the cases are about: the whole offer, and a server that will be back.
+// Both cases are covered: the whole offer, and a server that will be back.
 const (
 	everything  = "a:one a:two b:three b:two slow:stale"
 	off         = "No tools left: their server is disabled or unavailable, so its tools are not known. Without this selection, upstream_servers says why."

@@ -1,11 +1,9 @@
-// Package toolset decides which tools a request is offered: the operator's
-// bound, the agent's scope, the toolset of the path, and what the request's
-// headers ask for. A request can only narrow.
+// Package toolset decides which tools a request is offered: the operator's bound, the agent's
+// scope, the toolset of the path, and the request's headers. A request can only narrow.
 //
-// It is pure. The names in a request are the caller's choice, so this is
-// hygiene and not a boundary; but a name that the caller may not know of is
-// answered exactly like one that does not exist, or the answers would be a way
-// to list what others have.
+// It is pure. The caller chooses the names in a request, so this package is hygiene and no
+// security boundary. But a name that is hidden from the caller gets the same answer as one that
+// does not exist; otherwise callers could list what others have.
 package toolset
 
 import (
@@ -15,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// The toolsets that always exist. In a request both stand for all that the
-// agent may be offered; the operator's config knows only the first.
+// The toolsets that always exist. In a request both mean everything that the agent may be offered;
+// the operator's config knows only the first.
 const (
 	all      = "all"
 	standard = "default"
@@ -29,23 +27,22 @@ type Universe struct {
 	Servers []Server
 }
 
-// A Tool is what selection needs to know of a tool, a prompt or a resource.
+// A Tool has the properties of a tool, a prompt or a resource that selection needs.
 type Tool struct {
 	ID       tool.ID
 	ReadOnly bool // by its effective annotations
 }
 
-// A Server is how the last load of a server ended. A name under a server that
-// is not Loaded may be that of a tool which is not known yet.
+// A Server is the result of a server's last load. If it is not Loaded, any name may belong to a
+// tool of it that is not known yet.
 type Server struct {
 	Name       string
-	Loaded     bool          // its list is complete: a name that is not in it does not exist
+	Loaded     bool          // its list is complete: other names do not exist
 	Transient  bool          // not loaded, and likely to load soon
-	RetryAfter time.Duration // when to ask again for a Transient one; 0: a default
+	RetryAfter time.Duration // when to retry a Transient server; 0: a default
 }
 
-// An Error is a request that cannot be served as it was asked. All of it may
-// be shown to the caller.
+// An Error is a request that cannot be served. All of it may be shown to the caller.
 type Error struct {
 	Status          int           // HTTP: 400, 404 or 503
 	Message         string        // one line
@@ -55,7 +52,7 @@ type Error struct {
 	RetryAfter      time.Duration // with 503
 }
 
-// A Conflict is a bare tool name that stands for several tools.
+// A Conflict is a bare name of several tools.
 type Conflict struct {
 	Name  string   `json:"name"`
 	Tools []string `json:"tools"` // "server:tool", sorted

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// A Chart is numbers over time that belong together. If Stacked, they are parts of a whole.
+// A Chart is a set of related numbers over time. If Stacked, they are parts of a whole.
 type Chart struct {
 	Name    string   `json:"name" enum:"calls,locked,refused,errors,searches,latency"`
 	Title   string   `json:"title"`
@@ -22,7 +22,7 @@ type Series struct {
 	Values []float64 `json:"values" nullable:"false" doc:"one a bucket; a time is 0 where there was none"`
 }
 
-// Charts returns the numbers of the report; none if its source counts nothing.
+// Charts returns the numbers of the report; none if its source has no counts.
 func (r Report) Charts() []Chart {
 	out := []Chart{}
 	if r.Buckets == nil {
@@ -53,11 +53,11 @@ func (r Report) series(name, words string, known bool, of func(Bucket) float64) 
 	return s
 }
 
-// round returns a time as exact as it is known: with three digits.
+// round returns a time with three digits, its precision.
 func round(ms float64) float64 {
 	short, err := strconv.ParseFloat(strconv.FormatFloat(ms, 'g', 3, 64), 64)
 	if err != nil || math.IsNaN(short) || math.IsInf(short, 0) {
-		return 0 // which is no time that anything took
+		return 0 // no request takes this time
 	}
 	return short
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Unit is the span that a [Store] keeps tallies by.
+// A Unit is the length of a [Store]'s tallies.
 type Unit time.Duration
 
 // The spans of stores.
@@ -23,9 +23,9 @@ const (
 	Hour   = Unit(time.Hour)
 )
 
-// How many of the newest minutes and hours a [Store] keeps: those of two hours, of which the last hour
-// is read, and of a month. It goes by their number and not by the clock, so that a clock which jumps
-// ahead empties no store.
+// How many of the newest minutes and hours a [Store] keeps: two hours of minutes, of which the
+// last hour is read, and a month of hours. The limit is a number, not an age, so that a clock that
+// jumps ahead empties no store.
 const (
 	KeepMinutes = 2 * 60
 	KeepHours   = 31 * 24
@@ -33,30 +33,30 @@ const (
 
 // A Store keeps tallies. Every implementation passes usagetest.Run.
 type Store interface {
-	// Add adds the tallies of minutes, by when they begin, to what is kept of those minutes and
-	// of their hours: all of it or, with an error, nothing. It drops the oldest beyond
+	// Add adds the tallies of minutes, by start time, to the stored tallies of these minutes and
+	// of their hours: all of it or, with an error, nothing. It removes the oldest beyond
 	// [KeepMinutes] and [KeepHours].
 	Add(ctx context.Context, minutes map[time.Time]*Tally) error
 
-	// Each calls do for each minute or hour kept that begins in [from, to), the oldest first.
-	// The tally is good for that call only.
+	// Each calls do for each stored minute or hour that begins in [from, to), the oldest first.
+	// The tally is valid only during the call.
 	Each(ctx context.Context, u Unit, from, to time.Time, do func(start time.Time, t *Tally)) error
 }
 
 const (
-	// FlushEvery is how often [Counter.Run] writes: what was counted since is lost if the
-	// process is killed.
+	// FlushEvery is how often [Counter.Run] writes: a killed process loses the counts since the
+	// last write.
 	FlushEvery = 5 * time.Second
 
-	// maxPending is how many minutes wait in memory while the store cannot be written.
+	// maxPending is how many minutes stay in memory while the store cannot be written.
 	maxPending = 60
 
-	// maxName is how long the name of an agent may be, in characters.
+	// maxName is the longest name of an agent, in characters.
 	maxName = 128
 )
 
-// A Counter counts the lines of the audit, and is the [Source] of what it counted. It is safe for
-// concurrent use.
+// A Counter counts audit lines, and is the [Source] of these counts. It is safe for concurrent
+// use.
 type Counter struct {
 	store Store
 	known func(context.Context, tool.ID) (tool.Tier, bool)
@@ -65,7 +65,7 @@ type Counter struct {
 
 	mu      sync.Mutex
 	pending map[time.Time]*Tally // by minute
-	last    *Tally               // of the minute counted last
+	last    *Tally               // of the last counted minute
 	minute  time.Time
 
 	flushing sync.Mutex
@@ -78,14 +78,14 @@ var (
 	_ AgentSource = (*Counter)(nil)
 )
 
-// Options are the knobs of a [Counter].
+// Options are the options of a [Counter].
 type Options struct {
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: none
 }
 
-// NewCounter returns a counter that keeps its tallies in store. known returns the tier of a tool that
-// the catalog has: names of others are anybody's text, and are not kept.
+// NewCounter returns a counter that keeps its tallies in store. known returns the tier of a tool
+// in the catalog: names of other tools may be any text, and are not stored.
 func NewCounter(store Store, known func(context.Context, tool.ID) (tool.Tier, bool), o *Options) *Counter {
 	c := &Counter{store: store, known: known, now: time.Now, log: slog.New(slog.DiscardHandler), pending: map[time.Time]*Tally{}}
 	if o != nil && o.Now != nil {
@@ -97,7 +97,8 @@ func NewCounter(store Store, known func(context.Context, tool.ID) (tool.Tier, bo
 	return c
 }
 
-// Write counts a line. It is [audit.Sink]'s, and never fails: usage is not worth a call.
+// Write counts a line. It implements [audit.Sink], and never fails: a count must not make a call
+// fail.
 func (c *Counter) Write(ctx context.Context, l audit.Line) error {
 	if l.Kind != audit.KindCall {
 		return nil
@@ -142,8 +143,8 @@ func (c *Counter) Write(ctx context.Context, l audit.Line) error {
 	return nil
 }
 
-// measure says what a line counts as. item: it is about an item of a server. isTool: the catalog has
-// it, and it is a tool.
+// measure returns how a line counts. item: it concerns an item of a server. isTool: the item is a
+// tool in the catalog.
 func measure(l audit.Line, item, isTool bool, tier tool.Tier) (m []Metric, u Use) {
 	if l.Found != nil {
 		u.Searches = 1
@@ -179,7 +180,7 @@ func measure(l audit.Line, item, isTool bool, tier tool.Tier) (m []Metric, u Use
 	return m, u
 }
 
-// callOf returns the metric of a call that was sent.
+// callOf returns the metric of a sent call.
 func callOf(isTool bool, tier tool.Tier) Metric {
 	switch {
 	case !isTool:
@@ -192,7 +193,7 @@ func callOf(isTool bool, tier tool.Tier) Metric {
 	return CallsDestructive
 }
 
-// tally returns the tally of a minute that is to be added to.
+// tally returns the tally of a minute, for adding to it.
 func (c *Counter) tally(minute time.Time) *Tally {
 	if c.last == nil || !c.minute.Equal(minute) {
 		t := c.pending[minute]
@@ -205,10 +206,10 @@ func (c *Counter) tally(minute time.Time) *Tally {
 	return c.last
 }
 
-// Start begins to [Counter.Run]. The function that it returns ends that, and returns once everything
-// is written.
+// Start starts [Counter.Run]. The returned function stops it, and returns after everything is
+// written.
 func (c *Counter) Start(ctx context.Context) (end func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // what is counted while the program ends, counts
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // counts until the program ends are kept
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -235,15 +236,15 @@ func (c *Counter) Run(ctx context.Context) {
 	}
 }
 
-// flushed is Flush; what went wrong goes to the log.
+// flushed calls Flush and logs its error.
 func (c *Counter) flushed(ctx context.Context) {
 	if err := c.Flush(ctx); err != nil {
 		c.log.LogAttrs(ctx, slog.LevelWarn, "usage not kept; it will be tried again", slog.Any("error", err))
 	}
 }
 
-// Flush writes what was counted since the last time, in one transaction. What cannot be written
-// waits for the next time, up to an hour of it.
+// Flush writes the counts since the last write, in one transaction. If it fails, the counts wait
+// for the next time, up to an hour of them.
 func (c *Counter) Flush(ctx context.Context) error {
 	c.flushing.Lock()
 	defer c.flushing.Unlock()
@@ -282,7 +283,7 @@ func (c *Counter) Usage(ctx context.Context, r Range) (Report, error) {
 	out := NewReport(r, now)
 	if err := c.Flush(ctx); err != nil {
 		c.log.LogAttrs(ctx, slog.LevelWarn, "usage not kept; it will be tried again", slog.Any("error", err))
-		out.Says = append(out.Says, "What was counted last could not be written and is missing here; it is kept in memory and tried again every few seconds. The log says why.")
+		out.Says = append(out.Says, "The newest counts could not be written and are missing here. They are kept in memory and written again every few seconds. The log has the reason.")
 	}
 	unit := Minute
 	if r.Step >= time.Hour {
@@ -309,7 +310,7 @@ func (c *Counter) Usage(ctx context.Context, r Range) (Report, error) {
 	return out, nil
 }
 
-// addUses adds what a tally has by agent and tool. The store bounds how many there are.
+// addUses adds a tally's uses by agent and tool. The store limits their number.
 func addUses(to map[Pair]*Use, t *Tally) {
 	for p, u := range t.uses {
 		if to[p] == nil {
@@ -342,7 +343,7 @@ func (c *Counter) UsageOf(ctx context.Context, id string) (w Week, err error) {
 
 // Agents implements [AgentSource].
 func (c *Counter) Agents(ctx context.Context) ([]string, error) {
-	if err := c.Flush(ctx); err != nil { // what waits is missing until it is written
+	if err := c.Flush(ctx); err != nil { // unwritten counts would be missing
 		c.log.LogAttrs(ctx, slog.LevelWarn, "usage not kept; it will be tried again", slog.Any("error", err))
 	}
 	to, ids := c.now().UTC().Add(time.Hour), map[string]bool{}
@@ -351,6 +352,6 @@ func (c *Counter) Agents(ctx context.Context) ([]string, error) {
 			ids[p.Agent] = true
 		}
 	})
-	delete(ids, "") // those that were not kept apart
+	delete(ids, "") // the agents that were not counted separately
 	return slices.Sorted(maps.Keys(ids)), err
 }

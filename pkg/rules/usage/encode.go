@@ -12,16 +12,16 @@ import (
 // formatVersion begins every encoded tally.
 const formatVersion = 1
 
-var errFormat = errors.New("what is kept of the usage cannot be read")
+var errFormat = errors.New("the stored usage cannot be read")
 
-// sortedPairs returns the pairs in their order, those of others first.
+// sortedPairs returns the pairs in order, with the merged pairs first.
 func sortedPairs(uses map[Pair]*Use) []Pair {
 	return slices.SortedFunc(maps.Keys(uses), func(a, b Pair) int {
 		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(a.Tool, b.Tool))
 	})
 }
 
-// AppendBinary appends the form in which stores keep t: numbers of variable length, each name once.
+// AppendBinary appends the stored form of t: numbers of variable length, each name once.
 func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, formatVersion)
 	b = number(b, len(t.Counts))
@@ -70,8 +70,8 @@ func (u *Use) fields() [6]*int {
 	return [6]*int{&u.Calls, &u.Locked, &u.Refused, &u.Failed, &u.Found, &u.Searches}
 }
 
-// UnmarshalBinary reads what [Tally.AppendBinary] wrote. Counts that this program does not know are
-// left out.
+// UnmarshalBinary reads what [Tally.AppendBinary] wrote. It ignores counts that this program does
+// not know.
 func (t *Tally) UnmarshalBinary(data []byte) error {
 	*t = Tally{}
 	r := &reader{data: data}
@@ -118,7 +118,7 @@ func (t *Tally) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// A reader reads numbers and texts; what cannot be read is zero, and bad.
+// A reader reads numbers and texts. After a fault it returns zero, and sets bad.
 type reader struct {
 	data []byte
 	bad  bool
@@ -134,7 +134,7 @@ func (r *reader) number() int {
 	return int(n)
 }
 
-// count reads how many things follow, each of which has a byte at least.
+// count reads the number of the following elements, each of which has at least a byte.
 func (r *reader) count() int {
 	n := r.number()
 	if n > len(r.data) {

@@ -13,7 +13,7 @@ const (
 // between one millisecond and two minutes: the eighth root of two, less one.
 const LatencyError = 0.0906
 
-// A Histogram counts how long requests took. The zero value is empty.
+// A Histogram counts durations of requests. The zero value is empty.
 type Histogram [bins]uint32
 
 // Observe counts a request that took ms milliseconds.
@@ -33,8 +33,8 @@ func (h *Histogram) Add(other *Histogram) {
 	}
 }
 
-// Percentile returns how long the fastest p of all requests took at most, in milliseconds, as far
-// as the bins tell; 0 if there were none.
+// Percentile returns the longest duration of the fastest p of all requests, in milliseconds, as
+// exact as the bins; 0 if there were none.
 func (h *Histogram) Percentile(p float64) float64 {
 	var all uint64
 	for _, n := range h {

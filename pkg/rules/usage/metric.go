@@ -9,10 +9,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Metric is one thing that is counted. Stores keep counts by its number: a new one comes last.
+// A Metric is something that is counted. Stores keep counts by its number: a new metric comes
+// last.
 type Metric int
 
-// What is counted.
+// The metrics.
 const (
 	CallsRead Metric = iota // calls that were sent, by tier
 	CallsWrite
@@ -32,11 +33,11 @@ const (
 	FailedDenied
 	FailedCancelled
 	SearchesHit    // that found something callable
-	SearchesBarren // that did not
+	SearchesBarren // that found nothing callable
 	metricCount
 )
 
-// Counts are how often each metric happened.
+// Counts has the count of each metric.
 type Counts [metricCount]int
 
 // Add adds other to c.
@@ -46,7 +47,7 @@ func (c *Counts) Add(other *Counts) {
 	}
 }
 
-// Sum returns how often any of the metrics happened.
+// Sum returns the sum of some metrics.
 func (c *Counts) Sum(metrics ...Metric) (n int) {
 	for _, m := range metrics {
 		n += c[m]
@@ -54,8 +55,8 @@ func (c *Counts) Sum(metrics ...Metric) (n int) {
 	return n
 }
 
-// A group is metrics that are shown beside each other. They are parts of one number: none is
-// counted in two of them.
+// A group is a set of metrics that are shown together. They are parts of one number: no event
+// counts in two of them.
 type group struct {
 	name, title string
 	metrics     []named
@@ -91,7 +92,7 @@ func groups() []group {
 	}
 }
 
-// metricOf returns the metric of a name in a group.
+// metricOf returns the metric with a name in a group.
 func metricOf(in, name string) (Metric, bool) {
 	m, ok := byName()[[2]string{in, name}]
 	return m, ok

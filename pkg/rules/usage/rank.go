@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Uses are tools and agents with what was done, each list complete; the order is that of their names.
+// Uses has the uses by tool and by agent, each list complete and in the order of names.
 type Uses struct {
 	Tools  []Row
 	Agents []Row
 }
 
-// A Row is a tool or an agent. Those that were not kept apart have no name, and stand in one row.
+// A Row is a tool or an agent. All that were not counted separately are in one row without a name.
 type Row struct {
 	Name   string
-	Beside int // agents of a tool, tools of an agent; those that were not kept apart count as one
+	Beside int // agents of a tool, tools of an agent; all that were not counted separately are one
 	Use
 }
 
-// UsesOf adds up what agents did by tool and by agent. The gateway's own tools are in no row of
-// tools: who searches has called nothing.
+// UsesOf adds up uses by tool and by agent. The gateway's own tools have no row, because a search
+// calls no tool.
 func UsesOf(pairs map[Pair]*Use) *Uses {
 	tools, agents := map[string]*Row{}, map[string]*Row{}
 	row := func(in map[string]*Row, name string) *Row {
@@ -53,8 +53,8 @@ func rows(of map[string]*Row) []Row {
 	return out
 }
 
-// Most returns the rows by which there is anything of what of counts, the most first. Those without
-// a name come last.
+// Most returns the rows with a positive value of of, the largest first. Rows without a name come
+// last.
 func Most(rows []Row, of func(Row) int) []Row {
 	out := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return of(r) == 0 })
 	slices.SortStableFunc(out, func(a, b Row) int {
@@ -66,7 +66,7 @@ func Most(rows []Row, of func(Row) int) []Row {
 	return out
 }
 
-// A Week is how one tool was called in seven days up to now.
+// A Week has the calls of one tool in the last seven days.
 type Week struct {
 	Days   [7]int `json:"days" doc:"calls that were sent, in each of the last seven times 24 hours, the oldest first"`
 	Calls  int    `json:"calls" doc:"their sum"`

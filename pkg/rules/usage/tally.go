@@ -1,9 +1,10 @@
 package usage
 
-// A Pair is an agent and a tool that it called, or found locked. Others are the empty text.
+// A Pair is an agent and a tool that it called, or found locked. Merged agents or tools are the
+// empty text.
 type Pair struct{ Agent, Tool string }
 
-// A Use is what an agent did with a tool.
+// A Use has the counts of an agent's use of a tool.
 type Use struct {
 	Calls    int `json:"calls" doc:"that were sent to a server"`
 	Locked   int `json:"locked" doc:"calls that met a lock"`
@@ -23,14 +24,15 @@ func (u *Use) Add(other Use) {
 	u.Searches += other.Searches
 }
 
-// How many pairs a tally keeps apart: of one agent, so that none crowds out the others, and in all.
-// What is beyond that is counted with the agent and no tool, and beyond twice that with neither.
+// Limits of the pairs that a tally counts separately: for one agent, so that it cannot crowd out
+// others, and for all. Further pairs are counted with the agent and no tool, and beyond twice the
+// limit with neither.
 const (
 	maxTools = 128
 	maxPairs = 1024
 )
 
-// A Tally is what happened in a span of time. The zero Tally is empty.
+// A Tally has the counts of a span of time. The zero Tally is empty.
 type Tally struct {
 	Counts  Counts
 	Latency Histogram
@@ -39,11 +41,11 @@ type Tally struct {
 	agents map[string]int // how many pairs an agent has; nil: not counted yet
 }
 
-// Uses returns what agents did, by agent and tool. It must not be changed.
+// Uses returns the uses by agent and tool. The caller must not modify it.
 func (t *Tally) Uses() map[Pair]*Use { return t.uses }
 
-// Use returns the use of a pair, to be added to. Where there is no room left that of others stands
-// for it.
+// Use returns the use of a pair, for adding to it. If there is no room left, it returns a merged
+// use.
 func (t *Tally) Use(p Pair) *Use {
 	if u := t.uses[p]; u != nil {
 		return u
@@ -73,7 +75,7 @@ func (t *Tally) Use(p Pair) *Use {
 func (t *Tally) Add(other *Tally) {
 	t.Counts.Add(&other.Counts)
 	t.Latency.Add(&other.Latency)
-	for _, p := range sortedPairs(other.uses) { // so that the same ones find room each time
+	for _, p := range sortedPairs(other.uses) { // so that the same pairs find room each time
 		t.Use(p).Add(*other.uses[p])
 	}
 }

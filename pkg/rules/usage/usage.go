@@ -1,10 +1,10 @@
-// Package usage says how agents use the tools: how many calls there were, which were refused and
-// why, what failed, how long it took, and by tool and by agent.
+// Package usage reports how agents use the tools: how many calls there were, which were refused
+// and why, which failed, how long they took, and by tool and by agent.
 //
-// A [Source] answers that. On one machine it is a [Counter], which counts the lines of the audit as
+// A [Source] makes these reports. On one machine it is a [Counter], which counts audit lines as
 // they are written, by minutes and by hours, into a [Store]. On AWS it is the driver in
-// pkg/aws/cloudwatch, which searches the log for names of tools and agents when a person wants them.
-// What a source does not know it leaves out and says so: a number that is missing is never a zero.
+// pkg/aws/cloudwatch, which searches the log for names of tools and agents when a person requests
+// them. A report says what its source does not know: a missing number is never a zero.
 package usage
 
 import (
@@ -15,54 +15,54 @@ import (
 
 // A Source knows how the tools are used.
 type Source interface {
-	// Usage returns what is known of r up to now. What cannot be read now is missing from the
-	// report, which says so; an error means that nothing can be read.
+	// Usage returns the report of r up to now. The report says which parts cannot be read now; an
+	// error means that nothing can be read.
 	Usage(ctx context.Context, r Range) (Report, error)
 }
 
-// A ToolSource knows without being paid for it how one tool is used.
+// A ToolSource knows the usage of one tool at no cost.
 type ToolSource interface {
-	// UsageOf returns how the tool with the id was called in the last week.
+	// UsageOf returns the calls of the tool with the id in the last week.
 	UsageOf(ctx context.Context, id string) (Week, error)
 }
 
-// An AgentSource knows agents without being paid for it.
+// An AgentSource knows agents at no cost.
 type AgentSource interface {
 	// Agents returns the ids of the agents that called or searched in the last month, sorted.
 	Agents(ctx context.Context) ([]string, error)
 }
 
-// An Asker is a [Source] that knows tools and agents only if somebody asks, because that costs.
+// An Asker is a [Source] that finds tools and agents only on request, because that costs money.
 type Asker interface {
-	// Ask begins to look for the tools and agents of r, and returns a name of the question. What
-	// was asked a short time ago is not asked again: then it is the same name. It returns a
-	// [RefusedError] while another question is open.
+	// Ask starts a query for the tools and agents of r, and returns its name. If the same query
+	// ran a short time ago, it returns that query's name. It returns a [RefusedError] while
+	// another query runs.
 	Ask(ctx context.Context, r Range) (query string, err error)
 
-	// Answer returns what became of a question; [ErrNoQuery] if there is none of the name.
+	// Answer returns the state of a query; [ErrNoQuery] if there is none with the name.
 	Answer(ctx context.Context, query string) (Answer, error)
 }
 
-// ErrNoQuery says that there is no question of a name.
+// ErrNoQuery says that there is no query with this name.
 var ErrNoQuery = errors.New("no such question")
 
-// A RefusedError says to a person why a question was not asked.
+// A RefusedError tells a person why a query was refused.
 type RefusedError string
 
 // Error implements error.
 func (e RefusedError) Error() string { return string(e) }
 
-// An Answer is what became of a question about tools and agents.
+// An Answer is the state of a query for tools and agents.
 type Answer struct {
 	Range   string
 	AskedAt time.Time
 	Running bool
-	Failed  string // why there is no answer, for a person; "": there is one, or it is running
+	Failed  string // why there is no result, for a person; "": there is one, or the query runs
 	Uses    *Uses  // nil: not yet, or it failed
-	Cost    string // what it cost, and how that was reckoned
+	Cost    string // the cost, and how it was computed
 }
 
-// A Range is how far back a report goes, in buckets of equal length.
+// A Range is the time that a report covers, in buckets of equal length.
 type Range struct {
 	Name    string
 	Words   string // for a person
@@ -70,7 +70,7 @@ type Range struct {
 	Buckets int
 }
 
-// Ranges returns the ranges that there are, the shortest first.
+// Ranges returns all ranges, the shortest first.
 func Ranges() []Range {
 	return []Range{
 		{"1h", "last hour", 2 * time.Minute, 30},
@@ -90,30 +90,30 @@ func ParseRange(name string) (Range, bool) {
 	return Range{}, false
 }
 
-// Bounds returns the span of r that ends with the bucket in which now lies. Buckets begin at whole
-// multiples of their length, in UTC.
+// Bounds returns the span of r that ends with the bucket of now. Buckets begin at whole multiples
+// of their length, in UTC.
 func (r Range) Bounds(now time.Time) (from, to time.Time) {
 	to = now.UTC().Truncate(r.Step).Add(r.Step)
 	return to.Add(-r.Step * time.Duration(r.Buckets)), to
 }
 
-// A Report is what is known of a range.
+// A Report has the counts of a range.
 type Report struct {
 	Range   Range
-	Buckets []Bucket // oldest first; the last one is not over; nil: the source counts nothing
+	Buckets []Bucket // oldest first; the last one is not over; nil: the source has no counts
 	Total   Bucket   // of the whole range
-	Uses    *Uses    // nil: not known
-	Says    []string // what is missing and why, each a sentence for a person
+	Uses    *Uses    // nil: unknown
+	Says    []string // what is missing and why, in sentences for a person
 }
 
-// A Bucket is what happened in a span of time.
+// A Bucket has the counts of a span of time.
 type Bucket struct {
 	Start    time.Time
 	Counts   Counts
-	P50, P95 float64 // of how long requests took, milliseconds; 0: not known, or there were none
+	P50, P95 float64 // durations of requests, milliseconds; 0: unknown, or no requests
 }
 
-// NewReport returns a report of r up to now in which nothing happened.
+// NewReport returns an empty report of r up to now.
 func NewReport(r Range, now time.Time) Report {
 	from, _ := r.Bounds(now)
 	out := Report{Range: r, Buckets: make([]Bucket, r.Buckets), Total: Bucket{Start: from}}

@@ -121,8 +121,8 @@ func TestLinesAreCounted(t *testing.T) {
 	}
 }
 
-// Whatever is counted and whenever: the buckets of every range add up to its total, and to what was
-// counted in it; and rows of tools and of agents to the same calls.
+// For all counts and times, the buckets of every range add up to its total, and to the calls in
+// it; the rows of tools and of agents add up to the same calls.
 func TestBucketsAddUpToTheTotal(t *testing.T) {
 	b, rng := newBench(t), rand.New(rand.NewPCG(1, 2))
 	ids := []string{"fs:read_file", "fs:write_file", "git:git_push", "git:gone", "retrieve_tools", ""}
@@ -212,8 +212,8 @@ func TestHistogramError(t *testing.T) {
 	}
 }
 
-// A hostile agent may call whatever it likes: no name of its own is kept, and no other agent is
-// crowded out.
+// A hostile agent may call any name: none of its invented names is stored, and it crowds out no
+// other agent.
 func TestHostileNames(t *testing.T) {
 	b := newBench(t)
 	for n := range 20_000 {
@@ -281,7 +281,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// Over midnight and over the hour each call stands in one bucket, of every range.
+// At midnight and at the full hour each call is in one bucket of every range.
 func TestBucketsRoll(t *testing.T) {
 	b := newBench(t)
 	midnight := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
@@ -298,7 +298,7 @@ func TestBucketsRoll(t *testing.T) {
 	}
 }
 
-// What cannot be written is kept and tried again, and a report says what it lacks.
+// Counts that cannot be written are kept and written later, and a report says what it lacks.
 func TestFlushFails(t *testing.T) {
 	b := newBench(t)
 	b.write(called("ci", "fs:read_file"))

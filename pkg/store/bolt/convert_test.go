@@ -104,7 +104,7 @@ func wantMarks(t *testing.T, path string) {
 	t.Helper()
 	require.OK(t, onBucket(path, "stop", func(b *bbolt.Bucket) error {
 		s, err := stop.Decode(b.Get([]byte("stop")))
-		all, is := s.Of(stop.Target{All: true})
+		all, is := s.Find(stop.Target{All: true})
 		names := strings.Contains(all.Reason, "approvals.db"+beforeName)
 		if err != nil || !is || all.By != "portcullis" || !names {
 			t.Errorf("the build before reads the stops as %+v, %v", s, err)

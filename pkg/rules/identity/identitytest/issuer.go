@@ -20,7 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// An Issuer is an OpenID provider. Its fields may be set before it is asked.
+// An Issuer is an OpenID provider. Tests may set its fields before its first request.
 type Issuer struct {
 	URL     string
 	Subject string         // of the tokens that it gives
@@ -128,8 +128,7 @@ func (i *Issuer) Key() jose.JSONWebKey {
 	return i.signer
 }
 
-// Claims are those of a good token for the audience, with the given ones over them; a
-// nil value takes a claim away.
+// Claims returns the claims of a valid token for the audience, with the given ones over them;
 func (i *Issuer) Claims(audience string, over map[string]any) map[string]any {
 	now := time.Now()
 	i.mu.Lock()

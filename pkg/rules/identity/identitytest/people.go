@@ -37,9 +37,7 @@ func (i *Issuer) bent() Bend {
 	return i.bend
 }
 
-// Client makes the issuer know a client at which people sign in, and come back to an address; a
-// client without a secret is a public one. Whoever comes is [Issuer.Subject], with the claims of
-// [Issuer.Extra].
+// The person who signs in is [Issuer.Subject], with the claims of [Issuer.Extra].
 func (i *Issuer) Client(id, secret, redirect string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -27,5 +27,5 @@ func OneCall(server, name, arguments string) request.Request {
 	return r
 }
 
-// Hash is that of the definition of every tool of the samples.
+// Hash is the hash of every sample tool's definition.
 var Hash = tool.Hash(strings.Repeat("a1", 32))

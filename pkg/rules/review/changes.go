@@ -7,12 +7,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxKept is how many bytes of changes a Changes keeps.
+// maxKept is the size of a Changes in bytes.
 const maxKept = 4 << 20
 
-// Changes computes changes once and keeps the newest 4 MB of them. A list of changed items asks for the
-// same ones at each view. It computes again what it has forgotten. The zero Changes is ready to use, by
-// any number of goroutines.
+// Changes computes changes once and caches the newest 4 MB of them, because a list of changed
+// items needs the same ones at each view. The zero Changes is ready to use, by any number of
+// goroutines.
 type Changes struct {
 	mu    sync.Mutex
 	by    map[pairKey]Change
@@ -20,31 +20,31 @@ type Changes struct {
 	size  int
 }
 
-// A pairKey is all that a change depends on: the kinds and the bytes of two definitions. It does not
-// use [tool.Definition.Hash], which does not cover the size of a resource.
+// A pairKey has everything that a change depends on: the kinds and the bytes of two definitions.
+// It does not use [tool.Definition.Hash], which does not cover the size of a resource.
 type pairKey struct {
 	before, now         [sha256.Size]byte
 	beforeKind, nowKind tool.Kind
 }
 
-// Of is [Summarize]. The caller must not change what it returns.
-func (c *Changes) Of(before, now tool.Definition) Change {
+// Summarize returns the result of the function [Summarize], from a cache. The caller must not modify the result.
+func (c *Changes) Summarize(before, now tool.Definition) Change {
 	key := pairKey{sha256.Sum256(before.Raw), sha256.Sum256(now.Raw), before.Kind, now.Kind}
 	c.mu.Lock()
 	change, ok := c.by[key]
 	c.mu.Unlock()
 	if !ok {
-		change = Summarize(before, now) // not under the lock: others need not wait for it
+		change = Summarize(before, now) // without the lock: others need not wait for it
 		c.keep(key, change)
 	}
 	return change
 }
 
-// keep keeps a change, and forgets the oldest ones if there is no room.
+// keep caches a change, and removes the oldest ones if there is no room.
 func (c *Changes) keep(key pairKey, change Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.by[key]; ok { // somebody else computed it too
+	if _, ok := c.by[key]; ok { // another goroutine computed it, too
 		return
 	}
 	if c.by == nil {
@@ -58,7 +58,7 @@ func (c *Changes) keep(key pairKey, change Change) {
 	}
 }
 
-// bytes returns about how much memory c takes with its key.
+// bytes returns the approximate memory of c and its key.
 func (c Change) bytes() int {
 	const fixed, item = 400, 80
 	n := fixed

@@ -22,11 +22,11 @@ func TestChanges(t *testing.T) {
 	now := parsed(tool.Tool, `{"name":"a","inputSchema":{"default":[`+long+`2]}}`)
 	want := review.Summarize(before, now)
 	for range 2 {
-		if diff := cmp.Diff(want, c.Of(before, now)); diff != "" {
+		if diff := cmp.Diff(want, c.Summarize(before, now)); diff != "" {
 			t.Errorf("the change (-want +got):\n%s", diff)
 		}
 	}
-	if n := allocated.By(func() { c.Of(before, now) }); n > 10_000 {
+	if n := allocated.By(func() { c.Summarize(before, now) }); n > 10_000 {
 		t.Errorf("a change that is known allocates %d bytes", n)
 	}
 	resource := func(size int) tool.Definition {
@@ -42,14 +42,14 @@ func TestChanges(t *testing.T) {
 		"a tool with such bytes": {parsed(tool.Tool, `{"name":"a"}`), parsed(tool.Tool, `{"name":"a","arguments":[{"name":"x"}]}`)},
 	} {
 		for range 2 {
-			if diff := cmp.Diff(review.Summarize(pair[0], pair[1]), c.Of(pair[0], pair[1])); diff != "" {
+			if diff := cmp.Diff(review.Summarize(pair[0], pair[1]), c.Summarize(pair[0], pair[1])); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 		}
 	}
 }
 
-// What is kept has a limit, and many may ask at once.
+// The cache has a limit, and is safe for concurrent use.
 func TestChangesLimit(t *testing.T) {
 	var c review.Changes
 	before := tool.KeptItem(tool.Tool, []byte(`{"name":"a","inputSchema":{"type":"object"}}`))
@@ -64,7 +64,7 @@ func TestChangesLimit(t *testing.T) {
 	for worker := range 4 {
 		g.Go(func() {
 			for n := range 100 {
-				c.Of(before, now(n*(1+worker)))
+				c.Summarize(before, now(n*(1+worker)))
 			}
 		})
 	}
@@ -73,7 +73,7 @@ func TestChangesLimit(t *testing.T) {
 		t.Errorf("%d bytes are kept, want 4 MB at most", n)
 	}
 	for _, n := range []int{0, 99, 396} {
-		if got := c.Of(before, now(n)); len(got.Items) != 200 || got.More != 1 || !strings.Contains(got.Items[0].Path, fmt.Sprintf("_%d_", n)) && got.Items[0].Path != "last" {
+		if got := c.Summarize(before, now(n)); len(got.Items) != 200 || got.More != 1 || !strings.Contains(got.Items[0].Path, fmt.Sprintf("_%d_", n)) && got.Items[0].Path != "last" {
 			t.Errorf("the change to %d is %+v", n, got.Line())
 		}
 	}

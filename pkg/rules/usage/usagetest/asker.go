@@ -9,13 +9,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 )
 
-// Asked is a [usage.Source] that knows totals alone and has to be asked for tools and agents. Each
-// question runs until its answer was looked at once.
-type Asked struct {
+// Asker is a [usage.Source] that knows only totals and finds tools and agents on request. Each
+// query runs until its answer was read once.
+type Asker struct {
 	Now    func() time.Time
 	Report func(r usage.Range) (usage.Report, error) // nil: nothing happened
 	Uses   *usage.Uses                               // what is found
-	Refuse error                                     // why nothing can be asked; nil: it can
+	Refuse error                                     // why queries are refused; nil: they are not
 	Failed string                                    // why nothing is found; "": something is
 
 	mu     sync.Mutex
@@ -24,27 +24,27 @@ type Asked struct {
 }
 
 var (
-	_ usage.Source = (*Asked)(nil)
-	_ usage.Asker  = (*Asked)(nil)
+	_ usage.Source = (*Asker)(nil)
+	_ usage.Asker  = (*Asker)(nil)
 )
 
 // Usage implements [usage.Source].
-func (a *Asked) Usage(_ context.Context, r usage.Range) (usage.Report, error) {
+func (a *Asker) Usage(_ context.Context, r usage.Range) (usage.Report, error) {
 	if a.Report != nil {
 		return a.Report(r)
 	}
 	return usage.NewReport(r, a.Now()), nil
 }
 
-// Count returns how often something was asked.
-func (a *Asked) Count() int {
+// Count returns how many queries were started.
+func (a *Asker) Count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.asked)
 }
 
 // Ask implements [usage.Asker].
-func (a *Asked) Ask(_ context.Context, r usage.Range) (string, error) {
+func (a *Asker) Ask(_ context.Context, r usage.Range) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.Refuse != nil {
@@ -55,7 +55,7 @@ func (a *Asked) Ask(_ context.Context, r usage.Range) (string, error) {
 }
 
 // Answer implements [usage.Asker].
-func (a *Asked) Answer(_ context.Context, query string) (usage.Answer, error) {
+func (a *Asker) Answer(_ context.Context, query string) (usage.Answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n, err := strconv.Atoi(query[min(1, len(query)):])
