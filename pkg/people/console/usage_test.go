@@ -216,7 +216,7 @@ func TestUsageFails(t *testing.T) {
 		}
 		return nil
 	}
-	says(t, c.Page(http.StatusOK, "/admin/usage"), "Incomplete data", "could not be written and is missing here")
+	says(t, c.Page(http.StatusOK, "/admin/usage"), "Incomplete data", "could not be written and are missing here")
 	if a := c.Submit("/admin/usage", map[string][]string{"range": {"1h"}}); a.Status != http.StatusNotImplemented || !strings.Contains(a.Body, "Nothing was asked") {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}

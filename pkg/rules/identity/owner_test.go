@@ -56,8 +56,8 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// The owner of a caller includes exactly the fields that prove its identity: a new field of Agent
-// is added here to one of the two lists.
+// The owner of a caller includes exactly the fields that prove its identity, so that a token with
+// other rights keeps the same state. A new field of Agent is added here to one of the two lists.
 func TestOwnerFields(t *testing.T) {
 	proves := []string{"ID", "Way", "Subject", "Human"}
 	grants := []string{"Servers", "Tiers", "Toolsets", "Rights", "Claims"}

@@ -7,7 +7,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// A token that a client got for itself belongs to no person.
+// An agent acts for a person if the token belongs to that person: the person signs in with the
+// same issuer and sub. A token that a client got for itself belongs to no person.
 func TestSubject(t *testing.T) {
 	const iss = "https://login.example.com"
 	byClient := identity.ClaimMap{ID: "client_id"}

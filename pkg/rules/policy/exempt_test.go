@@ -105,7 +105,7 @@ func TestExemptNone(t *testing.T) {
 	}
 }
 
-// The claims of a JWT's agent are known only when it calls:
+// The claims of a JWT's agent are known only when it calls: rules that read them may deny or not.
 func TestVerdictWithoutClaims(t *testing.T) {
 	cfg := parseConfig(t, `{"mcpServers": {"files": {"url": "https://files.example", "disabled_tools": ["secret"]}}}`)
 	agent := identity.Agent{ID: "bot", Way: identity.WayJWT}

@@ -130,8 +130,8 @@ func TestDeclined(t *testing.T) {
 	}
 }
 
-// If there is no room for a grant, it can be decided after another one ends; all other decisions
-// still work.
+// An agent has a limited number of grants at a time. If there is no room for a grant, it can be
+// decided after another one ends; all other decisions still work.
 func TestFull(t *testing.T) {
 	for v, most := range map[request.Verdict]int{request.Allowed: 32, request.Confirmed: 64} {
 		g := request.Granted{Agent: ci}
@@ -249,7 +249,9 @@ func (l *life) decide(t *testing.T, d request.Decision) {
 	l.decided[d.Request] = d
 }
 
-// For all requests of an agent and all decisions, over months:
+// For all requests of an agent and all decisions, over months: no more requests are open than
+// allowed, a decision that opens something is never forgotten, a refusal only after many others,
+// and a decided request is never open again.
 func TestLives(t *testing.T) {
 	for seed := range uint64(6) {
 		l := life{a: request.Asked{Agent: ci}, g: request.Granted{Agent: ci}, now: noon, decided: map[string]request.Decision{}, rng: rand.New(rand.NewPCG(seed, 1))}

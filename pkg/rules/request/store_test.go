@@ -114,7 +114,7 @@ func wantGranted(t *testing.T, s *request.Store, want request.Granted) {
 	}
 }
 
-// wantArguments checks the stored arguments of a call;
+// wantArguments checks the stored arguments of a call; want "": none.
 func wantArguments(t *testing.T, s *request.Store, r request.Request, agent request.Agent, want string) {
 	t.Helper()
 	got, err := s.Arguments(t.Context(), agent.Key(), r.ID)

@@ -47,7 +47,8 @@ func TestAgentCheck(t *testing.T) {
 	}
 }
 
-// A stored document fits into an item of DynamoDB, for all letters in its texts;
+// A stored document fits into an item of DynamoDB, for all letters in its texts; a larger one is
+// refused.
 func TestSizes(t *testing.T) {
 	const item = 400 << 10
 	for name, letter := range map[string]string{"plain": "x", "three bytes": "日", "escaped": "\u2028"} {

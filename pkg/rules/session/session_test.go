@@ -56,7 +56,7 @@ func TestKeyIDs(t *testing.T) {
 	}
 }
 
-// A new field must be added to Parts.
+// Every key of an owner depends on each field of the owner. A new field must be added to Parts.
 func TestOwnerParts(t *testing.T) {
 	hashes, ids := map[[32]byte]bool{}, map[string]bool{}
 	kind := reflect.TypeFor[session.Owner]()

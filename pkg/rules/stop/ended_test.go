@@ -59,8 +59,8 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// For stops and undos in any order, any number and by any clock, Last is never earlier than the
-// last stop.
+// For stops and undos in any order, any number and by any clock: a stop stays known for as long as
+// a grant may last, and the record stays within its size.
 func TestLastIsNeverEarlier(t *testing.T) {
 	const day = 24 * time.Hour
 	for seed := range uint64(12) {

@@ -128,7 +128,8 @@ func (i *Issuer) Key() jose.JSONWebKey {
 	return i.signer
 }
 
-// Claims returns the claims of a valid token for the audience, with the given ones over them;
+// Claims returns the claims of a valid token for the audience, with the given ones over them; a
+// nil value removes a claim.
 func (i *Issuer) Claims(audience string, over map[string]any) map[string]any {
 	now := time.Now()
 	i.mu.Lock()

@@ -37,7 +37,9 @@ func (i *Issuer) bent() Bend {
 	return i.bend
 }
 
-// The person who signs in is [Issuer.Subject], with the claims of [Issuer.Extra].
+// Client registers a client, where people sign in, and its redirect address; a client without a
+// secret is a public one. The person who signs in is [Issuer.Subject], with the claims of
+// [Issuer.Extra].
 func (i *Issuer) Client(id, secret, redirect string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
