@@ -81,9 +81,9 @@ func (k kindAPI) history(ctx context.Context, in *historyInput) (out decide.Hist
 // Seen is what a person saw before deciding, and what they say. A decision about a record that is
 // another by now is not carried out.
 type Seen struct {
-	Rev  int64  `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided. Without it the decision is taken whatever others decided meanwhile"`
+	Rev  int64  `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if the record has changed since, nothing is decided. Without it the decision also applies if others have decided since"`
 	Note string `json:"note,omitempty" doc:"why, at most 4096 bytes; to approve a definition with a severe finding it is required"`
-	Tell bool   `json:"tell,omitempty" doc:"agents may be told the note, as what you said"`
+	Tell bool   `json:"tell,omitempty" doc:"agents may see the note, with your name"`
 
 	Shown Shown `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"to approve: how you were shown the definition, for the audit"`
 }
@@ -131,7 +131,7 @@ type itemInput struct {
 	ItemPath
 	Body *struct {
 		Seen
-		Hash tool.Hash `json:"hash,omitempty" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen; if it is another by now, nothing is decided"`
+		Hash tool.Hash `json:"hash,omitempty" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen; if the record has changed since, nothing is decided"`
 	}
 }
 

@@ -59,7 +59,7 @@ type decideRequestInput struct {
 		Tool    string          `json:"tool,omitempty" maxLength:"8192" doc:"id of the tool that was seen, server:tool; if it is another nothing is decided"`
 		Agent   request.Agent   `json:"agent,omitzero" doc:"that was seen, as the request has it; if it is another nothing is decided"`
 		Minutes int             `json:"minutes,omitempty" doc:"of allowed: 1 to 43,200"`
-		Reason  string          `json:"reason,omitempty" doc:"at most 500 characters; needed to decline, and to open a definition with a severe finding. The agent is told it; of approved it is the note"`
+		Reason  string          `json:"reason,omitempty" doc:"at most 500 characters; needed to decline, and to open a definition with a severe finding. The agent sees it; of approved it is the note"`
 		Shown   Shown           `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"of approved: how you were shown the definition, for the audit"`
 	}
 }

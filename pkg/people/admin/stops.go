@@ -24,7 +24,7 @@ func (a *api) registerStops(h huma.API) {
 type stopInput struct {
 	Body struct {
 		stop.Target
-		Reason string `json:"reason" minLength:"1" maxLength:"256" doc:"one line; agents are told it"`
+		Reason string `json:"reason" minLength:"1" maxLength:"256" doc:"one line; agents see it"`
 	}
 }
 

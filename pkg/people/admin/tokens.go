@@ -18,7 +18,7 @@ type AgentToken struct {
 	Name      string    `json:"name" doc:"the agent is token:<name> in rules, logs and the audit"`
 	Status    string    `json:"status" enum:"live,expired,revoked,void" doc:"void: it has not expired, but the key that it was made under is gone, so it lets nobody in"`
 	Key       string    `json:"key,omitempty" enum:"current,previous,gone" doc:"under which key of the gateway it was made: one under the previous key lets nobody in once that goes; not there if the keys cannot be read"`
-	Servers   []string  `json:"servers" nullable:"false" doc:"that it may see; * stands for every server"`
+	Servers   []string  `json:"servers" nullable:"false" doc:"that it may see; * means every server"`
 	Tiers     []string  `json:"tiers" nullable:"false" doc:"that it may call"`
 	Toolsets  []string  `json:"toolsets,omitempty" doc:"that bound its selection; none: no bound"`
 	Admin     bool      `json:"admin" doc:"it may use this API"`
@@ -33,7 +33,7 @@ type AgentToken struct {
 // TokenKeys are the keys of the hashes of agent tokens.
 type TokenKeys struct {
 	Current  TokenKey  `json:"current"`
-	Previous *TokenKey `json:"previous,omitempty" doc:"which the current one replaced; not there if no token is taken under it"`
+	Previous *TokenKey `json:"previous,omitempty" doc:"which the current one replaced; absent if no token under it is accepted"`
 	Void     int       `json:"void" doc:"tokens that have not expired and let nobody in, since their key is gone"`
 }
 
@@ -41,7 +41,7 @@ type TokenKeys struct {
 type TokenKey struct {
 	ID    string    `json:"id" doc:"names the key; it lets nobody in"`
 	Since time.Time `json:"since,omitzero" doc:"when it was put; not there if that is not known"`
-	Until time.Time `json:"until,omitzero" doc:"from when on no token under it is taken; not there: as long as the gateway has it"`
+	Until time.Time `json:"until,omitzero" doc:"time after which no token under it is accepted; not there: as long as the gateway has it"`
 	Live  int       `json:"live" doc:"tokens under it that let somebody in"`
 	Last  time.Time `json:"last_expires,omitzero" doc:"when the last of these expires"`
 }
@@ -98,8 +98,8 @@ func (a *api) listTokens(ctx context.Context, in *decide.Paging) (out TokenList,
 type makeTokenInput struct {
 	Body struct {
 		Name     string   `json:"name" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9._@-]+$"`
-		Servers  []string `json:"servers" nullable:"false" maxItems:"200" doc:"* stands for every server; none: it sees nothing"`
-		Tiers    []string `json:"tiers" nullable:"false" maxItems:"3" enum:"read,write,destructive" doc:"each stands for itself alone; none: it calls nothing"`
+		Servers  []string `json:"servers" nullable:"false" maxItems:"200" doc:"* means every server; none: it sees nothing"`
+		Tiers    []string `json:"tiers" nullable:"false" maxItems:"3" enum:"read,write,destructive" doc:"write does not include read; none: it calls nothing"`
 		Toolsets []string `json:"toolsets,omitempty" nullable:"false" maxItems:"200" doc:"none: no bound"`
 		Admin    bool     `json:"admin,omitempty" doc:"it may use this API"`
 		Days     int      `json:"days" minimum:"1" maximum:"365" doc:"after which it expires"`

@@ -71,7 +71,7 @@ type bulkInput struct {
 		Action string     `json:"action" enum:"approve,block,disable,enable,carry" doc:"carry approves what was approved in another version of the same server, and nothing else"`
 		Items  []BulkItem `json:"items" nullable:"false" doc:"1 to 500"`
 		Note   string     `json:"note,omitempty" doc:"why, for all of them, at most 4096 bytes"`
-		Tell   bool       `json:"tell,omitempty" doc:"agents may be told the note, as what you said"`
+		Tell   bool       `json:"tell,omitempty" doc:"agents may see the note, with your name"`
 		Shown  Shown      `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"to approve: how you were shown the definitions. If you were not, those with findings, annotated as destructive or changed since their approval are refused"`
 	}
 }
@@ -80,7 +80,7 @@ type bulkInput struct {
 type BulkItem struct {
 	ID   string    `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
-	Rev  int64     `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided about this one"`
+	Rev  int64     `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if the record has changed since, nothing is decided about this item"`
 }
 
 // A BulkResult is what became of one of many.

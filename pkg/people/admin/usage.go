@@ -22,7 +22,7 @@ func (a *api) registerUsage(h huma.API) {
 
 type usageInput struct {
 	Range string `query:"range" default:"24h" doc:"1h, 24h, 7d or 30d"`
-	Query string `query:"query" maxLength:"200" doc:"a question that was asked, of the same range"`
+	Query string `query:"query" maxLength:"200" doc:"a query of the same range that was started"`
 }
 
 func (a *api) usage(ctx context.Context, in *usageInput) (decide.Usage, error) {

@@ -20,7 +20,7 @@ import (
 // agents' calls.
 type AuditPage struct {
 	Lines   []audit.Line     `json:"lines" nullable:"false"`
-	Entries []approval.Entry `json:"entries" nullable:"false" doc:"those of the lines that are about tools, prompts and resources, as earlier versions returned them"`
+	Entries []approval.Entry `json:"entries" nullable:"false" doc:"the lines about tools, prompts and resources, in the form of earlier versions"`
 	Missing []string         `json:"missing,omitempty" doc:"parts of the audit that could not be read; the page is without them"`
 	Partial bool             `json:"partial,omitempty" doc:"lines that the filter leaves out filled what a request reads: next goes on there"`
 	Calls   string           `json:"calls,omitempty" doc:"where the lines of agents' calls are, if they are not among these"`

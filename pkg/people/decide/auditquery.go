@@ -16,7 +16,7 @@ type AuditQuery struct {
 	Actor  string `query:"actor" maxLength:"512" doc:"the person, or the agent that called"`
 	Action string `query:"action" maxLength:"512" doc:"approve, block, token_made, …; of a call what was decided: allowed, locked, tier, scope, stopped, refused"`
 	Server string `query:"server" maxLength:"512" doc:"of the tool, prompt or resource, or what was stopped; it need not be configured any more"`
-	Tool   string `query:"tool" maxLength:"4096" doc:"id of a tool, prompt or resource, or a tool's name at whatever server"`
+	Tool   string `query:"tool" maxLength:"4096" doc:"id of a tool, prompt or resource, or a tool's name at any server"`
 	Kind   string `query:"kind" enum:"call,deed" doc:"what agents called, or what people did"`
 	Since  string `query:"since" maxLength:"64" doc:"the first moment: 2026-11-22, 2026-11-22T14:00:00Z, or how long ago, such as 24h or 7d"`
 	Until  string `query:"until" maxLength:"64" doc:"the first moment after the last, in the same forms"`

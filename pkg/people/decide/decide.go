@@ -41,9 +41,9 @@ const MaxItems = 500
 type Decision struct {
 	Action string    // one of [Actions] or [bulkActions]
 	Hash   tool.Hash // of the definition that was seen; to approve, block and unblock it has to be named
-	Rev    int64     // of the record that was seen; if it is another by now, nothing is decided. 0: whatever others decided meanwhile. To undo it has to be named
+	Rev    int64     // of the record that was seen; if the record has changed since, nothing is decided. 0: whatever others decided meanwhile. To undo it has to be named
 	Note   string
-	Tell   bool // agents may be told the note
+	Tell   bool // agents may see the note
 	Shown  Shown
 	many   bool // it is one of several in one request
 }

@@ -22,9 +22,9 @@ type SearchExplainer interface {
 
 // A SearchQuery is a search that a person tries in an agent's place.
 type SearchQuery struct {
-	Agent    string `query:"agent" doc:"id of an agent that is known, the ARN of a signer, or nothing: then claims, or one that may do what servers, tiers and toolsets say. Of an agent that a JWT made the id alone is known: it may do what they say, too"`
+	Agent    string `query:"agent" doc:"id of an agent that is known, the ARN of a signer, or nothing: then claims, or one that may do what servers, tiers and toolsets say. For an agent with a JWT only the id is known, so these apply to it too"`
 	Claims   string `query:"claims" maxLength:"4096" doc:"of a JWT, as JSON: the agent that they make"`
-	Servers  string `query:"servers" doc:"of an agent that is made up: servers that it may see, with commas between; * or nothing is all"`
+	Servers  string `query:"servers" doc:"of an invented agent: servers that it may see, with commas between; * or nothing is all"`
 	Tiers    string `query:"tiers" doc:"tiers that it may call, with commas between; nothing is all"`
 	Toolsets string `query:"toolsets" doc:"toolsets that bound it, with commas between; empty: no bound"`
 
@@ -44,12 +44,12 @@ const HypotheticalAgent = "made-up"
 // An Explanation is what the agent gets, and why.
 type Explanation struct {
 	Agent   ExplainedAgent   `json:"agent"`
-	Refused string           `json:"refused,omitempty" doc:"why the request as such is refused, as the agent is told"`
+	Refused string           `json:"refused,omitempty" doc:"why the gateway refuses the whole request, in the words that the agent sees"`
 	Direct  bool             `json:"direct,omitempty" doc:"there is no search: the tools are listed themselves"`
 	Exists  int              `json:"exists" doc:"tools that exist for the request"`
 	Menu    json.RawMessage  `json:"menu,omitempty" doc:"the first page of tools/list"`
 	Answer  json.RawMessage  `json:"answer,omitempty" doc:"the result of retrieve_tools"`
-	Groups  []ExplainedGroup `json:"groups" nullable:"false" doc:"callable, locked, hidden; each is ranked by itself"`
+	Groups  []ExplainedGroup `json:"groups" nullable:"false" doc:"callable, locked, hidden; each is ranked alone"`
 }
 
 // An ExplainedAgent is in whose place the search was made.
@@ -72,7 +72,7 @@ type ExplainedTool struct {
 	ItemName
 	Tier     tool.Tier        `json:"tier" enum:"read,write,destructive"`
 	Status   string           `json:"status" doc:"of a hidden tool: as if it existed"`
-	Note     string           `json:"note,omitempty" doc:"what the agent is told besides"`
+	Note     string           `json:"note,omitempty" doc:"further text that the agent gets"`
 	Rank     int              `json:"rank"`
 	Lexical  float64          `json:"lexical" doc:"how well the words agree, 0 to 1"`
 	Semantic float64          `json:"semantic" doc:"how well the meaning does, 0 to 1"`

@@ -15,7 +15,7 @@ import (
 type History struct {
 	ID      string  `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	Events  []Event `json:"events" nullable:"false"`
-	Partial bool    `json:"partial,omitempty" doc:"the audit is kept by server, and other items of this one filled what a request reads: next goes on there"`
+	Partial bool    `json:"partial,omitempty" doc:"the audit is stored by server, and other items of this server filled the part that a request reads: next goes on there"`
 	Next
 }
 
@@ -27,7 +27,7 @@ type Event struct {
 	Hash   tool.Hash `json:"hash,omitempty" doc:"of the definition that it is about"`
 	From   tool.Hash `json:"from,omitempty" doc:"of the one before, if it was another"`
 	Note   string    `json:"note,omitempty"`
-	Tell   bool      `json:"tell,omitempty" doc:"agents may be told the note"`
+	Tell   bool      `json:"tell,omitempty" doc:"agents may see the note"`
 	Rev    int64     `json:"rev" doc:"of the record after it"`
 }
 

@@ -15,7 +15,7 @@ type ItemName struct {
 	Server   string `json:"server"`
 	Name     string `json:"name" doc:"of a resource, its URI; of a template, its URI template"`
 	Template bool   `json:"template,omitempty" doc:"it is a template of resources"`
-	Address  string `json:"address" doc:"below that of the gateway: of its page, and of this API"`
+	Address  string `json:"address" doc:"path below the gateway's URL, of its page and in this API"`
 }
 
 // itemNameOf returns what an item is called; of d no more is read than whether it is a template.

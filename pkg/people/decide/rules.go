@@ -17,7 +17,7 @@ type Config struct {
 	Status   state.Condition `json:"status" enum:"ok,degraded,failing"`
 	Reasons  []state.Reason  `json:"reasons" nullable:"false" doc:"everything that is wrong with the gateway, the worst first"`
 	State    Freshness       `json:"state"`
-	Rules    []Rule          `json:"rules" nullable:"false" doc:"in the order of the files, whoever calls"`
+	Rules    []Rule          `json:"rules" nullable:"false" doc:"in the order of the files, for every caller"`
 	Exposed  []string        `json:"exposed" nullable:"false" doc:"enabled servers of whose tools no rule denies any to anybody"`
 	Restored int             `json:"restored,omitempty" doc:"approval records that the store had lost and that nobody has settled yet"`
 }

@@ -28,7 +28,7 @@ type Settings struct {
 	EnabledTools  []string `json:"enabled_tools,omitempty" doc:"none: all are"`
 	DisabledTools []string `json:"disabled_tools,omitempty"`
 
-	Resources         string   `json:"resources,omitempty" enum:"manual,on_change,off" doc:"approval of prompts and resources, if the config says it apart from that of tools"`
+	Resources         string   `json:"resources,omitempty" enum:"manual,on_change,off" doc:"approval of prompts and resources, if it differs from the approval of tools"`
 	DisabledPrompts   []string `json:"disabled_prompts,omitempty"`
 	DisabledResources []string `json:"disabled_resources,omitempty"`
 	UnlistedResources bool     `json:"unlisted_resources,omitempty" doc:"at the server's own endpoint agents read what it never listed"`

@@ -21,7 +21,7 @@ const maxActor = 100
 
 // Stops are what is stopped, by the config and by people.
 type Stops struct {
-	Stops []stop.Stop `json:"stops" nullable:"false" doc:"those without by stand in mcp_config.json, and are taken out of it there"`
+	Stops []stop.Stop `json:"stops" nullable:"false" doc:"stops without by are in mcp_config.json; remove them there"`
 }
 
 // A Stopped is what became of a stop, or of its undoing.

@@ -50,7 +50,7 @@ func CountOf(c lock.Counts, status string) int {
 type Tool struct {
 	ItemName
 	Status      string           `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown,not_listed" doc:"not_listed: the catalog does not have it, only its record is left"`
-	Remediation string           `json:"remediation,omitempty" doc:"what agents are told"`
+	Remediation string           `json:"remediation,omitempty" doc:"text that agents see"`
 	Denial      *Denial          `json:"denial,omitempty" doc:"the operator's rule that denies it, or may"`
 	Tier        tool.Tier        `json:"tier" enum:"read,write,destructive"`
 	Annotations tool.Annotations `json:"annotations" doc:"the server's, with the operator's over them; of a prompt or a resource, what it counts as"`
@@ -85,7 +85,7 @@ type Record struct {
 	By           string         `json:"by,omitempty" doc:"who decided last"`
 	At           time.Time      `json:"at,omitzero"`
 	Note         string         `json:"note,omitempty"`
-	Tell         bool           `json:"tell,omitempty" doc:"agents may be told the note"`
+	Tell         bool           `json:"tell,omitempty" doc:"agents may see the note"`
 	FirstSeen    time.Time      `json:"first_seen,omitzero"`
 	ChangedAt    time.Time      `json:"changed_at,omitzero" doc:"when a sync first saw the current definition; absent: it is the first one, or that is not known"`
 	Rev          int64          `json:"rev"`

@@ -20,7 +20,7 @@ type Upgrade struct {
 	Server string   `json:"server"`
 	Before []string `json:"before" nullable:"false" doc:"versions in which these definitions were approved"`
 	Now    string   `json:"now" doc:"the version that is started"`
-	Tools  []Row    `json:"tools" nullable:"false" doc:"and prompts and resources: each definition is exactly the one that was approved"`
+	Tools  []Row    `json:"tools" nullable:"false" doc:"and prompts and resources: each definition equals the approved one"`
 }
 
 // upgrades returns the servers that f and about choose, and that are another version of a package. A

@@ -64,7 +64,7 @@ type UsageQuery struct {
 	AskedAt time.Time `json:"asked_at,omitzero"`
 	Running bool      `json:"running"`
 	Failed  string    `json:"failed,omitempty" doc:"why there is no answer"`
-	Cost    string    `json:"cost,omitempty" doc:"what it cost, and how that was reckoned"`
+	Cost    string    `json:"cost,omitempty" doc:"cost, and how it was computed"`
 }
 
 // rangeOf returns the range of a name; "" is a day.
