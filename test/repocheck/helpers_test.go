@@ -19,10 +19,7 @@ const secretWords = `passw|secret|token|api.?key|credential`
 
 var helpers = []helper{
 	{"cursor", `(?i)cursor[^\n]*\bbase64\.|\bbase64\.[^\n]*cursor`,
-		[]string{
-			"pkg/base/text/cursor.go",
-			"pkg/people/connect/clients.go", // Cursor is a client too
-		}, "text.NewCursor and text.ReadCursor"},
+		[]string{"pkg/base/text/cursor.go"}, "text.NewCursor and text.ReadCursor"},
 	{"list of names of secrets",
 		`(?i)(` + secretWords + `)\w*\|[^\n"` + "`" + `]*(` + secretWords + `)`,
 		[]string{"pkg/base/secret/", "pkg/rules/finding/"}, "secret.Looks"},

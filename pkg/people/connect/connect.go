@@ -11,11 +11,9 @@ package connect
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 // An Auth is what a gateway asks of its callers.
@@ -66,37 +64,6 @@ func (e Endpoint) filled() (Endpoint, error) {
 	return e, nil
 }
 
-// A Reach is from where an address can be reached.
-type Reach string
-
-// The reaches of an address. A name that is no address counts as public: who resolves it decides.
-const (
-	Loopback Reach = "loopback" // from the machine itself
-	Private  Reach = "private"  // from its network
-	Public   Reach = "public"
-)
-
-// Reach returns from where the gateway can be reached, as far as its URL tells.
-func (e Endpoint) Reach() Reach {
-	u, err := url.Parse(e.URL)
-	if err != nil {
-		return Public
-	}
-	host := strings.ToLower(u.Hostname())
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return Loopback
-	}
-	switch ip, err := netip.ParseAddr(host); {
-	case err == nil && ip.IsLoopback():
-		return Loopback
-	case err == nil && (ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified()):
-		return Private
-	case err != nil && (!strings.Contains(host, ".") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")):
-		return Private
-	}
-	return Public
-}
-
 // A Client is a program that agents run in.
 type Client struct {
 	ID      string `json:"id"` // in addresses: claude-code
@@ -137,11 +104,14 @@ type File struct {
 	Text    string `json:"text" doc:"the whole file, if there is nothing else in it"`
 }
 
+// ids are the clients that there are guides for, in the order in which they are shown.
+var ids = []string{"claude-code", "claude", "cursor", "vscode", "codex", "gemini", "devin"}
+
 // Clients returns the clients that there are guides for, in the order in which they are shown.
 func Clients() []Client {
-	out := make([]Client, len(guides))
-	for i, g := range guides {
-		out[i] = g.Client
+	out := make([]Client, len(ids))
+	for i, id := range ids {
+		out[i] = fill(id, Endpoint{}).Client
 	}
 	return out
 }
@@ -153,33 +123,8 @@ func For(id string, e Endpoint) (Guide, error) {
 	if err != nil {
 		return Guide{}, err
 	}
-	for _, g := range guides {
-		if g.ID != id {
-			continue
-		}
-		out := g.of(e)
-		out.Client = g.Client
-		if e.Auth == Bearer {
-			out.Token = cmp.Or(out.Token, InVariable)
-		}
-		if e.Auth == Signed {
-			out.Traps = append([]string{"No client signs its requests for AWS by itself. Put a proxy between that does, and write its address in the place of this one."}, out.Traps...)
-		}
-		return out, nil
+	if !slices.Contains(ids, id) {
+		return Guide{}, fmt.Errorf("no client is called %q", id)
 	}
-	return Guide{}, fmt.Errorf("no client is called %q", id)
-}
-
-// guides are the clients, each with what makes its guide.
-var guides = []struct {
-	Client
-	of func(Endpoint) Guide
-}{
-	{Client{"claude-code", "Claude Code", "https://code.claude.com/docs/en/mcp", "2026-11-22", "2.1.330"}, claudeCode},
-	{Client{"claude", "Claude Desktop and claude.ai", "https://support.claude.com/en/articles/11503834-building-custom-integrations-via-remote-mcp-servers", "2026-11-22", "mcp-remote 0.15.1"}, claudeDesktop},
-	{Client{"cursor", "Cursor", "https://cursor.com/docs/mcp/install-links", "2026-11-22", ""}, cursor},
-	{Client{"vscode", "VS Code", "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration", "2026-11-22", ""}, vsCode},
-	{Client{"codex", "Codex", "https://developers.openai.com/codex/mcp", "2026-11-22", "0.169.0"}, codex},
-	{Client{"gemini", "Gemini CLI", "https://geminicli.com/docs/tools/mcp-server/", "2026-11-22", "0.61.0"}, gemini},
-	{Client{"devin", "Devin Desktop (Windsurf)", "https://docs.devin.ai/desktop/cascade/mcp", "2026-11-22", ""}, devin},
+	return fill(id, e), nil
 }

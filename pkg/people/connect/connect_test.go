@@ -243,14 +243,21 @@ func TestNoPlaceForTokens(t *testing.T) {
 	}
 }
 
+// The guide of claude.ai says why it cannot reach an address.
 func TestReach(t *testing.T) {
-	for address, want := range map[string]connect.Reach{
-		"http://127.0.0.1:8080/mcp": connect.Loopback, "http://localhost:8080/mcp": connect.Loopback, "http://[::1]:8080/mcp": connect.Loopback,
-		"http://10.1.2.3/mcp": connect.Private, "http://192.168.0.2/mcp": connect.Private, "http://gate/mcp": connect.Private, "https://gate.internal/mcp": connect.Private,
-		"http://[fe80::1]/mcp": connect.Private, "https://gate.example.com/mcp": connect.Public, "https://203.0.113.7/mcp": connect.Public,
+	const loopback, private, public = "on your own machine", "in a private network", "by https alone"
+	for address, want := range map[string]string{
+		"http://127.0.0.1:8080/mcp": loopback, "http://localhost:8080/mcp": loopback,
+		"http://[::1]:8080/mcp": loopback, "http://10.1.2.3/mcp": private,
+		"http://192.168.0.2/mcp": private, "http://gate/mcp": private,
+		"https://gate.internal/mcp": private, "http://[fe80::1]/mcp": private,
+		"http://gate.example.com/mcp": public, "http://203.0.113.7/mcp": public,
+		"https://gate.example.com/mcp": "", "https://203.0.113.7/mcp": "",
 	} {
-		if got := (connect.Endpoint{URL: address}).Reach(); got != want {
-			t.Errorf("%s: %s, want %s", address, got, want)
+		g, err := connect.For("claude", connect.Endpoint{URL: address})
+		require.OK(t, err)
+		if why := strings.Join(g.Traps, "\n"); !strings.Contains(why, want) || want == "" && g.Link == "" {
+			t.Errorf("%s: %s, want %s", address, why, want)
 		}
 	}
 }

@@ -30,6 +30,3 @@ func (g *Gateway) At(path string, by Auth) (Endpoint, error) {
 	}
 	return Endpoint{URL: g.BaseURL + path, Auth: by}, nil
 }
-
-// Takes reports whether the gateway takes callers by an Auth.
-func (g *Gateway) Takes(by Auth) bool { return slices.Contains(g.Auths, by) }
