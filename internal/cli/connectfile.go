@@ -28,7 +28,7 @@ type connecting struct {
 
 // show prints the guide for people.
 func (c *connecting) show(w io.Writer, g decide.Guide) {
-	fmt.Fprintf(w, "%s, at %s: %s\n", g.Name, inLine(g.URL), letIn(g.Auth))
+	fmt.Fprintf(w, "%s, at %s: %s\n", g.Name, inLine(g.URL), letIn[g.Auth])
 	block := func(heading, text string) {
 		if text != "" {
 			fmt.Fprintf(w, "\n%s\n", heading)
@@ -67,17 +67,11 @@ func (c *connecting) show(w io.Writer, g decide.Guide) {
 }
 
 // letIn says how callers are let in.
-func letIn(a connect.Auth) string {
-	switch a {
-	case connect.Bearer:
-		return "callers bear a token"
-	case connect.OAuth:
-		return "callers sign in at an issuer"
-	case connect.Signed:
-		return "callers sign their requests for AWS"
-	case connect.None:
-	}
-	return "every caller is let in"
+var letIn = map[connect.Auth]string{
+	connect.None:   "every caller is let in",
+	connect.Bearer: "callers bear a token",
+	connect.OAuth:  "callers sign in at an issuer",
+	connect.Signed: "callers sign their requests for AWS",
 }
 
 // again returns the flags that name the same entry once more.
@@ -99,17 +93,18 @@ func (c *connecting) again() string {
 
 // next prints what a person does about the token.
 func (c *connecting) next(w io.Writer, g decide.Guide) {
-	make := "portcullis token make --name " + c.client.ID + " --servers '*'"
+	servers := "'*'"
 	if g.Toolset != "" {
-		make = "portcullis token make --name " + c.client.ID + " --servers " + connect.Shell(strings.Join(g.Servers, ","))
+		servers = connect.Shell(strings.Join(g.Servers, ","))
 	}
-	switch g.Token {
-	case connect.InVariable:
-		fmt.Fprintf(w, "the token: %s prints one; set it with export %s=… where the client is started\n", make, c.TokenEnv)
-	case connect.InPrompt:
-		fmt.Fprintf(w, "the token: %s prints one; the client asks for it\n", make)
-	case connect.InFile:
-		fmt.Fprintf(w, "the token: %s prints one; write it in the place of pct_… in that file, which is yours alone\n", make)
+	then := map[connect.Place]string{
+		connect.InVariable: "set it with export " + c.TokenEnv + "=… where the client is started",
+		connect.InPrompt:   "the client asks for it",
+		connect.InFile:     "write it in the place of pct_… in that file, which is yours alone",
+	}[g.Token]
+	if then != "" {
+		fmt.Fprintf(w, "the token: portcullis token make --name %s --servers %s prints one; %s\n",
+			c.client.ID, servers, then)
 	}
 }
 
@@ -159,8 +154,8 @@ func (c *connecting) write(ctx context.Context, g decide.Guide) error {
 
 // againUndo returns the flags with which --undo finds the entry.
 func (c *connecting) againUndo() string {
-	u := connecting{connectCmd: connectCmd{Name: c.Name, File: c.File, Project: c.Project, TokenEnv: connect.DefaultVariable}}
-	u.URL = c.URL
+	u := *c
+	u.Dir, u.Toolset, u.Path, u.Auth, u.TokenEnv = "", "", "", "", connect.DefaultVariable
 	return u.again()
 }
 

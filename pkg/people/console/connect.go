@@ -64,8 +64,8 @@ type clientPage struct {
 	Issuer    string
 	Tabs      []way
 	Auths     []way
-	Endpoints []way // their Link is a path
-	Left      int   // endpoints that are not shown
+	Endpoints []string // their paths
+	Left      int      // endpoints that are not shown
 	Since     string
 	TokenID   string
 	Variable  string
@@ -215,12 +215,9 @@ func (c *Console) addChoices(p *clientPage, r *http.Request, query url.Values) {
 	}
 	all := c.o.Service.Endpoints(r.Context())
 	p.Left = max(0, len(all)-maxEndpoints)
-	shown := all[:len(all)-p.Left]
-	if !slices.Contains(shown, p.Path) {
-		shown = append(slices.Clip(shown), p.Path)
-	}
-	for _, one := range shown {
-		p.Endpoints = append(p.Endpoints, way{one, one, one == p.Path})
+	p.Endpoints = slices.Clip(all[:len(all)-p.Left])
+	if !slices.Contains(p.Endpoints, p.Path) {
+		p.Endpoints = append(p.Endpoints, p.Path)
 	}
 }
 
