@@ -175,48 +175,44 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// The link of Cursor, as its documentation has it on the day that the guide names: a name, and the
-// entry of mcp.json in Base64.
-func TestCursorLink(t *testing.T) {
-	for _, address := range []string{"https://gate.example.com/mcp", hostile} {
-		g, err := connect.For("cursor", connect.Endpoint{URL: address, Auth: connect.Bearer})
-		require.OK(t, err)
-		u, err := url.Parse(g.Link)
-		require.OK(t, err)
-		if u.Scheme != "cursor" || u.Host != "anysphere.cursor-deeplink" || u.Path != "/mcp/install" || u.Query().Get("name") != "portcullis" {
-			t.Errorf("link %s", g.Link)
-		}
-		config, err := base64.StdEncoding.DecodeString(u.Query().Get("config"))
-		require.OK(t, err)
-		var entry, file map[string]any
-		require.OK(t, json.Unmarshal(config, &entry))
-		require.OK(t, json.Unmarshal([]byte(g.Files[0].Text), &file))
-		if diff := cmp.Diff(map[string]any{"mcpServers": map[string]any{"portcullis": entry}}, file); diff != "" {
-			t.Errorf("link and file (-link +file):\n%s", diff)
-		}
+// The links hold the same entry as the file, as the documentation of the clients has it on the day
+// that the guide names. Cursor: a name, and the entry in Base64. VS Code: the entry with its name
+// and inputs as JSON, percent-encoded. It decodes the query once more than a browser does, so that
+// no plus may stand for a blank.
+func TestLinks(t *testing.T) {
+	type object = map[string]any
+	decode := func(text string) (out object) {
+		require.OK(t, json.Unmarshal([]byte(text), &out))
+		return out
 	}
-}
-
-// The link of VS Code: the entry with its name, as JSON, percent-encoded; VS Code decodes the query
-// once more than a browser does, so that no plus may stand for a blank.
-func TestVSCodeLink(t *testing.T) {
 	for _, address := range []string{"https://gate.example.com/mcp", hostile} {
-		g, err := connect.For("vscode", connect.Endpoint{URL: address, Auth: connect.Bearer})
-		require.OK(t, err)
-		query, ok := strings.CutPrefix(g.Link, "vscode:mcp/install?")
-		text, err := url.PathUnescape(query)
-		require.OK(t, err)
-		if !ok || strings.Contains(query, "+") {
-			t.Errorf("link %s", g.Link)
-		}
-		var link, file map[string]any
-		require.OK(t, json.Unmarshal([]byte(text), &link))
-		require.OK(t, json.Unmarshal([]byte(g.Files[0].Text), &file))
-		name, inputs := link["name"].(string), link["inputs"]
-		delete(link, "name")
-		delete(link, "inputs")
-		if diff := cmp.Diff(map[string]any{"inputs": inputs, "servers": map[string]any{name: link}}, file); diff != "" {
-			t.Errorf("link and file (-link +file):\n%s", diff)
+		for id, prefix := range map[string]string{
+			"cursor": "cursor://anysphere.cursor-deeplink/mcp/install?name=portcullis&config=",
+			"vscode": "vscode:mcp/install?",
+		} {
+			g, err := connect.For(id, connect.Endpoint{URL: address, Auth: connect.Bearer})
+			require.OK(t, err)
+			query, ok := strings.CutPrefix(g.Link, prefix)
+			text, err := url.PathUnescape(query)
+			require.OK(t, err)
+			if !ok || strings.Contains(query, "+") {
+				t.Errorf("link %s", g.Link)
+			}
+			var want object
+			if id == "cursor" {
+				config, err := base64.StdEncoding.DecodeString(text)
+				require.OK(t, err)
+				want = object{"mcpServers": object{"portcullis": decode(string(config))}}
+			} else {
+				entry := decode(text)
+				name, inputs := entry["name"].(string), entry["inputs"]
+				delete(entry, "name")
+				delete(entry, "inputs")
+				want = object{"inputs": inputs, "servers": object{name: entry}}
+			}
+			if diff := cmp.Diff(want, decode(g.Files[0].Text)); diff != "" {
+				t.Errorf("%s: link and file (-link +file):\n%s", id, diff)
+			}
 		}
 	}
 }

@@ -44,6 +44,8 @@ func TestGuideOfEndpoints(t *testing.T) {
 		"no such client":   {gate, "emacs", "", "", http.StatusNotFound},
 		"no such toolset":  {gate, "codex", "/mcp/x/none", "", http.StatusUnprocessableEntity},
 		"no such path":     {gate, "codex", "@evil.example.com/mcp", "", http.StatusUnprocessableEntity},
+		"another host":     {gate, "codex", "//evil.example.com", "", http.StatusUnprocessableEntity},
+		"a longer host":    {gate, "codex", ".evil.example.com", "", http.StatusUnprocessableEntity},
 		"no such way in":   {gate, "codex", "", connect.None, http.StatusUnprocessableEntity},
 		"no known address": {&connect.Gateway{Auths: gate.Auths}, "codex", "", "", http.StatusServiceUnavailable},
 	} {
