@@ -107,7 +107,7 @@ type Program struct {
 	Calls    *audit.Dir     // where the lines of calls are read; nil: not here
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
-	Seen     *connect.Seen    // the clients that have come; nil: other processes answer them
+	Seen     *connect.Visits  // the clients that have come; nil: other processes answer them
 	Counter  *usage.Counter   // counts calls; nil: there is no store for it
 	Usage    usage.Source     // the counter, unless something else is put there before /admin is built; nil: not known
 	Notifier notify.Notifier  // of what people want to know
@@ -153,7 +153,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 		p.now = time.Now
 	}
 	if p.Timeouts.Holds {
-		p.Seen = connect.NewSeen(p.now)
+		p.Seen = connect.NewVisits(p.now)
 	}
 	p.Log = cmp.Or(p.Log, slog.New(slog.DiscardHandler))
 	if p.Timeouts.Holds {

@@ -19,24 +19,24 @@ import (
 // A connectCmd is portcullis connect.
 type connectCmd struct {
 	askFlags
-	Client   string       `arg:"" optional:"" placeholder:"CLIENT" help:"claude-desktop, claude-code, cursor, vscode, codex, gemini or windsurf. Without one they are listed."`
-	Toolset  string       `placeholder:"NAME" xor:"path" help:"Tell the client of the endpoint of one toolset or server: /mcp/x/NAME."`
-	Path     string       `placeholder:"PATH" xor:"path" help:"Of the endpoint, such as /mcp/readonly; else /mcp."`
-	Auth     connect.Auth `placeholder:"HOW" enum:",none,bearer,oauth,signed" default:"" help:"How the client is let in: none, bearer (a token), oauth, signed; else the gateway's usual way."`
-	Name     string       `default:"portcullis" placeholder:"NAME" help:"Of the entry in the client."`
-	TokenEnv string       `default:"PCT" placeholder:"VARIABLE" help:"Variable of the environment in which the client finds its token."`
-	Write    bool         `xor:"do" help:"Put the entry into your own file of the client, for every folder; a copy of the file is kept beside it."`
-	Undo     bool         `xor:"do" help:"Take the entry out of your own file again."`
+	Client   string       `arg:"" optional:"" placeholder:"CLIENT" help:"claude-desktop, claude-code, cursor, vscode, codex, gemini or windsurf. Without it, print the clients."`
+	Toolset  string       `placeholder:"NAME" xor:"path" help:"Use the endpoint of one toolset or server: /mcp/x/NAME."`
+	Path     string       `placeholder:"PATH" xor:"path" help:"Path of the endpoint, such as /mcp/readonly; default /mcp."`
+	Auth     connect.Auth `placeholder:"HOW" enum:",none,bearer,oauth,signed" default:"" help:"How the client authenticates: none, bearer (a token), oauth, signed; default: the gateway's usual way."`
+	Name     string       `default:"portcullis" placeholder:"NAME" help:"Name of the entry in the client."`
+	TokenEnv string       `default:"PCT" placeholder:"VARIABLE" help:"Environment variable in which the client finds its token."`
+	Write    bool         `xor:"do" help:"Put the entry into your own file of the client, for every folder, and keep a copy of the file."`
+	Undo     bool         `xor:"do" help:"Remove the entry from your own file."`
 	Project  bool         `xor:"file" help:"With --write or --undo: the client's file in this folder, for everybody who works on the project, not your own."`
 	File     string       `xor:"file" placeholder:"FILE" help:"The client's file, if it is not where the client usually has it."`
-	Replace  bool         `help:"With --write: put it in the place of another entry of that name."`
+	Replace  bool         `help:"With --write: replace another entry of that name."`
 }
 
 // Help implements kong's longer help.
 func (connectCmd) Help() string {
-	return `It prints a link, a command and a file. With --write the entry goes into your own file of the client, with
---write --project into the client's file in this folder. Everything else there stays as it is; --undo takes the
-entry out again. No file but your own of Claude Desktop has a place for a token, and nothing writes one. Examples:
+	return `It prints a link, a command and a file. --write puts the entry into your own file of the client,
+--write --project into the client's file in this folder. The rest of the file stays; --undo removes the entry. Only
+your own file of Claude Desktop has a place for a token, and the command writes no token. Examples:
 
   portcullis connect
   portcullis connect claude-code
@@ -60,7 +60,7 @@ func (c connectCmd) run(ctx context.Context, env *environment) error {
 	}
 	client, ok := clientfile.Find(c.Client)
 	if !ok {
-		return fmt.Errorf("no client is called %q; there are %s", c.Client, clientNames())
+		return fmt.Errorf("no client has the name %q; known clients: %s", c.Client, clientNames())
 	}
 	machine, err := thisMachine(env)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c connectCmd) list(env *environment) error {
 	})
 }
 
-// guide returns how the client is told of the gateway: as the gateway says it, or as far as its address says.
+// guide returns the gateway's guide for the client, or a guess from its address.
 func (c connectCmd) guide(ctx context.Context, env *environment, of clientfile.Client) (decide.Guide, error) {
 	path := c.Path
 	if c.Toolset != "" {
@@ -136,13 +136,13 @@ func (c connectCmd) ask(ctx context.Context, env *environment, client clientfile
 		return out, err
 	}
 	if g.IsEmbedded() {
-		fmt.Fprintf(env.stderr, "no gateway runs on %s now: the client finds it at %s when portcullis serve does\n", inLine(c.folder()), inLine(out.URL))
+		fmt.Fprintf(env.stderr, "no gateway runs on %s now. Start portcullis serve, and the client finds it at %s\n", inLine(c.folder()), inLine(out.URL))
 	}
 	return out, nil
 }
 
-// guess is for who has no credential of the gateway: its address is known, and how it lets callers in is seen
-// by asking it for nothing.
+// guess returns the endpoint without a credential of the gateway. It learns how callers authenticate
+// from the answer to a request without credentials.
 func (c connectCmd) guess(ctx context.Context, env *environment, path string) (out decide.Guide, err error) {
 	address, err := client.Endpoint(c.URL)
 	if err != nil {
@@ -160,14 +160,15 @@ func (c connectCmd) guess(ctx context.Context, env *environment, path string) (o
 	if c.Auth == "" {
 		out.Auth, err = seenAuth(ctx, address)
 		if err != nil {
-			return out, fmt.Errorf("%w; say with --auth none, bearer, oauth or signed how it lets callers in", err)
+			return out, fmt.Errorf("%w; give --auth none, bearer, oauth or signed", err)
 		}
 	}
-	fmt.Fprintf(env.stderr, "without %s this is what the address alone says: whether somebody finds a tool there is not known\n", client.TokenVariable)
+	fmt.Fprintf(env.stderr, "without %s the guide uses only the address. It does not check that agents find a tool there\n", client.TokenVariable)
 	return out, nil
 }
 
-// seenAuth returns how an endpoint lets callers in, by what it answers to one who proves nothing.
+// seenAuth returns how callers of an endpoint authenticate, from its answer to a request without
+// credentials.
 func seenAuth(ctx context.Context, address string) (connect.Auth, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	if err != nil {

@@ -28,7 +28,7 @@ type connecting struct {
 
 // show prints the guide for people.
 func (c *connecting) show(w io.Writer, g decide.Guide) {
-	fmt.Fprintf(w, "%s, at %s: %s\n", g.Name, inLine(g.URL), letIn[g.Auth])
+	fmt.Fprintf(w, "%s, at %s: %s\n", g.Name, inLine(g.URL), authTexts[g.Auth])
 	block := func(heading, text string) {
 		if text != "" {
 			fmt.Fprintf(w, "\n%s\n", heading)
@@ -63,19 +63,19 @@ func (c *connecting) show(w io.Writer, g decide.Guide) {
 	}
 	fmt.Fprintln(w)
 	c.next(w, g)
-	fmt.Fprintf(w, "portcullis connect %s%s --write puts the entry into the file for you\n", c.client.ID, c.again())
+	fmt.Fprintf(w, "portcullis connect %s%s --write writes the entry into the file\n", c.client.ID, c.sameFlags())
 }
 
-// letIn says how callers are let in.
-var letIn = map[connect.Auth]string{
-	connect.None:   "every caller is let in",
-	connect.Bearer: "callers bear a token",
-	connect.OAuth:  "callers sign in at an issuer",
+// authTexts are the ways to authenticate, in words.
+var authTexts = map[connect.Auth]string{
+	connect.None:   "no authentication",
+	connect.Bearer: "callers send a token",
+	connect.OAuth:  "callers sign in with an issuer",
 	connect.Signed: "callers sign their requests for AWS",
 }
 
-// again returns the flags that name the same entry once more.
-func (c *connecting) again() string {
+// sameFlags returns the flags that name the same entry.
+func (c *connecting) sameFlags() string {
 	var out strings.Builder
 	for _, f := range [][3]string{
 		{"dir", c.Dir, ""}, {"url", c.URL, ""}, {"toolset", c.Toolset, ""}, {"path", c.Path, ""}, {"auth", string(c.Auth), ""},
@@ -98,9 +98,9 @@ func (c *connecting) next(w io.Writer, g decide.Guide) {
 		servers = connect.Shell(strings.Join(g.Servers, ","))
 	}
 	then := map[connect.Place]string{
-		connect.InVariable: "set it with export " + c.TokenEnv + "=… where the client is started",
+		connect.InVariable: "set it with export " + c.TokenEnv + "=… in the client's environment",
 		connect.InPrompt:   "the client asks for it",
-		connect.InFile:     "write it in the place of pct_… in that file, which is yours alone",
+		connect.InFile:     "write it instead of pct_… in that file, which only you use",
 	}[g.Token]
 	if then != "" {
 		fmt.Fprintf(w, "the token: portcullis token make --name %s --servers %s prints one; %s\n",
@@ -108,7 +108,7 @@ func (c *connecting) next(w io.Writer, g decide.Guide) {
 	}
 }
 
-// write puts the entry into the client's file.
+// write writes the entry into the client's file.
 func (c *connecting) write(ctx context.Context, g decide.Guide) error {
 	path, text, err := c.target(g)
 	if err != nil {
@@ -122,26 +122,26 @@ func (c *connecting) write(ctx context.Context, g decide.Guide) error {
 	change, err := clientfile.Merge(path, data, []byte(text), c.Replace)
 	switch {
 	case errors.Is(err, clientfile.ErrTaken):
-		return fmt.Errorf("%w: --replace puts this one in its place, --name NAME gives this one another name; nothing was changed", err)
+		return fmt.Errorf("%w: --replace replaces it, --name NAME adds this one under another name; nothing was changed", err)
 	case err != nil:
 		return fmt.Errorf("%w; nothing was changed", err)
 	case change.Same:
-		fmt.Fprintf(c.env.stdout, "%s: the entry %s is there already; nothing was changed\n", path, c.Name)
+		fmt.Fprintf(c.env.stdout, "%s: the entry %s already exists; nothing was changed\n", path, c.Name)
 		return nil
 	case ctx.Err() != nil:
 		return errors.New("interrupted; nothing was changed")
 	}
 	backup, err := c.put(path, change.Data, fresh)
 	if err != nil {
-		return fmt.Errorf("%w; the client's file is as it was", err)
+		return fmt.Errorf("%w; the client's file is unchanged", err)
 	}
 	return printed(c.env.stdout, func(w io.Writer) {
-		fmt.Fprintf(w, "%s: %s", path, map[bool]string{true: "made, with", false: "it has"}[fresh])
+		fmt.Fprintf(w, "%s: %s", path, map[bool]string{true: "created with", false: "now has"}[fresh])
 		fmt.Fprintf(w, " the entry %s for %s\n", c.Name, inLine(g.URL))
 		if backup != "" {
-			fmt.Fprintf(w, "as it was: %s\n", backup)
+			fmt.Fprintf(w, "copy of the old file: %s\n", backup)
 		}
-		fmt.Fprintf(w, "the way back: portcullis connect %s --undo%s\n", c.client.ID, c.againUndo())
+		fmt.Fprintf(w, "to undo: portcullis connect %s --undo%s\n", c.client.ID, c.againUndo())
 		c.next(w, g)
 		if g.After != "" {
 			fmt.Fprintf(w, "then: %s\n", g.After)
@@ -159,7 +159,7 @@ func (c *connecting) againUndo() string {
 	return u.again()
 }
 
-// put writes the client's file, and keeps it as it was.
+// put writes the client's file, and keeps a copy of the old one.
 func (c *connecting) put(path string, data []byte, fresh bool) (backup string, err error) {
 	if fresh {
 		mode, folder := fs.FileMode(0o600), fs.FileMode(0o700)
@@ -175,13 +175,13 @@ func (c *connecting) put(path string, data []byte, fresh bool) (backup string, e
 		return "", err
 	}
 	if err = replaceFile(path, data, 0o600); err != nil {
-		_ = os.Remove(backup) // the file is as it was
+		_ = os.Remove(backup) // the file is unchanged
 	}
 	return backup, err
 }
 
-// target returns which file is written, with what: the first of the guide that is the user's own, unless
-// the client has another of them on this machine.
+// target returns the file to write and its entry: the first file of the guide that belongs to the user,
+// or another such file that exists on this machine.
 func (c *connecting) target(g decide.Guide) (path, text string, err error) {
 	if c.File != "" || c.Project {
 		found, err := c.candidates()
@@ -189,7 +189,7 @@ func (c *connecting) target(g decide.Guide) (path, text string, err error) {
 			return "", "", err
 		}
 		if (clientfile.FormatOf(found[0], nil) == clientfile.TOML) != (c.client.ID == "codex") {
-			err = fmt.Errorf("--file %s is no file of %s", c.File, c.client.ID)
+			err = fmt.Errorf("--file %s is not a file of %s", c.File, c.client.ID)
 		}
 		return found[0], g.Files[0].Text, err
 	}
@@ -212,7 +212,7 @@ func (c *connecting) target(g decide.Guide) (path, text string, err error) {
 	return path, text, nil
 }
 
-// undo takes the entry out of the client's files.
+// undo removes the entry from the client's files.
 func (c *connecting) undo() error {
 	found, err := c.candidates()
 	if err != nil {
@@ -240,18 +240,18 @@ func (c *connecting) undo() error {
 	for _, path := range slices.Sorted(maps.Keys(changes)) {
 		backup, err := c.put(path, changes[path], false)
 		if err != nil {
-			return fmt.Errorf("%w; this file is as it was", err)
+			return fmt.Errorf("%w; this file is unchanged", err)
 		}
-		fmt.Fprintf(c.env.stdout, "%s: the entry %s is taken out; as it was: %s\n", path, c.Name, backup)
+		fmt.Fprintf(c.env.stdout, "%s: the entry %s was removed; copy of the old file: %s\n", path, c.Name, backup)
 	}
 	if len(changes) == 0 {
-		return fmt.Errorf("there is no entry %q to take out; looked in %s", c.Name, strings.Join(found, ", "))
+		return fmt.Errorf("no entry %q to remove in %s", c.Name, strings.Join(found, ", "))
 	}
 	return nil
 }
 
-// candidates returns the files in which the entry may be: the user's own, or with --project those of the
-// folder.
+// candidates returns the files that may have the entry: the user's own files, or with --project the
+// files of the folder.
 func (c *connecting) candidates() ([]string, error) {
 	if c.File != "" {
 		path, err := filepath.Abs(c.File)
@@ -267,7 +267,7 @@ func (c *connecting) candidates() ([]string, error) {
 	return project, err
 }
 
-// ours refuses an entry that does not lead to a gateway.
+// ours refuses an entry that does not point to a gateway.
 func (c *connecting) ours(path string, data []byte) error {
 	own := func(address string) bool {
 		base := strings.TrimSuffix(c.URL, "/")
@@ -279,7 +279,7 @@ func (c *connecting) ours(path string, data []byte) error {
 	}
 	for _, s := range f.Servers {
 		if (s.Name == c.Name || s.Was == c.Name) && !s.Own {
-			return fmt.Errorf("%s: the entry %q does not say that it leads to a gateway of this kind: name its address with --url, or take it out by hand", s, c.Name)
+			return fmt.Errorf("%s: the entry %q may belong to another program: give its address with --url, or remove it by hand", s, c.Name)
 		}
 	}
 	return nil

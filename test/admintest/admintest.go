@@ -78,7 +78,7 @@ func New(t testing.TB) *Desk {
 			return decide.Actor{Name: "ann", Rights: identity.Everything()}, nil
 		},
 		BaseURL: gatewaytest.BaseURL, Now: d.Clock.Now, Log: log,
-		Connect: &connect.Gateway{BaseURL: gatewaytest.BaseURL, Auths: []connect.Auth{connect.Bearer, connect.OAuth}, Issuer: "https://login.example.com", Seen: connect.NewSeen(d.Clock.Now)},
+		Connect: &connect.Gateway{BaseURL: gatewaytest.BaseURL, Auths: []connect.Auth{connect.Bearer, connect.OAuth}, Issuer: "https://login.example.com", Seen: connect.NewVisits(d.Clock.Now)},
 	}
 	d.Client = agenttest.Client{T: t, URL: gatewaytest.BaseURL}
 	d.Open()

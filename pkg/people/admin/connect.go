@@ -11,24 +11,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// registerConnect adds the operations that say how clients are told of the gateway.
+// registerConnect adds the operations that explain how to connect clients.
 func (a *api) registerConnect(h huma.API) {
 	serve(a, h, huma.Operation{
 		OperationID: "list-clients", Method: http.MethodGet, Path: "/admin/connect",
-		Summary: "The clients that there are guides for, the endpoints, and which clients have come",
+		Summary: "The clients with guides, the endpoints, and the clients that have connected",
 	}, a.listClients)
 	serve(a, h, huma.Operation{
 		OperationID: "get-client", Method: http.MethodGet, Path: "/admin/connect/{client}",
-		Summary: "How one client is told of an endpoint: a link, a command, files",
+		Summary: "How to add an endpoint to one client: a link, a command, files",
 		Errors:  []int{http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusServiceUnavailable},
 	}, a.getClient)
 }
 
 type clientsOutputBody struct {
 	Clients   []connect.Client `json:"clients" nullable:"false"`
-	Endpoints []string         `json:"endpoints" nullable:"false" doc:"paths at which agents can ask"`
-	Auths     []connect.Auth   `json:"auths" nullable:"false" doc:"in which ways callers are let in, the usual one first"`
-	Seen      []connect.Visit  `json:"seen,omitempty" doc:"clients that have come since the process was started, newest first; left out where nobody remembers"`
+	Endpoints []string         `json:"endpoints" nullable:"false" doc:"paths for agents"`
+	Auths     []connect.Auth   `json:"auths" nullable:"false" doc:"ways to authenticate, the usual one first"`
+	Seen      []connect.Visit  `json:"seen,omitempty" doc:"clients that have connected since the process started, newest first; absent if this process does not see them"`
 }
 
 func (a *api) listClients(ctx context.Context, _ *struct{}) (clientsOutputBody, error) {
@@ -41,8 +41,8 @@ func (a *api) listClients(ctx context.Context, _ *struct{}) (clientsOutputBody, 
 
 type clientInput struct {
 	Client string       `path:"client" maxLength:"64"`
-	Path   string       `query:"path" maxLength:"200" doc:"of the endpoint; /mcp unless given"`
-	Auth   connect.Auth `query:"auth" enum:"none,bearer,oauth,signed" doc:"the first of the gateway's unless given"`
+	Path   string       `query:"path" maxLength:"200" doc:"path of the endpoint; default /mcp"`
+	Auth   connect.Auth `query:"auth" enum:"none,bearer,oauth,signed" doc:"way to authenticate; default: the first of the gateway"`
 }
 
 func (a *api) getClient(ctx context.Context, in *clientInput) (decide.Guide, error) {

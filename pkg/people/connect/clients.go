@@ -13,13 +13,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// guides is the table of the clients. It begins with a description of its form, which is no template
-// of the standard library: every program that notes visits would then hold the template engine.
+// guides is the table of the clients. It begins with a description of its format. The format is not
+// text/template, because every program that notes visits would then link the template engine.
 //
 //go:embed guides.txt
 var guides string
 
-// conditional is a text of guides for some gateways, and continued is where a line goes on below.
+// conditional matches a text of guides for some gateways, and continued a line break inside a value.
 var (
 	conditional = regexp.MustCompile(`<(\w+) ([^<>]*)>`)
 	continued   = regexp.MustCompile(`\s*\n +`)
@@ -33,7 +33,7 @@ func fill(id string, e Endpoint) (g Guide) {
 	applies := map[string]bool{
 		string(e.Auth): true, "cloud": why == "", "blocked": why != "",
 		"http":  strings.HasPrefix(e.URL, "http:") && !e.isLoopback(),
-		"stdio": e.Auth == None || e.Auth == Bearer, // it signs in nowhere
+		"stdio": e.Auth == None || e.Auth == Bearer, // it cannot sign in
 	}
 	for range 2 { // the inner texts first
 		block = conditional.ReplaceAllStringFunc(block, func(all string) string {
@@ -45,8 +45,8 @@ func fill(id string, e Endpoint) (g Guide) {
 	}
 	g.ID = id
 	if e.Auth == Signed {
-		g.Traps = []string{"No client signs its requests for AWS by itself. Put a proxy between " +
-			"that does, and write its address in the place of this one."}
+		g.Traps = []string{"No client signs its requests for AWS. Put a proxy between " +
+			"that does, and write its address instead of this one."}
 	}
 	places := []string{"@name", e.Name, "@variable", e.Variable, "@url", e.URL,
 		"@word", Shell(e.URL), "@json", encode(e.URL), "@why", why}
@@ -96,8 +96,8 @@ func (g *Guide) set(key, value string, e Endpoint) {
 		panic("guides.txt has a line " + key)
 	case e.Auth == Bearer:
 		if g.Token = Place(value); g.Token == InVariable {
-			g.Traps = append(g.Traps, "The client reads "+e.Variable+" from the environment that it "+
-				"was started in: set it first, and start the client anew.")
+			g.Traps = append(g.Traps, "The client reads "+e.Variable+" from its environment: "+
+				"set it first, and restart the client.")
 		}
 	}
 }
@@ -109,8 +109,8 @@ func (e Endpoint) isLoopback() bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip.IsLoopback()
 }
 
-// isPrivate reports whether the gateway can be reached from its network only. A host name counts as
-// public if it looks like one: what it resolves to decides.
+// isPrivate reports whether the gateway can be reached from its network only. A host name that looks
+// public counts as public, since only its address could tell.
 func (e Endpoint) isPrivate() bool {
 	host := e.host()
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -120,7 +120,7 @@ func (e Endpoint) isPrivate() bool {
 		strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
 }
 
-// host returns the host of the address, in small letters.
+// host returns the host of the address, in lower case.
 func (e Endpoint) host() string {
 	u, err := url.Parse(e.URL)
 	if err != nil {
@@ -137,7 +137,7 @@ func (e Endpoint) whyBlocked() string {
 	case e.isPrivate():
 		return "it cannot reach a gateway in a private network"
 	case strings.HasPrefix(e.URL, "http:"):
-		return "it connects by https alone"
+		return "it connects only by https"
 	case e.Auth == Bearer:
 		return "a custom connector signs in by OAuth or not at all: it has no place for a token"
 	case e.Auth == Signed:

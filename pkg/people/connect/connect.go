@@ -1,11 +1,11 @@
-// Package connect says how each MCP client is told of a gateway: by a link, a command or a file.
+// Package connect explains how to add a gateway to each MCP client: by a link, a command or a file.
 //
 // Each client has its own form, which its authors change about twice a year. So each form names the
-// page that documents it and the day on which it was last compared with that page; those of the
-// clients that can be installed from a registry are run by the tests as well ([Client.Run]).
+// page that documents it, and the day on which it was last compared with that page. For clients
+// that a registry has, the tests also run the form ([Client.Run]).
 //
-// No form holds a credential, but the name of the environment variable in which the client finds
-// it: links and files of a project are shared. [Seen] remembers which clients have come.
+// No form contains a credential, since links and project files are shared. It has the name of the
+// environment variable with the credential. [Visits] remembers which clients have connected.
 package connect
 
 import (
@@ -16,29 +16,29 @@ import (
 	"slices"
 )
 
-// An Auth is what a gateway asks of its callers.
+// An Auth is a way in which callers authenticate.
 type Auth string
 
 // The ways of authentication, as far as they differ for a client.
 const (
-	None   Auth = "none"   // every caller is let in
+	None   Auth = "none"   // no authentication
 	Bearer Auth = "bearer" // a token, which the client reads from an environment variable
-	OAuth  Auth = "oauth"  // a token, which the client gets at the issuer by itself
+	OAuth  Auth = "oauth"  // a token, which the client gets from the issuer
 	Signed Auth = "signed" // a signature with AWS credentials
 )
 
-// The name of the entry and of the environment variable, unless an [Endpoint] says otherwise.
+// The default names of the entry and of the environment variable of an [Endpoint].
 const (
 	DefaultName     = "portcullis"
 	DefaultVariable = "PCT"
 )
 
-// An Endpoint is what a client is to be told.
+// An Endpoint is the address and the settings that a client needs.
 type Endpoint struct {
-	URL      string // where the gateway answers, with its path: https://gate.example.com/mcp/x/triage
+	URL      string // address with its path: https://gate.example.com/mcp/x/triage
 	Auth     Auth
-	Name     string // of the entry in the client's config; "": DefaultName
-	Variable string // of the environment, that holds the token; "": DefaultVariable
+	Name     string // name of the entry in the client's config; empty means DefaultName
+	Variable string // environment variable with the token; empty means DefaultVariable
 }
 
 var (
@@ -46,19 +46,19 @@ var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 )
 
-// filled returns e with its defaults, or what is wrong with it.
+// filled returns e with its defaults, or an error that names the fault.
 func (e Endpoint) filled() (Endpoint, error) {
 	e.Name, e.Variable, e.Auth = cmp.Or(e.Name, DefaultName), cmp.Or(e.Variable, DefaultVariable), cmp.Or(e.Auth, None)
 	u, err := url.Parse(e.URL)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.Fragment != "":
-		return e, fmt.Errorf("%q is no address of a gateway: want https://HOST/mcp", e.URL)
+		return e, fmt.Errorf("%q is not the address of a gateway: want https://HOST/mcp", e.URL)
 	case !entryName.MatchString(e.Name):
 		return e, fmt.Errorf("name %q: want 1 to 64 letters, digits, _ and -, the first a letter or digit", e.Name)
 	case !variableName.MatchString(e.Variable):
 		return e, fmt.Errorf("environment variable %q: want letters, digits and _", e.Variable)
 	case !slices.Contains([]Auth{None, Bearer, OAuth, Signed}, e.Auth):
-		return e, fmt.Errorf("authentication %q is not known", e.Auth)
+		return e, fmt.Errorf("authentication %q is unknown", e.Auth)
 	}
 	e.URL = u.String()
 	return e, nil
@@ -66,48 +66,48 @@ func (e Endpoint) filled() (Endpoint, error) {
 
 // A Client is a program that agents run in.
 type Client struct {
-	ID      string `json:"id"` // in addresses: claude-code
+	ID      string `json:"id"` // part of addresses: claude-code
 	Name    string `json:"name"`
 	Docs    string `json:"docs" doc:"the page that documents the form"`
-	Checked string `json:"checked" format:"date" doc:"when the form was compared with it"`
-	Run     string `json:"run,omitempty" doc:"the version with which the form was run; none: it was compared with the documents alone"`
+	Checked string `json:"checked" format:"date" doc:"day on which the form was compared with that page"`
+	Run     string `json:"run,omitempty" doc:"version with which the form was run; absent if it was only compared with its documentation"`
 }
 
-// A Guide is how one client is told of a gateway.
+// A Guide explains how to add a gateway to one client.
 type Guide struct {
 	Client
-	Link    string   `json:"link,omitempty" doc:"opens the client, or its page, which asks there; none: it has none"`
+	Link    string   `json:"link,omitempty" doc:"opens the client or its page, which asks for confirmation; absent if the client has none"`
 	Label   string   `json:"label,omitempty" doc:"of the link"`
-	Command string   `json:"command,omitempty" doc:"for a POSIX shell; none: it has none"`
-	After   string   `json:"after,omitempty" doc:"the command that signs in, or shows what the client knows now"`
-	Steps   string   `json:"steps,omitempty" doc:"what to do in the client itself"`
-	Files   []File   `json:"files" nullable:"false" doc:"the first is the one to take"`
+	Command string   `json:"command,omitempty" doc:"for a POSIX shell; absent if the client has none"`
+	After   string   `json:"after,omitempty" doc:"command that signs in, or shows the entry in the client"`
+	Steps   string   `json:"steps,omitempty" doc:"steps in the client"`
+	Files   []File   `json:"files" nullable:"false" doc:"files for the entry; use the first"`
 	Traps   []string `json:"traps" nullable:"false"`
-	Token   Place    `json:"token,omitempty" enum:"variable,prompt,file" doc:"where the client has the token from; none: it takes none from a person"`
+	Token   Place    `json:"token,omitempty" enum:"variable,prompt,file" doc:"where the client reads the token; absent if it needs none from a person"`
 }
 
-// A Place is where a client has its token from.
+// A Place is where a client reads its token.
 type Place string
 
 // The places of a token.
 const (
-	InVariable Place = "variable" // of the environment
-	InPrompt   Place = "prompt"   // of the client, which keeps it
-	InFile     Place = "file"     // of the person alone
+	InVariable Place = "variable" // an environment variable
+	InPrompt   Place = "prompt"   // a prompt of the client, which stores it
+	InFile     Place = "file"     // a file of the person, never a project's
 )
 
-// A File is what a config file of a client has to hold. What else is there stays.
+// A File is the entry for a config file of a client. The rest of the file stays.
 type File struct {
-	Path    string `json:"path" doc:"with ~ for the home folder; of a project if it does not begin with one"`
-	Windows string `json:"windows,omitempty" doc:"the path on Windows, where it is another one"`
-	When    string `json:"when,omitempty" doc:"when to take this one"`
-	Text    string `json:"text" doc:"the whole file, if there is nothing else in it"`
+	Path    string `json:"path" doc:"begins with ~ for the home folder; otherwise it is in a project"`
+	Windows string `json:"windows,omitempty" doc:"path on Windows, if it differs"`
+	When    string `json:"when,omitempty" doc:"when to use this file"`
+	Text    string `json:"text" doc:"the whole file, if it has no other entry"`
 }
 
-// ids are the clients that there are guides for, in the order in which they are shown.
+// ids are the clients with guides, in the order of display.
 var ids = []string{"claude-code", "claude", "cursor", "vscode", "codex", "gemini", "devin"}
 
-// Clients returns the clients that there are guides for, in the order in which they are shown.
+// Clients returns the clients with guides, in the order of display.
 func Clients() []Client {
 	out := make([]Client, len(ids))
 	for i, id := range ids {
@@ -116,15 +116,15 @@ func Clients() []Client {
 	return out
 }
 
-// For returns the guide of the client with the id. An error says what is wrong with e, or that
-// there is no such client.
+// For returns the guide of the client with the id. It fails if e is invalid or the client is
+// unknown.
 func For(id string, e Endpoint) (Guide, error) {
 	e, err := e.filled()
 	if err != nil {
 		return Guide{}, err
 	}
 	if !slices.Contains(ids, id) {
-		return Guide{}, fmt.Errorf("no client is called %q", id)
+		return Guide{}, fmt.Errorf("no client has the name %q", id)
 	}
 	return fill(id, e), nil
 }

@@ -241,7 +241,7 @@ func TestNoPlaceForTokens(t *testing.T) {
 
 // The guide of claude.ai says why it cannot reach an address.
 func TestReach(t *testing.T) {
-	const loopback, private, public = "on your own machine", "in a private network", "by https alone"
+	const loopback, private, public = "on your own machine", "in a private network", "only by https"
 	for address, want := range map[string]string{
 		"http://127.0.0.1:8080/mcp": loopback, "http://localhost:8080/mcp": loopback,
 		"http://[::1]:8080/mcp": loopback, "http://10.1.2.3/mcp": private,

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// A Gateway is what the clients are told of.
+// A Gateway describes this gateway to clients.
 type Gateway struct {
-	BaseURL string // where it answers, without a path; "": nobody has said so
-	Auths   []Auth // that it takes, the first where nobody chooses
-	Issuer  string // at which OAuth signs in
-	Seen    *Seen  // nil: nobody remembers which clients have come
+	BaseURL string  // its URL without a path; empty if no setting has it
+	Auths   []Auth  // accepted ways to authenticate; the first is the default
+	Issuer  string  // issuer for OAuth
+	Seen    *Visits // nil if this process does not see the clients
 }
 
-// ErrNoAddress says that a gateway does not know where it is.
-var ErrNoAddress = errors.New("the gateway was not told its own address: set PORTCULLIS_BASE_URL (parameter BaseUrl)")
+// ErrNoAddress reports that the gateway does not know its own URL.
+var ErrNoAddress = errors.New("the gateway does not know its own address: set PORTCULLIS_BASE_URL (parameter BaseUrl)")
 
-// At returns the endpoint at a path for who comes by an Auth; "": the first. Auths that the gateway
-// does not take are refused.
+// At returns the endpoint at a path for callers that use an Auth; an empty Auth means the first. It
+// refuses an Auth that the gateway does not accept.
 func (g *Gateway) At(path string, by Auth) (Endpoint, error) {
 	if g.BaseURL == "" {
 		return Endpoint{}, ErrNoAddress
@@ -26,7 +26,7 @@ func (g *Gateway) At(path string, by Auth) (Endpoint, error) {
 		by = g.Auths[0]
 	}
 	if !slices.Contains(g.Auths, by) {
-		return Endpoint{}, errors.New("the gateway does not take callers in that way")
+		return Endpoint{}, errors.New("the gateway does not accept this way to authenticate")
 	}
 	return Endpoint{URL: g.BaseURL + path, Auth: by}, nil
 }

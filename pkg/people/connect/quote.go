@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// plainWord is what no shell reads as anything but itself, wherever it stands.
+// plainWord matches a word that no shell changes, in any position.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@,-]+$`)
 
 // Shell returns a text as one word of a POSIX shell.

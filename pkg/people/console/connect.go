@@ -20,16 +20,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// How much the pages about clients show, and what the form of a token begins with.
+// The limits of the pages about clients, and the defaults of the token form.
 const (
 	maxEndpoints  = 200
 	maxVisitsHere = 8
 	connectDays   = "30"
-	waitingPoll   = 3  // seconds between two looks for the first request
-	seenPoll      = 20 // seconds, once it has come
+	waitingPoll   = 3  // seconds between polls for the first request
+	seenPoll      = 20 // seconds between polls after that
 )
 
-// connectPages adds the pages that say how clients are told of the gateway.
+// connectPages adds the pages that explain how to connect clients.
 func (c *Console) connectPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/connect", c.pageOr(next, c.clients))
 	mux.Handle("GET /admin/connect/{client}", c.pageOr(next, c.client))
@@ -38,11 +38,11 @@ func (c *Console) connectPages(mux *http.ServeMux, next http.Handler) {
 	}
 }
 
-// A clientsPage lists the clients that there are guides for, and those that have come.
+// A clientsPage lists the clients with guides, and the clients that have connected.
 type clientsPage struct {
 	Page
 	Clients []connect.Client
-	Kept    bool // which clients have come
+	Kept    bool // this process sees the clients
 	Visits  []connect.Visit
 }
 
@@ -56,7 +56,7 @@ func (c *Console) clients(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "connect", p)
 }
 
-// A clientPage says how one client is told of the gateway, and waits for its first request.
+// A clientPage shows the guide of one client, and waits for its first request.
 type clientPage struct {
 	Page
 	decide.Guide
@@ -72,9 +72,9 @@ type clientPage struct {
 
 	Made    *madeToken
 	Export  string     // the line that sets the variable
-	Form    *tokenForm // nil: no token is to be made
-	Leads   string     // to which servers the endpoint does
-	MayMake bool       // the person makes tokens
+	Form    *tokenForm // nil if this page creates no token
+	Leads   string     // servers of the endpoint
+	MayMake bool       // the person may create tokens
 
 	Seen seenPart
 }
@@ -84,34 +84,34 @@ func (p *clientPage) Snippet(title, text string) struct{ Title, Text string } {
 	return struct{ Title, Text string }{title, text}
 }
 
-// A way is one of several, with where it leads.
+// A way is one of several choices, with its link.
 type way struct {
 	Name, Link string
 	Here       bool
 }
 
-// A seenPart says whether the client has come.
+// A seenPart shows whether the client has connected.
 type seenPart struct {
-	Kept    bool   // this process knows who has come
-	Agent   string // whose requests alone count; "": everybody's
+	Kept    bool   // this process sees the clients
+	Agent   string // only its requests count; empty means all agents
 	Visits  []connect.Visit
-	Tried   bool // by the token, where nobody knows more
+	Tried   bool // the token was used; set if this process does not see the clients
 	Used    time.Time
 	Trouble bool // the store of tokens does not answer
 
 	Opened  time.Time
-	Address string // of this page as it is, for looks
-	Every   int    // seconds between two looks; 0: there is nothing to wait for
+	Address string // URL of this page, for polls
+	Every   int    // seconds between polls; 0 means no polling
 	Version string
 }
 
-// names are the names of ways to come in.
+// names are the names of ways to authenticate.
 var authNames = map[connect.Auth]string{
 	connect.None: "no credentials", connect.Bearer: "an agent token", connect.OAuth: "a sign-in with a browser", connect.Signed: "a signature of AWS",
 }
 
-// client shows one client's page. What counts as its first request begins with the moment that the
-// address names: a browser is led to one that does.
+// client shows one client's page. Only requests after the time in the URL count. A URL without a time
+// is redirected to one with the current time.
 func (c *Console) client(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	p, err := c.clientPage(r, query)
@@ -132,8 +132,8 @@ func (c *Console) client(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "client", p)
 }
 
-// makeClientToken makes the token of the form on a client's page. As on the page of tokens, the
-// answer alone shows its text.
+// makeClientToken creates the token of the form on a client's page. As on the page of tokens, only
+// this answer shows its text.
 func (c *Console) makeClientToken(w http.ResponseWriter, r *http.Request) {
 	typed := r.PostForm
 	query := url.Values{}
@@ -168,7 +168,7 @@ func (c *Console) makeClientToken(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusCreated, "client", p)
 }
 
-// clientPage returns the page of the client that r names, for what query says.
+// clientPage returns the page of the client in r, with the choices of query.
 func (c *Console) clientPage(r *http.Request, query url.Values) (*clientPage, error) {
 	ctx := r.Context()
 	guide, err := c.o.Service.Guide(ctx, c.o.Connect, r.PathValue("client"), query.Get("path"), connect.Auth(query.Get("auth")))
@@ -192,7 +192,7 @@ func (c *Console) clientPage(r *http.Request, query url.Values) (*clientPage, er
 	return p, nil
 }
 
-// addChoices adds the tabs, the ways to come in and the endpoints, with those that are chosen.
+// addChoices adds the tabs, the ways to authenticate and the endpoints, and marks the chosen ones.
 func (c *Console) addChoices(p *clientPage, r *http.Request, query url.Values) {
 	at := rootOf(r) + "admin/connect/"
 	with := func(id, name, value string) string {
@@ -221,7 +221,7 @@ func (c *Console) addChoices(p *clientPage, r *http.Request, query url.Values) {
 	}
 }
 
-// leastToken returns the form of the least that a client needs at an endpoint.
+// leastToken returns the form of a token with the least rights that an endpoint needs.
 func leastToken(g decide.Guide) *tokenForm {
 	f := &tokenForm{Name: g.ID, Servers: strings.Join(g.Servers, ", "), Toolsets: g.Toolset, Days: connectDays, Tiers: map[string]bool{"read": true}}
 	if g.Toolset == "" {
@@ -230,8 +230,8 @@ func leastToken(g decide.Guide) *tokenForm {
 	return f
 }
 
-// readSince reads the moment from which requests count, in milliseconds; the zero time if it cannot
-// be read.
+// readSince returns the time in milliseconds after which requests count, or the zero time if it is
+// invalid.
 func readSince(s string) time.Time {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n <= 0 {
@@ -240,7 +240,7 @@ func readSince(s string) time.Time {
 	return time.UnixMilli(n)
 }
 
-// seenPart returns whether the client has come since the page was opened.
+// seenPart returns whether the client has connected since the page was opened.
 func (c *Console) seenPart(r *http.Request, p *clientPage, query url.Values) (s seenPart) {
 	s.Opened = readSince(query.Get("since"))
 	if s.Opened.IsZero() {

@@ -67,7 +67,7 @@ func TestConnectPages(t *testing.T) {
 func TestConnectEndpoint(t *testing.T) {
 	h, since := connecting(t)
 	page := h.Page(http.StatusOK, "/admin/connect/claude-code?path=/mcp/x/fs&"+since)
-	for _, want := range []string{gatewaytest.BaseURL + "/mcp/x/fs", "leads to fs", `<option selected>/mcp/x/fs</option>`, `<option>/mcp/readonly</option>`, `<option>/mcp/x/mail</option>`} {
+	for _, want := range []string{gatewaytest.BaseURL + "/mcp/x/fs", "servers: fs", `<option selected>/mcp/x/fs</option>`, `<option>/mcp/readonly</option>`, `<option>/mcp/x/mail</option>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q does not stand on the page: %s", want, page)
 		}
@@ -102,7 +102,7 @@ func TestConnectAuths(t *testing.T) {
 	h.Console.Connect.BaseURL, h.Console.Connect.Auths = "http://127.0.0.1:8080", []connect.Auth{connect.None}
 	h.Open()
 	page = html.UnescapeString(h.Page(http.StatusOK, "/admin/connect/claude?"+since))
-	for _, want := range []string{"lets every caller in", "Anthropic's cloud", "cannot reach a gateway on your own machine", `"mcp-remote"`, `"stdio"`} {
+	for _, want := range []string{"admits every caller", "Anthropic's cloud", "cannot reach a gateway on your own machine", `"mcp-remote"`, `"stdio"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("on a laptop the page of claude.ai lacks %q: %s", want, page)
 		}
@@ -144,7 +144,7 @@ func TestConnectToken(t *testing.T) {
 		return decide.Actor{Name: "vic", Rights: identity.Rights{Role: identity.Viewer}}, nil
 	}
 	h.Open()
-	if page := h.Page(http.StatusOK, again); strings.Contains(page, "Make the token") || strings.Contains(page, "token:kim") || !strings.Contains(page, "An operator makes one") {
+	if page := h.Page(http.StatusOK, again); strings.Contains(page, "Make the token") || strings.Contains(page, "token:kim") || !strings.Contains(page, "An operator creates one") {
 		t.Errorf("a viewer sees %s", page)
 	}
 	if answer := h.Submit("/admin/connect/claude-code", typed); answer.Status != http.StatusForbidden {

@@ -13,15 +13,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// The endpoints that are not one toolset's.
+// The endpoints that belong to no single toolset.
 const (
 	endpoint         = "/mcp"
 	endpointReadOnly = "/mcp/readonly"
 	endpointToolset  = "/mcp/x/"
 )
 
-// Endpoints returns the paths at which agents can ask, the widest first: one for each toolset and
-// each enabled server beside those that always are.
+// Endpoints returns the paths for agents, the widest first: the fixed ones, and one for each toolset
+// and each enabled server.
 func (d *Service) Endpoints(ctx context.Context) []string {
 	out := []string{endpoint, endpointReadOnly}
 	st := d.states.Load(ctx)
@@ -39,18 +39,18 @@ func (d *Service) Endpoints(ctx context.Context) []string {
 	return out
 }
 
-// A Guide is how one client is told of one endpoint.
+// A Guide explains how to add one endpoint to one client.
 type Guide struct {
 	connect.Guide
 	URL     string       `json:"url"`
 	Path    string       `json:"path" doc:"of the endpoint"`
-	Auth    connect.Auth `json:"auth" doc:"how the client comes in"`
-	Servers []string     `json:"servers" nullable:"false" doc:"of which an agent finds something there"`
-	Toolset string       `json:"toolset,omitempty" doc:"that the path names"`
+	Auth    connect.Auth `json:"auth" doc:"how the client authenticates"`
+	Servers []string     `json:"servers" nullable:"false" doc:"servers whose items an agent finds there"`
+	Toolset string       `json:"toolset,omitempty" doc:"toolset that the path names"`
 }
 
-// Guide returns how a client is told of one of the [Service.Endpoints]. path and by may be "", for
-// the widest one and the usual way.
+// Guide returns the guide of a client for one of the [Service.Endpoints]. An empty path means the
+// widest endpoint, an empty by the usual way to authenticate.
 func (d *Service) Guide(ctx context.Context, g *connect.Gateway, client, path string, by connect.Auth) (Guide, error) {
 	out := Guide{Path: cmp.Or(path, endpoint)}
 	if !slices.ContainsFunc(connect.Clients(), func(c connect.Client) bool { return c.ID == client }) {
@@ -73,7 +73,7 @@ func (d *Service) Guide(ctx context.Context, g *connect.Gateway, client, path st
 	return out, nil
 }
 
-// findAt sets what agents find at the path of g.
+// findAt sets the servers and the toolset at the path of g.
 func (d *Service) findAt(ctx context.Context, g *Guide) error {
 	view := d.View(ctx)
 	request, err := toolset.ParseRequest(strings.TrimPrefix(g.Path, endpoint), http.Header{})
@@ -82,7 +82,7 @@ func (d *Service) findAt(ctx context.Context, g *Guide) error {
 		selection, err = view.Select(request)
 	}
 	if e, ok := errors.AsType[*toolset.Error](err); ok {
-		return &Error{Status: http.StatusUnprocessableEntity, Detail: "nobody can ask at this path: " + e.Message}
+		return &Error{Status: http.StatusUnprocessableEntity, Detail: "this path serves nothing: " + e.Message}
 	} else if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 func TestSeen(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	opened := now
-	s := connect.NewSeen(func() time.Time { return now })
+	s := connect.NewVisits(func() time.Time { return now })
 	note := func(agent, client string, tools int) {
 		now = now.Add(2 * time.Second)
 		s.Note(connect.Visit{Agent: agent, Client: client, Version: "1"}, func() int { return tools })
@@ -47,7 +47,7 @@ func TestSeen(t *testing.T) {
 // Tools are counted once a second for the same client, however often it asks.
 func TestSeenCountsSeldom(t *testing.T) {
 	now, counted := time.Now(), 0
-	s := connect.NewSeen(func() time.Time { return now })
+	s := connect.NewVisits(func() time.Time { return now })
 	for range 10 {
 		s.Note(connect.Visit{Agent: "kim", Client: "cursor"}, func() int { counted++; return 1 })
 		now = now.Add(300 * time.Millisecond)
@@ -66,7 +66,7 @@ func TestSeenCountsSeldom(t *testing.T) {
 func TestSeenIsBounded(t *testing.T) {
 	now := time.Now()
 	began := now.Add(-time.Second)
-	s := connect.NewSeen(func() time.Time { now = now.Add(time.Second); return now })
+	s := connect.NewVisits(func() time.Time { now = now.Add(time.Second); return now })
 	one := func() int { return 1 }
 	s.Note(connect.Visit{Agent: "kim", Client: "cursor"}, one)
 	for i := range 1000 {
@@ -93,7 +93,7 @@ func TestSeenIsBounded(t *testing.T) {
 }
 
 func TestSeenConcurrently(t *testing.T) {
-	s := connect.NewSeen(nil)
+	s := connect.NewVisits(nil)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
