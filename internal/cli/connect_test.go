@@ -162,7 +162,7 @@ func TestConnectRefusals(t *testing.T) {
 	require.OK(t, os.WriteFile(long, []byte(before), 0o600))
 	other := newTerminal(t, nil)
 	other.env["HOME"] = home
-	if _, code := other.run(at("cursor", "--write", "--file", long)...); code != 1 || !strings.Contains(other.text.String(), "the client's file is as it was") {
+	if _, code := other.run(at("cursor", "--write", "--file", long)...); code != 1 || !strings.Contains(other.text.String(), "the client's file is unchanged") {
 		t.Errorf("nothing can be written: %s", other.text.String())
 	}
 	if contents(t, long) != before || contents(t, cursor) != before {
