@@ -84,6 +84,9 @@ func (c verdictFlags) namesSeen(r decide.Request, v request.Verdict) error {
 func (d *decider) agreedToRequest(
 	ctx context.Context, r decide.Request, v request.Verdict, question string,
 ) error {
+	if err := d.refusal(r.Obstacles[v]); err != nil {
+		return err
+	}
 	t, err := d.itemOf(ctx, r)
 	switch {
 	case err != nil:
@@ -94,18 +97,9 @@ func (d *decider) agreedToRequest(
 	case len(t.Definition) == 0:
 		return fmt.Errorf("%s: %w", d.action, errNoText(t.ID))
 	}
-	is := func(c decide.Code) bool { return t.Obstacle != nil && t.Obstacle.Code == c }
-	if is(decide.Denied) {
-		return d.refusal(t.Obstacle)
-	}
 	showRequestReview(d.env.stderr, r, t)
 	if v == request.Confirmed {
 		return d.agreed(question, "arguments")
-	}
-	if is(decide.Severe) {
-		if err := d.refusal(t.Obstacle); err != nil {
-			return err
-		}
 	}
 	return d.agreed(question, "definition")
 }

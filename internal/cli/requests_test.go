@@ -113,7 +113,7 @@ func TestRequestsCommand(t *testing.T) {
 	c.must(id+", approved", "approve", id, "--hash", hash)
 	id = ask("files:format", "to try")
 	c.must("mcpServers.files.disabled_tools[0]|disabled_by_config", "show", id)
-	if _, _, err := c.run("approve", id); err == nil || !strings.Contains(err.Error(), "an operator's rule denies") {
+	if _, _, err := c.run("approve", id); err == nil || !strings.Contains(err.Error(), "disabled_tools[0] in mcp_config.json denies it") {
 		t.Errorf("what the config denies: %v", err)
 	}
 	c.must(id+", declined|use get_file", "decline", id, "--reason", "use get_file")
