@@ -2,12 +2,12 @@
 // the decisions about them, and the search index, as one immutable [Snapshot]. Its [Syncer] makes
 // the snapshot from the servers.
 //
-// A snapshot consists of shards: blobs of neighboring servers with up to ten thousand tools each,
-// which are read in place. A cold function opens a shard in milliseconds because it parses and
-// indexes nothing again. Each shard is stored under its own SHA-256, so a sync without changes
-// stores no shard, and a process with the last catalog reads only the shards that changed. The
-// outcomes of each load are new at every sync; they are in [Current], a small object that points to
-// the snapshot and moves in one conditional write.
+// A snapshot consists of shards. A shard is a blob of up to ten thousand tools, from servers that
+// are next to each other in the order of ids. It is read in place: a cold Lambda function opens a
+// shard in milliseconds because it parses and indexes nothing again. Each shard is stored under its
+// own SHA-256. So a sync without changes stores no shard, and a process with the last catalog reads
+// only the shards that changed. The outcomes of each load are new at every sync. They are in
+// [Current], a small object that points to the snapshot. One conditional write replaces it.
 package catalog
 
 import (

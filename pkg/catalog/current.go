@@ -33,22 +33,26 @@ var ErrNewer = errors.New("stored catalog is of a newer version of the program")
 
 // A Current says which snapshot is the catalog, and holds the outcome of each server.
 type Current struct {
-	Format    int               `json:"format"`              // set as it is stored; 0: stored before forms were counted
-	SHA256    string            `json:"sha256"`              // of the snapshot
-	Shards    []Shard           `json:"shards"`              // of the snapshot, in their order
-	Size      int               `json:"size"`                // bytes of the snapshot
-	Tools     int               `json:"tools"`               // how many it holds
-	Config    string            `json:"config"`              // version of the config that the sync used
-	StartedAt time.Time         `json:"started_at"`          // when that sync began
-	SyncedAt  time.Time         `json:"synced_at"`           // when it ended: the catalog's age counts from here
-	StoredAt  time.Time         `json:"stored_at,omitzero"`  // in form 1: when the snapshot's object was last written
-	Outcomes  []outcome.Outcome `json:"outcomes"`            // by server name, of the servers that were ever tried
-	Failed    *Failure          `json:"failed,omitempty"`    // syncs after this one fail; nil: none did
-	Restored  int               `json:"restored,omitempty"`  // approval records that the store had lost and nobody has settled yet
-	Forgotten []string          `json:"forgotten,omitempty"` // servers of which store and catalog lost together what was decided
-	Rebuilt   []string          `json:"rebuilt,omitempty"`   // servers whose tools come from their approval records
-	Servers   []ServerState     `json:"servers"`             // the configured ones, by name; null: made by an earlier version of the program
-	Baselines []string          `json:"baselines"`           // [approval.BaselineKey] of first lists, even of servers that left
+	// Format is set by the write. 0: the program that wrote it had no format numbers.
+	Format    int               `json:"format"`
+	SHA256    string            `json:"sha256"`             // of the snapshot
+	Shards    []Shard           `json:"shards"`             // of the snapshot, in their order
+	Size      int               `json:"size"`               // bytes of the snapshot
+	Tools     int               `json:"tools"`              // how many it holds
+	Config    string            `json:"config"`             // version of the config that the sync used
+	StartedAt time.Time         `json:"started_at"`         // when that sync began
+	SyncedAt  time.Time         `json:"synced_at"`          // when it ended: the catalog's age counts from here
+	StoredAt  time.Time         `json:"stored_at,omitzero"` // in form 1: when the snapshot's object was last written
+	Outcomes  []outcome.Outcome `json:"outcomes"`           // by server name, of the servers that were ever tried
+	Failed    *Failure          `json:"failed,omitempty"`   // syncs after this one fail; nil: none did
+	// Restored is how many approval records the store had lost, and no person has confirmed since.
+	Restored int `json:"restored,omitempty"`
+	// Forgotten are the servers whose decisions both the store and the catalog lost.
+	Forgotten []string      `json:"forgotten,omitempty"`
+	Rebuilt   []string      `json:"rebuilt,omitempty"` // servers whose tools come from their approval records
+	Servers   []ServerState `json:"servers"`           // the configured ones, by name; null: made by an earlier version of the program
+	// Baselines are the [approval.BaselineKey] of first lists, even of removed servers.
+	Baselines []string `json:"baselines"`
 
 	Superseded []Superseded    `json:"superseded,omitempty"` // replaced shards whose objects may still exist, oldest first
 	Unknown    rawjson.Members `json:"-"`                    // what else a newer program wrote; it is kept

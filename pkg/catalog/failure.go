@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/object"
 )
 
-// Why a sync failed.
+// Values of [Failure.Reason]: why a sync failed.
 const (
 	FailedConfig   = "config"    // there is no config that can be used
 	FailedRequired = "required"  // a required server did not load
@@ -26,10 +26,10 @@ const failureTime = 2 * time.Second
 // A Failure says that syncs fail. It has codes and the names of servers; causes are in the log
 // alone.
 type Failure struct {
-	Since   time.Time `json:"since"` // when the first sync began that failed after the last that worked
-	At      time.Time `json:"at"`    // when the newest that failed ended
+	Since   time.Time `json:"since"` // start of the first failed sync after the last success
+	At      time.Time `json:"at"`    // end of the newest failed sync
 	Reason  string    `json:"reason"`
-	Servers []string  `json:"servers,omitempty"` // required ones that did not load
+	Servers []string  `json:"servers,omitempty"` // required servers that did not load
 }
 
 // Failure returns what the error of the reported sync means; nil if it means nothing, because there

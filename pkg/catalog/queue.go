@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// MaxBody is the largest size of a message in bytes, the oldest limit of SQS.
+// MaxBody is the largest size of a message in bytes: the limit that SQS had first.
 const MaxBody = 256 << 10
 
 const (
@@ -34,7 +34,7 @@ var (
 	// ErrTooLarge says that a message is larger than [MaxBody]. Nothing was sent.
 	ErrTooLarge = errors.New("message is too large")
 
-	// ErrJob says that a message holds no job, or none that this program knows.
+	// ErrJob says that a message has no job, or no job that this program knows.
 	ErrJob = errors.New("message cannot be read")
 )
 

@@ -237,9 +237,10 @@ func RecoverAll(ctx context.Context, approvals approval.Store, s *Snapshot, now 
 	return lost, err
 }
 
-// Reconcile settles every record that the store lost, by the version of the catalog
-// ([approval.KeepRestored]) or of the store ([approval.AcceptStore]), and returns these records by
-// id. A sync need not have restored them. After an error some records may be settled.
+// Reconcile decides which version counts of every record that the store lost: the catalog's version
+// ([approval.KeepRestored]) or the store's version ([approval.AcceptStore]). It returns these
+// records by id. It includes records that no sync has restored. After an error, some records may be
+// reconciled.
 func Reconcile(ctx context.Context, approvals approval.Store, s *Snapshot, how Reconciler, actor string, now func() time.Time) (settled []approval.Record, err error) {
 	lost, err := RecoverAll(ctx, approvals, s, now)
 	if err != nil {

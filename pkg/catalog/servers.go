@@ -143,7 +143,7 @@ func inOrder(all []*serverRun) (out []*serverRun, failing int) {
 	return out, failing
 }
 
-// Target returns how the server is reached. last is how its last load ended.
+// Target returns how the gateway reaches the server. last is the outcome of its last load.
 func Target(s config.Server, last outcome.Outcome) upstream.Target {
 	t := upstream.Target{
 		Memory: last.Memory,

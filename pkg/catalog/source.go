@@ -7,7 +7,7 @@ import (
 )
 
 // ConfigFile and PolicyFile are the operator's files. Their last good copies are in the catalog's
-// folder, the only one that a sync may write.
+// folder, the only folder that a sync may write.
 var (
 	ConfigFile = object.File[config.Config]{Key: config.Key, LastGood: "catalog/last_good_config.json", Parse: config.Parse}
 	PolicyFile = object.File[policy.Policy]{Key: policy.Key, LastGood: "catalog/last_good_policy.cedar", Parse: policy.Parse, None: policy.Empty}

@@ -16,7 +16,8 @@ type LoadReport struct {
 	Recovered int            // restored records that the store had lost
 }
 
-// ErrUnasked says that there was no time for all servers of a message: it has to come again.
+// ErrUnasked says that there was no time for all servers of a message. The queue has to deliver the
+// message again.
 var ErrUnasked = errors.New("there was no time to ask all servers")
 
 // Work loads the servers that a message names, as one of many processes that share a round: it asks

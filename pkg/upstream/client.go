@@ -4,8 +4,8 @@
 // It passes raw JSON on. Typed clients round integers beyond 2^53, drop unknown fields and fail on
 // new kinds of content. A gateway must pass all of these on.
 //
-// Every failure of a server ends in one [outcome.Outcome]. Types, status codes and headers decide
-// it, never text that another party wrote: see [classify].
+// Every failure of a server ends in one [outcome.Outcome]. The types of Go errors, status codes and
+// headers decide which outcome, never text that another party wrote: see classify.
 package upstream
 
 import (
@@ -62,7 +62,7 @@ const (
 type Options struct {
 	Secrets     secret.Source  // nil: secret.Env{}
 	Sessions    *session.Store // the store that all instances share; nil: one instance
-	AllowNets   []netip.Prefix // non-public networks that may be dialed, also by http
+	AllowNets   []netip.Prefix // non-public networks that may be dialed, even by plain http
 	Log         *slog.Logger   // nil: slog.DiscardHandler
 	CallTime    time.Duration  // the maximum time of one call; 0: 20 s
 	Holds       bool           // a call can wait for its caller's answer in this process
@@ -104,7 +104,7 @@ type Call struct {
 	Traceparent string // of the caller's HTTP request, used if Meta has none
 
 	Schema json.RawMessage // the tool's input schema, for its x-mcp-header properties; nil: none
-	Once   bool            // no retry after an answer that may come from a call that began
+	Once   bool            // send the call once: no retry if the server may have begun it
 	Retry  bool            // the tool is read-only or idempotent: a retry does no harm
 }
 

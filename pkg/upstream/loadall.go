@@ -31,10 +31,10 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 }
 
 // LoadEach starts to load the targets in their order, and calls each with every outcome as it
-// comes, one at a time. It stores no outcomes: while each runs, at most as many wait as load at
-// once. At most Options.Concurrency targets load at once. At first, no more than eight begin within
-// a second, because a burst makes a cold authorization service fail. Each round of successful loads
-// permits one more, until the service is overloaded.
+// comes, one at a time. At most Options.Concurrency targets load at once. While each runs, at most
+// that many outcomes wait, so LoadEach stores no other outcomes. At first, no more than eight loads
+// begin within a second, because a burst makes a cold authorization service fail. Each round of
+// successful loads permits one more, until the service is overloaded.
 //
 // The targets are the complete list: LoadEach ends the programs of other servers.
 //

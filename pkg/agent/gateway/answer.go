@@ -9,7 +9,8 @@ import (
 
 // result makes a tools/call result of one text block.
 func result[T []byte | string](text T, isError bool, meta map[string]any) (json.RawMessage, error) {
-	out := make([]byte, 0, len(text)+len(text)/8+64) // about one byte in eight of JSON is a quote
+	// About one byte in eight of JSON is a quote, which needs an escape.
+	out := make([]byte, 0, len(text)+len(text)/8+64)
 	out = rawjson.AppendText(append(out, `{"content":[{"type":"text","text":`...), text)
 	out = append(out, `}]`...)
 	if isError {
@@ -28,5 +29,5 @@ func result[T []byte | string](text T, isError bool, meta map[string]any) (json.
 // maxEcho is how many characters of an agent's text a message repeats.
 const maxEcho = 80
 
-// quote prepares a text of the agent for a message.
+// quote returns the agent's text s in quotes, with at most maxEcho characters of it.
 func quote(s string) string { return text.Quote(s, maxEcho) }

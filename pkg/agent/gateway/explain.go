@@ -48,18 +48,20 @@ type ExplainedGroup struct {
 type ExplainedTool struct {
 	ID                tool.ID
 	Tier              tool.Tier
-	Status            lock.Status // of a hidden tool: as if it existed
+	Status            lock.Status // of a hidden tool: the status that it would have
 	Note              string      // the note for agents
 	Rank              int         // in its group, from 1
 	Lexical, Semantic float64     // parts of the rank, 0 to 1
-	Checks            []Check     // in their order; after a failed one that hides the tool, the rest shows its state otherwise
+
+	// Checks are in order. If one hides the tool, the later checks show its state without that.
+	Checks []Check
 }
 
 // A Check is one condition for an agent to call a tool.
 type Check struct {
-	Name   string    // one of the checks
-	Passed lock.Fact // unknown: not determined, which locks
-	Detail string    // the rule that decided; "": none to name
+	Name   string    // scope, offered, selected, server, lists, policy, person, approval or grant
+	Passed lock.Fact // Unknown: the gateway could not determine it, so the tool is locked
+	Detail string    // the rule that decided; "": no rule
 }
 
 // The checks, in their order. The first three decide whether the tool exists for the request.
@@ -77,7 +79,7 @@ const (
 )
 
 // ExplainSearch runs a search for an agent and explains the answer, with at most limit tools of
-// each group. It does not count or log the search as the agent's.
+// each group. The search does not count as a search of the agent, and is not in its log.
 func (g *Gateway) ExplainSearch(ctx context.Context, c Caller, query string, withLocked bool, limit int) (*Explanation, error) {
 	s, err := g.Open(ctx, c)
 	if told, ok := errors.AsType[*mcp.Error](err); ok {

@@ -67,8 +67,8 @@ func (s *Session) failure(ctx context.Context, server string, err error) (*outco
 
 // Failed returns the result for a failed call: the text of [outcome.CallError.Message], and the
 // same facts for programs in _meta["dev.portcullis/upstream"]. "delivered": true means that the
-// call may have taken effect; otherwise it did not. meta has further members and may be nil. more
-// follows the text.
+// call may have taken effect; otherwise it did not. meta has further members and may be nil. Failed
+// appends more to the text.
 func Failed(server string, e *outcome.CallError, meta map[string]any, more string) (json.RawMessage, error) {
 	all := map[string]any{upstreamKey: detailsOf(server, e)}
 	maps.Copy(all, meta)

@@ -44,8 +44,8 @@ type Options struct {
 	CallTime time.Duration    // time limit of a server's call; 0: 20 s
 	Holds    bool             // a call can wait for its client: the process runs between requests
 	Sealer   *seal.Sealer     // for state that clients keep; nil: no questions to stateless clients
-	Requests request.Asks     // of agents; nil: agents cannot request access
-	Asks     bool             // agents may request access where the config does not decide
+	Requests request.Asks     // access requests of agents; nil: agents cannot request access
+	Asks     bool             // agents may request access if the config does not say so
 	Audit    audit.Readier    // checked before calls whose audit line the config requires; nil: never
 	Log      *slog.Logger     // nil: none
 	Now      func() time.Time // nil: time.Now

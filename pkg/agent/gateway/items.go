@@ -92,8 +92,8 @@ func (s *Session) promptDefinition(i int, name string) json.RawMessage {
 	return agentDefinition(s.view.Tool(i).Definition, name, tool.Annotations{})
 }
 
-// resourceDefinition returns resource i for a list, with the server's bytes: links in results use
-// its URI.
+// resourceDefinition returns resource i for a list, with the server's bytes. Its URI has to stay
+// the same, because links in results use it.
 func (s *Session) resourceDefinition(i int, _ string) json.RawMessage {
 	return s.view.Tool(i).Definition.Raw
 }
@@ -120,9 +120,10 @@ func (s *Session) resources(templates bool) iter.Seq[int] {
 	}
 }
 
-// GetItem answers prompts/get, resources/read and completion/complete. [mcp.Parse] has checked r. c
-// receives the server's messages and questions meanwhile. GetItem returns the server's result with
-// its original bytes. An error is an [*mcp.Error], or says that ctx ended.
+// GetItem answers prompts/get, resources/read and completion/complete. The request r comes from
+// [mcp.Parse], which has checked it. Before the result, the client c receives the server's messages
+// and questions. GetItem returns the server's result with its original bytes. An error is an
+// [*mcp.Error], or says that ctx ended.
 func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
 	if s.begin(cmp.Or(r.Name, r.URI)); r.Method == mcp.MethodGetPrompt {

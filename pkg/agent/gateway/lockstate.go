@@ -151,7 +151,8 @@ func (g *Gateway) stopNote(s stop.Stop) string {
 	return note + ". An operator undoes it at " + g.o.BaseURL + "/admin/stop"
 }
 
-// Stopped refuses an agent that is stopped in the state, or returns nil. Calls check again.
+// Stopped returns a refusal if the state says that the agent is stopped, and nil otherwise. Each
+// call checks the stops again.
 func (g *Gateway) Stopped(ctx context.Context, agent identity.Agent) error {
 	if is, ok := g.states.Load(ctx).AgentStopped(agent.ID); ok {
 		return g.refusal(agent, is)

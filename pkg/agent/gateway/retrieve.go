@@ -27,12 +27,13 @@ type match struct {
 	Lossy       bool            `json:"lossy,omitempty"`
 	Description string          `json:"description"`
 	CallWith    string          `json:"call_with"`
-	InputSchema json.RawMessage `json:"input_schema,omitempty"` // in full detail only, as the next two
+	InputSchema json.RawMessage `json:"input_schema,omitempty"` // full detail only, like the scores
 	Score       *float64        `json:"score,omitempty"`
 	ScoreParts  *scoreParts     `json:"score_parts,omitempty"`
 }
 
-// scoreParts are the parts of a score, without the cost of the verb.
+// scoreParts are the parts of a score, before the deduction for a verb that does not match the
+// query.
 type scoreParts struct {
 	Lexical  float64 `json:"lexical"`
 	Semantic float64 `json:"semantic"`
@@ -49,7 +50,7 @@ type lockedMatch struct {
 // matches is the answer of retrieve_tools.
 type matches struct {
 	Tools       []match         `json:"tools"`
-	More        []string        `json:"more,omitempty"` // names of the next tools; not in full detail
+	More        []string        `json:"more,omitempty"` // names of more tools; nil in full detail
 	Total       int             `json:"total"`
 	Disabled    []lockedMatch   `json:"disabled,omitempty"`
 	Remediation json.RawMessage `json:"remediation,omitempty"` // one text for each status in Disabled
@@ -59,9 +60,9 @@ type matches struct {
 // retrieve answers retrieve_tools.
 //
 // Callable and locked tools have separate rankings, limits and document frequencies, so that
-// neither affects the other. Without include_disabled, the answer at most counts matching locked
-// tools. It counts them if no callable tool matches, or if they match better than every callable
-// tool.
+// neither affects the other. Without include_disabled, the answer lists no locked tools. It has the
+// number of matching locked tools in two cases: no callable tool matches, or the locked tools match
+// better than every callable tool.
 func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
 	a := readArguments(r, "query", "limit", "include_disabled", "detail", "read_only")
 	text := a.text("query", true, "a few words on what the tool should do")
@@ -132,8 +133,8 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 	return s.answerJSON(*buffer)
 }
 
-// auditFound returns the result of a search for the audit: its answer, and the matching locked
-// tools that the search covered.
+// auditFound returns the audit's record of a search: the answer, and the matching locked tools that
+// the search covered.
 func (s *Session) auditFound(answer matches, locked tool.Set) *audit.Found {
 	f := &audit.Found{Callable: answer.Total}
 	for _, m := range answer.Disabled {
@@ -165,8 +166,8 @@ func (s *Session) match(hit search.Hit, full bool) match {
 	return m
 }
 
-// lockedMatches returns the entries of locked tools, and an object with the remediation of each
-// status among them, in the order of their precedence. It returns nil, nil without hits.
+// lockedMatches returns the entries of locked tools, and an object with one remediation for each of
+// their statuses. The statuses are in the order of precedence. Without hits it returns nil, nil.
 func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch, remediation json.RawMessage) {
 	if len(hits) == 0 {
 		return nil, nil

@@ -103,7 +103,7 @@ func (rs *running) cancel(all stop.Stops) {
 	}
 }
 
-// Running returns how many runs in this process a stop of the target would cancel.
+// Running returns how many calls in this process a stop of the target would cancel.
 func (g *Gateway) Running(t stop.Target) (n int) {
 	all := stop.Stops{List: []stop.Stop{{Target: t}}}
 	g.running.mu.Lock()

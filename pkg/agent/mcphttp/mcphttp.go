@@ -118,8 +118,8 @@ type Options struct {
 	// completion, allowed or not. nil: no audit. Audit itself logs lines that it could not keep.
 	Audit audit.Sink
 
-	// AuditLog adds the audit's members to the call's line of Log, as the member "audit", where the
-	// platform keeps the log.
+	// AuditLog adds the audit line to the log line of the call, as the member "audit". It is for
+	// platforms that keep the log.
 	AuditLog bool
 
 	TrustedProxies int // between clients and this program; see [identity.Options]

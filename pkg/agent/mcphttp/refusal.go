@@ -29,8 +29,8 @@ func tooBusy() *mcp.Error {
 
 var errBusy = errors.New("too many requests are in flight")
 
-// RefuseBusy answers a request with 503 because there is no room now. Its caller has not read the
-// request.
+// RefuseBusy answers a request with 503 because too many requests are in flight. Call it before you
+// read the body of the request.
 func RefuseBusy(w http.ResponseWriter, r *http.Request) {
 	e := tooBusy()
 	if _, ok := endpoint(r.URL.Path); !ok {

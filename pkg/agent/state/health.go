@@ -34,14 +34,14 @@ type Health struct {
 
 	Lost      bool     // the approval store lost records that the catalog has, and no sync has restored them
 	Restored  int      // restored approval records that no person has confirmed
-	Forgotten []string // servers whose decisions store and catalog lost together, and no person has confirmed that
+	Forgotten []string // servers whose decisions store and catalog lost; no person confirmed that
 	Rebuilt   []string // servers whose tools come from approval records
 
 	Sync    Syncs   // results of syncs
 	Servers Servers // state of the configured servers
 
 	Audit         error // why audit lines cannot be written
-	AuditRequired bool  // calls are then refused
+	AuditRequired bool  // if Audit is not nil, calls are refused
 	AuditBytes    int64 // of all its files
 	AuditLimit    int64 // of all files; 0: none
 

@@ -26,7 +26,10 @@ type Options struct {
 	Retry        time.Duration    // 5 s: when to retry a failed read
 	Prefetch     *Prefetch        // of the same objects; nil: the first request reads everything
 	Audit        func() error     // why audit lines cannot be written; nil: no call waits for them
-	Timeout      time.Duration    // 2 s: how long a request waits for objects, and for approvals; five times that before the first config and catalog, and for a catalog that makes no progress otherwise
+
+	// Timeout is how long a request waits for objects, and for approvals: 2 s. It is five times as
+	// long before the first config and catalog, and after a read of the catalog without progress.
+	Timeout time.Duration
 
 	// Full returns since when calls are refused because all server processes are in use, and the
 	// number of processes. The time is zero if no call is refused for that. A nil Full means zero.

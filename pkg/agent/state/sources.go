@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// sources contains the results of a Loader's last reads, good or not.
+// sources contains the results of a Loader's last reads, even of failed reads.
 type sources struct {
 	config object.Source[config.Config]
 	policy object.Source[policy.Policy]
@@ -23,13 +23,13 @@ type sources struct {
 	snapErr error
 	snapAt  time.Time
 	loading *catalog.Loading // of the next catalog
-	patient bool             // the last attempt loaded nothing: the next has more time
+	patient bool             // the last attempt loaded nothing, so the next attempt has more time
 
 	lost      bool // the approval store lacks records that the catalog has
-	unchecked bool // not checked since the catalog was read
+	unchecked bool // checkStore has no result for the catalog that was read last
 
 	feed  approval.Feed // decisions since the catalog was made
-	stops stopFeed      // the stops
+	stops stopFeed      // the emergency stops
 
 	configDue    deadline
 	approvalsDue deadline
@@ -39,8 +39,8 @@ func newSources() sources { return sources{loading: new(catalog.Loading)} }
 
 func (src *sources) ready() bool { return src.config.Value != nil && src.snap != nil }
 
-// unread reports whether a read failed, so that the loader retries soon. An invalid file is no
-// failed read: it waits for a new version.
+// unread reports whether a read failed, so that the loader retries soon. An invalid file does not
+// count as a failed read: the loader waits for a new version of the file.
 func (src *sources) unread() bool {
 	return src.config.Unread != nil || src.policy.Unread != nil || src.snapErr != nil
 }
@@ -63,13 +63,14 @@ func (src *sources) readObjects(ctx context.Context, objects object.Store, o Opt
 	}
 }
 
-// newBase computes a base of the sources, which are ready.
+// newBase computes a base from the sources. The sources must be ready.
 func (src *sources) newBase() *base {
 	return newBase(inputs{cfg: src.config.Value, policy: src.policy.Value, snap: src.snap}, &base{})
 }
 
-// readCatalog reads the catalog within timeout. If the last attempt loaded no shard, it has five
-// times that. The next attempt reuses the loaded shards. synced is the same as for readObjects.
+// readCatalog reads the catalog within timeout. If the last attempt loaded no shard, this attempt
+// has five times the timeout. The next attempt reuses the loaded shards. synced is the same as for
+// readObjects.
 func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, timeout time.Duration, synced *catalog.Snapshot) {
 	if src.patient && src.ready() {
 		timeout *= patience
@@ -100,7 +101,7 @@ func (src *sources) readCatalog(ctx context.Context, objects object.Store, now t
 	src.snapErr, src.snapAt, src.patient = nil, now, false
 }
 
-// takeCatalog starts to use snap, which contains the decisions until its sync.
+// takeCatalog starts to use snap. It contains the decisions that people made before its sync.
 func (src *sources) takeCatalog(snap *catalog.Snapshot, now time.Time) {
 	src.snap = snap
 	src.feed.Rebase(snap.CreatedAt(), now, func(id tool.ID) (rev int64, listed bool) {
@@ -154,8 +155,8 @@ func (src *sources) nextDue(now time.Time, o Options) deadline {
 	return due
 }
 
-// build builds the state from the sources. It reuses the unchanged parts of prev, or otherwise of
-// ahead, which may be nil.
+// build builds the state from the sources. It reuses the unchanged parts of prev. If prev has no
+// such parts, it reuses ahead, the base of a [Prefetch], which may be nil.
 func (src *sources) build(now time.Time, o Options, prev *State, ahead *base) *State {
 	s := &State{Config: src.config.Value, Policy: src.policy.Value, Catalog: src.snap, Health: src.health(now, o)}
 	s.stopped = src.stopped(now, o, prev.stopped)

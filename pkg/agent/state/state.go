@@ -3,10 +3,10 @@
 //
 // A request uses one [State] and reads nothing else, so that search, counts and calls of one answer
 // agree. A [Loader] keeps the state fresh. It reads again when a request comes and the data is old.
-// It does nothing between requests, because a function is frozen then.
+// It does nothing between requests, because AWS Lambda freezes the process then.
 //
 // Data that cannot be read unlocks nothing. The last config, policy or catalog stays in use,
-// flagged stale. If one was never read, every tool is locked.
+// flagged stale. If the config, the policy or the catalog was never read, every tool is locked.
 package state
 
 import (
@@ -19,7 +19,7 @@ import (
 // A State is all the data that one request reads. It is immutable and safe for concurrent use.
 type State struct {
 	Config  *config.Config    // nil: never read, so nothing is callable
-	Policy  *policy.Policy    // nil: never read, so tools that the lists do not deny are unknown
+	Policy  *policy.Policy    // nil: never read, so a verdict is unknown unless Config's lists deny
 	Catalog *catalog.Snapshot // nil: never read, so there are no tools
 	Health  Health
 

@@ -29,7 +29,7 @@ type Node struct {
 	NameOffset int // of the name, if it is the value of a member
 }
 
-// Parse reads a document into nodes. It is lenient.
+// Parse reads a document into nodes. It is [Lenient].
 func Parse(data []byte) (*Node, error) { return ParseBounded(data, math.MaxInt) }
 
 // ParseBounded is [Parse] with a limit on the number of nodes, each of which uses about 140 bytes.

@@ -1,4 +1,4 @@
-// Package rawjson reads and writes JSON objects as the bytes they are.
+// Package rawjson reads and changes JSON objects, and keeps the bytes of all other values.
 //
 // A gateway that decodes what it passes on rounds large integers, drops fields that it does not
 // know, and reorders the rest. Split divides an object into its members without changing their
@@ -40,8 +40,8 @@ const (
 // A Member is one name and value of an object.
 type Member struct {
 	Name    string
-	Value   json.RawMessage // the bytes of the object that was split
-	Members Object          // members of Value, if inner named it
+	Value   json.RawMessage // with the bytes that it has in the object
+	Members Object          // members of Value, if the argument inner of [Split] has its name
 	raw     []byte          // original name, colon and value; nil: of a new member
 	end     int             // end of Value in the object that was split
 }
@@ -208,8 +208,8 @@ func (o Object) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Get returns the last value of name in an object. It returns nil if there is none or the value is
-// no object.
+// Get returns the last value of name in an object. It returns nil if the object has no such name,
+// or if object is another JSON value.
 func Get(object []byte, name string) json.RawMessage {
 	o, _ := Split(object, Lenient)
 	return o.Get(name)
@@ -242,7 +242,7 @@ func Set(object json.RawMessage, name string, value []byte) json.RawMessage {
 	return append(out, object[end:]...)
 }
 
-// Elements returns the elements of a JSON array as their original bytes. It is lenient.
+// Elements returns the elements of a JSON array as their original bytes. It is [Lenient].
 func Elements(array []byte) (list []json.RawMessage, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {

@@ -1,10 +1,9 @@
 package search
 
-// isStopWord reports whether w is a stop word: one that a query has for its grammar
-// and not for what it asks. Words such as find, list and search are none, since
-// they are what tools do.
+// isStopWord reports whether w is a stop word: a word that only serves the grammar of a query.
+// Words such as find, list and search are not stop words, because they name what tools do.
 //
-// The program that makes the token table reads this list out of this file.
+// The program that makes the token table parses this file and reads the list.
 func isStopWord(w string) bool {
 	switch w {
 	case "a", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at",

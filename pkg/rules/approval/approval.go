@@ -26,12 +26,20 @@ var (
 
 	ErrUnchanged = errors.New("approval records are the same as before") // caller continues with its result for them
 
-	ErrNotBlocked = errors.New("definition is not blocked")                            // there is nothing to unblock
-	ErrBlocks     = errors.New("50 definitions of the tool are blocked, which is all") // caller disables the tool, or unblocks one
-	ErrNoUndo     = errors.New("decision cannot be undone")                            // too late, already undone, or not kept
+	// ErrNotBlocked says that there is nothing to unblock.
+	ErrNotBlocked = errors.New("definition is not blocked")
 
-	ErrNoSubject  = errors.New("approval takes two people, and it is not known who this is") // caller signs in with the issuer
-	ErrSamePerson = errors.New("approval takes two people, and this is the first one again") // another person approves
+	// ErrBlocks says that the record has no room: the caller disables the tool, or unblocks one.
+	ErrBlocks = errors.New("50 definitions of the tool are blocked, which is the maximum")
+
+	// ErrNoUndo says that it is too late, or that the decision is already undone or was not kept.
+	ErrNoUndo = errors.New("decision cannot be undone")
+
+	// ErrNoSubject says that the caller has to sign in with the issuer.
+	ErrNoSubject = errors.New("approval takes two people, and this person's subject is unknown")
+
+	// ErrSamePerson says that another person has to approve.
+	ErrSamePerson = errors.New("approval takes two people, and this person approved first")
 )
 
 // A State says whether the current definition of a tool is approved.

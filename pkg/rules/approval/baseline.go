@@ -79,11 +79,14 @@ func Identity(serverURL string) string {
 // SameServer reports whether two URLs identify one server.
 func SameServer(a, b string) bool { return a == b || Identity(a) == Identity(b) }
 
-// BaselineIdentity returns the identity that a first list belongs to. It is coarser than
-// [Identity], so that another name of a known address gets no first list of its own: all names and
-// addresses of this machine are one, an IPv4 address is the same in each notation, and the query
-// makes no difference. Decisions use [Identity]: a decision at one address does not count at
-// another.
+// BaselineIdentity returns the identity of a server for its baseline, the approval of the first
+// list that the server gave. It is coarser than [Identity], so that another name of a
+// known address gets no second baseline:
+//   - all names and addresses of this machine are the same;
+//   - an IPv4 address is the same in each notation;
+//   - the query makes no difference.
+//
+// Decisions use [Identity]: a decision at one address does not count at another address.
 func BaselineIdentity(serverURL string) string {
 	u, err := url.Parse(Identity(serverURL))
 	if err != nil || u.Host == "" {

@@ -14,7 +14,8 @@ import (
 
 // Longest texts of a record, in bytes. With two definitions of [tool.MaxDefinition] a record stays
 // below 400 KB, the most that DynamoDB keeps in an item. A record keeps what a decision replaced
-// if maxRecord allows it; the rest is for what a driver writes next to the record.
+// if maxRecord allows it. The bytes between maxRecord and 400 KB are for what a driver writes next
+// to the record.
 const (
 	MaxName   = 256
 	MaxActor  = 256

@@ -10,22 +10,22 @@ import (
 // A Filter selects lines. The zero Filter selects all.
 type Filter struct {
 	Actor  string // the person or the agent
-	Action string // of an event; the decision of a call
-	Server string // of the tool, or the server that an event concerns
+	Action string // action of an event, or decision about a call
+	Server string // server of the tool, or server that an event concerns
 	Tool   string // its id, or its name at any server
 	Kind   string // call, event
 
-	Since time.Time // the first time
-	Until time.Time // just after the last time
+	Since time.Time // earliest time, inclusive
+	Until time.Time // end of the time range, exclusive
 }
 
-// A Cursor is a position in lines, after one of them: "" is before the newest. It is valid for the
-// reader that returned it, and for the same lines. It names a line, not a number, so that lines
-// that are written meanwhile make no reader skip or repeat a line.
+// A Cursor is the position after one line. The empty Cursor is before the newest line. A Cursor is
+// valid for the reader that returned it, and for the same lines. It names a line instead of a
+// number, so a reader skips and repeats no line while others are written.
 type Cursor string
 
 // ErrCursor says that a cursor is from another source.
-var ErrCursor = errors.New("cursor is not of these lines")
+var ErrCursor = errors.New("cursor is from another source of audit lines")
 
 // Wants reports whether the filter selects the line. A line that cannot be read is selected if the
 // filter uses only time and kind: its other members are unknown.

@@ -35,11 +35,11 @@ func (f Fault) In(file string) string {
 	return file + ": " + f.String()
 }
 
-// Faults has every fault of one file, in the order of the file. As an error it lists them all, one
-// a line.
+// Faults has every fault of one file, in the order of the file. Its error text has one fault per
+// line.
 type Faults []Fault
 
-// Error lists every fault, one a line.
+// Error returns every fault, one per line.
 func (fs Faults) Error() string {
 	lines := make([]string, len(fs))
 	for i, f := range fs {

@@ -1,6 +1,6 @@
-// Package finding scans the definition of a tool, a prompt or a resource for what a reviewer
-// should see before approving it: hidden characters, text that gives the model orders, paths to
-// keys, tools of other servers.
+// Package finding scans the definition of a tool, a prompt or a resource for passages that a
+// reviewer should see before approving it. Examples are hidden characters, text that gives the
+// model orders, paths to keys, and tools of other servers.
 //
 // A finding points to a place in a text and is no verdict: rules cannot name every wording, and
 // most definitions with findings are honest. A finding is severe only if an honest definition has
@@ -29,13 +29,13 @@ type Finding struct {
 	Severe bool   `json:"severe,omitempty"`
 	Where  string `json:"where,omitempty"`   // "description", "inputSchema.properties.path.description", …; "": the whole definition
 	Name   bool   `json:"is_name,omitempty"` // the text is the name of the member at Where, not its value
-	From   int    `json:"from"`              // offset in the bytes of that text, not escaped
+	From   int    `json:"from"`              // byte offset in the unescaped value or name
 	To     int    `json:"to"`
 	Text   string `json:"text,omitempty"` // the matched text, at most 80 bytes, hidden characters as numbers
 }
 
-// More is the code of the last finding of a tool that has more findings than listed; Text is their
-// number.
+// More is the code of the last finding if Scan found more than it lists. Its Text is the number of
+// the findings that are not listed.
 const More = "more"
 
 const (
@@ -93,14 +93,14 @@ var kinds = []kind{
 	{governs, true, "tells the model how to use a tool of another server: %s"},
 	{redirect, true, "tells the model to send data to an address: %s"},
 	{unasked, true, "tells the model not to ask for approval: %s"},
-	{remote, true, "has a schema with a part at another address: %s"},
+	{remote, true, "has a schema that refers to another address: %s"},
 	{nested, true, "is nested so deeply that nobody can approve or call it: %s"},
 	{imperative, false, "gives the model an order: %s"},
 	{otherTool, false, "names a tool of another server: %s"},
 	{sibling, false, "names another tool of its server: %s"},
 	{keyPath, false, "names a file that holds keys: %s"},
 	{context, false, "asks for the model's instructions or conversation: %s"},
-	{markup, false, "has markup that a page may not show: %s"},
+	{markup, false, "has markup that a page might not show: %s"},
 	{letters, false, "mixes letters of two scripts in one word: %s"},
 	{link, false, "has a URL: %s"},
 	{encoded, false, "has a long run of encoded characters: %s"},
@@ -136,9 +136,9 @@ func Severe(list []Finding) bool {
 	return slices.ContainsFunc(list, func(f Finding) bool { return f.Severe })
 }
 
-// Scan returns the findings in d, severe ones first, at most 20, and the number of the others.
-// before is the definition that was approved last, nil if there is none. names are the tools of
-// all servers, as the server of d sees them.
+// Scan returns at most 20 findings in d, severe findings first. If there are more, the last one has
+// the code [More] and their number. before is the definition that was approved last, or nil if
+// there is none. names has the tools of all servers, and knows which server d belongs to.
 func Scan(d tool.Definition, before *tool.Definition, names Names) []Finding {
 	s := newScanner(d, names)
 	s.place = "name"
@@ -177,7 +177,7 @@ func (s *scanner) add(code string, from, to int, quote string) {
 	s.found = append(s.found, Finding{code, severe, s.where(), s.isName, from, to, quote})
 }
 
-// result returns the findings in their order.
+// result returns the findings, severe findings first.
 func (s *scanner) result() []Finding {
 	slices.SortStableFunc(s.found, func(a, b Finding) int {
 		switch {

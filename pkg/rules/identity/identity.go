@@ -24,19 +24,19 @@ const (
 type Agent struct {
 	ID       string
 	Human    string         // user on whose behalf it acts, according to its token; "": none is named, or the agent is that person
-	Subject  string         // issuer, space and sub of the token's person, as in [Person]; "": none is known
+	Subject  string         // "issuer sub" of the token's person, as in [Person]; "": unknown
 	Way      string         // how it proved its identity; policies read it as principal.kind
-	Servers  []string       // how it proved its identity; policies read it as principal.kind
-	Tiers    []tool.Tier    // servers it may see; one "*" means every server
+	Servers  []string       // servers it may see; one "*" means every server
+	Tiers    []tool.Tier    // tiers it may call
 	Toolsets []string       // toolsets that bound its selection; nil: no bound
 	Rights   Rights         // what it may do at /admin; unrelated to tools
 	Claims   map[string]any // further facts that policies read; see [ClaimMap]
 }
 
 // Owner returns the owner of the caller's private state: the agent, and the user on whose behalf
-// it acts. Two users can have tokens with one agent id. State of a caller for its next request is
-// stored under this owner. Decisions of people concern agents (stops, policy, usage, the audit),
-// and are stored under the id.
+// it acts. Two users can have tokens with one agent id. State that a caller needs in its next
+// request is stored under this owner. Stops, policy, usage and the audit concern agents: their data
+// is stored under the agent id.
 func (a Agent) Owner() session.Owner {
 	o := session.Owner{Way: a.Way, Agent: a.ID, User: a.Subject}
 	if o.User == "" && a.Human != "" {
@@ -45,8 +45,8 @@ func (a Agent) Owner() session.Owner {
 	return o
 }
 
-// An Authenticator finds the Agent of a request. Its error is for the log; the caller learns only
-// what the error's kind allows.
+// An Authenticator finds the Agent of a request. Its error is for the log. The caller's answer
+// depends only on the kind of the error.
 type Authenticator interface {
 	Authenticate(r *http.Request) (Agent, error)
 }

@@ -28,7 +28,7 @@ const (
 	Yes
 )
 
-// FactOf returns Yes or No.
+// FactOf returns Yes if b is true, and No otherwise.
 func FactOf(b bool) Fact {
 	if b {
 		return Yes
@@ -54,7 +54,7 @@ type Facts struct {
 	Denied        Fact // an operator rule denies the tool
 	Granted       Fact // a person lets this agent call exactly this definition for a while; values other than Yes have no effect
 	UserDisabled  Fact // the approval record says disabled
-	Approved      Fact // approved at exactly this definition, or no approval needed
+	Approved      Fact // exactly this definition is approved, or needs no approval
 }
 
 // UserCanLift reports whether people can lift the lock at /admin. An operator lifts the others in
@@ -67,10 +67,10 @@ func Statuses() []Status {
 }
 
 // Classify returns why a tool is locked, or [None] if it is callable. It checks the facts in
-// order. The first fact that is bad or unknown decides: with its own status if it is bad, and with
-// [DisabledUnknown] if it is unknown. So a lock that only an operator can lift is never explained
-// by a later reason that the user could remove. A grant replaces the two last facts, and overrides
-// none before it.
+// order, and the first bad or unknown fact decides. A bad fact gives its own status, and an unknown
+// fact gives [DisabledUnknown]. So a lock that only an operator can lift is never explained by a
+// later reason that the user could remove. A grant replaces the last two facts. It overrides no
+// earlier fact.
 func Classify(f Facts) Status {
 	for _, q := range [...]struct {
 		fact, fine Fact

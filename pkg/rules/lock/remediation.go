@@ -13,11 +13,11 @@ func blocked(kind string) string {
 }
 
 // RemediationOf returns what a person must do to unlock an item with the status s: one text for
-// each status. kind is "tool", "prompt" or "resource". The text of [None] is "", and a status
-// other than the five is undetermined.
+// each status. kind is "tool", "prompt" or "resource". The text of [None] is "". Any other string
+// has the text of [DisabledUnknown].
 //
-// link is where the user decides. It may be empty, and appears only for the two statuses that the
-// user can lift.
+// link is the page where the user decides. It may be empty, and appears only for the two statuses
+// that the user can lift.
 func RemediationOf(kind string, s Status, link string) string {
 	switch s {
 	case None:

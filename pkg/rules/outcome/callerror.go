@@ -13,7 +13,7 @@ import (
 // MaxResult is the longest result of a call that the gateway accepts, in bytes.
 const MaxResult = 4 << 20
 
-// Notes after a failure: the tool asked its client for input, or the end of the gateway
+// Notes after a failure: the tool asked its client for input, or the shutdown of the gateway
 // interrupted the call.
 const (
 	AskedNote      = "Note: the tool asks for input, which this client cannot give."
@@ -21,8 +21,8 @@ const (
 	StoppedNote    = "Note: the gateway was told to stop, and did not wait any longer."
 )
 
-// LostNote returns the line before the first result of a session after the gateway ended its
-// process to make room for another one.
+// LostNote returns a line for the first result of a session in a new process. The gateway ended the
+// old process of the session to make room for another process.
 func LostNote(serverID string) string {
 	return "Note: the gateway ended the idle process of MCP server '" + serverID +
 		"' to make room for another one. " +
@@ -47,8 +47,8 @@ func (e *RPCError) Error() string {
 type CallError struct {
 	Outcome Outcome
 
-	// Delivered says that the call was sent, and that nothing proves that the server did not
-	// execute it. The zero value means proof, so whenever something was sent, set it.
+	// Delivered says that the call was sent and that the server may have executed it. If something
+	// was sent, set it: false means proof that the server executed nothing.
 	Delivered bool
 
 	Repeatable bool   // the tool is read-only or idempotent: calling it twice does no harm
@@ -103,8 +103,8 @@ func (e *CallError) message(serverID string) string {
 	return "MCP server '" + serverID + "' " + e.transient() + ". The call was not carried out and the gateway does not repeat it: call again " + again + "."
 }
 
-// RetryAfter returns after how many seconds the call may be repeated. 0: the server gave no time,
-// or a repeated call might take effect twice, or fail again.
+// RetryAfter returns after how many seconds the call may be repeated. It returns 0 if the server
+// gave no time, or if a repeated call might take effect twice or fail again.
 func (e *CallError) RetryAfter() int {
 	if e.Delivered && !e.Repeatable || e.Outcome.Status != Transient {
 		return 0

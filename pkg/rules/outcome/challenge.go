@@ -3,11 +3,11 @@ package outcome
 import "github.com/portcullis-mcp/portcullis/pkg/base/text"
 
 // A Challenge is the sign-in that a server demands: its answer of 401 or 403 to a load, and the
-// metadata of its resource (RFC 9728). The server wrote all of it: every text is bounded, and none
-// is for an agent. The issuers were not contacted.
+// metadata of its resource (RFC 9728). The server wrote every text. So each text has a limited
+// length, and agents never see it. The gateway did not contact the issuers.
 type Challenge struct {
 	Text     string   `json:"text,omitempty"`     // WWW-Authenticate as received, without secrets
-	Scopes   []string `json:"scopes,omitempty"`   // of the challenge or, without any, of the metadata
+	Scopes   []string `json:"scopes,omitempty"`   // of the challenge; if none, the metadata's
 	Metadata string   `json:"metadata,omitempty"` // the address of the metadata
 	Issuers  []string `json:"issuers,omitempty"`  // authorization servers of the metadata
 	Fault    string   `json:"fault,omitempty"`    // why there is no usable metadata
@@ -17,7 +17,7 @@ type Challenge struct {
 const maxNamed = 5
 
 // OperatorMessage returns the line about o for the people who run the gateway. It is
-// [Outcome.Message], except for a sign-in, about which they may read more than an agent.
+// [Outcome.Message], but has more facts about a required sign-in than an agent may read.
 func (o Outcome) OperatorMessage(serverID string) string {
 	if o.Status != Denied || o.Reason != ReasonSignInRequired {
 		return o.Message(serverID)

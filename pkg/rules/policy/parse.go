@@ -30,11 +30,11 @@ const (
 
 // Parse reads policy.cedar and checks every rule against schema.cedarschema. A file with any fault
 // yields no policy; the error is then [config.Faults], in which a fault's path is the rule's @id,
-// if it has one. No data is the empty policy.
+// if it has one. Empty data gives the empty policy.
 //
-// Permit rules are allowed and change nothing, since everything is permitted that no forbid
-// matches; a permit with a scope or a condition gets a warning. Parse refuses a file with such
-// permits and without any forbid: its author expects that the rest is denied.
+// Permit rules are allowed and change nothing, since the gateway permits everything that no forbid
+// matches. A permit with a scope or a condition gets a warning. Parse refuses a file with such
+// permits and without any forbid: its author expects that the gateway denies the rest.
 func Parse(data []byte) (*Policy, error) {
 	if len(data) > maxFile {
 		return nil, config.Faults{{Message: "the file is larger than 1 MiB"}}

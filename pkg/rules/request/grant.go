@@ -14,17 +14,17 @@ import (
 // A Verdict is a person's decision about a request.
 type Verdict string
 
-// The verdicts. Any other value opens nothing.
+// The verdicts. Any other value allows no call.
 const (
-	Approved  Verdict = "approved"  // for all agents: the approval itself opens the tool, not this verdict
+	Approved  Verdict = "approved"  // for all agents: the approval, not this verdict, has effect
 	Allowed   Verdict = "allowed"   // for this agent, until an end
 	Confirmed Verdict = "confirmed" // one call, once
 	Declined  Verdict = "declined"
-	Revoked   Verdict = "revoked" // ends what was allowed or confirmed
+	Revoked   Verdict = "revoked" // ends a grant: Allowed or Confirmed
 )
 
 // A Decision is a person's decision about one request. It names its item itself, so that an agent
-// cannot change what it opens.
+// cannot change which item becomes callable.
 type Decision struct {
 	Request string    `json:"request"`
 	Verdict Verdict   `json:"verdict"`
@@ -36,10 +36,10 @@ type Decision struct {
 	By      string    `json:"by"`
 	Reason  string    `json:"reason,omitempty"` // for the agent, with By as its author
 	At      time.Time `json:"at"`
-	Ends    time.Time `json:"ends"` // end of the grant; of an approval: until when the decision is kept
+	Ends    time.Time `json:"ends"` // end of the grant; of an approval: when its storage ends
 
-	// The record's state at the decision of a grant. A later decision about the tool, or another
-	// address of the server, ends the grant.
+	// State of the approval record when a person decided on the grant. A later decision about the
+	// tool, or another address of the server, ends the grant.
 	Against time.Time `json:"against,omitzero"` // [approval.Record.DecidedAt]
 	URL     string    `json:"url,omitempty"`
 }
@@ -70,7 +70,8 @@ func (g Granted) Decided(request string) bool {
 	return is
 }
 
-// Declined returns the valid refusal of a request for the same item as r.
+// Declined returns the valid refusal of a request with the same item, definition and arguments as
+// r.
 func (g Granted) Declined(r Request, now time.Time) (Decision, bool) {
 	for _, d := range slices.Backward(g.List) {
 		if d.Verdict == Declined && d.Item() == r.Item() && d.Hash == r.Hash && d.Args == r.Args && now.Before(d.Ends) {
@@ -87,7 +88,7 @@ type Now struct {
 	URL    string           // of the item's server, in the config
 	Agent  string           // id of the caller
 	Record *approval.Record // nil: none
-	Two    bool             // approving it needs two people, so no grant of one person opens it
+	Two    bool             // an approval needs two people, so a grant of one person has no effect
 	Stops  stop.Stops
 	Time   time.Time
 }
@@ -117,8 +118,9 @@ func (g Granted) Confirms(now Now, args string) (all []Decision) {
 // that is further in the future was made before the clock was set back.
 const maxSkew = 5 * time.Minute
 
-// holds reports whether a grant is still valid: for the same agent and the same definition at the
-// same address, with no decision about it and no stop since. An unknown fact counts as changed.
+// holds reports whether a grant is still valid. Agent, definition and address must be the same, and
+// the grant must be newer than every other decision about the item and every stop. An unknown fact
+// counts as changed.
 func (g Granted) holds(d Decision, now Now) bool {
 	switch r := now.Record; {
 	case g.Agent.ID == "" || g.Agent.ID != now.Agent:
@@ -129,7 +131,8 @@ func (g Granted) holds(d Decision, now Now) bool {
 		return false
 	case !approval.SameServer(d.URL, now.URL):
 		return false
-	case r == nil, r.Lost != nil, r.Format > approval.Format: // lost, older than a day, or of a newer form
+	// The record is lost, recovered after a loss, or in a newer format.
+	case r == nil, r.Lost != nil, r.Format > approval.Format:
 		return false
 	case !r.DecidedAt.Equal(d.Against), r.CurrentHash != d.Hash, r.IsBlocked(d.Hash):
 		return false
@@ -142,10 +145,11 @@ func (g Granted) holds(d Decision, now Now) bool {
 // approval for all can be decided again if again says that the approval did not happen. Add
 // returns [ErrNotFound] for a revocation without a grant.
 //
-// Add never removes a valid grant to make room: if there are too many the error is [ErrFull]. It
-// removes the oldest of the other decisions. The request of such a decision was removed before, so
-// it stays closed. (maxPast others were decided since; at most MaxOpen of those requests waited
-// then, and an [Asked] keeps fewer later requests than that leaves.)
+// Add never removes a valid grant to make room. If there are too many, it returns [ErrFull]. It
+// removes the oldest of the other decisions. Its request stays closed, because an [Asked] no longer
+// has the request: people have made maxPast decisions since. At most MaxOpen of these are about
+// requests that were open before, so at least maxPast-MaxOpen requests are newer. An [Asked] keeps
+// fewer newer requests.
 func (g Granted) Add(d Decision, again bool, now time.Time) (Granted, error) {
 	list, i := slices.Clone(g.List), slices.IndexFunc(g.List, func(held Decision) bool { return held.Request == d.Request })
 	switch known := slices.Contains([]Verdict{Approved, Allowed, Confirmed, Declined, Revoked}, d.Verdict); {
@@ -210,7 +214,8 @@ func Decide(r Request, v Verdict, minutes int, by, reason string, now time.Time)
 	return d
 }
 
-// Check returns the fault of decisions before they are stored or after they are read.
+// Check returns the first fault of the agent or a decision, and [ErrFull] if there are too many
+// decisions. Call it before a write and after a read.
 func (g Granted) Check() error {
 	if err := g.Agent.Check(); err != nil {
 		return err
@@ -220,7 +225,8 @@ func (g Granted) Check() error {
 	}
 	for _, d := range g.List {
 		if d.Verdict == Allowed && !g.Agent.Alone() {
-			return fmt.Errorf("decision about %s: nothing is allowed to an agent that is not told from others", d.Request)
+			return fmt.Errorf("decision about %s: a grant needs an agent that proved its identity",
+				d.Request)
 		}
 		if err := d.check(); err != nil {
 			return err

@@ -28,8 +28,8 @@ type Run struct {
 	Text string
 }
 
-// A longer text, or one with more words or lines, is one piece. Texts of definitions are shorter,
-// even if they are indented.
+// A text with more than maxBytes bytes, or more than maxPieces words or lines, is one piece. Texts
+// of definitions are shorter, even if they are indented.
 const (
 	maxBytes  = 3 * tool.MaxDefinition
 	maxPieces = tool.MaxDefinition
@@ -43,8 +43,8 @@ func Words(before, now string) []Run { return runs(before, now, words, true) }
 // Lines is [Words] with lines instead of words.
 func Lines(before, now string) []Run { return runs(before, now, strings.Lines, false) }
 
-// runs compares two texts, which cut splits into pieces. tidy also marks the blanks between two
-// replaced words.
+// runs compares two texts, which cut splits into pieces. If tidy is true, blanks between two
+// replaced words count as replaced, too.
 func runs(before, now string, cut func(string) iter.Seq[string], tidy bool) []Run {
 	a, b := newPieces(before, cut), newPieces(now, cut)
 	n := numbering{}
@@ -113,7 +113,7 @@ func newPieces(text string, cut func(string) iter.Seq[string]) pieces {
 	return p
 }
 
-// slice returns the text of the pieces from one index to before another.
+// slice returns the text of the pieces with an index from from to to-1.
 func (p pieces) slice(from, to int) string {
 	start := int32(0)
 	if from > 0 {
@@ -139,8 +139,8 @@ func (n numbering) numbers(p pieces) []int32 {
 	return out
 }
 
-// joinReplaced marks the blanks between two replacements. So two sentences that have only blanks
-// in common are one change, instead of one for each word.
+// joinReplaced marks the blanks between two replacements as replaced. So two sentences that have
+// only blanks in common are one change, instead of one change for each word.
 func joinReplaced(before pieces, deleted, inserted []bool) {
 	i, j := 0, 0
 	change := func() (replaced bool) {

@@ -21,21 +21,21 @@ func Run(t *testing.T, open func(t *testing.T) object.Store) {
 	}{
 		{"a key without an object is not found", missing},
 		{"data comes back byte for byte", roundTrip},
-		{"data is the caller's own", ownData},
-		{"a read of the etag that is held is not modified", notModified},
+		{"a caller that changes its data does not change the object", ownData},
+		{"a read with the current etag is not modified", notModified},
 		{"a write replaces", replaces},
-		{"a write of the etag that was read passes", ifMatch},
-		{"a write of an old etag is a conflict and stores nothing", staleETag},
-		{"a write of an etag where no object is is a conflict", etagOfNothing},
-		{"if absent writes once", ifAbsent},
+		{"a write with the current etag succeeds", ifMatch},
+		{"a write with an old etag is a conflict and stores nothing", staleETag},
+		{"a write with an etag to a key without an object is a conflict", etagOfNothing},
+		{"a write with IfAbsent succeeds once", ifAbsent},
 		{"racing first writers have one winner", racingFirst},
-		{"racing writers have one winner an etag", racing},
+		{"racing writers have one winner per etag", racing},
 		{"a reader never sees half a write", wholeReads},
-		{"keys are kept apart", keys},
+		{"each key has its own object", keys},
 		{"a removed object is not found, and its key is free", removes},
-		{"a removal of nothing is no error and removes nothing else", removesNothing},
-		{"a folder is listed with what is below it, and nothing else", lists},
-		{"a folder of many objects is listed whole", listsMany},
+		{"removing an absent object is no error and removes no other object", removesNothing},
+		{"a list of a folder has the objects in it and below it, and no others", lists},
+		{"a list of a folder with many objects is complete", listsMany},
 		{"bad keys are refused", badKeys},
 		{"an ended context stores nothing", endedContext},
 	} {
@@ -43,9 +43,9 @@ func Run(t *testing.T, open func(t *testing.T) object.Store) {
 	}
 }
 
-// RunLost checks that a conditional write whose answer is lost does not count as another writer's.
-// open returns an empty store and a function. After a call of that function, the store keeps the
-// next write and loses its answer.
+// RunLost checks that a store recognizes its own conditional write after the answer was lost: Put
+// succeeds, and does not return a conflict. open returns an empty store and a function. After a
+// call of that function, the store keeps the next write and loses its answer.
 func RunLost(t *testing.T, open func(t *testing.T) (s object.Store, loseNext func())) {
 	const key = "catalog/current.json"
 	s, loseNext := open(t)
@@ -69,9 +69,9 @@ func RunLost(t *testing.T, open func(t *testing.T) (s object.Store, loseNext fun
 	if _, err := s.Put(t.Context(), key, []byte("three"), etag); !errors.Is(err, object.ErrConflict) {
 		t.Errorf("Put of an old etag, its answer lost: %v, want ErrConflict", err)
 	}
-	loseNext() // the same data by another writer is another write
+	loseNext() // a write of another writer is a conflict, even with the same data
 	if _, err := s.Put(t.Context(), key, []byte("two"), object.IfAbsent); !errors.Is(err, object.ErrConflict) {
-		t.Errorf("Put of the data that is there, if absent: %v, want ErrConflict", err)
+		t.Errorf("Put of the same data with IfAbsent: %v, want ErrConflict", err)
 	}
 }
 

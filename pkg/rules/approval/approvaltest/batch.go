@@ -20,7 +20,7 @@ func writeAll(t *testing.T, s approval.Store) {
 	later.Note = "said later"
 	bad.Note = "\xff"
 	_ = put(t, s, of("other"), nil)
-	other := of("other") // at rev 0, which another writer has passed
+	other := of("other") // still at rev 0, but the stored record is at rev 1
 	var all []approval.Write
 	for _, r := range []approval.Record{fresh, other, bad, later} {
 		all = append(all, approval.Write{Record: r, Entry: entry(r, "observe")})
@@ -41,19 +41,21 @@ func writeAll(t *testing.T, s approval.Store) {
 		}
 	}
 	if all, _, err := s.RecordsIfChanged(t.Context(), "git", mark); err != nil || len(all) != 3 {
-		t.Errorf("RecordsUnless after it = %d records, %v, want all three", len(all), err)
+		t.Errorf("RecordsIfChanged after PutAll = %d records, %v, want all three", len(all), err)
 	}
 	same(t, "the new record", get(t, s, fresh.ID()), out[0].Record)
-	same(t, "the one that was there", get(t, s, later.ID()), out[3].Record)
+	same(t, "the record that was stored before", get(t, s, later.ID()), out[3].Record)
 	if r := get(t, s, later.ID()); r.Rev != stored.Rev+1 || r.Note != later.Note {
-		t.Errorf("it is at rev %d with note %q, want %d and %q", r.Rev, r.Note, stored.Rev+1, later.Note)
+		t.Errorf("the later record is at rev %d with note %q, want %d and %q",
+			r.Rev, r.Note, stored.Rev+1, later.Note)
 	}
 	if _, err := s.Get(t.Context(), bad.ID()); !errors.Is(err, approval.ErrNotFound) {
-		t.Errorf("Get of what was refused = %v, want ErrNotFound", err)
+		t.Errorf("Get of the refused record = %v, want ErrNotFound", err)
 	}
 	lines, err := s.Audit(t.Context(), "git", approval.Cursor{}, 10)
 	if err != nil || len(lines) != 2 {
-		t.Errorf("the audit has %d lines, %v, want those of the two that were stored", len(lines), err)
+		t.Errorf("the audit has %d lines, %v, want the lines of the two stored records",
+			len(lines), err)
 	}
 	again, err := b.PutAll(t.Context(), []approval.Write{{Record: stale}})
 	if err != nil || len(again) != 1 || !errors.Is(again[0].Err, approval.ErrConflict) {

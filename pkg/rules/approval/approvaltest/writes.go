@@ -30,7 +30,8 @@ func revBeyond(t *testing.T, s approval.Store) {
 		}
 		r := put(t, s, first, e)
 		if r.Rev != 10 || r.LostRev != 0 || get(t, s, r.ID()).Rev != 10 {
-			t.Errorf("rev after a lost 9 is %d, stored %d, want 10", r.Rev, get(t, s, r.ID()).Rev)
+			t.Errorf("rev after the lost rev 9 is %d, stored %d, want 10",
+				r.Rev, get(t, s, r.ID()).Rev)
 		}
 		if r = put(t, s, r, nil); r.Rev != 11 {
 			t.Errorf("the next rev is %d, want 11", r.Rev)
@@ -81,7 +82,7 @@ func revOfNothing(t *testing.T, s approval.Store) {
 	r.Rev = 3
 	for _, e := range []*approval.Entry{nil, entry(r, "lost")} {
 		if _, err := s.Put(t.Context(), r, e); !errors.Is(err, approval.ErrConflict) {
-			t.Errorf("Put at rev 3 of nothing = %v, want ErrConflict", err)
+			t.Errorf("Put at rev 3 without a record = %v, want ErrConflict", err)
 		}
 	}
 	if _, err := s.Get(t.Context(), r.ID()); !errors.Is(err, approval.ErrNotFound) {
@@ -236,8 +237,8 @@ func auditPages(t *testing.T, s approval.Store) {
 		"just before the first line":  {approval.Cursor{Written: newest.Written.Add(1)}, want},
 		"after the last line":         {oldest, []approval.Entry{}},
 		"long after the last line":    {approval.Cursor{Written: oldest.Written.Add(-time.Hour), Tool: "z"}, []approval.Entry{}},
-		"of the moment, a later tool": {approval.Cursor{Written: third.Written, Tool: third.Tool + "0"}, want[2:]},
-		"of the moment, no tool":      {approval.Cursor{Written: third.Written}, want[3:]},
+		"at equal time, a later tool": {approval.Cursor{Written: third.Written, Tool: third.Tool + "0"}, want[2:]},
+		"at equal time, no tool":      {approval.Cursor{Written: third.Written}, want[3:]},
 	} {
 		same(t, name, append([]approval.Entry{}, audit(tt.after, 100)...), tt.want)
 	}

@@ -14,9 +14,9 @@ import (
 type Asker struct {
 	Now    func() time.Time
 	Report func(r usage.Range) (usage.Report, error) // nil: nothing happened
-	Uses   *usage.Uses                               // what is found
+	Uses   *usage.Uses                               // the tools and agents that an answer contains
 	Refuse error                                     // why queries are refused; nil: they are not
-	Failed string                                    // why nothing is found; "": something is
+	Failed string                                    // why queries fail; "": they succeed
 
 	mu     sync.Mutex
 	asked  []usage.Answer
