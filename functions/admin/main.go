@@ -1,5 +1,5 @@
-// Command admin is the Lambda function behind /admin: where people decide which
-// tools agents may call.
+// Command admin is the Lambda function behind /admin, where people decide which tools agents may
+// call.
 package main
 
 import (

@@ -13,14 +13,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 )
 
-// alias is the qualifier of the version that is in use.
+// alias is the qualifier of the version in use.
 const alias = ":live"
 
-// request is what API Gateway and a Function URL send for GET /healthz.
+// request is the event of GET /healthz from API Gateway and a Function URL.
 const request = `{"version":"2.0","rawPath":"/healthz","headers":{"host":"new.invalid"},"isBase64Encoded":false,` +
 	`"requestContext":{"requestId":"hook","domainName":"new.invalid","http":{"method":"GET","path":"/healthz","sourceIp":"127.0.0.1"}}}`
 
-// An event is what CodeDeploy sends; its answer names both.
+// An event is CodeDeploy's event; the answer contains both ids.
 type event struct {
 	Deployment string `json:"DeploymentId"`
 	Execution  string `json:"LifecycleEventHookExecutionId"`
@@ -34,13 +34,14 @@ type hook struct {
 	version string // ARN of the new version, with its number at the end
 }
 
-// answer has the new version asked, and tells CodeDeploy the verdict. Without one CodeDeploy waits
-// for an hour, and then takes the old version back.
+// answer checks the new version, and sends CodeDeploy the verdict. Without a verdict CodeDeploy
+// waits for an hour, and then restores the old version.
 func (h hook) answer(ctx context.Context, e event) error {
 	verdict := types.LifecycleEventStatusSucceeded
 	err := h.check(ctx)
 	if err != nil {
-		h.log.LogAttrs(ctx, slog.LevelError, "the new version is refused", slog.String("version", h.version), slog.Any("error", err))
+		h.log.LogAttrs(ctx, slog.LevelError, "new version refused", slog.String("version", h.version),
+			slog.Any("error", err))
 		verdict = types.LifecycleEventStatusFailed
 	}
 	_, err = h.deploy.PutLifecycleEventHookExecutionStatus(ctx, &codedeploy.PutLifecycleEventHookExecutionStatusInput{
@@ -49,13 +50,14 @@ func (h hook) answer(ctx context.Context, e event) error {
 	if err != nil {
 		return fmt.Errorf("tell CodeDeploy %s: %w", verdict, err)
 	}
-	h.log.LogAttrs(ctx, slog.LevelInfo, "the new version was asked", slog.String("verdict", string(verdict)))
+	h.log.LogAttrs(ctx, slog.LevelInfo, "new version checked",
+		slog.String("verdict", string(verdict)))
 	return nil
 }
 
-// check reports why the new version must not be used: it does not start, or it answers as a broken
-// gateway does while the version in use does not. If that is broken as well, as one without a config
-// is, the new version takes nothing away and may be what mends it.
+// check returns why the new version must not be used: it does not start, or it answers like a
+// broken gateway while the version in use does not. If both are broken, as without a config, the
+// new version makes nothing worse and may contain the fix.
 func (h hook) check(ctx context.Context) error {
 	status, err := h.ask(ctx, h.version)
 	if err != nil {
@@ -70,7 +72,7 @@ func (h hook) check(ctx context.Context) error {
 	return fmt.Errorf("it answers GET /healthz with %d, the version in use does not", status)
 }
 
-// ask returns the status with which a function answers GET /healthz.
+// ask returns the status of a function's answer to GET /healthz.
 func (h hook) ask(ctx context.Context, arn string) (int, error) {
 	out, err := h.lambda.Invoke(ctx, &lambda.InvokeInput{FunctionName: &arn, Payload: []byte(request)})
 	if err != nil {
@@ -80,9 +82,9 @@ func (h hook) ask(ctx context.Context, arn string) (int, error) {
 		return 0, fmt.Errorf("it does not start or ended: %s: %s", *out.FunctionError, out.Payload)
 	}
 	var answer struct{ StatusCode int }
-	// Of an answer that streams this is the prelude; the body follows.
+	// This is the prelude of an answer that streams; the body follows.
 	if err := json.NewDecoder(bytes.NewReader(out.Payload)).Decode(&answer); err != nil || answer.StatusCode == 0 {
-		return 0, fmt.Errorf("it answers no HTTP: %.200s", out.Payload)
+		return 0, fmt.Errorf("its answer is not HTTP: %.200s", out.Payload)
 	}
 	return answer.StatusCode, nil
 }

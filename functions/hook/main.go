@@ -1,5 +1,6 @@
-// Command hook is the Lambda function that CodeDeploy asks before agents call a new version of the
-// function behind /mcp: it has the version answer one request, and says whether it may be used.
+// Command hook is the Lambda function that CodeDeploy calls before agents call a new version of the
+// function behind /mcp. It sends one request to the version, and reports whether the version may be
+// used.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command mcp is the Lambda function behind /mcp: what agents call.
+// Command mcp is the Lambda function behind /mcp, which agents call.
 package main
 
 import (

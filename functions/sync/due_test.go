@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// The schedule leaves a server alone that was asked just now; whoever else asks for a sync has it asked.
+// The schedule skips a server that a sync asked just now; every other trigger asks the server.
 func TestScheduleLeavesServersAlone(t *testing.T) {
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("read", "Reads.", "")}})
 	objects := new(objecttest.Mem)

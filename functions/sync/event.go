@@ -10,26 +10,26 @@ import (
 	bootaws "github.com/portcullis-mcp/portcullis/internal/boot/aws"
 )
 
-// An event is what started a sync, as far as it matters.
+// An event is the part of a sync's cause that matters.
 type event struct {
 	trigger string // schedule, config, admin, outbox or invoke
-	key     string // of the object that changed; "": none did
+	key     string // of the changed object, or ""
 }
 
-// outbox is the trigger of who put a notice into the outbox: it is sent, and no sync is run.
+// outbox is the trigger for a new notice in the outbox: the function sends it, and does not sync.
 const outbox = "outbox"
 
-// configPrefix is where what a sync reads lies. What it writes lies elsewhere: an event
-// about that must not start another one.
+// configPrefix is the prefix of the objects that a sync reads. A sync writes elsewhere, because its
+// own writes must not start another sync.
 const configPrefix = "config/"
 
-// wanted reports whether the event asks for a sync.
-func (e event) wanted() bool {
+// asksSync reports whether the event asks for a sync.
+func (e event) asksSync() bool {
 	return e.trigger != "config" || strings.HasPrefix(e.key, configPrefix)
 }
 
-// parseEvent takes the schedule's event, an object event in EventBridge's shape
-// and in S3's own, and whatever a direct invocation holds. Any JSON is an event.
+// parseEvent reads the schedule's event, an object event in EventBridge's or S3's format, and the
+// payload of a direct invocation. Any JSON is an event.
 func parseEvent(payload []byte) (event, error) {
 	if len(payload) == 0 {
 		return event{trigger: "invoke"}, nil
@@ -39,7 +39,7 @@ func parseEvent(payload []byte) (event, error) {
 	}
 	var e struct {
 		Source string `json:"source"`
-		Event  string `json:"Event"` // of the message by which S3 tries out a new notification
+		Event  string `json:"Event"` // of the message with which S3 tests a new notification
 		Detail struct {
 			Object struct {
 				Key string `json:"key"`
@@ -74,11 +74,12 @@ func parseEvent(payload []byte) (event, error) {
 		if r.Source != "aws:s3" {
 			continue
 		}
-		key, err := url.QueryUnescape(r.S3.Object.Key) // that shape, unlike EventBridge's, has it encoded
+		// S3's format encodes the key, EventBridge's does not
+		key, err := url.QueryUnescape(r.S3.Object.Key)
 		if err != nil {
 			return event{}, fmt.Errorf("event: object key: %w", err)
 		}
-		if out = (event{"config", key}); out.wanted() {
+		if out = (event{"config", key}); out.asksSync() {
 			break
 		}
 	}

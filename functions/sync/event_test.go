@@ -10,7 +10,7 @@ func TestParseEvent(t *testing.T) {
 	for _, c := range []struct {
 		name, payload string
 		want          event
-		wanted        bool
+		asksSync      bool
 	}{
 		{"nothing", ``, event{"invoke", ""}, true},
 		{"null", `null`, event{"invoke", ""}, true},
@@ -33,8 +33,9 @@ func TestParseEvent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got != c.want || got.wanted() != c.wanted {
-				t.Errorf("event %+v, wanted %t; want %+v, %t", got, got.wanted(), c.want, c.wanted)
+			if got != c.want || got.asksSync() != c.asksSync {
+				t.Errorf("event %+v, asksSync %t; want %+v, %t", got, got.asksSync(), c.want,
+					c.asksSync)
 			}
 		})
 	}
@@ -63,7 +64,7 @@ func FuzzParseEvent(f *testing.F) {
 		if err == nil && e.trigger == "" {
 			t.Errorf("%q has no trigger", payload)
 		}
-		if err == nil && e.trigger != "config" && !e.wanted() {
+		if err == nil && e.trigger != "config" && !e.asksSync() {
 			t.Errorf("%q: only an event of an object can ask for nothing", payload)
 		}
 	})

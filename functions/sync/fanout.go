@@ -10,14 +10,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// A record is a message as Lambda hands it out.
+// A record is a message as Lambda delivers it.
 type record struct {
 	ID     string `json:"messageId"`
 	Body   string `json:"body"`
 	Source string `json:"eventSource"`
 }
 
-// parseRecords returns the messages of an event of SQS; none, if it is an event of another kind.
+// parseRecords returns the messages of an SQS event, or none for an event of another kind.
 func parseRecords(payload []byte) ([]record, error) {
 	if len(payload) == 0 {
 		return nil, nil
@@ -33,14 +33,15 @@ func parseRecords(payload []byte) ([]record, error) {
 	}
 	for _, r := range e.Records {
 		if r.Source != "aws:sqs" {
-			return nil, fmt.Errorf("event of %q: this function takes messages of its queue", r.Source)
+			return nil, fmt.Errorf("event of %q: this function handles only messages of its queue",
+				r.Source)
 		}
 	}
 	return e.Records, nil
 }
 
-// A workHandler asks the servers that messages name. Its error has a message come again, and in the end
-// put aside.
+// A workHandler asks the servers that messages name. After an error SQS delivers the message again,
+// and finally moves it to the dead-letter queue.
 type workHandler struct {
 	do  func(context.Context, catalog.Job) (catalog.LoadReport, error) // [catalog.Syncer.Work]
 	log *slog.Logger
@@ -50,7 +51,8 @@ type workHandler struct {
 func (h workHandler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	records, err := parseRecords(payload)
 	if err == nil && len(records) == 0 {
-		err = errors.New("event holds no message: this function takes those of the work queue alone; to start a sync invoke the sync function")
+		err = errors.New("event holds no message: this function handles only messages of the " +
+			"work queue; to start a sync invoke the sync function")
 	}
 	if err != nil {
 		return nil, err
@@ -61,7 +63,8 @@ func (h workHandler) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 			if errors.Is(err, catalog.ErrJob) {
 				return nil, errors.New("message cannot be read; the log says why")
 			}
-			return nil, errors.New("servers not loaded to their end; what was found is kept, the message comes again, and the log says why")
+			return nil, errors.New("not all servers were loaded; the results so far are kept, " +
+				"SQS delivers the message again, and the log says why")
 		}
 	}
 	return []byte("null"), nil
@@ -78,15 +81,15 @@ func (h workHandler) work(ctx context.Context, r record) error {
 	return err
 }
 
-// An assembleHandler makes the catalog whenever a message comes, or somebody invokes it.
+// An assembleHandler assembles the catalog for each message and for each invocation.
 type assembleHandler struct {
 	assemble func(context.Context) (catalog.Report, error)
 	log      *slog.Logger
 }
 
-// Invoke implements [lambda.Handler]. An assembly that fails is counted as a failed sync and is no
-// error of the message: that would come again after minutes, and hold back those behind it. The next round asks for
-// another.
+// Invoke implements [lambda.Handler]. A failed assembly counts as a failed sync, but is not an
+// error of the message: SQS would deliver the message again after minutes, and delay the messages
+// behind it. The next round requests another assembly.
 func (h assembleHandler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	records, err := parseRecords(payload)
 	if err != nil {
@@ -95,9 +98,10 @@ func (h assembleHandler) Invoke(ctx context.Context, payload []byte) ([]byte, er
 	e := event{trigger: "invoke"}
 	for _, r := range records {
 		e.trigger = "round"
-		// Whatever it says, it was put where assemblies are asked for.
+		// The text does not matter: the queue holds only requests for an assembly.
 		if _, err := catalog.ParseJob([]byte(r.Body)); err != nil {
-			h.log.LogAttrs(ctx, slog.LevelError, "message cannot be read; the catalog is assembled all the same", slog.String("message_id", r.ID), slog.Any("error", err))
+			h.log.LogAttrs(ctx, slog.LevelError, "message cannot be read; the catalog is assembled anyway",
+				slog.String("message_id", r.ID), slog.Any("error", err))
 		}
 	}
 	report, err := h.assemble(ctx)

@@ -19,8 +19,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// handedOut returns the event by which Lambda hands messages out.
-func handedOut(t *testing.T, bodies ...string) []byte {
+// sqsEvent returns the event with which Lambda delivers messages.
+func sqsEvent(t *testing.T, bodies ...string) []byte {
 	t.Helper()
 	var messages []types.Message
 	for i, body := range bodies {
@@ -43,7 +43,7 @@ func lineLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: lambdacontext.ReplaceAttr}))
 }
 
-// A message is done, or fails with a text that has no cause in it; the log has that.
+// A message is done, or fails with a text without the cause; the log has the cause.
 func TestWork(t *testing.T) {
 	for name, c := range map[string]struct {
 		event  []byte
@@ -53,18 +53,27 @@ func TestWork(t *testing.T) {
 		log    string
 		loads  int
 	}{
-		"done":               {handedOut(t, job(t, "fs", "git")), catalog.LoadReport{Put: 2}, nil, "", "servers loaded", 1},
-		"two messages":       {handedOut(t, job(t, "fs"), job(t, "git")), catalog.LoadReport{Put: 1}, nil, "", "servers loaded", 2},
-		"came before":        {handedOut(t, job(t, "fs")), catalog.LoadReport{Skipped: []string{"fs"}}, nil, "", `"skipped":1`, 1},
-		"a store fails":      {handedOut(t, job(t, "fs")), catalog.LoadReport{}, errors.New("arn:aws:s3:::bucket"), "the message comes again", "arn:aws", 1},
-		"no time":            {handedOut(t, job(t, "fs")), catalog.LoadReport{Unasked: 1}, catalog.ErrUnasked, "the message comes again", "no time", 1},
-		"poisoned":           {handedOut(t, "arn:x"), catalog.LoadReport{}, nil, "cannot be read", "invalid", 0},
-		"of a later program": {handedOut(t, `{"format":2}`), catalog.LoadReport{}, nil, "cannot be read", "form 2", 0},
-		"without servers":    {handedOut(t, job(t)), catalog.LoadReport{}, catalog.ErrJob, "cannot be read", "cannot be read", 1},
-		"by hand":            {[]byte(`{}`), catalog.LoadReport{}, nil, "invoke the sync function", "", 0},
-		"nothing":            {nil, catalog.LoadReport{}, nil, "invoke the sync function", "", 0},
-		"of S3":              {[]byte(`{"Records":[{"eventSource":"aws:s3"}]}`), catalog.LoadReport{}, nil, "messages of its queue", "", 0},
-		"no JSON":            {[]byte(`{`), catalog.LoadReport{}, nil, "not JSON", "", 0},
+		"done": {sqsEvent(t, job(t, "fs", "git")), catalog.LoadReport{Put: 2}, nil,
+			"", "servers loaded", 1},
+		"two messages": {sqsEvent(t, job(t, "fs"), job(t, "git")),
+			catalog.LoadReport{Put: 1}, nil, "", "servers loaded", 2},
+		"came before": {sqsEvent(t, job(t, "fs")),
+			catalog.LoadReport{Skipped: []string{"fs"}}, nil, "", `"skipped":1`, 1},
+		"a store fails": {sqsEvent(t, job(t, "fs")), catalog.LoadReport{},
+			errors.New("arn:aws:s3:::bucket"), "delivers the message again", "arn:aws", 1},
+		"no time": {sqsEvent(t, job(t, "fs")), catalog.LoadReport{Unasked: 1},
+			catalog.ErrUnasked, "delivers the message again", "no time", 1},
+		"poisoned": {sqsEvent(t, "arn:x"), catalog.LoadReport{}, nil, "cannot be read",
+			"invalid", 0},
+		"of a later program": {sqsEvent(t, `{"format":2}`), catalog.LoadReport{}, nil,
+			"cannot be read", "form 2", 0},
+		"without servers": {sqsEvent(t, job(t)), catalog.LoadReport{}, catalog.ErrJob,
+			"cannot be read", "cannot be read", 1},
+		"by hand": {[]byte(`{}`), catalog.LoadReport{}, nil, "invoke the sync function", "", 0},
+		"nothing": {nil, catalog.LoadReport{}, nil, "invoke the sync function", "", 0},
+		"of S3": {[]byte(`{"Records":[{"eventSource":"aws:s3"}]}`), catalog.LoadReport{}, nil,
+			"messages of its queue", "", 0},
+		"no JSON": {[]byte(`{`), catalog.LoadReport{}, nil, "not JSON", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder
@@ -86,8 +95,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// Whatever a message of its queue says, the catalog is assembled; a failure is no reason to hold back
-// the messages behind it, unless there was no time to end.
+// The function assembles the catalog for any message of its queue. A failure does not delay the
+// messages behind it, unless the time ran out.
 func TestAssemble(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -98,13 +107,16 @@ func TestAssemble(t *testing.T) {
 		result string
 		want   string
 	}{
-		"done":             {t.Context(), handedOut(t, job(t)), nil, `"result":"ok"`, ""},
-		"by hand":          {t.Context(), nil, nil, `"trigger":"invoke"`, ""},
-		"poisoned":         {t.Context(), handedOut(t, "x"), nil, `"result":"ok"`, ""},
-		"fails":            {t.Context(), handedOut(t, job(t)), catalog.ErrRequired, `"result":"failed"`, ""},
-		"fails by hand":    {t.Context(), []byte(`{}`), catalog.ErrRequired, "", "required server"},
-		"fails at its end": {ended, handedOut(t, job(t)), context.DeadlineExceeded, "", "ran out of time"},
-		"of S3":            {t.Context(), []byte(`{"Records":[{"eventSource":"aws:s3"}]}`), nil, "", "messages of its queue"},
+		"done":     {t.Context(), sqsEvent(t, job(t)), nil, `"result":"ok"`, ""},
+		"by hand":  {t.Context(), nil, nil, `"trigger":"invoke"`, ""},
+		"poisoned": {t.Context(), sqsEvent(t, "x"), nil, `"result":"ok"`, ""},
+		"fails": {t.Context(), sqsEvent(t, job(t)), catalog.ErrRequired,
+			`"result":"failed"`, ""},
+		"fails by hand": {t.Context(), []byte(`{}`), catalog.ErrRequired, "", "required server"},
+		"fails at its end": {ended, sqsEvent(t, job(t)), context.DeadlineExceeded, "",
+			"ran out of time"},
+		"of S3": {t.Context(), []byte(`{"Records":[{"eventSource":"aws:s3"}]}`), nil, "",
+			"messages of its queue"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder

@@ -13,8 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// A result is what the sync function answers: numbers and codes, nothing that a
-// server wrote.
+// A result is the answer of the sync function: numbers and codes, no text of a server.
 type result struct {
 	Result     string   `json:"result"` // ok, skipped, sent, planned or failed
 	Trigger    string   `json:"trigger"`
@@ -25,14 +24,15 @@ type result struct {
 	Tools      int      `json:"tools"`
 	New        int      `json:"new"`
 	Changed    int      `json:"changed"`
-	Unasked    int      `json:"unasked,omitempty"` // servers that there was no time for
+	Unasked    int      `json:"unasked,omitempty"` // servers that the sync had no time for
 	Stored     bool     `json:"stored"`
 	Superseded bool     `json:"superseded,omitempty"`
 	DurationMS int64    `json:"duration_ms"`
-	Told       int      `json:"told,omitempty"` // messages that were sent
-	Left       int      `json:"left,omitempty"` // notices that are not told to everybody yet
+	Told       int      `json:"told,omitempty"` // sent messages
+	Left       int      `json:"left,omitempty"` // notices that have not reached every receiver yet
 	Servers    []server `json:"servers,omitempty"`
-	Planned    int      `json:"planned,omitempty"` // servers that workers are to ask; the catalog follows
+	// servers that workers will ask; the catalog follows
+	Planned int `json:"planned,omitempty"`
 }
 
 // A server is one server's part of a [result].
@@ -46,24 +46,24 @@ type server struct {
 // A handler runs a sync for each event that asks for one.
 type handler struct {
 	program   *boot.Program
-	isPlanner bool // others do the sync; else it is run here, as one
+	isPlanner bool // workers do the sync; otherwise this function does
 	queues    catalog.Queues
 }
 
-// Invoke implements [lambda.Handler]. Lambda shows its error to the one who invoked, so that
-// holds no cause; the log does.
+// Invoke implements [lambda.Handler]. Lambda shows its error to the invoker, so the error has no
+// cause; the log has it.
 func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	e, err := parseEvent(payload)
 	if err != nil {
 		return nil, err
 	}
-	if !e.wanted() {
-		h.program.Log.LogAttrs(ctx, slog.LevelInfo, "event asks for no sync",
+	if !e.asksSync() {
+		h.program.Log.LogAttrs(ctx, slog.LevelInfo, "event ignored",
 			append([]slog.Attr{slog.String("trigger", e.trigger), slog.String("key", e.key)}, h.program.Metrics.Sync(observe.SyncRun{Result: "skipped"})...)...)
 		return json.Marshal(result{Result: "skipped", Trigger: e.trigger})
 	}
 	if e.trigger == outbox {
-		h.program.States.Load(ctx) // which says where people are told
+		h.program.States.Load(ctx) // it has the receivers of notices
 		sent := h.program.Send(ctx)
 		return json.Marshal(result{Result: "sent", Trigger: e.trigger, Told: sent.Told, Left: sent.Left})
 	}
@@ -73,7 +73,7 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync begins", slog.String("trigger", e.trigger), slog.String("key", e.key))
 	run := h.program.Sync
 	if e.trigger == "schedule" {
-		run = h.program.SyncDue // which skips servers that have not changed for long
+		run = h.program.SyncDue // it skips servers that have not changed for long
 	}
 	r, err := run(ctx)
 	if err != nil {
@@ -83,20 +83,21 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return json.Marshal(newResult(e, r))
 }
 
-// plan begins a round of a sync that others do.
+// plan begins a round of a distributed sync.
 func (h handler) plan(ctx context.Context, e event) ([]byte, error) {
 	plan, err := h.program.Syncer.Plan(ctx, h.queues, e.trigger != "schedule")
 	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync planned", slog.String("trigger", e.trigger), slog.String("key", e.key), slog.String("round", plan.Round.ID()),
 		slog.Int("servers", plan.Servers), slog.Int("messages", plan.Messages), slog.Bool("assembly", plan.Confirm))
 	sent := h.program.Send(ctx)
 	if err != nil {
-		h.program.Log.LogAttrs(ctx, slog.LevelError, "sync not planned to its end", slog.Any("error", err))
-		return nil, errors.New("sync failed: it could not be planned to its end; the old catalog stays until the next round, and the log says why")
+		h.program.Log.LogAttrs(ctx, slog.LevelError, "sync planning failed", slog.Any("error", err))
+		return nil, errors.New("sync failed: planning did not finish; the old catalog stays " +
+			"until the next round, and the log says why")
 	}
 	return json.Marshal(result{Result: "planned", Trigger: e.trigger, Config: plan.Round.Config, Planned: plan.Servers, Told: sent.Told, Left: sent.Left})
 }
 
-// syncFailure says what of a failure the one who invoked may read.
+// syncFailure returns the part of a failure that the invoker may read.
 func syncFailure(err error) error {
 	switch {
 	case errors.Is(err, catalog.ErrRequired):

@@ -20,7 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Lambda shows the error to whoever invoked: the cause is for the log alone.
+// Lambda shows the error to the invoker: only the log has the cause.
 func TestHandlerFailure(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault error
@@ -44,7 +44,7 @@ func TestHandlerFailure(t *testing.T) {
 	}
 }
 
-// Who put a notice into the outbox has it sent, without a sync.
+// The function sends a new notice in the outbox without a sync.
 func TestHandlerSendsNotices(t *testing.T) {
 	var got []string
 	room := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

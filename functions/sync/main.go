@@ -1,6 +1,6 @@
-// Command sync is the Lambda function that brings the catalog up to date, on a schedule, when the
-// config changes and when it is invoked, and that sends what people are told. Where a sync is
-// distributed over functions, it is each of them: PORTCULLIS_SYNC_ROLE says which.
+// Command sync is the Lambda function that updates the catalog on a schedule, after a config change
+// and when it is invoked, and that sends notices. In a distributed sync it runs as several
+// functions; PORTCULLIS_SYNC_ROLE says which one.
 package main
 
 import (

@@ -11,42 +11,60 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Access says who is let in. The zero Access is not valid: a gateway that was told
-// nothing lets nobody in, and does not start.
+// Access says which callers the gateway accepts. The zero Access is not valid: a gateway without
+// these settings accepts nobody and does not start.
 type Access struct {
-	Ways []string // PORTCULLIS_AUTH: jwt, token, iam, several with commas between; or none, alone
+	Ways []string // PORTCULLIS_AUTH: jwt, token and iam, separated by commas; or none, alone
 
-	// SignInTiers are the tiers of PORTCULLIS_SIGN_IN_SCOPES, whose scopes a client asks for when it
-	// signs in; default all. Nil, in the setting none, means that the issuer has no such scopes.
+	// SignInTiers are the tiers of PORTCULLIS_SIGN_IN_SCOPES. A client requests their scopes when
+	// it signs in; default all. Nil, in the setting none, means that the issuer has no such scopes.
 	SignInTiers []tool.Tier
 
-	JWT          identity.JWTOptions
-	ScopeRequest string // PORTCULLIS_SCOPE_REQUEST_PREFIX: what a client asks the issuer for is this and the scope; "" for most
+	JWT identity.JWTOptions
+	// PORTCULLIS_SCOPE_REQUEST_PREFIX: clients put it before a scope that they request; "" for most
+	// issuers
+	ScopeRequest string
 
-	ClientID     string      // PORTCULLIS_ADMIN_CLIENT_ID: of the gateway at the issuer, where people sign in; "": nobody does
-	ClientSecret secret.Text // PORTCULLIS_ADMIN_CLIENT_SECRET: or ${secretsmanager:name} or ${ssm:/name}; "": it is a public client
+	// PORTCULLIS_ADMIN_CLIENT_ID: the gateway's client ID at the issuer for sign-in; "": no sign-in
+	ClientID string
+	// PORTCULLIS_ADMIN_CLIENT_SECRET: or ${secretsmanager:name} or ${ssm:/name}; "": a public
+	// client
+	ClientSecret secret.Text
 
-	SignIn string // PORTCULLIS_SIGN_IN: "issuer": approvers sign in with an issuer that only the function of /admin knows
+	// PORTCULLIS_SIGN_IN: "issuer": approvers sign in with an issuer that only the function of
+	// /admin knows
+	SignIn string
 
-	TokenKey     secret.Text // PORTCULLIS_TOKEN_KEY: 32 random bytes or more, and after a comma those before; or ${secretsmanager:name}, ${ssm:/name} or file:PATH
-	PreviousDays int         // PORTCULLIS_TOKEN_PREVIOUS_DAYS: for how many days after the key was replaced tokens under the one before are taken; default 365, the longest life of a token
-	Bootstrap    string      // PORTCULLIS_BOOTSTRAP_SHA256: of a pct_ token that may use the admin API alone; with token to make the first tokens, with none the one way to /admin beyond loopback
+	// PORTCULLIS_TOKEN_KEY: at least 32 random bytes, and after a comma the previous key; or
+	// ${secretsmanager:name}, ${ssm:/name} or file:PATH
+	TokenKey secret.Text
+	// PORTCULLIS_TOKEN_PREVIOUS_DAYS: for how many days after a key change the gateway accepts
+	// tokens of the previous key; default 365, the longest life of a token
+	PreviousDays int
+	// PORTCULLIS_BOOTSTRAP_SHA256: digest of a pct_ token that may use only the admin API. With
+	// token it creates the first tokens. With none it is the only way to /admin beyond loopback.
+	Bootstrap string
 
-	TrustedProxies int // PORTCULLIS_TRUSTED_PROXIES: how many proxies before this program add to X-Forwarded-For; failed tokens are counted by the address that the outermost saw
+	// PORTCULLIS_TRUSTED_PROXIES: how many proxies before this program add to X-Forwarded-For.
+	// Failed tokens count against the address that the outermost proxy saw.
+	TrustedProxies int
 
-	IAMServers []string    // PORTCULLIS_IAM_SERVERS: that a signed caller may see; "*" for all
-	IAMTiers   []tool.Tier // PORTCULLIS_IAM_TIERS: that it may call; default read
-	IAMAdmins  []string    // PORTCULLIS_IAM_ADMINS: ARNs, * for any text, of who may use the admin API
+	// PORTCULLIS_IAM_SERVERS: servers that a signed caller may see; "*" for all
+	IAMServers []string
+	// PORTCULLIS_IAM_TIERS: tiers that a signed caller may call; default read
+	IAMTiers []tool.Tier
+	// PORTCULLIS_IAM_ADMINS: ARNs of callers that may use the admin API; * matches any text
+	IAMAdmins []string
 }
 
-// Open reports whether every agent is let in. Who may use the admin API is another question.
+// Open reports whether the gateway accepts every agent. It does not apply to the admin API.
 func (a Access) Open() bool { return slices.Equal(a.Ways, []string{identity.WayNone}) }
 
-// Takes reports whether callers may prove who they are in this way.
+// Takes reports whether callers may authenticate in this way.
 func (a Access) Takes(way string) bool { return slices.Contains(a.Ways, way) }
 
-// HasApprovers reports whether an approver can sign in at /admin with a browser. The owner of a gateway
-// on one machine can where every agent is let in; see [Owner].
+// HasApprovers reports whether an approver can sign in at /admin with a browser. If the gateway
+// accepts every agent, the owner of a gateway on one machine can; see [Owner].
 func (a Access) HasApprovers() bool {
 	roles := a.JWT.Claims.Roles
 	switch {
@@ -63,19 +81,19 @@ const (
 	byIssuer   = "issuer"
 )
 
-// bootstrapName is the setting that opens the admin API: to make the first agent tokens, or
-// where every agent is let in.
+// bootstrapName is the setting that opens the admin API to create the first agent tokens, or if the
+// gateway accepts every agent.
 const bootstrapName = "PORTCULLIS_BOOTSTRAP_SHA256"
 
-// Settings of tiers: of the scopes that a client asks for, and of groups.
+// Settings of tiers: of the scopes that a client requests, and of groups.
 const (
 	signInSetting     = "PORTCULLIS_SIGN_IN_SCOPES"
 	tiersClaimSetting = "PORTCULLIS_TIERS_CLAIM"
 	tiersSetting      = "PORTCULLIS_TIERS"
 )
 
-// accessNames are the settings of each way. One that is set for a way that is not taken
-// is a fault: whoever set it believes that it guards something.
+// accessNames returns the settings of each way to authenticate. A setting of a way that is off is a
+// fault, because the operator believes that it protects something.
 func accessNames() map[string][]string {
 	return map[string][]string{
 		identity.WayJWT: {
@@ -88,7 +106,7 @@ func accessNames() map[string][]string {
 	}
 }
 
-// access reads who is let in.
+// access reads which callers the gateway accepts.
 func (r *reader) access(baseURL, adminURL string, streaming bool) Access {
 	a := Access{Ways: r.list("PORTCULLIS_AUTH"), Bootstrap: strings.ToLower(r.getenv(bootstrapName)), ClientID: r.getenv(clientName), SignIn: r.getenv(signInName)}
 	if a.SignIn != "" && a.SignIn != byIssuer {
@@ -102,7 +120,8 @@ func (r *reader) access(baseURL, adminURL string, streaming bool) Access {
 		case identity.WayJWT, identity.WayToken, identity.WayIAM:
 		case identity.WayNone:
 			if len(a.Ways) > 1 {
-				r.fault("PORTCULLIS_AUTH names none beside others: none lets every caller in, so the others would prove nothing")
+				r.fault("PORTCULLIS_AUTH names none together with others: none accepts every " +
+					"caller, so the others would prove nothing")
 			}
 		default:
 			r.fault("PORTCULLIS_AUTH: %q is not known: want jwt, token, iam, or none", way)
@@ -135,15 +154,15 @@ func (r *reader) access(baseURL, adminURL string, streaming bool) Access {
 	return a
 }
 
-// maxProxies is more than anybody puts before a gateway, and less than a mistaken address or port.
+// maxProxies is more proxies than anybody uses, and less than a mistaken address or port.
 const maxProxies = 10
 
-// standIn stands for the address of a Function URL, which the first request brings, while the
-// settings are checked.
-const standIn = "https://function-url.invalid"
+// placeholderURL replaces the address of a Function URL while the settings are checked. The first request
+// brings the address.
+const placeholderURL = "https://function-url.invalid"
 
-// jwtAt returns which tokens of an issuer are taken by a gateway at a public address: those made
-// out to its own /mcp, unless the settings name others.
+// jwtAt returns which tokens of an issuer a gateway at a public address accepts. Their audience is
+// its own /mcp, unless the settings name others.
 func (a Access) jwtAt(base string) identity.JWTOptions {
 	o := a.JWT
 	if o.BaseURL = base; len(o.Audiences) == 0 {
@@ -166,13 +185,13 @@ func (r *reader) jwt(a *Access, baseURL string, streaming bool) {
 	c.TierClaim, c.TierGroups = r.getenv(tiersClaimSetting), r.tierGroups()
 	settings := a.JWT
 	if baseURL == "" && streaming {
-		settings = a.jwtAt(standIn)
+		settings = a.jwtAt(placeholderURL)
 	}
 	if _, err := identity.NewJWT(settings); err != nil {
 		r.fault("PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL: %w", err)
 	}
 	if baseURL == "" && !streaming {
-		r.fault("PORTCULLIS_BASE_URL is not set: clients find the issuer by way of it")
+		r.fault("PORTCULLIS_BASE_URL is not set: clients find the issuer through it")
 	}
 }
 
@@ -199,7 +218,7 @@ func (r *reader) tiers(setting string, otherwise ...tool.Tier) (out []tool.Tier)
 // tierGroups returns which groups have which tiers.
 func (r *reader) tierGroups() (out []identity.TierGroup) {
 	for _, entry := range r.list(tiersSetting) {
-		at := strings.LastIndex(entry, "=") // the name of a group may hold one
+		at := strings.LastIndex(entry, "=") // a group's name may contain "="
 		group := strings.TrimSpace(entry[:max(at, 0)])
 		tier, err := tool.ParseTier(strings.TrimSpace(entry[at+1:]))
 		if group == "" || err != nil {

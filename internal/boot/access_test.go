@@ -31,7 +31,7 @@ func TestLoadAccessFaults(t *testing.T) {
 	}{
 		{"nothing said", nil, []string{"PORTCULLIS_AUTH is not set"}},
 		{"none said outright", []string{"PORTCULLIS_AUTH=none"}, nil},
-		{"none beside others", []string{"PORTCULLIS_AUTH=none,iam"}, []string{"none beside others"}},
+		{"none together with others", []string{"PORTCULLIS_AUTH=none,iam"}, []string{"none together with others"}},
 		{"an unknown way", []string{"PORTCULLIS_AUTH=iam, basic"}, []string{`"basic"`}},
 		{"a way in capitals", []string{"PORTCULLIS_AUTH=NONE"}, []string{`"NONE"`}},
 		{"jwt without anything", []string{"PORTCULLIS_AUTH=jwt"}, []string{"issuer", "audience", "PORTCULLIS_BASE_URL"}},
@@ -47,7 +47,7 @@ func TestLoadAccessFaults(t *testing.T) {
 		{"people without an address", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL="), []string{"PORTCULLIS_ADMIN_CLIENT_ID is set, but PORTCULLIS_BASE_URL is not"}},
 		{"people over plain http", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL=http://gate.example.com"), []string{"http://gate.example.com, which is not https"}},
 		{"people of no role", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_OPERATORS="), []string{"no group may do anything: name one in PORTCULLIS_OPERATORS"}},
-		{"people where requests are signed", append(people, "PORTCULLIS_AUTH=iam"), []string{"browsers sign none"}},
+		{"people where requests are signed", append(people, "PORTCULLIS_AUTH=iam"), []string{"browsers do not sign"}},
 		{"people beside signatures", append(people, "PORTCULLIS_AUTH=iam,token", "PORTCULLIS_TOKEN_KEY="+testKey), nil},
 		{"roles of nobody", append(base, "PORTCULLIS_AUTH=none", "PORTCULLIS_VIEWERS=staff"), []string{"PORTCULLIS_VIEWERS is set, but PORTCULLIS_AUTH does not name jwt", "PORTCULLIS_ADMIN_CLIENT_ID"}},
 		{"a secret of no client", append(base, "PORTCULLIS_AUTH=none", "PORTCULLIS_ADMIN_CLIENT_SECRET=pct_abc"), []string{"PORTCULLIS_ADMIN_CLIENT_SECRET is set, but PORTCULLIS_ADMIN_CLIENT_ID is not"}},
@@ -64,7 +64,7 @@ func TestLoadAccessFaults(t *testing.T) {
 		{"a bootstrap token that opens nothing", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_BOOTSTRAP_SHA256=" + strings.Repeat("a", 64)}, []string{"PORTCULLIS_BOOTSTRAP_SHA256 is set, but PORTCULLIS_AUTH does not name token"}},
 		{"token with a key elsewhere, as a template says it", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=secretsmanager:arn:aws:secretsmanager:k"}, nil},
 		{"trusted proxies", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_TRUSTED_PROXIES=2"}, nil},
-		{"proxies by address", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_TRUSTED_PROXIES=10.0.0.1"}, []string{"PORTCULLIS_TRUSTED_PROXIES", "how many"}},
+		{"proxies by address", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_TRUSTED_PROXIES=10.0.0.1"}, []string{"PORTCULLIS_TRUSTED_PROXIES", "number of proxies"}},
 		{"an audience at which nothing is", append(base, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=https://gate.example.com/api"), []string{"https://gate.example.com/api"}},
 		{"iam with a bad tier", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_IAM_TIERS=root"}, []string{"PORTCULLIS_IAM_TIERS"}},
 		{"sign-in scopes that are no tiers", slices.Concat(jwt, []string{"PORTCULLIS_SIGN_IN_SCOPES=read,admin"}), []string{`PORTCULLIS_SIGN_IN_SCOPES: tier "admin" is not read, write or destructive`}},
@@ -94,7 +94,7 @@ func TestLoadAccessFaults(t *testing.T) {
 	}
 }
 
-// Agents may ask for access by default where somebody can sign in who may decide about it.
+// Agents may request access by default if a person who may decide can sign in.
 func TestWhereApproversSignIn(t *testing.T) {
 	people := []string{"PORTCULLIS_BASE_URL=https://gate.example.com", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_ADMIN_CLIENT_ID=gate"}
 	boot := "PORTCULLIS_BOOTSTRAP_SHA256=" + strings.Repeat("0", 64)
@@ -147,7 +147,7 @@ func TestLoadAccessIAMTiers(t *testing.T) {
 	}
 }
 
-// The first challenge and the metadata ask for the same scopes. A refused call names a scope only if
+// The first challenge and the metadata name the same scopes. A refused call names a scope only if
 // the issuer has scopes of the gateway.
 func TestSignInScopes(t *testing.T) {
 	for setting, want := range map[string]struct {

@@ -11,15 +11,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Authenticator returns how callers are told apart. All of a program's handlers share
-// one: failed attempts count together, and the issuer's keys are kept once.
+// Authenticator returns the authenticator that all handlers of a program share: failed attempts
+// count together, and the issuer's keys are cached once.
 func (p *Program) Authenticator(ctx context.Context) (identity.Authenticator, error) {
 	p.authOnce.Do(func() { p.auth, p.authErr = p.newAuthenticator(ctx, p.Settings.BaseURL) })
 	return p.auth, p.authErr
 }
 
-// authenticatorAt returns the Authenticator of a gateway at a public address, which tokens of an
-// issuer may be made out to.
+// authenticatorAt returns the Authenticator of a gateway at a public address. An issuer's tokens
+// may name this address as their audience.
 func (p *Program) authenticatorAt(ctx context.Context, base string) (identity.Authenticator, error) {
 	if base == p.Settings.BaseURL {
 		return p.Authenticator(ctx)
@@ -57,8 +57,8 @@ func (p *Program) newAuthenticator(ctx context.Context, base string) (identity.A
 	return identity.New(o)
 }
 
-// Names returns which agents there can be. Agent tokens are among them once somebody has asked for
-// the [Program.Authenticator].
+// Names returns which agents can exist. It includes agent tokens after the first call of
+// [Program.Authenticator].
 func (p *Program) Names() (n identity.Names) {
 	a := p.Settings.Access
 	n.Open = a.Open()
@@ -74,13 +74,13 @@ func (p *Program) Names() (n identity.Names) {
 	return n
 }
 
-// iam returns what a signer may do.
+// iam returns the rights of signed callers.
 func (a Access) iam() *identity.IAM {
 	return &identity.IAM{Signer: apigw.Signer, Servers: a.IAMServers, Tiers: a.IAMTiers, Admins: a.IAMAdmins}
 }
 
-// Provider returns the issuer whose tokens are taken, or at which people sign in. All who ask share
-// its keys.
+// Provider returns the issuer whose tokens the gateway accepts, or at which people sign in. All
+// callers share its keys.
 func (p *Program) Provider() (*identity.Provider, error) {
 	p.providerOnce.Do(func() {
 		o := p.Settings.Access.JWT.ProviderOptions
@@ -90,7 +90,8 @@ func (p *Program) Provider() (*identity.Provider, error) {
 	return p.provider, p.providerErr
 }
 
-// ClientSecret returns that of the gateway at the issuer, from where the setting says.
+// ClientSecret returns the gateway's client secret at the issuer, from the place that the setting
+// names.
 func (p *Program) ClientSecret(ctx context.Context) (secret.Text, error) {
 	text := p.Settings.Access.ClientSecret
 	if ref, ok := secret.Reference(text.Reveal()); ok {
@@ -103,8 +104,8 @@ func (p *Program) ClientSecret(ctx context.Context) (secret.Text, error) {
 	return text, nil
 }
 
-// resource is what clients are told of where to get a token; nil if no token of an
-// issuer is taken.
+// resource returns the metadata that tell clients where to get a token, or nil if the gateway
+// accepts no tokens of an issuer.
 func (s Settings) resource() *mcphttp.Resource {
 	if !s.Access.Takes(identity.WayJWT) {
 		return nil
@@ -117,10 +118,10 @@ func (s Settings) resource() *mcphttp.Resource {
 	}
 }
 
-// ScopePrefix is what a client puts before a tier to ask the issuer for its scope.
+// ScopePrefix returns the text before a tier in the scope that a client requests.
 func (a Access) ScopePrefix() string { return a.ScopeRequest + a.JWT.Claims.ScopePrefix }
 
-// signIn returns the scopes that a client asks for when it signs in.
+// signIn returns the scopes that a client requests when it signs in.
 func (a Access) signIn(prefix string) (out []string) {
 	for _, tier := range a.SignInTiers {
 		out = append(out, prefix+tier.String())
@@ -128,7 +129,7 @@ func (a Access) signIn(prefix string) (out []string) {
 	return out
 }
 
-// scope returns the scope that a call of the tier needs; "": no scope of the issuer helps.
+// scope returns the scope that a call of the tier needs, or "" if no scope of the issuer helps.
 func (a Access) scope(tier tool.Tier) string {
 	if a.Takes(identity.WayJWT) && a.SignInTiers == nil {
 		return ""

@@ -33,20 +33,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// Stores are where everything is kept.
+// Stores are the stores of a gateway.
 type Stores struct {
 	Objects   object.Store
-	Approvals catalog.Approvals // and all documents
-	Events    audit.Events      // nil: what people do that is about no item is kept nowhere
-	Tokens    *token.Store      // nil: there are no agent tokens
-	Requests  *request.Store    // of agents; nil: they can ask for nothing
-	Outbox    *notify.Outbox    // what people are to be told; nil: they are told nothing
+	Approvals catalog.Approvals // also holds all documents
+	Events    audit.Events      // nil: events of people that concern no item are not stored
+	Tokens    *token.Store      // nil: no agent tokens
+	Requests  *request.Store    // of agents; nil: agents cannot request access
+	Outbox    *notify.Outbox    // notices to people; nil: none
 	Sessions  *session.Store    // nil: sessions with upstream servers stay in this process
 	Usage     usage.Store       // nil: calls are not counted here
 	Copier    Copier            // of the approvals; nil: they are in no file of this machine
 }
 
-// NewStores returns stores of objects and of documents. Those that every program has are over a.
+// NewStores returns stores of objects and documents. The stores that every program has use a.
 func NewStores(objects object.Store, a catalog.Approvals) Stores {
 	return Stores{
 		Objects: objects, Approvals: a,
@@ -54,75 +54,82 @@ func NewStores(objects object.Store, a catalog.Approvals) Stores {
 	}
 }
 
-// A Copier copies the file of the approvals, as it is at one moment. Who has read the copy closes it.
+// A Copier copies the file of the approvals as of one moment. The reader closes the copy.
 type Copier interface {
 	Copy(ctx context.Context) (c io.ReadCloser, size int64, records int, err error)
 }
 
-// Options are what differs between the programs. The zero value works.
+// Options are the differences between the programs. The zero value works.
 type Options struct {
 	Function  string                       // dimension of the metrics: mcp, sync, admin, work, assemble; "": no metrics
 	Log       *slog.Logger                 // nil: none
-	Secrets   secret.Source                // nil: those of the environment
+	Secrets   secret.Source                // nil: the secrets of the environment
 	RequestID func(context.Context) string // nil: none
 	Progress  func(catalog.Progress)       // nil: none
 	Rest      time.Duration                // of [catalog.SyncOptions]
 	Now       func() time.Time             // nil: time.Now
-	Commands  bool                         // servers that are programs are started here: the config comes from the machine's own disk
-	Owner     *Owner                       // nil: no key of a folder opens /admin
-	Front     Timeouts                     // zero: that of the functions
-	Ending    <-chan struct{}              // closed when the program is about to end; nil: never
-	Sealer    *seal.Sealer                 // nil: one with the key of the settings, if there is one
-	Folder    string                       // that file: of a setting is in; "": the working directory
-	Ahead     *state.Prefetch              // what was read of the objects already; nil: nothing
-	Audit     audit.Sink                   // of calls and events; nil: none. A function's calls are on the lines of Log
-	Gate      *capacity.Gate               // what bounds requests and connections; nil: the platform does
+	// start servers that are programs: the config is on the machine's own disk
+	Commands bool
+	Owner    *Owner          // nil: no folder key opens /admin
+	Front    Timeouts        // zero: the timeouts of the functions
+	Ending   <-chan struct{} // closed when the program is about to end; nil: never
+	Sealer   *seal.Sealer    // nil: one with the key of the settings, if there is one
+	// base folder of file: in settings; "": the working directory
+	Folder string
+	Ahead  *state.Prefetch // objects that were read already; nil: none
+	// of calls and events; nil: none. A function writes its calls to Log.
+	Audit audit.Sink
+	// limits requests and connections; nil: the platform does
+	Gate *capacity.Gate
 
-	// Wake has what is in the outbox sent, in another process or on another goroutine; nil: with the next sync.
+	// Wake starts the delivery of the outbox, in another process or on another goroutine. If it is
+	// nil, the next sync delivers.
 	Wake  func(ctx context.Context, id string) error
-	Sends bool // what is in the outbox is sent here: after each sync, unless Wake does it
+	Sends bool // this program delivers the outbox after each sync, unless Wake does it
 }
 
-// An Owner is the person to whom a gateway on one machine belongs. Where every agent is
-// let in, only the key opens the admin API.
+// An Owner is the person who owns a gateway on one machine. If the gateway accepts every agent,
+// only the key opens the admin API.
 type Owner struct {
 	Name string // in the audit
 	Key  secret.Text
 }
 
-// A Program is a gateway with everything under it.
+// A Program is a gateway with all its parts.
 type Program struct {
 	Settings Settings
 	Stores   Stores
 	States   *state.Loader
 	Gateway  *gateway.Gateway
 	Upstream *upstream.Client
-	Yielder  *Yielder       // lets requests go before a sync
-	Gate     *capacity.Gate // bounds requests and connections; nil: the platform does
+	Yielder  *Yielder       // lets requests run before a sync
+	Gate     *capacity.Gate // limits requests and connections; nil: the platform does
 	Syncer   *catalog.Syncer
 	Timeouts Timeouts
-	Sealer   *seal.Sealer   // nil: there is no key
-	Metrics  *observe.Meter // nil: none
+	Sealer   *seal.Sealer   // nil: no key
+	Metrics  *observe.Meter // nil: no metrics
 	Audit    *audit.Log     // of calls and events
-	Calls    *audit.Dir     // where the lines of calls are read; nil: not here
+	Calls    *audit.Dir     // the readable lines of calls; nil: not here
 	Log      *slog.Logger
-	Owner    *Owner           // nil: no key of a folder opens /admin
-	Seen     *connect.Visits  // the clients that have come; nil: other processes answer them
-	Counter  *usage.Counter   // counts calls; nil: there is no store for it
-	Usage    usage.Source     // the counter, unless something else is put there before /admin is built; nil: not known
-	Notifier notify.Notifier  // of what people want to know
-	Tracer   *observe.Tracer  // nil: nobody wants spans
-	Sender   *notify.Sender   // nil: another process sends that
-	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
+	Owner    *Owner          // nil: no folder key opens /admin
+	Seen     *connect.Visits // known clients; nil: other processes serve them
+	Counter  *usage.Counter  // counts calls; nil: no store for the counts
+	// the counter, unless it is replaced before /admin is built; nil: not known
+	Usage    usage.Source
+	Notifier notify.Notifier  // accepts notices to people
+	Tracer   *observe.Tracer  // nil: no spans
+	Sender   *notify.Sender   // nil: another process sends
+	Tokens   *identity.Tokens // nil: no agent tokens, or [Program.Authenticator] was not called yet
 
-	ended     *mcphttp.EndedSessions // sessions that clients ended; nil: clients cannot end any
-	files     *auditevent.Files      // nil: nothing keeps which versions come into use
-	requestID func(context.Context) string
-	ending    <-chan struct{}
-	now       func() time.Time
-	secrets   secret.Source
-	folder    string                              // of the options
-	wake      func(context.Context, string) error // of the options
+	// sessions that clients ended; nil: clients cannot end sessions
+	endedSessions *mcphttp.EndedSessions
+	files         *auditevent.Files // nil: versions that come into use are not recorded
+	requestID     func(context.Context) string
+	ending        <-chan struct{}
+	now           func() time.Time
+	secrets       secret.Source
+	folder        string                              // of the options
+	wake          func(context.Context, string) error // of the options
 
 	authOnce sync.Once
 	auth     identity.Authenticator
@@ -136,7 +143,7 @@ type Program struct {
 	providerErr  error
 }
 
-// New builds a Program, bottom up. It makes no call.
+// New builds a Program bottom up. It makes no request.
 func New(s Settings, stores Stores, o Options) *Program {
 	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, folder: o.Folder, Owner: o.Owner, Timeouts: o.Front, Sealer: o.Sealer, ending: o.Ending}
 	p.Yielder = new(Yielder)
@@ -157,10 +164,11 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	p.Log = cmp.Or(p.Log, slog.New(slog.DiscardHandler))
 	if p.Timeouts.Holds {
-		p.ended = mcphttp.NewEndedSessions(stores.Objects, p.Log)
+		p.endedSessions = mcphttp.NewEndedSessions(stores.Objects, p.Log)
 	}
 	if s.Access.Open() {
-		p.Log.LogAttrs(context.Background(), slog.LevelWarn, "no authentication: whoever reaches the address may call")
+		p.Log.LogAttrs(context.Background(), slog.LevelWarn,
+			"no authentication: everybody who reaches the address may call")
 	}
 	if o.Function != "" {
 		p.Metrics = observe.NewMeter(s.Stack, o.Function, p.now)
@@ -199,7 +207,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	return p
 }
 
-// tierOf returns the tier of an item that the catalog has, whoever may see it.
+// tierOf returns the tier of an item in the catalog, without regard to visibility.
 func (p *Program) tierOf(ctx context.Context, id tool.ID) (tool.Tier, bool) {
 	v := p.States.Load(ctx).View(identity.Agent{ID: "usage", Servers: []string{"*"}})
 	i, ok := v.Find(id)
@@ -209,7 +217,7 @@ func (p *Program) tierOf(ctx context.Context, id tool.ID) (tool.Tier, bool) {
 	return v.Tier(i), true
 }
 
-// auditLog returns what keeps the lines of calls and events, and counts them.
+// auditLog returns the log that writes and counts the lines of calls and events.
 func (p *Program) auditLog(kept audit.Sink) *audit.Log {
 	var sinks []audit.Sink
 	if kept != nil {
@@ -221,7 +229,8 @@ func (p *Program) auditLog(kept audit.Sink) *audit.Log {
 	return audit.NewLog(sinks...)
 }
 
-// AuditDays returns how many days the files of the audit are kept; 0: the config is not known yet.
+// AuditDays returns how many days the gateway keeps the files of the audit, or 0 if the config is
+// not known yet.
 func (p *Program) AuditDays() int {
 	if c := p.States.Current().Config; c != nil {
 		return c.Audit.Days
@@ -238,7 +247,8 @@ func (p *Program) programsOfAgent() int {
 	return config.DefaultPrograms
 }
 
-// AuditLimit returns how many bytes the files of the audit may have; zero: the config is not known yet.
+// AuditLimit returns how many bytes the files of the audit may have. It is zero if the config is
+// not known yet.
 func (p *Program) AuditLimit() audit.Limit {
 	if c := p.States.Current().Config; c != nil {
 		return audit.Limit{Bytes: c.Audit.MaxBytes, Refuse: c.Audit.Required}
@@ -252,11 +262,12 @@ func (p *Program) mcpAt(base string) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.ended.Read(context.Background())
+	p.endedSessions.Read(context.Background())
 	o := mcphttp.Options{
 		Version: Version, BaseURL: base, AllowOrigins: p.Settings.AllowOrigins, Timeout: p.Timeouts.Request,
 		Resource: p.Settings.resource(), RequestID: p.requestID, Metrics: p.Metrics, Log: p.Log,
-		Stream: p.Timeouts.Streams, Alone: p.Timeouts.Holds, Seal: p.Sealer, Ended: p.ended, Ending: p.ending, Seen: p.seen(),
+		Stream: p.Timeouts.Streams, Alone: p.Timeouts.Holds, Seal: p.Sealer,
+		Ended: p.endedSessions, Ending: p.ending, Seen: p.recordClient(),
 		AuditLog: p.Metrics != nil, TrustedProxies: p.Settings.Access.TrustedProxies,
 	}
 	if !o.AuditLog {
@@ -265,8 +276,9 @@ func (p *Program) mcpAt(base string) (http.Handler, error) {
 	return mcphttp.New(backend{p.Gateway}, auth, &o)
 }
 
-// seen returns who is told of the clients that have come; nil: nobody is.
-func (p *Program) seen() func(mcphttp.ClientInfo, mcphttp.Session) {
+// recordClient returns the function that records each client, or nil if this program does not serve
+// clients.
+func (p *Program) recordClient() func(mcphttp.ClientInfo, mcphttp.Session) {
 	if p.Seen == nil {
 		return nil
 	}
@@ -276,17 +288,17 @@ func (p *Program) seen() func(mcphttp.ClientInfo, mcphttp.Session) {
 	}
 }
 
-// Sync runs one sync, counts it and lets requests see it at once.
+// Sync runs one sync, counts it and makes its result visible to requests at once.
 func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 	return p.sync(ctx, p.Syncer.Sync, p.notifySync)
 }
 
-// SyncDue is Sync for one that is due by the clock alone: see [catalog.Syncer.SyncDue].
+// SyncDue is Sync for a sync that only the clock started: see [catalog.Syncer.SyncDue].
 func (p *Program) SyncDue(ctx context.Context) (catalog.Report, error) {
 	return p.sync(ctx, p.Syncer.SyncDue, p.notifySync)
 }
 
-// sync runs a sync by do, and tell with what it found.
+// sync calls do to sync, and tell with the result.
 func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Report, error), tell func(context.Context, []catalog.ServerReport)) (catalog.Report, error) {
 	span := p.Tracer.Start(ctx, observe.Sync)
 	if !p.Timeouts.Holds {
@@ -321,19 +333,19 @@ func (p *Program) observe(ctx context.Context, o outcome.Outcome) {
 	if o.Reason == outcome.ReasonDescriptors {
 		p.Gate.Short()
 	}
-	if o.Recorded() { // else the caller gave up, which says nothing of the server
+	if o.Recorded() { // otherwise the caller gave up, which says nothing about the server
 		p.Count(ctx, p.Metrics.Upstream(ctx, o.ServerID, string(o.Status), o.Reason, o.Duration))
 	}
 }
 
-// Count logs metrics that have no line to go with.
+// Count logs metrics that belong to no other line.
 func (p *Program) Count(ctx context.Context, counted []slog.Attr) {
 	if counted != nil {
 		p.Log.LogAttrs(ctx, slog.LevelInfo, "metrics", counted...)
 	}
 }
 
-// backend is the gateway as the transport wants it.
+// backend adapts the gateway to the transport.
 type backend struct{ *gateway.Gateway }
 
 func (b backend) Open(ctx context.Context, c gateway.Caller) (mcphttp.Session, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// Settings of people who sign in at the issuer.
+// Settings for people who sign in at the issuer.
 const (
 	clientName    = "PORTCULLIS_ADMIN_CLIENT_ID"
 	secretName    = "PORTCULLIS_ADMIN_CLIENT_SECRET"
@@ -19,11 +19,11 @@ const (
 	adminName     = "PORTCULLIS_ADMIN_GROUP"
 )
 
-// issuerNames are the settings of the issuer, of agents' tokens and of people, and of what its groups
-// may do. Either makes use of them.
+// issuerNames are the settings of the issuer, for the tokens of agents and for people, and of its
+// groups' roles. Both kinds of caller use them.
 var issuerNames = []string{"PORTCULLIS_ISSUER", "PORTCULLIS_ALGORITHMS", "PORTCULLIS_JWKS_URL", "PORTCULLIS_ADMIN_CLAIM", adminName, viewersName, approversName, operatorsName}
 
-// issuer reads which issuer is trusted, and what groups of it may do.
+// issuer reads which issuer the gateway trusts, and what its groups may do.
 func (r *reader) issuer(a *Access) {
 	a.JWT.Issuer, a.JWT.Algorithms, a.JWT.KeysURL = r.getenv("PORTCULLIS_ISSUER"), r.list("PORTCULLIS_ALGORITHMS"), r.getenv("PORTCULLIS_JWKS_URL")
 	a.JWT.Claims.AdminClaim = r.getenv("PORTCULLIS_ADMIN_CLAIM")
@@ -37,16 +37,18 @@ func (r *reader) issuer(a *Access) {
 	}
 	for _, name := range issuerNames {
 		if r.getenv(name) != "" {
-			r.fault("%s is set, but PORTCULLIS_AUTH does not name jwt, and people do not sign in at an issuer either: for that set %s", name, clientName)
+			r.fault("%s is set, but PORTCULLIS_AUTH does not name jwt, and people do not sign "+
+				"in at an issuer: to let them, set %s", name, clientName)
 		}
 	}
 }
 
-// people checks what it takes for people to sign in at the issuer.
+// people checks the settings that people need to sign in at the issuer.
 func (r *reader) people(a *Access, adminURL string) {
 	if a.JWT.Issuer == "" {
 		r.fault("%s is set, but PORTCULLIS_ISSUER is not: set it to the issuer that gave the client id", clientName)
-	} else if _, err := identity.NewProvider(a.JWT.ProviderOptions); err != nil && !a.Takes(identity.WayJWT) { // else its own check says so
+		// otherwise the check of agents' tokens reports it
+	} else if _, err := identity.NewProvider(a.JWT.ProviderOptions); err != nil && !a.Takes(identity.WayJWT) {
 		r.fault("PORTCULLIS_ISSUER, _ALGORITHMS, _JWKS_URL: %w", err)
 	}
 	switch at, err := url.Parse(adminURL); {
@@ -59,20 +61,22 @@ func (r *reader) people(a *Access, adminURL string) {
 		r.fault("%s is set, and no group may do anything: name one in %s, or in %s or %s", clientName, operatorsName, approversName, viewersName)
 	}
 	if slices.Equal(a.Ways, []string{identity.WayIAM}) {
-		r.fault("%s is set, but PORTCULLIS_AUTH names iam alone, with which each request has to be signed, and browsers sign none: name jwt or token beside it", clientName)
+		r.fault("%s is set, but PORTCULLIS_AUTH names only iam, which requires signed requests, "+
+			"and browsers do not sign: also name jwt or token", clientName)
 	}
 }
 
-// roles reads which groups may do what at /admin.
+// roles reads which groups have which roles at /admin.
 func (r *reader) roles() identity.Roles {
 	out := identity.Roles{Viewers: r.list(viewersName), Operators: r.list(operatorsName)}
-	named := map[string]string{} // groups, and the setting that names each
+	named := map[string]string{} // the setting that names each group
 	name := func(setting, group string) {
 		switch first, twice := named[group]; {
 		case twice && first == setting:
 			r.fault("%s names the group %q twice: name it once", setting, group)
 		case twice:
-			r.fault("%s names the group %q, and %s does too: name it in the one of the higher role, which holds the other", setting, group, first)
+			r.fault("%s names the group %q, and %s does too: name it only in the setting of the "+
+				"higher role, which includes the other", setting, group, first)
 		}
 		named[group] = setting
 	}
@@ -83,7 +87,8 @@ func (r *reader) roles() identity.Roles {
 		group, servers, bound := strings.Cut(entry, "=")
 		a := identity.ApproverGroup{Group: strings.TrimSpace(group)}
 		if a.Group == "" {
-			r.fault("%s %q: want a group, and perhaps = and servers with | between: db-team=postgres|mysql", approversName, entry)
+			r.fault("%s %q: want a group, or a group, = and servers with | between: "+
+				"db-team=postgres|mysql", approversName, entry)
 			continue
 		}
 		name(approversName, a.Group)
@@ -93,8 +98,9 @@ func (r *reader) roles() identity.Roles {
 			}
 		}
 		if bound && a.Servers == nil {
-			r.fault("%s %q names no server after the =: name some, with | between, or leave the = out for all", approversName, entry)
-			continue // and not without the bound
+			r.fault("%s %q names no server after the =: add servers with | between, or remove "+
+				"the = for all servers", approversName, entry)
+			continue // report the fault; do not drop the limit
 		}
 		out.Approvers = append(out.Approvers, a)
 	}

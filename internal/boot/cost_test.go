@@ -17,9 +17,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// spent returns the processor time of the cheapest of several runs of each function, one after the
-// other, since other tests run on the same processors. It stops as soon as they are cheap enough.
-func spent(t *testing.T, enough func(least []time.Duration) bool, runs ...func()) []time.Duration {
+// cpuTime returns the processor time of the cheapest of several runs of each function. The runs
+// alternate, since other tests use the same processors. It stops when the times are low enough.
+func cpuTime(t *testing.T, enough func(least []time.Duration) bool, runs ...func()) []time.Duration {
 	t.Helper()
 	least := make([]time.Duration, len(runs))
 	for round := range 40 {
@@ -37,8 +37,8 @@ func spent(t *testing.T, enough func(least []time.Duration) bool, runs ...func()
 	return least
 }
 
-// shortKeys is a tool call of about size bytes, in which as many names stand as fit: the
-// dearest body there is.
+// shortKeys returns a tool call of about size bytes with as many names as fit: the most expensive
+// body.
 func shortKeys(size int) string {
 	var b strings.Builder
 	b.WriteString(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"":0`)
@@ -48,8 +48,7 @@ func shortKeys(size int) string {
 	return b.String() + `}}}`
 }
 
-// Whoever has no credentials may cost what it takes to have the request at all, and next to
-// nothing more.
+// A request without credentials costs hardly more than the work to receive it.
 func TestCostOfABadToken(t *testing.T) {
 	const most = 5 * time.Millisecond
 	s, err := Load(environ([]string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey}))
@@ -65,7 +64,7 @@ func TestCostOfABadToken(t *testing.T) {
 	body, bearer := shortKeys(4<<20), "Bearer "+token.New().Reveal()
 
 	t.Run("on a laptop", func(t *testing.T) {
-		cost := spent(t, func(least []time.Duration) bool { return least[0] <= most }, func() {
+		cost := cpuTime(t, func(least []time.Duration) bool { return least[0] <= most }, func() {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Authorization", bearer)
@@ -104,7 +103,7 @@ func TestCostOfABadToken(t *testing.T) {
 					}
 				}
 			}
-			least := spent(t, func(least []time.Duration) bool { return least[1] <= least[0]+most }, decode, func() {
+			least := cpuTime(t, func(least []time.Duration) bool { return least[1] <= least[0]+most }, decode, func() {
 				out, err := gate.Invoke(t.Context(), event)
 				if err != nil || !strings.Contains(string(out), `"statusCode":4`) || !strings.Contains(string(out), `\"id\":7`) {
 					t.Fatalf("answered %s, %v", out, err)

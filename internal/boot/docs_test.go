@@ -27,13 +27,14 @@ func TestSettingsOfAccessAreDocumented(t *testing.T) {
 		t.Fatal("the page names no setting: the pattern is broken")
 	}
 	for _, name := range named {
-		if !slices.Contains(known, name) && name != "PORTCULLIS_TOKEN" { // which the commands read, and no gateway
+		// only the commands read it
+		if !slices.Contains(known, name) && name != "PORTCULLIS_TOKEN" {
 			t.Errorf("%s is documented and not known", name)
 		}
 	}
 }
 
-// The environments that the page gives for each issuer are taken as they stand there.
+// The test uses the page's environments for each issuer unchanged.
 func TestIssuersOfTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/authentication.md")
 	if err != nil {

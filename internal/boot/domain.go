@@ -9,14 +9,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// PublicAnywhere returns [Program.Public] for a program that is told its address by the first
-// request, unless the settings say it. A function cannot have its own URL in its environment: the
-// one is made of the other.
+// PublicAnywhere returns [Program.Public] for a program that learns its address from the first
+// request, unless the settings have the address. A function cannot have its own URL in its
+// environment: AWS creates the URL after the function.
 func (p *Program) PublicAnywhere(ctx context.Context) (http.Handler, error) {
 	if p.Settings.BaseURL != "" {
 		return p.Public()
 	}
-	if p.Settings.Access.Takes(identity.WayToken) { // its key is read at the start, as behind an API
+	if p.Settings.Access.Takes(identity.WayToken) { // read its key at the start, as behind an API
 		if err := p.readTokens(ctx); err != nil {
 			return nil, err
 		}
@@ -24,7 +24,7 @@ func (p *Program) PublicAnywhere(ctx context.Context) (http.Handler, error) {
 	return &atDomain{domain: apigw.Domain, build: p.publicAt}, nil
 }
 
-// atDomain serves at the address by which AWS says that the request came. A Function URL has one.
+// atDomain serves at the address at which AWS received the request. A Function URL has one.
 type atDomain struct {
 	domain func(context.Context) string
 	build  func(base string) (*http.ServeMux, error)
@@ -38,7 +38,8 @@ type atDomain struct {
 func (d *atDomain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h, err := d.at("https://" + d.domain(r.Context()))
 	if err != nil {
-		panic(err) // the settings were checked with another address; an event that names none is no request of AWS
+		// the settings were checked with another address; every AWS event names an address
+		panic(err)
 	}
 	h.ServeHTTP(w, r)
 }

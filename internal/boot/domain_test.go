@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval/approvaltest"
 )
 
-// urlEvent is an event of a Function URL; the sender chose the Host.
+// urlEvent returns an event of a Function URL; the sender chose the Host.
 func urlEvent(t *testing.T, method, path, domain string, headers map[string]string) apigw.Event {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{
@@ -29,8 +29,8 @@ func urlEvent(t *testing.T, method, path, domain string, headers map[string]stri
 	return e
 }
 
-// A function that streams has no address in its environment. It is the one that AWS says, and
-// never the one that the sender of a request says.
+// A function that streams has no address in its environment. It uses the address that AWS reports,
+// and never an address from the sender.
 func TestAddressOfAFunctionURL(t *testing.T) {
 	const domain, admin = "abc.lambda-url.eu-central-1.on.aws", "https://api.example.com"
 	s, err := Load(environ([]string{
@@ -78,7 +78,7 @@ func TestAddressOfAFunctionURL(t *testing.T) {
 	}
 }
 
-// Settings that are wrong keep the function from starting, though its address is not known yet.
+// Wrong settings keep the function from starting, even though its address is not known yet.
 func TestLoadStreaming(t *testing.T) {
 	jwt := []string{"PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com"}
 	for _, tt := range []struct {

@@ -10,22 +10,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// What a function does of a distributed sync.
+// The part of a distributed sync that a function does.
 const (
 	RolePlan     = "plan"     // finds out which servers are due, and sends notices
 	RoleWork     = "work"     // asks servers
-	RoleAssemble = "assemble" // makes the catalog
+	RoleAssemble = "assemble" // builds the catalog
 )
 
 // maxGather is the longest delay of a queue, in seconds.
 const maxGather = 900
 
-// Fanout says what of a sync a function does. The zero value is all of it.
+// Fanout says which part of a sync a function does. The zero value is a whole sync.
 type Fanout struct {
-	Role     string        // PORTCULLIS_SYNC_ROLE: plan, work, assemble; "": a sync as one
-	Work     string        // PORTCULLIS_WORK_QUEUE: URL of the queue of what workers are to do; who plans needs it
-	Assemble string        // PORTCULLIS_ASSEMBLE_QUEUE: URL of the FIFO queue of assemblies; who plans and who works need it
-	Gather   time.Duration // PORTCULLIS_GATHER_SECONDS: within how long one assembly is asked for, less than the delay of that queue; 0: 20 s
+	Role string // PORTCULLIS_SYNC_ROLE: plan, work, assemble; "": a whole sync
+	Work string // PORTCULLIS_WORK_QUEUE: URL of the workers' queue; the planner needs it
+	// PORTCULLIS_ASSEMBLE_QUEUE: URL of the FIFO queue of assemblies; planner and workers need it
+	Assemble string
+	// PORTCULLIS_GATHER_SECONDS: how long requests for an assembly are merged into one, less than
+	// the delay of that queue; 0: 20 s
+	Gather time.Duration
 }
 
 func (r *reader) fanout() Fanout {
@@ -34,7 +37,8 @@ func (r *reader) fanout() Fanout {
 		Gather: time.Second * time.Duration(r.number("PORTCULLIS_GATHER_SECONDS", 1, maxGather, "want a number of seconds from %d to %d")),
 	}
 	if !slices.Contains([]string{"", RolePlan, RoleWork, RoleAssemble}, s.Role) {
-		r.fault("PORTCULLIS_SYNC_ROLE %q: want plan, work, assemble, or nothing for a sync as one", s.Role)
+		r.fault("PORTCULLIS_SYNC_ROLE %q: want plan, work, assemble, or nothing for a sync in "+
+			"one function", s.Role)
 	}
 	r.queue("PORTCULLIS_WORK_QUEUE", s.Work, s.Role == RolePlan)
 	r.queue("PORTCULLIS_ASSEMBLE_QUEUE", s.Assemble, s.Role == RolePlan || s.Role == RoleWork)
@@ -51,13 +55,14 @@ func (r *reader) queue(setting, value string, needed bool) {
 	}
 }
 
-// Sends reports whether the function sends what people are told.
+// Sends reports whether the function sends notices.
 func (s Fanout) Sends() bool { return s.Role == "" || s.Role == RolePlan }
 
-// Reads reports whether the function needs the catalog as requests do, from its start.
+// Reads reports whether the function needs the catalog from its start, as requests do.
 func (s Fanout) Reads() bool { return s.Role == "" }
 
-// Function returns the name under which a function counts. Who plans keeps that of who syncs.
+// Function returns the name under which a function counts. The planner keeps the name of the sync
+// function.
 func (s Fanout) Function(name string) string {
 	if s.Role == RoleWork || s.Role == RoleAssemble {
 		return s.Role
@@ -65,7 +70,7 @@ func (s Fanout) Function(name string) string {
 	return name
 }
 
-// Work is [catalog.Syncer.Work], with a span. It tells people what was found.
+// Work is [catalog.Syncer.Work] with a span. It sends notices of the result.
 func (p *Program) Work(ctx context.Context, q catalog.Queues, j catalog.Job) (catalog.LoadReport, error) {
 	span := p.Tracer.Start(ctx, observe.Sync)
 	defer p.Tracer.Flush(ctx)
@@ -78,8 +83,9 @@ func (p *Program) Work(ctx context.Context, q catalog.Queues, j catalog.Job) (ca
 	return r, err
 }
 
-// Assemble makes the catalog of what workers have found, counts it as a sync and lets requests see it.
+// Assemble builds the catalog from the workers' results, counts it as a sync and makes it visible
+// to requests.
 func (p *Program) Assemble(ctx context.Context) (catalog.Report, error) {
-	// Who asked a server has told what was found of it.
+	// The worker that asked a server has sent the notices about it.
 	return p.sync(ctx, p.Syncer.Assemble, func(context.Context, []catalog.ServerReport) {})
 }

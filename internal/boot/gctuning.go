@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// How much garbage may lie beside what is in use, in percent: as Go has it, and during a start, of which hardly
-// anything is garbage. To look for it takes a sixth of its processor time.
+// The garbage that the heap may hold, in percent of the live data: Go's default, and during a
+// start, which produces hardly any garbage. Collection costs a sixth of the start's processor time.
 const (
 	usualGarbage = 100
 	startGarbage = 400
 )
 
-// TuneGC has garbage collected less often until the returned function is called, unless somebody
-// has said how often. A limit of memory holds meanwhile.
+// TuneGC makes Go collect garbage less often until the caller calls collect, unless GOGC is set. A
+// memory limit stays in force meanwhile.
 func TuneGC() (collect func()) {
 	if before := debug.SetGCPercent(startGarbage); before != usualGarbage {
 		debug.SetGCPercent(before)

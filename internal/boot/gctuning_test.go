@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A start collects garbage less often, and only where nobody has said how often.
+// A start collects garbage less often, unless the operator has set how often.
 func TestEaseCollector(t *testing.T) {
 	set := debug.SetGCPercent
 	defer set(set(usualGarbage))

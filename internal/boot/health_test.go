@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// Everybody is told one word and nothing else, whatever they send.
+// The answer is one word and nothing else, for every request.
 func TestHealthz(t *testing.T) {
 	for _, tt := range []struct {
 		name, config string

@@ -18,7 +18,7 @@ import (
 // Public returns the handler of /mcp, of the well-known metadata and of /healthz.
 func (p *Program) Public() (*http.ServeMux, error) { return p.publicAt(p.Settings.BaseURL) }
 
-// publicAt is Public at a public address.
+// publicAt is Public for a given public address.
 func (p *Program) publicAt(base string) (*http.ServeMux, error) {
 	mcp, err := p.mcpAt(base)
 	if err != nil {
@@ -26,14 +26,14 @@ func (p *Program) publicAt(base string) (*http.ServeMux, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", mcp) // its 404 is JSON-RPC
-	mux.Handle("GET /mcp", p.browsed(mcp, base))
-	mux.Handle("GET /mcp/", p.browsed(mcp, base))
+	mux.Handle("GET /mcp", p.explainToBrowser(mcp, base))
+	mux.Handle("GET /mcp/", p.explainToBrowser(mcp, base))
 	mux.HandleFunc("GET /healthz", p.healthz)
 	return mux, nil
 }
 
-// healthz says in one word how the gateway is, the same to everybody: what is wrong is for
-// those who may read /admin/health. It is 503 only if no tool can be called.
+// healthz returns the condition of the gateway in one word, the same for all callers. Details are
+// for callers that may read /admin/health. The status is 503 only if no tool can be called.
 func (p *Program) healthz(w http.ResponseWriter, r *http.Request) {
 	condition, status := p.States.Load(r.Context()).Health.Condition(), http.StatusOK
 	if condition == state.Failing {
@@ -47,9 +47,9 @@ func (p *Program) healthz(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "{\"status\":%q}", condition) // the caller has gone if this fails
 }
 
-// browsed explains the endpoint to a person who opens it in a browser. Clients that ask
-// for anything but a page are mcp's.
-func (p *Program) browsed(mcp http.Handler, base string) http.Handler {
+// explainToBrowser explains the endpoint to a person who opens it in a browser. mcp serves all requests that
+// do not ask for a page.
+func (p *Program) explainToBrowser(mcp http.Handler, base string) http.Handler {
 	text := "This is the MCP endpoint of a Portcullis gateway. Agents talk to it with POST; a browser has nothing to see here.\n\n" +
 		"People decide which tools agents may call at " + p.Settings.AdminURL + "/admin\n" +
 		"How to connect each client: " + p.Settings.AdminURL + "/admin/connect\n" +
@@ -69,12 +69,12 @@ func (p *Program) browsed(mcp http.Handler, base string) http.Handler {
 	})
 }
 
-// initTime bounds [Program.Warm]. Lambda gives up on a start after 10 s, and begins again.
+// initTime is the limit of [Program.Warm]. Lambda aborts a start after 10 s and begins again.
 const initTime = 8 * time.Second
 
-// Warm loads what the first request will read and opens the connections, side
-// by side: starting is the one time at which a function has a whole processor.
-// What cannot be read is not fatal; requests say so and try again.
+// Warm loads the data of the first request and opens the connections in parallel: only at its start
+// does a function have a whole processor. Failed reads are not fatal; requests report them and try
+// again.
 func (p *Program) Warm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, initTime)
 	defer cancel()
@@ -85,11 +85,12 @@ func (p *Program) Warm(ctx context.Context) {
 		}
 	})
 	wg.Go(func() {
-		// There is no such tool. The answer does not matter, the open connection does.
+		// There is no such tool. The read opens the connection; its answer does not matter.
 		_, _ = p.Stores.Approvals.Get(ctx, tool.ID{Server: "-", Name: "-"})
 	})
 	if p.Settings.Access.Takes(identity.WayToken) {
-		wg.Go(func() { _ = p.readTokens(ctx) }) // whoever builds the handlers is told what is wrong
+		// the call that builds the handlers returns this error
+		wg.Go(func() { _ = p.readTokens(ctx) })
 	}
 	wg.Wait()
 }

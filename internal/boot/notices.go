@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
 
-// startNotifier makes who takes what people are to be told and, if this program does, who sends it.
+// startNotifier creates the notifier and, if this program sends, the sender.
 func (p *Program) startNotifier(o Options) {
 	p.Notifier, p.wake = notify.Discard{}, o.Wake
 	box := p.Stores.Outbox
@@ -34,10 +34,10 @@ func (p *Program) startNotifier(o Options) {
 	})
 }
 
-// targets returns where people are told of things, as of the config that is in use. It reads nothing.
+// targets returns the receivers of notices in the current config. It reads nothing.
 func (p *Program) targets() []config.Notify {
 	c := p.States.Current().Config
-	// Who has a part in a sync reads the config for that, and the state rarely, if ever.
+	// A function with one part of a sync reads the config for it, and the state rarely or never.
 	if round := p.Syncer.Config(); round != nil && (c == nil || p.Settings.Fanout.Role != "") {
 		c = round
 	}
@@ -47,7 +47,7 @@ func (p *Program) targets() []config.Notify {
 	return c.Notify
 }
 
-// Send sends what is in the outbox, if this program does that. What cannot be sent stays there.
+// Send delivers the outbox, if this program sends. Undeliverable notices stay there.
 func (p *Program) Send(ctx context.Context) notify.Sent {
 	if p.Sender == nil {
 		return notify.Sent{}
@@ -56,7 +56,7 @@ func (p *Program) Send(ctx context.Context) notify.Sent {
 	if err != nil {
 		p.Log.LogAttrs(ctx, slog.LevelError, "notices are not sent", slog.Any("error", err))
 	}
-	if sent.GivenUp > 0 { // at a level that keeps the metric where few lines are kept
+	if sent.GivenUp > 0 { // at a level that keeps the metric even if few lines are kept
 		p.Log.LogAttrs(ctx, slog.LevelError, "notices given up", p.Metrics.GivenUp(sent.GivenUp)...)
 	}
 	if sent.Told+sent.GivenUp+sent.Left > 0 {
@@ -65,7 +65,7 @@ func (p *Program) Send(ctx context.Context) notify.Sent {
 	return sent
 }
 
-// sendRest has sent what is in the outbox after a sync, which found out where to, if this program does that.
+// sendRest delivers the outbox after a sync, which has read the receivers, if this program sends.
 func (p *Program) sendRest(ctx context.Context) {
 	if p.Sender == nil || p.wake == nil {
 		p.Send(ctx)
@@ -76,8 +76,8 @@ func (p *Program) sendRest(ctx context.Context) {
 	}
 }
 
-// notifySync tells people what a sync found of servers, also one that failed: of each at most one
-// event of what changed, one of what is new and one that it is down.
+// notifySync notifies people of the result of a sync, even a failed one. It sends at most three
+// events for each server: changed items, new items, and that the server is down.
 func (p *Program) notifySync(ctx context.Context, servers []catalog.ServerReport) {
 	if len(p.targets()) == 0 {
 		return
@@ -89,7 +89,7 @@ func (p *Program) notifySync(ctx context.Context, servers []catalog.ServerReport
 	}
 }
 
-// notifyRequest tells people of a request that an agent opened.
+// notifyRequest notifies people of a request that an agent opened.
 func (p *Program) notifyRequest(ctx context.Context, agent string, r request.Request) {
 	p.Notifier.Notify(ctx, notify.Event{
 		Kind: notify.Asked, At: r.Opened, Server: r.Server, Items: []tool.ID{r.Item()},
@@ -97,8 +97,8 @@ func (p *Program) notifyRequest(ctx context.Context, agent string, r request.Req
 	})
 }
 
-// eventsOf returns what people are told of a server after a sync. The ids come of what is in the stores:
-// two syncs that see the same make the same event.
+// eventsOf returns the notices about a server after a sync. Their ids depend only on stored data:
+// two syncs with the same result create the same event.
 func eventsOf(s catalog.ServerReport) (events []notify.Event) {
 	page := "/admin/servers/" + url.PathEscape(s.Name)
 	for _, kind := range []notify.Kind{notify.Changed, notify.New} {
@@ -124,7 +124,7 @@ func eventsOf(s catalog.ServerReport) (events []notify.Event) {
 	return events
 }
 
-// notifyRefused tells people that a file of the operator is refused.
+// notifyRefused notifies people that the gateway refused a file of the operator.
 func (p *Program) notifyRefused(ctx context.Context, r auditevent.Refused) {
 	p.Notifier.Notify(ctx, notify.Event{
 		ID: notify.IDOf(string(notify.ConfigRefused), r.Key, string(r.Hash), r.At.Format(time.RFC3339Nano)), Kind: notify.ConfigRefused,

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The config says how many processes one agent may have, and the health says when all are in use.
+// The config limits the processes of one agent, and the health says when all are in use.
 func TestProcesses(t *testing.T) {
 	objects := &objecttest.Mem{}
 	_, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {}, "gateway": {"programs": {"max_per_agent": 1}}}`), "")
@@ -48,7 +48,7 @@ func TestProcesses(t *testing.T) {
 		}
 		return err
 	}
-	for _, server := range []string{"a", "b", "a"} { // each call ends the process of the one before
+	for _, server := range []string{"a", "b", "a"} { // each call ends the previous call's process
 		require.OK(t, call(server, "one", "count", nil))
 	}
 

@@ -9,23 +9,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// sealKeySetting holds what clients' sessions are sealed with.
+// sealKeySetting holds the key that seals clients' sessions.
 const sealKeySetting = "PORTCULLIS_SEAL_KEY"
 
-// keyTime bounds one read of a key, which a request may wait for.
+// keyTime is the limit of one read of a key, for which a request may wait.
 const keyTime = 5 * time.Second
 
-// newSealer returns what seals the texts that clients keep for the gateway, nil if the settings
-// name no key: then clients of the handshake protocol get no session ids, and what needs sealed
-// state is refused.
+// newSealer returns the sealer of the texts that clients keep for the gateway. It returns nil if
+// the settings name no key: then clients of the handshake protocol get no session ids, and features
+// that need sealed state are refused.
 //
-// The key is read when it is first needed and not at the start, which most processes of a gateway
-// with stateless clients would pay for nothing. While it cannot be read, a client that begins is
-// served without a session id, as one that keeps none, and the log says why; one that has an id is
-// answered 503, since 404 would say that its session has ended, which nobody knows.
+// The key is read when it is first needed and not at the start, because most processes of a gateway
+// with stateless clients never need it. While the key cannot be read, a new client gets no session
+// id, and the log says why. A client with an id gets 503, since 404 would say that its session has
+// ended.
 //
-// With a reference the source's previous version opens as well, and with a key in clear the one
-// after a comma: so a key that is replaced ends no session at once.
+// A reference also opens with the secret's previous version, and a key in clear with the key after
+// the comma: so a new key ends no session at once.
 func newSealer(key secret.Text, source secret.Source) *seal.Sealer {
 	if key.Reveal() == "" {
 		return nil
@@ -42,8 +42,8 @@ func newSealer(key secret.Text, source secret.Source) *seal.Sealer {
 	return seal.New(read)
 }
 
-// readVersions returns the values of a secret that a setting refers to, or that it holds in clear,
-// as split says.
+// readVersions returns the values of a secret that a setting refers to or contains. split separates
+// values in the setting.
 func readVersions(ctx context.Context, source secret.Source, setting secret.Text, split func(string) secret.Versions) (secret.Versions, error) {
 	if ref, referred := secret.Reference(setting.Reveal()); referred {
 		return secret.ReadVersions(ctx, source, ref)
@@ -64,12 +64,13 @@ func sealKeys(v secret.Versions) seal.Keys {
 	return keys
 }
 
-// sealKey reads the setting. A key in clear is checked at the start.
+// sealKey reads the setting. It checks a key in clear at the start.
 func (r *reader) sealKey() secret.Text {
 	text := r.getenv(sealKeySetting)
 	if _, referred := secret.Reference(text); text != "" && !referred {
 		if v, replaced := secret.SplitVersions(text); len(v.Current.Text.Reveal()) < seal.MinKey || replaced && len(v.Previous.Text.Reveal()) < seal.MinKey {
-			r.fault("%s: want %d random bytes or more, such as `openssl rand -hex 32` prints, and after a comma the ones before", sealKeySetting, seal.MinKey)
+			r.fault("%s: want %d random bytes or more, such as `openssl rand -hex 32` prints, "+
+				"and after a comma the previous key", sealKeySetting, seal.MinKey)
 		}
 	}
 	return secret.New(text)

@@ -16,7 +16,7 @@ import (
 // A keeper is a source with versions.
 type keeper struct {
 	current, previous string
-	err               error // of the current one
+	err               error // of the current version
 	errPrevious       error
 	reads             atomic.Int32
 	ref               string // "": secretsmanager:seal
@@ -51,7 +51,7 @@ func program(t *testing.T, source secret.Source, key string) *Program {
 	return New(s, Stores{}, Options{Secrets: source})
 }
 
-// A text that was sealed with the key before the present one still opens, wherever the two are.
+// A text that was sealed with the previous key still opens, wherever the two keys are stored.
 func TestSealKeyIsReplaced(t *testing.T) {
 	sealed, err := program(t, nil, oldKey).Sealer.Seal(t.Context(), seal.Session, []byte("x"))
 	require.OK(t, err)
@@ -76,7 +76,7 @@ func TestSealKeyIsReplaced(t *testing.T) {
 	}
 }
 
-// A start does not wait for a key that perhaps nobody needs.
+// A start does not wait for a key that may never be needed.
 func TestSealKeyIsReadAtTheFirstUse(t *testing.T) {
 	k := &keeper{current: newKey, errPrevious: secret.ErrNotFound}
 	p := program(t, k, "secretsmanager:seal")

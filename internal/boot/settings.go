@@ -1,6 +1,6 @@
-// Package boot builds the gateway out of the environment: settings, stores,
-// clients, handlers, bottom up and in plain sight. The deployed functions and the
-// local program share it, so what runs on a laptop is what is deployed.
+// Package boot builds the gateway from the environment, bottom up: settings, stores, clients,
+// handlers. The deployed functions and the local program share it, so a laptop runs the deployed
+// code.
 package boot
 
 import (
@@ -22,29 +22,48 @@ import (
 
 // Settings are read once, at the start.
 type Settings struct {
-	Bucket       string         // PORTCULLIS_BUCKET: S3 bucket of config, policy and catalog; the functions need it
-	Table        string         // PORTCULLIS_TABLE: DynamoDB table of the approvals; the functions need it
-	Access       Access         // PORTCULLIS_AUTH and what goes with it: who is let in; required, "none" must be said outright
-	BaseURL      string         // PORTCULLIS_BASE_URL: public address of /mcp without a path; metadata are made of it
-	AdminURL     string         // PORTCULLIS_ADMIN_URL: public address of /admin without a path, of which links are made; "": BaseURL
-	Streaming    bool           // PORTCULLIS_STREAMING: "url", "rest": a Function URL or a REST API that streams stands before /mcp; "none" or nothing: an API that does not
-	SealKey      secret.Text    // PORTCULLIS_SEAL_KEY: 32 random bytes or more that clients' sessions are sealed with, and after a comma those before; or ${secretsmanager:name} or ${ssm:/name}
-	AllowNets    []netip.Prefix // PORTCULLIS_ALLOW_NETS: private networks that upstreams may live in
+	Bucket string // PORTCULLIS_BUCKET: S3 bucket of config, policy and catalog; the functions need it
+	// PORTCULLIS_TABLE: DynamoDB table of the approvals; the functions need it
+	Table string
+	// PORTCULLIS_AUTH and related settings: accepted callers; required, even "none" must be
+	// explicit
+	Access Access
+	// PORTCULLIS_BASE_URL: public address of /mcp without a path, used in the metadata
+	BaseURL string
+	// PORTCULLIS_ADMIN_URL: public address of /admin without a path, used in links; "": BaseURL
+	AdminURL string
+	// PORTCULLIS_STREAMING: "url", "rest": /mcp is behind a Function URL or a REST API that
+	// streams; "none" or nothing: behind an API that does not
+	Streaming bool
+	// PORTCULLIS_SEAL_KEY: key that seals clients' sessions, at least 32 random bytes, and after a
+	// comma the previous key; or ${secretsmanager:name} or ${ssm:/name}
+	SealKey      secret.Text
+	AllowNets    []netip.Prefix // PORTCULLIS_ALLOW_NETS: private networks in which upstreams may be
 	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call
 	LogLevel     slog.Level     // PORTCULLIS_LOG_LEVEL: DEBUG, INFO (default), WARN, ERROR
-	SyncFunction string         // PORTCULLIS_SYNC_FUNCTION: what the admin API invokes to sync; "in-process": it syncs itself
-	SyncEvery    time.Duration  // PORTCULLIS_SYNC_SCHEDULE: how often a sync is due, as the schedule is written; 0: not known
-	Fanout       Fanout         // PORTCULLIS_SYNC_ROLE and what goes with it: what this function does of a distributed sync
-	Concurrency  int            // PORTCULLIS_SYNC_CONCURRENCY: servers that a sync asks at once; 0: 64
-	KeepAudit    time.Duration  // PORTCULLIS_AUDIT_DAYS: how long is kept who did what; 0, the default: for ever
-	UsageLogs    string         // PORTCULLIS_USAGE_LOGS: log group of the function that agents call, in which is counted who uses what; "": it is not
-	AuditStore   string         // PORTCULLIS_AUDIT_STORE: where the lines of calls are kept, in words for people; "": in the log alone
-	Stack        string         // PORTCULLIS_STACK: the stack whose metrics these are; "portcullis" by default
-	Traces       Traces         // OTEL_EXPORTER_OTLP_ENDPOINT and what goes with it: where spans go; nowhere by default
-	RuntimeAPI   string         // AWS_LAMBDA_RUNTIME_API: never dialed for an upstream
+	// PORTCULLIS_SYNC_FUNCTION: function that the admin API invokes to sync; "in-process": none
+	SyncFunction string
+	SyncEvery    time.Duration // PORTCULLIS_SYNC_SCHEDULE: the schedule of syncs; 0: not known
+	// PORTCULLIS_SYNC_ROLE and related settings: this function's part of a distributed sync
+	Fanout Fanout
+	// PORTCULLIS_SYNC_CONCURRENCY: servers that a sync asks in parallel; 0: 64
+	Concurrency int
+	// PORTCULLIS_AUDIT_DAYS: how long audit events of people are kept; 0, the default: forever
+	KeepAudit time.Duration
+	// PORTCULLIS_USAGE_LOGS: log group of the agents' function, the source of usage counts; "":
+	// none
+	UsageLogs string
+	// PORTCULLIS_AUDIT_STORE: where the lines of calls are kept, as text for people; "": only in
+	// the log
+	AuditStore string
+	// PORTCULLIS_STACK: the stack of these metrics; "portcullis" by default
+	Stack string
+	// OTEL_EXPORTER_OTLP_ENDPOINT and related settings: receiver of spans; none by default
+	Traces     Traces
+	RuntimeAPI string // AWS_LAMBDA_RUNTIME_API: never dialed for an upstream
 }
 
-// maxConcurrency is the most servers that a sync may ask at once: each holds a connection.
+// maxConcurrency is how many servers a sync may ask in parallel: each holds a connection.
 const maxConcurrency = 512
 
 // maxAuditDays is a hundred years.
@@ -63,16 +82,19 @@ func Load(getenv func(string) string) (Settings, error) {
 		AuditStore:   getenv("PORTCULLIS_AUDIT_STORE"),
 		SyncEvery:    parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")),
 		Concurrency:  r.number("PORTCULLIS_SYNC_CONCURRENCY", 1, maxConcurrency, "want a number from %d to %d"),
-		KeepAudit:    24 * time.Hour * time.Duration(r.number("PORTCULLIS_AUDIT_DAYS", 0, maxAuditDays, "want a number of days from 1 to %[2]d, or %[1]d to keep the audit for ever")),
-		Stack:        cmp.Or(getenv("PORTCULLIS_STACK"), "portcullis"),
-		RuntimeAPI:   getenv("AWS_LAMBDA_RUNTIME_API"),
+		KeepAudit: 24 * time.Hour * time.Duration(r.number("PORTCULLIS_AUDIT_DAYS", 0,
+			maxAuditDays, "want a number of days from 1 to %[2]d, or %[1]d to keep the audit "+
+				"forever")),
+		Stack:      cmp.Or(getenv("PORTCULLIS_STACK"), "portcullis"),
+		RuntimeAPI: getenv("AWS_LAMBDA_RUNTIME_API"),
 	}
 	s.BaseURL = r.address("PORTCULLIS_BASE_URL")
 	s.AdminURL = cmp.Or(r.address("PORTCULLIS_ADMIN_URL"), s.BaseURL)
 	if front := getenv("PORTCULLIS_STREAMING"); front != "" && front != "none" && !s.Streaming {
 		r.fault("PORTCULLIS_STREAMING %q: want none, url or rest", front)
 	} else if front == "rest" && s.BaseURL == "" {
-		r.fault("PORTCULLIS_BASE_URL is not set: a REST API serves at a domain, and nothing else says which")
+		r.fault("PORTCULLIS_BASE_URL is not set: a REST API serves at a domain, and only this " +
+			"setting names it")
 	}
 	s.SealKey, s.Traces, s.Fanout = r.sealKey(), r.traces(), r.fanout()
 	s.Access = r.access(s.BaseURL, s.AdminURL, s.Streaming)
@@ -96,7 +118,7 @@ func (r *reader) fault(format string, args ...any) {
 	r.faults = append(r.faults, fmt.Errorf(format, args...))
 }
 
-// address returns a public address, to which a path can be added.
+// address returns a public address without a path.
 func (r *reader) address(setting string) string {
 	s := strings.TrimRight(r.getenv(setting), "/")
 	if _, err := mcphttp.ParseBaseURL(s); s != "" && err != nil {
@@ -105,13 +127,13 @@ func (r *reader) address(setting string) string {
 	return s
 }
 
-// list returns names with commas between them.
+// list returns names that are separated by commas.
 func (r *reader) list(setting string) []string {
 	return text.Names(r.getenv(setting))
 }
 
-// number returns a number from least to most, 0 if it is not set. want says what is, with verbs
-// for the two.
+// number returns a number from least to most, or 0 if the setting is empty. want says what the
+// number means and has verbs for the two limits.
 func (r *reader) number(setting string, least, most int, want string) int {
 	text := r.getenv(setting)
 	n, err := strconv.Atoi(text)
@@ -121,9 +143,9 @@ func (r *reader) number(setting string, least, most int, want string) int {
 	return n
 }
 
-// parseSchedule returns how often a schedule of EventBridge is due, such as
-// rate(5 minutes); 0 if that cannot be told, as of cron(…). Whether a schedule is a good
-// one is for EventBridge to say: a gateway serves without.
+// parseSchedule returns the interval of an EventBridge schedule, such as rate(5 minutes). It
+// returns 0 if there is no fixed interval, as for cron(…). EventBridge checks whether a schedule is
+// valid; a gateway works without one.
 func parseSchedule(s string) time.Duration {
 	number, unit, _ := strings.Cut(strings.TrimSuffix(s, ")"), " ")
 	number, isRate := strings.CutPrefix(number, "rate(")

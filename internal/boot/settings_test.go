@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A schedule that cannot be read stops nothing: then nobody knows when a catalog is old.
+// An unreadable schedule is not a fault: the gateway then does not know when a catalog is old.
 func TestLoadSchedule(t *testing.T) {
 	for schedule, want := range map[string]time.Duration{
 		"":                   0,

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// A process that syncs and answers requests holds the catalog once, and reads no snapshot that
-// it has made.
+// A process that syncs and answers requests holds the catalog once, and does not read a snapshot
+// that it has made.
 func TestSyncSharesItsCatalog(t *testing.T) {
 	var reads atomic.Int32
 	objects := &objecttest.Mem{OnGet: func(_ context.Context, key string) error {

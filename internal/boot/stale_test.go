@@ -12,8 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// The alarm of operators hangs on this one metric, so a policy that is not in use counts as a
-// config that is not.
+// The operators' alarm uses this one metric, so an unused policy counts like an unused config.
 func TestSyncCountsAStaleFile(t *testing.T) {
 	const config1, policy1 = `{"mcpServers": {}}`, `forbid (principal, action, resource);`
 	for _, c := range []struct {

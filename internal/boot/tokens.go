@@ -17,15 +17,15 @@ const (
 	tokenKeySetting  = "PORTCULLIS_TOKEN_KEY"
 	tokenDaysSetting = "PORTCULLIS_TOKEN_PREVIOUS_DAYS"
 
-	// keyFilePrefix begins a setting that names a file in place of a key.
+	// keyFilePrefix begins a setting that names a file instead of a key.
 	keyFilePrefix = "file:"
 
-	// maxTokenDays is how long a token lives at most, and so how long its key can be of use.
+	// maxTokenDays is the longest life of a token, and so the longest use of its key.
 	maxTokenDays = int(token.MaxLife / (24 * time.Hour))
 )
 
-// readTokens sets p.Tokens, with the keys of their hashes. A key that is no key is an error, and so
-// is one that is not there; one that cannot be read now is not: requests try again.
+// readTokens sets p.Tokens, with the keys of their hashes. An invalid or missing key is an error. A
+// key that cannot be read now is not: requests try again.
 func (p *Program) readTokens(ctx context.Context) error {
 	p.tokenOnce.Do(func() {
 		if p.Stores.Tokens == nil {
@@ -42,10 +42,10 @@ func (p *Program) readTokens(ctx context.Context) error {
 	return p.tokenErr
 }
 
-// errNotNow says that a key cannot be had at the moment, which says nothing of the settings.
+// errNotNow says that a key is temporarily unreadable, which does not make the settings wrong.
 var errNotNow = errors.New("it cannot be read now")
 
-// tokenKeys reads the keys of the agent tokens' hashes from where the setting says.
+// tokenKeys reads the keys of the agent tokens' hashes from the place that the setting names.
 func (p *Program) tokenKeys(ctx context.Context) (token.Keys, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyTime)
 	defer cancel()
@@ -80,17 +80,20 @@ func (r *reader) tokens(a *Access) {
 	a.TokenKey = secret.New(key)
 	_, referred := secret.Reference(key)
 	if !referred && !strings.HasPrefix(key, keyFilePrefix) && len(key) < token.MinKey {
-		r.fault("%s: want %d random bytes or more, such as `openssl rand -hex 32` prints, and after a comma the ones before", tokenKeySetting, token.MinKey)
+		r.fault("%s: want %d random bytes or more, such as `openssl rand -hex 32` prints, and "+
+			"after a comma the previous key", tokenKeySetting, token.MinKey)
 	}
 	a.PreviousDays = maxTokenDays
 	if r.getenv(tokenDaysSetting) != "" {
-		a.PreviousDays = r.number(tokenDaysSetting, 0, maxTokenDays, "want for how many days tokens under the previous key are taken, %d to %d")
+		a.PreviousDays = r.number(tokenDaysSetting, 0, maxTokenDays, "want for how many days "+
+			"the gateway accepts tokens of the previous key, %d to %d")
 	}
-	a.TrustedProxies = r.number("PORTCULLIS_TRUSTED_PROXIES", 0, maxProxies, "want how many proxies stand before the gateway, %d to %d")
+	a.TrustedProxies = r.number("PORTCULLIS_TRUSTED_PROXIES", 0, maxProxies, "want the number "+
+		"of proxies in front of the gateway, %d to %d")
 }
 
-// splitTokenKeys returns the keys that stand in a setting. A comma that does not stand between two
-// whole keys is part of the one, as it was when there could be no other.
+// splitTokenKeys returns the keys in a setting. A comma that is not between two whole keys is part
+// of the key, because a setting once held only one key.
 func splitTokenKeys(setting string) secret.Versions {
 	v, _ := secret.SplitVersions(setting)
 	if min(len(v.Current.Text.Reveal()), len(v.Previous.Text.Reveal())) < token.MinKey {

@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A token that was made under the key before the present one is taken, wherever the two are.
+// The gateway accepts a token made with the previous key, wherever the two keys are stored.
 func TestTokenKeyIsReplaced(t *testing.T) {
 	store := token.NewStore(new(documenttest.Store))
 	gateway := func(source secret.Source, folder, key string, settings ...string) *Program {
@@ -35,7 +35,7 @@ func TestTokenKeyIsReplaced(t *testing.T) {
 	vault := &keeper{current: newKey, previous: oldKey, ref: "secretsmanager:token"}
 	for name, tt := range map[string]struct {
 		p     *Program
-		start bool // it starts
+		start bool // the program starts
 		want  error
 	}{
 		"in clear":                  {gateway(nil, "", newKey+","+oldKey), true, nil},

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// The settings of traces. Those of OpenTelemetry have the meaning that its specification gives them.
+// The settings of traces. The OTEL_ settings have the meaning of the OpenTelemetry specification.
 const (
 	otlpEndpoint       = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	otlpTracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -29,12 +29,18 @@ const (
 	protocol = "http/json"
 )
 
-// Traces say where spans go, and who learns of them.
+// Traces say where spans go, and which servers receive trace ids.
 type Traces struct {
-	URL     string      // OTEL_EXPORTER_OTLP_ENDPOINT and /v1/traces, or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT; "": there are none
-	Headers secret.Text // OTEL_EXPORTER_OTLP_HEADERS, or …_TRACES_HEADERS: name=value with commas between; or ${secretsmanager:name} or ${ssm:/name}
-	Callers bool        // PORTCULLIS_TRACE_CALLERS=true: a request belongs to the trace that its traceparent names
-	Servers []string    // PORTCULLIS_TRACE_SERVERS: upstream servers that are told the trace of a call; "*" for all; none are by default
+	// OTEL_EXPORTER_OTLP_ENDPOINT and /v1/traces, or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT; "": no
+	// traces
+	URL string
+	// OTEL_EXPORTER_OTLP_HEADERS, or …_TRACES_HEADERS: name=value, separated by commas; or
+	// ${secretsmanager:name} or ${ssm:/name}
+	Headers secret.Text
+	Callers bool // PORTCULLIS_TRACE_CALLERS=true: a request belongs to the trace that its traceparent names
+	// PORTCULLIS_TRACE_SERVERS: upstream servers that receive a call's trace id; "*" for all;
+	// default none
+	Servers []string
 }
 
 // traces reads the settings of traces.
@@ -61,7 +67,8 @@ func (r *reader) traces() (t Traces) {
 		r.fault("%s: want the address of an OTLP receiver, such as http://localhost:4318, without credentials", otlpEndpoint)
 	}
 	if p := cmp.Or(r.getenv(otlpTracesProtocol), r.getenv(otlpProtocol), protocol); p != protocol {
-		r.fault("%s %q: spans are sent as %s alone; every collector takes that at the port of http/protobuf, 4318", otlpProtocol, p, protocol)
+		r.fault("%s %q: spans are sent only as %s; every collector accepts it on the "+
+			"http/protobuf port, 4318", otlpProtocol, p, protocol)
 	}
 	t.Headers = secret.New(cmp.Or(r.getenv(otlpTracesHeaders), r.getenv(otlpHeaders)))
 	if _, referred := secret.Reference(t.Headers.Reveal()); !referred {
@@ -72,7 +79,7 @@ func (r *reader) traces() (t Traces) {
 	return t
 }
 
-// parseHeaders reads headers as the specification of OpenTelemetry has them written.
+// parseHeaders reads headers in the format of the OpenTelemetry specification.
 func parseHeaders(text string) (http.Header, error) {
 	h := http.Header{}
 	for pair := range strings.SplitSeq(text, ",") {
@@ -82,17 +89,18 @@ func parseHeaders(text string) (http.Header, error) {
 		name, value, ok := strings.Cut(pair, "=")
 		value, err := url.QueryUnescape(strings.ReplaceAll(strings.TrimSpace(value), "+", "%2B"))
 		if name = strings.TrimSpace(name); !ok || name == "" || err != nil || strings.ContainsAny(name+value, "\r\n") {
-			return nil, fmt.Errorf("want name=value, with commas between; what is no letter, digit or -._~ percent-encoded")
+			return nil, fmt.Errorf("want name=value, separated by commas, with all characters " +
+				"except letters, digits and -._~ percent-encoded")
 		}
 		h.Set(name, value)
 	}
 	return h, nil
 }
 
-// headersEvery is after how long headers that the settings refer to are read again.
+// headersEvery is how often headers that the settings refer to are read again.
 const headersEvery = 10 * time.Minute
 
-// newTracer returns what makes spans; nil: nobody wants them.
+// newTracer returns the tracer, or nil if spans are off.
 func (p *Program) newTracer(function string) *observe.Tracer {
 	t := p.Settings.Traces
 	if t.URL == "" {
@@ -118,10 +126,10 @@ func (p *Program) newTracer(function string) *observe.Tracer {
 	})
 }
 
-// tells reports whether a server is told which trace a call belongs to.
+// tells reports whether the gateway sends a call's trace id to a server.
 func (t Traces) tells(server string) bool {
 	return slices.Contains(t.Servers, server) || slices.Contains(t.Servers, "*")
 }
 
-// Traced returns a handler that makes a span of each request, if spans are wanted.
+// Traced returns a handler that makes a span of each request, if spans are on.
 func (p *Program) Traced(h http.Handler) http.Handler { return p.Tracer.Handler(h, !p.Timeouts.Holds) }

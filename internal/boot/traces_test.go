@@ -51,7 +51,7 @@ func TestHeadersOfTraces(t *testing.T) {
 	}
 }
 
-// Nobody is told of a trace unless the operator names the server.
+// A server receives a trace id only if the operator names the server.
 func TestServersThatAreToldOfTraces(t *testing.T) {
 	for servers, want := range map[string]bool{"": false, "git": false, "git,notes": true, "*": true} {
 		s, err := Load(environ([]string{"PORTCULLIS_AUTH=none", "PORTCULLIS_TRACE_SERVERS=" + servers}))

@@ -7,25 +7,29 @@ import (
 	"strings"
 )
 
-// What the linker sets, as in -X github.com/portcullis-mcp/portcullis/internal/boot.Version=v1.2.0.
+// The linker sets these, as in -X
+// github.com/portcullis-mcp/portcullis/internal/boot.Version=v1.2.0.
 var (
 	Version = "dev" // of the program
-	Commit  string  // that it was built from; "": as the Go command noted it
-	Date    string  // of the build, or of the commit where builds are to be the same again: 2026-11-21T21:00:00Z; "": likewise
+	Commit  string  // of the source; "": the Go command's value
+	// of the build, or of the commit for reproducible builds: 2026-11-21T21:00:00Z; "": the Go
+	// command's value
+	Date string
 )
 
-// A Build says which program this is.
+// A Build identifies this program.
 type Build struct {
-	Version  string `json:"version"`            // dev: neither linker nor Go command knew one
-	Commit   string `json:"commit,omitempty"`   // "": not known, as of a module that was installed by its version
-	Modified bool   `json:"modified,omitempty"` // it was built with changes that are in no commit
+	Version string `json:"version"` // dev: neither linker nor Go command knew a version
+	// "": not known, as for a module that was installed by its version
+	Commit   string `json:"commit,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // the source had uncommitted changes
 	Date     string `json:"date,omitempty"`     // "": not known
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// ThisBuild returns what is known of this program. Where the linker set no version it is the module's,
-// such as v1.2.0, or one that holds the commit, if the Go command knew it.
+// ThisBuild returns the known facts about this program. If the linker set no version, it is the
+// module's version, such as v1.2.0, or a version with the commit, if the Go command knew it.
 func ThisBuild() Build {
 	b := Build{Version: Version, Commit: Commit, Date: Date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -40,7 +44,7 @@ func ThisBuild() Build {
 		b.Version = v
 	}
 	if b.Modified = Commit == "" && noted["vcs.modified"] == "true"; b.Modified {
-		b.Version = strings.TrimSuffix(b.Version, "+dirty") // which is what modified says
+		b.Version = strings.TrimSuffix(b.Version, "+dirty") // modified says this
 	}
 	b.Commit, b.Date = cmp.Or(b.Commit, noted["vcs.revision"]), cmp.Or(b.Date, noted["vcs.time"])
 	return b

@@ -9,55 +9,55 @@ import (
 )
 
 const (
-	// longestPause is how long a sync waits at once while requests are being answered. Of the time
-	// in which there are always some, it has a part of workShare to go on.
+	// longestPause is how long a sync waits in one pause while the gateway answers requests. Under
+	// constant requests, the sync still gets workShare of the time.
 	longestPause = 20 * time.Millisecond
 	workShare    = 5
 
-	// shortAnswer is how long a request counts as being answered: a call that waits for its server,
-	// and a stream, need no processor.
+	// shortAnswer is how long a request counts as active: a call that waits for its server, and a
+	// stream, need no processor.
 	shortAnswer = 100 * time.Millisecond
 
-	// firstAnswer is how long the first sync after a start waits for a first request to be answered.
+	// firstAnswer is how long the first sync after a start waits for the first hasAnswered request.
 	firstAnswer = 2 * time.Second
 
 	pauseStep = time.Millisecond
 )
 
-// A Yielder lets requests go before a sync in the same process. The zero Yielder is ready to use.
+// A Yielder lets requests run before a sync in the same process. The zero Yielder is ready to use.
 type Yielder struct {
-	busy     atomic.Int64 // requests that are being answered
-	answered atomic.Bool  // one was, however long it took
+	busy        atomic.Int64 // active requests
+	hasAnswered atomic.Bool  // the first request is done
 
 	mu    sync.Mutex
-	until time.Time // the sync goes on at least until then
+	until time.Time // the sync runs at least until then
 }
 
-// Handler returns h, whose requests go first.
+// Handler returns h; its requests have priority.
 func (p *Yielder) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.busy.Add(1)
 		long := time.AfterFunc(shortAnswer, p.end)
 		defer func() {
-			if long.Stop() { // else it has counted the request out
+			if long.Stop() { // otherwise the timer has subtracted the request
 				p.end()
 			}
-			p.answered.Store(true)
+			p.hasAnswered.Store(true)
 		}()
 		h.ServeHTTP(w, r)
 	})
 }
 
-// end ceases to count a request.
+// end stops counting a request as active.
 func (p *Yielder) end() { p.busy.Add(-1) }
 
-// Yield waits while requests are being answered, for a bounded time. A sync calls it between small
-// parts of its work.
+// Yield waits while requests are active, for a limited time. A sync calls it between small parts of
+// its work.
 func (p *Yielder) Yield(ctx context.Context) {
 	if p.busy.Load() == 0 {
 		return
 	}
-	p.mu.Lock() // what works side by side pauses together
+	p.mu.Lock() // parallel work pauses together
 	defer p.mu.Unlock()
 	began := time.Now()
 	if began.Before(p.until) {
@@ -71,9 +71,9 @@ func (p *Yielder) Yield(ctx context.Context) {
 	p.until = now.Add(now.Sub(began) / (workShare - 1))
 }
 
-// First waits until a request was answered, for a bounded time.
+// First waits for the first hasAnswered request, for a limited time.
 func (p *Yielder) First(ctx context.Context) {
-	for began := time.Now(); !p.answered.Load() && time.Since(began) < firstAnswer && ctx.Err() == nil; {
+	for began := time.Now(); !p.hasAnswered.Load() && time.Since(began) < firstAnswer && ctx.Err() == nil; {
 		time.Sleep(10 * pauseStep)
 	}
 }

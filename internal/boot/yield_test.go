@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// answering starts a request that takes so long.
-func answering(p *Yielder, takes time.Duration) {
+// startRequest starts a request that takes this long.
+func startRequest(p *Yielder, takes time.Duration) {
 	go p.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })).
 		ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/mcp", nil))
 	synctest.Wait()
@@ -31,7 +31,7 @@ func TestYield(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := new(Yielder)
-				answering(p, c.takes)
+				startRequest(p, c.takes)
 				time.Sleep(c.begins)
 				began := time.Now()
 				p.Yield(t.Context())
@@ -44,7 +44,7 @@ func TestYield(t *testing.T) {
 	}
 }
 
-// A sync comes to its end however many requests there are: it has a fifth of the time.
+// A sync ends however many requests there are: it gets a fifth of the time.
 func TestYieldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := new(Yielder)
@@ -61,11 +61,11 @@ func TestYieldIsBounded(t *testing.T) {
 	})
 }
 
-// The first answer of a start opens the catalog, which may take far longer than any later one.
+// The first answer of a start opens the catalog, which may take far longer than later answers.
 func TestPaceFirst(t *testing.T) {
 	for _, c := range []struct {
 		name       string
-		takes      time.Duration // of the request; 0: there is none
+		takes      time.Duration // of the request; 0: no request
 		least, max time.Duration
 	}{
 		{"nobody asks", 0, firstAnswer, firstAnswer},
@@ -77,7 +77,7 @@ func TestPaceFirst(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, began := new(Yielder), time.Now()
 				if c.takes > 0 {
-					answering(p, c.takes)
+					startRequest(p, c.takes)
 				}
 				p.First(t.Context())
 				if d := time.Since(began); d < c.least || d > c.max {

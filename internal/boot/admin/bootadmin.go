@@ -1,5 +1,5 @@
-// Package bootadmin puts the console and the admin API in front of a gateway. It is apart from
-// package boot, so that a program without them links neither them nor the sessions of people.
+// Package bootadmin puts the console and the admin API in front of a gateway. It is not in package
+// boot, so programs without them link neither them nor the sessions of people.
 package bootadmin
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// Handler returns the handler of /admin. sync is what POST /admin/sync runs.
+// Handler returns the handler of /admin. POST /admin/sync runs sync.
 func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, error) {
 	auth, err := p.Authenticator(context.Background())
 	if err != nil {
@@ -47,7 +47,8 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 		Actor: func(r *http.Request) (decide.Actor, error) {
 			agent, err := admins.Authenticate(r)
 			actor := decide.Actor{Name: agent.ID, Rights: agent.Rights}
-			if !s.Access.Open() && agent.ID != identity.BootstrapAgent { // who bears a key of /admin is no agent
+			// a caller with a key of /admin is not an agent
+			if !s.Access.Open() && agent.ID != identity.BootstrapAgent {
 				actor.Agent = agent.ID
 			}
 			return actor, err
@@ -56,10 +57,9 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	}), nil
 }
 
-// API returns the admin API for somebody who is let in already, to everything: who can open the
-// stores themselves.
+// API returns the admin API with all rights, for a caller that can open the stores directly.
 func API(p *boot.Program, sync decide.Syncer, actor string) (http.Handler, error) {
-	if _, err := p.Authenticator(context.Background()); err != nil { // it has the agent tokens
+	if _, err := p.Authenticator(context.Background()); err != nil { // reads the agent tokens
 		return nil, err
 	}
 	service := newService(p, sync, p.Settings.Access.ClientID != "")
@@ -70,7 +70,8 @@ func API(p *boot.Program, sync decide.Syncer, actor string) (http.Handler, error
 	}), nil
 }
 
-// newService returns what decides. issuer says whether people sign in at one.
+// newService returns the service of the console and the API. issuer reports whether people sign in
+// at an issuer.
 func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Service {
 	var running func(stop.Target) int
 	if p.Timeouts.Holds { // calls run in this process
@@ -88,7 +89,7 @@ func newService(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Servic
 	})
 }
 
-// registry returns what makes agent tokens; nil: there are none.
+// registry returns the registry that creates agent tokens, or nil if there are none.
 func registry(p *boot.Program, service *decide.Service) *token.Registry {
 	if p.Tokens == nil {
 		return nil
@@ -96,15 +97,15 @@ func registry(p *boot.Program, service *decide.Service) *token.Registry {
 	return &token.Registry{Store: p.Tokens.Store, Keys: p.Tokens.Keys, Log: p.Log, Record: service.RecordToken}
 }
 
-// callStore says where the lines of agents' calls are that another process writes.
+// callStore says where to find the lines of agents' calls that another process writes.
 func callStore(p *boot.Program) string {
 	if p.Timeouts.Holds {
-		return "the program's log" // which has those of this process
+		return "the program's log" // it has the lines of this process
 	}
 	return cmp.Or(p.Settings.AuditStore, `the log of the function that agents call, as lines with "audit": 1; the template's parameter Audit keeps them as files`)
 }
 
-// clientsAt returns what clients are told of a gateway.
+// clientsAt returns the connection data that clients need for a gateway.
 func clientsAt(p *boot.Program) *connect.Gateway {
 	a := p.Settings.Access
 	g := &connect.Gateway{BaseURL: p.Settings.BaseURL, Issuer: a.JWT.Issuer, Seen: p.Seen}
@@ -142,10 +143,10 @@ func Everything(p *boot.Program, b Browsers) (http.Handler, error) {
 	return p.Traced(mux), nil
 }
 
-// keys are the keys that open /admin where every agent is let in.
+// keys are the keys that open /admin if the gateway accepts every agent.
 type keys []identity.AdminKey
 
-// Authenticate implements [identity.Authenticator]: the bearer of one of the keys is let in.
+// Authenticate implements [identity.Authenticator]. It accepts the bearer of one of the keys.
 func (k keys) Authenticate(r *http.Request) (agent identity.Agent, err error) {
 	for _, key := range k {
 		if agent, err = key.Authenticate(r); err == nil {
@@ -155,8 +156,8 @@ func (k keys) Authenticate(r *http.Request) (agent identity.Agent, err error) {
 	return agent, err
 }
 
-// keyholders returns who may use /admin where every agent is let in: the bearer of the bootstrap
-// token, if one is set, and on one machine the bearer of the key in its folder.
+// keyholders returns who may use /admin if the gateway accepts every agent: the bearer of the
+// bootstrap token, if one is set, and on one machine the bearer of the key in its folder.
 func keyholders(p *boot.Program) keys {
 	k := keys{{Digest: p.Settings.Access.Bootstrap, ID: identity.BootstrapAgent}}
 	if p.Owner != nil {
@@ -165,10 +166,10 @@ func keyholders(p *boot.Program) keys {
 	return k
 }
 
-// Closed returns why nobody at all is let in at /admin, and how that is changed; "" if somebody is.
+// Closed returns why nobody can use /admin, and how to change that. It is "" if somebody can.
 func Closed(p *boot.Program) string { return challenge(p).Shut }
 
-// challenge returns what a caller is told who may not use /admin.
+// challenge returns the answer to a caller that may not use /admin.
 func challenge(p *boot.Program) console.Challenge {
 	a := p.Settings.Access
 	switch {
@@ -177,7 +178,9 @@ func challenge(p *boot.Program) console.Challenge {
 	case a.Open() && a.Bootstrap != "":
 		return console.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer; or sign in with it with a browser at /admin/login"}
 	case a.Open() && a.ClientID != "":
-		return console.Challenge{Send: "the cookie of a browser that signed in at /admin/login; programs are let in if PORTCULLIS_BOOTSTRAP_SHA256 is set, with the token that it names"}
+		return console.Challenge{Send: "the cookie of a browser that signed in at /admin/login; " +
+			"programs may call if PORTCULLIS_BOOTSTRAP_SHA256 is set, with the token whose " +
+			"SHA-256 it holds"}
 	case a.Open():
 		return console.Challenge{Shut: "/admin is closed: with PORTCULLIS_AUTH=none all callers are alike, so an agent could approve its own tools. " +
 			"The operator opens it by setting PORTCULLIS_BOOTSTRAP_SHA256 (parameter BootstrapSha256) to the SHA-256 of a token, or by another PORTCULLIS_AUTH (parameter AuthMode)"}

@@ -18,8 +18,8 @@ import (
 
 var drop = tool.ID{Server: "db", Name: "drop"}
 
-// Two people who sign in at an issuer approve what is destructive; neither does alone, nor an access
-// token of one of them, whatever it is called.
+// Two people who sign in at an issuer together approve a destructive tool. Neither can alone, and
+// an access token of one of them does not count, under any name.
 func TestTwoPeopleAtTheIssuer(t *testing.T) {
 	h, i := newIssued(t, "jwt")
 	file := filepath.Join(h.folder, filepath.FromSlash(config.Key))
@@ -29,7 +29,7 @@ func TestTwoPeopleAtTheIssuer(t *testing.T) {
 	r, _, _ := approval.Observe(nil, approval.Seen{ID: drop, Definition: []byte(`{"name":"drop"}`), Hash: hash, Mode: approval.Manual, Now: time.Now()})
 	_, err := h.data.Put(t.Context(), r, nil)
 	require.OK(t, err)
-	here, there := h.start(), h.start() // two processes over one store
+	here, there := h.start(), h.start() // two processes with one store
 
 	state := func() approval.Record {
 		t.Helper()
@@ -47,7 +47,7 @@ func TestTwoPeopleAtTheIssuer(t *testing.T) {
 	if status, body := approve(here, kim); status != http.StatusSeeOther || state().State != approval.Pending || state().Proposed == nil || state().Proposed.Subject == "" {
 		t.Fatalf("kim: %d %s, %+v", status, body, state())
 	}
-	again := newJar(t) // another browser, and another name at the same subject
+	again := newJar(t) // another browser, and another name with the same subject
 	i.Become("8f3", map[string]any{"email": "kimberly@example.com", "email_verified": true, "groups": []string{"ops"}})
 	again.enter(there, i, nil)
 	if status, body := approve(there, again); status != http.StatusConflict || !strings.Contains(body, "You approved this definition already, as the first of two people") {
@@ -70,9 +70,9 @@ func TestTwoPeopleAtTheIssuer(t *testing.T) {
 	}
 }
 
-// Without that sign-in nobody can be one of two, and the program says so.
+// Without sign-in at an issuer nobody counts as one of two, and the program says so.
 func TestTwoPeopleWithoutIssuer(t *testing.T) {
-	h := newHouse(t, "token")
+	h := newFleet(t, "token")
 	file := filepath.Join(h.folder, filepath.FromSlash(config.Key))
 	require.OK(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	require.OK(t, os.WriteFile(file, []byte(`{"mcpServers":{},"review":{"four_eyes":"destructive"}}`), 0o600))

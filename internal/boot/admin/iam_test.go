@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// Who signed is read from what API Gateway wrote into the event, and from no header that says the
-// same.
+// The gateway reads the signer from the fields that API Gateway adds to the event, and from no
+// header with the same name.
 func TestSignerOfAnEvent(t *testing.T) {
 	const arn = "arn:aws:sts::123456789012:assumed-role/ci/run"
 	s, err := boot.Load(func(name string) string {

@@ -26,10 +26,10 @@ import (
 
 const callback = "https://gate.example.com/admin/login/callback"
 
-// newIssued returns a house whose people sign in at an issuer: kim, who operates.
-func newIssued(t *testing.T, auth string) (*house, *identitytest.Issuer) {
+// newIssued returns a fleet whose people sign in at an issuer: kim, an operator.
+func newIssued(t *testing.T, auth string) (*fleet, *identitytest.Issuer) {
 	t.Helper()
-	h, i := newHouse(t, auth), identitytest.Start(t)
+	h, i := newFleet(t, auth), identitytest.Start(t)
 	i.Client("gate", "the client's own", callback)
 	i.Become("8f3", map[string]any{"email": "kim@example.com", "email_verified": true, "groups": []string{"ops", "staff"}})
 	maps.Copy(h.env, map[string]string{
@@ -49,7 +49,7 @@ func newIssued(t *testing.T, auth string) (*house, *identitytest.Issuer) {
 	return h, i
 }
 
-// A jar is a browser, as far as cookies go.
+// A jar is a browser with its cookies.
 type jar struct {
 	t    *testing.T
 	kept map[string]string
@@ -57,7 +57,7 @@ type jar struct {
 
 func newJar(t *testing.T) *jar { return &jar{t, map[string]string{}} }
 
-// send sends a request to a process: a form, or with nil a look at a page.
+// send sends a request to a process: a form, or a GET if the form is nil.
 func (j *jar) send(p *process, path string, form url.Values) agenttest.Answer {
 	j.t.Helper()
 	var cookies []string
@@ -78,7 +78,7 @@ func (j *jar) send(p *process, path string, form url.Values) agenttest.Answer {
 	return a
 }
 
-// leave presses the button of the sign-in page, and returns where that leads.
+// leave presses the button of the sign-in page, and returns the address of the redirect.
 func (j *jar) leave(p *process, form url.Values) (to string) {
 	j.t.Helper()
 	sent := url.Values{"issuer": {"1"}, "key": {""}}
@@ -97,7 +97,7 @@ func (j *jar) enter(p *process, i *identitytest.Issuer, form url.Values) agentte
 	return j.send(p, i.Visit(j.leave(p, form)).RequestURI(), nil)
 }
 
-// actor returns as whom the inbox greets the browser; "" if it does not.
+// actor returns the name with which the inbox greets the browser, or "".
 func (j *jar) actor(p *process) string {
 	j.t.Helper()
 	_, after, _ := strings.Cut(j.send(p, "/admin", nil).Body, `<span class="actor">`)
@@ -130,7 +130,8 @@ func TestSignInAtTheIssuer(t *testing.T) {
 			to := b.leave(here, url.Values{"next": {"tools/fs/read_file?view=raw"}})
 			pending := b.kept["__Host-portcullis-login0"]
 			back := i.Visit(to)
-			a = b.send(there, back.RequestURI(), nil) // another process than the one that it began at
+			// a process other than the one at which the sign-in began
+			a = b.send(there, back.RequestURI(), nil)
 			if at := a.Header.Get("Location"); a.Status != http.StatusSeeOther || at != ".././tools/fs/read_file?view=raw" {
 				t.Fatalf("%d to %q: %s", a.Status, at, a.Body)
 			}
@@ -158,7 +159,7 @@ func TestSignInAtTheIssuer(t *testing.T) {
 	}
 }
 
-// Who signs out, or is signed out elsewhere, is out at every process at once.
+// A person who signs out, here or elsewhere, is signed out at every process at once.
 func TestSessionAtTheIssuerEndsEverywhere(t *testing.T) {
 	h, i := newIssued(t, "jwt")
 	here, there := h.start(), h.start()
@@ -192,7 +193,7 @@ func TestSessionAtTheIssuerEndsEverywhere(t *testing.T) {
 	}
 }
 
-// Each answer that is not good has a text of its own, signs nobody in, and loses nothing.
+// Each answer that is not good has its own text, signs nobody in, and loses nothing.
 func TestIssuerRefusals(t *testing.T) {
 	set := func(name, value string) func(url.Values) {
 		return func(v url.Values) { v.Set(name, value) }
@@ -293,7 +294,7 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 	t.Run("down", func(t *testing.T) {
 		i.Down(true)
 		defer i.Down(false)
-		p := h.start() // which knows nothing of the issuer yet
+		p := h.start() // it has not read the issuer yet
 		a := newJar(t).send(p, "/admin/login", url.Values{"issuer": {"1"}, "next": {"servers"}})
 		if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "does not answer for now") || !strings.Contains(a.Body, "or sign in by what can be typed below") || !strings.Contains(a.Body, `value="servers"`) {
 			t.Errorf("%d %s", a.Status, a.Body)
@@ -304,7 +305,8 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 	})
 }
 
-// A role that the settings take away is gone at the next request. What was being typed is still there.
+// A role that the settings remove ends at the next request. The text that the person typed is still
+// there.
 func TestRoleIsTakenAway(t *testing.T) {
 	for to, want := range map[string]string{
 		"PORTCULLIS_VIEWERS": "a viewer, and this takes the role approver",
@@ -334,7 +336,7 @@ func TestRoleIsTakenAway(t *testing.T) {
 	}
 }
 
-// A form that came too late goes along to the issuer and back, as far as cookies have room for it.
+// A late form goes along to the issuer and back, if it fits into the cookies.
 func TestLateFormAtTheIssuer(t *testing.T) {
 	h, i := newIssued(t, "jwt")
 	p := h.start()
@@ -370,7 +372,8 @@ func TestLateFormAtTheIssuer(t *testing.T) {
 	}
 }
 
-// Whoever the issuer names so is not the owner of the machine, whose name the audit has.
+// A person with the owner's name at the issuer is not the owner of the machine. The audit
+// distinguishes them.
 func TestIssuerBesideTheOwner(t *testing.T) {
 	h, i := newIssued(t, "none")
 	h.owner, h.codes = &boot.Owner{Name: "kim", Key: token.NewAdmin()}, signin.NewCodes(nil)
@@ -413,7 +416,7 @@ func TestIssuerWithoutASealKey(t *testing.T) {
 	}
 }
 
-// Tokens of agents and sign-ins of people are checked with one set of keys.
+// One set of keys checks the tokens of agents and the sign-ins of people.
 func TestIssuerKeysAreShared(t *testing.T) {
 	h, i := newIssued(t, "jwt")
 	p, b := h.start(), newJar(t)
@@ -424,7 +427,7 @@ func TestIssuerKeysAreShared(t *testing.T) {
 	}
 }
 
-// Where people sign in at an issuer, two of them can be told apart.
+// Sign-in at an issuer distinguishes two people.
 func TestTwoPeopleNeedAnIssuer(t *testing.T) {
 	for name, want := range map[string]bool{"with": false, "without": true} {
 		h, _ := newIssued(t, "token")
@@ -442,7 +445,7 @@ func TestTwoPeopleNeedAnIssuer(t *testing.T) {
 	}
 }
 
-// Names of this machine have cookies of their own: the issuer leads back to one of them.
+// Each name of this machine has its own cookies: the issuer leads back to the right name.
 func TestIssuerAtAnotherNameOfTheMachine(t *testing.T) {
 	h, i := newIssued(t, "token")
 	h.env["PORTCULLIS_BASE_URL"] = "http://127.0.0.1:8080"

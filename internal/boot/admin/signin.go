@@ -12,14 +12,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// Browsers are what it takes for people to sign in with one. The zero Browsers lets nobody.
+// Browsers holds what sign-in with a browser needs. With the zero Browsers nobody can sign in.
 type Browsers struct {
-	Store *signin.Store // of their sessions; nil: nobody signs in
-	Codes *signin.Codes // of links that sign in the owner of a gateway on one machine; nil: there are none
+	Store *signin.Store // of browser sessions; nil: nobody signs in
+	// of links that sign in the owner of a gateway on one machine; nil: no links
+	Codes *signin.Codes
 }
 
-// signIn says how people sign in; nil if nobody can: callers have to send a JWT or a signature,
-// which nobody can type, or none is let in.
+// signIn returns how people sign in, or nil if nobody can: callers have to send a JWT or a
+// signature, which nobody can type, or the gateway accepts no caller.
 func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*console.SignIn, error) {
 	a := p.Settings.Access
 	out := &console.SignIn{
@@ -30,13 +31,13 @@ func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*conso
 	if a.ClientID != "" {
 		o.Client = a.JWT.Issuer + " " + a.ClientID
 	}
-	// The cookie of a session has 256 random bits, so its hash cannot be undone or tried out, whatever
-	// the key. What the key adds is that the sessions end with it. One that was made of an agent token
-	// ends with that, which is looked up at each request: so its key is no secret, and stays when the
-	// key of the tokens is replaced. Where there are none, the secret that opens /admin in their place
-	// serves; of the bootstrap token the setting is enough, its digest, which ends the sessions with
-	// the token. Where people sign in at the issuer and nothing else would do, issuer and client are
-	// likewise.
+	// The cookie of a session has 256 random bits, so nobody can invert or guess its hash with any
+	// key. The key exists so that the sessions end with it. A session made from an agent token ends
+	// with that token, because each request looks it up. Its key is therefore no secret, and stays
+	// when the key of the tokens is replaced. Without agent tokens the secret that opens /admin is
+	// the key. For the bootstrap token the digest in the setting is enough, and ends the sessions
+	// with the token. If people sign in only at the issuer, the key is the issuer and the client
+	// ID.
 	var key token.Key
 	var err error
 	switch {
@@ -65,7 +66,8 @@ func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*conso
 // client returns the gateway as the client of the issuer at which people sign in.
 func client(p *boot.Program) (*signin.Issuer, error) {
 	if p.Sealer == nil {
-		return nil, errors.New("PORTCULLIS_ADMIN_CLIENT_ID is set, but PORTCULLIS_SEAL_KEY is not: what a browser keeps while it is at the issuer is sealed with it")
+		return nil, errors.New("PORTCULLIS_ADMIN_CLIENT_ID is set, but PORTCULLIS_SEAL_KEY is not: " +
+			"it seals the state that a browser keeps during the sign-in at the issuer")
 	}
 	provider, err := p.Provider()
 	if err != nil {
@@ -79,8 +81,8 @@ func client(p *boot.Program) (*signin.Issuer, error) {
 	return signin.NewIssuer(o), nil
 }
 
-// rights returns what who is signed in may do: at the issuer it gave groups, which the settings give
-// roles; whoever signs in otherwise bears what an operator bears.
+// rights returns what a signed-in person may do. The settings map the groups of the issuer to
+// roles; anybody who signs in another way has the rights of an operator.
 func rights(roles identity.Roles) func(signin.Session) identity.Rights {
 	return func(s signin.Session) identity.Rights {
 		if s.Way == signin.WayOIDC {
@@ -90,11 +92,11 @@ func rights(roles identity.Roles) func(signin.Session) identity.Rights {
 	}
 }
 
-// check says who the bearer of a text is that somebody typed. It is looked at as if a program had
-// sent it, so bad ones count with those of programs against the address that they come from.
+// check returns the person to whom a typed secret belongs. It checks the secret as if a program had
+// sent it, so failures count against the address together with those that programs cause.
 func check(p *boot.Program, admins identity.Authenticator, r *http.Request, text secret.Text) (signin.Person, error) {
 	agentToken, ok := token.Read(text.Reveal())
-	if !ok && !p.Settings.Access.Open() { // a JWT, which could be taken as well, cannot be looked up again
+	if !ok && !p.Settings.Access.Open() { // a valid JWT is not enough: it cannot be looked up again
 		return signin.Person{}, &identity.Error{Kind: identity.Invalid, Err: errors.New("not the text of an agent token")}
 	}
 	asked := r.Clone(r.Context())

@@ -26,8 +26,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A house is the stores that the processes of one gateway share.
-type house struct {
+// A fleet is the processes of one gateway and the stores that they share.
+type fleet struct {
 	t      *testing.T
 	env    map[string]string
 	folder string
@@ -37,14 +37,15 @@ type house struct {
 	owner  *boot.Owner
 	codes  *signin.Codes
 	log    *local.Buffer
-	answer strings.Builder // all that was answered
+	answer strings.Builder // all answers
 }
 
 const tokenKey = "a key that is for tests alone, of 32 bytes and more"
 
-func newHouse(t *testing.T, auth string) *house {
+func newFleet(t *testing.T, auth string) *fleet {
 	t.Helper()
-	h := &house{t: t, folder: t.TempDir(), logins: signin.NewStore(new(documenttest.Store), nil), boot: token.New(), log: &local.Buffer{}}
+	h := &fleet{t: t, folder: t.TempDir(), logins: signin.NewStore(new(documenttest.Store), nil),
+		boot: token.New(), log: &local.Buffer{}}
 	h.env = map[string]string{"PORTCULLIS_AUTH": auth, "PORTCULLIS_BASE_URL": "https://gate.example.com", "PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(h.boot)}
 	if strings.Contains(auth, "token") {
 		h.env["PORTCULLIS_TOKEN_KEY"] = tokenKey
@@ -53,15 +54,15 @@ func newHouse(t *testing.T, auth string) *house {
 	return h
 }
 
-// A process is one of the gateway, as a browser and a program reach it.
+// A process is one process of the gateway, with the requests of a browser and a program.
 type process struct {
 	agenttest.Client
-	house   *house
+	fleet   *fleet
 	handler http.Handler
 	cookie  string
 }
 
-func (h *house) start() *process {
+func (h *fleet) start() *process {
 	h.t.Helper()
 	s, err := boot.Load(func(name string) string { return h.env[name] })
 	require.OK(h.t, err)
@@ -70,13 +71,13 @@ func (h *house) start() *process {
 	})
 	handler, err := bootadmin.Everything(p, bootadmin.Browsers{Store: h.logins, Codes: h.codes})
 	require.OK(h.t, err)
-	return &process{house: h, handler: handler, Client: agenttest.Client{
+	return &process{fleet: h, handler: handler, Client: agenttest.Client{
 		T: h.t, URL: "https://gate.example.com", Transport: agenttest.InProcess(handler),
 		Check: func(a agenttest.Answer) { fmt.Fprintln(&h.answer, a.Header, a.Body) },
 	}}
 }
 
-// signIn sends the form of the sign-in page, and keeps the cookie that comes back.
+// signIn sends the form of the sign-in page, and returns the answer with its cookie.
 func (p *process) signIn(text string, headers ...string) agenttest.Answer {
 	p.T.Helper()
 	a := p.Send("/admin/login", url.Values{"key": {text}}.Encode(),
@@ -87,7 +88,7 @@ func (p *process) signIn(text string, headers ...string) agenttest.Answer {
 	return a
 }
 
-// actor returns as whom the page of the inbox greets the bearer of a cookie; "" if it does not.
+// actor returns the name with which the inbox greets the bearer of a cookie, or "".
 func (p *process) actor(cookie string) string {
 	p.T.Helper()
 	_, after, _ := strings.Cut(p.Send("/admin", "", admintest.Browser, cookie).Body, `<span class="actor">`)
@@ -95,13 +96,14 @@ func (p *process) actor(cookie string) string {
 	return name
 }
 
-// mint makes an agent token with the bootstrap token.
+// mint creates an agent token with the bootstrap token.
 func (p *process) mint(body string) (made struct{ ID, Token string }) {
 	p.T.Helper()
 	check := p.Check
-	p.Check = nil // the one answer that shows a token
+	p.Check = nil // the only answer that contains a token
 	defer func() { p.Check = check }()
-	p.Ask(http.StatusCreated, "/admin/tokens", body, &made, "Authorization: Bearer "+p.house.boot.Reveal())
+	p.Ask(http.StatusCreated, "/admin/tokens", body, &made,
+		"Authorization: Bearer "+p.fleet.boot.Reveal())
 	return made
 }
 
@@ -113,7 +115,7 @@ const (
 func TestTokenIsTradedForASession(t *testing.T) {
 	for _, auth := range []string{"token", "jwt,token"} {
 		t.Run(auth, func(t *testing.T) {
-			h, jwt := newHouse(t, auth), "a.b.c"
+			h, jwt := newFleet(t, auth), "a.b.c"
 			if auth != "token" {
 				issuer := identitytest.Start(t)
 				h.env["PORTCULLIS_ISSUER"], h.env["PORTCULLIS_AUDIENCE"] = issuer.URL, "https://gate.example.com/mcp"
@@ -151,7 +153,7 @@ func TestTokenIsTradedForASession(t *testing.T) {
 }
 
 func TestSessionOfATokenEndsEverywhere(t *testing.T) {
-	h := newHouse(t, "token")
+	h := newFleet(t, "token")
 	here, there := h.start(), h.start()
 	kim := here.mint(adminToken)
 	enter := func() string {
@@ -190,10 +192,10 @@ func TestSessionOfATokenEndsEverywhere(t *testing.T) {
 	}
 }
 
-// The cookie of a person is worth nothing where agents call.
+// The cookie of a person does not authenticate agents.
 func TestSessionIsNoAgent(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-	h := newHouse(t, "token")
+	h := newFleet(t, "token")
 	p := h.start()
 	kim := p.mint(adminToken)
 	p.signIn(kim.Token)
@@ -210,9 +212,9 @@ func TestSessionIsNoAgent(t *testing.T) {
 	}
 }
 
-// Who guesses by the form is slowed down with who guesses by the API, and no other address is.
+// Failed attempts in the form and in the API count together, for their address only.
 func TestSignInIsThrottled(t *testing.T) {
-	h := newHouse(t, "token")
+	h := newFleet(t, "token")
 	h.env["PORTCULLIS_TRUSTED_PROXIES"] = "1"
 	p := h.start()
 	kim, late := p.mint(adminToken), p.mint(adminToken)
@@ -246,7 +248,7 @@ func TestSignInIsThrottled(t *testing.T) {
 
 func TestSignInWithoutAgentTokens(t *testing.T) {
 	t.Run("by the bootstrap token", func(t *testing.T) {
-		h := newHouse(t, "none")
+		h := newFleet(t, "none")
 		p := h.start()
 		if page := p.Send("/admin/login", "", admintest.Browser).Body; !strings.Contains(page, "BootstrapSha256") || strings.Contains(page, "admin.key") || strings.Contains(page, "agent token") {
 			t.Errorf("the page explains %s", page)
@@ -265,7 +267,7 @@ func TestSignInWithoutAgentTokens(t *testing.T) {
 		}
 	})
 	t.Run("on a laptop", func(t *testing.T) {
-		h := newHouse(t, "none")
+		h := newFleet(t, "none")
 		h.owner, h.codes = &boot.Owner{Name: "kim", Key: token.NewAdmin()}, signin.NewCodes(nil)
 		p := h.start()
 		page := p.Send("/admin/login", "", admintest.Browser).Body
@@ -288,14 +290,14 @@ func TestSignInWithoutAgentTokens(t *testing.T) {
 	})
 	t.Run("nobody, where there is nothing to type", func(t *testing.T) {
 		issuer := identitytest.Start(t)
-		for name, change := range map[string]func(*house){
-			"none, and no token": func(*house) {},
-			"signatures":         func(h *house) { h.env["PORTCULLIS_AUTH"] = "iam" },
-			"an issuer": func(h *house) {
+		for name, change := range map[string]func(*fleet){
+			"none, and no token": func(*fleet) {},
+			"signatures":         func(h *fleet) { h.env["PORTCULLIS_AUTH"] = "iam" },
+			"an issuer": func(h *fleet) {
 				h.env["PORTCULLIS_AUTH"], h.env["PORTCULLIS_ISSUER"], h.env["PORTCULLIS_AUDIENCE"] = "jwt", issuer.URL, "https://gate.example.com/mcp"
 			},
 		} {
-			h := newHouse(t, "none")
+			h := newFleet(t, "none")
 			delete(h.env, "PORTCULLIS_BOOTSTRAP_SHA256")
 			change(h)
 			p := h.start()
@@ -309,9 +311,9 @@ func TestSignInWithoutAgentTokens(t *testing.T) {
 	})
 }
 
-// A page that has pointed a name of its own at this machine is no page of ours.
+// The gateway refuses pages of a foreign name that resolves to this machine.
 func TestSignInUnderAReboundName(t *testing.T) {
-	h := newHouse(t, "none")
+	h := newFleet(t, "none")
 	h.owner, h.codes = &boot.Owner{Name: "kim", Key: token.NewAdmin()}, signin.NewCodes(nil)
 	p := h.start()
 	server := httptest.NewServer(p.handler)
@@ -325,7 +327,7 @@ func TestSignInUnderAReboundName(t *testing.T) {
 }
 
 func TestSessionOfAnExpiredToken(t *testing.T) {
-	h := newHouse(t, "token")
+	h := newFleet(t, "token")
 	p := h.start()
 	kim := p.mint(adminToken)
 	p.signIn(kim.Token)
@@ -339,10 +341,9 @@ func TestSessionOfAnExpiredToken(t *testing.T) {
 	}
 }
 
-// A token that was stolen takes back no stop of its own, in a browser as little as in a program, and
-// decides about nothing.
+// A stolen token cannot lift its own stop, in a browser or in a program, and decides nothing.
 func TestStopHoldsAtAdmin(t *testing.T) {
-	h := newHouse(t, "token")
+	h := newFleet(t, "token")
 	p := h.start()
 	kim := p.mint(adminToken)
 	if a := p.signIn(kim.Token); a.Status != http.StatusSeeOther {

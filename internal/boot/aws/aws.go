@@ -1,5 +1,5 @@
-// Package bootaws builds the functions that run on AWS. It is apart from package boot, so that the
-// operator's program links neither DynamoDB nor the runtime of Lambda.
+// Package bootaws builds the functions that run on AWS. It is not in package boot, so that the
+// operator's program links neither DynamoDB nor the Lambda runtime.
 package bootaws
 
 import (
@@ -33,10 +33,10 @@ type Clients struct {
 }
 
 // OpenBucket returns the store of objects in a bucket: [s3.Open], or [s3.OpenReader] for a function
-// that only reads it.
+// that only reads.
 type OpenBucket func(c aws.Config, bucket string) object.Store
 
-// NewClients builds the clients. It makes no call. Bucket and table must be set.
+// NewClients builds the clients without any request. The settings must have a bucket and a table.
 func NewClients(s boot.Settings, log *slog.Logger, open OpenBucket) (Clients, error) {
 	var faults []error
 	if s.Bucket == "" {
@@ -61,13 +61,13 @@ func NewClients(s boot.Settings, log *slog.Logger, open OpenBucket) (Clients, er
 	return a, nil
 }
 
-// answerTime is how long one attempt of a call of S3 or DynamoDB waits until the answer begins. The SDK
-// then tries again, so that one lost answer does not hold up a caller without a deadline.
+// answerTime is how long one attempt of an S3 or DynamoDB call waits for the first byte of the
+// answer. The SDK then retries, so one lost answer does not delay a caller without a deadline.
 const answerTime = 3 * time.Second
 
 // functionConfig reads region, credentials and addresses from the environment, where Lambda puts
-// them, and fills in the defaults of the SDK. The SDK's own reader also takes files, SSO and roles.
-// With that it links five more services: 0.08 MB of each function's zip.
+// them, and fills in the defaults of the SDK. The SDK's own reader also supports files, SSO and
+// roles, and so links five more services: 0.08 MB in each function's zip.
 func functionConfig(log *slog.Logger) aws.Config {
 	c := aws.Config{
 		Region: os.Getenv("AWS_REGION"), Logger: sdkLog{log}, ConfigSources: []any{endpointEnv{}},
@@ -88,21 +88,20 @@ func functionConfig(log *slog.Logger) aws.Config {
 	return c
 }
 
-// endpointEnv says which kind of addresses the SDK uses.
+// endpointEnv says which kind of endpoint the SDK uses.
 type endpointEnv struct{}
 
-// GetUseFIPSEndpoint returns whether those are used that comply with FIPS 140.
+// GetUseFIPSEndpoint reports whether the SDK uses endpoints that comply with FIPS 140.
 func (endpointEnv) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, bool, error) {
 	return aws.FIPSEndpointStateEnabled, os.Getenv("AWS_USE_FIPS_ENDPOINT") == "true", nil
 }
 
-// GetUseDualStackEndpoint returns whether those are used that IPv6 reaches.
+// GetUseDualStackEndpoint reports whether the SDK uses endpoints that also support IPv6.
 func (endpointEnv) GetUseDualStackEndpoint(context.Context) (aws.DualStackEndpointState, bool, error) {
 	return aws.DualStackEndpointStateEnabled, os.Getenv("AWS_USE_DUALSTACK_ENDPOINT") == "true", nil
 }
 
-// sdkLog takes what the SDK says on its own account, which would be plain text
-// among lines of JSON.
+// sdkLog writes the SDK's own messages as JSON. Without it they would be plain text.
 type sdkLog struct{ log *slog.Logger }
 
 // Logf implements [logging.Logger].

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/s3"
 )
 
-// If a store does not answer one call, the client sends it again, although the caller has no deadline:
-// a sync or a decision does not hang because of one lost answer.
+// If a store does not answer one call, the client sends it again, even though the caller has no
+// deadline: one lost answer does not block a sync or a decision.
 func TestStoresThatDoNotAnswer(t *testing.T) {
 	var calls atomic.Int64
 	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -19,18 +19,18 @@ import (
 )
 
 // A Handler answers the events of a function. It is a [lambda.Handler] or a function that
-// [lambda.Start] takes: the latter alone can stream.
+// [lambda.Start] accepts. Only such a function can stream.
 type Handler any
 
 // A Function is a Program on AWS.
 type Function struct {
 	*boot.Program
 	AWS    Clients
-	Remote SyncFunction // zero: there is none, or this is it
+	Remote SyncFunction // zero: there is none, or this function is the sync function
 }
 
-// Main runs the function of this name (mcp, sync, admin) with the handler that build returns. A
-// function that cannot start says why in the log, at a level that no filter drops.
+// Main runs the named function (mcp, sync, admin) with the handler that build returns. If the
+// function cannot start, it logs the reason at a level that no filter drops.
 func Main(name string, open OpenBucket, build func(*Function) (Handler, error)) {
 	f, err := start(context.Background(), name, open, os.Getenv, os.Stdout)
 	var h Handler
@@ -44,8 +44,8 @@ func Main(name string, open OpenBucket, build func(*Function) (Handler, error)) 
 	lambda.Start(h)
 }
 
-// start reads the settings, builds the Program, reads what the first request needs and counts
-// the start. Settings that are wrong are an error; stores that do not answer are not.
+// start reads the settings, builds the Program, reads what the first request needs and counts the
+// start. Wrong settings are an error. Stores that do not answer are not.
 func start(ctx context.Context, name string, open OpenBucket, getenv func(string) string, stdout io.Writer) (*Function, error) {
 	began := time.Now()
 	s, err := boot.Load(getenv)
@@ -56,7 +56,7 @@ func start(ctx context.Context, name string, open OpenBucket, getenv func(string
 		debug.SetMemoryLimit(limit)
 	}
 	defer boot.TuneGC()()
-	if name == "admin" { // people are no traffic, and its role reads no header of a receiver
+	if name == "admin" { // /admin is not traffic, and its role cannot read a receiver's headers
 		s.Traces = boot.Traces{}
 	}
 	log := newLog(stdout, s.LogLevel)
@@ -79,8 +79,9 @@ func start(ctx context.Context, name string, open OpenBucket, getenv func(string
 	return &Function{p, clients, remote}, nil
 }
 
-// memoryLimit returns at how many bytes a function begins to save memory: four fifths of what
-// it has, as Lambda ends one that takes more than all. 0: that is not known, or the operator has set GOMEMLIMIT.
+// memoryLimit returns at how many bytes a function begins to save memory: four fifths of its
+// memory, because Lambda ends a function that exceeds all of it. It is 0 if the size is unknown or
+// the operator has set GOMEMLIMIT.
 func memoryLimit(getenv func(string) string) int64 {
 	mib, err := strconv.ParseInt(getenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE"), 10, 32)
 	if err != nil || mib <= 0 || getenv("GOMEMLIMIT") != "" {
@@ -94,8 +95,8 @@ func (f *Function) HTTP(h http.Handler) Handler {
 	return apigw.New(f.Traced(h), f.Log)
 }
 
-// Agents returns what answers agents: behind a Function URL or a REST API that streams as it comes,
-// else each answer whole.
+// Agents returns the handler that answers agents. Behind a Function URL or a REST API that streams,
+// it streams; otherwise it sends each answer whole.
 func (f *Function) Agents() (Handler, error) {
 	if !f.Settings.Streaming {
 		h, err := f.Public()

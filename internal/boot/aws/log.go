@@ -13,14 +13,14 @@ import (
 // requestKey is the attribute that holds the platform's id of the request.
 const requestKey = "request_id"
 
-// newLog returns a log of JSON lines as Lambda wants them: with "timestamp" and
-// "level", by which it filters, and with the id of the request.
+// newLog returns a log of JSON lines in Lambda's format: with "timestamp" and "level", by which
+// Lambda filters, and with the id of the request.
 func newLog(w io.Writer, level slog.Leveler) *slog.Logger {
 	h := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: rename})
 	return slog.New(requestHandler{h})
 }
 
-// rename gives a line's own members the names that Lambda wants. The audit has a member time too.
+// rename gives a line's own members the names of Lambda's format. The audit also has a member time.
 func rename(groups []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey && a.Value.Kind() != slog.KindTime {
 		return a

@@ -10,14 +10,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 )
 
-// InProcess is the name of the sync function that makes a function sync and send in its own process.
-// `sam local` needs it: there is no function to start.
+// InProcess is the name of the sync function with which a function syncs and sends in its own
+// process. `sam local` needs it because it has no function to start.
 const InProcess = "in-process"
 
 // The event of the sync function names one of these sources.
 const (
-	SourceAdmin  = "portcullis.admin"  // somebody wants a sync
-	SourceOutbox = "portcullis.outbox" // a notice is to be sent; no sync is needed
+	SourceAdmin  = "portcullis.admin"  // somebody requested a sync
+	SourceOutbox = "portcullis.outbox" // a notice is due; no sync is needed
 )
 
 // A SyncFunction is the function that syncs and sends, as others start it.
@@ -26,9 +26,9 @@ type SyncFunction struct {
 	name   string
 }
 
-// Start starts the function and does not wait for it: it may last longer than an API's request may, and
-// while one is running Lambda refuses a call that waits, but keeps one that does not until the function
-// is free.
+// Start starts the function and does not wait, because the function may run longer than an API
+// request. While a run lasts, Lambda refuses a second call that waits, but queues an asynchronous
+// one.
 func (f SyncFunction) Start(ctx context.Context, source, id string) error {
 	payload, err := json.Marshal(struct {
 		Source string `json:"source"`
@@ -45,7 +45,7 @@ func (f SyncFunction) Start(ctx context.Context, source, id string) error {
 	return nil
 }
 
-// sendNotice has the function send the notice of an event, and what else is due.
+// sendNotice makes the function send the notice of an event, and other notices that are due.
 func (f SyncFunction) sendNotice(ctx context.Context, id string) error {
 	return f.Start(ctx, SourceOutbox, id)
 }

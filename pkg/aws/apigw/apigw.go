@@ -1,10 +1,10 @@
-// Package apigw stands between API Gateway or a Function URL and an http.Handler: it turns
-// a Lambda event into a request and the answer into an event, or into a stream.
+// Package apigw connects API Gateway or a Function URL to an http.Handler. It turns a Lambda event
+// into a request and the answer into an event, or into a stream.
 //
-// It takes payload 2.0 (HTTP API, Function URL) and 1.0 (REST API), told apart by
-// the event itself. Which of the two answers a function gives, whole or as a stream, is
-// settled where it is deployed: no event says it. The conversion is done by aws-lambda-go-api-proxy, which
-// is archived; what it gets wrong is mended here, and it is used nowhere else.
+// It accepts payload 2.0 (HTTP API, Function URL) and 1.0 (REST API), and detects the format from
+// the event. The deployment decides whether a function answers whole or as a stream, because no
+// event says so. The archived aws-lambda-go-api-proxy does the conversion; this package corrects
+// its errors, and is its only user.
 package apigw
 
 import (
@@ -28,12 +28,12 @@ import (
 const (
 	maxBody = 4 << 20 // of a request
 
-	// maxAnswer is what Lambda takes back from a function, as JSON. An answer over
-	// it would reach the client as a bare 502.
+	// maxAnswer is the longest JSON answer that Lambda accepts from a function. For a longer answer
+	// the client would get a bare 502.
 	maxAnswer = 6 << 20
 )
 
-// An Adapter feeds events to a handler. It is safe for concurrent use.
+// An Adapter passes events to a handler. It is safe for concurrent use.
 type Adapter struct {
 	log *slog.Logger
 	v1  *httpadapter.HandlerAdapter
@@ -42,26 +42,26 @@ type Adapter struct {
 
 var _ lambda.Handler = (*Adapter)(nil)
 
-// New returns an Adapter for h. It makes no call. A nil log drops the lines.
+// New returns an Adapter for h. A nil log drops the lines.
 func New(h http.Handler, log *slog.Logger) *Adapter {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	g := &guard{next: h, log: log}
 	return &Adapter{log, httpadapter.New(g), httpadapter.NewV2(g)}
 }
 
-// Invoke answers one event. Whatever the request holds, the answer is an HTTP
-// response; an error means that the payload is no request at all.
+// Invoke answers one event. For any request the answer is an HTTP response; an error means that the
+// payload is not a request.
 func (a *Adapter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	e, err := parse(payload)
 	if err != nil {
 		return nil, err
 	}
-	header, text, isBase64 := e.sent()
+	header, text, isBase64 := e.content()
 	body, status := decode(text, isBase64)
 	if status != 0 {
 		return encode(e.plain(status))
 	}
-	res, err := e.proxy(context.WithValue(ctx, sentKey{}, sent{header, body}), a)
+	res, err := e.proxy(context.WithValue(ctx, contentKey{}, content{header, body}), a)
 	if err != nil {
 		a.log.LogAttrs(ctx, slog.LevelWarn, "event not converted", slog.Any("error", err))
 		return encode(e.plain(http.StatusBadRequest))
@@ -74,14 +74,14 @@ func (a *Adapter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return out, err
 }
 
-// A reader is a body that is in memory.
+// A reader is a body in memory.
 type reader interface {
 	io.Reader
 	Len() int
 }
 
-// decode returns the body that stands in an event, or the status with which it is refused. The
-// length is looked at before anything is decoded.
+// decode returns the body of an event, or the status of the refusal. It checks the length before it
+// decodes anything.
 func decode(text string, isBase64 bool) (body reader, status int) {
 	if !isBase64 {
 		if len(text) > maxBody {
@@ -99,8 +99,8 @@ func decode(text string, isBase64 bool) (body reader, status int) {
 	return bytes.NewReader(decoded), 0
 }
 
-// pathOf returns the path that the handler knows. An API's own address has the stage in front of it,
-// if the payload says so.
+// pathOf returns the path that the handler knows. It removes the stage, with which the path at an
+// API's own address begins if the payload says so.
 func pathOf(raw, stage, domain string) string {
 	if stage != "" && stage != "$default" && strings.Contains(domain, ".execute-api.") {
 		if rest, ok := strings.CutPrefix(raw, "/"+stage); ok && (rest == "" || rest[0] == '/') {
@@ -110,7 +110,7 @@ func pathOf(raw, stage, domain string) string {
 	if !strings.HasPrefix(raw, "/") {
 		raw = "/" + raw
 	}
-	// HTTP APIs hand the path on decoded. What has a meaning in a URL is put back.
+	// HTTP APIs decode the path. Encode the characters that have a meaning in a URL.
 	if _, err := url.PathUnescape(raw); err != nil {
 		return (&url.URL{Path: raw}).EscapedPath()
 	}
@@ -119,8 +119,8 @@ func pathOf(raw, stage, domain string) string {
 
 var errTooLarge = errors.New("answer is over Lambda's limit")
 
-// encode writes an answer as the runtime would, without escaping HTML, which would
-// make six bytes of each angle bracket.
+// encode writes an answer as the runtime would, but does not escape HTML, because six bytes would
+// replace each angle bracket.
 func encode(res any) ([]byte, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -134,7 +134,7 @@ func encode(res any) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// refusal is a JSON-RPC error: some clients end their session at any other body.
+// refusal returns a JSON-RPC error: after any other body some clients end their session.
 func refusal(status int) string {
 	msg := map[int]string{
 		http.StatusBadRequest:            "bad request",

@@ -20,14 +20,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/aws/apigw"
 )
 
-// A payload is one of the two formats, made and read in a test.
+// A payload creates and reads one of the two formats in a test.
 type payload struct {
 	name string
 	make func(req) []byte
 	read func(testing.TB, []byte) res
 }
 
-// A req is what the test sends, a res what comes back.
+// A req is the test's request, a res the answer.
 type req struct {
 	method, path, body string
 	isBase64           bool
@@ -136,7 +136,7 @@ func inEach(t *testing.T, f func(t *testing.T, send func(http.Handler, *slog.Log
 	}
 }
 
-// keep is a handler that keeps the request and its body.
+// keep returns a handler that keeps the request and its body.
 func keep(r **http.Request, body *string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, in *http.Request) {
 		b, err := io.ReadAll(in.Body)

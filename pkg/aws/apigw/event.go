@@ -13,14 +13,14 @@ import (
 
 // An event is a request in one of the two payload formats.
 type event interface {
-	// sent returns headers and body as the client sent them. The body stands in the
-	// event as it is, or as base64.
-	sent() (h http.Header, body string, isBase64 bool)
+	// content returns headers and body as the client sent them. The event has the body in clear or
+	// as base64.
+	content() (h http.Header, body string, isBase64 bool)
 
 	// request returns the event as a request, without headers and body.
 	request(ctx context.Context) (*http.Request, error)
 
-	// proxy asks the handler and returns its answer in the format of the event.
+	// proxy calls the handler and returns its answer in the format of the event.
 	proxy(ctx context.Context, a *Adapter) (any, error)
 
 	// plain returns a refusal in the format of the event.
@@ -39,13 +39,13 @@ type payload struct {
 	Body            string            `json:"body"`
 	IsBase64Encoded bool              `json:"isBase64Encoded"`
 
-	// Of payload 2.0.
+	// Members of payload 2.0.
 	RouteKey       string   `json:"routeKey"`
 	RawPath        string   `json:"rawPath"`
 	RawQueryString string   `json:"rawQueryString"`
 	Cookies        []string `json:"cookies"`
 
-	// Of payload 1.0.
+	// Members of payload 1.0.
 	Resource          string              `json:"resource"`
 	Path              string              `json:"path"`
 	HTTPMethod        string              `json:"httpMethod"`
@@ -53,8 +53,7 @@ type payload struct {
 	MultiValueQuery   map[string][]string `json:"multiValueQueryStringParameters"`
 }
 
-// parse takes the format from the event's version. An event of a REST API carries
-// none.
+// parse takes the format from the event's version. An event of a REST API has none.
 func parse(raw []byte) (event, error) {
 	var p payload
 	if err := json.Unmarshal(raw, &p); err != nil {
@@ -63,7 +62,7 @@ func parse(raw []byte) (event, error) {
 	return p.event()
 }
 
-// event returns what the payload holds.
+// event returns the event in the payload.
 func (p payload) event() (event, error) {
 	var e event
 	var err error
@@ -82,14 +81,14 @@ func (p payload) event() (event, error) {
 	return e, nil
 }
 
-// An eventV2 keeps the body out of the request that the adapter is given: it would copy it.
+// An eventV2 keeps the body out of the adapter's request, because the adapter would copy it.
 type eventV2 struct {
 	events.APIGatewayV2HTTPRequest
 	text     string
 	isBase64 bool
 }
 
-// newV2 returns nil for an event that holds no HTTP request.
+// newV2 returns nil for an event without an HTTP request.
 func newV2(p payload) (event, error) {
 	e := &eventV2{text: p.Body, isBase64: p.IsBase64Encoded}
 	e.APIGatewayV2HTTPRequest = events.APIGatewayV2HTTPRequest{
@@ -105,7 +104,7 @@ func newV2(p payload) (event, error) {
 	return e, unmarshalContext(p.RequestContext, &e.RequestContext)
 }
 
-// unmarshalContext reads the context of a request; none is an empty one.
+// unmarshalContext reads the context of a request. A missing context is empty.
 func unmarshalContext(raw json.RawMessage, to any) error {
 	if raw == nil {
 		return nil
@@ -113,7 +112,7 @@ func unmarshalContext(raw json.RawMessage, to any) error {
 	return json.Unmarshal(raw, to)
 }
 
-func (e *eventV2) sent() (http.Header, string, bool) {
+func (e *eventV2) content() (http.Header, string, bool) {
 	h := http.Header{}
 	for name, value := range e.Headers {
 		h.Add(name, value)
@@ -135,7 +134,7 @@ func (e *eventV2) request(ctx context.Context) (*http.Request, error) {
 	return convert.EventToRequestWithContext(ctx, e.APIGatewayV2HTTPRequest)
 }
 
-// route makes the event's path the one that the handler knows.
+// route changes the event's path to the handler's path.
 func (e *eventV2) route() {
 	if e.RawPath == "" {
 		e.RawPath = e.RequestContext.HTTP.Path
@@ -151,12 +150,12 @@ func (e *eventV2) plain(status int) any {
 	}
 }
 
-// An eventV1 is of a REST API, or of an HTTP API with payload 1.0.
+// An eventV1 is an event of a REST API, or of an HTTP API with payload 1.0.
 type eventV1 struct {
 	events.APIGatewayProxyRequest
 	text     string
 	isBase64 bool
-	staged   bool // the stage stands in the path, as it does in an HTTP API's event
+	staged   bool // the path begins with the stage, as in an HTTP API's event
 }
 
 func newV1(p payload) (event, error) {
@@ -169,7 +168,7 @@ func newV1(p payload) (event, error) {
 	return e, unmarshalContext(p.RequestContext, &e.RequestContext)
 }
 
-func (e *eventV1) sent() (http.Header, string, bool) {
+func (e *eventV1) content() (http.Header, string, bool) {
 	h := http.Header{}
 	for name, values := range e.MultiValueHeaders {
 		for _, value := range values {
@@ -195,7 +194,7 @@ func (e *eventV1) request(ctx context.Context) (*http.Request, error) {
 	return convert.EventToRequestWithContext(ctx, e.APIGatewayProxyRequest)
 }
 
-// route makes the event's path the one that the handler knows.
+// route changes the event's path to the handler's path.
 func (e *eventV1) route() {
 	stage := ""
 	if e.staged {
@@ -212,9 +211,8 @@ func (e *eventV1) plain(status int) any {
 	}
 }
 
-// Signer returns who signed the request with AWS credentials, as API Gateway verified
-// it: an ARN. It is "" where the route asks for no signature. The sender of a
-// request cannot set it.
+// Signer returns the ARN that signed the request with AWS credentials, verified by API Gateway. It
+// is "" if the route requires no signature. The sender of a request cannot set it.
 func Signer(ctx context.Context) string {
 	if c, ok := core.GetAPIGatewayV2ContextFromContext(ctx); ok {
 		if c.Authorizer != nil && c.Authorizer.IAM != nil {
@@ -226,8 +224,8 @@ func Signer(ctx context.Context) string {
 	return c.Identity.UserArn
 }
 
-// Domain returns the domain name by which the request reached AWS, as AWS says it: one that leads
-// to this function. It is "" outside of an event. The sender of a request cannot choose another.
+// Domain returns the domain name at which AWS received the request. The name leads to this
+// function. It is "" outside of an event. The sender of a request cannot change it.
 func Domain(ctx context.Context) string {
 	if c, ok := core.GetAPIGatewayV2ContextFromContext(ctx); ok {
 		return c.DomainName

@@ -24,8 +24,7 @@ import (
 
 const eventsDir = "../../../events"
 
-// A gate answers each call with what reached it, so that the golden files show what each
-// event says.
+// A gate answers each call with its input, so that the golden files show the content of each event.
 type gate struct{ caller gateway.Caller }
 
 func (gate) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, error) { return gate{c}, nil }
@@ -80,7 +79,7 @@ func newGate(t testing.TB) *apigw.Adapter {
 	return apigw.New(h, nil)
 }
 
-// Each event's answer is pinned, so that both payloads are seen to say the same.
+// Each event's answer is in a golden file, which shows that both payloads say the same.
 func TestEventsMatchGolden(t *testing.T) {
 	a := newGate(t)
 	for _, folder := range []string{"http", "rest"} {
@@ -114,7 +113,7 @@ func indent(t testing.TB, b []byte) []byte {
 	return out.Bytes()
 }
 
-// Both payloads of a request are answered alike.
+// Both payloads of a request get the same answer.
 func TestPayloadsAlike(t *testing.T) {
 	a := newGate(t)
 	files, err := filepath.Glob(filepath.Join(eventsDir, "rest", "*.json"))
@@ -189,7 +188,7 @@ func FuzzInvoke(f *testing.F) {
 	})
 }
 
-// A stream takes and refuses what an answer in one piece does, with the same status.
+// A stream accepts and refuses the same requests as a whole answer, with the same status.
 func FuzzStream(f *testing.F) {
 	err := filepath.WalkDir(eventsDir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".json" {

@@ -11,18 +11,18 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-type sentKey struct{}
+type contentKey struct{}
 
-// A sent is what the client sent, as the event has it.
-type sent struct {
+// content is the client's headers and body in the event.
+type content struct {
 	header http.Header
 	body   reader
 }
 
-// restore puts headers and body into the request that was made of the event. The adapter splits
-// every header of payload 2.0 at its commas, and reads one of the two header maps of payload 1.0.
-// It copies the body, too.
-func (s sent) restore(r *http.Request) {
+// restore copies headers and body into the request that the adapter made from the event. The
+// adapter splits every header of payload 2.0 at its commas, reads only one of the two header maps
+// of payload 1.0, and copies the body.
+func (s content) restore(r *http.Request) {
 	if host := s.header.Get("Host"); host != "" {
 		r.Host = host
 	}
@@ -33,28 +33,27 @@ func (s sent) restore(r *http.Request) {
 	}
 }
 
-// A guard is the handler that the adapter sees. It gives the real one headers and body as
-// the event has them, keeps a panic from ending the environment, and always
-// writes.
+// A guard is the handler that the adapter sees. It passes headers and body of the event to the real
+// handler, recovers from a panic so that the environment survives, and always writes.
 type guard struct {
 	next http.Handler
 	log  *slog.Logger
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s, ok := r.Context().Value(sentKey{}).(sent); ok {
+	if s, ok := r.Context().Value(contentKey{}).(content); ok {
 		s.restore(r)
 	}
 	b := &buffer{header: http.Header{}}
 	if !serve(g.next, g.log, b, r) {
 		b = &buffer{header: http.Header{"Content-Type": {"application/json"}}, status: http.StatusInternalServerError}
-		_, _ = io.WriteString(b, refusal(b.status)) // a buffer takes all
+		_, _ = io.WriteString(b, refusal(b.status)) // a buffer accepts all bytes
 	}
-	b.header.Del("Connection") // that with the client is API Gateway's
+	b.header.Del("Connection") // API Gateway manages the client's connection
 	for name, values := range b.header {
 		w.Header()[name] = values
 	}
-	if b.status == 0 { // net/http answers 200 for a handler that writes nothing
+	if b.status == 0 { // like net/http for a handler that writes nothing
 		b.status = http.StatusOK
 	}
 	w.WriteHeader(b.status)
@@ -63,7 +62,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve reports whether the handler came to its end.
+// serve reports whether the handler returned without a panic.
 func serve(next http.Handler, log *slog.Logger, w http.ResponseWriter, r *http.Request) (done bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -76,8 +75,8 @@ func serve(next http.Handler, log *slog.Logger, w http.ResponseWriter, r *http.R
 	return true
 }
 
-// A buffer holds an answer until the handler has ended: what it wrote before a panic
-// must not be sent.
+// A buffer holds an answer until the handler has ended, because output before a panic must not be
+// sent.
 type buffer struct {
 	header http.Header
 	status int
@@ -97,7 +96,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.body.Write(p)
 }
 
-// RequestID returns Lambda's id of the running request, "" outside of one.
+// RequestID returns Lambda's id of the running request, or "" outside of one.
 func RequestID(ctx context.Context) string {
 	if c, ok := lambdacontext.FromContext(ctx); ok {
 		return c.AwsRequestID

@@ -33,7 +33,7 @@ func stream(t *testing.T, h http.HandlerFunc, log *slog.Logger, payload []byte) 
 	return a
 }
 
-// next reads what the handler flushed last, after which it is waiting.
+// next reads the handler's last flush, after which the handler waits.
 func next(t *testing.T, a *events.LambdaFunctionURLStreamingResponse) string {
 	t.Helper()
 	b := make([]byte, 1<<10)
@@ -106,8 +106,8 @@ func TestStreamOfOnePiece(t *testing.T) {
 	}
 }
 
-// What Lambda passes on to a Function URL and to a REST API alike: status, headers and cookies as JSON,
-// eight zero bytes, the body; the zero bytes among the first 16 KB.
+// Lambda passes the same bytes to a Function URL and to a REST API: status, headers and cookies as
+// JSON, eight zero bytes, the body. The zero bytes are in the first 16 KB.
 func TestStreamFraming(t *testing.T) {
 	for _, p := range payloads {
 		t.Run(p.name, func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestStreamRefuses(t *testing.T) {
 	}
 }
 
-// The handler waits for the reader here, so that each part has been read before the next is
-// written.
+// The handler waits for the reader here, so the test reads each part before the handler writes the
+// next.
 func TestStreamPieces(t *testing.T) {
 	read := make(chan struct{})
 	a := stream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -216,7 +216,7 @@ func TestStreamPieces(t *testing.T) {
 	}
 }
 
-// More than a buffered front could send goes out while the handler writes on.
+// A stream sends more than a whole answer may hold while the handler still writes.
 func TestStreamOfManyBytes(t *testing.T) {
 	part := bytes.Repeat([]byte("x"), 1<<20)
 	a := stream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -251,7 +251,7 @@ func TestStreamPanicsMidway(t *testing.T) {
 	}
 }
 
-// Lambda closes an answer that it cannot pass on: then the handler is told twice over.
+// Lambda closes an answer that it cannot pass on. The handler gets an error and an ended context.
 func TestStreamNotRead(t *testing.T) {
 	told := make(chan error)
 	a := stream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -282,7 +282,7 @@ func TestStreamEndsWithTheFunction(t *testing.T) {
 	}
 }
 
-// Lambda's client takes what Answer returns for an answer that streams, and frames it.
+// Lambda's client treats the result of Answer as an answer that streams, and frames it.
 func TestStreamIsWhatLambdaTakes(t *testing.T) {
 	h := lambda.NewHandler(apigw.NewStream(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
@@ -298,7 +298,7 @@ func TestStreamIsWhatLambdaTakes(t *testing.T) {
 	}
 }
 
-// Who signed a request to a Function URL stands where an HTTP API has it.
+// The signer of a request to a Function URL is in the same field as in an HTTP API's event.
 func TestStreamSigner(t *testing.T) {
 	const arn = "arn:aws:sts::123456789012:assumed-role/ci/run"
 	for signer, authorizer := range map[string]string{

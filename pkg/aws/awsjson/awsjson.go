@@ -27,7 +27,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// maxAnswer is how many bytes of an answer are read. A search of a log has 10,000 rows at most.
+// maxAnswer is how many bytes of an answer the client reads. A search of a log has at most 10,000
+// rows.
 const maxAnswer = 16 << 20
 
 // A Client calls one service. It is safe for concurrent use.
@@ -37,9 +38,9 @@ type Client struct {
 	signer  *v4.Signer
 }
 
-// New returns a client of the service with this name in addresses and signatures, such as ssm. It
-// makes no call. The SDK fills in the defaults of a config for its clients alone, so they come from
-// the client of DynamoDB, which each function has.
+// New returns a client of the service. service is its name in addresses and signatures, such as
+// ssm. The SDK completes a config only for its own clients, so the defaults come from the client of
+// DynamoDB, which each function has.
 func New(c aws.Config, service string) *Client {
 	return &Client{service, dynamodb.NewFromConfig(c).Options(), v4.NewSigner()}
 }
@@ -61,7 +62,7 @@ func (c *Client) Call(ctx context.Context, operation string, in, out any) error 
 	return json.Unmarshal(answer, out)
 }
 
-// Post posts body to a path of the service, again if the SDK would, and returns the body of the
+// Post posts body to a path of the service, retries as the SDK would, and returns the body of the
 // answer. If the service refuses, the error is a [smithy.APIError] with the code of the refusal.
 func (c *Client) Post(ctx context.Context, path string, h http.Header, body []byte) ([]byte, error) {
 	for attempt := 1; ; attempt++ {
@@ -110,7 +111,7 @@ func (c *Client) request(ctx context.Context, path string, h http.Header, body [
 		return nil, err
 	}
 	if maps.Copy(r.Header, h); c.o.Credentials == nil {
-		return r, nil // the config wants no signatures
+		return r, nil // the config requires no signatures
 	}
 	credentials, err := c.o.Credentials.Retrieve(ctx)
 	if err != nil {
@@ -121,8 +122,8 @@ func (c *Client) request(ctx context.Context, path string, h http.Header, body [
 	return r, c.signer.SignHTTP(ctx, credentials, r, hash, c.service, c.o.Region, time.Now())
 }
 
-// base returns the address of the service. It has the form of DynamoDB's
-// address, with the name of the service as the first word.
+// base returns the address of the service. It has the form of DynamoDB's address, with the
+// service's name as the first label.
 func (c *Client) base(ctx context.Context) (string, error) {
 	fips, dual := c.o.EndpointOptions.UseFIPSEndpoint, c.o.EndpointOptions.UseDualStackEndpoint
 	e, err := c.o.EndpointResolverV2.ResolveEndpoint(ctx, dynamodb.EndpointParameters{

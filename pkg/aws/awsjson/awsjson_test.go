@@ -28,7 +28,7 @@ func TestCall(t *testing.T) {
 	const denied = `{"__type":"com.amazon#AccessDenied","Message":"no"}`
 	for _, tt := range []struct {
 		name    string
-		answers []string // a status and a body each; the last one again and again
+		answers []string // a status and a body each; the last one repeats
 		want    string   // the value, or part of the error
 		calls   int
 	}{
@@ -78,7 +78,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// A sources says which kind of address is wanted.
+// sources is the SDK's source of the kind of address.
 type sources struct{ fips, dual bool }
 
 func (s sources) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, bool, error) {
@@ -89,7 +89,7 @@ func (s sources) GetUseDualStackEndpoint(context.Context) (aws.DualStackEndpoint
 	return aws.DualStackEndpointStateEnabled, s.dual, nil
 }
 
-// A host notes where a request goes.
+// A host records the address of a request.
 type host struct{ name *string }
 
 func (h host) Do(r *http.Request) (*http.Response, error) {

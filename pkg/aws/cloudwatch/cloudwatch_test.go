@@ -59,19 +59,19 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-// on returns a source of its own.
-func (b *bench) on(c aws.Config) *cloudwatch.Source {
+// newSource returns a new source.
+func (b *bench) newSource(c aws.Config) *cloudwatch.Source {
 	return cloudwatch.New(c, "/aws/lambda/mcp", cloudwatch.Options{
 		Now: func() time.Time { return b.now }, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Stack: "prod",
 	})
 }
 
-// other returns a source of its own on the same wire.
+// otherSource returns a new source on the same wire.
 func (b *bench) other() *cloudwatch.Source {
 	c := emulator.Config("http://aws.test")
 	c.Region, c.HTTPClient = "eu-central-1", &http.Client{Transport: b.wire}
 	c.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
-	return b.on(c)
+	return b.newSource(c)
 }
 
 func rangeOf(t testing.TB, name string) usage.Range {
@@ -102,8 +102,8 @@ func TestTotalsAreOnTheDashboard(t *testing.T) {
 	}
 }
 
-// done is the answer of a search that is complete.
-func done(rows ...string) string {
+// completeSearch returns the answer of a complete search.
+func completeSearch(rows ...string) string {
 	return `{"status":"Complete","statistics":{"bytesScanned":2.5e9,"recordsMatched":9,"recordsScanned":100},"results":[` + strings.Join(rows, ",") + `]}`
 }
 
@@ -145,7 +145,7 @@ func TestSearchOfTheLog(t *testing.T) {
 	if _, err := b.src.Ask(t.Context(), rangeOf(t, "1h")); !errors.As(err, new(usage.RefusedError)) || !strings.Contains(err.Error(), "one runs at a time") {
 		t.Errorf("another range meanwhile: %v", err)
 	}
-	answer = done(
+	answer = completeSearch(
 		row("agent", "ci", "tool", "fs:read_file", "decision", "allowed", "outcome", "available", "n", "31"),
 		row("agent", "ci", "tool", "fs:read_file", "decision", "allowed", "outcome", "transient", "n", "2"),
 		row("agent", "ci", "tool", "retrieve_tools", "decision", "allowed", "n", "8"),
@@ -162,7 +162,9 @@ func TestSearchOfTheLog(t *testing.T) {
 	if d := cmp.Diff(want, a.Uses); d != "" || a.Running || a.Failed != "" {
 		t.Errorf("%+v (-want +got)\n%s", a, d)
 	}
-	if want := "The search read 2.5 GB of the log, about $0.013, reckoned by the price in us-east-1 as of November 2026, $0.005 a GB; this gateway is in eu-central-1, whose price may differ."; !strings.HasPrefix(a.Cost, want) {
+	if want := "The search read 2.5 GB of the log, about $0.013, computed with the price in " +
+		"us-east-1 as of November 2026, $0.005 a GB; this gateway is in eu-central-1, whose " +
+		"price may differ."; !strings.HasPrefix(a.Cost, want) {
 		t.Errorf("%s", a.Cost)
 	}
 	calls := len(b.calls)
@@ -173,7 +175,7 @@ func TestSearchOfTheLog(t *testing.T) {
 	if _, err := b.src.Answer(t.Context(), query); err != nil || len(b.calls) != calls {
 		t.Errorf("what is known is asked for again: %v, %v", b.calls[calls:], err)
 	}
-	// Another instance reads the answer by the name of the question.
+	// Another instance reads the answer by the name of the search.
 	if a, err := (&bench{wire: b.wire, t: t, now: b.now}).other().Answer(t.Context(), query); err != nil || a.Uses == nil || a.Range != "24h" {
 		t.Errorf("another instance: %+v, %v", a, err)
 	}
@@ -194,13 +196,14 @@ func TestSearchFails(t *testing.T) {
 		wait   time.Duration
 		stop   int
 		says   string
-		again  bool // it may be made again at once
+		again  bool // the search may be repeated at once
 	}{
-		"failed":        {200, `{"status":"Failed","results":[],"statistics":{"bytesScanned":1e9}}`, 0, 200, "ended without an answer (CloudWatch Logs calls it failed)", true},
-		"canceled":      {200, `{"status":"Cancelled","results":[]}`, 0, 200, "calls it cancelled", true},
-		"timeout":       {200, `{"status":"Timeout","results":[]}`, 0, 200, "calls it timeout", true},
-		"too long":      {200, `{"status":"Running","results":[]}`, 6 * time.Minute, 200, "longer than 5 minutes and was stopped", true},
-		"no end to it":  {200, `{"status":"Running","results":[]}`, 6 * time.Minute, 400, "could not be stopped either", true},
+		"failed":   {200, `{"status":"Failed","results":[],"statistics":{"bytesScanned":1e9}}`, 0, 200, "ended without an answer (CloudWatch Logs calls it failed)", true},
+		"canceled": {200, `{"status":"Cancelled","results":[]}`, 0, 200, "calls it cancelled", true},
+		"timeout":  {200, `{"status":"Timeout","results":[]}`, 0, 200, "calls it timeout", true},
+		"too long": {200, `{"status":"Running","results":[]}`, 6 * time.Minute, 200, "longer than 5 minutes and was stopped", true},
+		"no end to it": {200, `{"status":"Running","results":[]}`, 6 * time.Minute, 400,
+			"could not be stopped;", true},
 		"denied":        {400, failure("AccessDeniedException"), 0, 200, "does not give the answer now", false},
 		"forgotten":     {400, failure("ResourceNotFoundException"), 0, 200, "does not know this search any more", true},
 		"no JSON":       {200, `{`, 0, 200, "does not give the answer now", false},
@@ -256,13 +259,13 @@ func TestSearchFails(t *testing.T) {
 	})
 }
 
-// TestOnAnEmulator goes as far as MiniStack does: it takes searches of the log, though it does not know
-// the command stats, and answers them.
+// TestOnAnEmulator tests only what MiniStack supports: it accepts searches of the log and answers
+// them, but does not know the command stats.
 func TestOnAnEmulator(t *testing.T) {
 	endpoint := emulator.Start(t)
 	c := emulator.Config(endpoint)
 	b := &bench{t: t, now: time.Now()}
-	b.src = b.on(c)
+	b.src = b.newSource(c)
 	if _, err := b.src.Ask(t.Context(), rangeOf(t, "1h")); err == nil {
 		t.Error("a log group that there is not is searched")
 	}

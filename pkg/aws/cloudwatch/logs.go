@@ -1,8 +1,8 @@
-// Package cloudwatch says how agents use the tools of a gateway on AWS.
+// Package cloudwatch reports how agents use the tools of a gateway on AWS.
 //
-// The names of tools and agents are in the log of the function that agents call, and a search of the
-// log finds them when a person starts one. How often and how fast calls are is on the dashboard of
-// the stack, which CloudWatch draws from the metrics on the same lines.
+// The log of the function that agents call has the names of tools and agents. A search of the log
+// finds them when a person starts one. The number and duration of calls are on the stack's
+// dashboard, which CloudWatch draws from metrics on the same lines.
 package cloudwatch
 
 import (
@@ -26,27 +26,27 @@ import (
 )
 
 const (
-	keepAnswer = 15 * time.Minute // how long an answer is good, and is not asked for again
+	keepAnswer = 15 * time.Minute // how long an answer is valid and not requested again
 	searchTime = 5 * time.Minute  // how long a search of the log may take
 	maxRange   = 7 * 24 * time.Hour
-	maxRows    = 10_000 // that CloudWatch Logs Insights answers with
+	maxRows    = 10_000 // the maximum of CloudWatch Logs Insights
 
-	// What a search costs, as of November 2026. Other regions charge more.
+	// The price of a search as of November 2026. Other regions charge more.
 	pricePerGB  = 0.005
 	priceRegion = "us-east-1"
 )
 
-// search asks for the lines of calls by agent and tool. Names of more than one line count alike.
+// search counts the lines of calls by agent and tool. Names in more than one line count as one.
 const search = `filter audit = 1 and kind = "call"
 | stats count(*) as n by agent, tool, decision, outcome
 | sort n desc
 | limit 10000`
 
-// Options are the knobs of a Source.
+// Options are the options of a Source.
 type Options struct {
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger     // nil: none
-	Stack string           // of the gateway, for a person
+	Stack string           // name of the gateway's stack, for a person
 }
 
 // A Source reads tools and agents from the log of the mcp function, when a person starts a search.
@@ -56,9 +56,9 @@ type Source struct {
 	group, region string
 	now           func() time.Time
 	log           *slog.Logger
-	says          string // where the rest is
+	hint          string // where the counts are
 
-	turn  sync.Mutex // held while CloudWatch Logs is asked
+	turn  sync.Mutex // held during a request to CloudWatch Logs
 	asked map[string]usage.Answer
 }
 
@@ -67,7 +67,7 @@ var (
 	_ usage.Asker  = (*Source)(nil)
 )
 
-// New returns a source that searches the named log group. It makes no call.
+// New returns a source that searches the named log group.
 func New(c aws.Config, group string, o Options) *Source {
 	s := &Source{
 		logs: awsjson.New(c, "logs"), group: group, region: c.Region, now: o.Now,
@@ -77,23 +77,23 @@ func New(c aws.Config, group string, o Options) *Source {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	s.says = fmt.Sprintf("Calls, refusals, failures and times are not counted here: see the CloudWatch"+
-		" dashboard %s-%s. This page finds tools and agents in the log.", o.Stack, c.Region)
+	s.hint = fmt.Sprintf("Calls, refusals, failures and times are not counted here: see the "+
+		"CloudWatch dashboard %s-%s. This page finds tools and agents in the log.", o.Stack, c.Region)
 	return s
 }
 
 // Usage implements [usage.Source].
 func (s *Source) Usage(_ context.Context, r usage.Range) (usage.Report, error) {
-	out := usage.Report{Range: r, Says: []string{s.says}}
+	out := usage.Report{Range: r, Says: []string{s.hint}}
 	out.Total.Start, _ = r.Bounds(s.now())
 	return out, nil
 }
 
-// The name of a question holds all that is needed to read its answer, for the next request may come
-// to another instance of the function.
+// The name of a search contains all data that is needed to read its answer, because the next
+// request may reach another instance of the function.
 var questionName = regexp.MustCompile(`^(1h|24h|7d)\.([0-9]{1,12})\.([0-9a-zA-Z-]{1,64})$`)
 
-// open reads the name of a question; false: it is none, or an old one.
+// open reads the name of a search. ok is false if the name is invalid or old.
 func (s *Source) open(query string) (a usage.Answer, id string, ok bool) {
 	m := questionName.FindStringSubmatch(query)
 	if m == nil {
@@ -108,7 +108,9 @@ func (s *Source) open(query string) (a usage.Answer, id string, ok bool) {
 func (s *Source) Ask(ctx context.Context, r usage.Range) (string, error) {
 	length := r.Step * time.Duration(r.Buckets)
 	if length > maxRange {
-		return "", usage.RefusedError("the log was not searched, and nothing is charged: it is searched for at most 7 days, because it costs by how much is read; choose a shorter range")
+		return "", usage.RefusedError("the log was not searched, and nothing is charged: a " +
+			"search covers at most 7 days, because its price depends on the data read; choose a " +
+			"shorter range")
 	}
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -120,8 +122,10 @@ func (s *Source) Ask(ctx context.Context, r usage.Range) (string, error) {
 		case a.Range == r.Name && a.Failed == "":
 			return query, nil
 		case a.Running && now.Sub(a.AskedAt) < searchTime:
-			if a = s.look(ctx, query); a.Running {
-				return "", usage.RefusedError("the log was not searched: the search for another range is running, and one runs at a time; wait until it has ended, some seconds as a rule")
+			if a = s.searchState(ctx, query); a.Running {
+				return "", usage.RefusedError("the log was not searched: the search for another " +
+					"range is running, and one runs at a time; wait until it has ended, usually " +
+					"after some seconds")
 			}
 		}
 	}
@@ -150,11 +154,11 @@ func (s *Source) Answer(ctx context.Context, query string) (usage.Answer, error)
 	}
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	return s.look(ctx, query), nil
+	return s.searchState(ctx, query), nil
 }
 
-// look returns what became of a question, and keeps it once that is certain. The caller holds the turn.
-func (s *Source) look(ctx context.Context, query string) usage.Answer {
+// searchState returns the state of a search, and caches the final one. The caller holds s.turn.
+func (s *Source) searchState(ctx context.Context, query string) usage.Answer {
 	if a, ok := s.asked[query]; ok && !a.Running {
 		return a
 	}
@@ -162,7 +166,9 @@ func (s *Source) look(ctx context.Context, query string) usage.Answer {
 	a, err := s.result(ctx, a, id)
 	if err != nil {
 		s.log.LogAttrs(ctx, slog.LevelError, "search of the log not read", slog.String("query", id), slog.Any("error", err))
-		a.Running, a.Failed = false, "CloudWatch Logs does not give the answer now. Load the page again: the search need not be made again. The log of the admin function says more."
+		a.Running, a.Failed = false, "CloudWatch Logs does not give the answer now. Load the "+
+			"page again: the search need not be made again. The log of the admin function "+
+			"says more."
 		if !awsjson.HasCode(err, "ResourceNotFoundException") {
 			return a
 		}
@@ -172,7 +178,7 @@ func (s *Source) look(ctx context.Context, query string) usage.Answer {
 	return a
 }
 
-// results are a page of what a search has found.
+// results is a page of a search's results.
 type results struct {
 	Status     string
 	Results    [][]struct{ Field, Value string }
@@ -180,7 +186,7 @@ type results struct {
 	NextToken  string
 }
 
-// result asks CloudWatch Logs what became of a search.
+// result asks CloudWatch Logs for the state of a search.
 func (s *Source) result(ctx context.Context, a usage.Answer, id string) (usage.Answer, error) {
 	in, uses, rows := map[string]string{"queryId": id}, map[usage.Pair]*usage.Use{}, 0
 	for {
@@ -196,7 +202,9 @@ func (s *Source) result(ctx context.Context, a usage.Answer, id string) (usage.A
 			return s.running(ctx, a, id), nil
 		case "Complete":
 		default:
-			a.Running, a.Failed = false, "The search ended without an answer (CloudWatch Logs calls it "+strings.ToLower(out.Status)+"); what it had read by then is charged. Search again."
+			a.Running, a.Failed = false, "The search ended without an answer (CloudWatch Logs "+
+				"calls it "+strings.ToLower(out.Status)+"); the data read so far is charged. "+
+				"Search again."
 			return a, nil
 		}
 		rows += len(out.Results)
@@ -213,27 +221,31 @@ func (s *Source) result(ctx context.Context, a usage.Answer, id string) (usage.A
 	}
 	a.Running, a.Uses = false, usage.UsesOf(uses)
 	if rows >= maxRows {
-		a.Cost += " The answer was longer than the 10,000 rows that CloudWatch Logs gives; the rarest calls are missing."
+		a.Cost += " The answer was longer than the 10,000 rows that CloudWatch Logs returns; " +
+			"the rarest calls are missing."
 	}
-	a.Cost += " What searches showed as locked is not in it."
+	a.Cost += " Locked tools in search results are not counted."
 	return a, nil
 }
 
-// running returns what to say of a search that has not ended, and stops it after its time.
+// running returns the answer for a search that has not ended, and stops a search that takes too
+// long.
 func (s *Source) running(ctx context.Context, a usage.Answer, id string) usage.Answer {
 	if s.now().Sub(a.AskedAt) < searchTime {
 		return a
 	}
-	a.Running, a.Failed = false, "The search took longer than 5 minutes and was stopped; what it had read by then is charged. Choose a shorter range."
+	a.Running, a.Failed = false, "The search took longer than 5 minutes and was stopped; the "+
+		"data read so far is charged. Choose a shorter range."
 	var out struct{}
 	if err := s.logs.Call(ctx, "Logs_20140328.StopQuery", map[string]string{"queryId": id}, &out); err != nil {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "search of the log not stopped", slog.String("query", id), slog.Any("error", err))
-		a.Failed = "The search took longer than 5 minutes, and could not be stopped either; what it reads is charged. Choose a shorter range."
+		a.Failed = "The search took longer than 5 minutes, and could not be stopped; the data " +
+			"it reads is charged. Choose a shorter range."
 	}
 	return a
 }
 
-// add counts a row of an answer: how many lines an agent has of a tool, a decision and an outcome.
+// add adds a row of an answer: the number of lines of an agent, a tool, a decision and an outcome.
 func add(to map[usage.Pair]*usage.Use, field map[string]string) {
 	n, err := strconv.ParseFloat(field["n"], 64)
 	if err != nil || n < 1 || field["agent"] == "" {
@@ -270,15 +282,16 @@ func add(to map[usage.Pair]*usage.Use, field map[string]string) {
 // failures are the outcomes of calls that failed.
 var failures = []string{string(outcome.Transient), string(outcome.Permanent), string(outcome.Denied), audit.Cancelled}
 
-// searchTool is the gateway's own tool by which agents search.
+// searchTool is the gateway's own tool with which agents search.
 const searchTool = "retrieve_tools"
 
-// costOf says what a search has cost, as far as that can be reckoned here.
+// costOf describes the cost of a search, as far as it can be computed here.
 func costOf(bytes float64, region string) string {
 	gb := bytes / 1e9
-	said := fmt.Sprintf("The search read %.3g GB of the log, about $%.2g, reckoned by the price in %s as of November 2026, $%g a GB", gb, gb*pricePerGB, priceRegion, pricePerGB)
+	text := fmt.Sprintf("The search read %.3g GB of the log, about $%.2g, computed with the "+
+		"price in %s as of November 2026, $%g a GB", gb, gb*pricePerGB, priceRegion, pricePerGB)
 	if region != "" && region != priceRegion {
-		said += "; this gateway is in " + region + ", whose price may differ"
+		text += "; this gateway is in " + region + ", whose price may differ"
 	}
-	return said + "."
+	return text + "."
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// A Source answers ssm: and secretsmanager: references, and leaves env: to the environment. It
-// keeps nothing: the upstream client does, until a server says 401.
+// A Source resolves ssm: and secretsmanager: references, and passes env: to the environment. It
+// caches nothing: the upstream client does, until a server answers 401.
 type Source struct {
 	ssm     *awsjson.Client
 	secrets *awsjson.Client
@@ -26,7 +26,7 @@ type Source struct {
 
 var _ secret.Versioned = (*Source)(nil)
 
-// New returns a Source. It makes no call.
+// New returns a Source.
 func New(c aws.Config) *Source {
 	env := secret.Env{Lookup: lookupEnv}
 	return &Source{awsjson.New(c, "ssm"), awsjson.New(c, "secretsmanager"), env}
@@ -46,10 +46,10 @@ func (s *Source) Secret(ctx context.Context, ref string) (string, error) {
 	return s.env.Secret(ctx, ref)
 }
 
-// Versions implements [secret.Versioned]. Secrets Manager keeps the value that a secret had before
-// under the stage AWSPREVIOUS, and the parameter store each version of a parameter under its number.
-// The current one is read first: a value that takes its place before the other is read moves it
-// there, where it is found.
+// Versions implements [secret.Versioned]. Secrets Manager has a secret's previous value under the
+// stage AWSPREVIOUS, and the parameter store has each version of a parameter under its number.
+// Versions reads the current value first: if a new value replaces it before the second read, that
+// read finds it as the previous one.
 func (s *Source) Versions(ctx context.Context, ref string) (v secret.Versions, err error) {
 	before := func() (secret.Version, error) { return secret.Version{}, secret.ErrNotFound }
 	switch kind, name, _ := strings.Cut(ref, ":"); kind {
@@ -120,13 +120,12 @@ func (s *Source) parameter(ctx context.Context, name string) (secret.Version, in
 	return newVersion(p.Value, p.LastModifiedDate), p.Version, nil
 }
 
-// newVersion returns a value and since when it counts, in seconds of Unix time.
+// newVersion returns a value and its start time, in seconds of Unix time.
 func newVersion(text string, since float64) secret.Version {
 	return secret.Version{Text: secret.New(text), Since: smithytime.ParseEpochSeconds(since)}
 }
 
-// lookupEnv hides the function's own credentials: a config must not be able to
-// send them to a server.
+// lookupEnv hides the function's own credentials, so that a config cannot send them to a server.
 func lookupEnv(name string) (string, bool) {
 	if strings.HasPrefix(name, "AWS_") {
 		return "", false

@@ -17,9 +17,9 @@ import (
 )
 
 // A vault is Secrets Manager and the parameter store with one secret, whose values are numbered by
-// day. It is replaced after so many reads; 0: it is not.
+// day. It changes after the given number of reads; 0: never.
 type vault struct {
-	days   []int // of the values, the current one last
+	days   []int // of the values; the current one is last
 	next   int
 	reads  int
 	denied bool
@@ -28,7 +28,7 @@ type vault struct {
 func (v *vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.reads++
 	var in struct{ VersionStage, Name string }
-	_ = json.NewDecoder(r.Body).Decode(&in) // what is missing is empty
+	_ = json.NewDecoder(r.Body).Decode(&in) // a missing member is empty
 	answer := func(back int) {
 		n := len(v.days) - 1 - back
 		if n < 0 {

@@ -21,10 +21,10 @@ type Publisher struct{ client *sns.Client }
 
 var _ notify.Publisher = Publisher{}
 
-// New returns a Publisher. It makes no call.
+// New returns a Publisher.
 func New(c aws.Config) Publisher { return Publisher{sns.NewFromConfig(c)} }
 
-// Publish implements [notify.Publisher]. It goes to the region of the topic.
+// Publish implements [notify.Publisher]. It calls the region of the topic.
 func (p Publisher) Publish(ctx context.Context, topic, subject, body string, attributes map[string]string) error {
 	in := &sns.PublishInput{TopicArn: &topic, Subject: &subject, Message: &body, MessageAttributes: map[string]types.MessageAttributeValue{}}
 	for name, value := range attributes {
@@ -38,7 +38,7 @@ func (p Publisher) Publish(ctx context.Context, topic, subject, body string, att
 	return explain(err)
 }
 
-// explain returns what an error means, without what SNS said, which has ARNs in it.
+// explain returns the meaning of an error without SNS's text, which contains ARNs.
 func explain(err error) error {
 	if err == nil {
 		return nil

@@ -19,7 +19,8 @@ import (
 
 const topic = "arn:aws:sns:eu-central-1:123456789012:portcullis"
 
-// publisher returns a Publisher that talks to a server which answers so, and what that was sent.
+// publisher returns a Publisher that talks to a server with this answer, and the requests that the
+// server got.
 func publisher(t *testing.T, status int, answer string) (sns.Publisher, *[]url.Values) {
 	t.Helper()
 	got := new([]url.Values)

@@ -1,4 +1,4 @@
-// Package sqs sends messages by queues of Amazon SQS, standard ones and FIFO ones.
+// Package sqs sends messages to queues of Amazon SQS, both standard and FIFO.
 package sqs
 
 import (
@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// maxBatch is how many messages SQS takes in one call, and maxBytes how many bytes of them, since always.
+	// maxBatch and maxBytes are how many messages, and how many bytes of them, SQS accepts in one
+	// call.
 	maxBatch = 10
 	maxBytes = catalog.MaxBody
 
-	// maxTries is how often a message is sent that SQS did not take for a reason of its own. Calls
-	// that fail as a whole are tried again by the SDK.
+	// maxTries is how often a message is sent if SQS fails to accept it. The SDK retries calls that
+	// fail as a whole.
 	maxTries = 3
 )
 
@@ -33,7 +34,7 @@ type Queue struct {
 
 var _ catalog.Queue = Queue{}
 
-// New returns the queue with this URL. It makes no call.
+// New returns the queue with this URL.
 func New(c aws.Config, url string) Queue { return Queue{sqs.NewFromConfig(c), url} }
 
 // Send implements [catalog.Queue]: one call takes ten messages.
@@ -42,7 +43,7 @@ func (q Queue) Send(ctx context.Context, messages []catalog.Message) error {
 		return err
 	}
 	for len(messages) > 0 {
-		n := fitting(messages)
+		n := batchSize(messages)
 		if err := q.send(ctx, messages[:n]); err != nil {
 			return err
 		}
@@ -51,8 +52,8 @@ func (q Queue) Send(ctx context.Context, messages []catalog.Message) error {
 	return nil
 }
 
-// fitting returns how many of the first messages one call takes.
-func fitting(messages []catalog.Message) int {
+// batchSize returns how many of the first messages fit into one call.
+func batchSize(messages []catalog.Message) int {
 	size := 0
 	for n, m := range messages {
 		if size += len(m.Body); n == maxBatch || n > 0 && size > maxBytes {
@@ -62,7 +63,7 @@ func fitting(messages []catalog.Message) int {
 	return len(messages)
 }
 
-// send sends messages that one call takes, and again those that SQS did not take.
+// send sends the messages of one call, and again the messages that SQS failed to accept.
 func (q Queue) send(ctx context.Context, messages []catalog.Message) error {
 	entries := make([]types.SendMessageBatchRequestEntry, len(messages))
 	for i, m := range messages {

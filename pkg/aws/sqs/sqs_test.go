@@ -50,10 +50,10 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// What SQS did not take for a reason of its own is sent again, and nothing else.
+// A message is sent again only if the failure was SQS's own.
 func TestNotTaken(t *testing.T) {
 	for name, c := range map[string]struct {
-		fails  int // how often the second message is not taken
+		fails  int // how often the second message fails
 		sender bool
 		want   string // of the error
 		calls  []int  // messages in each
