@@ -17,19 +17,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A guarded gateway runs with an issuer and agent tokens, before two servers.
-type guarded struct {
+// A guardedGateway runs with an issuer and agent tokens, in front of two servers.
+type guardedGateway struct {
 	*program
 	issuer   *identitytest.Issuer
-	root     secret.Text // may use /admin, to make tokens
+	root     secret.Text // may use /admin, to create tokens
 	audience string
 	files    *upstreamtest.Server
 	vault    *upstreamtest.Server
 }
 
-func startGuarded(t *testing.T, mode string, env map[string]string) *guarded {
+func startGuarded(t *testing.T, mode string, env map[string]string) *guardedGateway {
 	t.Helper()
-	g := &guarded{issuer: identitytest.Start(t), root: token.New()}
+	g := &guardedGateway{issuer: identitytest.Start(t), root: token.New()}
 	g.files = upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
 		upstreamtest.Tool("read_file", "Read a file.", `{"readOnlyHint":true}`, "path"),
 		upstreamtest.Tool("delete_file", "Delete a file.", `{"destructiveHint":true}`, "path"),
@@ -38,7 +38,7 @@ func startGuarded(t *testing.T, mode string, env map[string]string) *guarded {
 		upstreamtest.Tool(probetest.Secret, "it is a secret", `{"readOnlyHint":true}`, "path"),
 		upstreamtest.Tool(probetest.Long, "it is a secret", `{"readOnlyHint":true}`, "path"),
 	}})
-	dir, addr := t.TempDir(), local.Addr(t) // the audience of the issuer's tokens is made of it
+	dir, addr := t.TempDir(), local.Addr(t) // part of the audience of the issuer's tokens
 	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers":{"files":{"url":%q,"approval":"off"},"vault":{"url":%q,"approval":"off"}},"gateway":{"mode":%q}}`, g.files.URL, g.vault.URL, mode))
 	g.audience = "http://" + addr + "/mcp"
 	all := map[string]string{
@@ -53,21 +53,21 @@ func startGuarded(t *testing.T, mode string, env map[string]string) *guarded {
 	return g
 }
 
-// mint makes a token and returns its text and id.
-func (g *guarded) mint(body string) (text, id string) {
+// mint creates a token and returns its text and id.
+func (g *guardedGateway) mint(body string) (text, id string) {
 	g.T.Helper()
 	var made struct{ ID, Token string }
 	g.Ask(http.StatusCreated, "/admin/tokens", json.RawMessage(body), &made, "Authorization: Bearer "+g.root.Reveal())
 	return made.Token, made.ID
 }
 
-// send sends a request as it is.
-func (g *guarded) send(t *testing.T, r probetest.Request) agenttest.Answer {
+// send sends a request unchanged.
+func (g *guardedGateway) send(t *testing.T, r probetest.Request) agenttest.Answer {
 	t.Helper()
 	return g.probe().Send(t, r)
 }
 
-func (g *guarded) probe() probetest.Gateway {
+func (g *guardedGateway) probe() probetest.Gateway {
 	return probetest.Gateway{URL: g.URL, From: from, Issuer: g.issuer, Audience: g.audience}
 }
 
@@ -91,7 +91,7 @@ func TestAccessRefused(t *testing.T) {
 			w.Agent, _ = g.mint(filesToken)
 			var id string
 			w.Revoked, id = g.mint(filesToken)
-			// Who was good before is not slowed down by what strangers do from the same address.
+			// Failures of strangers do not slow down a known caller at the same address.
 			for _, credential := range []string{w.Agent, w.Revoked} {
 				if a := g.send(t, probetest.Request{Header: http.Header{"Authorization": {"Bearer " + credential}}, Body: probetest.RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
 					t.Fatalf("a good token is answered %d %s", a.Status, a.Body)

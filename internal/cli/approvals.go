@@ -45,7 +45,7 @@ type restoreCmd struct {
 	KeepTokens bool   `help:"With a FILE: do not revoke restored agent tokens. Use it only if no token was revoked since the copy was made."`
 }
 
-// Run takes a copy back, or settles by the catalog.
+// Run restores a backup, or settles lost records by the catalog.
 func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 	switch {
 	case c.File != "":
@@ -65,7 +65,7 @@ func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 // An acceptCmd is portcullis approvals accept.
 type acceptCmd struct{ gatewayFlags }
 
-// Run settles by the store.
+// Run settles lost records by the store.
 func (c acceptCmd) Run(ctx context.Context, env *environment) error {
 	return c.reconcile(ctx, env, "accept", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (out auditevent.Restored, err error) {
 		out.Settled, err = catalog.Reconcile(ctx, s, snap, approval.AcceptStore, c.Actor, time.Now)
@@ -73,9 +73,9 @@ func (c acceptCmd) Run(ctx context.Context, env *environment) error {
 	})
 }
 
-// reconcile decides by how for every record that the file lost, or had an older version of, and
-// prints what became of each tool. restore keeps a damaged file under another name and makes a new
-// one from the catalog.
+// reconcile decides by how about every record that the file lost or has in an older version, and
+// prints the result for each tool. restore keeps a damaged file under another name and creates a
+// new one from the catalog.
 func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name string,
 	how func(context.Context, *bolt.Store, *catalog.Snapshot) (auditevent.Restored, error)) error {
 	if f.URL != "" {
@@ -120,7 +120,7 @@ func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name stri
 	return nil
 }
 
-// reconcileEmbedded is reconcile at a gateway that runs.
+// reconcileEmbedded is reconcile at a running gateway.
 func reconcileEmbedded(ctx context.Context, env *environment, f gatewayFlags, name string) error {
 	g, err := f.open(ctx, env, "approvals "+name)
 	if err != nil {
@@ -134,7 +134,7 @@ func reconcileEmbedded(ctx context.Context, env *environment, f gatewayFlags, na
 	return printed(env.stdout, func(w io.Writer) { printReconciliation(w, a.Value) })
 }
 
-// printReconciliation prints what became of lost records, and what the audit added.
+// printReconciliation prints the result for lost records, and the records that the audit added.
 func printReconciliation(w io.Writer, s decide.Reconciliation) {
 	for _, t := range s.Tools {
 		fmt.Fprintf(w, "%s: %s\n", inLine(t.ID), stateOf(approval.State(t.State), t.Disabled))
@@ -182,7 +182,7 @@ func stateOf(state approval.State, disabled bool) string {
 	return s
 }
 
-// setAside renames a damaged file, and returns what it is called then.
+// setAside renames a damaged file, and returns its new path.
 func setAside(path string) (string, error) {
 	kept := path + ".damaged-" + time.Now().UTC().Format("2006-01-02T15-04-05.000Z")
 	return kept, os.Rename(path, kept)

@@ -23,7 +23,7 @@ import (
 
 const actionDir = "../../.github/actions/approvals-check"
 
-// A runner runs the steps of the action as GitHub does.
+// A runner runs the steps of the action like GitHub.
 type runner struct {
 	t   *testing.T
 	dir string
@@ -46,7 +46,7 @@ func newRunner(t *testing.T, env ...string) *runner {
 	}, env...)}
 }
 
-// run runs a step, and returns what it prints and its exit code.
+// run runs a step, and returns its output and its exit code.
 func (r *runner) run(step string, env ...string) (out string, code int) {
 	r.t.Helper()
 	cmd := exec.CommandContext(r.t.Context(), "bash", "-e", "-c", step)
@@ -60,7 +60,7 @@ func (r *runner) run(step string, env ...string) (out string, code int) {
 }
 
 func (r *runner) file(name string) string {
-	data, _ := os.ReadFile(filepath.Join(r.dir, name)) // "": there is none
+	data, _ := os.ReadFile(filepath.Join(r.dir, name)) // "": no file
 	return string(data)
 }
 
@@ -69,7 +69,7 @@ func (r *runner) command(name, script string) {
 	require.OK(r.t, os.WriteFile(filepath.Join(r.dir, "bin", name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 }
 
-// steps returns what the steps of the action run, by name.
+// steps returns the scripts of the action's steps by name.
 func steps(t *testing.T) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(actionDir, "action.yml"))
@@ -84,7 +84,7 @@ func steps(t *testing.T) map[string]string {
 	return out
 }
 
-// The page says of each input what it is, and steps use none that there is not.
+// The page describes each input, and steps use only existing inputs.
 func TestActionInputs(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(actionDir, "action.yml"))
 	require.OK(t, err)
@@ -134,7 +134,7 @@ func TestActionChecksARealGateway(t *testing.T) {
 	}
 }
 
-// testComment has the Markdown posted, and then brought up to date.
+// testComment posts the Markdown, and then updates it.
 func testComment(r *runner, step string) {
 	r.t.Helper()
 	for _, last := range []string{"", "77"} {

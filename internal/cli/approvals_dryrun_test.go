@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/cli/lockfile"
 )
 
-// Whoever cannot read what came of it has to know at least whether anything was done.
+// The exit status must say whether anything was done even if nobody can read the output.
 func TestApplySaysTruthOnFullDisk(t *testing.T) {
 	for dry, want := range map[bool]string{true: "nothing was changed", false: "it was carried out"} {
 		env := quiet()

@@ -21,12 +21,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A lockArg is which lock file a command is about.
+// A lockArg names the lock file of a command.
 type lockArg struct {
 	File string `arg:"" optional:"" default:"approvals.lock.json" help:"The lock file; without it, approvals.lock.json where you are."`
 }
 
-// read reads the file. An error names the file, and the line of each fault.
+// read reads the file. An error names the file and the line of each fault.
 func (a lockArg) read() (lockfile.File, error) {
 	data, err := readFile(a.File)
 	if err != nil {
@@ -44,7 +44,7 @@ func (a lockArg) read() (lockfile.File, error) {
 	return nil, errors.New(strings.Join(said, "\n"))
 }
 
-// needed is read where there has to be a file.
+// needed is read, but fails if there is no file.
 func (a lockArg) needed(command string) (lockfile.File, error) {
 	f, err := a.read()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,14 +56,14 @@ func (a lockArg) needed(command string) (lockfile.File, error) {
 	return f, nil
 }
 
-// A gatewayItems is everything that a gateway has, and how it stands there.
+// gatewayItems holds every item of a gateway, and its state there.
 type gatewayItems struct {
 	rows   map[tool.ID]decide.Row
 	items  []lockfile.Item
 	health decide.Health
 }
 
-// readItems reads it from a gateway that knows what its servers list.
+// readItems reads the items of a gateway that knows its servers' lists.
 func readItems(ctx context.Context, g *gateway) (s gatewayItems, err error) {
 	health, err := client.Health.Do(ctx, g.Client, nil, nil)
 	if err != nil {
@@ -97,20 +97,20 @@ func readItems(ctx context.Context, g *gateway) (s gatewayItems, err error) {
 	return s, nil
 }
 
-// oneOf reports whether a code begins in one of these ways.
+// oneOf reports whether a code has one of the prefixes.
 func oneOf(code string, begins ...string) bool {
 	return slices.ContainsFunc(begins, func(b string) bool { return strings.HasPrefix(code, b) })
 }
 
-// standingOf returns how a definition stands. What locks an item beside its approval counts where nobody
-// could approve it.
+// standingOf returns the state of a definition. A lock other than a missing approval counts if
+// nobody could approve the definition.
 func standingOf(r decide.Row) lockfile.State {
 	switch {
 	case r.State == decide.StateBlocked:
 		return lockfile.Blocked
 	case r.Disabled || r.Status == string(lock.DisabledByUser):
 		return lockfile.Disabled
-	case r.Status == string(lock.PendingApproval): // also a baseline that has a severe finding
+	case r.Status == string(lock.PendingApproval): // or a baseline with a severe finding
 		return lockfile.Waiting
 	case r.State == decide.StateApproved:
 		return lockfile.Approved
@@ -122,7 +122,7 @@ func standingOf(r decide.Row) lockfile.State {
 	return lockfile.Waiting
 }
 
-// about refuses a server that neither the gateway nor the file knows.
+// about refuses a server that is neither in the gateway nor in the file.
 func (s gatewayItems) about(command string, servers []string, f lockfile.File) error {
 	var known []string
 	for _, i := range s.items {
@@ -141,8 +141,8 @@ func (s gatewayItems) about(command string, servers []string, f lockfile.File) e
 	return nil
 }
 
-// of returns the items of the servers; all of them if none is named.
-func (s gatewayItems) of(servers []string) (out []lockfile.Item) {
+// ofServers returns the items of the servers, or all items if names is empty.
+func (s gatewayItems) ofServers(servers []string) (out []lockfile.Item) {
 	for _, i := range s.items {
 		if len(servers) == 0 || slices.Contains(servers, i.ID.Server) {
 			out = append(out, i)
@@ -161,7 +161,7 @@ func readServers(ctx context.Context, g *gateway) (out map[string]decide.Server,
 	return out, err
 }
 
-// whyGone says why a gateway does not have an item.
+// whyGone says why a gateway lacks an item.
 func whyGone(id tool.ID, servers map[string]decide.Server) string {
 	s, ok := servers[id.Server]
 	switch {
@@ -205,7 +205,7 @@ func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
 	if err := s.about(command, c.Server, before); err != nil {
 		return err
 	}
-	now := lockfile.Take(before, s.of(c.Server), c.Pending)
+	now := lockfile.Take(before, s.ofServers(c.Server), c.Pending)
 	for id, e := range before {
 		if len(c.Server) > 0 && !slices.Contains(c.Server, id.Server) {
 			now[id] = e
@@ -214,7 +214,8 @@ func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
 	return c.put(ctx, env, g, s, before, now, missing)
 }
 
-// before returns the file as it is; missing: there is none, or what is there is no file, such as /dev/stdout.
+// before returns the present file. missing reports whether there is none, or whether the path is
+// not a regular file, such as /dev/stdout.
 func (c approvalsWriteCmd) before() (f lockfile.File, missing bool, err error) {
 	if info, err := os.Stat(c.File); err == nil && info.Mode()&(fs.ModeDevice|fs.ModeNamedPipe) != 0 {
 		return lockfile.File{}, true, nil
@@ -226,10 +227,10 @@ func (c approvalsWriteCmd) before() (f lockfile.File, missing bool, err error) {
 	return f, false, err
 }
 
-// put writes the file if it is another one, and says how it differs.
+// put writes the file if its content changes, and prints the difference.
 func (c approvalsWriteCmd) put(ctx context.Context, env *environment, g *gateway, s gatewayItems, before, now lockfile.File, missing bool) error {
 	data := now.Bytes()
-	if _, err := lockfile.Parse(data); err != nil { // nothing that could not be read again
+	if _, err := lockfile.Parse(data); err != nil { // never write a file that cannot be read again
 		return fmt.Errorf("%s: nothing was written, since the gateway has what cannot stand in a lock file: %w", g.Command, err)
 	}
 	if ctx.Err() != nil {
@@ -260,8 +261,7 @@ func (c approvalsWriteCmd) put(ctx context.Context, env *environment, g *gateway
 	return c.leftOut(ctx, env, g, s, before, now)
 }
 
-// bare returns an error without the name of the file that it is about, which may be one that is put in
-// the place of another.
+// bare returns an error without the path of its file, because that may be a temporary file.
 func bare(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -269,7 +269,7 @@ func bare(err error) error {
 	return err
 }
 
-// entries returns how many entries there are, in words.
+// entries returns a number of entries in words.
 func entries(n int) string {
 	if n == 1 {
 		return "1 entry"
@@ -277,10 +277,10 @@ func entries(n int) string {
 	return fmt.Sprintf("%d entries", n)
 }
 
-// leftOut says what the gateway has and the file does not, and which servers were not to be had.
+// leftOut prints the items that the file lacks, and the servers that were unavailable.
 func (c approvalsWriteCmd) leftOut(ctx context.Context, env *environment, g *gateway, s gatewayItems, before, now lockfile.File) error {
 	n := map[lockfile.State]int{}
-	for _, i := range s.of(c.Server) {
+	for _, i := range s.ofServers(c.Server) {
 		if _, ok := now[i.ID]; !ok {
 			n[i.Standing]++
 		}

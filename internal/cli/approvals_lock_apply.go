@@ -36,21 +36,21 @@ func (c approvalsApplyCmd) Validate() error {
 	return c.askFlags.Validate()
 }
 
-// A skipped is an entry of the file that is not approved, and why.
+// A skipped holds an entry of the file that is not approved, and the reason.
 type skipped struct {
 	ID  tool.ID `json:"-"`
 	Who string  `json:"id"`
 	Why string  `json:"why"`
 }
 
-// A plan is what there is to do.
+// A plan is the list of approvals to make.
 type plan struct {
 	approve []tool.ID
-	already int // entries whose definition is approved
+	already int // entries whose definition is already approved
 	skipped []skipped
 }
 
-// planOf returns what there is to do to make the gateway approve what the file does.
+// planOf returns the approvals that a gateway lacks compared with the file.
 func planOf(f lockfile.File, s gatewayItems, note string) (p plan) {
 	at := map[tool.ID]lockfile.State{}
 	for _, i := range s.items {
@@ -103,7 +103,7 @@ func (c approvalsApplyCmd) Run(ctx context.Context, env *environment) error {
 	if err := s.about(command, c.Server, f); err != nil {
 		return err
 	}
-	f = f.Of(c.Server...)
+	f = f.OfServers(c.Server...)
 	p := planOf(f, s, c.Note)
 	if c.DryRun {
 		return c.report(env, f, p, p.approve)
@@ -113,7 +113,7 @@ func (c approvalsApplyCmd) Run(ctx context.Context, env *environment) error {
 		return c.broken(ctx, g, f, p, answered, err)
 	}
 	approved := slices.DeleteFunc(slices.Clone(p.approve), func(id tool.ID) bool { _, no := refused[id]; return no })
-	if len(refused) > 0 { // somebody else may have approved the same at this moment
+	if len(refused) > 0 { // another person may have approved the same definition just now
 		if s, err = readItems(ctx, g); err != nil {
 			return c.broken(ctx, g, f, p, answered, err)
 		}
@@ -131,8 +131,9 @@ func (c approvalsApplyCmd) Run(ctx context.Context, env *environment) error {
 	return c.report(env, f, p, approved)
 }
 
-// carryOut approves what is planned, each definition as it was seen. It returns what the gateway did not
-// take, and why; and about how many it has answered, which may be approved also if there is an error.
+// carryOut makes the planned approvals, each for the definition that was read. It returns the
+// refused items with the reasons, and how many the gateway has answered. After an error these may
+// be approved too.
 func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.File, s gatewayItems, ids []tool.ID) (refused map[tool.ID]string, answered int, err error) {
 	refused = map[tool.ID]string{}
 	for len(ids) > 0 {
@@ -160,10 +161,11 @@ func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.
 	return refused, answered, nil
 }
 
-// broken says what holds after something went wrong on the way, when the gateway had answered about so many.
+// broken describes the state after an error in carryOut, if the gateway had answered about so many
+// items.
 func (c approvalsApplyCmd) broken(ctx context.Context, g *gateway, f lockfile.File, p plan, answered int, why error) error {
 	if _, refused := errors.AsType[*client.Refusal](why); refused && ctx.Err() == nil && answered == 0 {
-		return why // nothing was decided
+		return why // no decision was made
 	}
 	if ctx.Err() != nil {
 		why = errors.New(g.Command + ": interrupted")
@@ -183,7 +185,7 @@ func (c approvalsApplyCmd) broken(ctx context.Context, g *gateway, f lockfile.Fi
 	return fmt.Errorf("%w; of %s that had to be approved %d are, which holds; run it again to go on", why, entries(len(p.approve)), n)
 }
 
-// report prints what became of the file's entries.
+// report prints the result for the file's entries.
 func (c approvalsApplyCmd) report(env *environment, f lockfile.File, p plan, approved []tool.ID) error {
 	slices.SortFunc(approved, tool.ID.Compare)
 	slices.SortFunc(p.skipped, func(a, b skipped) int { return a.ID.Compare(b.ID) })

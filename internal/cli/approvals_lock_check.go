@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// summaryVariable names the file whose Markdown GitHub shows on the page of a run.
+// summaryVariable names the file of Markdown that GitHub shows on the page of a run.
 const summaryVariable = "GITHUB_STEP_SUMMARY"
 
 // An approvalsCheckCmd is portcullis approvals check.
@@ -39,7 +39,7 @@ func (c approvalsCheckCmd) Validate() error {
 	return nil
 }
 
-// Run compares the two.
+// Run compares the file with the gateway.
 func (c approvalsCheckCmd) Run(ctx context.Context, env *environment) error {
 	const command = "approvals check"
 	f, err := c.needed(command)
@@ -62,7 +62,7 @@ func (c approvalsCheckCmd) Run(ctx context.Context, env *environment) error {
 	if err := s.about(command, c.Server, f); err != nil {
 		return err
 	}
-	drifts := lockfile.Compare(f.Of(c.Server...), s.of(c.Server))
+	drifts := lockfile.Compare(f.OfServers(c.Server...), s.ofServers(c.Server))
 	if c.Markdown != "" || c.Summary {
 		md, err := c.markdown(ctx, g, s, drifts)
 		if err != nil {
@@ -81,7 +81,7 @@ func (c approvalsCheckCmd) Run(ctx context.Context, env *environment) error {
 	return nil
 }
 
-// hand writes the Markdown to where it is wanted.
+// hand writes the Markdown to the places that the flags and GitHub name.
 func (c approvalsCheckCmd) hand(env *environment, md, summary string) error {
 	if c.Summary {
 		if err := writeInto(summary, []byte("\n"+md), os.O_APPEND|os.O_CREATE); err != nil {
@@ -101,7 +101,7 @@ func (c approvalsCheckCmd) hand(env *environment, md, summary string) error {
 	return nil
 }
 
-// A driftLine is an item of the answer as JSON.
+// A driftLine is an item in the JSON output.
 type driftLine struct {
 	ID       string         `json:"id"`
 	What     lockfile.What  `json:"what"`
@@ -142,12 +142,12 @@ func (c approvalsCheckCmd) print(env *environment, f lockfile.File, drifts []loc
 		fmt.Fprintf(env.stderr, "%s approves what the gateway has approved (%s), and nothing waits\n", c.File, entries(len(f)))
 		return nil
 	}
-	fmt.Fprintf(env.stderr, "%s and the gateway %s\n", c.File, c.said(drifts))
+	fmt.Fprintf(env.stderr, "%s and the gateway %s\n", c.File, c.verdict(drifts))
 	return nil
 }
 
-// said says how many differ, and what to do about it.
-func (c approvalsCheckCmd) said(drifts []lockfile.Drift) string {
+// verdict returns how many items differ, and what to do.
+func (c approvalsCheckCmd) verdict(drifts []lockfile.Drift) string {
 	counts := lockfile.Counts(drifts)
 	if !slices.ContainsFunc(drifts, lockfile.Drift.IsDrift) {
 		return "agree: " + counts + "\nportcullis approvals apply approves what is pending, once the file is merged"
@@ -193,8 +193,8 @@ func (c approvalsCheckCmd) markdown(ctx context.Context, g *gateway, s gatewayIt
 	return md, failed
 }
 
-// detailOf returns what a report shows of an item. A definition that came after the list was read is
-// not the one that it is about.
+// detailOf returns the details of an item for a report. It ignores a definition that is newer than
+// the list.
 func detailOf(t decide.Tool, row decide.Row) lockfile.Detail {
 	out := lockfile.Detail{Two: t.TakesTwo}
 	if t.Hash != row.Hash {

@@ -23,7 +23,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A keeper keeps the approvals of a gateway in a file.
+// A keeper manages the approvals of a gateway in a file.
 type keeper struct {
 	*program
 	all  map[string]*upstreamtest.Server
@@ -46,7 +46,7 @@ func newKeeper(t *testing.T, env map[string]string) *keeper {
 	return &keeper{startWith(t, env, dir, "--actor", "kim"), all, filepath.Join(dir, lockfile.Name)}
 }
 
-// update has the servers list other tools.
+// update makes the servers list other tools.
 func (k *keeper) update() {
 	k.all["files"].SetTools([]json.RawMessage{
 		upstreamtest.Tool("get_file", "Read a file quickly and return its text.", reading, "path: string"), upstreamtest.Tool("list", "List a folder.", reading, "run_as: string"),
@@ -151,7 +151,7 @@ func TestApprovalsLockWithoutRight(t *testing.T) {
 	s.check("approvals-lock-no-right")
 }
 
-// What people decided at the gateway is not undone by a file.
+// A file does not undo decisions that people made at the gateway.
 func TestApplyLeavesWhatPeopleRefused(t *testing.T) {
 	k := newKeeper(t, nil)
 	s := k.session()
@@ -209,7 +209,7 @@ func TestApplyLeavesWhatPeopleRefused(t *testing.T) {
 	s.check("approvals-lock-apply")
 }
 
-// Two who apply the same file at once approve it once.
+// Two people who apply the same file at the same time approve it once.
 func TestApplyTwiceAtOnce(t *testing.T) {
 	k := newKeeper(t, nil)
 	k.update()
@@ -235,7 +235,7 @@ func TestApplyTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// Who interrupts is told what holds, and can go on.
+// After an interrupt the message says what was done, and the command can be repeated.
 func TestApplyInterrupted(t *testing.T) {
 	k := newKeeper(t, nil)
 	k.update()
@@ -256,7 +256,7 @@ func TestApplyInterrupted(t *testing.T) {
 	require.OK(t, run(t.Context(), []string{"approvals", "apply", k.file, "--dir", k.dir}, quiet()))
 }
 
-// A refusal of what was asked for last says nothing of what was approved before it.
+// A refusal of the last request does not hide earlier approvals.
 func TestApplyRefusedOnTheWay(t *testing.T) {
 	k := newKeeper(t, nil)
 	k.update()
@@ -292,8 +292,8 @@ func TestApplyRefusedOnTheWay(t *testing.T) {
 	}
 }
 
-// proxyThat returns the address of a proxy in front of a gateway, which shows each request to see before it
-// answers it.
+// proxyThat returns the address of a proxy in front of a gateway. The proxy calls see with each
+// request before it answers.
 func proxyThat(t *testing.T, see func(*http.Request), gateway string) string {
 	t.Helper()
 	to, err := url.Parse(gateway)
@@ -306,7 +306,7 @@ func proxyThat(t *testing.T, see func(*http.Request), gateway string) string {
 		see(r)
 		maps.Copy(w.Header(), answer.Header())
 		w.WriteHeader(answer.Code)
-		_, _ = w.Write(answer.Body.Bytes()) // the client may have gone
+		_, _ = w.Write(answer.Body.Bytes()) // the client may have left
 	}))
 	t.Cleanup(s.Close)
 	return s.URL

@@ -13,8 +13,8 @@ func bearing(credential string) http.Header {
 	return http.Header{"Authorization": {"Bearer " + credential}}
 }
 
-// A client that was given /mcp/readonly gets tokens for that address. They must not delete at
-// another one.
+// A client of /mcp/readonly gets tokens for that address. They must not allow deletion at another
+// address.
 func TestAudienceOfOneEndpoint(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	narrow := g.issuer.Token(g.audience+"/readonly", map[string]any{"scope": "portcullis:destructive portcullis:admin"})

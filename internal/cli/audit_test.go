@@ -22,7 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A day is a gateway at which everything was done once that the audit knows.
+// A day is a gateway on which every audited action has happened once.
 type day struct {
 	*program
 	config string
@@ -45,7 +45,7 @@ func newDay(t *testing.T) *day {
 	return d
 }
 
-// decide decides about a tool as it is now.
+// decide decides about a tool in its current state.
 func (d *day) decide(path, action, note string) {
 	d.T.Helper()
 	var tool struct {
@@ -60,7 +60,7 @@ func (d *day) decide(path, action, note string) {
 	d.Ask(http.StatusOK, "/admin/tools/"+path+"/"+action, body, nil)
 }
 
-// pass is the day.
+// pass performs the actions of the day.
 func (d *day) pass() {
 	d.T.Helper()
 	var made struct{ ID, Token string }
@@ -88,7 +88,7 @@ func (d *day) pass() {
 	d.Ask(http.StatusOK, "/admin/tokens/"+made.ID+"/revoke", map[string]any{}, nil)
 }
 
-// eventsOfADay and callsOfADay are what must be in the audit, in short.
+// eventsOfADay and callsOfADay are the expected audit lines in short form.
 var (
 	eventsOfADay = []string{
 		"bootstrap token_made token:ci", "bootstrap approve web:fetch", "bootstrap block files:delete_file", "bootstrap undo files:delete_file",
@@ -100,7 +100,7 @@ var (
 	}
 )
 
-// inShort returns a line in short.
+// inShort returns a line in short form.
 func inShort(l audit.Line) string {
 	if l.Kind == audit.KindCall {
 		return l.Agent + " " + l.Decision + " " + l.Tool
@@ -108,7 +108,7 @@ func inShort(l audit.Line) string {
 	return l.Actor + " " + l.Action + " " + l.Tool + l.Subject
 }
 
-// holds checks that all of a day's lines are there, and nothing that must not be.
+// holds checks that all lines of a day exist, and no unwanted text.
 func holds(t *testing.T, where string, got []string, want ...string) {
 	t.Helper()
 	for _, line := range want {
@@ -160,12 +160,13 @@ func TestAuditOfADay(t *testing.T) {
 
 	t.Run("command", func(t *testing.T) { testAuditCommand(t, d) })
 	t.Run("files", func(t *testing.T) {
-		// The first sight of an item changes nothing that agents may do, and is in its own audit alone.
+		// The first sight of an item does not change the rights of agents, and is only in the
+		// item's own audit.
 		holds(t, "the daily file", verifiedChain(t, filepath.Join(d.dir, "audit")), everything...)
 	})
 }
 
-// testAuditCommand asks the gateway that runs, and then reads its folder.
+// testAuditCommand asks the running gateway, and then reads its folder.
 func testAuditCommand(t *testing.T, d *day) {
 	everything := slices.Concat(eventsOfADay, callsOfADay)
 	command := func(env map[string]string, args ...string) (out, said string, err error) {
@@ -224,8 +225,8 @@ func mustPrint(t *testing.T, command func(map[string]string, ...string) (string,
 	}
 }
 
-// verifiedChain returns the lines of a folder of daily files in short, each of which must name the hash of
-// the one before.
+// verifiedChain returns the lines of a folder of daily files in short form. Each line must have the
+// hash of the previous one.
 func verifiedChain(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))

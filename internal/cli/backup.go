@@ -23,7 +23,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
 
-// datedName is what the name of a copy looks like that backup has made up.
+// datedName matches the names that backup gives to its copies.
 var datedName = regexp.MustCompile(`^approvals-\d{8}T\d{6}Z(-\d+)?\.db$`)
 
 // A backupCmd is portcullis approvals backup.
@@ -58,8 +58,9 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("%s: %w; make the folder first", name, err)
 	}
-	if _, err := os.Lstat(path); err == nil && c.File != "" { // before the audit says that a copy was taken
-		return fmt.Errorf("%s: %w", name, taken(path))
+	// before the audit records that a copy was made
+	if _, err := os.Lstat(path); err == nil && c.File != "" {
+		return fmt.Errorf("%s: %w", name, existsError(path))
 	}
 	res, err := g.Backup(ctx)
 	if err != nil {
@@ -88,7 +89,7 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("%s: interrupted; no copy was made", name)
 	case errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("%s: %w", name, taken(path))
+		return fmt.Errorf("%s: %w", name, existsError(path))
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("%s: there is no room for it: %w; no copy was made", name, err)
 	case err != nil:
@@ -102,11 +103,11 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 	return thin(filepath.Dir(path), c.Keep, env)
 }
 
-func taken(path string) error {
+func existsError(path string) error {
 	return fmt.Errorf("%q is there already, and nothing was written; name another file", path)
 }
 
-// receive writes an answer into a file, as long as the answer says that it is.
+// receive writes an answer into a file, and checks the length that the answer declares.
 func receive(f *os.File, res *http.Response) error {
 	n, err := io.Copy(f, res.Body)
 	want := res.Header.Get("Content-Length")
@@ -116,7 +117,7 @@ func receive(f *os.File, res *http.Response) error {
 	return err
 }
 
-// thin removes the oldest dated copies in a folder beyond so many.
+// thin removes the oldest dated copies in a folder, and keeps the newest keep copies.
 func thin(folder string, keep int, env *environment) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

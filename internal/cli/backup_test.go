@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A shelf is a folder with a gateway that has one approved tool and one that waits.
+// newShelf returns a folder with a gateway that has one approved tool and one that waits.
 func newShelf(t *testing.T) (dir string, s *terminal) {
 	t.Helper()
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: rawTools("read_page", "send_mail")})
@@ -33,7 +33,7 @@ func newShelf(t *testing.T) (dir string, s *terminal) {
 	return dir, s
 }
 
-// Copies that are made in one second get a number, and the oldest of them goes first.
+// Copies of the same second get a number, and the oldest of them is removed first.
 func TestBackupsOfOneSecond(t *testing.T) {
 	dir, s := newShelf(t)
 	for range 3 {
@@ -53,7 +53,7 @@ func TestBackupsOfOneSecond(t *testing.T) {
 	}
 }
 
-// copies are the names of the copies in a folder.
+// copies returns the names of the copies in a folder.
 func copies(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -113,7 +113,7 @@ func TestBackupSession(t *testing.T) {
 	}
 }
 
-// What was shut since the copy was made stays shut, whatever became of the file.
+// Everything that was locked after the copy stays locked, in every state of the file.
 func TestRestoredCopyOpensNothing(t *testing.T) {
 	open := func(dir string) (names []string) {
 		p := start(t, dir)
@@ -136,12 +136,12 @@ func TestRestoredCopyOpensNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, s := newShelf(t)
-			decideAbout(t, dir, "web", "send_mail", "approve") // open in the copy
+			decideAbout(t, dir, "web", "send_mail", "approve") // callable in the copy
 			first := filepath.Join(dir, "first.db")
 			s.must(0, "approvals", "backup", first, "--dir", dir)
 			decideAbout(t, dir, "web", "send_mail", "disable")
 			decideAbout(t, dir, "web", "read_page", "approve")
-			s.must(0, "sync", "--dir", dir) // as a gateway does every minute
+			s.must(0, "sync", "--dir", dir) // like a gateway every minute
 			require.OK(t, spoil(dir))
 			s.must(0, "approvals", "restore", first, "--dir", dir)
 			if got := open(dir); slices.Contains(got, "send_mail") {
@@ -155,7 +155,7 @@ func TestRestoredCopyOpensNothing(t *testing.T) {
 	}
 }
 
-// A copy that cannot be taken back changes nothing.
+// A backup that cannot be restored changes nothing.
 func TestRestoreRefuses(t *testing.T) {
 	dir, s := newShelf(t)
 	first := filepath.Join(dir, "first.db")
@@ -187,7 +187,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// Whoever cannot read what came of it is not told that nothing was changed.
+// The message does not claim that nothing changed if the result could not be printed.
 func TestRestoreSaysTruthOnFullDisk(t *testing.T) {
 	dir, s := newShelf(t)
 	first := filepath.Join(dir, "first.db")
@@ -200,12 +200,12 @@ func TestRestoreSaysTruthOnFullDisk(t *testing.T) {
 	}
 }
 
-// damaged returns a file in which a record is no JSON any more.
+// damaged returns a file in which one record is not JSON.
 func damaged(whole []byte) []byte {
 	return []byte(strings.ReplaceAll(string(whole), `"server":"web"`, `"server";"web"`))
 }
 
-// rawTools are tools of these names.
+// rawTools returns tools with these names.
 func rawTools(names ...string) (tools []json.RawMessage) {
 	for _, name := range names {
 		tools = append(tools, upstreamtest.Tool(name, "To "+name+".", ""))
@@ -213,7 +213,7 @@ func rawTools(names ...string) (tools []json.RawMessage) {
 	return tools
 }
 
-// decideAbout decides about a tool as it is now.
+// decideAbout decides about a tool in its current state.
 func decideAbout(t *testing.T, dir, server, name, verb string) {
 	t.Helper()
 	g, err := gatewayFlags{placeFlags{Dir: dir}, "kim"}.open(t.Context(), quiet(), "test")
@@ -227,7 +227,7 @@ func decideAbout(t *testing.T, dir, server, name, verb string) {
 	require.OK(t, err)
 }
 
-// An answer that ends early, and a disk that is full, leave nothing.
+// A truncated answer, and a full disk, leave no file.
 func TestBackupThatIsCutOff(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "copy.db")

@@ -27,30 +27,30 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// maxShown is how many faults, warnings or servers a banner names of each.
+// maxShown is how many faults, warnings or servers of each kind a banner names.
 const maxShown = 5
 
-// A banner says to the person who started the program where the gateway is and how it is:
-// after the first sync, and again when its problems have changed.
+// A banner tells the person who started the program the address and the state of the gateway: after
+// the first sync, and whenever its problems change.
 type banner struct {
 	serveCmd
 	out     io.Writer
 	program *boot.Program
-	codes   *signin.Codes // of links that sign in at /admin; nil: there are none
+	codes   *signin.Codes // of links that sign in at /admin; nil: no links
 	base    string        // address of the gateway
-	closed  string        // why nobody is let in at /admin; "": somebody is
-	noAdmin bool          // nobody has what opens /admin
+	closed  string        // why /admin accepts nobody; "": it accepts somebody
+	noAdmin bool          // nobody has a credential for /admin
 
 	client   *clientGateway
 	shown    bool
-	problems string // when it was last shown
+	problems string // at the last output
 }
 
 func newBanner(out io.Writer, p *boot.Program, addr *net.TCPAddr, c serveCmd, codes *signin.Codes) *banner {
 	return &banner{serveCmd: c, out: out, program: p, codes: codes, base: cmp.Or(p.Settings.BaseURL, "http://"+addr.String()), closed: bootadmin.Closed(p)}
 }
 
-// show writes the banner if there is news. It goes out in one write.
+// show writes the banner if it has news, in one write.
 func (b *banner) show(s *state.State) {
 	var problems, all strings.Builder
 	b.writeProblems(&problems, s.Health)
@@ -68,7 +68,7 @@ func (b *banner) headline(h state.Health) string {
 	n := len(h.Reasons())
 	switch {
 	case waitsForServers(h) && b.noAdmin:
-		n = 1 // that there are no servers yet is none
+		n = 1 // no servers yet is not a problem
 	case waitsForServers(h):
 		return "portcullis is running, and has no servers yet"
 	case b.noAdmin:
@@ -83,19 +83,19 @@ func (b *banner) headline(h state.Health) string {
 	return "portcullis is ready"
 }
 
-// waitsForServers reports whether all that is wrong is that nobody has named a server yet, as after
+// waitsForServers reports whether the only problem is that the config names no server yet, as after
 // portcullis init.
 func waitsForServers(h state.Health) bool {
 	reasons := h.Reasons()
 	return len(reasons) == 1 && reasons[0].Code == "no_servers"
 }
 
-// row writes one line under the headline; without a name it goes on with the row before.
+// row writes one line under the headline. Without a name it continues the row before.
 func row(w io.Writer, name, format string, args ...any) {
 	fmt.Fprintf(w, "  %-13s "+format+"\n", append([]any{name}, args...)...)
 }
 
-// rows writes one row each under name, up to maxShown, and then where the others are.
+// rows writes up to maxShown rows under name, and then where to find the others.
 func rows(w io.Writer, name string, all []string, others string) {
 	for i, line := range all {
 		if i == maxShown {
@@ -106,7 +106,7 @@ func rows(w io.Writer, name string, all []string, others string) {
 	}
 }
 
-// writeAddresses writes what the gateway's addresses are, and what it reads.
+// writeAddresses writes the gateway's addresses, and the files that it reads.
 func (b *banner) writeAddresses(w io.Writer, h state.Health) {
 	row(w, "MCP endpoint", "%s/mcp", b.base)
 	if b.closed == "" {
@@ -115,7 +115,7 @@ func (b *banner) writeAddresses(w io.Writer, h state.Health) {
 		row(w, "approvals", "%s.", b.closed)
 		row(w, "", "Or start it on a loopback address, such as --addr 127.0.0.1:8080: people then sign in with a key.")
 	}
-	if b.codes != nil { // not into the log, which others may read
+	if b.codes != nil { // not into the log, which other people may read
 		row(w, "sign in", "%s/admin/login?code=%s", b.base, b.codes.New())
 		row(w, "", "The link works once, within 10 minutes. Later, sign in with the key in %s.", b.path(folder.KeyFile))
 	}
@@ -136,7 +136,7 @@ func (b *banner) writeAddresses(w io.Writer, h state.Health) {
 
 func (b *banner) path(key string) string { return filepath.Join(b.Dir, filepath.FromSlash(key)) }
 
-// writeTools writes how the servers are, and what an agent that may see all of them finds.
+// writeTools writes the state of the servers, and the tools of an agent that may see all servers.
 func (b *banner) writeTools(w io.Writer, s *state.State) {
 	if !s.Ready() {
 		return
@@ -160,7 +160,7 @@ func (b *banner) writeTools(w io.Writer, s *state.State) {
 	rows(w, "", failing, b.base+"/admin/servers")
 	sel, err := view.Select(toolset.Request{})
 	if err != nil {
-		return // one of the problems
+		return // it is one of the problems
 	}
 	restriction := ""
 	if !b.program.Settings.Access.Open() {
@@ -191,7 +191,7 @@ func (b *banner) writeTools(w io.Writer, s *state.State) {
 	b.writeNext(w, strings.Join(waiting, ", "))
 }
 
-// writeNext writes what is to be done about what waits for a person.
+// writeNext writes the next step for items that wait for a person.
 func (b *banner) writeNext(w io.Writer, waiting string) {
 	switch {
 	case waiting == "", b.noAdmin:
@@ -202,7 +202,7 @@ func (b *banner) writeNext(w io.Writer, waiting string) {
 	}
 }
 
-// counted returns "2 ok, 1 off". The first count is always there.
+// counted returns "2 ok, 1 off". It always includes the first count.
 func counted(n map[string]int, names ...string) string {
 	var parts []string
 	for i, name := range names {
@@ -213,10 +213,9 @@ func counted(n map[string]int, names ...string) string {
 	return strings.Join(parts, ", ")
 }
 
-// writeProblems writes what is wrong, with file and line where it is a file, and what to do;
-// then what only looks wrong.
+// writeProblems writes the problems with file and line and with the remedy, and then the warnings.
 func (b *banner) writeProblems(w io.Writer, h state.Health) {
-	check := self() + " check " + b.Dir // prints all of them
+	check := self() + " check " + b.Dir // prints all problems
 	if b.noAdmin {
 		row(w, "problem", "%s", noAdmin)
 		row(w, "what to do", "%s", doctor.Find(noAdminCode, "", "").Do)
@@ -234,7 +233,7 @@ func (b *banner) writeProblems(w io.Writer, h state.Health) {
 			rows(w, "", b.located(config.Key, h.Config.Err), check)
 		case "policy_refused":
 			rows(w, "", b.located(policy.Key, h.Policy.Err), check)
-		case "config_missing": // at somebody's first start
+		case "config_missing": // at the first start
 			row(w, "what to do", "Write %s, such as", b.path(config.Key))
 			row(w, "", `{"mcpServers": {"NAME": {"url": "https://HOST/mcp"}}}`)
 			row(w, "", "It is taken within seconds. Or stop this, and start with --demo and another --dir to see the gateway at work.")
@@ -249,7 +248,7 @@ func (b *banner) writeProblems(w io.Writer, h state.Health) {
 	rows(w, "warning", warnings, check)
 }
 
-// located returns the faults of a file, each with the path of the file.
+// located returns the faults of a file, each with the file's path.
 func (b *banner) located(key string, err error) []string {
 	faults, _ := errors.AsType[config.Faults](err)
 	out := make([]string, len(faults))

@@ -14,14 +14,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// waitFor waits until a text was printed so often.
+// waitFor waits until a text was printed this many times.
 func (p *program) waitFor(text string, times int) {
 	p.T.Helper()
 	local.Until(p.T, "it prints "+text, func() bool { return strings.Count(p.out.String(), text) >= times })
 }
 
-// asked returns what /healthz says, and what a search says that finds nothing.
-func (p *program) asked() string {
+// healthAndSearch returns the answers of /healthz and of a search without results.
+func (p *program) healthAndSearch() string {
 	p.T.Helper()
 	health := p.Send("/healthz", "")
 	found := p.Call("retrieve_tools", `{"query": "zebra"}`)
@@ -29,7 +29,7 @@ func (p *program) asked() string {
 	return fmt.Sprintf("\nGET /healthz\n  %d %s\nretrieve_tools\n  %s\n", health.Status, health.Body, text)
 }
 
-// plain returns what was printed without what differs from run to run.
+// plain returns the output without the parts that differ between runs.
 func (p *program) plain() string {
 	text := strings.ReplaceAll(p.out.String(), p.dir, "DIR")
 	text = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(text, "127.0.0.1:PORT")
@@ -37,7 +37,7 @@ func (p *program) plain() string {
 	return regexp.MustCompile(`version [0-9a-f]{12}\b`).ReplaceAllString(text, "version VERSION")
 }
 
-// configOf is a config of these servers: name → url, and then settings.
+// configOf returns a config of these servers: name → url, followed by settings.
 func configOf(servers ...string) string {
 	var list []string
 	for _, s := range servers {
@@ -53,8 +53,8 @@ const brokenConfig = `{
 }
 `
 
-// What the program prints at its start is true, and says what to do next; /healthz and a
-// search that finds nothing say the same.
+// The start prints the true state and the next step. /healthz and a search without results say the
+// same.
 func TestBanner(t *testing.T) {
 	good := func(t *testing.T) *upstreamtest.Server {
 		return upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
@@ -114,12 +114,12 @@ func TestBanner(t *testing.T) {
 			tt.make(t, dir)
 			p := start(t, dir, tt.args...)
 			file := strings.NewReplacer(",", "", " ", "_").Replace(tt.name) + ".golden"
-			golden.Check(t, filepath.Join("testdata", "banner", file), p.plain()+p.asked())
+			golden.Check(t, filepath.Join("testdata", "banner", file), p.plain()+p.healthAndSearch())
 		})
 	}
 }
 
-// Whoever mends what the banner complains of sees that it is mended, and nothing twice.
+// After a repair the banner says that the problem is gone, and repeats nothing.
 func TestBannerShownAgain(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("ping", "Answer a ping.", `{}`)}})
 	dir := t.TempDir()

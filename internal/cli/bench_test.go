@@ -20,7 +20,7 @@ var benchQueries = []string{
 	"send an email", "convert a pdf to markdown", "take a screenshot of a web page", "current stock price", "find a hotel",
 }
 
-// latencies reports the median and the 95th percentile beside the mean.
+// latencies reports the median and the 95th percentile in addition to the mean.
 func latencies(b *testing.B, each func(i int)) {
 	took := make([]time.Duration, 0, b.N)
 	for i := 0; b.Loop(); i++ {
@@ -42,7 +42,7 @@ func BenchmarkRetrieveOverHTTP(b *testing.B) {
 	})
 }
 
-// One call through the gateway, and the same straight to its server.
+// One call through the gateway, and the same call directly to its server.
 func BenchmarkCall(b *testing.B) {
 	w := newReal(b, `, "approval": "off"`)
 	x := w.tools()[0]
@@ -61,7 +61,7 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// A sync of 70 live servers of which nothing changed.
+// A sync of 70 live servers without changes.
 func BenchmarkSync(b *testing.B) {
 	w := newReal(b, "")
 	latencies(b, func(int) { w.Ask(http.StatusOK, "/admin/sync", `{}`, nil) })

@@ -35,7 +35,7 @@ func TestBrowserApproves(t *testing.T) {
 	tab.Click(`input[name=note]`)
 	tab.Type("seen and agreed")
 	tab.Click(`button[value=approve]`)
-	tab.See(`.message`) // nothing else waits
+	tab.See(`.message`) // no other item waits
 	tab.Goto(link)
 	if after := tab.Text(`main`); !strings.Contains(after, "kim") || !strings.Contains(after, "seen and agreed") || !tab.Has(`.chip.callable`) {
 		t.Errorf("the page does not say who approved and why:\n%s", after)
@@ -63,8 +63,8 @@ func TestBrowserApproves(t *testing.T) {
 	}
 }
 
-// The link that the program prints needs one click. Then a link of another site's page, such
-// as a chat with the agent, leads to the page and not to a second sign-in.
+// The link that the program prints needs one click. Then a link of another site's page, such as a
+// chat with the agent, leads to the page without a second sign-in.
 func TestBrowserSignInLink(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo")
 	page := p.URL + "/admin/tools/tickets/assign_ticket"
@@ -73,7 +73,8 @@ func TestBrowserSignInLink(t *testing.T) {
 		fmt.Fprintf(w, `<a id="link" href="%[1]s">see it</a><form method="post" action="%[1]s"><input name="action" value="disable"><button>press</button></form>`, page)
 	}))
 	defer chat.Close()
-	elsewhere := strings.Replace(chat.URL, "127.0.0.1", "localhost", 1) // another site than the gateway's
+	// another site than the gateway's
+	elsewhere := strings.Replace(chat.URL, "127.0.0.1", "localhost", 1)
 	tab := browsertest.Open(t, p.URL, elsewhere)
 
 	tab.Goto(p.link)

@@ -15,16 +15,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A bulkConfirmation is what is decided about together, and what is not.
+// A bulkConfirmation is the items of one bulk decision, and the items that it leaves out.
 type bulkConfirmation struct {
 	rows    []decide.Row
 	out     []leftOut
-	already int // are as the decision would make them
+	already int // items that are already in the requested state
 	above   map[string]int
 	maxTier string
 }
 
-// A leftOut is an item that is not decided about with others.
+// A leftOut is an item that a bulk decision leaves out.
 type leftOut struct{ id, why string }
 
 // many decides about many items.
@@ -33,7 +33,7 @@ func (d *decider) many(ctx context.Context, c decideCmd) error {
 		c.MaxTier = cmp.Or(c.MaxTier, tool.Read.String())
 	}
 	if d.action == approval.ActionApprove && c.Seen != "" {
-		c.MaxTier = "" // each was seen
+		c.MaxTier = "" // the person saw each item
 	}
 	rows, err := d.chosen(ctx, c)
 	if err != nil {
@@ -44,7 +44,7 @@ func (d *decider) many(ctx context.Context, c decideCmd) error {
 		return err
 	}
 	s.show(d.env.stderr, d.action, d.sure)
-	refused := 0 // what is left out of a choice was not named
+	refused := 0 // items left out of a choice by flags were not named
 	if !c.All {
 		refused = len(s.out)
 	}
@@ -61,12 +61,12 @@ func (d *decider) many(ctx context.Context, c decideCmd) error {
 	return d.decideAll(ctx, s.rows, refused)
 }
 
-// leftOver says that something that was named was not decided about.
+// leftOver returns the error that some named items were left out.
 func (d *decider) leftOver(n int) error {
 	return fmt.Errorf("%s: nothing was decided about %s, as said above", d.action, text.Count(n, "item"))
 }
 
-// chosen returns the items that a command is about.
+// chosen returns the items of a command.
 func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, err error) {
 	if c.All {
 		f := c.filter()
@@ -98,8 +98,8 @@ func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, e
 	return rows, nil
 }
 
-// chosenPinned returns what a file lists, with the hashes and the revisions that it has. What is
-// not in the list of now goes to the gateway as it is, which says what became of it.
+// chosenPinned returns the items of a file, with the file's hashes and revisions. It passes unknown
+// items to the gateway unchanged, which returns a reason for each.
 func (d *decider) chosenPinned(ctx context.Context, path string) (rows []decide.Row, err error) {
 	seen, err := readPinned(path, d.env.stdin)
 	if err != nil {
@@ -120,7 +120,7 @@ func (d *decider) chosenPinned(ctx context.Context, path string) (rows []decide.
 		}
 		taken[s] = true
 		r := known[s.ID]
-		if r.Hash != s.Hash { // what is known is of another definition
+		if r.Hash != s.Hash { // the known state belongs to another definition
 			r = decide.Row{ItemName: decide.ItemName{ID: s.ID}}
 		}
 		r.Hash, r.Rev = s.Hash, cmp.Or(s.Rev, r.Rev)
@@ -129,13 +129,14 @@ func (d *decider) chosenPinned(ctx context.Context, path string) (rows []decide.
 	return rows, nil
 }
 
-// bulkConfirmationOf sorts out what can be decided about together. On a terminal it prints each definition
-// that nobody approves without a look at it.
+// bulkConfirmationOf selects the items that can be decided together. On a terminal it prints each
+// definition that needs an individual look before its approval.
 func (d *decider) bulkConfirmationOf(
 	ctx context.Context, rows []decide.Row, c decideCmd,
 ) (*bulkConfirmation, error) {
 	s := &bulkConfirmation{above: map[string]int{}, maxTier: c.MaxTier}
-	most, _ := tool.ParseTier(cmp.Or(c.MaxTier, tool.Destructive.String())) // the flag takes no other
+	// the flag allows no other value
+	most, _ := tool.ParseTier(cmp.Or(c.MaxTier, tool.Destructive.String()))
 	for _, r := range rows {
 		if o := r.Obstacle; r.Tier >= most && d.env.terminal && o != nil && o.Code == decide.NotShown {
 			id, err := tool.ParseID(r.ID)
@@ -163,7 +164,7 @@ func (d *decider) bulkConfirmationOf(
 	return s, nil
 }
 
-// isSo reports whether an item is as the decision would make it.
+// isSo reports whether an item is already in the requested state.
 func (d *decider) isSo(r decide.Row) bool {
 	switch d.action {
 	case approval.ActionDisable:
@@ -175,10 +176,10 @@ func (d *decider) isSo(r decide.Row) bool {
 	return o != nil && (o.Code == decide.AlreadyApproved || o.Code == decide.AlreadyBlocked)
 }
 
-// maxNamed is how many servers, and how many items that are left out, are named.
+// maxNamed is how many servers, and how many left-out items, are named.
 const maxNamed = 40
 
-// show says what is decided about, and what is not. brief: in as few words as it takes.
+// show prints the items of the decision, and the items left out. brief shortens the text.
 func (s *bulkConfirmation) show(w io.Writer, action string, brief bool) {
 	servers := byServer(s.rows)
 	names := slices.Sorted(maps.Keys(servers))
@@ -259,7 +260,7 @@ func countsOf(action string, rows []decide.Row) string {
 	return strings.Join(parts, ", ")
 }
 
-// countEach returns how many there are of each name: "9 read, 3 write".
+// countEach returns the count of each name: "9 read, 3 write".
 func countEach(counts map[string]int, names []string) string {
 	var parts []string
 	for _, name := range names {
@@ -270,8 +271,8 @@ func countEach(counts map[string]int, names []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// agreedAll asks whether all of a bulk page is to be decided about. named: each was named by its
-// id, which is enough to lock it.
+// agreedAll asks whether to decide about all items of a bulk page. named reports whether each was
+// named by its id, which is enough to lock it.
 func (d *decider) agreedAll(s *bulkConfirmation, named bool) error {
 	if d.sure || named && d.action != approval.ActionApprove && d.action != approval.ActionEnable {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
-// decideAll decides about the rows, each as it was seen, and says what became of them; so many more were
-// named and left out.
+// decideAll decides about the rows as they were read, and prints the results. leftOut is how many
+// named items were left out before.
 func (d *decider) decideAll(ctx context.Context, rows []decide.Row, leftOut int) error {
 	as := client.BulkDecision{Action: d.action, Note: strings.TrimSpace(d.Note), Tell: d.Tell, Shown: d.shown}
 	for _, r := range rows {
@@ -40,7 +40,7 @@ func (d *decider) decideAll(ctx context.Context, rows []decide.Row, leftOut int)
 			halves++
 		}
 	}
-	err := d.told(d.print(d.env.stdout, done, func(w io.Writer) {
+	err := d.printError(d.print(d.env.stdout, done, func(w io.Writer) {
 		fmt.Fprintf(w, "%s %d of %s\n", past(d.action), done.Count, text.Count(len(rows), "item"))
 		if halves > 0 {
 			fmt.Fprintf(w, "of %d of them yours is the first of two approvals: one more person is needed\n", halves)

@@ -16,10 +16,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A crowd is a gateway with 250 tools that wait. It says of each request to decide what it does.
+// A crowd is a gateway with 250 tools that wait. It records the effect of each request to decide.
 type crowd struct {
 	*httptest.Server
-	sent  []int // items of each request that decided
+	sent  []int // number of items in each request
 	after func(n int, w http.ResponseWriter) bool
 }
 
@@ -74,7 +74,7 @@ func TestBulkInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	c.after = func(n int, _ http.ResponseWriter) bool {
 		if n == 1 {
-			stop() // which does not cut off the request that runs
+			stop() // it does not abort the running request
 		}
 		return true
 	}
@@ -102,10 +102,10 @@ func TestBulkInterrupted(t *testing.T) {
 	s.check("bulk-interrupted")
 }
 
-// An answer of which nobody reads the end is nobody's fault, and ends nothing.
+// A reader that stops early is not an error, and ends nothing.
 func TestOpenedFolderWhoseReaderLeaves(t *testing.T) {
 	dir := t.TempDir()
-	server := upstreamtest.New(t, upstreamtest.Options{Tools: deskTools()})
+	server := upstreamtest.New(t, upstreamtest.Options{Tools: firstTools()})
 	programtest.WriteConfig(t, dir, servers{"fs": server}.config(each(""), ""))
 	p := start(t, dir)
 	require.OK(t, p.stop())
@@ -127,7 +127,7 @@ func TestDecisionOnAFullDisk(t *testing.T) {
 		t.Skip("this system has no /dev/full: ", err)
 	}
 	defer full.Close()
-	d := newDesk(t)
+	d := newItemGateway(t)
 	env := quiet()
 	env.stdout = full
 	err = run(t.Context(), []string{"disable", "fs:read_file", "--dir", d.dir}, env)

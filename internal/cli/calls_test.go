@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The calls of two runs of the program are in one chain of lines; where they are required and cannot be
-// written, nothing is called, and the health says why.
+// The calls of two runs of the program are in one chain of lines. If lines are required and cannot
+// be written, all calls are refused, and the health says why.
 func TestServeKeepsCalls(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {}, "audit": {"required": true, "days": 7}}`)
@@ -50,7 +50,7 @@ func TestServeKeepsCalls(t *testing.T) {
 	}
 	local.Until(t, "the log says so", func() bool { return strings.Contains(p.log.String(), "a line of the audit is lost") })
 	require.OK(t, os.Remove(filepath.Join(dir, folder.AuditFolder)))
-	time.Sleep(1100 * time.Millisecond) // it is tried again each second
+	time.Sleep(1100 * time.Millisecond) // it is retried every second
 	if r := p.Call("retrieve_tools", `{"query":"fourth"}`); r.IsError {
 		t.Errorf("it can be written again: %s", r.Text)
 	}
@@ -60,8 +60,8 @@ func TestServeKeepsCalls(t *testing.T) {
 	}
 }
 
-// At audit.max_bytes calls are refused where their lines are required, and the agent reads why. Elsewhere the
-// oldest day makes room.
+// At audit.max_bytes calls whose lines are required are refused, and the agent gets the reason.
+// Otherwise the oldest day is deleted.
 func TestServeAtTheAuditLimit(t *testing.T) {
 	dir := t.TempDir()
 	config := func(required string) string {

@@ -22,7 +22,7 @@ type carryCmd struct {
 	Note   string `placeholder:"TEXT" help:"Why."`
 }
 
-// Run approves what is unchanged.
+// Run approves the unchanged definitions.
 func (c carryCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	list, err := g.list(ctx, env, decide.Filter{Status: string(lock.PendingApproval), Server: c.Server, For: decide.ActionCarry}, 1)
 	if err != nil {
@@ -32,7 +32,7 @@ func (c carryCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 		fmt.Fprintf(env.stderr, "no definition of %s waits only because its version changed; nothing was decided\n", inLine(c.Server))
 		return nil
 	}
-	d := &decider{gateway: g, env: env, askFlags: c.askFlags, said: said{Hash: c.Hash, Note: c.Note}, action: decide.ActionCarry}
+	d := &decider{gateway: g, env: env, askFlags: c.askFlags, decisionFlags: decisionFlags{Hash: c.Hash, Note: c.Note}, action: decide.ActionCarry}
 	s, err := d.bulkConfirmationOf(ctx, list.Upgrades[0].Tools, decideCmd{})
 	if err != nil {
 		return err
@@ -72,10 +72,10 @@ func showCarried(w io.Writer, s *bulkConfirmation) tool.Hash {
 	return hash
 }
 
-// sameServer begins the line about a server whose version changed.
+// sameServer begins the line about a server with a new version.
 const sameServer = "same server, new version: "
 
-// upgradeText returns how many definitions of a server are the same in its new version.
+// upgradeText returns how many definitions of a server are unchanged in its new version.
 func upgradeText(up decide.Upgrade) string {
 	return fmt.Sprintf("%s: %s (approved in %s, now %s)", inLine(up.Server),
 		text.Count(len(up.Tools), "unchanged definition"), inLine(text.List(up.Before, 3)), inLine(up.Now))

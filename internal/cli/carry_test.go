@@ -25,7 +25,7 @@ func TestCarrySession(t *testing.T) {
 		programtest.WriteConfig(t, dir, string(config))
 	}
 	version("1.2.3")
-	d := &desk{program: start(t, dir, "--actor", "kim", "--allow-commands"), terminal: newTerminal(t, map[string]string{dir: "DIR"})}
+	d := &itemGateway{program: start(t, dir, "--actor", "kim", "--allow-commands"), terminal: newTerminal(t, map[string]string{dir: "DIR"})}
 	d.do(0, "approvals", "carry", "prog")
 	d.do(0, "block", "prog:flood")
 	d.do(0, "disable", "prog:fork")

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A gateway that ends has written the last decisions into the catalog, although no sync was due.
+// At its end a gateway writes the last decisions into the catalog, even though no sync was due.
 func TestServeKeepsDecisionsAtItsEnd(t *testing.T) {
 	e := newEvening(t)
 	p := start(t, e.dir)
@@ -35,8 +35,8 @@ func TestServeKeepsDecisionsAtItsEnd(t *testing.T) {
 	}
 }
 
-// Without approvals.db and with a catalog that cannot be used nothing is open, health names both until a
-// person has settled it, and a restore closes what the audit says.
+// Without approvals.db and with an unusable catalog no tool is callable, and health names both
+// until a person has settled it. A restore closes the tools that the audit says were closed.
 func TestApprovalsAndCatalogLost(t *testing.T) {
 	e := newEvening(t)
 	for _, how := range []string{"restore", "accept"} {
@@ -58,7 +58,7 @@ func TestApprovalsAndCatalogLost(t *testing.T) {
 			if diff := cmp.Diff([]string{"approvals_restored", "approvals_gone"}, health()); diff != "" {
 				t.Errorf("health (-want +got):\n%s", diff)
 			}
-			for name, state := range e.stands(root) {
+			for name, state := range e.states(root) {
 				if state != "waits for approval, lost" {
 					t.Errorf("%s is %q", name, state)
 				}
@@ -72,7 +72,7 @@ func TestApprovalsAndCatalogLost(t *testing.T) {
 			want["blocked"], want["off2"], want["stop"] = "blocked", "waits for approval, disabled", afterRestore()["stop"]
 		}
 		require.OK(t, run(t.Context(), []string{"approvals", how, "--dir", root, "--actor", "kim"}, &environment{getenv: os.Getenv, stdout: io.Discard, stderr: io.Discard}))
-		if diff := cmp.Diff(want, e.stands(root)); diff != "" {
+		if diff := cmp.Diff(want, e.states(root)); diff != "" {
 			t.Errorf("after %s (-want +got):\n%s", how, diff)
 		}
 		if codes := health(); len(codes) > 0 {

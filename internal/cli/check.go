@@ -26,13 +26,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// errCheck ends a check that found faults; they are printed by then.
+// errCheck ends a check that has printed faults.
 var errCheck = errors.New("the folder cannot be deployed as it is")
 
-// shown is how many tools of a rule are named.
-const shown = 50
+// maxTools is how many tools of a rule are named.
+const maxTools = 50
 
-// undenied is the warning of a server of which every agent may call everything.
+// undenied is the warning about a server whose tools every agent may call.
 const undenied = "no rule denies any of its tools"
 
 // A checkCmd is portcullis check.
@@ -41,7 +41,7 @@ type checkCmd struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
 
-// Run prints what is wrong with the folder.
+// Run prints the faults of the folder.
 func (c checkCmd) Run(ctx context.Context, env *environment) error {
 	out := env.stdout
 	if c.Output == "json" {
@@ -57,22 +57,23 @@ func (c checkCmd) Run(ctx context.Context, env *environment) error {
 	return err
 }
 
-// A checkup is one check of a folder. What is exported of it is what programs read.
+// A checkup is one check of a folder. Its exported fields are the JSON output.
 type checkup struct {
-	OK       bool      `json:"ok"` // the gateway would take both files
-	Config   fileState `json:"config"`
-	Policy   fileState `json:"policy"`
-	Faults   []atFile  `json:"faults"`
-	Warnings []atFile  `json:"warnings"`
-	Notes    []string  `json:"notes,omitempty"` // what else was said
-	Rules    []ruled   `json:"rules,omitempty"`
+	OK       bool         `json:"ok"` // the gateway would accept both files
+	Config   fileState    `json:"config"`
+	Policy   fileState    `json:"policy"`
+	Faults   []atFile     `json:"faults"`
+	Warnings []atFile     `json:"warnings"`
+	Notes    []string     `json:"notes,omitempty"` // other messages
+	Rules    []ruleEffect `json:"rules,omitempty"`
 
-	Difference *difference.Difference `json:"difference,omitempty"` // to what is in use; absent: nothing is, or that cannot be read
-	Used       *used                  `json:"used,omitempty"`
+	// to the files in use; absent: none, or unreadable
+	Difference *difference.Difference `json:"difference,omitempty"`
+	Used       *activeFiles           `json:"used,omitempty"`
 
 	out        io.Writer
 	objects    object.Store
-	snap       *catalog.Snapshot // nil: there is none
+	snap       *catalog.Snapshot // nil: no catalog
 	configPath string
 	policyPath string
 	places     *config.Locator // of the config
@@ -82,10 +83,10 @@ type checkup struct {
 	config, policy []byte // the two files; policy is nil if there is none
 }
 
-// A fileState is one of the two files.
+// A fileState is the state of one of the two files.
 type fileState struct {
 	File    string `json:"file"`
-	Version string `json:"version,omitempty"` // absent: it is not there, or has a fault
+	Version string `json:"version,omitempty"` // absent: no file, or it has a fault
 	Servers int    `json:"servers,omitempty"`
 }
 
@@ -95,17 +96,17 @@ type atFile struct {
 	config.Fault
 }
 
-// A ruled is a rule and what it does in the catalog.
-type ruled struct {
+// A ruleEffect is a rule and its effect in the catalog.
+type ruleEffect struct {
 	Rule   string   `json:"rule"`
-	Allow  bool     `json:"allow,omitempty"`  // it lets through what it matches
+	Allow  bool     `json:"allow,omitempty"`  // it allows the tools that it matches
 	Always []string `json:"always,omitempty"` // for every agent
 	Some   []string `json:"some,omitempty"`   // for some agents
 }
 
-// check reads config and policy of a folder as a sync would, prints every
-// fault with its file, line and path, and says what the rules deny in the
-// folder's catalog. It returns an error if there is a fault.
+// check reads config and policy of a folder as a sync would, prints every fault with its file, line
+// and path, and the effect of the rules in the folder's catalog. It returns an error if there is a
+// fault.
 func check(ctx context.Context, folder string, getenv func(string) string, out io.Writer) (*checkup, error) {
 	c := &checkup{out: out, objects: dir.New(folder), configPath: filepath.Join(folder, config.Key), policyPath: filepath.Join(folder, policy.Key), Faults: []atFile{}, Warnings: []atFile{}}
 	c.Config.File, c.Policy.File = c.configPath, c.policyPath
@@ -129,19 +130,19 @@ func check(ctx context.Context, folder string, getenv func(string) string, out i
 
 func (c *checkup) printf(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
 
-// note prints a line that is neither fault nor warning.
+// note prints a line that is neither a fault nor a warning.
 func (c *checkup) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
 	c.printf(format, args...)
 }
 
-// fault prints one fault of a file, which is about the whole of it.
+// fault prints a fault that concerns a whole file.
 func (c *checkup) fault(path, format string, args ...any) {
 	c.Faults = append(c.Faults, atFile{path, config.Fault{Message: fmt.Sprintf(format, args...)}})
 	c.printf("%s: "+format, append([]any{path}, args...)...)
 }
 
-// faults prints each fault of a file, or what else is wrong with it.
+// faults prints each fault of a file, or any other error about it.
 func (c *checkup) faults(path string, err error) {
 	c.Faults = append(c.Faults, atFiles(path, err)...)
 	c.lines("", path, err)
@@ -197,8 +198,8 @@ func (c *checkup) readConfig(getenv func(string) string) bool {
 	return true
 }
 
-// unset returns the names of variables that are not set where the check runs, and warns of each. It is no
-// fault: what is pushed to AWS is read there.
+// unset returns the names of variables that are not set in the environment of the check, and warns
+// about each. They are not faults: AWS resolves them for pushed files.
 func (c *checkup) unset(getenv func(string) string) (names []string, warnings config.Faults) {
 	for _, s := range c.cfg.Servers {
 		for _, v := range s.Variables() {
@@ -240,8 +241,8 @@ func (c *checkup) readPolicy(ctx context.Context) bool {
 	return true
 }
 
-// noPolicy prints what counts in a folder without a policy: what a gateway used before, if one
-// ran on this folder, else nothing.
+// noPolicy prints which policy applies in a folder without one: the policy that a gateway of this
+// folder used before, or none.
 func (c *checkup) noPolicy(ctx context.Context) bool {
 	s := catalog.PolicyFile.Load(ctx, c.objects, object.Source[policy.Policy]{}, time.Now())
 	switch {
@@ -278,7 +279,7 @@ func (c *checkup) match(snap *catalog.Snapshot) {
 	c.warn(c.configPath, c.places.Locate(bound.Warnings()))
 	matches := c.rules.Matches(c.cfg, tools)
 	for _, m := range matches {
-		c.Rules = append(c.Rules, ruled{m.Rule, m.Allow, ids(m.Always), ids(m.Some)})
+		c.Rules = append(c.Rules, ruleEffect{m.Rule, m.Allow, ids(m.Always), ids(m.Some)})
 		if len(m.Always)+len(m.Some) > 0 {
 			c.printf("%s %s", c.where(m.Rule), effect(m))
 		} else if !warned[m.Rule] {
@@ -290,7 +291,7 @@ func (c *checkup) match(snap *catalog.Snapshot) {
 	}
 }
 
-// suspect prints a warning about a rule, or another place of the files.
+// suspect prints a warning about a rule, or another place in the files.
 func (c *checkup) suspect(rule, format string, args ...any) {
 	w := c.place(rule)
 	w.Message = fmt.Sprintf(format, args...)
@@ -305,14 +306,14 @@ func ids(all []tool.ID) (out []string) {
 	return out
 }
 
-// place returns where a rule stands.
+// place returns the place of a rule.
 func (c *checkup) place(rule string) atFile {
 	at, ok := strings.CutPrefix(rule, "policy.cedar:")
 	if !ok {
 		return atFile{c.configPath, c.places.Locate(config.Faults{{Path: rule}})[0]}
 	}
 	line, id, _ := strings.Cut(at, " ")
-	n, _ := strconv.Atoi(line) // it is a number
+	n, _ := strconv.Atoi(line) // line is a number
 	return atFile{c.policyPath, config.Fault{Path: id, Line: n}}
 }
 
@@ -325,7 +326,7 @@ func (c *checkup) where(rule string) string {
 	return at.File + ":" + strings.TrimSpace(at.String())
 }
 
-// listed returns what the rule at a path could match.
+// listed returns the items that the rule at a path can match.
 func listed(rule string) string {
 	switch {
 	case strings.Contains(rule, ".disabled_prompts["):
@@ -336,7 +337,7 @@ func listed(rule string) string {
 	return "tool"
 }
 
-// effect returns what a rule does in the catalog.
+// effect returns the effect of a rule in the catalog.
 func effect(m policy.Match) string {
 	verb := "denies"
 	if m.Allow {
@@ -356,8 +357,8 @@ func effect(m policy.Match) string {
 	if kinds[tool.Tool] < n {
 		of = " (" + text.Count(kinds[tool.Tool], "tool") + ", " + text.Count(kinds[tool.Prompt], "prompt") + ", " + text.Count(kinds[tool.Resource], "resource") + ")"
 	}
-	if n > shown {
-		names, more = names[:shown], fmt.Sprintf(" and %d more", n-shown)
+	if n > maxTools {
+		names, more = names[:maxTools], fmt.Sprintf(" and %d more", n-maxTools)
 	}
 	return fmt.Sprintf("%s %d%s: %s%s", verb, n, of, strings.Join(names, ", "), more)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// mine is a config of two servers, of which one has the key that only its owner may read.
+// mine is a config of two servers, one of which has the key that only its owner may read.
 const mine = `{
   "mcpServers": {
     "files": {"url": "https://files.example/mcp", "headers": {"Authorization": "Bearer ${env:FILES_TOKEN}"}, "disabled_tools": ["delete_*"]},
@@ -68,7 +68,7 @@ func TestCheckSession(t *testing.T) {
 	}
 }
 
-// copied puts the files below a folder's folder into a store, as a gateway on AWS has them.
+// copied copies the files below a subfolder into a store, in the layout of a gateway on AWS.
 func copied(t *testing.T, dir string, objects object.Store, below string) {
 	t.Helper()
 	require.OK(t, filepath.WalkDir(filepath.Join(dir, below), func(path string, d os.DirEntry, err error) error {

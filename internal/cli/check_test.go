@@ -18,8 +18,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// checked runs check on a folder with these files ("": none) and a catalog, if any, and returns
-// what it printed, with DIR for the folder.
+// checked runs check on a folder with these files ("": none) and a catalog, if any. It returns the
+// output, with DIR for the folder.
 func checked(t *testing.T, from, config, policy string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ const twoServers = `{
     "folders": {"url": "https://folders.example/mcp"}
   }`
 
-// Everything that is wrong with both files is printed, with file, line and path.
+// The check prints every fault of both files, with file, line and path.
 func TestCheckFaults(t *testing.T) {
 	for _, c := range []struct{ name, config, policy, want string }{
 		{"config", `{
@@ -129,8 +129,8 @@ forbid (principal, action, resource == Tool::"fetch");
 	}
 }
 
-// What each rule matches in the folder's catalog, and what looks wrong: the files are held
-// against a catalog that another config was made with.
+// The check prints what each rule matches in the folder's catalog, and warnings. The catalog
+// belongs to another config.
 func TestCheckMatches(t *testing.T) {
 	o := newSix(t, "search", `{}`)
 	require.OK(t, o.stop())
@@ -171,7 +171,8 @@ permit (principal == Agent::"ann", action, resource);
 	if err != nil {
 		t.Errorf("run = %v: warnings are no faults", err)
 	}
-	out = regexp.MustCompile(`in use here: config version [0-9a-f]{12}`).ReplaceAllString(out, "in use here: config version VERSION") // it has ports
+	// it has ports
+	out = regexp.MustCompile(`in use here: config version [0-9a-f]{12}`).ReplaceAllString(out, "in use here: config version VERSION")
 	golden.Check(t, "testdata/check.golden", out)
 
 	out, err = checked(t, o.dir, twoServers+`}`, "")
@@ -191,7 +192,7 @@ func TestCheckWithoutCatalog(t *testing.T) {
 	}
 }
 
-// It also changes nothing in the folder.
+// The check changes nothing in the folder.
 func TestCheckExitCode(t *testing.T) {
 	bin := programtest.Build(t)
 	for config, want := range map[string]int{twoServers + `}`: 0, twoServers + `, "x": 1}`: 1} {
@@ -217,7 +218,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// What the config stops is no fault, and is said.
+// Stops in the config are not faults, and are printed.
 func TestCheckStops(t *testing.T) {
 	out, err := checked(t, "", twoServers+`, "stop": {"servers": ["files"], "agents": ["token:ci"], "reason": "key leaked"}}`, "")
 	for _, want := range []string{`server "files" is stopped in mcp_config.json: key leaked`, `agent "token:ci" is stopped in mcp_config.json: key leaked`} {

@@ -15,15 +15,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// A used says which versions are in use.
-type used struct {
+// activeFiles are the versions in use.
+type activeFiles struct {
 	Config string `json:"config,omitempty"` // absent: none
 	Policy string `json:"policy,omitempty"`
 
 	files difference.Files
 }
 
-// compare prints what differs from what the folder's gateway used last.
+// compare prints the difference to the files that the folder's gateway used last.
 func (c *checkup) compare(ctx context.Context) {
 	was, err := lastUsed(ctx, c.objects)
 	switch {
@@ -36,9 +36,9 @@ func (c *checkup) compare(ctx context.Context) {
 	}
 }
 
-// lastUsed returns the files that the last sync of a folder took. They are copies: those that the gateway
-// takes next lie in the folder already.
-func lastUsed(ctx context.Context, objects object.Store) (was used, err error) {
+// lastUsed returns the files of a folder's last sync. They are copies: the folder may already
+// contain newer files.
+func lastUsed(ctx context.Context, objects object.Store) (was activeFiles, err error) {
 	last := func(key string) ([]byte, error) {
 		o, err := objects.Get(ctx, key, "")
 		if errors.Is(err, object.ErrNotFound) {
@@ -63,8 +63,8 @@ func lastUsed(ctx context.Context, objects object.Store) (was used, err error) {
 	return was, err
 }
 
-// stored returns the files that a gateway on AWS uses, and how its policy was read.
-func stored(ctx context.Context, objects object.Store, now time.Time) (was used, rules object.Source[policy.Policy], err error) {
+// stored returns the files that a gateway on AWS uses, and the state of its policy.
+func stored(ctx context.Context, objects object.Store, now time.Time) (was activeFiles, rules object.Source[policy.Policy], err error) {
 	cfg := catalog.ConfigFile.Load(ctx, objects, object.Source[config.Config]{}, now)
 	rules = catalog.PolicyFile.Load(ctx, objects, object.Source[policy.Policy]{}, now)
 	was.files = difference.Files{Config: cfg.Value, ConfigData: cfg.Data, Policy: rules.Value}
@@ -72,8 +72,8 @@ func stored(ctx context.Context, objects object.Store, now time.Time) (was used,
 	return was, rules, errors.Join(cfg.Unread, rules.Unread)
 }
 
-// differ prints what changes if the checked files take the place of others, whose catalog may be nil.
-func (c *checkup) differ(was used, snap *catalog.Snapshot, where string) {
+// differ prints the changes if the checked files replace others. snap may be nil.
+func (c *checkup) differ(was activeFiles, snap *catalog.Snapshot, where string) {
 	d := difference.Between(was.files, difference.Files{Config: c.cfg, ConfigData: c.config, Policy: c.rules}, snap)
 	c.Difference, c.Used = &d, &was
 	versions := fmt.Sprintf("config version %s, policy version %s", short(was.Config), short(was.Policy))
@@ -107,12 +107,12 @@ func (c *checkup) differ(was used, snap *catalog.Snapshot, where string) {
 		{"would be denied to some agents only", d.Tools.FreedSome}, {"would go with their servers", d.Tools.Gone},
 	} {
 		if n := len(list.ids); n > 0 {
-			c.printf("  %s (%d): %s", list.what, n, text.Line(text.List(list.ids, shown)))
+			c.printf("  %s (%d): %s", list.what, n, text.Line(text.List(list.ids, maxTools)))
 		}
 	}
 }
 
-// memberLine returns one member of the config that changes.
+// memberLine returns the line of one changed member of the config.
 func memberLine(m difference.Member) string {
 	sign := map[string]string{"added": "+", "removed": "-", "changed": "~"}[m.How]
 	line := sign + " " + inLine(m.Path)

@@ -53,20 +53,23 @@ type cli struct {
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
-// An environment is what a command works with beside its flags.
+// An environment is the world of a command except its flags.
 type environment struct {
 	getenv         func(string) string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	terminal       bool                                        // a person reads stderr and types into stdin
-	colour         bool                                        // stdout is a terminal that may show colours
-	interrupted    <-chan struct{}                             // closed by Ctrl-C; nil: that does not happen
-	browse         func(ctx context.Context, url string) error // starts a browser; nil: none can be started
-	client         *clientGateway                              // of the gateway that is served; nil: it runs for no client
-	bucket         func(ctx context.Context, name string) (object.Store, error)
+	// a person reads stderr and types into stdin
+	terminal    bool
+	colour      bool            // stdout is a terminal that may show colours
+	interrupted <-chan struct{} // closed by Ctrl-C; nil: never
+	// starts a browser; nil: impossible here
+	browse func(ctx context.Context, url string) error
+	// of the served gateway; nil: it does not run for a client
+	client *clientGateway
+	bucket func(ctx context.Context, name string) (object.Store, error)
 }
 
-// run is the program; tests call it as main does.
+// run is the program; main and tests call it.
 func run(ctx context.Context, args []string, env *environment) error {
 	bound := []kong.Option{
 		kong.Name("portcullis"), kong.Vars{"user": osUser(), "version": "portcullis " + boot.LongVersion()},
@@ -98,8 +101,9 @@ func run(ctx context.Context, args []string, env *environment) error {
 	return command.Run(g)
 }
 
-// parseServe returns the command of a line that serve understands. It is nil for every other line, one that
-// asks for help too. The grammar of all commands takes longer to build than most of what a start does.
+// parseServe returns the command of a line that serve understands. It returns nil for every other
+// line, including a request for help. The grammar of all commands takes longer to build than most
+// of the start.
 func parseServe(args []string, bound []kong.Option) *kong.Context {
 	if len(args) == 0 || args[0] != "serve" {
 		return nil
@@ -113,22 +117,22 @@ func parseServe(args []string, bound []kong.Option) *kong.Context {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		return nil // the grammar of all commands says what is wrong
+		return nil // the grammar of all commands reports the error
 	}
 	return command
 }
 
 // The exit codes.
 const (
-	exitFault = 1 // something went wrong, or was refused
-	exitUsage = 2 // the command line is not understood
-	exitDrift = 3 // what was compared differs
+	exitFault = 1 // an error or a refusal
+	exitUsage = 2 // the command line is wrong
+	exitDrift = 3 // the compared things differ
 )
 
-// errDrift ends a command that compared two things which differ; it has printed how.
+// errDrift ends a command that has printed a difference between two things.
 var errDrift = errors.New("it differs")
 
-// exitCode says what went wrong, and returns the exit code.
+// exitCode prints an error, and returns the exit code.
 func exitCode(err error, stderr io.Writer) int {
 	switch {
 	case err == nil:
@@ -144,7 +148,7 @@ func exitCode(err error, stderr io.Writer) int {
 	return exitFault
 }
 
-// osUser is who runs the program, as the audit names him unless told otherwise.
+// osUser returns the user of the program, which the audit uses unless it gets another name.
 func osUser() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
@@ -152,7 +156,7 @@ func osUser() string {
 	return "local"
 }
 
-// self returns what a person types to run this program again.
+// self returns the text with which a person runs this program again.
 func self() string {
 	if strings.Contains(os.Args[0], "go-build") {
 		return "go run ./cmd/portcullis"

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A line is read as the grammar of all commands reads it, or left to that.
+// parseServe reads a line like the grammar of all commands, or leaves it to the grammar.
 func TestParseServe(t *testing.T) {
 	for _, tt := range []struct {
 		line []string

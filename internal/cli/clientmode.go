@@ -17,32 +17,34 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// Clients close the standard input of a command that they have started, and kill it seconds later. So
-// portcullis stdio starts the gateway of a folder as a process of its own, portcullis serve
-// --for-client, which can end the first sync: a program that is being installed is not cut off.
+// Clients close the standard input of a command that they have started, and kill it seconds later.
+// So portcullis stdio starts the gateway of a folder as a separate process, portcullis serve
+// --for-client. That process can finish the first sync, so the installation of a program is not
+// aborted.
 //
 // The gateway's standard input ends when the client leaves, however portcullis stdio ends. Its
-// standard output has its address in a line once it answers, and then an error, or goesOn, if there
-// is one.
+// standard output contains a line with its address once it answers, and then an error or goesOn, if
+// there is one.
 
 const (
 	// firstAnswer is how long an answer waits for the first sync of a folder.
 	firstAnswer = 20 * time.Second
 
-	// firstSync is how long that goes on after the client has left: the time that a program has
-	// until its first message.
+	// firstSync is how long the first sync may continue after the client has left: the time that a
+	// program has until its first message.
 	firstSync = 10 * time.Minute
 
 	// goesOn says that the client has left, and that the process stays for the first sync.
 	goesOn = "the first sync goes on"
 )
 
-// A clientGateway is what a gateway for a client does beside serving. A nil clientGateway belongs to
-// portcullis serve, and does nothing.
+// A clientGateway is the part of a gateway for a client in addition to serving. A nil clientGateway
+// belongs to portcullis serve, and does nothing.
 type clientGateway struct {
-	out              io.Writer     // read by portcullis stdio
-	ended, installed chan struct{} // closed when the first sync has ended, and when no program of it is starting
-	end, install     func()        // close them
+	out io.Writer // read by portcullis stdio
+	// closed when the first sync has ended, and when none of its programs is starting
+	ended, installed chan struct{}
+	end, install     func() // close them
 }
 
 func newClientGateway(folder string, out io.Writer) *clientGateway {
@@ -50,19 +52,19 @@ func newClientGateway(folder string, out io.Writer) *clientGateway {
 	g.end = sync.OnceFunc(func() { close(g.ended) })
 	g.install = sync.OnceFunc(func() { close(g.installed) })
 	if _, err := os.Stat(filepath.Join(folder, filepath.FromSlash(catalog.CurrentKey))); err == nil {
-		g.synced(false) // an earlier one has made the catalog
+		g.synced(false) // an earlier sync has made the catalog
 	}
 	return g
 }
 
-// ready says where the gateway answers.
+// ready writes the gateway's address.
 func (g *clientGateway) ready(address string) {
 	if g != nil {
 		fmt.Fprintln(g.out, address)
 	}
 }
 
-// synced notes that a sync has ended. If a program is starting, the next sync asks for it again.
+// synced records that a sync has ended. If a program is starting, the next sync calls synced again.
 func (g *clientGateway) synced(starting bool) {
 	if g == nil {
 		return
@@ -73,7 +75,7 @@ func (g *clientGateway) synced(starting bool) {
 	}
 }
 
-// handler returns h, whose answers to agents wait for the first sync, each for a time.
+// handler returns h. Its answers to agents wait a limited time for the first sync.
 func (g *clientGateway) handler(h http.Handler) http.Handler {
 	if g == nil {
 		return h
@@ -90,9 +92,9 @@ func (g *clientGateway) handler(h http.Handler) http.Handler {
 	})
 }
 
-// wait returns when the client has left and the first sync is through, or has taken too long.
+// wait returns when the client has left and the first sync has ended or taken too long.
 func (g *clientGateway) wait(ctx context.Context, in io.Reader) {
-	_, _ = io.Copy(io.Discard, in) // the end is all that comes
+	_, _ = io.Copy(io.Discard, in) // it contains only its end
 	select {
 	case <-g.installed:
 		return
@@ -108,8 +110,9 @@ func (g *clientGateway) wait(ctx context.Context, in io.Reader) {
 
 // forClient runs the gateway until its client has left.
 func (c serveCmd) forClient(ctx context.Context, env *environment) error {
-	// Standard error ends with portcullis stdio, and without this a line of the log would end the
-	// process. The programs that it starts do not inherit it, as they would if the signal was ignored.
+	// Standard error ends with portcullis stdio. Without this call a line of the log would then end
+	// the process. The programs that it starts do not inherit the setting, as they would if the
+	// signal was ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -127,7 +130,7 @@ func (c serveCmd) forClient(ctx context.Context, env *environment) error {
 		return nil
 	}
 	if _, failed := fmt.Fprintln(env.stdout, err); failed == nil {
-		return nil // portcullis stdio says so
+		return nil // portcullis stdio reports it
 	}
 	return err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
-// docs/commands.md is made of what the program says of itself: -update writes it. What stands in it
-// beside the commands is commandsHead.
+// docs/commands.md is generated from the program's help: -update writes it. commandsHead is the
+// rest of its text.
 func TestCommandsPage(t *testing.T) {
 	app := commandLine(t)
 	var page strings.Builder
@@ -54,7 +54,7 @@ and what is told to people beside it to standard error.
 // cell returns a text for a cell of a table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
-// writeCommand writes what a command and those below it do, with examples and flags.
+// writeCommand writes the help of a command and its subcommands, with examples and flags.
 func writeCommand(w *strings.Builder, c *kong.Node, common []flagKey) {
 	fmt.Fprintf(w, "\n## portcullis %s\n\n%s", c.Name, wrapped(c.Help))
 	writeDetail(w, c.Detail)
@@ -89,7 +89,7 @@ func usage(leaf *kong.Node) string {
 	return path
 }
 
-// arguments returns what the arguments of a command mean, each after sep.
+// arguments returns the help of a command's arguments, each after sep.
 func arguments(leaf *kong.Node, sep string) string {
 	var s string
 	for _, p := range leaf.Positional {
@@ -100,7 +100,7 @@ func arguments(leaf *kong.Node, sep string) string {
 	return s
 }
 
-// A flagKey is a flag as it is typed, and what it means.
+// A flagKey is a flag in command-line syntax, and its help.
 type flagKey struct{ text, help string }
 
 // flagsOf returns the flags of a command.
@@ -115,7 +115,7 @@ func flagsOf(leaf *kong.Node) (all []flagKey) {
 	return all
 }
 
-// commonFlags returns the flags that many commands have.
+// commonFlags returns the flags that many commands share.
 func commonFlags(app *kong.Node) (common []flagKey) {
 	n := map[flagKey]int{}
 	for _, leaf := range app.Leaves(true) {
@@ -128,7 +128,8 @@ func commonFlags(app *kong.Node) (common []flagKey) {
 	return common
 }
 
-// writeFlags writes the flags of some commands, each once, with the commands that have it unless all do.
+// writeFlags writes the flags of some commands, each once. It names the commands that have the flag
+// unless all do.
 func writeFlags(w *strings.Builder, leaves []*kong.Node, common []flagKey) {
 	var order []flagKey
 	of := map[flagKey][]string{}
@@ -163,7 +164,7 @@ func writeFlags(w *strings.Builder, leaves []*kong.Node, common []flagKey) {
 	}
 }
 
-// flagText returns a flag as it is typed.
+// flagText returns a flag in command-line syntax.
 func flagText(f *kong.Flag) string {
 	s := "--" + f.Name
 	if f.Short != 0 {
@@ -175,7 +176,7 @@ func flagText(f *kong.Flag) string {
 	return s + " " + strings.TrimSuffix(strings.Trim(f.FormatPlaceHolder(), `"`), ",...")
 }
 
-// writeDetail writes the longer help: what is indented there is typed or printed, and the rest is prose.
+// writeDetail writes the longer help: indented lines are commands or output, and the rest is prose.
 func writeDetail(w *strings.Builder, detail string) {
 	var prose, block []string
 	flush := func() {

@@ -20,8 +20,8 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// scripts are what each shell is told. Each hands over the words up to the cursor; where nothing comes
-// back, the shell completes names of files.
+// scripts are the scripts of each shell. Each passes the words up to the cursor. If the answer is
+// empty, the shell completes file names.
 var scripts = map[string]string{
 	"bash": `# completion of portcullis for bash: source <(portcullis completion bash)
 _portcullis() {
@@ -61,19 +61,19 @@ func (c completionCmd) Run(env *environment) error {
 	return err
 }
 
-// A wordsCmd is what the scripts call.
+// A wordsCmd is the command that the scripts call.
 type wordsCmd struct {
 	Shell string   `arg:""`
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// Run prints how the last word may go on, as the shell wants it.
+// Run prints the completions of the last word, in the shell's format.
 func (c wordsCmd) Run(ctx context.Context, command *kong.Context, env *environment) error {
 	words, breaks := c.Words, ""
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
-	if c.Shell == "bash" { // which hands over its word breaks and the line
+	if c.Shell == "bash" { // it passes its word breaks and the line
 		if len(words) != 2 {
 			return nil
 		}
@@ -94,14 +94,14 @@ func (c wordsCmd) Run(ctx context.Context, command *kong.Context, env *environme
 				fmt.Fprintf(w, "%s:%s\n", strings.ReplaceAll(f.value, ":", `\:`), help)
 			case "fish":
 				fmt.Fprintf(w, "%s\t%s\n", f.value, help)
-			default: // bash replaces what stands after the last break alone
+			default: // bash replaces only the text after the last break
 				fmt.Fprintln(w, f.value[broken(f.value, last, breaks):])
 			}
 		}
 	})
 }
 
-// broken returns how much of a value stands before the last word break of what is typed.
+// broken returns the length of the part of value before the last word break of typed.
 func broken(value, typed, breaks string) int {
 	if i := strings.LastIndexFunc(typed, func(r rune) bool { return strings.ContainsRune(":=", r) && strings.ContainsRune(breaks, r) }); i >= 0 && strings.HasPrefix(value, typed[:i+1]) {
 		return i + 1
@@ -109,8 +109,8 @@ func broken(value, typed, breaks string) int {
 	return 0
 }
 
-// splitLine returns the words of a line as a shell would, as far as quotes and backslashes go. The last
-// word is the one that is typed, perhaps empty.
+// splitLine returns the words of a line as a shell would; it handles quotes and backslashes. The
+// last word is the word being typed, and may be empty.
 func splitLine(line string) []string {
 	words := []string{""}
 	var quote rune
@@ -143,21 +143,21 @@ func splitLine(line string) []string {
 	return words
 }
 
-// A completion is one way to go on.
+// A completion is one possible completion.
 type completion struct{ value, help string }
 
-// A completer finds out what may stand at the end of a command line.
+// A completer finds the completions at the end of a command line.
 type completer struct {
 	ctx  context.Context
 	root *kong.Node
 
 	node       *kong.Node // the command so far
-	positional int        // values that it has
+	positional int        // number of its values
 	folder     string     // of --dir
-	remote     bool       // --url is there: what is in a folder is of another gateway
+	remote     bool       // --url is set: the folder belongs to another gateway
 }
 
-// complete returns what the word may become that begins with typed and stands after words.
+// complete returns the words that begin with typed and are possible after words.
 func (c *completer) complete(words []string, typed string) []completion {
 	c.node = c.root
 	flag, plain := c.walk(words)
@@ -187,8 +187,8 @@ func (c *completer) complete(words []string, typed string) []completion {
 	return out
 }
 
-// walk follows the words. It returns the flag whose value comes next, if one does, and whether only
-// values come after a "--".
+// walk follows the words. It returns the flag whose value comes next, if any. plain reports whether
+// only values follow, after a "--".
 func (c *completer) walk(words []string) (flag *kong.Flag, plain bool) {
 	for _, w := range words {
 		switch {
@@ -218,7 +218,7 @@ func (c *completer) walk(words []string) (flag *kong.Flag, plain bool) {
 	return flag, plain
 }
 
-// note remembers the value of a flag that says where the names come from.
+// note remembers the value of a flag that determines the source of names.
 func (c *completer) note(f *kong.Flag, value string) {
 	switch f.Name {
 	case "dir":
@@ -228,7 +228,7 @@ func (c *completer) note(f *kong.Flag, value string) {
 	}
 }
 
-// child returns the command of the name below n.
+// child returns the command with the name below n.
 func child(n *kong.Node, name string) *kong.Node {
 	for _, x := range n.Children {
 		if x.Name == name || slices.Contains(x.Aliases, name) {
@@ -238,7 +238,7 @@ func child(n *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// nodes are the command so far, and the one that it stands for if nothing else is said.
+// nodes returns the command so far, and its default command.
 func (c *completer) nodes() []*kong.Node {
 	if c.node.DefaultCmd != nil {
 		return []*kong.Node{c.node, c.node.DefaultCmd}
@@ -246,7 +246,7 @@ func (c *completer) nodes() []*kong.Node {
 	return []*kong.Node{c.node}
 }
 
-// eachFlag calls do with every flag that may stand here.
+// eachFlag calls do with every flag that is possible here.
 func (c *completer) eachFlag(do func(*kong.Flag)) {
 	for _, n := range c.nodes() {
 		for _, group := range n.AllFlags(true) {
@@ -289,7 +289,7 @@ func (c *completer) commands() (out []completion) {
 	return out
 }
 
-// positionals are the values of the argument that comes next.
+// positionals returns the values of the next argument.
 func (c *completer) positionals() []completion {
 	for _, n := range c.nodes() {
 		if i := min(c.positional, len(n.Positional)-1); i >= 0 && (i == c.positional || n.Positional[i].IsCumulative()) {
@@ -299,7 +299,7 @@ func (c *completer) positionals() []completion {
 	return nil
 }
 
-// values are those of a flag or an argument, as far as they are known.
+// values returns the known values of a flag or an argument.
 func (c *completer) values(v *kong.Value) (out []completion) {
 	for _, name := range v.EnumSlice() {
 		if name != "" {
@@ -318,11 +318,11 @@ func (c *completer) values(v *kong.Value) (out []completion) {
 	return nil
 }
 
-// names are those of the servers, or of the tools, in the folder's catalog.
+// names returns the names of the servers, or of the tools, in the folder's catalog.
 func (c *completer) names(tools bool) (out []completion) {
 	snap, err := catalog.Load(c.ctx, dir.New(cmp.Or(c.folder, ".")), nil)
 	if err != nil {
-		return nil // there is nobody to tell
+		return nil // nobody could read an error
 	}
 	for _, s := range snap.Servers() {
 		if !tools {

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// completed returns what the program offers for the last word, as fish is told.
+// completed returns the program's completions of the last word, in fish's format.
 func completed(t *testing.T, words ...string) (out []string) {
 	t.Helper()
 	s := newTerminal(t, nil)
@@ -52,7 +52,7 @@ func TestComplete(t *testing.T) {
 		{[]string{"--vers"}, []string{"--version"}},
 		{[]string{"token", "re"}, []string{"revoke"}},
 		{[]string{"token", "list", "--al"}, []string{"--all"}},
-		{[]string{"token", "--al"}, []string{"--all"}}, // of what it does if nothing is said
+		{[]string{"token", "--al"}, []string{"--all"}}, // of its default command
 		{[]string{"version", "-o", ""}, []string{"table", "json"}},
 		{[]string{"version", "--output=j"}, []string{"--output=json"}},
 		{[]string{"completion", ""}, []string{"bash", "zsh", "fish"}},
@@ -62,7 +62,7 @@ func TestComplete(t *testing.T) {
 		{[]string{"sync", "--dir=" + dir, "--server=fi"}, []string{"--server=files"}},
 		{[]string{"sync", "--dir", dir, "--url", "https://x", "--server", "f"}, nil},
 		{[]string{"sync", "--dir", t.TempDir(), "--server", "f"}, nil},
-		{[]string{"sync", "--dir", ""}, nil}, // files, by the shell
+		{[]string{"sync", "--dir", ""}, nil}, // file names, by the shell
 		{[]string{"nonsense", "--no", ""}, nil},
 		{[]string{"complete-w"}, nil},
 		{[]string{"sync", "--", "--"}, nil},
@@ -86,7 +86,7 @@ func TestSplitLine(t *testing.T) {
 	}
 }
 
-// Each shell itself is asked what it offers.
+// Each shell itself returns the completions.
 func TestCompletionInShells(t *testing.T) {
 	dir, bin := completedFolder(t), t.TempDir()
 	self, err := os.Executable()
@@ -131,7 +131,7 @@ func TestCompletionInShells(t *testing.T) {
 	}
 }
 
-// cutBreak returns what bash has to be told of a value: what stands after the last break of what is typed.
+// cutBreak splits a value for bash after the last break in the typed text.
 func cutBreak(line, value string) (before, after string, found bool) {
 	if strings.HasSuffix(line, ":") {
 		return strings.Cut(value, ":")

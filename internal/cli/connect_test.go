@@ -47,7 +47,7 @@ func TestConnectSession(t *testing.T) {
 	}
 	require.OK(t, p.stop())
 	s.must(0, "connect", "codex", "--dir", open)
-	untold(t, s)
+	checkNoSecrets(t, s)
 	t.Chdir(back)
 	s.check("connect")
 }
@@ -217,7 +217,7 @@ func TestImportConnectImport(t *testing.T) {
 				if diff := cmp.Diff(first, contents(t, "third/config/mcp_config.json")); diff != "" {
 					t.Errorf("%s", diff)
 				}
-				untold(t, s, "gate", "second")
+				checkNoSecrets(t, s, "gate", "second")
 				require.OK(t, p.stop())
 			})
 		}

@@ -156,7 +156,7 @@ func (c *connecting) write(ctx context.Context, g decide.Guide) error {
 func (c *connecting) againUndo() string {
 	u := *c
 	u.Dir, u.Toolset, u.Path, u.Auth, u.TokenEnv = "", "", "", "", connect.DefaultVariable
-	return u.again()
+	return u.sameFlags()
 }
 
 // put writes the client's file, and keeps a copy of the old one.

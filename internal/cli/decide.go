@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A said is what a person says of a decision.
-type said struct {
+// decisionFlags are a person's inputs to a decision.
+type decisionFlags struct {
 	Hash string `placeholder:"HASH" help:"Hash of the definition that you have read, or its first 12 digits or more. If the definition has changed since, nothing is decided. For one item."`
 	Rev  int64  `placeholder:"N" help:"Revision of the record that you have seen. If the record has changed since, nothing is decided. For one item."`
 	Note string `placeholder:"TEXT" help:"Reason for the decision."`
@@ -28,7 +28,7 @@ type said struct {
 // A decideCmd is each of the commands that decide about one item or many.
 type decideCmd struct {
 	askFlags
-	said
+	decisionFlags
 	choice
 	Items   []itemName `arg:"" optional:"" name:"name" help:"server:tool, server:prompt:name or server:resource:uri."`
 	All     bool       `help:"All items that the flags above choose. The command prints them, and asks."`
@@ -67,7 +67,7 @@ func (c decideCmd) Run(
 	ctx context.Context, command *kong.Context, env *environment, g *gateway,
 ) error {
 	action := command.Selected().Name
-	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: action, said: c.said, sure: c.Yes}
+	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: action, decisionFlags: c.decisionFlags, sure: c.Yes}
 	if len(c.Items) == 1 {
 		return d.one(ctx, c.Items[0].ID)
 	}
@@ -84,11 +84,11 @@ func (c decideCmd) Run(
 type decider struct {
 	*gateway
 	askFlags
-	said
+	decisionFlags
 	env    *environment
 	action string
-	sure   bool         // nobody is asked
-	shown  decide.Shown // how the definitions of many were shown; "": nobody asks
+	sure   bool         // ask nobody
+	shown  decide.Shown // how many definitions were shown; "": no question
 }
 
 // one decides about one item.
@@ -98,7 +98,7 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 		return err
 	}
 	t := a.Value
-	hash, err := d.seen(t)
+	hash, err := d.expectedHash(t)
 	if err != nil {
 		return err
 	}
@@ -117,11 +117,11 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 		as.Hash, about = hash, " ("+shortHash(hash)+")"
 	}
 	return d.carryOut(ctx, id, as, func(now decide.Tool) string {
-		return d.done(now) + about + ". " + standsAs(now) + undoable(now)
+		return d.result(now) + about + ". " + standsAs(now) + undoable(now)
 	})
 }
 
-// shownBy says how somebody was shown the definition that they approve: hash is what --hash gives.
+// shownBy says how the person saw the definition that they approve. hash is the value of --hash.
 func shownBy(hash string) decide.Shown {
 	if hash != "" {
 		return decide.ShownHash
@@ -129,7 +129,7 @@ func shownBy(hash string) decide.Shown {
 	return decide.ShownPrinted
 }
 
-// carryOut sends a decision about one item, and prints what came of it.
+// carryOut sends a decision about one item, and prints the result.
 func (d *decider) carryOut(
 	ctx context.Context, id tool.ID, as client.Decision, say func(now decide.Tool) string,
 ) error {
@@ -137,28 +137,28 @@ func (d *decider) carryOut(
 	if err != nil {
 		return err
 	}
-	return d.told(d.print(d.env.stdout, now, func(w io.Writer) {
+	return d.printError(d.print(d.env.stdout, now, func(w io.Writer) {
 		fmt.Fprintf(w, "%s: %s\n", inLine(now.Value.ID), say(now.Value))
 	}))
 }
 
-// told says that what could not be printed was done.
-func (d *decider) told(err error) error {
+// printError adds to a print error that the decision took effect.
+func (d *decider) printError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s: it was carried out, and what came of it cannot be printed: %w", d.action, err)
 }
 
-// done says what was done to an item, which is as it is then.
-func (d *decider) done(now decide.Tool) string {
+// result says what happened to an item, in its state after the decision.
+func (d *decider) result(now decide.Tool) string {
 	if d.action == approval.ActionApprove && now.Record != nil && now.Record.Proposed != nil {
 		return "approved by the first of two people"
 	}
 	return past(d.action)
 }
 
-// past returns what an action has done: "approved".
+// past returns the past participle of an action: "approved".
 func past(action string) string {
 	if action == decide.ActionCarry {
 		return "carried over"
@@ -166,7 +166,7 @@ func past(action string) string {
 	return strings.TrimSuffix(action, "e") + "ed"
 }
 
-// undoable says how a decision is taken back, if it can be.
+// undoable says how to undo a decision, if that is possible.
 func undoable(now decide.Tool) string {
 	if now.Record == nil || now.Record.UndoUntil.IsZero() {
 		return ""
@@ -174,7 +174,7 @@ func undoable(now decide.Tool) string {
 	return "\nwithin 10 minutes, portcullis undo " + typed(now.ID) + " takes that back"
 }
 
-// standsAs says how an item stands, and what opens it.
+// standsAs returns the state of an item, and how to unlock it.
 func standsAs(t decide.Tool) string {
 	s := "It is " + t.Status + " now"
 	r := t.Record
@@ -196,7 +196,7 @@ func standsAs(t decide.Tool) string {
 	return s
 }
 
-// denialOf says which rule denies an item.
+// denialOf returns the rule that denies an item.
 func denialOf(d *decide.Denial) string {
 	s := "a rule denies it"
 	if len(d.Rules) > 0 {
@@ -211,8 +211,8 @@ func denialOf(d *decide.Denial) string {
 	return s
 }
 
-// reviewed prints a definition, and asks whether to approve it. It returns why the gateway would refuse
-// that, in the gateway's words.
+// reviewed prints a definition, and asks whether to approve it. It returns the gateway's reason if
+// the gateway would refuse the approval.
 func (d *decider) reviewed(t decide.Tool, question string) error {
 	err := d.refusal(t.Obstacle)
 	switch {
@@ -228,13 +228,13 @@ func (d *decider) reviewed(t decide.Tool, question string) error {
 	return d.agreed(question, "definition")
 }
 
-// errNoText refuses to open a definition that nobody can read.
+// errNoText refuses to unlock a definition that nobody can read.
 func errNoText(id string) error {
 	return fmt.Errorf("the text of %s is not known here, so that nobody can read it, and nothing was decided: "+
 		"portcullis sync reads it from its server", inLine(id))
 }
 
-// refusal returns whyNot as an error; nil: nothing does.
+// refusal returns whyNot as an error, or nil.
 func (d *decider) refusal(o *decide.Obstruction) error {
 	if why := d.whyNot(o); why != "" {
 		return fmt.Errorf("%s: nothing was decided: %s", d.action, why)
@@ -242,7 +242,7 @@ func (d *decider) refusal(o *decide.Obstruction) error {
 	return nil
 }
 
-// whyNot returns what keeps the gateway from carrying out the decision, in its words; "": nothing does.
+// whyNot returns the gateway's reason against the decision, or "".
 func (d *decider) whyNot(o *decide.Obstruction) string {
 	if o == nil || o.Code == decide.Severe && !text.Blank(d.Note) {
 		return ""
@@ -250,16 +250,17 @@ func (d *decider) whyNot(o *decide.Obstruction) string {
 	return text.Clip(text.Line(o.Detail), client.MaxDetail)
 }
 
-// minHash is how many digits of a hash name it.
+// minHash is how many digits of a hash identify it.
 const minHash = 12
 
-// seen returns the hash that a decision names: that of now, which has to be the one that --hash is of.
-func (d *decider) seen(t decide.Tool) (tool.Hash, error) {
+// expectedHash returns the hash for a decision: the current one, which must match --hash.
+func (d *decider) expectedHash(t decide.Tool) (tool.Hash, error) {
 	if d.Hash == "" {
 		return t.Hash, nil
 	}
 	hashes := []tool.Hash{t.Hash}
-	if d.action == approval.ActionUnblock && t.Record != nil { // another than that of now can be blocked
+	// the blocked definition may differ from the current one
+	if d.action == approval.ActionUnblock && t.Record != nil {
 		for _, v := range t.Record.Verdicts {
 			hashes = append(hashes, v.Hash)
 		}
@@ -271,12 +272,12 @@ func (d *decider) seen(t decide.Tool) (tool.Hash, error) {
 		return h, nil
 	}
 	if h := tool.Hash(strings.ToLower(strings.TrimSpace(d.Hash))); len(h) == 64 {
-		return h, nil // of another definition, which the gateway refuses
+		return h, nil // of another definition; the gateway refuses it
 	}
 	return "", fmt.Errorf("%s: the definition of %s is %s now, and not the one that --hash names; nothing was decided: portcullis diff %s shows what changed", d.action, inLine(t.ID), shortHash(t.Hash), typed(t.ID))
 }
 
-// hashNamed returns the first of the hashes that begins with what a --hash gives; "": none does.
+// hashNamed returns the first of the hashes that begins with the value of --hash, or "".
 func hashNamed(given string, hashes ...tool.Hash) (tool.Hash, error) {
 	want := strings.ToLower(strings.TrimSpace(given))
 	if len(want) < minHash || len(want) > 64 || strings.Trim(want, "0123456789abcdef") != "" {
@@ -290,8 +291,8 @@ func hashNamed(given string, hashes ...tool.Hash) (tool.Hash, error) {
 	return "", nil
 }
 
-// agreed asks a question about what was printed. Without a terminal --hash answers it: the hash names
-// what the person has read.
+// agreed asks a question about the printed text. Without a terminal --hash answers it: the hash
+// identifies the text that the person has read.
 func (d *decider) agreed(question, what string) error {
 	if d.sure || !d.env.terminal && d.Hash != "" {
 		return nil
@@ -299,8 +300,8 @@ func (d *decider) agreed(question, what string) error {
 	return d.confirmed(question, "add --hash HASH, of the "+what+" that you have read. Nothing was decided")
 }
 
-// confirmed asks a question, and returns an error unless the answer is yes; instead is what to do where
-// nobody can be asked.
+// confirmed asks a question, and returns an error unless the answer is yes. instead says what to do
+// if nobody can answer.
 func (d *decider) confirmed(question, instead string) error {
 	ok, err := d.env.agree(question, instead)
 	switch {
@@ -312,13 +313,13 @@ func (d *decider) confirmed(question, instead string) error {
 	return nil
 }
 
-// shortHash returns as much of a hash as people compare.
+// shortHash returns the part of a hash that people compare.
 func shortHash(h tool.Hash) string { return inLine(string(h[:min(len(h), minHash)])) }
 
-// typed returns an id as it is typed into a shell.
+// typed returns an id in shell syntax.
 func typed(id string) string { return shellWord(text.Line(id)) }
 
-// shellWord returns a word as it is typed into a shell.
+// shellWord returns a word in shell syntax.
 func shellWord(s string) string {
 	if strings.ContainsAny(s, " \t\"'$`;&|<>*?()[]{}\\!#~") {
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

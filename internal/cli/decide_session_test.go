@@ -11,7 +11,7 @@ import (
 )
 
 func TestDecideSession(t *testing.T) {
-	d := newDesk(t)
+	d := newItemGateway(t)
 	d.typed = true
 	d.stdin = "n\n"
 	d.do(1, "approve", "fs:read_file")
@@ -52,7 +52,7 @@ func TestDecideSession(t *testing.T) {
 }
 
 func TestBulkSession(t *testing.T) {
-	d := newDesk(t)
+	d := newItemGateway(t)
 	list := filepath.Join(d.dir, "seen.txt")
 	write := func(text string) { t.Helper(); require.OK(t, os.WriteFile(list, []byte(text), 0o600)) }
 	d.do(1, "approve", "--server", "fs", "--all")

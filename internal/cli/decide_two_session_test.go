@@ -10,10 +10,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A destructive tool takes two people here, and a policy denies another one. No gateway runs: the folder
-// itself is opened.
+// A destructive tool takes two people here, and a policy denies another one. No gateway runs: the
+// command opens the folder itself.
 func TestTwoPeopleSession(t *testing.T) {
-	fs := upstreamtest.New(t, upstreamtest.Options{Tools: deskTools()})
+	fs := upstreamtest.New(t, upstreamtest.Options{Tools: firstTools()})
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, servers{"fs": fs}.config(each(`, "approval": "manual"`), `, "review": {"four_eyes": "destructive"}`))
 	programtest.WritePolicy(t, dir, `@id("no-lists") @reason("lists leak") @contact("#platform") forbid(principal, action, resource == Tool::"fs:list_files");`)
@@ -38,7 +38,7 @@ func TestTwoPeopleSession(t *testing.T) {
 	s.check("decide-two")
 }
 
-// What a server writes is printed, and no terminal obeys it.
+// Text of a server is printed, but its control characters have no effect on a terminal.
 func TestTerminalObeysNobody(t *testing.T) {
 	const evil = "Read\x1b[2J a file.\u202e\u200b\nKIND  \x9b31m [-all-] \u009b0m\r\x00"
 	named := func(extra string) json.RawMessage {
@@ -74,7 +74,8 @@ func TestNearestNames(t *testing.T) {
 		"x:read_file": "docs:read_file fs:read_file", "nothing:at_all": "", "fs:resource:file:///b": "fs:resource:file:///a", "a:b": "",
 	} {
 		got := nearest(want, names)
-		if want == "FS:read_file" || want == "fs:reed_file" || want == "fs:read_fil" { // the nearest first
+		// the most similar one first
+		if want == "FS:read_file" || want == "fs:reed_file" || want == "fs:read_fil" {
 			got = got[:min(len(got), len(strings.Fields(near)))]
 		}
 		if strings.Join(got, " ") != near {

@@ -27,7 +27,7 @@ type enableCmd struct{ decideCmd }
 // An unblockCmd is portcullis unblock.
 type unblockCmd struct {
 	askFlags
-	said
+	decisionFlags
 	Items []itemName `arg:"" name:"name" help:"server:tool, server:prompt:name or server:resource:uri."`
 }
 
@@ -39,9 +39,9 @@ func (c unblockCmd) Validate() error {
 	return c.gatewayFlags.Validate()
 }
 
-// Run takes blocks back, one after the other.
+// Run lifts blocks, one after the other.
 func (c unblockCmd) Run(ctx context.Context, env *environment, g *gateway) error {
-	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: approval.ActionUnblock, said: c.said}
+	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: approval.ActionUnblock, decisionFlags: c.decisionFlags}
 	var failed []error
 	for _, item := range c.Items {
 		if err := d.one(ctx, item.ID); err != nil {
@@ -58,7 +58,7 @@ type undoCmd struct {
 	Rev  int64    `placeholder:"N" help:"Revision of the decision, as its answer printed it. If the record has changed since, nothing is undone. Without it, the current revision."`
 }
 
-// Run takes a decision back.
+// Run undoes a decision.
 func (c undoCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	a, err := g.item(ctx, env, c.Item.ID, "")
 	if err != nil {

@@ -62,7 +62,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// The demo's story needs no credentials, whoever else does.
+// The demo's events need no credentials, even if other callers do.
 func TestDemoWithTokens(t *testing.T) {
 	p := startWith(t, map[string]string{"PORTCULLIS_AUTH": "token", "PORTCULLIS_TOKEN_KEY": "a key that is for tests alone, of 32 bytes and more"}, t.TempDir(), "--demo")
 	if log := p.log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "level=WARN") {

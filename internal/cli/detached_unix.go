@@ -4,6 +4,6 @@ package cli
 
 import "syscall"
 
-// detached gives a process a session of its own: signals to the group or the terminal of this process
-// do not reach it.
+// detached gives a process its own session: signals to the group or the terminal of this process do
+// not reach it.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

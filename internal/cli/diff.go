@@ -34,12 +34,12 @@ func (c diffCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	return err
 }
 
-// isApproved reports whether the definition of now is the approved one.
+// isApproved reports whether the current definition is the approved one.
 func isApproved(t decide.Tool) bool {
 	return t.Record != nil && t.Record.State == approval.Approved
 }
 
-// showHead prints what an item is, and how it stands.
+// showHead prints what an item is, and its state.
 func showHead(w io.Writer, t decide.Tool) {
 	r := t.Record
 	state := "no record of it yet: the next sync makes one"
@@ -60,7 +60,7 @@ func showHead(w io.Writer, t decide.Tool) {
 	}
 }
 
-// stateWords says how the definition of an item stands, and who decided last.
+// stateWords returns the state of an item's definition, and who decided last.
 func stateWords(t decide.Tool) string {
 	r := t.Record
 	s := map[approval.State]string{
@@ -82,7 +82,7 @@ func stateWords(t decide.Tool) string {
 	return s
 }
 
-// showFindings prints what was found in the definition of now.
+// showFindings prints the findings in the current definition.
 func showFindings(w io.Writer, t decide.Tool) {
 	for _, f := range t.Findings {
 		how := "found"
@@ -97,14 +97,14 @@ func showFindings(w io.Writer, t decide.Tool) {
 	}
 }
 
-// A marker prints definitions with what changed in them marked.
+// A marker prints definitions and marks their changes.
 type marker struct {
 	w      io.Writer
 	colour bool
-	brief  bool // long parts that are the same, or that were removed, are cut
+	brief  bool // shorten long parts that are unchanged or removed
 }
 
-// The escapes of a terminal's colours.
+// The escape sequences of a terminal's colours.
 const (
 	green = "\x1b[32m"
 	red   = "\x1b[31m"
@@ -126,7 +126,7 @@ func (m marker) words(t decide.Tool) {
 	m.texts(t)
 }
 
-// summary prints what an item is, what changed in it, and what was found in it.
+// summary prints what an item is, its changes, and the findings in it.
 func (m marker) summary(t decide.Tool) {
 	showHead(m.w, t)
 	switch {

@@ -9,10 +9,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// inContext is how many lines that are the same stand beside those that changed, as diff -u has it.
+// inContext is how many unchanged lines surround changed lines, as in diff -u.
 const inContext = 3
 
-// raw prints both definitions as a unified diff of their indented JSON; nothing if they are the same.
+// raw prints both definitions as a unified diff of their indented JSON, or nothing if they are
+// equal.
 func (m marker) raw(t decide.Tool) {
 	before, from := t.Approved, "nothing"
 	switch {
@@ -44,23 +45,24 @@ func hashOf(t decide.Tool) string {
 	return inLine(string(t.Record.ApprovedHash))
 }
 
-// jsonLines returns a definition as lines of JSON in which every character shows; "": there is none.
+// jsonLines returns a definition as lines of JSON with every character visible. It returns "" if
+// there is none.
 func jsonLines(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return ""
 	}
 	if !json.Valid(raw) {
-		return string(raw) + "\n" // what is no JSON, which nothing but damage makes
+		return string(raw) + "\n" // not JSON, which only damage can cause
 	}
 	return escaped(review.Indent(raw)) + "\n"
 }
 
-// hunks prints the lines that changed with those beside them.
+// hunks prints the changed lines with their context.
 func (m marker) hunks(lines []textLine) {
 	before, now := 1, 1 // the numbers of the next line
 	for i := 0; i < len(lines); {
 		end := hunkEnd(lines, i)
-		if end == i { // the line is beside none that changed
+		if end == i { // no changed line is near
 			before, now, i = before+1, now+1, i+1
 			continue
 		}
@@ -88,7 +90,7 @@ func (m marker) hunks(lines []textLine) {
 	}
 }
 
-// hunkRange returns which lines a hunk has: of none, it names the line before.
+// hunkRange returns the lines of a hunk. For an empty hunk it names the line before.
 func hunkRange(first, n int) string {
 	if n == 0 {
 		first--
@@ -96,9 +98,9 @@ func hunkRange(first, n int) string {
 	return fmt.Sprintf("%d,%d", first, n)
 }
 
-// hunkEnd returns where the hunk ends that begins at line i; i: none does.
+// hunkEnd returns the end of the hunk that begins at line i, or i if none does.
 func hunkEnd(lines []textLine, i int) int {
-	near := func(from, most int) (at int) { // the next line that changed, at most so many further
+	near := func(from, most int) (at int) { // the next changed line, at most this many lines ahead
 		for at = from; at < len(lines) && at <= from+most; at++ {
 			if lines[at].sign != ' ' {
 				return at

@@ -10,10 +10,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// applied returns what a unified diff makes of the lines of a text.
+// applied applies a unified diff to the lines of a text.
 func applied(t *testing.T, before []string, diff string) (now []string) {
 	t.Helper()
-	at := 0 // lines of before that are taken
+	at := 0 // number of consumed lines of before
 	for line := range strings.Lines(diff) {
 		line = strings.TrimSuffix(line, "\n")
 		var from, n, to, m int

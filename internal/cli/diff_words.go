@@ -15,7 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// texts prints each part of the definition that differs: of a new one, every part but what names it.
+// texts prints each part of the definition that differs. For a new definition it prints every part
+// except the name.
 func (m marker) texts(t decide.Tool) {
 	before, now := partsOf(t.Approved), partsOf(t.Definition)
 	names := slices.Concat(slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(now)))
@@ -32,7 +33,7 @@ func (m marker) texts(t decide.Tool) {
 		switch {
 		case len(before) == 0:
 			m.whole(n.text)
-		case signs: // each line has its sign before it, where no text can imitate it
+		case signs: // a sign precedes each line, where no text can imitate it
 			m.signed(review.PlainWords(b.text, n.text))
 		case b.json || n.json:
 			m.changedLines(review.Lines(b.text, n.text))
@@ -42,7 +43,7 @@ func (m marker) texts(t decide.Tool) {
 	}
 }
 
-// placeOf returns where a part stands among the others: what people read first.
+// placeOf returns the position of a part in the output, in the order in which people read.
 func placeOf(name string) int {
 	if i := slices.Index([]string{"description", "title"}, name); i >= 0 {
 		return i
@@ -76,13 +77,13 @@ func partsOf(raw json.RawMessage) map[string]partText {
 	return out
 }
 
-// quotesMarks reports whether a text of a definition holds what marks a change.
+// quotesMarks reports whether a text of a definition contains the marks of a change.
 func quotesMarks(t decide.Tool) bool {
 	if len(t.Approved) == 0 {
 		return false
 	}
 	for _, parts := range []map[string]partText{partsOf(t.Approved), partsOf(t.Definition)} {
-		for _, p := range parts { // as it is printed: JSON may write a sign as a number
+		for _, p := range parts { // as it is printed, because JSON can encode a sign as a number
 			if slices.ContainsFunc([]string{"[-", "-]", "{+", "+}"}, func(mark string) bool { return strings.Contains(p.text, mark) }) {
 				return true
 			}
@@ -91,7 +92,7 @@ func quotesMarks(t decide.Tool) bool {
 	return false
 }
 
-// readable returns a line of somebody as a terminal may print it: all of it.
+// readable returns a foreign line so that a terminal can safely print all of it.
 func readable(line string) string {
 	return text.Clip(strings.ReplaceAll(text.Reveal(line), "\t", "    "), math.MaxInt)
 }
@@ -110,18 +111,18 @@ func (m marker) signed(s string) {
 	}
 }
 
-// line prints a line of a text, with a sign before it.
+// line prints a line of a text after its sign.
 func (m marker) line(sign byte, s string) {
 	fmt.Fprintln(m.w, strings.TrimRight("  "+string(sign)+" "+s, " "))
 }
 
-// A textLine is a line of a difference, as it is printed.
+// A textLine is a printed line of a difference.
 type textLine struct {
-	sign byte // ' ': the line is the same
+	sign byte // ' ': the line is unchanged
 	text string
 }
 
-// changedWords prints a text with the words that changed in it.
+// changedWords prints a text with its changed words marked.
 func (m marker) changedWords(runs []review.Run) { m.shorten(m.wordLines(runs)) }
 
 func (m marker) wordLines(runs []review.Run) (lines []textLine) {
@@ -148,8 +149,8 @@ func (m marker) wordLines(runs []review.Run) (lines []textLine) {
 	return lines
 }
 
-// changedLines prints a text with the lines that changed in it. Where as many lines went as came, the words
-// that changed in each are marked.
+// changedLines prints a text with its changed lines marked. If as many lines were removed as added,
+// it also marks the changed words in each.
 func (m marker) changedLines(runs []review.Run) {
 	var lines []textLine
 	for i := 0; i < len(runs); i++ {
@@ -181,10 +182,10 @@ func (m marker) changedLines(runs []review.Run) {
 	m.shorten(lines)
 }
 
-// around is how many lines that are the same are printed beside those that changed.
+// around is how many unchanged lines are printed next to changed lines.
 const around = 2
 
-// shorten prints the lines that changed, and those beside them.
+// shorten prints the changed lines, and the lines next to them.
 func (m marker) shorten(lines []textLine) {
 	skipped := false
 	for i, l := range lines {
@@ -201,8 +202,8 @@ func (m marker) shorten(lines []textLine) {
 	}
 }
 
-// cut returns a part of a line as a brief marker prints it: the two ends of a long part that is the
-// same or that was removed. A part that was added is always whole.
+// cut returns a part of a line for a brief marker: only both ends of a long part that is unchanged
+// or removed. An added part is always whole.
 func (m marker) cut(op review.Op, s string) string {
 	keep := map[review.Op]int{review.Equal: 120, review.Delete: 400}[op]
 	if !m.brief || keep == 0 || len(s) <= 2*keep {
@@ -214,7 +215,7 @@ func (m marker) cut(op review.Op, s string) string {
 	return s
 }
 
-// mark writes a part of a line as what it is.
+// mark writes a part of a line with its mark.
 func (m marker) mark(line *strings.Builder, op review.Op, s string) {
 	before, after, colour := "{+", "+}", green
 	switch s = m.cut(op, readable(s)); {

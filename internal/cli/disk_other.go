@@ -2,8 +2,8 @@
 
 package cli
 
-// diskLeft does not know that here.
+// diskLeft returns false: the space is unknown on this system.
 func diskLeft(string) (int64, bool) { return 0, false }
 
-// writable does not know that here.
+// writable returns nil: the check is not possible on this system.
 func writable(string) error { return nil }

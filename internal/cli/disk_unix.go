@@ -16,7 +16,7 @@ func diskLeft(dir string) (int64, bool) {
 	return int64(s.Bavail) * int64(s.Bsize), true //nolint:unconvert // the types differ from system to system
 }
 
-// writable returns why files cannot be made in a folder. It makes none.
+// writable returns why no files can be created in a folder. It creates none.
 func writable(dir string) error {
 	const write, search = 2, 1
 	if err := syscall.Access(dir, write|search); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The examples of the page on toolsets are run against the demo: each prints the text that stands below it.
+// The test runs the examples of the page on toolsets with the demo: each prints the text below it.
 func TestToolsetsPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "toolsets.md"))
 	require.OK(t, err)

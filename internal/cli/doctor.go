@@ -37,28 +37,29 @@ func (c doctorCmd) Validate() error {
 	return c.gatewayFlags.Validate()
 }
 
-// An examination is what a doctor found.
+// An examination is the result of a doctor's run.
 type examination struct {
-	OK       bool             `json:"ok"` // no fault is left
+	OK       bool             `json:"ok"` // no fault remains
 	Findings []doctor.Finding `json:"findings"`
-	Asked    []askedServer    `json:"asked,omitempty"` // by --probe
+	Asked    []askedServer    `json:"asked,omitempty"` // with --probe
 
 	env *environment
 	cmd doctorCmd
-	cfg *config.Config // nil: there is none that is good
+	cfg *config.Config // nil: no valid config
 }
 
-// An askedServer is how a server answered.
+// An askedServer is a server and its answer.
 type askedServer struct {
 	Server   string         `json:"server"`
 	Status   outcome.Status `json:"status"`
 	Reason   string         `json:"reason,omitempty"`
 	Tools    int            `json:"tools"`
 	Duration string         `json:"took"`
-	Gateway  string         `json:"gateway,omitempty"` // that runs the server, and was asked in its place
+	// the gateway that runs the server, and answered for it
+	Gateway string `json:"gateway,omitempty"`
 }
 
-// Run prints what is wrong.
+// Run prints the problems.
 func (c doctorCmd) Run(ctx context.Context, env *environment) error {
 	x := &examination{Findings: []doctor.Finding{}, env: env, cmd: c}
 	if c.URL != "" {
@@ -83,7 +84,8 @@ func (c doctorCmd) Run(ctx context.Context, env *environment) error {
 	return x.print()
 }
 
-// find adds a finding with the line to run, and returns it to be completed before the next one is added.
+// find adds a finding with the command line to run, and returns it. The caller completes it before
+// the next call.
 func (x *examination) find(code, about, cause, run string) *doctor.Finding {
 	f := doctor.Find(code, about, cause)
 	f.Run = run
@@ -91,7 +93,7 @@ func (x *examination) find(code, about, cause, run string) *doctor.Finding {
 	return &x.Findings[len(x.Findings)-1]
 }
 
-// fix mends what can be mended, and says each thing done.
+// fix repairs what it can, and prints each repair.
 func (x *examination) fix() {
 	for i := range x.Findings {
 		f := &x.Findings[i]
@@ -175,15 +177,15 @@ func (x *examination) show(w io.Writer, n map[doctor.Severity]int, fixable int) 
 	}
 }
 
-// lineOf prints one indented line of a finding, which may quote others.
+// lineOf prints one indented line of a finding, which may contain foreign text.
 func lineOf(w io.Writer, name, s string) {
 	if s = text.Clip(text.Line(s), 1500); s != "" {
 		fmt.Fprintf(w, "         %s%s\n", name, s)
 	}
 }
 
-// again returns a line that runs the program on this folder.
-func (x *examination) again(command string) string {
+// commandLine returns a line that runs the program on this folder.
+func (x *examination) commandLine(command string) string {
 	if x.cmd.Dir == "" || x.cmd.Dir == "." {
 		return "portcullis " + command
 	}

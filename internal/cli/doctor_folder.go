@@ -31,11 +31,11 @@ import (
 const (
 	oldBackup = 30 * 24 * time.Hour
 
-	nearlyFull = 100 << 20 // bytes of a disk that are left
+	nearlyFull = 100 << 20 // free bytes of a disk
 	full       = 5 << 20
 )
 
-// folder looks at a gateway's folder, and asks the gateway that runs on it.
+// folder checks a gateway's folder, and asks the gateway that runs on it.
 func (x *examination) folder(ctx context.Context) {
 	dir := x.cmd.folder()
 	settings, err := folder.Settings(x.env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
@@ -62,9 +62,9 @@ func (x *examination) folder(ctx context.Context) {
 	}
 }
 
-// files looks at config, policy and catalog, and at what they refer to.
+// files checks config, policy and catalog, and their references.
 func (x *examination) files(ctx context.Context, dir string, runs bool) {
-	set := func(string) string { return "set" } // what is not set is told apart from what looks wrong
+	set := func(string) string { return "set" } // unset variables get their own finding
 	c, err := check(ctx, dir, set, io.Discard)
 	again := "portcullis check " + connect.Shell(dir)
 	say := func(kind string, f atFile) {
@@ -97,7 +97,7 @@ func (x *examination) files(ctx context.Context, dir string, runs bool) {
 	names, unset := c.unset(x.env.getenv)
 	for i, f := range unset {
 		finding := x.find("variable_unset", placed(atFile{c.configPath, f}), f.Path+": "+f.Message, "export "+names[i]+"=…")
-		if runs { // in another environment than this one
+		if runs { // its environment differs from this one
 			finding.Severity = doctor.Warning
 		}
 	}
@@ -118,7 +118,7 @@ func placed(f atFile) string {
 	return fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Col)
 }
 
-// secrets looks for references that only the functions on AWS can read.
+// secrets finds references that only the functions on AWS can resolve.
 func (x *examination) secrets(c *checkup) {
 	for _, s := range c.cfg.Servers {
 		values := s.Headers
@@ -137,8 +137,8 @@ func (x *examination) secrets(c *checkup) {
 	}
 }
 
-// names looks for tools whose names some clients do not take: in direct mode they are names of the
-// client's own, which puts mcp__portcullis__ before them, and takes 64 characters.
+// names finds tools whose names some clients do not accept. In direct mode the client puts
+// mcp__portcullis__ before a name, and allows 64 characters.
 func (x *examination) names(cfg *config.Config, snap *catalog.Snapshot) {
 	const most = 64 - len("mcp__portcullis__")
 	if cfg.Gateway.Mode != "direct" {
@@ -160,9 +160,9 @@ func (x *examination) names(cfg *config.Config, snap *catalog.Snapshot) {
 	}
 }
 
-// rights looks at who may read what is in the folder.
+// rights checks who may read the files of the folder.
 func (x *examination) rights(dir string) {
-	if runtime.GOOS == "windows" { // which has no such bits
+	if runtime.GOOS == "windows" { // it has no such bits
 		return
 	}
 	for _, name := range []string{folder.KeyFile, folder.SealFile, folder.TokenFile, folder.ApprovalsFile, folder.InfoFile, folder.AuditFolder} {
@@ -184,7 +184,7 @@ func (x *examination) rights(dir string) {
 	}
 }
 
-// diskSpace looks whether the folder can be written, and for how long.
+// diskSpace checks whether the folder is writable, and how much space remains.
 func (x *examination) diskSpace(dir string) {
 	if err := writable(dir); err != nil {
 		x.find("folder_unwritable", dir, err.Error(), "chmod u+rwx "+connect.Shell(dir))
@@ -200,13 +200,13 @@ func (x *examination) diskSpace(dir string) {
 	}
 }
 
-// backups looks for copies that nobody removes.
+// backups finds copies that nobody removes.
 func (x *examination) backups(dir string) {
 	var old []string
 	for _, pattern := range []string{"*.bak-*", "*.damaged-*", "config/*.bak-*"} {
 		found, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
 		if err != nil {
-			continue // the folder's own name holds a pattern
+			continue // the folder's own name contains a pattern
 		}
 		for _, path := range found {
 			if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > oldBackup {
@@ -219,7 +219,7 @@ func (x *examination) backups(dir string) {
 	}
 }
 
-// ignored looks whether a repository would take keys, state or secrets.
+// ignored checks whether a repository would include keys, state or secrets.
 func (x *examination) ignored(dir string) {
 	top, ok := repositoryOf(dir)
 	if !ok {
@@ -245,7 +245,7 @@ func (x *examination) ignored(dir string) {
 	}
 }
 
-// secretFiles looks for files with secrets that a repository would take.
+// secretFiles finds files with secrets that a repository would include.
 func (x *examination) secretFiles(top, dir string) {
 	var names []string
 	if x.cfg != nil {
@@ -269,7 +269,8 @@ func (x *examination) secretFiles(top, dir string) {
 	}
 }
 
-// storeOpens looks at the file of the approvals, and reports whether the gateway of the folder can be asked.
+// storeOpens checks the file of the approvals, and reports whether the gateway of the folder can
+// answer.
 func (x *examination) storeOpens(dir string, s folder.Info, runs bool) bool {
 	path, left := filepath.Join(dir, folder.ApprovalsFile), filepath.Join(dir, folder.InfoFile)
 	_, err := os.Stat(path)
@@ -278,13 +279,13 @@ func (x *examination) storeOpens(dir string, s folder.Info, runs bool) bool {
 		if servedErr == nil && !runs {
 			x.stale(left, s)
 		}
-		x.find("not_started", dir, "No gateway has run on this folder yet.", x.again("serve"))
+		x.find("not_started", dir, "No gateway has run on this folder yet.", x.commandLine("serve"))
 		return false
 	}
 	db, err := bolt.View(path, &store.Options{LockWait: folder.Glance})
 	switch {
 	case err == nil:
-		_ = db.Close() // it was only looked at
+		_ = db.Close() // it was only read
 		if servedErr == nil {
 			x.stale(left, s)
 		}
@@ -294,14 +295,14 @@ func (x *examination) storeOpens(dir string, s folder.Info, runs bool) bool {
 	case errors.Is(err, bolt.ErrHeld):
 		x.find("approvals_held", path, err.Error(), "fuser "+connect.Shell(path))
 	case errors.Is(err, bolt.ErrDamaged):
-		x.find("approvals_damaged", path, err.Error(), x.again("approvals restore"))
+		x.find("approvals_damaged", path, err.Error(), x.commandLine("approvals restore"))
 	default:
 		x.find("folder_unopened", path, err.Error(), "")
 	}
 	return false
 }
 
-// stale adds that a gateway was killed which had the folder.
+// stale adds that a gateway of the folder was killed.
 func (x *examination) stale(path string, s folder.Info) {
 	cause := fmt.Sprintf("It names a gateway (process %d) that does not run on this folder.", s.PID)
 	x.find("serve_stale", path, cause, "rm "+connect.Shell(path)).Fix = func() error {

@@ -32,10 +32,10 @@ import (
 // visitTime is how long an address may take to answer.
 const visitTime = 10 * time.Second
 
-// keyEnds is how long before a previous key of agent tokens is no longer taken that is worth a word.
+// keyEnds is how long before the end of a previous token key the doctor warns.
 const keyEnds = 30 * 24 * time.Hour
 
-// fromOutside looks at a gateway as clients see it, and asks for its health.
+// fromOutside checks a gateway as a client would, and asks for its health.
 func (x *examination) fromOutside(ctx context.Context) {
 	at, err := client.Address(x.cmd.URL, "")
 	if err != nil {
@@ -49,14 +49,14 @@ func (x *examination) fromOutside(ctx context.Context) {
 	}
 }
 
-// plain adds that credentials go over the network in clear.
+// plain adds that the network carries credentials in clear.
 func (x *examination) plain(address, about string) {
 	if strings.HasPrefix(address, "http://") && !client.ToLoopback(address) {
 		x.find("base_url_plain", about, "It begins with http://, and is not this machine.", "")
 	}
 }
 
-// reach asks /healthz, which answers everybody, and reports whether a gateway does.
+// reach requests /healthz, which answers everybody, and reports whether a gateway answers.
 func (x *examination) reach(ctx context.Context, base, code string) bool {
 	got, err := visit(ctx, http.MethodGet, base+"/healthz", "")
 	switch {
@@ -71,19 +71,19 @@ func (x *examination) reach(ctx context.Context, base, code string) bool {
 	return true
 }
 
-// resourceMetadata is where a 401 says that a client learns where to get a token.
+// resourceMetadata matches the place in a 401 that tells a client where to get a token.
 var resourceMetadata = regexp.MustCompile(`resource_metadata="?([^",\s]+)`)
 
-// metadata looks whether what the gateway says of its own address is the address that it was asked at: a
-// client refuses a token for another.
+// metadata checks whether the gateway's own address is the address of the request, because a client
+// refuses a token for another address.
 func (x *examination) metadata(ctx context.Context, base string) {
 	got, err := visit(ctx, http.MethodPost, base+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	if err != nil || got.status != http.StatusUnauthorized {
-		return // it lets everybody in, or its health says what is wrong
+		return // it accepts everybody, or its health has the reason
 	}
 	m := resourceMetadata.FindStringSubmatch(got.header.Get("Www-Authenticate"))
 	if m == nil {
-		return // no tokens of an issuer are taken
+		return // it accepts no tokens of an issuer
 	}
 	const what = "base_url_differs"
 	said, err := visit(ctx, http.MethodGet, m[1], "")
@@ -98,20 +98,20 @@ func (x *examination) metadata(ctx context.Context, base string) {
 	}
 }
 
-// A visited is what an address answered.
-type visited struct {
+// A visitAnswer is the answer of an address.
+type visitAnswer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
 // visit sends a request without a credential.
-func visit(ctx context.Context, method, address, body string) (visited, error) {
+func visit(ctx context.Context, method, address, body string) (visitAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*visitTime) // the body may take as long again
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
-		return visited{}, err
+		return visitAnswer{}, err
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -119,14 +119,14 @@ func visit(ctx context.Context, method, address, body string) (visited, error) {
 	}
 	res, err := client.Send(visitTime, req)
 	if err != nil {
-		return visited{}, err
+		return visitAnswer{}, err
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
-	return visited{res.StatusCode, res.Header, data}, err
+	return visitAnswer{res.StatusCode, res.Header, data}, err
 }
 
-// health asks the gateway what is wrong with it, and how its servers answered last.
+// health asks the gateway for its problems, and for the last answers of its servers.
 func (x *examination) health(ctx context.Context) {
 	g, err := x.cmd.view(ctx, x.env, "doctor")
 	if err != nil {
@@ -140,7 +140,7 @@ func (x *examination) health(ctx context.Context) {
 		return
 	}
 	for _, r := range h.Value.Reasons {
-		if x.said(r.Code) {
+		if x.isReported(r.Code) {
 			continue
 		}
 		f := x.find("unhealthy", r.Code, r.Message, "")
@@ -154,12 +154,12 @@ func (x *examination) health(ctx context.Context) {
 			x.find("config_warning", g.Base, w, "")
 		}
 	}
-	if !x.cmd.Probe { // which asks them itself
+	if !x.cmd.Probe { // otherwise this command asks them
 		x.servers(ctx, g)
 	}
 }
 
-// servers says of each server that did not load why: the gateway knows how it answered last.
+// servers adds why each server did not load: the gateway knows its last answer.
 func (x *examination) servers(ctx context.Context, g *gateway) {
 	servers, err := g.Servers(ctx)
 	if err != nil {
@@ -173,13 +173,13 @@ func (x *examination) servers(ctx context.Context, g *gateway) {
 	}
 }
 
-// tokens looks whether agent tokens end with the key that they are under, sooner than they expire.
+// tokens checks whether agent tokens end with their key before they expire.
 func (x *examination) tokens(ctx context.Context, g *gateway) {
 	page, err := g.Tokens(ctx)
 	if err != nil || page.Keys == nil {
-		return // it takes none, or its health says what is wrong
+		return // there are none, or its health has the reason
 	}
-	list := x.again("token list")
+	list := x.commandLine("token list")
 	if x.cmd.URL != "" {
 		list = "portcullis token list --url " + connect.Shell(x.cmd.URL)
 	}
@@ -191,8 +191,9 @@ func (x *examination) tokens(ctx context.Context, g *gateway) {
 	}
 }
 
-// said reports whether a reason of the gateway's health is a finding already: of a file, with its line.
-func (x *examination) said(reason string) bool {
+// isReported reports whether a reason of the gateway's health is already a finding: of a file, with
+// its line.
+func (x *examination) isReported(reason string) bool {
 	found := func(code string) bool {
 		return slices.ContainsFunc(x.Findings, func(f doctor.Finding) bool { return f.Code == code })
 	}
@@ -208,12 +209,12 @@ func (x *examination) said(reason string) bool {
 	case "catalog_newer":
 		return found(reason)
 	case "servers_down", "servers_away":
-		return true // of each server there is a finding that says why
+		return true // each server has a finding with the reason
 	}
 	return false
 }
 
-// unseen adds why the gateway did not say how it is.
+// unseen adds why the gateway did not report its state.
 func (x *examination) unseen(g *gateway, err error) {
 	code := "gateway_unreached"
 	var keyless error
@@ -226,7 +227,7 @@ func (x *examination) unseen(g *gateway, err error) {
 	x.find(code, g.Base, strings.TrimPrefix(err.Error(), "doctor: "), "")
 }
 
-// probe asks the servers of the folder's config as the gateway on it would.
+// probe asks the servers of the folder's config as its gateway would.
 func (x *examination) probe(ctx context.Context) error {
 	if x.cfg == nil {
 		fmt.Fprintln(x.env.stderr, "no server is asked: there is no config that can be used")
@@ -271,8 +272,9 @@ func (x *examination) probe(ctx context.Context) error {
 	return nil
 }
 
-// programs asks the gateway that runs on the folder about the servers that are programs, since it runs them,
-// and reports whether one runs. With --allow-commands this process starts them, and no gateway is asked.
+// programs asks the folder's running gateway about the servers that are programs, since it runs
+// them. It reports whether a gateway runs. With --allow-commands this process starts them, and asks
+// no gateway.
 func (x *examination) programs(ctx context.Context) bool {
 	if _, runs, err := folder.Running(x.cmd.folder()); !runs || err != nil || x.cmd.AllowCommands {
 		return false

@@ -31,8 +31,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// examined is what portcullis doctor finds, as programs read it.
-func examined(t *testing.T, args ...string) (x examination, codes []string) {
+// examine returns the JSON output of portcullis doctor.
+func examine(t *testing.T, args ...string) (x examination, codes []string) {
 	t.Helper()
 	s := newTerminal(t, nil)
 	out, _ := s.run(append([]string{"doctor", "-o", "json"}, args...)...)
@@ -97,7 +97,7 @@ func TestDoctorSession(t *testing.T) {
 	s.check("doctor")
 }
 
-// What the .gitignore of a folder above keeps out of the repository is not warned of.
+// The doctor does not warn about files that the .gitignore of a parent folder excludes.
 func TestDoctorIgnoredAbove(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "gates", "mine")
@@ -124,7 +124,7 @@ func TestDoctorIgnoredAbove(t *testing.T) {
 	}
 }
 
-// Each kind of trouble that a server can be in is told by its code.
+// Each kind of server problem has its code.
 func TestDoctorProbe(t *testing.T) {
 	failing := func(f upstreamtest.Fault) string {
 		s := upstreamtest.New(t, upstreamtest.Options{})
@@ -169,7 +169,7 @@ func TestDoctorProbe(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {`+strings.Join(entries, ", ")+`}}`)
 	began := time.Now()
-	x, _ := examined(t, "--dir", dir, "--probe")
+	x, _ := examine(t, "--dir", dir, "--probe")
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -183,7 +183,7 @@ func TestDoctorProbe(t *testing.T) {
 	servers["program"] = struct{ entry, code string }{"", "server_needs_command"}
 	for name, s := range servers {
 		if name == "nowhere" && slices.Equal(got[name], []string{"server_dns_timeout"}) {
-			continue // no name server can be asked here
+			continue // no name server is reachable here
 		}
 		if want := strings.Fields(s.code); !slices.Equal(got[name], want) {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
@@ -192,23 +192,23 @@ func TestDoctorProbe(t *testing.T) {
 	if x.OK || len(x.Asked) != len(servers) {
 		t.Errorf("ok %v, %d asked of %d", x.OK, len(x.Asked), len(servers))
 	}
-	if _, codes := examined(t, "--dir", dir, "--probe", "--allow-commands"); !slices.Contains(codes, "server_command") {
+	if _, codes := examine(t, "--dir", dir, "--probe", "--allow-commands"); !slices.Contains(codes, "server_command") {
 		t.Errorf("a program that is not there: %q", codes)
 	}
 }
 
-// The last words of a program name what is wrong before they are quoted.
+// The finding of a program names the problem before it quotes the program's last words.
 func TestDoctorOfProgram(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {"npx": {"command": "sh", "args": ["-c", "echo npm error code SELF_SIGNED_CERT_IN_CHAIN >&2; exit 1"]}}}`)
-	out, codes := examined(t, "--dir", dir, "--probe", "--allow-commands")
+	out, codes := examine(t, "--dir", dir, "--probe", "--allow-commands")
 	i := slices.IndexFunc(out.Findings, func(f doctor.Finding) bool { return f.Code == "server_exited" })
 	if i < 0 || !strings.Contains(out.Findings[i].Cause, "Cause: The program does not trust a certificate, as behind a proxy with a CA of its own: start the gateway with NODE_EXTRA_CA_CERTS") {
 		t.Errorf("%q: %+v", codes, out.Findings)
 	}
 }
 
-// outOfDate returns a certificate that was good until yesterday.
+// outOfDate returns a certificate that ended yesterday.
 func outOfDate(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -219,8 +219,8 @@ func outOfDate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// What is seen from outside, without a credential: an address that is another than the gateway says, a clock
-// that is wrong, and something that is no gateway.
+// Problems that are visible without a credential: an address that differs from the gateway's own, a
+// wrong clock, and a server that is not a gateway.
 func TestDoctorFromOutside(t *testing.T) {
 	var resource, date, health string
 	mux := http.NewServeMux()
@@ -256,7 +256,7 @@ func TestDoctorFromOutside(t *testing.T) {
 		{"another program", s.URL + "/mcp", "", `<h1>It works!</h1>`, []string{"gateway_foreign"}},
 	} {
 		resource, date, health = tt.resource, tt.date, tt.health
-		x, codes := examined(t, "--url", s.URL+"/mcp")
+		x, codes := examine(t, "--url", s.URL+"/mcp")
 		if !slices.Equal(codes, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, codes, tt.want)
 		}
@@ -268,7 +268,7 @@ func TestDoctorFromOutside(t *testing.T) {
 	}
 }
 
-// What is wrong with a file is said once, and that no sync has succeeded is said.
+// A file's problem is reported once, and so is the lack of a successful sync.
 func TestDoctorHealth(t *testing.T) {
 	_, config := ping(t)
 	dir := t.TempDir()
@@ -276,7 +276,7 @@ func TestDoctorHealth(t *testing.T) {
 	programtest.WritePolicy(t, dir, `forbid (principal, action, resource) when { resource.name == "other" };`)
 	require.OK(t, start(t, dir).stop())
 	about := func() (out []string) {
-		x, _ := examined(t, "--dir", dir)
+		x, _ := examine(t, "--dir", dir)
 		for _, f := range x.Findings {
 			if f.Code != "nothing_denied" {
 				out = append(out, f.Code+" "+filepath.Base(f.About))
@@ -298,7 +298,8 @@ func TestDoctorHealth(t *testing.T) {
 	}
 }
 
-// A server that is a program runs below the gateway, so the gateway says how it is. The doctor starts none.
+// A server that is a program runs as a child of the gateway, so the gateway reports its state. The
+// doctor starts no program.
 func TestDoctorAsksGatewayAboutPrograms(t *testing.T) {
 	path, env := stdiotest.Program(t, stdiotest.Legacy)
 	entries, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
@@ -308,7 +309,7 @@ func TestDoctorAsksGatewayAboutPrograms(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, string(entries))
 	p := start(t, dir, "--allow-commands")
-	x, codes := examined(t, "--dir", dir, "--probe")
+	x, codes := examine(t, "--dir", dir, "--probe")
 	status := map[string]outcome.Status{}
 	for _, s := range x.Asked {
 		if status[s.Server] = s.Status; s.Gateway != p.URL {
@@ -323,19 +324,19 @@ func TestDoctorAsksGatewayAboutPrograms(t *testing.T) {
 		t.Errorf("%s; found %q", diff, codes)
 	}
 	require.OK(t, p.stop())
-	if _, codes := examined(t, "--dir", dir, "--probe"); !slices.Contains(codes, "server_needs_command") {
+	if _, codes := examine(t, "--dir", dir, "--probe"); !slices.Contains(codes, "server_needs_command") {
 		t.Errorf("without a gateway: %q", codes)
 	}
 }
 
-// In direct mode the names of tools are the client's own.
+// In direct mode the client adds its own prefix to tool names.
 func TestDoctorLongNames(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool(strings.Repeat("long_", 9), "Long.", ""), upstreamtest.Tool("short", "Short.", "")}})
 	for mode, want := range map[string]bool{"direct": true, "search": false} {
 		dir := t.TempDir()
 		programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"files": {"url": %q}}, "gateway": {"mode": %q}}`, s.URL, mode))
 		require.OK(t, start(t, dir).stop())
-		x, codes := examined(t, "--dir", dir)
+		x, codes := examine(t, "--dir", dir)
 		if slices.Contains(codes, "name_long") != want {
 			t.Errorf("%s: %q", mode, codes)
 		}
@@ -345,8 +346,8 @@ func TestDoctorLongNames(t *testing.T) {
 	}
 }
 
-// A server that wants a sign-in is named with its issuer to the operator, whether the gateway runs or
-// not, and to agents without.
+// A server that requires a sign-in is reported with its issuer to the operator, whether the gateway
+// runs or not, and to agents without it.
 func TestSignInRequired(t *testing.T) {
 	var s *upstreamtest.Server
 	s = upstreamtest.New(t, upstreamtest.Options{Front: func(http.Handler) http.Handler {
@@ -365,7 +366,7 @@ func TestSignInRequired(t *testing.T) {
 	const want = "MCP server 'notion' requires an OAuth sign-in, which this version cannot do. Use a token in `headers`. Issuer: https://login.example. Scopes: read."
 	doctorSays := func(args ...string) {
 		t.Helper()
-		x, codes := examined(t, args...)
+		x, codes := examine(t, args...)
 		i := slices.Index(codes, "server_sign_in_required")
 		if i < 0 || slices.Contains(codes, "unhealthy") {
 			t.Fatalf("doctor %q finds %q", args, codes)
@@ -384,7 +385,7 @@ func TestSignInRequired(t *testing.T) {
 	doctorSays("--dir", dir, "--probe")
 	says("status", newTerminal(t, nil).must(0, "status", "--dir", dir))
 	var server struct{ Outcome struct{ Message string } }
-	p.Ask(http.StatusOK, "/admin/servers/notion", nil, &server) // which the console shows
+	p.Ask(http.StatusOK, "/admin/servers/notion", nil, &server) // the console shows it
 	says("the server's page", server.Outcome.Message)
 	if got := p.Call("upstream_servers", map[string]any{}).Text; !strings.Contains(got, "the gateway's operator must give the gateway access") || strings.Contains(got, "login.example") {
 		t.Errorf("an agent reads %s", got)

@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A session that its client ended has ended after a restart too; another one goes on.
+// A session that its client ended stays ended after a restart; other sessions continue.
 func TestSessionDeleteOutlivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {}}`)

@@ -11,11 +11,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A protocol is one generation of the protocol, as a client speaks it.
+// A protocol is one generation of the protocol in a client's view.
 type protocol struct {
 	name    string
 	version string
-	opening string // the method by which a client gets to know the gateway
+	opening string // the client's first method
 }
 
 var protocols = []protocol{
@@ -23,7 +23,7 @@ var protocols = []protocol{
 	{"handshake", "2025-11-25", "initialize"},
 }
 
-// inEachProtocol runs a test in both.
+// inEachProtocol runs a test in both protocols.
 func inEachProtocol(t *testing.T, f func(t *testing.T, e protocol)) {
 	for _, e := range protocols {
 		t.Run(e.name, func(t *testing.T) { f(t, e) })
@@ -35,19 +35,19 @@ type mcpClient struct {
 	*program
 	protocol protocol
 	path     string      // after /mcp
-	header   http.Header // beside those of the protocol
+	header   http.Header // in addition to the protocol's headers
 
-	capabilities map[string]any // that it declares; nil: none
+	capabilities map[string]any // declared capabilities; nil: none
 }
 
-// declares returns the capabilities as they are sent: without any, an empty object.
+// declares returns the capabilities for a request: without any, an empty object.
 func (c *mcpClient) declares() map[string]any {
 	all := map[string]any{}
 	maps.Copy(all, c.capabilities)
 	return all
 }
 
-// An answer is one HTTP answer that holds a JSON-RPC one.
+// An answer is an HTTP answer that contains a JSON-RPC answer.
 type answer struct {
 	agenttest.Answer
 	Result json.RawMessage
@@ -58,7 +58,7 @@ type answer struct {
 	}
 }
 
-// open sends what a client of the protocol opens with.
+// open sends the first request of a client of the protocol.
 func (c *mcpClient) open() answer {
 	c.T.Helper()
 	if c.protocol.opening == "initialize" {
@@ -112,7 +112,7 @@ func (c *mcpClient) tool(name string, args map[string]any) (a answer, text strin
 	return a, r.Text, r.IsError
 }
 
-// gets calls one of the gateway's own tools, which must not fail, and reads its answer.
+// gets calls one of the gateway's own tools, which must not fail, and decodes its answer.
 func (c *mcpClient) gets(name string, args map[string]any, out any) {
 	c.T.Helper()
 	a, text, isError := c.tool(name, args)
@@ -139,7 +139,7 @@ func (c *mcpClient) listed() []string {
 	return names
 }
 
-// headers are name, value, name, value …; a name may come again.
+// headers returns headers from name, value, name, value …; a name may repeat.
 func headers(pairs ...string) http.Header {
 	h := http.Header{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -148,5 +148,5 @@ func headers(pairs ...string) http.Header {
 	return h
 }
 
-// direct is the name of a tool in direct mode.
+// direct returns the name of a tool in direct mode.
 func direct(id string) string { return strings.Replace(id, ":", "__", 1) }

@@ -20,8 +20,9 @@ import (
 // stamp is the layout of the time in the name of a copy.
 const stamp = "20060102T150405Z"
 
-// backUp copies a file to NAME.bak-20261121T210000Z beside it, readable by no more people than the file,
-// and returns the copy's path. A name that is taken gets a number.
+// backUp copies a file to NAME.bak-20261121T210000Z in the same folder, and returns the copy's
+// path. The copy is readable by no more people than the file. If the name exists, the copy's name
+// gets a number.
 func backUp(path string, now time.Time) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -34,11 +35,11 @@ func backUp(path string, now time.Time) (string, error) {
 	return freeName(backupName(path, now), "", func(name string) error { return createFile(name, data, info.Mode().Perm()) })
 }
 
-// backupName returns the name of a backup of a file, which may be taken.
+// backupName returns the name of a backup of a file; a file with that name may exist.
 func backupName(path string, now time.Time) string { return path + ".bak-" + now.UTC().Format(stamp) }
 
-// freeName has create make a file of the name first+end, or first-2+end and so on if that name is taken, and
-// returns the name.
+// freeName calls create with the name first+end, then with first-2+end and so on while the name
+// exists, and returns the name.
 func freeName(first, end string, create func(name string) error) (string, error) {
 	name := first + end
 	for n := 2; ; n++ {
@@ -50,28 +51,27 @@ func freeName(first, end string, create func(name string) error) (string, error)
 	}
 }
 
-// maxFile is how large a file of a client, or of approvals, may be.
+// maxFile is the maximum size of a client's file, or of a lock file.
 const maxFile = max(clientfile.MaxSize, lockfile.MaxSize)
 
-// readFile reads such a file. Of one that is larger, as some devices are that have no end, it returns enough
-// for whoever parses it to refuse it.
+// readFile reads such a file. If the file is larger, as an endless device is, it returns enough
+// bytes for the parser to refuse it.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was read alone
+	defer func() { _ = f.Close() }() // it was only read
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
-// createFile writes a file that is not there yet, whole or not at all.
+// createFile writes a new file, whole or not at all.
 func createFile(path string, data []byte, mode fs.FileMode) error {
 	return folder.PutFile(path, data, mode, store.Create)
 }
 
-// replaceFile writes a file, whole or not at all, in the place of one that is there, whose mode it keeps.
-// A file that a symbolic link names is replaced where it is. What is no file, such as /dev/stdout, is
-// written to and never replaced.
+// replaceFile replaces a file, whole or not at all, and keeps the mode of an existing one. It
+// replaces the target of a symbolic link. It writes into other kinds of file, such as /dev/stdout.
 func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -84,7 +84,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	return folder.PutFile(path, data, mode, store.Replace)
 }
 
-// writeInto writes data to a device, a pipe or, with the flags for it, the end of a file.
+// writeInto writes data to a device, a pipe or, depending on flags, the end of a file.
 func writeInto(path string, data []byte, flags int) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|flags, 0o600)
 	if err != nil {
@@ -94,7 +94,7 @@ func writeInto(path string, data []byte, flags int) error {
 	return errors.Join(err, f.Close())
 }
 
-// agree asks a person to say yes. Where nobody can be asked, instead says what to do.
+// agree asks a person to say yes. If nobody can answer, instead says what to do.
 func (env *environment) agree(question, instead string) (bool, error) {
 	if !env.terminal {
 		return false, errors.New("there is no terminal to ask on: " + instead)

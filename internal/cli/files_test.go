@@ -69,7 +69,7 @@ func TestStartRemovesLeftOver(t *testing.T) {
 	for _, name := range slices.Concat(own, others) {
 		path := filepath.Join(dir, name)
 		require.OK(t, os.WriteFile(path, nil, 0o600))
-		if name != ".tmp-seal.key-5" { // somebody may write it now
+		if name != ".tmp-seal.key-5" { // another process may be writing it
 			require.OK(t, os.Chtimes(path, old, old))
 		}
 	}

@@ -20,7 +20,7 @@ const (
 	noAdminCode = "no_admin"
 )
 
-// lacksAdmin reports whether callers bear agent tokens, and none of those opens /admin, nor does anything else.
+// lacksAdmin reports whether callers use agent tokens, but no token and nothing else opens /admin.
 // It is false if the tokens cannot be read, which another message reports.
 func lacksAdmin(ctx context.Context, a boot.Access, tokens *token.Store) bool {
 	others := a.Takes(identity.WayJWT) || a.ClientID != "" || a.Bootstrap != "" || len(a.IAMAdmins) > 0
@@ -36,14 +36,15 @@ func lacksAdmin(ctx context.Context, a boot.Access, tokens *token.Store) bool {
 	return err == nil
 }
 
-// firstToken returns the line that makes an admin's token in a folder on which no gateway runs.
+// firstToken returns the command line that creates an admin's token in a folder without a running
+// gateway.
 func firstToken(a boot.Access, dir string) string {
 	return "PORTCULLIS_AUTH=" + strings.Join(a.Ways, ",") + " " + self() +
 		" token make --name admin --admin --dir " + connect.Shell(dir)
 }
 
-// admins looks whether somebody can use /admin: as the gateway said that runs, or as this environment sets
-// one up.
+// admins checks whether anybody can use /admin: at the running gateway, or with the settings of
+// this environment.
 func (x *examination) admins(ctx context.Context, a boot.Access) {
 	dir := x.cmd.folder()
 	s, runs, err := folder.Running(dir)
@@ -51,14 +52,14 @@ func (x *examination) admins(ctx context.Context, a boot.Access) {
 	if !runs && err == nil {
 		file, err := bolt.View(filepath.Join(dir, folder.ApprovalsFile), &store.Options{LockWait: folder.Glance})
 		if err != nil {
-			return // it is a finding of its own
+			return // it is another finding
 		}
 		lacks = lacksAdmin(ctx, a, token.NewStore(file))
 		_ = file.Close() // it was only read
 	}
 	if lacks {
 		if !a.Takes(identity.WayToken) {
-			a.Ways = []string{identity.WayToken} // the environment of the gateway says so
+			a.Ways = []string{identity.WayToken} // the gateway's environment has this setting
 		}
 		x.find(noAdminCode, dir, noAdmin, firstToken(a, dir))
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A gateway that takes agent tokens alone, and has none of an admin, says so at its start and to the doctor,
-// with the line that makes the first one. That line works.
+// A gateway that accepts only agent tokens, and has none of an admin, reports this at its start and
+// to the doctor, with the command that creates the first one. That command works.
 func TestFirstToken(t *testing.T) {
 	_, config := ping(t)
 	dir, s := t.TempDir(), newTerminal(t, nil)
@@ -31,7 +31,7 @@ func TestFirstToken(t *testing.T) {
 	if strings.Contains(out, "portcullis is ready") || !strings.Contains(out, noAdmin) || !strings.Contains(out, line) || line == "" {
 		t.Errorf("without an admin's token, and the line %q:\n%s", line, out)
 	}
-	s.env = map[string]string{} // the doctor need not be started as the gateway was
+	s.env = map[string]string{} // the doctor works in another environment than the gateway
 	if got := found(); got != line {
 		t.Errorf("while the gateway runs the doctor says %q, want %q", got, line)
 	}

@@ -18,11 +18,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A program is the gateway, running as main runs it, with the key that opens its /admin.
+// A program is the running gateway, started like main, with the key that opens its /admin.
 type program struct {
 	agenttest.Client
 	dir      string
-	link     string // that signs in at /admin; "": there is none
+	link     string // sign-in link; "": none
 	out, log *local.Buffer
 	cancel   context.CancelFunc
 	ended    chan error
@@ -52,19 +52,19 @@ func startWith(t testing.TB, env map[string]string, dir string, args ...string) 
 		p.ended <- run(ctx, append([]string{"serve", "--dir", dir, "--addr", "127.0.0.1:0"}, args...), &environment{getenv: getenv, stdout: p.out, stderr: p.log})
 	}()
 	t.Cleanup(func() { p.stop() })
-	local.Until(t, "the gateway is ready", func() bool { // it shows its banner in one write
+	local.Until(t, "the gateway is ready", func() bool { // the banner is one write
 		if len(p.ended) > 0 {
 			t.Fatalf("the gateway never got ready: %v\n%s", p.stop(), p.log)
 		}
 		return strings.Contains(p.out.String(), "portcullis is")
 	})
-	key, _ := os.ReadFile(filepath.Join(dir, folder.KeyFile)) // where none is used there is none
+	key, _ := os.ReadFile(filepath.Join(dir, folder.KeyFile)) // without a key there is no file
 	p.Client = agenttest.Client{T: t, URL: p.out.Find(`MCP endpoint +(\S+)/mcp`), Admin: strings.TrimSpace(string(key))}
 	p.link = p.out.Find(`sign in +(\S+)`)
 	return p
 }
 
-// stop ends the program as SIGTERM does; more than once is harmless.
+// stop ends the program like SIGTERM; repeated calls are harmless.
 func (p *program) stop() error {
 	p.cancel()
 	err, ok := <-p.ended
@@ -84,7 +84,7 @@ func (p *program) with(t *testing.T) *program {
 // stranger returns a client without the key.
 func (p *program) stranger() *agenttest.Client { return &agenttest.Client{T: p.T, URL: p.URL} }
 
-// configure writes the config whole, as an editor that saves does, and syncs.
+// configure writes the whole config, like an editor, and syncs.
 func (p *program) configure(data string) {
 	p.T.Helper()
 	programtest.WriteConfig(p.T, p.dir, data)
@@ -94,7 +94,8 @@ func (p *program) configure(data string) {
 // servers are upstream servers by name.
 type servers map[string]*upstreamtest.Server
 
-// config returns a config of the servers: settings of each (", …"), and the rest of the file.
+// config returns a config of the servers: settings returns the members of each (", …"), and rest is
+// the rest of the file.
 func (s servers) config(settings func(name string) string, rest string) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {

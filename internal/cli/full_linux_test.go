@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// serve starts on a full disk and serves. It refuses only decisions, and calls whose audit line is required.
-// When there is room again, serve does what it could not do, without a restart.
+// serve starts on a full disk and serves. It refuses only decisions, and calls whose audit line is
+// required. When space is free again, serve completes the failed work without a restart.
 func TestServeOnFullDisk(t *testing.T) {
 	local.OnSmallDisk(t, "24m", func(disk string) { serveOnFullDisk(t, disk) })
 }
@@ -72,7 +72,8 @@ func serveOnFullDisk(t *testing.T, disk string) {
 	}
 }
 
-// A first start on a full disk fails, says why, and leaves no file that a later start would take for its own.
+// A first start on a full disk fails with the reason, and leaves no file that a later start would
+// use.
 func TestFirstStartOnFullDisk(t *testing.T) {
 	local.OnSmallDisk(t, "1m", func(disk string) {
 		dir, filler := filepath.Join(disk, "gate"), filepath.Join(disk, "filler")

@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// placeFlags are which gateway a command is about.
+// placeFlags select the gateway of a command.
 type placeFlags struct {
 	Dir string `placeholder:"DIR" help:"Folder of the gateway. Without --dir and --url: the current folder. If a gateway runs on it, the command asks that gateway; otherwise it opens the files."`
 	URL string `placeholder:"URL" help:"URL of a running gateway, such as https://gate.example.com. The credential is PORTCULLIS_TOKEN or, with --dir, that folder's admin key."`
@@ -39,11 +39,11 @@ func (f gatewayFlags) Validate() error {
 
 var errNobody = errors.New("--actor is empty: the audit must name somebody")
 
-// folder returns the folder that is meant if --url is not given.
+// folder returns the folder if --url is not set.
 func (f placeFlags) folder() string { return cmp.Or(f.Dir, ".") }
 
-// again returns the flags that name the same gateway in another command.
-func (f placeFlags) again() (flags string) {
+// gatewayArgs returns the flags that select the same gateway in another command.
+func (f placeFlags) gatewayArgs() (flags string) {
 	if f.Dir != "" {
 		flags = " --dir " + connect.Shell(f.Dir)
 	}
@@ -53,15 +53,15 @@ func (f placeFlags) again() (flags string) {
 	return flags
 }
 
-// A gateway is one whose API a command asks: one that runs, or one of this process over the files of
-// a folder.
+// A gateway is the gateway whose API a command calls: a running one, or one in this process on the
+// files of a folder.
 type gateway struct {
 	*client.Client
-	close func() // ends what was opened
+	close func() // closes everything that was opened
 }
 
-// openFor returns the gateway that a command asks from its beginning on: "reads" or "changes" in
-// the grammar names the command in errors. Without them it returns a gateway that nobody asks.
+// openFor returns the gateway that a command uses from its start. "reads" or "changes" in the
+// grammar has the command's name for errors. Without them the gateway is unused.
 func openFor(ctx context.Context, env *environment, command *kong.Node) (*gateway, error) {
 	reads := command.Tag.Get("reads")
 	name := cmp.Or(reads, command.Tag.Get("changes"))
@@ -74,7 +74,7 @@ func openFor(ctx context.Context, env *environment, command *kong.Node) (*gatewa
 
 func (f gatewayFlags) gateway() gatewayFlags { return f }
 
-// open returns the gateway that the flags name. The caller closes it.
+// open returns the gateway that the flags select. The caller closes it.
 func (f gatewayFlags) open(ctx context.Context, env *environment, command string) (*gateway, error) {
 	return f.openTo(ctx, env, command, folder.Options{})
 }
@@ -84,7 +84,7 @@ func (f gatewayFlags) view(ctx context.Context, env *environment, command string
 	return f.openTo(ctx, env, command, folder.Options{ReadOnly: true})
 }
 
-// openTo is open for a command that opens the folder so, if it is this process that does.
+// openTo is open with options for a folder that this process opens itself.
 func (f gatewayFlags) openTo(
 	ctx context.Context, env *environment, command string, how folder.Options,
 ) (*gateway, error) {
@@ -121,7 +121,7 @@ func (f gatewayFlags) openTo(
 	return &gateway{&client.Client{Command: command, Base: s.Address, Transport: here}, end}, nil
 }
 
-// credential returns that of a folder, or of the environment.
+// credential returns the credential of a folder, or of the environment.
 func credential(env *environment, dir string) (secret.Text, error) {
 	if dir == "" {
 		return secret.New(env.getenv(client.TokenVariable)), nil

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// quiet is an environment in which nothing is read or seen.
+// quiet returns an environment without input and output.
 func quiet() *environment {
 	return &environment{getenv: noEnv, stdin: strings.NewReader(""), stdout: new(strings.Builder), stderr: new(strings.Builder)}
 }
@@ -50,7 +50,7 @@ func TestFolderIsAskedOrOpened(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err == nil {
 		t.Error("the file outlived the gateway")
 	}
-	// As after kill -9, with another process that has the number of the one that is gone.
+	// As after kill -9, when another process has the old process number.
 	require.OK(t, os.WriteFile(filepath.Join(dir, folder.InfoFile), left, 0o600))
 	after := open()
 	if !after.IsEmbedded() {

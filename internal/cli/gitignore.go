@@ -12,7 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 )
 
-// ignored returns the lines of .gitignore: what a gateway keeps in its folder that is secret, or of one machine.
+// ignored returns the lines of .gitignore: files of a gateway's folder that are secret or belong to
+// one machine.
 func ignored() []string {
 	return []string{
 		folder.KeyFile, folder.SealFile, folder.TokenFile, folder.ApprovalsFile, folder.ApprovalsFile + ".*", folder.AuditFolder + "/",
@@ -20,8 +21,7 @@ func ignored() []string {
 	}
 }
 
-// lackIgnored returns those of the lines that a .gitignore does not have, and what it has. One that is
-// not there has none.
+// lackIgnored returns the lines that a .gitignore lacks, and its content. A missing file is empty.
 func lackIgnored(path string, lines []string) (lacks []string, data []byte, err error) {
 	data, err = os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -39,7 +39,7 @@ func lackIgnored(path string, lines []string) (lacks []string, data []byte, err 
 	return lacks, data, nil
 }
 
-// addIgnored adds the lines that a .gitignore does not have, after what is there.
+// addIgnored appends the lines that a .gitignore lacks.
 func addIgnored(path string, lines []string) (added []string, err error) {
 	added, data, err := lackIgnored(path, lines)
 	if err != nil || len(added) == 0 {
@@ -55,8 +55,8 @@ func addIgnored(path string, lines []string) (added []string, err error) {
 	return added, replaceFile(path, data, 0o644)
 }
 
-// ignoreFile adds a line for a file to the .gitignore of a gateway's folder, unless a line names it.
-// isWithin is false if the file is outside the folder: then nothing is written.
+// ignoreFile adds a line for a file to the .gitignore of a gateway's folder, unless a line names
+// it. If the file is outside the folder, isWithin is false and nothing is written.
 func ignoreFile(dir, file string) (isWithin bool, err error) {
 	if dir, err = realPath(dir); err != nil {
 		return false, err
@@ -96,7 +96,8 @@ func realPath(dir string) (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// ignoreLine returns the line that names one file, by its path from the folder of the .gitignore.
+// ignoreLine returns the line that names one file, by its path relative to the folder of the
+// .gitignore.
 func ignoreLine(rel string) string {
 	special := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 	return "/" + special.Replace(filepath.ToSlash(rel))
@@ -120,9 +121,9 @@ func repositoryOf(dir string) (top string, ok bool) {
 	}
 }
 
-// isIgnored reports whether the .gitignore files of a repository keep a file or a folder out of it. It
-// does not know "**" within a pattern, nor lists that Git keeps elsewhere: then the answer is false. Git
-// is not asked: the settings of a repository can make it run programs.
+// isIgnored reports whether the .gitignore files of a repository exclude a file or a folder. It
+// does not support "**" within a pattern, or Git's lists in other places: then the answer is false.
+// It does not run Git, because a repository's settings can make Git run programs.
 func isIgnored(top, file string, isDir bool) bool {
 	rel, err := filepath.Rel(top, file)
 	if err != nil || !filepath.IsLocal(rel) || rel == "." {
@@ -137,12 +138,12 @@ func isIgnored(top, file string, isDir bool) bool {
 	return false
 }
 
-// ignoresPart reports whether a line names the last one of the parts of a path. The last line that
-// matches decides.
+// ignoresPart reports whether a line names the last part of a path. The last matching line decides.
 func ignoresPart(top string, parts []string, isDir bool) (is bool) {
 	folder := top
 	for n, part := range parts {
-		data, _ := os.ReadFile(filepath.Join(folder, ".gitignore")) // one that cannot be read has no line
+		// an unreadable file has no lines
+		data, _ := os.ReadFile(filepath.Join(folder, ".gitignore"))
 		for line := range strings.Lines(string(data)) {
 			line = strings.TrimRight(line, " \t\r\n")
 			pattern, again := strings.CutPrefix(line, "!")
@@ -170,11 +171,11 @@ func matchesIgnored(pattern string, below []string, isDir bool) bool {
 	return err == nil && is
 }
 
-// secretFiles returns the files of a gateway's folder, and of the folders above it in the repository,
-// that set variables which a config refers to, or that import wrote.
+// secretFiles returns files in a gateway's folder, and in the folders above it in the repository.
+// These are the files that import wrote, or that set variables of a config.
 func secretFiles(top, dir string, names []string) (found []string) {
 	look := func(folder string) {
-		entries, _ := os.ReadDir(folder) // one that cannot be read holds nothing that git add takes
+		entries, _ := os.ReadDir(folder) // git add cannot add an unreadable folder's files
 		for _, e := range entries {
 			file := filepath.Join(folder, e.Name())
 			if e.Type().IsRegular() && setsSecrets(file, names) {
@@ -195,10 +196,10 @@ func secretFiles(top, dir string, names []string) (found []string) {
 // secretsMark is the first line of a file that import writes.
 const secretsMark = "# Secrets of the gateway's environment. Keep this file out of every repository.\n"
 
-const maxSecrets = 1 << 20 // bytes of a file that is looked at
+const maxSecrets = 1 << 20 // maximum size of a checked file
 
-// setsSecrets reports whether a file is one of import, or is called as files of variables are and sets
-// one of the names.
+// setsSecrets reports whether import wrote a file, or whether it has the name of a file of
+// variables and sets one of the names.
 func setsSecrets(file string, names []string) bool {
 	info, err := os.Stat(file)
 	if err != nil || info.Size() > maxSecrets {

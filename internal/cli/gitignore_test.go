@@ -33,7 +33,7 @@ func write(t *testing.T, path, text string) {
 	require.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// A file that is reported as ignored is ignored by Git.
+// Git also ignores each file that is reported as ignored.
 func TestIsIgnored(t *testing.T) {
 	top := t.TempDir()
 	git := gitIn(t, top)
@@ -71,7 +71,7 @@ func TestIsIgnored(t *testing.T) {
 	}
 }
 
-// The file that --secrets asks for is in .gitignore, so that git add does not take it.
+// The file of --secrets is in .gitignore, so git add does not add it.
 func TestImportIgnoresSecrets(t *testing.T) {
 	source, err := filepath.Abs("clientfile/testdata/home/.codeium/windsurf/mcp_config.json")
 	require.OK(t, err)
@@ -123,7 +123,8 @@ func TestImportIgnoresSecrets(t *testing.T) {
 	}
 }
 
-// Doctor finds a file with secrets that git add takes, and adds the line for one in the folder.
+// The doctor finds a file with secrets that git add would add, and adds the line for a file in the
+// folder.
 func TestDoctorSecrets(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "gate")

@@ -16,7 +16,7 @@ import (
 //go:embed help.txt
 var helpTexts string
 
-// grammarOptions gives each command its text, and the flags of a choice their values.
+// grammarOptions sets the text of each command, and the values of choice flags.
 func grammarOptions() kong.Option {
 	vars := kong.Vars{}
 	for name, values := range map[string][]string{
@@ -30,7 +30,7 @@ func grammarOptions() kong.Option {
 	})
 }
 
-// addHelp gives each command its text.
+// addHelp sets the text of each command.
 func addHelp(app *kong.Kong) error {
 	texts := map[string]string{}
 	for part := range strings.SplitSeq(helpTexts, "== ") {

@@ -10,11 +10,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The help of each command begins with one imperative line, and the text below does not repeat that line.
+// The help of each command begins with one imperative line, and the text below does not repeat that
+// line.
 func TestHelpDoesNotRepeatItself(t *testing.T) {
 	app, err := kong.New(&cli{}, kong.Vars{"user": "you", "version": ""}, grammarOptions())
 	require.OK(t, err)
-	line := regexp.MustCompile(`^[A-Z][a-z]*[a-rt-z],? [^;:.]*(\.[a-z]+[^;:.]*)*\.$`) // no verb ends in s; a file's name has a dot
+	// no verb ends in s; a file's name has a dot
+	line := regexp.MustCompile(`^[A-Z][a-z]*[a-rt-z],? [^;:.]*(\.[a-z]+[^;:.]*)*\.$`)
 	word := regexp.MustCompile(`[a-z]{4,}`)
 	all := commandsOf(app.Model.Node)
 	if len(all) < 40 {
@@ -42,7 +44,7 @@ func TestHelpDoesNotRepeatItself(t *testing.T) {
 	}
 }
 
-// commandsOf returns all commands below a node that are shown.
+// commandsOf returns all visible commands below a node.
 func commandsOf(n *kong.Node) (all []*kong.Node) {
 	for _, c := range n.Children {
 		if !c.Hidden {
@@ -52,7 +54,7 @@ func commandsOf(n *kong.Node) (all []*kong.Node) {
 	return all
 }
 
-// Commands that share flags with approve do not describe approving in those flags.
+// Commands that share flags with approve have their own help for these flags.
 func TestHelpIsOfItsCommand(t *testing.T) {
 	app, err := kong.New(&cli{}, kong.Vars{"user": "you", "version": ""}, grammarOptions())
 	require.OK(t, err)

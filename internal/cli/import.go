@@ -40,21 +40,21 @@ type importing struct {
 	home    string // "": unknown
 	env     *environment
 	path    string // of the config
-	before  []byte // the config as it is; nil: there is none
+	before  []byte // the present config; nil: none
 	servers []*clientfile.Server
-	state   map[*clientfile.Server]string // what becomes of it
-	absent  []string                      // why clients that were named have no servers here
+	state   map[*clientfile.Server]string // the result for each server
+	absent  []string                      // why named clients have no servers here
 	added   int
 	ignored bool // a .gitignore of the folder names the file of --secrets
-	changed int  // servers that were there and got a member that is accepted
+	changed int  // existing servers that got an accepted member
 }
 
-// Run takes the servers over.
+// Run imports the servers.
 func (c importCmd) Run(ctx context.Context, env *environment) error {
 	i := &importing{importCmd: c, env: env, path: filepath.Join(c.Dir, filepath.FromSlash(config.Key)), state: map[*clientfile.Server]string{}}
 	var err error
 	if i.machine, err = thisMachine(env); err == nil {
-		i.home, _ = i.machine.Home() // who names files alone needs none
+		i.home, _ = i.machine.Home() // not needed if only files are named
 		err = i.run(ctx)
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (c importCmd) Run(ctx context.Context, env *environment) error {
 	return nil
 }
 
-// thisMachine is where clients look for their files.
+// thisMachine returns where clients look for their files.
 func thisMachine(env *environment) (clientfile.Machine, error) {
 	dir, err := os.Getwd()
 	return clientfile.Machine{OS: runtime.GOOS, Getenv: env.getenv, Dir: dir}, err
@@ -105,7 +105,7 @@ func (i *importing) run(ctx context.Context) error {
 	return fmt.Errorf("%s; the report above is about the others", strings.Join(i.absent, "; "))
 }
 
-// readConfig reads the gateway's config, which must have nothing wrong before something is added to it.
+// readConfig reads the gateway's config, which must be valid before an addition.
 func (i *importing) readConfig() (*config.Config, error) {
 	data, err := os.ReadFile(i.path)
 	switch {
@@ -127,7 +127,7 @@ func prefixed(prefix, lines string) string {
 	return prefix + strings.ReplaceAll(strings.TrimRight(lines, "\n"), "\n", "\n"+prefix)
 }
 
-// usedVariables returns the variables that a config refers to, with the servers that do.
+// usedVariables returns the variables that a config refers to, with the servers that use them.
 func usedVariables(cfg *config.Config) map[string][]string {
 	used := map[string][]string{}
 	for _, s := range cfg.Servers {
@@ -143,7 +143,7 @@ func usedVariables(cfg *config.Config) map[string][]string {
 	return used
 }
 
-// readFiles reads the files that are named, and of each client that is named those that are there.
+// readFiles reads the named files, and the existing files of each named client.
 func (i *importing) readFiles() ([]*clientfile.File, error) {
 	var out []*clientfile.File
 	for _, from := range i.From {
@@ -180,7 +180,7 @@ func (i *importing) readFiles() ([]*clientfile.File, error) {
 // errAbsent says that a client has no servers on this machine.
 var errAbsent = errors.New("has no servers on this machine")
 
-// readClient reads those files of a client that are there.
+// readClient reads the existing files of a client.
 func (i *importing) readClient(c clientfile.Client) (out []*clientfile.File, err error) {
 	own, project, err := i.machine.Files(c)
 	if err != nil {
@@ -231,7 +231,7 @@ func (i *importing) leadsHere(address string) bool {
 	return false
 }
 
-// merge returns the config with the servers that it lacks.
+// merge returns the config with the missing servers added.
 func (i *importing) merge() ([]byte, error) {
 	data := i.before
 	if data == nil {
@@ -273,7 +273,7 @@ func (i *importing) merge() ([]byte, error) {
 	return data, nil
 }
 
-// complete returns the config in which a server that is there has the members that are accepted.
+// complete returns the config in which an existing server has the accepted members.
 func (i *importing) complete(
 	data []byte, s *clientfile.Server, there string, raw json.RawMessage,
 ) ([]byte, error) {
@@ -293,12 +293,12 @@ func (i *importing) complete(
 	return data, nil
 }
 
-// isWritten reports whether the import puts something of the server into the config.
+// isWritten reports whether the import writes a part of the server into the config.
 func (i *importing) isWritten(s *clientfile.Server) bool {
 	return i.state[s] == "added" || i.state[s] == "changed"
 }
 
-// refused says what the gateway does not take, and where it comes from.
+// refused returns the gateway's objection, and the place that caused it.
 func (i *importing) refused(err error) error {
 	faults, _ := errors.AsType[config.Faults](err)
 	var lines []string
@@ -314,7 +314,7 @@ func (i *importing) refused(err error) error {
 	return fmt.Errorf("a gateway would not take the config that comes of it; nothing was changed. Leave the server out with --skip, or mend its entry\n%s", strings.Join(lines, "\n"))
 }
 
-// write puts the config in its place, and the credentials into a file if they are asked for.
+// write replaces the config, and writes the credentials into a file if requested.
 func (i *importing) write(ctx context.Context, data []byte) (backup string, err error) {
 	if i.DryRun || i.added+i.changed == 0 {
 		return "", nil
@@ -334,7 +334,7 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 				_ = os.Remove(i.Secrets) // nothing refers to it
 			}
 		}()
-		if i.before == nil { // so that .gitignore is as init makes it
+		if i.before == nil { // create .gitignore as init does
 			if err = (initCmd{Dir: i.Dir}).ignore(ctx, &strings.Builder{}); err != nil {
 				return "", err
 			}
@@ -366,7 +366,7 @@ func (i *importing) replaced(data []byte) error {
 	return nil
 }
 
-// short returns a text with paths as people write them.
+// short returns a text with paths in their usual short form.
 func (i *importing) short(s string) string {
 	s = strings.ReplaceAll(s, i.machine.Dir+string(filepath.Separator), "")
 	if i.home != "" {

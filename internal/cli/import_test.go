@@ -14,8 +14,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// newUser returns a terminal of somebody who has every client, in the folder of a project: on a machine of
-// its own, so that no test sees the files of whoever runs it. back is where the tests are.
+// newUser returns a terminal of a user who has every client, in the folder of a project. It
+// simulates a separate machine, so that no test sees the files of the developer. back is the folder
+// of the tests.
 func newUser(t *testing.T) (s *terminal, home, back string) {
 	t.Helper()
 	root, back := t.TempDir(), here(t)
@@ -31,11 +32,12 @@ func newUser(t *testing.T) (s *terminal, home, back string) {
 	return s, home, back
 }
 
-// madeUp is in every credential of the clients' files.
+// madeUp matches every credential of the clients' files.
 var madeUp = regexp.MustCompile(`(?i)made-?up|hunter2`)
 
-// untold fails if a credential of the clients' files was printed, or stands in a file of the folder.
-func untold(t *testing.T, s *terminal, folders ...string) {
+// checkNoSecrets fails if a credential of the clients' files was printed, or is in a file of the
+// folder.
+func checkNoSecrets(t *testing.T, s *terminal, folders ...string) {
 	t.Helper()
 	if found := madeUp.FindString(s.text.String()); found != "" {
 		t.Errorf("a credential was printed: %s", found)
@@ -75,13 +77,13 @@ func TestImportSession(t *testing.T) {
 	s.must(0, "import", "claude-code", "codex", "--dir", "gate", "--skip", "context7")
 	s.must(0, "import", "windsurf", "--dir", "gate", "--only", "github", "-o", "json")
 	s.must(0, "import", "claude-desktop", "--dir", "gate", "--as", "github=github-docker")
-	newTerminal(t, nil).must(0, "check", "gate") // whose version of the config has paths in it
+	newTerminal(t, nil).must(0, "check", "gate") // its version of the config contains paths
 	if cfg, err := config.Parse([]byte(contents(t, configPath))); err != nil || len(cfg.Servers) < 20 {
 		t.Errorf("%v, %v", cfg, err)
 	}
-	untold(t, s, "gate")
+	checkNoSecrets(t, s, "gate")
 	s.must(0, "import", filepath.Join(home, ".codeium", "windsurf", "mcp_config.json"), "--dir", "other", "--secrets", "other.env")
-	untold(t, s, "other")
+	checkNoSecrets(t, s, "other")
 	info, err := os.Stat("other.env")
 	require.OK(t, err)
 	if data := contents(t, "other.env"); info.Mode().Perm() != 0o600 || !strings.Contains(data, "export REMOTE_HTTP_MCP_API_KEY=value-made-up-0009 #") {
@@ -91,7 +93,7 @@ func TestImportSession(t *testing.T) {
 	s.check("import")
 }
 
-// A client that is absent does not keep the others from being taken over. The exit code says so.
+// A missing client does not prevent the import from others. The exit code reports it.
 func TestImportAbsentClient(t *testing.T) {
 	s, home, _ := newUser(t)
 	require.OK(t, os.RemoveAll(filepath.Join(home, ".gemini")))
@@ -168,12 +170,12 @@ func TestImportRefusals(t *testing.T) {
 	s.must(1, "import", "cursor", "--dir", "gate")
 	write(configPath, "{\n  \"mcpServers\": {\n    \"a\": {\"url\": \"ftp://x\"} // mine\n  }\n}\n")
 	s.must(1, "import", "codex", "--dir", "gate")
-	untold(t, s, "gate")
+	checkNoSecrets(t, s, "gate")
 	t.Chdir(back)
 	s.check("import_refusals")
 }
 
-// A project's file may come with a repository that somebody else wrote.
+// A project's file may come with a repository that another person wrote.
 func TestImportChecksSession(t *testing.T) {
 	s, _, back := newUser(t)
 	require.OK(t, os.WriteFile("hostile.json", []byte(`{
@@ -199,7 +201,7 @@ func TestImportChecksSession(t *testing.T) {
 		t.Errorf("what is accepted is not taken over: %s", cfg)
 	}
 	s.must(0, "import", "hostile.json", "--dir", "gate", "-o", "json", "--only", "docs")
-	untold(t, s, "gate")
+	checkNoSecrets(t, s, "gate")
 	t.Chdir(back)
 	s.check("import-checks")
 }
@@ -217,13 +219,13 @@ func TestImportEndsOnWhatHasNoEnd(t *testing.T) {
 	}
 }
 
-// The file that --secrets asks for is of no use, and holds credentials, if nothing refers to it.
+// The file of --secrets is useless, and contains credentials, if nothing refers to it.
 func TestImportLeavesNoSecretsBehind(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems have other limits of a path")
 	}
 	s, home, _ := newUser(t)
-	// The config's path is as long as a path may be, so that a copy of it has no name.
+	// The config's path has the maximum length, so no name for a copy exists.
 	dir := strings.Repeat(strings.Repeat("d", 199)+"/", 20) + strings.Repeat("e", 44)
 	require.OK(t, os.MkdirAll(filepath.Join(dir, "config"), 0o755))
 	config := filepath.Join(dir, "config", "mcp_config.json")

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// An imported is what import says of a server, for programs.
-type imported struct {
+// An importedServer is the JSON output for a server.
+type importedServer struct {
 	Name      string           `json:"name"`
 	Was       string           `json:"was,omitempty"`
 	File      string           `json:"file"`
@@ -26,7 +26,7 @@ type imported struct {
 	Variables []neededVariable `json:"variables,omitempty"`
 }
 
-// A neededVariable is one that has to be set for a server. Its value is in no answer.
+// A neededVariable is a variable that a server needs. Its value is never in the output.
 type neededVariable struct {
 	Name string `json:"name"`
 	File string `json:"file"`
@@ -35,20 +35,20 @@ type neededVariable struct {
 	Set  bool   `json:"set"` // in the environment of the command
 }
 
-// A secretsFile is the file that --secrets asked for.
+// A secretsFile is the file of --secrets.
 type secretsFile struct {
 	File    string `json:"file"`
 	Ignored bool   `json:"ignored"` // a .gitignore names it
 }
 
-// A checkedMember is a member of an entry that can do harm, and is left out unless it is accepted.
+// A checkedMember is a member of an entry that can do harm. Import omits it unless it is accepted.
 type checkedMember struct {
-	Member   string `json:"member"` // as --accept takes it
+	Member   string `json:"member"` // in the syntax of --accept
 	Why      string `json:"why"`
 	Accepted bool   `json:"accepted"`
 }
 
-// report prints what became of each server, and what is to be done.
+// report prints the result for each server, and the next steps.
 func (i *importing) report(backup string, cfg *config.Config) error {
 	if i.Output == "json" {
 		return i.reportJSON(backup)
@@ -80,17 +80,17 @@ func (i *importing) report(backup string, cfg *config.Config) error {
 
 func (i *importing) reportJSON(backup string) error {
 	out := struct {
-		Config  string       `json:"config"`
-		Written bool         `json:"written"`
-		Backup  string       `json:"backup,omitempty"`
-		Secrets *secretsFile `json:"secrets,omitempty"`
-		Servers []imported   `json:"servers"`
-	}{i.path, i.added+i.changed > 0 && !i.DryRun, backup, nil, []imported{}}
+		Config  string           `json:"config"`
+		Written bool             `json:"written"`
+		Backup  string           `json:"backup,omitempty"`
+		Secrets *secretsFile     `json:"secrets,omitempty"`
+		Servers []importedServer `json:"servers"`
+	}{i.path, i.added+i.changed > 0 && !i.DryRun, backup, nil, []importedServer{}}
 	if i.Secrets != "" && out.Written {
 		out.Secrets = &secretsFile{i.Secrets, i.ignored}
 	}
 	for _, s := range i.servers {
-		line := imported{Name: s.Name, Was: s.Was, File: s.File, Line: s.Line, How: s.How, State: i.state[s], Why: s.Left, Notes: s.Notes}
+		line := importedServer{Name: s.Name, Was: s.Was, File: s.File, Line: s.Line, How: s.How, State: i.state[s], Why: s.Left, Notes: s.Notes}
 		for _, c := range s.Checks {
 			line.Checks = append(line.Checks, checkedMember{c.ID, c.Why, c.Accepted})
 		}
@@ -102,7 +102,7 @@ func (i *importing) reportJSON(backup string) error {
 	return printJSON(i.env.stdout, out)
 }
 
-// reportChecks prints the members that can do harm: what is left out, and what was accepted now.
+// reportChecks prints the members that can do harm: the omitted and the newly accepted ones.
 func (i *importing) reportChecks(w io.Writer) {
 	var left, taken strings.Builder
 	for _, s := range i.servers {
@@ -127,7 +127,7 @@ func (i *importing) reportChecks(w io.Writer) {
 	}
 }
 
-// reportNotes prints what was changed, and why what is left out is.
+// reportNotes prints the changes, and the reasons why servers are left out.
 func (i *importing) reportNotes(w io.Writer) {
 	heading := "\nto know:\n"
 	for _, s := range i.servers {
@@ -145,7 +145,7 @@ func (i *importing) reportNotes(w io.Writer) {
 	}
 }
 
-// needed returns the variables that were not there before, each once.
+// needed returns the new variables, each once.
 func (i *importing) needed() (out []*clientfile.Variable) {
 	for _, s := range i.servers {
 		if !i.isWritten(s) {
@@ -160,8 +160,8 @@ func (i *importing) needed() (out []*clientfile.Variable) {
 	return out
 }
 
-// exports returns the lines that set the variables: with the credentials that the files hold, or without
-// any.
+// exports returns the lines that set the variables. If clear is set, they contain the credentials
+// from the files.
 func (i *importing) exports(clear bool) []byte {
 	var b strings.Builder
 	for _, v := range i.needed() {
@@ -200,7 +200,7 @@ func (i *importing) reportExports(w io.Writer) {
 	}
 }
 
-// dotted returns a path that a shell's . does not look for in PATH.
+// dotted returns a path for a shell's . command, which searches PATH for a path without a slash.
 func dotted(path string) string {
 	if strings.ContainsAny(path, `/\`) {
 		return path
@@ -208,7 +208,7 @@ func dotted(path string) string {
 	return "./" + path
 }
 
-// reportFile prints what was written.
+// reportFile prints the written files.
 func (i *importing) reportFile(w io.Writer, backup string) {
 	done := i.counts("")
 	switch {
@@ -224,7 +224,7 @@ func (i *importing) reportFile(w io.Writer, backup string) {
 	}
 }
 
-// counts says how many servers were added and changed; "": none.
+// counts returns how many servers were added and changed, or "".
 func (i *importing) counts(verb string) string {
 	var out []string
 	if i.added > 0 {
@@ -236,7 +236,7 @@ func (i *importing) counts(verb string) string {
 	return strings.Join(out, ", ")
 }
 
-// reportNext prints what comes next.
+// reportNext prints the next steps.
 func (i *importing) reportNext(w io.Writer, cfg *config.Config) {
 	flag, place := "", ""
 	if i.Dir != "." {

@@ -42,7 +42,7 @@ const (
 `
 )
 
-// Run writes the files, and says what it wrote, what it left and what comes next.
+// Run writes the files, and prints the written files, the existing ones and the next steps.
 func (c initCmd) Run(ctx context.Context, env *environment) error {
 	var said strings.Builder
 	err := c.write(ctx, &said)
@@ -59,7 +59,7 @@ func (c initCmd) write(ctx context.Context, said *strings.Builder) error {
 	if info, err := os.Stat(c.Dir); err == nil && !info.IsDir() {
 		return fmt.Errorf("%q is a file, and a gateway needs a folder: name another", c.Dir)
 	}
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil { // keys come into it
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil { // it will contain keys
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(c.Dir, filepath.Dir(filepath.FromSlash(config.Key))), 0o755); err != nil { //nolint:gosec // it is for a repository
@@ -85,7 +85,7 @@ func (c initCmd) write(ctx context.Context, said *strings.Builder) error {
 	return nil
 }
 
-// ignore adds the lines to .gitignore that it lacks.
+// ignore adds the missing lines to .gitignore.
 func (c initCmd) ignore(ctx context.Context, said *strings.Builder) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted; nothing was written")
@@ -103,7 +103,7 @@ func (c initCmd) ignore(ctx context.Context, said *strings.Builder) error {
 	return nil
 }
 
-// next says what comes next.
+// next prints the next steps.
 func (c initCmd) next(said *strings.Builder) {
 	place, flag := "", ""
 	if c.Dir != "." {
@@ -114,5 +114,5 @@ func (c initCmd) next(said *strings.Builder) {
 	fmt.Fprintf(t, "  portcullis import claude-code%s\ttake over the servers of a client, or write them into %s\n", flag, filepath.Join(c.Dir, filepath.FromSlash(config.Key)))
 	fmt.Fprintf(t, "  portcullis check%s\tsee what is wrong, and what each rule denies\n", place)
 	fmt.Fprintf(t, "  portcullis serve%s\trun the gateway; it takes every change of the files within seconds\n", flag)
-	_ = t.Flush() // into memory
+	_ = t.Flush() // writes into memory
 }

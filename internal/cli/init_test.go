@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What it writes has nothing wrong, and the rule that it shows is one.
+// The written files are valid, and the example rule is a rule.
 func TestInitFiles(t *testing.T) {
 	cfg, err := config.Parse([]byte(firstConfig))
 	if err != nil || len(cfg.Servers)+len(cfg.Warnings) > 0 {
@@ -70,7 +70,7 @@ func TestInitSession(t *testing.T) {
 	s.must(1, "init", "a file")
 	s.must(2, "init", "one", "two")
 	require.OK(t, os.MkdirAll("closed", 0o500))
-	if os.Geteuid() != 0 { // whom no mode keeps out
+	if os.Geteuid() != 0 { // no mode restricts root
 		_, code := newTerminal(t, nil).run("init", "closed")
 		if code != 1 {
 			t.Errorf("a folder that cannot be written: %d", code)
@@ -86,7 +86,7 @@ func TestInitSession(t *testing.T) {
 	s.check("init")
 }
 
-// What a gateway keeps in its folder and no repository may have is in .gitignore, as git reads it.
+// The .gitignore contains all files of a gateway that must not be in a repository, as Git reads it.
 func TestInitIgnoresState(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
@@ -111,7 +111,7 @@ func TestInitIgnoresState(t *testing.T) {
 	}
 }
 
-// A gateway with what init writes runs, and says what to do.
+// A gateway with the files of init runs, and prints the next steps.
 func TestInitServes(t *testing.T) {
 	dir := t.TempDir()
 	require.OK(t, run(t.Context(), []string{"init", dir}, quiet()))
@@ -126,7 +126,7 @@ func TestInitServes(t *testing.T) {
 	}
 }
 
-// Each line that it prints to go on with is one that the program takes.
+// The program accepts each command that init prints as a next step.
 func TestInitNext(t *testing.T) {
 	var out bytes.Buffer
 	env := quiet()

@@ -80,7 +80,7 @@ func TestAdminKey(t *testing.T) {
 	})
 }
 
-// On a laptop whoever can send HTTP is the agent too.
+// On a laptop, any program that can send HTTP may be the agent.
 func TestAdminNeedsTheKey(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "--demo")
@@ -175,7 +175,7 @@ func TestAdminKeyBeyondLoopback(t *testing.T) {
 	}
 }
 
-// Nobody is sent to a page that lets nobody in.
+// No message links to a page that accepts nobody.
 func TestBannerWhereAdminIsClosed(t *testing.T) {
 	a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:8080"))
 	for auth, closed := range map[string]bool{"none": true, "iam": false} {

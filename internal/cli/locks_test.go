@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A realTools is the gateway in front of 70 live servers with 527 real tools.
+// realTools is the gateway in front of 70 live servers with 527 real tools.
 type realTools struct {
 	*program
 	servers servers
@@ -45,8 +45,8 @@ func (w *realTools) policy(text string) {
 	w.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 }
 
-// Each reason in turn on every real tool, through the config, the policy, the
-// admin API and the approval mode, as an agent sees it over HTTP.
+// Each reason in turn on every real tool, through the config, the policy, the admin API and the
+// approval mode, as an agent sees it over HTTP.
 func TestReasonsOfRealTools(t *testing.T) {
 	w := newReal(t, `, "approval": "manual"`)
 	if n := len(w.tools()); n != 527 {
@@ -83,7 +83,7 @@ func TestReasonsOfRealTools(t *testing.T) {
 	w.allLocked("server_disabled")
 }
 
-// statuses counts all tools by what describe_tools says of them; "" is callable.
+// statuses counts all tools by their status in describe_tools; "" is callable.
 func (w *realTools) statuses() map[string]int {
 	w.T.Helper()
 	out := map[string]int{}
@@ -110,7 +110,7 @@ func (w *realTools) statuses() map[string]int {
 	return out
 }
 
-// allLocked holds every answer of the gateway to all tools being locked for one reason.
+// allLocked checks that every answer of the gateway says that all tools are locked for one reason.
 func (w *realTools) allLocked(status string) {
 	w.T.Helper()
 	if got := w.statuses(); got[status] != 527 {

@@ -33,8 +33,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A shop is a folder of a gateway before one server, with a tool of each standing. Between
-// yesterday and today people decided:
+// A shop is the folder of a gateway with one server, with a tool in each state. Between yesterday
+// and today people decided:
 //
 //	steady   approved on both days
 //	allowed  waited yesterday, is approved today
@@ -113,8 +113,8 @@ func (s *shop) decide(p *boot.Program, name string, how func(approval.Record, ap
 	require.OK(s.t, err)
 }
 
-// open runs the rooms of the local program on a folder, without its loop of syncs, and
-// reports whether they start.
+// open starts the local program on a folder, without its loop of syncs, and reports whether it
+// starts.
 func (s *shop) open(root string, do func(p *boot.Program, url string)) bool {
 	s.t.Helper()
 	store, err := bolt.Open(filepath.Join(root, folder.ApprovalsFile), nil)
@@ -134,7 +134,8 @@ func (s *shop) open(root string, do func(p *boot.Program, url string)) bool {
 	return true
 }
 
-// callable calls every tool, and looks for each: what a search shows as callable must be.
+// callable calls every tool, and searches for each: a tool that a search shows as callable must be
+// callable.
 func (s *shop) callable(url string) []string {
 	s.t.Helper()
 	ask := &agenttest.Client{T: s.t, URL: url}
@@ -154,8 +155,8 @@ func (s *shop) callable(url string) []string {
 	return open
 }
 
-// after spoils a copy of today's folder, runs the program with args if there are any, and
-// returns what is callable then, in words.
+// after damages a copy of today's folder with spoil, runs the program with args if there are any,
+// and returns the callable tools, in words.
 func (s *shop) after(spoil func(s *shop, path string), synced bool, args ...string) (cell string, open []string) {
 	s.t.Helper()
 	root := filepath.Join(s.t.TempDir(), "gateway")
@@ -211,8 +212,8 @@ func (s *shop) check(err error) {
 	require.OK(s.t, err)
 }
 
-// What is callable after the approval store was lost, in every way and at every step. The table
-// is that of docs/design/stores.md.
+// The callable tools after the loss of the approval store, in every way and at every step. The
+// table is in docs/design/stores.md.
 func TestLostApprovals(t *testing.T) {
 	s := newShop(t)
 	today := []string{"allowed", "freed", "steady"}
@@ -226,7 +227,8 @@ func TestLostApprovals(t *testing.T) {
 		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", loss.name, before, synced, restored, accepted)
 		for step, open := range map[string][]string{"before a sync": open1, "after a sync": open2, "after restore": open3, "after accept": open4} {
 			for _, name := range open {
-				accepts := step == "after accept" && loss.name == "restored to yesterday" && name == "shut" // a person said so
+				// a person accepted it
+				accepts := step == "after accept" && loss.name == "restored to yesterday" && name == "shut"
 				if !slices.Contains(today, name) && !accepts {
 					t.Errorf("%s, %s: %s was locked and is callable", loss.name, step, name)
 				}
@@ -243,7 +245,7 @@ func TestLostApprovals(t *testing.T) {
 	}
 }
 
-// The commands say what they did, and keep what was damaged.
+// The commands print what they did, and keep the damaged file.
 func TestApprovalsCommand(t *testing.T) {
 	s := newShop(t)
 	path := filepath.Join(s.dir, folder.ApprovalsFile)
@@ -288,8 +290,8 @@ func TestApprovalsCommand(t *testing.T) {
 	}
 }
 
-// Whoever runs the gateway is told that records were put back, until a person settles them:
-// at /admin of the running program as well.
+// The operator learns that records were restored, until a person settles them. /admin of the
+// running program also says so.
 func TestRecoveredApprovals(t *testing.T) {
 	s := newShop(t)
 	condition := func() (c state.Condition, codes []string) {

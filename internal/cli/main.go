@@ -1,5 +1,5 @@
-// Package cli holds the commands of the program portcullis: serve, which runs the whole gateway on
-// one port, and those by which an operator checks, decides and asks.
+// Package cli contains the commands of the program portcullis: serve, which runs the whole gateway
+// on one port, and the commands for operators to check, decide and read.
 package cli
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot/bucket"
 )
 
-// Main runs the program until it is told to stop, and returns the exit code.
+// Main runs the program until it ends or gets a signal, and returns the exit code.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

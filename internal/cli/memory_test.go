@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/allocated"
 )
 
-// A byteCount counts what is printed and keeps none of it.
+// A byteCount counts the output and discards it.
 type byteCount int
 
 func (c *byteCount) Write(p []byte) (int, error) {
@@ -22,8 +22,8 @@ func (c *byteCount) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A command prints at most three times the definitions and 10 MB, however costly they are, and does
-// not take more for it at one time.
+// A command prints with at most three times the size of the definitions and 10 MB, for any
+// definitions, and never needs more at one time.
 func TestPrintMemory(t *testing.T) {
 	for name, s := range allocated.Shapes(tool.MaxDefinition - 100) {
 		changed := decide.Tool{
@@ -42,10 +42,10 @@ func TestPrintMemory(t *testing.T) {
 			{"approve of a new one", func(w io.Writer) { showReview(w, fresh) }},
 			{"diff of a new one", func(w io.Writer) { marker{w: w, colour: true}.words(fresh) }},
 			{"diff --raw of a new one", func(w io.Writer) { marker{w: w, colour: true}.raw(fresh) }},
-			{"-o json", func(w io.Writer) { _ = printJSON(w, changed) }}, // which does not fail
+			{"-o json", func(w io.Writer) { _ = printJSON(w, changed) }}, // it does not fail
 		} {
 			var printed byteCount
-			// What was compared for one line is garbage at the next, and other goroutines of the
+			// The data compared for one line is garbage at the next, and other goroutines of the
 			// test program allocate too.
 			const beside = 15<<20 + 256<<10
 			n, most := allocated.By(func() { printed = 0; tt.print(&printed) }), uint64(3*(len(s.Before)+len(s.Now))+10<<20)
@@ -56,7 +56,7 @@ func TestPrintMemory(t *testing.T) {
 	}
 }
 
-// The arguments of a call that nest are printed whole and in little room.
+// Nested arguments of a call are printed whole with little memory.
 func TestPrintArgumentsMemory(t *testing.T) {
 	arguments := strings.Repeat(`[`, 9_400) + strings.Repeat(`]`, 9_400)
 	var out bytes.Buffer

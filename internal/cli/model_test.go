@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// commandLine returns the command line of the program, as kong has it.
+// commandLine returns kong's model of the program's command line.
 func commandLine(t *testing.T) *kong.Kong {
 	t.Helper()
 	app, err := kong.New(&cli{}, kong.Name("portcullis"), grammarOptions(), kong.Vars{"user": "NAME", "version": ""})
@@ -18,7 +18,7 @@ func commandLine(t *testing.T) *kong.Kong {
 	return app
 }
 
-// Every command says what it does, with an example of itself, and its flags look as all others do.
+// Every command has help with an example, and flags in the common style.
 func TestEveryCommandHasHelp(t *testing.T) {
 	meanings := map[string]string{} // help of a flag → its name
 	flagName := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
@@ -33,7 +33,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 				t.Errorf("%s: help %q: want a sentence", path, n.Help)
 			}
 			example := "portcullis " + path
-			if n.Parent.DefaultCmd == n { // which goes without its name
+			if n.Parent.DefaultCmd == n { // it works without its name
 				example = strings.TrimSuffix(example, " "+n.Name)
 			}
 			if !strings.Contains(n.Detail, example) {

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
 
-// readers are the tools that the operator says only read.
+// readers matches the tools that the operator declares read-only.
 var readers = regexp.MustCompile(`:(get|read|list|search|git_(log|status|diff))`)
 
 const realSettings = `, "approval": "off", "annotations": {"get*": {"readOnlyHint": true}, "read*": {"readOnlyHint": true}, "list*": {"readOnlyHint": true},
@@ -22,7 +22,7 @@ const realSettings = `, "approval": "off", "annotations": {"get*": {"readOnlyHin
 
 const realRest = `, "toolsets": {"research": ["arxiv-mcp-server:*", "mcp-simple-arxiv:*", "wikipedia:*"]}, "gateway": {"mode": "MODE", "requests": false}`
 
-// inMode lets the gateway answer in a mode.
+// inMode sets the mode of the gateway's answers.
 func (w *realTools) inMode(mode string) {
 	w.configure(w.servers.config(each(realSettings), strings.Replace(realRest, "MODE", mode, 1)))
 }
@@ -32,7 +32,7 @@ type walk struct {
 	name, path string
 	header     map[string]string
 	size       int
-	in         func(id, server string) bool // the tools that are left
+	in         func(id, server string) bool // the remaining tools
 }
 
 func walks() []walk {
@@ -58,7 +58,7 @@ func walks() []walk {
 	}
 }
 
-// left returns the ids and the servers that a walk leaves, in order.
+// left returns the remaining ids and servers of a walk, in order.
 func (w *realTools) left(t *testing.T, x walk) (ids, servers []string) {
 	t.Helper()
 	for _, s := range w.tools() {
@@ -86,7 +86,7 @@ func namesIn(t *testing.T, list json.RawMessage) []string {
 	return out
 }
 
-// The official clients among 527 tools of 70 live servers, narrowed by path and headers.
+// The official clients with 527 tools of 70 live servers, narrowed by path and headers.
 func TestTypeScriptClientsNarrowRealTools(t *testing.T) {
 	w := newReal(t, realSettings)
 	for _, mode := range []string{"direct", "search"} {
@@ -120,7 +120,7 @@ func TestTypeScriptClientsNarrowRealTools(t *testing.T) {
 	}
 }
 
-// searches asks the gateway's own tools what a walk leaves.
+// searches checks the answers of the gateway's own tools for a walk.
 func (w *realTools) searches(t *testing.T, client string, x walk, ids, servers []string, outside string) {
 	t.Helper()
 	described, err := json.Marshal(map[string]any{"names": []string{ids[0], outside}})
@@ -169,7 +169,7 @@ func (w *realTools) searches(t *testing.T, client string, x walk, ids, servers [
 	}
 }
 
-// The Inspector sends the headers of its flags, and shows what a wrong one is told.
+// The Inspector sends the headers of its flags, and shows the answer to a wrong one.
 func TestInspectorNarrowsTheTown(t *testing.T) {
 	w := newReal(t, realSettings)
 	w.inMode("direct")
@@ -203,7 +203,7 @@ func TestInspectorNarrowsTheTown(t *testing.T) {
 	}
 }
 
-// Needs no Node.
+// The test needs no Node.
 func TestTheTownIsNarrowedAlikeInBothEras(t *testing.T) {
 	w := newReal(t, realSettings)
 	w.inMode("direct")

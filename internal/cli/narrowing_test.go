@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Names that a lenient request gives and that do not exist are said in each answer of
-// the gateway's own, and change no answer of a server's.
+// If a lenient request contains unknown names, each answer of the gateway's own tools names them.
+// Answers of servers do not change.
 func TestDroppedNamesAreReported(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
 		o := newSix(t, mode, `{}`)
@@ -50,7 +50,7 @@ func TestDroppedNamesAreReported(t *testing.T) {
 	}
 }
 
-// A list is made for one caller: nobody between may keep it for another.
+// A list is for one caller: no proxy may cache it for another.
 func TestAFilteredListIsPrivate(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
 		o := newSix(t, mode, `{}`)
@@ -65,7 +65,7 @@ func TestAFilteredListIsPrivate(t *testing.T) {
 	}
 }
 
-// A page may send every header by which a request narrows.
+// A web page may send every header that narrows a request.
 func TestPagesMayNarrow(t *testing.T) {
 	o := newSix(t, "search", `{}`)
 	for _, path := range []string{"/mcp", "/mcp/readonly", "/mcp/x/files"} {
@@ -79,7 +79,7 @@ func TestPagesMayNarrow(t *testing.T) {
 	}
 }
 
-// The headers are read on every request: there is no session that could keep an earlier one's.
+// The gateway reads the headers of every request: no session keeps an earlier value.
 func TestSelectionPerRequest(t *testing.T) {
 	o := newSix(t, "direct", `{}`)
 	inEachProtocol(t, func(t *testing.T, e protocol) {
@@ -97,8 +97,8 @@ func TestSelectionPerRequest(t *testing.T) {
 	})
 }
 
-// A tool that the operator does not offer, one out of reach of the path, and one that nobody has
-// are refused in the same words.
+// Three kinds of tools are refused with the same text: tools that the operator does not offer,
+// tools outside the path, and unknown tools.
 func TestNamesOutsideTheBound(t *testing.T) {
 	o := newSix(t, "search", `{"toolsets": ["files"]}`)
 	inEachProtocol(t, func(t *testing.T, e protocol) {
@@ -157,7 +157,7 @@ func TestOperatorSelectionRefused(t *testing.T) {
 	}
 }
 
-// Cases 8 and 9: what only the servers' lists show is a warning.
+// Cases 8 and 9: a problem that only the servers' lists show is a warning.
 func TestUnknownToolsAreWarnings(t *testing.T) {
 	o := newSix(t, "search", `{"enabled": ["nope"], "disabled": ["zip", "files:zap"]}`)
 	var health struct {

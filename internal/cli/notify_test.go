@@ -20,8 +20,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// People are told while the gateway runs, of what was left when it ended as well; a target that is down
-// ends nothing.
+// People get notices while the gateway runs, including notices from before its last end. An
+// unreachable target stops nothing.
 func TestServeTellsPeople(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
@@ -72,7 +72,8 @@ func TestServeTellsPeople(t *testing.T) {
 	local.Until(t, "what is new is told", told("Server `git` lists 1 new item: `git:tag`."))
 	mu.Lock()
 	link := p.URL + "/admin/servers/git"
-	if len(got) != 2 || !strings.Contains(got[1], link) { // the one that failed is due a minute after it did
+	// the failed notice is due a minute after its failure
+	if len(got) != 2 || !strings.Contains(got[1], link) {
 		t.Errorf("told %q, want the link %s", got, link)
 	}
 	mu.Unlock()

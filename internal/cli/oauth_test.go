@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
 
-// consent is the browser of somebody who agrees to everything.
+// consent simulates a browser whose user agrees to everything.
 func consent(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, args.URL, nil)
 	if err != nil {
@@ -41,8 +41,8 @@ func consent(ctx context.Context, args *auth.AuthorizationArgs) (*auth.Authoriza
 	return &auth.AuthorizationResult{Code: q.Get("code"), State: q.Get("state")}, nil
 }
 
-// login opens a session of the SDK's client, which knows the gateway's address and nothing else.
-func (g *guarded) login(t *testing.T) *mcp.ClientSession {
+// login opens a session of the SDK's client, which knows only the gateway's address.
+func (g *guardedGateway) login(t *testing.T) *mcp.ClientSession {
 	t.Helper()
 	handler, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
 		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
@@ -226,7 +226,7 @@ func TestTypeScriptTooSmallAScope(t *testing.T) {
 	}
 }
 
-// The issuer gives a client only scopes that it registered: the scopes of the first challenge.
+// The issuer gives a client only the scopes that it registered: the scopes of the first challenge.
 func TestTypeScriptStrictIssuer(t *testing.T) {
 	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
 		t.Run(mode, func(t *testing.T) {

@@ -47,8 +47,8 @@ func (c openCmd) Run(ctx context.Context, env *environment) error {
 	return nil
 }
 
-// console returns where the page is, and the folder in which the key lies that opens it; "": another
-// credential does.
+// console returns the address of the page, and the folder with the key that opens it. keyDir is ""
+// if another credential does.
 func (c openCmd) console() (at, keyDir string, err error) {
 	page, err := url.Parse(strings.TrimPrefix(strings.TrimPrefix(c.Page, "/"), "admin/"))
 	if err != nil || page.IsAbs() || page.Host != "" || path.Clean("/"+page.Path) != strings.TrimSuffix("/"+page.Path, "/") && page.Path != "" {
@@ -84,7 +84,7 @@ func (c openCmd) console() (at, keyDir string, err error) {
 	return at, keyDir, nil
 }
 
-// browser returns what starts a browser; nil: none can be started here.
+// browser returns the function that starts a browser, or nil if none can be started here.
 func browser(getenv func(string) string) func(context.Context, string) error {
 	var words []string
 	switch {

@@ -14,18 +14,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
 
-// A callOf is a step that calls one of the gateway's tools.
+// callOf returns a step that calls one of the gateway's tools.
 func callOf(tool, args string) testclients.Step {
 	return testclients.Step{Method: "tools/call", Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, args))}
 }
 
-// textOf is the one text block of a result.
+// textOf returns the only text block of a result.
 func textOf(t *testing.T, result json.RawMessage) string {
 	t.Helper()
 	return agenttest.ReadResult(t, result).Text
 }
 
-// attempts are what a new user tries, each with what its answer must hold.
+// attempts are the actions of a new user, each with a required part of its answer.
 var attempts = []struct {
 	name  string
 	step  testclients.Step
@@ -71,7 +71,7 @@ func TestInspectorDemo(t *testing.T) {
 					Name      string
 					Arguments json.RawMessage
 				}](t, d.step.Params)
-				// A result with isError makes the Inspector end with a failure; what it printed counts.
+				// The Inspector fails after a result with isError; only its output matters.
 				out, err := testclients.Inspector(t, p.URL+"/mcp", protocol, "--method", "tools/call", "--tool-name", call.Name, "--tool-args-json", string(call.Arguments))
 				if len(out) == 0 {
 					t.Fatal(err)
@@ -96,8 +96,8 @@ func checkEvent(t *testing.T, name, text string, holds, not []string) {
 	}
 }
 
-// The reference server of the protocol's authors as an upstream, with one tool
-// denied in the config and another disabled by a person.
+// The reference server of the protocol's authors as an upstream, with one tool denied in the config
+// and another disabled by a person.
 func TestServerEverything(t *testing.T) {
 	url := testclients.ServerEverything(t)
 	dir := t.TempDir()
@@ -134,7 +134,7 @@ func TestServerEverything(t *testing.T) {
 	}
 }
 
-// What no typed client would keep goes through a direct call byte for byte.
+// A direct call passes through, byte for byte, even content that typed clients would lose.
 func TestBytesArriveUnchanged(t *testing.T) {
 	w := newReal(t, `, "approval": "off"`)
 	const args = `{"n":9007199254740993,"z":1,"a":{"unknown":[1.0,2e3]}}`

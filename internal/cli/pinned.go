@@ -12,11 +12,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A pinnedItem is an item with the definition that somebody has read.
+// A pinnedItem is an item with the definition that the person has read.
 type pinnedItem struct {
 	ID   string    `json:"id"`
 	Hash tool.Hash `json:"hash"`
-	Rev  int64     `json:"rev"` // 0: not said
+	Rev  int64     `json:"rev"` // 0: unknown
 }
 
 // writable reports whether a line can name the item.
@@ -24,7 +24,7 @@ func (s pinnedItem) writable() bool {
 	return text.Line(s.ID) == s.ID && !strings.HasPrefix(s.ID, "#")
 }
 
-// check returns what is wrong with it.
+// check returns the fault of an item.
 func (s pinnedItem) check() error {
 	if _, err := tool.ParseID(s.ID); err != nil {
 		return fmt.Errorf("%s names no tool: want server:tool, server:prompt:name or server:resource:uri", text.Quote(s.ID, 128))
@@ -35,10 +35,10 @@ func (s pinnedItem) check() error {
 	return nil
 }
 
-// maxPinned is how many bytes are read of what was seen.
+// maxPinned is the maximum size of a file of pinned items.
 const maxPinned = 64 << 20
 
-// readPinned reads what portcullis tools --hashes or -o json printed; "-" is standard input.
+// readPinned reads the output of portcullis tools --hashes or -o json. "-" is standard input.
 func readPinned(path string, stdin io.Reader) ([]pinnedItem, error) {
 	from, name := stdin, "standard input"
 	if path != "-" {

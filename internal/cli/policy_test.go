@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A health is what /admin/health says of the policy.
+// A health is the policy part of /admin/health.
 type health struct {
 	Status  string
 	Reasons []struct{ Code string }

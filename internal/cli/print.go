@@ -14,16 +14,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// askFlags are which gateway a command asks, and in what form it prints the answer.
+// askFlags select the gateway of a command, and the format of its output.
 type askFlags struct {
 	gatewayFlags
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json: the answer of the API."`
 }
 
-// json reports whether a program reads what is printed.
+// json reports whether a program reads the output.
 func (f askFlags) json() bool { return f.Output == "json" }
 
-// print prints an answer as the flags say: as JSON, or as show prints it for people.
+// print prints an answer as JSON or, with show, for people, as the flags say.
 func (f askFlags) print(w io.Writer, answer any, show func(io.Writer)) error {
 	if f.json() {
 		return printJSON(w, answer)
@@ -31,7 +31,7 @@ func (f askFlags) print(w io.Writer, answer any, show func(io.Writer)) error {
 	return printed(w, show)
 }
 
-// printed writes what show writes, at once.
+// printed writes the output of show at once.
 func printed(w io.Writer, show func(io.Writer)) error {
 	var out bytes.Buffer
 	show(&out)
@@ -39,7 +39,7 @@ func printed(w io.Writer, show func(io.Writer)) error {
 	return err
 }
 
-// printJSON writes a value as indented JSON that no terminal obeys.
+// printJSON writes a value as indented JSON without control characters for terminals.
 func printJSON(w io.Writer, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -49,8 +49,8 @@ func printJSON(w io.Writer, value any) error {
 	return err
 }
 
-// escaped returns indented JSON with each character of its strings that does not print as its number, as
-// JSON writes it: a terminal obeys some of them.
+// escaped returns indented JSON in which each unprintable character of a string is a JSON escape,
+// because a terminal obeys some of them.
 func escaped(json string) string {
 	var out strings.Builder
 	for _, r := range json {
@@ -66,10 +66,10 @@ func escaped(json string) string {
 	return out.String()
 }
 
-// inLine returns a text of somebody as it may stand in one line of a terminal.
+// inLine returns a foreign text for one line of a terminal.
 func inLine(s string) string { return text.Clip(text.Line(s), 120) }
 
-// A table is printed in columns as wide as what stands in them.
+// A table is printed in columns that are as wide as their content.
 type table struct{ w *tabwriter.Writer }
 
 // newTable returns a table on w with these headings.
@@ -79,7 +79,7 @@ func newTable(w io.Writer, headings ...string) table {
 	return t
 }
 
-// row adds a row; its texts are anybody's.
+// row adds a row; its texts may be foreign.
 func (t table) row(cells ...string) {
 	for i, c := range cells {
 		cells[i] = inLine(c)

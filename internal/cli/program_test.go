@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// ping is a server with one tool, and a config that names it with more keys.
+// ping returns a server with one tool, and a config that names it with more keys.
 func ping(t *testing.T) (server *upstreamtest.Server, config func(more string) string) {
 	t.Helper()
 	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("ping", "Answer a ping.", `{"readOnlyHint":true}`)}})
@@ -84,7 +84,7 @@ func TestServerThatComesBack(t *testing.T) {
 		t.Errorf("a call of a dead server answers %s", got.Raw)
 	}
 	require.OK(t, server.Return())
-	// What refuses connections counts as broken for a minute, unless a sync finds it mended.
+	// A server that refuses connections counts as broken for a minute, unless a sync succeeds.
 	p.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 	if got := p.Call("call_tool_read", map[string]any{"name": "s:ping"}); got.IsError {
 		t.Errorf("the server that came back is not called: %s", got.Raw)

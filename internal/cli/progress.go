@@ -12,38 +12,38 @@ import (
 )
 
 const (
-	quietFor  = time.Second // at the beginning: work that is done by then shows nothing
+	quietFor  = time.Second // at the beginning: work that ends earlier shows nothing
 	drawEvery = 200 * time.Millisecond
-	lineEvery = time.Second // the first; they become rarer, to one in half a minute
+	lineEvery = time.Second // at first; the lines become rarer, down to one in half a minute
 	lineMost  = 30 * time.Second
 	barWidth  = 24
 	barLine   = 78 // characters of a drawn line
 )
 
-// A progress shows how far long work is: on a terminal a bar that is drawn over and over, elsewhere a
-// line now and then. It shows nothing in the first second, and nothing of what ended before.
-// It is safe for concurrent use. Whoever begins one ends it.
+// A progress shows the progress of long work: on a terminal as a bar, elsewhere as occasional
+// lines. It shows nothing in the first second. It is safe for concurrent use. The caller of begin
+// also calls end.
 type progress struct {
 	w        io.Writer
 	terminal bool
-	what     string // is done: "syncing"
-	one      string // of what there are several: "server"
+	what     string // the work: "syncing"
+	one      string // singular of the counted things: "server"
 	quiet    time.Duration
 
 	mu          sync.Mutex
-	done, total int    // total 0: nobody knows how much it is
-	last        string // what ended last
+	done, total int    // total 0: unknown
+	last        string // the last one that ended
 	began       time.Time
 	every       time.Duration
 	timer       *time.Timer // nil: it does not run
 }
 
-// newProgress returns a progress on w, which is drawn if a terminal shows it.
+// newProgress returns a progress on w, which draws if w is a terminal.
 func newProgress(w io.Writer, terminal bool, what, one string) *progress {
 	return &progress{w: w, terminal: terminal, what: what, one: one, quiet: quietFor}
 }
 
-// begin starts anew.
+// begin starts again from zero.
 func (p *progress) begin(total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,14 +52,14 @@ func (p *progress) begin(total int) {
 	p.timer = time.AfterFunc(p.quiet, p.show)
 }
 
-// step says how much is done, and what was last; "": that does not matter.
+// step sets how much is done, and the last thing that ended, or "".
 func (p *progress) step(done int, last string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done, p.last = done, last
 }
 
-// end ends it. What was drawn is removed.
+// end removes the drawing and stops the progress.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *progress) show() {
 	p.every = min(2*p.every, lineMost)
 }
 
-// bar returns how much is done as a picture.
+// bar returns the progress as a bar.
 func (p *progress) bar() string {
 	if p.total == 0 {
 		return ""
@@ -102,7 +102,7 @@ func (p *progress) bar() string {
 	return "[" + strings.Repeat("#", full) + strings.Repeat("-", barWidth-full) + "] "
 }
 
-// line returns it in words.
+// line returns the progress in words.
 func (p *progress) line() string {
 	took := fmt.Sprintf("%d s", int(time.Since(p.began).Seconds()))
 	if p.total == 0 {
@@ -115,7 +115,7 @@ func (p *progress) line() string {
 	return s
 }
 
-// sync shows how far a sync is.
+// sync shows the progress of a sync.
 func (p *progress) sync(now catalog.Progress) {
 	switch {
 	case now.Done == 0 && now.Total > 0:

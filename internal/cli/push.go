@@ -24,8 +24,8 @@ type pushCmd struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
 
-// Run checks the folder, since the gateway would leave a file with a fault unused and say so only
-// in its own log. Then it stores what differs.
+// Run checks the folder, because the gateway would ignore a file with a fault and only log it. Then
+// it stores the files that differ.
 func (c pushCmd) Run(ctx context.Context, env *environment) error {
 	out := env.stdout
 	if c.Output == "json" {
@@ -39,28 +39,28 @@ func (c pushCmd) Run(ctx context.Context, env *environment) error {
 	return err
 }
 
-// A push is one push, as programs read it.
+// A push is one push; it is the JSON output.
 type push struct {
-	Check    *checkup `json:"check"`
-	Files    []pushed `json:"files"` // in the order in which they are stored
-	Warnings []string `json:"warnings,omitempty"`
-	Dry      bool     `json:"dry_run"`
+	Check    *checkup     `json:"check"`
+	Files    []pushedFile `json:"files"` // in the order of storing
+	Warnings []string     `json:"warnings,omitempty"`
+	Dry      bool         `json:"dry_run"`
 
 	expect string
 	files  []file
 }
 
-// A pushed is what became of a file.
-type pushed struct {
+// A pushedFile is the result for a file.
+type pushedFile struct {
 	Key     string `json:"key"`
 	Version string `json:"version"`
 	Was     string `json:"was,omitempty"` // absent: there was none
-	Stored  bool   `json:"stored"`        // false: it is the same, or nothing was stored
+	Stored  bool   `json:"stored"`        // false: no change, or nothing was stored
 }
 
 func (p *push) run(ctx context.Context, c pushCmd, env *environment, out io.Writer) (err error) {
-	set := func(string) string { return "set" } // what counts is the environment of the functions
-	p.Files = []pushed{}
+	set := func(string) string { return "set" } // only the environment of the functions matters
+	p.Files = []pushedFile{}
 	p.Check, err = check(ctx, c.Dir, set, out)
 	if p.Check.OK = err == nil; err != nil {
 		return err
@@ -80,23 +80,23 @@ func (p *push) run(ctx context.Context, c pushCmd, env *environment, out io.Writ
 	if c.DryRun {
 		fmt.Fprintln(out, "nothing was stored: this was --dry-run")
 		for _, f := range p.files {
-			p.Files = append(p.Files, pushed{f.key, object.Version(f.data), f.stored, false})
+			p.Files = append(p.Files, pushedFile{f.key, object.Version(f.data), f.stored, false})
 		}
 		return nil
 	}
 	return p.store(ctx, objects, out)
 }
 
-// A file is one of the two that an operator writes.
+// A file is one of the operator's two files.
 type file struct {
 	key    string
 	data   []byte
-	etag   string // of the stored one; [object.IfAbsent]: there is none; "": it is the same
+	etag   string // of the stored file; [object.IfAbsent]: there is none; "": it is equal
 	stored string // its version; "": there is none
 }
 
-// read reads what is stored. The policy comes first: a tool that a new config brings is never there
-// without the rule about it.
+// read reads the stored files. The policy comes first, so that a tool of a new config is never
+// without its rule.
 func (p *push) read(ctx context.Context, objects object.Store) error {
 	p.files = []file{{key: config.Key, data: p.Check.config}}
 	if p.Check.policy != nil {
@@ -123,8 +123,8 @@ func (p *push) read(ctx context.Context, objects object.Store) error {
 	return nil
 }
 
-// warn prints what works on a laptop and not there: the functions have only the variables that the
-// template sets, and start no programs.
+// warn prints what works on a laptop but not on AWS: the functions have only the template's
+// variables, and start no programs.
 func (p *push) warn(out io.Writer) {
 	var variables []config.Variable
 	for _, s := range p.Check.cfg.Servers {
@@ -145,8 +145,8 @@ func (p *push) warn(out io.Writer) {
 	}
 }
 
-// compare prints what differs from what the gateway uses, and returns the policy of it. That it cannot be
-// read stops no push: it may be why somebody pushes.
+// compare prints the difference to the gateway's files, and returns the gateway's policy. An
+// unreadable policy does not stop a push, because the push may repair it.
 func (p *push) compare(ctx context.Context, objects object.Store) object.Source[policy.Policy] {
 	was, rules, err := stored(ctx, objects, time.Now())
 	if was.files.Config == nil && errors.Is(err, object.ErrNotFound) {
@@ -161,21 +161,21 @@ func (p *push) compare(ctx context.Context, objects object.Store) object.Source[
 	if err != nil && !errors.Is(err, object.ErrNotFound) {
 		p.Check.note("the gateway's tool catalog cannot be read, so which tools this denies is not known: %v", err)
 	}
-	if p.Check.policy == nil { // a push takes none away
+	if p.Check.policy == nil { // a push removes no policy
 		p.Check.rules = was.files.Policy
 	}
 	p.Check.differ(was, snap, "in use there")
 	return rules
 }
 
-// store stores what differs. Each file replaces exactly the one that was read, so that of two who push
-// at once one is refused.
+// store stores the files that differ. Each file replaces exactly the version that was read, so one
+// of two simultaneous pushes is refused.
 func (p *push) store(ctx context.Context, objects object.Store, out io.Writer) error {
 	for _, f := range p.files {
 		version := object.Version(f.data)
 		if f.etag == "" {
 			fmt.Fprintf(out, "%s  version %s, unchanged\n", f.key, version)
-			p.Files = append(p.Files, pushed{f.key, version, f.stored, false})
+			p.Files = append(p.Files, pushedFile{f.key, version, f.stored, false})
 			continue
 		}
 		_, err := objects.Put(ctx, f.key, f.data, f.etag)
@@ -186,13 +186,13 @@ func (p *push) store(ctx context.Context, objects object.Store, out io.Writer) e
 			return err
 		}
 		fmt.Fprintf(out, "%s  version %s, was %s\n", f.key, version, short(f.stored))
-		p.Files = append(p.Files, pushed{f.key, version, f.stored, true})
+		p.Files = append(p.Files, pushedFile{f.key, version, f.stored, true})
 	}
 	return nil
 }
 
-// withoutPolicy returns what comes of a folder without a policy where the gateway uses s. A push takes none
-// away.
+// withoutPolicy returns the effect of a folder without a policy if the gateway uses s. A push
+// removes no policy.
 func withoutPolicy(s object.Source[policy.Policy]) string {
 	const none = "; to have none, push an empty file"
 	switch {

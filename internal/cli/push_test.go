@@ -62,7 +62,7 @@ func TestPushVariables(t *testing.T) {
 	}
 }
 
-// A folder without a policy takes none away; what holds then is said.
+// A folder without a policy removes none; the output says which policy applies.
 func TestPushWithoutPolicy(t *testing.T) {
 	const rule = "forbid (principal, action, resource);"
 	version := object.Version([]byte(rule))[:12]
@@ -122,7 +122,7 @@ func TestPushRefuses(t *testing.T) {
 	}
 }
 
-// Of two who push at once, the later is told and changes nothing.
+// The later of two simultaneous pushes gets an error and changes nothing.
 func TestPushConflict(t *testing.T) {
 	objects := &objecttest.Mem{}
 	if _, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers":{}}`), ""); err != nil {

@@ -13,13 +13,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// asker is a server of the official SDK with a tool that says how far it is, and asks its client two things,
-// one after the other. In the stateless protocol the questions are results, in the others requests.
+// asker returns a server of the official SDK. Its tool reports progress, and asks its client two
+// questions, one after the other. In the stateless protocol the questions are results, otherwise
+// requests.
 func asker(t *testing.T, stateless bool) *httptest.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "asker", Version: "1"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "book"}, func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 		if token := req.Params.GetProgressToken(); token != nil {
-			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1, Message: "asking"}) // a client that is gone reads nothing
+			// a client that has left reads nothing
+			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1, Message: "asking"})
 		}
 		elicit := func(message string) *mcp.ElicitParams {
 			return &mcp.ElicitParams{Message: message, RequestedSchema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"string"}}}`)}
@@ -55,7 +57,7 @@ func asker(t *testing.T, stateless bool) *httptest.Server {
 	return srv
 }
 
-// Whatever protocol client and server speak: the client is asked, and is told how far it is.
+// For any protocols of client and server, the client gets the questions and the progress.
 func TestQuestionsBetweenEras(t *testing.T) {
 	p := start(t, t.TempDir())
 	defer func() { _ = p.stop() }() // before the servers, which wait for their clients

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What each shell block of the README's first minute must print, in order.
+// The expected output of each shell block of the README's first minute, in order.
 var firstMinute = []string{
 	"portcullis is ready",
 	`\"name\":\"tickets:assign_ticket\",\"description\":\"Assign a ticket to a person.\",\"status\":\"pending_approval\"`,
@@ -27,8 +27,8 @@ var firstMinute = []string{
 	`"confirm":{"request":"R-`,
 }
 
-// The README's first minute is run as it stands, on another port and folder, at a terminal where a person
-// answers yes.
+// The test runs the README's first minute unchanged, except for port and folder, at a terminal
+// where a person answers yes.
 func TestReadmeFirstMinute(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	require.OK(t, err)
@@ -42,11 +42,12 @@ func TestReadmeFirstMinute(t *testing.T) {
 	begin(t, "make run DIR="+dir+" ADDR="+addr, firstMinute[0])
 	const end = "\n---- end of block ----\n"
 	script := ""
-	for _, b := range blocks[1:] { // in one shell, as a reader types them
+	for _, b := range blocks[1:] { // in one shell, like a reader
 		script += b[1] + "printf '" + strings.ReplaceAll(end, "\n", `\n`) + "'\n"
 	}
 	script = strings.NewReplacer("127.0.0.1:8080", addr, "cd .portcullis/demo", "cd "+dir,
-		"portcullis requests\n", "portcullis requests | tee listed\n", // whose id is typed then
+		// the next command uses its id
+		"portcullis requests\n", "portcullis requests | tee listed\n",
 		"R-7KQ2M4XD", "$(grep -o 'R-[0-9A-Z]*' listed)").Replace(script)
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = filepath.Join("..", "..")
@@ -69,8 +70,8 @@ func TestReadmeFirstMinute(t *testing.T) {
 	holdsMessages(t, string(readme), string(out))
 }
 
-// holdsMessages checks that what the README quotes of the messages about requests is what was printed, but
-// for the ids, and that it quotes four.
+// holdsMessages checks that the README's quotes of messages about requests equal the output, except
+// for the ids, and that there are four.
 func holdsMessages(t *testing.T, readme, printed string) {
 	t.Helper()
 	id := regexp.MustCompile("R-[0-9A-Z]{8}")
@@ -84,15 +85,16 @@ func holdsMessages(t *testing.T, readme, printed string) {
 	quotes = strings.Split(quotes[1], "\n")
 	port := regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	all := port.ReplaceAllString(same(printed), "127.0.0.1:8080")
-	for _, n := range []int{0, 3} { // the other two come with time, and are held where the clock is a test's
+	// the other two depend on time; tests with their own clock check them
+	for _, n := range []int{0, 3} {
 		if !strings.Contains(all, same(quotes[n])) {
 			t.Errorf("nothing prints %q:\n%s", quotes[n], all)
 		}
 	}
 }
 
-// begin starts a command at the top of the repo, waits until it prints a text,
-// and ends it, with all that it started, when the test ends.
+// begin starts a command in the top folder of the repository, waits until it prints a text, and
+// ends it with all its children when the test ends.
 func begin(t *testing.T, command, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

@@ -16,7 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// readings are the commands that only read, without --dir, and how each ends on a folder that was served.
+// readings are the read-only commands, without --dir, and their exit codes on a folder that was
+// served.
 var readings = []struct {
 	words string
 	code  int
@@ -26,8 +27,8 @@ var readings = []struct {
 	{"try ping", 0}, {"connect cursor", 0}, {"open", 1}, {"approvals write /dev/null", 0}, {"approvals check", 1},
 }
 
-// A command that only reads changes no name, byte or time in the folder of a gateway: not before it was
-// served, not after, and not while a gateway that was killed left its files there.
+// A read-only command changes no name, byte or time in the folder of a gateway: before the first
+// start, after it, and after a gateway was killed and left its files.
 func TestReadingCommandsWriteNothing(t *testing.T) {
 	_, config := ping(t)
 	for name, env := range map[string]map[string]string{"none": {}, "token": programtest.Tokens().Env} {
@@ -78,7 +79,7 @@ func readAll(t *testing.T, s *terminal, dir string, wasServed bool) {
 	unchanged("check")
 }
 
-// snapshot returns what is in a folder: names, modes, times and bytes.
+// snapshot returns the names, modes, times and bytes in a folder.
 func snapshot(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// An everyLock is a gateway whose tools are held by every lock there is, beside which
-// the operator's rules come and go.
+// An everyLock is a gateway whose tools have every kind of lock. The operator's rules come and go
+// in addition.
 type everyLock struct {
 	*program
 	mode    string
@@ -59,14 +59,14 @@ func (c *everyLock) config(settings map[string]string, rest string) string {
 	return c.servers.config(func(name string) string { return settings[name] }, fmt.Sprintf(`, "gateway": {"mode": %q}%s`, c.mode, rest))
 }
 
-// The words by which a user is told what to do, and the operator's.
+// The remedy for a user, and for the operator.
 var (
 	usersRemedy = regexp.MustCompile(`(?i)ask the user|portcullis page|/admin/|re-?enabl|approv|review|how to unlock`)
 	operators   = "The user cannot override it"
 )
 
-// What the operator denies is told to be the operator's alone, whatever else would
-// lock the tool, by every means by which an agent or a person asks.
+// A denial of the operator can only be lifted by the operator, even if other locks apply.
+// All answers to agents and people say so.
 func TestRemedyOfADenial(t *testing.T) {
 	rules := map[string]string{"no rules": ""}
 	files, err := filepath.Glob("../../pkg/rules/policy/testdata/policies/*.cedar")
@@ -123,7 +123,7 @@ func TestRemedyOfADenial(t *testing.T) {
 	}
 }
 
-// holdAll holds every answer on every tool to its status, and counts the statuses.
+// holdAll checks every answer about every tool against its status, and counts the statuses.
 func (c *everyLock) holdAll(t *testing.T) map[string]int {
 	t.Helper()
 	var all struct {
@@ -156,7 +156,7 @@ func (c *everyLock) holdAll(t *testing.T) map[string]int {
 	return counts
 }
 
-// says returns what is said of a locked tool, by where it is said.
+// says returns the texts about a locked tool, by their source.
 func (c *everyLock) says(t *testing.T, id, status string) map[string]string {
 	t.Helper()
 	said := map[string]string{}
@@ -196,8 +196,8 @@ func (c *everyLock) says(t *testing.T, id, status string) map[string]string {
 	return said
 }
 
-// page returns what the page of a tool says that agents are told, and that it offers
-// nobody to open what the operator denies.
+// page returns the console's text for agents on the page of a tool. It checks that the page offers
+// no way to lift the operator's denial.
 func (c *everyLock) page(t *testing.T, server, name, status string) string {
 	t.Helper()
 	html := c.Send("/admin/tools/"+server+"/"+name, "", "Accept: text/html").Body

@@ -32,8 +32,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// An evening is a folder of a gateway that ended without a last sync. After the catalog was made people
-// decided about tools that agents could call, but for waiting and off:
+// An evening is the folder of a gateway that ended without a last sync. After the catalog was made,
+// people decided about tools that were callable, except for waiting and off:
 //
 //	plain     nothing
 //	blocked   block
@@ -44,17 +44,17 @@ import (
 //	off       enable; it is disabled in the catalog
 //	unblocked block, unblock: it waits
 //
-// They also stopped an agent, and a server, which they let go on.
+// They also stopped an agent, and stopped and released a server.
 type evening struct {
 	t      *testing.T
 	dir    string
-	first  []byte // approvals.db as it was after the first sync
+	first  []byte // approvals.db after the first sync
 	synced []byte // and when the catalog was made
 }
 
 var atEvening = []string{"plain", "blocked", "off2", "undone", "reopened", "waiting", "off", "unblocked"}
 
-// toolsNamed returns the tools of a server, each of which reads.
+// toolsNamed returns the tools of a server, each of which is read-only.
 func toolsNamed(names ...string) (tools []json.RawMessage) {
 	for _, name := range names {
 		tools = append(tools, upstreamtest.Tool(name, "Does "+name+".", `{"readOnlyHint":true}`))
@@ -93,12 +93,12 @@ func newEvening(t *testing.T) *evening {
 	return e
 }
 
-// ask asks the admin API of a gateway that is opened.
+// An ask calls the admin API of an opened gateway.
 type ask func(method, path, body string) []byte
 
 func (a ask) post(path, body string) []byte { return a(http.MethodPost, path, body) }
 
-// decide decides about a tool of the shop as it is shown.
+// decide decides about a tool of the shop in its shown state.
 func (a ask) decide(name, verb string) {
 	path := "/admin/tools/shop/" + name
 	var shown struct {
@@ -115,7 +115,7 @@ func (a ask) decide(name, verb string) {
 	a.post(path+"/"+verb, body)
 }
 
-// open opens the gateway of a folder, as commands do.
+// open opens the gateway of a folder, like a command.
 func (e *evening) open(root string, do func(ask ask, sync func())) {
 	e.t.Helper()
 	_, l, err := folder.OpenGateway(e.t.Context(), root, "ann", folder.Options{}, noEnv, io.Discard)
@@ -157,7 +157,7 @@ func (e *evening) copy() string {
 	return root
 }
 
-// restore runs portcullis approvals restore, and returns what it prints.
+// restore runs portcullis approvals restore, and returns its output.
 func (e *evening) restore(root string) string {
 	e.t.Helper()
 	var out strings.Builder
@@ -165,8 +165,8 @@ func (e *evening) restore(root string) string {
 	return out.String()
 }
 
-// stands returns how each tool is in the store.
-func (e *evening) stands(root string) map[string]string {
+// states returns the state of each tool in the store.
+func (e *evening) states(root string) map[string]string {
 	e.t.Helper()
 	s, err := bolt.Open(filepath.Join(root, folder.ApprovalsFile), nil)
 	require.OK(e.t, err)
@@ -190,8 +190,8 @@ func (e *evening) stands(root string) map[string]string {
 	return out
 }
 
-// afterRestore is how tools are once the audit was replayed: what was closed is closed, what was opened
-// is as the catalog has it.
+// afterRestore returns the states of the tools after a replay of the audit: closed tools are
+// closed, and opened tools have the catalog's state.
 func afterRestore() map[string]string {
 	return map[string]string{
 		"plain": "approved", "blocked": "blocked", "off2": "approved, disabled", "undone": "approved", "reopened": "approved",
@@ -200,7 +200,7 @@ func afterRestore() map[string]string {
 	}
 }
 
-// losses of approvals.db after the catalog was made.
+// losses returns the ways to lose approvals.db after the catalog was made.
 func (e *evening) losses() map[string]func(path string) error {
 	return map[string]func(path string) error{
 		"deleted": os.Remove,
@@ -216,8 +216,9 @@ func (e *evening) losses() map[string]func(path string) error {
 	}
 }
 
-// What people closed after the last sync is closed after a restore, in whichever way approvals.db was
-// lost, whether a sync came first, and as often as it is run. Nothing that they opened is open by it.
+// Tools that people closed after the last sync are closed after a restore: for every loss of
+// approvals.db, with or without a sync before, and after every repetition. The restore opens no
+// tool that people opened.
 func TestRestoreReplaysTheAudit(t *testing.T) {
 	e := newEvening(t)
 	for name, lose := range e.losses() {
@@ -230,7 +231,7 @@ func TestRestoreReplaysTheAudit(t *testing.T) {
 					e.open(root, func(_ ask, sync func()) { sync() })
 				}
 				first := e.restore(root)
-				if diff := cmp.Diff(afterRestore(), e.stands(root)); diff != "" {
+				if diff := cmp.Diff(afterRestore(), e.states(root)); diff != "" {
 					t.Errorf("after a restore (-want +got):\n%s\n%s", diff, first)
 				}
 				for _, want := range []string{"shop:blocked: block by ann, ", "shop:off2: disable by ann, ", "shop:unblocked: block by ann, ", "agent:token:bot: stop by ann, "} {
@@ -247,7 +248,7 @@ func TestRestoreReplaysTheAudit(t *testing.T) {
 					t.Errorf("a second restore says %q", again)
 				}
 				e.open(root, func(_ ask, sync func()) { sync() })
-				if diff := cmp.Diff(afterRestore(), e.stands(root)); diff != "" {
+				if diff := cmp.Diff(afterRestore(), e.states(root)); diff != "" {
 					t.Errorf("after the next sync (-want +got):\n%s", diff)
 				}
 			})
@@ -255,7 +256,7 @@ func TestRestoreReplaysTheAudit(t *testing.T) {
 	}
 }
 
-// The API of a gateway on the folder replays the audit as the command does.
+// The API of a gateway on the folder replays the audit like the command.
 func TestRestoreByTheAPI(t *testing.T) {
 	e := newEvening(t)
 	root := e.copy()
@@ -278,12 +279,12 @@ func TestRestoreByTheAPI(t *testing.T) {
 			t.Errorf("it says %+v (-want +got):\n%s", out, diff)
 		}
 	})
-	if diff := cmp.Diff(afterRestore(), e.stands(root)); diff != "" {
+	if diff := cmp.Diff(afterRestore(), e.states(root)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// A restore that is interrupted at any write opens nothing, and the next one ends it.
+// A restore that is interrupted at any write opens nothing, and the next one completes it.
 func TestRestoreInterrupted(t *testing.T) {
 	e := newEvening(t)
 	root := e.copy()
@@ -307,14 +308,14 @@ func TestRestoreInterrupted(t *testing.T) {
 			break
 		}
 		interrupted++
-		got := e.stands(root)
+		got := e.states(root)
 		for name, want := range afterRestore() {
 			if s, is := got[name]; is && s != want && !strings.HasSuffix(s, ", lost") {
 				t.Errorf("interrupted at write %d %s is %q, want %q", n, name, s, want)
 			}
 		}
 		e.restore(root)
-		if diff := cmp.Diff(afterRestore(), e.stands(root)); diff != "" {
+		if diff := cmp.Diff(afterRestore(), e.states(root)); diff != "" {
 			t.Fatalf("interrupted at write %d, and run again (-want +got):\n%s", n, diff)
 		}
 	}
@@ -323,10 +324,11 @@ func TestRestoreInterrupted(t *testing.T) {
 	}
 }
 
-// A failing store ends at one of its writes: that one is kept, as if its answer was lost, and no other.
+// A failing store fails at one write: it keeps that write, as if only the answer was lost, and no
+// later one.
 type failing struct {
 	*bolt.Store
-	left int // writes until then
+	left int // writes before the failure
 	err  error
 }
 
@@ -363,14 +365,14 @@ func line(action, about, hash string) []byte {
 		time.Now().UTC().Add(time.Hour).Format(time.RFC3339Nano), about, action, hash, 0)
 }
 
-// Lines that are damaged, cut off, made up or of another folder open nothing: each tool is as with the
-// whole audit, or shut further.
+// Damaged, truncated, forged or foreign lines open nothing: each tool is in the state of the whole
+// audit, or locked more.
 func TestRestoreWithASpoiltAudit(t *testing.T) {
 	e, other := newEvening(t), newEvening(t)
 	shut := map[string]bool{"blocked": true, "off2": true, "waiting": true, "off": true, "unblocked": true}
 	for name, test := range map[string]struct {
 		spoil   func(data []byte) []byte
-		opens   []string // that the audit no longer says were shut
+		opens   []string // whose closing the audit no longer contains
 		skipped bool
 	}{
 		"a line says that what was disabled is enabled": {func(data []byte) []byte {
@@ -408,7 +410,7 @@ func TestRestoreWithASpoiltAudit(t *testing.T) {
 				require.OK(t, os.WriteFile(path, test.spoil(e.audit(root)), 0o600))
 			}
 			out := e.restore(root)
-			for name, state := range e.stands(root) {
+			for name, state := range e.states(root) {
 				if name != "stop" && state == "approved" && shut[name] && !slices.Contains(test.opens, name) {
 					t.Errorf("%s is open:\n%s", name, out)
 				}

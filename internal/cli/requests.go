@@ -22,7 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// requestsName is that of the command, in errors.
+// requestsName is the name of the command in errors.
 const requestsName = "requests"
 
 // A requestsCmd is portcullis requests.
@@ -74,7 +74,7 @@ func showRequests(w, stderr io.Writer, list admin.Requests) {
 	t.end()
 }
 
-// whoAsks names the agent, and its user.
+// whoAsks names the agent and its user.
 func whoAsks(r decide.Request) string {
 	if r.Agent.Human != "" {
 		return r.Agent.ID + " for " + r.Agent.Human
@@ -89,7 +89,7 @@ func whatIsAsked(r decide.Request) string {
 	return r.Item().String()
 }
 
-// A requestID is which request.
+// A requestID selects a request.
 type requestID struct {
 	askFlags
 	ID string `arg:"" help:"Id of the request, such as R-7KQ2M4XD."`
@@ -120,7 +120,7 @@ func (c showRequestCmd) Run(ctx context.Context, env *environment, g *gateway) e
 	return c.print(env.stdout, asked, func(w io.Writer) { showRequestReview(w, asked.Value, t) })
 }
 
-// itemOf returns the item that a request is about as it is now; one without a hash if there is none.
+// itemOf returns the current item of a request. The item has no hash if it does not exist.
 func (g *gateway) itemOf(ctx context.Context, r decide.Request) (decide.Tool, error) {
 	t, err := g.Item(ctx, r.Item(), approval.ActionApprove)
 	if client.IsNotFound(err) {
@@ -129,8 +129,8 @@ func (g *gateway) itemOf(ctx context.Context, r decide.Request) (decide.Tool, er
 	return t.Value, err
 }
 
-// showRequestReview prints what a person reads before a decision about a request: the request, the
-// definition that it is about, and all arguments of one call.
+// showRequestReview prints the text to read before a decision about a request: the request, its
+// definition, and all arguments of a call.
 func showRequestReview(w io.Writer, r decide.Request, t decide.Tool) {
 	showRequest(w, r)
 	fmt.Fprintln(w)
@@ -147,7 +147,7 @@ func showRequestReview(w io.Writer, r decide.Request, t decide.Tool) {
 	}
 }
 
-// indented prints a text of somebody below its name, whole.
+// indented prints a whole foreign text below its name.
 func indented(w io.Writer, name, value string) {
 	if value == "" {
 		return
@@ -158,8 +158,8 @@ func indented(w io.Writer, name, value string) {
 	}
 }
 
-// showRequest prints a request for people: of what others wrote each character that is not seen as its
-// number, and nothing that a terminal obeys.
+// showRequest prints a request for people. It prints each invisible character of foreign text as a
+// number, and no control characters for terminals.
 func showRequest(w io.Writer, r decide.Request) {
 	line := func(name, value string) {
 		if value = text.Clip(text.Line(value), 2000); value != "" {
@@ -220,8 +220,8 @@ func (c approveCmd) Run(ctx context.Context, env *environment, g *gateway) error
 // An allowCmd is portcullis requests allow.
 type allowCmd struct {
 	verdictFlags
-	For    lasting `required:"" placeholder:"TIME" help:"How long: 90m, 8h, 7d; at most 30d."`
-	Reason string  `placeholder:"TEXT" help:"Reason; required if the definition has a severe finding."`
+	For    duration `required:"" placeholder:"TIME" help:"How long: 90m, 8h, 7d; at most 30d."`
+	Reason string   `placeholder:"TEXT" help:"Reason; required if the definition has a severe finding."`
 }
 
 // Run allows.
@@ -229,19 +229,19 @@ func (c allowCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	return c.decide(ctx, env, g, request.Allowed, int(c.For), c.Reason)
 }
 
-// A lasting is a number of minutes, written as 90m, 8h or 7d.
-type lasting int
+// A duration is a number of minutes, written as 90m, 8h or 7d.
+type duration int
 
-var _ kong.MapperValue = (*lasting)(nil)
+var _ kong.MapperValue = (*duration)(nil)
 
 // Decode implements kong's reading of a flag.
-func (l *lasting) Decode(c *kong.DecodeContext) error {
+func (l *duration) Decode(c *kong.DecodeContext) error {
 	var s string
 	if err := c.Scan.PopValueInto("time", &s); err != nil {
 		return err
 	}
 	n, err := parseLasting(s)
-	*l = lasting(n)
+	*l = duration(n)
 	return err
 }
 

@@ -12,14 +12,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A verdictFlags is what all decisions take.
+// verdictFlags are the common flags of all decisions.
 type verdictFlags struct {
 	requestID
 	Hash string `placeholder:"HASH" help:"Hash of the definition (for confirm: of the arguments) that you have read; the first 12 digits are enough. If it has changed since, nothing is decided. Without a terminal approve, allow and confirm need it."`
 }
 
-// decide sends a decision about the request as it is now. Before a verdict that opens something it
-// prints what the verdict opens, and asks. The decision names what was printed.
+// decide sends a decision about the current request. Before a verdict that unlocks something, it
+// prints the effect and asks. The decision names the printed definition.
 func (c verdictFlags) decide(
 	ctx context.Context, env *environment, g *gateway,
 	v request.Verdict, minutes int, reason string,
@@ -36,8 +36,8 @@ func (c verdictFlags) decide(
 	}[v]
 	err = c.namesSeen(r, v)
 	if err == nil && question != "" {
-		said := said{Hash: c.Hash, Note: reason}
-		d := &decider{gateway: g, askFlags: c.askFlags, said: said, env: env, action: requestsName}
+		flags := decisionFlags{Hash: c.Hash, Note: reason}
+		d := &decider{gateway: g, askFlags: c.askFlags, decisionFlags: flags, env: env, action: requestsName}
 		err = d.agreedToRequest(ctx, r, v, question)
 	}
 	if err != nil {
@@ -60,7 +60,7 @@ func (c verdictFlags) decide(
 	return c.print(env.stdout, done, func(w io.Writer) { showRequest(w, done.Value) })
 }
 
-// namesSeen refuses a --hash that is not of what the decision is about.
+// namesSeen refuses a --hash of another definition than the decision's.
 func (c verdictFlags) namesSeen(r decide.Request, v request.Verdict) error {
 	if c.Hash == "" {
 		return nil
@@ -80,7 +80,7 @@ func (c verdictFlags) namesSeen(r decide.Request, v request.Verdict) error {
 	return nil
 }
 
-// agreedToRequest prints what a verdict opens, and asks.
+// agreedToRequest prints the effect of a verdict, and asks.
 func (d *decider) agreedToRequest(
 	ctx context.Context, r decide.Request, v request.Verdict, question string,
 ) error {

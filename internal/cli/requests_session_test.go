@@ -13,8 +13,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// asked runs a gateway on which an agent has asked for two tools, and waits with one call.
-func asked(t *testing.T, env map[string]string) *program {
+// startWithRequests runs a gateway on which an agent has requested two tools, and waits with one
+// call.
+func startWithRequests(t *testing.T, env map[string]string) *program {
 	t.Helper()
 	all := upstreamtest.Fleet(t, map[string][]json.RawMessage{
 		"tickets": {upstreamtest.Tool("assign_ticket", "Assign a ticket.", ""), upstreamtest.Tool("close_ticket", "Close a ticket.", ""), upstreamtest.Tool("wipe", "Wipe the queue.", "")},
@@ -38,7 +39,7 @@ func (s *terminal) id(flags ...string) string {
 }
 
 func TestRequestsSession(t *testing.T) {
-	p := asked(t, nil)
+	p := startWithRequests(t, nil)
 	s := newTerminal(t, map[string]string{p.dir: "DIR"})
 	at := []string{"--dir", p.dir}
 	do := func(code int, args ...string) { t.Helper(); s.must(code, append(args, at...)...) }
@@ -74,7 +75,7 @@ func TestRequestsSession(t *testing.T) {
 
 func TestRequestsWithoutRight(t *testing.T) {
 	access := programtest.Tokens()
-	p := asked(t, access.Env)
+	p := startWithRequests(t, access.Env)
 	p.Admin = access.Admin
 	var made struct{ Token string }
 	p.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "agent", "servers": []string{"*"}, "tiers": []string{"read"}, "days": 1}, &made)

@@ -37,7 +37,7 @@ func newClerk(t *testing.T) *clerk {
 	return c
 }
 
-// run is portcullis requests.
+// run runs portcullis requests.
 func (c *clerk) run(args ...string) (out, said string, err error) {
 	var stdout, stderr bytes.Buffer
 	env := &environment{getenv: bears(c.Admin), stdout: &stdout, stderr: &stderr}
@@ -50,7 +50,7 @@ func (c *clerk) run(args ...string) (out, said string, err error) {
 	return stdout.String(), stderr.String(), err
 }
 
-// must is run that must work and print all of these.
+// must is run for a command that must succeed and print all of these texts.
 func (c *clerk) must(want string, args ...string) string {
 	c.t.Helper()
 	out, said, err := c.run(args...)
@@ -75,8 +75,8 @@ func (c *clerk) id() string {
 	return list.Requests[0].ID
 }
 
-// shown returns the first digits of the hash that show prints after a text.
-func (c *clerk) shown(id, before string) string {
+// hashAfter returns the first digits of the hash that show prints after a text.
+func (c *clerk) hashAfter(id, before string) string {
 	c.t.Helper()
 	_, hash, _ := strings.Cut(c.must(before, "show", id), before)
 	return hash[:min(len(hash), 12)]
@@ -95,7 +95,7 @@ func TestRequestsCommand(t *testing.T) {
 	id := ask("files:delete_file", "\x1b[2Jplease\u202e\u009b\nID  STATE")
 	c.must("ID  |"+id+"  open  |token:ci  |files:delete_file  |pending_approval  |please ID STATE", "list")
 	c.must("request     "+id+", open|what        files:delete_file (|note        [2Jplease ID STATE|locked      pending_approval", "show", strings.ToLower(id))
-	hash := c.shown(id, "files:delete_file (")
+	hash := c.hashAfter(id, "files:delete_file (")
 	c.must(id+", allowed|allowed by bootstrap|until ", "allow", id, "--for", "8h", "--hash", hash)
 	if got := call("files:delete_file", nil); strings.Contains(got, "locked") {
 		t.Errorf("allowed, it answers %s", got)
@@ -140,7 +140,7 @@ func testConfirmCommand(c *clerk, call func(tool string, arguments map[string]an
 	}
 	id := c.id()
 	c.must("one call of pay:send_money|arguments of the call, hash |\"amount\": 5|kim⟨U+202E⟩", "show", id)
-	c.must(id+", confirmed|until ", "confirm", id, "--hash", c.shown(id, "arguments of the call, hash "))
+	c.must(id+", confirmed|until ", "confirm", id, "--hash", c.hashAfter(id, "arguments of the call, hash "))
 	if got := call("pay:send_money", arguments); strings.Contains(got, "locked") {
 		c.t.Errorf("confirmed, it answers %s", got)
 	}

@@ -23,10 +23,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// maxDiffering is how many records are named that wait for somebody to say which version counts.
+// maxDiffering is how many records are named that wait for a choice of the version that counts.
 const maxDiffering = 50
 
-// restore takes a copy back, and says what came of it.
+// restore restores a backup, and prints the result.
 func (c restoreCmd) restore(ctx context.Context, env *environment) error {
 	t, err := c.restored(ctx)
 	switch {
@@ -43,8 +43,7 @@ func (c restoreCmd) restore(ctx context.Context, env *environment) error {
 	return fmt.Errorf("approvals restore: %w; nothing was changed", err)
 }
 
-// restored takes a copy back; after an error everything is as it was. Whoever calls it closes the
-// store.
+// restored restores a backup. After an error everything is unchanged. The caller closes the store.
 func (c restoreCmd) restored(ctx context.Context) (*restoring, error) {
 	if c.URL != "" {
 		return nil, errors.New("a copy is taken back where the gateway's folder is, with --dir, and not by --url")
@@ -81,13 +80,13 @@ type restoring struct {
 	copied bolt.Contents
 
 	store     *bolt.Store
-	kept      string // what was there, under another name; "": nothing was
-	bad       bool   // that was damaged
+	kept      string // the old file under its new name; "": there was none
+	bad       bool   // the old file was damaged
 	came      bolt.RestoreReport
-	unsettled []tool.ID // records that nobody has settled
+	unsettled []tool.ID // records for which nobody has chosen a version
 }
 
-// open opens the store, and keeps what was there.
+// open opens the store, and keeps the old file.
 func (t *restoring) open(ctx context.Context) (err error) {
 	before, err := os.Stat(t.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +128,7 @@ func (t *restoring) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// take takes the copy back, and holds it against what the catalog knows.
+// take restores the backup, and compares it with the catalog.
 func (t *restoring) take(ctx context.Context) (err error) {
 	var known func(tool.ID) bool
 	if t.snap != nil {
@@ -142,7 +141,8 @@ func (t *restoring) take(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// From here on it is taken back: what fails now, the next sync does, and calls go by the stricter until then.
+	// From here on the restore has succeeded. The next sync completes the steps that fail now, and
+	// calls use the stricter version until then.
 	differ := map[tool.ID]bool{}
 	for _, id := range t.came.Differ {
 		differ[id] = true
@@ -161,18 +161,19 @@ func (t *restoring) take(ctx context.Context) (err error) {
 		t.unsettled = append(t.unsettled, id)
 	}
 	slices.SortFunc(t.unsettled, tool.ID.Compare)
-	_ = t.store.Events().PutEvent(ctx, audit.Line{ // it is done, and cannot be told anywhere else
+	// the restore is done, and nobody else reads the error
+	_ = t.store.Events().PutEvent(ctx, audit.Line{
 		V: audit.Version, Kind: audit.KindEvent, Time: time.Now().UTC(), Action: audit.ActionTakenBack, Actor: t.Actor,
 		Note: fmt.Sprintf("%s of %s, the newest of %s", text.Count(t.came.Records, "record"), text.Clip(filepath.Base(t.File), 200), newest(t.copied)),
 	})
 	return nil
 }
 
-// undo puts back what was there.
+// undo restores the old file.
 func (t *restoring) undo() error {
 	err := t.store.Close()
 	switch {
-	case t.bad: // a rename takes the place of the new file
+	case t.bad: // a rename replaces the new file
 		return errors.Join(err, os.Rename(t.kept, t.path))
 	case t.kept != "":
 		return errors.Join(err, os.Remove(t.kept))
@@ -180,7 +181,7 @@ func (t *restoring) undo() error {
 	return errors.Join(err, os.Remove(t.path))
 }
 
-// newest says how old a copy is.
+// newest returns the age of a copy.
 func newest(c bolt.Contents) string {
 	if c.Newest.IsZero() {
 		return "no time: it has none"
@@ -188,7 +189,7 @@ func newest(c bolt.Contents) string {
 	return atMinute(c.Newest)
 }
 
-// tell says what came of it, and what is to be done.
+// tell prints the result, and the next steps.
 func (t *restoring) tell(w io.Writer) {
 	switch {
 	case t.bad:
@@ -220,15 +221,15 @@ func (t *restoring) tell(w io.Writer) {
 	if more := len(t.unsettled) - maxDiffering; more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)
 	}
-	in := t.again()
+	in := t.gatewayArgs()
 	if t.unlisted() {
 		fmt.Fprintf(w, "the tool catalog here does not have all of their servers: run portcullis sync%s first\n", in)
 	}
 	fmt.Fprintf(w, "say which counts:\n  portcullis approvals restore%s   what was known last\n  portcullis approvals accept%s    the copy, as it is\n", in, in)
 }
 
-// unlisted reports whether a record that nobody has settled is of a server that the catalog does not have:
-// it can be settled after a sync.
+// unlisted reports whether the catalog lacks the server of an unsettled record. Such a record can
+// be settled after a sync.
 func (t *restoring) unlisted() bool {
 	return slices.ContainsFunc(t.unsettled, func(id tool.ID) bool {
 		if t.snap == nil {

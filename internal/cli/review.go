@@ -10,17 +10,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// Before a question a definition takes at most so much of a screen: the person still sees what they
-// are asked about.
+// The maximum size of a definition before a question, so that the person still sees the subject of
+// the question.
 const (
 	maxReviewLines = 40
-	maxReviewWidth = 100 // characters of a line: a longer one is several
+	maxReviewWidth = 100 // characters of a line: a longer line takes several
 )
 
-// showReview prints what a person reads before a decision about an item: what it is, what was found
-// in it, and the words that were added and removed since it was approved. If there is nothing to
-// compare with, it prints the text of the definition of now. The last line names the command that
-// prints all.
+// showReview prints the text to read before a decision about an item: what it is, the findings in
+// it, and the words that were added and removed since its approval. If there is no approved
+// version, it prints the current definition. The last line has the command that prints everything.
 func showReview(w io.Writer, t decide.Tool) {
 	marker{w: w}.summary(t)
 	var texts strings.Builder
@@ -39,9 +38,9 @@ func showReview(w io.Writer, t decide.Tool) {
 	fmt.Fprintf(w, "all       %s\n", all)
 }
 
-// reviewLines returns texts in lines that fit on a screen, each with its sign, and how many more lines
-// there are than the first maxReviewLines. The name of a part does not begin its line, so that it
-// cannot imitate the lines before it.
+// reviewLines returns texts in lines that fit on a screen, each with its sign. more is how many
+// lines exceed maxReviewLines. The name of a part does not begin its line, so it cannot imitate the
+// lines before it.
 func reviewLines(texts string) (lines []string, more int) {
 	for line := range strings.SplitSeq(texts, "\n") {
 		sign, rest := "text      ", line
@@ -50,7 +49,7 @@ func reviewLines(texts string) (lines []string, more int) {
 		}
 		for r := []rune(rest); len(r) > 0; {
 			n := min(len(r), maxReviewWidth)
-			if blank := slices.Index(r[n/2:n], ' '); n < len(r) && blank >= 0 { // not in a word
+			if blank := slices.Index(r[n/2:n], ' '); n < len(r) && blank >= 0 { // not within a word
 				for n > 0 && r[n-1] != ' ' {
 					n--
 				}

@@ -10,8 +10,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// reviewed returns what is printed of a definition before a decision; before "": it is new.
-func reviewed(t *testing.T, before, now map[string]any) string {
+// reviewText returns the text that is printed before a decision about a definition. If before is
+// nil, the definition is new.
+func reviewText(t *testing.T, before, now map[string]any) string {
 	t.Helper()
 	item := decide.Tool{ItemName: decide.ItemName{ID: "fs:read", Name: "read"}, Hash: "0a"}
 	var err error
@@ -78,7 +79,7 @@ func TestReview(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := reviewed(t, c.before, c.now)
+			out := reviewText(t, c.before, c.now)
 			for _, want := range c.want {
 				if !strings.Contains(out, want) {
 					t.Errorf("no %q in\n%s", want, out)
@@ -95,18 +96,18 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// Many members of a definition count, too.
+// Many members of a definition also count.
 func TestReviewManyMembers(t *testing.T) {
 	now := map[string]any{}
 	for n := range 5000 {
 		now[fmt.Sprintf("x%d", n)] = "y"
 	}
-	if out := reviewed(t, nil, now); strings.Count(out, "\n") > maxReviewLines+6 || !strings.Contains(out, "and 9960 more lines") {
+	if out := reviewText(t, nil, now); strings.Count(out, "\n") > maxReviewLines+6 || !strings.Contains(out, "and 9960 more lines") {
 		t.Errorf("%d lines", strings.Count(out, "\n"))
 	}
 }
 
-// A server cannot write the marks of a change so that a part of what it added seems to have been there before.
+// A server cannot write the marks of a change so that an added part looks like an old one.
 func TestReviewEscapedMarks(t *testing.T) {
 	item := decide.Tool{
 		ItemName: decide.ItemName{ID: "fs:read", Name: "read"}, Hash: "0a",

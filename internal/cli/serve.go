@@ -49,7 +49,7 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	switch {
 	case c.Dir == "." && c.Demo:
 		c.Dir = filepath.Join(".portcullis", "demo")
-	case c.Dir == "." && !folder.HasGateway(c.Dir): // another folder is taken as it is: its config may come later
+	case c.Dir == "." && !folder.HasGateway(c.Dir): // in another folder the config may come later
 		return folder.NoGateway(c.Dir)
 	}
 	if c.ForClient {
@@ -68,7 +68,8 @@ func (c serveCmd) start(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	if err = c.on(ctx, listener, env); capacity.IsDiskFull(err) { // a folder that was served before needs no room
+	// a folder that was served before needs no space
+	if err = c.serveListener(ctx, listener, env); capacity.IsDiskFull(err) {
 		return fmt.Errorf("%w; the gateway was not started: a new folder needs room for its keys and its store: free some space, then start it again", err)
 	}
 	return err
@@ -85,10 +86,10 @@ func (c serveCmd) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// on answers requests that come to listener, and syncs, until ctx ends. It closes listener.
-func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environment) error {
+// serveListener answers requests to listener, and syncs, until ctx ends. It closes listener.
+func (c serveCmd) serveListener(ctx context.Context, listener net.Listener, env *environment) error {
 	defer listener.Close()
-	addr := listener.Addr().(*net.TCPAddr) // as all of "tcp" are
+	addr := listener.Addr().(*net.TCPAddr) // as for all listeners of "tcp"
 	settings, err := folder.Settings(env.getenv, addr)
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 	defer collect()
 	objects := dir.New(c.Dir)
 	var ahead *state.Prefetch
-	if !c.Demo { // which writes its config first
+	if !c.Demo { // the demo writes its config first
 		reading, stop := context.WithCancel(ctx)
 		defer stop()
 		ahead = state.StartPrefetch(reading, objects, nil)
@@ -107,7 +108,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 	if err != nil {
 		return err
 	}
-	held.Objects = objects // what one of them maps, the other does not map again
+	held.Objects = objects // both share one mapping of an object
 	defer held.Close(ctx)
 	owner, err := c.owner(ctx, settings, addr, log)
 	if err != nil {
@@ -142,7 +143,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 	}
 	env.client.ready(here.Address)
 	return serve(ctx, p, env.client.handler(handler), listener, func(ctx context.Context) {
-		if ahead.Ready() { // who waits for the start is answered first; without a catalog nobody can be
+		if ahead.Ready() { // waiting requests go first; without a catalog there is no answer
 			p.Yielder.First(ctx)
 		}
 		collect()
@@ -158,9 +159,8 @@ func reachedAt(addr *net.TCPAddr) string {
 	return "http://" + addr.String()
 }
 
-// owner returns to whom the gateway belongs; nil if its callers prove who they
-// are, or if more than this machine reaches it, where a key in a folder and a plain cookie are
-// too little.
+// owner returns the owner of the gateway. It returns nil if callers authenticate, or if other
+// machines can reach it, because a key in a folder and a plain cookie are then too weak.
 func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr, log *slog.Logger) (*boot.Owner, error) {
 	if !s.Access.Open() || !addr.IP.IsLoopback() {
 		return nil, nil //nolint:nilnil // that there is none is no error
@@ -197,21 +197,22 @@ func serve(ctx context.Context, p *boot.Program, handler http.Handler, listener 
 	return err
 }
 
-// How long the program waits for a client that sends slowly, or nothing.
+// How long the program waits for a client that sends slowly or nothing.
 const (
 	headerTime  = 10 * time.Second
-	requestTime = 30 * time.Second // until the body is there; 4 MiB need 140 KB a second
+	requestTime = 30 * time.Second // until the body is complete; 4 MiB need 140 KB a second
 	idleTime    = 2 * time.Minute  // between two requests of a connection
 )
 
-// newGate returns what bounds the requests and connections of this process.
+// newGate returns the limits of requests and connections of this process.
 func newGate(log *slog.Logger) *capacity.Gate {
-	_, _ = x509.SystemCertPool() // which is read once: without a free descriptor there would be none for ever
+	// it is read once: without a free descriptor it would stay empty forever
+	_, _ = x509.SystemCertPool()
 	return capacity.NewGate(capacity.Detect(), &capacity.GateOptions{Health: "/healthz", Agents: "/mcp", Refuse: mcphttp.RefuseBusy, Log: log})
 }
 
-// newServer returns a server whose requests all end with base. There is no limit to how long
-// an answer takes: a sync may take minutes.
+// newServer returns a server whose requests all end with base. It does not limit the time of an
+// answer, because a sync may take minutes.
 func newServer(base context.Context, h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -221,12 +222,12 @@ func newServer(base context.Context, h http.Handler, log *slog.Logger) *http.Ser
 	}
 }
 
-// patience is how long the requests in hand may go on after the program was told
-// to stop. It is killed after 10 s as a rule.
+// patience is how long active requests may continue after a signal to stop. Supervisors usually
+// kill the program after 10 s.
 const patience = 6 * time.Second
 
-// stop lets the requests in hand end; those that take longer than patience are
-// canceled, and answer so, or are cut off a second later.
+// stop waits for active requests. It cancels requests that take longer than patience, so that they
+// answer with an error, and closes their connections a second later.
 func stop(ctx context.Context, server *http.Server, patience time.Duration, cancel context.CancelFunc, log *slog.Logger) {
 	for _, limit := range []time.Duration{patience, time.Second} {
 		stopping, done := context.WithTimeout(ctx, limit)
@@ -238,5 +239,5 @@ func stop(ctx context.Context, server *http.Server, patience time.Duration, canc
 		log.LogAttrs(ctx, slog.LevelWarn, "requests are cut short", slog.Any("error", err))
 		cancel()
 	}
-	_ = server.Close() // connections are all that is left; there is nothing to do about an error
+	_ = server.Close() // only connections remain; an error changes nothing
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A gateway was killed, another process has its number by now, and another program its port. Commands that
-// meet on the folder take turns, and none of them gives that program the admin key.
+// A gateway was killed, another process now has its number, and another program its port. Commands
+// on the folder take turns, and none of them sends the admin key to that program.
 func TestKeyGoesToNoStranger(t *testing.T) {
 	var mu sync.Mutex
 	asked := 0
@@ -76,7 +76,8 @@ func TestKeyStaysOnThisMachine(t *testing.T) {
 	}
 }
 
-// Whoever opens the approvals removes what a killed gateway left, so that nobody is sent there meanwhile.
+// A process that opens the approvals removes the info file of a killed gateway, so that no command
+// uses it.
 func TestOpeningRemovesWhatWasLeft(t *testing.T) {
 	dir := t.TempDir()
 	require.OK(t, folder.WriteInfo(dir, folder.Info{Address: "http://127.0.0.1:1", PID: os.Getpid(), Key: true}))

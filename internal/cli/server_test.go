@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A pipeListener accepts connections within the process, so that time can be a test's.
+// A pipeListener accepts connections within the process, so that a test can control time.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -39,7 +39,8 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// serving runs newServer's server on h until the test ends, and returns how to connect to it.
+// serving runs the server of newServer with h until the test ends, and returns a function that
+// connects to it.
 func serving(t *testing.T, h http.HandlerFunc) func() net.Conn {
 	t.Helper()
 	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}

@@ -16,22 +16,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
-// A terminal keeps what is typed and printed, to be compared with a file. Its lines of standard error
-// begin with "! ".
+// A terminal records input and output for comparison with a file. Its lines of standard error begin
+// with "! ".
 type terminal struct {
 	t     *testing.T
 	env   map[string]string
-	names map[string]string // what differs from run to run, with what stands for it
+	names map[string]string // texts that differ between runs, with their replacements
 	stdin string            // of the next command
-	while func()            // happens before the next command reads its input; nil: nothing
-	typed bool              // a person types it
+	while func()            // called before the next command reads its input; nil: nothing
+	typed bool              // a person types the input
 	text  strings.Builder
 
-	objects object.Store                        // of every bucket; nil: there are none
+	objects object.Store                        // of every bucket; nil: none
 	browse  func(context.Context, string) error // of the next commands
 }
 
-// newTerminal returns a terminal; names are texts that differ from run to run, with what stands for each.
+// newTerminal returns a terminal. names are texts that differ between runs, with their
+// replacements.
 func newTerminal(t *testing.T, names map[string]string) *terminal {
 	t.Helper()
 	if names == nil {
@@ -40,7 +41,7 @@ func newTerminal(t *testing.T, names map[string]string) *terminal {
 	return &terminal{t: t, env: map[string]string{}, names: names}
 }
 
-// A typing is the input of a command. Something may happen before the command reads it.
+// typing is the input of a command. It can call a function before the command reads.
 type typing struct {
 	io.Reader
 	before func()
@@ -54,7 +55,7 @@ func (r *typing) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// run is a command. It returns what it printed to standard output, and its exit code.
+// run runs a command. It returns the standard output, and the exit code.
 func (s *terminal) run(args ...string) (out string, code int) {
 	s.t.Helper()
 	return s.runIn(s.t.Context(), args...)
@@ -86,7 +87,7 @@ func (s *terminal) runIn(ctx context.Context, args ...string) (out string, code 
 	return stdout.String(), code
 }
 
-// must is run of a command that has to end with the code.
+// must is run for a command that has to end with the code.
 func (s *terminal) must(code int, args ...string) string {
 	s.t.Helper()
 	out, got := s.run(args...)
@@ -107,7 +108,7 @@ func quoted(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// What differs from run to run in everything that is printed.
+// The parts of all output that differ between runs.
 var differing = []struct {
 	what *regexp.Regexp
 	name string
@@ -127,7 +128,8 @@ var differing = []struct {
 func (s *terminal) check(name string) {
 	s.t.Helper()
 	text := s.text.String()
-	byLength := func(a, b string) int { return len(b) - len(a) } // a folder before the one that it is in
+	// replace a folder before its parent
+	byLength := func(a, b string) int { return len(b) - len(a) }
 	for _, value := range slices.SortedFunc(maps.Keys(s.names), byLength) {
 		text = strings.ReplaceAll(text, value, s.names[value])
 	}

@@ -27,7 +27,7 @@ type statusCmd struct {
 // errFailing ends the status of a gateway that cannot serve.
 var errFailing = errors.New("status: the gateway cannot serve: no tool of it can be called until the problems above are mended")
 
-// What is said of a gateway, as the API says it.
+// A gatewayStatus is the state of a gateway in the API's terms.
 type gatewayStatus struct {
 	Gateway  place                         `json:"gateway"`
 	Health   client.Answer[decide.Health]  `json:"health"`
@@ -35,19 +35,20 @@ type gatewayStatus struct {
 	Servers  []decide.Server               `json:"servers"`
 	Requests client.Answer[admin.Requests] `json:"requests,omitzero"`
 	Stops    client.Answer[decide.Stops]   `json:"stops,omitzero"`
-	Unseen   []string                      `json:"unseen,omitempty"` // what this caller may not see, and why
+	// parts that this caller may not see, and why
+	Unseen []string `json:"unseen,omitempty"`
 
 	waiting []decide.Upgrade
 }
 
-// A place is which gateway was asked.
+// A place identifies the gateway.
 type place struct {
 	URL     string `json:"url,omitempty"` // absent: none runs, and the folder was opened
 	Folder  string `json:"folder,omitempty"`
 	Version string `json:"version,omitempty"`
 }
 
-// Run prints how the gateway is.
+// Run prints the state of the gateway.
 func (c statusCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	s := &gatewayStatus{}
 	if err := s.read(ctx, g, c.placeFlags); err != nil {
@@ -60,7 +61,7 @@ func (c statusCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 	return err
 }
 
-// read asks the gateway.
+// read reads the state from the gateway.
 func (s *gatewayStatus) read(ctx context.Context, g *gateway, f placeFlags) error {
 	var err error
 	if s.Health, err = client.Health.Do(ctx, g.Client, nil, nil); err != nil {
@@ -70,7 +71,7 @@ func (s *gatewayStatus) read(ctx context.Context, g *gateway, f placeFlags) erro
 		return err
 	}
 	var failed []error
-	optional := func(path string, err error) { // who may not see it sees the rest
+	optional := func(path string, err error) { // a caller without the right still sees the rest
 		if r, ok := errors.AsType[*client.Refusal](err); ok {
 			s.Unseen, err = append(s.Unseen, path+": "+inLine(r.Error())), nil
 		}
@@ -97,7 +98,7 @@ func (s *gatewayStatus) read(ctx context.Context, g *gateway, f placeFlags) erro
 	return nil
 }
 
-// show prints it for people. What others wrote stands in lines of its own.
+// show prints the state for people. Foreign texts have their own lines.
 func (s *gatewayStatus) show(w io.Writer, now time.Time) {
 	h := s.Health.Value
 	row(w, "gateway", "%s", s.Gateway)
@@ -123,9 +124,9 @@ func (s *gatewayStatus) show(w io.Writer, now time.Time) {
 	}
 }
 
-// actionOf returns who does what next about a reason.
+// actionOf returns the next step for a reason, and who does it.
 func actionOf(r state.Reason, runs bool) string {
-	if r.Code == "catalog_missing" && !runs { // no sync comes by itself
+	if r.Code == "catalog_missing" && !runs { // no sync starts automatically
 		return "Run portcullis serve, which loads the servers, or portcullis sync, which does so once."
 	}
 	return r.Action
@@ -158,7 +159,7 @@ func howItIs(h decide.Health) string {
 	return inLine(string(h.Status))
 }
 
-// fileInUse says which of an operator's files is in use.
+// fileInUse says which version of an operator's file is in use.
 func fileInUse(p decide.Part, none string) string {
 	switch {
 	case p.Version == "" && p.Stale:
@@ -175,7 +176,7 @@ func fileInUse(p decide.Part, none string) string {
 	return text.Clip(text.Line(fmt.Sprintf("version %.12s, the last good one: %s", p.Version, why)), 500)
 }
 
-// rulesOf says how much the rules deny.
+// rulesOf says how many tools the rules deny.
 func rulesOf(c decide.Config) string {
 	denying := 0
 	for _, r := range c.Rules {
@@ -189,7 +190,7 @@ func rulesOf(c decide.Config) string {
 	return fmt.Sprintf("; rules and entries of lists that deny: %d", denying)
 }
 
-// showServers prints how the servers are, and of those that are not well what is the matter.
+// showServers prints the states of the servers, and the problems of each.
 func (s *gatewayStatus) showServers(w io.Writer) {
 	n := map[string]int{}
 	var failing []string
@@ -234,7 +235,7 @@ func (s *gatewayStatus) showTools(w io.Writer) {
 	}
 }
 
-// showOpen prints what agents ask for and what is stopped.
+// showOpen prints the open requests of agents, and the stops.
 func (s *gatewayStatus) showOpen(w io.Writer) {
 	switch n := len(s.Requests.Value.Requests); {
 	case s.Requests.IsZero():

@@ -19,7 +19,7 @@ import (
 )
 
 func TestStatusSession(t *testing.T) {
-	p := asked(t, nil)
+	p := startWithRequests(t, nil)
 	s := newTerminal(t, map[string]string{p.dir: "DIR", object12(t, p.dir): "VERSION"})
 	at := []string{"--dir", p.dir}
 	do := func(code int, args ...string) { t.Helper(); s.must(code, append(args, at...)...) }
@@ -44,7 +44,7 @@ func TestStatusSession(t *testing.T) {
 	s.check("status")
 }
 
-// object12 returns the version of a folder's config as it is shown.
+// object12 returns the shown version of a folder's config.
 func object12(t *testing.T, dir string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "config", "mcp_config.json"))
@@ -81,7 +81,7 @@ func TestStatusJSON(t *testing.T) {
 	}
 }
 
-// A fullDisk takes nothing.
+// A fullDisk accepts no bytes.
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }

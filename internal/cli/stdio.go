@@ -27,7 +27,7 @@ type stdioCmd struct {
 	Header        []string `placeholder:"NAME:VALUE" sep:"none" help:"Header of every request, such as X-MCP-Toolsets:github; repeatable."`
 }
 
-// Run passes messages on until the client closes standard input.
+// Run forwards messages until the client closes standard input.
 func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 	header, err := headerFlags(c.Header)
 	if err != nil {
@@ -49,10 +49,10 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 	return relay.Run(ctx, env.stdin, env.stdout, o)
 }
 
-// passOn passes messages on to the gateway of a folder.
+// passOn forwards messages to the gateway of a folder.
 func (c stdioCmd) passOn(ctx context.Context, env *environment, o relay.Options) error {
 	if c.Dir == "" {
-		if c.Dir = "."; !folder.HasGateway(c.Dir) { // another folder is taken as it is, as by serve
+		if c.Dir = "."; !folder.HasGateway(c.Dir) { // another folder is used as it is, as by serve
 			return fmt.Errorf("stdio: %w, or a gateway that runs with --url", folder.NoGateway(c.Dir))
 		}
 	}
@@ -72,14 +72,15 @@ func warnInClear(ctx context.Context, o relay.Options) {
 	}
 }
 
-// headerFlags reads what --header gives.
+// headerFlags reads the values of --header.
 func headerFlags(lines []string) (http.Header, error) {
 	h := http.Header{"User-Agent": {"portcullis/" + cmp.Or(boot.Version, "dev")}}
 	for _, line := range lines {
 		name, value, found := strings.Cut(line, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !found || !tool.IsHeaderName(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return nil, errors.New("--header: want NAME:VALUE") // it may hold a credential
+			// no input here: it may contain a credential
+			return nil, errors.New("--header: want NAME:VALUE")
 		}
 		h.Add(name, value)
 	}

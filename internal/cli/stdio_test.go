@@ -29,7 +29,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// stdio connects a client of the SDK to portcullis stdio, which it starts as clients do.
+// stdio connects a client of the SDK to portcullis stdio, which it starts like a client.
 func stdio(t *testing.T, args ...string) (*mcp.ClientSession, *local.Buffer, error) {
 	t.Helper()
 	self, err := os.Executable()
@@ -47,7 +47,8 @@ func works(t *testing.T, session *mcp.ClientSession) {
 	t.Helper()
 	tools, err := session.ListTools(t.Context(), nil)
 	require.OK(t, err)
-	if n := len(tools.Tools); n != 7 || tools.Tools[n-1].Name != "request_access" { // its owner can sign in, and decide
+	// its owner can sign in, and decide
+	if n := len(tools.Tools); n != 7 || tools.Tools[n-1].Name != "request_access" {
 		t.Errorf("%d tools", n)
 	}
 	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "call_tool_read", Arguments: map[string]any{"name": "s:echo", "args": map[string]any{"text": "hi"}}})
@@ -76,7 +77,8 @@ func TestStdioURL(t *testing.T) {
 	session, log, err := stdio(t, "--url", p.URL)
 	require.OK(t, err)
 	works(t, session)
-	if err := session.Close(); err != nil { // it waits for the program, which must end by itself
+	// it waits for the program, which must end without a signal
+	if err := session.Close(); err != nil {
 		t.Errorf("Close = %v", err)
 	}
 	if strings.Contains(log.String(), "t0ken-of-mine") {
@@ -93,20 +95,20 @@ func TestStdioDir(t *testing.T) {
 	if resp, err := http.Get("http://" + addr + "/healthz"); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("/healthz beside it: %v, %v", resp, err)
 	}
-	second, _, err := stdio(t, "--dir", dir, "--addr", addr) // passes on to the first
+	second, _, err := stdio(t, "--dir", dir, "--addr", addr) // forwards to the first
 	require.OK(t, err)
 	works(t, second)
 	require.OK(t, second.Close())
 	if err := session.Close(); err != nil {
 		t.Errorf("Close = %v", err)
 	}
-	store, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil) // nobody holds it any more
+	store, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil) // nobody holds it now
 	require.OK(t, err)
 	require.OK(t, store.Close())
 }
 
-// gated is echoing with a server that lists its tools once gate is closed. It closes asked when it
-// was asked for them.
+// gated is echoing with a server that lists its tools after gate is closed. It closes asked at the
+// first request for them.
 func gated(t *testing.T) (dir string, asked, gate chan struct{}) {
 	t.Helper()
 	asked, gate = make(chan struct{}), make(chan struct{})
@@ -123,12 +125,12 @@ func gated(t *testing.T) (dir string, asked, gate chan struct{}) {
 }
 
 // In a folder without a catalog the first answer waits for the first sync, for both of two clients
-// that are started at once. The gateway of the one outlives the other.
+// that start at the same time. The gateway of one client outlives the other.
 func TestStdioWaitsForFirstSync(t *testing.T) {
 	dir, asked, gate := gated(t)
 	go func() {
 		<-asked
-		time.Sleep(200 * time.Millisecond) // in which an answer that does not wait has come
+		time.Sleep(200 * time.Millisecond) // enough for an answer that does not wait
 		close(gate)
 	}()
 	addr := local.Addr(t)
@@ -159,11 +161,12 @@ func TestStdioWaitsForFirstSync(t *testing.T) {
 	}
 }
 
-// Answers to agents wait for the first sync, and not longer than their time; others do not wait.
+// Answers to agents wait for the first sync, but not longer than their limit. Other answers do not
+// wait.
 func TestAnswersWaitForFirstSync(t *testing.T) {
 	for _, tt := range []struct {
 		name, path string
-		after      time.Duration // the sync ends; 0: it has ended before the start
+		after      time.Duration // when the sync ends; 0: before the start
 		want       time.Duration
 	}{
 		{"it ends", "/mcp", time.Second, time.Second},
@@ -189,12 +192,12 @@ func TestAnswersWaitForFirstSync(t *testing.T) {
 	}
 }
 
-// A gateway whose client has left ends when its first sync is through and no program is being
-// installed, and at the latest when a program's time for that is over.
+// A gateway whose client has left ends after its first sync, when no program is being installed, or
+// at the end of the time for an installation.
 func TestFirstSyncGoesOn(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		syncs  []bool // one a minute: it leaves a program that is starting
+		syncs  []bool // one a minute: whether a program is starting
 		want   time.Duration
 		wanted string
 	}{
@@ -249,7 +252,7 @@ func TestStdioRefuses(t *testing.T) {
 	}
 }
 
-// What keeps the gateway of a folder from starting, or from serving, reaches the person who started it.
+// The reason why the gateway of a folder cannot start or serve reaches the person who started it.
 func TestStdioDirSaysWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {"s": {"url": "nonsense"}}}`)
@@ -268,8 +271,8 @@ func TestStdioDirSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// What was approved of a program counts for that program: for another command line it waits again,
-// for another environment it does not.
+// The approval of a program's tools is for that program: another command line waits again, another
+// environment does not.
 func TestApprovalsOfPrograms(t *testing.T) {
 	path, _ := stdiotest.Program(t, stdiotest.Legacy)
 	file := func(args, env string) string {

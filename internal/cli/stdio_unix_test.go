@@ -25,7 +25,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/stdiotest"
 )
 
-// installing writes the config of a program that begins to serve once the file until is there.
+// installing writes the config of a program that serves after the file until exists.
 func installing(t *testing.T) (dir, until string) {
 	t.Helper()
 	path, env := stdiotest.Program(t, stdiotest.Late)
@@ -38,8 +38,8 @@ func installing(t *testing.T) (dir, until string) {
 	return dir, until
 }
 
-// A client that leaves during the first sync does not end it, in whatever way it ends the command that
-// it started. The next client waits for it, and goes on when the gateway of the first one has ended.
+// A client that leaves during the first sync does not end it, however it ends the command. The next
+// client waits for the sync, and continues when the first client's gateway has ended.
 func TestFirstSyncOutlivesItsClient(t *testing.T) {
 	for name, leave := range map[string]func(cmd *exec.Cmd, in io.Closer) error{
 		"closes standard input": func(_ *exec.Cmd, in io.Closer) error { return in.Close() },
@@ -74,7 +74,7 @@ func TestFirstSyncOutlivesItsClient(t *testing.T) {
 				}
 			})
 			require.OK(t, leave(cmd, in))
-			_ = cmd.Wait() // it ends at once, though no file says that the program is installed
+			_ = cmd.Wait() // it ends at once, even though the program was never installed
 			if _, runs, err := folder.Running(dir); !runs {
 				t.Fatalf("the gateway has ended in its first sync: %v; log %s", err, log)
 			}
@@ -107,7 +107,8 @@ func TestFirstSyncOutlivesItsClient(t *testing.T) {
 				t.Errorf("a call after that: %v", err)
 			}
 			require.OK(t, session.Close())
-			store, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil) // nobody holds it any more
+			// nobody holds it now
+			store, err := bolt.Open(filepath.Join(dir, folder.ApprovalsFile), nil)
 			require.OK(t, err)
 			require.OK(t, store.Close())
 		})

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 )
 
-// A folderGateway passes requests on to the gateway of a folder, and starts one if none runs.
+// A folderGateway forwards requests to the gateway of a folder, and starts one if none runs.
 type folderGateway struct {
 	flags  stdioCmd
 	stderr io.Writer
@@ -36,8 +36,8 @@ type gatewayProcess struct {
 	out *bufio.Reader
 }
 
-// RoundTrip implements [http.RoundTripper]. If the gateway ran for another client, and ended when that
-// left, the request goes to the next one.
+// RoundTrip implements [http.RoundTripper]. If the gateway belonged to another client and ended
+// with it, the request goes to the next gateway.
 func (g *folderGateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		defer r.Body.Close()
@@ -65,7 +65,8 @@ func (g *folderGateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// find finds or starts a gateway. One that has gone is not taken again: its process may still be ending.
+// find finds or starts a gateway. It ignores the gateway in gone, whose process may still be
+// ending.
 func (g *folderGateway) find(ctx context.Context, gone folder.Info) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,7 +89,8 @@ func (g *folderGateway) find(ctx context.Context, gone folder.Info) error {
 				return nil
 			}
 			began = time.Now()
-		case time.Since(began) > folder.Turns: // else another client started one at the same time
+		// before that, another client may have started one at the same time
+		case time.Since(began) > folder.Turns:
 			return failed
 		}
 		select {
@@ -99,7 +101,7 @@ func (g *folderGateway) find(ctx context.Context, gone folder.Info) error {
 	}
 }
 
-// start starts a gateway, which outlives this process if its first sync does.
+// start starts a gateway. The gateway outlives this process if its first sync does.
 func (g *folderGateway) start() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -111,7 +113,8 @@ func (g *folderGateway) start() error {
 	}
 	cmd := exec.Command(self, args...) //nolint:gosec,noctx // it is this program, and outlives ctx
 	cmd.SysProcAttr = detached()
-	cmd.Stderr = struct{ io.Writer }{g.stderr} // not the file itself: the client may wait for its end
+	// not the file itself, because the client may wait for its end
+	cmd.Stderr = struct{ io.Writer }{g.stderr}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -124,7 +127,7 @@ func (g *folderGateway) start() error {
 		return err
 	}
 	p := &gatewayProcess{cmd, in, bufio.NewReader(out)}
-	line, _ := p.out.ReadString('\n') // its output ends if it has none
+	line, _ := p.out.ReadString('\n') // its output ends if it has no line
 	if address := strings.TrimSpace(line); strings.HasPrefix(address, "http://") {
 		g.at, g.own = folder.Info{Address: address, PID: cmd.Process.Pid, Client: true}, p
 		return nil
@@ -132,7 +135,8 @@ func (g *folderGateway) start() error {
 	return cmp.Or(p.ended(line), errors.New("the gateway ended before it answered: its log says why"))
 }
 
-// leave tells the gateway that the client has left, and waits for its end if it has no first sync to end.
+// leave tells the gateway that the client has left. It waits for the gateway's end, unless a first
+// sync is running.
 func (g *folderGateway) leave(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -140,7 +144,7 @@ func (g *folderGateway) leave(ctx context.Context) error {
 		return nil
 	}
 	_ = g.own.in.Close()                  // it may have ended
-	line, _ := g.own.out.ReadString('\n') // its output ends if it has none
+	line, _ := g.own.out.ReadString('\n') // its output ends if it has no line
 	if strings.TrimSpace(line) == goesOn {
 		g.log.LogAttrs(ctx, slog.LevelInfo, "the client has left; the first sync goes on", slog.Int("process", g.at.PID))
 		return nil
@@ -148,9 +152,10 @@ func (g *folderGateway) leave(ctx context.Context) error {
 	return g.own.ended(line)
 }
 
-// ended waits for the end of the process, and returns the error that it writes, of which begun was read.
+// ended waits for the end of the process, and returns the error that it wrote. begun is the part
+// that was already read.
 func (p *gatewayProcess) ended(begun string) error {
-	rest, _ := io.ReadAll(p.out) // what was written is enough
+	rest, _ := io.ReadAll(p.out) // a partial text is enough
 	err := p.cmd.Wait()
 	if words := strings.TrimSpace(begun + string(rest)); words != "" {
 		return errors.New(words)

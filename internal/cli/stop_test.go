@@ -37,7 +37,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// asProgram makes the test binary behave as the program itself.
+// asProgram makes the test binary behave like the program.
 const asProgram = "PORTCULLIS_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(programtest.Main(func() int { return browsertest.Main(m) }))
 }
 
-// A process is the program in a process of its own.
+// A process is the program as a child process.
 type process struct {
 	*program
 	cmd    *exec.Cmd
@@ -71,7 +71,7 @@ func startProcess(t *testing.T, dir string) *process {
 	return p
 }
 
-// terminate sends SIGTERM and returns all that was still printed; the exit code must be 0.
+// terminate sends SIGTERM and returns the remaining output; the exit code must be 0.
 func (p *process) terminate() string {
 	p.T.Helper()
 	require.OK(p.T, p.cmd.Process.Signal(syscall.SIGTERM))
@@ -103,7 +103,7 @@ func TestSIGTERMDuringACall(t *testing.T) {
 	answered := make(chan agenttest.Result, 1)
 	go func() { answered <- p.Call("call_tool_read", map[string]any{"name": "s:wait"}) }()
 	<-called
-	time.AfterFunc(200*time.Millisecond, func() { close(release) }) // by then the signal has arrived
+	time.AfterFunc(200*time.Millisecond, func() { close(release) }) // the signal has arrived
 	p.terminate()
 	if got := <-answered; got.IsError || got.Text != "it was worth it" {
 		t.Errorf("the call in hand answers %s", got.Raw)
@@ -143,7 +143,8 @@ func TestSIGTERMEndsTheSessions(t *testing.T) {
 	}
 }
 
-// A request without end does not keep the program: it is told, and cut off if it does not listen.
+// An endless request does not keep the program running: its context is canceled, and then its
+// connection is closed.
 func TestStopEndsWhatDoesNotEnd(t *testing.T) {
 	for _, listens := range []bool{true, false} {
 		requests, cancel := context.WithCancel(t.Context())
@@ -179,7 +180,7 @@ func TestStopEndsWhatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// loopOf runs the sync loop on stores in memory; its clock is that of the bubble.
+// loopOf runs the sync loop on stores in memory, with the clock of the bubble.
 func loopOf(t *testing.T, data string) (objects *objecttest.Mem, log *local.Buffer) {
 	t.Helper()
 	objects, log = &objecttest.Mem{}, &local.Buffer{}
@@ -243,11 +244,11 @@ func TestProgress(t *testing.T) {
 			t.Errorf("a long sync prints\n%swant\n%s", got, want)
 		}
 
-		show(0, catalog.Progress{Total: 3}) // a short one
+		show(0, catalog.Progress{Total: 3}) // a short sync
 		for i := range 3 {
 			show(200*time.Millisecond, ended(i+1, "a", outcome.Available))
 		}
-		show(0, catalog.Progress{}) // and one of no server
+		show(0, catalog.Progress{}) // a sync of no server
 		time.Sleep(time.Minute)
 		if got := terminal.String(); got != want {
 			t.Errorf("then a short one prints\n%s", strings.TrimPrefix(got, want))
@@ -279,7 +280,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	})
 }
 
-// What the documents say of a program started without more.
+// The defaults that the documents describe.
 func TestFlagDefaults(t *testing.T) {
 	var c cli
 	parser, err := kong.New(&c, grammarOptions(), kong.Vars{"user": osUser(), "version": ""})

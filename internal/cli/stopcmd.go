@@ -20,7 +20,7 @@ type stopCmd struct {
 	Undo undoStopCmd `cmd:"" help:"Undo stops that people made."`
 }
 
-// Words that stand in the place of a name.
+// Words that replace a name.
 const (
 	everything = "everything"
 	every      = "every"
@@ -28,7 +28,7 @@ const (
 	aServer    = "server:"
 )
 
-// A stopTarget is an argument that names what is stopped.
+// A stopTarget is an argument that names the target of a stop.
 type stopTarget struct {
 	stops.Target
 	Every bool `json:"every,omitempty"` // all stops of people
@@ -54,7 +54,7 @@ func (c doStopCmd) Validate() error {
 	return c.gatewayFlags.Validate()
 }
 
-// Run stops, or prints what is stopped.
+// Run stops, or prints the stops.
 func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 	targets, err := targetsOf(c.Targets, false)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 		}
 		return c.print(env.stdout, s, func(w io.Writer) { showStops(w, env.stderr, s.Value) })
 	}
-	return g.eachStop(c.askFlags, env, targets, saidStop, func(t stopTarget) (client.Answer[decide.Stopped], error) {
+	return g.eachStop(c.askFlags, env, targets, showStopped, func(t stopTarget) (client.Answer[decide.Stopped], error) {
 		return client.Stop.Do(ctx, g.Client, nil, stops.Stop{Target: t.Target, Reason: c.Reason})
 	})
 }
@@ -98,12 +98,12 @@ func (c undoStopCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	return g.eachStop(c.askFlags, env, targets, saidUndone, func(t stopTarget) (client.Answer[decide.Stopped], error) {
+	return g.eachStop(c.askFlags, env, targets, showUndone, func(t stopTarget) (client.Answer[decide.Stopped], error) {
 		return client.UndoStop.Do(ctx, g.Client, nil, t)
 	})
 }
 
-// targetsOf reads what is named, all of it before anything is done.
+// targetsOf parses all names before any change.
 func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
 	for _, name := range names {
 		var t stopTarget
@@ -133,7 +133,7 @@ func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
 	return out, nil
 }
 
-// eachStop stops what is named, or undoes that, one after the other; say says what was done.
+// eachStop stops the targets, or undoes their stops, one after the other. say prints each result.
 func (g *gateway) eachStop(
 	f askFlags, env *environment, targets []stopTarget,
 	say func(w, stderr io.Writer, t stopTarget, done decide.Stopped),
@@ -157,7 +157,7 @@ func (g *gateway) eachStop(
 	return errors.Join(failed...)
 }
 
-// showStops prints what is stopped.
+// showStops prints the stops.
 func showStops(w, stderr io.Writer, s decide.Stops) {
 	if len(s.Stops) == 0 {
 		fmt.Fprintln(stderr, "nothing is stopped")
@@ -174,7 +174,7 @@ func showStops(w, stderr io.Writer, s decide.Stops) {
 	t.end()
 }
 
-// nameOf returns a target as it is named to this command.
+// nameOf returns a target in the syntax of this command.
 func nameOf(t stops.Target) string {
 	switch {
 	case t.Agent != "":
@@ -187,8 +187,8 @@ func nameOf(t stops.Target) string {
 	return everything
 }
 
-// saidStop says what a stop did.
-func saidStop(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
+// showStopped prints the effect of a stop.
+func showStopped(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
 	what := text.Clip(text.Line(t.String()), 600)
 	if !done.Changed {
 		fmt.Fprintf(w, "%s was stopped already, and stays as it was: agents are told who was first, and why\n", what)
@@ -200,8 +200,8 @@ func saidStop(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
 	}
 }
 
-// saidUndone says what an undo did.
-func saidUndone(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
+// showUndone prints the effect of an undo.
+func showUndone(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
 	switch what := text.Clip(text.Line(t.String()), 600); {
 	case !done.Changed:
 		fmt.Fprintln(w, "nobody had stopped anything that can be undone here; nothing was changed")

@@ -7,7 +7,7 @@ import (
 )
 
 func TestStopSession(t *testing.T) {
-	d := newDesk(t)
+	d := newItemGateway(t)
 	d.do(0, "stop")
 	d.do(0, "stop", "fs", "--reason", "key leaked")
 	d.do(0, "stop", "fs", "--reason", "it is slow")

@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A talker is a real server with a tool that tells how far it has come until it is cancelled, and
-// one that asks.
+// A talker is a real server with a tool that reports progress until it is cancelled, and one that
+// asks.
 type talker struct {
 	URL       string
 	cancelled chan time.Time
@@ -55,7 +55,7 @@ func startTalker(t *testing.T) *talker {
 	return tk
 }
 
-// startStreaming runs the program before a talker, in direct mode.
+// startStreaming runs the program in front of a talker, in direct mode.
 func startStreaming(t *testing.T) (*program, *talker) {
 	t.Helper()
 	tk, dir := startTalker(t), t.TempDir()
@@ -63,11 +63,11 @@ func startStreaming(t *testing.T) (*program, *talker) {
 	return start(t, dir), tk
 }
 
-// A client that leaves, or that says that it does not want the answer any more, ends the call
-// within a second at the server.
+// If a client leaves, or cancels its request, the server's call ends within a second.
 func TestClientLeaves(t *testing.T) {
 	p, tk := startStreaming(t)
-	// leaves has clients leave until the server is told within a second: a busy machine keeps one of few waiting.
+	// leaves repeats a client's leave until the server learns it within a second: a busy machine
+	// rarely delays all of a few tries.
 	leaves := func(what string, leave func() (left time.Time)) {
 		t.Helper()
 		var took time.Duration
@@ -127,7 +127,7 @@ func TestClientLeaves(t *testing.T) {
 	require.OK(t, s.Close())
 }
 
-// slow calls the tool that does not end, and returns the body of the answer.
+// slow calls the endless tool, and returns the body of the answer.
 func slow(ctx context.Context, t *testing.T, p *program, version string) *bodyOf {
 	t.Helper()
 	meta := `"progressToken":"mine"`
@@ -156,7 +156,7 @@ type bodyOf struct{ *http.Response }
 
 func (b *bodyOf) Read(p []byte) (int, error) { return b.Body.Read(p) }
 
-// A question of a handshake server reaches a handshake client, and its answer the server.
+// A question of a handshake server reaches a handshake client, and the answer reaches the server.
 func TestServerAsks(t *testing.T) {
 	p, _ := startStreaming(t)
 	c := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, &sdk.ClientOptions{
@@ -174,7 +174,7 @@ func TestServerAsks(t *testing.T) {
 	}
 }
 
-// The program stops at once although clients hold streams open.
+// The program stops at once even though clients hold streams open.
 func TestStopWithStreams(t *testing.T) {
 	p, _ := startStreaming(t)
 	c := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, nil)

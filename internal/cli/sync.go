@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	lookEvery = 2 * time.Second // at whether config or policy changed
+	lookEvery = 2 * time.Second // how often to check config and policy for changes
 
-	// A server that is starting up is asked again sooner, so many times in a row: a program that is
-	// fetched before it runs, say.
+	// The next sync comes sooner if a server is starting up, this many times in a row. Its program
+	// may have to be downloaded first, for example.
 	soon     = 10 * time.Second
 	soonMost = 5
 )
 
-// syncLoop syncs at once, every minute, and when config or policy change. By the minute it leaves
-// servers alone that have not changed for long.
+// syncLoop syncs at once, every minute, and when config or policy change. The syncs of the minute
+// skip servers that have not changed for long.
 func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
@@ -72,8 +72,8 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 	}
 }
 
-// syncOnce runs a sync, which logs how it and each server ended. It reports whether a server is starting up,
-// and whether one is a program that may be being installed.
+// syncOnce runs a sync, which logs its own result and each server's. It reports whether a server is
+// starting up, and whether one is a program that may be installing.
 func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, error)) (starting, installing bool) {
 	r, err := run(ctx)
 	if err != nil {
@@ -89,26 +89,26 @@ func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, er
 // keepTime is how long the end of the program waits for the last catalog.
 const keepTime = 2 * time.Second
 
-// keepDecisions writes what people decided since the last sync into the catalog, without asking a server:
-// approvals.db is not the only place that knows it then. A failure is logged; the files of the audit have
-// the decisions too.
+// keepDecisions writes the decisions since the last sync into the catalog, without asking a server,
+// so that they are not only in approvals.db. It only logs a failure, because the audit files also
+// have the decisions.
 func keepDecisions(ctx context.Context, p *boot.Program) {
 	if p.Syncer.Config() == nil { // no sync has made a catalog
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, keepTime)
 	defer cancel()
-	_, _ = p.Syncer.Assemble(ctx) // which logs how it ended
+	_, _ = p.Syncer.Assemble(ctx) // it logs its result
 }
 
-// A watcher notices when the operator's files have changed.
+// A watcher detects changes of the operator's files.
 type watcher struct {
 	objects object.Store
 	etags   [2]string
 }
 
-// changed also notices a file that went away; a file that cannot be read is
-// left for the sync to complain of.
+// changed also detects the removal of a file. It ignores an unreadable file, about which the sync
+// complains.
 func (w *watcher) changed(ctx context.Context) bool {
 	before := w.etags
 	for i, key := range []string{config.Key, policy.Key} {

@@ -55,7 +55,7 @@ func (c syncCmd) Run(ctx context.Context, env *environment) error {
 	return c.verdict(report)
 }
 
-// verdict returns what is wrong after a sync.
+// verdict returns the error of a sync.
 func (c syncCmd) verdict(report decide.SyncReport) error {
 	var failed []string
 	for _, s := range report.Servers {
@@ -72,12 +72,13 @@ func (c syncCmd) verdict(report decide.SyncReport) error {
 	return nil
 }
 
-// prints reports whether a server is to be printed.
+// prints reports whether to print a server.
 func (c syncCmd) prints(s decide.SyncedServer) bool {
 	return len(c.Server) == 0 || slices.Contains(c.Server, s.Name)
 }
 
-// show prints what a sync found: the servers that answered first, and those that failed where people look.
+// show prints the result of a sync: first the servers that answered, and last the failed ones,
+// where people look.
 func (c syncCmd) show(w io.Writer, r decide.SyncReport) {
 	if r.Pending {
 		fmt.Fprintln(w, "the sync was started elsewhere and goes on; portcullis status says when the newest one succeeded")

@@ -88,7 +88,7 @@ type makeTokenCmd struct {
 	Admin    bool     `help:"It may use the admin API, as an operator."`
 }
 
-// Run makes a token.
+// Run creates a token.
 func (c makeTokenCmd) Run(ctx context.Context, env *environment) error {
 	if len(c.Servers) == 0 && !c.Admin {
 		return errors.New("token make: --servers is missing: name the servers that it may see, or '*'; without one it sees nothing")
@@ -121,7 +121,7 @@ type revokeTokenCmd struct {
 	Token string `arg:"" help:"Its id, or its name if one live token alone has it."`
 }
 
-// Run ends a token.
+// Run revokes a token.
 func (c revokeTokenCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	all, err := g.Tokens(ctx)
 	if err != nil {
@@ -153,14 +153,14 @@ func (c revokeTokenCmd) Run(ctx context.Context, env *environment, g *gateway) e
 	return c.print(env.stdout, done, func(w io.Writer) { c.show(w, done.Value) })
 }
 
-// show prints what is revoked, and what a token of the same name still has.
+// show prints the revoked token, and the remaining rights of a token with the same name.
 func (c revokeTokenCmd) show(w io.Writer, t admin.RevokedToken) {
 	fmt.Fprintf(w, "token %s of %s is revoked, by %s at %s; the next request that bears it is refused\n",
 		inLine(t.ID), inLine(t.Name), inLine(t.RevokedBy), atMinute(t.RevokedAt))
 	agent := inLine(identity.TokenAgent(t.Name))
 	if t.Unread {
 		fmt.Fprintf(w, "what is granted to %s cannot be read now, and a later token of this name has it: "+
-			"portcullis requests --all%s lists it\n", agent, c.again())
+			"portcullis requests --all%s lists it\n", agent, c.gatewayArgs())
 	}
 	if len(t.Granted) == 0 {
 		return
@@ -173,7 +173,7 @@ func (c revokeTokenCmd) show(w io.Writer, t admin.RevokedToken) {
 		if g.Paused != "" {
 			verdict += ", not now: " + g.Paused
 		}
-		command := "portcullis requests revoke " + g.Request + c.again()
+		command := "portcullis requests revoke " + g.Request + c.gatewayArgs()
 		table.row(g.Tool, verdict, atMinute(g.Ends), command)
 	}
 	table.end()

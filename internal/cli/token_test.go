@@ -50,10 +50,10 @@ func TestTokenSession(t *testing.T) {
 	s.check("token")
 }
 
-// A grant follows a token's name: revoking prints what is granted, and the command that ends it.
+// A grant belongs to a token's name: revoking prints the grants, and the command that ends them.
 func TestTokenRevokePrintsGrants(t *testing.T) {
 	access := programtest.Tokens()
-	p := asked(t, access.Env)
+	p := startWithRequests(t, access.Env)
 	p.Admin = access.Admin
 	s := newTerminal(t, map[string]string{p.dir: "DIR", p.URL: "https://gate.example.com"})
 	s.env[client.TokenVariable] = access.Admin

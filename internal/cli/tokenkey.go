@@ -42,7 +42,8 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment, g *gateway) 
 	}
 	k := page.Keys
 	switch {
-	case k != nil && k.Current.ID != inFile.ID(): // what it says of tokens is not about what the file has
+	// the file has another key, so these counts of tokens do not apply
+	case k != nil && k.Current.ID != inFile.ID():
 		return errors.New("token rotate: nothing was done: the gateway has not read yet the key that is in the file; it does so within seconds: run this again, or, if it says the same, look in the gateway's log")
 	case k == nil:
 		return errors.New("token rotate: nothing was done: the gateway cannot read its keys, so it cannot say which tokens would end; its log says why")
@@ -58,7 +59,7 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment, g *gateway) 
 	})
 }
 
-// printKeys says which tokens end with the previous key.
+// printKeys prints which tokens end with the previous key.
 func printKeys(w io.Writer, k *admin.TokenKeys) {
 	if k == nil {
 		return
@@ -75,7 +76,7 @@ func printKeys(w io.Writer, k *admin.TokenKeys) {
 	}
 }
 
-// are returns a number with its noun, and the verb.
+// are returns a number with its noun and verb.
 func are(n int, noun string) string {
 	if n == 1 {
 		return text.Count(n, noun) + " is"

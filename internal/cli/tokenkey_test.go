@@ -15,7 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The key is in the folder, and is replaced there, twice: who has a token is told before it ends.
+// The key is in the folder, and is replaced there, twice. The output names the tokens before they
+// end.
 func TestTokenRotate(t *testing.T) {
 	_, config := ping(t)
 	dir, root := t.TempDir(), token.New()

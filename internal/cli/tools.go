@@ -61,8 +61,8 @@ func (c toolsCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	return nil
 }
 
-// showHashes prints lines as readPinned reads them. A name that would not be read as it is has
-// none.
+// showHashes prints lines for readPinned. A name that readPinned would not read unchanged gets no
+// line.
 func showHashes(w io.Writer, rows []decide.Row) {
 	for _, r := range rows {
 		if seen := (pinnedItem{ID: r.ID, Hash: r.Hash}); seen.writable() {
@@ -80,7 +80,7 @@ func showItems(w io.Writer, rows []decide.Row) {
 	t.end()
 }
 
-// foundIn says in few words what was found in a definition.
+// foundIn returns the findings in a definition in few words.
 func foundIn(r decide.Row) string {
 	switch {
 	case len(r.Severe) > 0:
@@ -108,13 +108,13 @@ func whatOf(r decide.Row) string {
 	return what
 }
 
-// Above so many rows it is said what would leave fewer, with so many values of each flag.
+// Above this many rows the output suggests filters, with this many values of each flag.
 const (
 	manyRows  = 20
 	maxValues = 6
 )
 
-// sumItems says how many there are, and what would leave fewer.
+// sumItems prints the number of items, and filters that would leave fewer.
 func sumItems(w io.Writer, l *client.List, f decide.Filter) {
 	if len(l.Tools) < l.Total {
 		fmt.Fprintf(w, "%d of %s; --limit ends the list\n", len(l.Tools), text.Count(l.Total, "item"))
@@ -162,7 +162,7 @@ func kindsOf(rows []decide.Row) string {
 	return strings.Join(parts, ", ")
 }
 
-// explainNone says why nothing is listed, and what to do.
+// explainNone prints why the list is empty, and what to do.
 func (g *gateway) explainNone(ctx context.Context, env *environment) error {
 	all, err := g.list(ctx, env, decide.Filter{}, 1)
 	if err != nil {
@@ -186,10 +186,11 @@ func has(n int) string {
 	return fmt.Sprintf("there are %d items", n)
 }
 
-// noSync is the reason of a gateway that has nothing but to sync.
+// noSync is the reason of a gateway that only needs a sync.
 const noSync = "catalog_missing"
 
-// emptyCatalog returns why no tool is known, with what to do. It is an error if a sync would change nothing.
+// emptyCatalog returns why there are no tools, with what to do. It returns an error if a sync would
+// change nothing.
 func (g *gateway) emptyCatalog(ctx context.Context) (why string, err error) {
 	a, err := client.Config.Do(ctx, g.Client, nil, nil)
 	if err != nil {
@@ -214,7 +215,7 @@ func (g *gateway) emptyCatalog(ctx context.Context) (why string, err error) {
 	return fmt.Sprintf("no tools are known: none is listed by %s; portcullis doctor says why", text.Count(len(servers), "server")), nil
 }
 
-// reasonOf says what is wrong with a gateway that knows no tools, where, and what to do.
+// reasonOf returns the problem of a gateway without tools, its place, and what to do.
 func reasonOf(cfg decide.Config) string {
 	r := cfg.Reasons[0]
 	s := text.Clip(text.Line(r.Message), client.MaxDetail)

@@ -35,7 +35,7 @@ func (n *itemName) Decode(c *kong.DecodeContext) error {
 	return nil
 }
 
-// item is Item. If there is no such item, the error says what is called alike.
+// item is Item. If there is no such item, the error names similar ones.
 func (g *gateway) item(
 	ctx context.Context, env *environment, id tool.ID, action string,
 ) (client.Answer[decide.Tool], error) {
@@ -46,7 +46,7 @@ func (g *gateway) item(
 	return t, err
 }
 
-// notFound returns err, which says that there is no such item, with what is called alike.
+// notFound returns err, which says that there is no such item, with similar names.
 func (g *gateway) notFound(
 	ctx context.Context, env *environment, id tool.ID, action string, err error,
 ) error {
@@ -79,10 +79,11 @@ func (g *gateway) notFound(
 		g.Command, inLine(id.String()))
 }
 
-// maxNear is how many names are offered in the place of one that there is not.
+// maxNear is how many similar names are offered for an unknown one.
 const maxNear = 3
 
-// nearest returns the names that are most like one that there is not: by letters, or by their last part.
+// nearest returns the names that are most similar to an unknown one: by letters, or by their last
+// part.
 func nearest(want string, names []string) (near []string) {
 	type candidate struct {
 		name string
@@ -111,7 +112,7 @@ func nearest(want string, names []string) (near []string) {
 	return near
 }
 
-// rowOf returns what a list would say of an item, as far as decisions about many look at it.
+// rowOf returns an item as a row of a list, as far as bulk decisions use it.
 func rowOf(t decide.Tool) decide.Row {
 	row := decide.Row{
 		ItemName: t.ItemName, State: decide.StateNew, Tier: t.Tier, Hash: t.Hash, TakesTwo: t.TakesTwo,

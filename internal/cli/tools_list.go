@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// A choice chooses among tools, prompts and resources, as the parameters of their list do.
+// A choice selects tools, prompts and resources, like the parameters of their list.
 type choice struct {
 	Query   string `short:"q" placeholder:"WORDS" help:"Only items with all these words in the id, the title, the description or the name of a parameter."`
 	Server  string `placeholder:"NAME" help:"Only items of this server."`
@@ -19,7 +19,7 @@ type choice struct {
 	Mine    bool   `help:"Only items that you decide about."`
 }
 
-// filter returns the choice as the API takes it.
+// filter returns the choice in the API's form.
 func (c choice) filter() decide.Filter {
 	f := decide.Filter{Q: c.Query, Server: c.Server, Status: c.Status, State: c.State, Tier: c.Tier, Kind: c.Kind, Finding: c.Finding}
 	if c.Mine {
@@ -28,7 +28,7 @@ func (c choice) filter() decide.Filter {
 	return f
 }
 
-// list reads what the filter chooses: at most so many; 0: everything.
+// list reads at most most items that the filter matches; 0: all.
 func (g *gateway) list(ctx context.Context, env *environment, f decide.Filter, most int) (*client.List, error) {
 	p := newProgress(env.stderr, env.terminal, "reading the list", "item")
 	defer p.end()

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A desk is a gateway with a few items about which people decide, and a terminal beside it.
-type desk struct {
+// An itemGateway is a gateway with a few items for decisions, and a terminal.
+type itemGateway struct {
 	*program
 	*terminal
 	fs *upstreamtest.Server
@@ -20,8 +20,8 @@ type desk struct {
 
 const readOnly = `{"readOnlyHint":true}`
 
-// deskTools are what the server fs of a desk lists at first.
-func deskTools() []json.RawMessage {
+// firstTools returns the first tools of the server fs of an itemGateway.
+func firstTools() []json.RawMessage {
 	return []json.RawMessage{
 		upstreamtest.Tool("read_file", "Read a file. It is read whole.", readOnly, "path"),
 		upstreamtest.Tool("list_files", "List the files of a folder.", readOnly, "folder"),
@@ -32,11 +32,11 @@ func deskTools() []json.RawMessage {
 	}
 }
 
-// newDesk runs a gateway whose audit names kim. What servers list waits.
-func newDesk(t *testing.T) *desk {
+// newItemGateway runs a gateway whose audit names kim. The listed items wait.
+func newItemGateway(t *testing.T) *itemGateway {
 	t.Helper()
 	fs := upstreamtest.New(t, upstreamtest.Options{
-		Tools:     deskTools(),
+		Tools:     firstTools(),
 		Prompts:   []json.RawMessage{json.RawMessage(`{"name":"summarize","description":"Summarize a file.","arguments":[{"name":"path","required":true}]}`)},
 		Resources: []json.RawMessage{json.RawMessage(`{"uri":"file:///notes.txt","name":"notes","description":"The notes.","mimeType":"text/plain"}`)},
 	})
@@ -45,26 +45,26 @@ func newDesk(t *testing.T) *desk {
 	settings := map[string]string{"fs": `, "approval": "manual", "disabled_tools": ["format"]`, "tickets": `, "approval": "manual"`}
 	programtest.WriteConfig(t, dir, servers{"fs": fs, "tickets": tickets}.config(func(name string) string { return settings[name] }, ""))
 	p := start(t, dir, "--actor", "kim")
-	return &desk{program: p, terminal: newTerminal(t, map[string]string{dir: "DIR"}), fs: fs}
+	return &itemGateway{program: p, terminal: newTerminal(t, map[string]string{dir: "DIR"}), fs: fs}
 }
 
-// do is a command at the desk's folder that has to end with the code.
-func (d *desk) do(code int, args ...string) string {
+// do runs a command in the gateway's folder that has to end with the code.
+func (d *itemGateway) do(code int, args ...string) string {
 	d.t.Helper()
 	return d.must(code, append(args, "--dir", d.dir)...)
 }
 
-// change lets the server list its first tool otherwise.
-func (d *desk) change() {
+// change makes the server list another definition of its first tool.
+func (d *itemGateway) change() {
 	d.t.Helper()
 	d.fs.SetTools(append([]json.RawMessage{
 		upstreamtest.Tool("read_file", "Read a file quickly. It is read whole.", readOnly, "path", "run_as"),
-	}, deskTools()[1:]...))
+	}, firstTools()[1:]...))
 	d.Ask(200, "/admin/sync", `{}`, nil)
 }
 
-// refusals are what each command says where there is no gateway to ask.
-func (d *desk) refusals(command ...string) {
+// refusals runs each command without a gateway.
+func (d *itemGateway) refusals(command ...string) {
 	d.t.Helper()
 	d.must(1, append(command, "--dir", filepath.Join(d.dir, "none"))...)
 	d.must(1, append(command, "--url", "http://127.0.0.1:1")...)
@@ -73,7 +73,7 @@ func (d *desk) refusals(command ...string) {
 }
 
 // hash returns the hash of an item.
-func (d *desk) hash(id string) string {
+func (d *itemGateway) hash(id string) string {
 	d.t.Helper()
 	return d.hashAt(d.dir, id)
 }
@@ -95,7 +95,7 @@ func (s *terminal) hashAt(dir, id string) string {
 }
 
 func TestToolsSession(t *testing.T) {
-	d := newDesk(t)
+	d := newItemGateway(t)
 	d.do(0, "tools")
 	d.do(0, "approve", "fs:read_file", "--hash", d.hash("fs:read_file"))
 	d.change()
@@ -132,7 +132,7 @@ func TestEmptyCatalogSession(t *testing.T) {
 }
 
 func TestDiffSession(t *testing.T) {
-	d := newDesk(t)
+	d := newItemGateway(t)
 	d.do(3, "diff", "fs:read_file")
 	d.do(3, "diff", "fs:fetch_notes")
 	d.do(0, "approve", "fs:read_file", "--hash", d.hash("fs:read_file"))

@@ -14,26 +14,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// six are the tools of the two servers, which are also the two toolsets, in the
-// order of their ids.
+// six returns the tools of the two servers, which are also the two toolsets, in the order of their
+// ids.
 func six() []string {
 	return []string{"files:create_file", "files:delete_file", "files:get_file", "folders:create_folder", "folders:delete_folder", "folders:get_folder"}
 }
 
-// without returns the six but for some.
+// without returns the six without some.
 func without(ids ...string) []string {
 	return slices.DeleteFunc(six(), func(id string) bool { return slices.Contains(ids, id) })
 }
 
-// A sixTools is the gateway in front of the servers files and folders.
+// sixTools is the gateway in front of the servers files and folders.
 type sixTools struct {
 	*program
 	mode    string
 	servers servers
 }
 
-// newSix starts the servers, and the gateway with the operator's tools. What
-// follows broken stays down.
+// newSix starts the servers, except the broken ones, and the gateway with the operator's tools.
 func newSix(t *testing.T, mode, tools string, broken ...string) *sixTools {
 	t.Helper()
 	all := map[string][]json.RawMessage{}
@@ -54,25 +53,25 @@ func newSix(t *testing.T, mode, tools string, broken ...string) *sixTools {
 	return o
 }
 
-// configOf is a config of the servers, with the operator's tools.
+// configOf returns a config of the servers, with the operator's tools.
 func (o *sixTools) configOf(tools string) string {
 	return o.servers.config(each(`, "approval": "off"`), fmt.Sprintf(`, "tools": %s, "gateway": {"mode": %q, "requests": false}`, tools, o.mode))
 }
 
-// A wanted is what a request comes to: tools, or a refusal.
-type wanted struct {
+// An expectation is the result of a request: tools, or a refusal.
+type expectation struct {
 	open, locked []string
 	status       int    // of the refusal; 0: none
 	message      string // its beginning
-	data         string // "": nothing is unknown
+	data         string // "": no unknown names
 }
 
 const noFault = `{"unknown_toolsets":[],"unknown_tools":[],"conflicts":[]}`
 
-func opens(ids ...string) wanted { return wanted{open: ids} }
+func opens(ids ...string) expectation { return expectation{open: ids} }
 
-func refuses(message, data string) wanted {
-	return wanted{status: http.StatusBadRequest, message: message, data: data}
+func refuses(message, data string) expectation {
+	return expectation{status: http.StatusBadRequest, message: message, data: data}
 }
 
 // A selecting is one row of the table: a path and headers.
@@ -80,21 +79,23 @@ type selecting struct {
 	name   string
 	path   string
 	header http.Header
-	want   wanted
+	want   expectation
 }
 
-// A setup is what the operator offers, and what is asked of it.
+// A setup is the operator's offer, and the requests to it.
 type setup struct {
 	tools    string
 	broken   []string
 	requests []selecting
 }
 
-// setups are the cases of the toolset document's table, by their numbers.
+// setups returns the cases of the toolset document's table, by their numbers.
 func setups() []setup {
 	files := []string{"files:create_file", "files:delete_file", "files:get_file"}
-	locksDelete := func(open ...string) wanted { return wanted{open: open, locked: []string{"files:delete_file"}} }
-	unknown := func(name string) wanted {
+	locksDelete := func(open ...string) expectation {
+		return expectation{open: open, locked: []string{"files:delete_file"}}
+	}
+	unknown := func(name string) expectation {
 		return refuses("Unknown tool: "+name+". Tools that exist: ", `{"unknown_toolsets":[],"unknown_tools":["`+name+`"],"conflicts":[]}`)
 	}
 	return []setup{
@@ -104,10 +105,10 @@ func setups() []setup {
 		}},
 		{`{"toolsets": ["files"], "enabled": ["create_folder"], "disabled": ["get_file"]}`, nil, []selecting{
 			{"2 a disabled tool of the toolset is locked", "", nil,
-				wanted{open: []string{"files:create_file", "files:delete_file", "folders:create_folder"}, locked: []string{"files:get_file"}}},
+				expectation{open: []string{"files:create_file", "files:delete_file", "folders:create_folder"}, locked: []string{"files:get_file"}}},
 		}},
 		{`{"toolsets": [], "enabled": ["create_file", "get_file", "create_folder"], "disabled": ["get_file", "delete_folder"]}`, nil, []selecting{
-			{"3 tools alone", "", nil, wanted{open: []string{"files:create_file", "folders:create_folder"}, locked: []string{"files:get_file"}}},
+			{"3 tools alone", "", nil, expectation{open: []string{"files:create_file", "folders:create_folder"}, locked: []string{"files:get_file"}}},
 		}},
 		{`{"toolsets": ["all", "files"]}`, nil, []selecting{{"5 all and one of them", "", nil, opens(six()...)}}},
 		{`{"toolsets": ["files"], "disabled": ["get_folder"]}`, nil, []selecting{{"10 disabled, and not offered", "", nil, opens(files...)}}},
@@ -145,7 +146,7 @@ func setups() []setup {
 		}},
 		{`{"read_only": true}`, nil, []selecting{{"24 read-only for all", "", headers("X-MCP-Readonly", "false"), opens("files:get_file", "folders:get_folder")}}},
 		{`{}`, []string{"folders"}, []selecting{
-			{"26 a server that is down for a while", "", headers("X-MCP-Toolsets", "folders"), wanted{status: http.StatusServiceUnavailable, message: "No tools left", data: noFault}},
+			{"26 a server that is down for a while", "", headers("X-MCP-Toolsets", "folders"), expectation{status: http.StatusServiceUnavailable, message: "No tools left", data: noFault}},
 			{"27 a name under it", "", headers("X-MCP-Tools", "get_file, folders:x"), opens("files:get_file")},
 		}},
 	}
@@ -164,7 +165,7 @@ func TestToolsetCasesInBothErasAndModes(t *testing.T) {
 	}
 }
 
-// check holds every answer to one request's selection.
+// check compares every answer with one request's selection.
 func (o *sixTools) check(t *testing.T, e protocol, r selecting) {
 	c := &mcpClient{program: o.with(t), protocol: e, path: r.path, header: r.header}
 	if r.want.status != 0 {
@@ -183,7 +184,7 @@ func (o *sixTools) check(t *testing.T, e protocol, r selecting) {
 	o.checkCalls(t, c, r.want)
 }
 
-// names are the ids' names in direct mode.
+// names returns the ids' names in direct mode.
 func names(ids []string) []string {
 	out := []string{}
 	for _, id := range ids {
@@ -192,7 +193,7 @@ func names(ids []string) []string {
 	return out
 }
 
-func checkRefused(t *testing.T, c *mcpClient, want wanted) {
+func checkRefused(t *testing.T, c *mcpClient, want expectation) {
 	t.Helper()
 	for what, a := range map[string]answer{c.protocol.opening: c.open(), "tools/list": c.send("tools/list", map[string]any{}),
 		"tools/call": c.send("tools/call", map[string]any{"name": "retrieve_tools", "arguments": map[string]any{"query": "file"}})} {
@@ -205,8 +206,8 @@ func checkRefused(t *testing.T, c *mcpClient, want wanted) {
 	}
 }
 
-// checkSearch asks the gateway's own tools.
-func checkSearch(t *testing.T, c *mcpClient, want wanted) {
+// checkSearch checks the gateway's own tools.
+func checkSearch(t *testing.T, c *mcpClient, want expectation) {
 	t.Helper()
 	var found struct {
 		Tools, Disabled []struct{ Name, Status string }
@@ -251,9 +252,9 @@ func checkSearch(t *testing.T, c *mcpClient, want wanted) {
 
 }
 
-// checkServers holds the list of servers to the selection. One that is down is on it if it may turn
-// out to have what was asked for.
-func (o *sixTools) checkServers(t *testing.T, c *mcpClient, want wanted) {
+// checkServers checks the list of servers against the selection. An unreachable server is on it if
+// it may have the selected tools.
+func (o *sixTools) checkServers(t *testing.T, c *mcpClient, want expectation) {
 	t.Helper()
 	var list struct {
 		Servers []struct {
@@ -276,9 +277,9 @@ func (o *sixTools) checkServers(t *testing.T, c *mcpClient, want wanted) {
 	}
 }
 
-// checkCalls calls each of the six: what is open reaches its server, what is locked says
-// why, and what is outside answers like a tool that does not exist.
-func (o *sixTools) checkCalls(t *testing.T, c *mcpClient, want wanted) {
+// checkCalls calls each of the six: a callable tool reaches its server, a locked one returns the
+// reason, and one outside the selection answers like an unknown tool.
+func (o *sixTools) checkCalls(t *testing.T, c *mcpClient, want expectation) {
 	t.Helper()
 	call := func(id string) (answer, string, bool) {
 		if o.mode == "direct" {

@@ -33,7 +33,7 @@ type tryCmd struct {
 	Limit  int    `default:"10" placeholder:"N" help:"Number of tools in the answer, 1 to 50."`
 }
 
-// Run prints what the agent finds.
+// Run prints the agent's results.
 func (c tryCmd) Run(ctx context.Context, env *environment) error {
 	switch {
 	case c.Eval != "" && c.Query != "":
@@ -99,7 +99,7 @@ func (c tryCmd) evaluate(ctx context.Context, env *environment) error {
 	return c.print(env.stdout, report, func(w io.Writer) { showReport(w, report) })
 }
 
-// answerOf returns the text that retrieve_tools answers.
+// answerOf returns the text of the answer of retrieve_tools.
 func answerOf(t decide.Explanation) (string, error) {
 	switch {
 	case t.Refused != "":
@@ -174,7 +174,7 @@ func showExplanation(w io.Writer, t decide.Explanation) {
 	}
 }
 
-// headingOf says what a group of a trial is.
+// headingOf returns the title of a group of a trial.
 func headingOf(group string) string {
 	switch group {
 	case "callable":
@@ -187,11 +187,12 @@ func headingOf(group string) string {
 	return group
 }
 
-// whyTried returns why a tool is in its group: the first check that it does not pass.
+// whyTried returns why a tool is in its group: the first failed check.
 func whyTried(group string, x decide.ExplainedTool) string {
 	for _, c := range x.Checks {
 		switch {
-		case c.Passed == "yes" || group == "callable": // some of what it does not pass, another check makes good
+		// another check can compensate for a failed one
+		case c.Passed == "yes" || group == "callable":
 		case c.Detail != "":
 			return c.Text() + ": " + c.Detail
 		default:

@@ -18,8 +18,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A shared gateway runs where the client names the agent (azp), so that users share an agent id.
-type shared struct {
+// A sharedGateway runs where the client names the agent (azp), so that users share an agent id.
+type sharedGateway struct {
 	*program
 	issuer   *identitytest.Issuer
 	audience string
@@ -36,9 +36,9 @@ var (
 	other = caller{"other", "other"}
 )
 
-func startShared(t *testing.T) *shared {
+func startShared(t *testing.T) *sharedGateway {
 	t.Helper()
-	s, dir, addr := &shared{issuer: identitytest.Start(t)}, t.TempDir(), local.Addr(t)
+	s, dir, addr := &sharedGateway{issuer: identitytest.Start(t)}, t.TempDir(), local.Addr(t)
 	s.audience = "http://" + addr + "/mcp"
 	readOnly := `{"readOnlyHint":true}`
 	notes := upstreamtest.New(t, upstreamtest.Options{
@@ -73,7 +73,7 @@ func startShared(t *testing.T) *shared {
 	return s
 }
 
-// asksOnce answers a call with a question, and the call that brings the answer with that answer.
+// asksOnce answers a call with a question, and the call with the answer to it with that answer.
 func asksOnce(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
 	var p struct{ InputResponses json.RawMessage }
 	if err := json.Unmarshal(c.Params, &p); err != nil {
@@ -85,8 +85,8 @@ func asksOnce(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"resultType": "complete", "content": []map[string]any{{"type": "text", "text": string(p.InputResponses)}}})
 }
 
-// as returns a client that a caller uses now. Its token is a new one each time.
-func (s *shared) as(t *testing.T, e protocol, who caller) *mcpClient {
+// as returns a client for a caller. Its token is new each time.
+func (s *sharedGateway) as(t *testing.T, e protocol, who caller) *mcpClient {
 	t.Helper()
 	token := s.issuer.Token(s.audience, map[string]any{"azp": who.azp, "sub": who.sub, "scope": "portcullis:destructive"})
 	return &mcpClient{
@@ -116,10 +116,10 @@ func (c *mcpClient) says(tool string, args, more map[string]any) string {
 	return r.Content[0].Text
 }
 
-// raw sends a request of the session, and returns the status and what a refusal says.
+// raw sends a request of the session, and returns the status and the text of a refusal.
 func (c *mcpClient) raw(method, body string) string {
 	c.T.Helper()
-	ctx, cancel := context.WithCancel(c.T.Context()) // a stream that is opened goes on
+	ctx, cancel := context.WithCancel(c.T.Context()) // an opened stream stays open
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, c.URL+"/mcp", strings.NewReader(body))
 	require.OK(c.T, err)
@@ -141,31 +141,31 @@ func (c *mcpClient) raw(method, body string) string {
 	return res.Status + " " + string(said[:n])
 }
 
-// A kept thing is something that the gateway keeps of a caller. keep has ann leave it there, and returns
-// what each caller gets who tries to use it.
-type kept struct {
+// A keptThing is data that the gateway keeps for a caller. keep makes ann leave it there, and
+// returns a function with the answer to each caller who tries to use it.
+type keptThing struct {
 	name     string
-	protocol string // in which it exists; "": both
-	keep     func(t *testing.T, s *shared, ann *mcpClient) (use func(*mcpClient) string)
-	wants    string // part of what ann gets, and nobody else
+	protocol string // the only protocol that has it; "": both
+	keep     func(t *testing.T, s *sharedGateway, ann *mcpClient) (use func(*mcpClient) string)
+	wants    string // a part of ann's answer, which nobody else gets
 }
 
-var userKeys = []kept{
-	{"upstream session", "", func(_ *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
+var userKeys = []keptThing{
+	{"upstream session", "", func(_ *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
 		ann.says("notes:write", map[string]any{"text": "of ann"}, nil)
 		return func(c *mcpClient) string { return "read " + c.says("notes:read", map[string]any{}, nil) }
 	}, "of ann"},
-	{"program", "", func(_ *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
+	{"program", "", func(_ *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
 		_, of, _ := strings.Cut(ann.says("prog:count", map[string]any{}, nil), " of ")
 		return func(c *mcpClient) string {
 			_, pid, ok := strings.Cut(c.says("prog:count", map[string]any{}, nil), " of ")
 			return fmt.Sprintf("%t, in ann's program: %t", ok, pid == of)
 		}
 	}, "in ann's program: true"},
-	{"parked call", "stateless", func(t *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
+	{"parked call", "stateless", func(t *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
 		return resumes(t, ann, "parks:book")
 	}, "Rome"},
-	{"request state", "stateless", func(t *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
+	{"request state", "stateless", func(t *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
 		return resumes(t, ann, "passes:book")
 	}, "Rome"},
 	{"client session", "handshake", ofSession(func(c *mcpClient) string { return fmt.Sprint(c.send("tools/list", map[string]any{}).Status) }), "200"},
@@ -181,11 +181,11 @@ var userKeys = []kept{
 	}), "202"},
 	{"notification stream", "handshake", ofSession(func(c *mcpClient) string { return c.raw(http.MethodGet, "") }), "200"},
 	{"end of a session", "handshake", ofSession(func(c *mcpClient) string { return c.raw(http.MethodDelete, "") }), "204"},
-	{"request", "", func(_ *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
+	{"request", "", func(_ *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
 		asked := ann.requests("locked:ask")
 		return func(c *mcpClient) string { return fmt.Sprint("ann's request: ", c.requests("locked:ask") == asked) }
 	}, "true"},
-	{"grant", "", func(_ *testing.T, s *shared, ann *mcpClient) func(*mcpClient) string {
+	{"grant", "", func(_ *testing.T, s *sharedGateway, ann *mcpClient) func(*mcpClient) string {
 		name := "locked:open_" + ann.protocol.name
 		s.allow(ann.requests(name)) // the tool answers with its name
 		return func(c *mcpClient) string {
@@ -195,9 +195,9 @@ var userKeys = []kept{
 	}, "open_"},
 }
 
-// ofSession is something that a client session of ann has.
-func ofSession(use func(*mcpClient) string) func(*testing.T, *shared, *mcpClient) func(*mcpClient) string {
-	return func(t *testing.T, _ *shared, ann *mcpClient) func(*mcpClient) string {
+// ofSession returns a thing that belongs to a client session of ann.
+func ofSession(use func(*mcpClient) string) func(*testing.T, *sharedGateway, *mcpClient) func(*mcpClient) string {
+	return func(t *testing.T, _ *sharedGateway, ann *mcpClient) func(*mcpClient) string {
 		id := ann.open().Header.Get(mcp.HeaderSession)
 		if id == "" {
 			t.Fatal("no session begins")
@@ -206,7 +206,7 @@ func ofSession(use func(*mcpClient) string) func(*testing.T, *shared, *mcpClient
 	}
 }
 
-// resumes has ann call a tool that asks. The answer to the question is what callers send.
+// resumes makes ann call a tool that asks. Callers then send the answer to the question.
 func resumes(t *testing.T, ann *mcpClient, tool string) func(*mcpClient) string {
 	params := map[string]any{"name": "call_tool_read", "arguments": map[string]any{"name": tool, "args": map[string]any{}}}
 	asked := ann.send("tools/call", params)
@@ -226,7 +226,7 @@ func resumes(t *testing.T, ann *mcpClient, tool string) func(*mcpClient) string 
 	}
 }
 
-// requests asks for a locked tool, and returns the id of the request.
+// requests requests a locked tool, and returns the id of the request.
 func (c *mcpClient) requests(tool string) string {
 	c.T.Helper()
 	var out struct{ Requests []struct{ Request string } }
@@ -237,16 +237,17 @@ func (c *mcpClient) requests(tool string) string {
 	return out.Requests[0].Request
 }
 
-// allow grants what a request asks for.
-func (s *shared) allow(request string) {
+// allow grants a request.
+func (s *sharedGateway) allow(request string) {
 	s.T.Helper()
 	var r struct{ Hash string }
 	s.Ask(http.StatusOK, "/admin/requests/"+request, nil, &r)
 	s.Ask(http.StatusOK, "/admin/requests/"+request+"/decide", map[string]any{"verdict": "allowed", "hash": r.Hash, "minutes": 60}, nil)
 }
 
-// Two users of one agent id share nothing that the gateway keeps of a caller. A second user gets the same
-// answer as another agent, and so does the agent without a user. A new token of the same user goes on.
+// Two users of one agent id share nothing that the gateway keeps for a caller. A second user gets
+// the same answer as another agent, and so does the agent without a user. A new token of the same
+// user continues.
 func TestUsersOfOneAgent(t *testing.T) {
 	s := startShared(t)
 	inEachProtocol(t, func(t *testing.T, e protocol) {

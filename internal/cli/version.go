@@ -12,7 +12,7 @@ type versionCmd struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
 
-// Run prints which program this is.
+// Run prints the program's version.
 func (c versionCmd) Run(env *environment) error {
 	b := boot.ThisBuild()
 	if c.Output == "json" {

@@ -21,16 +21,16 @@ import (
 //go:embed policy.cedar
 var demoPolicy []byte
 
-// Servers are the two demo servers, listening.
+// Servers are the two running demo servers.
 type Servers struct {
 	tickets *tickets
-	fresh   bool // the folder held no config: [Servers.Play] has something to do
+	fresh   bool // the folder had no config: [Servers.Play] has work to do
 	running []*http.Server
 }
 
-// Start starts the servers on loopback. A folder without a config gets the
-// demo's config and policy; in one that has it the servers listen where the
-// config says, because a server at another address is another server.
+// Start starts the servers on loopback. A folder without a config gets the demo's config and
+// policy. In a folder with the demo's config the servers listen at its addresses, because a server
+// at another address is another server.
 func Start(ctx context.Context, objects object.Store) (*Servers, error) {
 	s := &Servers{tickets: newTickets()}
 	o, err := objects.Get(ctx, config.Key, "")
@@ -67,7 +67,7 @@ func Start(ctx context.Context, objects object.Store) (*Servers, error) {
 	return s, err
 }
 
-// address returns where a server listened when the folder was made.
+// address returns the address of a server when the folder was created.
 func address(c *config.Config, name string) (string, error) {
 	if c == nil {
 		return "127.0.0.1:0", nil
@@ -94,8 +94,7 @@ func (s *Servers) listen(ctx context.Context, addr string, h http.Handler) (stri
 	return "http://" + l.Addr().String() + "/mcp", nil
 }
 
-// writeConfig writes the policy first: from the first moment at which there are
-// tools, the rule about them is there.
+// writeConfig writes the policy first, so that the rule about the tools always exists before them.
 func writeConfig(ctx context.Context, objects object.Store, at map[string]string) error {
 	servers := map[string]any{}
 	for name, url := range at {
@@ -108,14 +107,14 @@ func writeConfig(ctx context.Context, objects object.Store, at map[string]string
 		return err
 	}
 	if _, err := objects.Put(ctx, policy.Key, demoPolicy, object.IfAbsent); err != nil && !errors.Is(err, object.ErrConflict) {
-		return err // a policy that is there already is somebody's, and stays
+		return err // an existing policy belongs to the user, and stays
 	}
 	_, err = objects.Put(ctx, config.Key, []byte(rawjson.Indent(data, "", "  ")+"\n"), object.IfAbsent)
 	return err
 }
 
-// Play does, once for a folder, what happens to a gateway over time: a person
-// disables a tool, and a server changes another.
+// Play simulates, once for a folder, the events in the life of a gateway: a person disables a tool,
+// and a server changes another.
 func (s *Servers) Play(ctx context.Context, approvals approval.Store, sync func(context.Context)) error {
 	if !s.fresh {
 		return nil

@@ -1,9 +1,8 @@
-// Package demo holds two small MCP servers with something to read, to write
-// and to destroy, so that a new user sees every kind of answer of the gateway
-// within a minute and without an account anywhere.
+// Package demo contains two small MCP servers with something to read, to write and to destroy. So a
+// new user sees every kind of answer of the gateway within a minute, without any account.
 //
-// They are real servers, made with the official SDK and kept in memory. One
-// tool of theirs changes its definition on demand, as a server update would.
+// They are real servers, made with the official SDK, with their data in memory. One of their tools
+// changes its definition on demand, like a server update.
 package demo
 
 import (
@@ -31,7 +30,7 @@ func (s *server) handler() http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.Server }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 }
 
-// add adds a tool, in the place of one of the same name.
+// add adds a tool, or replaces one with the same name.
 func add[In, Out any](s *server, name, description string, hints mcp.ToolAnnotations, run func(In) (Out, error)) {
 	mcp.AddTool(s.Server, &mcp.Tool{Name: name, Description: description, Annotations: &hints},
 		func(_ context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {

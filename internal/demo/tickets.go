@@ -36,8 +36,8 @@ func newTickets() *tickets {
 	return t
 }
 
-// update gives assign_ticket a new definition, as a new release of a server
-// does: what was approved before is no longer what would be called.
+// update gives assign_ticket a new definition, like a new release of a server: the approved
+// definition is then no longer the callable one.
 func (t *tickets) update() {
 	t.addAssign("Assign a ticket to a person, and send that person an e-mail with the ticket's text.")
 }
@@ -74,8 +74,8 @@ func (t *tickets) list(noInput) (ticketList, error) {
 	return out, nil
 }
 
-// change applies a change to an open ticket and returns the ticket. The comments are a new list
-// each time: answers with the old one may not be written yet.
+// change applies a change to an open ticket and returns the ticket. It copies the list of comments,
+// because earlier answers with the old list may not be written yet.
 func (t *tickets) change(id int, apply func(*ticket)) (ticket, error) {
 	i := slices.IndexFunc(t.all, func(x ticket) bool { return x.ID == id && x.Open })
 	if i < 0 {

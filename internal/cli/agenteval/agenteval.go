@@ -1,7 +1,8 @@
 // Package agenteval measures whether agents find the tools that their tasks need.
 //
-// The measure needs no model: for each task it makes the searches of the file in turn, and takes a tool
-// whenever an answer shows its name. So it is an upper bound for agents, and the same on each run.
+// The measure needs no model. For each task it makes the searches of the file in order, and uses
+// each needed tool whose name an answer shows. So the result is an upper bound for agents, and the
+// same on each run.
 package agenteval
 
 import (
@@ -16,17 +17,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Task is what somebody wants done, the searches that an agent makes for it, and the tools that it needs.
+// A Task is a goal in words, the searches that an agent makes for it, and the tools that it needs.
 type Task struct {
 	Task     string   `json:"task"`
 	Searches []string `json:"searches"`
 	Tools    []string `json:"tools"` // server:tool
 }
 
-// maxFile is how long a file of tasks may be, in bytes.
+// maxFile is the maximum size of a file of tasks, in bytes.
 const maxFile = 32 << 20
 
-// ReadTasks reads a JSON list of tasks. It reports every fault with the number of its task, from 1.
+// ReadTasks reads a JSON list of tasks. It reports every fault with the number of its task, which
+// starts at 1.
 func ReadTasks(r io.Reader) ([]Task, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -61,28 +63,28 @@ func ReadTasks(r io.Reader) ([]Task, error) {
 	return tasks, errors.Join(faults...)
 }
 
-// A Result is how a task ended.
+// A Result is the outcome of a task.
 type Result struct {
 	Task     string   `json:"task"`
-	Solved   bool     `json:"solved"`            // answers showed each tool as callable
-	Searches int      `json:"searches"`          // that were made
-	Bytes    int      `json:"bytes"`             // of their answers
+	Solved   bool     `json:"solved"`            // answers showed every needed tool as callable
+	Searches int      `json:"searches"`          // number of searches
+	Bytes    int      `json:"bytes"`             // total size of their answers
 	Locked   []string `json:"locked,omitempty"`  // tools that answers showed as locked
 	Missing  []string `json:"missing,omitempty"` // tools that no answer showed
 }
 
-// A Report is how all tasks ended.
+// A Report is the outcome of all tasks.
 type Report struct {
 	Tasks    int      `json:"tasks"`
 	Solved   int      `json:"solved"`
-	Locked   int      `json:"locked"` // not solved, and answers showed each missing tool as locked
+	Locked   int      `json:"locked"` // unsolved tasks whose missing tools were all shown as locked
 	Searches int      `json:"searches"`
 	Bytes    int      `json:"bytes"`
 	Results  []Result `json:"results"`
 }
 
-// Run makes the searches of each task until its answers have shown each tool. search returns the text that
-// retrieve_tools answers. Run ends with its first error.
+// Run makes the searches of each task until the answers have shown every needed tool. search
+// returns the answer of retrieve_tools. Run stops at the first error.
 func Run(ctx context.Context, tasks []Task, search func(ctx context.Context, query string) (string, error)) (Report, error) {
 	report := Report{Tasks: len(tasks)}
 	for _, t := range tasks {
@@ -94,7 +96,7 @@ func Run(ctx context.Context, tasks []Task, search func(ctx context.Context, que
 			}
 			r.Searches++
 			r.Bytes += len(answer)
-			callable, locked := Shown(answer)
+			callable, locked := ParseAnswer(answer)
 			shown := func(name string) bool { return slices.Contains(callable, name) }
 			r.Missing, r.Locked = slices.DeleteFunc(r.Missing, shown), slices.DeleteFunc(r.Locked, shown)
 			for _, name := range locked {
@@ -124,9 +126,9 @@ func (r *Report) add(x Result) {
 	r.Results = append(r.Results, x)
 }
 
-// Shown returns the names of the callable and the locked tools that an answer of retrieve_tools shows, as
-// JSON or as lines.
-func Shown(answer string) (callable, locked []string) {
+// ParseAnswer returns the names of the callable and the locked tools in an answer of
+// retrieve_tools, which is JSON or lines.
+func ParseAnswer(answer string) (callable, locked []string) {
 	var f struct {
 		Tools, Disabled []struct{ Name string }
 		More            []string
@@ -159,7 +161,7 @@ func Shown(answer string) (callable, locked []string) {
 		}
 		server, name, _ := strings.Cut(line[:end], ":")
 		switch {
-		case server == "" || name == "": // a line of another kind
+		case server == "" || name == "": // not the line of a tool
 		case isLocked:
 			locked = append(locked, line[:end])
 		default:

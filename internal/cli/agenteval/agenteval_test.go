@@ -29,7 +29,8 @@ func TestReadTasks(t *testing.T) {
 	}
 }
 
-// The searcher goes on until it has seen every tool, and an answer has the same tools in both forms.
+// The search continues until it has seen every tool, and both forms of an answer have the same
+// tools.
 func TestRun(t *testing.T) {
 	tasks, err := agenteval.ReadTasks(strings.NewReader(`[
 		{"task":"one search","searches":["a","never"],"tools":["s:a"]},

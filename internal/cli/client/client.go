@@ -1,5 +1,5 @@
-// Package client is a client of the admin API: a table of the operations that the commands use.
-// A Client asks a gateway over the network, or one that this process has opened.
+// Package client is a client of the admin API: a table of the operations that the commands use. A
+// Client calls a gateway over the network, or one in its own process.
 package client
 
 import (
@@ -23,31 +23,34 @@ import (
 )
 
 const (
-	// TokenVariable holds the credential for a gateway: a flag would show it to every process.
+	// TokenVariable names the variable with the credential for a gateway: a flag would show it to
+	// every process.
 	TokenVariable = "PORTCULLIS_TOKEN"
 
-	// MaxDetail is how much is printed of a sentence that a gateway says.
+	// MaxDetail is how many characters of a gateway's sentence are printed.
 	MaxDetail = 2000
 
 	maxAnswer = 32 << 20 // of an answer that is read whole
 
-	// A gateway that has taken a request answers within this time; a sync asks every server.
+	// A working gateway answers within this time. Only a sync takes longer, because it asks every
+	// server.
 	usualPatience = 30 * time.Second
 	syncPatience  = 10 * time.Minute
 )
 
-// A Client asks the admin API of one gateway.
+// A Client calls the admin API of one gateway.
 type Client struct {
-	Command    string                      // that asks, with which errors begin
-	Base       string                      // URL of the gateway, which may end in /mcp or /admin
-	Credential func() (secret.Text, error) // nil: the gateway runs in this process, and needs none
-	Transport  http.RoundTripper           // nil: the network
+	Command string // the calling command, which begins the errors
+	Base    string // URL of the gateway, which may end in /mcp or /admin
+	// nil: the gateway runs in this process, and needs no credential
+	Credential func() (secret.Text, error)
+	Transport  http.RoundTripper // nil: the network
 }
 
 // IsEmbedded reports whether the gateway runs in this process, and ends with the command.
 func (c *Client) IsEmbedded() bool { return c.Credential == nil }
 
-// An Answer is what the API answers: as it is read, and as it came, which is how it is printed as JSON.
+// An Answer is an answer of the API: its value, and its original text, which is the JSON output.
 type Answer[T any] struct {
 	Value T
 	Raw   json.RawMessage
@@ -65,12 +68,12 @@ func (a Answer[T]) MarshalJSON() ([]byte, error) { return a.Raw, nil }
 // IsZero reports whether there is no answer.
 func (a Answer[T]) IsZero() bool { return a.Raw == nil }
 
-// network sends requests to gateways that run elsewhere.
+// network sends requests to gateways in other processes.
 var network http.RoundTripper = &http.Transport{
 	Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: usualPatience,
 }
 
-// A Refusal is an answer of a gateway that did not do what it was asked for.
+// A Refusal is the answer of a gateway that refused a request.
 type Refusal struct {
 	Status int
 	Code   string
@@ -88,13 +91,14 @@ func (r *Refusal) Error() string {
 	return s.String()
 }
 
-// IsNotFound reports whether a gateway does not have what it was asked for.
+// IsNotFound reports whether a gateway lacks the requested item.
 func IsNotFound(err error) bool {
 	r, ok := errors.AsType[*Refusal](err)
 	return ok && r.Status == http.StatusNotFound
 }
 
-// read asks for the path, with body as JSON; nil: it is a GET. It reads the answer into out.
+// read requests the path and decodes the answer into out. A nil body means GET; another body is
+// sent as JSON.
 func (c *Client) read(ctx context.Context, path string, query url.Values, body, out any) error {
 	res, err := c.send(ctx, path, query, body)
 	if err != nil {
@@ -118,8 +122,8 @@ func (c *Client) read(ctx context.Context, path string, query url.Values, body, 
 	return nil
 }
 
-// send returns the answer to a request. An answer that is not 2xx is an error, a *Refusal if the gateway
-// said why. The caller closes the body.
+// send returns the answer to a request. An answer that is not 2xx is an error, a *Refusal if it has
+// a reason. The caller closes the body.
 func (c *Client) send(ctx context.Context, path string, query url.Values, body any) (*http.Response, error) {
 	res, err := c.exchange(ctx, path, query, body)
 	if err != nil {
@@ -164,7 +168,7 @@ func (c *Client) exchange(ctx context.Context, path string, query url.Values, bo
 	return nil, c.refused(res)
 }
 
-// newRequest returns a request with body as JSON; nil: it is a GET.
+// newRequest returns a request with body as JSON, or a GET if body is nil.
 func newRequest(ctx context.Context, address string, body any) (*http.Request, error) {
 	if body == nil {
 		return http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -180,10 +184,10 @@ func newRequest(ctx context.Context, address string, body any) (*http.Request, e
 	return req, err
 }
 
-// refused returns what is wrong with an answer.
+// refused returns the error of an answer.
 func (c *Client) refused(res *http.Response) error {
 	r := &Refusal{Status: res.StatusCode}
-	data, _ := io.ReadAll(io.LimitReader(res.Body, 1<<16)) // what came of it is enough
+	data, _ := io.ReadAll(io.LimitReader(res.Body, 1<<16)) // a partial text is enough
 	if json.Unmarshal(data, r) != nil || r.Detail == "" {
 		at, _ := Address(c.Base, "")
 		return fmt.Errorf("%s answers %d %s, as no gateway of this kind does: does --url name a Portcullis gateway?",
@@ -195,14 +199,14 @@ func (c *Client) refused(res *http.Response) error {
 	return r
 }
 
-// Send sends a request over the network. Its answer has to begin within the time.
+// Send sends a request over the network. The answer must begin within patience.
 func Send(patience time.Duration, req *http.Request) (*http.Response, error) {
 	return within(patience, network, req)
 }
 
 var errNoAnswer = errors.New("it gave no answer")
 
-// within sends a request whose answer has to begin within the time; its body may take longer.
+// within sends a request whose answer must begin within patience. The body may take longer.
 func within(patience time.Duration, send http.RoundTripper, req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w within %v", errNoAnswer, patience)) })
@@ -217,7 +221,7 @@ func within(patience time.Duration, send http.RoundTripper, req *http.Request) (
 		}
 		return nil, err
 	}
-	return res, nil // the context ends with that of the request, and its body goes on
+	return res, nil // the context ends with the request's context, and the body may still be read
 }
 
 // Reach returns an error unless something answers a GET of the address.
@@ -233,9 +237,10 @@ func Reach(ctx context.Context, address string) error {
 	return res.Body.Close()
 }
 
-// unreached says that a request got no answer. changing: it may have been carried out.
+// unreached returns the error of a request without an answer. changing means that the request may
+// have taken effect.
 func unreached(ctx context.Context, base string, err error, changing bool) error {
-	at, _ := Address(base, "") // which was good enough to be asked
+	at, _ := Address(base, "") // it was good enough for the request
 	switch {
 	case ctx.Err() != nil && changing:
 		return errors.New("interrupted: whether it was carried out is not known; look before you repeat it")
@@ -251,7 +256,7 @@ func unreached(ctx context.Context, base string, err error, changing bool) error
 	return fmt.Errorf("the gateway at %s does not answer: %w", at, err)
 }
 
-// BeforeSending reports whether a request failed before any of it was sent.
+// BeforeSending reports whether a request failed before any part of it was sent.
 func BeforeSending(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
@@ -261,12 +266,13 @@ func BeforeSending(err error) bool {
 	return lookup || certificate
 }
 
-// Endpoint returns the URL of MCP at a gateway, whose path may be left out.
+// Endpoint returns the URL of MCP at a gateway. The path in gateway is optional.
 func Endpoint(gateway string) (string, error) {
 	u, err := url.Parse(gateway)
 	switch {
 	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http":
-		return "", errors.New("want a URL such as https://gateway.example.com") // it may hold a credential
+		// no input here: it may contain a credential
+		return "", errors.New("want a URL such as https://gateway.example.com")
 	case u.User != nil:
 		return "", errors.New("holds a user or password; a credential is read from " + TokenVariable)
 	}

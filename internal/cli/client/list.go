@@ -11,11 +11,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// maxPage is how many entries the API lists at once.
+// maxPage is how many entries the API returns in one page.
 const maxPage = 200
 
-// readPages reads the pages of a list: at most so many entries, or all if most is 0. add takes a page,
-// and returns how many entries there are by then and where the next page begins; "": there is none.
+// readPages reads at most most entries of a list, or all if most is 0. add takes a page, and
+// returns the number of entries so far and the cursor of the next page, which is "" at the end.
 func readPages[T any](
 	ctx context.Context, c *Client, path string, query url.Values, most int, add func(T) (int, string),
 ) error {
@@ -37,7 +37,7 @@ func readPages[T any](
 	}
 }
 
-// A List is what a filter chooses of the tools, prompts and resources, all pages as one.
+// A List is all pages of the tools, prompts and resources that a filter matches.
 type List struct {
 	decide.Page
 
@@ -45,8 +45,8 @@ type List struct {
 	rows   []json.RawMessage          // of all pages
 }
 
-// List returns what a filter chooses: at most so many, or all if most is 0. step is told how many are read
-// after each page but the last; nil: nobody is.
+// List returns at most most items that a filter matches, or all if most is 0. After each page
+// except the last it calls step, if that is not nil, with the number of items so far.
 func (c *Client) List(
 	ctx context.Context, f decide.Filter, most int, step func(n, total int),
 ) (*List, error) {
@@ -55,11 +55,11 @@ func (c *Client) List(
 		page := a.Value
 		page.Tools = slices.Concat(out.Tools, page.Tools)
 		if out.answer != nil {
-			page.Upgrades = out.Upgrades // which the first page alone has
+			page.Upgrades = out.Upgrades // only the first page has it
 		}
 		out.Page, out.answer = page, map[string]json.RawMessage{}
 		var rows []json.RawMessage
-		_ = json.Unmarshal(a.Raw, &out.answer) // which was read as a page
+		_ = json.Unmarshal(a.Raw, &out.answer) // it was decoded as a page before
 		_ = json.Unmarshal(out.answer["tools"], &rows)
 		out.rows = append(out.rows, rows...)
 		if step != nil && page.Next.Next != "" {
@@ -70,7 +70,8 @@ func (c *Client) List(
 	return out, err
 }
 
-// MarshalJSON implements [json.Marshaler]: it is the answer of the API with the rows of all pages.
+// MarshalJSON implements [json.Marshaler]. It returns the answer of the API with the rows of all
+// pages.
 func (l *List) MarshalJSON() ([]byte, error) {
 	out := maps.Clone(l.answer)
 	for name, list := range map[string]any{"tools": l.rows, "upgrades": l.Upgrades} {

@@ -25,7 +25,7 @@ import (
 // An Operation is a path of the API, with %s for each name in it, and the type of the answer.
 type Operation[T any] string
 
-// The operations that one request carries out.
+// The operations of a single request.
 const (
 	Health        Operation[decide.Health]         = "/admin/health"
 	Config        Operation[decide.Config]         = "/admin/config"
@@ -47,17 +47,18 @@ const (
 	decideAll Operation[admin.BulkAnswer] = itemsPath
 )
 
-// The paths of the API that are named twice.
+// The paths that the code uses twice.
 const (
 	itemsPath  = "/admin/tools"
 	syncPath   = "/admin/sync"
 	tokensPath = "/admin/tokens"
 )
 
-// Empty is the body of an operation that needs none, and changes something.
+// Empty is the body of a change that needs no parameters.
 type Empty struct{}
 
-// Do carries out the operation. The body is sent as JSON; nil: the operation only reads.
+// Do carries out the operation. It sends the body as JSON; a nil body means that the operation only
+// reads.
 func (o Operation[T]) Do(
 	ctx context.Context, c *Client, query url.Values, body any, names ...any,
 ) (a Answer[T], err error) {
@@ -77,22 +78,22 @@ func (c *Client) Servers(ctx context.Context) (all []decide.Server, err error) {
 	return all, err
 }
 
-// Item returns one tool, prompt or resource as it is in the store now, and what keeps the caller from
-// carrying out the action on it; "": that is not asked for.
+// Item returns the current state of one tool, prompt or resource in the store. If action is not "",
+// the answer also says what prevents the caller from this action.
 func (c *Client) Item(ctx context.Context, id tool.ID, action string) (Answer[decide.Tool], error) {
 	return item.Do(ctx, c, Values(map[string]string{"for": action}), nil, ItemPath(id))
 }
 
-// ItemPath returns where the API has an item.
+// ItemPath returns the API's path of an item.
 func ItemPath(id tool.ID) string { return approval.Link("/", id)[len("/"):] }
 
-// A Decision is about one item, as it was seen.
+// A Decision is about one item in the state that the person saw.
 type Decision struct {
 	admin.Seen
 	Hash tool.Hash `json:"hash,omitempty"`
 }
 
-// A BulkDecision is about many items, each as it was seen.
+// A BulkDecision is about many items in the states that the person saw.
 type BulkDecision struct {
 	Action string           `json:"action"`
 	Items  []admin.BulkItem `json:"items"`
@@ -102,15 +103,17 @@ type BulkDecision struct {
 }
 
 const (
-	// maxSent is how many items one request decides about: so few that it ends soon after Ctrl-C.
+	// maxSent is how many items one request decides about. It is small, so that the request ends
+	// soon after Ctrl-C.
 	maxSent = 100
 
-	// grace is how long a request may go on after Ctrl-C, so that it is known what it did.
+	// grace is how long a request may continue after Ctrl-C, so that its result is known.
 	grace = 10 * time.Second
 )
 
-// DecideAll carries out an action about many items, and returns what became of those that the gateway
-// answered about, even if it fails. step is told how many these are after each request.
+// DecideAll carries out an action on many items. It returns the results of all items that the
+// gateway answered, even if it fails. After each request it calls step with the number of these
+// items.
 func (c *Client) DecideAll(
 	ctx context.Context, d BulkDecision, step func(n int),
 ) (all admin.BulkAnswer, err error) {
@@ -130,7 +133,7 @@ func (c *Client) DecideAll(
 	return all, nil
 }
 
-// decideSome sends one request. One that has begun may end although somebody interrupts.
+// decideSome sends one request. A request that has begun may finish after an interrupt.
 func (c *Client) decideSome(ctx context.Context, d BulkDecision) (a admin.BulkAnswer, err error) {
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -143,7 +146,7 @@ func (c *Client) decideSome(ctx context.Context, d BulkDecision) (a admin.BulkAn
 	return a, err
 }
 
-// Tokens returns every agent token, the oldest first, and how they stand to the keys.
+// Tokens returns every agent token, the oldest first, with the status of its key.
 func (c *Client) Tokens(ctx context.Context) (all admin.TokenList, err error) {
 	err = readPages(ctx, c, tokensPath, url.Values{}, 0, func(p admin.TokenList) (int, string) {
 		all.Tokens, all.Keys = append(all.Tokens, p.Tokens...), p.Keys
@@ -155,13 +158,13 @@ func (c *Client) Tokens(ctx context.Context) (all admin.TokenList, err error) {
 	return all, c.withoutTokens(err)
 }
 
-// MakeToken makes an agent token.
+// MakeToken creates an agent token.
 func (c *Client) MakeToken(ctx context.Context, t token.Spec) (Answer[admin.MadeToken], error) {
 	a, err := makeToken.Do(ctx, c, nil, t)
 	return a, c.withoutTokens(err)
 }
 
-// withoutTokens says of the error of a gateway that takes no tokens how it would.
+// withoutTokens adds to the error of a gateway without agent tokens how to enable them.
 func (c *Client) withoutTokens(err error) error {
 	r, ok := errors.AsType[*Refusal](err)
 	if !ok || r.Status != http.StatusNotFound || !strings.Contains(r.Detail, "nothing here") {
@@ -180,7 +183,7 @@ func (c *Client) Backup(ctx context.Context) (*http.Response, error) {
 	return c.send(ctx, "/admin/approvals/backup", nil, Empty{})
 }
 
-// Guide returns how one client is told of an endpoint; by may be "".
+// Guide returns how to connect one client to an endpoint. by may be "".
 func (c *Client) Guide(
 	ctx context.Context, client, path string, by connect.Auth,
 ) (decide.Guide, error) {
@@ -189,7 +192,7 @@ func (c *Client) Guide(
 	return a.Value, err
 }
 
-// Values returns parameters without those that are empty.
+// Values returns the parameters that are not empty.
 func Values(all map[string]string) url.Values {
 	out := url.Values{}
 	for name, value := range all {
@@ -200,7 +203,7 @@ func Values(all map[string]string) url.Values {
 	return out
 }
 
-// EachLine calls each with the lines of the audit, the newest first, until that returns an error.
+// EachLine calls each with the lines of the audit, the newest first, until each returns an error.
 func (c *Client) EachLine(
 	ctx context.Context, q decide.AuditQuery, each func(audit.Line) error,
 ) error {

@@ -14,8 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// A Check is a member of an entry that can do harm. [Collect] leaves it out unless a person accepts
-// it.
+// A Check is a member of an entry that can do harm. [Collect] omits it unless a person accepts it.
 type Check struct {
 	ID       string // NAME.MEMBER
 	Member   string // env.NAME, headers.NAME, cwd or url
@@ -30,18 +29,18 @@ func (s *Server) check(member, format string, args ...any) {
 	}
 }
 
-// checks adds the members of the server that a person has to accept.
+// checks adds all members of the server that a person has to accept.
 func (s *Server) checks() {
 	for _, p := range s.Env {
 		if why := harm(p.Name); why != "" && !s.isPassedOn(p) {
-			s.check("env."+p.Name, "%s%s", why, shown(p))
+			s.check("env."+p.Name, "%s%s", why, visibleValue(p))
 		}
 	}
 	if s.Dir != "" && s.leaves(s.Dir) {
 		s.check("cwd", "the folder %s is outside the folder of the file, "+
 			"and a program may read its settings there", text.Quote(s.Dir, 60))
 	}
-	// Somebody else may have written the file, to have a variable sent to an address that it names.
+	// Another person may have written the file, to have a variable sent to an address in it.
 	host := s.elsewhere()
 	if host == "" || !s.options.Foreign {
 		return
@@ -59,27 +58,27 @@ func (s *Server) checks() {
 	}
 }
 
-// references returns what a text refers to that may be set for something else.
+// references returns the variables in a text that may be set for another purpose.
 func (s *Server) references(value string) (names []string) {
 	for _, m := range marks.FindAllString(value, -1) {
 		if v := s.byMark(m); v.existing {
 			names = append(names, v.Name)
 		}
 	}
-	for _, m := range reference.FindAllStringSubmatch(value, -1) { // a gateway's own
+	for _, m := range reference.FindAllStringSubmatch(value, -1) { // a reference of the gateway
 		names = append(names, m[1])
 	}
 	return names
 }
 
-// isPassedOn reports whether a variable only gets the value that the gateway itself has for it.
+// isPassedOn reports whether a variable only gets the gateway's own value of it.
 func (s *Server) isPassedOn(p Pair) bool {
 	m := marks.FindString(p.Value)
 	return m != "" && m == p.Value && s.byMark(m).existing && s.byMark(m).Name == p.Name
 }
 
-// leaves reports whether a folder is outside the one that the file belongs to. A user's own file
-// belongs to none, and may name any folder in full.
+// leaves reports whether a folder is outside the file's project. A user's own file has no project,
+// and may name any folder by its full path.
 func (r *reader) leaves(dir string) bool {
 	if !filepath.IsAbs(dir) {
 		return !filepath.IsLocal(dir)
@@ -93,8 +92,7 @@ func (r *reader) leaves(dir string) bool {
 
 var address = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*`)
 
-// elsewhere returns the host of an address in the entry that is not this machine; "": there is
-// none.
+// elsewhere returns the host of an address in the entry that is not this machine, or "".
 func (e *entry) elsewhere() string {
 	texts := append([]string{e.URL}, e.Args...)
 	for _, p := range e.Env {
@@ -115,15 +113,15 @@ func (e *entry) elsewhere() string {
 	return ""
 }
 
-// shown returns the value of a variable for people; "": it is a secret.
-func shown(p Pair) string {
+// visibleValue returns the value of a variable for people, or "" if it is a secret.
+func visibleValue(p Pair) string {
 	if isCredential(p.Name, p.Value) || marks.MatchString(p.Value) {
 		return ""
 	}
 	return ": " + text.Quote(p.Value, 60)
 }
 
-// accept marks the checks that a person accepts, and leaves the members of the others out.
+// accept marks the checks that a person accepts, and omits the members of the others.
 func (g *collection) accept(ids []string) error {
 	var known []string
 	for _, s := range g.servers {
@@ -144,7 +142,7 @@ func (g *collection) accept(ids []string) error {
 	}
 	for _, s := range g.servers {
 		for _, c := range s.Checks {
-			if c.Member == "url" && !c.Accepted { // a server is nothing without it
+			if c.Member == "url" && !c.Accepted { // a server needs its URL
 				s.leave("it takes --accept %s", c.ID)
 			} else if !c.Accepted {
 				s.drop(c.Member)
@@ -154,7 +152,7 @@ func (g *collection) accept(ids []string) error {
 	return nil
 }
 
-// acceptID marks the checks with the id, by one of the names of their server.
+// acceptID marks the checks with the id, where name returns one of the names of their server.
 func (g *collection) acceptID(id string, name func(*Server) string) (found bool) {
 	for _, s := range g.servers {
 		for i := range s.Checks {
@@ -173,7 +171,7 @@ type Member struct {
 }
 
 // Reconcile compares the checks with a server of the gateway's config, as it was read. It marks the
-// members that are there as accepted, and returns the accepted members that are not.
+// existing members as accepted, and returns the accepted members that are missing.
 func (s *Server) Reconcile(raw json.RawMessage) (lacks []Member) {
 	want, err := rawjson.Parse(s.Entry())
 	have, e := rawjson.Parse(raw)

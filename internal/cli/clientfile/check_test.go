@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// imported returns what import makes of one entry, and the members that it asks about.
-func imported(t *testing.T, entry string, foreign bool, accept ...string) (s *clientfile.Server, ids string) {
+// importEntry returns the import of one entry, and the members that need acceptance.
+func importEntry(t *testing.T, entry string, foreign bool, accept ...string) (s *clientfile.Server, ids string) {
 	t.Helper()
 	o := clientfile.Options{Foreign: foreign, Getenv: func(name string) string {
 		return map[string]string{"TENANT": "shop", "HOME_DIR": "/home/kim", "DB_PASSWORD": "made-up-9"}[name]
@@ -57,7 +57,7 @@ func TestChecks(t *testing.T) {
 		"beside the URL of a program": {env + `"BASE_URL": "https://evil.example.com", "API_KEY": "${API_KEY}"}}`, "", "env.API_KEY"},
 	} {
 		for foreign, want := range map[bool]string{false: tt.own, true: tt.foreign} {
-			s, got := imported(t, tt.entry, foreign)
+			s, got := importEntry(t, tt.entry, foreign)
 			if got != want {
 				t.Errorf("%s, foreign %v: asks about %q, want %q", name, foreign, got, want)
 			}
@@ -77,14 +77,14 @@ func TestChecks(t *testing.T) {
 
 func TestAccept(t *testing.T) {
 	const entry = `{"command": "npx", "args": ["x"], "cwd": "..", "env": {"PATH": "./bin", "LD_PRELOAD": "./x.so"}}`
-	s, left := imported(t, entry, true, "gh.env.PATH", "gh.cwd")
+	s, left := importEntry(t, entry, true, "gh.env.PATH", "gh.cwd")
 	if got := string(s.Entry()); left != "env.LD_PRELOAD" || got != `{"command":"npx","args":["x"],"cwd":"..","env":{"PATH":"./bin"}}` {
 		t.Errorf("%s is left, and taken over is %s", left, got)
 	}
-	if tenant, _ := imported(t, `{"url": "https://a.example.com/${TENANT}"}`, true, "gh.url"); tenant.Left != "" {
+	if tenant, _ := importEntry(t, `{"url": "https://a.example.com/${TENANT}"}`, true, "gh.url"); tenant.Left != "" {
 		t.Errorf("with an accepted URL it is left out: %s", tenant.Left)
 	}
-	bare, _ := imported(t, entry, true)
+	bare, _ := importEntry(t, entry, true)
 	if !s.SameAs(bare.Entry()) {
 		t.Error("with an accepted member it is another server")
 	}
@@ -116,8 +116,8 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// A gateway replaces nothing in arguments. Credentials there are the same values that are hidden in
-// a command that is shown.
+// A gateway replaces nothing in arguments. Credentials in arguments are the values that a shown
+// command hides.
 func TestArguments(t *testing.T) {
 	const secret, env = "holds a credential or a variable", "the command env sets a variable"
 	for entry, want := range map[string]string{
@@ -148,7 +148,7 @@ func TestArguments(t *testing.T) {
 			"replaces nothing",
 		`"npx", "args": ["mcp-remote", "https://a.example.com/?api_key=made-up-1"]`: "",
 	} {
-		s, _ := imported(t, `{"command": `+entry+`}`, true)
+		s, _ := importEntry(t, `{"command": `+entry+`}`, true)
 		if (s.Left == "") != (want == "") || !strings.Contains(s.Left, want) {
 			t.Errorf("%s: left out: %q, want %q", entry, s.Left, want)
 		}
@@ -158,7 +158,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// What is accepted of one server is not accepted of another one that had its name.
+// Acceptance for one server does not apply to another server that had its name.
 func TestAcceptOneOfTwo(t *testing.T) {
 	servers, err := gather(t, clientfile.Choice{Accept: []string{"gh.env.PATH"}},
 		`"gh": {"command": "one", "env": {"PATH": "a"}}`, `"gh": {"command": "two", "env": {"PATH": "b"}}`)
@@ -173,8 +173,8 @@ func TestAcceptOneOfTwo(t *testing.T) {
 	}
 }
 
-// A foreign file chooses the names of servers and headers, and so of the variables that are made
-// for its credentials. None of them has the name of a variable that is set for something else.
+// A foreign file chooses the names of servers and headers, and so of the variables for its
+// credentials. None of them has the name of an existing variable.
 func TestForeignFileNamesNoVariable(t *testing.T) {
 	for entry, own := range map[string]string{
 		`{"url": "https://evil.example.com/", "headers": {"Authorization": "Bearer made-up-1"}}`:         "${env:GH_TOKEN}",
@@ -183,7 +183,7 @@ func TestForeignFileNamesNoVariable(t *testing.T) {
 		`{"command": "x", "args": ["https://evil.example.com"], "env": {"AWS_SECRET_KEY": "made-up-1"}}`: "${env:AWS_SECRET_KEY}",
 	} {
 		for foreign, want := range map[bool]string{false: own, true: strings.Replace(own, "env:", "env:MCP_", 1)} {
-			if s, _ := imported(t, entry, foreign); !strings.Contains(string(s.Entry()), want) {
+			if s, _ := importEntry(t, entry, foreign); !strings.Contains(string(s.Entry()), want) {
 				t.Errorf("foreign %v: %s, want %s", foreign, s.Entry(), want)
 			}
 		}

@@ -1,10 +1,10 @@
 // Package clientfile reads and edits the files in which MCP clients keep their servers.
 //
-// Every client has its own file: JSON with comments or TOML, other names for the same member, other
-// spellings of a reference to the environment. [Read] makes the same [Server] of all of them, and
-// [Collect] what a gateway's config can hold of it. A credential that stands in a client's file
-// leaves it as a [Variable]: by its name and its place, never by its value. [Merge] and [Remove]
-// change one entry of a file and leave every other byte as it is.
+// Each client has its own format: JSON with comments or TOML, its own names of members, its own
+// syntax of a reference to the environment. [Read] turns all formats into the same [Server], and
+// [Collect] selects what a gateway's config can hold. A credential in a client's file leaves it
+// only as a [Variable]: by its name and its place, never by its value. [Merge] and [Remove] change
+// one entry of a file and no other byte.
 package clientfile
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// A Place is where something stands in a file.
+// A Place is a place in a file.
 type Place struct {
 	File string
-	Line int // 1-based; 0: the file as a whole
+	Line int // starts at 1; 0: the whole file
 }
 
 func (p Place) String() string {
@@ -30,7 +30,7 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// A fault says what is wrong with a file, and where.
+// A fault is an error in a file, with its place.
 type fault struct {
 	Place
 	Message string
@@ -38,52 +38,53 @@ type fault struct {
 
 func (f *fault) Error() string { return f.String() + ": " + f.Message }
 
-// A Server is an entry of a client's file, in the words of the gateway's config. Until [Collect]
-// has named its variables, its texts hold marks in their places.
+// A Server is an entry of a client's file, in the terms of the gateway's config. Until [Collect]
+// has named its variables, its texts contain marks instead.
 type Server struct {
-	Name string // fit for the gateway
-	Was  string // as the file has it, if that is another name
+	Name string // valid for the gateway
+	Was  string // the file's name for it, if different
 	Place
 	entry
-	*reader // which has read it
+	*reader // the reader of its file
 
 	Disabled  bool
 	Checks    []Check     // members that a person has to accept
-	How       string      // it is reached: URL, program, or URL instead of a program
-	Notes     []string    // what was changed, and what could not be taken over
+	How       string      // how to reach it: URL, program, or URL instead of a program
+	Notes     []string    // changes, and members that could not be imported
 	Left      string      // why it is left out; "": it is not
 	Own       bool        // it is left out because it leads to the gateway itself
-	Variables []*Variable // that the entry of a gathered server refers to
+	Variables []*Variable // that the entry of a collected server refers to
 	marked    []*Variable // by their marks
 }
 
-// A Variable is one of the gateway's environment that a server's entry refers to.
+// A Variable is a variable of the gateway's environment that a server's entry refers to.
 type Variable struct {
 	Name  string
-	Place             // where the credential stands, or the reference
-	Why   string      // what the operator has to know: where its value comes from
-	Value secret.Text // the credential in the client's file, if it stands there in clear
-	Clear bool        // it does
+	Place             // of the credential, or of the reference
+	Why   string      // what the operator must know: the source of the value
+	Value secret.Text // the credential in the client's file, if the file has it in clear
+	Clear bool        // the file has the credential in clear
 	fixed bool        // the file names the variable
 
-	existing bool // the file refers to it, so it may be set for something else
+	existing bool // the file refers to it, so it may be set for another purpose
 }
 
-// A File is a client's file that was read.
+// A File is a client's file after reading.
 type File struct {
-	Found   bool // it has a place for servers
+	Found   bool // the file has a member for servers
 	Servers []*Server
 }
 
-// Options say what is known of the machine. The zero value knows nothing.
+// Options are the known facts about the machine. The zero value knows nothing.
 type Options struct {
-	Getenv  func(name string) string // for references in URLs; nil: nothing is set
-	Home    string
-	Own     func(url string) bool // whether the gateway itself answers at a URL; nil: unknown
-	Foreign bool                  // somebody else than the user may have written the file
+	Getenv func(name string) string // for references in URLs; nil: nothing is set
+	Home   string
+	// reports whether the gateway itself answers at a URL; nil: unknown
+	Own     func(url string) bool
+	Foreign bool // a person other than the user may have written the file
 }
 
-// Format is how a file is written.
+// Format is the format of a file.
 type Format string
 
 // The formats.
@@ -92,7 +93,7 @@ const (
 	TOML Format = "toml"
 )
 
-// FormatOf returns the format of a file, by its name or else by its content.
+// FormatOf returns the format of a file, by its name or by its content.
 func FormatOf(path string, data []byte) Format {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".toml":
@@ -107,8 +108,8 @@ func FormatOf(path string, data []byte) Format {
 	return TOML
 }
 
-// Read returns the servers of a file. The path is in errors and places. Path and content
-// say which format it is. An error is a [*fault].
+// Read returns the servers of a file. Errors and places contain the path. Path and content
+// determine the format. An error is a [*fault].
 func Read(path string, data []byte, o Options) (*File, error) {
 	root, err := parse(path, data)
 	if err != nil {
@@ -126,7 +127,7 @@ func Read(path string, data []byte, o Options) (*File, error) {
 	return f, r.file(f, root)
 }
 
-// parse reads a file of either format.
+// parse reads a file in either format.
 func parse(path string, data []byte) (*rawjson.Node, error) {
 	switch {
 	case len(data) > MaxSize:
@@ -141,7 +142,7 @@ func parse(path string, data []byte) (*rawjson.Node, error) {
 	return parseJSON(path, data)
 }
 
-// projectOf returns the folder of the project that a file belongs to.
+// projectOf returns the project folder of a file.
 func projectOf(path string) string {
 	dir := filepath.Dir(path)
 	switch filepath.Base(dir) {

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// A Choice says which servers are gathered, and under which names.
+// A Choice selects servers, and gives them names.
 type Choice struct {
-	Only   []string            // names, as the file or the gateway has them; empty: all
+	Only   []string            // names in the file or in the gateway; empty: all
 	Skip   []string            // names
 	As     map[string]string   // new names
-	Accept []string            // members that are taken over although they can do harm: NAME.MEMBER
-	Used   map[string][]string // variables of the gateway's config, with the servers that have them
+	Accept []string            // members to import even though they can do harm: NAME.MEMBER
+	Used   map[string][]string // variables of the gateway's config, with the servers that use them
 }
 
-// Collect returns the servers of the files that were chosen, each once, with their variables named.
-// Those that are left out are among them: such as the later one of two that differ and have one
-// name. An error says which name no file has.
+// Collect returns the chosen servers of the files, each once, with their variables named. The
+// result includes the servers that are left out, such as the later of two different servers with
+// the same name. An error names an entry of the choice that no file has.
 func Collect(files []*File, c Choice) ([]*Server, error) {
 	g := collection{choice: c, byName: map[string]*Server{}, used: map[string]bool{}}
 	for _, f := range files {
@@ -51,11 +51,11 @@ func Collect(files []*File, c Choice) ([]*Server, error) {
 	return g.servers, nil
 }
 
-// What is gathered so far.
+// A collection is the servers so far.
 type collection struct {
 	choice  Choice
 	servers []*Server
-	byName  map[string]*Server // names fold case
+	byName  map[string]*Server // ignores the case of names
 	used    map[string]bool    // names of the choice that some server has
 }
 
@@ -72,7 +72,7 @@ func (g *collection) add(s *Server) {
 		g.byName[name] = s
 	case first.revealed() == s.revealed():
 		first.note("stands in %s as well", s)
-		if len(s.Checks) < len(first.Checks) { // that file is the user's own
+		if len(s.Checks) < len(first.Checks) { // the other file is the user's own
 			first.Checks = s.Checks
 		}
 		return
@@ -82,7 +82,7 @@ func (g *collection) add(s *Server) {
 	g.servers = append(g.servers, s)
 }
 
-// Clash leaves a server out, since another one has its name.
+// Clash leaves a server out because another server has its name.
 func (s *Server) Clash(other Place) {
 	name := cmp.Or(s.Was, s.Name)
 	how := fmt.Sprintf("import its file again with --only %s --as %s=NEW", name, name)
@@ -118,7 +118,7 @@ func (c Choice) takes(s *Server, used map[string]bool) bool {
 	return true
 }
 
-// replaced returns the entry with what by returns in the places of the marks.
+// replaced returns the entry with the results of by instead of the marks.
 func (s *Server) replaced(by func(*Variable) string) entry {
 	e := s.entry
 	put := func(mark string) string { return by(s.byMark(mark)) }
@@ -131,7 +131,7 @@ func (s *Server) replaced(by func(*Variable) string) entry {
 	return e
 }
 
-// revealed returns what is compared of two servers of one name, with credentials in clear. It is
+// revealed returns a text that compares two servers of one name, with credentials in clear. It is
 // never printed.
 func (s *Server) revealed() string {
 	e := s.replaced(func(v *Variable) string {
@@ -144,8 +144,8 @@ func (s *Server) revealed() string {
 	return fmt.Sprint(s.Disabled) + string(encode(e))
 }
 
-// nameVariables gives each credential in clear its own variable. Equal credentials share a
-// variable, and different ones never do.
+// nameVariables gives each credential in clear a variable. Equal credentials share a variable, and
+// different ones never do.
 func nameVariables(servers []*Server, used map[string][]string) {
 	n := naming{values: map[string]*Variable{}, used: used}
 	for _, fixed := range []bool{true, false} {
@@ -163,10 +163,10 @@ func nameVariables(servers []*Server, used map[string][]string) {
 	}
 }
 
-// A naming knows which names of variables are taken.
+// A naming knows which names of variables are in use.
 type naming struct {
 	values map[string]*Variable
-	used   map[string][]string // by the gateway's config, whose values are in no file
+	used   map[string][]string // by the gateway's config; the values are in no file
 }
 
 func (n naming) free(s *Server, v *Variable, name string) bool {
@@ -202,13 +202,13 @@ type entry struct {
 	DisabledTools []string `json:"disabled_tools,omitempty"`
 }
 
-// Pairs are the members of an object, whose values are texts.
+// Pairs are the members of an object whose values are strings.
 type Pairs []Pair
 
 // A Pair is a name with its value.
 type Pair struct{ Name, Value string }
 
-// MarshalJSON returns the object. If two pairs have one name, the last counts.
+// MarshalJSON returns the object. If two pairs have the same name, the last one counts.
 func (p Pairs) MarshalJSON() ([]byte, error) {
 	object := map[string]string{}
 	for _, pair := range p {
@@ -229,7 +229,7 @@ func (p *Pairs) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// drop leaves a member out that a check is about.
+// drop removes a member that needs acceptance.
 func (e *entry) drop(member string) {
 	kind, name, _ := strings.Cut(member, ".")
 	named := func(p Pair) bool { return p.Name == name }
@@ -254,9 +254,9 @@ func (s *Server) Entry() json.RawMessage {
 
 var anyReference = regexp.MustCompile(`\$\{env:[A-Za-z0-9_]+\}`)
 
-// SameAs reports whether a server of the gateway's config, as it was read, is this one: at the same
-// URL, or the same program, and given the same, whatever the variables are called. Members that a
-// person has to accept do not count.
+// SameAs reports whether a server of the gateway's config, as it was read, is this one. It is, if
+// it has the same URL, or the same program and the same values under any variable names. Members
+// that a person has to accept do not count.
 func (s *Server) SameAs(raw json.RawMessage) bool {
 	plain := func(data []byte) string {
 		var e entry

@@ -9,8 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// credential returns which part of a value is a credential: by its name or by its
-// look.
+// credential returns the part of a value that is a credential, by its name or its form.
 func credential(name, value string) (from, to int, found bool) {
 	from = secret.SchemeLen(value)
 	if secret.Looks("", value) {
@@ -25,7 +24,7 @@ func credential(name, value string) (from, to int, found bool) {
 	return from, len(value), secret.Looks(name, value)
 }
 
-// password returns where the password stands in a value that is a URL.
+// password returns the position of the password in a value that is a URL.
 func password(value string) (from, to int, found bool) {
 	i := strings.Index(value, "://")
 	if i < 0 {
@@ -49,7 +48,7 @@ func isCredential(name, value string) bool {
 	return found
 }
 
-// secretURL reports whether the query or the path of a URL holds a credential.
+// secretURL reports whether the query or the path of a URL contains a credential.
 func secretURL(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -65,7 +64,7 @@ func secretURL(address string) bool {
 
 var noName = regexp.MustCompile(`[^A-Z0-9]+`)
 
-// variableOf returns the name of a variable for what goes by a name.
+// variableOf returns the name of a variable for a given name.
 func variableOf(name string) string {
 	out := strings.Trim(noName.ReplaceAllString(strings.ToUpper(name), "_"), "_")
 	if out == "" || out[0] >= '0' && out[0] <= '9' {
@@ -86,7 +85,7 @@ func headerVariable(server, header string) string {
 	return variableOf(server + "_" + what)
 }
 
-// ownVariable returns the name of a variable for one of a program's environment.
+// ownVariable returns the name of a variable for a variable of a program's environment.
 func ownVariable(name string) string {
 	if isVariable(name) {
 		return name

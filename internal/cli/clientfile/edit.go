@@ -11,18 +11,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// ErrTaken says that an entry of the name is there and says something else.
+// ErrTaken says that a different entry with the same name exists.
 var ErrTaken = errors.New("an entry of that name is there and says something else")
 
-// A Change is what [Merge] or [Remove] made of a file.
+// A Change is the result of [Merge] or [Remove].
 type Change struct {
 	Data []byte
-	Same bool // nothing had to be changed
+	Same bool // no change was necessary
 }
 
-// Merge returns a file in which each entry of addition stands, as in a file of the client that
-// holds nothing else. Everything else stays, byte by byte. An entry that is there and differs is
-// replaced, or is [ErrTaken]. data may be empty: then the addition is the file.
+// Merge returns a file with all entries of addition, which is written like a file of the same
+// client. Everything else stays, byte by byte. Merge replaces an existing entry that differs, or
+// returns [ErrTaken]. If data is empty, the result is addition.
 func Merge(path string, data, addition []byte, replace bool) (Change, error) {
 	if strings.TrimSpace(strings.TrimPrefix(string(data), bom)) == "" {
 		return Change{Data: addition}, nil
@@ -63,7 +63,8 @@ type step struct {
 	value *rawjson.Node
 }
 
-// stepsOf returns the steps from a file to one that has what more says. data is what before is of.
+// stepsOf returns the steps from a file to a file that also contains more. data is the text of
+// before.
 func stepsOf(
 	path string, data []byte, before, more *rawjson.Node, replace bool,
 ) (steps []step, err error) {
@@ -75,7 +76,7 @@ func stepsOf(
 			steps = append(steps, step{[]string{name}, value})
 			continue
 		case old.Kind != value.Kind:
-			place := Place{path, at.of(old.Offset)}
+			place := Place{path, at.lineOf(old.Offset)}
 			return nil, &fault{place, name + " is not what the client reads there"}
 		}
 		for entry, value := range value.All() {
@@ -84,7 +85,7 @@ func stepsOf(
 				continue
 			}
 			if there != nil && !replace {
-				return nil, fmt.Errorf("%s: %w", Place{path, at.of(there.Offset)}, ErrTaken)
+				return nil, fmt.Errorf("%s: %w", Place{path, at.lineOf(there.Offset)}, ErrTaken)
 			}
 			steps = append(steps, step{[]string{name, entry}, value})
 		}
@@ -97,15 +98,15 @@ func stepsOf(
 	return steps, nil
 }
 
-// indexID returns the number of the element of a list that has an id; -1: none has.
+// indexID returns the index of the element of a list that has an id, or -1.
 func indexID(list *rawjson.Node, id string) int {
 	return slices.IndexFunc(list.Kids, func(e *rawjson.Node) bool {
 		return id != "" && e.TextOf("id") == id
 	})
 }
 
-// Remove returns a file without an entry, and without the question of VS Code that asked for its
-// token. Same: it has no such entry.
+// Remove returns a file without an entry, and without VS Code's question for its token. Same
+// reports that there is no such entry.
 func Remove(path string, data []byte, holder, name string) (Change, error) {
 	want, err := parse(path, data)
 	if err != nil {
@@ -118,7 +119,7 @@ func Remove(path string, data []byte, holder, name string) (Change, error) {
 	var out []byte
 	if FormatOf(path, data) == TOML {
 		if len(want.Get(holder).Keys) == 0 {
-			set(want, []string{holder}, nil) // it has no place of its own
+			set(want, []string{holder}, nil) // the holder is not in the file
 		}
 		out, err = cutTOML(data, []string{holder, name})
 		return Change{Data: out}, checked(path, out, want, err)
@@ -135,20 +136,20 @@ func Remove(path string, data []byte, holder, name string) (Change, error) {
 	return Change{Data: out}, checked(path, out, want, err)
 }
 
-// refersTo reports whether some text holds a reference.
+// refersTo reports whether a string contains a reference.
 func refersTo(n *rawjson.Node, reference string) bool {
 	refers := func(kid *rawjson.Node) bool { return refersTo(kid, reference) }
 	return strings.Contains(n.Text, reference) || slices.ContainsFunc(n.Kids, refers)
 }
 
-// checked refuses an edit that says anything else than was wanted.
+// checked refuses an edit whose result differs from the requested one.
 func checked(path string, out []byte, want *rawjson.Node, err error) error {
 	if err != nil {
 		return err
 	}
 	blank := strings.TrimSpace(strings.TrimPrefix(string(out), bom)) == ""
 	if blank && FormatOf(path, out) == TOML && len(want.Keys) == 0 {
-		return nil // a TOML file may say nothing
+		return nil // a TOML file may be empty
 	}
 	if got, err := parse(path, out); err != nil || !equal(got, want) {
 		return &fault{Place{path, 0}, "is written in a way that cannot be changed here " +
@@ -174,7 +175,7 @@ func set(n *rawjson.Node, at []string, value *rawjson.Node) {
 	}
 }
 
-// encode returns the JSON of what is made of strings alone.
+// encode returns the JSON of a value that consists only of strings.
 func encode(v any) json.RawMessage {
 	data, err := rawjson.Encode(v)
 	if err != nil {

@@ -19,7 +19,7 @@ const addition = `{
 }
 `
 
-// An entry goes into a file, and out of it again, and nothing else moves.
+// Merge adds an entry to a file, Remove removes it, and nothing else changes.
 func TestMergeAndRemove(t *testing.T) {
 	for name, tt := range map[string]struct{ before, after string }{
 		"nothing there": {"{}\n", addition},

@@ -12,10 +12,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// An editor changes the bytes of a JSON file in one place, in the layout that the file has.
+// An editor changes one place in the bytes of a JSON file, in the file's layout.
 type editor struct {
 	mark string // byte order mark
-	data []byte // without it
+	data []byte // without the mark
 	nl   string
 	unit string // of indentation
 }
@@ -38,18 +38,18 @@ func newEditor(data []byte) *editor {
 	return e
 }
 
-// splice returns the file with text instead of some bytes.
+// splice returns the file with text instead of the given bytes.
 func (e *editor) splice(from, to int, text string) []byte {
 	return []byte(e.mark + string(e.data[:from]) + text + string(e.data[to:]))
 }
 
-// indentAt returns the white space that the line of an offset begins with.
+// indentAt returns the white space at the beginning of an offset's line.
 func (e *editor) indentAt(offset int) string {
 	line := e.data[bytes.LastIndexByte(e.data[:offset], '\n')+1 : offset]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// multi reports whether a value is laid out over lines. An empty value has the layout of the file.
+// multi reports whether a value has several lines. An empty value has the layout of the file.
 func (e *editor) multi(n *rawjson.Node) bool {
 	text := e.data[n.Offset:end(n)]
 	if len(bytes.TrimSpace(bytes.Trim(text, "{}[]"))) == 0 {
@@ -70,9 +70,10 @@ func (e *editor) pretty(value json.RawMessage, indent string, multi bool) string
 	return strings.ReplaceAll(rawjson.Indent(value, indent, e.unit), "\n", e.nl)
 }
 
-// SetJSON returns a JSON file with another value at the path; nil: without the value. The parts of
-// the path are names of members and numbers of elements; in a list any other key is behind the last
-// element. Objects on the way are made. Everything else stays, byte by byte.
+// SetJSON returns a JSON file with another value at the path, or without it if value is nil. The
+// parts of the path are names of members and indexes of elements. In a list any other key means
+// after the last element. SetJSON creates missing objects of the path. Everything else stays, byte
+// by byte.
 func SetJSON(path string, data []byte, at []string, value json.RawMessage) ([]byte, error) {
 	root, err := parseJSON(path, data)
 	if err != nil {
@@ -104,12 +105,12 @@ func SetJSON(path string, data []byte, at []string, value json.RawMessage) ([]by
 	return e.splice(n.Offset, end(n), text), nil
 }
 
-// start returns where a member or an element begins, and end where it ends.
+// start and end return where a member or an element begins and ends.
 func start(n *rawjson.Node) int { return cmp.Or(n.NameOffset, n.Offset) }
 func end(n *rawjson.Node) int   { return n.Offset + len(n.Raw) }
 
-// gap returns where the text before a member or an element is that is none itself: white space,
-// comments and a comma. Number len(n.Kids) is that behind the last one.
+// gap returns the text between elements before number i: white space, comments and a comma. If i is
+// len(n.Kids), it returns the text after the last one.
 func gap(n *rawjson.Node, i int) (from, to int) {
 	from, to = n.Offset+1, end(n)-1
 	if i > 0 {
@@ -125,14 +126,14 @@ const space = " \t\r\n"
 
 var comments = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
 
-// comma returns where the comma is in a gap; -1: there is none.
+// comma returns the position of the comma in a gap, or -1.
 func comma(gap []byte) int {
 	return bytes.IndexByte(comments.ReplaceAllFunc(gap, func(comment []byte) []byte {
 		return bytes.Repeat([]byte(" "), len(comment))
 	}), ',')
 }
 
-// insert adds a member or an element behind the last one.
+// insert adds a member or an element after the last one.
 func (e *editor) insert(n *rawjson.Node, key string, value json.RawMessage) []byte {
 	multi, outer, last := e.multi(n), e.indentAt(n.Offset), len(n.Kids)-1
 	indent, lead := outer+e.unit, ""
@@ -163,7 +164,7 @@ func (e *editor) insert(n *rawjson.Node, key string, value json.RawMessage) []by
 	return e.splice(from, at, ","+string(comment)+text)
 }
 
-// remove removes the member or element with number i. A comment before it stays.
+// remove removes the member or element with index i. A comment before it stays.
 func (e *editor) remove(n *rawjson.Node, i int) []byte {
 	first, at := gap(n, i)
 	behind, last := gap(n, i+1)
@@ -172,11 +173,11 @@ func (e *editor) remove(n *rawjson.Node, i int) []byte {
 	switch comma, around := comma(after), slices.Concat(before, after); {
 	case len(n.Kids) == 1 && len(bytes.Trim(around, space+",")) == 0:
 		return e.splice(first, last, "")
-	case comma >= 0: // which goes with it
+	case comma >= 0: // remove it too
 		return e.splice(from, behind+comma+1, "")
 	case i == 0:
 		return e.splice(from, behind, "")
 	}
-	at = first + comma(before) // of the comma that is behind the last one now
+	at = first + comma(before) // of the comma after the element that is now the last
 	return e.splice(at, behind, string(e.data[at+1:from]))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// appendTOML puts the addition behind the end of the file.
+// appendTOML appends the addition to the file.
 func appendTOML(data, addition []byte) []byte {
 	nl := []byte("\n")
 	if bytes.Contains(data, []byte("\r\n")) {
@@ -21,8 +21,8 @@ func appendTOML(data, addition []byte) []byte {
 	return append(out, addition...)
 }
 
-// cutTOML returns the file without the tables that have these keys, or begin with them. It
-// leaves inline tables; the caller checks for them.
+// cutTOML returns the file without the tables whose keys begin with these keys. It keeps inline
+// tables; the caller checks for them.
 func cutTOML(data []byte, keys []string) ([]byte, error) {
 	mark := len(data) - len(bytes.TrimPrefix(data, []byte(bom)))
 	text := data[mark:]
@@ -51,7 +51,7 @@ func cutTOML(data []byte, keys []string) ([]byte, error) {
 	for _, c := range slices.Backward(cut) {
 		before, after := out[:mark+c[0]], out[mark+c[1]:]
 		if len(bytes.TrimSpace(after)) == 0 {
-			before = bytes.TrimRight(before, " \t\r\n") // the blank lines that stood between
+			before = bytes.TrimRight(before, " \t\r\n") // the blank lines between the tables
 			if i := len(before); i > 0 {
 				before = out[:i+bytes.IndexByte(out[i:], '\n')+1]
 			}
@@ -63,8 +63,8 @@ func cutTOML(data []byte, keys []string) ([]byte, error) {
 	return out, nil
 }
 
-// own returns how much of the text of a table is its own: comments and blank lines at its end
-// belong to what comes next.
+// own returns the length of a table's own text: comments and blank lines at its end belong to the
+// next table.
 func own(text []byte) int {
 	for len(text) > 0 {
 		line := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1

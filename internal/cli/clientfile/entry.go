@@ -19,17 +19,17 @@ import (
 type reader struct {
 	path    string
 	format  Format
-	project string // folder that the file belongs to
+	project string // project folder of the file
 	dollar  bool   // $NAME is a reference, as in Gemini CLI's file
 	options Options
 	lines   lines
-	inputs  map[string]string // what VS Code asks a person for: id → what it says
+	inputs  map[string]string // VS Code's questions: id → description
 }
 
 // line returns the line in which a value begins.
-func (r *reader) line(n *rawjson.Node) int { return r.lines.of(n.Offset) }
+func (r *reader) line(n *rawjson.Node) int { return r.lines.lineOf(n.Offset) }
 
-// holders are the members of a file that servers stand in, by client.
+// holders are the paths of the member that contains the servers, by client.
 var holders = [][]string{
 	{"mcpServers"}, {"servers"}, {"mcp_servers"}, {"context_servers"},
 	{"mcp", "servers"}, {"mcp.servers"}, {"mcp", "mcpServers"},
@@ -71,7 +71,7 @@ func (r *reader) servers(f *File, n *rawjson.Node, where string, off map[string]
 		return &fault{Place{r.path, r.line(n)}, where + " is no object"}
 	}
 	for name, value := range n.All() {
-		place := Place{r.path, r.lines.of(value.NameOffset)}
+		place := Place{r.path, r.lines.lineOf(value.NameOffset)}
 		if r.format == TOML && !value.Object() {
 			return &fault{place, where + "." + text.Clip(name, 64) + " is no table"}
 		}
@@ -87,7 +87,7 @@ func (r *reader) servers(f *File, n *rawjson.Node, where string, off map[string]
 	return nil
 }
 
-// switchedOff returns the names of servers that a file has beside them as off: of Gemini CLI.
+// switchedOff returns the names of servers that another member of Gemini CLI's file turns off.
 func switchedOff(root *rawjson.Node) map[string]bool {
 	off := names(root.Get("mcp").List("excluded"))
 	if root.Get("mcp").Get("allowed").Array() {
@@ -107,9 +107,9 @@ func names(list []*rawjson.Node) map[string]bool {
 	return out
 }
 
-// known are the members of an entry that are read, or that say nothing which a gateway needs to
-// know.
-var known = strings.Fields(`
+// knownMembers are the members of an entry that the reader reads, or that do not matter to a
+// gateway.
+var knownMembers = strings.Fields(`
 	type transport transportType description icon gallery dev version name source required
 	trust autoApprove alwaysAllow startup_timeout_sec startup_timeout_ms tool_timeout_sec timeout
 	url serverUrl httpUrl headers http_headers env_http_headers bearer_token_env_var headersHelper
@@ -127,7 +127,7 @@ func (s *Server) read(n *rawjson.Node) {
 	s.EnabledTools = s.globs(n, "enabled_tools", "includeTools")
 	s.DisabledTools = s.globs(n, "disabled_tools", "excludeTools", "disabledTools")
 	s.Timeout = timeoutOf(n)
-	isKnown := func(name string) bool { return slices.Contains(known, name) }
+	isKnown := func(name string) bool { return slices.Contains(knownMembers, name) }
 	if more := slices.DeleteFunc(slices.Clone(n.Keys), isKnown); len(more) > 0 {
 		s.note("not taken over: %s", text.List(more, 6))
 	}
@@ -141,7 +141,7 @@ func (s *Server) read(n *rawjson.Node) {
 	}
 }
 
-// transport reads how the server is reached.
+// transport reads how to reach the server.
 func (s *Server) transport(n *rawjson.Node) {
 	kind := textOf(n.Get("type"), n.Get("transport"), n.Get("transportType"))
 	url, command := n.Get("url"), n.Get("command")
@@ -150,7 +150,7 @@ func (s *Server) transport(n *rawjson.Node) {
 			url = o
 		}
 	}
-	if command.Object() { // of Zed, as it was
+	if command.Object() { // the old format of Zed
 		keys, kids := slices.Concat(n.Keys, command.Keys), slices.Concat(n.Kids, command.Kids)
 		n = &rawjson.Node{Kind: '{', Keys: keys, Kids: kids}
 		command = textNode(command.Get("path"), command.Get("command"))
@@ -175,7 +175,7 @@ func (s *Server) transport(n *rawjson.Node) {
 const notSSE = "its transport is sse, which the gateway does not speak: streamable HTTP is tried " +
 	"at the same URL, and many servers have it at another, such as …/mcp"
 
-// headers reads the headers of a server with a URL, and says which ones it cannot read.
+// headers reads the headers of a server with a URL, and notes the headers that it cannot read.
 func (s *Server) headers(n *rawjson.Node) {
 	for _, key := range []string{"headers", "http_headers"} {
 		for name, value := range n.Get(key).All() {
@@ -235,7 +235,7 @@ func (s *Server) program(n, command *rawjson.Node) {
 		}
 		s.Env = append(s.Env, Pair{name, s.value(value, name, ownVariable(name))})
 	}
-	for _, e := range n.List("env_vars") { // of Codex: passed on from its own
+	for _, e := range n.List("env_vars") { // Codex passes these on from its own environment
 		if name := textOf(e, e.Get("name")); isVariable(name) {
 			s.Env = append(s.Env, Pair{name, s.variable(name, e)})
 		}
@@ -248,7 +248,7 @@ func (s *Server) program(n, command *rawjson.Node) {
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// fit returns a name that a server of the gateway can have.
+// fit returns a name that is valid for a server of the gateway.
 func fit(name string) string {
 	out := strings.Trim(unfit.ReplaceAllString(name, "-"), "-")
 	if len(out) > 100 {
@@ -261,7 +261,7 @@ func fit(name string) string {
 	return out
 }
 
-// note adds what a person has to know about the server, once.
+// note adds a fact for the person, once.
 func (s *Server) note(format string, args ...any) {
 	if what := fmt.Sprintf(format, args...); !slices.Contains(s.Notes, what) {
 		s.Notes = append(s.Notes, what)
@@ -295,7 +295,7 @@ func (s *Server) glob(key, value string) []string {
 	return []string{name}
 }
 
-// timeoutOf returns how long a call may take; "": it is not said.
+// timeoutOf returns the time limit of a call, or "" if there is none.
 func timeoutOf(n *rawjson.Node) string {
 	v, unit := n.Get("tool_timeout_sec"), time.Second
 	if v == nil {
@@ -312,7 +312,7 @@ func timeoutOf(n *rawjson.Node) string {
 	return min(d, config.MaxTimeout).String()
 }
 
-// textOf returns the first of the values that is a text.
+// textOf returns the first value that is a string.
 func textOf(nodes ...*rawjson.Node) string {
 	if n := textNode(nodes...); n != nil {
 		return n.Text
@@ -328,7 +328,7 @@ func textNode(nodes ...*rawjson.Node) *rawjson.Node {
 	return nodes[i]
 }
 
-// base returns the name of a program without its folder and ending.
+// base returns the name of a program without folder and extension.
 func base(command string) string {
 	name := strings.ToLower(filepath.Base(strings.ReplaceAll(command, `\`, "/")))
 	for _, end := range []string{".exe", ".cmd", ".bat"} {

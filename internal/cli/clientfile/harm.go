@@ -11,8 +11,9 @@ const (
 	redirects = "sends the program's traffic elsewhere, or makes it trust or tell others"
 )
 
-// harm says what a variable of a program's environment can do apart from setting up the program;
-// "": nothing. The names are those that loaders, shells and runtimes read, in any case of letters.
+// harm returns the possible harm of a variable in a program's environment, or "" if the variable
+// only configures the program. The names are those that loaders, shells and runtimes read. The case
+// of letters does not matter.
 func harm(name string) string {
 	name = strings.ToUpper(name)
 	begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
@@ -28,11 +29,11 @@ func harm(name string) string {
 }
 
 var (
-	// codePrefixes begin with those of the dynamic loaders of Linux and macOS.
+	// codePrefixes begin with the prefixes of the dynamic loaders of Linux and macOS.
 	codePrefixes = strings.Fields("LD_ DYLD_ BASH_FUNC_ GIT_CONFIG PERL5 LUA_INIT CORECLR_ COR_")
 
-	// codeNames are read by loaders and TLS modules, by shells, by programs that start others, and
-	// by the runtimes of languages.
+	// codeNames are names that loaders and TLS modules, shells, programs that start others, and
+	// language runtimes read.
 	codeNames = strings.Fields(`
 		LIBPATH SHLIB_PATH GCONV_PATH GLIBC_TUNABLES GTK_MODULES QT_PLUGIN_PATH
 		OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES

@@ -8,18 +8,19 @@ import (
 	"strings"
 )
 
-// A Client is a program that keeps MCP servers in files. Paths are as on macOS, and
-// [Machine.Expand] says where they are elsewhere.
+// A Client is a program that keeps MCP servers in files. Paths are the paths on macOS;
+// [Machine.Expand] returns the paths on other systems.
 type Client struct {
 	ID     string   // on the command line
 	Also   []string // other names of it
 	Guide  string   // its id in package connect
-	Holder string   // the member of its file that holds its servers
+	Holder string   // the member of its file that contains its servers
 
-	files []string // with servers: the user's begin with ~, the others are a project's
+	// files with servers: the user's files begin with ~, the others belong to a project
+	files []string
 }
 
-// Clients returns the clients whose files are known.
+// Clients returns the clients with known files.
 func Clients() []Client {
 	const data = "~/Library/Application Support/"
 	return []Client{
@@ -44,7 +45,7 @@ func Clients() []Client {
 	}
 }
 
-// Find returns the client of that name.
+// Find returns the client with that name.
 func Find(name string) (Client, bool) {
 	for _, c := range Clients() {
 		if c.ID == name || slices.Contains(c.Also, name) {
@@ -61,11 +62,11 @@ type Machine struct {
 	Dir    string // the folder of the project
 }
 
-// errNoHome says that a machine does not tell where its user keeps files.
+// errNoHome says that the user's home folder is unknown.
 var errNoHome = errors.New("HOME is not set, so it is not known where the client keeps " +
 	"its files: name the file")
 
-// Home returns the user's own folder.
+// Home returns the user's home folder.
 func (m Machine) Home() (string, error) {
 	home := m.Getenv("HOME")
 	if m.OS == "windows" {
@@ -77,7 +78,7 @@ func (m Machine) Home() (string, error) {
 	return home, nil
 }
 
-// appData returns where programs keep what is the user's: as they do on each system.
+// appData returns the folder of programs' data for the user on each system.
 func (m Machine) appData(home string) string {
 	switch m.OS {
 	case "darwin":
@@ -88,7 +89,7 @@ func (m Machine) appData(home string) string {
 	return cmp.Or(m.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
 }
 
-// IsOwn reports whether a client keeps a file for the user. Somebody else may have written any
+// IsOwn reports whether a client keeps a file for the user. Another person may have written any
 // other file.
 func (m Machine) IsOwn(path string) bool {
 	return slices.ContainsFunc(Clients(), func(c Client) bool {
@@ -113,7 +114,8 @@ func (m Machine) Files(c Client) (own, project []string, err error) {
 	return own, project, nil
 }
 
-// Expand returns where a file of a client is, whose path is as on macOS, or within the project.
+// Expand returns the path of a client's file. path is the path on macOS, or relative to the
+// project.
 func (m Machine) Expand(path string) (string, error) {
 	if !strings.HasPrefix(path, "~") {
 		return filepath.Join(m.Dir, filepath.FromSlash(path)), nil

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// MaxSize is how large a file is that is read, in bytes, at most: Claude Code keeps all else that
-// it knows in the same file.
+// MaxSize is the maximum size of a file, in bytes. It is large because Claude Code keeps all its
+// state in the same file.
 const MaxSize = 64 << 20
 
 const (
@@ -21,17 +21,16 @@ const (
 	bom      = "\ufeff"
 )
 
-// lines returns the line of an offset in a file. It starts to count at the offset of the call
-// before.
+// lines finds the line of an offset in a file. It counts from the offset of the previous call.
 type lines struct {
 	data       []byte
-	at, before int // an offset, and how many lines end before it
+	at, before int // an offset, and the number of lines before it
 }
 
-// newLines returns the lines of a file. Offsets count from behind a byte order mark.
+// newLines returns the lines of a file. Offsets start after a byte order mark.
 func newLines(data []byte) lines { return lines{data: bytes.TrimPrefix(data, []byte(bom))} }
 
-func (l *lines) of(offset int) int {
+func (l *lines) lineOf(offset int) int {
 	offset = min(offset, len(l.data))
 	l.before += bytes.Count(l.data[min(l.at, offset):offset], []byte("\n"))
 	l.before -= bytes.Count(l.data[offset:max(l.at, offset)], []byte("\n"))
@@ -39,7 +38,7 @@ func (l *lines) of(offset int) int {
 	return l.before + 1
 }
 
-// equal reports whether two values say the same, wherever they stand.
+// equal reports whether two values are equal, regardless of their places.
 func equal(a, b *rawjson.Node) bool {
 	if a == nil || b == nil || a.Kind != b.Kind || a.Text != b.Text || len(a.Kids) != len(b.Kids) {
 		return a == b
@@ -57,7 +56,7 @@ func equal(a, b *rawjson.Node) bool {
 	return true
 }
 
-// tooDeep reports whether so many brackets are open that a recursive reader should not see them.
+// tooDeep reports whether the brackets are nested too deeply for a recursive reader.
 func tooDeep(data []byte) bool {
 	for depth := 0; len(data) > 0 && depth <= maxDepth; {
 		n := 1
@@ -96,20 +95,20 @@ func parseJSON(path string, data []byte) (*rawjson.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Standardize() // which moves nothing
+	v.Standardize() // it moves nothing
 	root, err := rawjson.Parse(v.Pack())
 	if err != nil {
 		return nil, &fault{Place{path, 0}, "not JSON: " + err.Error()}
 	}
 	at := newLines(data)
 	if !root.Object() {
-		return nil, &fault{Place{path, at.of(root.Offset)}, "holds no JSON object"}
+		return nil, &fault{Place{path, at.lineOf(root.Offset)}, "holds no JSON object"}
 	}
 	return root, complete(path, root, &at)
 }
 
-// complete refuses a name that stands twice, and gives each value a text that is no object, array
-// or string: as it is written.
+// complete refuses duplicate names, and sets the text of each value that is not an object, array or
+// string to its source.
 func complete(path string, n *rawjson.Node, at *lines) error {
 	switch n.Kind {
 	case '"':
@@ -117,10 +116,10 @@ func complete(path string, n *rawjson.Node, at *lines) error {
 		seen := make(map[string]int, len(n.Keys)) // offsets of names
 		for name, value := range n.All() {
 			if first, ok := seen[name]; ok {
-				line := at.of(value.NameOffset)
+				line := at.lineOf(value.NameOffset)
 				name = text.Quote(name, 64)
 				return &fault{Place{path, line}, fmt.Sprintf(
-					"%s stands here a second time; the first is in line %d", name, at.of(first))}
+					"%s stands here a second time; the first is in line %d", name, at.lineOf(first))}
 			}
 			seen[name] = value.NameOffset
 			if err := complete(path, value, at); err != nil {
@@ -139,7 +138,7 @@ func complete(path string, n *rawjson.Node, at *lines) error {
 	return nil
 }
 
-// readJSON returns the syntax of a JSON file. Offsets count from behind a byte order mark.
+// readJSON returns the syntax tree of a JSON file. Offsets start after a byte order mark.
 func readJSON(path string, data []byte) (hujson.Value, error) {
 	v, err := hujson.Parse(bytes.Clone(bytes.TrimPrefix(data, []byte(bom))))
 	if err == nil {

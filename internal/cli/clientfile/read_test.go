@@ -16,7 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// machine is one whose user has every client, with the servers that the clients' documents show.
+// machine returns a machine whose user has every client, with the servers in the clients'
+// documentation.
 func machine(vars map[string]string) clientfile.Machine {
 	return clientfile.Machine{OS: "linux", Dir: filepath.Join("testdata", "project"), Getenv: func(name string) string {
 		if name == "HOME" {
@@ -30,7 +31,7 @@ func machine(vars map[string]string) clientfile.Machine {
 	}}
 }
 
-// read returns what is gathered of all files of a client.
+// read returns the collected servers of all files of a client.
 func read(t *testing.T, id string, c clientfile.Choice) []*clientfile.Server {
 	t.Helper()
 	client, ok := clientfile.Find(id)
@@ -59,11 +60,11 @@ func read(t *testing.T, id string, c clientfile.Choice) []*clientfile.Server {
 	return servers
 }
 
-// madeUp is in every credential of the files.
+// madeUp matches every credential of the files.
 var madeUp = regexp.MustCompile(`(?i)made-?up|hunter2`)
 
-// shown is everything that is known of gathered servers, and the config that they make.
-func shown(t *testing.T, servers []*clientfile.Server) string {
+// describe returns all facts about collected servers, and their config.
+func describe(t *testing.T, servers []*clientfile.Server) string {
 	t.Helper()
 	var b strings.Builder
 	entries := map[string]json.RawMessage{}
@@ -97,16 +98,16 @@ func shown(t *testing.T, servers []*clientfile.Server) string {
 	return b.String() + "\n" + pretty.String() + "\n"
 }
 
-// The files of each client, with the servers of its documents.
+// The files of each client, with the servers in its documentation.
 func TestReadEachClient(t *testing.T) {
 	for _, c := range clientfile.Clients() {
 		t.Run(c.ID, func(t *testing.T) {
-			golden.Check(t, filepath.Join("testdata", c.ID+".txt"), shown(t, read(t, c.ID, clientfile.Choice{})))
+			golden.Check(t, filepath.Join("testdata", c.ID+".txt"), describe(t, read(t, c.ID, clientfile.Choice{})))
 		})
 	}
 }
 
-// What is wrong with a file is said with its line.
+// Each fault of a file has its line.
 func TestFaults(t *testing.T) {
 	for name, tt := range map[string]struct{ path, text, want string }{
 		"nothing":           {"a.json", " \n", "a.json:1: is empty"},
@@ -177,7 +178,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// One variable holds one credential.
+// One variable has one credential.
 func TestVariables(t *testing.T) {
 	program := func(name, value string) string {
 		return `"` + name + `": {"command": "x", "env": {"API_KEY": "` + value + `"}}`
@@ -207,8 +208,8 @@ func FuzzReadJSON(f *testing.F) {
 
 func FuzzReadTOML(f *testing.F) { fuzz(f, "a.toml", "testdata/home/.codex/config.toml") }
 
-// Every file is read or refused. The gateway accepts the config of a file that is read. An entry
-// that is added can be removed again.
+// Every file is either read or refused. The gateway accepts the config of a file that was read. An
+// added entry can be removed again.
 func fuzz(f *testing.F, path string, seeds ...string) {
 	for _, s := range seeds {
 		data, err := os.ReadFile(s)

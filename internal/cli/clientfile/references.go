@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// References as clients write them. A bare $NAME is one for Gemini CLI alone.
+// The syntax of references in clients' files. Only Gemini CLI supports a bare $NAME.
 var (
 	reference = regexp.MustCompile(`\$\{([^}]*)\}`)
 	dollar    = regexp.MustCompile(`\$\{([^}]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)`)
@@ -21,7 +21,7 @@ var (
 func isVariable(name string) bool { return variable.MatchString(name) }
 
 // mark returns a placeholder for a variable of the server until its name is known. No text of a
-// file holds it.
+// file contains it.
 func mark(i int) string { return "\x00" + strconv.Itoa(i) + "\x00" }
 
 var marks = regexp.MustCompile("\x00([0-9]+)\x00")
@@ -55,7 +55,7 @@ func (s *Server) variable(name string, at *rawjson.Node) string {
 	return s.add(&Variable{Name: name, Why: why, fixed: true, existing: true}, at)
 }
 
-// replace returns a text in which by replaces each reference to body. The text has only the marks
+// replace returns a text in which by replaces each reference to body. The result has only the marks
 // that by returned.
 func (r *reader) replace(s string, by func(body string) string) string {
 	form := reference
@@ -72,7 +72,7 @@ func (r *reader) replace(s string, by func(body string) string) string {
 	})
 }
 
-// local returns what a reference says that is the same for everybody on this machine.
+// local returns the value of a reference that is the same for everybody on this machine.
 func (r *reader) local(body string) (string, bool) {
 	switch body {
 	case "userHome", "env:HOME", "HOME", "env:USERPROFILE", "USERPROFILE":
@@ -96,7 +96,7 @@ func (s *Server) refer(n *rawjson.Node) (out string, refers bool) {
 	return out, refers
 }
 
-// answer returns the mark of what a reference refers to.
+// answer returns the mark for a reference.
 func (s *Server) answer(body string, at *rawjson.Node) string {
 	name, fallback, _ := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")
 	switch id, isAsked := strings.CutPrefix(body, "input:"); {
@@ -111,7 +111,7 @@ func (s *Server) answer(body string, at *rawjson.Node) string {
 			s.note("the value that stood for %s where it is not set is not taken over", name)
 		}
 		return s.variable(name, at)
-	case secret.Check(body) == nil: // a gateway's own
+	case secret.Check(body) == nil: // a reference of the gateway
 		return "${" + body + "}"
 	}
 	what := text.Clip("${"+text.Line(body)+"}", 60)
@@ -119,8 +119,8 @@ func (s *Server) answer(body string, at *rawjson.Node) string {
 	return ""
 }
 
-// value returns what is sent or set: with marks for references, and for the credential if there is
-// one in clear. name tells what it is; want is the name of its variable.
+// value returns a value with marks for references, and for a credential in clear. name says what
+// the value is; want is the name of its variable.
 func (s *Server) value(n *rawjson.Node, name, want string) string {
 	out, refers := s.refer(n)
 	if refers || strings.Contains(out, "${") {
@@ -136,8 +136,8 @@ func (s *Server) value(n *rawjson.Node, name, want string) string {
 	return out[:from] + s.add(v, n) + out[to:]
 }
 
-// prefixed returns the name of a variable that is made for a credential. A foreign file must not
-// choose the name of one that is set for something else: the gateway would send that one.
+// prefixed returns the name of a new variable for a credential. A foreign file must not choose the
+// name of an existing variable, because the gateway would send that variable's value.
 func (r *reader) prefixed(name string) string {
 	if !r.options.Foreign || strings.HasPrefix(name, "MCP_") {
 		return name
@@ -145,8 +145,8 @@ func (r *reader) prefixed(name string) string {
 	return "MCP_" + name
 }
 
-// resolved returns a text in which a gateway replaces nothing, with the values of its references,
-// and the variables whose values these are. A credential is none of them.
+// resolved returns a text without references for members in which a gateway replaces nothing, and
+// the variables whose values it contains. Credentials are never resolved.
 func (s *Server) resolved(n *rawjson.Node) (out string, used []string) {
 	out = s.replace(n.Text, func(body string) string {
 		name, fallback, _ := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")

@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// url reads a server's URL. It cuts off a credential that no variable can hold, and then imports the
+// url reads a server's URL. It removes a credential that no variable can hold, and then imports the
 // server as disabled, so that a person looks at it.
 func (s *Server) url(n *rawjson.Node) {
 	address, used := s.resolved(n)
@@ -58,7 +58,7 @@ func (s *Server) url(n *rawjson.Node) {
 	}
 }
 
-// leadsToGateway reports whether the entry leads to a gateway of this kind.
+// leadsToGateway reports whether the entry leads to a Portcullis gateway.
 func (s *Server) leadsToGateway() bool {
 	if s.Command != "" {
 		return base(s.Command) == "portcullis" && len(s.Args) > 0 && s.Args[0] == "stdio"
@@ -74,19 +74,19 @@ func (s *Server) leadsToGateway() bool {
 		slices.ContainsFunc(s.marked, (*Variable).isGatewayToken)
 }
 
-// isGatewayToken reports whether a token of a gateway of this kind is in the variable.
+// isGatewayToken reports whether the variable contains a token of a Portcullis gateway.
 func (v *Variable) isGatewayToken() bool {
 	isNamed := v.Name == "PCT" || strings.HasPrefix(v.Name+"_", "PORTCULLIS_TOKEN_")
 	return strings.HasPrefix(v.Value.Reveal(), "pct_") || v.fixed && isNamed
 }
 
-// runners start a program of a package; what follows may be more words of theirs.
+// runners are the programs that start a package; the values are further words of their commands.
 var runners = map[string][]string{
 	"npx": {""}, "bunx": {""}, "pnpx": {""}, "pnpm": {"dlx", "exec"}, "yarn": {"dlx"},
 	"npm": {"exec", "x"}, "bun": {"x"},
 }
 
-// words returns the words of a command without those that start it: cmd /c npx -y NAME …
+// words returns the words of a command without its launcher: cmd /c npx -y NAME …
 func words(command string, args []*rawjson.Node) (name string, rest []*rawjson.Node) {
 	name = base(command)
 	if name == "cmd" && len(args) > 1 && strings.EqualFold(args[0].Text, "/c") {
@@ -111,8 +111,8 @@ func words(command string, args []*rawjson.Node) (name string, rest []*rawjson.N
 	return args[0].Text, args[1:]
 }
 
-// valued are the flags of mcp-remote that a value follows.
-var valued = map[string]bool{
+// flagsWithValue are the flags of mcp-remote that take a value.
+var flagsWithValue = map[string]bool{
 	"--header": true, "--transport": true, "--host": true, "--ignore-tool": true,
 	"--auth-timeout": true, "--resource": true,
 	"--static-oauth-client-metadata": true, "--static-oauth-client-info": true,
@@ -140,12 +140,12 @@ func (s *Server) unwrapped(command *rawjson.Node, args []*rawjson.Node, env *raw
 	return true
 }
 
-// flags reads the flags of mcp-remote, and reports whether they have a header.
+// flags reads the flags of mcp-remote, and reports whether they include a header.
 func (s *Server) flags(rest []*rawjson.Node, env *rawjson.Node) (hasHeader bool) {
 	for i := 0; i < len(rest); i++ {
 		at := rest[i]
 		flag, value, assigned := strings.Cut(at.Text, "=")
-		if valued[flag] && !assigned && i+1 < len(rest) {
+		if flagsWithValue[flag] && !assigned && i+1 < len(rest) {
 			i++
 			at, value = rest[i], rest[i].Text
 		}
@@ -175,7 +175,7 @@ func (s *Server) flags(rest []*rawjson.Node, env *rawjson.Node) (hasHeader bool)
 	return hasHeader
 }
 
-// fromEnv returns a value with what it refers to in the entry's own environment.
+// fromEnv returns a value with its references to the entry's own environment resolved.
 func fromEnv(value, env *rawjson.Node) *rawjson.Node {
 	out := *value
 	out.Text = reference.ReplaceAllStringFunc(value.Text, func(whole string) string {
@@ -188,8 +188,9 @@ func fromEnv(value, env *rawjson.Node) *rawjson.Node {
 	return &out
 }
 
-// arguments reads the arguments of a program. What docker passes on stands in its environment then.
-// In other arguments a gateway replaces nothing, so no credential and no reference can stand there.
+// arguments reads the arguments of a program. It moves variables that docker passes on into the
+// environment. A gateway replaces nothing in other arguments, so they can contain no credential and
+// no reference.
 func (s *Server) arguments(args []*rawjson.Node) {
 	texts := make([]string, len(args))
 	for i, a := range args {

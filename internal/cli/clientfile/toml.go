@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// parseTOML reads TOML. The library checks it as a whole first: how deep it is, what may not stand
-// twice, and what may not be added to. Then its parser says where each key stands.
+// parseTOML reads TOML. The library first checks the whole file: depth, duplicates, and additions
+// to closed tables. Then its parser finds the place of each key.
 func parseTOML(path string, data []byte) (*rawjson.Node, error) {
 	data = bytes.TrimPrefix(data, []byte(bom))
 	var all map[string]any
@@ -54,7 +54,7 @@ type expression struct {
 	offset int // of the first key
 }
 
-// newExpression returns the expression that a node is.
+// newExpression returns the expression of a node.
 func newExpression(n *unstable.Node) expression {
 	e := expression{node: n, offset: -1}
 	for it := n.Key(); it.Next(); {
@@ -66,7 +66,7 @@ func newExpression(n *unstable.Node) expression {
 	return e
 }
 
-// eachTOML calls f with each expression of a TOML file that is valid.
+// eachTOML calls f with each expression of a valid TOML file.
 func eachTOML(data []byte, f func(expression)) error {
 	p := unstable.Parser{}
 	p.Reset(data)

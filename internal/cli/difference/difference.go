@@ -1,8 +1,8 @@
-// Package difference says what changes if one config and policy take the place of others: servers,
-// members, rules, and which tools of a catalog would be denied or no longer be.
+// Package difference describes the changes if one config and policy replace others: servers,
+// members, rules, and the tools of a catalog that become denied or are no longer denied.
 //
-// It is shown and kept where everybody may read it, so no value is in it that may be a secret, or an
-// address with one: of those it says that they change.
+// Its output is shown and kept where everybody may read it. So it contains no value that may be a
+// secret, or an address with one, and only says that such a value changes.
 package difference
 
 import (
@@ -18,44 +18,45 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Files are a config and a policy that go together.
+// Files are a config and a policy that belong together.
 type Files struct {
-	Config     *config.Config // nil: there is none
+	Config     *config.Config // nil: no config
 	ConfigData []byte
-	Policy     *policy.Policy // nil: it is not known
+	Policy     *policy.Policy // nil: unknown
 }
 
-// A Difference is what changes.
+// A Difference is all changes.
 type Difference struct {
 	Servers Servers  `json:"servers"`
 	Members []Member `json:"members,omitempty"` // of the config, by path
 	Rules   Rules    `json:"rules"`
 
-	// Tools, prompts and resources of the catalog that would be denied, or no longer be. Nil: there is
-	// no catalog, so that is not known.
+	// Tools, prompts and resources of the catalog that become denied, or are no longer denied. Nil:
+	// unknown, because there is no catalog.
 	Tools *Tools `json:"tools,omitempty"`
 }
 
-// Servers are those that only one of the two configs names.
+// Servers are the servers that only one of the two configs names.
 type Servers struct {
 	Added   []string `json:"added,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 }
 
-// Rules are those of the policy, by @id, or by line where they have none.
+// Rules are the changed rules of the policy, by @id, or by line if they have none.
 type Rules struct {
 	Added   []string `json:"added,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 	Changed []string `json:"changed,omitempty"`
 }
 
-// Tools are ids. A tool that only some agents may call before or after is in the lists of some.
+// Tools are ids. The lists of some hold the tools that only some agents may call, before or after.
 type Tools struct {
-	Denied     []string `json:"denied,omitempty"`      // to every agent, and were not
-	DeniedSome []string `json:"denied_some,omitempty"` // to some agents, and were free
-	Freed      []string `json:"freed,omitempty"`       // denied to nobody by a rule, and were
-	FreedSome  []string `json:"freed_some,omitempty"`  // denied to some agents, and were to all
-	Gone       []string `json:"gone,omitempty"`        // of servers that are removed
+	Denied     []string `json:"denied,omitempty"`      // now denied to every agent
+	DeniedSome []string `json:"denied_some,omitempty"` // now denied to some agents, before to none
+	// now denied to nobody by a rule, before denied
+	Freed     []string `json:"freed,omitempty"`
+	FreedSome []string `json:"freed_some,omitempty"` // now denied to some agents, before to all
+	Gone      []string `json:"gone,omitempty"`       // of removed servers
 }
 
 // Empty reports whether nothing changes.
@@ -68,7 +69,7 @@ func (t *Tools) empty() bool {
 	return len(t.Denied)+len(t.DeniedSome)+len(t.Freed)+len(t.FreedSome)+len(t.Gone) == 0
 }
 
-// Between returns what changes if after takes the place of before. snap is the catalog; nil: there is none.
+// Between returns the changes if after replaces before. snap is the catalog; nil: no catalog.
 func Between(before, after Files, snap *catalog.Snapshot) Difference {
 	d := Difference{Rules: rulesBetween(before.Policy.Rules(), after.Policy.Rules())}
 	was, is := serverNames(before.Config), serverNames(after.Config)
@@ -80,8 +81,8 @@ func Between(before, after Files, snap *catalog.Snapshot) Difference {
 	return d
 }
 
-// reordered returns the annotations of servers whose overrides are the same in another order, which counts:
-// a later one wins.
+// reordered returns the annotations of servers that have the same overrides in another order. The
+// order counts, because a later override wins.
 func reordered(before, after *config.Config) (out []Member) {
 	if before == nil || after == nil {
 		return nil
@@ -118,7 +119,7 @@ func without(a, b []string) (out []string) {
 	return out
 }
 
-// rulesBetween compares rules by id, and those without one by their text.
+// rulesBetween compares rules by id, or by their text if they have none.
 func rulesBetween(before, after []policy.Rule) (out Rules) {
 	find := func(list []policy.Rule, r policy.Rule) (policy.Rule, bool) {
 		i := slices.IndexFunc(list, func(x policy.Rule) bool { return x.ID == r.ID && (r.ID != "" || x.Text == r.Text) })
@@ -145,14 +146,14 @@ func rulesBetween(before, after []policy.Rule) (out Rules) {
 
 func ruleName(r policy.Rule) string { return cmp.Or(r.ID, "at line "+strconv.Itoa(r.Line)) }
 
-// How far an operator's rules deny an item.
+// To which agents an operator's rules deny an item.
 const (
 	free = iota
-	some // to some agents, or not known without one
+	some // to some agents, or unknown without an agent
 	every
 )
 
-// toolsBetween returns what becomes of the items of the catalog.
+// toolsBetween returns the changes for the items of the catalog.
 func toolsBetween(before, after Files, snap *catalog.Snapshot) *Tools {
 	was, is := denied(before, snap), denied(after, snap)
 	out := &Tools{}
@@ -178,7 +179,7 @@ func toolsBetween(before, after Files, snap *catalog.Snapshot) *Tools {
 	return out
 }
 
-// denied returns how far each item of the configured servers is denied.
+// denied returns to which agents each item of the configured servers is denied.
 func denied(f Files, snap *catalog.Snapshot) map[tool.ID]int {
 	out := map[tool.ID]int{}
 	if f.Config == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// files returns a config and a policy that parse; an empty config is none.
+// files returns a valid config and policy; an empty config means none.
 func files(t *testing.T, cfg, rules string) (f difference.Files) {
 	t.Helper()
 	var err error
@@ -64,7 +64,7 @@ const (
 	ruleB = `@id("b") forbid (principal == Agent::"ci", action, resource == Tool::"files:list");`
 )
 
-// What TestBetween finds.
+// The result of TestBetween.
 const asJSON = `{
   "servers": {
     "added": [
@@ -167,7 +167,7 @@ func TestNothingWasThere(t *testing.T) {
 	}
 }
 
-// The order of overrides counts, and is the one thing of a config's order that does.
+// The order of overrides counts. No other order in a config does.
 func TestOverridesChangePlaces(t *testing.T) {
 	cfg := func(annotations string) string {
 		return `{"mcpServers": {"files": {"url": "https://files.example/mcp", "annotations": {` + annotations + `}}}}`

@@ -10,9 +10,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// A Member is one that changes. Its values are there only where they are no secret by their place: Was and
-// Is of a single value, Added and Removed of a list; where all of them are missing, that it changes is all
-// that is said.
+// A Member is a changed member. It has values only if its path cannot contain a secret: Was and Is
+// for a single value, Added and Removed for a list. Without values, the Member only says that there
+// is a change.
 type Member struct {
 	Path    string   `json:"path"`
 	How     string   `json:"how"` // added, removed or changed
@@ -22,16 +22,16 @@ type Member struct {
 	Removed []string `json:"removed,omitempty"`
 }
 
-// How a member changes.
+// The kinds of change.
 const (
 	added   = "added"
 	removed = "removed"
 	changed = "changed"
 )
 
-// shown reports whether the values below a path may be shown. What holds credentials, or addresses and
-// command lines, which may, is not; nor is what a later version adds.
-func shown(path []string) bool {
+// isVisible reports whether values below a path may be shown. It is false for credentials, and for
+// addresses and command lines, which may contain some, and for members of later versions.
+func isVisible(path []string) bool {
 	top := []string{"toolsets", "tools", "review", "gateway", "audit", "stop"}
 	ofServer := []string{
 		"type", "enabled", "disabled", "enabled_tools", "disabled_tools", "approval", "resources", "disabled_prompts", "disabled_resources",
@@ -43,20 +43,21 @@ func shown(path []string) bool {
 	return len(path) > 0 && slices.Contains(top, path[0])
 }
 
-// members compares two configs that parse, member by member. Servers that only one has are not among them.
+// members compares two valid configs, member by member. It omits servers that only one config has.
 func members(before, after []byte) []Member {
 	var was, is any
-	_ = json.Unmarshal(before, &was) // one that is not there has no members
+	_ = json.Unmarshal(before, &was) // a missing config has no members
 	_ = json.Unmarshal(after, &is)
 	var c comparison
 	c.compare(nil, was, is)
 	return c.found
 }
 
-// A comparison collects what differs.
+// A comparison collects the changed members.
 type comparison struct{ found []Member }
 
-// opaque reports whether a path is compared as a whole: what is below it would say more than that it changes.
+// opaque reports whether a path is compared as a whole: its members would reveal more than the
+// change.
 func opaque(path []string) bool {
 	return len(path) > 0 && path[0] == "notify" || len(path) == 3 && slices.Contains([]string{"args", "command", "cwd", "url"}, path[2])
 }
@@ -79,7 +80,7 @@ func (c *comparison) compare(path []string, was, is any) {
 			x, had := a[name]
 			y, has := b[name]
 			if len(path) == 1 && path[0] == "mcpServers" && had != has {
-				continue // the server as a whole was added or removed
+				continue // the whole server was added or removed
 			}
 			c.compare(append(slices.Clone(path), name), present(x, had), present(y, has))
 		}
@@ -88,7 +89,7 @@ func (c *comparison) compare(path []string, was, is any) {
 	c.add(path, was, is)
 }
 
-// missing stands for a member that is not there.
+// missing represents a missing member.
 type missing struct{}
 
 func present(v any, is bool) any {
@@ -112,7 +113,7 @@ func (c *comparison) add(path []string, was, is any) {
 	a, list := texts(was)
 	b, listToo := texts(is)
 	switch {
-	case !shown(path):
+	case !isVisible(path):
 	case list && listToo && (len(a)+len(b) > 0):
 		m.Added, m.Removed = without(b, a), without(a, b)
 	default:
@@ -121,7 +122,7 @@ func (c *comparison) add(path []string, was, is any) {
 	c.found = append(c.found, m)
 }
 
-// texts returns the entries of a list of strings; a member that is not there is an empty one.
+// texts returns the entries of a list of strings. A missing member is an empty list.
 func texts(v any) (out []string, ok bool) {
 	if v == (missing{}) {
 		return nil, true

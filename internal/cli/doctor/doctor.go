@@ -1,9 +1,9 @@
-// Package doctor says what is wrong with a gateway and around it: findings, each with a stable code, its
-// cause, and what to do.
+// Package doctor reports the problems of a gateway and its environment: findings, each with a
+// stable code, its cause, and the remedy.
 //
-// It classifies nothing anew. How a server answered is an outcome of package upstream, asked over the
-// connections that the gateway itself would open, and what is wrong with a gateway are the reasons of its
-// health; what is here are the words for people who mend it.
+// It reuses existing classifications. A server's answer is an outcome of package upstream, over the
+// connections that the gateway would open, and a gateway's problems are the reasons of its health.
+// This package adds the texts for people who solve them.
 package doctor
 
 import (
@@ -18,12 +18,12 @@ type Severity string
 
 // The severities, from the worst.
 const (
-	Fault   Severity = "fault"   // something does not work, or is open to others
-	Warning Severity = "warning" // it works, and not as it should, or not for long
+	Fault   Severity = "fault"   // something does not work, or is open to other people
+	Warning Severity = "warning" // it works, but not as it should, or not for long
 	Note    Severity = "note"    // worth knowing
 )
 
-// A Finding is one thing that somebody may want to mend.
+// A Finding is one problem or fact.
 type Finding struct {
 	Code     string   `json:"code"`
 	Severity Severity `json:"severity"`
@@ -33,30 +33,30 @@ type Finding struct {
 	Run      string   `json:"run,omitempty"` // a line to run
 	Fixed    bool     `json:"fixed,omitempty"`
 
-	Fix func() error `json:"-"` // mends it, where that is safe; nil: it does not
+	Fix func() error `json:"-"` // repairs it if that is safe; nil: no repair
 }
 
-// Find returns a finding with the severity and the remedy that its code has.
+// Find returns a finding with the severity and the remedy of its code.
 func Find(code, about, cause string) Finding {
 	k, ok := kinds()[code]
 	if !ok {
-		k = kind{Fault, ""} // a code that the table lacks; a test finds it
+		k = kind{Fault, ""} // a code that is not in the table; a test finds it
 	}
 	return Finding{Code: code, Severity: k.severity, About: about, Cause: cause, Do: k.do}
 }
 
-// Codes returns every code, in the order of the alphabet.
+// Codes returns every code in alphabetical order.
 func Codes() []string {
 	return slices.Sorted(maps.Keys(kinds()))
 }
 
-// A kind is what all findings of a code have.
+// A kind is the common part of all findings with one code.
 type kind struct {
 	severity Severity
 	do       string
 }
 
-// kinds are the codes. docs/doctor.md says of each what it looks like, what it comes from and what mends it.
+// kinds returns the codes. docs/doctor.md describes the symptom, the cause and the remedy of each.
 func kinds() map[string]kind {
 	all := map[string]kind{
 		"settings":             {Fault, "Correct the variables of the environment that are named; docs/authentication.md and docs/laptop.md say what they mean."},
@@ -108,7 +108,7 @@ func kinds() map[string]kind {
 	return all
 }
 
-// remedies say what to do about a server by the reason of its outcome.
+// remedies returns the remedy for a server by the reason of its outcome.
 func remedies() map[string]string {
 	return map[string]string{
 		outcome.ReasonConfig:            "Look at the server's url and headers. An address that is not public is dialed only if PORTCULLIS_ALLOW_NETS has it.",

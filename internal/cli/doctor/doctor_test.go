@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// The page has every code and no other.
+// The page has exactly the codes.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "doctor.md"))
 	require.OK(t, err)
@@ -43,9 +43,10 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Every reason for which a server may not load has a code.
+// Every reason why a server may not load has a code.
 func TestReasonsHaveCodes(t *testing.T) {
-	never := []string{outcome.ReasonAborted, outcome.ReasonTooLarge, outcome.ReasonBreakerOpen} // of a load
+	// never the reason of a load
+	never := []string{outcome.ReasonAborted, outcome.ReasonTooLarge, outcome.ReasonBreakerOpen}
 	for _, reason := range outcome.Reasons() {
 		if slices.Contains(doctor.Codes(), "server_"+reason) == slices.Contains(never, reason) {
 			t.Errorf("server_%s", reason)
@@ -53,7 +54,7 @@ func TestReasonsHaveCodes(t *testing.T) {
 	}
 }
 
-// A certificate that soon ends is told, and so is what a server says that no gateway takes.
+// The probe reports a certificate that ends soon, and a server's answer that no gateway accepts.
 func TestProbeOverTLS(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{TLS: true, Tools: []json.RawMessage{upstreamtest.Tool("ping", "Answer a ping.", ""), upstreamtest.Tool("no name\x1b[2J", "", "")}})
 	allow := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -72,14 +73,15 @@ func TestProbeOverTLS(t *testing.T) {
 	if !slices.Equal(codes, []string{"definitions_refused", "certificate_expires"}) || outcomes[0].Status != outcome.Available {
 		t.Errorf("%q, %+v", codes, outcomes[0])
 	}
-	p.Now = func() time.Time { return time.Now().Add(-30 * 24 * time.Hour) } // here the certificate is good for long, and the clock is wrong
+	// here the certificate is valid for long, and the clock is wrong
+	p.Now = func() time.Time { return time.Now().Add(-30 * 24 * time.Hour) }
 	_, found = p.Ask(t.Context(), []upstream.Target{{ID: "s", URL: s.URL}}, func(outcome.Outcome) {})
 	if len(found) != 2 || found[1].Code != "clock_skew" || !strings.Contains(found[1].Cause, "ahead of this machine's") {
 		t.Errorf("%+v", found)
 	}
 }
 
-// What looks beside the outcome sends no credential, and dials nothing that the gateway may not.
+// The look sends no credential, and dials no address that the gateway may not.
 func TestLookSendsNothing(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{})
 	var heads []http.Header

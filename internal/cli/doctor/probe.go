@@ -18,32 +18,32 @@ import (
 )
 
 const (
-	lookTime    = 5 * time.Second     // to look at one server
-	lookAtOnce  = 16                  // servers
-	certificate = 14 * 24 * time.Hour // that is good for less is a finding
+	lookTime    = 5 * time.Second     // for one server
+	lookAtOnce  = 16                  // parallel servers
+	certificate = 14 * 24 * time.Hour // a certificate that ends earlier is a finding
 	maxSkew     = 60 * time.Second
-	maxQuoted   = 300 // characters of what a server said
+	maxQuoted   = 300 // characters of a server's text
 )
 
-// A Loader asks servers; *upstream.Client is one.
+// A Loader asks servers; *upstream.Client is a Loader.
 type Loader interface {
 	LoadAll(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome
 }
 
-// A Probe asks servers how they are. Its connections are those that the gateway would open: Transport
-// is of an [egress.Dialer], and may be nil, if nothing is to be looked at beside the outcomes.
+// A Probe asks servers for their state. Its connections are the connections of the gateway:
+// Transport belongs to an [egress.Dialer]. If Transport is nil, the Probe only collects outcomes.
 type Probe struct {
 	Loader    Loader
 	Transport *http.Transport
 	Now       func() time.Time // nil: time.Now
 }
 
-// Ask asks all targets, and returns how each answered, in their order, and what is wrong with them. each is
-// called as each ends.
+// Ask asks all targets. It returns their outcomes in the same order, and their problems. It calls
+// each with every outcome.
 func (p Probe) Ask(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) ([]outcome.Outcome, []Finding) {
 	targets = slices.Clone(targets)
 	for i := range targets {
-		targets[i].Once = true // a person waits, and can ask again
+		targets[i].Once = true // a person waits, and can run it again
 	}
 	outcomes := p.Loader.LoadAll(ctx, targets, each)
 	looks := make([]look, len(targets))
@@ -68,18 +68,18 @@ func (p Probe) Ask(ctx context.Context, targets []upstream.Target, each func(out
 	return outcomes, found
 }
 
-// answered reports whether something of HTTP came back.
+// answered reports whether an HTTP answer arrived.
 func answered(o outcome.Outcome) bool {
 	return o.Status == outcome.Available || o.HTTPStatus != 0
 }
 
-// A look is what is seen of a server beside its outcome.
+// A look is the facts about a server in addition to its outcome.
 type look struct {
-	skew    time.Duration // of its clock against ours
-	expires time.Time     // its certificate; zero: it has none
+	skew    time.Duration // of its clock relative to ours
+	expires time.Time     // of its certificate; zero: no certificate
 }
 
-// look asks for nothing and sends no credential: what counts is how the server is reached.
+// look sends one request without content or credential, to learn how to reach the server.
 func (p Probe) look(ctx context.Context, url string) (seen look) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -98,7 +98,7 @@ func (p Probe) look(ctx context.Context, url string) (seen look) {
 	}
 	res, err := p.Transport.RoundTrip(req)
 	if err != nil {
-		return seen // its outcome says what is wrong
+		return seen // its outcome has the reason
 	}
 	_ = res.Body.Close()
 	seen.skew = Skew(res.Header, p.now())
@@ -112,7 +112,7 @@ func (p Probe) now() time.Time {
 	return time.Now()
 }
 
-// Skew returns how far the clock of who sent a header is ahead of ours; 0 if it does not say.
+// Skew returns how far the clock of a header's sender is ahead of ours, or 0 without a date.
 func Skew(h http.Header, now time.Time) time.Duration {
 	at, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -133,7 +133,7 @@ func FindSkew(whose string, skew time.Duration) []Finding {
 	return []Finding{Find("clock_skew", whose, fmt.Sprintf("Its clock is %v %s this machine's.", skew.Abs(), way))}
 }
 
-// findings returns what is wrong with one server.
+// findings returns the problems of one server.
 func (p Probe) findings(o outcome.Outcome, seen look, name string) (found []Finding) {
 	about := "server " + text.Quote(name, 80)
 	switch {
@@ -154,7 +154,8 @@ func (p Probe) findings(o outcome.Outcome, seen look, name string) (found []Find
 	return append(found, FindSkew(about, seen.skew)...)
 }
 
-// Unwell returns the finding of a server that did not load. What the server said is quoted in one line.
+// Unwell returns the finding of a server that did not load. It quotes the server's text in one
+// line.
 func Unwell(about, name string, status outcome.Status, reason string, httpStatus int, message, cause string, asked *outcome.Challenge) Finding {
 	code := "server_" + cmp.Or(reason, outcome.ReasonUnknown)
 	if _, ok := kinds()[code]; !ok {

@@ -20,31 +20,31 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// A Gateway is the gateway of a folder, opened in this process to do one thing. It listens nowhere.
+// A Gateway is the gateway of a folder, opened in this process for one action. It does not listen.
 type Gateway struct {
 	Program *boot.Program
 	stores  *Stores
 	api     http.Handler
-	running sync.WaitGroup // requests
+	running sync.WaitGroup // active requests
 }
 
-// Options is how a folder is opened. The zero Options starts no programs, and tells
-// nobody how far it is.
+// Options are the options for opening a folder. The zero Options starts no programs, and reports no
+// progress.
 type Options struct {
-	ReadOnly bool // nothing is written into the folder
-	Commands bool // servers that are programs are started
+	ReadOnly bool // do not write into the folder
+	Commands bool // start servers that are programs
 	Progress func(catalog.Progress)
 }
 
-// A folder that is held is waited for: by a gateway that runs no longer than it takes to see that it is
-// held, by another command until it is done.
+// The maximum wait for a locked folder: a running gateway gets only the time to detect the lock,
+// another command gets until its end.
 const (
 	Glance = 100 * time.Millisecond
 	Turns  = 5 * time.Second
 )
 
-// OpenGateway opens the gateway of a folder; nil: one runs there, and answers where the Info
-// says.
+// OpenGateway opens the gateway of a folder. It returns nil if a gateway already runs there; the
+// Info then has its address.
 func OpenGateway(
 	ctx context.Context, dir, actor string, how Options, getenv func(string) string, stderr io.Writer,
 ) (Info, *Gateway, error) {
@@ -63,7 +63,7 @@ func OpenGateway(
 	}
 }
 
-// newGateway builds it. What the environment says of a gateway that runs here holds of it as well.
+// newGateway builds the gateway. It uses the gateway settings of the environment.
 func newGateway(
 	ctx context.Context, dir, actor string, how Options, getenv func(string) string, stderr io.Writer,
 ) (_ *Gateway, err error) {
@@ -71,8 +71,8 @@ func newGateway(
 	if err != nil {
 		return nil, err
 	}
-	settings.SyncEvery = 0   // none is due while no gateway runs
-	level := slog.LevelError // what else is worth telling, the command tells
+	settings.SyncEvery = 0   // no sync is due without a running gateway
+	level := slog.LevelError // the command reports everything else
 	if getenv("PORTCULLIS_LOG_LEVEL") != "" {
 		level = settings.LogLevel
 	}
@@ -113,25 +113,25 @@ func (l *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: w.status, Header: w.header, Body: body, Request: r, ContentLength: -1}, nil
 }
 
-// Close waits for what is being done, and closes the stores.
+// Close waits for active requests, and closes the stores.
 func (l *Gateway) Close(ctx context.Context) {
 	l.running.Wait()
 	EndServers(ctx, l.Program.Upstream)
 	l.stores.Close(ctx)
 }
 
-// A pipeWriter is a response that is read while it is written.
+// A pipeWriter is a response that can be read while it is written.
 type pipeWriter struct {
 	header http.Header
 	status int
 	into   *io.PipeWriter
 	once   sync.Once
 	begun  chan struct{} // closed when the status is known
-	left   bool          // whoever reads has gone before the end
+	left   bool          // the reader has left before the end
 }
 
-// end ends the response. The API panics if it cannot write an answer, which package net/http catches where
-// it serves: nobody waits for the rest of this one.
+// end ends the response. The API panics if it cannot write an answer, and package net/http recovers
+// if it serves. Here nobody waits for the rest of the answer.
 func (a *pipeWriter) end() {
 	_ = a.into.Close() // never fails
 	if a.left {
@@ -143,7 +143,7 @@ func (a *pipeWriter) Header() http.Header { return a.header }
 
 func (a *pipeWriter) WriteHeader(status int) {
 	a.once.Do(func() {
-		a.header = a.header.Clone() // the reader's own from here on
+		a.header = a.header.Clone() // now it belongs to the reader
 		a.status = status
 		close(a.begun)
 	})
@@ -159,15 +159,15 @@ func (a *pipeWriter) Write(p []byte) (int, error) {
 // SyncEvery is how often a gateway on one machine syncs.
 const SyncEvery = time.Minute
 
-// Settings returns those of the environment with defaults for one machine: loopback may be
-// dialed, and a gateway that only this machine can reach lets every caller in unless told
-// otherwise.
+// Settings returns the settings of the environment with defaults for one machine: the gateway may
+// dial loopback. If only this machine can reach the gateway, it accepts every caller by default.
 func Settings(getenv func(string) string, addr *net.TCPAddr) (boot.Settings, error) {
 	defaults := map[string]string{}
 	if addr.IP.IsLoopback() {
 		defaults = map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_BASE_URL": "http://" + addr.String()}
 	}
-	if strings.Contains(getenv("PORTCULLIS_AUTH"), "token") { // with another way the setting would be a fault
+	// the setting would be a fault with another way
+	if strings.Contains(getenv("PORTCULLIS_AUTH"), "token") {
 		defaults["PORTCULLIS_TOKEN_KEY"] = tokenKeyDefault
 	}
 	s, err := boot.Load(func(name string) string { return cmp.Or(getenv(name), defaults[name]) })
@@ -180,7 +180,7 @@ func Settings(getenv func(string) string, addr *net.TCPAddr) (boot.Settings, err
 func EndServers(ctx context.Context, up *upstream.Client) {
 	sessions, done := context.WithTimeout(ctx, time.Second)
 	defer done()
-	programs, done := context.WithTimeout(ctx, 12*time.Second) // one that is being installed may finish that
+	programs, done := context.WithTimeout(ctx, 12*time.Second) // a running installation may finish
 	defer done()
 	var wg sync.WaitGroup
 	wg.Go(func() { up.EndSessions(sessions) })

@@ -18,23 +18,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
 
-// InfoFile says, in the gateway's folder, where the gateway answers that has the folder open.
+// InfoFile is the file in a gateway's folder with the address of the gateway that has the folder
+// open.
 const InfoFile = "serve.json"
 
 // writeEvery is how long KeepInfo waits before it tries to write the file again.
 const writeEvery = 2 * time.Second
 
-// An Info is what portcullis serve writes there while it runs.
+// An Info is the content of the file, which portcullis serve writes while it runs.
 type Info struct {
 	Address string `json:"address"` // of the gateway: http://127.0.0.1:8080
 	PID     int    `json:"pid"`
-	Key     bool   `json:"key"`                // admin.key in the folder opens /admin
-	Client  bool   `json:"client,omitempty"`   // portcullis stdio started it: it ends when the client leaves
-	NoAdmin bool   `json:"no_admin,omitempty"` // nobody could use /admin when it was started
+	Key     bool   `json:"key"` // admin.key in the folder opens /admin
+	// portcullis stdio started it: it ends when the client leaves
+	Client  bool `json:"client,omitempty"`
+	NoAdmin bool `json:"no_admin,omitempty"` // nobody could use /admin at its start
 }
 
-// WriteInfo writes where the gateway answers, for its owner alone. Who does so holds the
-// approvals.
+// WriteInfo writes the gateway's address into a file that only its owner can read. The caller holds
+// the approvals.
 func WriteInfo(folder string, s Info) error {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -43,8 +45,9 @@ func WriteInfo(folder string, s Info) error {
 	return PutFile(filepath.Join(folder, InfoFile), append(data, '\n'), 0o600, store.Replace)
 }
 
-// KeepInfo is WriteInfo until stop, which takes it back. A file that cannot be written is
-// tried again while the gateway serves: on a full disk only the commands in the folder miss it.
+// KeepInfo is WriteInfo until stop, which removes the file. While the gateway serves, KeepInfo
+// retries a failed write: without the file, as on a full disk, only the commands in the folder
+// fail.
 func KeepInfo(ctx context.Context, folder string, s Info, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -65,12 +68,12 @@ func KeepInfo(ctx context.Context, folder string, s Info, log *slog.Logger) (sto
 	return func() {
 		cancel()
 		wg.Wait()
-		_ = RemoveInfo(folder) // a process that is gone is not asked
+		_ = RemoveInfo(folder) // nobody calls a process that has ended
 	}
 }
 
-// RemoveInfo takes that back. Only who holds the approvals may call it: what stands there then
-// is of a process that was killed.
+// RemoveInfo removes the file. The caller must hold the approvals: the file then belongs to a
+// process that was killed.
 func RemoveInfo(folder string) error {
 	if err := os.Remove(filepath.Join(folder, InfoFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -78,26 +81,28 @@ func RemoveInfo(folder string) error {
 	return nil
 }
 
-// Running returns where the gateway answers that runs on a folder; runs is false if none does.
+// Running returns the address of the gateway that runs on a folder. runs is false if none does.
 func Running(folder string) (s Info, runs bool, err error) {
 	if s, runs = FindInfo(folder); !runs {
 		return s, false, nil
 	}
-	// A command that reads does not keep others from viewing the file. A gateway does.
+	// A command that reads does not prevent others from viewing the file. A gateway does.
 	held, err := bolt.View(filepath.Join(folder, ApprovalsFile), &store.Options{LockWait: Glance})
 	switch {
-	case err == nil: // what said that one runs was left of one that was killed
+	case err == nil: // the file was left by a killed gateway
 		return s, false, held.Close()
 	case errors.Is(err, bolt.ErrHeld):
-		s, runs = FindInfo(folder) // not before: whoever has it open by now removed what a killed one left
+		// only now: a process that opened the store meanwhile has removed a killed one's file
+		s, runs = FindInfo(folder)
 		return s, runs, nil
 	}
 	return s, false, err
 }
 
-// FindInfo returns where the gateway of a folder answers, if a process says so that still runs. It may be
-// another process by now that has the number: whether the folder is held tells. The admin key opens a
-// gateway that only this machine reaches, so it goes to no other address, whatever the file says.
+// FindInfo returns the address of a folder's gateway, if the process of the file still runs.
+// Another process may have the same number now: only the lock of the folder proves it. The admin
+// key opens a gateway that only this machine reaches. So FindInfo returns only such an
+// address, for any content of the file.
 func FindInfo(folder string) (s Info, ok bool) {
 	data, err := os.ReadFile(filepath.Join(folder, InfoFile))
 	if err != nil || json.Unmarshal(data, &s) != nil || s.Address == "" || s.PID <= 0 || s.Key && !client.ToLoopback(s.Address) {
@@ -107,7 +112,7 @@ func FindInfo(folder string) (s Info, ok bool) {
 	if err != nil {
 		return s, false
 	}
-	if runtime.GOOS == "windows" { // which has no signal that does nothing
+	if runtime.GOOS == "windows" { // it has no signal without effect
 		return s, true
 	}
 	err = p.Signal(syscall.Signal(0))

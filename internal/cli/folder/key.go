@@ -24,14 +24,14 @@ import (
 // The files of keys in a gateway's folder.
 const (
 	KeyFile   = "admin.key" // the admin key
-	SealFile  = "seal.key"  // what the sessions of clients are sealed with
+	SealFile  = "seal.key"  // the key that seals clients' sessions
 	TokenFile = "token.key" // the keys of the hashes of agent tokens
 
-	// tokenKeyDefault is the setting of a gateway that keeps the keys of tokens there.
+	// tokenKeyDefault is the setting of a gateway that keeps its token keys in this file.
 	tokenKeyDefault = "file:" + TokenFile
 )
 
-// PutFile writes data beside path, and gives it its name by place when it is whole.
+// PutFile writes data to a temporary file next to path, and then calls place to give it its name.
 func PutFile(path string, data []byte, mode fs.FileMode, place store.Place) error {
 	return store.WriteFile(path, mode, place, func(f *os.File) error {
 		_, err := f.Write(data)
@@ -39,7 +39,7 @@ func PutFile(path string, data []byte, mode fs.FileMode, place store.Place) erro
 	})
 }
 
-// readKey reads a file that holds a key, and reports whether other users of the machine could read it.
+// readKey reads a file with a key, and reports whether other users of the machine could read it.
 func readKey(path, what string) (data string, isExposed bool, err error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -48,7 +48,7 @@ func readKey(path, what string) (data string, isExposed bool, err error) {
 	case !info.Mode().IsRegular():
 		return "", false, fmt.Errorf("%s is no file: %s is kept there; remove it, and the next start makes a new one",
 			path, what)
-	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // which has no such bits
+	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // it has no such bits
 		return "", true, fmt.Errorf("%s could be read by other users of this machine (mode %v)",
 			path, info.Mode().Perm())
 	}
@@ -56,8 +56,8 @@ func readKey(path, what string) (data string, isExposed bool, err error) {
 	return strings.TrimSpace(string(text)), false, err
 }
 
-// AdminKey returns the key that the folder keeps, and makes it if there is none. A key
-// that other users of the machine could read may be known to them: another takes its place.
+// AdminKey returns the folder's key, and creates it if there is none. Other users of the machine
+// may know a key that they could read, so AdminKey replaces such a key.
 func AdminKey(ctx context.Context, dir string, log *slog.Logger) (secret.Text, error) {
 	path := filepath.Join(dir, KeyFile)
 	data, isExposed, err := readKey(path, "the admin key")
@@ -79,8 +79,8 @@ func AdminKey(ctx context.Context, dir string, log *slog.Logger) (secret.Text, e
 	return key, nil
 }
 
-// newKey makes the key and its file, whole or not at all, in the place of one that is there.
-// Only one program at a time gets here: the approvals are open in it.
+// newKey creates the key and its file, whole or not at all, and replaces an existing file. Only one
+// program at a time calls it, because it has the approvals open.
 func newKey(path string) (secret.Text, error) {
 	key := token.NewAdmin()
 	if err := PutFile(path, []byte(key.Reveal()+"\n"), 0o600, store.Replace); err != nil {
@@ -89,8 +89,8 @@ func newKey(path string) (secret.Text, error) {
 	return key, nil
 }
 
-// sealer returns what seals with the key of the settings or, if they have none, of the folder.
-// readOnly: a key that the folder lacks is made up for this process.
+// sealer returns a sealer with the key of the settings or, if they have none, of the folder. If
+// readOnly is set and the folder has no key, the key exists only in this process.
 func sealer(dir string, s boot.Settings, readOnly bool) (*seal.Sealer, error) {
 	if s.SealKey.Reveal() != "" {
 		return nil, nil //nolint:nilnil // the program makes it of the settings
@@ -102,7 +102,8 @@ func sealer(dir string, s boot.Settings, readOnly bool) (*seal.Sealer, error) {
 	return seal.New(func(context.Context) (seal.Keys, error) { return seal.Keys{Current: key}, nil }), nil
 }
 
-// sealKey returns the key that the folder keeps, and makes it if there is none; readOnly: not its file.
+// sealKey returns the folder's key, and creates it if there is none. If readOnly is set, it does
+// not write the file.
 func sealKey(dir string, readOnly bool) ([]byte, error) {
 	path := filepath.Join(dir, SealFile)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -131,8 +132,8 @@ func sealKey(dir string, readOnly bool) ([]byte, error) {
 	return key, nil
 }
 
-// makeOnce makes the file of a key, unless there is one meanwhile: of two programs that do so at once both
-// go on with the one that was there first. A link takes nothing away, as a rename would.
+// makeOnce creates the file of a key, unless it exists. If two programs do so at the same time,
+// both use the first file. A link replaces nothing, unlike a rename.
 func makeOnce(path, data, what string) error {
 	err := PutFile(path, []byte(data), 0o600, store.Create)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -141,7 +142,7 @@ func makeOnce(path, data, what string) error {
 	return nil
 }
 
-// needTokenKey makes the file of the keys of agent tokens if there is none.
+// needTokenKey creates the file of the keys of agent tokens if there is none.
 func needTokenKey(dir string) error {
 	path := filepath.Join(dir, TokenFile)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -150,7 +151,7 @@ func needTokenKey(dir string) error {
 	return makeOnce(path, secret.FileText(secret.Versions{Current: NewTokenKey()}), "of agent tokens")
 }
 
-// NewTokenKey makes up a key of the hashes of agent tokens.
+// NewTokenKey creates a random key for the hashes of agent tokens.
 func NewTokenKey() secret.Version {
 	return secret.Version{Text: secret.New(token.Random()), Since: time.Now()}
 }

@@ -1,5 +1,5 @@
-// Package folder holds what a gateway on one machine keeps in its folder: stores, keys, and where it
-// answers while it runs. A command opens the gateway of a folder here, if none runs on it.
+// Package folder holds the data in the folder of a gateway on one machine: stores, keys, and the
+// address of a running gateway. A command opens the gateway of a folder here, if none runs on it.
 package folder
 
 import (
@@ -22,14 +22,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// What a gateway keeps in its folder, beside config and policy.
+// The files in a gateway's folder in addition to config and policy.
 const (
-	ApprovalsFile = "approvals.db" // what people decided
+	ApprovalsFile = "approvals.db" // decisions of people
 	AuditFolder   = "audit"        // the lines of calls and events
 	BackupFolder  = "backups"      // copies of the approvals
 )
 
-// Stores are what a gateway has open in its folder.
+// Stores are the open stores of a gateway's folder.
 type Stores struct {
 	Objects   *dir.Store
 	Approvals *bolt.Store
@@ -38,12 +38,12 @@ type Stores struct {
 	audit    *audit.Dir
 	sealer   *seal.Sealer // nil: the settings have the key
 	log      *slog.Logger
-	readOnly bool          // nothing is written into the folder
-	program  *boot.Program // which days the audit is kept is in its config
+	readOnly bool          // do not write into the folder
+	program  *boot.Program // its config says for how many days the audit is kept
 }
 
-// Open opens what is in the folder, which is made if need be. It waits two seconds for another process to
-// close it.
+// Open opens the stores of the folder, and creates the folder if necessary. It waits two seconds
+// for another process to close it.
 func Open(folder string, s boot.Settings, log *slog.Logger) (*Stores, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("--dir %q: %w", folder, err)
@@ -51,8 +51,8 @@ func Open(folder string, s boot.Settings, log *slog.Logger) (*Stores, error) {
 	return open(folder, s, 0, log, false)
 }
 
-// open opens what is in a folder, for which it waits so long. readOnly: nothing is written there, and keys
-// that the folder lacks are made up for this process.
+// open opens the stores of a folder, and waits that long for it. If readOnly is set, it writes
+// nothing, and keys that the folder lacks exist only in this process.
 func open(folder string, s boot.Settings, wait time.Duration, log *slog.Logger, readOnly bool) (_ *Stores, err error) {
 	o := &Stores{dir: folder, Objects: dir.New(folder), log: log, readOnly: readOnly}
 	how := &store.Options{KeepAudit: s.KeepAudit, LockWait: wait}
@@ -77,8 +77,9 @@ func open(folder string, s boot.Settings, wait time.Duration, log *slog.Logger, 
 	return o, nil
 }
 
-// OpenApprovals opens the approvals of a folder, and removes what a killed gateway left there: while they
-// are held, whoever finds that file takes the holder for the gateway and gives it the admin key.
+// OpenApprovals opens the approvals of a folder, and removes the info file of a killed gateway.
+// Otherwise a process that finds the file would take the holder of the approvals for the gateway,
+// and send it the admin key.
 func OpenApprovals(folder string, o *store.Options) (*bolt.Store, error) {
 	s, err := bolt.Open(filepath.Join(folder, ApprovalsFile), o)
 	if err != nil {
@@ -106,13 +107,14 @@ func (o *Stores) openRest(s boot.Settings) (err error) {
 	return err
 }
 
-// Build returns the gateway over the stores.
+// Build returns the gateway with these stores.
 func (o *Stores) Build(s boot.Settings, more boot.Options) *boot.Program {
 	more.Log, more.Sealer, more.Audit, more.Front, more.Folder = o.log, o.sealer, o.audit, boot.Local(), o.dir
 	a := o.Approvals
 	if o.readOnly && s.Access.TokenKey.Reveal() == tokenKeyDefault {
 		if _, err := os.Stat(filepath.Join(o.dir, TokenFile)); errors.Is(err, fs.ErrNotExist) {
-			s.Access.TokenKey = NewTokenKey().Text // no token is under it, as none is under the key of the next start
+			// no token uses it, and the next start has another key
+			s.Access.TokenKey = NewTokenKey().Text
 		}
 	}
 	kept := boot.NewStores(o.Objects, a)
@@ -121,7 +123,7 @@ func (o *Stores) Build(s boot.Settings, more boot.Options) *boot.Program {
 	return o.program
 }
 
-// Close closes them. What goes wrong is logged: it is too late for whoever waited.
+// Close closes the stores. It only logs errors, because nobody waits for them.
 func (o *Stores) Close(ctx context.Context) {
 	for _, part := range []struct {
 		name  string
@@ -137,26 +139,27 @@ func (o *Stores) Close(ctx context.Context) {
 func HasGateway(folder string) bool {
 	for _, key := range []string{filepath.FromSlash(config.Key), ApprovalsFile} {
 		if _, err := os.Stat(filepath.Join(folder, key)); !errors.Is(err, fs.ErrNotExist) {
-			return true // or it cannot be known: who opens it is told why
+			return true // or it is unknown: opening it returns the reason
 		}
 	}
 	return false
 }
 
-// NoGateway says that there is none in a folder, and how one gets there.
+// NoGateway returns the error that a folder has no gateway, and how to create one.
 func NoGateway(folder string) error {
 	return fmt.Errorf("there is no gateway in %q: neither %s nor %s is there; run portcullis init to begin one, or name another folder with --dir", folder, config.Key, ApprovalsFile)
 }
 
-// leftOver is how the temporary files of [store.WriteFile] are named that a killed program leaves in a gateway's
-// folder. Earlier versions ended the names with digits.
+// leftOver matches the names of the temporary files of [store.WriteFile] that a killed program
+// leaves in a gateway's folder. Earlier versions ended the names with digits.
 var leftOver = regexp.MustCompile(
 	`^\.tmp-(admin\.key|seal\.key|token\.key|serve\.json|mcp_config\.json|policy\.cedar|approvals-\d{8}T\d{6}Z\.db)-(\d+|[A-Z2-7]{26})$`)
 
-// sweepLeftOver removes those that are older than an hour: no command works so long on one.
+// sweepLeftOver removes temporary files that are older than an hour: no command works that long on
+// one.
 func sweepLeftOver(dir string) {
 	for _, below := range []string{".", "config", BackupFolder} {
-		entries, _ := os.ReadDir(filepath.Join(dir, below)) // what stays takes room and no more
+		entries, _ := os.ReadDir(filepath.Join(dir, below)) // remaining files only use space
 		for _, e := range entries {
 			info, err := e.Info()
 			if err == nil && info.Mode().IsRegular() && leftOver.MatchString(e.Name()) && time.Since(info.ModTime()) > time.Hour {

@@ -6,63 +6,65 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A State is how the definition that a gateway has of an item stands there.
+// A State is the state of an item's definition at a gateway.
 type State string
 
-// How a definition can stand.
+// The states of a definition.
 const (
-	Approved State = "approved" // whatever else locks the item
-	Waiting  State = "waits"    // for a person to approve it
-	Blocked  State = "blocked"  // a person refused it for good
+	Approved State = "approved" // even if another lock applies to the item
+	Waiting  State = "waits"    // for a person's approval
+	Blocked  State = "blocked"  // a person refused it permanently
 	Disabled State = "disabled" // a person disabled the item
-	Denied   State = "denied"   // it is not approved, and cannot be as long as an operator's rule denies the item
-	Open     State = "open"     // it is not approved, and callable: the server's approval is off
-	Gone     State = ""         // the gateway does not have the item
+	// it is not approved, and cannot be while an operator's rule denies the item
+	Denied  State = "denied"
+	Open    State = "open" // it is callable without approval: the server's approval is off
+	Missing State = ""     // the gateway does not have the item
 )
 
-// An Item is what a gateway has of a tool, a prompt or a resource.
+// An Item is a gateway's record of a tool, a prompt or a resource.
 type Item struct {
 	ID       tool.ID
-	Hash     tool.Hash // of the definition that it lists now
+	Hash     tool.Hash // of the currently listed definition
 	Summary  string    // first sentence of the description
 	Standing State
 }
 
-// A What is in what way a file and a gateway differ about an item.
+// A What is the kind of a difference between a file and a gateway for an item.
 type What string
 
-// The ways to differ, those that open something that the file does not first.
+// The kinds of difference. Kinds in which the gateway allows more than the file come first.
 const (
-	Unlisted    What = "unlisted"     // approved at the gateway, and the file does not have it
+	Unlisted    What = "unlisted"     // approved at the gateway, but not in the file
 	Changed     What = "changed"      // the file has another definition
-	NotApproved What = "not_approved" // the file approves the definition, and it is not approved at the gateway
-	New         What = "new"          // it waits at the gateway, and the file does not have it
-	Removed     What = "removed"      // the file has it, and the gateway does not
-	Pending     What = "pending"      // it waits, as the file says: no drift
+	NotApproved What = "not_approved" // approved in the file, but not at the gateway
+	New         What = "new"          // it waits at the gateway, and is not in the file
+	Removed     What = "removed"      // in the file, but not at the gateway
+	Pending     What = "pending"      // it waits at the gateway and in the file: no drift
 )
 
-// whats returns the ways to differ, in their order.
+// whats returns the kinds of difference in their order.
 func whats() []What { return []What{Unlisted, Changed, NotApproved, New, Removed, Pending} }
 
-// A Drift is an item about which a file and a gateway differ; or, if it is [Pending], one that waits at
-// the gateway as the file says.
+// A Drift is an item that differs between a file and a gateway. If it is [Pending], it waits at
+// both.
 type Drift struct {
 	ID       tool.ID
 	What     What
 	Standing State     // at the gateway
-	Listed   tool.Hash // in the file; "": it does not have the item
-	Current  tool.Hash // at the gateway; "": it does not have the item
-	Summary  string    // of the gateway's definition, or what the file says of one that is gone
+	Listed   tool.Hash // in the file; "": not there
+	Current  tool.Hash // at the gateway; "": not there
+	// of the gateway's definition, or from the file if the gateway lacks the item
+	Summary string
 }
 
-// IsDrift reports whether the two differ.
+// IsDrift reports whether file and gateway differ.
 func (d Drift) IsDrift() bool { return d.What != Pending }
 
-// Compare returns every item about which the file and the gateway differ, and those that wait as the
-// file says, by id.
+// Compare returns every item that differs between the file and the gateway, and the items that wait
+// at both, sorted by id.
 //
-// What people refused or disabled, what an operator's rule denies before it was ever approved, and
-// what is callable without approval need not be in the file.
+// The file may omit items that people refused or disabled, items that an operator's rule denies and
+// that were never approved, and items that are callable without approval.
 func Compare(f File, items []Item) (out []Drift) {
 	here := make(map[tool.ID]bool, len(items))
 	for _, i := range items {
@@ -96,8 +98,8 @@ func Compare(f File, items []Item) (out []Drift) {
 	return out
 }
 
-// Take returns the file of what a gateway has: what is approved and, with pending, marked, what waits.
-// Notes of the file before are kept as long as they are about the same definition.
+// Take returns the file for the items of a gateway: the approved items, and if pending is set, the
+// waiting items with a mark. It keeps the notes of before while they are about the same definition.
 func Take(before File, items []Item, pending bool) File {
 	out := File{}
 	for _, i := range items {
@@ -113,11 +115,10 @@ func Take(before File, items []Item, pending bool) File {
 	return out
 }
 
-// A Count is how two files differ.
+// A Count is the size of the difference between two files.
 type Count struct{ Added, Removed, Changed int }
 
-// Difference returns how a file differs from the one before: in what it is about, and in what it
-// approves of that.
+// Difference returns how many entries were added, removed, or changed.
 func Difference(before, now File) (c Count) {
 	for id, e := range now {
 		switch was, ok := before[id]; {

@@ -8,9 +8,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// code returns a text of anybody as a code span of Markdown that may stand in a cell of a table. In a
-// span nothing is HTML, a link, a picture, a mention or a reference, and none can be ended from within.
-// An escaped pipe is read in two ways by two readers, so a pipe is written as a number.
+// code returns foreign text as a Markdown code span for the cell of a table. Within a span nothing
+// is HTML, a link, a picture, a mention or a reference, and no text can end the span. Renderers
+// disagree about an escaped pipe, so a pipe is written as a number.
 func code(s string, most int) string {
 	s = strings.ReplaceAll(text.Clip(strings.Join(strings.Fields(review.Readable(s)), " "), most), "|", "⟨U+007C⟩")
 	if s == "" {
@@ -23,8 +23,9 @@ func code(s string, most int) string {
 	return fence + s + fence
 }
 
-// block returns a text as a fenced block of Markdown of the language. The fence is longer than any in
-// the text. What is too long is cut at the end of a line, if there is one, and rest says so after the block.
+// block returns foreign text as a fenced block of Markdown in the language. The fence is longer
+// than any fence in the text. A text that is too long is cut at the end of a line if possible, and
+// rest follows the block.
 func block(language, s, rest string, most int) string {
 	s = strings.TrimRight(s, "\n")
 	cut := len(s) > most
@@ -45,13 +46,12 @@ func block(language, s, rest string, most int) string {
 	return out
 }
 
-// lines returns a text of anybody as it may stand in a block: its lines, with each character that is
-// not seen as a number.
+// lines returns foreign text for a block: its lines, with each invisible character as a number.
 func lines(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(strings.ToValidUTF8(review.Readable(s), "\ufffd"), "\r\n", "\n"), "\t", "    ")
 }
 
-// longestRun returns how often c stands behind itself at most.
+// longestRun returns the length of the longest run of c.
 func longestRun(s string, c byte) (longest int) {
 	n := 0
 	for i := range len(s) {

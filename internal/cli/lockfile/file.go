@@ -1,10 +1,10 @@
-// Package lockfile reads, writes and compares approvals.lock.json: which definitions are approved, as a
-// file that is reviewed and merged like code.
+// Package lockfile reads, writes and compares approvals.lock.json, the file of approved definitions
+// that is reviewed and merged like code.
 //
-// The file holds hashes and no definitions. What it approves is exactly what somebody saw at a gateway;
-// whether a gateway still has that is for [Compare] to say, and [Markdown] shows it to the people who
-// review a change of the file. The servers wrote what is shown there, and may be hostile: nothing of
-// theirs is left to the Markdown of whoever renders it.
+// The file contains hashes, not definitions. It approves exactly the definitions that a person saw
+// at a gateway. [Compare] checks whether a gateway still has them, and [Markdown] shows them to the
+// people who review a change of the file. The shown texts come from servers, which may be hostile:
+// no renderer interprets them as Markdown.
 package lockfile
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Name is what the file is called unless somebody says otherwise.
+// Name is the default name of the file.
 const Name = "approvals.lock.json"
 
-// version is the version of the format that this program writes, and the one that it reads.
+// version is the version of the format that this program reads and writes.
 const version = 1
 
 const (
@@ -27,23 +27,25 @@ const (
 	maxSummary = 200 // characters
 )
 
-// A File is what a file approves, by what it is about.
+// A File is the entries of a file, by item.
 type File map[tool.ID]Entry
 
 // An Entry is one definition.
 type Entry struct {
 	Hash    tool.Hash
-	Summary string // first line of the description, for whoever reads the file
-	Pending bool   // the definition waited when the file was written: who merges the file approves it
-	Note    string // of the approval; a definition with a severe finding is not approved without
+	Summary string // first line of the description, for the readers of the file
+	// the definition waited when the file was written: a merge of the file approves it
+	Pending bool
+	// of the approval; a definition with a severe finding is approved only with a note
+	Note string
 }
 
-// Summary returns the line of a file for a description, or for the first sentence of one.
+// Summary returns the file's summary for a description, or for its first sentence.
 func Summary(description string) string {
 	return text.Clip(text.Line(tool.FirstSentence(description)), maxSummary)
 }
 
-// clean returns e as a file keeps it.
+// clean returns e as the file stores it.
 func (e Entry) clean() Entry {
 	e.Summary = text.Clip(text.Line(e.Summary), maxSummary)
 	if text.Blank(e.Note) {
@@ -52,8 +54,8 @@ func (e Entry) clean() Entry {
 	return e
 }
 
-// The types below are the file as it is written. [File.Bytes] writes them, and its JSON Schema is
-// generated from them.
+// The types below are the written form of the file. [File.Bytes] writes them, and its JSON Schema
+// is generated from them.
 
 // A document is the whole file.
 type document struct {
@@ -62,7 +64,7 @@ type document struct {
 	Servers map[string]*documentServer `json:"servers" jsonschema_description:"What is approved of each server, by its name in mcp_config.json."`
 }
 
-// A documentServer is what is approved of one server.
+// A documentServer is the approved definitions of one server.
 type documentServer struct {
 	Tools     map[string]documentEntry `json:"tools,omitempty" jsonschema_description:"Tools by name."`
 	Prompts   map[string]documentEntry `json:"prompts,omitempty" jsonschema_description:"Prompts by name."`
@@ -78,7 +80,7 @@ type documentEntry struct {
 	Note    string    `json:"note,omitempty" jsonschema:"maxLength=4096" jsonschema_description:"Why it is approved; the gateway's audit keeps it. A definition with a severe finding is approved with a note of its own alone."`
 }
 
-// entries returns the entries of a kind, to be read or added to.
+// entries returns the entries of a kind, for reads and additions.
 func (s *documentServer) entries(kind tool.Kind) *map[string]documentEntry {
 	switch kind {
 	case tool.Prompt:
@@ -89,7 +91,7 @@ func (s *documentServer) entries(kind tool.Kind) *map[string]documentEntry {
 	return &s.Tools
 }
 
-// kinds are the members of a server that have entries.
+// kinds are the members of a server that contain entries.
 var kinds = map[string]tool.Kind{"tools": tool.Tool, "prompts": tool.Prompt, "resources": tool.Resource}
 
 // Bytes writes the file. The same entries give the same bytes.
@@ -108,16 +110,17 @@ func (f File) Bytes() []byte {
 		e = e.clean()
 		(*list)[id.Name] = documentEntry{Hash: e.Hash, Summary: e.Summary, Pending: e.Pending, Note: e.Note}
 	}
-	data, _ := rawjson.Encode(d) // texts, numbers and maps of them have a JSON form; it sorts the names of a map
+	// texts, numbers and maps of them have a JSON form; it sorts the names of a map
+	data, _ := rawjson.Encode(d)
 	return []byte(rawjson.Indent(data, "", "  ") + "\n")
 }
 
-// IDs returns what the file is about, sorted.
+// IDs returns the items of the file, sorted.
 func (f File) IDs() []tool.ID {
 	return slices.SortedFunc(maps.Keys(f), tool.ID.Compare)
 }
 
-// Servers returns how many servers the file has entries of.
+// Servers returns how many servers have entries in the file.
 func (f File) Servers() int {
 	names := map[string]bool{}
 	for id := range f {
@@ -126,7 +129,7 @@ func (f File) Servers() int {
 	return len(names)
 }
 
-// Pending returns how many entries are marked as waiting.
+// Pending returns how many entries have the mark of a waiting item.
 func (f File) Pending() (n int) {
 	for _, e := range f {
 		if e.Pending {
@@ -136,8 +139,8 @@ func (f File) Pending() (n int) {
 	return n
 }
 
-// Of returns the entries of the servers; of all if none is named.
-func (f File) Of(servers ...string) File {
+// OfServers returns the entries of the servers, or all entries if servers is empty.
+func (f File) OfServers(servers ...string) File {
 	out := File{}
 	for id, e := range f {
 		if len(servers) == 0 || slices.Contains(servers, id.Server) {

@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// hash returns a hash that is told from others by its first letter.
+// hash returns a hash that consists of one letter.
 func hash(letter string) tool.Hash { return tool.Hash(strings.Repeat(letter, 64)) }
 
 func id(s string) tool.ID {
@@ -40,7 +40,7 @@ func TestBytes(t *testing.T) {
 	golden.Check(t, "testdata/sample.lock.json", string(sample.Bytes()))
 }
 
-// The order of entries is that of the file alone, and what was written is read.
+// The order of entries depends only on the entries, and the written file can be read.
 func TestWriteIsStable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -63,7 +63,7 @@ func TestWriteIsStable(t *testing.T) {
 	}
 }
 
-// random returns a file as gateways have them.
+// random returns a random file with realistic entries.
 func random(r *rand.Rand) lockfile.File {
 	f := lockfile.File{}
 	for range r.IntN(12) {
@@ -174,7 +174,7 @@ func TestCompare(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Compare (-want +got):\n%s", diff)
 	}
-	// What is taken of a gateway does not differ from it, unless what waits was left out.
+	// A file from Take does not differ from its gateway, unless it omits waiting items.
 	for _, d := range lockfile.Compare(lockfile.Take(f, items, true), items) {
 		if d.IsDrift() {
 			t.Errorf("what was just taken differs: %+v", d)
@@ -201,7 +201,7 @@ func TestTakeKeepsNotesOfTheSameDefinition(t *testing.T) {
 	}
 }
 
-// The file of the docs is one.
+// The file in the docs is valid.
 func TestDocs(t *testing.T) {
 	doc, err := os.ReadFile("../../../docs/approvals-as-code.md")
 	require.OK(t, err)

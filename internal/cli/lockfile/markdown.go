@@ -13,46 +13,47 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// MaxMarkdown is how many bytes [Markdown] returns at most. GitHub takes 65,536 characters for a comment,
-// of which whoever posts it may want some.
+// MaxMarkdown is the maximum length of the result of [Markdown], in bytes. GitHub allows 65,536
+// characters in a comment, and the program that posts it may need some.
 const MaxMarkdown = 65_000
 
 const (
 	maxTable  = 20_000 // bytes of the table
 	maxCell   = 120    // characters of one text in a cell or a list
-	leastPart = 600    // bytes that an item is shown with, if it is shown at all
-	maxEnd    = 1_000  // bytes for what is said when not everything is shown
+	leastPart = 600    // minimum for an item that is shown
+	maxEnd    = 1_000  // for the text that says what is missing
 )
 
-// A Detail is what a gateway knows of an item beside its hash.
+// A Detail is a gateway's data about an item in addition to its hash.
 type Detail struct {
-	Before   json.RawMessage // the definition that was approved last at the gateway, if it is another one
+	// the definition that was last approved at the gateway, if it is another one
+	Before   json.RawMessage
 	Known    tool.Hash       // of Before
-	Now      json.RawMessage // the definition that the gateway has; nil: it does not have the item
-	Findings []Finding       // in the definition of now
+	Now      json.RawMessage // the gateway's current definition; nil: none
+	Findings []Finding       // in the current definition
 	Decided  string          // who decided last at the gateway, and when
 	Reason   string          // why the gateway has no definition to show
-	Two      bool            // approving the definition takes two people
+	Two      bool            // the approval takes two people
 }
 
-// A Finding is something in a definition that a reviewer should see.
+// A Finding is a fact in a definition that a reviewer should see.
 type Finding struct {
 	Code, Message string
 	Severe        bool
 }
 
-// A Report is what [Markdown] shows.
+// A Report is the input of [Markdown].
 type Report struct {
 	File    string // its name
-	Gateway string // its address; "": one in a folder
+	Gateway string // its address; "": a gateway in a folder
 	Drifts  []Drift
-	// Detail returns what is known of an item; it is asked about those that are shown alone.
+	// Detail returns the details of an item. It is called only for the items that are shown.
 	Detail func(tool.ID) Detail
-	// See is the command that prints all of one item, but for its id.
+	// See is the command that prints one whole item, without its id.
 	See string
 }
 
-// What is said of each way to differ: in the counts, over the items, and of what follows from it.
+// The texts of each kind of difference: in the counts, above the items, and about the consequences.
 var words = map[What]struct{ count, title, meaning string }{
 	Unlisted:    {"approved only at the gateway", "Approved at the gateway, not in the file", "Somebody approved this definition at the gateway. Take it into the file, or block it at the gateway."},
 	Changed:     {"changed", "Changed", "The file has another definition."},
@@ -62,8 +63,8 @@ var words = map[What]struct{ count, title, meaning string }{
 	Pending:     {"pending", "Waits, as the file says", "Merging the file approves exactly this definition, once `portcullis approvals apply` has run."},
 }
 
-// Markdown returns the report for a pull request, a comment or a summary of GitHub. It is at most
-// [MaxMarkdown] bytes long, and says what is left out.
+// Markdown returns the report for a pull request, a comment or a summary of GitHub. It has at most
+// [MaxMarkdown] bytes, and says what it omits.
 func Markdown(r Report) string {
 	var out strings.Builder
 	out.WriteString(r.heading())
@@ -82,11 +83,11 @@ func Markdown(r Report) string {
 	return out.String()
 }
 
-// fewItems are shown by server and name. Where there are more, which may not all be shown, each server
-// has its turn: one that changes hundreds of its tools leaves room for what others changed.
+// fewItems is up to how many items are sorted by server and name. More items may not all fit, so
+// the servers then take turns: a server with hundreds of changes leaves space for others.
 const fewItems = 50
 
-// ordered returns the drifts in the order in which they are shown.
+// ordered returns the drifts in the order of the output.
 func ordered(drifts []Drift) []Drift {
 	list, turns, turn := slices.Clone(drifts), map[string]int{}, map[tool.ID]int{}
 	for _, d := range list {
@@ -102,7 +103,7 @@ func ordered(drifts []Drift) []Drift {
 	return list
 }
 
-// typed returns an id as it may be typed at a shell, or what stands for it.
+// typed returns an id in shell syntax, or a placeholder.
 func typed(id tool.ID) string {
 	if s := id.String(); id.Kind != tool.Resource {
 		return s
@@ -110,7 +111,7 @@ func typed(id tool.ID) string {
 	return "ID"
 }
 
-// Counts returns how many items differ in which way, in words; "" if none does.
+// Counts returns the number of items of each kind of difference in words, or "" if there are none.
 func Counts(drifts []Drift) string {
 	n := map[What]int{}
 	for _, d := range drifts {
@@ -145,7 +146,7 @@ func (r Report) heading() string {
 	return fmt.Sprintf("## Approvals: %s\n\n%s and %s differ. `portcullis approvals write --pending` brings the file up to date; a merge and `portcullis approvals apply` then approve what the file says, and nothing else.\n", Counts(r.Drifts), file, where)
 }
 
-// table returns one line for each item, as far as there is room.
+// table returns one line for each item, as far as they fit.
 func (r Report) table(list []Drift) string {
 	if len(list) == 0 {
 		return ""
@@ -163,7 +164,7 @@ func (r Report) table(list []Drift) string {
 	return out.String()
 }
 
-// standing says how the definition stands at the gateway.
+// standing returns the state of the definition at the gateway.
 func (d Drift) standing() string {
 	return map[State]string{
 		Approved: "approved", Waiting: "waits", Blocked: "blocked", Disabled: "disabled", Denied: "denied by a rule", Open: "callable without approval",
@@ -178,7 +179,7 @@ func short(h tool.Hash) string {
 	return "`" + text.Clip(string(h), 13) + "`"
 }
 
-// item returns one item in words, in about so many bytes.
+// item returns one item in words, in about the given number of bytes.
 func (r Report) item(d Drift, most int) string {
 	about := r.Detail(d.ID)
 	var out strings.Builder
@@ -206,8 +207,8 @@ func (r Report) item(d Drift, most int) string {
 	return out.String()
 }
 
-// What follows where the gateway's definition is another one, by how that stands, and where the file
-// approves what is not approved there.
+// The consequences if the gateway has another definition, by its state, and if the file approves a
+// definition that is not approved at the gateway.
 var (
 	changedMeans = map[State]string{
 		Approved: "Somebody approved the one below at the gateway.",
@@ -225,10 +226,11 @@ var (
 	}
 )
 
-// meaning says what follows from a difference.
+// meaning returns the consequences of a difference.
 func meaning(d Drift, about Detail) string {
 	said := []string{words[d.What].meaning}
-	ofFile := d.What == Changed && about.Known == d.Listed // what changed since is what changed since the file
+	// a change since the approval is a change since the file
+	ofFile := d.What == Changed && about.Known == d.Listed
 	switch d.What {
 	case Removed:
 		said = []string{cmp.Or(about.Reason, "The gateway does not have it any more."), "Nobody can call it, and `portcullis approvals write` takes it out of the file."}
@@ -253,7 +255,7 @@ func meaning(d Drift, about Detail) string {
 	return strings.TrimSpace(strings.Join(said, " "))
 }
 
-// findings returns what a reviewer should see in a definition.
+// findings returns the facts in a definition that a reviewer should see.
 func findings(list []Finding, most int) string {
 	var out strings.Builder
 	severe := slices.ContainsFunc(list, func(f Finding) bool { return f.Severe })
@@ -277,7 +279,7 @@ func findings(list []Finding, most int) string {
 	return out.String()
 }
 
-// A body is what of an item its servers wrote.
+// A body is the part of an item that its server wrote.
 type body struct {
 	out  *strings.Builder
 	kind tool.Kind
@@ -285,7 +287,7 @@ type body struct {
 	most int // bytes
 }
 
-// add adds a block, which takes at most a share of what room is left.
+// add adds a block with at most a share of the remaining space.
 func (b *body) add(title, language, s string, share int) {
 	if strings.TrimSpace(s) == "" {
 		return
@@ -295,7 +297,7 @@ func (b *body) add(title, language, s string, share int) {
 	b.most -= b.out.Len() - n
 }
 
-// whole shows all of a definition.
+// whole shows a whole definition.
 func (b *body) whole(now json.RawMessage) {
 	d := tool.KeptItem(b.kind, now)
 	b.add("Description:", "text", lines(d.Description), 50)
@@ -303,7 +305,7 @@ func (b *body) whole(now json.RawMessage) {
 	b.add("The definition without its description:", "json", lines(review.Indent(bare(now))), 100)
 }
 
-// change shows how a definition became another one.
+// change shows the change from one definition to another.
 func (b *body) change(before, now json.RawMessage) {
 	was, is := tool.KeptItem(b.kind, before), tool.KeptItem(b.kind, now)
 	b.items(review.Summarize(was, is))
@@ -315,7 +317,7 @@ func (b *body) change(before, now json.RawMessage) {
 	}
 }
 
-// items lists changes; those of some kinds alone, if any are named.
+// items lists changes. If only is not empty, it lists only these kinds.
 func (b *body) items(c review.Change, only ...string) {
 	n, before := b.out.Len(), "\n"
 	for i, item := range c.Items {
@@ -339,7 +341,7 @@ func (b *body) items(c review.Change, only ...string) {
 	b.most -= b.out.Len() - n
 }
 
-// bare returns a definition without its description, which is shown by words.
+// bare returns a definition without its description, which is shown in words.
 func bare(definition json.RawMessage) json.RawMessage {
 	o, err := rawjson.Split(definition, rawjson.Lenient)
 	if err != nil {

@@ -102,7 +102,8 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// outside returns what of a Markdown text is neither in a fenced block nor in a code span.
+// outside returns the parts of a Markdown text that are neither in a fenced block nor in a code
+// span.
 func outside(t *testing.T, md string) string {
 	t.Helper()
 	var plain strings.Builder
@@ -145,7 +146,7 @@ func outside(t *testing.T, md string) string {
 	return out.String()
 }
 
-// closing returns where a run of exactly n backticks begins.
+// closing returns the position of a run of exactly n backticks.
 func closing(s string, n int) int {
 	for i := 0; i < len(s); i++ {
 		run := len(s[i:]) - len(strings.TrimLeft(s[i:], "`"))
@@ -159,7 +160,7 @@ func closing(s string, n int) int {
 	return -1
 }
 
-// checkInert fails if anything of a server could act where Markdown is shown.
+// checkInert fails if any text of a server could be active in rendered Markdown.
 func checkInert(t *testing.T, md string) {
 	t.Helper()
 	if len(md) > lockfile.MaxMarkdown {
@@ -200,8 +201,8 @@ func FuzzMarkdown(f *testing.F) {
 	})
 }
 
-// However much differs, the text is short enough, and says what it leaves out; a server that changes
-// hundreds of tools does not push out what another one changed.
+// The text is short enough for any number of differences, and says what it omits. A server with
+// hundreds of changed tools leaves space for others.
 func TestMarkdownIsBounded(t *testing.T) {
 	long := strings.Repeat("word ` and ``` more ", 1_000)
 	details := map[string]lockfile.Detail{}

@@ -11,8 +11,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/allocated"
 )
 
-// The report for a pull request takes at most three times the definitions and 10 MB, whatever a gateway
-// says of them. The 5 MB above that are the sum of two diffs of words: the first is over before the second begins.
+// The report for a pull request takes at most three times the size of the definitions and 10 MB.
+// The remaining 5 MB are the sum of two diffs of words: the first is garbage before the second
+// begins.
 func TestMarkdownMemory(t *testing.T) {
 	for _, size := range []int{19 << 10, tool.MaxDefinition - 100, 1 << 20} {
 		for name, s := range allocated.Shapes(size) {
@@ -33,8 +34,8 @@ func TestMarkdownMemory(t *testing.T) {
 	}
 }
 
-// A file that somebody made by hand takes no more than one that the program wrote, which is 15 times
-// its size in all, and most of that is over when the next part begins.
+// A file that was written by hand takes no more memory than a generated one: 15 times its size in
+// total, most of which is garbage when the next part begins.
 func TestParseMemory(t *testing.T) {
 	const size = 1 << 20
 	repeat := func(s string) string { return strings.Repeat(s, size/len(s)) }

@@ -13,21 +13,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// MaxSize is how large a file is that is read, in bytes, at most.
+// MaxSize is the maximum size of a file, in bytes.
 const MaxSize = 64 << 20
 
 const (
-	maxFaults  = 50        // that are told of one by one
-	maxLocated = 256 << 10 // bytes of a file of which lines are told: they take up to 40 times its size
+	maxFaults = 50 // that are reported one by one
+	// bytes of a file whose faults have line numbers: these take up to 40 times its size
+	maxLocated = 256 << 10
 
-	// How many values are read of a file: an entry has a hash of 64 digits and three other values.
+	// How many values of a file are read: an entry has a hash of 64 digits and three other values.
 	leastValues  = 1 << 10
 	bytesOfValue = 20
 )
 
-// Parse reads a file. With anything wrong in it there is no File; the error is then [config.Faults],
-// which names everything at once. Broken JSON, a merge that somebody has not finished, and a file of
-// another version come alone.
+// Parse reads a file. If anything is wrong, it returns no File and a [config.Faults], which
+// contains every fault. Broken JSON, an unfinished merge, and a file of another version are
+// reported alone.
 func Parse(data []byte) (File, error) {
 	if len(data) > MaxSize {
 		return nil, config.Faults{{Message: "the file is larger than 64 MiB"}}
@@ -61,7 +62,7 @@ func Parse(data []byte) (File, error) {
 	return nil, faults
 }
 
-// conflict returns where a merge left its marks; nil: nowhere.
+// conflict returns the place of a merge's conflict marks, or nil.
 func conflict(data []byte) *config.Fault {
 	n := 0
 	for line := range bytes.Lines(data) {
@@ -75,7 +76,7 @@ func conflict(data []byte) *config.Fault {
 	return nil
 }
 
-// A reader reads one file, and collects what is wrong with it.
+// A reader reads one file, and collects its faults.
 type reader struct {
 	file   File
 	faults config.Faults
@@ -88,8 +89,8 @@ func (r *reader) fault(path, format string, args ...any) {
 	}
 }
 
-// members calls do for each member of an object. A name that stands there twice is a fault, and so is
-// a value that is no object.
+// members calls do for each member of an object. A duplicate name is a fault, and so is a value
+// that is not an object.
 func (r *reader) members(n *rawjson.Node, path string, do func(name, path string, value *rawjson.Node)) {
 	if !n.Object() {
 		r.fault(path, "want an object")
@@ -107,7 +108,7 @@ func (r *reader) members(n *rawjson.Node, path string, do func(name, path string
 	}
 }
 
-// unknown is the fault of a name that an object does not have.
+// unknown adds the fault of a name that an object does not have.
 func (r *reader) unknown(name, path string, known ...string) {
 	if near := nearest(name, known); near != "" {
 		r.fault(path, "unknown key; write %s", near)
@@ -147,7 +148,7 @@ func (r *reader) document(n *rawjson.Node) {
 	}
 }
 
-// version reports whether this program reads a file of the version.
+// version reports whether this program can read the version of the file.
 func (r *reader) version(n *rawjson.Node) bool {
 	switch {
 	case n == nil:
@@ -224,7 +225,7 @@ func (r *reader) entry(id tool.ID, path string, n *rawjson.Node) {
 	r.file[id] = e.clean()
 }
 
-// nearest returns the name that somebody meant who wrote another one, if it is plain.
+// nearest returns the known name that a wrong name most likely means, or "".
 func nearest(name string, known []string) string {
 	for _, k := range known {
 		if distance := text.Distance(strings.ToLower(text.Clip(name, 20)), k); distance <= len(k)/3 {

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// schema returns the JSON Schema (2020-12) of the file, for editors. It is generated from the types that
-// are written. Parse also refuses what a schema cannot say.
+// schema returns the JSON Schema (2020-12) of the file, for editors. It is generated from the
+// written types. Parse also refuses files for reasons that a schema cannot express.
 func schema(t *testing.T) string {
 	t.Helper()
 	r := jsonschema.Reflector{
@@ -32,14 +32,14 @@ func schema(t *testing.T) string {
 
 const namePattern = `^[A-Za-z0-9_.-]{1,128}$`
 
-// JSONSchemaExtend states what a server's name is.
+// JSONSchemaExtend adds the form of a server's name.
 func (document) JSONSchemaExtend(s *jsonschema.Schema) {
 	if p, ok := s.Properties.Get("servers"); ok {
 		p.PropertyNames = &jsonschema.Schema{Pattern: namePattern}
 	}
 }
 
-// JSONSchemaExtend states what the name of a tool and of a prompt is.
+// JSONSchemaExtend adds the form of a tool's and a prompt's name.
 func (documentServer) JSONSchemaExtend(s *jsonschema.Schema) {
 	for _, key := range []string{"tools", "prompts"} {
 		if p, ok := s.Properties.Get(key); ok {
@@ -48,7 +48,7 @@ func (documentServer) JSONSchemaExtend(s *jsonschema.Schema) {
 	}
 }
 
-// JSONSchemaExtend states that the reserved member is empty.
+// JSONSchemaExtend adds that the reserved member is empty.
 func (documentEntry) JSONSchemaExtend(s *jsonschema.Schema) {
 	if p, ok := s.Properties.Get("shape"); ok {
 		p.Enum = []any{""}
@@ -59,7 +59,7 @@ func TestSchema(t *testing.T) {
 	golden.Check(t, "../../../docs/approvals.lock.schema.json", schema(t))
 }
 
-// What the schema takes is what Parse takes.
+// The schema and Parse accept the same files.
 func TestSchemaAgreesWithParse(t *testing.T) {
 	var s check.Schema
 	require.OK(t, json.Unmarshal([]byte(schema(t)), &s))

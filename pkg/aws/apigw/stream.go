@@ -21,7 +21,7 @@ var (
 	// in the trailer of the answer, which AWS logs
 	errBroken = errors.New("the answer ends early: internal error")
 	// for the handler that still writes
-	errUnread = errors.New("Lambda does not read the rest of the answer")
+	errUnread = errors.New("the rest of the answer is dropped: Lambda stopped reading")
 )
 
 // A Stream passes the events of a Function URL that streams (InvokeMode RESPONSE_STREAM), or of
