@@ -1,5 +1,5 @@
-// Command sync is the Lambda function that updates the catalog on a schedule, after a config change
-// and when it is invoked, and that sends notices. In a distributed sync it runs as several
+// Command sync is the Lambda function that updates the catalog and sends notices. It runs on a
+// schedule, after a config change and when it is invoked. In a distributed sync it runs as several
 // functions; PORTCULLIS_SYNC_ROLE says which one.
 package main
 

@@ -51,7 +51,8 @@ func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 	case c.File != "":
 		return c.restore(ctx, env)
 	case c.KeepTokens:
-		return errors.New("approvals restore: --keep-tokens is about those of a copy: name the FILE")
+		return errors.New("approvals restore: --keep-tokens is about the tokens of a copy: name " +
+			"the FILE")
 	}
 	return c.reconcile(ctx, env, "restore", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (auditevent.Restored, error) {
 		p := auditevent.Restorer{
@@ -85,7 +86,8 @@ func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name stri
 	snap, err := catalog.Load(ctx, dir.New(root), nil)
 	switch {
 	case errors.Is(err, object.ErrNotFound):
-		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", name, root)
+		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so the decisions are "+
+			"not known", name, root)
 	case errors.Is(err, catalog.ErrUnusable):
 		return fmt.Errorf("approvals %s: %w; start the gateway, which makes another one; "+
 			"if %s is damaged too, move it away first; then run this command again", name, err, folder.ApprovalsFile)
@@ -113,7 +115,8 @@ func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name stri
 	}
 	done, err := how(ctx, s, snap)
 	if err = errors.Join(err, s.Close()); err != nil {
-		return fmt.Errorf("approvals %s: after %s were settled: %w; run the command again: it goes on from there",
+		return fmt.Errorf("approvals %s: after %s were settled: %w; run the command again: it "+
+			"continues from there",
 			name, text.Count(len(done.Settled), "record"), err)
 	}
 	printReconciliation(out, decide.ReconciliationOf(done))
@@ -149,7 +152,8 @@ func printReconciliation(w io.Writer, s decide.Reconciliation) {
 	}{
 		{"closed again, because the audit says so and the catalog is older:", s.Closed},
 		{"not opened again; decide again if it is still right:", s.Decide},
-		{"not closed again, because nothing is known of these items; look when their server lists them:", s.Unknown},
+		{"not closed again, because these items are not known; look at them when their server " +
+			"lists them:", s.Unknown},
 	} {
 		if len(list.actions) > 0 {
 			fmt.Fprintln(w, list.title)

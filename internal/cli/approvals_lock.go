@@ -72,7 +72,8 @@ func readItems(ctx context.Context, g *gateway) (s gatewayItems, err error) {
 	s.health = health.Value
 	for _, r := range s.health.Reasons {
 		if r.Condition == state.Failing && oneOf(r.Code, "config_", "catalog_", "approvals_") {
-			return s, fmt.Errorf("%s: the gateway does not know what is approved: %s %s", g.Command, text.Line(r.Message), text.Line(r.Action))
+			return s, fmt.Errorf("%s: the gateway does not know the approved definitions: %s %s",
+				g.Command, text.Line(r.Message), text.Line(r.Action))
 		}
 	}
 	list, err := g.List(ctx, decide.Filter{
@@ -135,7 +136,8 @@ func (s gatewayItems) about(command string, servers []string, f lockfile.File) e
 	known = slices.Compact(known)
 	for _, name := range servers {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("%s: neither the gateway nor the file has anything of a server %s; they have %s", command, text.Quote(name, 64), text.List(known, 20))
+			return fmt.Errorf("%s: neither the gateway nor the file knows a server %s; they "+
+				"know %s", command, text.Quote(name, 64), text.List(known, 20))
 		}
 	}
 	return nil
@@ -186,7 +188,8 @@ func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
 	const command = "approvals write"
 	before, missing, err := c.before()
 	if err != nil {
-		return fmt.Errorf("%s: %w\nthe file was left as it is: remove it first if it is to be written anew", command, err)
+		return fmt.Errorf("%s: %w\nthe file was not changed: remove it first to write a new one",
+			command, err)
 	}
 	g, err := c.view(ctx, env, command)
 	if err != nil {
@@ -199,7 +202,8 @@ func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
 	}
 	for _, r := range s.health.Reasons {
 		if oneOf(r.Code, "approvals_", "tools_rebuilt") {
-			return fmt.Errorf("%s: nothing was written, since what the gateway has approved is not certain: %s %s", command, text.Line(r.Message), text.Line(r.Action))
+			return fmt.Errorf("%s: nothing was written, since the gateway's approvals are not "+
+				"certain: %s %s", command, text.Line(r.Message), text.Line(r.Action))
 		}
 	}
 	if err := s.about(command, c.Server, before); err != nil {
@@ -231,7 +235,8 @@ func (c approvalsWriteCmd) before() (f lockfile.File, missing bool, err error) {
 func (c approvalsWriteCmd) put(ctx context.Context, env *environment, g *gateway, s gatewayItems, before, now lockfile.File, missing bool) error {
 	data := now.Bytes()
 	if _, err := lockfile.Parse(data); err != nil { // never write a file that cannot be read again
-		return fmt.Errorf("%s: nothing was written, since the gateway has what cannot stand in a lock file: %w", g.Command, err)
+		return fmt.Errorf("%s: nothing was written, since a lock file cannot hold an item of "+
+			"the gateway: %w", g.Command, err)
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: interrupted; nothing was written", g.Command)

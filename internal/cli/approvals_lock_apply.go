@@ -62,7 +62,9 @@ func planOf(f lockfile.File, s gatewayItems, note string) (p plan) {
 		case !listed:
 			why = "the gateway does not have it"
 		case row.Hash != e.Hash:
-			why = fmt.Sprintf("the gateway has another definition by now (%s), which nobody has reviewed in this file; portcullis approvals check shows it", text.Clip(string(row.Hash), 13))
+			why = fmt.Sprintf("the gateway now has another definition (%s), which nobody has "+
+				"reviewed in this file; portcullis approvals check shows it",
+				text.Clip(string(row.Hash), 13))
 		case at[id] == lockfile.Approved:
 			p.already++
 			continue
@@ -174,7 +176,8 @@ func (c approvalsApplyCmd) broken(ctx context.Context, g *gateway, f lockfile.Fi
 	defer cancel()
 	s, err := readItems(after, g)
 	if err != nil {
-		return fmt.Errorf("%w; how many of the %d were approved is not known: portcullis approvals check says", why, len(p.approve))
+		return fmt.Errorf("%w; it is not known how many of the %d were approved: portcullis "+
+			"approvals check shows it", why, len(p.approve))
 	}
 	n := 0
 	for _, id := range p.approve {
@@ -182,7 +185,8 @@ func (c approvalsApplyCmd) broken(ctx context.Context, g *gateway, f lockfile.Fi
 			n++
 		}
 	}
-	return fmt.Errorf("%w; of %s that had to be approved %d are, which holds; run it again to go on", why, entries(len(p.approve)), n)
+	return fmt.Errorf("%w; of %s to approve, %d are approved and stay so; run the command again "+
+		"to continue", why, entries(len(p.approve)), n)
 }
 
 // report prints the result for the file's entries.
@@ -218,9 +222,11 @@ func (c approvalsApplyCmd) report(env *environment, f lockfile.File, p plan, app
 	}
 	switch {
 	case err != nil && c.DryRun:
-		return fmt.Errorf("approvals apply: nothing was changed, and what would come of it could not be printed: %w", err)
+		return fmt.Errorf("approvals apply: nothing was changed, and the plan could not be "+
+			"printed: %w", err)
 	case err != nil:
-		return fmt.Errorf("approvals apply: it was carried out, and what came of it could not be printed: %w", err)
+		return fmt.Errorf("approvals apply: it was carried out, and the result could not be "+
+			"printed: %w", err)
 	case len(p.skipped) > 0:
 		return errDrift
 	}

@@ -34,7 +34,8 @@ type approvalsCheckCmd struct {
 // Validate implements kong's check of flags.
 func (c approvalsCheckCmd) Validate() error {
 	if c.Markdown == "-" && c.Output == "json" {
-		return errors.New("--markdown - and -o json both print to standard output: name a file for the one")
+		return errors.New("--markdown - and -o json both print to standard output: give " +
+			"--markdown a file")
 	}
 	return nil
 }
@@ -48,7 +49,8 @@ func (c approvalsCheckCmd) Run(ctx context.Context, env *environment) error {
 	}
 	summary := env.getenv(summaryVariable)
 	if c.Summary && summary == "" {
-		return fmt.Errorf("%s: --summary writes to the file that %s names, and it names none: leave --summary out where no workflow of GitHub runs", command, summaryVariable)
+		return fmt.Errorf("%s: --summary writes to the file that %s names, and it is not set: "+
+			"use --summary only in a workflow of GitHub", command, summaryVariable)
 	}
 	g, err := gatewayFlags{c.placeFlags, osUser()}.view(ctx, env, command)
 	if err != nil {
@@ -150,9 +152,11 @@ func (c approvalsCheckCmd) print(env *environment, f lockfile.File, drifts []loc
 func (c approvalsCheckCmd) verdict(drifts []lockfile.Drift) string {
 	counts := lockfile.Counts(drifts)
 	if !slices.ContainsFunc(drifts, lockfile.Drift.IsDrift) {
-		return "agree: " + counts + "\nportcullis approvals apply approves what is pending, once the file is merged"
+		return "agree: " + counts + "\nportcullis approvals apply approves the pending " +
+			"definitions, once the file is merged"
 	}
-	return "differ: " + counts + "\nportcullis approvals write --pending brings the file up to date, portcullis approvals apply approves what it says; " + c.see() + " ID shows one item"
+	return "differ: " + counts + "\nportcullis approvals write --pending updates the file, " +
+		"portcullis approvals apply approves its definitions; " + c.see() + " ID shows one item"
 }
 
 // see returns the command that shows one item of the gateway.

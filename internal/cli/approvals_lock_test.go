@@ -182,7 +182,7 @@ func TestApplyLeavesWhatPeopleRefused(t *testing.T) {
 	k.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 	do(3, "check", k.file)
 	out := do(3, "apply", k.file, "--note", "all of it")
-	for _, want := range []string{"files:copy: somebody blocked", "files:list: somebody disabled", "mail:purge: an operator's rule", "files:get_file: the gateway has another definition", "mail:send: the definition has a tag that poses as an instruction"} {
+	for _, want := range []string{"files:copy: somebody blocked", "files:list: somebody disabled", "mail:purge: an operator's rule", "files:get_file: the gateway now has another definition", "mail:send: the definition has a tag that poses as an instruction"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("apply does not say %q", want)
 		}
@@ -250,7 +250,7 @@ func TestApplyInterrupted(t *testing.T) {
 	env := quiet()
 	env.getenv = bears(k.Admin)
 	err := run(ctx, []string{"approvals", "apply", k.file, "--url", proxy}, env)
-	if err == nil || !strings.Contains(err.Error(), "approvals apply: interrupted; of 3 entries that had to be approved") || !strings.Contains(err.Error(), "run it again to go on") {
+	if err == nil || !strings.Contains(err.Error(), "approvals apply: interrupted; of 3 entries to approve") || !strings.Contains(err.Error(), "run the command again to continue") {
 		t.Fatalf("interrupted: %v", err)
 	}
 	require.OK(t, run(t.Context(), []string{"approvals", "apply", k.file, "--dir", k.dir}, quiet()))
@@ -287,7 +287,7 @@ func TestApplyRefusedOnTheWay(t *testing.T) {
 	env := quiet()
 	env.getenv = bears(k.Admin)
 	err = run(t.Context(), []string{"approvals", "apply", k.file, "--url", proxy.URL}, env)
-	if err == nil || !strings.Contains(err.Error(), "of 3 entries that had to be approved 2 are, which holds") {
+	if err == nil || !strings.Contains(err.Error(), "of 3 entries to approve, 2 are approved and stay so") {
 		t.Errorf("apply = %v", err)
 	}
 }

@@ -54,7 +54,7 @@ func (c auditCmd) Run(ctx context.Context, env *environment) error {
 	defer g.close()
 	err = g.EachLine(ctx, query, func(l audit.Line) error { n++; return out.Write(l) })
 	if err = errors.Join(err, buffered.Flush()); err == nil && n == 0 {
-		_, err = fmt.Fprintln(env.stderr, "no line is like this")
+		_, err = fmt.Fprintln(env.stderr, "no line matches")
 	}
 	return err
 }

@@ -181,7 +181,8 @@ func testAuditCommand(t *testing.T, d *day) {
 	if out, _, err = command(key, "--url", d.URL+"/mcp", "--actor", "token:ci", "--since", "7d", "--kind", "call"); err != nil || strings.Count(out, "\n") != len(callsOfADay) || !strings.Contains(out, "call locked pending_approval") {
 		t.Errorf("%v:\n%s", err, out)
 	}
-	if _, said, err := command(key, "--url", d.URL, "--until", "2020-01-01", "--since", ""); err != nil || !strings.Contains(said, "no line is like this") {
+	if _, said, err := command(key, "--url", d.URL, "--until", "2020-01-01", "--since",
+		""); err != nil || !strings.Contains(said, "no line matches") {
 		t.Errorf("%v: %s", err, said)
 	}
 	for name, test := range map[string]struct {
@@ -194,7 +195,7 @@ func testAuditCommand(t *testing.T, d *day) {
 		"no address":   {key, []string{"--url", "nonsense"}, "want a URL"},
 		"nothing":      {key, nil, "there is no gateway in \".\""},
 		"since":        {key, []string{"--dir", d.dir, "--since", "yesterday"}, "is no time"},
-		"it runs":      {nil, []string{"--dir", d.dir}, "does not take the credential"},
+		"it runs":      {nil, []string{"--dir", d.dir}, "does not accept the credential"},
 		"no folder":    {nil, []string{"--dir", filepath.Join(d.dir, "none")}, "run portcullis init"},
 	} {
 		if out, _, err := command(test.env, test.args...); err == nil || !strings.Contains(err.Error(), test.want) || out != "" {

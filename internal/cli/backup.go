@@ -112,7 +112,7 @@ func receive(f *os.File, res *http.Response) error {
 	n, err := io.Copy(f, res.Body)
 	want := res.Header.Get("Content-Length")
 	if err == nil && want != "" && want != strconv.FormatInt(n, 10) {
-		err = fmt.Errorf("%s came of %s", text.Count(int(n), "byte"), want)
+		err = fmt.Errorf("the answer ended early: %s came of %s", text.Count(int(n), "byte"), want)
 	}
 	return err
 }

@@ -195,7 +195,7 @@ func TestRestoreSaysTruthOnFullDisk(t *testing.T) {
 	env := quiet()
 	env.stdout = fullDisk{}
 	err := run(t.Context(), []string{"approvals", "restore", first, "--dir", dir}, env)
-	if err == nil || !strings.Contains(err.Error(), "the copy is taken back") || strings.Contains(err.Error(), "nothing was changed") {
+	if err == nil || !strings.Contains(err.Error(), "the copy is restored") || strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("restore = %v", err)
 	}
 }

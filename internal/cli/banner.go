@@ -153,7 +153,8 @@ func (b *banner) writeTools(w io.Writer, s *state.State) {
 			n["ok"]++
 		default:
 			n["failing"]++
-			failing = append(failing, cmp.Or(decide.OutcomeOf(srv.Config.Name, srv.Outcome).Message, "MCP server '"+srv.Config.Name+"' has not been asked yet."))
+			failing = append(failing, cmp.Or(decide.OutcomeOf(srv.Config.Name,
+				srv.Outcome).Message, "MCP server '"+srv.Config.Name+"' has not been loaded yet."))
 		}
 	}
 	row(w, "servers", "%s", counted(n, "ok", "failing", "off"))
@@ -223,8 +224,9 @@ func (b *banner) writeProblems(w io.Writer, h state.Health) {
 	}
 	for _, r := range h.Reasons() {
 		if waitsForServers(h) {
-			row(w, "next", "write your servers into %s, or take over those of a client: portcullis import", b.path(config.Key))
-			row(w, "", "A change of the file is taken within seconds.")
+			row(w, "next", "write your servers into %s, or import a client's servers: "+
+				"portcullis import", b.path(config.Key))
+			row(w, "", "The gateway reads a change of the file within seconds.")
 			break
 		}
 		row(w, "problem", "%s", r.Message)
@@ -236,7 +238,8 @@ func (b *banner) writeProblems(w io.Writer, h state.Health) {
 		case "config_missing": // at the first start
 			row(w, "what to do", "Write %s, such as", b.path(config.Key))
 			row(w, "", `{"mcpServers": {"NAME": {"url": "https://HOST/mcp"}}}`)
-			row(w, "", "It is taken within seconds. Or stop this, and start with --demo and another --dir to see the gateway at work.")
+			row(w, "", "The gateway reads it within seconds. Or stop it, and start it with "+
+				"--demo and another --dir to see the gateway at work.")
 			continue
 		}
 		row(w, "what to do", "%s", r.Action)

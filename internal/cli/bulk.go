@@ -255,7 +255,7 @@ func countsOf(action string, rows []decide.Row) string {
 		parts = append(parts, fmt.Sprintf("%d with findings", found))
 	}
 	if strange > 0 {
-		parts = append(parts, fmt.Sprintf("%d not as it was seen, which the gateway refuses", strange))
+		parts = append(parts, fmt.Sprintf("%d with another hash, which the gateway refuses", strange))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -43,12 +43,14 @@ func (d *decider) decideAll(ctx context.Context, rows []decide.Row, leftOut int)
 	err := d.printError(d.print(d.env.stdout, done, func(w io.Writer) {
 		fmt.Fprintf(w, "%s %d of %s\n", past(d.action), done.Count, text.Count(len(rows), "item"))
 		if halves > 0 {
-			fmt.Fprintf(w, "of %d of them yours is the first of two approvals: one more person is needed\n", halves)
+			fmt.Fprintf(w, "for %d of them yours is the first of two approvals: one more person "+
+				"is needed\n", halves)
 		}
 	}))
 	switch {
 	case failed != nil:
-		failed = fmt.Errorf("%w. Before that %d of %s were %s, which holds; the same command goes on with the rest",
+		failed = fmt.Errorf("%w. Before that %d of %s were %s, and stay so; the same command "+
+			"continues with the rest",
 			failed, done.Count, text.Count(len(rows), "item"), past(d.action))
 	case refused > 0:
 		failed = d.leftOver(refused)

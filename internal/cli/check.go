@@ -104,9 +104,9 @@ type ruleEffect struct {
 	Some   []string `json:"some,omitempty"`   // for some agents
 }
 
-// check reads config and policy of a folder as a sync would, prints every fault with its file, line
-// and path, and the effect of the rules in the folder's catalog. It returns an error if there is a
-// fault.
+// check reads config and policy of a folder as a sync would. It prints every fault with its file,
+// line and path, and the effect of the rules in the folder's catalog. It returns an error if there
+// is a fault.
 func check(ctx context.Context, folder string, getenv func(string) string, out io.Writer) (*checkup, error) {
 	c := &checkup{out: out, objects: dir.New(folder), configPath: filepath.Join(folder, config.Key), policyPath: filepath.Join(folder, policy.Key), Faults: []atFile{}, Warnings: []atFile{}}
 	c.Config.File, c.Policy.File = c.configPath, c.policyPath
@@ -118,7 +118,8 @@ func check(ctx context.Context, folder string, getenv func(string) string, out i
 	var err error
 	c.snap, err = catalog.Load(ctx, c.objects, nil)
 	if errors.Is(err, object.ErrNotFound) {
-		c.note("no catalog in %s yet: what the rules match is known after the first sync", folder)
+		c.note("no catalog in %s yet: the matches of the rules are known after the first sync",
+			folder)
 		return c, nil
 	}
 	if err != nil {
@@ -214,7 +215,9 @@ func (c *checkup) unset(getenv func(string) string) (names []string, warnings co
 		for _, v := range target.Variables(i) {
 			if getenv(v.Name) == "" {
 				names = append(names, v.Name)
-				warnings = append(warnings, config.Fault{Path: v.Path, Message: fmt.Sprintf("the variable %s is not set here; without it in the gateway's environment nobody is told there", v.Name)})
+				warnings = append(warnings, config.Fault{Path: v.Path,
+					Message: fmt.Sprintf("the variable %s is not set here; without it in the "+
+						"gateway's environment no notice is sent there", v.Name)})
 			}
 		}
 	}
@@ -269,7 +272,8 @@ func (c *checkup) match(snap *catalog.Snapshot) {
 	bound := toolset.Compile(c.cfg, universe)
 	for _, s := range c.cfg.Servers {
 		if have, ok := snap.Server(s.Name); !ok || have.Tools == 0 {
-			c.note("server %q: the catalog has no tool of it, so what the rules match there is not known", s.Name)
+			c.note("server %q: the catalog has no tool of it, so the matches of the rules are "+
+				"not known", s.Name)
 		}
 	}
 	warned := map[string]bool{}

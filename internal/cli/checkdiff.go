@@ -28,7 +28,7 @@ func (c *checkup) compare(ctx context.Context) {
 	was, err := lastUsed(ctx, c.objects)
 	switch {
 	case err != nil:
-		c.note("what is in use cannot be read, so what differs from it is not known: %v", err)
+		c.note("the files in use cannot be read, so the difference is not known: %v", err)
 	case was.files.Config == nil:
 		c.note("nothing is in use here yet")
 	default:
@@ -78,10 +78,10 @@ func (c *checkup) differ(was activeFiles, snap *catalog.Snapshot, where string) 
 	c.Difference, c.Used = &d, &was
 	versions := fmt.Sprintf("config version %s, policy version %s", short(was.Config), short(was.Policy))
 	if d.Empty() {
-		c.printf("nothing differs from what is %s: %s", where, versions)
+		c.printf("no difference from the files %s: %s", where, versions)
 		return
 	}
-	c.printf("differs from what is %s: %s", where, versions)
+	c.printf("differs from the files %s: %s", where, versions)
 	each := func(sign, what string, names []string) {
 		for _, name := range names {
 			c.printf("  %s %s%s", sign, what, inLine(name))
@@ -96,7 +96,7 @@ func (c *checkup) differ(was activeFiles, snap *catalog.Snapshot, where string) 
 	each("-", "rule ", d.Rules.Removed)
 	each("~", "rule ", d.Rules.Changed)
 	if d.Tools == nil {
-		c.printf("  which tools that denies is known after the first sync")
+		c.printf("  the denied tools are known after the first sync")
 		return
 	}
 	for _, list := range []struct {

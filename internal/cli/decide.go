@@ -57,7 +57,9 @@ func (c decideCmd) Validate() error {
 	case (c.Hash != "" || c.Rev != 0) && len(c.Items) != 1:
 		return errors.New("--hash and --rev are of one item: --seen takes the hashes of many")
 	case c.Yes && c.Hash == "" && c.Seen == "":
-		return errors.New("--yes needs hashes: --hash of one item, or --seen FILE with lines \"server:tool HASH\", as portcullis tools --hashes prints them; portcullis approvals apply takes those of a lock file")
+		return errors.New("--yes needs hashes: --hash of one item, or --seen FILE with lines " +
+			"\"server:tool HASH\", as portcullis tools --hashes prints them; portcullis " +
+			"approvals apply uses the hashes of a lock file")
 	}
 	return c.gatewayFlags.Validate()
 }
@@ -147,7 +149,7 @@ func (d *decider) printError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: it was carried out, and what came of it cannot be printed: %w", d.action, err)
+	return fmt.Errorf("%s: it was carried out, and the result cannot be printed: %w", d.action, err)
 }
 
 // result says what happened to an item, in its state after the decision.
@@ -230,8 +232,8 @@ func (d *decider) reviewed(t decide.Tool, question string) error {
 
 // errNoText refuses to unlock a definition that nobody can read.
 func errNoText(id string) error {
-	return fmt.Errorf("the text of %s is not known here, so that nobody can read it, and nothing was decided: "+
-		"portcullis sync reads it from its server", inLine(id))
+	return fmt.Errorf("the text of %s is not known here, so nobody can read it, and nothing was "+
+		"decided: portcullis sync reads it from its server", inLine(id))
 }
 
 // refusal returns whyNot as an error, or nil.
@@ -274,7 +276,9 @@ func (d *decider) expectedHash(t decide.Tool) (tool.Hash, error) {
 	if h := tool.Hash(strings.ToLower(strings.TrimSpace(d.Hash))); len(h) == 64 {
 		return h, nil // of another definition; the gateway refuses it
 	}
-	return "", fmt.Errorf("%s: the definition of %s is %s now, and not the one that --hash names; nothing was decided: portcullis diff %s shows what changed", d.action, inLine(t.ID), shortHash(t.Hash), typed(t.ID))
+	return "", fmt.Errorf("%s: the definition of %s is now %s, which is not the --hash; nothing "+
+		"was decided: portcullis diff %s shows the change", d.action, inLine(t.ID),
+		shortHash(t.Hash), typed(t.ID))
 }
 
 // hashNamed returns the first of the hashes that begins with the value of --hash, or "".

@@ -121,7 +121,8 @@ func (m marker) words(t decide.Tool) {
 		m.items(t.Change)
 	}
 	if quotesMarks(t) {
-		fmt.Fprintln(m.w, "\nThe texts hold signs such as {+ themselves, so that marks cannot be told from them: --raw prints them line by line.")
+		fmt.Fprintln(m.w, "\nThe texts themselves hold signs such as {+, which look like marks: "+
+			"--raw prints the texts line by line.")
 	}
 	m.texts(t)
 }
@@ -131,7 +132,7 @@ func (m marker) summary(t decide.Tool) {
 	showHead(m.w, t)
 	switch {
 	case isApproved(t):
-		fmt.Fprintln(m.w, "change    none: the definition of now is the approved one")
+		fmt.Fprintln(m.w, "change    none: the current definition is the approved one")
 	case t.Change != nil:
 		fmt.Fprintf(m.w, "change    %s\n", text.Clip(text.Line(t.Change.Line), 500))
 	case t.Record != nil && t.Record.ApprovedHash != "" && t.Record.ApprovedHash != t.Hash:

@@ -30,7 +30,8 @@ func (c doctorCmd) Validate() error {
 	case c.URL != "" && c.Probe:
 		return errors.New("--probe asks servers from this machine, and --url is about a gateway that asks them from its own: leave one of them out; doctor --url says how they answered it last")
 	case c.URL != "" && c.Fix:
-		return errors.New("--fix mends files of a folder, and --url names none: leave one of them out")
+		return errors.New("--fix changes files of a folder, and --url names none: leave one of " +
+			"them out")
 	case c.AllowCommands && !c.Probe:
 		return errors.New("--allow-commands starts servers that --probe asks: add --probe")
 	}
@@ -76,7 +77,7 @@ func (c doctorCmd) Run(ctx context.Context, env *environment) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return errors.New("doctor: interrupted; nothing was mended")
+		return errors.New("doctor: interrupted; nothing was fixed")
 	}
 	if c.Fix {
 		x.fix()
@@ -101,7 +102,7 @@ func (x *examination) fix() {
 			continue
 		}
 		if err := f.Fix(); err != nil {
-			f.Cause += " It could not be mended: " + err.Error()
+			f.Cause += " It could not be fixed: " + err.Error()
 			continue
 		}
 		f.Fixed = true
@@ -155,7 +156,8 @@ func (x *examination) show(w io.Writer, n map[doctor.Severity]int, fixable int) 
 				well++
 			}
 		}
-		line := fmt.Sprintf("%s asked, %d answered as they should", text.Count(len(x.Asked), "server"), well)
+		line := fmt.Sprintf("%s asked, %d answered correctly", text.Count(len(x.Asked), "server"),
+			well)
 		if there > 0 {
 			line += fmt.Sprintf("; the running gateway answered for %s", text.Count(there, "program"))
 		}
@@ -171,7 +173,7 @@ func (x *examination) show(w io.Writer, n map[doctor.Severity]int, fixable int) 
 	case len(parts) == 0:
 		fmt.Fprintln(w, "nothing is wrong")
 	case fixable > 0 && !x.cmd.Fix:
-		fmt.Fprintf(w, "%s; --fix mends %d of them\n", strings.Join(parts, ", "), fixable)
+		fmt.Fprintf(w, "%s; --fix corrects %d of them\n", strings.Join(parts, ", "), fixable)
 	default:
 		fmt.Fprintln(w, strings.Join(parts, ", "))
 	}

@@ -310,7 +310,7 @@ func (x *examination) stale(path string, s folder.Info) {
 		case err != nil:
 			return err
 		case runs:
-			return errors.New("a gateway has been started since, and wrote it anew")
+			return errors.New("a gateway has been started since, and wrote it again")
 		}
 		return folder.RemoveInfo(filepath.Dir(path))
 	}

@@ -64,7 +64,8 @@ func (x *examination) reach(ctx context.Context, base, code string) bool {
 		x.find(code, base, err.Error(), "curl -sS "+base+"/healthz")
 		return false
 	case !strings.Contains(string(got.body), `"status"`):
-		x.find("gateway_foreign", base, fmt.Sprintf("%s/healthz answers %d with something that is no gateway's.", base, got.status), "curl -sS "+base+"/healthz")
+		x.find("gateway_foreign", base, fmt.Sprintf("%s/healthz answers %d, but not like a "+
+			"gateway.", base, got.status), "curl -sS "+base+"/healthz")
 		return false
 	}
 	x.Findings = append(x.Findings, doctor.FindSkew(base, doctor.Skew(got.header, time.Now()))...)
@@ -92,9 +93,11 @@ func (x *examination) metadata(ctx context.Context, base string) {
 	case err != nil:
 		x.find(what, base, fmt.Sprintf("It sends clients to %s, which does not answer: %v", text.Clip(text.Line(m[1]), 200), err), "")
 	case json.Unmarshal(said.body, &meta) != nil || meta.Resource == "":
-		x.find(what, base, fmt.Sprintf("It sends clients to %s, which answers %d and not with metadata.", text.Clip(text.Line(m[1]), 200), said.status), "")
+		x.find(what, base, fmt.Sprintf("It sends clients to %s, which answers %d without "+
+			"metadata.", text.Clip(text.Line(m[1]), 200), said.status), "")
 	case !strings.EqualFold(strings.TrimSuffix(meta.Resource, "/"), base+"/mcp"):
-		x.find(what, base, fmt.Sprintf("It says of itself that it is %s, and was asked at %s/mcp.", text.Clip(text.Line(meta.Resource), 200), base), "")
+		x.find(what, base, fmt.Sprintf("It names %s as its own address, and this request went "+
+			"to %s/mcp.", text.Clip(text.Line(meta.Resource), 200), base), "")
 	}
 }
 
@@ -184,10 +187,13 @@ func (x *examination) tokens(ctx context.Context, g *gateway) {
 		list = "portcullis token list --url " + connect.Shell(x.cmd.URL)
 	}
 	if p := page.Keys.Previous; p != nil && p.Live > 0 && !p.Until.IsZero() && p.Last.After(p.Until) && time.Until(p.Until) < keyEnds {
-		x.find("tokens_end", text.Count(p.Live, "agent token"), fmt.Sprintf("Under the previous key, which is taken until %s. The last of them would expire on %s.", atMinute(p.Until), atMinute(p.Last)), list)
+		x.find("tokens_end", text.Count(p.Live, "agent token"),
+			fmt.Sprintf("Under the previous key, which the gateway accepts until %s. The last "+
+				"of them would expire on %s.", atMinute(p.Until), atMinute(p.Last)), list)
 	}
 	if n := page.Keys.Void; n > 0 {
-		x.find("tokens_void", text.Count(n, "agent token"), "The key is gone under which they were made, so they let nobody in.", list)
+		x.find("tokens_void", text.Count(n, "agent token"), "Their key is gone, so the gateway "+
+			"refuses them.", list)
 	}
 }
 
@@ -230,7 +236,7 @@ func (x *examination) unseen(g *gateway, err error) {
 // probe asks the servers of the folder's config as its gateway would.
 func (x *examination) probe(ctx context.Context) error {
 	if x.cfg == nil {
-		fmt.Fprintln(x.env.stderr, "no server is asked: there is no config that can be used")
+		fmt.Fprintln(x.env.stderr, "doctor asks no server: there is no config that can be used")
 		return nil
 	}
 	settings, err := folder.Settings(x.env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
@@ -261,7 +267,7 @@ func (x *examination) probe(ctx context.Context) error {
 	})
 	bar.end()
 	if ctx.Err() != nil {
-		return errors.New("doctor: interrupted; nothing was mended")
+		return errors.New("doctor: interrupted; nothing was fixed")
 	}
 	for _, o := range outcomes {
 		x.Asked = append(x.Asked, askedServer{

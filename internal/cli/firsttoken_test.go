@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A gateway that accepts only agent tokens, and has none of an admin, reports this at its start and
-// to the doctor, with the command that creates the first one. That command works.
+// A gateway that accepts only agent tokens, and has none of an admin, says so at its start and to
+// the doctor. Both print the command that creates the first one, and that command works.
 func TestFirstToken(t *testing.T) {
 	_, config := ping(t)
 	dir, s := t.TempDir(), newTerminal(t, nil)

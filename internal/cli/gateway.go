@@ -110,7 +110,7 @@ func (f gatewayFlags) openTo(
 	case here == nil: // a gateway runs
 		if f.Actor != osUser() {
 			fmt.Fprintln(env.stderr, "warning: a gateway runs on the folder, "+
-				"and its audit names whoever its credential says, not --actor")
+				"and its audit names the holder of the credential, not --actor")
 		}
 		if !s.Key {
 			dir = ""

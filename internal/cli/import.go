@@ -117,7 +117,8 @@ func (i *importing) readConfig() (*config.Config, error) {
 	i.before = data
 	cfg, err := config.Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("the config has to be in order before servers are added to it; nothing was changed\n%s", prefixed(i.path+":", err.Error()))
+		return nil, fmt.Errorf("the config must be valid before servers are added to it; "+
+			"nothing was changed\n%s", prefixed(i.path+":", err.Error()))
 	}
 	return cfg, nil
 }
@@ -200,7 +201,8 @@ func (i *importing) readClient(c clientfile.Client) (out []*clientfile.File, err
 		for n := range paths {
 			paths[n] = i.short(paths[n])
 		}
-		return nil, fmt.Errorf("%s %w; looked in %s. If its file lies elsewhere, name the file", c.ID, errAbsent, strings.Join(paths, ", "))
+		return nil, fmt.Errorf("%s %w; looked in %s. If its file is elsewhere, name the file",
+			c.ID, errAbsent, strings.Join(paths, ", "))
 	}
 	return out, nil
 }
@@ -311,7 +313,8 @@ func (i *importing) refused(err error) error {
 		}
 		lines = append(lines, line)
 	}
-	return fmt.Errorf("a gateway would not take the config that comes of it; nothing was changed. Leave the server out with --skip, or mend its entry\n%s", strings.Join(lines, "\n"))
+	return fmt.Errorf("a gateway would refuse the resulting config; nothing was changed. Leave "+
+		"the server out with --skip, or correct its entry\n%s", strings.Join(lines, "\n"))
 }
 
 // write replaces the config, and writes the credentials into a file if requested.

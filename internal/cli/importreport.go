@@ -118,7 +118,7 @@ func (i *importing) reportChecks(w io.Writer) {
 		}
 	}
 	if left.Len() > 0 {
-		fmt.Fprintf(w, "\ncheck this, which is left out:\n%s", left.String())
+		fmt.Fprintf(w, "\ncheck these members, which are left out:\n%s", left.String())
 		fmt.Fprintln(w, "--accept NAME.MEMBER takes a member over: "+
 			"use it only if you know why the file has the member")
 	}
@@ -186,12 +186,13 @@ func (i *importing) reportExports(w io.Writer) {
 	if len(i.needed()) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nset where the gateway is started, with the values that stand in these places:\n%s", i.exports(false))
+	fmt.Fprintf(w, "\nset these where the gateway is started, to the values at these places:\n%s",
+		i.exports(false))
 	if i.Secrets == "" || i.DryRun {
 		return
 	}
-	fmt.Fprintf(w, "those in clear are in %s, which you alone can read: . %s sets them. "+
-		"Nothing took them out of the client's file.\n", i.Secrets, connect.Shell(dotted(i.Secrets)))
+	fmt.Fprintf(w, "the values in clear are in %s, which only you can read: . %s sets them. "+
+		"They are still in the client's file.\n", i.Secrets, connect.Shell(dotted(i.Secrets)))
 	if i.ignored {
 		fmt.Fprintln(w, "a .gitignore names it, so git add does not take it")
 	} else {
@@ -256,6 +257,7 @@ func (i *importing) reportNext(w io.Writer, cfg *config.Config) {
 		fmt.Fprintf(w, "%d of them %s, with PATH, HOME, LANG, TMPDIR, proxy and CA variables, and what their env lists\n", programs, what)
 	}
 	if i.added+i.changed > 0 && !i.DryRun {
-		fmt.Fprintf(w, "next: portcullis check%s; then put the gateway into the client in their place: portcullis connect CLIENT%s\n", place, flag)
+		fmt.Fprintf(w, "next: portcullis check%s; then put the gateway into the client instead "+
+			"of them: portcullis connect CLIENT%s\n", place, flag)
 	}
 }

@@ -37,7 +37,7 @@ const (
 // when { resource.name like "delete_*" }
 // unless { principal == Agent::"janitor" };
 //
-// portcullis check says what each rule denies before anything changes. What rules can speak of:
+// portcullis check says what each rule denies before anything changes. The language of rules:
 // https://github.com/portcullis-mcp/portcullis/blob/main/docs/policy.md
 `
 )
@@ -70,12 +70,12 @@ func (c initCmd) write(ctx context.Context, said *strings.Builder) error {
 	}
 	for _, f := range []struct{ key, text string }{{policy.Key, firstPolicy}, {config.Key, firstConfig}} {
 		if ctx.Err() != nil {
-			return errors.New("interrupted; run it again, and it writes what lacks")
+			return errors.New("interrupted; run it again, and it writes the missing files")
 		}
 		path := filepath.Join(c.Dir, filepath.FromSlash(f.key))
 		switch err := createFile(path, []byte(f.text), 0o644); {
 		case errors.Is(err, fs.ErrExist):
-			fmt.Fprintf(said, "%s: it is there, and stays as it is\n", path)
+			fmt.Fprintf(said, "%s: it exists, and was not changed\n", path)
 		case err != nil:
 			return err
 		default:
@@ -96,7 +96,7 @@ func (c initCmd) ignore(ctx context.Context, said *strings.Builder) error {
 	case err != nil:
 		return err
 	case len(added) == 0:
-		fmt.Fprintf(said, "%s: it has all lines, and stays as it is\n", path)
+		fmt.Fprintf(said, "%s: it has all lines, and was not changed\n", path)
 	default:
 		fmt.Fprintf(said, "%s: added %s\n", path, strings.Join(added, ", "))
 	}
@@ -111,8 +111,10 @@ func (c initCmd) next(said *strings.Builder) {
 	}
 	fmt.Fprintln(said, "\nnext:")
 	t := tabwriter.NewWriter(said, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "  portcullis import claude-code%s\ttake over the servers of a client, or write them into %s\n", flag, filepath.Join(c.Dir, filepath.FromSlash(config.Key)))
+	fmt.Fprintf(t, "  portcullis import claude-code%s\timport the servers of a client, or write "+
+		"them into %s\n", flag, filepath.Join(c.Dir, filepath.FromSlash(config.Key)))
 	fmt.Fprintf(t, "  portcullis check%s\tsee what is wrong, and what each rule denies\n", place)
-	fmt.Fprintf(t, "  portcullis serve%s\trun the gateway; it takes every change of the files within seconds\n", flag)
+	fmt.Fprintf(t, "  portcullis serve%s\trun the gateway; it reads every change of the files "+
+		"within seconds\n", flag)
 	_ = t.Flush() // writes into memory
 }

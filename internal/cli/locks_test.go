@@ -45,8 +45,8 @@ func (w *realTools) policy(text string) {
 	w.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 }
 
-// Each reason in turn on every real tool, through the config, the policy, the admin API and the
-// approval mode, as an agent sees it over HTTP.
+// Each reason applies in turn to every real tool: through the config, the policy, the admin API and
+// the approval mode. The test checks what an agent sees over HTTP.
 func TestReasonsOfRealTools(t *testing.T) {
 	w := newReal(t, `, "approval": "manual"`)
 	if n := len(w.tools()); n != 527 {

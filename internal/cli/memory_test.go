@@ -23,7 +23,7 @@ func (c *byteCount) Write(p []byte) (int, error) {
 }
 
 // A command prints with at most three times the size of the definitions and 10 MB, for any
-// definitions, and never needs more at one time.
+// definitions. It never needs more at one time.
 func TestPrintMemory(t *testing.T) {
 	for name, s := range allocated.Shapes(tool.MaxDefinition - 100) {
 		changed := decide.Tool{

@@ -67,7 +67,8 @@ func parsePinned(data []byte) (items []pinnedItem, err error) {
 	if data = bytes.TrimSpace(data); len(data) > 0 && data[0] == '{' {
 		var list struct{ Tools []pinnedItem }
 		if err := json.Unmarshal(data, &list); err != nil {
-			return nil, fmt.Errorf("it begins as JSON, and is not what portcullis tools -o json prints: %w", err)
+			return nil, fmt.Errorf("it begins like JSON, and is not the output of portcullis "+
+				"tools -o json: %w", err)
 		}
 		for n, s := range list.Tools {
 			if err := s.check(); err != nil {

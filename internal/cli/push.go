@@ -154,12 +154,13 @@ func (p *push) compare(ctx context.Context, objects object.Store) object.Source[
 		return rules
 	}
 	if err != nil {
-		p.Check.note("what the gateway uses cannot be read, so what differs from it is not known: %v", err)
+		p.Check.note("the gateway's files cannot be read, so the difference is not known: %v", err)
 		return rules
 	}
 	snap, err := catalog.Load(ctx, objects, nil)
 	if err != nil && !errors.Is(err, object.ErrNotFound) {
-		p.Check.note("the gateway's tool catalog cannot be read, so which tools this denies is not known: %v", err)
+		p.Check.note("the gateway's tool catalog cannot be read, so the denied tools are not "+
+			"known: %v", err)
 	}
 	if p.Check.policy == nil { // a push removes no policy
 		p.Check.rules = was.files.Policy
@@ -197,7 +198,8 @@ func withoutPolicy(s object.Source[policy.Policy]) string {
 	const none = "; to have none, push an empty file"
 	switch {
 	case s.Value == nil && s.Unread != nil:
-		return fmt.Sprintf("%s  is not in the folder, and what is in use cannot be read: %v", policy.Key, s.Unread)
+		return fmt.Sprintf("%s  is not in the folder, and the policy in use cannot be read: %v",
+			policy.Key, s.Unread)
 	case s.Value == nil:
 		return policy.Key + "  is not in the folder, and the stored one cannot be used: tools stay locked until you push one that can"
 	case errors.Is(s.Refused, object.ErrGone):

@@ -93,8 +93,8 @@ func holdsMessages(t *testing.T, readme, printed string) {
 	}
 }
 
-// begin starts a command in the top folder of the repository, waits until it prints a text, and
-// ends it with all its children when the test ends.
+// begin starts a command in the top folder of the repository, and waits until it prints a text.
+// When the test ends, begin ends the command with all its children.
 func begin(t *testing.T, command, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

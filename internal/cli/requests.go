@@ -62,7 +62,7 @@ func showRequests(w, stderr io.Writer, list admin.Requests) {
 			"or some cannot be read: the gateway's log says which")
 	}
 	if len(list.Requests) == 0 {
-		fmt.Fprintln(stderr, "nothing is asked for")
+		fmt.Fprintln(stderr, "there are no requests")
 		return
 	}
 	t := newTable(w, "ID", "STATE", "AGENT", "WHAT", "LOCKED", "OPENED", "NOTE")
@@ -137,7 +137,7 @@ func showRequestReview(w io.Writer, r decide.Request, t decide.Tool) {
 	if t.Hash == r.Hash {
 		showReview(w, t)
 	} else {
-		fmt.Fprintln(w, "the definition that was asked for is not there any more")
+		fmt.Fprintln(w, "the requested definition does not exist any more")
 	}
 	switch {
 	case len(r.Arguments) > 0:
@@ -189,7 +189,8 @@ func showRequest(w io.Writer, r decide.Request) {
 	line("proposed by", r.Proposed)
 	line("joined", text.List(r.Alike, 20))
 	line("page", r.Link)
-	indented(w, "rules that let this agent call it, to be put into policy.cedar in the place of those that deny it:", r.Exempt)
+	indented(w, "rules that let this agent call it: put them into policy.cedar instead of the "+
+		"rules that deny it:", r.Exempt)
 	line("open still", text.List(r.Unsettled, 20))
 	if r.Unrecorded {
 		line("audit", "a line could not be written; the gateway's log has it")

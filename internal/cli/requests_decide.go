@@ -92,8 +92,8 @@ func (d *decider) agreedToRequest(
 	case err != nil:
 		return err
 	case t.Hash != r.Hash:
-		return fmt.Errorf("%s: the definition of %s changed since it was asked for, and nothing was decided: "+
-			"the agent has to ask again", d.action, inLine(r.Item().String()))
+		return fmt.Errorf("%s: the definition of %s changed since the request, and nothing was "+
+			"decided: the agent has to ask again", d.action, inLine(r.Item().String()))
 	case len(t.Definition) == 0:
 		return fmt.Errorf("%s: %w", d.action, errNoText(t.ID))
 	}

@@ -210,8 +210,8 @@ func TestBulkPrintsChanged(t *testing.T) {
 // of it.
 func TestRequestWithoutText(t *testing.T) {
 	for want, item := range map[string]string{
-		"is not known here":              `{"id":"fs:read","hash":"0a"}`,
-		"changed since it was asked for": `{"id":"fs:read","hash":"0b","definition":{"name":"read"}}`,
+		"is not known here":         `{"id":"fs:read","hash":"0a"}`,
+		"changed since the request": `{"id":"fs:read","hash":"0b","definition":{"name":"read"}}`,
 	} {
 		gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet {

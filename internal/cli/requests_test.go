@@ -84,7 +84,7 @@ func (c *clerk) hashAfter(id, before string) string {
 
 func TestRequestsCommand(t *testing.T) {
 	c := newClerk(t)
-	c.must("nothing is asked for")
+	c.must("there are no requests")
 	call := func(tool string, arguments map[string]any) string {
 		return c.Call("call_tool_destructive", map[string]any{"name": tool, "args": arguments}, c.agent).Text
 	}
@@ -100,7 +100,7 @@ func TestRequestsCommand(t *testing.T) {
 	if got := call("files:delete_file", nil); strings.Contains(got, "locked") {
 		t.Errorf("allowed, it answers %s", got)
 	}
-	c.must("nothing is asked for", "list")
+	c.must("there are no requests", "list")
 	c.must(id+"  allowed", "list", "--all")
 	c.must(id+", revoked", "revoke", id)
 	if got := call("files:delete_file", nil); !strings.Contains(got, "pending_approval") {

@@ -32,7 +32,8 @@ func (c restoreCmd) restore(ctx context.Context, env *environment) error {
 	switch {
 	case err == nil:
 		if err := errors.Join(t.store.Close(), printed(env.stdout, t.tell)); err != nil {
-			return fmt.Errorf("approvals restore: the copy is taken back, and what came of it could not be printed: %w", err)
+			return fmt.Errorf("approvals restore: the copy is restored, and the result could "+
+				"not be printed: %w", err)
 		}
 		return nil
 	case errors.Is(err, syscall.ENOSPC):
@@ -46,7 +47,8 @@ func (c restoreCmd) restore(ctx context.Context, env *environment) error {
 // restored restores a backup. After an error everything is unchanged. The caller closes the store.
 func (c restoreCmd) restored(ctx context.Context) (*restoring, error) {
 	if c.URL != "" {
-		return nil, errors.New("a copy is taken back where the gateway's folder is, with --dir, and not by --url")
+		return nil, errors.New("a copy can be restored only in the gateway's folder, with --dir " +
+			"and not with --url")
 	}
 	root := c.folder()
 	if info, err := os.Stat(root); err != nil {
@@ -195,26 +197,31 @@ func (t *restoring) tell(w io.Writer) {
 	case t.bad:
 		fmt.Fprintf(w, "%s is damaged: it is kept as %s\n", t.path, t.kept)
 	case t.kept != "":
-		fmt.Fprintf(w, "what was there is kept as %s\n", t.kept)
+		fmt.Fprintf(w, "the old file is kept as %s\n", t.kept)
 	}
-	fmt.Fprintf(w, "took back %s of %s; the newest is of %s\n", text.Count(t.came.Records, "record"), t.File, newest(t.copied))
+	fmt.Fprintf(w, "restored %s of %s; the newest is of %s\n",
+		text.Count(t.came.Records, "record"), t.File, newest(t.copied))
 	if t.came.Tokens > 0 {
-		fmt.Fprintf(w, "%s came back, %d of them revoked now", text.Count(t.came.Tokens, "agent token"), t.came.Revoked)
+		fmt.Fprintf(w, "%s restored, %d of them revoked now",
+			text.Count(t.came.Tokens, "agent token"), t.came.Revoked)
 		if t.came.Revoked > 0 {
-			fmt.Fprint(w, ": nothing tells whether they were revoked since; make new ones")
+			fmt.Fprint(w, ": it is not known whether they were revoked since; make new ones")
 		}
 		fmt.Fprintln(w)
 	}
 	if t.kept == "" || t.bad {
-		fmt.Fprintln(w, "lost is what was decided after the copy and after the last sync; tokens and stops that are newer than the copy; requests of agents, grants, and who was signed in")
+		fmt.Fprintln(w, "lost: decisions after the copy and after the last sync; tokens and "+
+			"stops that are newer than the copy; requests of agents, grants and sign-ins")
 	} else {
-		fmt.Fprintln(w, "tokens, stops, requests, grants and sessions that were there stay as they were")
+		fmt.Fprintln(w, "the present tokens, stops, requests, grants and sessions were not changed")
 	}
 	if len(t.unsettled) == 0 {
-		fmt.Fprintln(w, "no record is newer than the copy, as far as the last sync tells: everything is as it was")
+		fmt.Fprintln(w, "according to the last sync no record is newer than the copy: all "+
+			"records are as they were")
 		return
 	}
-	fmt.Fprintf(w, "%s: there are two versions, or nothing tells whether something else was decided since; the stricter holds:\n", text.Count(len(t.unsettled), "record"))
+	fmt.Fprintf(w, "%s: there are two versions, or a later decision may be lost; the stricter "+
+		"version is in use:\n", text.Count(len(t.unsettled), "record"))
 	for _, id := range t.unsettled[:min(len(t.unsettled), maxDiffering)] {
 		fmt.Fprintf(w, "  %s\n", inLine(id.String()))
 	}
@@ -225,7 +232,8 @@ func (t *restoring) tell(w io.Writer) {
 	if t.unlisted() {
 		fmt.Fprintf(w, "the tool catalog here does not have all of their servers: run portcullis sync%s first\n", in)
 	}
-	fmt.Fprintf(w, "say which counts:\n  portcullis approvals restore%s   what was known last\n  portcullis approvals accept%s    the copy, as it is\n", in, in)
+	fmt.Fprintf(w, "choose the version that counts:\n  portcullis approvals restore%s   the "+
+		"last known version\n  portcullis approvals accept%s    the version of the copy\n", in, in)
 }
 
 // unlisted reports whether the catalog lacks the server of an unsettled record. Such a record can

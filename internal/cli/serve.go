@@ -160,7 +160,7 @@ func reachedAt(addr *net.TCPAddr) string {
 }
 
 // owner returns the owner of the gateway. It returns nil if callers authenticate, or if other
-// machines can reach it, because a key in a folder and a plain cookie are then too weak.
+// machines can reach the gateway: a key in a folder and a plain cookie are then too weak.
 func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr, log *slog.Logger) (*boot.Owner, error) {
 	if !s.Access.Open() || !addr.IP.IsLoopback() {
 		return nil, nil //nolint:nilnil // that there is none is no error

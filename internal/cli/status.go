@@ -25,7 +25,8 @@ type statusCmd struct {
 }
 
 // errFailing ends the status of a gateway that cannot serve.
-var errFailing = errors.New("status: the gateway cannot serve: no tool of it can be called until the problems above are mended")
+var errFailing = errors.New("status: the gateway cannot serve: no tool can be called until the " +
+	"problems above are fixed")
 
 // A gatewayStatus is the state of a gateway in the API's terms.
 type gatewayStatus struct {
@@ -201,7 +202,8 @@ func (s *gatewayStatus) showServers(w io.Writer) {
 		}
 		n[srv.Outcome.Status]++
 		if srv.Outcome.Status != string(outcome.Available) {
-			failing = append(failing, text.Clip(text.Line(cmp.Or(srv.Outcome.Message, "MCP server '"+srv.Name+"' has not been asked yet.")), 300))
+			failing = append(failing, text.Clip(text.Line(cmp.Or(srv.Outcome.Message,
+				"MCP server '"+srv.Name+"' has not been loaded yet.")), 300))
 		}
 	}
 	row(w, "servers", "%s", counted(n, string(outcome.Available), string(outcome.Transient), string(outcome.Permanent), string(outcome.Denied), "unknown", "off"))

@@ -192,8 +192,8 @@ func TestAnswersWaitForFirstSync(t *testing.T) {
 	}
 }
 
-// A gateway whose client has left ends after its first sync, when no program is being installed, or
-// at the end of the time for an installation.
+// A gateway whose client has left ends when its first sync has ended and no program is being
+// installed. It also ends when the time for an installation is over.
 func TestFirstSyncGoesOn(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

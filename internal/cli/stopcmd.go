@@ -191,12 +191,15 @@ func nameOf(t stops.Target) string {
 func showStopped(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
 	what := text.Clip(text.Line(t.String()), 600)
 	if !done.Changed {
-		fmt.Fprintf(w, "%s was stopped already, and stays as it was: agents are told who was first, and why\n", what)
+		fmt.Fprintf(w, "%s was stopped already, and stays as it was: agents see who stopped it "+
+			"first, and why\n", what)
 	} else {
 		fmt.Fprintf(w, "%s is stopped: the next call is refused in every process, and calls that run are cancelled\nportcullis stop undo %s takes that back\n", what, typed(nameOf(t.Target)))
 	}
 	if done.Unlisted {
-		fmt.Fprintln(stderr, "warning: no agent of this id has called, and no good agent token makes one: unless a JWT or a signature does, exactly so written, nobody is stopped by it. portcullis audit names agents as they are named here")
+		fmt.Fprintln(stderr, "warning: no agent with this id has called, and no valid agent "+
+			"token has it. Unless a JWT or a signature has exactly this id, the stop has no "+
+			"effect. portcullis audit prints the ids of agents")
 	}
 }
 
@@ -204,7 +207,7 @@ func showStopped(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
 func showUndone(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
 	switch what := text.Clip(text.Line(t.String()), 600); {
 	case !done.Changed:
-		fmt.Fprintln(w, "nobody had stopped anything that can be undone here; nothing was changed")
+		fmt.Fprintln(w, "there is no stop that can be undone here; nothing was changed")
 	case t.Every:
 		fmt.Fprintln(w, "every stop of people is undone: the next call goes through if nothing else locks the tool")
 	default:

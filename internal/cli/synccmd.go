@@ -34,7 +34,8 @@ func (c syncCmd) Run(ctx context.Context, env *environment) error {
 	defer g.close()
 	if !g.IsEmbedded() {
 		if c.AllowCommands {
-			fmt.Fprintln(env.stderr, "--allow-commands does nothing here: the gateway that runs goes by its own")
+			fmt.Fprintln(env.stderr, "--allow-commands does nothing here: the running gateway "+
+				"has its own setting")
 		}
 		bar.begin(0)
 	}
@@ -46,7 +47,8 @@ func (c syncCmd) Run(ctx context.Context, env *environment) error {
 	report := a.Value
 	for _, name := range c.Server {
 		if !report.Pending && !slices.ContainsFunc(report.Servers, func(s decide.SyncedServer) bool { return s.Name == name }) {
-			return fmt.Errorf("sync: no server is called %s; all that there are were asked", text.Quote(name, 80))
+			return fmt.Errorf("sync: no server is called %s; the sync asked all others",
+				text.Quote(name, 80))
 		}
 	}
 	if err := c.print(env.stdout, a, func(w io.Writer) { c.show(w, report) }); err != nil {
@@ -67,7 +69,8 @@ func (c syncCmd) verdict(report decide.SyncReport) error {
 	case len(failed) > 0:
 		return fmt.Errorf("sync: %s did not answer: %s", text.Count(len(failed), "server"), text.List(failed, 20))
 	case len(report.Faults) > 0:
-		return errors.New("sync: the config as it is stored is not in use, but the last good one; portcullis check says what is wrong")
+		return errors.New("sync: the stored config is not in use, but the last good one is; " +
+			"portcullis check says what is wrong")
 	}
 	return nil
 }
@@ -81,11 +84,12 @@ func (c syncCmd) prints(s decide.SyncedServer) bool {
 // where people look.
 func (c syncCmd) show(w io.Writer, r decide.SyncReport) {
 	if r.Pending {
-		fmt.Fprintln(w, "the sync was started elsewhere and goes on; portcullis status says when the newest one succeeded")
+		fmt.Fprintln(w, "the sync was started elsewhere and continues; portcullis status says "+
+			"when the newest one succeeded")
 		return
 	}
 	for _, f := range r.Faults {
-		fmt.Fprintf(w, "the config as it is stored is not in use: %s\n", inLine(f.String()))
+		fmt.Fprintf(w, "the stored config is not in use: %s\n", inLine(f.String()))
 	}
 	place := func(s decide.SyncedServer) int {
 		if !s.Enabled {

@@ -48,7 +48,8 @@ func (c listTokensCmd) Run(ctx context.Context, env *environment, g *gateway) er
 		return printJSON(env.stdout, admin.TokenList{Tokens: tokens, Keys: whole.Keys})
 	}
 	if over := len(all) - len(tokens); over > 0 {
-		fmt.Fprintf(env.stderr, "%s not shown, since over: --all shows them\n", text.Count(over, "token"))
+		fmt.Fprintf(env.stderr, "%s not shown, because they ended: --all shows them\n",
+			text.Count(over, "token"))
 	}
 	printKeys(env.stderr, whole.Keys)
 	if len(tokens) == 0 {
@@ -159,13 +160,14 @@ func (c revokeTokenCmd) show(w io.Writer, t admin.RevokedToken) {
 		inLine(t.ID), inLine(t.Name), inLine(t.RevokedBy), atMinute(t.RevokedAt))
 	agent := inLine(identity.TokenAgent(t.Name))
 	if t.Unread {
-		fmt.Fprintf(w, "what is granted to %s cannot be read now, and a later token of this name has it: "+
-			"portcullis requests --all%s lists it\n", agent, c.gatewayArgs())
+		fmt.Fprintf(w, "the grants of %s cannot be read now, and a later token of this name has "+
+			"them: portcullis requests --all%s lists them\n", agent, c.gatewayArgs())
 	}
 	if len(t.Granted) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "%s to %s did not end: every token of this name has what is granted, a later one too\n",
+	fmt.Fprintf(w, "%s to %s did not end: every token of this name keeps this access, even a "+
+		"later one\n",
 		text.Count(len(t.Granted), "grant"), agent)
 	table := newTable(w, "GRANTED", "VERDICT", "UNTIL", "ENDS WITH")
 	for _, g := range t.Granted {

@@ -44,18 +44,24 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment, g *gateway) 
 	switch {
 	// the file has another key, so these counts of tokens do not apply
 	case k != nil && k.Current.ID != inFile.ID():
-		return errors.New("token rotate: nothing was done: the gateway has not read yet the key that is in the file; it does so within seconds: run this again, or, if it says the same, look in the gateway's log")
+		return errors.New("token rotate: nothing was done: the gateway has not read the key in " +
+			"the file yet, and does so within seconds: run this again; if it says the same, " +
+			"look in the gateway's log")
 	case k == nil:
 		return errors.New("token rotate: nothing was done: the gateway cannot read its keys, so it cannot say which tokens would end; its log says why")
 	case k.Previous != nil && k.Previous.Live > 0 && !c.Force:
-		return fmt.Errorf("token rotate: nothing was done: %s still under the previous key, and would end at once: portcullis token list shows which; make others in their place, or end them with --force", are(k.Previous.Live, "live token"))
+		return fmt.Errorf("token rotate: nothing was done: %s still under the previous key, and "+
+			"would end at once: portcullis token list shows which; replace them, or end them "+
+			"with --force", are(k.Previous.Live, "live token"))
 	}
 	next := secret.Versions{Current: folder.NewTokenKey(), Previous: old.Current}
 	if err := folder.PutFile(path, []byte(secret.FileText(next)), 0o600, store.Replace); err != nil {
 		return fmt.Errorf("token rotate: nothing was done: %w", err)
 	}
 	return printed(env.stdout, func(w io.Writer) {
-		fmt.Fprintf(w, "the key is replaced; %s now under the previous one, which portcullis token list shows: make others in their place before the next rotation\n", are(k.Current.Live, "live token"))
+		fmt.Fprintf(w, "the key is replaced; %s now under the previous one; portcullis token "+
+			"list shows them: replace them before the next rotation\n",
+			are(k.Current.Live, "live token"))
 	})
 }
 
@@ -69,10 +75,11 @@ func printKeys(w io.Writer, k *admin.TokenKeys) {
 		if !p.Until.IsZero() {
 			until = "until " + atMinute(p.Until) + ", or " + until
 		}
-		fmt.Fprintf(w, "the key was replaced: %s under the previous one, which is taken %s\n", are(p.Live, "live token"), until)
+		fmt.Fprintf(w, "the key was replaced: %s under the previous key, which the gateway "+
+			"accepts %s\n", are(p.Live, "live token"), until)
 	}
 	if k.Void > 0 {
-		fmt.Fprintf(w, "%s void: the key is gone under which they were made; make others in their place\n", are(k.Void, "token"))
+		fmt.Fprintf(w, "%s void: their key is gone; replace them\n", are(k.Void, "token"))
 	}
 }
 

@@ -66,7 +66,7 @@ func TestTokenRotate(t *testing.T) {
 	if out := do(false, "doctor", "--dir", dir); !strings.Contains(out, "tokens_end: 1 agent token\n") || strings.Contains(out, "tokens_void") {
 		t.Errorf("doctor does not say that the token ends in 7 days:\n%s", out)
 	}
-	if list := do(false, "token", "--url", p.URL); !strings.Contains(list, "previous") || !strings.Contains(said, "1 live token is under the previous one") {
+	if list := do(false, "token", "--url", p.URL); !strings.Contains(list, "previous") || !strings.Contains(said, "1 live token is under the previous key") {
 		t.Errorf("the list does not say that it is under the previous key: %s%s", list, said)
 	}
 	if do(true, "token", "rotate", "--dir", dir); !strings.Contains(said, "nothing was done: 1 live token is still under the previous key") {

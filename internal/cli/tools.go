@@ -169,7 +169,7 @@ func (g *gateway) explainNone(ctx context.Context, env *environment) error {
 		return err
 	}
 	if all.Total > 0 {
-		fmt.Fprintf(env.stderr, "nothing is like this; without flags %s\n", has(all.Total))
+		fmt.Fprintf(env.stderr, "nothing matches; without flags %s\n", has(all.Total))
 		return nil
 	}
 	why, err := g.emptyCatalog(ctx)

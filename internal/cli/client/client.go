@@ -190,11 +190,12 @@ func (c *Client) refused(res *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(res.Body, 1<<16)) // a partial text is enough
 	if json.Unmarshal(data, r) != nil || r.Detail == "" {
 		at, _ := Address(c.Base, "")
-		return fmt.Errorf("%s answers %d %s, as no gateway of this kind does: does --url name a Portcullis gateway?",
+		return fmt.Errorf("%s answers %d %s, which no Portcullis gateway does: check --url",
 			at, res.StatusCode, http.StatusText(res.StatusCode))
 	}
 	if res.StatusCode == http.StatusUnauthorized && !c.IsEmbedded() {
-		return fmt.Errorf("the gateway does not take the credential (%w); set %s to one that it takes", r, TokenVariable)
+		return fmt.Errorf("the gateway does not accept the credential (%w); set %s to one that "+
+			"it accepts", r, TokenVariable)
 	}
 	return r
 }

@@ -174,7 +174,7 @@ func (c *Client) withoutTokens(err error) error {
 	if c.IsEmbedded() {
 		who = "the gateway, as this shell's environment sets it up,"
 	}
-	return fmt.Errorf("%s: %s takes no agent tokens: it would with PORTCULLIS_AUTH=token set where it runs; "+
+	return fmt.Errorf("%s: %s accepts no agent tokens: set PORTCULLIS_AUTH=token where it runs; "+
 		"docs/authentication.md has the steps. With PORTCULLIS_AUTH=none agents need no token", c.Command, who)
 }
 
@@ -218,7 +218,8 @@ func (c *Client) EachLine(
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("%s: the answer broke off, and older lines are missing: %w", c.Command, err)
+			return fmt.Errorf("%s: the answer ended early, and older lines are missing: %w",
+				c.Command, err)
 		case l.Kind == audit.KindIncomplete:
 			return fmt.Errorf("%s: %s", c.Command, text.Line(l.Note))
 		}

@@ -52,7 +52,7 @@ func (s *Server) checks() {
 	}
 	for _, p := range s.Env {
 		if names := s.references(p.Value); len(names) > 0 {
-			const why = "gives %s to a program that is told to use %s"
+			const why = "gives %s to a program that connects to %s"
 			s.check("env."+p.Name, why, text.List(names, 3), host)
 		}
 	}

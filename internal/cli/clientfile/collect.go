@@ -71,7 +71,7 @@ func (g *collection) add(s *Server) {
 	case first == nil:
 		g.byName[name] = s
 	case first.revealed() == s.revealed():
-		first.note("stands in %s as well", s)
+		first.note("is also in %s", s)
 		if len(s.Checks) < len(first.Checks) { // the other file is the user's own
 			first.Checks = s.Checks
 		}

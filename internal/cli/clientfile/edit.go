@@ -12,7 +12,7 @@ import (
 )
 
 // ErrTaken says that a different entry with the same name exists.
-var ErrTaken = errors.New("an entry of that name is there and says something else")
+var ErrTaken = errors.New("an entry with that name exists and differs")
 
 // A Change is the result of [Merge] or [Remove].
 type Change struct {

@@ -71,7 +71,7 @@ func TestMergeTOML(t *testing.T) {
 	if want := other + "\n" + entry; string(got.Data) != want {
 		t.Errorf("%s", cmp.Diff(want, string(got.Data)))
 	}
-	if _, err := clientfile.Merge("config.toml", got.Data, []byte(strings.Replace(entry, "gate.", "gate2.", 1)), false); err == nil || !strings.Contains(err.Error(), "config.toml:14: an entry of that name") {
+	if _, err := clientfile.Merge("config.toml", got.Data, []byte(strings.Replace(entry, "gate.", "gate2.", 1)), false); err == nil || !strings.Contains(err.Error(), "config.toml:14: an entry with that name") {
 		t.Errorf("another one: %v", err)
 	}
 	back, err := clientfile.Remove("config.toml", got.Data, "mcp_servers", "gate")

@@ -207,7 +207,7 @@ func (s *Server) header(name string, value *rawjson.Node) {
 
 func (s *Server) setHeader(name, value string) {
 	if !tool.IsHeaderName(name) {
-		s.note("left out the header %s, which is not the name of one", text.Quote(name, 40))
+		s.note("left out the header %s, which is not a valid name", text.Quote(name, 40))
 		return
 	}
 	s.Headers = append(s.Headers, Pair{name, value})
@@ -224,13 +224,13 @@ func (s *Server) program(n, command *rawjson.Node) {
 	if dir := n.Get("cwd"); textOf(dir) != "" {
 		s.Dir, _ = s.resolved(dir)
 		if filepath.IsLocal(s.Dir) {
-			s.note("its folder %s is looked for where the gateway is started",
+			s.note("its folder %s is relative to the folder in which the gateway is started",
 				text.Quote(s.Dir, 60))
 		}
 	}
 	for name, value := range env.All() {
 		if value.Kind == '{' || value.Kind == '[' || value.Kind == 'n' {
-			s.note("left out the variable %s, which is no text", text.Clip(name, 40))
+			s.note("left out the variable %s, which is not a text", text.Clip(name, 40))
 			continue
 		}
 		s.Env = append(s.Env, Pair{name, s.value(value, name, ownVariable(name))})
@@ -241,7 +241,7 @@ func (s *Server) program(n, command *rawjson.Node) {
 		}
 	}
 	if n.Has("envFile") {
-		s.note("what stands in its envFile is not read: set it in env")
+		s.note("its envFile is not read: set its variables in env")
 	}
 	s.arguments(args)
 }

@@ -188,7 +188,7 @@ func TestVariables(t *testing.T) {
 			`,"e": {"url": "https://e.example.com/mcp", "headers": {"X-Api-Key": "secret-3"}}`+
 			`,"f": {"command": "x", "env": {"OTHER": "${OTHER}", "OTHER_TOKEN": "secret-4"}}`)
 	require.OK(t, err)
-	if note := "the value that stood for API_KEY where it is not set is not taken over"; servers[0].Notes[0] != note {
+	if note := "the default value of API_KEY is not taken over"; servers[0].Notes[0] != note {
 		t.Errorf("the default is not told: %v", servers[0].Notes)
 	}
 	var got []string

@@ -108,14 +108,14 @@ func (s *Server) answer(body string, at *rawjson.Node) string {
 		return s.add(&Variable{Name: s.prefixed(variableOf(id)), Why: why, fixed: true}, at)
 	case isVariable(name):
 		if fallback != "" {
-			s.note("the value that stood for %s where it is not set is not taken over", name)
+			s.note("the default value of %s is not taken over", name)
 		}
 		return s.variable(name, at)
 	case secret.Check(body) == nil: // a reference of the gateway
 		return "${" + body + "}"
 	}
 	what := text.Clip("${"+text.Line(body)+"}", 60)
-	s.leave("line %d holds %s, which its client alone can answer", s.line(at), what)
+	s.leave("line %d holds %s, which only its client can answer", s.line(at), what)
 	return ""
 }
 

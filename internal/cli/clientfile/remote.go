@@ -20,7 +20,7 @@ func (s *Server) url(n *rawjson.Node) {
 	case s.Left != "":
 		return
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		s.leave("what stands in line %d is not an http or https URL", s.line(n))
+		s.leave("line %d has no http or https URL", s.line(n))
 		return
 	}
 	host := (&entry{URL: address}).elsewhere()
@@ -29,7 +29,7 @@ func (s *Server) url(n *rawjson.Node) {
 	}
 	if u.Fragment != "" {
 		u.Fragment, u.RawFragment = "", ""
-		s.note("without what stood behind # in its URL, which is never sent")
+		s.note("without the part after # in its URL, which is never sent")
 	}
 	shorn := func(what string) {
 		s.Disabled = true
@@ -131,7 +131,7 @@ func (s *Server) unwrapped(command *rawjson.Node, args []*rawjson.Node, env *raw
 	if at < 0 {
 		return false
 	}
-	s.How = "URL, in the place of mcp-remote"
+	s.How = "URL, instead of mcp-remote"
 	s.url(rest[at])
 	if !s.flags(slices.Concat(rest[:at], rest[at+1:]), env) {
 		s.note("if mcp-remote signed in there in a browser, the gateway does not: " +

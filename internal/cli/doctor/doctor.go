@@ -1,9 +1,9 @@
 // Package doctor reports the problems of a gateway and its environment: findings, each with a
 // stable code, its cause, and the remedy.
 //
-// It reuses existing classifications. A server's answer is an outcome of package upstream, over the
-// connections that the gateway would open, and a gateway's problems are the reasons of its health.
-// This package adds the texts for people who solve them.
+// It reuses existing classifications: the outcomes of package upstream for servers, and the reasons
+// of the gateway's health. A Probe uses the connections that the gateway would open. This package
+// adds the texts for people who solve the problems.
 package doctor
 
 import (
@@ -59,42 +59,54 @@ type kind struct {
 // kinds returns the codes. docs/doctor.md describes the symptom, the cause and the remedy of each.
 func kinds() map[string]kind {
 	all := map[string]kind{
-		"settings":             {Fault, "Correct the variables of the environment that are named; docs/authentication.md and docs/laptop.md say what they mean."},
-		"config_fault":         {Fault, "Correct the file. Until then the last good one stays in use, if there was one."},
-		"config_warning":       {Warning, "Correct the file, or leave it so if it is meant."},
-		"policy_fault":         {Fault, "Correct the file. Until then the last good one stays in use, if there was one."},
-		"policy_warning":       {Warning, "Correct the file, or leave it so if it is meant."},
-		"nothing_denied":       {Note, "Nothing, if every agent that may see the server may call all of its approved tools. Else write a rule, or a list."},
-		"variable_unset":       {Fault, "Set the variable where the gateway is started."},
-		"secret_elsewhere":     {Warning, "On this machine write ${env:NAME}; what it names now is read by the functions on AWS alone."},
-		"catalog_unread":       {Fault, "The next sync of a gateway replaces it."},
-		"catalog_newer":        {Fault, "Run that version again. To stay with this one, delete the file: the next sync makes another catalog, of the servers and the approval records."},
-		"file_mode":            {Fault, "Take the rights of others away."},
-		"key_exposed":          {Fault, "Other users may have read it, so it has to be another: remove it, and start the gateway again, which makes a new one."},
-		"folder_unwritable":    {Fault, "Make the folder writable for who runs the gateway."},
-		"disk_full":            {Warning, "Make room on the disk: what cannot be written is refused, or lost."},
-		"serve_stale":          {Warning, "Remove it: the gateway that it names does not run any more."},
-		"approvals_damaged":    {Fault, "Restore it from a copy, or from what the tool catalog knows."},
-		"approvals_held":       {Fault, "Stop the process that has the file open, or wait for it."},
-		"folder_unopened":      {Fault, "Mend what is named; nothing more can be said of the folder before."},
-		"backups_old":          {Note, "Remove those that nobody needs."},
-		"gitignore_lacks":      {Warning, "Add the lines, so that no key and no state gets into the repository."},
-		"secrets_unignored":    {Warning, "Add the line, so that git add does not take the file. If a commit has it already, replace the secrets."},
-		"not_started":          {Note, "Start the gateway: then there is more to look at."},
-		"unhealthy":            {Fault, ""},
-		"gateway_unreached":    {Fault, "Start the gateway, or correct the address."},
-		"gateway_foreign":      {Fault, "Correct the address: something else than a Portcullis gateway answers there."},
-		"no_admin":             {Fault, "Stop the gateway, make an admin's token with this line, and start the gateway again. With that token make the others."},
-		"credential":           {Warning, "Set PORTCULLIS_TOKEN to a credential that the gateway takes, and that may see /admin."},
-		"base_url_plain":       {Warning, "Serve it over https: over http every credential goes through the network in clear."},
-		"base_url_differs":     {Fault, "Set PORTCULLIS_BASE_URL of the gateway to the address that clients use: they refuse a token for another."},
-		"base_url_unreached":   {Warning, "Correct PORTCULLIS_BASE_URL, or what stands before the gateway there."},
-		"clock_skew":           {Warning, "Set the clock that is wrong: tokens and signatures are good for minutes, and certificates have a first and a last day."},
-		"name_long":            {Warning, `Use "mode": "search", where names of tools are no names of the client's, or name the server shorter.`},
-		"tokens_end":           {Warning, "Make others in their place, and give them to the programs before that day; docs/operate.md has the steps."},
-		"tokens_void":          {Warning, "Make others in their place, and revoke these; docs/operate.md says how to take a key back that was replaced by mistake."},
-		"certificate_expires":  {Warning, "Have the server's owner renew the certificate."},
-		"server_no_tools":      {Warning, "Look whether the server lists its tools to this credential."},
+		"settings":       {Fault, "Correct the variables of the environment that are named; docs/authentication.md and docs/laptop.md say what they mean."},
+		"config_fault":   {Fault, "Correct the file. Until then the last good one stays in use, if there was one."},
+		"config_warning": {Warning, "Correct the file, or leave it if it is intended."},
+		"policy_fault":   {Fault, "Correct the file. Until then the last good one stays in use, if there was one."},
+		"policy_warning": {Warning, "Correct the file, or leave it if it is intended."},
+		"nothing_denied": {Note, "Nothing, if every agent that may see the server may " +
+			"call all of its approved tools. Otherwise write a rule, or a list."},
+		"variable_unset": {Fault, "Set the variable where the gateway is started."},
+		"secret_elsewhere": {Warning, "On this machine write ${env:NAME}; only the " +
+			"functions on AWS can read the present reference."},
+		"catalog_unread": {Fault, "The next sync of a gateway replaces it."},
+		"catalog_newer":  {Fault, "Run that version again. To stay with this one, delete the file: the next sync makes another catalog, of the servers and the approval records."},
+		"file_mode":      {Fault, "Remove the rights of other users."},
+		"key_exposed": {Fault, "Other users may have read it: remove it, and start the " +
+			"gateway again, which makes a new one."},
+		"folder_unwritable": {Fault, "Make the folder writable for the user who runs the " +
+			"gateway."},
+		"disk_full": {Warning, "Free space on the disk: the gateway refuses or loses " +
+			"what it cannot write."},
+		"serve_stale":       {Warning, "Remove it: the gateway that it names does not run any more."},
+		"approvals_damaged": {Fault, "Restore it from a copy, or from the tool catalog."},
+		"approvals_held":    {Fault, "Stop the process that has the file open, or wait for it."},
+		"folder_unopened": {Fault, "Fix this first; the doctor can check the rest of the " +
+			"folder after that."},
+		"backups_old":       {Note, "Remove the copies that nobody needs."},
+		"gitignore_lacks":   {Warning, "Add the lines, so that no key and no state gets into the repository."},
+		"secrets_unignored": {Warning, "Add the line, so that git add does not take the file. If a commit has it already, replace the secrets."},
+		"not_started":       {Note, "Start the gateway: then the doctor can check more."},
+		"unhealthy":         {Fault, ""},
+		"gateway_unreached": {Fault, "Start the gateway, or correct the address."},
+		"gateway_foreign": {Fault, "Correct the address: something other than a Portcullis " +
+			"gateway answers there."},
+		"no_admin": {Fault, "Stop the gateway, make an admin's token with this line, and start the gateway again. With that token make the others."},
+		"credential": {Warning, "Set PORTCULLIS_TOKEN to a credential that the " +
+			"gateway accepts, and that may see /admin."},
+		"base_url_plain":   {Warning, "Serve it over https: over http every credential goes through the network in clear."},
+		"base_url_differs": {Fault, "Set PORTCULLIS_BASE_URL of the gateway to the address that clients use: they refuse a token for another."},
+		"base_url_unreached": {Warning, "Correct PORTCULLIS_BASE_URL, or the proxy in front " +
+			"of the gateway."},
+		"clock_skew": {Warning, "Set the clock that is wrong: tokens and signatures are good for minutes, and certificates have a first and a last day."},
+		"name_long":  {Warning, `Use "mode": "search", where names of tools are no names of the client's, or name the server shorter.`},
+		"tokens_end": {Warning, "Replace them, and give the new ones to the programs " +
+			"before that day; docs/operate.md has the steps."},
+		"tokens_void": {Warning, "Replace them, and revoke these; docs/operate.md says " +
+			"how to restore a key that was replaced by mistake."},
+		"certificate_expires": {Warning, "Have the server's owner renew the certificate."},
+		"server_no_tools": {Warning, "Check whether the server lists its tools to this " +
+			"credential."},
 		"definitions_refused":  {Warning, "The server's owner has to fix them; GET /admin/servers names each."},
 		"server_unasked":       {Warning, "Run it again: there was no time to ask the server."},
 		"server_needs_command": {Note, "Add --allow-commands to have it started: its program then runs as you do."},
@@ -111,40 +123,50 @@ func kinds() map[string]kind {
 // remedies returns the remedy for a server by the reason of its outcome.
 func remedies() map[string]string {
 	return map[string]string{
-		outcome.ReasonConfig:            "Look at the server's url and headers. An address that is not public is dialed only if PORTCULLIS_ALLOW_NETS has it.",
-		outcome.ReasonTimeout:           "Look whether the server hangs, or a firewall drops what is sent to it.",
-		outcome.ReasonDNSTimeout:        "Look at this machine's name server: it does not answer.",
-		outcome.ReasonDNS:               "Correct the host in the server's url: no such name is known here.",
-		outcome.ReasonRefused:           "Start the server, or correct host and port in its url.",
-		outcome.ReasonUnreachable:       "Look at the network between this machine and the server.",
-		outcome.ReasonReset:             "Look in the server's log, and at proxies before it: the connection broke before an answer was whole.",
-		outcome.ReasonTLS:               "Have the server's certificate renewed, or made for the host in its url by an authority that this machine trusts.",
-		outcome.ReasonNotHTTP:           "Correct the scheme or the port in the server's url: no HTTP is spoken there.",
-		outcome.ReasonRedirect:          "Write the address that it redirects to into the server's url; a redirect is not followed.",
-		outcome.ReasonRateLimited:       "Wait; the server takes no more for now.",
-		outcome.ReasonHTTP5xx:           "Look in the server's log: it failed.",
-		outcome.ReasonNotFound:          "Correct the path in the server's url; it is often /mcp.",
-		outcome.ReasonBadRequest:        "Look whether the url is that of the MCP endpoint, and in the server's log why it refused.",
-		outcome.ReasonWrongTransport:    "Use the server's streamable HTTP endpoint, often /mcp; one that ends in /sse speaks an older transport.",
-		outcome.ReasonHTTP4xx:           "Look in the server's log why it refused.",
-		outcome.ReasonEgressProxy:       "Let the gateway reach the server without that proxy: it wants a login, which the gateway has not.",
+		outcome.ReasonConfig: "Look at the server's url and headers. An address that is not public is dialed only if PORTCULLIS_ALLOW_NETS has it.",
+		outcome.ReasonTimeout: "Check whether the server hangs, or a firewall drops " +
+			"the traffic to it.",
+		outcome.ReasonDNSTimeout: "Look at this machine's name server: it does not answer.",
+		outcome.ReasonDNS: "Correct the host in the server's url: the name cannot " +
+			"be resolved here.",
+		outcome.ReasonRefused:     "Start the server, or correct host and port in its url.",
+		outcome.ReasonUnreachable: "Look at the network between this machine and the server.",
+		outcome.ReasonReset: "Look in the server's log, and at proxies in front of " +
+			"it: the connection broke during an answer.",
+		outcome.ReasonTLS: "Have the server's certificate renewed, or made for the host in its url by an authority that this machine trusts.",
+		outcome.ReasonNotHTTP: "Correct the scheme or the port in the server's url: " +
+			"the server there does not speak HTTP.",
+		outcome.ReasonRedirect:    "Write the address that it redirects to into the server's url; a redirect is not followed.",
+		outcome.ReasonRateLimited: "Wait; the server accepts no more requests for now.",
+		outcome.ReasonHTTP5xx:     "Look in the server's log: it failed.",
+		outcome.ReasonNotFound:    "Correct the path in the server's url; it is often /mcp.",
+		outcome.ReasonBadRequest: "Check that the url is the address of the MCP " +
+			"endpoint, and read in the server's log why it refused.",
+		outcome.ReasonWrongTransport: "Use the server's streamable HTTP endpoint, often /mcp; one that ends in /sse speaks an older transport.",
+		outcome.ReasonHTTP4xx:        "Look in the server's log why it refused.",
+		outcome.ReasonEgressProxy: "Let the gateway reach the server without that proxy: " +
+			"it requires a login, which the gateway does not have.",
 		outcome.ReasonAuthRequired:      `Give the server a credential: "headers": {"Authorization": "Bearer ${env:NAME}"}. One that was there is wrong or has expired.`,
 		outcome.ReasonSignInRequired:    `Give the server a token that its owner issues: "headers": {"Authorization": "Bearer ${env:NAME}"}.`,
 		outcome.ReasonForbidden:         "Have the server's owner allow this credential; another one may be needed.",
 		outcome.ReasonInsufficientScope: "Use a credential with the scope that the server names.",
-		outcome.ReasonAuthzUnavailable:  "Wait: the service that checks credentials before the server is out.",
-		outcome.ReasonNotMCP:            "Correct the server's url: a web page or another API answers there.",
-		outcome.ReasonProtocol:          "Have the server's owner mend it: what it answers is not MCP as it should be.",
-		outcome.ReasonVersion:           "Have the server updated: it speaks no version of MCP that the gateway knows.",
-		outcome.ReasonUpstreamError:     "Look in the server's log: it answers with an error of its own.",
-		outcome.ReasonCredentialMissing: "Set what the server's headers or env refer to.",
-		outcome.ReasonInternal:          "Report it with what is said here: the gateway failed.",
-		outcome.ReasonUnknown:           "Report it with what is said here: no such answer was met before.",
-		outcome.ReasonNeedsCommand:      "Add --allow-commands to have it started.",
-		outcome.ReasonCommand:           "Correct the server's command: it cannot be started. It has PATH, HOME, LANG, TMPDIR, proxy and CA variables, and its own env alone.",
-		outcome.ReasonNoProcess:         "Wait until calls end. If it lasts, set \"session\": \"shared\" on servers that keep nothing for one agent.",
-		outcome.ReasonStarting:          "Wait. The gateway asks it again. If it never answers, run its command by hand. The gateway starts it again after ten minutes.",
-		outcome.ReasonDescriptors:       "Raise ulimit -n where this is started: no more connections or programs can be opened.",
-		outcome.ReasonExited:            "Run the server's command by hand, and read what it prints before it ends.",
+		outcome.ReasonAuthzUnavailable: "Wait: the service that checks credentials in front of " +
+			"the server is down.",
+		outcome.ReasonNotMCP: "Correct the server's url: a web page or another API answers there.",
+		outcome.ReasonProtocol: "Ask the server's owner to fix it: its answer is not " +
+			"valid MCP.",
+		outcome.ReasonVersion:       "Have the server updated: it speaks no version of MCP that the gateway knows.",
+		outcome.ReasonUpstreamError: "Look in the server's log: it answers with an error of its own.",
+		outcome.ReasonCredentialMissing: "Set the values to which the server's headers or env " +
+			"refer.",
+		outcome.ReasonInternal: "Report it with this text: the gateway failed.",
+		outcome.ReasonUnknown: "Report it with this text: the gateway does not know " +
+			"such an answer.",
+		outcome.ReasonNeedsCommand: "Add --allow-commands to have it started.",
+		outcome.ReasonCommand:      "Correct the server's command: it cannot be started. It has PATH, HOME, LANG, TMPDIR, proxy and CA variables, and its own env alone.",
+		outcome.ReasonNoProcess:    "Wait until calls end. If it lasts, set \"session\": \"shared\" on servers that keep nothing for one agent.",
+		outcome.ReasonStarting:     "Wait. The gateway asks it again. If it never answers, run its command by hand. The gateway starts it again after ten minutes.",
+		outcome.ReasonDescriptors:  "Raise ulimit -n where this is started: no more connections or programs can be opened.",
+		outcome.ReasonExited:       "Run the server's command by hand, and read what it prints before it ends.",
 	}
 }

@@ -138,15 +138,17 @@ func (p Probe) findings(o outcome.Outcome, seen look, name string) (found []Find
 	about := "server " + text.Quote(name, 80)
 	switch {
 	case !o.Recorded():
-		return []Finding{Find("server_unasked", about, "It was not asked, or not to the end.")}
+		return []Finding{Find("server_unasked", about,
+			"There was no time to ask it, or to finish.")}
 	case o.Status != outcome.Available:
 		found = append(found, Unwell(about, name, o.Status, o.Reason, o.HTTPStatus, o.OperatorMessage(name), o.Error, o.Challenge))
 	case len(o.Tools) == 0 && len(o.Items) == 0:
 		found = append(found, Find("server_no_tools", about, "It answers, and lists nothing."))
 	}
 	if n := len(o.Refused); n > 0 {
-		found = append(found, Find("definitions_refused", about, fmt.Sprintf("It lists %s that the gateway does not take; the first: %s, %s.",
-			text.Count(n, "item"), text.Clip(text.Line(o.Refused[0].Name), 100), text.Clip(text.Line(o.Refused[0].Reason), maxQuoted))))
+		found = append(found, Find("definitions_refused", about,
+			fmt.Sprintf("It lists %s that the gateway does not accept; the first: %s, %s.",
+				text.Count(n, "item"), text.Clip(text.Line(o.Refused[0].Name), 100), text.Clip(text.Line(o.Refused[0].Reason), maxQuoted))))
 	}
 	if left := seen.expires.Sub(p.now()); !seen.expires.IsZero() && left < certificate {
 		found = append(found, Find("certificate_expires", about, "Its certificate is good until "+seen.expires.UTC().Format("2006-01-02 15:04 UTC")+"."))

@@ -52,7 +52,8 @@ func KeepInfo(ctx context.Context, folder string, s Info, log *slog.Logger) (sto
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	if err := WriteInfo(folder, s); err != nil {
-		log.LogAttrs(ctx, slog.LevelWarn, "serve.json was not written, so commands do not find this gateway by its folder: give them --url. It is tried again",
+		log.LogAttrs(ctx, slog.LevelWarn, "serve.json was not written, so commands do not find "+
+			"this gateway by its folder: give them --url. The write is tried again",
 			slog.String("url", s.Address), slog.Any("error", err))
 		wg.Go(func() {
 			for WriteInfo(folder, s) != nil {

@@ -118,7 +118,7 @@ func sealKey(dir string, readOnly bool) ([]byte, error) {
 	}
 	data, isExposed, err := readKey(path, "the key of sessions")
 	if isExposed {
-		err = fmt.Errorf("%w, and who knows it can make up sessions: "+
+		err = fmt.Errorf("%w, and anybody who knows it can forge sessions: "+
 			"remove it, and the next start makes a new one; clients then begin new sessions", err)
 	}
 	if err != nil {

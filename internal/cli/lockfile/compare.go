@@ -63,8 +63,8 @@ func (d Drift) IsDrift() bool { return d.What != Pending }
 // Compare returns every item that differs between the file and the gateway, and the items that wait
 // at both, sorted by id.
 //
-// The file may omit items that people refused or disabled, items that an operator's rule denies and
-// that were never approved, and items that are callable without approval.
+// The file may omit items that people refused or disabled, and items that are callable without
+// approval. It may also omit items that an operator's rule denies and that were never approved.
 func Compare(f File, items []Item) (out []Drift) {
 	here := make(map[tool.ID]bool, len(items))
 	for _, i := range items {

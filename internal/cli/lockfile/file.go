@@ -75,9 +75,9 @@ type documentServer struct {
 type documentEntry struct {
 	Hash    tool.Hash `json:"hash" jsonschema:"pattern=^[0-9a-f]{64}$" jsonschema_description:"SHA-256 of the definition in canonical form, in lower-case hex: what the gateway shows."`
 	Shape   string    `json:"shape,omitempty" jsonschema_description:"Reserved. Empty, if it is there at all."`
-	Summary string    `json:"summary,omitempty" jsonschema_description:"First line of the description, for whoever reads this file. It approves nothing, and is not compared."`
-	Pending bool      `json:"pending,omitempty" jsonschema_description:"true: the definition waited for approval when the file was written. Who merges the file approves it; the next write takes the mark away."`
-	Note    string    `json:"note,omitempty" jsonschema:"maxLength=4096" jsonschema_description:"Why it is approved; the gateway's audit keeps it. A definition with a severe finding is approved with a note of its own alone."`
+	Summary string    `json:"summary,omitempty" jsonschema_description:"First line of the description, for readers of this file. It approves nothing, and is not compared."`
+	Pending bool      `json:"pending,omitempty" jsonschema_description:"true: the definition waited for approval when the file was written. A merge of the file approves it; the next write removes the mark."`
+	Note    string    `json:"note,omitempty" jsonschema:"maxLength=4096" jsonschema_description:"Why it is approved; the gateway's audit keeps it. A definition with a severe finding is approved only with its own note."`
 }
 
 // entries returns the entries of a kind, for reads and additions.

@@ -97,7 +97,9 @@ func TestParseFaults(t *testing.T) {
 		{"a newer version", `{"version": 2, "future": {}}`, "1:13: version: is 2, and this portcullis reads 1: a newer one wrote the file, and reads it"},
 		{"version as text", `{"version": "1", "servers": {}}`, "1:13: version: want a number, 1"},
 		{"no servers", `{"version": 1}`, "servers: is missing"},
-		{"a conflict", "{\n<<<<<<< HEAD\n  \"version\": 1\n=======\n", "2:1: a merge left its marks here (<<<<<<< HEAD): finish it, or remove the file and write it anew with portcullis approvals write"},
+		{"a conflict", "{\n<<<<<<< HEAD\n  \"version\": 1\n=======\n",
+			"2:1: a merge left its marks here (<<<<<<< HEAD): finish the merge, or remove the " +
+				"file and write it again with portcullis approvals write"},
 		{"unknown member", `{"version": 1, "server": {}, "servers": {}}`, "1:26: server: unknown key; write servers"},
 		{"unknown kind", `{"version": 1, "servers": {"a": {"tool": {}, "x": {}}}}`, "1:42: servers.a.tool: unknown key; write tools\n1:51: servers.a.x: unknown key; it takes tools, prompts, resources"},
 		{"unknown member of an entry", fmt.Sprintf(entry, `{"hsh": "", "hash": "`+string(hash("a"))+`"}`), "1:63: servers.mail.tools.send.hsh: unknown key; write hash"},

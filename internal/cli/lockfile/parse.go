@@ -44,7 +44,8 @@ func Parse(data []byte) (File, error) {
 	case err != nil:
 		return nil, config.Faults{{Message: "not JSON: " + err.Error()}}
 	case root.Kind == 0:
-		return nil, config.Faults{{Message: "the file holds many more values than the entries of a file of its size, and nothing of it was read: write it anew with portcullis approvals write"}}
+		return nil, config.Faults{{Message: "the file holds far more values than a file of its " +
+			"size needs, and it was not read: write it again with portcullis approvals write"}}
 	}
 	r := reader{file: File{}}
 	r.document(root)
@@ -69,7 +70,10 @@ func conflict(data []byte) *config.Fault {
 		n++
 		for _, mark := range []string{"<<<<<<< ", "||||||| ", ">>>>>>> "} {
 			if bytes.HasPrefix(line, []byte(mark)) {
-				return &config.Fault{Line: n, Col: 1, Message: fmt.Sprintf("a merge left its marks here (%s): finish it, or remove the file and write it anew with portcullis approvals write", text.Clip(strings.TrimSpace(string(line)), 40))}
+				return &config.Fault{Line: n, Col: 1, Message: fmt.Sprintf("a merge left its "+
+					"marks here (%s): finish the merge, or remove the file and write it again "+
+					"with portcullis approvals write",
+					text.Clip(strings.TrimSpace(string(line)), 40))}
 			}
 		}
 	}

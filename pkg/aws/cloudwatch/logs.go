@@ -89,8 +89,8 @@ func (s *Source) Usage(_ context.Context, r usage.Range) (usage.Report, error) {
 	return out, nil
 }
 
-// The name of a search contains all data that is needed to read its answer, because the next
-// request may reach another instance of the function.
+// The name of a search contains all data that is needed to read its answer. The next request may
+// reach another instance of the function.
 var questionName = regexp.MustCompile(`^(1h|24h|7d)\.([0-9]{1,12})\.([0-9a-zA-Z-]{1,64})$`)
 
 // open reads the name of a search. ok is false if the name is invalid or old.
