@@ -57,14 +57,14 @@ func forgiving() []struct {
 func writeForgiving(w *bytes.Buffer, sets []*judgedSet) {
 	clean, spoilt := runOver(sets, strict(), false), spoiltRun(sets, strict())
 	fmt.Fprintf(w, `
-## What search forgives
+## Errors and literals in queries
 
-*Typing errors in meaning*: a word that the token table does not know as a whole, and no tool of the
-view has, stands for the words of the table at one edit whose stems the view has, in the vector and
-among the stems. Before, its pieces went into the vector and its stem alone was corrected. *Kinds of
-literals*: a path, a URL, an e-mail address, a date, an IP address or a hash adds the word of its
-kind. Each step against the ranking without both, with clean queries and with one error in each, by
-%d typists.
+*Typing errors in meaning*: some words are not whole words of the token table, and no tool of the
+view has them. The search replaces such a word, in the vector and among the stems, with the words of
+the table at one edit whose stems the view has. Before, the vector used the word's pieces, and only
+its stem was corrected. *Kinds of literals*: a path, a URL, an e-mail address, a date, an IP address
+or a hash adds the word of its kind. The table compares each step with the ranking without both, for
+clean queries and for queries with one error each, by %d typists.
 
 | ranking | clean | with an error | clean: change of the objective | with an error: change of the objective | with an error: change of R@5 |
 |---|---|---|---|---|---|
@@ -81,7 +81,7 @@ kind. Each step against the ranking without both, with clean queries and with on
 	for _, s := range with {
 		n += len(s.queries)
 	}
-	fmt.Fprintf(w, "\nOf the queries %d have a literal. Theirs alone: objective %.3f without, %.3f with the kinds,\n%s.\n",
+	fmt.Fprintf(w, "\n%d queries have a literal. Only for these, the objective is %.3f without, %.3f with the kinds,\n%s.\n",
 		n, a.objective(), b.objective(), interval(b.minus(a, objective)))
 }
 
@@ -105,8 +105,8 @@ func only(sets []*judgedSet, chosen func(judgedQuery) bool) (out []*judgedSet) {
 // writeLengths writes what one error costs, by how many words a query has.
 func writeLengths(w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprint(w, `
-The shorter a query, the more one word of it counts. What one error costs of R@5, over all queries
-of a length:
+The shorter a query, the more each of its words counts. The table shows how much of R@5 one error
+costs, over all queries of a length:
 
 | words | queries | R@5 clean | cost of an error before | cost as shipped |
 |---|---|---|---|---|

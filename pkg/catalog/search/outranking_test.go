@@ -146,15 +146,15 @@ func writeHints(t *testing.T, w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprint(w, `
 ## The notice of locked tools
 
-Tools are locked in three ways: a third of the servers at random, three times (of metatool, which
-has one server, a third of the tools); a third of the tools, three times; and every tool whose
-verb is creating, changing, deleting or sending. *Told*: of the queries whose every wanted tool is
-locked, how many are answered with a notice. *False*: of those whose wanted tools are all
-callable, how many have one for nothing. *zero*: if nothing callable matches. *ranked apart*: also
-if the best locked score is over the best callable one, of two rankings. *best*, as shipped: also
-if a locked tool is over every callable one in a ranking of both. *real*: the 527 real tools, each
-asked for by its name. Aims, over the three sets with servers: .85 told and .09 false for servers,
-.88 and .04 for writes.
+The test locks tools in three ways: a third of the servers at random, three times (for metatool,
+which has one server, a third of the tools); a third of the tools, three times; and every tool whose
+verb is creating, changing, deleting or sending. *Told* is the share of queries with a notice, among
+queries for which every wanted tool is locked. *False* is the share with a needless notice, among
+queries for which every wanted tool is callable. The rules for a notice are: *zero*, if no callable
+tool matches; *ranked apart*, even if the best locked score is over the best callable score, in two
+rankings; *best*, as shipped, even if a locked tool is over every callable tool in one ranking of
+both. *real* has the 527 real tools, and its queries are their names. The aims, over the three sets
+with servers, are .85 told and .09 false for servers, .88 and .04 for writes.
 
 | locked | set | told: zero | ranked apart | best | false: zero | ranked apart | best |
 |---|---|---|---|---|---|---|---|

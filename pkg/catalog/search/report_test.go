@@ -111,9 +111,9 @@ func TestSearchQuality(t *testing.T) {
 func writeFigures(w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprint(w, `# Search quality
 
-Written by `+"`make bench-search`"+` and held against the code by a test: nothing here is edited by hand.
-The parameters of the ranking have to stand up to this page; why they are what they are says
-[design/search.md](design/search.md).
+Written by `+"`make bench-search`"+` and checked by a test: do not edit this page.
+This page measures the parameters of the ranking; [design/search.md](design/search.md) says why they
+have these values.
 
 Four public query sets: the 47 (45 tools of 7 MCP servers, graded), bfcl (943 tools, 600 queries),
 metatool (199, 597), toolalpaca (94, 209). R@k is the share of a query's labelled tools among the
@@ -123,8 +123,8 @@ within each set.
 
 ## Figures
 
-R@1 R@5 R@10 MRR nDCG@10 of each set, and the objective. Without a least cosine for a match, but for
-the last two rows.
+R@1 R@5 R@10 MRR nDCG@10 of each set, and the objective. Only the last two rows have a least cosine
+for a match.
 
 `)
 	header(w, "ranking", sets, "", " objective |")
