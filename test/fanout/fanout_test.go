@@ -206,7 +206,7 @@ func (f *fleet) costs() {
 	repo.WantCost(f.t, "`PUT`s of S3 by it, each server", float64(work["s3 PUT"])/servers)
 	repo.WantCost(f.t, "`Query`s of the table by it, each server", float64(work["dynamodb Query"])/servers)
 	repo.WantCost(f.t, "calls of SQS by it, beside the three of Lambda", float64(work["sqs SendMessageBatch"])/messages)
-	repo.WantCost(f.t, "`GET`s of S3 by an assembly, beside one for each server that was asked", float64(assemble["s3 GET"])-servers)
+	repo.WantCost(f.t, "`GET`s of S3 by an assembly, beside one for each server that was read", float64(assemble["s3 GET"])-servers)
 	repo.WantCost(f.t, "`PUT`s of S3 by it", float64(assemble["s3 PUT"]))
 	f.beginAssembly()
 	f.settle()

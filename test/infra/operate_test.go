@@ -56,8 +56,8 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 // The costs of alarms in docs/cost.md are right: each metric of an alarm is charged.
 func TestAlarmsCost(t *testing.T) {
 	for label, c := range map[string]map[string]string{
-		"metrics that the alarms of a stack look at, unless set otherwise": {"AuthMode": "token"},
-		"the same with `SyncMode=fanout`":                                  {"AuthMode": "token", "SyncMode": "fanout"},
+		"metrics that the alarms of a stack use, by default": {"AuthMode": "token"},
+		"the same with `SyncMode=fanout`":                    {"AuthMode": "token", "SyncMode": "fanout"},
 	} {
 		root := expand(t)
 		d := root.deployed(t, c)
