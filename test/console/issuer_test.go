@@ -133,8 +133,8 @@ func TestIssuerRefusesInABrowser(t *testing.T) {
 		bend identitytest.Bend
 		want string
 	}{
-		{"state", identitytest.Bend{Answer: func(v url.Values) { v.Set("state", strings.Repeat("s", 43)) }}, "does not belong to the sign-in"},
-		{"iss", identitytest.Bend{Answer: func(v url.Values) { v.Set("iss", "https://login.example.org") }}, "is not one of localhost"},
+		{"state", identitytest.Bend{Answer: func(v url.Values) { v.Set("state", strings.Repeat("s", 43)) }}, "does not belong to the last sign-in"},
+		{"iss", identitytest.Bend{Answer: func(v url.Values) { v.Set("iss", "https://login.example.org") }}, "is not from localhost"},
 		{"refusal", identitytest.Bend{Answer: func(v url.Values) { v.Set("error", "access_denied") }}, "did not sign you in"},
 		{"nonce", set("nonce", strings.Repeat("n", 43)), "belongs to another sign-in"},
 		{"audience", set("aud", "crm"), "is for another program"},

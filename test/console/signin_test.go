@@ -30,7 +30,7 @@ func TestSignInWithAToken(t *testing.T) {
 	tab.Forgive(`status 401 of .*/login`)
 	tab.Fill(`input[name=key]`, token.New().Reveal())
 	tab.Loads("a wrong token", func() { tab.Click("main button") })
-	tab.SeeText(".problem", "no token of this gateway")
+	tab.SeeText(".problem", "not a token of this gateway")
 	tab.Fill(`input[name=key]`, kim)
 	tab.Loads("the token", func() { tab.Click("main button") })
 	if at := tab.Path(); at != link {

@@ -207,27 +207,27 @@ func TestIssuerRefusals(t *testing.T) {
 		status int
 		want   string
 	}{
-		"another state":         {set("state", token.Random()), identitytest.Bend{}, 400, "does not belong to the sign-in that was begun last"},
-		"another issuer":        {set("iss", "https://login.example.org"), identitytest.Bend{}, 400, "is not one of 127.0.0.1:"},
-		"no issuer":             {func(v url.Values) { v.Del("iss") }, identitytest.Bend{Metadata: func(m map[string]any) { m["authorization_response_iss_parameter_supported"] = true }}, 400, "is not one of 127.0.0.1:"},
-		"a made up code":        {set("code", "x"), identitytest.Bend{}, 400, "does not take the code"},
-		"no code":               {func(v url.Values) { v.Del("code") }, identitytest.Bend{}, 400, "what no issuer answers"},
-		"access denied":         {set("error", "access_denied"), identitytest.Bend{}, 403, "did not sign you in: you said no there"},
+		"another state":         {set("state", token.Random()), identitytest.Bend{}, 400, "does not belong to the last sign-in that began"},
+		"another issuer":        {set("iss", "https://login.example.org"), identitytest.Bend{}, 400, "is not from 127.0.0.1:"},
+		"no issuer":             {func(v url.Values) { v.Del("iss") }, identitytest.Bend{Metadata: func(m map[string]any) { m["authorization_response_iss_parameter_supported"] = true }}, 400, "is not from 127.0.0.1:"},
+		"a made up code":        {set("code", "x"), identitytest.Bend{}, 400, "refused the code"},
+		"no code":               {func(v url.Values) { v.Del("code") }, identitytest.Bend{}, 400, "an answer that no issuer sends"},
+		"access denied":         {set("error", "access_denied"), identitytest.Bend{}, 403, "did not sign you in: you declined there"},
 		"words of a stranger":   {set("error", `"><script>call 0800</script>`), identitytest.Bend{}, 403, "did not sign you in."},
 		"a client that is gone": {set("error", "unauthorized_client"), identitytest.Bend{}, 502, "refuses this gateway, and not you"},
 		"busy":                  {set("error", "temporarily_unavailable"), identitytest.Bend{}, 503, "does not answer for now"},
 		"another nonce":         {nil, claim("nonce", token.Random()), 502, "belongs to another sign-in"},
-		"another token issuer":  {nil, claim("iss", "https://login.example.org"), 400, "is not one of 127.0.0.1:"},
+		"another token issuer":  {nil, claim("iss", "https://login.example.org"), 400, "is not from 127.0.0.1:"},
 		"another audience":      {nil, claim("aud", "crm"), 502, "is for another program"},
-		"expired":               {nil, claim("exp", time.Now().Add(-time.Hour).Unix()), 502, "has expired or is of another time"},
+		"expired":               {nil, claim("exp", time.Now().Add(-time.Hour).Unix()), 502, "has expired or is not valid yet"},
 		"a changed signature":   {nil, identitytest.Bend{ID: func(s string) string { return s[:len(s)-6] + "AAAAAA" }}, 502, "its signature or its content is wrong"},
 		"groups left out":       {nil, claim("hasgroups", true), 403, "left your groups out"},
 		"no role":               {nil, claim("groups", []string{"staff"}), 403, "none of your groups there has a role here"},
-		"no groups":             {nil, claim("groups", nil), 403, "lists as &#34;groups&#34;"},
+		"no groups":             {nil, claim("groups", nil), 403, "in the claim &#34;groups&#34;"},
 		"nonsense": {nil, identitytest.Bend{Trade: func(w http.ResponseWriter, _ *http.Request) bool {
 			_, err := w.Write([]byte("<html>"))
 			return err == nil
-		}}, 502, "answered what no issuer answers"},
+		}}, 502, "sent an answer that no issuer sends"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, i := newIssued(t, "jwt")
@@ -266,7 +266,7 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 	h, i := newIssued(t, "jwt,token")
 	p, b := h.start(), newJar(t)
 	back := i.Visit(b.leave(p, nil)).RequestURI()
-	const none = "No sign-in is under way in this browser"
+	const none = "This browser has no sign-in in progress"
 	if a := newJar(t).send(p, back, nil); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, none) {
 		t.Errorf("in another browser: %d %s", a.Status, a.Body)
 	}
@@ -296,7 +296,7 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 		defer i.Down(false)
 		p := h.start() // it has not read the issuer yet
 		a := newJar(t).send(p, "/admin/login", url.Values{"issuer": {"1"}, "next": {"servers"}})
-		if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "does not answer for now") || !strings.Contains(a.Body, "or sign in by what can be typed below") || !strings.Contains(a.Body, `value="servers"`) {
+		if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "does not answer for now") || !strings.Contains(a.Body, "or sign in with a secret below") || !strings.Contains(a.Body, `value="servers"`) {
 			t.Errorf("%d %s", a.Status, a.Body)
 		}
 		if a := p.signIn(h.boot.Reveal()); a.Status != http.StatusSeeOther || p.actor(p.cookie) != "bootstrap" {
@@ -396,7 +396,7 @@ func TestNothingIsTypedBesideTheIssuer(t *testing.T) {
 	p := h.start()
 	jwt := i.Token("https://gate.example.com/mcp", map[string]any{"scope": "portcullis:admin"})
 	for _, text := range []string{jwt, token.New().Reveal(), token.NewAdmin().Reveal()} {
-		if a := p.signIn(text); a.Status != http.StatusUnauthorized || p.cookie != "" || !strings.Contains(a.Body, "Nothing that is typed signs anybody in here") {
+		if a := p.signIn(text); a.Status != http.StatusUnauthorized || p.cookie != "" || !strings.Contains(a.Body, "This gateway accepts no typed secret") {
 			t.Errorf("%.10s: %d %s", text, a.Status, a.Body)
 		}
 	}

@@ -132,7 +132,7 @@ func TestTokenIsTradedForASession(t *testing.T) {
 			if got := there.actor(here.cookie); got != "token:kim" {
 				t.Errorf("another process greets %q", got)
 			}
-			if a := there.signIn(ci.Token); a.Status != http.StatusForbidden || there.cookie != "" || !strings.Contains(a.Body, "it is no admin&#39;s") {
+			if a := there.signIn(ci.Token); a.Status != http.StatusForbidden || there.cookie != "" || !strings.Contains(a.Body, "it is not an admin token") {
 				t.Errorf("an agent's token: %d %s", a.Status, a.Body)
 			}
 			for _, text := range []string{"", "x", token.New().Reveal(), token.NewAdmin().Reveal(), jwt, kim.ID, here.cookie, "Bearer " + kim.Token} {
@@ -230,7 +230,7 @@ func TestSignInIsThrottled(t *testing.T) {
 			t.Fatalf("API: %d %s", a.Status, a.Body)
 		}
 	}
-	if a := p.signIn(late.Token, bad); a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, "was not looked at") {
+	if a := p.signIn(late.Token, bad); a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, "was not checked") {
 		t.Errorf("after twenty: %d %s", a.Status, a.Body)
 	}
 	if a := p.Send("/admin/servers", "", bad, "Authorization: Bearer "+late.Token); a.Status != http.StatusTooManyRequests {
@@ -254,7 +254,7 @@ func TestSignInWithoutAgentTokens(t *testing.T) {
 			t.Errorf("the page explains %s", page)
 		}
 		for _, text := range []string{"", token.New().Reveal(), token.Digest(h.boot), "a.b.c"} {
-			if a := p.signIn(text); a.Status != http.StatusUnauthorized || !strings.Contains(a.Body, "SHA-256 this gateway was given") {
+			if a := p.signIn(text); a.Status != http.StatusUnauthorized || !strings.Contains(a.Body, "the gateway has another SHA-256") {
 				t.Errorf("%.10q: %d %s", text, a.Status, a.Body)
 			}
 		}

@@ -29,14 +29,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A row says who may send requests of one method to one address.
+// A row says who may send requests with one method to one address.
 type row struct {
-	need   identity.Role // the weakest role that may; NoRole: everybody, also who is not let in
-	server string        // whose item it decides about, so that an approver of other servers may not; "": none
-	signed bool          // whoever is let in may, also without a role
-	own    bool          // and only the person for whom the agent acts may
+	need   identity.Role // the lowest role that may; NoRole: everybody, even without credentials
+	server string        // server of the item, which an approver must have; "": none
+	signed bool          // every authenticated person may, even without a role
+	own    bool          // and only the agent's user may
 
-	// What is sent, as a form and as JSON. In both, $hash, $rev and $id stand for the item.
+	// Bodies of the request, as a form and as JSON. In both, the item's values replace $hash, $rev
+	// and $id.
 	form, json string
 }
 
@@ -47,8 +48,8 @@ const (
 	operator = identity.Operator
 )
 
-// rows is the table of every address and verb. Whoever adds a route adds its row: a GET whose answer
-// is right for every viewer is {need: viewer}.
+// rows is the table of every address and verb. A new route needs a row: a GET whose answer is right
+// for every viewer is {need: viewer}.
 func rows() map[string]row {
 	out := map[string]row{
 		"GET /admin":              {need: viewer},
@@ -124,7 +125,7 @@ func rows() map[string]row {
 	return out
 }
 
-// requestRows are those of what agents ask for.
+// requestRows are the rows of requests of agents.
 func requestRows() map[string]row {
 	return map[string]row{
 		"GET /admin/requests":              {need: viewer},
@@ -142,8 +143,8 @@ func requestRows() map[string]row {
 type person struct {
 	name    string
 	rights  identity.Rights
-	nobody  bool   // no credentials are known
-	subject string // at the issuer with which the person signed in; "": otherwise
+	nobody  bool   // without credentials
+	subject string // at the issuer, if the person signed in there; "": they did not
 }
 
 func people() []person {
@@ -160,7 +161,7 @@ func people() []person {
 	}
 }
 
-// may reports whether somebody with these rights may send what the row is about.
+// may reports whether a person may send the request of the row.
 func (r row) may(p person) bool {
 	switch {
 	case r.need == anybody:
@@ -173,7 +174,7 @@ func (r row) may(p person) bool {
 	return r.server == "" || p.rights.Decides(r.server)
 }
 
-// addresses are all that pages and API serve: by page and by JSON.
+// addresses returns all addresses of the pages and of the API.
 func addresses(t *testing.T, h *fixture) (pages, api []string) {
 	t.Helper()
 	pages = console.Patterns(h.Console)
@@ -191,16 +192,16 @@ func addresses(t *testing.T, h *fixture) (pages, api []string) {
 	return pages, api
 }
 
-// A stage is a fixture that has everything that addresses are about, and who asks there.
+// A stage is a fixture with every item of the addresses, and a caller.
 type stage struct {
 	*fixture
 	who    person
 	usage  *usagetest.Asker
 	copies copies
-	actor  *decide.Actor // nil: one with the rights of who
+	actor  *decide.Actor // nil: an actor with the rights of who
 }
 
-// Copies count how many copies of the store were handed out.
+// copies counts the copies of the store that it served.
 type copies int
 
 func (c *copies) Copy(context.Context) (io.ReadCloser, int64, int, error) {
@@ -233,7 +234,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// TestAccess holds each role against each address and verb, as a browser and as a program asks.
+// TestAccess checks each role against each address and verb, with a browser and with a program.
 func TestAccess(t *testing.T) {
 	all, h := rows(), newStage(t)
 	pages, api := addresses(t, h.fixture)
@@ -254,7 +255,7 @@ func TestAccess(t *testing.T) {
 				a.served = slices.Contains(api, route) && !html || slices.Contains(pages, route) && html && route != "/"
 				for _, p := range people() {
 					if a.stage = h; r.may(p) && r.need > viewer && strings.HasPrefix(route, "POST") {
-						a.stage = newStage(t) // what is done there may leave nothing to do for the next
+						a.stage = newStage(t) // the request may leave nothing to do for the next one
 					}
 					a.check(p)
 				}
@@ -263,18 +264,18 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// An access is one cell of the table, tried on a fixture of its own.
+// An access is one cell of the table, checked with its own fixture.
 type access struct {
 	*testing.T
 	*stage
 	route  string
 	row    row
-	html   bool   // asked for as a browser does
-	sent   string // the address, once it is prepared
-	served bool   // there is something at the address for who asks so
+	html   bool   // the caller is a browser
+	sent   string // the address with the item's values
+	served bool   // this caller finds something at the address
 }
 
-// check sends the request as p, and holds the answer and what happened against the row.
+// check sends the request as p, and checks the answer and the effect against the row.
 func (a *access) check(p person) {
 	a.Helper()
 	send := a.prepare()
@@ -300,11 +301,11 @@ func (a *access) check(p person) {
 	}
 }
 
-// sample are the items that requests are about, by the kind that an address names.
+// sample has the item of each kind in an address.
 var sample = map[string]string{"tools": "mail:send", "prompts": "mail:prompt:reply", "resources": "mail:resource:mail://inbox"}
 
-// prepare brings the item of the route into a state in which the verb has something to do, and
-// returns what sends the request.
+// prepare gives the item of the route a state in which the verb has an effect, and returns a
+// function that sends the request.
 func (a *access) prepare() func() agenttest.Answer {
 	a.Helper()
 	method, path, ok := strings.Cut(a.route, " ")
@@ -352,7 +353,7 @@ func (a *access) prepare() func() agenttest.Answer {
 	return func() agenttest.Answer { return a.Do(method, path, body, h) }
 }
 
-// trace says what was decided and made so far.
+// trace returns all decisions, tokens and other effects so far.
 func (a access) trace() string {
 	a.Helper()
 	var out []string
@@ -376,8 +377,8 @@ func (a access) trace() string {
 	return strings.Join(append(out, fmt.Sprint(len(a.Loaded), a.usage.Count(), len(sessions), a.copies)), " ")
 }
 
-// TestAccessWays tries to reach what an approver or a viewer may not do by other spellings of its
-// address and of the verb.
+// TestAccessWays tries other spellings of an address and of the verb, to reach what the role of an
+// approver or a viewer does not allow.
 func TestAccessWays(t *testing.T) {
 	spellings := []string{
 		"/admin//tokens", "//admin/tokens", "/admin/./tokens", "/admin/tools/../tokens", "/admin/me/../tokens", "/admin/tokens/", "/admin/tokens//", "/admin/Tokens", "/ADMIN/tokens",
@@ -420,7 +421,7 @@ func TestAccessWays(t *testing.T) {
 	}
 }
 
-// The decision about an item is refused by the server of the item, however its address is spelled.
+// The server of the item decides who may decide, for every spelling of the item's address.
 func TestAccessOtherServer(t *testing.T) {
 	h := newStage(t)
 	hash := h.Hash("mail/send")
@@ -446,7 +447,7 @@ func TestAccessOtherServer(t *testing.T) {
 	}
 }
 
-// Who brings an access token of an issuer may at the API what his groups say.
+// A caller with an access token of an issuer has the rights of their groups at the API.
 func TestAccessTokens(t *testing.T) {
 	issuer, h := identitytest.Start(t), newStage(t)
 	const audience = "https://gate.example.com/mcp"

@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// One call: all of its arguments are on the page, whatever they are, and are confirmed by their hash.
+// The page of a request for one call shows all arguments, and a person confirms them by their hash.
 func TestRequestOfOneCall(t *testing.T) {
 	h := newFixture(t)
 	h.confirms()
@@ -30,13 +30,14 @@ func TestRequestOfOneCall(t *testing.T) {
 		t.Error("the arguments are not in the order in which they were sent")
 	}
 	status, page := h.verdict(id, "confirmed")
-	says(t, page, "Confirmed. The agent can make this very call once", "<dt>Used<dd>not yet", `value="revoked"`)
+	says(t, page, "Confirmed. The agent can make exactly this call once", "<dt>Used<dd>not yet", `value="revoked"`)
 	if status != http.StatusSeeOther {
 		t.Errorf("%d", status)
 	}
 }
 
-// The longest arguments there can be, of every kind that is meant to hide something, are whole.
+// The page shows the longest possible arguments completely, with any characters meant to hide
+// something.
 func TestRequestArgumentsWhole(t *testing.T) {
 	fill := func(open, piece, shut string) string {
 		return open + strings.Repeat(piece, (request.MaxArgs-len(open)-len(shut)-len("\"end\""))/len(piece)) + `"end"` + shut
@@ -74,7 +75,7 @@ func TestRequestArgumentsWhole(t *testing.T) {
 	}
 }
 
-// What is shown of arguments is what was sent, but for white space.
+// The arguments on the page differ from the sent arguments only in white space.
 func FuzzArgumentsText(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":[1,2,{"b":"x\"]},{"}],"z":1.50}`, `[[[]]]`, strings.Repeat("[", 200) + strings.Repeat("]", 200), `"\\"`, `{"a" : "[,]" , "b":[ ]}`} {
 		f.Add(seed)
@@ -94,7 +95,7 @@ func FuzzArgumentsText(f *testing.F) {
 	})
 }
 
-// Arguments that were exchanged in the store are not shown, and nobody can confirm them.
+// If the stored arguments were replaced, the page does not show them, and nobody can confirm them.
 func TestRequestArgumentsExchanged(t *testing.T) {
 	h := newFixture(t)
 	h.confirms()

@@ -12,41 +12,42 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// askAt is below which the links stand that agents give to the people for whom they act. Whoever signed
-// in may open them, also without a role: such a page shows nothing of the gateway but what was asked for.
+// askAt is the address prefix of the links that agents give to their users. Everyone who is signed
+// in may open such a link, even without a role: the page shows only what the request is about.
 const askAt = "/admin/ask/"
 
-// An askPage is behind a link with which the agent's user asks for something.
+// An askPage is the page of such a link, on which the agent's user asks for something.
 type askPage struct {
 	Page
 	polled
 	Asking    decide.Asking
 	Agent     string
 	Name      string // of the item, clipped
-	Whole     bool   // who looks is shown what was written, and not only what it is about
+	Whole     bool   // show the whole request, and not only its subject
 	Arguments string // of one call
-	Own       string // address of the page
-	Request   string // address of the page on which it is decided, or of that about the item; "": who looks may open neither
+	Own       string // address of this page
+	Request   string // address of the request's page, or of the item's page; "": this person may open neither
 
 	MayAsk  bool // the form applies
 	MayEnd  bool // an open request can be withdrawn
 	Cannot  string
-	Why     string // what was typed
-	For     string // chosen: minutes, or "other"
-	Minutes string // of "other"
-	Kept    bool   // what was typed was kept, and nothing else was asked for
+	Why     string // the text that the person typed
+	For     string // selected duration: minutes, or "other"
+	Minutes string // the number typed for "other"
+	Kept    bool   // the page keeps the typed text; nothing else happened
 }
 
-// Spans are for how long a person can say that it would do.
-func (p *askPage) Spans() []lasting { return append([]lasting{{0, "for good"}}, spans...) }
+// Spans returns the durations that a person can choose.
+func (p *askPage) Spans() []lasting { return append([]lasting{{0, "permanently"}}, spans...) }
 
-// Is reports whether a span is the one that was chosen.
+// Is reports whether the person chose the span.
 func (p *askPage) Is(minutes int) bool { return p.For == strconv.Itoa(minutes) }
 
-// asking shows what is behind a link.
+// asking shows the page of a link.
 func (c *Console) asking(w http.ResponseWriter, r *http.Request) { c.askPage(w, r, nil) }
 
-// askPage shows what is behind a link; after a form that was refused, why, with what was typed.
+// askPage shows the page of a link. After a refused form it also shows the refusal and the typed
+// text.
 func (c *Console) askPage(w http.ResponseWriter, r *http.Request, refusal error) {
 	a, err := c.o.Service.Asking(r.Context(), r.PathValue("code"))
 	if err != nil {
@@ -86,27 +87,27 @@ func (c *Console) askPage(w http.ResponseWriter, r *http.Request, refusal error)
 	c.render(w, r, status, "ask", p)
 }
 
-// offer says what who looks may do, or why nothing.
+// offer sets what this person may do, or the reason why they can do nothing.
 func (p *askPage) offer() {
 	a := p.Asking
 	open := a.State == decide.RequestOpen || a.ID == ""
 	switch {
-	case a.ID != "" && !open: // what became of it stands there
+	case a.ID != "" && !open: // the page shows the outcome
 	case a.Elsewhere:
-		p.Cannot = "The definition of this changed since the link was made, so the link asks for nothing any more. Tell the agent to try again, which gives a new one."
+		p.Cannot = "The definition has changed since the link was made, so the link is no longer valid. Tell the agent to try again: it then gets a new link."
 	case a.Callable && !a.OneCall():
-		p.Cannot = "The agent can call it now, so there is nothing to ask for. Tell it to try again."
+		p.Cannot = "The agent can call it now, so no request is needed. Tell the agent to try again."
 	case a.Locked == lock.DisabledUnknown:
-		p.Cannot = "It is not known why this is locked, so there is nothing that a person could open. Tell an operator of this gateway."
+		p.Cannot = "The gateway does not know why this is locked, so nobody can open it here. Tell an operator of this gateway."
 	case !a.Person:
-		p.Cannot = "Only the person of the agent's token can ask, and you are not signed in as that person. Nothing was asked for by opening this page."
+		p.Cannot = "Only the agent's user can ask, and you are not signed in as that user. Opening this page made no request."
 	default:
 		p.MayAsk = true
 	}
 	p.MayEnd = a.Person && a.ID != "" && a.State == decide.RequestOpen
 }
 
-// typed fills in what the person typed before, or asked for.
+// typed fills in what the person typed, or the values of their request.
 func (p *askPage) typed(r *http.Request, kept bool) {
 	p.choose(p.Asking.Minutes)
 	p.Why = p.Asking.Why
@@ -117,7 +118,7 @@ func (p *askPage) typed(r *http.Request, kept bool) {
 	}
 }
 
-// choose has the form say so many minutes.
+// choose selects the option for this number of minutes.
 func (p *askPage) choose(minutes int) {
 	p.For = strconv.Itoa(minutes)
 	for _, s := range p.Spans() {
@@ -128,19 +129,19 @@ func (p *askPage) choose(minutes int) {
 	p.For, p.Minutes = "other", p.For
 }
 
-// said says what was done, by the address that led here, if the request is so.
+// said returns the message about the action that the address names, if the request confirms it.
 func (p *askPage) said(did string) string {
 	switch open := p.Asking.ID != "" && p.Asking.State == decide.RequestOpen; {
 	case did == "asked" && open:
-		return "You asked. Whoever decides about it sees it now, with what you wrote. You can close this page: the agent goes on when it tries again after the decision."
+		return "You asked. The people who decide see the request now, with your text. You can close this page: the agent continues when it tries again after the decision."
 	case did == "withdrawn" && p.Asking.State == decide.RequestWithdrawn:
 		return "You withdrew it. Nobody can decide about it any more."
 	}
 	return ""
 }
 
-// ask asks for what is behind a link. A form without its button is what the Enter key sends, and asks for
-// nothing.
+// ask sends the request of the page. Without a button, which is how the Enter key submits the form,
+// it requests nothing.
 func (c *Console) ask(w http.ResponseWriter, r *http.Request) {
 	if r.PostForm.Get("ask") == "" {
 		c.asking(w, r)
@@ -153,9 +154,9 @@ func (c *Console) ask(w http.ResponseWriter, r *http.Request) {
 	}
 	n, err := strconv.Atoi(minutes)
 	switch {
-	case minutes == "": // of one call, for which no time is asked
+	case minutes == "": // a request for one call has no duration
 	case err != nil, n < 0, n > request.MaxMinutes, n == 0 && r.PostForm.Get("for") == "other":
-		c.askPage(w, r, decide.Refuse(http.StatusUnprocessableEntity, "minutes: want a whole number from 1 to "+strconv.Itoa(request.MaxMinutes)+"; nothing was asked for"))
+		c.askPage(w, r, decide.Refuse(http.StatusUnprocessableEntity, "minutes: want a whole number from 1 to "+strconv.Itoa(request.MaxMinutes)+"; no request was made"))
 		return
 	}
 	want.Minutes = n
@@ -169,7 +170,7 @@ func (c *Console) withdraw(w http.ResponseWriter, r *http.Request) {
 	c.asked(w, r, "../", a, "withdrawn", err)
 }
 
-// asked leads to the page of what was asked for, or says why it was not.
+// asked redirects to the page of the request, or shows why nothing was requested.
 func (c *Console) asked(w http.ResponseWriter, r *http.Request, up string, a decide.Asking, did string, err error) {
 	if err != nil {
 		c.askPage(w, r, err)
@@ -180,8 +181,8 @@ func (c *Console) asked(w http.ResponseWriter, r *http.Request, up string, a dec
 	redirectTo(w, http.StatusSeeOther, to)
 }
 
-// loggedPath returns the path of r as a log may have it: a link's code is a request that is sealed, and
-// is known to whoever was given it alone.
+// loggedPath returns the path of r for the log. The code of a link contains a sealed request, which
+// only the link's recipients may know.
 func loggedPath(r *http.Request) string {
 	code, ok := strings.CutPrefix(r.URL.Path, askAt)
 	if _, err := request.ParseID(strings.TrimSuffix(code, "/withdraw")); !ok || err == nil {

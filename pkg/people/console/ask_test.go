@@ -21,11 +21,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An asker is a fixture whose people signed in at an issuer, and whose links are sealed.
+// An asker is a fixture with people of an issuer and sealed links.
 type asker struct {
 	*fixture
 	sealer *seal.Sealer
-	rights identity.Rights // of who is signed in
+	rights identity.Rights // of the signed-in person
 	cookie string
 }
 
@@ -45,7 +45,7 @@ func newAsker(t *testing.T) *asker {
 	return h
 }
 
-// enter signs in a person of the issuer.
+// enter signs in a person at the issuer.
 func (h *asker) enter(name, sub string, rights identity.Rights) {
 	h.T.Helper()
 	cookie, err := h.Console.SignIn.Sessions.Open(h.T.Context(), signin.Person{Actor: name, Way: signin.WayOIDC, Subject: "https://login.example.com " + sub}, "")
@@ -53,7 +53,7 @@ func (h *asker) enter(name, sub string, rights identity.Rights) {
 	h.cookie, h.rights = "Cookie: __Host-portcullis="+cookie.Reveal(), rights
 }
 
-// link returns the code of a link for what an agent met.
+// link returns the code of a link for a refused call of an agent.
 func (h *asker) link(a request.Agent, id string) string {
 	h.T.Helper()
 	item := gatewaytest.ID(h.T, id)
@@ -81,14 +81,15 @@ func (h *asker) page(path string) string {
 	return a.Body
 }
 
-// send sends a form of the page, and returns the page to which that leads, or which refuses it.
+// send sends a form of the page, and returns the next page or the refusal.
 func (h *asker) send(page, path string, form url.Values) agenttest.Answer {
 	h.T.Helper()
 	form.Set("csrf", h.Field(page, "csrf"))
 	return h.Submit(path, form, h.cookie)
 }
 
-// The person of the agent's token asks through a sealed link, without a role; nothing is written before.
+// The agent's user requests access by a sealed link, without a role. Opening the page writes
+// nothing.
 func TestAskByLink(t *testing.T) {
 	h := newAsker(t)
 	code := h.link(bot, "mail:send")
@@ -103,7 +104,7 @@ func TestAskByLink(t *testing.T) {
 	kept := h.send(page, at, url.Values{"why": {"half <typed>"}, "for": {"other"}, "minutes": {"90"}})
 	says(t, kept.Body, "No request was made. The text that you typed is below", `value="half &lt;typed&gt;"`, `value="other" checked`, `value="90"`)
 	refused := h.send(page, at, url.Values{"why": {"typed"}, "for": {"other"}, "minutes": {"soon"}, "ask": {"1"}})
-	says(t, refused.Body, "Minutes: want a whole number from 1 to 43200; nothing was asked for", `value="typed"`)
+	says(t, refused.Body, "Minutes: want a whole number from 1 to 43200; no request was made", `value="typed"`)
 	if list, err := h.Requests().Asked(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
 		t.Fatalf("%v: %v was asked for", err, list)
 	}
@@ -115,7 +116,7 @@ func TestAskByLink(t *testing.T) {
 	}
 	at = "/admin/ask/" + strings.TrimPrefix(to, "./")
 	page = h.page(at)
-	says(t, page, "You asked. Whoever decides about it sees it now", "the &lt;report&gt;", `value="480" checked`, "Say it", "Withdraw")
+	says(t, page, "You asked. The people who decide see the request now", "the &lt;report&gt;", `value="480" checked`, "Say it", "Withdraw")
 	id, _, _ := strings.Cut(strings.TrimPrefix(to, "./"), "?")
 	if again := h.page("/admin/ask/" + code); !strings.Contains(again, id) {
 		t.Error("the link does not lead to the request that was made of it")
@@ -127,7 +128,7 @@ func TestAskByLink(t *testing.T) {
 	says(t, h.page("/admin/ask/"+id+"?did=withdrawn"), "You withdrew it", "withdrawn</span>")
 }
 
-// What became of it is told to the person, who needs no role for that.
+// The page tells the agent's user the outcome, even without a role.
 func TestAskBecomes(t *testing.T) {
 	h := newAsker(t)
 	h.enter("kim", "9", identity.Everything())
@@ -142,15 +143,15 @@ func TestAskBecomes(t *testing.T) {
 	lacks(t, page, `name="ask"`, "Withdraw", "admin/requests")
 }
 
-// Whoever else opens the link may look, and no more: without a role at nothing that anybody wrote, and at
-// no definition.
+// Other people can open the link, but cannot act. Without a role they see neither texts nor
+// definitions.
 func TestAskByOthers(t *testing.T) {
 	h := newAsker(t)
 	h.ByName["mail"].Tools[0] = `{"name":"send","description":"SECRETDESCRIPTION","inputSchema":{"type":"object","properties":{"SECRETPARAMETER":{"type":"string"}}}}`
 	h.enter("kim", "9", identity.Everything())
 	h.Sync()
 	id, code := h.Asks(bot, "mail:send", "SECRETNOTE", ""), h.link(bot, "mail:read_drafts")
-	const only = "Only the person of the agent&#39;s token can ask, and you are not signed in as that person."
+	const only = "Only the agent&#39;s user can ask, and you are not signed in as that user."
 	h.enter("eve", "2", identity.Rights{})
 	for _, at := range []string{"/admin/ask/" + id, "/admin/ask/" + code} {
 		page := h.page(at)
@@ -191,14 +192,14 @@ func TestAskNothing(t *testing.T) {
 	h.ByName["mail"].Tools[0] = `{"name":"send","description":"Another."}`
 	h.Sync()
 	page := h.page("/admin/ask/" + code)
-	says(t, page, "The definition of this changed since the link was made")
+	says(t, page, "The definition has changed since the link was made")
 	lacks(t, page, `name="ask"`)
 	if h.Status("mail:send") != lock.PendingApproval {
 		t.Error("it is open")
 	}
 }
 
-// The code of a link goes through a sign-in, however long it is, and stands in no log and no Referer.
+// A sign-in keeps the code of a link of any length. The code is in no log and in no Referer.
 func TestAskThroughSignIn(t *testing.T) {
 	h := newAsker(t)
 	long := request.Agent{Way: identity.WayJWT, ID: strings.Repeat("a", 256), Human: strings.Repeat("ü", 128), Subject: "https://login.example.com " + strings.Repeat("s", 512)}
@@ -230,7 +231,7 @@ func TestAskThroughSignIn(t *testing.T) {
 	}
 }
 
-// A form that was sent after the session ended is shown again after the sign-in, at its page.
+// A form that was sent after the session ended is shown again after the sign-in, on its page.
 func TestAskTooLate(t *testing.T) {
 	h := newAsker(t)
 	code := h.link(bot, "mail:send")

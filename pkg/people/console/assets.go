@@ -14,8 +14,8 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// An asset is a file that pages load. Its address changes with its content, so that browsers keep
-// it for good.
+// An asset is a file that pages load. Its address changes with its content, so browsers cache it
+// without expiry.
 type asset struct {
 	address string // below /admin/assets/
 	data    []byte
@@ -23,10 +23,11 @@ type asset struct {
 
 var assets = readAssets("style.css", "console.js", "htmx.js")
 
-// squeeze takes the blanks out of our style that are there for its readers.
+// squeeze removes the white space in our style sheet that only helps its readers.
 var squeeze = strings.NewReplacer("\n\n", "", ";\n  ", ";", ";\n}", "}", "{\n  ", "{", "}\n", "}", "; }", "}", " { ", "{", ": ", ":", "; ", ";", ", ", ",", " {\n  ", "{", " > ", ">", "@media (", "@media(")
 
-// readAssets panics if a file cannot be read: it is a part of the program.
+// readAssets reads the named files. It panics if it cannot read one: they are a part of the
+// program.
 func readAssets(names ...string) map[string]asset {
 	out := map[string]asset{}
 	for _, name := range names {
@@ -44,8 +45,8 @@ func readAssets(names ...string) map[string]asset {
 	return out
 }
 
-// serveAsset answers with an asset. The address of another version is not found: browsers would
-// keep this content under it.
+// serveAsset serves an asset. It answers 404 to the address of another version: browsers would
+// cache this content under that address.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	for name, a := range assets {
 		if a.address == r.PathValue("name") {

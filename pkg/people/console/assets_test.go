@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What a browser loads once stays small, and what others wrote stays as they wrote it.
+// The files that a browser loads once stay small, and files of other authors stay unchanged.
 func TestAssets(t *testing.T) {
 	h := newFixture(t)
 	page := h.Page(http.StatusOK, "/admin")

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An auditPage shows who did what.
+// An auditPage shows the audit: who did what.
 type auditPage struct {
 	Page
 	decide.AuditPage
@@ -26,17 +26,17 @@ type auditPage struct {
 // An auditRow is one line of the audit.
 type auditRow struct {
 	ISO, At        string
-	Who, For       string // the person or agent; of an agent, its user; of what was decided for an agent, the agent
+	Who, For       string // the person or agent; for an agent, its user; for a decision about an agent, the agent
 	What, Detail   string
-	Of, Link       string // the item, and the page about it; of what is no item there is none
-	From, Hash     string // beginnings of hashes
-	Diff           string // address of what changed between them; "": the texts of both are not kept
-	Request, Asked string // id of the request that the line is about, and its page; "": it is about none
+	Of, Link       string // the item, and the page about it; "": the line is not about an item
+	From, Hash     string // prefixes of hashes
+	Diff           string // address of the comparison of both hashes; "": not both texts are stored
+	Request, Asked string // id of the line's request, and its page; "": none
 	Note           string
 	Source         string
 }
 
-// auditPages adds the page of the audit. Its files are the API's.
+// auditPages registers the page of the audit. The API serves its files.
 func (c *Console) auditPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/audit", c.pageOr(next, c.audit))
 }
@@ -70,7 +70,7 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "audit", p)
 }
 
-// auditChoices returns the filters of the page, as they are set.
+// auditChoices returns the filters of the page, with their current values.
 func auditChoices(q decide.AuditQuery) []choice {
 	kinds := []option{{"", "any"}, {audit.KindCall, "calls"}, {audit.KindEvent, "deeds"}}
 	return []choice{
@@ -116,15 +116,15 @@ func auditRowOf(root string, v *state.View, l audit.Line) auditRow {
 	return row
 }
 
-// keeps reports whether a record has the text of the definition with the hash.
+// keeps reports whether a record has the text of the definition with this hash.
 func keeps(r *approval.Record, hash tool.Hash) bool {
 	return r != nil && (r.CurrentHash == hash || r.ApprovedHash == hash)
 }
 
-// start returns the beginning of a hash, by which people tell it from others.
+// start returns the short form of a hash, by which people recognize it.
 func start(h tool.Hash) string { return shorten(fmt.Sprintf("%.12s", h)) }
 
-// calledAs says what became of a call, and how it went.
+// calledAs describes the outcome of a call and its details.
 func calledAs(l audit.Line) (what, detail string) {
 	what, ok := map[string]string{
 		audit.Allowed: "called", audit.Locked: "call refused: locked", audit.Tier: "call refused: another tier",

@@ -55,7 +55,7 @@ func TestAuditPage(t *testing.T) {
 		!strings.Contains(filtered, `href="../admin/audit.csv?actor=kim&amp;kind=deed&amp;since=24h"`) {
 		t.Errorf("page = %s", filtered)
 	}
-	if empty := h.Page(http.StatusOK, "/admin/audit?actor=nobody"); !strings.Contains(empty, "No line is like this") {
+	if empty := h.Page(http.StatusOK, "/admin/audit?actor=nobody"); !strings.Contains(empty, "No line matches the filter") {
 		t.Errorf("page = %s", empty)
 	}
 	for _, wrong := range []string{"since=yesterday", "kind=x", "who=kim", "after=x"} {
@@ -90,7 +90,8 @@ func TestAuditFileNamesABadFilter(t *testing.T) {
 	}
 }
 
-// The texts of both definitions are kept while the older one is approved and the newer one waits.
+// The audit stores the texts of both definitions while the older one is approved and the newer one
+// waits.
 func TestAuditPageDiff(t *testing.T) {
 	h := newFixture(t)
 	before := h.Hash("fs/read_file")
@@ -129,7 +130,7 @@ func TestAuditPagePaging(t *testing.T) {
 	lacks(t, page, "“n70”")
 }
 
-// What others wrote is text, however long and whatever it holds.
+// The page shows texts of others as text, with any length and content.
 func TestAuditPageHostile(t *testing.T) {
 	h := newFixture(t)
 	hostile := "</ol><script>alert(1)</script>\u202egnp.exe\x00\n=1" + strings.Repeat("&", 3000)

@@ -15,16 +15,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A bulkPage is the bulk page on which a person sees exactly what is decided about together.
+// A bulkPage lists exactly the items that one decision covers.
 type bulkPage struct {
 	Page
 	Action    string
-	Noun      string        // of what is on the bulk page
-	Filter    decide.Filter // by which the items were chosen
+	Noun      string        // for the items on the page
+	Filter    decide.Filter // that chose the items
 	Items     []toolRow
 	Out       []leftOut
-	OutMore   int      // are left out too, and not named
-	Rest      int      // chosen, and on no line of the bulk page
+	OutMore   int      // items also left out, without their names
+	Rest      int      // chosen items that have no line on the page
 	Groups    []string // "filesystem: 9 read, 3 destructive"
 	NeedsNote bool
 	Note      string
@@ -32,16 +32,16 @@ type bulkPage struct {
 	Back      string
 }
 
-// A leftOut is an item that the bulk page does not decide about.
+// A leftOut is an item that the decision skips, and the reason.
 type leftOut struct{ ID, Link, Why string }
 
-// about returns a line about an item, with what is to be said of it.
+// about returns a line about an item and the reason why it is left out.
 func about(root string, id tool.ID, why string) leftOut {
 	return leftOut{shownID(id), toolLink(root, id, queueOf(decide.Filter{})), why}
 }
 
-// itemOf returns what a form says of an item: its id, and the definition and the revision of the
-// record that the page shows.
+// itemOf returns how a form names an item: its id, and the definition and record revision that the
+// page shows.
 func itemOf(row decide.Row) string {
 	id, _ := tool.ParseID(row.ID) // the catalog's
 	return inAddress(id) + " " + string(row.Hash) + " " + strconv.FormatInt(row.Rev, 10)
@@ -51,31 +51,31 @@ func itemOf(row decide.Row) string {
 func (c *Console) parseItem(r *http.Request, s string) (decide.Item, error) {
 	parts := strings.Split(s, " ")
 	if len(parts) != 3 {
-		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names an item in a way that cannot be read")
+		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form has an item that cannot be read; nothing was decided")
 	}
 	id, err := tool.ParseID(parts[0])
 	rev, number := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil || number != nil || rev < 0 {
-		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names an item in a way that cannot be read")
+		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form has an item that cannot be read; nothing was decided")
 	}
-	// If there is no such item, the service says so.
+	// The service reports an item that does not exist.
 	if found, err := c.addressed(r, parts[0]); err == nil {
 		id = found
 	}
 	return decide.Item{ID: id, Hash: tool.Hash(parts[1]), Rev: rev}, nil
 }
 
-// bulkForm is what both forms about several items hold.
+// bulkForm has the fields that both forms about several items share.
 type bulkForm struct {
 	action string
 	filter decide.Filter
-	all    bool // that the filter chooses
+	all    bool // every item that the filter chooses
 	items  []decide.Item
 	note   string
 	tell   bool
 }
 
-// readBulk returns what the form of r says, which was read.
+// readBulk returns the fields of the form of r. The form was read before.
 func (c *Console) readBulk(r *http.Request) (b bulkForm, err error) {
 	form := r.PostForm
 	query := maps.Clone(form)
@@ -100,13 +100,13 @@ func (c *Console) readBulk(r *http.Request) (b bulkForm, err error) {
 	return b, nil
 }
 
-// bulkActions are what can be decided about several items together.
+// bulkActions are the actions that can apply to several items together.
 var bulkActions = []string{approval.ActionApprove, approval.ActionBlock, decide.ActionCarry}
 
-// bulkPath is where the bulk page is shown of what is sent to it.
+// bulkPath is the address that answers a selection with its bulk page.
 const bulkPath = "/admin/tools/bulk"
 
-// bulkAgain shows the bulk page of a form that came too late.
+// bulkAgain shows the bulk page of a form that was sent too late.
 func (c *Console) bulkAgain(w http.ResponseWriter, r *http.Request) {
 	if lateOf(r) == nil {
 		redirectTo(w, http.StatusSeeOther, "../tools")
@@ -125,7 +125,7 @@ func (c *Console) bulk(w http.ResponseWriter, r *http.Request) {
 	c.bulkConfirmation(w, r, http.StatusOK, b, "")
 }
 
-// bulkConfirmation writes the bulk page; problem says why nothing was decided.
+// bulkConfirmation writes the bulk page. The problem says why nothing was decided.
 func (c *Console) bulkConfirmation(w http.ResponseWriter, r *http.Request, status int, b bulkForm, problem string) {
 	rows, rest, err := c.chosen(r, b)
 	if err != nil {
@@ -164,10 +164,10 @@ func (c *Console) bulkConfirmation(w http.ResponseWriter, r *http.Request, statu
 	c.render(w, r, status, "bulk", p)
 }
 
-// maxChosen is how many items a bulk page looks at.
+// maxChosen is how many items one bulk page covers.
 const maxChosen = 200
 
-// chosen returns the items that a form is about as they are now, and how many more it is about.
+// chosen returns the current items of a form, and how many more the form covers.
 func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest int, err error) {
 	if b.action == decide.ActionCarry {
 		f := decide.Filter{Status: string(lock.PendingApproval), Server: b.filter.Server, For: b.action}
@@ -192,8 +192,8 @@ func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest i
 	return rows, max(0, len(ids)-maxChosen), nil
 }
 
-// groupOf says how many tools of which tier a server has on the bulk page, and how many prompts and
-// resources.
+// groupOf describes the selected items of a server: how many tools per tier, and how many prompts
+// and resources.
 func groupOf(server string, rows []decide.Row) string {
 	counts, others, found := map[tool.Tier]int{}, map[string]int{}, 0
 	for _, row := range rows {
@@ -217,7 +217,7 @@ func groupOf(server string, rows []decide.Row) string {
 	return server + ": " + strings.Join(append(parts, text.Count(found, "finding")), ", ")
 }
 
-// verb returns an action as a heading begins with it.
+// verb returns an action as the first word of a heading.
 func verb(action string) string {
 	if action == decide.ActionCarry {
 		action = approval.ActionApprove
@@ -225,7 +225,7 @@ func verb(action string) string {
 	return strings.ToUpper(action[:1]) + action[1:]
 }
 
-// A donePage says what became of each tool of a bulk page.
+// A donePage lists the outcome for each item of a bulk page.
 type donePage struct {
 	Page
 	Action string
@@ -234,8 +234,8 @@ type donePage struct {
 	Back   string
 }
 
-// decideAll carries out a bulk page. Sent again it decides nothing: each item is at another
-// revision then.
+// decideAll decides about the items of a bulk page. If the browser sends the form twice, the second
+// one has no effect: every item has a new revision.
 func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 	b, err := c.readBulk(r)
 	if err != nil {
@@ -248,7 +248,7 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 	}
 	items := c.shownTo(r, b.items)
 	if text.Blank(b.note) && c.anySevere(r, b.action, items) {
-		c.bulkConfirmation(w, r, http.StatusUnprocessableEntity, b, "Nothing was decided: one of these has a severe finding. To approve it all the same, say why in the note, or leave it out.")
+		c.bulkConfirmation(w, r, http.StatusUnprocessableEntity, b, "Nothing was decided: one of these has a severe finding. To approve it, say why in the note; or leave it out.")
 		return
 	}
 	p := &donePage{Page: Page{Title: "Result", Here: "tools"}, Action: b.action}
@@ -271,7 +271,7 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		} else {
 			done := about(root, items[i].ID, result.Tool.Status)
 			if b.action != approval.ActionBlock && result.Tool.Record.Proposed != nil {
-				done.Why, halves = "", halves+1 // one of two people approved it
+				done.Why, halves = "", halves+1 // approved by the first of two people
 			}
 			p.Done = append(p.Done, done)
 		}
@@ -283,25 +283,25 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 	} else {
 		p.Message = past(b.action) + " " + text.Count(len(p.Done), nounOf(kind)) + "."
 		if halves > 0 {
-			p.Message += " Of " + strconv.Itoa(halves) + " of them yours is the first of two approvals: one more person is needed."
+			p.Message += " For " + strconv.Itoa(halves) + " of them, yours is the first of two approvals: one more person is needed."
 		}
 	}
 	c.render(w, r, status, "done", p)
 }
 
-// shownTo returns the items, each with whether the browser has opened its definition.
+// shownTo returns the items, each with whether this browser has opened its definition.
 func (c *Console) shownTo(r *http.Request, items []decide.Item) []decide.Item {
 	opened, out := c.viewed(r), slices.Clone(items)
 	for i, item := range out {
 		out[i].Shown = opened.shown(item.Hash)
-		if item.Rev == 0 { // the page showed no record: one that there is by now is another
+		if item.Rev == 0 { // the page showed no record, so an existing record is newer
 			out[i].Rev = -1
 		}
 	}
 	return out
 }
 
-// anySevere reports whether one of the items can be decided about but for its note.
+// anySevere reports whether the service refuses one of the items only because the note is missing.
 func (c *Console) anySevere(r *http.Request, action string, items []decide.Item) bool {
 	seen := map[tool.ID]decide.Item{}
 	for _, item := range items {

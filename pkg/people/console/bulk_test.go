@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
-// items returns what the boxes or the hidden fields of a page say.
+// items returns the values of a page's checkboxes or hidden fields.
 func items(page string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(`name="item" value="([^"]+)"`).FindAllStringSubmatch(page, -1) {
@@ -19,7 +19,8 @@ func items(page string) []string {
 	return out
 }
 
-// withWaiting is a fixture with tools that wait: mail:a1, a2 and a3 only read, mail:wipe destroys.
+// withWaiting returns a fixture with tools that wait: mail:a1, a2 and a3 only read, mail:wipe
+// destroys.
 func withWaiting(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
@@ -72,7 +73,8 @@ func TestBulkAllThatMatch(t *testing.T) {
 	says(t, sheet, "This definition is approved already", "fs:read_file")
 }
 
-// A destructive tool is approved together with others once its page was opened as it is now.
+// A bulk decision can include a destructive tool if the browser opened the page of its current
+// definition.
 func TestBulkOpened(t *testing.T) {
 	h := withWaiting(t)
 	cookies := h.Send("/admin/tools/mail/wipe", "", browser).Cookies()

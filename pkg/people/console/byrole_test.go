@@ -18,10 +18,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// sends matches where a page can send a form to.
+// sends matches the addresses to which a page can send a form.
 var sends = regexp.MustCompile(`<form[^>]*method="post"[^>]*action="([^"]*)"|<form[^>]*action="([^"]*)"[^>]*method="post"|formaction="([^"]*)"`)
 
-// No page shows anybody a button that would be refused.
+// No page shows a button whose request would be refused.
 func TestNoButtonIsRefused(t *testing.T) {
 	all, h := rows(), newStage(t)
 	h.setBackHere()
@@ -50,7 +50,7 @@ func TestNoButtonIsRefused(t *testing.T) {
 				require.OK(t, err)
 				_, pattern := mux.Handler(httptest.NewRequestWithContext(t.Context(), http.MethodPost, to.String(), nil))
 				target, ok := all[pattern]
-				if target.server != "" && !strings.HasPrefix(to.Path, "/admin/requests/") { // of which all are about one server
+				if target.server != "" && !strings.HasPrefix(to.Path, "/admin/requests/") { // all of these are about one server
 					target.server = strings.Split(to.Path, "/")[3]
 				}
 				if m[3] != "" && target.server != "" && !strings.HasPrefix(to.Path, a.sent+"/") {
@@ -68,7 +68,7 @@ func TestNoButtonIsRefused(t *testing.T) {
 	}
 }
 
-// setBackHere is [admintest.Desk.SetBack] for a stage that goes on being asked by whom it says.
+// setBackHere is SetBack for a stage whose caller stays the same.
 func (s *stage) setBackHere() {
 	s.SetBack()
 	s.Sync()
@@ -76,7 +76,7 @@ func (s *stage) setBackHere() {
 
 func (s *stage) be(name string, rights identity.Rights) { s.who = person{name: name, rights: rights} }
 
-// What a page leaves out for want of a role, it says who may do.
+// If a page leaves out an action because of the role, it says who may do it.
 func TestPagesByRole(t *testing.T) {
 	h := newStage(t)
 	h.setBackHere()
@@ -108,7 +108,7 @@ func TestPagesByRole(t *testing.T) {
 	}
 }
 
-// A bulk page leaves out by name what is of other servers.
+// A bulk page names the items that it leaves out because they are on other servers.
 func TestSheetOfOtherServers(t *testing.T) {
 	h := newStage(t)
 	row := admintest.Into[decide.Page](h.Desk, "/admin/tools?server=mail&status=pending_approval", "").Tools[0]
@@ -124,7 +124,8 @@ func TestSheetOfOtherServers(t *testing.T) {
 	}
 }
 
-// A role that is taken away while a page is open: nothing is decided, and what was typed is there.
+// If an operator removes a role while a page is open, its form decides nothing, and the answer
+// keeps the typed text.
 func TestRoleTakenAway(t *testing.T) {
 	h := newStage(t)
 	page := h.Page(http.StatusOK, "/admin/tools/mail/send")
@@ -150,7 +151,7 @@ func TestRoleTakenAway(t *testing.T) {
 	}
 }
 
-// Two people, on the pages.
+// TestFourEyesPages has two people approve a tool on the pages.
 func TestFourEyesPages(t *testing.T) {
 	h := newStage(t)
 	h.Put(config.Key, strings.Replace(admintest.Config, "{", `{"review":{"four_eyes":"destructive"},`, 1))

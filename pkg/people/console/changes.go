@@ -7,49 +7,49 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// around is how many bytes stay on either side of a change where only changes are shown.
+// around is how many bytes of unchanged text the page shows on either side of a change.
 const around = 120
 
-// A segment is a part of a text that a page shows.
+// A segment is a part of a text on a page.
 type segment struct {
-	Op   string // "ins", "del", "skip": so much that is the same is left out; "": the same
+	Op   string // "ins", "del", "skip": unchanged text is left out; "": unchanged
 	Text string
-	Mark string // id of the finding that is in it; "": none
+	Mark string // id of its finding; "": none
 }
 
-// A place is where something was found in a text, in bytes.
+// A place is the byte range of a finding in a text.
 type place struct {
 	from, to int
 	id       string
 }
 
-// A block is one text as a page shows it.
+// A block is a text as a page shows it.
 type block struct {
 	Title  string
 	Inline []segment
-	Before []segment // side by side: what was, and Inline what is
+	Before []segment // side by side: the text before, and in Inline the text now
 	Side   bool
-	Cut    bool // it is longer than what is shown
+	Cut    bool // the text is longer than the page shows
 	Rest   string
-	Parts  int // how many differ
+	Parts  int // how many parts differ
 }
 
-// A textLimit is how many more characters a page shows of texts. The texts of the definition before
-// have their own count if they are beside the present ones.
+// A textLimit is how many more characters of text a page shows. The texts before have their own
+// count if they are next to the current texts.
 type textLimit struct{ before, now int }
 
-// segmentCost is how many characters a segment counts beside its text: a text of many short changes
-// is a longer page.
+// segmentCost is how many characters a segment counts in addition to its text: many short changes
+// make a page longer.
 const segmentCost = 20
 
 // newTextLimit returns the limit that all texts of a page share.
 func newTextLimit() *textLimit { return &textLimit{maxText, maxText} }
 
-// blockOf lays out how one text became another. Of what is the same only the surroundings of changes
-// are shown if only says so, and wherever something was found.
+// blockOf lays out how a text changed. If only is set, unchanged text appears only near changes and
+// findings.
 func blockOf(m *textLimit, title string, runs []review.Run, found []place, side, only bool) block {
 	b := block{Title: title, Side: side}
-	at := 0 // in the text of now
+	at := 0 // in the current text
 	for i, run := range runs {
 		if run.Op != review.Equal {
 			b.Parts++
@@ -81,14 +81,14 @@ func blockOf(m *textLimit, title string, runs []review.Run, found []place, side,
 	return b
 }
 
-// A part is a part of a run, at a place in the text of now.
+// A part is a part of a run, at an offset in the current text.
 type part struct {
 	text string
 	at   int
 	skip bool
 }
 
-// skip notes that something is left out that is the same.
+// skip notes that unchanged text is left out.
 func (b *block) skip(m *textLimit) {
 	if m.now > 0 {
 		b.Inline = append(b.Inline, segment{Op: "skip"})
@@ -98,7 +98,7 @@ func (b *block) skip(m *textLimit) {
 	}
 }
 
-// add appends a text as segments, up to the limit, cut where something was found in it.
+// add appends a text as segments, up to the limit, and splits it at the findings.
 func (b *block) add(out []segment, left *int, op, s string, at int, found []place) []segment {
 	put := func(s, id string) {
 		shown, all := readablePrefix(s, *left)
@@ -122,8 +122,8 @@ func (b *block) add(out []segment, left *int, op, s string, at int, found []plac
 	return out
 }
 
-// parts returns what is shown of a run. Of what did not change, if only changes are wanted, that is
-// the part beside a change, and all of it where something was found.
+// parts returns the visible parts of a run. If only is set, an unchanged run is visible next to a
+// change, or as a whole if it has a finding.
 func (b *block) parts(run review.Run, only, after, before bool, at int, found []place) []part {
 	s := run.Text
 	whole := []part{{text: s, at: at}}
@@ -148,7 +148,7 @@ func (b *block) parts(run review.Run, only, after, before bool, at int, found []
 	return []part{{text: s[:head], at: at}, {skip: true}, {text: s[tail:], at: at + tail}}
 }
 
-// cutAt returns the place at or after n where a word or a character begins.
+// cutAt returns the next offset from n at which a word or a character begins.
 func cutAt(s string, n int) int {
 	if n >= len(s) {
 		return len(s)

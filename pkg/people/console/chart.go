@@ -15,20 +15,20 @@ import (
 type drawing struct {
 	usage.Chart
 	Width   int     // of the SVG; it is drawnHeight high
-	Most    string  // what the full height stands for
+	Most    string  // value of the full height
 	Sum     string  // of all series, if they are parts of a whole
-	Desc    string  // what there is to see
-	First   string  // when the first bucket begins
-	Bars    []bars  // the series of which there is anything
-	Rows    []point // the buckets of which there is anything
+	Desc    string  // description of the chart in words
+	First   string  // start of the first bucket
+	Bars    []bars  // series that have a value
+	Rows    []point // buckets that have a value
 	Buckets int
 }
 
 // Bars are a series as the outline of its bars.
 type bars struct {
 	usage.Series
-	Number int    // chooses the color
-	Path   string // as SVG has it
+	Number int    // selects the color
+	Path   string // path data of the SVG
 	Sum    string
 }
 
@@ -38,15 +38,15 @@ type point struct {
 	Values []string
 }
 
-// How a bucket is drawn.
+// Constants of the layout of a bucket.
 const (
 	drawnHeight = 100
 	barStep     = 10
 	barWidth    = 8
 )
 
-// draw returns the drawing of a chart whose first bucket begins at from. Series of a whole are piled
-// up; others stand before each other, the last behind.
+// draw returns the drawing of a chart whose first bucket starts at from. It stacks the series if
+// they are parts of a whole. Otherwise the series overlap, with the first one in front.
 func draw(c usage.Chart, from time.Time, step time.Duration) drawing {
 	d := drawing{Chart: c, First: clock(from, step)}
 	for n, s := range c.Series {
@@ -86,7 +86,7 @@ func draw(c usage.Chart, from time.Time, step time.Duration) drawing {
 	d.Most = strings.TrimSpace(numeral(most) + " " + c.Unit)
 	d.Desc = "Nothing happened."
 	if most > 0 {
-		d.Desc = fmt.Sprintf("%d bars of %s each. The highest is %s, at %s UTC. The table beneath has every number.", d.Buckets, span(step), d.Most, clock(from.Add(time.Duration(at)*step), step))
+		d.Desc = fmt.Sprintf("%d bars of %s each. The highest is %s, at %s UTC. The table below has every number.", d.Buckets, span(step), d.Most, clock(from.Add(time.Duration(at)*step), step))
 	}
 	if c.Stacked {
 		sum := 0.0
@@ -100,14 +100,14 @@ func draw(c usage.Chart, from time.Time, step time.Duration) drawing {
 	return d
 }
 
-// Behind returns the bars with those that are drawn first, because the others stand before them.
+// Behind returns the bars in drawing order, from back to front.
 func (d drawing) Behind() []bars {
 	out := slices.Clone(d.Bars)
 	slices.Reverse(out)
 	return out
 }
 
-// barsOf returns a series to be drawn; nil if there is nothing of it.
+// barsOf returns the bars of a series; nil if it has no value.
 func barsOf(s usage.Series, number int, unit string) *bars {
 	for _, v := range s.Values {
 		if v != 0 {
@@ -121,13 +121,13 @@ func barsOf(s usage.Series, number int, unit string) *bars {
 	return nil
 }
 
-// outline returns the path around the bars of a series that stand on bases, to which it adds them if
-// they are piled up.
+// outline returns the path around the bars of a series, which start at bases. If stacked is set, it
+// adds the values to bases.
 func outline(values, bases []float64, most float64, stacked bool) string {
 	var path strings.Builder
 	for i, v := range values {
 		low, high := scaled(bases[i], most), scaled(bases[i]+v, most)
-		if v > 0 && high == low { // what there is can be seen
+		if v > 0 && high == low { // a small value stays visible
 			high++
 		}
 		if v > 0 {
@@ -142,10 +142,10 @@ func outline(values, bases []float64, most float64, stacked bool) string {
 
 func scaled(v, most float64) int { return int(math.Round(v / most * drawnHeight)) }
 
-// numeral returns a number as people read it.
+// numeral formats a number for people.
 func numeral(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// clock returns when a bucket begins, in UTC.
+// clock returns the start of a bucket, in UTC.
 func clock(t time.Time, step time.Duration) string {
 	if step >= 24*time.Hour {
 		return t.Format("2 Jan")
@@ -153,7 +153,7 @@ func clock(t time.Time, step time.Duration) string {
 	return t.Format("2 Jan 15:04")
 }
 
-// span returns how long a bucket is.
+// span returns the length of a bucket in words.
 func span(step time.Duration) string {
 	if step == 24*time.Hour {
 		return "a day"

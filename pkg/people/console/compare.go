@@ -10,33 +10,33 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A comparePage shows two definitions of an item, which an entry of its history names by their
-// hashes. The text is kept of the definition of now and of the one approved last; of others only
-// what was decided about them.
+// A comparePage compares two definitions of an item, which a history entry names by their hashes.
+// Records store the text of the current definition and of the last approved one. For other
+// definitions they store only the decisions.
 type comparePage struct {
 	Page
 	Tool     decide.Tool
-	Link     string // to the page about it
+	Link     string // to the item's page
 	Sides    [2]side
 	Line     string
 	Blocks   []block
-	Complete bool // the texts of both are kept
+	Complete bool // both texts are stored
 }
 
 // A side is one of the two definitions.
 type side struct {
 	Name, Hash string
-	Kept       string // as what its text is kept; "": it is not
+	Kept       string // why its text is stored; "": it is not
 	Verdicts   []decide.Verdict
 }
 
-// keptApproved says that a definition is kept because it is the one approved last.
+// keptApproved is the reason for storing the last approved definition.
 const keptApproved = "approved last"
 
-// compares reports whether an address asks for two definitions of an item.
+// compares reports whether an address names two definitions of an item.
 func compares(query url.Values) bool { return query.Has("from") && query.Has("to") }
 
-// compare shows what changed from one definition to another, as far as both are kept.
+// compare shows the changes from one definition to another, if both texts are stored.
 func (c *Console) compare(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	t, err := c.o.Service.Tool(r.Context(), id)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Console) compare(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	for i, name := range []string{"from", "to"} {
 		hash := tool.Hash(r.URL.Query().Get(name))
 		if _, ok := hash.Sum(); !ok {
-			c.problem(w, r, http.StatusUnprocessableEntity, name+" is no hash of a definition; it takes 64 hex digits, as the history has them.")
+			c.problem(w, r, http.StatusUnprocessableEntity, name+" is not the hash of a definition: the history has these hashes, of 64 hex digits.")
 			return
 		}
 		p.Sides[i], raw[i] = sideOf(t, name, hash)
@@ -69,7 +69,8 @@ func (c *Console) compare(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	c.render(w, r, http.StatusOK, "compare", p)
 }
 
-// sideOf returns what is known of the definition with a hash, and its text if that is kept.
+// sideOf returns what the record knows of the definition with this hash, and its text if it is
+// stored.
 func sideOf(t decide.Tool, name string, hash tool.Hash) (s side, raw json.RawMessage) {
 	s = side{Name: name, Hash: string(hash)}
 	if t.Record != nil {

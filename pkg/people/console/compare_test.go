@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// An entry of the history leads to what changed then, as long as both texts are kept.
+// An entry of the history leads to its changes while both texts are stored.
 func TestCompare(t *testing.T) {
 	h := newFixture(t)
 	serve := func(description string) {
@@ -30,7 +30,7 @@ func TestCompare(t *testing.T) {
 
 	serve("Reads <b>any</b> file.")
 	says(t, h.Page(http.StatusOK, newest()), "its text is not stored", "the last approved one. For others")
-	page := h.Page(http.StatusOK, first) // to one that is the one of now no more
+	page := h.Page(http.StatusOK, first) // a definition that is no longer current
 	says(t, page, "its text is not stored", "approved last")
 	lacks(t, page, "one file of the disk", "<ins>")
 	from, _, _ := strings.Cut(first, "&to=")
@@ -42,10 +42,10 @@ func TestCompare(t *testing.T) {
 	serve(strings.Repeat("a long text ", 3000))
 	longer := string(h.Hash("fs/read_file"))
 	says(t, h.Page(http.StatusOK, "/admin/tools/fs/read_file?from="+approved+"&to="+longer), `/text?of=raw"`)
-	says(t, h.Page(http.StatusOK, "/admin/tools/fs/read_file?from="+longer+"&to="+approved), `/text?of=raw&amp;from=approved"`) // the whole of what it says it is
+	says(t, h.Page(http.StatusOK, "/admin/tools/fs/read_file?from="+longer+"&to="+approved), `/text?of=raw&amp;from=approved"`) // the whole text of the named definition
 
 	for _, query := range []string{"from=&to=", "from=abc&to=" + strings.Repeat("a", 64), "from=" + strings.Repeat("A", 64) + "&to="} {
-		says(t, h.Page(http.StatusUnprocessableEntity, "/admin/tools/fs/read_file?"+query), "from is no hash of a definition")
+		says(t, h.Page(http.StatusUnprocessableEntity, "/admin/tools/fs/read_file?"+query), "from is not the hash of a definition")
 	}
 	h.Page(http.StatusNotFound, strings.Replace(first, "read_file", "nope", 1))
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// How much of each part the page of the config shows.
+// Limits of the config page.
 const (
-	maxRuleTools = 4 // of one rule
+	maxRuleTools = 4 // tools of one rule
 	maxExposed   = 20
 )
 
-// A configPage shows what is in use of the operator's files, and what is wrong with those stored.
+// A configPage shows which of the operator's files are in use, and the faults of the stored
+// versions.
 type configPage struct {
 	Page
 	decide.Config
@@ -28,8 +29,8 @@ type configPage struct {
 	Others   []filePart
 	Warnings []string
 	Rows     []ruleRow
-	More     struct{ Warnings, Rules int } // that are left out
-	Open     string                        // servers of which no rule denies a tool
+	More     struct{ Warnings, Rules int } // rows left out
+	Open     string                        // servers without a tool that a rule denies
 }
 
 // A filePart is one part of what requests read.
@@ -37,21 +38,21 @@ type filePart struct {
 	Name string
 	decide.Part
 	Shown []config.Fault
-	More  int // faults that are left out
+	More  int // faults left out
 }
 
 // A ruleRow is one rule.
 type ruleRow struct {
 	decide.Rule
-	Link  string // to what is denied
-	Noun  string // of what it matches
+	Link  string // to the denied items
+	Noun  string // for the items that it matches
 	Names string
 }
 
-// config shows what is in use.
+// config shows the config and policy in use.
 func (c *Console) config(w http.ResponseWriter, r *http.Request) { c.showConfig(w, r, nil) }
 
-// showConfig is config, after a form that was refused.
+// showConfig is config with the error of a refused form.
 func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed error) {
 	p, root, status := &configPage{Page: Page{Title: "Config", Here: "config"}, Config: c.o.Service.Config(r.Context())}, rootOf(r), http.StatusOK
 	s := p.State
@@ -78,7 +79,7 @@ func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed erro
 		status, p.Problem = e.Status, sentence(e.Detail)
 	}
 	if n, err := strconv.Atoi(r.URL.Query().Get("settled")); err == nil {
-		p.Message = text.Count(n, "approval record") + " settled." + replayed(r.URL.Query())
+		p.Message = "Decided about " + text.Count(n, "approval record") + "." + replayed(r.URL.Query())
 	}
 	c.render(w, r, status, "config", p)
 }
@@ -88,7 +89,7 @@ func partOf(name string, part decide.Part) filePart {
 	return filePart{name, part, shown, len(part.Faults) - len(shown)}
 }
 
-// reconcile returns the handler of a form that decides about every lost record.
+// reconcile returns the handler of a form that decides about all lost records.
 func (c *Console) reconcile(how func(context.Context) (decide.Reconciliation, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		done, err := how(r.Context())
@@ -106,13 +107,13 @@ func (c *Console) reconcile(how func(context.Context) (decide.Reconciliation, er
 	}
 }
 
-// replayed says what a settlement took from the audit.
+// replayed describes what a reconciliation took from the audit.
 func replayed(q url.Values) (said string) {
 	for _, part := range []struct{ name, noun, what string }{
-		{"closed", "later action", "of the audit closed something: that holds again."},
-		{"open", "later action", "of the audit opened something: that does not count, so decide again if it is still right."},
-		{"unknown", "later action", "of the audit closed an item that nothing is known of: look at it when its server lists it."},
-		{"skipped", "place", "of the audit cannot be trusted: nothing there opens anything."},
+		{"closed", "later action", "of the audit closed an item: that applies again."},
+		{"open", "later action", "of the audit opened an item: that has no effect, so decide again if the item should be open."},
+		{"unknown", "later action", "of the audit closed an item that the gateway does not know: check it when its server lists it."},
+		{"skipped", "place", "of the audit cannot be trusted, and so cannot open an item."},
 	} {
 		if n, err := strconv.Atoi(q.Get(part.name)); err == nil && n > 0 {
 			said += " " + text.Count(n, part.noun) + " " + part.what

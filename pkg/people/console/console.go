@@ -1,9 +1,9 @@
-// Package console is what people see of /admin in a browser: pages that show every tool with its
-// lock, and forms that decide about it. It stands before the JSON API, and lets in whom it knows:
-// by the credentials of a request, or by a session of the browser.
+// Package console serves the pages below /admin: they show every tool with its lock, and forms
+// decide about it. It wraps the JSON API, and authenticates callers by the credentials of a request
+// or by a browser session.
 //
-// A browser could be made to send requests by another site: what changes something must come from
-// the same origin. That is checked before the credentials.
+// Another site could make a browser send requests, so a request that changes something must have
+// the same origin. The console checks the origin before the credentials.
 package console
 
 import (
@@ -17,25 +17,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// Options are what a console is made of. Without Actor and SignIn nobody is let in.
+// Options configure a console. Without Actor and SignIn the console refuses every caller.
 type Options struct {
 	Service *decide.Service
-	API     http.Handler // answers what asks for no page
+	API     http.Handler // answers requests that are not for a page
 
-	// Actor says who sends a request. An error refuses the request; if it is an
-	// [*identity.Error] its Kind chooses the status. nil refuses all.
+	// Actor identifies the caller of a request. An error refuses the request; the Kind of an
+	// [*identity.Error] chooses the status. A nil Actor refuses all.
 	Actor func(*http.Request) (decide.Actor, error)
 
-	// Challenge is what a caller whom Actor refuses is told.
+	// Challenge is the answer to a caller that Actor refuses.
 	Challenge Challenge
 
-	// Tokens makes and revokes agent tokens; nil: there are none, and no page of them.
+	// Tokens makes and revokes agent tokens. If it is nil, there are no tokens and no page of them.
 	Tokens *token.Registry
 
-	// Connect is what clients are told of; nil: the gateway does not know where it is.
+	// Connect is the address and the settings that clients need; nil: the address is not known.
 	Connect *connect.Gateway
 
-	// SignIn is how people sign in with a browser; nil: nobody can sign in here.
+	// SignIn is how people sign in with a browser. If it is nil, nobody can sign in.
 	SignIn *SignIn
 
 	BaseURL string           // of the gateway, for links: "https://gate.example.com"

@@ -12,10 +12,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxForm is the longest form that is read, in bytes.
+// maxForm is the maximum size of a form, in bytes.
 const maxForm = 64 << 10
 
-// decided carries out the form of the page about an item, and leads on to the next one in the queue.
+// decided decides by the form of an item's page, and redirects to the next item of the queue.
 func (c *Console) decided(w http.ResponseWriter, r *http.Request, id tool.ID, verb string) {
 	f, err := queueQuery(r)
 	if err != nil {
@@ -27,7 +27,7 @@ func (c *Console) decided(w http.ResponseWriter, r *http.Request, id tool.ID, ve
 		c.review(w, r, id, err)
 		return
 	}
-	beside, err := c.o.Service.Neighbours(r.Context(), f, id) // the decision may take the tool off the list
+	beside, err := c.o.Service.Neighbours(r.Context(), f, id) // before deciding, which may remove the item from the list
 	if err != nil {
 		c.failed(w, r, "form", err)
 		return
@@ -37,7 +37,7 @@ func (c *Console) decided(w http.ResponseWriter, r *http.Request, id tool.ID, ve
 		c.review(w, r, id, err)
 		return
 	}
-	// Sent again by a reload, a form would decide again.
+	// The answer is a redirect, so that a reload does not send the form again.
 	did := url.Values{"did": {verb}, "tool": {inAddress(id)}, "rev": {strconv.FormatInt(t.Record.Rev, 10)}}
 	query, root := queueOf(f), rootOf(r)
 	for name, value := range did {
@@ -54,15 +54,14 @@ func (c *Console) decided(w http.ResponseWriter, r *http.Request, id tool.ID, ve
 	redirectTo(w, http.StatusSeeOther, toolLink(root, to, query))
 }
 
-// keepNote shows the page again with what was typed. It is what the Enter key does in the note, and
-// decides nothing.
+// keepNote shows the page again with the typed note. The Enter key in the note sends this form,
+// which decides nothing.
 func (c *Console) keepNote(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	c.review(w, r, id, nil)
 }
 
-// queueQuery returns the queue in which a page about an item stands: by default, that of what waits.
-// Whatever else the address says is no matter here: a link to the page may have gone through others'
-// hands.
+// queueQuery returns the queue of an item's page: by default the items that wait. It ignores other
+// parameters, since other programs may have added some to a shared link.
 func queueQuery(r *http.Request) (decide.Filter, error) {
 	query := r.URL.Query()
 	maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(queueParameters, name) })
@@ -73,13 +72,13 @@ func queueQuery(r *http.Request) (decide.Filter, error) {
 	return f, err
 }
 
-// queueParameters are those that choose a queue, flashParameters those that say what was decided.
+// queueParameters choose a queue; flashParameters say what was decided.
 var (
 	queueParameters = []string{"kind", "status", "state", "server", "tier", "finding", "mine", "q", "sort"}
 	flashParameters = []string{"did", "tool", "rev"}
 )
 
-// readDecision returns what a form says, which is about one item.
+// readDecision reads the form of a decision about one item.
 func readDecision(form url.Values, verb string) (d decide.Decision, err error) {
 	rev, err := strconv.ParseInt(form.Get("rev"), 10, 64)
 	if err != nil || rev < 1 {
@@ -88,15 +87,15 @@ func readDecision(form url.Values, verb string) (d decide.Decision, err error) {
 	return decide.Decision{Action: verb, Hash: tool.Hash(form.Get("hash")), Rev: rev, Note: form.Get(noteField), Tell: form.Get("tell") != "", Shown: decide.ShownOpened}, nil
 }
 
-// A flash is what was decided just now. The address says so, and the record confirms it: a link that
-// somebody made up shows nothing.
+// A flash is the message about a decision that was just made. The address names the decision, and
+// the record must confirm it: a forged link shows nothing.
 type flash struct {
 	Text string
-	Undo string // where to; "": it cannot be undone
+	Undo string // address; "": it cannot be undone
 	Rev  int64
 }
 
-// tell shows on p what the address says was decided just now.
+// tell sets on p the message about the decision that the address names.
 func (c *Console) tell(p *Page, r *http.Request) {
 	if f := c.flash(r); f != nil {
 		if p.Message = f.Text; f.Undo != "" {
@@ -105,14 +104,15 @@ func (c *Console) tell(p *Page, r *http.Request) {
 	}
 }
 
-// fromHere reports whether a page of ours led to r, as far as the browser says. What its address
-// says that was done is not believed otherwise: anybody can make up a link.
+// fromHere reports whether one of our pages led to r, as far as the browser says. Otherwise the
+// page ignores what the address says was done: anybody can forge a link.
 func fromHere(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "same-origin"
 }
 
-// flash returns what the address says was decided; nil: nothing, or it is not so any more.
+// flash returns the decision that the address names; nil if there is none, or if it no longer
+// applies.
 func (c *Console) flash(r *http.Request) *flash {
 	query := r.URL.Query()
 	did := query.Get("did")
@@ -130,7 +130,7 @@ func (c *Console) flash(r *http.Request) *flash {
 		approval.ActionUnblock: by && t.Record.State != approval.Blocked, approval.ActionDisable: by && t.Record.Disabled,
 		approval.ActionEnable: by && !t.Record.Disabled, approval.ActionUndo: t.Record.UndoUntil.IsZero(),
 	}
-	first := did == approval.ActionApprove && by && t.Record.Proposed != nil // of two people
+	first := did == approval.ActionApprove && by && t.Record.Proposed != nil // the first of two people approved it
 	if first {
 		is[did], did = true, approval.ActionPropose
 	}
@@ -148,8 +148,8 @@ func (c *Console) flash(r *http.Request) *flash {
 	return out
 }
 
-// inAddress returns the id of an item as addresses have it: that of a resource, whose URI may be long,
-// has the hash of it.
+// inAddress returns an item's id for use in an address. For a resource, whose URI may be long, it
+// uses the hash of the id.
 func inAddress(id tool.ID) string {
 	if id.Kind == tool.Resource {
 		id.Name = id.Sum()
@@ -157,7 +157,7 @@ func inAddress(id tool.ID) string {
 	return id.String()
 }
 
-// addressed reads what [inAddress] returned.
+// addressed returns the id for a text that [inAddress] returned.
 func (c *Console) addressed(r *http.Request, s string) (tool.ID, error) {
 	id, err := tool.ParseID(s)
 	if err != nil {
@@ -166,10 +166,10 @@ func (c *Console) addressed(r *http.Request, s string) (tool.ID, error) {
 	return c.o.Service.Find(r.Context(), id.Kind, id.Server, id.Name)
 }
 
-// past returns what an action has done, as a sentence begins with it.
+// past returns the past tense of an action, at the start of a sentence.
 func past(action string) string {
 	return map[string]string{
 		approval.ActionApprove: "Approved", approval.ActionPropose: "Approved, as the first of two people,", approval.ActionBlock: "Blocked", approval.ActionUnblock: "Unblocked",
-		approval.ActionDisable: "Disabled", approval.ActionEnable: "Enabled", decide.ActionCarry: "Approved", approval.ActionUndo: "Took back the decision about",
+		approval.ActionDisable: "Disabled", approval.ActionEnable: "Enabled", decide.ActionCarry: "Approved", approval.ActionUndo: "Undid the decision about",
 	}[action]
 }

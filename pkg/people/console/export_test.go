@@ -8,8 +8,8 @@ import (
 // ArgumentsText is [argumentsText].
 var ArgumentsText = argumentsText
 
-// Patterns returns what the console of these options has registered, by the words of
-// [http.ServeMux]. A mux does not list its patterns, so they are read where it keeps them.
+// Patterns returns the patterns that the console of these options registers, in the syntax of
+// [http.ServeMux]. A mux has no list of its patterns, so the function reads its fields.
 func Patterns(o Options) (out []string) {
 	c := New(o)
 	mux, ok := c.pages(o.API).(*http.ServeMux)

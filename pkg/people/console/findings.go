@@ -11,16 +11,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A pointer is a finding with where it leads.
+// A pointer is a finding with a link to its place.
 type pointer struct {
 	Message string
 	Severe  bool
-	Where   string // in which text, for people
-	Link    string // to the place
-	New     bool   // the approved definition does not have it
+	Where   string // the text that has it, in words
+	Link    string // to its place
+	New     bool   // the approved definition lacks it
 }
 
-// textIn returns the text of a definition in which a finding is, and the view that shows it.
+// textIn returns the text that contains a finding, and the view that shows this text.
 func textIn(kind tool.Kind, f decide.Finding) (text, view string) {
 	text = f.Where
 	if i := strings.IndexAny(text, ".["); i >= 0 {
@@ -36,15 +36,15 @@ func textIn(kind tool.Kind, f decide.Finding) (text, view string) {
 	return "raw", "raw"
 }
 
-// isPlain reports whether a text is shown as it is, and not as JSON.
+// isPlain reports whether the page shows a text as it is, and not as JSON.
 func isPlain(text string) bool {
 	return slices.Contains([]string{"title", "description", "uri", "name", "mimeType"}, text)
 }
 
-// anchor returns the id of the place of a finding on a page.
+// anchor returns the element id of a finding's place.
 func anchor(n int) string { return fmt.Sprintf("finding-%d", n+1) }
 
-// placesIn returns where findings are in a text that a page shows.
+// placesIn returns the places of the findings in a text on a page.
 func placesIn(kind tool.Kind, name, shown string, list []decide.Finding) (out []place) {
 	for n, f := range list {
 		text, _ := textIn(kind, f)
@@ -52,7 +52,7 @@ func placesIn(kind tool.Kind, name, shown string, list []decide.Finding) (out []
 			continue
 		}
 		from, to := f.From, f.To
-		if !isPlain(name) || f.Name { // the text is a part of what is shown, as JSON
+		if !isPlain(name) || f.Name { // the text is a part of the JSON on the page
 			from = strings.Index(shown, strings.TrimSuffix(f.Text, "…"))
 			to = from + len(strings.TrimSuffix(f.Text, "…"))
 		}
@@ -64,7 +64,7 @@ func placesIn(kind tool.Kind, name, shown string, list []decide.Finding) (out []
 	return inOrder(out)
 }
 
-// inOrder sorts places, and leaves out those that begin within another.
+// inOrder sorts places and drops those that begin inside another.
 func inOrder(all []place) (out []place) {
 	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.from, b.from) })
 	for _, p := range all {

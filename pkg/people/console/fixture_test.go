@@ -16,7 +16,7 @@ const (
 // A fixture is /admin of a gateway in memory.
 type fixture struct {
 	*admintest.Desk
-	Location string // where the last form led
+	Location string // target of the last form
 }
 
 func newFixture(t testing.TB) *fixture { return &fixture{Desk: admintest.New(t)} }

@@ -15,26 +15,26 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// A caller is who sends a request.
+// A caller identifies the sender of a request.
 type caller struct {
 	decide.Actor
-	session *signin.Session // of the browser; nil: the request brought credentials
-	csrf    string          // what forms of the session must hold
+	session *signin.Session // of the browser; nil: the request has its own credentials
+	csrf    string          // value that each form of the session must have
 }
 
 // callerKey is the context key of a caller.
 type callerKey struct{}
 
-// callerOf returns who sends a request that was let in.
+// callerOf returns the caller of a request that passed the guard.
 func callerOf(ctx context.Context) caller {
 	who, _ := ctx.Value(callerKey{}).(caller)
 	return who
 }
 
-// guard passes on requests to a known host, from the same origin, by a caller whom Options.Actor or
-// a session names; without a caller, only those for the pages by which a person signs in or out. A
-// browser that is signed in changes nothing without the proof that its own pages hold, and nobody
-// does what his role does not allow.
+// guard passes on a request to a known host, from the same origin, by a caller that Options.Actor
+// or a session names. Without a caller it passes on only requests for the pages of sign-in and
+// sign-out. A signed-in browser must also send the CSRF token of its pages to change something, and
+// the caller's role must allow the request.
 func (c *Console) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,7 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		}
 		if is, stopped := c.o.Service.Stopped(r.Context(), who.Agent); stopped {
 			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request of a stopped agent refused", slog.String("path", loggedPath(r)), slog.String("actor", who.Name))
-			c.deny(w, r, http.StatusForbidden, "the agent "+strconv.Quote(who.Agent)+" is "+is.Note()+" — until an operator undoes it, that holds here too; nothing was done")
+			c.deny(w, r, http.StatusForbidden, "the agent "+strconv.Quote(who.Agent)+" is "+is.Note()+"; this applies here too, until an operator undoes the stop; nothing was done")
 			return
 		}
 		r = r.WithContext(context.WithValue(decide.WithActor(r.Context(), who.Actor), callerKey{}, who))
@@ -80,9 +80,9 @@ func (c *Console) guard(next http.Handler) http.Handler {
 	})
 }
 
-// referrerPolicy says what a browser tells of the address of a page: our own pages may know it, but for
-// one that holds the code of a link, which no log is to have. With no-referrer a browser would say of no
-// form where it comes from.
+// referrerPolicy returns the policy for the address of a page: only our own pages may get it. An
+// address with the code of a link is never sent, since logs must not contain the code. With
+// no-referrer, the browser would not send the origin of forms either.
 func referrerPolicy(r *http.Request) string {
 	if strings.HasPrefix(r.URL.Path, askAt) || r.URL.Path == "/admin/login" {
 		return "strict-origin"
@@ -90,10 +90,10 @@ func referrerPolicy(r *http.Request) string {
 	return "same-origin"
 }
 
-// What people and programs are told of a request that a page of another site may have sent.
+// Answers to a request that a page of another site may have sent.
 const (
 	otherSite = "the request comes from another site, and nothing was done; decide on the gateway's own page"
-	noProof   = "a browser that is signed in must send what its page holds, as the field csrf or the header X-CSRF-Token; nothing was done"
+	noProof   = "a signed-in browser must send the token of its page, as the field csrf or the header X-CSRF-Token; nothing was done"
 )
 
 // isSafe reports whether a request of this method changes nothing.
@@ -104,7 +104,7 @@ func (c *Console) deny(w http.ResponseWriter, r *http.Request, status int, detai
 	c.refuse(w, r, &decide.Error{Status: status, Detail: detail})
 }
 
-// refuse is deny of what has a code.
+// refuse is deny for an error that has a code.
 func (c *Console) refuse(w http.ResponseWriter, r *http.Request, e *decide.Error) {
 	if wantsHTML(r.Header.Get("Accept")) {
 		c.problem(w, r, e.Status, sentence(e.Detail))
@@ -113,14 +113,14 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, e *decide.Error
 	e.Write(w)
 }
 
-// knownHost reports whether r names a host of the gateway. That matters on loopback alone: a page
-// of another site can point its own name there, and is of the same origin then.
+// knownHost reports whether r names a host of the gateway. The check matters only on loopback:
+// another site can point its own name there, and its pages then have the same origin.
 func (c *Console) knownHost(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return !ok || !isLoopback(hostOf(local.String())) || isLoopback(hostOf(r.Host)) || c.isBaseHost(r)
 }
 
-// isBaseHost reports whether r names the host of the gateway's own address.
+// isBaseHost reports whether r names the host of the base URL.
 func (c *Console) isBaseHost(r *http.Request) bool {
 	base, err := url.Parse(c.o.BaseURL)
 	return err == nil && base.Host != "" && strings.EqualFold(base.Hostname(), hostOf(r.Host))
@@ -134,14 +134,14 @@ func hostOf(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// isLoopback reports whether a host is this machine, whatever a name server says.
+// isLoopback reports whether a host is always this machine, independent of name servers.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// isPublic reports whether a request is served without credentials: what it takes to sign in or
-// out. Whatever no page of these answers would reach the API.
+// isPublic reports whether the guard passes on a request without credentials: the pages of sign-in
+// and sign-out. Other requests that no page answers would reach the API.
 func isPublic(method, path string) bool {
 	switch path {
 	case "/admin/login":
@@ -155,8 +155,9 @@ func isPublic(method, path string) bool {
 	return ok && isSafe(method) && asset != "" && !strings.Contains(asset, "/")
 }
 
-// caller returns who sends r. A bearer credential decides alone; who sends none may be signed in.
-// What cannot be looked up is refused, whoever else vouches for the request.
+// caller returns the sender of r. If r has a bearer credential, only this credential counts;
+// otherwise a session may. If a session cannot be looked up, caller fails, even if Options.Actor
+// would accept the request.
 func (c *Console) caller(r *http.Request) (caller, error) {
 	if r.Header.Get("Authorization") == "" {
 		cookie, session, err := c.signedIn(r)

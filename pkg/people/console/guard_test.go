@@ -128,7 +128,7 @@ func TestRefusals(t *testing.T) {
 			if got := h.Send("/admin/servers", "", "Authorization: Bearer x").Header.Get("WWW-Authenticate"); got != tc.header {
 				t.Errorf("WWW-Authenticate = %q, want %q", got, tc.header)
 			}
-			said := tc.detail[1:] // the page begins a sentence with it
+			said := tc.detail[1:] // the page starts a sentence with it
 			if page := html.UnescapeString(h.Page(tc.status, "/admin")); !strings.Contains(page, strings.TrimPrefix(said, "he credentials are not valid: ")) {
 				t.Errorf("the page does not say %q: %s", tc.detail, page)
 			}
@@ -152,8 +152,8 @@ func TestGuardHeaders(t *testing.T) {
 	}
 }
 
-// On one machine nobody logs in, so a page that pointed its own name at it would be
-// let in as the user.
+// A gateway on one machine has no sign-in, so it would accept a page whose own name resolves to
+// loopback.
 func TestGuardReboundNames(t *testing.T) {
 	h := newFixture(t)
 	server := httptest.NewServer(console.New(h.Console))
@@ -168,7 +168,7 @@ func TestGuardReboundNames(t *testing.T) {
 		"LOCALHOST:8080":           http.StatusOK,
 		"[::1]:8080":               http.StatusOK,
 		"[::1]":                    http.StatusOK,
-		"gate.example.com":         http.StatusOK, // that of BaseURL: a proxy stands before it
+		"gate.example.com":         http.StatusOK, // host of BaseURL, behind a proxy
 		"gate.example.com.evil.io": http.StatusMisdirectedRequest,
 	} {
 		for path, body := range map[string]string{
@@ -181,7 +181,7 @@ func TestGuardReboundNames(t *testing.T) {
 	}
 }
 
-// What is public is so for what its pages answer: nothing else gets past the guard.
+// The guard passes on public requests only if their pages answer them.
 func TestGuardPublic(t *testing.T) {
 	h := newFixture(t)
 	var reached []string

@@ -8,22 +8,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// A healthPage shows how the gateway is: what is wrong, since when, and who mends it.
+// A healthPage shows the faults of the gateway: since when, and who can fix them.
 type healthPage struct {
 	Page
 	decide.Health
 	Loads []load
-	Age   string // since a sync last confirmed the catalog; "": there is none
+	Age   string // since a sync last confirmed the catalog; "": no catalog
 	Parts []filePart
 }
 
-// A load is how many of the enabled servers loaded in a way.
+// A load is how many of the enabled servers have this load status.
 type load struct {
 	Status string
 	N      int
 }
 
-// health shows how the gateway is.
+// health shows the health page.
 func (c *Console) health(w http.ResponseWriter, r *http.Request) {
 	h := c.o.Service.Health(r.Context())
 	p := &healthPage{Page: Page{Title: "Health", Here: "servers"}, Health: h}

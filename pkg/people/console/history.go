@@ -15,17 +15,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A historyPage shows what was done about one item.
+// A historyPage shows the events of one item.
 type historyPage struct {
 	Page
 	History decide.History
 	view    *state.View
-	Tool    string // address of the page about it
+	Tool    string // address of the item's page
 	pager
-	File string // address of all lines of the audit about it
+	File string // address of all audit lines about the item
 }
 
-// history shows one page of what was done about an item.
+// history shows one page of an item's events.
 func (c *Console) history(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	query, err := onlyAfter(r)
 	if err != nil {
@@ -46,11 +46,11 @@ func (c *Console) history(w http.ResponseWriter, r *http.Request, id tool.ID) {
 
 // A pager leads through the pages of a list.
 type pager struct {
-	First string // address of the first page; "": this is it
-	More  string // address of the next one; "": this is the last
+	First string // address of the first page; "": this is the first
+	More  string // address of the next page; "": this is the last
 }
 
-// pagerOf returns the links of the page that begins after a cursor, of a list at an address.
+// pagerOf returns the links of a page of a list, which starts after the cursor.
 func pagerOf(at string, filter url.Values, after string, next decide.Next) (p pager) {
 	if after != "" {
 		p.First = withQuery(at, filter)
@@ -61,19 +61,19 @@ func pagerOf(at string, filter url.Values, after string, next decide.Next) (p pa
 	return p
 }
 
-// onlyAfter returns the place at which a page of a list begins that has no filter. What else stands in
-// its address, others says.
+// onlyAfter returns the cursor of a list without filters. It accepts the parameter after and the
+// others, and refuses the rest.
 func onlyAfter(r *http.Request, others ...string) (string, error) {
 	query := r.URL.Query()
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if name != "after" && !slices.Contains(others, name) {
-			return "", decide.Refuse(http.StatusUnprocessableEntity, text.Quote(name, 64)+" is no parameter of this list; it takes after")
+			return "", decide.Refuse(http.StatusUnprocessableEntity, text.Quote(name, 64)+" is not a parameter of this list; it takes only after")
 		}
 	}
 	return query.Get("after"), nil
 }
 
-// IsCut reports whether the page does not show all of a note or of a name.
+// IsCut reports whether the page shows only a part of a note or a name.
 func (p *historyPage) IsCut() bool {
 	return slices.ContainsFunc(p.History.Events, func(e decide.Event) bool {
 		_, all := readablePrefix(e.Note, maxNote)
@@ -82,13 +82,13 @@ func (p *historyPage) IsCut() bool {
 	})
 }
 
-// Did says in words what an event was.
+// Did describes an event in words.
 func (p *historyPage) Did(e decide.Event) string {
 	return itemEvent(p.view, p.History.ID, e.Action, e.Hash)
 }
 
-// itemEvent is event of an action about an item. A definition that was seen for the first time
-// waits only where its server's approval mode has it wait, and until somebody decides.
+// itemEvent describes an action about an item. A definition that was seen for the first time waits
+// only if the approval mode of its server says so, and until somebody decides.
 func itemEvent(v *state.View, item, action string, hash tool.Hash) string {
 	said := event(action)
 	if action != approval.ActionObserve {
@@ -101,7 +101,7 @@ func itemEvent(v *state.View, item, action string, hash tool.Hash) string {
 	return said
 }
 
-// event says in words what an action did.
+// event describes an action in words.
 func event(action string) string {
 	if s, ok := events[action]; ok {
 		return s
@@ -114,28 +114,28 @@ var events = map[string]string{
 	approval.ActionObserve:  "seen for the first time",
 	approval.ActionChange:   "the definition changed",
 	approval.ActionRestore:  "the definition is the approved one again",
-	approval.ActionMove:     "the server is at another address, or another program; what was approved before does not count here",
-	approval.ActionRename:   "the server has another name; what was decided under the old one holds",
-	approval.ActionRecover:  "the store had lost the record; it is back from the catalog",
-	approval.ActionRemember: "approved again, as a person approved this definition earlier",
+	approval.ActionMove:     "the server has another address or program; earlier approvals do not apply to it",
+	approval.ActionRename:   "the server has another name; decisions under the old name still apply",
+	approval.ActionRecover:  "the store had lost the record; it was restored from the catalog",
+	approval.ActionRemember: "approved again, because a person approved this definition earlier",
 	approval.ActionApprove:  "approved",
 	approval.ActionPropose:  "approved as the first of two people; it waited for the second",
 	approval.ActionDisable:  "disabled",
 	approval.ActionEnable:   "enabled",
 	approval.ActionBlock:    "blocked",
 	approval.ActionUnblock:  "unblocked",
-	approval.ActionUndo:     "took back the last decision",
+	approval.ActionUndo:     "undid the last decision",
 
 	audit.ActionLogin: "signed in", audit.ActionLogout: "signed out", audit.ActionSessionRevoked: "ended sessions",
 	audit.ActionTokenMade: "made an agent token", audit.ActionTokenRevoked: "revoked an agent token",
-	audit.ActionStop: "stopped", audit.ActionStopUndone: "ended the stop of", audit.ActionSync: "had every server asked",
-	audit.ActionConfigTaken: "config taken into use", audit.ActionConfigRefused: "config refused",
-	audit.ActionPolicyTaken: "policy taken into use", audit.ActionPolicyRefused: "policy refused",
+	audit.ActionStop: "stopped", audit.ActionStopUndone: "ended the stop of", audit.ActionSync: "synced every server",
+	audit.ActionConfigTaken: "config applied", audit.ActionConfigRefused: "config refused",
+	audit.ActionPolicyTaken: "policy applied", audit.ActionPolicyRefused: "policy refused",
 	audit.ActionAsked: "requested access", audit.ActionWithdrawn: "withdrew a request", audit.ActionDecided: "decided a request",
 	audit.ActionUnsent: "people could not be notified for a day",
-	audit.ActionBackup: "took a copy of the approvals", audit.ActionTakenBack: "took a copy of the approvals back",
-	audit.ActionRestored: "settled lost records: what the catalog knew holds", audit.ActionAccepted: "settled lost records: what the store had holds",
+	audit.ActionBackup: "made a copy of the approvals", audit.ActionTakenBack: "restored the approvals from a copy",
+	audit.ActionRestored: "decided about lost records: the catalog's versions apply", audit.ActionAccepted: "decided about lost records: the store's versions apply",
 
-	approval.ActionKeepRestored: "settled a lost record: what the catalog knew holds",
-	approval.ActionAcceptStore:  "settled a lost record: what the store had holds",
+	approval.ActionKeepRestored: "decided about a lost record: the catalog's version applies",
+	approval.ActionAcceptStore:  "decided about a lost record: the store's version applies",
 }

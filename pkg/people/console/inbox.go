@@ -19,44 +19,44 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// How much of each part the inbox shows.
+// Limits of the inbox.
 const (
 	maxChanged   = 12 // items that changed
 	maxGroups    = 20 // servers with new items
 	maxTroubles  = 10 // servers in trouble
 	maxDecisions = 8  // last decisions
-	maxUpgrades  = 5  // servers that are another version
+	maxUpgrades  = 5  // servers with another version
 )
 
-// An inboxPage is what waits for a person.
+// An inboxPage shows the items that wait for a decision.
 type inboxPage struct {
 	Page
 	inbox
-	Version string // of what the inbox says, for polls
-	Queue   string // address of all that waits
-	First   string // address of the first that waits
+	Version string // of the content, for polls
+	Queue   string // address of all waiting items
+	First   string // address of the first waiting item
 	Last    []decision
 }
 
-// An inbox is what the page is made of, but for what only gets older.
+// An inbox is the content of the page, without the times that only age.
 type inbox struct {
 	askedFor
 	Changed   []toolRow
 	ChangedN  int
-	ChangedAt string // address of the queue of what changed
+	ChangedAt string // address of the queue of changed items
 	New       []group
 	NewN      int
 	NewAt     string
-	NewRest   int // servers with new items that are not shown
+	NewRest   int // servers with new items that have no line
 	Upgrades  []upgrade
-	Servers   int // that are enabled
+	Servers   int // enabled servers
 	Up        int
 	Troubles  []trouble
 	MoreDown  int
 	Reasons   []state.Reason
 	Counts    lock.Counts // of tools
-	Noun      string      // of what waits
-	first     string      // address of the first of the queue: what changed comes first in it
+	Noun      string      // for the waiting items
+	first     string      // address of the first item of the queue, in which changed items come first
 }
 
 // Total returns how many items wait.
@@ -68,14 +68,15 @@ type group struct {
 	Tools        int
 }
 
-// An upgrade is a server that is another version, and how many unchanged definitions wait for that alone.
+// An upgrade is a server with another version, and how many unchanged definitions wait only for
+// that reason.
 type upgrade struct {
 	Server, Before, Now string
 	Tools               int
 }
 
-// upgradesOf returns the first of the servers that are another version: the others come when these are
-// decided about.
+// upgradesOf returns the first servers with another version. The page lists the others after
+// somebody decides about these.
 func upgradesOf(list decide.Page) (out []upgrade) {
 	for _, up := range list.Upgrades[:min(len(list.Upgrades), maxUpgrades)] {
 		out = append(out, upgrade{up.Server, text.List(up.Before, 2), up.Now, len(up.Tools)})
@@ -94,12 +95,12 @@ type decision struct {
 	approval.Entry
 	Short   string // id of the item
 	Link    string
-	History string // address of what was done about it
+	History string // address of the item's events
 }
 
-// inbox shows what waits. A poll that names what it has already is answered 204.
+// inbox shows the inbox. It answers 204 to a poll that names the current version.
 func (c *Console) inbox(w http.ResponseWriter, r *http.Request) {
-	if r.URL.RawQuery != "" { // as links of an earlier version had it
+	if r.URL.RawQuery != "" { // a link of an earlier version
 		redirectTo(w, http.StatusSeeOther, "./admin/tools?"+r.URL.RawQuery)
 		return
 	}
@@ -135,7 +136,8 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "inbox", p)
 }
 
-// pending is the queue: what waits for who asks. Who decides about nothing sees all that waits.
+// pending returns the queue of the items that wait for the caller. It has all waiting items if the
+// caller cannot decide.
 func pending(r *http.Request) decide.Filter {
 	f := decide.Filter{Status: string(lock.PendingApproval)}
 	if rights := callerOf(r.Context()).Rights; rights.Role == identity.Approver && rights.Servers != nil {
@@ -144,10 +146,10 @@ func pending(r *http.Request) decide.Filter {
 	return f
 }
 
-// isEvent reports whether a person did what a line of the audit says.
+// isEvent reports whether a line of the audit is about a person's action.
 func isEvent(e approval.Entry) bool { return e.Actor != approval.Sync && e.Tool != "" }
 
-// waiting returns what the inbox says now.
+// waiting returns the current content of the inbox.
 func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 	ctx, root := r.Context(), rootOf(r)
 	changed, fresh := pending(r), pending(r)
@@ -191,7 +193,7 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 			continue
 		}
 		in.Servers++
-		s.Outcome.Started = time.Time{} // or the inbox would change each second
+		s.Outcome.Started = time.Time{} // otherwise the inbox would change each second
 		switch o := decide.OutcomeOf(s.Config.Name, s.Outcome); {
 		case o.Status == "available":
 			in.Up++
@@ -206,11 +208,11 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 	return in, nil
 }
 
-// versionOf returns a name for what the inbox says.
+// versionOf returns a hash of the content as its version.
 func versionOf(shown any) string {
 	data, err := json.Marshal(shown)
 	if err != nil {
-		return "" // plain data always has a JSON form
+		return "" // plain data always marshals
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:8])

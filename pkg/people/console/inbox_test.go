@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
-// says fails the test for each text that the page does not show.
+// says fails the test for each text that the page lacks.
 func says(t *testing.T, page string, texts ...string) {
 	t.Helper()
 	for _, want := range texts {
@@ -20,7 +20,7 @@ func says(t *testing.T, page string, texts ...string) {
 	}
 }
 
-// lacks fails the test for each text that the page shows.
+// lacks fails the test for each text that the page has.
 func lacks(t *testing.T, page string, texts ...string) {
 	t.Helper()
 	for _, bad := range texts {
@@ -59,7 +59,7 @@ func TestInbox(t *testing.T) {
 	})
 }
 
-// A poll that finds nothing new costs an empty answer, whatever got older meanwhile.
+// A poll without changes gets an empty answer, even if times on the page have aged.
 func TestInboxPoll(t *testing.T) {
 	h := newFixture(t)
 	first := h.Send("/admin", "", browser)
@@ -79,7 +79,7 @@ func TestInboxPoll(t *testing.T) {
 	}
 }
 
-// What is refused is said above every page, with where it is wrong.
+// Every page shows a refused file above its content, with the place of the fault.
 func TestBanner(t *testing.T) {
 	h := newFixture(t)
 	lacks(t, h.Page(http.StatusOK, "/admin"), "banner")

@@ -16,23 +16,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 )
 
-// callbackPath is where a browser comes back from the issuer.
+// callbackPath is the address to which the issuer sends a browser back.
 const callbackPath = "/admin/login/callback"
 
-// Callback returns the address at which browsers come back from the issuer to a gateway, whose
-// /admin is at base.
+// Callback returns the address to which issuers send browsers back, for a gateway whose /admin is
+// at base.
 func Callback(base string) string { return base + callbackPath }
 
-// A redirectPage leads on by itself. A browser that is sent on by the answer to a form goes nowhere
-// that the page of the form may not send forms to, which would have to be every host that an issuer
-// may lead through; and one that is sent on by another site brings no strict cookie. What a page of
-// ours leads to is bound to neither.
+// A redirectPage sends the browser on automatically. A redirect in the answer to a form may lead
+// only to hosts that the form-action of the page allows, which would have to list every host behind
+// an issuer. A redirect by another site sends no strict cookie. A page of ours that redirects has
+// neither limit.
 type redirectPage struct {
 	Page
 	To string
 }
 
-// redirectFrom answers with a page that leads on.
+// redirectFrom answers with a page that redirects.
 func (c *Console) redirectFrom(w http.ResponseWriter, r *http.Request, title, to string) {
 	w.Header().Set("Refresh", "0; url="+to)
 	c.render(w, r, http.StatusOK, "redirect", &redirectPage{Page: Page{Title: title, Here: "-"}, To: to})
@@ -53,14 +53,14 @@ func (c *Console) leave(w http.ResponseWriter, r *http.Request, p *loginPage) {
 	c.redirectFrom(w, r, "On to "+p.Issuer, to)
 }
 
-// comeBack takes the answer with which a browser comes back from the issuer.
+// comeBack handles the answer with which the issuer sends a browser back.
 func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 	if c.closed(w, r) {
 		return
 	}
 	o := c.o.SignIn
 	if o.Issuer == nil {
-		c.problem(w, r, http.StatusNotFound, "Nobody signs in at an issuer here.")
+		c.problem(w, r, http.StatusNotFound, "This gateway has no issuer at which people sign in.")
 		return
 	}
 	who, carry, err := o.Issuer.Finish(r.Context(), c.pending(r), r.URL.Query())
@@ -68,11 +68,11 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 	p := c.askFor(r, along.Next)
 	p.Kept = along.Kept
 	e, failed := errors.AsType[*signin.Error](err)
-	if !failed || e.Reason != signin.OtherState { // else the one that is under way goes on
+	if !failed || e.Reason != signin.OtherState { // the current sign-in continues otherwise
 		c.keepPending(w, r, "")
 	}
 	if failed && e.Reason == signin.NotBegun {
-		if _, _, err := c.signedIn(r); err == nil { // and loads the page again that did it
+		if _, _, err := c.signedIn(r); err == nil { // signed in already: the browser reloaded the callback
 			redirectTo(w, http.StatusSeeOther, "../"+afterSignIn(""))
 			return
 		}
@@ -82,7 +82,7 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	person := signin.Person{Actor: who.Name, Way: signin.WayOIDC, Subject: who.Subject, Groups: who.Groups}
-	if person.Actor == o.Owner { // whose name is not the issuer's to give
+	if person.Actor == o.Owner { // the issuer cannot give this name
 		person.Actor += " (at the issuer)"
 	}
 	if len(who.Groups) == 0 && !p.asks() {
@@ -110,7 +110,7 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asks reports whether the sign-in leads on to a page that takes no role.
+// asks reports whether the sign-in leads to a page that needs no role.
 func (p *loginPage) asks() bool {
 	next := p.Next
 	if p.Kept != nil {
@@ -119,19 +119,19 @@ func (p *loginPage) asks() bool {
 	return strings.HasPrefix("/admin/"+next, askAt)
 }
 
-// isOfIssuer reports whether a session is of somebody who signed in at the issuer.
+// isOfIssuer reports whether the person of a session signed in at the issuer.
 func (c *Console) isOfIssuer(s *signin.Session) bool {
 	return s != nil && s.Way == signin.WayOIDC && c.o.SignIn.Issuer != nil
 }
 
-// noRole is what a person without a role is told.
+// noRole returns the message for a person without a role.
 func noRole(i *signin.Issuer, name string) string {
 	return fmt.Sprintf("You signed in at %s as %q, and none of your groups there has a role here; nothing was done. "+
 		"An operator gives a role to a group by the settings PORTCULLIS_VIEWERS, PORTCULLIS_APPROVERS and PORTCULLIS_OPERATORS (parameters Viewers, Approvers, Operators). "+
-		"Your groups are those that the ID token lists as %q; who is new in a group signs in again.", i.Host(), name, i.Claim())
+		"Your groups are in the claim %q of the ID token. If you are new in a group, sign in again.", i.Host(), name, i.Claim())
 }
 
-// notAtIssuer answers somebody whom the issuer did not sign in.
+// notAtIssuer answers after a sign-in at the issuer that failed.
 func (c *Console) notAtIssuer(w http.ResponseWriter, r *http.Request, p *loginPage, err error) {
 	e, ok := errors.AsType[*signin.Error](err)
 	if !ok {
@@ -142,70 +142,71 @@ func (c *Console) notAtIssuer(w http.ResponseWriter, r *http.Request, p *loginPa
 	p.Problem = why + " You are not signed in, and nothing was decided."
 	switch {
 	case status == http.StatusServiceUnavailable && p.Typed():
-		p.Problem += " Try again in a minute, or sign in by what can be typed below."
+		p.Problem += " Try again in a minute, or sign in with a secret below."
 	case status == http.StatusServiceUnavailable:
 		p.Problem += " Try again in a minute."
 	}
 	c.render(w, r, status, "login", p)
 }
 
-// issuerText says why an issuer, of this host, signs nobody in.
+// issuerText returns the status and the message for a sign-in that the issuer of this host did not
+// complete.
 func issuerText(e *signin.Error, host string) (status int, why string) {
-	const ask = " Who runs this gateway finds more in its log."
+	const ask = " An operator finds more in the gateway's log."
 	switch e.Reason {
 	case signin.NotBegun:
-		return http.StatusBadRequest, "No sign-in is under way in this browser: it was begun in another browser or at another address of this gateway, was finished already, or took more than ten minutes."
+		return http.StatusBadRequest, "This browser has no sign-in in progress: the sign-in began in another browser or at another address of this gateway, is complete already, or took more than ten minutes."
 	case signin.Late:
 		return http.StatusBadRequest, "The sign-in took more than ten minutes."
 	case signin.OtherState:
-		return http.StatusBadRequest, "This answer does not belong to the sign-in that was begun last in this browser."
+		return http.StatusBadRequest, "This answer does not belong to the last sign-in that began in this browser."
 	case signin.OtherIssuer:
-		return http.StatusBadRequest, "This answer is not one of " + host + ", or does not say so."
+		return http.StatusBadRequest, "This answer is not from " + host + ", or does not name it."
 	case signin.Refused:
 		return http.StatusForbidden, host + " did not sign you in" + refusalText(e.Code) + "."
 	case signin.Unsuited:
-		return http.StatusBadGateway, host + " refuses this gateway, and not you: one of the two is set up wrong." + ask
+		return http.StatusBadGateway, host + " refuses this gateway, and not you: the settings of one of the two are wrong." + ask
 	case signin.SpentCode:
-		return http.StatusBadRequest, host + " does not take the code with which your browser came back: it was used already, or is too old."
+		return http.StatusBadRequest, host + " refused the code that your browser brought back: the code was used already, or is too old."
 	case signin.BadToken:
-		return http.StatusBadGateway, "The ID token that " + host + " gave is not good: its signature or its content is wrong." + ask
+		return http.StatusBadGateway, "The ID token of " + host + " is not valid: its signature or its content is wrong." + ask
 	case signin.OldToken:
-		return http.StatusBadGateway, "The ID token that " + host + " gave has expired or is of another time: perhaps a clock is wrong." + ask
+		return http.StatusBadGateway, "The ID token of " + host + " has expired or is not valid yet: perhaps a clock is wrong." + ask
 	case signin.OtherAudience:
-		return http.StatusBadGateway, "The ID token that " + host + " gave is for another program than this gateway." + ask
+		return http.StatusBadGateway, "The ID token of " + host + " is for another program than this gateway." + ask
 	case signin.OtherNonce:
-		return http.StatusBadGateway, "The ID token that " + host + " gave belongs to another sign-in." + ask
+		return http.StatusBadGateway, "The ID token of " + host + " belongs to another sign-in." + ask
 	case signin.TooManyGroups:
-		return http.StatusForbidden, host + " left your groups out of the ID token, since they are too many. Who runs the issuer can have it list only those that this gateway needs, or roles of the application."
+		return http.StatusForbidden, host + " left your groups out of the ID token, because there are too many. The administrator of the issuer can limit the list to the groups that this gateway needs, or to roles of the application."
 	case signin.Nonsense:
-		return http.StatusBadGateway, host + " answered what no issuer answers." + ask
+		return http.StatusBadGateway, host + " sent an answer that no issuer sends." + ask
 	case signin.Unavailable:
-		return http.StatusServiceUnavailable, host + " does not answer for now, or not as an issuer does."
+		return http.StatusServiceUnavailable, host + " does not answer for now, or sends an answer that no issuer sends."
 	case signin.NoKey:
-		return http.StatusServiceUnavailable, "The gateway cannot read its own keys for now." + ask
+		return http.StatusServiceUnavailable, "The gateway cannot read its own keys now." + ask
 	case signin.Malformed:
 	}
-	return http.StatusBadRequest, "Your browser came back with what no issuer answers."
+	return http.StatusBadRequest, "Your browser came back with an answer that no issuer sends."
 }
 
-// refusalText says what a code of the standards means.
+// refusalText explains an error code of the OAuth and OpenID standards.
 func refusalText(code string) string {
 	switch code {
 	case "access_denied":
-		return ": you said no there, or a rule there does"
+		return ": you declined there, or a rule there refuses you"
 	case "login_required", "interaction_required", "account_selection_required", "consent_required":
-		return ": it wants something of you that it did not ask for"
+		return ": it requires a step from you that it did not show"
 	}
 	return ""
 }
 
-// carried is what goes along with a sign-in at the issuer.
+// carried is the state that a sign-in at the issuer keeps.
 type carried struct {
 	Next string        `json:"next,omitempty"`
 	Kept *resubmission `json:"kept,omitempty"`
 }
 
-// pack returns what cookies have room for of it, the last fields being left out first.
+// pack encodes the state to the size of the cookies. It drops the last fields first.
 func (c carried) pack() ([]byte, error) {
 	if c.Kept != nil {
 		kept := *c.Kept
@@ -233,7 +234,7 @@ func (c carried) pack() ([]byte, error) {
 	}
 }
 
-// unpack reads what pack made; the zero value, if that cannot be.
+// unpack decodes the output of pack; it returns the zero value on an error.
 func unpack(packed []byte) (c carried) {
 	z := flate.NewReader(bytes.NewReader(packed))
 	defer z.Close()
@@ -244,23 +245,23 @@ func unpack(packed []byte) (c carried) {
 	return c
 }
 
-// What is kept during a sign-in stands in as many cookies as it takes: a browser takes one of 4,096
-// characters at most.
+// The state of a sign-in is split over several cookies: browsers limit a cookie to 4,096
+// characters.
 const (
 	pendingCookie = "-login"
 	maxCookie     = 3800
 	maxParts      = 2
 )
 
-// pendingKind is how these cookies are set: other than a session's they have to come along when the
-// issuer sends the browser back.
+// pendingKind returns the kind of these cookies. Unlike session cookies, browsers must send them
+// when the issuer redirects back.
 func (c *Console) pendingKind(r *http.Request) cookieKind {
 	k := c.cookieKind(r)
 	k.sameSite = http.SameSiteLaxMode
 	return k
 }
 
-// keepPending keeps a sign-in that is under way in the browser, or with "" takes it away.
+// keepPending stores a running sign-in in the browser; "" removes it.
 func (c *Console) keepPending(w http.ResponseWriter, r *http.Request, kept string) {
 	k := c.pendingKind(r)
 	for part := range maxParts {
@@ -275,7 +276,7 @@ func (c *Console) keepPending(w http.ResponseWriter, r *http.Request, kept strin
 	}
 }
 
-// pending returns the sign-in that the browser keeps; "" if none.
+// pending returns the sign-in that the browser stores; "" if none.
 func (c *Console) pending(r *http.Request) string {
 	var kept strings.Builder
 	for part := range maxParts {
@@ -286,8 +287,8 @@ func (c *Console) pending(r *http.Request) string {
 	return kept.String()
 }
 
-// ownLogin returns the address of the sign-in page that the issuer knows, if a browser on this machine
-// asks at another name of it, which has cookies of its own; "" otherwise.
+// ownLogin returns the address of the sign-in page that the issuer knows, if a browser on this
+// machine uses another name of the machine, which has its own cookies. Otherwise it returns "".
 func (c *Console) ownLogin(r *http.Request, next string) string {
 	base, err := url.Parse(c.o.BaseURL)
 	if err != nil || !isLoopback(hostOf(r.Host)) || !isLoopback(base.Hostname()) || strings.EqualFold(base.Hostname(), hostOf(r.Host)) {

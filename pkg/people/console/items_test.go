@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// withItems is a fixture in which a prompt, a resource and a template of mail wait beside a tool.
+// withItems returns a fixture in which a prompt, a resource, a template and a tool of mail wait.
 func withItems(t testing.TB) *fixture {
 	h := newFixture(t)
 	mail := h.Server("mail")
@@ -34,7 +34,8 @@ func withItems(t testing.TB) *fixture {
 
 func addressOf(t testing.TB, id string) string { return approval.Link("/", gatewaytest.ID(t, id))[1:] }
 
-// The page about a prompt or a resource shows what it takes or is, has its views, and decides about it.
+// The page of a prompt or a resource shows its arguments or its properties, has its views, and
+// decides about it.
 func TestReviewItems(t *testing.T) {
 	for id, tt := range map[string]struct{ says, views []string }{
 		"mail:prompt:reply": {
@@ -96,7 +97,8 @@ func TestReviewItems(t *testing.T) {
 	}
 }
 
-// What changed while a person read a prompt or a resource is told in its own words.
+// If a prompt or a resource changes while a person reads it, the page shows the change in terms of
+// its kind.
 func TestItemChangedAgain(t *testing.T) {
 	h := withItems(t)
 	path := addressOf(t, "mail:prompt:reply")
@@ -110,7 +112,7 @@ func TestItemChangedAgain(t *testing.T) {
 	says(t, body, "Changed again while you read: &#43;argument bcc", "<h3>Arguments", `<ins>`)
 }
 
-// The queue goes over all kinds, one after the other, and its lists say of which kind each is.
+// The queue contains all kinds, one after the other, and its lists name the kind of each item.
 func TestQueueOfKinds(t *testing.T) {
 	h := withItems(t)
 	inbox := h.Page(http.StatusOK, "/admin")
@@ -118,7 +120,7 @@ func TestQueueOfKinds(t *testing.T) {
 	list := h.Page(http.StatusOK, "/admin/tools?status=pending_approval")
 	says(t, list, "<h1>Tools, prompts and resources</h1>", "4 items", `<th scope="col">Kind</th>`, `<span class="tier">prompt</span>`, `<span class="tier">resource</span>`, `<span class="tier">template</span>`, `<span class="tier">tool</span>`, "mail:<b>mail://inbox</b>", "Inbox: What came in.", "2 arguments · Answers a mail.", `<option value="prompt">prompt (1)</option>`)
 	says(t, h.Page(http.StatusOK, "/admin/tools?kind=prompt"), "<b>1 prompt</b>", `<option value="prompt" selected>`)
-	says(t, h.Page(http.StatusOK, "/admin/tools?kind=prompt&q=nothing+of+this"), "No prompt is like this")
+	says(t, h.Page(http.StatusOK, "/admin/tools?kind=prompt&q=nothing+of+this"), "No prompt matches the filter")
 	if a := h.Send("/admin/resources", "", browser); a.Status != http.StatusSeeOther || a.Header.Get("Location") != "./tools?kind=resource" {
 		t.Errorf("/admin/resources: %d to %s", a.Status, a.Header.Get("Location"))
 	}
@@ -166,8 +168,8 @@ func TestBulkOfKinds(t *testing.T) {
 	says(t, w.Body, "Approve several prompts")
 }
 
-// Of a URI a page makes neither a link nor markup; it is cut where it stands in a line, and whole in a
-// box of its own. What a person does not see is shown, and no page is too long.
+// A page makes no link and no markup of a URI. It clips the URI in a line, and shows the whole URI
+// in its own box. Invisible characters become visible, and no page is too long.
 func TestHostileURIs(t *testing.T) {
 	h := newFixture(t)
 	mail := h.Server("mail")
@@ -208,8 +210,8 @@ func TestHostileURIs(t *testing.T) {
 	lacks(t, w.Body, "<b>n", `href="javascript:`, "<img")
 }
 
-// The page about a server says which of its lists could not be read, what of them is not taken, and
-// what the config says of them.
+// The page of a server names its lists that could not be read, its refused items, and the settings
+// for both.
 func TestServerOfItems(t *testing.T) {
 	h := withItems(t)
 	h.Put(config.Key, strings.Replace(admintest.Config, `"approval": "manual"`,

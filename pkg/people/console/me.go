@@ -12,30 +12,30 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
-// A mePage shows people who they are here, and where else they are signed in.
+// A mePage shows people their own identity, role and sessions.
 type mePage struct {
 	Page
-	How      string // they were let in
-	Whence   string // their role comes
-	Signs    bool   // people sign in here
+	How      string // how the person was authenticated
+	Whence   string // where the role comes from
+	Signs    bool   // the gateway has a sign-in
 	Sessions []sessionRow
-	Others   int // of the sessions
+	Others   int // number of other sessions
 }
 
 // A sessionRow is a session in a list.
 type sessionRow struct {
 	signin.Session
-	Here  bool // it is that of this browser
+	Here  bool // the session of this browser
 	Role  string
-	Bound string // servers that bound the role; "": none do
+	Bound string // servers that limit the role; "": no limit
 	Way   string // of signing in
 }
 
 // noTokens explains why the page of agent tokens is empty.
-const noTokens = "This gateway takes no agent tokens, so there are none to list or to make. " +
-	"To have agents prove who they are with tokens, an operator adds token to PORTCULLIS_AUTH instead of none, and starts the gateway again."
+const noTokens = "This gateway accepts no agent tokens, so there are none to list or to make. " +
+	"To authenticate agents with tokens, an operator adds token to PORTCULLIS_AUTH instead of none, and restarts the gateway."
 
-// ownPages adds the pages about oneself and about agent tokens.
+// ownPages registers the pages about the caller and about agent tokens.
 func (c *Console) ownPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/me", c.pageOr(next, c.me))
 	mux.Handle("POST /admin/me/keys", formOr(next, c.setKeys))
@@ -53,32 +53,32 @@ func (c *Console) ownPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("POST /admin/tokens/{id}/revoke", formOr(next, c.revokeToken))
 }
 
-// wayTexts say how somebody was let in.
+// wayTexts describe how a person was authenticated.
 var wayTexts = map[string]string{
-	signin.WayLink:      "You signed in by the link that the gateway printed on this machine: you are its user of the operating system.",
-	signin.WayKey:       "You signed in with the admin key of the gateway's folder: you are its user of the operating system.",
+	signin.WayLink:      "You signed in with the link that the gateway printed on this machine: you are its operating system user.",
+	signin.WayKey:       "You signed in with the admin key of the gateway's folder: you are its operating system user.",
 	signin.WayToken:     "You signed in with the agent token of this name. Your sessions end with it.",
-	signin.WayOIDC:      "You signed in at the issuer. What you may do here is worked out at each request from your groups there, as they were when you signed in.",
-	signin.WayBootstrap: "You signed in with the bootstrap token. Your sessions end when the gateway is given another one, or none.",
+	signin.WayOIDC:      "You signed in at the issuer. At each request the gateway computes your role from your groups there, as they were when you signed in.",
+	signin.WayBootstrap: "You signed in with the bootstrap token. Your sessions end when the gateway gets another one, or none.",
 	"":                  "You are not signed in: each of your requests brings its own credentials.",
 }
 
-// whenceTexts say where a role comes from.
+// whenceTexts describe the source of a role.
 var whenceTexts = map[string]string{
-	signin.WayLink:      "Whom the gateway's folder belongs to is its operator.",
-	signin.WayKey:       "Whom the gateway's folder belongs to is its operator.",
+	signin.WayLink:      "The owner of the gateway's folder is its operator.",
+	signin.WayKey:       "The owner of the gateway's folder is its operator.",
 	signin.WayToken:     `It comes from the token, which was made with "admin": true.`,
-	signin.WayBootstrap: "Who has the bootstrap token is an operator.",
-	signin.WayOIDC:      "It comes from your groups at the issuer as of when you signed in, and from what the settings of this gateway (PORTCULLIS_VIEWERS, _APPROVERS, _OPERATORS) say of them now.",
+	signin.WayBootstrap: "The holder of the bootstrap token is an operator.",
+	signin.WayOIDC:      "It comes from your groups at the issuer when you signed in, and from the current settings of this gateway for them (PORTCULLIS_VIEWERS, _APPROVERS, _OPERATORS).",
 	"":                  "It comes with the credentials that you send: the groups or the scope of an access token, \"admin\": true of an agent token, or PORTCULLIS_IAM_ADMINS.",
 }
 
-// isOSUser reports whether a session is that of whom a gateway on one machine belongs to.
+// isOSUser reports whether the session belongs to the owner of a gateway on one machine.
 func isOSUser(s *signin.Session) bool {
 	return s != nil && (s.Way == signin.WayLink || s.Way == signin.WayKey)
 }
 
-// me shows who sends the request.
+// me shows the caller.
 func (c *Console) me(w http.ResponseWriter, r *http.Request) {
 	who := callerOf(r.Context())
 	p := &mePage{Page: Page{Title: "You", Here: "me"}, How: wayTexts[""], Whence: whenceTexts[""], Signs: c.o.SignIn != nil}
@@ -103,10 +103,10 @@ func (c *Console) me(w http.ResponseWriter, r *http.Request) {
 // storeDown answers when the sessions cannot be read or written.
 func (c *Console) storeDown(w http.ResponseWriter, r *http.Request, err error) {
 	c.o.Log.LogAttrs(r.Context(), slog.LevelError, "sessions not read or written", slog.Any("error", err))
-	c.problem(w, r, http.StatusServiceUnavailable, "The gateway's store does not answer for now. It is not known which of the sessions that were to end did; open this page again in a minute.")
+	c.problem(w, r, http.StatusServiceUnavailable, "The gateway's store does not answer now. Some of the sessions may not have ended: open this page again in a minute.")
 }
 
-// revokeSession ends one session of who sends the form.
+// revokeSession ends one session of the caller.
 func (c *Console) revokeSession(w http.ResponseWriter, r *http.Request) {
 	who := callerOf(r.Context())
 	id := r.PostFormValue("id")
@@ -121,7 +121,7 @@ func (c *Console) revokeSession(w http.ResponseWriter, r *http.Request) {
 	err := c.o.SignIn.Sessions.Revoke(r.Context(), *who.session, id)
 	switch {
 	case errors.Is(err, signin.ErrNotFound):
-		redirectTo(w, http.StatusSeeOther, "../me") // it is over, as was wanted
+		redirectTo(w, http.StatusSeeOther, "../me") // already ended
 	case err != nil:
 		c.storeDown(w, r, err)
 	default:
@@ -129,7 +129,7 @@ func (c *Console) revokeSession(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// revokeOthers ends all sessions of who sends the form but that which sends it.
+// revokeOthers ends all sessions of the caller except the current one.
 func (c *Console) revokeOthers(w http.ResponseWriter, r *http.Request) {
 	who, n := callerOf(r.Context()), 0
 	if who.session != nil {
@@ -142,7 +142,7 @@ func (c *Console) revokeOthers(w http.ResponseWriter, r *http.Request) {
 	c.ended(w, r, n)
 }
 
-// ended leads back to the page, which says how many sessions ended.
+// ended redirects to the page with the number of ended sessions.
 func (c *Console) ended(w http.ResponseWriter, r *http.Request, n int) {
 	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "sessions ended by their owner", slog.String("actor", callerOf(r.Context()).Name), slog.Int("sessions", n))
 	if n > 0 {
@@ -151,16 +151,16 @@ func (c *Console) ended(w http.ResponseWriter, r *http.Request, n int) {
 	redirectTo(w, http.StatusSeeOther, "../me?ended="+strconv.Itoa(n))
 }
 
-// record keeps an event whether or not it is in the audit. If it is not, the log says so.
+// record writes an event to the audit. If that fails, it logs the event.
 func (c *Console) record(r *http.Request, l audit.Line) {
 	l.Source = hostOf(r.RemoteAddr)
 	_ = c.o.Service.Record(r.Context(), l)
 }
 
-// keysLife is how long a browser remembers that somebody wants no single keys.
+// keysLife is how long a browser remembers that its user switched single keys off.
 const keysLife = 365 * 24 * time.Hour
 
-// setKeys keeps in the browser whether single keys are commands.
+// setKeys stores in the browser whether single keys are commands.
 func (c *Console) setKeys(w http.ResponseWriter, r *http.Request) {
 	if r.PostFormValue("keys") == "off" {
 		c.cookieKind(r).set(w, keysCookie, "off", int(keysLife/time.Second))

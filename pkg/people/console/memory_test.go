@@ -13,7 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/allocated"
 )
 
-// No page takes more than three times the definitions that it is about and 10 MB, however costly they are.
+// A page uses at most 10 MB and three times the size of its definitions, even for expensive
+// definitions.
 func TestPageMemory(t *testing.T) {
 	for _, size := range []int{19 << 10, tool.MaxDefinition - 100} {
 		for name, s := range allocated.Shapes(size) {
@@ -53,7 +54,7 @@ func TestPageMemory(t *testing.T) {
 	}
 }
 
-// The page of one call takes no more for arguments that are nested.
+// The page of one call needs no more memory for nested arguments.
 func TestArgumentsMemory(t *testing.T) {
 	h := newFixture(t)
 	h.confirms()

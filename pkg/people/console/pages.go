@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// pages serves browsers, at the addresses that remediations link to; everything else is next's.
+// pages serves browsers, at the addresses that remediations link to; next serves everything else.
 func (c *Console) pages(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin", c.inbox)
@@ -45,11 +45,11 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	return mux
 }
 
-// itemPages adds the pages about items of a kind.
+// itemPages registers the pages about items of a kind.
 func (c *Console) itemPages(mux *http.ServeMux, next http.Handler, kind tool.Kind) {
 	list := "/admin/" + kind.String() + "s"
 	at := list + "/{server}/{name}"
-	// about is a handler of what is about one item.
+	// about wraps a handler for one item.
 	about := func(handle func(http.ResponseWriter, *http.Request, tool.ID)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			id, err := c.o.Service.Find(r.Context(), kind, r.PathValue("server"), r.PathValue("name"))
@@ -67,14 +67,14 @@ func (c *Console) itemPages(mux *http.ServeMux, next http.Handler, kind tool.Kin
 		mux.Handle("POST "+at+"/"+verb, formOr(next, about(func(w http.ResponseWriter, r *http.Request, id tool.ID) { c.decided(w, r, id, verb) })))
 	}
 	mux.Handle("GET "+at+"/history", c.pageOr(next, about(c.history)))
-	if kind != tool.Tool { // who cuts an address short finds the list
+	if kind != tool.Tool { // a shortened address leads to the list
 		mux.Handle("GET "+list, c.pageOr(next, func(w http.ResponseWriter, _ *http.Request) {
 			redirectTo(w, http.StatusSeeOther, "./tools?kind="+kind.String())
 		}))
 	}
 }
 
-// pageOr answers a browser with a page, and a program with next.
+// pageOr serves a page to a browser, and next to a program.
 func (c *Console) pageOr(next http.Handler, page http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
@@ -86,7 +86,7 @@ func (c *Console) pageOr(next http.Handler, page http.HandlerFunc) http.Handler 
 	})
 }
 
-// formOr is pageOr for what is sent: a form is a browser's.
+// formOr is pageOr for POST: a form comes from a browser.
 func formOr(next http.Handler, page http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isForm(r) && wantsHTML(r.Header.Get("Accept")) {
@@ -97,19 +97,19 @@ func formOr(next http.Handler, page http.HandlerFunc) http.Handler {
 	})
 }
 
-// wantsHTML reports whether the Accept header is a browser's.
+// wantsHTML reports whether the Accept header is from a browser.
 func wantsHTML(accept string) bool {
 	html, json := strings.Index(accept, "text/html"), strings.Index(accept, "application/json")
 	return html >= 0 && (json < 0 || html < json)
 }
 
-// isForm reports whether the body of r is what a form sends.
+// isForm reports whether the body of r is an HTML form.
 func isForm(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && kind == "application/x-www-form-urlencoded"
 }
 
-// readForm reads the form that r holds.
+// readForm reads the form of r.
 func readForm(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	return r.ParseForm()

@@ -52,7 +52,7 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// What the API refuses is a page for a browser.
+// A browser gets a refusal of the API as a page.
 func TestProblemPages(t *testing.T) {
 	h := newFixture(t)
 	for path, status := range map[string]int{"/admin/nope": http.StatusNotFound, "/admin/tools/a/b/c/d": http.StatusNotFound, "/admin/servers/nope": http.StatusNotFound} {

@@ -5,14 +5,16 @@ import (
 	"strings"
 )
 
-// polled is what a page shows again while it is open: its state, and the rest unless a person types there.
+// polled has the values that a page with polls needs: the page reloads its state, and the rest
+// unless a person types there.
 type polled struct {
-	Renew   string // address of the page; "": it holds what was typed, which a poll would not bring back
-	Version string // of what the page shows
+	Renew   string // address of the page; "": it has typed text, which a poll would lose
+	Version string // of the content
 }
 
-// poll answers a poll that names the version that it has with 204, and reports whether it did. Otherwise the
-// page that shows these values can be polled at the address, with the query that chooses a view of it.
+// poll answers 204 to a poll that names the current version, and reports whether it did. Otherwise
+// it sets the version of the shown values and the address to poll, with the query that chooses a
+// view.
 func (p *polled) poll(w http.ResponseWriter, r *http.Request, at string, shown ...any) (answered bool) {
 	if r.Method != http.MethodGet || lateOf(r) != nil {
 		return false

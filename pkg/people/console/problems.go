@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// problemPages shows a browser as a page what next refuses: an address that there is not, or a form
-// for the API.
+// problemPages shows a problem of next as a page if a browser sent the request: an unknown address,
+// or a form for the API.
 func (c *Console) problemPages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !wantsHTML(r.Header.Get("Accept")) {
@@ -21,7 +21,7 @@ func (c *Console) problemPages(next http.Handler) http.Handler {
 		if !held.problem {
 			return
 		}
-		w.Header().Del("Content-Length") // of what is not sent
+		w.Header().Del("Content-Length") // for the problem, which is not sent
 		var p problemAnswer
 		if err := json.Unmarshal(held.body.Bytes(), &p); err != nil || p.Detail == "" {
 			p.Detail = http.StatusText(held.status)
@@ -36,10 +36,10 @@ type problemAnswer struct {
 	Errors []struct{ Message, Location string }
 }
 
-// maxFields is how many fields of a request a page names that the API does not take.
+// maxFields is how many refused fields of a request a page names.
 const maxFields = 5
 
-// text returns what a person reads: which fields are not taken and why, if the API says so.
+// text returns the detail for a person: the refused fields and the reasons, if the API has them.
 func (p problemAnswer) text() string {
 	if p.Detail != "validation failed" || len(p.Errors) == 0 {
 		return p.Detail
@@ -52,7 +52,7 @@ func (p problemAnswer) text() string {
 	return "nothing was done, because the request has a value that is not taken: " + strings.Join(fields, "; ")
 }
 
-// A heldAnswer holds back a problem, and lets any other answer pass.
+// A heldAnswer holds back a problem, and passes any other answer on.
 type heldAnswer struct {
 	http.ResponseWriter
 	wrote, problem bool

@@ -21,10 +21,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Every page is a file of templates, named as [Console.render] is told, that defines "main". It
-// stands in the one layout (templates/layout.html), which has the head, the header with the
-// navigation, the banner, the live region and <main>; templates/parts.html has what several pages
-// show. To add a page:
+// [Console.render] writes a page by the name of its file in templates, which defines "main".
+// templates/layout.html is the layout of every page: the head, the header with the navigation, the
+// banner, the live region and <main>. templates/parts.html has the parts that several pages share.
+// To add a page:
 //
 //	type tokensPage struct {
 //		Page
@@ -35,54 +35,54 @@ import (
 //		c.render(w, r, http.StatusOK, "tokens", &tokensPage{Page: Page{Title: "Tokens", Here: "tokens"}, Tokens: …})
 //	}
 //
-// with its route in [Console.pages] and, if people look for it, its line in nav. A page that only
-// says what went wrong is [Console.problem], or [Console.failed] for an error of the desk.
+// Add its route to [Console.pages] and, if people look for the page, its line to nav. A page that
+// only reports a problem is [Console.problem], or [Console.failed] for an error of the service.
 //
-// In a template every address begins with {{.Root}}, which leads to where /admin lies whatever
-// precedes it; every form that changes something has {{template "csrf" $}}; a time is
-// {{template "time" ($.Time .At)}}, a status {{template "status" .Status}}. Text of a server is
-// written as {{readable .}}, never as it is; a name, which may be a URI, as {{shorten .}}.
+// In a template every address begins with {{.Root}}, the relative path to the parent of /admin;
+// every form that changes something has {{template "csrf" $}}; a time is {{template "time" ($.Time
+// .At)}}, a status {{template "status" .Status}}. Write a server's text as {{readable .}}, never
+// raw; write a name, which may be a URI, as {{shorten .}}.
 
 //go:embed templates
 var templateFiles embed.FS
 
-// pageCSP lets a page load our own style and script, ask us, and send forms to us.
+// pageCSP lets a page load only our style and script, and send requests and forms only to us.
 const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// A Page is what the layout shows around a page; each page embeds it. The first part is the page's
-// own, the rest is set as it is written.
+// A Page is what the layout shows around a page; each page embeds it. The page sets the first part;
+// fill sets the rest.
 type Page struct {
 	Title   string // without the program's name
 	Here    string // its entry in the navigation: a Path of nav
-	Message string // what was done just now; read out
+	Message string // result of the last action; read out
 	Problem string // what went wrong, and that nothing was done
-	Undo    *flash // undoes what Message says; nil: it cannot be undone
+	Undo    *flash // undoes the action of Message; nil: it cannot be undone
 
-	Root     string // relative address of what /admin lies in: "./", "../", …
-	Actor    string // who is let in; "": nobody, and the page shows nothing of the gateway
-	OSUser   bool   // whom a gateway on one machine belongs to
+	Root     string // relative address of the parent of /admin: "./", "../", …
+	Actor    string // the caller; "": there is none, and the page shows nothing of the gateway
+	OSUser   bool   // the caller owns a gateway on one machine
 	SignOut  bool   // the browser is signed in
-	CSRF     string // proof that a form is ours
+	CSRF     string // token that proves that a form is ours
 	Keys     bool   // single keys are commands
-	Waiting  int    // tools, prompts and resources that wait for a decision of who is let in
-	OpenAsks int    // requests that do
+	Waiting  int    // tools, prompts and resources that wait for a decision of the caller
+	OpenAsks int    // requests that wait for it
 	Banner   []notice
-	Role     string // of who is let in
+	Role     string // of the caller
 	rights   identity.Rights
 	now      time.Time
-	tokens   bool // there are agent tokens
-	asks     bool // agents can ask for things
+	tokens   bool // the gateway has agent tokens
+	asks     bool // agents can request access
 	reads    bool // the caller may read
 }
 
-// A notice is a line above every page: something that is wrong with what is in use, or stopped. Path,
-// below /admin, and Link lead to more.
+// A notice is a line above every page: a fault of the config or policy, or a stop. Path, below
+// /admin, and Link lead to more.
 type notice struct{ Text, Detail, Path, Link string }
 
 // A navItem is an entry of the navigation.
 type navItem struct{ Path, Name string } // Path is below /admin
 
-// nav is what the header leads to.
+// nav is the navigation of the header.
 var nav = []navItem{{"", "Inbox"}, {"tools", "Tools"}, {"servers", "Servers"}, {"audit", "Audit"}, {"usage", "Usage"}, {"try", "Try"}, {"connect", "Connect"}, {"config", "Config"}}
 
 // A framed page is one that embeds [Page].
@@ -105,16 +105,16 @@ func (p *Page) Nav() []navItem {
 	return all
 }
 
-// Reads reports whether who is let in may read.
+// Reads reports whether the caller may read.
 func (p *Page) Reads() bool { return p.reads }
 
-// At returns the address of something below /admin.
+// At returns the address of a path below /admin.
 func (p *Page) At(below string) string { return p.Root + strings.TrimSuffix("admin/"+below, "/") }
 
-// Asset returns the address of a file of ours.
+// Asset returns the address of one of our assets.
 func (p *Page) Asset(name string) string { return p.Root + "admin/assets/" + assets[name].address }
 
-// render writes a page, whose main part is the template name.
+// render writes a page with the named template as its main part.
 func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, name string, data framed) {
 	c.fill(data.frame(), r)
 	var b bytes.Buffer
@@ -126,11 +126,11 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", pageCSP)
 	w.WriteHeader(status)
-	_, _ = b.WriteTo(w) // the caller has gone if this fails
+	_, _ = b.WriteTo(w) // fails only if the caller has gone
 }
 
-// fill sets what the layout shows on every page. Who was not let in is shown nothing of it, and who
-// has no role nothing of the gateway.
+// fill sets what the layout shows on every page. Without a caller it sets nothing of the gateway,
+// and without a role nothing more than the caller.
 func (c *Console) fill(p *Page, r *http.Request) {
 	who := callerOf(r.Context())
 	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), c.singleKeys(r)
@@ -159,7 +159,7 @@ func (c *Console) fill(p *Page, r *http.Request) {
 	}
 }
 
-// bannerOf tells of files that are stored and refused.
+// bannerOf returns the notices about stored files that were refused.
 func bannerOf(f decide.Freshness) (out []notice) {
 	for _, part := range []struct {
 		name string
@@ -168,9 +168,9 @@ func bannerOf(f decide.Freshness) (out []notice) {
 		if part.Faults == nil {
 			continue
 		}
-		text := part.name + " is refused as it is stored now, and no earlier version is in use"
+		text := "The stored " + part.name + " is refused, and no earlier version is in use"
 		if part.Version != "" {
-			text = part.name + " is refused as it is stored now; the version before it stays in use"
+			text = "The stored " + part.name + " is refused; the version before it stays in use"
 		}
 		out = append(out, notice{text, part.Faults[0].String(), "config", "See the config"})
 	}
@@ -182,13 +182,13 @@ func (c *Console) problem(w http.ResponseWriter, r *http.Request, status int, de
 	c.render(w, r, status, "problem", &Page{Title: headingOf(status), Here: "-", Problem: detail})
 }
 
-// headingOf says what a status means, in the words of people.
+// headingOf returns the heading for a status.
 func headingOf(status int) string {
 	heading, ok := map[int]string{
-		http.StatusBadRequest: "That cannot be read", http.StatusRequestEntityTooLarge: "That is too long", http.StatusRequestURITooLong: "That is too long",
+		http.StatusBadRequest: "This request cannot be read", http.StatusRequestEntityTooLarge: "This request is too long", http.StatusRequestURITooLong: "This request is too long",
 		http.StatusForbidden: "Not allowed", http.StatusNotFound: "There is nothing here",
-		http.StatusUnprocessableEntity: "That cannot be asked", http.StatusInternalServerError: "Something failed here",
-		http.StatusServiceUnavailable: "Not possible for now",
+		http.StatusUnprocessableEntity: "This request is not valid", http.StatusInternalServerError: "Something failed here",
+		http.StatusServiceUnavailable: "Not possible now",
 	}[status]
 	if !ok {
 		return http.StatusText(status)
@@ -196,13 +196,13 @@ func headingOf(status int) string {
 	return heading
 }
 
-// failed is [Console.problem] for an error; what a person may not read of it goes to the log.
+// failed is [Console.problem] for an error. It logs what a person may not read.
 func (c *Console) failed(w http.ResponseWriter, r *http.Request, operation string, err error) {
 	e := c.o.Service.Explain(r.Context(), operation, err)
 	c.problem(w, r, e.Status, sentence(e.Detail))
 }
 
-// sentence returns a detail as people read it.
+// sentence returns a detail as a sentence.
 func sentence(detail string) string {
 	if detail == "" || strings.HasSuffix(detail, ".") {
 		return detail
@@ -210,8 +210,8 @@ func sentence(detail string) string {
 	return strings.ToUpper(detail[:1]) + detail[1:] + "."
 }
 
-// templates has what parses each page, by its name. A page is parsed when it is first asked for: all of them
-// take as much memory as a small gateway does else, and a start would wait for them.
+// templates has the parser of each page, by name. Each page is parsed at its first use: parsing all
+// of them would delay the start, and double the memory of a small gateway.
 var templates = sync.OnceValue(func() map[string]func() *template.Template {
 	files, err := fs.Glob(templateFiles, "templates/*.html")
 	if err != nil {
@@ -226,7 +226,7 @@ var templates = sync.OnceValue(func() map[string]func() *template.Template {
 	return out
 })
 
-// shared is what all pages are made of.
+// shared has the layout and the parts of all pages.
 var shared = sync.OnceValue(func() *template.Template {
 	funcs := template.FuncMap{
 		"readable": review.Readable, "shorten": shorten, "noteOf": noteOf, "words": words,
@@ -235,5 +235,5 @@ var shared = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 })
 
-// words returns a status as people read it.
+// words returns a status with spaces instead of underscores.
 func words(status string) string { return strings.ReplaceAll(status, "_", " ") }

@@ -11,42 +11,42 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A requestPage shows what an agent asks for as a person has to see it who decides about it.
+// A requestPage shows a request of an agent to the person who decides about it.
 type requestPage struct {
 	Page
 	itemView
 	Request   decide.Request
-	Known     bool   // the item and its record can be shown
+	Known     bool   // the item and its record are readable
 	Name      string // of the item, clipped
 	Agent     string
-	Verified  string // how the agent proved who it is
+	Verified  string // how the agent was authenticated
 	Others    []askRow
 	OthersN   int
 	Arguments string // of one call
 
 	offered
 	polled
-	Reason  string // what was typed
+	Reason  string // the text that the person typed
 	Minutes string
-	Kept    bool // what was typed was kept, and nothing else was asked for
+	Kept    bool // the page keeps the typed text; nothing else happened
 }
 
-// maxOthers is how many other requests for the same a page names.
+// maxOthers is how many other requests for the same item a page names.
 const maxOthers = 6
 
-// verifiedBy says how an agent proved who it is.
+// verifiedBy describes how an agent was authenticated.
 var verifiedBy = map[string]string{ //nolint:gosec // G101: words for people
 	"jwt":   "an access token of the issuer",
 	"token": "an agent token of this gateway",
 	"iam":   "a signature of AWS",
-	"none":  "nothing: agents need no credentials here, so none is told from another",
+	"none":  "nothing: agents need no credentials here, so the gateway cannot distinguish them",
 }
 
-// showRequest shows a request. As the answer to a form that says no verdict, which is what the Enter key
-// sends, it shows again what was typed.
+// showRequest shows a request. It also answers a form without a verdict, which the Enter key sends,
+// and shows the typed text again.
 func (c *Console) showRequest(w http.ResponseWriter, r *http.Request) { c.requestPage(w, r, nil) }
 
-// requestPage shows a request; after a form that was refused, why, with what was typed.
+// requestPage shows a request. After a refused form it also shows the refusal and the typed text.
 func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal error) {
 	q, err := c.o.Service.Request(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	p.typed(r, refusal == nil)
 	t, err := c.o.Service.Tool(r.Context(), q.Item())
 	if p.itemView = viewOf(r, q.Item(), t); err != nil {
-		_ = c.o.Service.Explain(r.Context(), "request", err) // which logs it; the page says that the item is not known
+		_ = c.o.Service.Explain(r.Context(), "request", err) // Explain logs the error; the page says that the item is not known
 	}
 	p.Own, p.Known = rootOf(r)+"admin/requests/"+q.ID, err == nil
 	if refusal != nil {
@@ -72,7 +72,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	if p.Known {
 		p.lay(c.o.Service, r.URL.Query())
 		c.shown.put(t.Hash, t.Definition)
-		if r.Header.Get("Hx-Request") == "" { // a poll may not show what it answers
+		if r.Header.Get("Hx-Request") == "" { // a poll may not show its answer
 			c.setViewed(w, r, t.Hash)
 		}
 	}
@@ -93,7 +93,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	c.render(w, r, status, "request", p)
 }
 
-// typed fills in what the person typed before, or what the agent's user asks for.
+// typed fills in what the person typed, or the values of the user's request.
 func (p *requestPage) typed(r *http.Request, kept bool) {
 	if p.Request.Minutes > 0 {
 		p.Minutes = strconv.Itoa(p.Request.Minutes)
@@ -105,7 +105,7 @@ func (p *requestPage) typed(r *http.Request, kept bool) {
 	}
 }
 
-// others fills in who else asks for the same.
+// others fills in the other agents that request the same item.
 func (p *requestPage) others(root string) {
 	p.OthersN = len(p.Request.Alike)
 	for n, agent := range p.Request.AlikeBy[:min(p.OthersN, maxOthers)] {
@@ -113,10 +113,11 @@ func (p *requestPage) others(root string) {
 	}
 }
 
-// Changed reports whether the definition that is shown is another than the one that was asked for.
+// Changed reports whether the current definition differs from the definition of the request.
 func (p *requestPage) Changed() bool { return p.Known && p.Tool.Hash != p.Request.Hash }
 
-// tellRequest shows on p what the address says was decided just now, if it was.
+// tellRequest sets on p the message about the decision that the address names, if the request
+// confirms it.
 func (c *Console) tellRequest(p *requestPage, r *http.Request) {
 	query := r.URL.Query()
 	did, q := request.Verdict(query.Get("did")), p.Request
@@ -134,19 +135,19 @@ func (c *Console) tellRequest(p *requestPage, r *http.Request) {
 	p.Message = map[request.Verdict]string{
 		request.Approved:  "Approved for all agents. The next call goes through.",
 		request.Allowed:   "Opened for this agent alone. Its next call goes through.",
-		request.Confirmed: "Confirmed. The agent can make this very call once, within an hour.",
-		request.Declined:  "Declined. The agent is told so when it tries again, and cannot ask for the same within 24 hours.",
+		request.Confirmed: "Confirmed. The agent can make exactly this call once, within an hour.",
+		request.Declined:  "Declined. The agent sees that when it tries again, and cannot ask for the same within 24 hours.",
 		request.Revoked:   "Ended. The next call is refused.",
 	}[did]
 	if n, err := strconv.Atoi(query.Get("left")); err == nil && n > 0 {
-		p.Problem = "It could not be noted with " + text.Count(n, "request") + " of other agents for the same, which stand open in the list. "
+		p.Problem = "The decision could not be written to " + text.Count(n, "request") + " of other agents for the same, which are still open in the list. "
 	}
 	if query.Get("audit") == "lost" {
 		p.Problem += notAudited
 	}
 }
 
-// With says which other requests are decided with this one.
+// With returns the requests that are decided together with this one, in words.
 func (p *requestPage) With() string {
 	if p.OthersN == 1 {
 		return "the request of 1 other agent is"
@@ -154,5 +155,5 @@ func (p *requestPage) With() string {
 	return fmt.Sprintf("the requests of %d other agents are", p.OthersN)
 }
 
-// CallSize returns how long the arguments are, in words.
+// CallSize returns the length of the arguments, in words.
 func (p *requestPage) CallSize() string { return text.Count(len(p.Request.Arguments), "byte") }

@@ -15,32 +15,32 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// maxAsked is how many requests the inbox has.
+// maxAsked is how many requests the inbox lists.
 const maxAsked = 5
 
-// countAge is how old the number of open requests may be that stands on every page.
+// countAge is the maximum age of the number of open requests, which every page shows.
 const countAge = 10 * time.Second
 
-// A requestsPage lists what agents ask for.
+// A requestsPage lists the requests of agents.
 type requestsPage struct {
 	Page
 	Asks  []askRow
-	All   bool // also what is not open any more
+	All   bool // includes requests that are no longer open
 	Total int
-	Some  bool // there are more than the store reads at once
+	Some  bool // the store has more than one read returns
 	pager
 }
 
-// An askRow is one request of a list, or what several agents ask for alike.
+// An askRow is one request of a list, or the same request of several agents.
 type askRow struct {
 	decide.Request
 	Link   string
-	Short  string // name of what is asked for, clipped
-	Who    string // asks
-	Agents int    // that ask for the same
+	Short  string // name of the item, clipped
+	Who    string // the requesting agent
+	Agents int    // number of agents with the same request
 }
 
-// requestPages adds the pages about what agents ask for.
+// requestPages registers the pages about requests of agents.
 func (c *Console) requestPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/requests", c.pageOr(next, c.requests))
 	mux.Handle("GET /admin/requests/{id}", c.pageOr(next, c.showRequest))
@@ -51,7 +51,7 @@ func (c *Console) requestPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("POST /admin/ask/{code}/withdraw", formOr(next, c.withdraw))
 }
 
-// requests shows what agents ask for.
+// requests shows the requests of agents.
 func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	p := &requestsPage{Page: Page{Title: "Requests", Here: "requests"}, All: query.Get("state") == "all"}
@@ -84,10 +84,10 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "requests", p)
 }
 
-// joined returns the rows of requests: those of several agents that are open for the same definition
-// are one, which leads to the oldest of them.
+// joined returns the rows of requests. Open requests of several agents for the same definition are
+// one row, which leads to the oldest of them.
 func joined(root string, list []decide.Request) (rows []askRow) {
-	at := map[string]int{} // the rows of requests that are alike, by their ids
+	at := map[string]int{} // rows of equal requests, by id
 	for _, q := range list {
 		row := askRow{Request: q, Link: root + "admin/requests/" + q.ID, Agents: 1 + len(q.Alike)}
 		row.Short, row.Who = shorten(q.Tool), agentName(q.Agent)
@@ -103,7 +103,7 @@ func joined(root string, list []decide.Request) (rows []askRow) {
 	return rows
 }
 
-// agentName returns who asks, as a line shows it.
+// agentName returns the name of an agent in a row.
 func agentName(a request.Agent) string {
 	if a.Human == "" {
 		return shorten(a.ID)
@@ -111,7 +111,7 @@ func agentName(a request.Agent) string {
 	return shorten(a.ID) + " for " + shorten(a.Human)
 }
 
-// requestStates are what became of requests, for people, and how they look.
+// requestStates has the text and the style of each state of a request.
 var requestStates = map[decide.RequestState]stateChip{
 	decide.RequestOpen:      {"open", "pending_approval"},
 	decide.RequestApproved:  {"approved for all", decide.Callable},
@@ -127,10 +127,10 @@ var requestStates = map[decide.RequestState]stateChip{
 	decide.RequestExpired:   {"expired", ""},
 }
 
-// A stateChip is what became of a request, as a page shows it.
+// A stateChip is the state of a request, as a page shows it.
 type stateChip struct{ Text, Class string }
 
-// chipOf returns how a page shows a state.
+// chipOf returns the chip of a state.
 func chipOf(s decide.RequestState) stateChip {
 	if known, ok := requestStates[s]; ok {
 		return known
@@ -138,14 +138,14 @@ func chipOf(s decide.RequestState) stateChip {
 	return stateChip{string(s), ""}
 }
 
-// asks remembers for a moment how many requests are open, by server: every page shows it.
+// asks caches the number of open requests per server for a moment: every page shows it.
 type asks struct {
 	mu   sync.Mutex
 	at   time.Time
 	open map[string]int
 }
 
-// openAsks returns how many requests are open about which somebody with these rights decides.
+// openAsks returns the number of open requests that a person with these rights decides about.
 func (c *Console) openAsks(ctx context.Context, rights identity.Rights) (n int) {
 	if !c.o.Service.TakesRequests() || rights.Role < identity.Approver {
 		return 0
@@ -156,7 +156,7 @@ func (c *Console) openAsks(ctx context.Context, rights identity.Rights) (n int) 
 	if open == nil || old {
 		list, _, err := c.o.Service.Requests(ctx, true)
 		if err != nil {
-			_ = c.o.Service.Explain(ctx, "requests", err) // which logs it
+			_ = c.o.Service.Explain(ctx, "requests", err) // Explain logs the error
 		}
 		open = c.counted(list)
 	}
@@ -168,7 +168,7 @@ func (c *Console) openAsks(ctx context.Context, rights identity.Rights) (n int) 
 	return n
 }
 
-// counted remembers how many of these requests there are to decide about.
+// counted caches the number of these requests per server.
 func (c *Console) counted(list []decide.Request) map[string]int {
 	open := map[string]int{}
 	for _, row := range joined("", list) {
@@ -180,29 +180,29 @@ func (c *Console) counted(list []decide.Request) map[string]int {
 	return open
 }
 
-// forgetAsks has them counted again, since one was decided.
+// forgetAsks clears the cache, after a decision.
 func (c *Console) forgetAsks() {
 	c.asks.mu.Lock()
 	defer c.asks.mu.Unlock()
 	c.asks.open = nil
 }
 
-// askedFor is what the inbox says of requests.
+// askedFor is the part of the inbox about requests.
 type askedFor struct {
 	Asks       []askRow // the newest
 	AskN       int
-	AsksMore   bool // there are more than the store reads at once
-	AsksUnread bool // they cannot be read
+	AsksMore   bool // the store has more than one read returns
+	AsksUnread bool // the requests are not readable
 }
 
-// askedOf returns what the inbox says of requests.
+// askedOf returns the part of the inbox about requests.
 func (c *Console) askedOf(r *http.Request) (a askedFor) {
 	if !c.o.Service.TakesRequests() {
 		return a
 	}
 	list, all, err := c.o.Service.Requests(r.Context(), true)
 	if err != nil {
-		_ = c.o.Service.Explain(r.Context(), "requests", err) // which logs it
+		_ = c.o.Service.Explain(r.Context(), "requests", err) // Explain logs the error
 		a.AsksUnread = true
 		return a
 	}
@@ -213,10 +213,10 @@ func (c *Console) askedOf(r *http.Request) (a askedFor) {
 	return a
 }
 
-// spanOf returns so many minutes in words.
+// spanOf returns a number of minutes in words.
 func spanOf(minutes int) string {
 	if minutes == 0 {
-		return "for good"
+		return "permanently"
 	}
 	return text.Minutes(minutes)
 }

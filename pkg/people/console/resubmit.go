@@ -11,26 +11,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 )
 
-// A form can come too late: its session is over, or another one than when the page was shown. It is
-// not carried out, and what was typed is not lost: it goes along with the sign-in, and then the
-// page is shown with it again.
+// A form can come too late: its session has ended, or the browser has a new one. Such a form has no
+// effect. The sign-in page carries the form, and then the form's page shows the typed text again.
 
 // Names of fields of those forms.
 const (
-	againField = "again" // the page is to be shown, with what else the form holds, and nothing to be done
+	againField = "again" // only show the page again with the other fields
 	keptPrefix = "kept."
 	noteField  = "note"
 	itemField  = "item"
 )
 
-// A resubmission is a form that was not carried out. It is sent to the page that it stood on.
+// A resubmission is a form that had no effect. The browser sends it again to its page.
 type resubmission struct {
 	Page   string // below /admin
 	Fields []field
-	Cut    bool // not all that was typed is in Fields
+	Cut    bool // Fields lacks a part of the form
 }
 
-// Link returns the address of the page, to be put behind that of /admin.
+// Link returns the path of the page, to append to the address of /admin.
 func (s *resubmission) Link() string {
 	if s.Page == "" || strings.HasPrefix(s.Page, "?") {
 		return s.Page
@@ -38,7 +37,7 @@ func (s *resubmission) Link() string {
 	return "/" + s.Page
 }
 
-// Note returns the note that was typed.
+// Note returns the note that the person typed.
 func (s *resubmission) Note() string {
 	for _, f := range s.Fields {
 		if f.Name == noteField || f.Name == "reason" || f.Name == "why" {
@@ -50,7 +49,7 @@ func (s *resubmission) Note() string {
 
 type field struct{ Name, Value string }
 
-// resubmissionOf returns what it takes to show again what r holds.
+// resubmissionOf returns the form of r, and its page.
 func resubmissionOf(w http.ResponseWriter, r *http.Request) *resubmission {
 	out := &resubmission{Page: pageOf(r)}
 	if !isForm(r) {
@@ -66,7 +65,7 @@ func resubmissionOf(w http.ResponseWriter, r *http.Request) *resubmission {
 	return out
 }
 
-// keptOf returns what a sign-in form carries.
+// keptOf returns the form that a sign-in form carries.
 func keptOf(form url.Values) *resubmission {
 	fields, cut := fieldsOf(form, func(name string) (string, bool) { return strings.CutPrefix(name, keptPrefix) })
 	if len(fields) == 0 && !cut {
@@ -75,14 +74,14 @@ func keptOf(form url.Values) *resubmission {
 	return &resubmission{Page: safeNext(form.Get("next")), Fields: fields, Cut: cut}
 }
 
-// How much a page carries on of a form: fields, and bytes of them. A bulk page has the most.
+// Limits of a form that a page carries: fields, and bytes of them. A bulk page has the most.
 const (
 	maxKept  = 256
 	keptSize = maxForm / 2
 )
 
-// fieldsOf returns the fields of a form that rename takes, by name, and whether it leaves some out
-// for want of room.
+// fieldsOf returns the fields that rename accepts, sorted by name, and whether it left some out
+// because of the limits.
 func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []field, cut bool) {
 	for name, values := range form {
 		if name, ok := rename(name); ok {
@@ -93,7 +92,7 @@ func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []f
 	}
 	rank := func(f field) string {
 		if f.Name == itemField {
-			return "\xff" // the ticked tools last: they can be many
+			return "\xff" // the selected items last: there can be many
 		}
 		return f.Name
 	}
@@ -114,10 +113,10 @@ func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []f
 	return kept, cut
 }
 
-// pageOf returns the page below /admin that a form stood on, as the browser says, or else the
-// address that it was sent to.
+// pageOf returns the page of a form, below /admin: from the browser's Referer, otherwise the address
+// that received the form.
 func pageOf(r *http.Request) string {
-	if r.URL.Path == bulkPath { // which shows what is sent to it
+	if r.URL.Path == bulkPath { // it shows the form itself
 		return nextOf(r)
 	}
 	if from, err := url.Parse(r.Referer()); err == nil && strings.EqualFold(from.Host, r.Host) {
@@ -128,12 +127,12 @@ func pageOf(r *http.Request) string {
 		}
 	}
 	next := nextOf(r)
-	for _, verb := range decide.Actions() { // the form of a tool is sent below its page
+	for _, verb := range decide.Actions() { // a tool's form is sent to an address below its page
 		if page, ok := strings.CutSuffix(next, "/"+verb); ok && strings.Count(next, "/") == 3 {
 			return page
 		}
 	}
-	for _, verb := range []string{"/decide", "/withdraw"} { // and those about requests
+	for _, verb := range []string{"/decide", "/withdraw"} { // also the forms about requests
 		if page, ok := strings.CutSuffix(next, verb); ok && strings.Count(next, "/") == 2 {
 			return page
 		}
@@ -141,11 +140,11 @@ func pageOf(r *http.Request) string {
 	return next
 }
 
-// A resubmitPage sends a form that came too late to the page that it stood on.
+// A resubmitPage sends a form that came too late to the page that it is from.
 type resubmitPage struct {
 	Page
 	Form  *resubmission
-	Proof string // of the session that there is now
+	Proof string // of the current session
 }
 
 func (c *Console) showResubmit(w http.ResponseWriter, r *http.Request, status int, csrf string, p *resubmitPage) {
@@ -153,7 +152,7 @@ func (c *Console) showResubmit(w http.ResponseWriter, r *http.Request, status in
 	c.render(w, r, status, "resubmit", p)
 }
 
-// unproven answers a request of somebody who is signed in without the proof that its pages hold.
+// unproven answers a signed-in caller whose request lacks the CSRF token of the session.
 func (c *Console) unproven(w http.ResponseWriter, r *http.Request) {
 	if !wantsHTML(r.Header.Get("Accept")) {
 		c.deny(w, r, http.StatusForbidden, noProof)
@@ -161,16 +160,15 @@ func (c *Console) unproven(w http.ResponseWriter, r *http.Request) {
 	}
 	c.showResubmit(w, r, http.StatusForbidden, callerOf(r.Context()).csrf, &resubmitPage{Form: resubmissionOf(w, r), Page: Page{
 		Title: "Nothing was done",
-		Problem: "The form does not come from a page of the session that you are signed in with, so nothing was done: " +
-			"you signed in anew since its page was opened, or another site made it.",
+		Problem: "The form is not from a page of your current session, so nothing was done: " +
+			"you signed in again after you opened its page, or another site made it.",
 	}})
 }
 
-// typedKey is the context key of what was typed.
+// typedKey is the context key of a form that the person typed.
 type typedKey struct{}
 
-// typedOf returns what was typed into the form that r sends, or into one that came too late; nil if
-// there is none.
+// typedOf returns the form of r, or a form of r that came too late; nil if there is none.
 func typedOf(r *http.Request) url.Values {
 	if typed := lateOf(r); typed != nil || r.Method != http.MethodPost {
 		return typed
@@ -178,15 +176,15 @@ func typedOf(r *http.Request) url.Values {
 	return r.PostForm
 }
 
-// lateOf returns what was typed into a form that came too late, for the page to show it again; nil
-// for any other request.
+// lateOf returns the form of r if it came too late, for the page to show again; nil for any other
+// request.
 func lateOf(r *http.Request) url.Values {
 	typed, _ := r.Context().Value(typedKey{}).(url.Values)
 	return typed
 }
 
-// shownAgain returns r, whose form was read, as a request for the page, if it is a form that is only
-// to be shown again.
+// shownAgain returns a request for the page of r, if the form of r says only to show it again. The
+// form was read before.
 func shownAgain(r *http.Request) *http.Request {
 	if isSafe(r.Method) || !r.PostForm.Has(againField) {
 		return r

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A reviewPage shows one tool, prompt or resource as a person has to see it who decides about it.
+// A reviewPage shows a tool, prompt or resource to the person who decides about it.
 type reviewPage struct {
 	Page
 	itemView
@@ -23,30 +23,30 @@ type reviewPage struct {
 	Next     string
 	Query    string // of the queue, with a "?"; "": none
 
-	Note    string // what was typed
+	Note    string // the note that the person typed
 	Tell    bool
-	Kept    bool // the note was kept, and nothing else was asked for
+	Kept    bool // the page keeps the note; nothing else happened
 	Actions []string
 	CanUndo bool
 }
 
-// An itemView is an item's definition, or what changed in it since it was approved, with what is known
-// about it.
+// An itemView is an item's definition, or its changes since the approval, with facts about the
+// item.
 type itemView struct {
 	kind     tool.Kind
 	Tool     decide.Tool
-	Own      string // address of the page that it stands on, without a query
-	ItemPage string // address of the page about the item
+	Own      string // address of the current page, without a query
+	ItemPage string // address of the item's page
 
-	Old       bool // Items are from the approved definition to that of now; else they are what a new one has
+	Old       bool // Items are changes of the approved definition; otherwise parts of a new one
 	Items     []decide.ChangeItem
 	MoreItem  int
-	Again     *changedAgain // since the person looked; nil: it did not
+	Again     *changedAgain // changes while the person read; nil: none
 	Findings  []pointer
-	Before    []pointer // that the approved definition has, too
-	NeedsNote string    // why approving needs a note; "": it does not
-	MayNot    string    // why who looks cannot decide; "": they can
-	Two       string    // what a person has to know of approving it; "": nothing
+	Before    []pointer // findings that the approved definition has, too
+	NeedsNote string    // why an approval needs a note; "": it does not
+	MayNot    string    // why this person cannot decide; "": they can
+	Two       string    // what an approval by two people means for this person; "": one approves
 
 	View   string
 	Views  []viewLink
@@ -55,13 +55,13 @@ type itemView struct {
 	Side   link
 }
 
-// changedAgain is what changed between the page that a person decided on and now.
+// changedAgain is the changes between the page that a person decided on and now.
 type changedAgain struct {
 	Line   string
 	Blocks []block
 }
 
-// A link switches something on a page.
+// A link switches an option of a page.
 type link struct {
 	Address string
 	On      bool
@@ -79,7 +79,7 @@ var views = map[tool.Kind][]viewLink{
 // maxVerdicts is how many verdicts about other definitions the page lists.
 const maxVerdicts = 6
 
-// show shows an item, or what changed from one of its definitions to another.
+// show shows an item, or the changes between two of its definitions.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	if compares(r.URL.Query()) {
 		c.compare(w, r, id)
@@ -88,7 +88,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	c.review(w, r, id, nil)
 }
 
-// review shows an item; after a form that was refused, why, with what was typed.
+// review shows an item. After a refused form it also shows the refusal and the typed note.
 func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, refusal error) {
 	f, err := queueQuery(r)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	p.may()
 	for _, action := range t.Facts.Actions() {
 		if action == approval.ActionUndo {
-			p.CanUndo = r.URL.Query().Get("tool") != inAddress(id) // else the message has it
+			p.CanUndo = r.URL.Query().Get("tool") != inAddress(id) // otherwise the message has the button
 			continue
 		}
 		p.Actions = append(p.Actions, action)
@@ -128,7 +128,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	c.render(w, r, status, "review", p)
 }
 
-// viewOf returns an item as the page that r asks for shows it.
+// viewOf returns the view of an item that r asks for.
 func viewOf(r *http.Request, id tool.ID, t decide.Tool) itemView {
 	v := itemView{kind: id.Kind, Tool: t, View: r.URL.Query().Get("view"), ItemPage: toolLink(rootOf(r), id, nil)}
 	if v.Own = v.ItemPage; !slices.ContainsFunc(views[id.Kind], func(x viewLink) bool { return x.View == v.View }) {
@@ -137,7 +137,7 @@ func viewOf(r *http.Request, id tool.ID, t decide.Tool) itemView {
 	return v
 }
 
-// since fills in what changed since the person looked whose decision was refused so.
+// since fills in the changes while the person read, if they caused the refusal.
 func (p *itemView) since(seen tool.Hash, refusal *decide.Error, c *Console) {
 	if refusal.Status == http.StatusConflict && seen != p.Tool.Hash {
 		read := c.shown.get(seen)
@@ -148,7 +148,7 @@ func (p *itemView) since(seen tool.Hash, refusal *decide.Error, c *Console) {
 	}
 }
 
-// Verdicts returns what was decided about other definitions of the item, the newest first.
+// Verdicts returns the decisions about other definitions of the item, the newest first.
 func (p *itemView) Verdicts() (out []decide.Verdict) {
 	for _, v := range p.Tool.Record.Verdicts {
 		if v.Hash != p.Tool.Hash && len(out) < maxVerdicts {
@@ -158,13 +158,13 @@ func (p *itemView) Verdicts() (out []decide.Verdict) {
 	return out
 }
 
-// History returns the address of what was done about the item.
+// History returns the address of the item's history.
 func (p *itemView) History() string { return p.ItemPage + "/history" }
 
-// Short returns how a hash begins.
+// Short returns the prefix of a hash.
 func (p *itemView) Short(hash tool.Hash) string { return string(hash[:min(len(hash), 6)]) }
 
-// place says where in the queue the item stands.
+// place sets the item's position in the queue.
 func (c *Console) place(p *reviewPage, r *http.Request, f decide.Filter, id tool.ID) (err error) {
 	root, query := rootOf(r), queueOf(f)
 	if p.Beside, err = c.o.Service.Neighbours(r.Context(), f, id); err != nil {
@@ -182,7 +182,7 @@ func (c *Console) place(p *reviewPage, r *http.Request, f decide.Filter, id tool
 	return nil
 }
 
-// nameOf says in few words which items f chooses.
+// nameOf returns a short name for the items that f chooses.
 func nameOf(f decide.Filter) string {
 	var parts []string
 	mine := map[string]string{"yes": "yours"}[f.Mine]
@@ -204,7 +204,7 @@ func nameOf(f decide.Filter) string {
 	return name
 }
 
-// lay fills in what the chosen view shows.
+// lay fills in the content of the selected view.
 func (p *itemView) lay(service *decide.Service, query url.Values) {
 	t := p.Tool
 	now, before := tool.KeptItem(p.kind, t.Definition), tool.KeptItem(p.kind, t.Approved)
@@ -253,7 +253,7 @@ func (p *itemView) lay(service *decide.Service, query url.Values) {
 	}
 }
 
-// point lists what was found, with links to the places.
+// point lists the findings, with links to their places.
 func (p *itemView) point(to func(name, value string) string) {
 	severe := false
 	for n, f := range p.Tool.Findings {
@@ -275,10 +275,10 @@ func (p *itemView) point(to func(name, value string) string) {
 	}
 }
 
-// items fills in what differs.
+// items fills in the changes.
 func (p *itemView) items(service *decide.Service, now tool.Definition) {
 	change := p.Tool.Change
-	if !p.Old { // of what is new, what it takes and gives; its texts stand below
+	if !p.Old { // a new definition: its parameters and results; the view below has its texts
 		change = service.Change(tool.Definition{Kind: p.kind}, now)
 		change.Items = slices.DeleteFunc(change.Items, func(i decide.ChangeItem) bool {
 			if p.kind == tool.Resource {
@@ -287,14 +287,15 @@ func (p *itemView) items(service *decide.Service, now tool.Definition) {
 			return i.Path == ""
 		})
 		for i := range change.Items {
-			change.Items[i].Risk = "" // all of it is new
+			change.Items[i].Risk = "" // everything in it is new
 		}
 	}
 	p.Items = change.Items[:min(len(change.Items), maxRows)]
 	p.MoreItem = len(change.Items) - len(p.Items) + change.More
 }
 
-// againOf returns what changed while a person read; nil if what was read is not known any more.
+// againOf returns the changes while a person read; nil if the definition that they read is not
+// known.
 func againOf(service *decide.Service, kind tool.Kind, here string, read, present json.RawMessage) *changedAgain {
 	if read == nil {
 		return nil

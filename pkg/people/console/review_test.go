@@ -28,8 +28,8 @@ func buttons(page string) []string {
 	return out
 }
 
-// press sends the page's form as a browser does, with the hash that stands in it. Where it leads to is
-// Location then.
+// press sends the page's form as a browser does, with the page's hash, and stores the target in
+// Location.
 func (h *fixture) press(path, page, action string) (status int, body string) {
 	h.T.Helper()
 	page = page[max(0, strings.Index(page, `id="decide"`)):]
@@ -59,7 +59,7 @@ func TestDecide(t *testing.T) {
 		press string
 		want  lock.Status
 		then  []string
-		to    string // ends the address that it leads to, without the revision
+		to    string // suffix of the target address, without the revision
 	}{
 		{"approve", lock.None, []string{"block", "disable"}, "admin/tools?did=approve&rev=2&status=pending_approval&tool=mail%3Asend"},
 		{"disable", lock.DisabledByUser, []string{"block", "enable"}, "mail/send?did=disable&rev=3&status=pending_approval&tool=mail%3Asend"},
@@ -84,7 +84,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// After a decision the next tool of the queue is there, with what was decided and its undo.
+// After a decision the next tool of the queue follows, with a message about the decision and a
+// button to undo it.
 func TestDecideLeadsOn(t *testing.T) {
 	h := withWaiting(t)
 	const query = "?server=mail&status=pending_approval"
@@ -115,11 +116,11 @@ func TestDecideLeadsOn(t *testing.T) {
 		t.Fatalf("undo = %d %s, status %s", w.Status, w.Body, h.Status("mail:a3"))
 	}
 	page = h.Page(http.StatusOK, "/"+strings.TrimLeft(w.Header.Get("Location"), "./"))
-	says(t, page, "Took back the decision about mail:a3.", "1 of 1")
+	says(t, page, "Undid the decision about mail:a3.", "1 of 1")
 	lacks(t, page, `value="undo"`)
 }
 
-// A link that says that something was decided shows only what is so.
+// A forged link to a decision shows only what the record confirms.
 func TestMadeUpMessage(t *testing.T) {
 	h := newFixture(t)
 	for _, query := range []string{"?did=approve&tool=mail:send&rev=1", "?did=block&tool=fs:read_file&rev=1", "?did=approve&tool=fs:read_file&rev=1", "?did=x&tool=mail:send&rev=1", "?did=disable&tool=nope&rev=1"} {
@@ -134,7 +135,7 @@ func TestMadeUpMessage(t *testing.T) {
 	}
 	rev := h.Field(page, "rev")
 	says(t, h.Page(http.StatusOK, "/admin/tools?did=disable&tool=mail:send&rev="+rev), `class="message"`, "Undo")
-	lacks(t, h.Page(http.StatusOK, "/admin/tools?did=approve&tool=mail:send&rev="+rev), `class="message"`) // it was, and was not what was decided last
+	lacks(t, h.Page(http.StatusOK, "/admin/tools?did=approve&tool=mail:send&rev="+rev), `class="message"`) // true, but not the last decision
 	for path, message := range map[string]string{"/admin/tools?did=disable&tool=mail:send&rev=" + rev: "Disabled", "/admin/servers?sync=done&new=0&changed=0": "was asked", "/admin/me?ended=7": "7 sessions"} {
 		lacks(t, h.Send(path, "", browser, "Sec-Fetch-Site: cross-site").Body, message)
 	}
@@ -175,7 +176,7 @@ func TestReviewDenied(t *testing.T) {
 	}
 }
 
-// Enter in the note sends the form's first button. It decides nothing and keeps what was typed.
+// Enter in the note sends the form's first button, which decides nothing and keeps the typed text.
 func TestKeepNote(t *testing.T) {
 	h := newFixture(t)
 	page := h.Page(http.StatusOK, "/admin/tools/mail/send")
@@ -221,8 +222,8 @@ func TestDecideRefusals(t *testing.T) {
 	}
 }
 
-// A definition that was approved once and then replaced waits when it comes back, and the
-// person who decides is told of it.
+// If a definition was approved, then replaced, and comes back, it waits. The page tells the person
+// about the earlier approval.
 func TestToolApprovedEarlier(t *testing.T) {
 	h := newFixture(t)
 	const path = "/admin/tools/mail/send"
@@ -277,8 +278,8 @@ func TestToolPageMissing(t *testing.T) {
 	}
 }
 
-// Two people, or one with two tabs, look at the same tool. What the one decides, the other
-// sees before he decides.
+// Two people, or one with two tabs, look at the same tool. The second one sees the first decision
+// before they decide.
 func TestFormOfAnEarlierRevision(t *testing.T) {
 	h := newFixture(t)
 	const path = "/admin/tools/mail/send"

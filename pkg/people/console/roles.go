@@ -13,9 +13,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// needs returns the role that a request takes. Who reads needs the least; of what changes something
-// each address is named, and one that is not takes the most. So does an address that is not spelled
-// as ours are, whatever a mux would make of it.
+// needs returns the role that a request requires. Reading requires the lowest role. For changes,
+// the listed addresses have their own role, and every other address requires the highest. An
+// address in a non-canonical form also requires the highest, even if the mux would accept it.
 func needs(method, address string) identity.Role {
 	address = strings.TrimSuffix(address, "/")
 	below, ok := strings.CutPrefix(address, "/admin/")
@@ -28,24 +28,24 @@ func needs(method, address string) identity.Role {
 	parts := strings.Split(below, "/")
 	switch first := parts[0]; {
 	case first == "tokens", first == "sessions":
-		return identity.Operator // who reads it knows which agents there are, and who is here
+		return identity.Operator // these pages name all agents and all people who are signed in
 	case first == "ask" && (len(parts) == 2 || len(parts) == 3 && parts[2] == "withdraw"):
-		return identity.NoRole // whoever signed in; what the page shows, and does, is for the agent's user
+		return identity.NoRole // everyone signed in; the page shows only the request, and only the agent's user can act
 	case isSafe(method), first == "me":
 		return identity.Viewer
 	case first == "requests" && len(parts) == 2:
-		return identity.Viewer // what is typed on the page of a request is kept
+		return identity.Viewer // the page of a request keeps the typed text
 	case first == "requests" && len(parts) == 3:
 		return identity.Approver
 	case !slices.Contains([]string{"tools", "prompts", "resources"}, first):
 		return identity.Operator
 	case len(parts) == 3:
-		return identity.Viewer // the page of an item, with a note that is kept
+		return identity.Viewer // the page of an item keeps the typed note
 	}
 	return identity.Approver
 }
 
-// permits reports whether the caller has the role that r takes, and answers if not.
+// permits reports whether the caller has the role for r, and answers r otherwise.
 func (c *Console) permits(w http.ResponseWriter, r *http.Request, who caller) bool {
 	need := needs(r.Method, r.URL.Path)
 	if who.Rights.Role >= need {
@@ -57,7 +57,7 @@ func (c *Console) permits(w http.ResponseWriter, r *http.Request, who caller) bo
 	if who.Rights.Role == identity.NoRole && c.isOfIssuer(who.session) {
 		e.Detail = noRole(c.o.SignIn.Issuer, who.Name)
 	}
-	if r.PostForm.Get(noteField)+r.PostForm.Get("reason") != "" && wantsHTML(r.Header.Get("Accept")) { // a role may be taken away while somebody writes
+	if r.PostForm.Get(noteField)+r.PostForm.Get("reason") != "" && wantsHTML(r.Header.Get("Accept")) { // an operator can remove a role while its person writes
 		c.showResubmit(w, r, http.StatusForbidden, who.csrf, &resubmitPage{Form: resubmissionOf(w, r), Page: Page{Title: "Nothing was done", Problem: sentence(e.Detail)}})
 		return false
 	}
@@ -65,16 +65,16 @@ func (c *Console) permits(w http.ResponseWriter, r *http.Request, who caller) bo
 	return false
 }
 
-// MayOperate reports whether who is let in is an operator.
+// MayOperate reports whether the caller is an operator.
 func (p *Page) MayOperate() bool { return p.rights.Role >= identity.Operator }
 
-// MayDecide reports whether who is let in decides about items of the server.
+// MayDecide reports whether the caller decides about items of the server.
 func (p *Page) MayDecide(server string) bool { return p.rights.Decides(server) }
 
-// Decides reports whether who is let in decides about items of any server.
+// Decides reports whether the caller decides about items of any server.
 func (p *Page) Decides() bool { return p.rights.Role >= identity.Approver }
 
-// Bound returns what bounds an approver, in words; "": nothing does.
+// Bound returns the servers that limit an approver, in words; "": no limit.
 func (p *Page) Bound() string { return serversOf(p.rights) }
 
 func serversOf(rights identity.Rights) string {
@@ -87,8 +87,7 @@ func serversOf(rights identity.Rights) string {
 // maxNamedServers is how many of an approver's servers a page names.
 const maxNamedServers = 12
 
-// may says on p what keeps who looks from deciding, and what there is to know of an approval that
-// takes two people.
+// may sets on p why this person cannot decide, and what an approval by two people means for them.
 func (p *itemView) may() {
 	o := p.Tool.Facts.Before(approval.ActionApprove, decide.ShownOpened, false)
 	switch {
@@ -105,5 +104,5 @@ func (p *itemView) may() {
 	}
 }
 
-// notOffered are the reasons why a page has no button to approve that nothing else on it shows.
+// notOffered are the reasons against an approval that nothing else on the page shows.
 var notOffered = []decide.Code{decide.TooDeep, decide.NoIssuer, decide.NotSignedIn, decide.SamePerson}

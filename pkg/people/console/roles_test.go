@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
-// as lets every request in by somebody with these rights.
+// as gives every caller these rights.
 func as(h *fixture, rights identity.Rights) {
 	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
 		return decide.Actor{Name: "kim", Rights: rights}, nil

@@ -17,8 +17,8 @@ type serversPage struct {
 	Servers []serverRow
 	State   decide.Freshness
 	CanSync bool
-	Parts   []decide.Cause // of a sync that failed
-	Rest    int            // parts that are left out
+	Parts   []decide.Cause // of a failed sync
+	Rest    int            // parts left out
 	pager
 }
 
@@ -30,7 +30,7 @@ type serverRow struct {
 	Others []kindCounts
 }
 
-// kindCounts are how many items of a kind a server has, and how many have which status.
+// kindCounts are how many items of a kind a server has, in total and by status.
 type kindCounts struct {
 	Kind, Link string
 	Total      int
@@ -55,7 +55,7 @@ type serverPage struct {
 // servers shows one page of the servers.
 func (c *Console) servers(w http.ResponseWriter, r *http.Request) { c.serverList(w, r, nil) }
 
-// serverList is servers, after a sync that failed.
+// serverList is servers with the error of a failed sync.
 func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed error) {
 	after, err := onlyAfter(r, "sync", "new", "changed")
 	root, status := rootOf(r), http.StatusOK
@@ -97,7 +97,7 @@ func (c *Console) server(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// sync asks every server for what it lists now, or has that started.
+// sync loads the list of every server, or starts a sync elsewhere.
 func (c *Console) sync(w http.ResponseWriter, r *http.Request) {
 	report, err := c.o.Service.Sync(r.Context())
 	switch {
@@ -110,7 +110,7 @@ func (c *Console) sync(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// syncMessage says what a sync has done to which the address leads back.
+// syncMessage returns the result of the sync that the address names.
 func syncMessage(r *http.Request) string {
 	query := r.URL.Query()
 	if !fromHere(r) {
@@ -118,16 +118,17 @@ func syncMessage(r *http.Request) string {
 	}
 	switch query.Get("sync") {
 	case "started":
-		return "A sync was started elsewhere. It may take some minutes if there are many servers; this page shows what it has found when it is read again after that."
+		return "A sync was started elsewhere. With many servers it may take some minutes; load this page again after that to see the result."
 	case "done":
 		fresh, _ := strconv.Atoi(query.Get("new"))
 		changed, _ := strconv.Atoi(query.Get("changed"))
-		return "Every enabled server was asked: " + text.Count(fresh, "new item") + ", " + text.Count(changed, "changed one") + "."
+		return "The sync of every enabled server is done: " + text.Count(fresh, "new item") + ", " + text.Count(changed, "changed one") + "."
 	}
 	return ""
 }
 
-// toolsOf returns the tools of a server. Their list is narrowed by kind only if it has anything else.
+// toolsOf returns the counts of a server's tools. The links filter by kind only if the server has
+// prompts or resources.
 func toolsOf(root string, s decide.Server) kindCounts {
 	if s.Prompts == nil && s.Resources == nil {
 		return countsOf(root, s.Name, "", s.Tools)
@@ -135,7 +136,7 @@ func toolsOf(root string, s decide.Server) kindCounts {
 	return countsOf(root, s.Name, tool.Tool.String(), s.Tools)
 }
 
-// othersOf returns what a server has beside tools.
+// othersOf returns the counts of a server's prompts and resources.
 func othersOf(root string, s decide.Server) (out []kindCounts) {
 	if s.Prompts != nil {
 		out = append(out, countsOf(root, s.Name, string(tool.Prompt), *s.Prompts))
@@ -146,8 +147,8 @@ func othersOf(root string, s decide.Server) (out []kindCounts) {
 	return out
 }
 
-// countsOf returns how many of a server's items of a kind have which status, those that wait first; ""
-// is any kind.
+// countsOf returns the counts of a server's items of a kind by status, with waiting items first.
+// The kind "" means any.
 func countsOf(root, server, kind string, counts lock.Counts) kindCounts {
 	out := kindCounts{Kind: kind, Total: counts.Callable + counts.Locked(), Link: withQuery(root+"admin/tools", url.Values{}, "server", server, "kind", kind)}
 	for _, status := range decide.Statuses() {

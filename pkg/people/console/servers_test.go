@@ -42,7 +42,7 @@ func TestServersPaging(t *testing.T) {
 	}
 }
 
-// A starter starts syncs elsewhere.
+// starter is a sync that runs elsewhere.
 type starter struct{}
 
 func (starter) Sync(context.Context) (catalog.Report, error) {
@@ -127,9 +127,9 @@ func TestConfigLostRecords(t *testing.T) {
 			t.Fatalf("%s: %d to %q", action, w.Status, w.Header.Get("Location"))
 		}
 		page := h.Page(http.StatusOK, "/admin/config?settled=1")
-		says(t, page, "1 approval record settled.")
-		says(t, h.Page(http.StatusOK, "/admin/config?closed=2&open=1&settled=1&skipped=3"), "1 approval record settled. 2 later actions of the audit",
-			"1 later action of the audit opened something: that does not count", "3 places of the audit cannot be trusted")
+		says(t, page, "Decided about 1 approval record.")
+		says(t, h.Page(http.StatusOK, "/admin/config?closed=2&open=1&settled=1&skipped=3"), "Decided about 1 approval record. 2 later actions of the audit",
+			"1 later action of the audit opened an item: that has no effect", "3 places of the audit cannot be trusted")
 		lacks(t, page, "were lost")
 		if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", ""); x.Status != want {
 			t.Errorf("%s: it is %s, want %s", action, x.Status, want)
@@ -163,7 +163,7 @@ func TestHistoryPage(t *testing.T) {
 	says(t, h.Page(http.StatusOK, m[1]), "seen for the first time", "Newest")
 }
 
-// What needs no approval does not wait when it is seen for the first time.
+// A new item waits only if its server's approval mode requires an approval.
 func TestHistoryWithoutApproval(t *testing.T) {
 	h := newFixture(t)
 	h.Serve("free", `{"name":"look"}`)

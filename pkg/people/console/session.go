@@ -11,20 +11,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// maxCookies is how many cookies of the session's name are looked up for one request.
+// maxCookies is how many cookies with the session's name are looked up for one request.
 const maxCookies = 4
 
-// A cookieKind is how cookies are set under one scheme. Over https the prefix keeps other hosts of
-// the domain from setting them, and they are sent along with links of other sites, such as a chat
-// with an agent. Over http, on loopback, every program that serves pages on this machine could set
-// and read them: they are sent along with no link of another site, and to /admin alone.
+// A cookieKind is how cookies are set for a scheme. With https, the name's prefix keeps other hosts
+// of the domain from setting them, and browsers send them with links from other sites, such as a
+// chat with an agent. With http on loopback, every local web server could set and read them, so
+// browsers send them only to /admin, and never with such a link.
 type cookieKind struct {
 	prefix, path string
 	secure       bool
 	sameSite     http.SameSite
 }
 
-// cookiePath keeps a cookie away from agents' addresses, where it would be worth nothing.
+// cookiePath keeps cookies away from the agents' endpoints, which do not use them.
 const cookiePath = "/admin"
 
 func (c *Console) cookieKind(r *http.Request) cookieKind {
@@ -34,9 +34,9 @@ func (c *Console) cookieKind(r *http.Request) cookieKind {
 	return cookieKind{"portcullis", cookiePath, false, http.SameSiteStrictMode}
 }
 
-// overTLS reports whether the browser asks over https: this program ends TLS, or something before
-// it does, as API Gateway, which the base URL says, or X-Forwarded-Proto. Who makes that header up
-// harms himself alone.
+// overTLS reports whether the browser uses https. Either this program terminates TLS, or a proxy
+// such as API Gateway does: the base URL or X-Forwarded-Proto says so. A caller that forges this
+// header harms only themselves.
 func (c *Console) overTLS(r *http.Request) bool {
 	secure := strings.HasPrefix(c.o.BaseURL, "https://")
 	switch {
@@ -49,20 +49,20 @@ func (c *Console) overTLS(r *http.Request) bool {
 	return secure || strings.EqualFold(strings.TrimSpace(proto), "https")
 }
 
-// isOpenToEavesdroppers reports whether a session would cross a network in clear.
+// isOpenToEavesdroppers reports whether a session would cross a network unencrypted.
 func (c *Console) isOpenToEavesdroppers(r *http.Request) bool {
 	return !c.overTLS(r) && !isLoopback(hostOf(r.Host))
 }
 
-// set keeps a value in the browser, or with a negative age takes it away.
+// set stores a value in the browser; a negative age removes it.
 func (k cookieKind) set(w http.ResponseWriter, name, value string, maxAge int) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over http on loopback a Secure cookie would not be kept
 		Name: k.prefix + name, Value: value, Path: k.path, MaxAge: maxAge, HttpOnly: true, SameSite: k.sameSite, Secure: k.secure,
 	})
 }
 
-// cookies returns the sessions that r names. Another program at the same name may have set a cookie
-// of this name as well.
+// cookies returns the session cookies of r. There can be several: another program on the same host
+// may have set a cookie with this name.
 func (c *Console) cookies(r *http.Request) (out []secret.Text) {
 	for _, cookie := range r.CookiesNamed(c.cookieKind(r).prefix) {
 		if len(out) < maxCookies {
@@ -72,8 +72,7 @@ func (c *Console) cookies(r *http.Request) (out []secret.Text) {
 	return out
 }
 
-// signedIn returns the session of the browser that sends r, and its cookie, or
-// [signin.ErrNotFound].
+// signedIn returns the session of the browser that sent r, and its cookie, or [signin.ErrNotFound].
 func (c *Console) signedIn(r *http.Request) (cookie secret.Text, s signin.Session, err error) {
 	err = signin.ErrNotFound
 	if c.o.SignIn == nil {
@@ -88,20 +87,20 @@ func (c *Console) signedIn(r *http.Request) (cookie secret.Text, s signin.Sessio
 		if found == nil {
 			return cookie, s, nil
 		}
-		if errors.Is(err, signin.ErrNotFound) { // else a store could not tell, which counts
+		if errors.Is(err, signin.ErrNotFound) { // a failed store is the more important error
 			err = found
 		}
 	}
 	return cookie, s, err
 }
 
-// isPoll reports whether a page asks by itself whether it has become another: whoever left it open
-// may have gone. A browser asks so for no page of ours, as it keeps none.
+// isPoll reports whether a script of the page sent r to look for changes: nobody may be at the
+// browser. Navigation never has this header, since browsers store no copy of our pages.
 func isPoll(r *http.Request) bool {
 	return isSafe(r.Method) && r.Header.Get("If-None-Match") != ""
 }
 
-// proves reports whether r, whose form was read, holds the proof that a page of its session holds.
+// proves reports whether r has the CSRF token of its session. The form was read before.
 func proves(r *http.Request, csrf string) bool {
 	proof := r.Header.Get("X-CSRF-Token")
 	if proof == "" {
@@ -110,8 +109,9 @@ func proves(r *http.Request, csrf string) bool {
 	return token.SameHash(csrf, proof)
 }
 
-// formRead reads the form of a request that may change something, if it has one. It answers a form
-// that cannot be read, and returns false then; nothing is what did not happen.
+// formRead reads the form of a request that may change something, if it has one. If the form cannot
+// be read, it answers the request and returns false. The answer ends with nothing, which says what
+// did not happen.
 func (c *Console) formRead(w http.ResponseWriter, r *http.Request, nothing string) bool {
 	if isSafe(r.Method) || !isForm(r) {
 		return true
@@ -128,11 +128,12 @@ func (c *Console) formRead(w http.ResponseWriter, r *http.Request, nothing strin
 	return false
 }
 
-// keysCookie says, behind the prefix of its kind, whether single keys are commands.
+// keysCookie is the name, after the prefix of its kind, of the cookie that switches single keys
+// off.
 const keysCookie = "-keys"
 
-// singleKeys reports whether the browser that sends r wants single keys to be commands, as they are
-// unless somebody said no: who speaks to a browser, or presses keys by mistake, does without.
+// singleKeys reports whether single keys are commands in this browser. They are by default. People
+// who dictate, or press keys by mistake, switch them off.
 func (c *Console) singleKeys(r *http.Request) bool {
 	cookie, err := r.Cookie(c.cookieKind(r).prefix + keysCookie)
 	return err != nil || cookie.Value != "off"

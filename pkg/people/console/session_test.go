@@ -24,12 +24,12 @@ import (
 
 const toolPath = "/admin/tools/fs/read_file"
 
-// Which cookie a browser is given depends on how it asks, and on nothing that a sender of requests
-// could gain by.
+// The cookie's name and attributes depend on the scheme and the host of the request. A forged
+// header gains nothing.
 func TestSessionCookie(t *testing.T) {
 	for name, tc := range map[string]struct {
 		url, base, host, forwarded string
-		want                       string // "": nobody signs in
+		want                       string // "": nobody can sign in
 	}{
 		"https":                           {"https://gate.example.com", "https://gate.example.com", "", "", "__Host-portcullis"},
 		"https ends before API Gateway":   {"http://gate.example.com", "https://gate.example.com", "", "", "__Host-portcullis"},
@@ -136,7 +136,7 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// While its store is down a session decides nothing and lets nobody in.
+// While the store of a session is down, the session decides nothing and authenticates nobody.
 func TestSessionWithoutStore(t *testing.T) {
 	h := newLaptop(t)
 	cookie := h.enter()
@@ -191,7 +191,7 @@ func TestSignOut(t *testing.T) {
 }
 
 // A page of another site can make a browser send a request with its cookies. It cannot read the
-// proof that stands in our pages.
+// CSRF token in our pages.
 func TestSessionProof(t *testing.T) {
 	h := newLaptop(t)
 	mine, other := h.enter(), h.enter()
@@ -262,15 +262,15 @@ func (h *laptop) follow(page string, typed url.Values, headers ...string) (statu
 	return w.Status, w.Body, at
 }
 
-// as returns the desk for programs that send a key.
+// as returns the fixture for programs that send a key.
 func (h *laptop) as(key secret.Text) *admintest.Desk {
 	d := *h.Desk
 	d.Admin = key.Reveal()
 	return &d
 }
 
-// What was typed into a form that comes too late is shown again, and nothing is done with it by
-// itself.
+// A form that comes too late is shown again with the typed text. It has no effect until the person
+// sends it again.
 func TestLateForm(t *testing.T) {
 	typed := url.Values{"action": {"disable"}, "rev": {"1"}, "hash": {"x"}, "note": {`two "words" & more`}, "kept.x": {"y"}, "again": {"1"}}
 	const shown = `name="note" maxlength="1000" autocomplete="off" value="two &#34;words&#34; &amp; more"`
@@ -280,7 +280,7 @@ func TestLateForm(t *testing.T) {
 		if w.Status != http.StatusUnauthorized || !strings.Contains(w.Body, "nothing was done") || w.Header.Get("WWW-Authenticate") == "" || strings.Contains(w.Body, "kept.again") || strings.Contains(w.Body, "kept.kept") {
 			t.Fatalf("%d %s", w.Status, w.Body)
 		}
-		// A wrong key loses nothing.
+		// A wrong key keeps the form.
 		status, body, at := h.follow(w.Body, url.Values{"key": {"x"}})
 		if status != http.StatusUnauthorized || at != "/admin/login" {
 			t.Fatalf("a wrong key: %d at %s", status, at)
@@ -371,11 +371,11 @@ func TestSignInRefusals(t *testing.T) {
 		says   string
 		wait   string
 	}{
-		"bad":             {&identity.Error{Kind: identity.Invalid, Err: errors.New("agent token x is expired")}, http.StatusUnauthorized, "no token of this gateway", ""},
-		"no admin's":      {&identity.Error{Kind: identity.Scope}, http.StatusForbidden, "it is no admin&#39;s", ""},
+		"bad":             {&identity.Error{Kind: identity.Invalid, Err: errors.New("agent token x is expired")}, http.StatusUnauthorized, "not a token of this gateway", ""},
+		"no admin's":      {&identity.Error{Kind: identity.Scope}, http.StatusForbidden, "it is not an admin token", ""},
 		"throttled":       {&identity.Error{Kind: identity.Throttled, RetryAfter: 2500 * time.Millisecond}, http.StatusTooManyRequests, "in 3 seconds", "3"},
 		"not checked":     {&identity.Error{Kind: identity.Unavailable, Err: errors.New("arn:aws:x")}, http.StatusServiceUnavailable, "does not answer", ""},
-		"any other fault": {errors.New("arn:aws:x"), http.StatusUnauthorized, "no token of this gateway", ""},
+		"any other fault": {errors.New("arn:aws:x"), http.StatusUnauthorized, "not a token of this gateway", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newLaptop(t)
@@ -397,7 +397,7 @@ func TestSignInRefusals(t *testing.T) {
 	}
 }
 
-// A form that cannot be read is told from one that another site made.
+// An unreadable form gets another answer than a form of another site.
 func TestUnreadableForm(t *testing.T) {
 	h := newLaptop(t)
 	cookie := h.enter()
@@ -427,7 +427,7 @@ func TestUnreadableForm(t *testing.T) {
 	}
 }
 
-// A form that is only to be shown again decides nothing, however its sender proves who it is.
+// A form that asks only for its page decides nothing, with any credentials.
 func TestShownAgainDecidesNothing(t *testing.T) {
 	h := newLaptop(t)
 	cookie := h.enter()

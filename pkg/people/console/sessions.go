@@ -19,13 +19,13 @@ type sessionsPage struct {
 	pager
 }
 
-// wayNames say in a word how somebody signed in.
+// wayNames are short names of the ways to sign in.
 var wayNames = map[string]string{
 	signin.WayLink: "the link of this machine", signin.WayKey: "the admin key", signin.WayToken: "an agent token",
 	signin.WayBootstrap: "the bootstrap token", signin.WayOIDC: "the issuer",
 }
 
-// sessionPages adds the pages about everybody's sessions.
+// sessionPages registers the pages about all sessions.
 func (c *Console) sessionPages(mux *http.ServeMux, next http.Handler) {
 	if c.o.SignIn == nil {
 		return
@@ -34,7 +34,7 @@ func (c *Console) sessionPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("POST /admin/sessions/{id}/revoke", formOr(next, c.revokeAny))
 }
 
-// sessions shows who is signed in, by name.
+// sessions lists the people who are signed in, by name.
 func (c *Console) sessions(w http.ResponseWriter, r *http.Request) {
 	all, err := c.o.SignIn.Sessions.All(r.Context())
 	if err != nil {
@@ -62,17 +62,17 @@ func (c *Console) sessions(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "sessions", p)
 }
 
-// rowOf returns the row of a session; here is that of this browser, if it has one.
+// rowOf returns the row of a session; here is the session of this browser, or nil.
 func (c *Console) rowOf(s signin.Session, here *signin.Session) sessionRow {
 	rights := c.o.SignIn.rights(s)
 	return sessionRow{Session: s, Here: here != nil && s.ID == here.ID, Role: rights.Role.String(), Bound: serversOf(rights), Way: wayNames[s.Way]}
 }
 
-// revokeAny ends the session of an address, whosever it is.
+// revokeAny ends the session of an address, of any person.
 func (c *Console) revokeAny(w http.ResponseWriter, r *http.Request) {
 	s, err := c.o.SignIn.Sessions.RevokeAny(r.Context(), r.PathValue("id"))
 	switch {
-	case errors.Is(err, signin.ErrNotFound): // it is over, as was wanted
+	case errors.Is(err, signin.ErrNotFound): // already ended
 	case err != nil:
 		c.storeDown(w, r, err)
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An operator sees who is signed in, and ends anybody's session; the next request of it is refused, by
-// every process that shares the store.
+// An operator sees who is signed in, and ends sessions of any person. Every process that shares the
+// store refuses the next request of an ended session.
 func TestSessionsOfOthers(t *testing.T) {
 	const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 	h := newStage(t)
@@ -59,7 +59,7 @@ func TestSessionsOfOthers(t *testing.T) {
 		t.Errorf("ann's is open: %v", err)
 	}
 	h.Problem(http.StatusNotFound, "/admin/sessions/"+of["ann"]+"/revoke", "{}")
-	if a := h.Submit("/admin/sessions/"+of["sam"]+"/revoke", url.Values{"x": {""}}); a.Status != http.StatusSeeOther { // as was wanted
+	if a := h.Submit("/admin/sessions/"+of["sam"]+"/revoke", url.Values{"x": {""}}); a.Status != http.StatusSeeOther { // already ended
 		t.Errorf("once more: %d", a.Status)
 	}
 }

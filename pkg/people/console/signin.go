@@ -16,25 +16,26 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// A SignIn is how people sign in with a browser.
+// A SignIn configures how people sign in with a browser.
 type SignIn struct {
 	Sessions *signin.Sessions
 
-	// Check says whose a text is that somebody typed. It is kept nowhere. The Kind of an
-	// [*identity.Error] says why it signs nobody in.
+	// Check returns the person to whom a typed secret belongs. The secret is not stored. The Kind
+	// of an [*identity.Error] says why the secret was refused.
 	Check func(r *http.Request, text secret.Text) (signin.Person, error)
 
-	// What a person may type, which the page explains. The key goes with the codes of links.
+	// Secrets that a person may type, which the page explains. The admin key is accepted if Codes
+	// is set.
 	Token, Bootstrap bool
 
-	// Rights are those of who is signed in; nil: everything, but nothing of who signed in at an
-	// issuer.
+	// Rights returns the rights of a session. If it is nil, people have all rights, except people
+	// of an issuer, who have none.
 	Rights func(signin.Session) identity.Rights
 
 	Issuer *signin.Issuer // at which people sign in; nil: none
 
-	Codes *signin.Codes // of the links that sign the owner in; nil: there are none, and no key
-	Owner string        // whom the audit names then
+	Codes *signin.Codes // of the links that sign the owner in; nil: no links and no key
+	Owner string        // the owner's name in the audit
 }
 
 func (s *SignIn) rights(x signin.Session) identity.Rights {
@@ -47,26 +48,26 @@ func (s *SignIn) rights(x signin.Session) identity.Rights {
 	return identity.Everything()
 }
 
-// maxNext is the longest address, in bytes, that a sign-in leads on to.
-const maxNext = 8 << 10 // the code of a link for an agent's user may be that of a long URI
+// maxNext is the longest address, in bytes, to which a sign-in redirects.
+const maxNext = 8 << 10 // an ask link's code may contain a long URI
 
-// A loginPage asks people to sign in.
+// A loginPage is the page on which people sign in.
 type loginPage struct {
 	Page
-	Code                  string        // of the link that was opened; "": something is to be typed
-	Next                  string        // where to go then, below /admin
-	Kept                  *resubmission // a form that was sent by somebody who is no longer signed in
-	Key, Token, Bootstrap bool          // what may be typed
-	Issuer                string        // host of the issuer at which people may sign in
-	Own                   string        // address of this page that the issuer knows, if the browser asks at another
-	SignedOut             bool          // and still signed in at the issuer
-	EndSession            string        // where that ends; "": not known
+	Code                  string        // of the opened link; "": the person types a secret
+	Next                  string        // address after the sign-in, below /admin
+	Kept                  *resubmission // form of a person whose session had ended
+	Key, Token, Bootstrap bool          // accepted secrets
+	Issuer                string        // host of the issuer; "": none
+	Own                   string        // this page at the host that the issuer knows, if the browser uses another
+	SignedOut             bool          // but still signed in at the issuer
+	EndSession            string        // address that ends the issuer's session; "": not known
 }
 
-// Typed reports whether there is anything to type.
+// Typed reports whether the page has a field for a secret.
 func (p *loginPage) Typed() bool { return p.Key || p.Token || p.Bootstrap }
 
-// askFor returns the page that asks people to sign in, for what lies below /admin.
+// askFor returns the sign-in page that leads to next, below /admin.
 func (c *Console) askFor(r *http.Request, next string) *loginPage {
 	o := c.o.SignIn
 	p := &loginPage{Page: Page{Title: "Sign in"}, Next: next, Key: o.Codes != nil, Token: o.Token, Bootstrap: o.Bootstrap}
@@ -76,8 +77,8 @@ func (c *Console) askFor(r *http.Request, next string) *loginPage {
 	return p
 }
 
-// askToSignIn answers a browser that sent no valid credentials. A form that it sent goes along with
-// the sign-in.
+// askToSignIn answers a browser without valid credentials. The sign-in page keeps the form that the
+// browser sent.
 func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	if !isSafe(r.Method) {
 		kept := resubmissionOf(w, r)
@@ -93,15 +94,15 @@ func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	redirectTo(w, http.StatusSeeOther, to)
 }
 
-// closed answers with why nobody signs in here, and returns false if people do.
+// closed reports whether nobody can sign in here. If so, it answers with the reason.
 func (c *Console) closed(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case c.o.Challenge.Shut != "":
 		c.problem(w, r, http.StatusForbidden, sentence(c.o.Challenge.Shut))
 	case c.o.SignIn == nil:
-		c.problem(w, r, http.StatusNotFound, "Nobody signs in with a browser here.")
+		c.problem(w, r, http.StatusNotFound, "People cannot sign in with a browser here.")
 	case c.isOpenToEavesdroppers(r):
-		c.problem(w, r, http.StatusForbidden, "Nobody signs in over plain http from another machine: what you type, and the session after it, could be read on the way. "+
+		c.problem(w, r, http.StatusForbidden, "Nobody can sign in over plain http from another machine: others on the network could read your secret and your session. "+
 			"Open this page over https, or on the machine itself at a loopback address.")
 	default:
 		return false
@@ -109,7 +110,7 @@ func (c *Console) closed(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// login asks for the one click by which the code of a link signs in, or for a secret.
+// login shows the button that signs in by the code of a link, or the field for a secret.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	if c.closed(w, r) {
 		return
@@ -125,8 +126,8 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	}
 	code := query.Get("code")
 	if site := r.Header.Get("Sec-Fetch-Site"); code == "" && !c.overTLS(r) && (site == "cross-site" || site == "same-site") {
-		// A browser sends a strict cookie along with no link of another site's page, such as
-		// a chat with an agent. What this page leads to is asked for by this page.
+		// A browser does not send a strict cookie with a link from another site, such as a chat
+		// with an agent. So this page reloads the address, as a link of its own.
 		w.Header().Set("Refresh", "0; url="+afterSignIn(p.Next))
 	}
 	switch {
@@ -139,9 +140,9 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "login", p)
 }
 
-const spentCode = "This link was used already, is older than ten minutes, or is of an earlier start of the gateway."
+const spentCode = "This link was used already, is older than ten minutes, or is from an earlier start of the gateway."
 
-// submitLogin trades a code or a secret for a session.
+// submitLogin exchanges a code or a secret for a session.
 func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 	if c.closed(w, r) {
 		return
@@ -153,7 +154,7 @@ func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.Next, p.Kept = safeNext(r.PostForm.Get("next")), keptOf(r.PostForm)
-	code, typed := r.PostForm.Get("code"), secret.New(strings.TrimSpace(r.PostForm.Get("key"))) // which was pasted
+	code, typed := r.PostForm.Get("code"), secret.New(strings.TrimSpace(r.PostForm.Get("key"))) // pasted
 	if p.Issuer != "" && r.PostForm.Has("issuer") && typed.Reveal() == "" {
 		c.leave(w, r, p)
 		return
@@ -174,23 +175,23 @@ func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 	redirectTo(w, http.StatusSeeOther, afterSignIn(p.Next))
 }
 
-// enter gives the browser a session that was opened.
+// enter sets the cookie of a new session in the browser.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request, who signin.Person, cookie secret.Text) {
 	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", who.Actor), slog.String("way", who.Way))
 	c.record(r, audit.Line{Action: audit.ActionLogin, Actor: who.Actor, Note: "by " + who.Way})
-	c.endAll(r) // this browser has one session
+	c.endAll(r) // a browser has one session
 	c.cookieKind(r).set(w, "", cookie.Reveal(), 0)
 }
 
-// showKept shows a form that came before its sender was signed in, by the session of this cookie.
+// showKept shows the form that a person sent before the sign-in to the session of this cookie.
 func (c *Console) showKept(w http.ResponseWriter, r *http.Request, cookie secret.Text, kept *resubmission) {
 	c.showResubmit(w, r, http.StatusOK, c.o.SignIn.Sessions.CSRF(cookie), &resubmitPage{Page: Page{Title: "Signed in"}, Form: kept})
 }
 
-// errSpent refuses a code.
+// errSpent refuses a code that is spent.
 var errSpent = errors.New("the code of the link is not good any more")
 
-// open opens a session for who sends a good code or types a good secret.
+// open opens a session for a valid code or a valid secret.
 func (c *Console) open(r *http.Request, code string, typed secret.Text) (who signin.Person, cookie secret.Text, err error) {
 	o := c.o.SignIn
 	switch {
@@ -207,13 +208,13 @@ func (c *Console) open(r *http.Request, code string, typed secret.Text) (who sig
 	if cookie, err = o.Sessions.Open(r.Context(), who, r.UserAgent()); err != nil {
 		return who, cookie, &identity.Error{Kind: identity.Unavailable, Err: err}
 	}
-	if code != "" && !o.Codes.Use(code) { // which another request has used meanwhile
+	if code != "" && !o.Codes.Use(code) { // another request has used it meanwhile
 		return who, secret.Text{}, errors.Join(errSpent, o.Sessions.End(r.Context(), cookie))
 	}
 	return who, cookie, nil
 }
 
-// notSignedIn returns what a person is told who is not signed in.
+// notSignedIn returns the status and the message for a failed sign-in.
 func (c *Console) notSignedIn(w http.ResponseWriter, link bool, err error) (status int, problem string) {
 	e, ok := errors.AsType[*identity.Error](err)
 	switch {
@@ -221,24 +222,24 @@ func (c *Console) notSignedIn(w http.ResponseWriter, link bool, err error) (stat
 		return http.StatusUnauthorized, spentCode
 	case !ok:
 	case e.Kind == identity.Scope:
-		return http.StatusForbidden, `This token is good, but it is no admin's: it was made without "admin": true. You are not signed in. Somebody who may decide here makes you one.`
+		return http.StatusForbidden, `This token is valid, but it is not an admin token: it was made without "admin": true. You are not signed in. An operator can make an admin token for you.`
 	case e.Kind == identity.Unavailable:
-		return http.StatusServiceUnavailable, "You are not signed in: the gateway's store does not answer for now. What you sent is not used up; try again in a minute."
+		return http.StatusServiceUnavailable, "You are not signed in: the gateway's store does not answer for now. Try again in a minute with the same link or secret."
 	case e.Kind == identity.Throttled:
-		return http.StatusTooManyRequests, fmt.Sprintf("Too many wrong tokens came from your address, so this one was not looked at. You are not signed in. Try again in %d seconds.", retryAfter(w, e))
+		return http.StatusTooManyRequests, fmt.Sprintf("Too many wrong tokens came from your address, so this one was not checked. You are not signed in. Try again in %d seconds.", retryAfter(w, e))
 	}
 	switch o := c.o.SignIn; {
 	case o.Token:
-		return http.StatusUnauthorized, "That is no token of this gateway, or it has expired or was revoked. You are not signed in."
+		return http.StatusUnauthorized, "This is not a token of this gateway, or the token has expired or was revoked. You are not signed in."
 	case o.Codes != nil:
-		return http.StatusUnauthorized, "That is not the admin key of this gateway. You are not signed in."
+		return http.StatusUnauthorized, "This is not the admin key of this gateway. You are not signed in."
 	case !o.Bootstrap:
-		return http.StatusUnauthorized, "Nothing that is typed signs anybody in here. You are not signed in."
+		return http.StatusUnauthorized, "This gateway accepts no typed secret. You are not signed in."
 	}
-	return http.StatusUnauthorized, "That is not the token whose SHA-256 this gateway was given. You are not signed in."
+	return http.StatusUnauthorized, "This is not the bootstrap token: the gateway has another SHA-256. You are not signed in."
 }
 
-// endAll ends the sessions that the browser names.
+// endAll ends the sessions of the browser's cookies.
 func (c *Console) endAll(r *http.Request) {
 	for _, cookie := range c.cookies(r) {
 		if err := c.o.SignIn.Sessions.End(r.Context(), cookie); err != nil {
@@ -255,7 +256,7 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	cookie, session, err := c.signedIn(r)
 	switch {
 	case err == nil && !proves(r, c.o.SignIn.Sessions.CSRF(cookie)):
-		c.deny(w, r, http.StatusForbidden, "you are still signed in: the button does not come from a page of the session that you are signed in with; load the page again and press it there")
+		c.deny(w, r, http.StatusForbidden, "you are still signed in: the button is not from a page of your current session; load the page again and press the button there")
 		return
 	case err == nil:
 		err = c.o.SignIn.Sessions.End(r.Context(), cookie)
@@ -277,8 +278,8 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	redirectTo(w, http.StatusSeeOther, to)
 }
 
-// redirectTo redirects a browser to an address relative to where it is: this program may not know
-// what precedes /admin.
+// redirectTo redirects a browser to a relative address: this program may not know the path before
+// /admin.
 func redirectTo(w http.ResponseWriter, status int, to string) {
 	w.Header().Set("Location", to)
 	w.WriteHeader(status)
@@ -292,7 +293,7 @@ func rootOf(r *http.Request) string {
 	return "./"
 }
 
-// nextOf returns the address of r below /admin, with its query, to which a sign-in leads back.
+// nextOf returns the address of r below /admin, with its query, as the target of a sign-in.
 func nextOf(r *http.Request) string {
 	next := strings.TrimPrefix(strings.TrimPrefix(r.URL.EscapedPath(), "/admin"), "/")
 	if r.URL.RawQuery != "" && r.Method == http.MethodGet {
@@ -314,7 +315,7 @@ func safeNext(next string) string {
 	return next
 }
 
-// afterSignIn returns where next is, seen from the page that signs in.
+// afterSignIn returns the address of next relative to the sign-in page.
 func afterSignIn(next string) string {
 	if next == "" || strings.HasPrefix(next, "?") {
 		return "../admin" + next

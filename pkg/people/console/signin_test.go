@@ -17,14 +17,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A laptop is a fixture on one machine, which belongs to kim: who bears the key, or is signed in, is
-// let in.
+// A laptop is a fixture on one machine, which belongs to kim. It accepts the admin key or a
+// session.
 type laptop struct {
 	*fixture
 	key    secret.Text
 	docs   documenttest.Store // of sessions
 	store  *signin.Store
-	cookie string // that was set last by [laptop.follow]
+	cookie string // last cookie that [laptop.follow] received
 }
 
 func newLaptop(t testing.TB) *laptop {
@@ -56,13 +56,13 @@ func newLaptop(t testing.TB) *laptop {
 	return h
 }
 
-// overHTTP makes the browser ask over http on loopback, as on a laptop.
+// overHTTP makes the browser use http on loopback, as on a laptop.
 func (h *laptop) overHTTP() {
 	h.URL, h.Console.BaseURL = "http://127.0.0.1:8080", "http://127.0.0.1:8080"
 	h.Open()
 }
 
-// signIn sends the form of the sign-in page, and returns the cookie that the answer sets.
+// signIn sends the form of the sign-in page, and returns the cookie of the answer.
 func (h *fixture) signIn(values url.Values, headers ...string) (agenttest.Answer, *http.Cookie) {
 	h.T.Helper()
 	w := h.Submit("/admin/login", values, headers...)
@@ -72,7 +72,7 @@ func (h *fixture) signIn(values url.Values, headers ...string) (agenttest.Answer
 	return w, nil
 }
 
-// enter signs in by the key, and returns the header that the browser sends from then on.
+// enter signs in with the key, and returns the header with the browser's cookie.
 func (h *laptop) enter() string {
 	h.T.Helper()
 	w, cookie := h.signIn(url.Values{"key": {h.key.Reveal()}})
@@ -174,8 +174,8 @@ func TestSignInRedirects(t *testing.T) {
 	}
 }
 
-// The cookie goes along with no link of another site's page: the page that a chat with an
-// agent leads to asks once more, by itself.
+// Browsers do not send the cookie with links of other sites. A page that a chat with an agent links
+// to reloads itself.
 func TestSignInFromAnotherSite(t *testing.T) {
 	h := newLaptop(t)
 	if got := h.Send("/admin/login?next=tools", "", browser, "Sec-Fetch-Site: cross-site").Header.Get("Refresh"); got != "" {
@@ -219,7 +219,7 @@ func TestSignInNext(t *testing.T) {
 	}
 }
 
-// Wherever a sign-in is told to lead, it leads below /admin of the gateway.
+// A sign-in leads only to addresses below /admin of the gateway.
 func FuzzSignInNext(f *testing.F) {
 	for _, next := range []string{"", "tools/fs/read_file", "?status=callable", "//evil.example.com", "tools/%2e%2e/%2e%2e/mcp", `\\evil`, "https:evil.example.com", "tools\r\nX: y", "a/..;/b", ".", "%2f%2fevil"} {
 		f.Add(next)

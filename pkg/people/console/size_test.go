@@ -22,7 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// maxPage is how many bytes a page has at most, for any texts of servers, agents and people.
+// maxPage is the maximum size of a page in bytes, for any texts of servers, agents and people.
 const maxPage = 200 << 10
 
 var (
@@ -30,7 +30,7 @@ var (
 	rowTags = regexp.MustCompile(`<li>|<tr>`)
 	goesOn  = regexp.MustCompile(`(?:<a href="([^"]+)">)?\(the note goes on\)`)
 	notAll  = regexp.MustCompile(`This is only a part[^<]*(?:<a href="([^"]+)">)?`)
-	values  = regexp.MustCompile(`value="[^"]*"`) // what a form sends
+	values  = regexp.MustCompile(`value="[^"]*"`) // value of a form field
 	nextOne = regexp.MustCompile(`<a href="([^"]+)" rel="next">`)
 )
 
@@ -42,8 +42,8 @@ func (h *fixture) small(path string) string {
 	return page
 }
 
-// bounded fails the test if a page is long, has a list of more than 50 rows and a line for the
-// others, shows a character that nobody sees, or cuts a text without a link to all of it.
+// bounded fails the test for a page that is too long, has a list of more than 50 rows and a line
+// for the rest, shows an invisible character, or truncates a text without a link to the whole text.
 func (h *fixture) bounded(path, page string) {
 	h.T.Helper()
 	if len(page) > maxPage {
@@ -69,8 +69,8 @@ func (h *fixture) bounded(path, page string) {
 	}
 }
 
-// walk follows a list to its last page, and returns how often the pages show each text that an
-// expression finds, and how many pages there are.
+// walk reads all pages of a list. It returns how often the pages contain each match of an
+// expression, and the number of pages.
 func (h *fixture) walk(path, find string) (seen map[string]int, pages int) {
 	h.T.Helper()
 	seen = map[string]int{}
@@ -88,7 +88,7 @@ func (h *fixture) walk(path, find string) (seen map[string]int, pages int) {
 	return seen, pages
 }
 
-// once fails the test unless a list shows so many things, each one time.
+// once fails the test unless a list shows this many things, each one time.
 func once(t *testing.T, seen map[string]int, want int) {
 	t.Helper()
 	if len(seen) != want {
@@ -107,8 +107,8 @@ var (
 	bigTool    = "/admin/tools/" + longServer + "/big"
 )
 
-// newHostile is a gateway in which everything is as long as it may be: names, texts, notes and
-// lists, made of some characters. The tool big changed since it was approved.
+// newHostile is a gateway in which names, texts, notes and lists have their maximum length and
+// consist of the given characters. The tool big changed since it was approved.
 func newHostile(t *testing.T, chars string) *fixture {
 	t.Helper()
 	h := newFixture(t)
@@ -150,7 +150,7 @@ func newHostile(t *testing.T, chars string) *fixture {
 	return h
 }
 
-// serveHostile has the server list its tools and resources, in which a word stands.
+// serveHostile makes the server list its tools and resources, which contain a word.
 func (h *fixture) serveHostile(word string, fill func(int) string) {
 	h.T.Helper()
 	quote := func(s string) string { return string(rawjson.Quote(s)) }
@@ -191,7 +191,8 @@ func (h *fixture) serveHostile(word string, fill func(int) string) {
 	h.Sync()
 }
 
-// A page with hostile texts is bounded, loses no row, and links each cut text to the whole.
+// A page with hostile texts is bounded, loses no row, and links each truncated text to the whole
+// text.
 func TestHostilePages(t *testing.T) {
 	for name, chars := range map[string]string{"markup": "&", "hidden": "\u202e\x01", "wide": "邮"} {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +235,7 @@ func TestHostilePages(t *testing.T) {
 			}
 			tokens, _ := h.walk("/admin/tokens", `>token:(agent-\d+)`)
 			once(t, tokens, 60)
-			once(t, asks, 50) // of which those for one definition are one
+			once(t, asks, 50) // requests for one definition are one row
 			h.walk("/admin/audit", `x^()`)
 			h.walk(bigTool+"/history", `x^()`)
 			for _, action := range []string{"approve", "block"} {
@@ -256,7 +257,7 @@ func TestHostilePages(t *testing.T) {
 	}
 }
 
-// The links beside what is cut lead to all of it.
+// The links next to truncated texts lead to the whole texts.
 func TestWholeTexts(t *testing.T) {
 	h := newHostile(t, "<")
 	follow := func(page string, link *regexp.Regexp) string {
@@ -305,7 +306,7 @@ func TestToolsLimit(t *testing.T) {
 	}
 }
 
-// A form that was not carried out is carried on as far as a page has room for it.
+// The page of a form that came too late keeps as much of the form as its limits allow.
 func TestKeptIsBounded(t *testing.T) {
 	h := newLaptop(t)
 	many := url.Values{"next": {"tools"}, "kept.": make([]string, 6_500), "kept.note": {"kept"}}
@@ -336,7 +337,7 @@ func TestKeptIsBounded(t *testing.T) {
 	}
 }
 
-// A note that is too long is refused, and shown as far as a note goes.
+// A note that is too long is refused, and shown up to the length of a note.
 func TestTypedNoteIsCut(t *testing.T) {
 	h := newFixture(t)
 	form := url.Values{"rev": {"1"}, "note": {strings.Repeat("+", 20_000)}}
@@ -347,7 +348,7 @@ func TestTypedNoteIsCut(t *testing.T) {
 	}
 }
 
-// Nobody is called what another is called with characters that are not seen.
+// Invisible characters in a name cannot make it look like another name.
 func TestNamesAreReadable(t *testing.T) {
 	h := newFixture(t)
 	h.Console.Actor = func(*http.Request) (decide.Actor, error) {

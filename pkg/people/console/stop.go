@@ -13,27 +13,27 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/stop"
 )
 
-// How much of what is stopped, and of what can be, stands on a page.
+// Limits of a page that shows stops.
 const (
-	maxBanner  = 3   // stops that the banner tells of
-	maxChoices = 300 // servers, and agents, that are offered
+	maxBanner  = 3   // stops in the banner
+	maxChoices = 300 // servers, and agents, to choose from
 )
 
-// A stopPage shows what is stopped, and stops more.
+// A stopPage shows the current stops, and the form for a new one.
 type stopPage struct {
 	Page
 	Stops   []stop.Stop
 	People  int  // stops of people, which can be undone here
-	Unread  bool // what people stopped cannot be read
-	Acts    bool // the person may stop things
+	Unread  bool // people's stops are not readable
+	Acts    bool // this person may stop things
 	Servers []string
 	Agents  []string
-	What    string // that is chosen: all, server, agent
+	What    string // the selection: all, server or agent
 	stop.Target
 	Reason string
 }
 
-// A stopConfirmPage asks whether something is to be stopped.
+// A stopConfirmPage asks to confirm a stop.
 type stopConfirmPage struct {
 	Page
 	stop.Target
@@ -41,14 +41,14 @@ type stopConfirmPage struct {
 	decide.Reach
 }
 
-// stopPages adds the pages of the emergency stop.
+// stopPages registers the pages of the emergency stop.
 func (c *Console) stopPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/stop", c.pageOr(next, c.stops))
 	mux.Handle("POST /admin/stop", formOr(next, c.stop))
 	mux.Handle("POST /admin/stop/undo", formOr(next, c.undoStop))
 }
 
-// stops shows what is stopped.
+// stops shows the current stops.
 func (c *Console) stops(w http.ResponseWriter, r *http.Request) {
 	p := &stopPage{}
 	if fromHere(r) {
@@ -57,19 +57,19 @@ func (c *Console) stops(w http.ResponseWriter, r *http.Request) {
 	c.showStops(w, r, http.StatusOK, p, lateOf(r))
 }
 
-// auditIs says in an address whether what was done is in the audit.
+// auditIs has the value of the query parameter that says whether the audit has the event.
 var auditIs = map[bool]string{false: "lost"}
 
-// notAudited tells of an event without its line.
+// notAudited reports an event whose line is not in the audit.
 const notAudited = "This was done, but its line could not be written to the audit. The gateway's log has it."
 
-// stopSaid says what was done, by the address that led here.
+// stopSaid returns the message about the action that the address names.
 func stopSaid(query url.Values) (message, problem string) {
 	message = map[string]string{
-		"stopped": "It is stopped. The next call is refused in every process, searches show it within 2 seconds, and calls that run are cancelled within about one.",
-		"already": "It was stopped already, and stays as it was: agents are told who was first, and why.",
+		"stopped": "It is stopped. The next call is refused in every process, searches show it within 2 seconds, and running calls are cancelled within about a second.",
+		"already": "It was stopped already, and nothing changed: agents see who stopped it first, and why.",
 		"undone":  "It is undone. The next call goes through if nothing else stops or locks the tool; searches show it within 2 seconds.",
-		"none":    "Nobody had stopped anything that can be undone here. Nothing was changed.",
+		"none":    "There was no stop that can be undone here. Nothing was changed.",
 	}[query.Get("did")]
 	if message != "" && query.Get("audit") == "lost" {
 		problem = notAudited
@@ -77,12 +77,12 @@ func stopSaid(query url.Values) (message, problem string) {
 	return message, problem
 }
 
-// showStops completes and writes the page; typed is what a form holds.
+// showStops completes and writes the page; typed has the fields of a form.
 func (c *Console) showStops(w http.ResponseWriter, r *http.Request, status int, p *stopPage, typed url.Values) {
 	ctx := r.Context()
 	all, err := c.o.Service.Stops(ctx)
 	if err != nil {
-		_ = c.o.Service.Explain(ctx, "stops", err) // which logs it
+		_ = c.o.Service.Explain(ctx, "stops", err) // Explain logs the error
 		p.Unread = true
 	}
 	p.Stops = all.Stops
@@ -98,7 +98,7 @@ func (c *Console) showStops(w http.ResponseWriter, r *http.Request, status int, 
 			p.Servers = append(p.Servers, s.Config.Name)
 		}
 		ids, err := c.o.Service.Callers(ctx)
-		if err != nil { // they are suggestions
+		if err != nil { // the agents are only suggestions
 			_ = c.o.Service.Explain(ctx, "agents", err)
 		}
 		p.Servers, p.Agents = p.Servers[:min(len(p.Servers), maxChoices)], ids[:min(len(ids), maxChoices)]
@@ -108,7 +108,7 @@ func (c *Console) showStops(w http.ResponseWriter, r *http.Request, status int, 
 	c.render(w, r, status, "stop", p)
 }
 
-// targetOf returns what a form is about, and which of the three it chooses.
+// targetOf returns the target of a form, and which of the three options it selects.
 func targetOf(form url.Values) (t stop.Target, what string) {
 	switch what = form.Get("what"); what {
 	case "all":
@@ -123,7 +123,7 @@ func targetOf(form url.Values) (t stop.Target, what string) {
 	return t, what
 }
 
-// stop asks whether something is to be stopped, or stops it once that was said.
+// stop asks to confirm a stop, or stops the target after the confirmation.
 func (c *Console) stop(w http.ResponseWriter, r *http.Request) {
 	t, what := targetOf(r.PostForm)
 	reason := r.PostForm.Get("reason")
@@ -146,7 +146,7 @@ func (c *Console) stop(w http.ResponseWriter, r *http.Request) {
 	c.stopDone(w, "./stop", done, "stopped", "already")
 }
 
-// undoStop undoes one stop, or all.
+// undoStop undoes one stop, or all stops.
 func (c *Console) undoStop(w http.ResponseWriter, r *http.Request) {
 	var done decide.Stopped
 	var err error
@@ -162,7 +162,7 @@ func (c *Console) undoStop(w http.ResponseWriter, r *http.Request) {
 	c.stopDone(w, "../stop", done, "undone", "none")
 }
 
-// stopDone leads to the page, which says what was done.
+// stopDone redirects to the page with a message about the action.
 func (c *Console) stopDone(w http.ResponseWriter, to string, done decide.Stopped, did, nothing string) {
 	if !done.Changed {
 		did = nothing
@@ -171,7 +171,7 @@ func (c *Console) stopDone(w http.ResponseWriter, to string, done decide.Stopped
 	redirectTo(w, http.StatusSeeOther, to)
 }
 
-// stopFailed shows the page, with what was typed, and why nothing was done.
+// stopFailed shows the page with the typed fields and the error.
 func (c *Console) stopFailed(w http.ResponseWriter, r *http.Request, err error) {
 	e := c.o.Service.Explain(r.Context(), "stop", err)
 	p := &stopPage{}
@@ -179,7 +179,7 @@ func (c *Console) stopFailed(w http.ResponseWriter, r *http.Request, err error) 
 	c.showStops(w, r, e.Status, p, r.PostForm)
 }
 
-// stopBanner tells on every page what is stopped, who did it and why.
+// stopBanner returns the notice of every page about the current stops, with names and reasons.
 func stopBanner(all []stop.Stop) []notice {
 	if len(all) == 0 {
 		return nil

@@ -29,7 +29,7 @@ func stopForm(what, name, reason string, more ...string) url.Values {
 	return f
 }
 
-// stops returns what people stopped.
+// stops returns the stops of people.
 func (h *fixture) stops() []stop.Stop {
 	h.T.Helper()
 	held, err := stop.Read(h.T.Context(), h.Approvals)
@@ -55,7 +55,8 @@ func contains(t *testing.T, page string, wants ...string) {
 	}
 }
 
-// A person stops a server: the page asks first, then it is done at once, shown on every page, and undone.
+// A person stops a server: the page asks for confirmation. Then the stop applies at once, every
+// page shows it, and the person undoes it.
 func TestStopPage(t *testing.T) {
 	h := newFixture(t)
 	contains(t, h.small("/admin/stop"), "Nothing is stopped", "<option>fs</option>", "<option>old</option>", `name="reason"`)
@@ -112,7 +113,7 @@ func TestStopPageOfEverythingAndAgents(t *testing.T) {
 		t.Errorf("%d, %v", w.Status, h.stops())
 	}
 	w := h.Submit("/admin/stop/undo", url.Values{"x": {""}})
-	contains(t, h.Page(http.StatusOK, "/admin/stop"+strings.TrimPrefix(w.Header.Get("Location"), "../stop")), "Nobody had stopped anything")
+	contains(t, h.Page(http.StatusOK, "/admin/stop"+strings.TrimPrefix(w.Header.Get("Location"), "../stop")), "There was no stop that can be undone here")
 	if n := len(h.events()); n != 9 { // and the token
 		t.Errorf("the audit has %q", h.events())
 	}
@@ -180,7 +181,7 @@ func TestStopPageOfTheConfig(t *testing.T) {
 	}
 }
 
-// An emergency stop does not fail because of the audit.
+// An emergency stop succeeds even if the audit fails.
 func TestStopIsNotRecorded(t *testing.T) {
 	h := newFixture(t)
 	h.Deeds.OnPut = func(audit.Line) error { return errDown }
@@ -211,7 +212,7 @@ func TestStopStoreDown(t *testing.T) {
 	}
 }
 
-// Two operators at one moment: both stops stand.
+// Two operators can stop different things at the same time.
 func TestStopByTwo(t *testing.T) {
 	h := newFixture(t)
 	raced := false

@@ -2,7 +2,8 @@ package console
 
 import "testing"
 
-// A page is parsed when it is asked for, so that a wrong template would show no earlier.
+// TestTemplatesParse parses every page: the program parses a page at its first use, so a wrong
+// template would fail late.
 func TestTemplatesParse(t *testing.T) {
 	all := templates()
 	if len(all) < 10 {

@@ -18,7 +18,7 @@ type textPair struct {
 	diff        func(before, now string) []review.Run
 }
 
-// The texts that each view shows, and "again", where it is told what changed while a person read.
+// textNames has the texts of each view, and of "again", the changes while a person reads.
 var textNames = map[tool.Kind]map[string][]string{
 	tool.Tool: {
 		"summary": {"description"}, "description": {"title", "description", "annotations"},
@@ -34,7 +34,7 @@ var textNames = map[tool.Kind]map[string][]string{
 	},
 }
 
-// textsOf returns what a view shows.
+// textsOf returns the texts of a view.
 func textsOf(view string, before, now tool.Definition) (out []textPair) {
 	for _, name := range textNames[now.Kind][view] {
 		out = append(out, textOf(name, before, now))
@@ -81,12 +81,11 @@ func indented(raw json.RawMessage) string {
 	return review.Indent(raw)
 }
 
-// argumentsText returns all arguments of a call as a person reads them, in the order and with the
-// letters that were sent.
+// argumentsText returns all arguments of a call in readable form, in the original order and with
+// the original letters.
 func argumentsText(raw json.RawMessage) string { return review.Readable(rawjson.Indent(raw, "", "  ")) }
 
-// text answers with one text of a definition, whole and as it is read: no page, and nothing that a
-// browser would run.
+// text serves one whole text of a definition as plain text, which no browser runs.
 func (c *Console) text(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	t, err := c.o.Service.Tool(r.Context(), id)
 	if err != nil {
@@ -113,7 +112,7 @@ func (c *Console) text(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	writeText(w, textOf(of, tool.Definition{}, tool.KeptItem(id.Kind, raw)).now)
 }
 
-// writeText answers with a text as a person reads it.
+// writeText writes a text in readable form.
 func writeText(w http.ResponseWriter, s string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")

@@ -9,12 +9,12 @@ import (
 
 // A formattedTime is a time as a page shows it.
 type formattedTime struct {
-	ISO  string // for programs; "": it is not known
+	ISO  string // for programs; "": the time is not known
 	Full string // to the second
-	Text string // how long ago, or until then; of a time far away, the day
+	Text string // how long ago, or until then; the day if it is far away
 }
 
-// Time returns a time as people read it.
+// Time returns a time in the forms that pages use.
 func (p *Page) Time(t time.Time) formattedTime {
 	if t.IsZero() {
 		return formattedTime{}
@@ -36,7 +36,7 @@ func ago(d time.Duration, t time.Time) string {
 	return length(d) + " ago"
 }
 
-// length returns how long d is, in one unit.
+// length returns the length of d, in one unit.
 func length(d time.Duration) string {
 	switch {
 	case d < time.Minute:

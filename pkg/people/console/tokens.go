@@ -20,16 +20,16 @@ type tokensPage struct {
 	Tokens []tokenRow
 	pager
 	Made  *madeToken
-	Keys  *token.KeySummary // nil: the keys cannot be read, or all tokens are under one that was never replaced
+	Keys  *token.KeySummary // nil: keys not readable, or never replaced
 	Form  tokenForm
 	Ended *endedToken
 }
 
-// An endedToken is one that was revoked just now.
+// An endedToken is a token that was just revoked.
 type endedToken struct {
 	Agent string
 	decide.TokenGrants
-	N int // of grants; the page has the first ones
+	N int // number of grants; the page lists the first ones
 }
 
 // A tokenRow is an agent token in the list.
@@ -37,25 +37,25 @@ type tokenRow struct {
 	token.Token
 	Status string
 	Place  token.KeyStatus
-	Link   string // to all of it, and to revoke it
+	Link   string // to the token's page, with the button to revoke it
 	Sees   excerpt
 	Within excerpt // toolsets
 }
 
-// A madeToken is one that was made just now: this page is the only one that shows its text.
+// A madeToken is a token that was just made. Only this page shows its text.
 type madeToken struct{ ID, Agent, Text string }
 
-// A tokenForm is what was typed of a token to be made.
+// A tokenForm has the typed fields of a new token.
 type tokenForm struct {
 	Name, Servers, Toolsets, Days string
 	Tiers                         map[string]bool
 	Admin                         bool
 }
 
-// maxGrantRows is how many grants to a token that was revoked a page shows.
+// maxGrantRows is how many grants of a revoked token a page lists.
 const maxGrantRows = 10
 
-// formOf returns what was typed; nothing was at first.
+// formOf returns the typed fields, or the defaults.
 func formOf(typed url.Values) tokenForm {
 	f := tokenForm{
 		Name: typed.Get("name"), Servers: typed.Get("servers"), Toolsets: typed.Get("toolsets"), Days: cmp.Or(typed.Get("days"), "90"),
@@ -67,12 +67,12 @@ func formOf(typed url.Values) tokenForm {
 	return f
 }
 
-// wish returns the token that a form asks for.
+// specOf returns the token that a form describes.
 func specOf(typed url.Values) token.Spec {
 	names := func(field string) []string {
 		return strings.FieldsFunc(typed.Get(field), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	}
-	days, _ := strconv.Atoi(strings.TrimSpace(typed.Get("days"))) // 0 is a fault, which is told
+	days, _ := strconv.Atoi(strings.TrimSpace(typed.Get("days"))) // 0 is a fault that the registry reports
 	return token.Spec{
 		Name: strings.TrimSpace(typed.Get("name")), Servers: names("servers"), Tiers: typed["tier"], Toolsets: names("toolsets"),
 		Admin: typed.Get("admin") != "", Days: min(days, 1000),
@@ -84,7 +84,7 @@ func (c *Console) tokens(w http.ResponseWriter, r *http.Request) {
 	p := &tokensPage{Form: formOf(lateOf(r))}
 	if id := r.URL.Query().Get("revoked"); id != "" {
 		if t, err := c.o.Tokens.Store.Token(r.Context(), id); err == nil && !t.RevokedAt.IsZero() {
-			p.Message = "token:" + t.Name + " is revoked. The next request that bears it is refused, and so are the sessions that were made of it."
+			p.Message = "token:" + t.Name + " is revoked. The next request with it is refused, and so is the next request of each session that it opened."
 			grants := c.o.Service.TokenGrants(r.Context(), t.Name)
 			n := len(grants.Granted)
 			grants.Granted = grants.Granted[:min(n, maxGrantRows)]
@@ -94,10 +94,10 @@ func (c *Console) tokens(w http.ResponseWriter, r *http.Request) {
 	c.showTokens(w, r, http.StatusOK, p)
 }
 
-// showTokens completes and writes a page of the tokens: those that let somebody in first, by name.
+// showTokens completes and writes a page of the tokens: valid tokens first, by name.
 func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, status int, p *tokensPage) {
 	all, err := c.o.Tokens.Store.Tokens(r.Context())
-	if err != nil && p.Made == nil { // what was made is shown all the same
+	if err != nil && p.Made == nil { // a new token is shown even then
 		c.failed(w, r, "tokens", err)
 		return
 	}
@@ -137,8 +137,8 @@ func tokenRowOf(root string, t token.Token, judge token.StatusView) tokenRow {
 	}
 }
 
-// makeToken makes the token of a form. The answer is the page that shows its text: a redirect would
-// have to carry it.
+// makeToken makes the token of a form. It answers with the page that shows the token's text: a
+// redirect would have the text in its address.
 func (c *Console) makeToken(w http.ResponseWriter, r *http.Request) {
 	made, problem, err := c.made(r, specOf(r.PostForm))
 	switch {
@@ -153,8 +153,7 @@ func (c *Console) makeToken(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// made makes a token in the name of who sends the request. problem says why there can be no such
-// token.
+// made makes a token on behalf of the caller. The problem says why the token is impossible.
 func (c *Console) made(r *http.Request, w token.Spec) (made *madeToken, problem string, err error) {
 	t, text, err := c.o.Tokens.Make(r.Context(), callerOf(r.Context()).Name, w)
 	if fault, ok := errors.AsType[token.FaultError](err); ok {
@@ -166,14 +165,14 @@ func (c *Console) made(r *http.Request, w token.Spec) (made *madeToken, problem 
 	return &madeToken{t.ID, "token:" + t.Name, text.Reveal()}, "", nil
 }
 
-// A revokePage asks whether a token is to be revoked.
+// A revokePage asks to confirm a revocation.
 type revokePage struct {
 	Page
 	Token tokenRow
-	Own   bool // the session was made of it
+	Own   bool // the token made this session
 }
 
-// askToRevoke asks whether a token is to be revoked.
+// askToRevoke asks to confirm a revocation.
 func (c *Console) askToRevoke(w http.ResponseWriter, r *http.Request) {
 	t, err := c.o.Tokens.Store.Token(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -197,13 +196,13 @@ func (c *Console) revokeToken(w http.ResponseWriter, r *http.Request) {
 	redirectTo(w, http.StatusSeeOther, "../../tokens?revoked="+url.QueryEscape(t.ID))
 }
 
-// tokenFailed says why nothing was done with a token.
+// tokenFailed answers after an error about a token.
 func (c *Console) tokenFailed(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, token.ErrNotFound):
-		c.problem(w, r, http.StatusNotFound, "There is no token of this id.")
+		c.problem(w, r, http.StatusNotFound, "There is no token with this id.")
 	case errors.Is(err, token.ErrConflict):
-		c.problem(w, r, http.StatusConflict, "Somebody else changed the token at this moment, and you did nothing to it. Look at the list again.")
+		c.problem(w, r, http.StatusConflict, "Somebody else changed the token at the same time, so you changed nothing. Look at the list again.")
 	default:
 		c.failed(w, r, "token", err)
 	}

@@ -25,12 +25,12 @@ import (
 
 var personSam = signin.Person{Actor: "sam", Way: signin.WayKey}
 
-// Where agents come without tokens, the page says so, and how that changes.
+// If the gateway accepts no tokens, the page says so, and how to change that.
 func TestTokensPageWithoutTokens(t *testing.T) {
-	says(t, newFixture(t).Page(http.StatusNotFound, "/admin/tokens"), "This gateway takes no agent tokens", "adds token to PORTCULLIS_AUTH")
+	says(t, newFixture(t).Page(http.StatusNotFound, "/admin/tokens"), "This gateway accepts no agent tokens", "adds token to PORTCULLIS_AUTH")
 }
 
-// withTokens is a fixture that keeps agent tokens.
+// withTokens returns a fixture with agent tokens.
 func withTokens(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
@@ -38,7 +38,7 @@ func withTokens(t *testing.T) *fixture {
 	return h
 }
 
-// keepTokens makes the fixture keep agent tokens.
+// keepTokens adds agent tokens to the fixture.
 func (h *fixture) keepTokens() {
 	h.T.Helper()
 	s := token.NewStore(new(documenttest.Store))
@@ -46,7 +46,7 @@ func (h *fixture) keepTokens() {
 	h.Open()
 }
 
-// sole returns the one token that there is.
+// sole returns the only token.
 func (h *fixture) sole() token.Token {
 	h.T.Helper()
 	all, err := h.Console.Tokens.Store.Tokens(h.T.Context())
@@ -82,7 +82,7 @@ func TestTokensPage(t *testing.T) {
 	if strings.Contains(page, text) || strings.Contains(page, made.Hash) || strings.Contains(h.Log.String(), text) {
 		t.Error("the text of the token is shown again, or logged")
 	}
-	for _, headers := range []string{"Content-Type: application/json", "Accept: application/json"} { // the API is at the same address
+	for _, headers := range []string{"Content-Type: application/json", "Accept: application/json"} { // the API has the same address
 		if w := h.Send("/admin/tokens", `{"name":"x","servers":[],"tiers":[],"days":0}`, headers); w.Status != http.StatusUnprocessableEntity || !strings.HasPrefix(w.Header.Get("Content-Type"), "application/problem+json") {
 			t.Errorf("%s: %d %s", headers, w.Status, w.Body)
 		}
@@ -132,7 +132,7 @@ func TestRevokePage(t *testing.T) {
 	if page := h.Page(http.StatusOK, path); !strings.Contains(page, "already revoked") || strings.Contains(page, "Revoke it") {
 		t.Errorf("page = %s", page)
 	}
-	if page := h.Page(http.StatusNotFound, "/admin/tokens/none/revoke"); !strings.Contains(page, "no token of this id") {
+	if page := h.Page(http.StatusNotFound, "/admin/tokens/none/revoke"); !strings.Contains(page, "no token with this id") {
 		t.Errorf("page = %s", page)
 	}
 	if w := h.Submit("/admin/tokens/none/revoke", url.Values{"x": {""}}); w.Status != http.StatusNotFound {
@@ -140,7 +140,8 @@ func TestRevokePage(t *testing.T) {
 	}
 }
 
-// A grant follows the name of a token, so that who revokes one sees what a later one has, and ends it.
+// A grant applies to a token's name, so the person who revokes a token sees and can end the grants
+// of a later token.
 func TestRevokedTokenPageEndsGrants(t *testing.T) {
 	h := withTokens(t)
 	ci := request.Agent{Way: identity.WayToken, ID: "token:ci"}
@@ -163,7 +164,7 @@ func TestRevokedTokenPageEndsGrants(t *testing.T) {
 	says(t, h.Page(http.StatusOK, after), "The gateway cannot read the grants of token:ci now")
 }
 
-// Those that let somebody in come first, and each token is on one page.
+// Valid tokens come first, and each token is on one page.
 func TestTokensPagePaging(t *testing.T) {
 	h := withTokens(t)
 	for i := range 60 {
@@ -171,7 +172,7 @@ func TestTokensPagePaging(t *testing.T) {
 		_, _, err := h.Console.Tokens.Make(t.Context(), "ann", w)
 		require.OK(t, err)
 	}
-	h.Clock.Wait(25 * time.Hour) // every other one is over
+	h.Clock.Wait(25 * time.Hour) // every second token has expired
 	const find = `>token:(agent-\d+)`
 	seen, pages := h.walk("/admin/tokens", find)
 	if once(t, seen, 60); pages != 2 {
@@ -194,7 +195,7 @@ func TestTokensPageNotServed(t *testing.T) {
 	}
 }
 
-// What was typed of a token to be made is not lost with a session.
+// The form of a new token keeps the typed text after the session ends.
 func TestLateTokenForm(t *testing.T) {
 	h := newLaptop(t)
 	h.Console.Tokens = withTokens(t).Console.Tokens
@@ -235,7 +236,8 @@ func downTokens() *token.Store {
 	})
 }
 
-// The page says what is still under the previous key, and what came to nothing with one that is gone.
+// The page names the tokens of the previous key, and the tokens that are void because their key is
+// gone.
 func TestTokensPageAfterARotation(t *testing.T) {
 	h := withTokens(t)
 	h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "servers": {"fs"}, "tier": {"read"}, "days": {"30"}})

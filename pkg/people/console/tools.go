@@ -14,14 +14,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxServers is how many servers are offered for a choice; of more, the name is typed.
+// maxServers is how many servers the filter lists; if there are more, the person types a name.
 const maxServers = 150
 
 // A toolsPage is the table of every tool, prompt and resource, and the queue of those that wait.
 type toolsPage struct {
 	Page
 	Heading string
-	Noun    string // of what is listed
+	Noun    string // for the listed items
 	Filter  decide.Filter
 	List    decide.Page
 	Choices []choice
@@ -29,17 +29,17 @@ type toolsPage struct {
 
 	Upgrades []upgrade
 
-	Ticked  bool   // every row
-	TickAll string // address of the same page with every row ticked
+	Ticked  bool   // every row is selected
+	TickAll string // address of the page with every row selected
 	pager
-	Waits string // address of the queue without any filter
+	Waits string // address of the queue without a filter
 }
 
 // A choice is one filter of the table.
 type choice struct {
 	Name, Label, Value string
-	Options            []option // none: it is typed
-	Hint               string   // of what is typed; "": any
+	Options            []option // none: a text field
+	Hint               string   // for the text field; "": any
 }
 
 type option struct{ Value, Text string }
@@ -48,12 +48,12 @@ type option struct{ Value, Text string }
 type toolRow struct {
 	decide.Row
 	Link  string
-	Item  string // what a form says of it
-	Short string // its name, clipped
-	Line  string // of what a person wants to know first
+	Item  string // the item's value in a form
+	Short string // the item's name, clipped
+	Line  string // the most important fact
 }
 
-// nounOf returns what items are called together that are all of the kind, or of several: "".
+// nounOf returns the noun for items of a kind; the kind "" means several.
 func nounOf(kind string) string { return cmp.Or(kind, "item") }
 
 // kindOf returns the kind of all rows; "": there are several.
@@ -99,7 +99,7 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "tools", p)
 }
 
-// withQuery returns an address with a query: values, and more of them in pairs.
+// withQuery returns an address with a query: values, and more parameters in pairs.
 func withQuery(address string, values url.Values, pairs ...string) string {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -112,8 +112,8 @@ func withQuery(address string, values url.Values, pairs ...string) string {
 	return address + "?" + values.Encode()
 }
 
-// queueOf returns the query that leads through what f chooses. That of the zero filter says so: a
-// page about an item without any query stands in the queue of what waits.
+// queueOf returns the query of the queue that f chooses. It is explicit for the zero filter: a page
+// about an item without a query has the queue of waiting items.
 func queueOf(f decide.Filter) url.Values {
 	values := f.Values()
 	if len(values) == 0 {
@@ -122,7 +122,7 @@ func queueOf(f decide.Filter) url.Values {
 	return values
 }
 
-// toolLink returns the address of the page about an item.
+// toolLink returns the address of an item's page.
 func toolLink(root string, id tool.ID, query url.Values) string {
 	return withQuery(approval.Link(root[:len(root)-1], id), query)
 }
@@ -132,7 +132,7 @@ func rowFor(root string, row decide.Row, f decide.Filter) toolRow {
 	return toolRow{row, link, itemOf(row), shorten(row.Name), lineOf(row)}
 }
 
-// lineOf returns what changed about an item, or how it begins what it says of itself.
+// lineOf returns the change of an item, or the beginning of its description.
 func lineOf(row decide.Row) string {
 	s := cmp.Or(row.Summary, row.Title)
 	if row.Kind == string(tool.Resource) && row.Summary != "" { // its URI says little to people
@@ -147,8 +147,8 @@ func lineOf(row decide.Row) string {
 	return shorten(s)
 }
 
-// choices returns the filters, each value with how many items it would leave. Where all are tools, nobody
-// has to choose a kind.
+// choices returns the filters, each value with how many items it would leave. If all items are
+// tools, it leaves the kind out.
 func choices(f decide.Filter, facets decide.Facets, mixed bool) (out []choice) {
 	counted := func(name, label, chosen string, values []decide.Facet) choice {
 		c := choice{Name: name, Label: label, Value: chosen, Options: []option{{"", "any"}}}
@@ -163,7 +163,7 @@ func choices(f decide.Filter, facets decide.Facets, mixed bool) (out []choice) {
 	}
 	servers := counted("server", "Server", f.Server, facets.Server)
 	for i := range servers.Options[min(1, len(servers.Options)):] {
-		servers.Options[i+1].Text = facets.Server[i].Value + " (" + strconv.Itoa(facets.Server[i].Tools) + ")" // a name stays as it is
+		servers.Options[i+1].Text = facets.Server[i].Value + " (" + strconv.Itoa(facets.Server[i].Tools) + ")" // a name keeps its underscores
 	}
 	if mixed || f.Kind != "" {
 		out = append(out, counted("kind", "Kind", f.Kind, facets.Kind))

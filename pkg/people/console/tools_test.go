@@ -18,7 +18,7 @@ func TestTools(t *testing.T) {
 		"?status=pending_approval":         {"1 tool<", `href="../admin/tools/mail/send?status=pending_approval"`},
 		"?q=twice":                         {"1 tool<", `value="twice"`, "fs/read_file?q=twice"},
 		"?server=fs&tier=read&sort=newest": {"1 tool<", `<option value="fs" selected>`},
-		"?q=nothing+has+this":              {"No tool is like this", "Show everything"},
+		"?q=nothing+has+this":              {"No tool matches the filter", "Show everything"},
 		"?status=pending_approval&q=none":  {"Nothing waits here", "All that wait<"},
 		"?status=&q=&sort=":                {"4 tools"},
 		"?tick=page":                       {"4 tools", " checked>"},

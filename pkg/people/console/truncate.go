@@ -5,19 +5,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// How long a page may be: rows of a list, and characters of a text as a person reads it. A text
-// that is cut ends with …, and the page has a link to all of it.
+// Limits of a page: rows of a list, and characters of a text in readable form. A truncated text
+// ends with …, and the page links to all of it.
 const (
 	maxRows  = 50
 	maxShort = 160    // a name, an id or a line: a tool's name fits, a URI may not
-	maxNote  = 300    // a note beside others
+	maxNote  = 300    // a note in a list
 	maxText  = 10_000 // the texts of a definition on one page
 )
 
-// readablePrefix returns the first characters of s as a person reads them, and reports whether that
-// is all.
+// readablePrefix returns the first characters of s in readable form, and reports whether they are
+// the whole text.
 func readablePrefix(s string, most int) (shown string, all bool) {
-	begin := firstOf(s, most) // a character is read as one or more
+	begin := firstOf(s, most) // one character may become several
 	whole := review.Readable(begin)
 	shown = firstOf(whole, most)
 	return shown, len(begin) == len(s) && len(shown) == len(whole)
@@ -33,11 +33,10 @@ func firstOf(s string, characters int) string {
 	return s
 }
 
-// truncate returns the first characters of s as a person reads them, the last of them … if that is
-// not all.
+// truncate returns the first characters of s in readable form. If s is longer, the last one is ….
 func truncate(s string, most int) string { return excerptOf(s, most, "").Text }
 
-// shorten returns a name, an id or a line of text as a row shows it.
+// shorten returns a name, an id or a line of text in the length of a row.
 func shorten(s string) string { return truncate(s, maxShort) }
 
 func shownID(id tool.ID) string { return shorten(id.String()) }
@@ -45,10 +44,10 @@ func shownID(id tool.ID) string { return shorten(id.String()) }
 // An excerpt is a text as a page shows it.
 type excerpt struct {
 	Text string
-	Rest string // address at which all of it is; "": it is not cut
+	Rest string // address of the whole text; "": it is not truncated
 }
 
-// excerptOf returns the first characters of a text, which has all of it at the address.
+// excerptOf returns the first characters of a text; the address has the whole text.
 func excerptOf(s string, most int, address string) excerpt {
 	shown, all := readablePrefix(s, most)
 	if all {
@@ -57,5 +56,5 @@ func excerptOf(s string, most int, address string) excerpt {
 	return excerpt{firstOf(shown, most-1) + "…", address}
 }
 
-// noteOf returns a note as a row shows it.
+// noteOf returns the excerpt of a note for a row.
 func noteOf(note, address string) excerpt { return excerptOf(note, maxNote, address) }

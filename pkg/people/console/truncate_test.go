@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// hostile are texts that are longer as a person reads them, or as HTML.
+// hostile are texts that are longer in readable form, or as HTML.
 var hostile = map[string]string{
 	"control":    strings.Repeat("\x01", 16_000),
 	"plus":       strings.Repeat("+", 16_000),
@@ -40,7 +40,7 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// All texts of a page share its limit, and a text that is cut says so.
+// All texts of a page share its limit, and the page marks each truncated text.
 func TestRoom(t *testing.T) {
 	var runs []review.Run
 	for range 2_000 {

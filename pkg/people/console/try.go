@@ -12,15 +12,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// A tryPage shows what an agent gets for a search, and why.
+// A tryPage shows the result of an agent's search, and the reasons.
 type tryPage struct {
 	Page
 	Wish    decide.SearchQuery
-	Agents  []string // ids of those that are known
-	Claims  bool     // an agent can be made of those of a JWT
+	Agents  []string // ids of known agents
+	Claims  bool     // the form accepts the claims of a JWT
 	Trial   *decide.Explanation
 	Groups  []tryGroup
-	Listed  int // tools that the agent's menu has
+	Listed  int // tools in the agent's menu
 	Answer  excerpt
 	Bytes   int // of the answer
 	NoNames string
@@ -40,18 +40,18 @@ type tryRow struct {
 	Checks               []tryCheck
 }
 
-// A tryCheck is one question as the page shows it.
+// A tryCheck is one check as the page shows it.
 type tryCheck struct{ Mark, Class, Text, Detail string }
 
 // maxTry is how many tools of a group the page shows.
 const maxTry = 10
 
-// maxTryForm is how many bytes of an address the page takes.
+// maxTryForm is the longest query of the page, in bytes.
 const maxTryForm = 8 << 10
 
-// try shows a search in an agent's place.
+// try shows the result of a search by an agent.
 func (c *Console) try(w http.ResponseWriter, r *http.Request) {
-	if len(r.URL.RawQuery) > maxTryForm { // all of which the page would show again
+	if len(r.URL.RawQuery) > maxTryForm { // the page would contain the whole query again
 		c.problem(w, r, http.StatusRequestURITooLong, fmt.Sprintf("The form is longer than %d KB; nothing was tried.", maxTryForm>>10))
 		return
 	}
@@ -82,7 +82,7 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) {
 }
 
 func queryOfTry(q url.Values) decide.SearchQuery {
-	limit, _ := strconv.Atoi(q.Get("limit")) // 0 is what is usual
+	limit, _ := strconv.Atoi(q.Get("limit")) // 0 is the default
 	return decide.SearchQuery{
 		Agent: q.Get("agent"), Claims: q.Get("claims"), Servers: q.Get("servers"), Tiers: q.Get("tiers"), Toolsets: q.Get("toolsets"),
 		Path: q.Get("path"), Select: q.Get("x_mcp_toolsets"), Tools: q.Get("x_mcp_tools"), Exclude: q.Get("x_mcp_exclude_tools"),
@@ -90,10 +90,10 @@ func queryOfTry(q url.Values) decide.SearchQuery {
 	}
 }
 
-// Tokens reckons how many tokens the answer costs a model.
+// Tokens estimates how many tokens the answer costs a model.
 func (p *tryPage) Tokens() int { return (p.Bytes + 3) / 4 }
 
-// show fills in what came of a search, and returns the answer.
+// show fills in the result of a search, and returns the answer.
 func (p *tryPage) show(t *decide.Explanation) string {
 	p.Trial = t
 	var menu struct{ Tools []json.RawMessage }
@@ -111,7 +111,8 @@ func (p *tryPage) show(t *decide.Explanation) string {
 	return resultText(answer)
 }
 
-// resultText returns what stands in a result's one text, indented; of another result, all of it.
+// resultText returns the text of a result, indented. If the result is not a single text, it returns
+// the whole result.
 func resultText(raw json.RawMessage) string {
 	var result struct{ Content []struct{ Text string } }
 	if json.Unmarshal(raw, &result) == nil && len(result.Content) == 1 {
@@ -126,7 +127,7 @@ func tryGroupOf(g decide.ExplainedGroup) tryGroup {
 	case "locked":
 		out.Heading, out.Hint = "Locked", "found with include_disabled: true, ranked among themselves"
 	case "hidden":
-		out.Heading, out.Hint = "Hidden", "they do not exist for this request: no answer, count or order has a trace of them"
+		out.Heading, out.Hint = "Hidden", "they do not exist for this request, and affect no answer, count or order"
 	}
 	for _, x := range g.Tools {
 		row := tryRow{ExplainedTool: x, Link: strings.TrimPrefix(x.Address, "/"), Words: share(x.Lexical), Meaning: share(x.Semantic)}
@@ -138,7 +139,7 @@ func tryGroupOf(g decide.ExplainedGroup) tryGroup {
 	return out
 }
 
-// share writes a number from 0 to 1 with two digits.
+// share formats a number from 0 to 1 with two digits.
 func share(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) }
 
 func tryCheckOf(check decide.ExplainedCheck) tryCheck {

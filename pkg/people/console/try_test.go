@@ -19,7 +19,7 @@ func TestTry(t *testing.T) {
 	h := newFixture(t)
 	says(t, h.Page(http.StatusOK, "/admin/try"), `name="servers" value="*"`, `name="tiers" value="read, write, destructive"`)
 	page := html.UnescapeString(h.Page(http.StatusOK, "/admin/try?servers=fs&tiers=read&query=reads+a+file+or+drafts"))
-	says(t, page, `What made-up gets`, `"name": "fs:read_file"`, `<a href="../admin/tools/fs/read_file">fs:read_file</a>`, "rank 1: words ",
+	says(t, page, `Answer for made-up`, `"name": "fs:read_file"`, `<a href="../admin/tools/fs/read_file">fs:read_file</a>`, "rank 1: words ",
 		"✓</span> approved", "Hidden", "denied by the policy (policy.cedar:1 no-drafts)", `>mail:read_drafts</a>`, "its server is not in the agent's scope")
 	_, answer, _ := strings.Cut(page, `<pre class="server"`)
 	answer, _, _ = strings.Cut(answer, "</pre>")
@@ -35,7 +35,7 @@ func TestTry(t *testing.T) {
 
 func TestTryInTheNameOf(t *testing.T) {
 	h := withTokens(t)
-	for _, servers := range [][]string{{"mail"}, {"fs"}} { // the second takes the place of the first
+	for _, servers := range [][]string{{"mail"}, {"fs"}} { // the second replaces the first
 		_, _, err := h.Console.Tokens.Make(t.Context(), "ann", token.Spec{Name: "ci", Servers: servers, Tiers: []string{"read"}, Days: 1})
 		require.OK(t, err)
 		h.Clock.Set(h.Clock.Now().Add(time.Second), time.Millisecond)
@@ -46,9 +46,9 @@ func TestTryInTheNameOf(t *testing.T) {
 	if n := strings.Count(h.Page(http.StatusOK, "/admin/try"), `<option value="token:ci"`); n != 1 {
 		t.Errorf("an agent with two tokens is listed %d times", n)
 	}
-	says(t, html.UnescapeString(h.Page(http.StatusOK, "/admin/try?agent=token:ci&query=reads+a+file")), "What token:ci gets", `"name": "fs:read_file"`)
+	says(t, html.UnescapeString(h.Page(http.StatusOK, "/admin/try?agent=token:ci&query=reads+a+file")), "Answer for token:ci", `"name": "fs:read_file"`)
 	claims := url.QueryEscape(`{"sub":"kim","scope":"portcullis:read","portcullis_servers":["mail"]}`)
-	says(t, h.Page(http.StatusOK, "/admin/try?query=drafts&claims="+claims), "What kim gets", "mail:read_drafts", "disabled by config")
+	says(t, h.Page(http.StatusOK, "/admin/try?query=drafts&claims="+claims), "Answer for kim", "mail:read_drafts", "disabled by config")
 	for query, want := range map[string]string{
 		"agent=token:gone&query=x":                            `No agent is called "token:gone"`,
 		"query=x&claims=" + url.QueryEscape(`{"sub":"a"} {}`): "more than one value of JSON",

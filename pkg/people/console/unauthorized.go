@@ -11,20 +11,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// A Challenge is what a caller without valid credentials is told.
+// A Challenge is the answer to a caller without valid credentials.
 type Challenge struct {
-	Send        string // the credentials that are taken: "the admin key: …"; "": not said
-	Metadata    string // address of what says where to get an access token (RFC 9728); "": none is taken
+	Send        string // the accepted credentials: "the admin key: …"; "": not named
+	Metadata    string // address of the OAuth metadata (RFC 9728); "": no access tokens
 	ScopePrefix string // of the scopes that an [identity.Error] names
 
-	// Shut says why no credentials are taken at all, and how that is changed; "": some are.
+	// Shut says why the gateway accepts no credentials at all, and how to change that; "": it
+	// accepts some.
 	Shut string
 }
 
-// waitTime is when to come again after too many failed attempts, if the error does not say.
+// waitTime is the wait after too many failed attempts, if the error names none.
 const waitTime = 3 * time.Second
 
-// retryAfter tells the sender in how many seconds to come again, and returns them.
+// retryAfter sets the header Retry-After, and returns its seconds.
 func retryAfter(w http.ResponseWriter, e *identity.Error) int {
 	wait := cmp.Or(max(e.RetryAfter, 0), waitTime)
 	seconds := int((wait + time.Second - 1) / time.Second)
@@ -32,7 +33,7 @@ func retryAfter(w http.ResponseWriter, e *identity.Error) int {
 	return seconds
 }
 
-// unauthorized answers a caller whom Options.Actor refused, without the reason.
+// unauthorized answers a caller that Options.Actor refused, without the reason.
 func (c *Console) unauthorized(w http.ResponseWriter, r *http.Request, err error) {
 	e, ok := errors.AsType[*identity.Error](err)
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// upgraded is a fixture in which pg is another version of a package: two tools are the same, one of them
-// destructive, and one has changed.
+// upgraded returns a fixture in which pg is another version of a package: two tools are unchanged,
+// one of them destructive, and one has changed.
 func upgraded(t *testing.T) *fixture {
 	h := newFixture(t)
 	tool := gatewaytest.Tool

@@ -18,13 +18,13 @@ type usagePage struct {
 	Page
 	decide.Usage
 	Ranges []rangeLink
-	Words  string // what the range is called
+	Words  string // name of the range
 	Drawn  []drawing
 	Wanted []useRow
 	Most   []useRow
 	Agents []useRow
 	Again  string // address of this page
-	MayAsk bool   // this person may have the log searched
+	MayAsk bool   // this person may start a search of the log
 }
 
 // A rangeLink leads to another range.
@@ -34,14 +34,14 @@ type rangeLink struct {
 	Here    bool
 }
 
-// A useRow is a tool or an agent with what was done.
+// A useRow is a tool or an agent with its counts.
 type useRow struct {
 	Name, Link, Status string
 	Beside             int
 	usage.Use
 }
 
-// usagePages adds the page of the usage.
+// usagePages registers the page of the usage.
 func (c *Console) usagePages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/usage", c.pageOr(next, c.usage))
 	mux.Handle("POST /admin/usage", formOr(next, c.askUsage))
@@ -53,7 +53,7 @@ func (c *Console) usage(w http.ResponseWriter, r *http.Request) {
 	c.showUsage(w, r, query.Get("range"), query.Get("query"), nil)
 }
 
-// askUsage asks for what is not known without.
+// askUsage starts the search that the usage by tool and by agent needs.
 func (c *Console) askUsage(w http.ResponseWriter, r *http.Request) {
 	asked, err := c.o.Service.AskUsage(r.Context(), r.PostForm.Get("range"))
 	if err != nil {
@@ -63,8 +63,8 @@ func (c *Console) askUsage(w http.ResponseWriter, r *http.Request) {
 	redirectTo(w, http.StatusSeeOther, withQuery("./usage", url.Values{}, "range", asked.Range, "query", asked.Query)+"#by-tool")
 }
 
-// showUsage shows the usage of a range, with the answer to a question that was asked; after a form
-// that was refused, why.
+// showUsage shows the usage of a range, with the result of a search of the log. After a refused
+// form it also shows the refusal.
 func (c *Console) showUsage(w http.ResponseWriter, r *http.Request, name, query string, refusal error) {
 	p := &usagePage{Page: Page{Title: "Usage", Here: "usage"}}
 	status, root := http.StatusOK, rootOf(r)
@@ -106,7 +106,7 @@ func (p *usagePage) Left(n int) string {
 	return "and " + text.Count(n, "more row")
 }
 
-// Searched returns a number of searches.
+// Searched formats a number of searches.
 func (p *usagePage) Searched(n int) string {
 	if n == 1 {
 		return "1 search"

@@ -28,7 +28,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A counted fixture counts how it is used.
+// A counted fixture counts calls and searches.
 type counted struct {
 	*fixture
 	counter *usage.Counter
@@ -56,7 +56,7 @@ func (c *counted) call(ago time.Duration, l audit.Line) {
 	require.OK(c.T, c.counter.Write(c.T.Context(), l))
 }
 
-// day is a day with everything in it, as of noon.
+// day writes a day with every kind of event, at noon.
 func (c *counted) day() {
 	c.Clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), time.Millisecond)
 	for n := range 40 {
@@ -86,7 +86,7 @@ func TestUsagePage(t *testing.T) {
 	if wanted, _, _ := strings.Cut(page, "Most called"); strings.Index(wanted, "fs:format_disk") > strings.Index(wanted, "mail:send") {
 		t.Error("what is wanted most is not first")
 	}
-	// The drawings alone are pinned: the rest of the page is for the tests above.
+	// This test compares only the drawings: the tests above check the rest of the page.
 	golden.Check(t, filepath.Join("testdata", "usage.svg"), strings.Join(regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1), "\n")+"\n")
 	for path, want := range map[string]int{"/admin/usage?range=2h": 422, "/admin/usage?range=1h": 200, "/admin/usage?range=7d": 200, "/admin/usage?range=30d": 200, "/admin/usage?query=x": 200} {
 		if a := c.Send(path, "", browser); a.Status != want {
@@ -95,7 +95,7 @@ func TestUsagePage(t *testing.T) {
 	}
 }
 
-// The table beneath a chart, the heights of its bars and the JSON are the same numbers.
+// The table below a chart, the heights of its bars and the JSON have the same numbers.
 func TestChartIsItsTable(t *testing.T) {
 	c := count(newFixture(t))
 	c.day()
@@ -128,7 +128,7 @@ func TestChartIsItsTable(t *testing.T) {
 	}
 }
 
-// tops returns how high the bars of each bucket reach together, and the highest.
+// tops returns the total height of each bucket, and the highest one.
 func tops(chart usage.Chart) (of []float64, most float64) {
 	of = make([]float64, len(chart.Series[0].Values))
 	for _, s := range chart.Series {
@@ -142,7 +142,7 @@ func tops(chart usage.Chart) (of []float64, most float64) {
 	return of, slices.Max(of)
 }
 
-// tableOf returns the table of a chart as a person has to read it; nil if there is nothing.
+// tableOf returns the expected table of a chart; nil if it is empty.
 func tableOf(u decide.Usage, chart usage.Chart) (table [][]string) {
 	head, foot := []string{"From"}, []string{"all"}
 	of, most := tops(chart)
@@ -173,8 +173,7 @@ func tableOf(u decide.Usage, chart usage.Chart) (table [][]string) {
 	return append(append([][]string{head}, table...), foot)
 }
 
-// heightsOf returns how high the bars are that the numbers stand for, of 100, in the order in which they are
-// drawn.
+// heightsOf returns the expected heights of the bars, of 100, in drawing order.
 func heightsOf(chart usage.Chart) (out []int) {
 	_, most := tops(chart)
 	scaled := func(v float64) int { return int(v/most*100 + .5) }
@@ -195,7 +194,7 @@ func heightsOf(chart usage.Chart) (out []int) {
 	return out
 }
 
-// What cannot be read has its text, and what was left out as well.
+// A message replaces unreadable data, and another message reports incomplete data.
 func TestUsageFails(t *testing.T) {
 	h := newFixture(t)
 	says(t, h.Page(http.StatusNotImplemented, "/admin/usage"), "does not count how it is used")
@@ -208,7 +207,7 @@ func TestUsageFails(t *testing.T) {
 	if got := c.Problem(http.StatusServiceUnavailable, "/admin/usage", ""); !strings.Contains(got, "cannot be read now") {
 		t.Error(got)
 	}
-	says(t, c.Page(http.StatusOK, "/admin/tools/fs/read_file"), "read_file") // without its line
+	says(t, c.Page(http.StatusOK, "/admin/tools/fs/read_file"), "read_file") // without the line about its use
 	fails := 0
 	c.store.Fail = func() error {
 		if fails++; fails == 1 {
@@ -222,7 +221,8 @@ func TestUsageFails(t *testing.T) {
 	}
 }
 
-// What costs is asked for by a button, by an operator; its answer is waited for, and has its price.
+// An operator starts the search, which has a price, with a button. The page waits for the result
+// and shows its price.
 func TestUsageIsAskedFor(t *testing.T) {
 	h := newFixture(t)
 	asked := &usagetest.Asker{Now: h.Clock.Now, Uses: &usage.Uses{
@@ -265,11 +265,11 @@ func TestUsageIsAskedFor(t *testing.T) {
 	lacks(t, page, "<button>Search")
 }
 
-// The page of a tool says how it was called in the last week, if it was.
+// The page of a tool shows its calls of the last week, if there are any.
 func TestUseOfATool(t *testing.T) {
 	c := count(newFixture(t))
 	lacks(t, c.Page(http.StatusOK, "/admin/tools/fs/read_file"), "<dt>Use")
-	for d, n := range []int{1, 8, 4, 0, 0, 0, 2} { // days ago
+	for d, n := range []int{1, 8, 4, 0, 0, 0, 2} { // by day, the newest first
 		for i := range n {
 			c.call(time.Duration(d)*24*time.Hour, audit.Line{Agent: fmt.Sprint("agent-", i%4), Tool: "fs:read_file", Decision: audit.Allowed, Outcome: "available"})
 		}
@@ -283,8 +283,8 @@ func TestUseOfATool(t *testing.T) {
 	}
 }
 
-// Ten thousand tools, of which agents call as many as there can be rows, and more names than fit: the
-// page is short and quick.
+// With ten thousand tools, the maximum number of rows, and more names than fit, the page is short
+// and quick.
 func TestUsageOfManyTools(t *testing.T) {
 	h := &fixture{Desk: admintest.WithMany(t, 10, 1000)}
 	c := count(h)

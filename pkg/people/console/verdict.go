@@ -14,19 +14,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// offered is what can be decided about a request by who looks, and why not.
+// offered is what this person can decide about a request, and the reasons against the rest.
 type offered struct {
 	Approve, Allow, Confirm, Decline, End bool
 
-	Opens   string // what approving it does beside approving
-	Not     string // why it is not opened for one agent; "": it can be, or nothing can
+	Opens   string // another effect of an approval
+	Not     string // why one agent alone cannot get access; "": it can, or nothing can be decided
 	Nothing string // why nothing can be decided; "": something can
 }
 
 // Any reports whether anything can be decided.
 func (o offered) Any() bool { return o.Approve || o.Allow || o.Confirm || o.Decline || o.End }
 
-// offer says what can be decided by a person who decides about the item's server.
+// offer sets what a person who decides about the item's server can decide.
 func (p *requestPage) offer() {
 	q := p.Request
 	is := func(v request.Verdict) bool {
@@ -52,10 +52,10 @@ func (p *requestPage) offer() {
 	}
 }
 
-// Spans are for how long a button opens an item for one agent.
+// Spans returns the durations of the buttons that open an item for one agent.
 func (p *requestPage) Spans() []lasting { return spans }
 
-// A lasting is how long something is opened for one agent, with the text of its button.
+// A lasting is a duration of access for one agent, with the text of its button.
 type lasting struct {
 	Minutes int
 	Text    string
@@ -63,7 +63,7 @@ type lasting struct {
 
 var spans = []lasting{{60, "1 h"}, {8 * 60, "8 h"}, {7 * 24 * 60, "7 d"}}
 
-// lockedWhy says what a lock means, for people.
+// lockedWhy explains a lock to people.
 func lockedWhy(s lock.Status) string {
 	return map[lock.Status]string{
 		lock.ServerDisabled:   "its server is off",
@@ -74,7 +74,7 @@ func lockedWhy(s lock.Status) string {
 	}[s]
 }
 
-// decideRequest carries out the form of the page about a request.
+// decideRequest decides by the form of a request's page.
 func (c *Console) decideRequest(w http.ResponseWriter, r *http.Request) {
 	var done decide.Request
 	dec, err := readVerdict(r.PostForm)
@@ -90,12 +90,12 @@ func (c *Console) decideRequest(w http.ResponseWriter, r *http.Request) {
 	if n := len(done.Unsettled); n > 0 {
 		left = strconv.Itoa(n)
 	}
-	// Sent again by a reload, a form would decide again.
+	// The answer is a redirect, so that a reload does not send the form again.
 	redirectTo(w, http.StatusSeeOther, withQuery("../"+url.PathEscape(r.PathValue("id")), url.Values{},
 		"did", string(dec.Verdict), "left", left, "audit", auditIs[!done.Unrecorded]))
 }
 
-// readVerdict returns what a form says. A button that opens something for so long says so behind the
+// readVerdict reads the decision of a form. A button with a duration has the duration after the
 // verdict.
 func readVerdict(form url.Values) (d decide.RequestDecision, err error) {
 	verdict, minutes, chosen := strings.Cut(form.Get("verdict"), " ")

@@ -7,13 +7,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxViewCache is how many bytes of definitions a process remembers that it has shown.
+// maxViewCache is the maximum size, in bytes, of the definitions in a view cache.
 const maxViewCache = 4 << 20
 
-// viewCache remembers definitions that pages have shown, so that a person whose decision came too
-// late is told what changed since. Stores keep the approved definition and the newest, and none
-// between them. It is an aid: a process that did not show the page says that the definition
-// changed, and not how.
+// viewCache caches definitions that pages have shown, so that a person whose decision came too late
+// sees the changes since. Stores keep only the approved definition and the newest one. The cache is
+// optional: a process that did not show the page says only that the definition changed.
 type viewCache struct {
 	mu    sync.Mutex
 	by    map[tool.Hash]json.RawMessage
@@ -21,7 +20,7 @@ type viewCache struct {
 	size  int
 }
 
-// put remembers a definition.
+// put adds a definition.
 func (s *viewCache) put(hash tool.Hash, definition json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +38,7 @@ func (s *viewCache) put(hash tool.Hash, definition json.RawMessage) {
 	}
 }
 
-// get returns a definition, nil if it is not remembered.
+// get returns a definition, or nil if the cache does not have it.
 func (s *viewCache) get(hash tool.Hash) json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()

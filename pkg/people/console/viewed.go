@@ -10,16 +10,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// viewedCookie, behind the prefix of its kind, names which definitions a browser has shown on a
-// page of their own. It is a reminder for the person and not a lock: who forges it fools himself,
-// and each tool of a bulk page could be approved on its page. A server can make no other definition
-// of the same mark: it is 128 bits of the hash.
+// viewedCookie is the name, after the prefix of its kind, of the cookie that names the definitions
+// whose own page this browser has shown. It reminds the person, and is not a lock: a person who
+// forges it deceives only themselves, and could approve each tool on its page. A server cannot make
+// another definition with the same mark, which is 128 bits of the hash.
 const viewedCookie = "-opened"
 
-// maxViewed is how many definitions are remembered, the newest ones.
+// maxViewed is how many definitions the cookie names, the newest ones.
 const maxViewed = 150
 
-// mark returns what of a hash is remembered.
+// mark returns the part of a hash that the cookie contains.
 func mark(hash tool.Hash) string {
 	sum, ok := hash.Sum()
 	if !ok {
@@ -28,10 +28,10 @@ func mark(hash tool.Hash) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// A viewed set is the marks of the definitions that a browser has shown.
+// A viewed set has the marks of the definitions that a browser has shown.
 type viewed map[string]bool
 
-// shown says how the person who sends the request was shown a definition.
+// shown returns how the caller has seen a definition.
 func (v viewed) shown(hash tool.Hash) decide.Shown {
 	if v[mark(hash)] {
 		return decide.ShownOpened
@@ -57,7 +57,7 @@ func (c *Console) viewedMarks(r *http.Request) []string {
 	return marks[:min(len(marks), maxViewed)]
 }
 
-// setViewed remembers that the browser shows a definition.
+// setViewed adds a definition to the cookie.
 func (c *Console) setViewed(w http.ResponseWriter, r *http.Request, hash tool.Hash) {
 	m := mark(hash)
 	marks := c.viewedMarks(r)
