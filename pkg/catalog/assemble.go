@@ -202,7 +202,7 @@ func (u *unit) lostSince(l *serverRun) bool {
 	s, _ := base.Server(l.server.Name)
 	found := recordsOf(l.server.Name, l.tools)
 	for i := range s.Numbers() {
-		if base.Lost(i, found[base.ID(i)]) {
+		if base.IsLost(i, found[base.ID(i)]) {
 			return true
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// An assembly finds a catalog whose shard is gone or damaged, and makes it anew of what was found, with
-// every decision; it asks no server.
+// If a shard is gone or damaged, an assembly rebuilds the catalog from the load results, with every
+// decision. It loads no server.
 func TestAssembleWithoutAShard(t *testing.T) {
 	for name, harm := range map[string]func(w *fixture, key string){
 		"gone":    func(w *fixture, key string) { w.remove(key) },
@@ -39,7 +39,8 @@ func TestAssembleWithoutAShard(t *testing.T) {
 	}
 }
 
-// What was found while one assembly ran is in the catalog, though the next one failed and noted how the server had answered.
+// The catalog has load results that arrived while one assembly ran, even though the next one failed
+// and noted the outcomes.
 func TestSharedNewsOverAFailure(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": `,"required":true`})
@@ -72,13 +73,13 @@ func TestSharedNewsOverAFailure(t *testing.T) {
 	}
 }
 
-// Of a server that is configured at another URL, and was not asked there, an assembly says neither that it
-// answered nor when: it is due.
+// If a server has a new URL and has not been loaded there, an assembly reports neither an answer
+// nor its time: the server is due.
 func TestAssembleServerAtAnotherURL(t *testing.T) {
 	w := shared(t)
 	w.Clock.Wait(100 * time.Hour)
 	w.mustShare(true)
-	w.Clock.Wait(20 * time.Minute) // of the hour for which servers are left alone that have not changed for long
+	w.Clock.Wait(20 * time.Minute) // less than the hour between loads of unchanged servers
 	w.place(map[string]string{"a": here, "b": "https://other.example/mcp", "c": "https://c.example/mcp"})
 	if _, err := w.worker().Assemble(t.Context()); err != nil {
 		t.Fatal(err)

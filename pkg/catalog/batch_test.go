@@ -18,13 +18,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// batching is a store that takes many writes at once.
+// batching is a store that takes many writes in one call.
 type batching struct {
 	*approvaltest.Mem
 	mu     sync.Mutex
 	sizes  []int  // of the calls
-	before func() // called before the first of them
-	err    error  // of each
+	before func() // called before the first call
+	err    error  // of each call
 }
 
 func (b *batching) PutAll(ctx context.Context, all []approval.Write) ([]approval.Written, error) {
@@ -46,7 +46,7 @@ func (b *batching) PutAll(ctx context.Context, all []approval.Write) ([]approval
 	return out, nil
 }
 
-// A store that takes many writes at once gets them so, and ends as any other does.
+// A store that takes many writes gets them in batches, and the sync ends like any other.
 func TestBatches(t *testing.T) {
 	names := make([]string, 300)
 	for i := range names {
@@ -112,7 +112,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// If one record of a call cannot be written, the others that are stored count, so that people are told of them.
+// If one record of a batch cannot be written, the report still counts the others, so that people
+// get notified.
 func TestOneOfABatchFails(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"git": `,"approval":"manual"`})
@@ -130,8 +131,8 @@ func TestOneOfABatchFails(t *testing.T) {
 	}
 }
 
-// What is new of several servers is written in one call, with their baselines after it; that of one whose
-// records cannot be read is not among it.
+// One call writes the news of several servers, and then their baselines. It leaves out a server
+// whose records cannot be read.
 func TestServersAreWrittenTogether(t *testing.T) {
 	const servers = 40
 	gone := errors.New("cannot be read")
@@ -160,7 +161,7 @@ func TestServersAreWrittenTogether(t *testing.T) {
 			if broken != errors.Is(err, gone) {
 				t.Fatalf("Sync = %v", err)
 			}
-			if len(store.sizes) > 4 || !broken && slices.Max(store.sizes) < 10 { // what fails ends the others early
+			if len(store.sizes) > 4 || !broken && slices.Max(store.sizes) < 10 { // a failure ends the others early
 				t.Errorf("%v records were written in a call", store.sizes)
 			}
 			if _, err := w.Approvals.Get(t.Context(), tool.ID{Server: "s03", Name: "x"}); broken != errors.Is(err, approval.ErrNotFound) {

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// BenchmarkUnchangedSyncOf10000 is what a sync costs at which nothing has changed, with stores in memory.
+// BenchmarkUnchangedSyncOf10000 measures a sync without changes, with stores in memory.
 func BenchmarkUnchangedSyncOf10000(b *testing.B) {
 	w := crowded(b, 10_000)
 	b.ReportAllocs()
@@ -40,8 +40,8 @@ func BenchmarkUnchangedSyncOf10000(b *testing.B) {
 	b.ReportMetric(float64(peak.Load())/1e6, "peak-MB")
 }
 
-// BenchmarkUnchangedSyncOverHTTPOf10000 is the same with servers over HTTP and records in a file. What the
-// servers take, in the same process, is in it.
+// BenchmarkUnchangedSyncOverHTTPOf10000 measures the same with servers over HTTP and records in a
+// file. It includes the costs of the servers, which run in the same process.
 func BenchmarkUnchangedSyncOverHTTPOf10000(b *testing.B) {
 	tools := map[string][]json.RawMessage{}
 	for _, s := range many(b, 10_000).Servers {

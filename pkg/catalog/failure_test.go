@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// Other processes learn from the catalog that syncs fail, since when and why, until one works.
+// The catalog tells other processes since when syncs fail, and why, until one succeeds.
 func TestFailure(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": `,"required":true`})
@@ -40,7 +40,7 @@ func TestFailure(t *testing.T) {
 			t.Errorf("failure %d: %+v (-want +got):\n%s", n, f, diff)
 		}
 		if n == 1 {
-			w.Restart() // a process that knows nothing of the failures before
+			w.Restart() // a process without knowledge of earlier failures
 		}
 		last = f
 	}

@@ -22,14 +22,14 @@ import (
 
 var errDead = errors.New("the process is gone")
 
-// A fanout is a gateway whose sync is distributed; each part is a process of its own each time.
+// A fanout is a gateway with a distributed sync; each part runs in a new process each time.
 type fanout struct {
 	*gatewaytest.Gateway
 	work, assemblies *queuetest.Queue
 
 	mu    sync.Mutex
-	write int  // writes so far, messages included
-	dies  int  // at which of them the process dies; 0: at none
+	write int  // writes so far, including messages
+	dies  int  // number of the write at which the process dies; 0: none
 	kept  bool // that write took effect
 }
 
@@ -47,7 +47,7 @@ func newFanout(t *testing.T, servers int) *fanout {
 	return f
 }
 
-// onWrite ends the process at the chosen write: nothing that it does afterwards takes effect.
+// onWrite ends the process at the selected write: later writes have no effect.
 func (f *fanout) onWrite() (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,7 +58,7 @@ func (f *fanout) onWrite() (bool, error) {
 	return f.kept && f.write == f.dies, errDead
 }
 
-// revive begins a process anew. It reports whether the one before died.
+// revive starts a new process. It reports whether the previous one died.
 func (f *fanout) revive() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +79,7 @@ func (f *fanout) plan(all bool) (catalog.Plan, error) {
 	return f.syncer().Plan(f.T.Context(), f.queues(), all)
 }
 
-// mustPlan plans a round that needs so many messages.
+// mustPlan plans a round that needs this many messages.
 func (f *fanout) mustPlan(all bool, servers, messages int) catalog.Plan {
 	f.T.Helper()
 	p, err := f.plan(all)
@@ -90,7 +90,7 @@ func (f *fanout) mustPlan(all bool, servers, messages int) catalog.Plan {
 	return p
 }
 
-// workOn has a worker do what a message says.
+// workOn has a worker handle a message.
 func (f *fanout) workOn(body string) error {
 	job, err := catalog.ParseJob([]byte(body))
 	if err != nil {
@@ -100,7 +100,7 @@ func (f *fanout) workOn(body string) error {
 	return err
 }
 
-// workOff has workers take each message that waits, once.
+// workOff has workers handle each waiting message once.
 func (f *fanout) workOff() {
 	for {
 		body, done, ok := f.work.Receive()
@@ -115,7 +115,7 @@ func (f *fanout) workOff() {
 	}
 }
 
-// assemble takes each message about assemblies that waits, once, and returns the last error.
+// assemble handles each waiting message about assemblies once, and returns the last error.
 func (f *fanout) assemble() (err error) {
 	f.Clock.Wait(time.Minute)
 	for {
@@ -145,7 +145,8 @@ func (f *fanout) wantTools(want int) {
 	}
 }
 
-// A thousand servers, two workers that die in the middle: every tool is there, and nothing twice.
+// With a thousand servers and two workers that die in the middle, every tool is in the catalog, and
+// none twice.
 func TestThousandServers(t *testing.T) {
 	f := newFanout(t, 1000)
 	f.mustPlan(false, 1000, 100)
@@ -159,8 +160,8 @@ func TestThousandServers(t *testing.T) {
 			}
 		}
 	}
-	f.workOff() // what is not with the dead
-	f.workOff() // and what was
+	f.workOff() // except the messages of the dead workers
+	f.workOff() // and those messages
 	require.OK(t, f.assemble())
 	f.wantTools(2000)
 	if n := len(f.work.Dead()); n > 0 || f.work.Taken() != 100 || f.assemblies.Taken() > 2 {
@@ -172,7 +173,8 @@ func TestThousandServers(t *testing.T) {
 	}
 }
 
-// Each part dies at each of its writes in turn, kept or not: what comes next goes on from there.
+// Each part dies at each of its writes in turn, with or without effect, and the next process
+// continues from there.
 func TestKilledAtEachWrite(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		n := 1
@@ -215,7 +217,7 @@ func killedAt(t *testing.T, n int, kept bool) (died bool) {
 	return died
 }
 
-// Messages that come twice, late or to two at once change nothing.
+// Messages that come twice, late or to two workers have no effect.
 func TestMessageTwice(t *testing.T) {
 	f := newFanout(t, 25)
 	f.mustPlan(true, 25, 3)
@@ -245,7 +247,8 @@ func TestMessageTwice(t *testing.T) {
 	}
 }
 
-// Who plans each minute asks a server that fails every five, and has a catalog confirmed every four.
+// A schedule with one plan a minute loads a failing server every five minutes, and confirms the
+// catalog every four.
 func TestEachMinute(t *testing.T) {
 	f := newFanout(t, 2)
 	f.Server("s0001").Outcome = outcome.Outcome{Status: outcome.Permanent, Reason: "http_500", Error: "HTTP 500"}
@@ -278,7 +281,7 @@ func (f *fanout) current() string {
 	return string(o.Data)
 }
 
-// A server that leaves the config leaves the catalog, though nobody is asked.
+// A server that leaves the config leaves the catalog, although no server is loaded.
 func TestServerLeaves(t *testing.T) {
 	f := newFanout(t, 3)
 	f.mustPlan(true, 3, 1)
@@ -293,7 +296,7 @@ func TestServerLeaves(t *testing.T) {
 	f.wantTools(4)
 }
 
-// A round that cannot be planned is assembled, and that tells why.
+// An assembly reports why a round could not be planned.
 func TestNoConfig(t *testing.T) {
 	f := newFanout(t, 1)
 	f.mustPlan(true, 1, 1)
@@ -316,8 +319,8 @@ func TestNoConfig(t *testing.T) {
 	f.wantTools(2)
 }
 
-// A message comes again if there was no time for all its servers, or if a store failed. What was
-// stored until then is assembled.
+// A message comes again if time ran out before all its servers were loaded, or if a store failed.
+// An assembly includes everything stored until then.
 func TestWorkInPart(t *testing.T) {
 	for name, c := range map[string]struct {
 		slow, fails string // the server that hangs, and the one whose result cannot be stored

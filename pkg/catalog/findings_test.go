@@ -18,11 +18,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// format2 returns a snapshot as the program wrote it before findings were kept: of the sample, as it
-// was then. Once its search index can no longer be read, the test of Decode goes, and format 2 with it.
+// format2 returns a snapshot of an earlier sample in a format without findings. When this version
+// cannot read its search index any more, delete the test of Decode and format 2.
 func format2(t testing.TB) []byte { return earlier(t, "format2") }
 
-// earlier returns a snapshot of the sample as an earlier version of the program wrote it.
+// earlier returns a snapshot of the sample in the format of an earlier version.
 func earlier(t testing.TB, format string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + format + ".base64")
@@ -52,7 +52,7 @@ func TestDecodeFormat2(t *testing.T) {
 	walk(s)
 }
 
-// A snapshot from before there were items reads like one without any.
+// A snapshot from a version without items reads like one that has none.
 func TestDecodeFormat3(t *testing.T) {
 	old := earlier(t, "format3")
 	s, err := catalog.Decode(old)
@@ -68,7 +68,7 @@ func TestDecodeFormat3(t *testing.T) {
 	}
 	for i := range s.Items() {
 		held := s.Tool(i)
-		held.Signature = strings.ReplaceAll(held.Signature, ": ", ":") // as it was printed then
+		held.Signature = strings.ReplaceAll(held.Signature, ": ", ":") // as an earlier version printed it
 		if diff := cmp.Diff(want.Tool(i), held); diff != "" {
 			t.Errorf("tool %d (-want +got):\n%s", i, diff)
 		}
@@ -86,7 +86,8 @@ func TestDecodeFormat3(t *testing.T) {
 	}
 }
 
-// Findings that a snapshot does not have are worked out; they are those of one that has them.
+// If a snapshot has no findings, Decode computes them. They equal the findings of a snapshot that
+// has them.
 func TestFindingsOfFormat2(t *testing.T) {
 	old, err := catalog.Decode(format2(t))
 	require.OK(t, err)
@@ -116,7 +117,7 @@ func TestDecodeFormat2Damage(t *testing.T) {
 	for _, other := range []struct {
 		b []byte
 		v byte
-	}{{good, 3}, {good, 4}, {earlier(t, "format3"), 4}, {build(t, sample(t)).Encode(), 2}, {build(t, sample(t)).Encode(), 3}} { // of the one format with the number of the other
+	}{{good, 3}, {good, 4}, {earlier(t, "format3"), 4}, {build(t, sample(t)).Encode(), 2}, {build(t, sample(t)).Encode(), 3}} { // the content of one format with the number of the other
 		b := bytes.Clone(other.b)
 		b[4] = other.v
 		if _, err := catalog.Decode(resum(b)); !errors.Is(err, catalog.ErrUnusable) {
@@ -125,7 +126,7 @@ func TestDecodeFormat2Damage(t *testing.T) {
 	}
 }
 
-// A finding that is not there, or not of the tool, is not passed over.
+// Decode refuses findings that do not exist or belong to another tool.
 func TestDecodeFindingsDamage(t *testing.T) {
 	good := build(t, sample(t)).Encode()
 	counts := func(i int) int { return int(binary.LittleEndian.Uint32(good[12+4*i:])) }
@@ -151,7 +152,8 @@ func TestDecodeFindingsDamage(t *testing.T) {
 	}
 }
 
-// The first sync of a process finds anew, whoever made the catalog; the tools stay as they were.
+// The first sync of a process builds a new catalog with findings over any earlier one; the tools
+// stay the same.
 func TestSyncOverFormat2(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
@@ -169,7 +171,7 @@ func TestSyncOverFormat2(t *testing.T) {
 		t.Fatal("the old catalog is not in use")
 	}
 	w.Restart()
-	w.Server("fs").Outcome = transient() // its tools are taken from the old catalog
+	w.Server("fs").Outcome = transient() // its tools come from the old catalog
 	rep := w.sync()
 	got := w.load()
 	if !rep.Built || !got.FindingsKnown() || got.Len() != 3 {

@@ -15,11 +15,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// A fixture is a Syncer over working stores, at a time that goes on by a second a look.
+// A fixture is a Syncer over working stores, with a clock that advances by a second at each call.
 type fixture struct {
 	*gatewaytest.Gateway
 	puts   map[string]int // objects written, by key; snapshots as "snapshot"
-	shared bool           // syncs are shared by many processes
+	shared bool           // many processes share each sync
 }
 
 func newFixture(t testing.TB) *fixture {
@@ -39,8 +39,8 @@ func newFixture(t testing.TB) *fixture {
 	return w
 }
 
-// bothWays runs the test with syncs of one process, and with those that many share. It is for what
-// the assembly takes from stored load results.
+// bothWays runs the test with syncs in one process, and with distributed syncs. Use it to test how
+// the assembly uses stored load results.
 func bothWays(t *testing.T, test func(w *fixture)) {
 	for name, shared := range map[string]bool{"one process": false, "shared": true} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func bothWays(t *testing.T, test func(w *fixture)) {
 	}
 }
 
-// with returns the fixture for a subtest, on other objects.
+// with returns the fixture for a subtest, with other objects.
 func (w *fixture) with(t testing.TB, objects *objecttest.Mem) *fixture {
 	gw := *w.Gateway
 	gw.T, gw.Objects = t, objects
@@ -102,7 +102,7 @@ func (w *fixture) trySync() (catalog.Report, error) {
 	return w.Syncer.Sync(w.T.Context())
 }
 
-// sync runs a sync, which must work.
+// sync runs a sync that must succeed.
 func (w *fixture) sync() catalog.Report {
 	w.T.Helper()
 	rep, err := w.trySync()
@@ -121,7 +121,7 @@ func (w *fixture) load() *catalog.Snapshot {
 	return s
 }
 
-// state is "id: state" of each tool in the catalog, and "none" without a record.
+// state returns "id: state" for each tool in the catalog, with "none" without a record.
 func (w *fixture) state() []string {
 	w.T.Helper()
 	s := w.load()
@@ -137,7 +137,7 @@ func (w *fixture) state() []string {
 	return out
 }
 
-// transient is what a server that is starting answers.
+// transient is the outcome of a server that is starting.
 func transient() outcome.Outcome {
 	return outcome.Outcome{Status: outcome.Transient, Reason: "timeout", Error: "no answer in 5s"}
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A fleet is a Syncer as a program on one machine has it: a folder, an
-// embedded database, and a client that loads real servers over HTTP.
+// A fleet is a Syncer as a program on one machine uses it: a folder, an embedded database, and a
+// client that loads real servers over HTTP.
 type fleet struct {
 	t         testing.TB
 	folder    string
@@ -42,7 +42,7 @@ func newFleet(t testing.TB, tools map[string][]json.RawMessage) *fleet {
 	return f
 }
 
-// open starts the program on the folder, as it is.
+// open starts the program with the current folder.
 func (f *fleet) open() {
 	f.t.Helper()
 	f.objects = dir.New(f.folder)
@@ -188,7 +188,7 @@ func TestSyncOfRealTools(t *testing.T) {
 		t.Errorf("report of the second sync: %+v", again)
 	}
 	f.close()
-	f.open() // a process that remembers nothing comes to the same bytes
+	f.open() // a process without a cache produces the same bytes
 	if third, _ := f.sync(); third.Stored || third.Snapshot != rep.Snapshot {
 		t.Errorf("after a restart: stored %v, %s after %s", third.Stored, third.Snapshot, rep.Snapshot)
 	}
@@ -196,8 +196,7 @@ func TestSyncOfRealTools(t *testing.T) {
 		len(rep.Servers), rep.Tools, rep.Size, rep.Size/rep.Tools, rep.Duration, again.Duration)
 }
 
-// TestFaultyFleet waits for servers that hang, so it takes as long
-// as a sync may take.
+// TestFaultyFleet waits for servers that hang, so it lasts as long as a sync may.
 func TestFaultyFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for servers that hang")
@@ -259,8 +258,8 @@ func BenchmarkUnchangedSync(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenStored is what a process pays before its first answer: reading the stored
-// catalog from a folder and opening it.
+// BenchmarkOpenStored measures how long a process needs before its first answer: it reads the
+// stored catalog from a folder and opens it.
 func BenchmarkOpenStored(b *testing.B) {
 	f := newFleet(b, local.Tools(b))
 	_, s := f.sync()

@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Records outlive their tools, so a server that names its tools anew each time would fill
-// the store and every sync's memory.
+// Records outlive their tools. A server with new tool names at each load would fill the store and
+// the memory of every sync.
 func TestFloodOfNewTools(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"flood": "", "calm": ""})

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// damages are the ways in which a catalog cannot be used.
+// damages are the ways in which a catalog becomes unusable.
 var damages = map[string]func(t *testing.T, w *fixture){
 	"current.json is no JSON":   func(_ *testing.T, w *fixture) { w.Put(catalog.CurrentKey, "no catalog") },
 	"current.json is empty":     func(_ *testing.T, w *fixture) { w.Put(catalog.CurrentKey, "") },
@@ -23,8 +23,8 @@ var damages = map[string]func(t *testing.T, w *fixture){
 	"a part of it is not there": func(t *testing.T, w *fixture) { w.remove(catalog.Key(w.load().SHA256())) },
 }
 
-// forgetful is a gateway that lost its approvals and its catalog together. Its servers ask for approval
-// of changes, of all, and of nothing.
+// forgetful is a gateway that lost its approvals and its catalog together. Its three servers
+// require approval of changes, of everything, and of nothing.
 func forgetful(t *testing.T, damage func(*testing.T, *fixture)) *fixture {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "strict": `,"approval":"manual"`, "free": `,"approval":"off"`})
@@ -38,7 +38,7 @@ func forgetful(t *testing.T, damage func(*testing.T, *fixture)) *fixture {
 	return w
 }
 
-// open returns the tools that agents may call, by their records.
+// open returns the tools that agents may call according to their records.
 func (w *fixture) open() (open []string) {
 	w.T.Helper()
 	for _, server := range []string{"fs", "strict", "free"} {
@@ -64,8 +64,8 @@ func (w *fixture) wantForgotten(when string, restored int, servers ...string) {
 	}
 }
 
-// An empty store beside a catalog that cannot be used: nothing is open, and the catalogs after it say so
-// until a person has settled it.
+// With an empty store and an unusable catalog, nothing is open. Later catalogs report that until a
+// person decides about the loss.
 func TestForgotten(t *testing.T) {
 	for name, damage := range damages {
 		for settled, how := range map[string]catalog.Reconciler{"restore": approval.KeepRestored, "accept": approval.AcceptStore} {
@@ -99,7 +99,7 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// A server that is away then, or disabled, is asked later: its items are locked all the same.
+// If a server is away or disabled at that time, a later sync loads it: its items are locked, too.
 func TestForgottenServerThatIsAway(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestForgottenServerThatIsAway(t *testing.T) {
 	}
 }
 
-// A sync that ends at any of its writes leaves nothing that the next one takes for a first list.
+// If a sync ends at any of its writes, the next one treats nothing as a first list.
 func TestForgottenInterrupted(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestForgottenInterrupted(t *testing.T) {
 	}
 }
 
-// A catalog that is damaged alone forgets nothing, and neither does a new gateway.
+// A damaged catalog with an intact store loses nothing, and neither does a new gateway.
 func TestForgottenNothing(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestForgottenNothing(t *testing.T) {
 	}
 }
 
-// A sync that is shared by many callers says the same.
+// A distributed sync reports the same.
 func TestForgottenShared(t *testing.T) {
 	w := shared(t)
 	w.mustShare(true)
@@ -212,8 +212,8 @@ func TestForgottenShared(t *testing.T) {
 	w.wantForgotten("once it is settled", 0)
 }
 
-// A kind of items that the server lists only once the loss is settled has no first list either, however
-// its address is written.
+// If the server lists a kind of items only after the decision about the loss, that kind has no
+// first list either, in any spelling of the server's address.
 func TestForgottenKindThatComesLater(t *testing.T) {
 	for _, url := range []string{here, here + "?tenant=a", "http://127.0.0.1:3000/mcp"} {
 		w := newFixture(t)

@@ -27,7 +27,7 @@ func fuzzed(f *testing.F) *Snapshot {
 	return s
 }
 
-// known reports whether an error says what is the matter with what is stored.
+// known reports whether an error describes the fault of the stored data.
 func known(err error) bool { return errors.Is(err, ErrUnusable) || errors.Is(err, ErrNewer) }
 
 func FuzzParseCurrent(f *testing.F) {
@@ -62,7 +62,7 @@ func FuzzParseCurrent(f *testing.F) {
 		cur.Format = Format // as it is stored again
 		again, err := cur.encode()
 		if err != nil {
-			return // a time that JSON does not have
+			return // JSON cannot represent this time
 		}
 		back, err := parseCurrent(again)
 		if diff := cmp.Diff(cur, back, cmpopts.EquateEmpty()); err != nil || diff != "" {

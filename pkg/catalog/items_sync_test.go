@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// withItems returns a fixture whose one server lists a tool, a prompt, a resource and a template.
+// withItems returns a fixture whose only server lists a tool, a prompt, a resource and a template.
 func withItems(t *testing.T, settings string) (*fixture, *gatewaytest.Server) {
 	t.Helper()
 	w := newFixture(t)
@@ -24,7 +24,7 @@ func withItems(t *testing.T, settings string) (*fixture, *gatewaytest.Server) {
 	return w, fs
 }
 
-// items is "id: state" of each item in the catalog, tools first.
+// items returns "id: state" for each item in the catalog, tools first.
 func (w *fixture) items() []string {
 	w.T.Helper()
 	out := w.state()
@@ -78,7 +78,7 @@ func TestSyncItems(t *testing.T) {
 	w.holds("what comes back has its record; an empty list was no first list", "fs:read: approved", "fs:prompt:late: pending", "fs:prompt:plan: approved", "fs:resource:file:///a: changed")
 }
 
-// The first list of prompts is one of its own, also of a server whose tools have been known for long.
+// Prompts have their own first list, even on a server whose tools are known already.
 func TestSyncFirstListOfAKind(t *testing.T) {
 	w, fs := withItems(t, "")
 	prompts, resources := fs.Prompts, fs.Resources
@@ -95,7 +95,7 @@ func TestSyncFirstListOfAKind(t *testing.T) {
 	w.sync()
 	w.holds("templates are in the list of resources", "fs:read: approved", "fs:prompt:plan: approved", "fs:resource:file:///a: approved", "fs:resource:file:///{+path}: pending")
 
-	// A second name opens nothing, and neither does a name that was another server's.
+	// A second name opens nothing, and neither does a name that another server had.
 	w.ConfigureOnly(map[string]string{"fs": "", "same": ""})
 	w.Server("same").URL, w.Server("same").Prompts = "https://fs.example.com/mcp", []string{prompts[0], gatewaytest.Prompt("more", "More.")}
 	w.ConfigureOnly(map[string]string{"fs": "", "same": ""})
@@ -125,7 +125,7 @@ func TestSyncItemModes(t *testing.T) {
 	}
 }
 
-// A list that could not be read keeps what it had; the others go on.
+// A list that could not be read keeps its items; the other lists change.
 func TestSyncUnreadLists(t *testing.T) {
 	w, fs := withItems(t, "")
 	w.sync()
@@ -145,7 +145,7 @@ func TestSyncUnreadLists(t *testing.T) {
 		t.Errorf("the catalog says of the lists: %+v", o.Unread)
 	}
 
-	// Without a catalog that can be used they come from their records.
+	// Without a usable catalog the items come from their records.
 	w.remove(catalog.Key(w.load().SHA256()))
 	w.Restart()
 	w.sync()
@@ -172,7 +172,7 @@ func TestSyncItemsOfAFailedServer(t *testing.T) {
 	w.holds("without a catalog they come from the records", before...)
 }
 
-// What changes with the content of a resource is news for clients and not for those who approve.
+// A change of a resource's content is news for clients, and needs no approval.
 func TestSyncResourceContent(t *testing.T) {
 	w, fs := withItems(t, "")
 	fs.Resources = []string{`{"uri":"file:///a","name":"a","size":1}`}

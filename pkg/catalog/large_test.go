@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// manyReal is n real tools with names and words of their own, approved.
+// manyReal returns n real tools with unique names and words, approved.
 func manyReal(t testing.TB, n int) catalog.Input {
 	in := catalog.Input{}
 	for name, tools := range local.Many(t, n) {
@@ -29,7 +29,7 @@ func manyReal(t testing.TB, n int) catalog.Input {
 	return in
 }
 
-// BenchmarkOpenFolder is what a process on a laptop pays at its start to read and open a catalog.
+// BenchmarkOpenFolder measures how a process on a laptop reads and opens a catalog at its start.
 func BenchmarkOpenFolder(b *testing.B) {
 	store := dir.New(b.TempDir())
 	s := save(b, store, manyReal(b, 10_000))
@@ -42,7 +42,7 @@ func BenchmarkOpenFolder(b *testing.B) {
 	}
 }
 
-// heap returns how many bytes are in use, and how many were ever allocated.
+// heap returns how many bytes are in use, and how many were allocated in total.
 func heap() (used, ever uint64) {
 	var m runtime.MemStats
 	runtime.GC()
@@ -50,8 +50,8 @@ func heap() (used, ever uint64) {
 	return m.HeapAlloc, m.TotalAlloc
 }
 
-// Of two catalogs that differ in one server, memory holds one shard twice and the others once: after a
-// build, and after a load.
+// If two catalogs differ in one server, memory has one shard twice and each of the others once.
+// This is true after a build and after a load.
 func TestOneChangeTakesOneShard(t *testing.T) {
 	in := many(t, 4_000)
 	in.ShardTools = 400
@@ -65,7 +65,7 @@ func TestOneChangeTakesOneShard(t *testing.T) {
 	for _, part := range old.Current().Shards {
 		largest = max(largest, part.Size)
 	}
-	most := uint64(largest + old.Size()/20) // and what is kept of all: tables of servers and shards
+	most := uint64(largest + old.Size()/20) // and the tables of servers and shards
 	for i := range in.Servers {
 		in.Servers[i].Same, in.Servers[i].Tools = true, nil
 	}
@@ -89,8 +89,8 @@ func TestOneChangeTakesOneShard(t *testing.T) {
 	runtime.KeepAlive([]*catalog.Snapshot{old, next, loaded})
 }
 
-// A catalog of two shards: what changes in one server writes one object, and each is written again when
-// it is a day old; also by a process that has not built it.
+// In a catalog of two shards, a change of one server writes one object. Each object is written
+// again when it is a day old, even by a process that has not built it.
 func TestSyncWritesTheShardsThatChange(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"a": `,"approval":"off"`, "b": `,"approval":"off"`})

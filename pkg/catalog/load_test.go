@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// watched is a store that notes which keys are read.
+// watched is a store that records the keys of its reads.
 func watched() (*objecttest.Mem, *[]string) {
 	var keys []string
 	return &objecttest.Mem{OnGet: func(_ context.Context, key string) error {
@@ -101,7 +101,7 @@ func TestLoadAgain(t *testing.T) {
 	}
 }
 
-// put moves the catalog to cur, whatever is there.
+// put moves the catalog to cur, over any other catalog.
 func put(t *testing.T, store object.Store, cur catalog.Current, s *catalog.Snapshot) {
 	t.Helper()
 	if _, err := catalog.Save(t.Context(), store, s, cur, ""); err != nil {

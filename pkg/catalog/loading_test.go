@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// sharded is a catalog of n servers with two tools each, two servers to a shard.
+// sharded is a catalog of n servers with two tools each, two servers in a shard.
 func sharded(t testing.TB, n int) catalog.Input {
 	in := catalog.Input{ShardTools: 4}
 	for i := range n {
@@ -73,9 +73,9 @@ func TestLoadShards(t *testing.T) {
 	}
 }
 
-// A Load that runs out of time goes on where it was; what it has read is not read again.
+// A Load that runs out of time continues where it stopped, and reads nothing again.
 func TestLoadingGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // in which no time passes but that of a read that hangs
+	synctest.Test(t, func(t *testing.T) { // only a read that hangs lets time pass here
 		store := &objecttest.Mem{}
 		want := save(t, store, sharded(t, 40))
 		slow, reads := false, 0
@@ -123,7 +123,7 @@ func TestLoadingGoesOn(t *testing.T) {
 	})
 }
 
-// Which servers a sync takes from their records is decided by the shard that cannot be used.
+// If a shard is unusable, a sync takes the tools of exactly its servers from their records.
 func TestSyncWithoutAShard(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, w *fixture, key string){
 		"missing": func(_ *testing.T, w *fixture, key string) { w.remove(key) },
@@ -163,7 +163,7 @@ func TestSyncWithoutAShard(t *testing.T) {
 			if again, err := catalog.Load(t.Context(), w.Objects, reader); err != nil || again != reader {
 				t.Errorf("who has it keeps it: %v", err)
 			}
-			for server := range servers { // no server answers: all is taken from what is known
+			for server := range servers { // no server answers: everything comes from known data
 				w.Server(server).Outcome = transient()
 			}
 			rep := w.sync()
@@ -180,7 +180,7 @@ func TestSyncWithoutAShard(t *testing.T) {
 	}
 }
 
-// Form 1 of current.json has no list of shards: its snapshot is one.
+// Form 1 of current.json has no list of shards: its snapshot is one shard.
 func TestCurrentForm1(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
@@ -207,8 +207,8 @@ func TestCurrentForm1(t *testing.T) {
 	}
 }
 
-// Of form 2 a program that knows form 1 must see that it is newer, and not that it is damaged: it
-// has "format" above 1, and all else in the places where that looks for it.
+// A program that knows only form 1 must recognize form 2 as newer, and not as damaged. So form 2
+// has "format" above 1, and the other members of form 1 in the same places.
 func TestCurrentForm2ForOlderPrograms(t *testing.T) {
 	store := &objecttest.Mem{}
 	s := save(t, store, sharded(t, 6))

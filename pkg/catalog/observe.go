@@ -193,7 +193,7 @@ func (u *unit) observations(l *serverRun, first map[approval.Kind]bool, room int
 		if held == nil {
 			if room -= len(next.Current) + recordSize; room < 0 {
 				if !full {
-					l.refuse(id, "its server has listed too many different tools by now; no new one is taken")
+					l.refuse(id, "its server has listed too many different tools, so the gateway accepts no new one")
 				}
 				full = true
 				return true

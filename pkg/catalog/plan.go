@@ -17,7 +17,7 @@ type Plan struct {
 	Round    Round
 	Servers  int  // to load
 	Messages int  // sent to workers
-	Confirm  bool // an assembly was asked for at once
+	Confirm  bool // an assembly was requested at once
 }
 
 // Plan begins a round of a sync that many processes share: it sends the names of the servers that

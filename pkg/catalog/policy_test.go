@@ -16,7 +16,7 @@ const (
 	second = `forbid (principal, action, resource);`
 )
 
-// kept returns what is stored as the last good policy, "none" if nothing is.
+// kept returns the stored last good policy, or "none".
 func kept(t *testing.T, objects object.Store) string {
 	t.Helper()
 	o, err := objects.Get(t.Context(), catalog.PolicyFile.LastGood, "")
@@ -66,7 +66,7 @@ func TestLastGoodPolicy(t *testing.T) {
 	}
 }
 
-// A whole bucket or folder that is emptied takes the kept files along.
+// If a person empties the whole bucket or folder, the last good files are gone, too.
 func TestLastGoodFilesRemoved(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
@@ -84,7 +84,7 @@ func TestLastGoodFilesRemoved(t *testing.T) {
 	}
 }
 
-// A sync that read the file before another sync did must not put the older one back.
+// A sync that read the file before another sync must not store the older file again.
 func TestLastGoodPolicyRace(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
@@ -95,7 +95,7 @@ func TestLastGoodPolicyRace(t *testing.T) {
 	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
 		if key == catalog.PolicyFile.LastGood {
 			w.Objects.OnPut = nil
-			w.Put(policy.Key, "") // the operator takes it back, and another sync sees that
+			w.Put(policy.Key, "") // the operator removes it, and another sync sees that
 			w.Put(catalog.PolicyFile.LastGood, "")
 		}
 		return false, nil

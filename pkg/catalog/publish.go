@@ -83,7 +83,8 @@ func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err 
 	return false, nil
 }
 
-// input returns the next catalog: the current lists of servers, or else their last lists.
+// input returns the next catalog: the current lists of servers, and otherwise their last
+// lists.
 func (r *run) input(ctx context.Context) Input {
 	in := Input{Words: r.config.Value.Words, Yield: func() { r.pause(ctx) }}
 	for _, l := range r.servers {

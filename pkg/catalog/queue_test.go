@@ -49,7 +49,7 @@ func TestJobRefused(t *testing.T) {
 	}
 }
 
-// What is read is written in the same way again.
+// Writing a parsed job again produces the same bytes.
 func FuzzParseJob(f *testing.F) {
 	f.Add([]byte(sampleJob))
 	f.Add([]byte(`{"format":1,"run":{"began":"2026-11-20T12:00:00+01:00"}}`))

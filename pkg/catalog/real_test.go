@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// BenchmarkBuild is what a snapshot of the real tools costs to build, and its size.
+// BenchmarkBuild measures the time and the size of a snapshot of the real tools.
 func BenchmarkBuild(b *testing.B) {
 	for _, n := range []int{527, 10_000} {
 		in := manyReal(b, n)
@@ -21,7 +21,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkDecodeReal is what the same snapshot costs to open.
+// BenchmarkDecodeReal measures how long it takes to open this snapshot.
 func BenchmarkDecodeReal(b *testing.B) {
 	for _, n := range []int{527, 10_000} {
 		blob := build(b, manyReal(b, n)).Encode()

@@ -34,8 +34,8 @@ func TestRebuildRefuses(t *testing.T) {
 	}
 }
 
-// What Build makes of the sample. If it is something else, a catalog that an earlier program has made must
-// not be gone on from: raise recipe, and put the new digest here.
+// TestRecipe compares the result of Build for the sample. If the result changes, syncs must not
+// reuse catalogs of earlier programs: raise recipe, and put the new digest here.
 func TestRecipe(t *testing.T) {
 	const recipe3 = "ccc6f612a0784091dcfb368ad91a7ad81c4b081d810e426765693598f0979743"
 	if got := build(t, sample(t)).SHA256(); got != recipe3 {

@@ -30,8 +30,8 @@ func (s *Snapshot) Record(i int) *approval.Record {
 }
 
 // Witness returns the number of the item whose approval record shows whether a store was emptied or
-// set back. This is the newest record that is cheap to read, or else the smallest record. Witness
-// reports whether the catalog has a record.
+// set back. This is the newest record that is cheap to read; if none is cheap, it is the smallest
+// record. Witness reports whether the catalog has a record.
 func (s *Snapshot) Witness() (witness int, ok bool) {
 	var at time.Time
 	least := 0
@@ -69,9 +69,9 @@ func (s *shard) recordSize(row []byte) int {
 	return size
 }
 
-// Lost reports whether the store lost the record of item i that the catalog has. stored is the
+// IsLost reports whether the store lost the record of item i that the catalog has. stored is the
 // store's record; nil: none.
-func (s *Snapshot) Lost(i int, stored *approval.Record) bool {
+func (s *Snapshot) IsLost(i int, stored *approval.Record) bool {
 	_, row := s.row(i)
 	if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
 		return false
@@ -219,7 +219,7 @@ func RecoverAll(ctx context.Context, approvals approval.Store, s *Snapshot, now 
 			stored[r.ID()] = &r
 		}
 		for i := range server.Numbers() {
-			if id := s.ID(i); s.Lost(i, stored[id]) {
+			if id := s.ID(i); s.IsLost(i, stored[id]) {
 				if stored[id], err = Recover(ctx, approvals, s, i, stored[id], now); err != nil {
 					return err
 				}

@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// stands is "tool: state" of each record of fs, with "disabled" if it is.
+// stands returns "tool: state" for each record of fs, with "disabled" if it is.
 func (w *fixture) stands() []string {
 	w.T.Helper()
 	records, err := w.Approvals.Records(w.T.Context(), "fs")
@@ -43,14 +43,14 @@ func wantStands(t *testing.T, w *fixture, want ...string) {
 	}
 }
 
-// lose puts another store in the place of the fixture's, as an operator who restores a table
-// does, with the process that syncs or without.
+// lose replaces the fixture's store, as an operator does who restores a table, with or without a
+// restart of the syncing process.
 func (w *fixture) lose(now *approvaltest.Mem) {
 	w.Approvals = now
 	w.Restart()
 }
 
-// settle lets one side's decisions hold, and returns how many it settled.
+// settle makes one side's decisions apply, and returns the number of affected records.
 func (w *fixture) settle(how catalog.Reconciler) int {
 	w.T.Helper()
 	settled, err := catalog.Reconcile(w.T.Context(), w.Approvals, w.load(), how, "ann", w.Clock.Now)
@@ -93,8 +93,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// A store lost together with what stood in it of a server that is not configured any more:
-// nothing is known of its tools, and its first list was had.
+// A lost store can also have had data about a server that is no longer configured. Then nothing is
+// known of the server's tools, and its first list has passed.
 func TestBaselineOfALostStore(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
@@ -107,8 +107,8 @@ func TestBaselineOfALostStore(t *testing.T) {
 	wantStands(t, w, "moved: pending", "new: pending", "off: pending", "ok: pending")
 }
 
-// Of a store that is lost, of one that was set back to before a block, and of one from before an
-// unblock: what was blocked in the catalog or in the store stays so, whoever's word holds.
+// A definition that was blocked in the catalog or in the store stays blocked. This is true for a
+// lost store, and for stores from before a block or an unblock, with either reconciliation.
 func TestRecoverBlocked(t *testing.T) {
 	for _, how := range []catalog.Reconciler{nil, approval.KeepRestored, approval.AcceptStore} {
 		for name, lose := range map[string]func(w *fixture) *approvaltest.Mem{
@@ -153,7 +153,7 @@ func TestRecoverBlocked(t *testing.T) {
 	}
 }
 
-// What is blocked and is not what the server lists now is in the catalog too.
+// The catalog also has blocked definitions that the server does not list now.
 func TestRecoverEarlierBlocks(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
@@ -172,7 +172,7 @@ func TestRecoverEarlierBlocks(t *testing.T) {
 	}
 }
 
-// Of a table that was set back to yesterday and what the catalog knows, the stricter holds.
+// If an operator restores yesterday's table, the stricter of the table and the catalog applies.
 func TestRecoverStricterOfTwo(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
@@ -240,7 +240,7 @@ func TestSettleAccept(t *testing.T) {
 	}
 }
 
-// Whoever decides about a recovered tool has seen how it stands: that settles it.
+// A decision about a recovered tool reconciles it, because the person has seen its state.
 func TestSettleByADecision(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
@@ -288,9 +288,9 @@ func TestRecoverRace(t *testing.T) {
 	w.sync()
 	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
 	other := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
-	var begun atomic.Bool // records are written side by side
+	var begun atomic.Bool // records are written in parallel
 	w.Approvals.OnPut = func(ctx context.Context, _ approval.Record) (bool, error) {
-		if begun.CompareAndSwap(false, true) { // the other one does it all between this one's read and its first write
+		if begun.CompareAndSwap(false, true) { // the other sync does everything between this one's read and its first write
 			if _, err := other.Sync(ctx); err != nil {
 				t.Error(err)
 			}
@@ -305,8 +305,7 @@ func TestRecoverRace(t *testing.T) {
 	}
 }
 
-// enable enables the tool, as a person would.
-// A catalog that cannot be used while a server is down: its tools are found, as their records say.
+// If the catalog is unusable while a server is down, its tools come from their records.
 func TestRebuildFromRecords(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, w *fixture, key string){
 		"of another format": func(t *testing.T, w *fixture, key string) {
@@ -356,8 +355,8 @@ func TestRebuildFromRecords(t *testing.T) {
 	}
 }
 
-// What the catalog knows of a server is put back also if the server leaves the config just then:
-// the next catalog does not know it any more.
+// A sync also restores the records of a server that leaves the config at the same time: the next
+// catalog does not have the server any more.
 func TestRecoverOfAServerThatLeaves(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -388,7 +387,7 @@ func TestRecoverOfAServerThatLeaves(t *testing.T) {
 	}
 }
 
-// A store that is lost after the records were read, while another sync moves the catalog.
+// The store is lost after the records were read, while another sync moves the catalog.
 func TestRecoverDuringARace(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
@@ -418,5 +417,5 @@ func TestRecoverDuringARace(t *testing.T) {
 	wantStands(t, w, locked...)
 }
 
-// A swapped is a store in whose place another one comes.
+// A swapped store can be replaced by another one.
 type swapped struct{ *approvaltest.Mem }

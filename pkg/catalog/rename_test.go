@@ -19,7 +19,7 @@ import (
 
 const here, there = "https://here.example.com/mcp", "https://there.example.com/mcp"
 
-// place stores a config with these servers: name → URL and its other keys.
+// place stores a config with these servers: from each name to its URL and its other keys.
 func (w *fixture) place(servers map[string]string) {
 	w.T.Helper()
 	var parts []string
@@ -33,7 +33,8 @@ func (w *fixture) place(servers map[string]string) {
 	w.Put(config.Key, `{"mcpServers": {`+strings.Join(parts, ",")+`}}`)
 }
 
-// lock gives the server fs a tool of each kind: ok is approved, off is disabled, new waits and moved changed.
+// lock gives the server fs a tool of each kind: ok is approved, off is disabled, new waits and
+// moved changed.
 func (w *fixture) lock() {
 	w.T.Helper()
 	w.Server("fs").Tools = []string{"ok", "off", "moved"}
@@ -80,7 +81,7 @@ func TestRenamedServer(t *testing.T) {
 		{"a second name beside the first: everything waits", func(w *fixture) {
 			w.place(map[string]string{"fs": here, "files": here})
 			w.sync()
-			w.place(map[string]string{"files": here}) // and still does without it
+			w.place(map[string]string{"files": here}) // and still is without it
 		}, waits},
 		{"into two names: everything waits", func(w *fixture) {
 			w.place(map[string]string{"other": here, "files": here})
@@ -137,7 +138,7 @@ func TestRenameAudit(t *testing.T) {
 	}
 }
 
-// A tool that its server does not list at the time of the rename, and lists again later.
+// A server does not list a tool at the time of the rename, and lists it again later.
 func TestRenamedWhileAToolIsAway(t *testing.T) {
 	for _, mode := range []string{"on_change", "off"} {
 		t.Run(mode, func(t *testing.T) {
@@ -165,7 +166,7 @@ func TestRenamedWhileAToolIsAway(t *testing.T) {
 	}
 }
 
-// Where nothing waits for approval, a tool is shut only by what people refused.
+// If nothing needs approval, a tool is locked only by a refusal of a person.
 func TestRenameOfRefusedTools(t *testing.T) {
 	const off = `,"approval": "off"`
 	for _, test := range []struct {
@@ -206,7 +207,7 @@ func TestRenameOfRefusedTools(t *testing.T) {
 	}
 }
 
-// Back and forth: a decision under one name holds under the next.
+// After renames back and forth, a decision under one name applies under the next.
 func TestRenamedBack(t *testing.T) {
 	bothWays(t, func(w *fixture) {
 		w.place(map[string]string{"fs": here})
@@ -270,8 +271,7 @@ func TestBaselineOfATakenName(t *testing.T) {
 	wantState(t, w, "fs:read: pending", "fs:write: pending")
 }
 
-// What an earlier version of the program left: a baseline by name, and a current.json
-// that names no servers.
+// Data of an earlier version: a baseline by name, and a current.json that names no servers.
 func TestBaselineOfAnEarlierVersion(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
@@ -279,7 +279,7 @@ func TestBaselineOfAnEarlierVersion(t *testing.T) {
 	require.OK(t, w.Approvals.PutDocs(t.Context(), old))
 	w.Server("fs").Outcome = transient()
 	w.sync()
-	require.OK(t, w.Approvals.PutDocs(t.Context(), document.Doc{Key: old.Key, Rev: 1})) // by now it is kept by identity
+	require.OK(t, w.Approvals.PutDocs(t.Context(), document.Doc{Key: old.Key, Rev: 1})) // this version stores it by identity
 	w.place(map[string]string{"fs": here, "files": here + "/"})
 	w.Server("files").Tools = []string{"read"}
 	w.Restart()
@@ -303,8 +303,7 @@ func TestBaselineOfAServerThatLeft(t *testing.T) {
 	}
 }
 
-// A second name for an address that is known has no first list of its own, however its URL is
-// written.
+// A second name for a known address has no first list of its own, in any spelling of its URL.
 func TestBaselineOfAnotherSpelling(t *testing.T) {
 	for _, test := range []struct{ known, other, want string }{
 		{"http://localhost:3000/mcp", "http://127.0.0.1:3000/mcp", "pending"},
@@ -349,7 +348,7 @@ func TestBaselineOfAnotherSpelling(t *testing.T) {
 	}
 }
 
-// In one config that is new, one server of an address has the first list.
+// In a new config, only one server of each address has the first list.
 func TestBaselineOfTwoSpellings(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"a": here + "?tenant=a", "b": here + "?tenant=b"})
@@ -361,7 +360,7 @@ func TestBaselineOfTwoSpellings(t *testing.T) {
 	wantState(t, w, "a:read: approved", "b:read: approved")
 }
 
-// What is blocked or disabled at an address is not open under another spelling of it.
+// A blocked or disabled item stays locked under another spelling of its server's address.
 func TestBlockAtAnotherSpelling(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": `http://localhost:3000/mcp,"approval":"off"`})
@@ -376,14 +375,14 @@ func TestBlockAtAnotherSpelling(t *testing.T) {
 	}
 }
 
-// What the version before this one left: baselines by the exact URL, in the store and in a
-// current.json that says no place.
+// Data of the previous version: baselines by the exact URL, in the store and in a current.json
+// without places.
 func TestBaselineOfAnEarlierIdentity(t *testing.T) {
 	local, queried := "http://127.0.0.1:3000/mcp", here+"?tenant=a"
 	second := map[string]string{"fs": local, "q": queried, "new": "http://localhost:3000/mcp", "a": here + "?tenant=b"}
 	for _, test := range []struct {
 		name    string
-		current bool // current.json is there
+		current bool // current.json exists
 	}{
 		{"a second name", true},
 		{"a second name, without a catalog", false},

@@ -170,7 +170,7 @@ func (r *run) storeLost(ctx context.Context) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("read approvals: %w", err)
 	}
-	return r.base.Lost(i, &held), nil
+	return r.base.IsLost(i, &held), nil
 }
 
 // isAhead reports whether the last catalog has a time in the future: a clock was ahead. Then a run

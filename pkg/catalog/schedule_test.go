@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// rested is a fixture whose servers have been the same for so long.
+// rested is a fixture whose servers have been unchanged for this time.
 func rested(t *testing.T, since time.Duration) *fixture {
 	w := newFixture(t)
 	w.place(map[string]string{"a": here, "b": "https://b.example/mcp", "c": "https://c.example/mcp"})
@@ -37,7 +37,7 @@ func (w *fixture) syncDue() catalog.Report {
 	return rep
 }
 
-// The longer a server has been the same, the longer it is left alone.
+// The longer a server has been unchanged, the longer it is not loaded.
 func TestSyncDueRests(t *testing.T) {
 	for _, c := range []struct {
 		since, ttl time.Duration
@@ -74,12 +74,12 @@ func TestSyncDueRests(t *testing.T) {
 	}
 }
 
-// What asks for a server, however long it has been the same.
+// Events that cause a load of a server that has been unchanged for long.
 func TestSyncDueAsks(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(w *fixture)
 		want []string
-		left []string // servers that left the config: their records are read
+		left []string // servers that left the config: the sync reads their records
 	}{
 		"nothing":    {do: func(*fixture) {}},
 		"a decision": {func(w *fixture) { w.Decide("b:y", "disable") }, []string{"b"}, nil},
@@ -127,8 +127,8 @@ func TestSyncDueAsks(t *testing.T) {
 	}
 }
 
-// A clock that was ahead and is set right keeps nobody from being asked until it gets there again, and
-// no decision that was made since from the catalog.
+// If a clock was ahead and is corrected, servers are loaded at once. Decisions made since are in
+// the catalog.
 func TestSyncAfterClockWasAhead(t *testing.T) {
 	whole := func(w *fixture) { w.sync() }
 	for name, c := range map[string]struct{ ahead, after func(*fixture) }{
@@ -160,7 +160,7 @@ func TestSyncAfterClockWasAhead(t *testing.T) {
 	}
 }
 
-// The catalog has what was decided about a server that is left alone, at the first sync after.
+// The first sync after a decision about an idle server puts the decision into the catalog.
 func TestSyncDueHasDecisions(t *testing.T) {
 	w := rested(t, 100*time.Hour)
 	w.Clock.Wait(time.Minute)

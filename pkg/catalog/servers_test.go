@@ -40,7 +40,7 @@ func slow(t *testing.T, n int, takes func(server string) time.Duration) *fixture
 	return w
 }
 
-// single returns how many servers the last sync asked with one attempt.
+// single returns how many servers the last sync loaded with one attempt.
 func (w *fixture) single() (n int) {
 	for _, target := range w.Loaded {
 		if target.Once {
@@ -97,7 +97,7 @@ func TestAttemptsOfManyFailingServers(t *testing.T) {
 	}
 }
 
-// Where there is no time for all, what has answered is taken, the rest keeps what it has, and
+// If time runs out, the sync uses the answers that came. The other servers keep their items, and
 // each server has its turn.
 func TestSyncOutOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestSyncOutOfTime(t *testing.T) {
 		w.Server("s01").Outcome, w.Server("s04").Outcome = transient(), transient()
 		timesAsked := map[string]int{}
 		for n := range 12 {
-			ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second) // of which the servers have 36 s: enough for three
+			ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second) // servers have 36 s of them: enough for three
 			rep, err := w.Syncer.Sync(ctx)
 			cancel()
 			if err != nil {
@@ -139,7 +139,7 @@ func TestSyncOutOfTime(t *testing.T) {
 	})
 }
 
-// A caller that goes away ends the sync, unlike time that is up.
+// A caller that goes away ends the sync; a deadline does not.
 func TestSyncCanceledWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slow(t, 3, func(string) time.Duration { return time.Second })
@@ -154,8 +154,8 @@ func TestSyncCanceledWhileLoading(t *testing.T) {
 	})
 }
 
-// TestHangingServers runs real servers, most of which accept and never answer,
-// with a deadline that they outlive.
+// TestHangingServers loads real servers, most of which accept and never answer, with a deadline
+// before their end.
 func TestHangingServers(t *testing.T) {
 	tools := map[string][]json.RawMessage{}
 	for i := range 31 {

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// restless is a fixture with a server whose one tool has another text after each call of change,
-// and the snapshots that are stored.
+// restless is a fixture with a server whose only tool has another text after each call of change,
+// and the stored snapshots.
 func restless(t *testing.T) (w *fixture, change func(text string), stored func() []string) {
 	w = newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
@@ -39,8 +39,8 @@ func restless(t *testing.T) (w *fixture, change func(text string), stored func()
 	return w, change, func() []string { return slices.Sorted(maps.Keys(snapshots)) }
 }
 
-// A server that changes its text at each sync keeps a bounded number of snapshots, and nobody
-// loses one that he may still load.
+// If a server changes its text at each sync, the number of snapshots is bounded. Processes lose no
+// snapshot that they may still load.
 func TestSuperseded(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -91,8 +91,7 @@ func TestSupersededUnchanged(t *testing.T) {
 	}
 }
 
-// A server that is switched off and on again makes its old snapshot the one in use: it must
-// not go.
+// If a server is switched off and on again, its old snapshot is in use again and must stay.
 func TestSupersededSnapshotComesBack(t *testing.T) {
 	w, change, stored := restless(t)
 	change("a")
@@ -128,7 +127,7 @@ func TestSupersededSnapshotNotRemovable(t *testing.T) {
 	}
 }
 
-// While this sync makes a superseded snapshot the catalog again, another one removes it.
+// While this sync makes a superseded snapshot the catalog again, another one deletes it.
 func TestSupersededSnapshotRemovedInARace(t *testing.T) {
 	w, change, _ := restless(t)
 	change("a")
@@ -152,7 +151,7 @@ func TestSupersededSnapshotRemovedInARace(t *testing.T) {
 	}
 }
 
-// A sync whose catalog has moved meanwhile removes nothing on its word.
+// A sync does not delete snapshots if another sync has moved the catalog in the meantime.
 func TestSupersededByALateSync(t *testing.T) {
 	w, change, stored := restless(t)
 	change("a")
@@ -165,7 +164,7 @@ func TestSupersededByALateSync(t *testing.T) {
 		}
 		looks++
 		switch looks {
-		case 2: // at whether the catalog is still the one that was read first
+		case 2: // at the check that the catalog has not moved
 			late = true
 			w.Put(catalog.CurrentKey, strings.Replace(read(t, w, catalog.CurrentKey), "{", "{ ", 1))
 		case 4:
@@ -186,7 +185,7 @@ func TestSupersededByALateSync(t *testing.T) {
 	}
 }
 
-// read returns an object, past the hook of reads.
+// read returns an object without the hook of reads.
 func read(t *testing.T, w *fixture, key string) string {
 	t.Helper()
 	hook := w.Objects.OnGet
@@ -201,7 +200,7 @@ func read(t *testing.T, w *fixture, key string) string {
 
 const fromTheFuture = `"format":2,"superseded":[],"later":{"n":[1,2]}`
 
-// What a newer program keeps in current.json outlives a sync of this one.
+// A sync of this version keeps unknown members that a newer program wrote to current.json.
 func TestCurrentUnknownMembers(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})

@@ -19,10 +19,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// most is how many tools a shard of the tests holds.
+// most is the maximum number of tools in a shard of the tests.
 const most = 12
 
-// A world is a catalog that changes, as a sync hands it in.
+// A world is a catalog that changes, as the input of a sync.
 type world struct {
 	t       testing.TB
 	rng     *rand.Rand
@@ -36,7 +36,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), servers: map[string]*ServerInput{}, changed: map[string]bool{}}
 }
 
-// define returns a tool, or a prompt, that names another one at times.
+// define returns a tool or a prompt, which sometimes names another one.
 func (w *world) define(name string) ToolInput {
 	w.version++
 	kind, raw := tool.Tool, fmt.Sprintf(`{"name":%q,"description":"Version %d of it. See also read_file_%d and use it."}`, name, w.version, w.rng.IntN(40))
@@ -59,7 +59,7 @@ func (w *world) change() {
 	names := slices.Sorted(maps.Keys(w.servers))
 	one := func() *ServerInput { return w.servers[names[w.rng.IntN(len(names))]] }
 	switch n := w.rng.IntN(10); {
-	case n < 3 || len(names) == 0: // names of which some come before others with a hyphen, and after them with a colon
+	case n < 3 || len(names) == 0: // some names sort before others with a hyphen, and after them with a colon
 		name := strings.Repeat("a", 1+w.rng.IntN(2)) + []string{"", "-b", "-c", ".d", "0"}[w.rng.IntN(5)] + fmt.Sprint(w.rng.IntN(4))
 		s := &ServerInput{Name: name, Enabled: true}
 		for i := range w.rng.IntN(most * 3 / 2) {
@@ -109,7 +109,7 @@ func (w *world) all() Input {
 	return in
 }
 
-// Whatever changes, and however shards are cut, the snapshot reads as one that was built from nothing.
+// For any changes and any shards, the snapshot reads like one that was built from the start.
 func TestRebuildReadsAsBuild(t *testing.T) {
 	for seed := range uint64(3) {
 		w := newWorld(t, seed)
@@ -189,7 +189,7 @@ func same(t *testing.T, want, got *Snapshot) {
 	}
 }
 
-// full checks that no shard is too large and no two neighbours are too small.
+// full checks that no shard is too large, and that no two neighbors are too small.
 func full(t *testing.T, s *Snapshot) {
 	t.Helper()
 	for i, part := range s.shards {
@@ -226,7 +226,7 @@ func base(t *testing.T) (Input, *Snapshot) {
 	return in, s
 }
 
-// changed returns the first servers of the shards that are not shared with prev.
+// changed returns the first servers of the shards that prev does not share.
 func changed(prev, s *Snapshot) (list []string) {
 	for _, part := range s.shards {
 		if !slices.ContainsFunc(prev.shards, func(p *shard) bool { return p.sha256 == part.sha256 }) {
@@ -290,7 +290,7 @@ func TestRebuildTouchesOneShard(t *testing.T) {
 	}
 }
 
-// A shard that another version of the program has made is not shared.
+// A shard of another recipe is not shared.
 func TestRebuildAnotherRecipe(t *testing.T) {
 	in, prev := base(t)
 	want := prev.SHA256()
@@ -331,7 +331,7 @@ func TestShardsOverlap(t *testing.T) {
 	}
 }
 
-// The digest names what the shards hold, and tells the order of their names.
+// The digest depends on the content of the shards and on the order of their names.
 func TestDigest(t *testing.T) {
 	a, b := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	if digest([]string{a}) != a || digest([]string{a, b}) == digest([]string{b, a}) || digest([]string{a, ""}) != "" || len(digest([]string{a, b})) != 64 {

@@ -83,7 +83,7 @@ type Syncer struct {
 // A result is the result of a run whose caller did not go away.
 type result struct {
 	number int64 // of the run, from 1
-	all    bool  // all servers were asked
+	all    bool  // the run loaded all servers
 	report Report
 	err    error
 }
@@ -112,7 +112,7 @@ func (s *Syncer) Config() *config.Config { return s.using.Load() }
 // run. A [Report] comes with an error too.
 func (s *Syncer) Sync(ctx context.Context) (Report, error) { return s.sync(ctx, true) }
 
-// SyncDue is Sync for a schedule: it does not ask servers that were asked recently and have not
+// SyncDue is Sync for a schedule: it skips servers that were loaded recently and have not
 // changed for long. It reads their records if people have decided about them since.
 func (s *Syncer) SyncDue(ctx context.Context) (Report, error) { return s.sync(ctx, false) }
 

@@ -141,13 +141,13 @@ func TestSyncCanceled(t *testing.T) {
 	}
 }
 
-// failAt makes the n-th write from now fail, before or after it was kept, and
-// reports whether there was one.
+// failAt makes the n-th write from now fail, with or without effect, and reports whether there was
+// one.
 func (w *fixture) failAt(n int, kept bool) (reached func() bool) {
 	var mu sync.Mutex
 	count := 0
 	fail := func() (bool, error) {
-		mu.Lock() // several units are worked off at once
+		mu.Lock() // several units run at once
 		defer mu.Unlock()
 		count++
 		if count == n {
@@ -164,8 +164,8 @@ func (w *fixture) failAt(n int, kept bool) (reached func() bool) {
 	}
 }
 
-// consistent reports what a reader would stumble over: a catalog that cannot be
-// loaded, or a tool in it that no record knows.
+// consistent reports an inconsistency that readers would notice: a catalog that cannot be loaded,
+// or one of its tools without a record.
 func (w *fixture) consistent() error {
 	s, err := catalog.Load(w.T.Context(), w.Objects, nil)
 	if errors.Is(err, object.ErrNotFound) {
@@ -198,8 +198,8 @@ func TestSyncInterrupted(t *testing.T) {
 	}
 }
 
-// interrupted fails the n-th write of two syncs and checks what they leave; it
-// reports whether there was such a write.
+// interrupted fails the n-th write of two syncs and checks the result; it reports whether there was
+// such a write.
 func interrupted(t *testing.T, n int, kept, restart bool) bool {
 	t.Helper()
 	w := newFixture(t)

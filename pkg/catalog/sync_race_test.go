@@ -18,13 +18,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// other returns a Syncer of another process on the same stores, whose servers
-// answer from lists.
+// other returns a Syncer of another process on the same stores, whose servers answer from lists.
 func (w *fixture) other(lists map[string][]string) *catalog.Syncer {
 	return catalog.NewSyncer(w.Objects, w.Approvals, listing(lists), &catalog.SyncOptions{Now: w.Clock.Now})
 }
 
-// once runs do during the next load alone.
+// once runs do during the next load only.
 func (w *fixture) once(do func(ctx context.Context)) {
 	w.After = func(ctx context.Context) {
 		w.After = nil
@@ -48,7 +47,7 @@ func TestSyncRace(t *testing.T) {
 		t.Errorf("report = %+v, want it superseded", rep)
 	}
 	wantState(t, w, "fs:read: approved", "fs:write: pending")
-	if rep := w.sync(); rep.Superseded { // and the loser goes on from what won
+	if rep := w.sync(); rep.Superseded { // and the loser continues from the winner's catalog
 		t.Errorf("report = %+v", rep)
 	}
 	wantState(t, w, "fs:read: approved")
@@ -58,8 +57,8 @@ func TestSyncRaceInTheStore(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
-	// The earlier sync stands still while it loads; the later one begins, and
-	// the earlier one moves the catalog before the later one does.
+	// The earlier sync pauses while it loads. The later one begins, and the earlier one moves the
+	// catalog first.
 	earlier := listing(map[string][]string{"fs": {"read"}, "git": {"log", "push"}})
 	began, goOn := make(chan struct{}), make(chan struct{})
 	earlier.After = func(context.Context) { close(began); <-goOn }
@@ -81,11 +80,11 @@ func TestSyncRaceInTheStore(t *testing.T) {
 	if rep.Superseded || rep.Servers[1].Outcome.Status != "transient" {
 		t.Errorf("report = %+v", rep)
 	}
-	// What the later one could not load it keeps from the earlier one's catalog.
+	// The later one could not load git, and keeps its tools from the earlier one's catalog.
 	wantState(t, w, "fs:read: approved", "git:log: approved", "git:push: approved")
 }
 
-// A sync by the clock keeps what another sync found of the servers that it does not ask.
+// A scheduled sync keeps the results of another sync for the servers that it does not load.
 func TestSyncDueRace(t *testing.T) {
 	w := rested(t, 100*time.Hour)
 	w.Clock.Wait(time.Minute)
@@ -121,8 +120,8 @@ func TestSyncRaceOfConfigs(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
-	// A sync whose clock is behind uses the new config and ends first: by its
-	// time it began earlier, so time alone would let the old config win.
+	// A sync whose clock is behind uses the new config and ends first. By its time it began
+	// earlier, so time alone would let the old config win.
 	behind := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: func() time.Time { return day(1).Add(-time.Hour) }})
 	w.once(func(ctx context.Context) {
 		w.ConfigureOnly(map[string]string{"fs": ""})
@@ -141,7 +140,7 @@ func TestSyncWriteWithALostAnswer(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}
-	// A driver that tries again after a lost answer meets its own write.
+	// A driver that retries after a lost answer finds its own write.
 	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
 		if key == catalog.CurrentKey {
 			return true, object.ErrConflict
@@ -174,7 +173,7 @@ func TestDecisionDuringASync(t *testing.T) {
 	w.Server("fs").Tools = []string{"read", "write"}
 	w.sync()
 
-	// A person disables a tool between the sync's reading and its write.
+	// A person disables a tool between the sync's reads and its write.
 	w.Server("fs").Tools = []string{`{"name":"read","title":"new"}`, "write"}
 	did := false
 	w.Approvals.OnPut = func(ctx context.Context, r approval.Record) (bool, error) {
@@ -215,8 +214,8 @@ func TestDecisionWhileServersLoad(t *testing.T) {
 	wantState(t, w, "fs:read: approved")
 }
 
-// What is decided after a sync has read the records of a server is not in its catalog. Readers
-// learn of it because it was decided after the catalog was made.
+// A decision that comes after a sync has read the server's records is not in its catalog. Readers
+// still find it, because it is newer than the catalog.
 func TestDecisionWhileRecordsAreWritten(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": `,"approval":"manual"`})
@@ -242,8 +241,8 @@ func TestDecisionWhileRecordsAreWritten(t *testing.T) {
 	wantState(t, w, "fs:read: approved", "fs:write: pending")
 }
 
-// A sync goes by the records, not by what it remembers of them: another process may have
-// written what this one then undoes.
+// A sync uses the records instead of its cache: another process may have written records that this
+// sync then changes back.
 func TestRecordsOfAnotherSync(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
@@ -314,7 +313,7 @@ func TestSyncCallerGivesUp(t *testing.T) {
 		impatient, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(70*time.Second, cancel)
 		var errs [2]error
-		wg.Go(func() { _, errs[0] = w.Syncer.Sync(impatient) }) // it leads the second run, and gives up in it
+		wg.Go(func() { _, errs[0] = w.Syncer.Sync(impatient) }) // it leads the second run, and gives up during it
 		time.Sleep(time.Second)
 		wg.Go(func() { _, errs[1] = w.Syncer.Sync(t.Context()) })
 		wg.Wait()

@@ -79,7 +79,7 @@ func TestUnchangedCatalog(t *testing.T) {
 
 func TestSnapshotStoredAgain(t *testing.T) {
 	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": ""}) // it lists nothing, so that no record is seen again
+	w.ConfigureOnly(map[string]string{"fs": ""}) // it lists nothing, so the sync reads no record again
 	first := w.sync()
 	w.Clock.Wait(23 * time.Hour)
 	if rep := w.sync(); rep.Stored {
@@ -115,7 +115,8 @@ func TestToolChanged(t *testing.T) {
 	wantState(t, w, "fs:read: approved", "fs:write: approved")
 }
 
-// What a person approved earlier waits, or is approved again, as the config says by then.
+// A definition that a person approved earlier waits, or is approved again, according to the current
+// config.
 func TestToolRemembered(t *testing.T) {
 	w := newFixture(t)
 	first, second := `{"name":"read","title":"first"}`, `{"name":"read","title":"second"}`
@@ -150,7 +151,7 @@ func TestServerThatFailed(t *testing.T) {
 	for _, status := range []outcome.Status{outcome.Transient, outcome.Permanent, outcome.Denied} {
 		w.Server("git").Outcome = outcome.Outcome{Status: status, Reason: "why"}
 		w.Server("fs").Tools = append(w.Server("fs").Tools, string(status))
-		w.Restart() // what is kept is kept in the store
+		w.Restart() // the data is in the store
 		rep := w.sync()
 		if i, ok := w.load().Find(gatewaytest.ID(t, "git:log")); !ok || w.load().Tool(i).Approval.State != approval.Approved {
 			t.Errorf("%s: git:log is gone or not approved", status)

@@ -72,8 +72,7 @@ func unchangedCatalogIsNotBuilt(w *fixture) {
 	}
 }
 
-// What another process has put in the place of the catalog is not taken for one's own, even
-// if it is the same one as before.
+// A sync does not treat another process's catalog as its own, even if it equals the one before.
 func TestUnchangedCatalogOfAnotherProcess(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})

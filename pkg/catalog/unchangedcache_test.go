@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// readStore notes of which servers records were read.
+// readStore records the servers whose records were read.
 type readStore struct {
 	*approvaltest.Mem
 	mu   sync.Mutex
@@ -41,7 +41,7 @@ func (s *readStore) take() []string {
 	return out
 }
 
-// parsed returns the servers whose definitions the last sync asked for.
+// parsed returns the servers whose definitions the last sync parsed.
 func (w *fixture) parsed() (ids []string) {
 	for _, target := range w.Loaded {
 		if target.Lists == "" {
@@ -51,7 +51,7 @@ func (w *fixture) parsed() (ids []string) {
 	return slices.Sorted(slices.Values(ids))
 }
 
-// Of what has not changed nothing is read and nothing parsed.
+// A sync reads and parses nothing of unchanged servers.
 func TestUnchangedServersAreNotRead(t *testing.T) {
 	w := newFixture(t)
 	store := &readStore{Mem: w.Approvals}
@@ -93,8 +93,8 @@ func TestUnchangedServersAreNotRead(t *testing.T) {
 	}
 }
 
-// Whatever happens between syncs, a process that remembers what it found ends where one ends that finds
-// out everything anew, and where many end that share a sync.
+// After any events, a process with a cache ends with the same catalog as one without a cache, and
+// as a distributed sync.
 func TestUnchangedSyncEndsAsAnyOther(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	w := newFixture(t)

@@ -146,7 +146,7 @@ func (u *unit) recoverLost(ctx context.Context) error {
 		}
 		s, _ := base.Server(name)
 		for i := range s.Numbers() {
-			if held := u.records[base.ID(i)]; base.Lost(i, held) {
+			if held := u.records[base.ID(i)]; base.IsLost(i, held) {
 				due = append(due, lost{base, i, held})
 			}
 		}

@@ -18,11 +18,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// A reordered loader tells how servers answered in an order of its own.
+// A reordered loader reports the outcomes of servers in its own order.
 type reordered struct {
 	*gatewaytest.Servers
 	order func([]outcome.Outcome)
-	told  atomic.Int64 // outcomes that each has taken
+	told  atomic.Int64 // outcomes that each has received
 }
 
 func (l *reordered) LoadEach(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) {
@@ -35,8 +35,8 @@ func (l *reordered) LoadEach(ctx context.Context, targets []upstream.Target, eac
 	}
 }
 
-// Of two names of one URL the first in the config has the first list, whoever answers first; and what is
-// disabled under one name is so under the other.
+// If two names have one URL, the first one in the config has the first list, in any order of
+// answers. An item disabled under one name is disabled under the other.
 func TestUnitsWhateverAnswersFirst(t *testing.T) {
 	for name, order := range map[string]func([]outcome.Outcome){
 		"in order": func([]outcome.Outcome) {},
@@ -53,7 +53,7 @@ func TestUnitsWhateverAnswersFirst(t *testing.T) {
 	}
 }
 
-// While the records of servers cannot be read, answers are not collected without bound.
+// While the records of servers cannot be read, the number of collected answers is bounded.
 func TestUnworkedAnswersAreBounded(t *testing.T) {
 	const servers = 200
 	w := newFixture(t)
@@ -93,7 +93,7 @@ func (s slowRecords) RecordsIfChanged(ctx context.Context, server, mark string) 
 	return s.Mem.RecordsIfChanged(ctx, server, mark)
 }
 
-// A server whose list changes makes a catalog that equals one which was built from all servers.
+// A changed list of one server leads to the same catalog as a build from all servers.
 func TestOneChangedServerGivesTheSameCatalog(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"a": here, "b": "https://b.example/mcp"})
@@ -106,7 +106,7 @@ func TestOneChangedServerGivesTheSameCatalog(t *testing.T) {
 	w.Server("b").Tools = []string{"x", "y"}
 	got := w.sync() // takes a as it was
 	want := w.load()
-	w.remove(catalog.CurrentKey) // the next sync goes on from nothing
+	w.remove(catalog.CurrentKey) // the next sync starts without a catalog
 	w.Restart()
 	if rep := w.sync(); rep.Snapshot != got.Snapshot {
 		t.Errorf("built from all it is %s, with what was taken over %s", rep.Snapshot, got.Snapshot)

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// The record that tells whether a store was set back is a late one, and costs no more than
-// one unit of DynamoDB to read if there is such a one.
+// The witness, which shows whether an older store was restored, is a late record. If possible, it
+// costs no more than one DynamoDB read unit.
 func TestWitness(t *testing.T) {
 	type entry struct {
 		name    string

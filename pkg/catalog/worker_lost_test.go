@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 )
 
-// A store that was set back to before a decision does not take it out of the catalog, whether the server
-// was asked since, by a worker that knows no more than that store, or by nobody.
+// If a store from before a decision is restored, the decision stays in the catalog. This is true
+// whether or not a worker, which knows only that store, has loaded the server since.
 func TestSharedStoreSetBack(t *testing.T) {
 	large := fmt.Sprintf(`{"name":"large","description":%q}`, strings.Repeat("word ", 2000))
 	asked := func(w *fixture) (catalog.Report, error) { return w.share(true) }

@@ -20,18 +20,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// worker returns a Syncer as a process of its own has it.
+// worker returns a Syncer as a new process.
 func (w *fixture) worker() *catalog.Syncer {
 	return catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
 }
 
-// work loads servers by a process of its own, as a message has it.
+// work loads the servers of a message in a new process.
 func (w *fixture) work(round catalog.Round, names []string) (catalog.LoadReport, error) {
 	q := catalog.Queues{Assemble: new(queuetest.Queue)}
 	return w.worker().Work(w.T.Context(), q, catalog.Job{Round: round, Servers: names})
 }
 
-// due returns the servers of a round that is never noted as sent: that fails after the first
+// due returns the servers of a round that is never noted as sent, since it fails after the first
 // message.
 func (w *fixture) due(all bool) (catalog.Round, []string, error) {
 	lost := errors.New("nothing is noted")
@@ -55,8 +55,8 @@ func (w *fixture) plan(q *queuetest.Queue, all bool) (round catalog.Round, names
 	return plan.Round, names, err
 }
 
-// share runs a sync whose work is shared: each server is loaded by a process of its own, the last
-// first, and each message comes twice. The report is that of the assembly, with what the loads have counted.
+// share runs a distributed sync: a new process loads each server, the last one first, and each
+// message comes twice. The report is the assembly's report with the counts of the loads.
 func (w *fixture) share(all bool) (catalog.Report, error) {
 	round, names, err := w.plan(new(queuetest.Queue), all)
 	if err != nil {
@@ -90,7 +90,7 @@ func (w *fixture) share(all bool) (catalog.Report, error) {
 	return rep, err
 }
 
-// shared is a fixture after a sync that many shared.
+// shared is a fixture after a distributed sync.
 func shared(t *testing.T) *fixture {
 	w := newFixture(t)
 	w.place(map[string]string{"a": here, "b": "https://b.example/mcp", "c": "https://c.example/mcp"})
@@ -108,7 +108,7 @@ func (w *fixture) mustShare(all bool) catalog.Report {
 	return rep
 }
 
-// One sync and one that many share make the same catalog, whichever comes after the other.
+// A single sync and a distributed sync make the same catalog, in either order.
 func TestSharedAndSingle(t *testing.T) {
 	w := shared(t)
 	w.Decide("a:x", "disable")
@@ -137,7 +137,7 @@ func TestSharedAndSingle(t *testing.T) {
 	}
 }
 
-// A message that comes twice, or late, asks nobody and stores nothing.
+// A message that comes twice or late loads and stores nothing.
 func TestSharedMessageTwice(t *testing.T) {
 	w := shared(t)
 	run, names, err := w.due(true)
@@ -150,7 +150,7 @@ func TestSharedMessageTwice(t *testing.T) {
 			t.Errorf("message %d: %d asked, %d put, %d skipped, %v; want %+v", i, len(rep.Servers), rep.Put, len(rep.Skipped), err, want)
 		}
 		if i == 1 {
-			w.mustShare(true) // the third is of a round before
+			w.mustShare(true) // the third is of an earlier round
 		}
 	}
 	if rep, err := w.work(run, []string{"gone"}); err != nil || len(rep.Skipped) != 1 {
@@ -158,11 +158,11 @@ func TestSharedMessageTwice(t *testing.T) {
 	}
 }
 
-// Before there is a catalog a worker reads what it needs of its own servers, and not of all.
+// Before there is a catalog, a worker reads only the data of its own servers.
 func TestSharedFirstRound(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"a": here, "b": "https://b.example/mcp", "c": "https://c.example/mcp"})
-	var old []string // servers of which baselines of an earlier version are read
+	var old []string // servers whose baselines of an earlier version are read
 	w.Approvals.OnDocs = func(_ context.Context, keys []document.Key) error {
 		for _, key := range keys {
 			if key.ID == "BASELINE" {
@@ -179,7 +179,7 @@ func TestSharedFirstRound(t *testing.T) {
 	}
 }
 
-// Where nothing was asked and nothing decided, nothing is written; a decision alone makes another catalog.
+// Without new results and decisions, nothing is written; a decision alone makes another catalog.
 func TestSharedWithoutNews(t *testing.T) {
 	w := shared(t)
 	w.Restart()
@@ -199,8 +199,8 @@ func TestSharedWithoutNews(t *testing.T) {
 	}
 }
 
-// What is decided while a server is loaded is in the next catalog, or readers learn of it,
-// however many catalogs are made before that load ends.
+// A decision during a load is in the next catalog, or readers find it, with any number of catalogs
+// before that load ends.
 func TestSharedDecisionDuringALoad(t *testing.T) {
 	for _, assembled := range []int{0, 1, 2} {
 		t.Run(fmt.Sprint(assembled, " catalogs in between"), func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestSharedDecisionDuringALoad(t *testing.T) {
 				if !strings.HasSuffix(key, "/a.found") {
 					return false, nil
 				}
-				w.Objects.OnPut = nil // the worker has read the records, and now stores what it found
+				w.Objects.OnPut = nil // the worker has read the records, and now stores its result
 				w.Decide("a:x", "block")
 				for range assembled {
 					w.Clock.Wait(time.Minute)
@@ -241,7 +241,7 @@ func TestSharedDecisionDuringALoad(t *testing.T) {
 	}
 }
 
-// A worker or an assembly that is killed at any of its writes leaves everything for the next.
+// After the death of a worker or an assembly at any of its writes, the next one completes the work.
 func TestSharedInterrupted(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		n := 1
@@ -284,7 +284,7 @@ func sharedInterrupted(t *testing.T, n int, kept bool) bool {
 	return true
 }
 
-// Two assemblies at once: the one that ends last goes on from what the other has made.
+// When two assemblies run at once, the last one to end continues from the other one's catalog.
 func TestSharedTwoAssemblies(t *testing.T) {
 	w := shared(t)
 	w.Server("a").Tools = []string{"x", "y", "new"}
@@ -312,7 +312,7 @@ func TestSharedTwoAssemblies(t *testing.T) {
 	wantState(t, w, "a:new: pending", "a:x: approved", "a:y: approved", "b:newer: pending", "b:z: approved", "c:u: approved")
 }
 
-// What cannot be read of what was found is found again; a newer form is left alone.
+// A sync loads a server again if its stored result is unreadable; it skips a newer form.
 func TestSharedDamage(t *testing.T) {
 	w := shared(t)
 	const key = "catalog/servers/a.found"
@@ -332,7 +332,7 @@ func TestSharedDamage(t *testing.T) {
 	}
 }
 
-// A server that left is forgotten, but for its records; one that could not be asked keeps what it has.
+// Only the records of a server that left remain; a server that could not be loaded keeps its items.
 func TestSharedServerLeaves(t *testing.T) {
 	w := shared(t)
 	w.Server("b").Outcome = transient()
@@ -352,8 +352,8 @@ func TestSharedServerLeaves(t *testing.T) {
 	}
 }
 
-// Of servers that nobody asks for, those are due that were not asked for longest; the longer one has stayed
-// the same, the longer it is left alone. What was handed out is not due again at once.
+// Idle servers are due in the order of their last load. A server that has been unchanged for longer
+// waits longer. A server that was sent out is not due again at once.
 func TestDue(t *testing.T) {
 	w := shared(t)
 	due := func(all bool) []string {
@@ -404,8 +404,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// A load that begins before an assembly and ends after it is in the next one, also of a server that no
-// assembly knew until then.
+// A load that begins before an assembly and ends after it is in the next assembly. This is true
+// even if no earlier assembly knew the server.
 func TestSharedLoadDuringAnAssembly(t *testing.T) {
 	for name, begin := range map[string]func(*fixture){
 		"the first round":     func(*fixture) {},

@@ -130,7 +130,7 @@ func (src *sources) checkStore(ctx context.Context, approvals approval.Store) {
 			if err != nil && !errors.Is(err, approval.ErrNotFound) {
 				return
 			}
-			if lost = err != nil || src.snap.Lost(i, &r); !lost {
+			if lost = err != nil || src.snap.IsLost(i, &r); !lost {
 				break
 			}
 		}

@@ -1,5 +1,5 @@
-// Package queuetest holds what tests of a distributed sync need: [Run], the promises that every
-// catalog.Queue keeps, and [Queue], one in memory that fails on demand.
+// Package queuetest tests drivers of a distributed sync: [Run] checks the promises of every
+// catalog.Queue, and [Queue] is a queue in memory that fails on demand.
 package queuetest
 
 import (
@@ -9,13 +9,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// tries is how often a message is handed out before it is put aside.
+// tries is how often a message is received before it becomes dead.
 const tries = 3
 
 // A Queue is a [catalog.Queue] in memory. The zero value is ready to use.
 type Queue struct {
-	// OnSend is called before a message is taken; an error is its answer, but if it also says true the
-	// message is taken. nil: each is.
+	// OnSend is called before the queue adds a message. Its error refuses the message; with true,
+	// the queue still adds the message. A nil OnSend refuses none.
 	OnSend func(ctx context.Context) (bool, error)
 
 	mu       sync.Mutex
@@ -27,8 +27,8 @@ type Queue struct {
 
 type message struct {
 	catalog.Message
-	out   bool // it is being worked on
-	times int  // that it was handed out
+	out   bool // a worker has received it
+	times int  // how often it was received
 }
 
 // Send implements [catalog.Queue].
@@ -71,7 +71,8 @@ func (q *Queue) take(m catalog.Message) {
 	q.taken++
 }
 
-// Receive hands a message out. done takes it from the queue; without that it comes back with [Queue.Again].
+// Receive returns a message. done removes it from the queue; without done, [Queue.Again] makes it
+// available again.
 func (q *Queue) Receive() (body string, done func(), ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,8 +104,8 @@ func (q *Queue) remove(m *message) {
 	}
 }
 
-// Again ends the wait for those that were handed out and are not done: they can be received again, or
-// were handed out three times and are put aside.
+// Again ends the wait for received messages that are not done: they can be received again, or
+// become dead after the third time.
 func (q *Queue) Again() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,14 +121,14 @@ func (q *Queue) Again() {
 	q.messages = left
 }
 
-// Dead returns the messages that were put aside.
+// Dead returns the dead messages.
 func (q *Queue) Dead() []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.dead
 }
 
-// Taken returns how many messages the queue has taken in all.
+// Taken returns the total number of added messages.
 func (q *Queue) Taken() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Run holds a driver against what [catalog.Queue] promises. open returns a new queue, which keeps
-// the order if fifo is set, and what takes all messages out of it.
+// Run checks a driver against the promises of [catalog.Queue]. open returns a new queue, which
+// keeps the order if fifo is set, and a function that removes and returns all messages.
 func Run(t *testing.T, open func(t *testing.T, fifo bool) (q catalog.Queue, drain func() []string)) {
 	t.Run("many", func(t *testing.T) {
 		q, drain := open(t, false)

@@ -51,7 +51,7 @@ func manyDocs(tb testing.TB, n int) []Doc {
 
 const benchQuery = "restart the failed kubernetes deployment in staging, follow its log and report which pods crashed during cluster startup"
 
-// BenchmarkScan compares a query's vector with all documents' and keeps the best 50.
+// BenchmarkScan compares a query's vector with all documents' vectors and keeps the best 50.
 // Targets on one core: 527 tools 100 µs, 10,000 2 ms, 100,000 20 ms.
 func BenchmarkScan(b *testing.B) {
 	for _, n := range []int{527, 10_000, 100_000} {
@@ -68,7 +68,8 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// scannable returns an index of n documents with random vectors and no words. Every one matches.
+// scannable returns an index of n documents with random vectors and no words. Each document
+// matches.
 func scannable(b *testing.B, n int) *Index {
 	r := rand.New(rand.NewPCG(13, 14))
 	toward := vectorOf(benchQuery)
@@ -102,8 +103,8 @@ func BenchmarkRank(b *testing.B) {
 	}
 }
 
-// BenchmarkRankJoined ranks ten indexes of 10,000 tools as one, for one caller and for eight at once.
-// Eight should take no longer in all than eight that are scanned in one part each.
+// BenchmarkRankJoined ranks ten joined indexes of 10,000 tools, for one caller and for eight at
+// once. Eight should take no longer in total than eight with a scan in one part each.
 func BenchmarkRankJoined(b *testing.B) {
 	ix := Join(slices.Repeat([]*Index{indexOf(b, manyDocs(b, 10_000))}, 10)...)
 	view := fullSet(ix.Len())
@@ -127,7 +128,7 @@ func BenchmarkRankJoined(b *testing.B) {
 	})
 }
 
-// BenchmarkLongQuery asks for 10,000 characters of words that no tool has.
+// BenchmarkLongQuery ranks with 10,000 characters of words that no tool has.
 func BenchmarkLongQuery(b *testing.B) {
 	n := 10_000
 	ix := indexOf(b, manyDocs(b, n))

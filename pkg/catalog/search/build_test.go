@@ -11,15 +11,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
 )
 
-// built returns the bytes of an index over docs.
+// built returns the bytes of an index of docs.
 func built(docs []Doc) []byte { return Build(slices.Values(docs)) }
 
-// builtWith is built with any table.
+// builtWith is built with the given table.
 func builtWith(docs []Doc, table *embedding.Table, tableSum string) []byte {
 	return build(slices.Values(docs), table, tableSum)
 }
 
-// oddDocs are tools whose texts are cut in each way that there is.
+// oddDocs are tools whose texts are split in each possible way.
 func oddDocs() []Doc {
 	return []Doc{
 		{},
@@ -35,8 +35,8 @@ func oddDocs() []Doc {
 	}
 }
 
-// TestBuildBytes pins the bytes of an index. They change with what searches find, and then the recipe of
-// the catalog grows: a catalog that another recipe has made is made anew by the next sync.
+// TestBuildBytes compares the bytes of an index. If they change because searches change, raise the
+// recipe of the catalog: the next sync then builds catalogs of other recipes again.
 func TestBuildBytes(t *testing.T) {
 	check := func(name, want string, docs []Doc) {
 		t.Helper()

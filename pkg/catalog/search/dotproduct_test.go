@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The products are those of a plain loop, for every length, for any number of documents and for the
-// greatest numbers.
+// The products equal the results of a plain loop, for every length, any number of documents and the
+// largest numbers.
 func TestProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	for round := range 5000 {

@@ -9,14 +9,14 @@ import (
 )
 
 func Example() {
-	// At sync: the tools, in the order of their ids, become an index that is stored.
+	// At sync: an index of the tools, in the order of their ids, is stored.
 	stored := search.Build(slices.Values([]search.Doc{
 		{Server: "fs", Name: "delete_path", Description: "Delete a file or an empty directory."},
 		{Server: "fs", Name: "read_file", Description: "Return the contents of a file."},
 		{Server: "mail", Name: "send_message", Description: "Send an email."},
 	}))
 
-	// At a request: it is opened in place and ranked for those who may see some of it.
+	// At a request: the index is opened in place, and ranks tools that the agent may see.
 	ix, err := search.Open(stored)
 	if err != nil {
 		fmt.Println(err)

@@ -11,10 +11,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// typists is how many of them spoil the queries, so that one lucky error does not count for much.
+// typists is the number of typists who misspell the queries, so that one lucky error has little
+// weight.
 const typists = 5
 
-// spoiltRun is the mean of what the typists' queries reach.
+// spoiltRun is the mean over the typists' queries.
 func spoiltRun(sets []*judgedSet, m mixing) run {
 	var sum run
 	for seed := range uint64(typists) {
@@ -33,14 +34,14 @@ func spoiltRun(sets []*judgedSet, m mixing) run {
 	return sum
 }
 
-// strict is the ranking without what forgives, fused otherwise.
+// strict is the fused ranking without tolerance for errors.
 func strict() mixing {
 	m := fused()
 	m.stemsAlone, m.noKinds = true, true
 	return m
 }
 
-// forgiving are the steps, each alone and together.
+// forgiving has the tolerance steps, each alone and together.
 func forgiving() []struct {
 	name string
 	m    mixing
@@ -53,7 +54,7 @@ func forgiving() []struct {
 	}{{"typing errors in meaning", typos}, {"kinds of literals", kinds}, {"**both, as shipped**", fused()}}
 }
 
-// writeForgiving writes what each step does to clean queries and to those with an error.
+// writeForgiving writes the effect of each step on correct and on misspelled queries.
 func writeForgiving(w *bytes.Buffer, sets []*judgedSet) {
 	clean, spoilt := runOver(sets, strict(), false), spoiltRun(sets, strict())
 	fmt.Fprintf(w, `
@@ -85,7 +86,7 @@ clean queries and for queries with one error each, by %d typists.
 		n, a.objective(), b.objective(), interval(b.minus(a, objective)))
 }
 
-// only returns the sets with those of their queries that chosen chooses, without sets that have none.
+// only returns the sets with the queries that chosen accepts, without empty sets.
 func only(sets []*judgedSet, chosen func(judgedQuery) bool) (out []*judgedSet) {
 	for _, s := range sets {
 		some := *s
@@ -102,7 +103,7 @@ func only(sets []*judgedSet, chosen func(judgedQuery) bool) (out []*judgedSet) {
 	return out
 }
 
-// writeLengths writes what one error costs, by how many words a query has.
+// writeLengths writes the cost of one error by the number of words in a query.
 func writeLengths(w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprint(w, `
 The shorter a query, the more each of its words counts. The table shows how much of R@5 one error
@@ -125,7 +126,7 @@ costs, over all queries of a length:
 	}
 }
 
-// pooled returns a run as if all queries were of one set.
+// pooled returns a run as if all queries were in one set.
 func pooled(r run) run {
 	var all []measures
 	for _, per := range r {
@@ -134,8 +135,8 @@ func pooled(r run) run {
 	return run{all}
 }
 
-// writeSizes writes what is reached among more tools: those of all sets and of 70 real servers, and with
-// these servers many times.
+// writeSizes writes the quality with more tools: the tools of all sets and of 70 real servers, and
+// with many copies of these servers.
 func writeSizes(t testing.TB, w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprint(w, `
 ## Among more tools
@@ -164,7 +165,7 @@ these servers 17 times under other names.
 	}
 }
 
-// mean returns the mean over the sets of a measure.
+// mean returns the mean of a measure over the sets.
 func (r run) mean(m int) float64 {
 	sum := 0.0
 	for _, per := range r {
@@ -173,7 +174,8 @@ func (r run) mean(m int) float64 {
 	return sum / float64(len(r))
 }
 
-// crowded returns the sets with the tools of all of them, and of 70 real servers so many times, in one catalog.
+// crowded returns the sets in one catalog of all their tools and of this many copies of 70 real
+// servers.
 func crowded(t testing.TB, sets []*judgedSet, times int) (out []*judgedSet) {
 	var live struct {
 		Tools []struct {

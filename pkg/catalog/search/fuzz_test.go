@@ -44,7 +44,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// FuzzOpen ranks whatever opens: damaged bytes give an error or an answer.
+// FuzzOpen ranks with every index that opens: damaged bytes lead to an error or an answer.
 func FuzzOpen(f *testing.F) {
 	good := built(docs("read_file", "write_file", "検索"))
 	f.Add(good, "read files")
@@ -72,7 +72,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzBuild makes an index of any definition and asks it any query.
+// FuzzBuild builds an index of any definition and ranks any query.
 func FuzzBuild(f *testing.F) {
 	f.Add("read_file", "fs", "Read a file.", `{"properties":{"path":{"description":"where"}}}`, "raed the file")
 	f.Add("", "", "", "", "")
@@ -97,7 +97,7 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// hostile returns queries that nobody means.
+// hostile returns queries without a sensible meaning.
 func hostile() []string {
 	out := []string{
 		"", "x", "\x00\x1b[31m\x7f", "\xe2", "\xe2\x80", "don\xe2\x80", "’", "'''''", "not", "without ",
@@ -111,7 +111,8 @@ func hostile() []string {
 	return out
 }
 
-// TestHostileQueries asks a small catalog what nobody means: each query is answered, and twice alike.
+// TestHostileQueries ranks senseless queries in a small catalog: each one gets an answer, and the
+// same one twice.
 func TestHostileQueries(t *testing.T) {
 	ix := indexOf(t, docs("read_file", "delete_file", "x"))
 	for _, query := range hostile() {
@@ -132,8 +133,8 @@ func TestHostileQueries(t *testing.T) {
 	}
 }
 
-// FuzzIntent reads any query. What it rules out are parts of the text in their order, and a text without
-// negations stays as it is.
+// FuzzIntent analyzes any query. The negated clauses are parts of the text in their order, and a
+// text without negations stays the same.
 func FuzzIntent(f *testing.F) {
 	for _, query := range hostile() {
 		f.Add(query)

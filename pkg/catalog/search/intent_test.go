@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestIntent reads queries: what they ask for, what they rule out, and what is left of them.
+// TestIntent analyzes queries: the requested verb, the negated verbs, and the remaining text.
 func TestIntent(t *testing.T) {
 	for _, c := range []struct {
 		query, kept string // "": all of it

@@ -27,7 +27,7 @@ func TestLiterals(t *testing.T) {
 		"the url https://a.example again https://b.example":  "url",
 
 		"read and/or write":                     "",
-		"version 1.2.3 of node.js":              "file", // its name is that of a file
+		"version 1.2.3 of node.js":              "file", // its name is the name of a file
 		"a ratio of 3/4 at 10:30":               "",
 		"defaced facades":                       "", // letters alone are words
 		"1234567 tickets for $3.50":             "",
@@ -50,14 +50,14 @@ func TestLiteralsAddTheirWord(t *testing.T) {
 	if len(r.Hits) != 2 || r.Hits[0].Lexical == 0 || r.Hits[1].Lexical == 0 {
 		t.Errorf("found %+v, want both: the word that stands in the path, and the word for what it is", r.Hits)
 	}
-	// Asked for in words already, it counts once.
+	// The kind counts once if the query already has its word.
 	once, twice := ix.Query("show the file /tmp/x"), ix.query("show the file /tmp/x", nil)
 	if !slices.Equal(once.stems, twice.stems) || !slices.Equal(once.weights, twice.weights) {
 		t.Errorf("%v %v, want %v %v", once.stems, once.weights, twice.stems, twice.weights)
 	}
 }
 
-// FuzzLiterals holds that any text has each kind once at most.
+// FuzzLiterals checks that every text has each kind at most once.
 func FuzzLiterals(f *testing.F) {
 	f.Add("open /etc/hosts and https://example.com on 2026-11-21")
 	f.Add("\x00/\xff@.\u202e")

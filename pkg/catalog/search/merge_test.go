@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// partition cuts a catalog into parts, some of them empty, and joins their indexes; now and then it
-// joins some of them first.
+// partition splits a catalog into parts, some of them empty, and joins their indexes; sometimes it
+// joins a few of them first.
 func partition(t testing.TB, r *rand.Rand, catalog []Doc) *Index {
 	t.Helper()
 	var parts []*Index
@@ -40,8 +40,8 @@ func randomView(r *rand.Rand, n int) tool.Set {
 	return s
 }
 
-// TestJoin ranks random views of random catalogs by one index, and by those of the parts of a random
-// partition, joined. Everything that is found is the same to the last bit.
+// TestJoin ranks random views of random catalogs with one index, and with the joined indexes of a
+// random partition. All results are the same to the last bit.
 func TestJoin(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	typist := newTypist()
@@ -65,7 +65,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// same fails the test if two indexes of the same documents answer otherwise.
+// same fails the test if two indexes of the same documents answer differently.
 func same(t *testing.T, one, joined *Index, query string, a, b tool.Set, o Options) {
 	t.Helper()
 	for _, limit := range []int{0, 1, 7, 1000} {
@@ -81,7 +81,8 @@ func same(t *testing.T, one, joined *Index, query string, a, b tool.Set, o Optio
 	}
 }
 
-// TestJoinReal joins parts of the public query sets' tools and asks their queries, with errors too.
+// TestJoinReal joins parts of the public query sets' tools and ranks their queries, including
+// misspelled ones.
 func TestJoinReal(t *testing.T) {
 	r, typist := rand.New(rand.NewPCG(23, 24)), newTypist()
 	catalog := realDocs(t)
@@ -101,7 +102,7 @@ func TestJoinReal(t *testing.T) {
 	}
 }
 
-// TestJoinWithoutVectors says what one part without vectors does to the whole.
+// TestJoinWithoutVectors checks the effect of one part without vectors on the whole.
 func TestJoinWithoutVectors(t *testing.T) {
 	catalog := []Doc{{Name: "delete_file"}, {Name: "send_email"}, {Name: "delete_page"}}
 	bare := func(docs []Doc) *Index {
@@ -136,7 +137,7 @@ func TestJoinWithoutVectors(t *testing.T) {
 	}
 }
 
-// FuzzJoin joins whatever opens, with itself and with a good index, and ranks.
+// FuzzJoin joins every index that opens with itself and with a valid index, and ranks.
 func FuzzJoin(f *testing.F) {
 	good := built(docs("read_file", "write_file", "検索"))
 	f.Add(good, "read files")

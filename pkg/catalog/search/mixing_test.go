@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// TestMisspeltWeight follows the weight of a misspelt word by hand.
+// TestMisspeltWeight computes the weight of a misspelled word by hand.
 func TestMisspeltWeight(t *testing.T) {
 	for _, c := range []struct {
 		name, query string
@@ -38,14 +38,14 @@ func TestMisspeltWeight(t *testing.T) {
 	}
 }
 
-// resolved returns the terms that a query asks for in a view.
+// resolved returns the query's terms in a view.
 func resolved(ix *Index, query string, view tool.Set) []queryTerm {
 	q := ix.Query(query)
 	known := ix.knownTerms(q, view)
 	return ix.resolve(known, view, ix.correct(q, known, view), false)
 }
 
-// TestMinCosine holds from where on a document matches by meaning alone.
+// TestMinCosine checks the least cosine at which a document matches by meaning alone.
 func TestMinCosine(t *testing.T) {
 	cosines := []float64{-.5, 0, .2, .26, .3, .34, .9}
 	const query = "restart the kubernetes deployment"
@@ -65,8 +65,8 @@ func TestMinCosine(t *testing.T) {
 	}
 }
 
-// aimed returns an index of documents without words, whose vectors have the
-// given cosines with that of the query.
+// aimed returns an index of documents without words. Their vectors have the given cosines with the
+// query's vector.
 func aimed(t *testing.T, query string, cosines []float64) *Index {
 	t.Helper()
 	toward := vectorOf(query)

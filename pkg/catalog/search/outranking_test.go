@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A word that no callable tool has weighs nothing when those are ranked alone: each of
-// them then looks as good as the tool that was meant.
+// A word that no callable tool has gets no weight if only the callable tools are ranked: each of
+// them then seems as good as the right tool.
 func TestOutranking(t *testing.T) {
 	ix := indexOf(t, []Doc{
 		{Name: "git_commit", Description: "Commit what is staged in git."},
@@ -49,7 +49,7 @@ func TestOutranking(t *testing.T) {
 	}
 }
 
-// A locking is a way of choosing what is locked.
+// A locking is a way to choose the locked tools.
 type locking struct {
 	name   string
 	rounds int
@@ -93,11 +93,11 @@ func (s *judgedSet) lock(l locking, round int) (callable, locked tool.Set) {
 	return callable, locked
 }
 
-// hinted counts, by what the query needs: for how many queries a search hints at locked tools.
+// hinted counts queries by what they need: for how many queries a search hints at locked tools.
 type hinted struct{ queries, zero, apart, best int }
 
-// hints locks tools anew in each round. needed are the queries of which every wanted tool is
-// locked, needless those of which none is.
+// hints locks other tools in each round. A query is in needed if all its labelled tools are locked,
+// and in needless if none is.
 func (s *judgedSet) hints(l locking) (needed, needless hinted) {
 	for round := range l.rounds {
 		callable, locked := s.lock(l, round)
@@ -141,7 +141,8 @@ func (h hinted) plus(o hinted) hinted {
 	return hinted{h.queries + o.queries, h.zero + o.zero, h.apart + o.apart, h.best + o.best}
 }
 
-// writeHints writes whom the notice of locked tools reaches, and fails if it reaches fewer than it should.
+// writeHints writes how often the notice of locked tools appears, and fails if it appears less than
+// required.
 func writeHints(t *testing.T, w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprint(w, `
 ## The notice of locked tools
@@ -182,7 +183,8 @@ with servers, are .85 told and .09 false for servers, .88 and .04 for writes.
 	}
 }
 
-// floors are what the notice reaches, told and false, over the sets with servers.
+// floors are the least share of right notices and the largest share of false ones, over the sets
+// with servers.
 func floors() map[string][2]float64 {
 	return map[string][2]float64{
 		"a third of the servers": {.85, .09},
@@ -203,7 +205,7 @@ func realNames(t testing.TB) *judgedSet {
 	return s
 }
 
-// TestOutrankingOwnSet holds floors on the small set of our own.
+// TestOutrankingOwnSet checks the floors with our own small set.
 func TestOutrankingOwnSet(t *testing.T) {
 	s := loadSet(t, "own", "testdata/tools.json", "testdata/queries.json")
 	servers := lockings()[0]

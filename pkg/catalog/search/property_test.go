@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// randomDoc makes a tool out of few words, so that tools share many of them.
+// randomDoc makes a tool of few words, so that tools share many of them.
 func randomDoc(r *rand.Rand) Doc {
 	vocabulary := strings.Fields("read write file files page delete remove send mail email table tables cable query rows weather forecast " +
 		"screenshot browser invoice refund 検索 ec2 status deploy deployed restart translate list")
@@ -33,7 +33,7 @@ func randomDoc(r *rand.Rand) Doc {
 	}
 }
 
-// randomRuling makes a short query that rules something out.
+// randomRuling makes a short query with a negation.
 func randomRuling(r *rand.Rand) string {
 	words := strings.Fields("without do not never delete deleting send sending write read remove files, the page or and but mail table. list")
 	var out []string
@@ -43,8 +43,8 @@ func randomRuling(r *rand.Rand) string {
 	return strings.Join(out, " ")
 }
 
-// among returns the documents of a view with others before, between and after them, and
-// their numbers there.
+// among returns the documents of a view with others before, between and after them, and their
+// numbers there.
 func among(r *rand.Rand, inside []Doc) (catalog []Doc, numbers []int) {
 	for _, d := range inside {
 		for range r.IntN(4) {
@@ -56,8 +56,8 @@ func among(r *rand.Rand, inside []Doc) (catalog []Doc, numbers []int) {
 	return catalog, numbers
 }
 
-// TestRankOutsideView adds, removes and changes tools outside a view of random
-// catalogs. Every score of the view lies in 0…1 and stays the same to the last bit.
+// TestRankOutsideView adds, removes and changes tools outside a view of random catalogs. Every
+// score of the view is in 0…1 and stays the same to the last bit.
 func TestRankOutsideView(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	typist := newTypist()

@@ -8,8 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// publicSets loads the sets that parameters are chosen by. They are not part of
-// this repository.
+// publicSets loads the sets for the choice of parameters. They are not part of this repository.
 func publicSets(t testing.TB) []*judgedSet {
 	t.Helper()
 	data := local.Data(t, ".")
@@ -28,19 +27,19 @@ func unbounded(m mixing) mixing {
 	return m
 }
 
-// exact is m without corrections of misspelt words.
+// exact is m without corrections of misspelled words.
 func exact(m mixing) mixing {
 	m.exact = true
 	return m
 }
 
-// verbless is m without what verbs cost, and with the words of negated clauses.
+// verbless is m without costs of verbs, and with the words of negated clauses.
 func verbless(m mixing) mixing {
 	m.clash, m.negation = 0, 0
 	return m
 }
 
-// TestWorkedExample follows one query through every number of the ranking.
+// TestWorkedExample checks every number of the ranking of one query.
 func TestWorkedExample(t *testing.T) {
 	s := publicSets(t)[0]
 	const mass = 17.1109

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A judgedSet is a catalog with queries and the tools that are wanted for each.
+// A judgedSet is a catalog with queries and the right tools for each.
 type judgedSet struct {
 	name    string
 	docs    []Doc
@@ -25,10 +25,10 @@ type judgedSet struct {
 
 type judgedQuery struct {
 	text  string
-	gains map[int]float64 // by document: 2 the tool asked for, 1 also useful
+	gains map[int]float64 // by document: 2 the right tool, 1 also useful
 }
 
-// A row of a catalog in the shape that the public sets have.
+// A judgedTool is a row of a catalog in the format of the public sets.
 type judgedTool struct {
 	ID          string          `json:"tool_id"`
 	Server      string          `json:"server"`
@@ -107,9 +107,9 @@ func fullSet(n int) tool.Set {
 	return s
 }
 
-// measures are those of one query, or their means over a set. R@k is the share
-// of a query's labelled tools in the first k; MRR is 1/rank of the first one
-// within 10. Parameters are chosen by the objective.
+// measures are the measures of one query, or their means over a set. R@k is the share of a query's
+// labelled tools in the first k; MRR is 1/rank of the first one within 10. The objective decides
+// about parameters.
 type measures [6]float64
 
 const (
@@ -121,8 +121,8 @@ const (
 	objective
 )
 
-// measure ranks every query of the set, changed by change if there is one, and
-// returns the measures of each.
+// measure ranks every query of the set and returns the measures of each. If change is not nil, it
+// changes each query first.
 func (s *judgedSet) measure(m mixing, change func(string) string) []measures {
 	out := make([]measures, len(s.queries))
 	for i, q := range s.queries {
@@ -135,7 +135,7 @@ func (s *judgedSet) measure(m mixing, change func(string) string) []measures {
 	return out
 }
 
-// query analyses a query without what m leaves out.
+// query analyzes a query without the steps that m leaves out.
 func (s *judgedSet) query(text string, m mixing) Query {
 	q := s.ix.Query(text)
 	if in := q.intent; m.noKinds || m.negation == 0 {
@@ -188,9 +188,8 @@ func mean(per []measures) (m measures) {
 	return m
 }
 
-// typist makes one typing error in each query it is given: in a random word of
-// at least four letters a letter is left out, added, replaced, or swapped with the
-// next.
+// typist makes one typing error in each query. In a random word of at least four letters, a letter
+// is left out, added, replaced, or swapped with the next.
 type typist struct{ rand *rand.Rand }
 
 func newTypist() *typist { return newTypistOf(1) }
@@ -235,9 +234,9 @@ func (y *typist) edit(word string) string {
 	return string(w)
 }
 
-// bootstrap resamples the queries of each set with replacement, n times, and returns
-// the value of each resample: the mean over the sets of the sets' mean values. perSet
-// holds one number a query. The same seed each time, so that a report can be made again.
+// bootstrap resamples the queries of each set with replacement, n times. It returns the value of
+// each resample: the mean over the sets of the sets' mean values. perSet has one number a query.
+// The seed is constant, so reports are reproducible.
 func bootstrap(perSet [][]float64, n int) []float64 {
 	r := rand.New(rand.NewPCG(3, 4))
 	out := make([]float64, n)
@@ -254,8 +253,8 @@ func bootstrap(perSet [][]float64, n int) []float64 {
 	return out
 }
 
-// TestQualityOwnSet fails if ranking gets worse on a small set of our own. It
-// holds floors, a little below what was measured, and is no set to tune by.
+// TestQualityOwnSet fails if ranking gets worse on our own small set. Its floors are a little below
+// the measured values. Do not use this set to choose parameters.
 func TestQualityOwnSet(t *testing.T) {
 	s := loadSet(t, "own", "testdata/tools.json", "testdata/queries.json")
 	for _, c := range []struct {

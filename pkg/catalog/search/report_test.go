@@ -16,7 +16,7 @@ const (
 	resamples     = 2000
 )
 
-// A run is what one way of ranking reached, set by set, query by query.
+// A run is the measures of one way of ranking, by set and by query.
 type run [][]measures
 
 func runOver(sets []*judgedSet, m mixing, spoil bool) run {
@@ -40,7 +40,7 @@ func (r run) objective() float64 {
 	return sum / float64(len(r))
 }
 
-// minus returns measure m of r less that of o, of each query.
+// minus returns the difference of measure m between r and o, for each query.
 func (r run) minus(o run, m int) [][]float64 {
 	out := make([][]float64, len(r))
 	for i, per := range r {
@@ -55,7 +55,7 @@ func (r run) minus(o run, m int) [][]float64 {
 	return out
 }
 
-// header writes the head of a table with a column for each set; cell says what it holds.
+// header writes the head of a table with a column for each set; cell is the heading of its values.
 func header(w *bytes.Buffer, first string, sets []*judgedSet, cell, rest string) {
 	fmt.Fprintf(w, "| %s |", first)
 	for _, s := range sets {
@@ -79,7 +79,7 @@ func interval(perSet [][]float64) string {
 	return fmt.Sprintf("%+.3f [%+.3f, %+.3f]", at, b[resamples*25/1000], b[resamples*975/1000])
 }
 
-// standardError returns that of a run's objective.
+// standardError returns the standard error of a run's objective.
 func standardError(r run) float64 {
 	b := bootstrap(r.minus(nil, objective), resamples)
 	sum, squares := 0.0, 0.0
@@ -91,8 +91,8 @@ func standardError(r run) float64 {
 	return math.Sqrt(squares/n - sum/n*sum/n)
 }
 
-// TestSearchQuality holds docs/search-quality.md against what the code reaches;
-// with -update it writes the page.
+// TestSearchQuality compares docs/search-quality.md with the results of the code; with -update it
+// writes the page.
 func TestSearchQuality(t *testing.T) {
 	var page bytes.Buffer
 	sets := publicSets(t)
@@ -189,8 +189,8 @@ the next.
 	}
 }
 
-// writeShares writes the sweep of λ, and fails if the value in use is not among
-// those that cannot be told from the best.
+// writeShares writes the results for each λ. It fails if the λ in use differs significantly from
+// the best.
 func writeShares(t *testing.T, w *bytes.Buffer, sets []*judgedSet) {
 	var shares []float64
 	var runs []run
@@ -264,8 +264,8 @@ words.
 	}
 }
 
-// falseMatches returns how many documents of the first set match a query of the
-// others by meaning alone, on average.
+// falseMatches returns the mean number of documents of the first set that match a query of the
+// other sets by meaning alone.
 func falseMatches(sets []*judgedSet, m mixing) float64 {
 	first, n, queries := sets[0], 0, 0
 	for _, s := range sets[1:] {

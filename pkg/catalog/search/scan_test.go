@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestParts scans 40,000 tools in one part and in several. What is found is the same.
+// TestParts scans 40,000 tools in one part and in several. The results are the same.
 func TestParts(t *testing.T) {
 	r, typist := rand.New(rand.NewPCG(31, 32)), newTypist()
 	part := indexOf(t, realDocs(t))

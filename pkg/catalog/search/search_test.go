@@ -38,7 +38,7 @@ func found(r Result) []int {
 	return out
 }
 
-// TestScoreByHand computes every number of a small ranking as the formula has it.
+// TestScoreByHand computes every number of a small ranking by the formula.
 func TestScoreByHand(t *testing.T) {
 	ix := indexOf(t, []Doc{
 		{Name: "read_page", Server: "wiki", Description: "Read a page of the wiki."},
@@ -280,7 +280,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// Which documents match is said whatever the limit, and only if it is asked for.
+// Rank returns the matching documents independent of the limit, and only on request.
 func TestMatched(t *testing.T) {
 	catalog := docs("read_file", "read_page", "delete_document", "send_email", "delete_file")
 	ix := indexOf(t, catalog)
@@ -304,7 +304,8 @@ func TestMatched(t *testing.T) {
 	}
 }
 
-// A word whose stem is more than an edit away from what was meant, since a stemmer takes another end off it.
+// The stem of this word is more than one edit from the right stem, because the stemmer removes
+// another ending.
 func TestMisspeltMeaning(t *testing.T) {
 	ix := indexOf(t, []Doc{
 		{Name: "clock", Description: "Tell the time."},
@@ -321,7 +322,7 @@ func TestMisspeltMeaning(t *testing.T) {
 			t.Errorf("%q: a view without the word corrects it to %v", query, got.stems)
 		}
 	}
-	// A word that a document has is meant as it stands, whatever the table knows.
+	// A word that a document has is not corrected, even if the table has a similar word.
 	ix = indexOf(t, []Doc{{Name: "taime", Description: "A brand."}, {Name: "clock", Description: "Tell the time."}})
 	q := ix.Query("taime")
 	if got := ix.correct(q, ix.knownTerms(q, fullSet(2)), fullSet(2)); got.stems != nil {
@@ -329,7 +330,7 @@ func TestMisspeltMeaning(t *testing.T) {
 	}
 }
 
-// meant is held against a plain search of the whole table.
+// TestMeantIsComplete compares meant with a plain search of the whole table.
 func TestMeantIsComplete(t *testing.T) {
 	ix := indexOf(t, docs("read"))
 	for _, word := range []string{"taime", "calculaet", "eesage", "aread", "ead", "raed", "pway", "zzzz", "wether", "tabel"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// TestVerbs opens an index and reads which verb each tool has.
+// TestVerbs opens an index and checks the verb of each tool.
 func TestVerbs(t *testing.T) {
 	cases := []struct {
 		name, description string
@@ -51,14 +51,14 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// TestVerbCosts ranks tools that have the same words, but for their verbs.
+// TestVerbCosts ranks tools that have the same words and different verbs.
 func TestVerbCosts(t *testing.T) {
 	names := []string{"get_record", "create_record", "update_record", "delete_record", "send_record", "record"}
 	ix := indexOf(t, docs(names...))
 	long := strings.Repeat(" please", fewWords)
 	for _, c := range []struct {
 		query string
-		keep  []float64 // of the score that each tool has without verbs
+		keep  []float64 // share of the score without verbs that each tool keeps
 	}{
 		{"erase the record", []float64{.8, .8, .8, 1, .8, 1}},
 		{"add a record", []float64{.8, 1, 1, .8, .8, 1}},
@@ -90,8 +90,8 @@ func TestVerbCosts(t *testing.T) {
 	}
 }
 
-// TestNegatedTerms checks that the words of a negated clause count for nothing. In a query without others
-// its objects count.
+// TestNegatedTerms checks that the words of a negated clause have no weight. In a query without
+// other words its objects count.
 func TestNegatedTerms(t *testing.T) {
 	ix := indexOf(t, []Doc{{Name: "list_files"}, {Name: "delete_backup"}, {Name: "list_backups"}})
 	for _, c := range []struct {
@@ -109,7 +109,7 @@ func TestNegatedTerms(t *testing.T) {
 	}
 }
 
-// TestIndexWithoutVerbs ranks an index that an earlier program has built: no verb costs anything.
+// TestIndexWithoutVerbs ranks with an index of an earlier program: no verb costs anything.
 func TestIndexWithoutVerbs(t *testing.T) {
 	ix := indexOf(t, docs("get_record", "delete_record"))
 	q := ix.Query("remove the record")
@@ -139,13 +139,13 @@ func TestDamagedVerbs(t *testing.T) {
 	}
 }
 
-// A ruling is a query that rules out what tools of a pattern do, over the 527 real tools.
+// A ruling is a query over the 527 real tools that excludes the actions of tools of a pattern.
 type ruling struct {
 	Query, Not string
 	Wanted     []string
 }
 
-// ruledOut are the names of the tools that do what a ruling rules out.
+// ruledOut returns patterns of the names of the excluded tools.
 func ruledOut() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
 		"delete": regexp.MustCompile(`delete|clear|kill|terminate|unprotect`),
@@ -154,8 +154,8 @@ func ruledOut() map[string]*regexp.Regexp {
 	}
 }
 
-// negations are for how many queries a tool that is ruled out comes first, and a tool that is wanted
-// comes first or among the first five.
+// negations counts the queries with an excluded tool first, and the queries with a right tool first
+// or among the first five.
 type negations struct{ queries, first, wanted, among int }
 
 // rulings counts over the rulings of one kind.
@@ -188,7 +188,7 @@ func rulings(t testing.TB, m mixing, not string) (n negations) {
 	return n
 }
 
-// TestNegationsOnRealTools ranks no tool first that a query rules out, and loses none that is wanted.
+// TestNegationsOnRealTools checks that no excluded tool is first, and that no right tool is lost.
 func TestNegationsOnRealTools(t *testing.T) {
 	without := verbless(fused())
 	for not, least := range map[string]int{"delete": 32, "change": 8, "send": 3} {

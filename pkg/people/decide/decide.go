@@ -159,7 +159,7 @@ func (d *Service) stored(ctx context.Context, id tool.ID) (*approval.Record, err
 		return nil, err
 	}
 	if snap := d.states.Load(ctx).Catalog; snap != nil {
-		if i, ok := snap.Find(id); ok && snap.Lost(i, held) {
+		if i, ok := snap.Find(id); ok && snap.IsLost(i, held) {
 			return catalog.Recover(ctx, d.approvals, snap, i, held, d.o.Now)
 		}
 	}

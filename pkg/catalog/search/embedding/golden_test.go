@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
 )
 
-// vectorOf returns the quantised vector of a text, as a query has it.
+// vectorOf returns the quantized vector of a text, as for a query.
 func vectorOf(table *embedding.Table, text string) ([]int8, float32) {
 	counts := map[string]int{}
 	var order []string
@@ -28,8 +28,8 @@ func vectorOf(table *embedding.Table, text string) ([]int8, float32) {
 	return codes, embedding.Quantise(codes, sum)
 }
 
-// TestGoldenVectors pins the vectors of 200 words and 50 sentences that
-// the program in maketable wrote beside the table: bit by bit.
+// TestGoldenVectors compares the vectors of 200 words and 50 sentences with the golden file of the
+// program in maketable, bit by bit.
 func TestGoldenVectors(t *testing.T) {
 	type vector struct {
 		Word   string   `json:"word"`
@@ -102,7 +102,7 @@ func TestAddAllocs(t *testing.T) {
 	}
 }
 
-// BenchmarkDefault opens the table, which is what it adds to the start of a program. Target: 1 ms.
+// BenchmarkDefault opens the table, which a program does at its start. Target: 1 ms.
 func BenchmarkDefault(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
@@ -112,7 +112,7 @@ func BenchmarkDefault(b *testing.B) {
 	}
 }
 
-// BenchmarkQueryVector makes the vector of a query of 12 words. Target: 15 µs, 0 allocations.
+// BenchmarkQueryVector computes the vector of a query of 12 words. Target: 15 µs, 0 allocations.
 func BenchmarkQueryVector(b *testing.B) {
 	query := search.SplitWords("restart the failed kubernetes deployment in staging, follow its log and report which pods crashed during cluster startup")
 	if len(query) != 12 {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// tableOf encodes a table whose rows are given by piece, as the program does.
+// tableOf encodes a table with the given rows by piece, in the format of the program.
 func tableOf(dim int, rows map[string][]int8) string {
 	var texts []string
 	for p := range rows {
