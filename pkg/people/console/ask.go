@@ -72,12 +72,12 @@ func (c *Console) askPage(w http.ResponseWriter, r *http.Request, refusal error)
 		p.Request = toolLink(rootOf(r), a.Item(), nil)
 	}
 	p.offer()
-	p.typed(r, refusal == nil)
+	p.fillTyped(r, refusal == nil)
 	if refusal != nil {
 		e := c.o.Service.Explain(r.Context(), "ask", refusal)
 		status, p.Problem = e.Status, sentence(e.Detail)
 	} else if fromHere(r) {
-		if p.Message = p.said(r.URL.Query().Get("did")); p.Message != "" && r.URL.Query().Get("audit") == "lost" {
+		if p.Message = p.message(r.URL.Query().Get("did")); p.Message != "" && r.URL.Query().Get("audit") == "lost" {
 			p.Problem = notAudited
 		}
 	}
@@ -107,8 +107,8 @@ func (p *askPage) offer() {
 	p.MayEnd = a.Person && a.ID != "" && a.State == decide.RequestOpen
 }
 
-// typed fills in what the person typed, or the values of their request.
-func (p *askPage) typed(r *http.Request, kept bool) {
+// fillTyped fills in what the person typed, or the values of their request.
+func (p *askPage) fillTyped(r *http.Request, kept bool) {
 	p.choose(p.Asking.Minutes)
 	p.Why = p.Asking.Why
 	p.Kept = kept && r.Method == http.MethodPost
@@ -129,8 +129,8 @@ func (p *askPage) choose(minutes int) {
 	p.For, p.Minutes = "other", p.For
 }
 
-// said returns the message about the action that the address names, if the request confirms it.
-func (p *askPage) said(did string) string {
+// message returns the message about the action that the address names, if the request confirms it.
+func (p *askPage) message(did string) string {
 	switch open := p.Asking.ID != "" && p.Asking.State == decide.RequestOpen; {
 	case did == "asked" && open:
 		return "You asked. The people who decide see the request now, with your text. You can close this page: the agent continues when it tries again after the decision."
@@ -161,17 +161,17 @@ func (c *Console) ask(w http.ResponseWriter, r *http.Request) {
 	}
 	want.Minutes = n
 	a, err := c.o.Service.Ask(r.Context(), r.PathValue("code"), want)
-	c.asked(w, r, "./", a, "asked", err)
+	c.finishAsk(w, r, "./", a, "asked", err)
 }
 
 // withdraw ends an open request.
 func (c *Console) withdraw(w http.ResponseWriter, r *http.Request) {
 	a, err := c.o.Service.Withdraw(r.Context(), r.PathValue("code"))
-	c.asked(w, r, "../", a, "withdrawn", err)
+	c.finishAsk(w, r, "../", a, "withdrawn", err)
 }
 
-// asked redirects to the page of the request, or shows why nothing was requested.
-func (c *Console) asked(w http.ResponseWriter, r *http.Request, up string, a decide.Asking, did string, err error) {
+// finishAsk redirects to the page of the request, or shows why nothing was requested.
+func (c *Console) finishAsk(w http.ResponseWriter, r *http.Request, up string, a decide.Asking, did string, err error) {
 	if err != nil {
 		c.askPage(w, r, err)
 		return

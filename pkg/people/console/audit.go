@@ -86,12 +86,12 @@ func auditRowOf(root string, v *state.View, l audit.Line) auditRow {
 	row := auditRow{
 		ISO: at.Format("2006-01-02T15:04:05.000Z"), At: at.Format("2006-01-02 15:04:05"),
 		Who: shorten(l.Actor), What: shorten(itemEvent(v, l.Tool, l.Action, l.Hash)),
-		Of: shorten(l.Tool), Hash: start(l.Hash), From: start(l.From),
+		Of: shorten(l.Tool), Hash: shortHash(l.Hash), From: shortHash(l.From),
 		Note: l.Note, Source: shorten(l.Source),
 	}
 	if l.Kind == audit.KindCall {
-		row.Who, row.For, row.Hash = shorten(l.Agent), shorten(l.Human), start(l.Definition)
-		row.What, row.Detail = calledAs(l)
+		row.Who, row.For, row.Hash = shorten(l.Agent), shorten(l.Human), shortHash(l.Definition)
+		row.What, row.Detail = callOutcome(l)
 	}
 	if kind, agent := l.About(); l.Tool == "" {
 		row.Of = shorten(l.Subject)
@@ -121,11 +121,11 @@ func keeps(r *approval.Record, hash tool.Hash) bool {
 	return r != nil && (r.CurrentHash == hash || r.ApprovedHash == hash)
 }
 
-// start returns the short form of a hash, by which people recognize it.
-func start(h tool.Hash) string { return shorten(fmt.Sprintf("%.12s", h)) }
+// shortHash returns the short form of a hash, by which people recognize it.
+func shortHash(h tool.Hash) string { return shorten(fmt.Sprintf("%.12s", h)) }
 
-// calledAs describes the outcome of a call and its details.
-func calledAs(l audit.Line) (what, detail string) {
+// callOutcome describes the outcome of a call and its details.
+func callOutcome(l audit.Line) (what, detail string) {
 	what, ok := map[string]string{
 		audit.Allowed: "called", audit.Locked: "call refused: locked", audit.Tier: "call refused: another tier",
 		audit.Scope: "call refused: not in the agent's scope", audit.Stopped: "call refused: stopped", audit.Refused: "call refused: faulty request",

@@ -35,8 +35,8 @@ type bulkPage struct {
 // A leftOut is an item that the decision skips, and the reason.
 type leftOut struct{ ID, Link, Why string }
 
-// about returns a line about an item and the reason why it is left out.
-func about(root string, id tool.ID, why string) leftOut {
+// leftOutOf returns a line about an item and the reason why it is left out.
+func leftOutOf(root string, id tool.ID, why string) leftOut {
 	return leftOut{shownID(id), toolLink(root, id, queueOf(decide.Filter{})), why}
 }
 
@@ -137,7 +137,7 @@ func (c *Console) bulkConfirmation(w http.ResponseWriter, r *http.Request, statu
 	root, opened, kept := rootOf(r), c.viewed(r), map[string][]decide.Row{}
 	for n, row := range rows {
 		line := rowFor(root, row, b.filter)
-		o := row.Facts.Before(b.action, opened.shown(row.Hash), true)
+		o := row.Facts.Before(b.action, opened.shownAs(row.Hash), true)
 		if o != nil && o.Code != decide.Severe {
 			if len(p.Out) == maxRows {
 				p.OutMore++
@@ -267,9 +267,9 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 			kind = ""
 		}
 		if result.Err != nil {
-			p.Failed = append(p.Failed, about(root, items[i].ID, sentence(result.Err.Detail)))
+			p.Failed = append(p.Failed, leftOutOf(root, items[i].ID, sentence(result.Err.Detail)))
 		} else {
-			done := about(root, items[i].ID, result.Tool.Status)
+			done := leftOutOf(root, items[i].ID, result.Tool.Status)
 			if b.action != approval.ActionBlock && result.Tool.Record.Proposed != nil {
 				done.Why, halves = "", halves+1 // approved by the first of two people
 			}
@@ -281,7 +281,7 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusConflict
 		p.Problem = "Nothing was decided."
 	} else {
-		p.Message = past(b.action) + " " + text.Count(len(p.Done), nounOf(kind)) + "."
+		p.Message = pastTense(b.action) + " " + text.Count(len(p.Done), nounOf(kind)) + "."
 		if halves > 0 {
 			p.Message += " For " + strconv.Itoa(halves) + " of them, yours is the first of two approvals: one more person is needed."
 		}
@@ -293,7 +293,7 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 func (c *Console) shownTo(r *http.Request, items []decide.Item) []decide.Item {
 	opened, out := c.viewed(r), slices.Clone(items)
 	for i, item := range out {
-		out[i].Shown = opened.shown(item.Hash)
+		out[i].Shown = opened.shownAs(item.Hash)
 		if item.Rev == 0 { // the page showed no record, so an existing record is newer
 			out[i].Rev = -1
 		}

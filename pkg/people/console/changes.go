@@ -7,8 +7,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// around is how many bytes of unchanged text the page shows on either side of a change.
-const around = 120
+// contextBytes is how many bytes of unchanged text the page shows on either side of a change.
+const contextBytes = 120
 
 // A segment is a part of a text on a page.
 type segment struct {
@@ -137,12 +137,12 @@ func (b *block) parts(run review.Run, only, after, before bool, at int, found []
 	}
 	head, tail := 0, len(s)
 	if after {
-		head = cutAt(s, around)
+		head = cutAt(s, contextBytes)
 	}
 	if before {
-		tail = cutAt(s, max(0, len(s)-around))
+		tail = cutAt(s, max(0, len(s)-contextBytes))
 	}
-	if tail-head < around {
+	if tail-head < contextBytes {
 		return whole
 	}
 	return []part{{text: s[:head], at: at}, {skip: true}, {text: s[tail:], at: at + tail}}

@@ -79,7 +79,7 @@ func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed erro
 		status, p.Problem = e.Status, sentence(e.Detail)
 	}
 	if n, err := strconv.Atoi(r.URL.Query().Get("settled")); err == nil {
-		p.Message = "Decided about " + text.Count(n, "approval record") + "." + replayed(r.URL.Query())
+		p.Message = "Decided about " + text.Count(n, "approval record") + "." + replayMessage(r.URL.Query())
 	}
 	c.render(w, r, status, "config", p)
 }
@@ -107,8 +107,8 @@ func (c *Console) reconcile(how func(context.Context) (decide.Reconciliation, er
 	}
 }
 
-// replayed describes what a reconciliation took from the audit.
-func replayed(q url.Values) (said string) {
+// replayMessage describes what a reconciliation took from the audit.
+func replayMessage(q url.Values) (said string) {
 	for _, part := range []struct{ name, noun, what string }{
 		{"closed", "later action", "of the audit closed an item: that applies again."},
 		{"open", "later action", "of the audit opened an item: that has no effect, so decide again if the item should be open."},

@@ -148,7 +148,7 @@ func (c *Console) makeClientToken(w http.ResponseWriter, r *http.Request) {
 	}
 	spec := specOf(typed)
 	spec.Admin = false // a client decides nothing
-	made, problem, err := c.made(r, spec)
+	made, problem, err := c.createToken(r, spec)
 	switch {
 	case err != nil:
 		c.failed(w, r, "make token", err)

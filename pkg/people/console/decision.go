@@ -15,8 +15,8 @@ import (
 // maxForm is the maximum size of a form, in bytes.
 const maxForm = 64 << 10
 
-// decided decides by the form of an item's page, and redirects to the next item of the queue.
-func (c *Console) decided(w http.ResponseWriter, r *http.Request, id tool.ID, verb string) {
+// decideItem decides by the form of an item's page, and redirects to the next item of the queue.
+func (c *Console) decideItem(w http.ResponseWriter, r *http.Request, id tool.ID, verb string) {
 	f, err := queueQuery(r)
 	if err != nil {
 		c.failed(w, r, "form", err)
@@ -137,9 +137,9 @@ func (c *Console) flash(r *http.Request) *flash {
 	if last := t.Record.Undoes; !is[query.Get("did")] || last != "" && last != did || !fromHere(r) {
 		return nil
 	}
-	out := &flash{Text: past(query.Get("did")) + " " + shownID(id) + ".", Rev: t.Record.Rev}
+	out := &flash{Text: pastTense(query.Get("did")) + " " + shownID(id) + ".", Rev: t.Record.Rev}
 	if first {
-		out.Text = past(did) + " " + shownID(id) + ". It opens when another person approves it too."
+		out.Text = pastTense(did) + " " + shownID(id) + ". It opens when another person approves it too."
 	}
 	if !t.Record.UndoUntil.IsZero() {
 		maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(queueParameters, name) })
@@ -166,8 +166,8 @@ func (c *Console) addressed(r *http.Request, s string) (tool.ID, error) {
 	return c.o.Service.Find(r.Context(), id.Kind, id.Server, id.Name)
 }
 
-// past returns the past tense of an action, at the start of a sentence.
-func past(action string) string {
+// pastTense returns the past tense of an action, at the start of a sentence.
+func pastTense(action string) string {
 	return map[string]string{
 		approval.ActionApprove: "Approved", approval.ActionPropose: "Approved, as the first of two people,", approval.ActionBlock: "Blocked", approval.ActionUnblock: "Unblocked",
 		approval.ActionDisable: "Disabled", approval.ActionEnable: "Enabled", decide.ActionCarry: "Approved", approval.ActionUndo: "Undid the decision about",

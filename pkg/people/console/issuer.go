@@ -40,7 +40,7 @@ func (c *Console) redirectFrom(w http.ResponseWriter, r *http.Request, title, to
 
 // leave sends a browser to the issuer.
 func (c *Console) leave(w http.ResponseWriter, r *http.Request, p *loginPage) {
-	carry, err := carried{Next: p.Next, Kept: p.Kept}.pack()
+	carry, err := signInState{Next: p.Next, Kept: p.Kept}.pack()
 	var to, kept string
 	if err == nil {
 		to, kept, err = c.o.SignIn.Issuer.Begin(r.Context(), carry)
@@ -200,14 +200,14 @@ func refusalText(code string) string {
 	return ""
 }
 
-// carried is the state that a sign-in at the issuer keeps.
-type carried struct {
+// signInState is the state that a sign-in at the issuer keeps.
+type signInState struct {
 	Next string        `json:"next,omitempty"`
 	Kept *resubmission `json:"kept,omitempty"`
 }
 
 // pack encodes the state to the size of the cookies. It drops the last fields first.
-func (c carried) pack() ([]byte, error) {
+func (c signInState) pack() ([]byte, error) {
 	if c.Kept != nil {
 		kept := *c.Kept
 		c.Kept = &kept
@@ -229,17 +229,17 @@ func (c carried) pack() ([]byte, error) {
 		case c.Kept != nil && len(c.Kept.Fields) > 0:
 			c.Kept.Fields, c.Kept.Cut = c.Kept.Fields[:len(c.Kept.Fields)-1], true
 		default:
-			c = carried{}
+			c = signInState{}
 		}
 	}
 }
 
 // unpack decodes the output of pack; it returns the zero value on an error.
-func unpack(packed []byte) (c carried) {
+func unpack(packed []byte) (c signInState) {
 	z := flate.NewReader(bytes.NewReader(packed))
 	defer z.Close()
 	if err := json.NewDecoder(io.LimitReader(z, maxForm)).Decode(&c); err != nil {
-		return carried{}
+		return signInState{}
 	}
 	c.Next = safeNext(c.Next)
 	return c

@@ -125,7 +125,7 @@ func (c *Console) revokeSession(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		c.storeDown(w, r, err)
 	default:
-		c.ended(w, r, 1)
+		c.showEnded(w, r, 1)
 	}
 }
 
@@ -139,11 +139,11 @@ func (c *Console) revokeOthers(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c.ended(w, r, n)
+	c.showEnded(w, r, n)
 }
 
-// ended redirects to the page with the number of ended sessions.
-func (c *Console) ended(w http.ResponseWriter, r *http.Request, n int) {
+// showEnded redirects to the page with the number of ended sessions.
+func (c *Console) showEnded(w http.ResponseWriter, r *http.Request, n int) {
 	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "sessions ended by their owner", slog.String("actor", callerOf(r.Context()).Name), slog.Int("sessions", n))
 	if n > 0 {
 		c.record(r, audit.Line{Action: audit.ActionSessionRevoked, Note: text.Count(n, "session") + " of one's own"})

@@ -64,7 +64,7 @@ func (c *Console) itemPages(mux *http.ServeMux, next http.Handler, kind tool.Kin
 	mux.Handle("POST "+at, formOr(next, about(c.keepNote)))
 	mux.HandleFunc("GET "+at+"/text", about(c.text))
 	for _, verb := range decide.Actions() {
-		mux.Handle("POST "+at+"/"+verb, formOr(next, about(func(w http.ResponseWriter, r *http.Request, id tool.ID) { c.decided(w, r, id, verb) })))
+		mux.Handle("POST "+at+"/"+verb, formOr(next, about(func(w http.ResponseWriter, r *http.Request, id tool.ID) { c.decideItem(w, r, id, verb) })))
 	}
 	mux.Handle("GET "+at+"/history", c.pageOr(next, about(c.history)))
 	if kind != tool.Tool { // a shortened address leads to the list

@@ -24,7 +24,7 @@ type requestPage struct {
 	OthersN   int
 	Arguments string // of one call
 
-	offered
+	verdictForm
 	polled
 	Reason  string // the text that the person typed
 	Minutes string
@@ -57,7 +57,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	p.Name = shorten(q.Tool)
 	p.Title = truncate(p.Agent, 60) + " asks for " + shownID(q.Item())
 	p.Arguments = argumentsText(q.Arguments)
-	p.typed(r, refusal == nil)
+	p.fillTyped(r, refusal == nil)
 	t, err := c.o.Service.Tool(r.Context(), q.Item())
 	if p.itemView = viewOf(r, q.Item(), t); err != nil {
 		_ = c.o.Service.Explain(r.Context(), "request", err) // Explain logs the error; the page says that the item is not known
@@ -66,7 +66,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	if refusal != nil {
 		e := c.o.Service.Explain(r.Context(), "form", refusal)
 		status, p.Problem = e.Status, sentence(e.Detail)
-		p.since(tool.Hash(r.PostForm.Get("hash")), e, c)
+		p.fillSince(tool.Hash(r.PostForm.Get("hash")), e, c)
 	}
 	p.others(rootOf(r))
 	if p.Known {
@@ -79,7 +79,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	if !p.Known {
 		p.Tool.Facts = decide.Facts{ID: q.Item(), Actor: decide.ActorOf(r.Context())}
 	}
-	p.may()
+	p.fillRights()
 	if p.NeedsNote != "" {
 		p.NeedsNote = "To approve it, or to open it for this agent, say why: it has a severe finding."
 	}
@@ -87,14 +87,14 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 		p.offer()
 	}
 	c.tellRequest(p, r)
-	if p.poll(w, r, p.Own, p.Request, p.Tool, p.offered) {
+	if p.poll(w, r, p.Own, p.Request, p.Tool, p.verdictForm) {
 		return
 	}
 	c.render(w, r, status, "request", p)
 }
 
-// typed fills in what the person typed, or the values of the user's request.
-func (p *requestPage) typed(r *http.Request, kept bool) {
+// fillTyped fills in what the person typed, or the values of the user's request.
+func (p *requestPage) fillTyped(r *http.Request, kept bool) {
 	if p.Request.Minutes > 0 {
 		p.Minutes = strconv.Itoa(p.Request.Minutes)
 	}

@@ -61,7 +61,7 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 		c.failed(w, r, "requests", err)
 		return
 	}
-	rows := joined(rootOf(r), list)
+	rows := askRowsOf(rootOf(r), list)
 	p.Total, p.Some = len(rows), !all
 	skip = max(0, min(skip, len(rows)))
 	p.Asks = rows[skip:min(skip+maxRows, len(rows))]
@@ -84,9 +84,9 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "requests", p)
 }
 
-// joined returns the rows of requests. Open requests of several agents for the same definition are
-// one row, which leads to the oldest of them.
-func joined(root string, list []decide.Request) (rows []askRow) {
+// askRowsOf returns the rows of requests. Open requests of several agents for the same definition
+// are one row, which leads to the oldest of them.
+func askRowsOf(root string, list []decide.Request) (rows []askRow) {
 	at := map[string]int{} // rows of equal requests, by id
 	for _, q := range list {
 		row := askRow{Request: q, Link: root + "admin/requests/" + q.ID, Agents: 1 + len(q.Alike)}
@@ -158,7 +158,7 @@ func (c *Console) openAsks(ctx context.Context, rights identity.Rights) (n int) 
 		if err != nil {
 			_ = c.o.Service.Explain(ctx, "requests", err) // Explain logs the error
 		}
-		open = c.counted(list)
+		open = c.cacheAsks(list)
 	}
 	for server, of := range open {
 		if rights.Decides(server) {
@@ -168,10 +168,10 @@ func (c *Console) openAsks(ctx context.Context, rights identity.Rights) (n int) 
 	return n
 }
 
-// counted caches the number of these requests per server.
-func (c *Console) counted(list []decide.Request) map[string]int {
+// cacheAsks caches the number of these requests per server.
+func (c *Console) cacheAsks(list []decide.Request) map[string]int {
 	open := map[string]int{}
-	for _, row := range joined("", list) {
+	for _, row := range askRowsOf("", list) {
 		open[row.Server]++
 	}
 	c.asks.mu.Lock()
@@ -206,8 +206,8 @@ func (c *Console) askedOf(r *http.Request) (a askedFor) {
 		a.AsksUnread = true
 		return a
 	}
-	c.counted(list)
-	rows := joined(rootOf(r), list)
+	c.cacheAsks(list)
+	rows := askRowsOf(rootOf(r), list)
 	slices.SortStableFunc(rows, func(x, y askRow) int { return y.Opened.Compare(x.Opened) })
 	a.AskN, a.Asks, a.AsksMore = len(rows), rows[:min(len(rows), maxAsked)], !all
 	return a

@@ -113,8 +113,8 @@ func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []f
 	return kept, cut
 }
 
-// pageOf returns the page of a form, below /admin: from the browser's Referer, otherwise the address
-// that received the form.
+// pageOf returns the page of a form, below /admin: from the browser's Referer, otherwise the
+// address that received the form.
 func pageOf(r *http.Request) string {
 	if r.URL.Path == bulkPath { // it shows the form itself
 		return nextOf(r)

@@ -104,7 +104,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	if refusal != nil {
 		e := c.o.Service.Explain(r.Context(), "form", refusal)
 		status, p.Problem = e.Status, sentence(e.Detail)
-		p.since(tool.Hash(r.PostForm.Get("hash")), e, c)
+		p.fillSince(tool.Hash(r.PostForm.Get("hash")), e, c)
 	}
 	typed := typedOf(r)
 	p.Note, p.Tell = firstOf(typed.Get("note"), approval.MaxNote), typed.Get("tell") != ""
@@ -115,7 +115,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	}
 	p.lay(c.o.Service, r.URL.Query())
 	c.tell(&p.Page, r)
-	p.may()
+	p.fillRights()
 	for _, action := range t.Facts.Actions() {
 		if action == approval.ActionUndo {
 			p.CanUndo = r.URL.Query().Get("tool") != inAddress(id) // otherwise the message has the button
@@ -137,8 +137,8 @@ func viewOf(r *http.Request, id tool.ID, t decide.Tool) itemView {
 	return v
 }
 
-// since fills in the changes while the person read, if they caused the refusal.
-func (p *itemView) since(seen tool.Hash, refusal *decide.Error, c *Console) {
+// fillSince fills in the changes while the person read, if they caused the refusal.
+func (p *itemView) fillSince(seen tool.Hash, refusal *decide.Error, c *Console) {
 	if refusal.Status == http.StatusConflict && seen != p.Tool.Hash {
 		read := c.shown.get(seen)
 		if read == nil { // another process may have shown it

@@ -13,10 +13,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// needs returns the role that a request requires. Reading requires the lowest role. For changes,
-// the listed addresses have their own role, and every other address requires the highest. An
-// address in a non-canonical form also requires the highest, even if the mux would accept it.
-func needs(method, address string) identity.Role {
+// requiredRole returns the role that a request requires. Reading requires the lowest role. For
+// changes, the listed addresses have their own role, and every other address requires the highest.
+// An address in a non-canonical form also requires the highest, even if the mux would accept it.
+func requiredRole(method, address string) identity.Role {
 	address = strings.TrimSuffix(address, "/")
 	below, ok := strings.CutPrefix(address, "/admin/")
 	switch {
@@ -47,7 +47,7 @@ func needs(method, address string) identity.Role {
 
 // permits reports whether the caller has the role for r, and answers r otherwise.
 func (c *Console) permits(w http.ResponseWriter, r *http.Request, who caller) bool {
-	need := needs(r.Method, r.URL.Path)
+	need := requiredRole(r.Method, r.URL.Path)
 	if who.Rights.Role >= need {
 		return true
 	}
@@ -87,8 +87,9 @@ func serversOf(rights identity.Rights) string {
 // maxNamedServers is how many of an approver's servers a page names.
 const maxNamedServers = 12
 
-// may sets on p why this person cannot decide, and what an approval by two people means for them.
-func (p *itemView) may() {
+// fillRights sets on p why this person cannot decide, and what an approval by two people means for
+// them.
+func (p *itemView) fillRights() {
 	o := p.Tool.Facts.Before(approval.ActionApprove, decide.ShownOpened, false)
 	switch {
 	case o != nil && (o.Code == decide.NoRole || o.Code == decide.OtherServer):

@@ -52,7 +52,7 @@ func (c *Console) stopPages(mux *http.ServeMux, next http.Handler) {
 func (c *Console) stops(w http.ResponseWriter, r *http.Request) {
 	p := &stopPage{}
 	if fromHere(r) {
-		p.Message, p.Problem = stopSaid(r.URL.Query())
+		p.Message, p.Problem = stopMessage(r.URL.Query())
 	}
 	c.showStops(w, r, http.StatusOK, p, lateOf(r))
 }
@@ -63,8 +63,8 @@ var auditIs = map[bool]string{false: "lost"}
 // notAudited reports an event whose line is not in the audit.
 const notAudited = "This was done, but its line could not be written to the audit. The gateway's log has it."
 
-// stopSaid returns the message about the action that the address names.
-func stopSaid(query url.Values) (message, problem string) {
+// stopMessage returns the message about the action that the address names.
+func stopMessage(query url.Values) (message, problem string) {
 	message = map[string]string{
 		"stopped": "It is stopped. The next call is refused in every process, searches show it within 2 seconds, and running calls are cancelled within about a second.",
 		"already": "It was stopped already, and nothing changed: agents see who stopped it first, and why.",

@@ -140,7 +140,7 @@ func tokenRowOf(root string, t token.Token, judge token.StatusView) tokenRow {
 // makeToken makes the token of a form. It answers with the page that shows the token's text: a
 // redirect would have the text in its address.
 func (c *Console) makeToken(w http.ResponseWriter, r *http.Request) {
-	made, problem, err := c.made(r, specOf(r.PostForm))
+	made, problem, err := c.createToken(r, specOf(r.PostForm))
 	switch {
 	case err != nil:
 		c.failed(w, r, "make token", err)
@@ -153,8 +153,8 @@ func (c *Console) makeToken(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// made makes a token on behalf of the caller. The problem says why the token is impossible.
-func (c *Console) made(r *http.Request, w token.Spec) (made *madeToken, problem string, err error) {
+// createToken makes a token on behalf of the caller. The problem says why the token is impossible.
+func (c *Console) createToken(r *http.Request, w token.Spec) (made *madeToken, problem string, err error) {
 	t, text, err := c.o.Tokens.Make(r.Context(), callerOf(r.Context()).Name, w)
 	if fault, ok := errors.AsType[token.FaultError](err); ok {
 		return nil, "No token was made. " + sentence(strings.ReplaceAll(fault.Error(), "\n", "; ")), nil

@@ -77,7 +77,7 @@ func (c *Console) showUsage(w http.ResponseWriter, r *http.Request, name, query 
 		c.failed(w, r, "usage", err)
 		return
 	}
-	p.MayAsk = callerOf(r.Context()).Rights.Role >= needs(http.MethodPost, r.URL.Path)
+	p.MayAsk = callerOf(r.Context()).Rights.Role >= requiredRole(http.MethodPost, r.URL.Path)
 	p.Usage, p.Again = u, withQuery(root+"admin/usage", url.Values{}, "range", u.Range, "query", query)
 	for _, rg := range usage.Ranges() {
 		here := rg.Name == u.Range
@@ -98,8 +98,8 @@ func (c *Console) showUsage(w http.ResponseWriter, r *http.Request, name, query 
 	c.render(w, r, status, "usage", p)
 }
 
-// Left says how many rows a list leaves out; "" if none.
-func (p *usagePage) Left(n int) string {
+// Rest says how many rows a list leaves out; "" if none.
+func (p *usagePage) Rest(n int) string {
 	if n == 0 {
 		return ""
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// offered is what this person can decide about a request, and the reasons against the rest.
-type offered struct {
+// verdictForm is what this person can decide about a request, and the reasons against the rest.
+type verdictForm struct {
 	Approve, Allow, Confirm, Decline, End bool
 
 	Opens   string // another effect of an approval
@@ -24,7 +24,7 @@ type offered struct {
 }
 
 // Any reports whether anything can be decided.
-func (o offered) Any() bool { return o.Approve || o.Allow || o.Confirm || o.Decline || o.End }
+func (o verdictForm) Any() bool { return o.Approve || o.Allow || o.Confirm || o.Decline || o.End }
 
 // offer sets what a person who decides about the item's server can decide.
 func (p *requestPage) offer() {

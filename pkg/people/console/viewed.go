@@ -31,8 +31,8 @@ func mark(hash tool.Hash) string {
 // A viewed set has the marks of the definitions that a browser has shown.
 type viewed map[string]bool
 
-// shown returns how the caller has seen a definition.
-func (v viewed) shown(hash tool.Hash) decide.Shown {
+// shownAs returns how the caller has seen a definition.
+func (v viewed) shownAs(hash tool.Hash) decide.Shown {
 	if v[mark(hash)] {
 		return decide.ShownOpened
 	}
