@@ -194,7 +194,7 @@ func testAuditCommand(t *testing.T, d *day) {
 		"nobody there": {key, []string{"--url", "http://127.0.0.1:1"}, "no gateway answers at"},
 		"no address":   {key, []string{"--url", "nonsense"}, "want a URL"},
 		"nothing":      {key, nil, "there is no gateway in \".\""},
-		"since":        {key, []string{"--dir", d.dir, "--since", "yesterday"}, "is no time"},
+		"since":        {key, []string{"--dir", d.dir, "--since", "yesterday"}, "is not a time"},
 		"it runs":      {nil, []string{"--dir", d.dir}, "does not accept the credential"},
 		"no folder":    {nil, []string{"--dir", filepath.Join(d.dir, "none")}, "run portcullis init"},
 	} {

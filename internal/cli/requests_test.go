@@ -121,7 +121,7 @@ func TestRequestsCommand(t *testing.T) {
 	for want, args := range map[string][]string{
 		"want a time":       {"allow", id, "--for", "31d"},
 		"no id of a":        {"show", "R-\x1b[2J"},
-		"was never made":    {"show", "R-00000000"},
+		"it never existed":  {"show", "R-00000000"},
 		"--reason":          {"decline", id},
 		"about this reques": {"decline", id, "--reason", "no"},
 	} {

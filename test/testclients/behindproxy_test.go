@@ -96,7 +96,7 @@ func TestBehindProxy(t *testing.T) {
 	}
 	p := programtest.Start(t, folder, "--allow-commands")
 	t.Logf("after the first sync:\n%s", shown(t, gateway, "status", "--dir", folder))
-	if s := known(p)["slow"]; s.Outcome.Reason != outcome.ReasonStarting || !strings.Contains(s.Outcome.Message, "is starting for ") {
+	if s := known(p)["slow"]; s.Outcome.Reason != outcome.ReasonStarting || !strings.Contains(s.Outcome.Message, "has been starting for ") {
 		t.Errorf("the slow one is %+v", s.Outcome)
 	}
 	for end := time.Now().Add(6 * time.Minute); ; time.Sleep(time.Second) {

@@ -83,7 +83,7 @@ func TestAuditPageOfRequests(t *testing.T) {
 // The answer to a bad filter names the filter and what it takes.
 func TestAuditFileNamesABadFilter(t *testing.T) {
 	h := newFixture(t)
-	for query, want := range map[string]string{"kind=x": "kind: expected value to be one of", "since=yesterday": "Since &#34;yesterday&#34; is no time: it takes a day"} {
+	for query, want := range map[string]string{"kind=x": "kind: expected value to be one of", "since=yesterday": "Since &#34;yesterday&#34; is not a time: it takes a day"} {
 		page := h.Page(http.StatusUnprocessableEntity, "/admin/audit.csv?"+query)
 		says(t, page, want)
 		lacks(t, page, "alidation failed")

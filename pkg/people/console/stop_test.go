@@ -175,7 +175,7 @@ func TestStopPageOfTheConfig(t *testing.T) {
 		t.Error("the page has a button for what only the file undoes")
 	}
 	w := h.Submit("/admin/stop/undo", stopForm("server", "fs", ""))
-	contains(t, w.Body, "take it out of the file", "nothing was undone")
+	contains(t, w.Body, "remove the stop from the file", "nothing was undone")
 	if w.Status != http.StatusConflict {
 		t.Errorf("%d", w.Status)
 	}
@@ -203,7 +203,7 @@ func TestStopStoreDown(t *testing.T) {
 	h.Approvals.OnDocs = documenttest.DocsOf("STOP", func() error { return errDown })
 	contains(t, h.Page(http.StatusOK, "/admin/stop"), "The gateway cannot read the stops now", "it refuses every call")
 	w := h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
-	contains(t, w.Body, "whether this was done is not known", "The key stop of mcp_config.json")
+	contains(t, w.Body, "this may or may not be done", "The key stop of mcp_config.json")
 	if w.Status != http.StatusServiceUnavailable || strings.Contains(w.Body, "arn:") || !strings.Contains(h.Log.String(), "arn:aws:x") {
 		t.Errorf("%d %s", w.Status, w.Body)
 	}

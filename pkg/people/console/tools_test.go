@@ -25,7 +25,7 @@ func TestTools(t *testing.T) {
 	} {
 		says(t, h.Page(http.StatusOK, "/admin/tools"+query), want...)
 	}
-	for query, name := range map[string]string{"?status=open": "Status is", "?foo=1": "&#34;foo&#34;", "?server=nope": "Server is", "?tier=x": "Tier is", "?q=a&q=b": "Q stands there twice", "?after=x": "begin again"} {
+	for query, name := range map[string]string{"?status=open": "Status cannot be", "?foo=1": "&#34;foo&#34;", "?server=nope": "Server cannot be", "?tier=x": "Tier cannot be", "?q=a&q=b": "Q is given twice", "?after=x": "begin again"} {
 		says(t, h.Page(http.StatusUnprocessableEntity, "/admin/tools"+query), name)
 	}
 }

@@ -54,8 +54,8 @@ func TestTryInTheNameOf(t *testing.T) {
 		"query=x&claims=" + url.QueryEscape(`{"sub":"a"} {}`): "more than one value of JSON",
 		"query=x&claims=%7B":                                  "The claims make no agent",
 		"query=x&claims=" + url.QueryEscape(`{"sub":"sync"}`): "The claims make no agent",
-		"query=&servers=*":                                    "There is nothing to look for",
-		"query=x&tiers=admin":                                 `"admin" is no tier`,
+		"query=&servers=*":                                    "The query is empty",
+		"query=x&tiers=admin":                                 `"admin" is not a tier`,
 	} {
 		says(t, html.UnescapeString(h.Page(http.StatusUnprocessableEntity, "/admin/try?"+query)), want)
 	}

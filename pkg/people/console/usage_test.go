@@ -197,7 +197,7 @@ func heightsOf(chart usage.Chart) (out []int) {
 // A message replaces unreadable data, and another message reports incomplete data.
 func TestUsageFails(t *testing.T) {
 	h := newFixture(t)
-	says(t, h.Page(http.StatusNotImplemented, "/admin/usage"), "does not count how it is used")
+	says(t, h.Page(http.StatusNotImplemented, "/admin/usage"), "does not count its usage")
 	c := count(h)
 	c.day()
 	c.store.Fail = func() error { return errors.New("disk on fire") }
@@ -216,7 +216,7 @@ func TestUsageFails(t *testing.T) {
 		return nil
 	}
 	says(t, c.Page(http.StatusOK, "/admin/usage"), "Incomplete data", "could not be written and are missing here")
-	if a := c.Submit("/admin/usage", map[string][]string{"range": {"1h"}}); a.Status != http.StatusNotImplemented || !strings.Contains(a.Body, "Nothing was asked") {
+	if a := c.Submit("/admin/usage", map[string][]string{"range": {"1h"}}); a.Status != http.StatusNotImplemented || !strings.Contains(a.Body, "No query was started") {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }
@@ -253,7 +253,7 @@ func TestUsageIsAskedFor(t *testing.T) {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 	asked.Refuse = errors.New("denied: arn:aws:iam::1:role/x")
-	if a := h.Submit("/admin/usage", map[string][]string{"range": {"7d"}}); a.Status != http.StatusBadGateway || !strings.Contains(a.Body, "The log could not be asked; if only its answer was lost") || strings.Contains(a.Body, "arn:") {
+	if a := h.Submit("/admin/usage", map[string][]string{"range": {"7d"}}); a.Status != http.StatusBadGateway || !strings.Contains(a.Body, "The query could not be started; if only the answer was lost") || strings.Contains(a.Body, "arn:") {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 	h.Console.Actor = func(*http.Request) (decide.Actor, error) {

@@ -22,15 +22,15 @@ import (
 )
 
 func errNoLink() error {
-	return Refuse(http.StatusNotFound, "this link leads nowhere: it is more than a day old, it was cut off, or it was not made here; nothing was done. Have the agent call the tool again, which gives a new one")
+	return Refuse(http.StatusNotFound, "this link is not valid: it is more than a day old, incomplete, or from another gateway; nothing was done. Have the agent call the tool again, which gives a new link")
 }
 
 func errNotPerson() error {
-	return Refuse(http.StatusForbidden, "only the person for whom the agent acts may do this, signed in with the issuer of the agent's token, and you are here as somebody else; nothing was done")
+	return Refuse(http.StatusForbidden, "only the agent's user may do this, signed in with the issuer of the agent's token, and you are somebody else; nothing was done")
 }
 
-// behind returns what is behind the code of a link.
-func (d *Service) behind(ctx context.Context, code string) (requestView, error) {
+// requestOfLink returns the request that the code of a link names.
+func (d *Service) requestOfLink(ctx context.Context, code string) (requestView, error) {
 	if d.o.Requests == nil {
 		return requestView{}, errNoRequests()
 	}
@@ -41,11 +41,11 @@ func (d *Service) behind(ctx context.Context, code string) (requestView, error) 
 	if err != nil {
 		return requestView{}, err
 	}
-	return d.look(ctx, o)
+	return d.viewStored(ctx, o)
 }
 
-// openSealed returns the request that a sealed link leads to: that which was made of it, or else one
-// without an id.
+// openSealed returns the request behind a sealed link. It has an id if somebody has made it
+// already.
 func (d *Service) openSealed(ctx context.Context, code string) (o oneRequest, err error) {
 	if d.o.Sealer == nil {
 		return o, errNoLink()
@@ -79,17 +79,17 @@ func (d *Service) openSealed(ctx context.Context, code string) (o oneRequest, er
 	return o, nil
 }
 
-// Asking returns what is behind the code of a link: the id of a request, or a sealed one that nobody has
-// made yet.
+// Asking returns what the code of a link leads to: a request that somebody made, or a sealed one
+// that nobody has made yet.
 func (d *Service) Asking(ctx context.Context, code string) (Asking, error) {
-	s, err := d.behind(ctx, code)
+	s, err := d.requestOfLink(ctx, code)
 	if err != nil {
 		return Asking{}, err
 	}
 	return d.asking(ctx, s)
 }
 
-// asking returns what the actor may read of a request, and do about it.
+// asking returns what the actor may read of a request, and what they may do with it.
 func (d *Service) asking(ctx context.Context, s requestView) (a Asking, err error) {
 	actor := ActorOf(ctx)
 	a.Person = s.isPerson(actor)
@@ -112,7 +112,7 @@ func (d *Service) asking(ctx context.Context, s requestView) (a Asking, err erro
 	return a, nil
 }
 
-// isPerson reports whether the actor is the agent's user's token.
+// isPerson reports whether the actor is the agent's user.
 func (s requestView) isPerson(a Actor) bool {
 	return a.Subject != "" && a.Subject == s.one.agent.Subject
 }
@@ -120,20 +120,20 @@ func (s requestView) isPerson(a Actor) bool {
 func (w Want) check() error {
 	switch {
 	case !utf8.ValidString(w.Why) || utf8.RuneCountInString(w.Why) > request.MaxNote:
-		return unfit("why: want text of at most %d characters; nothing was asked", request.MaxNote)
+		return unfit("why: want text of at most %d characters; no request was made", request.MaxNote)
 	case w.Minutes < 0 || w.Minutes > request.MaxMinutes:
-		return unfit("minutes: want 1 to %d, or 0 for good; nothing was asked", request.MaxMinutes)
+		return unfit("minutes: want 1 to %d, or 0 for good; no request was made", request.MaxMinutes)
 	}
 	return nil
 }
 
-// Ask makes the request behind a link, or adds the person's wish to one that is open. Only the person of
-// the agent's token may.
+// Ask makes the request of a link, or adds what the agent's user wants to an open request. Only the
+// agent's user may do so.
 func (d *Service) Ask(ctx context.Context, code string, w Want) (Asking, error) {
 	if err := w.check(); err != nil {
 		return Asking{}, err
 	}
-	s, err := d.behind(ctx, code)
+	s, err := d.requestOfLink(ctx, code)
 	if err != nil {
 		return Asking{}, err
 	}
@@ -161,7 +161,7 @@ func (d *Service) Ask(ctx context.Context, code string, w Want) (Asking, error) 
 	return out, err
 }
 
-// line is the event about a request.
+// line returns the audit event about a request.
 func (o oneRequest) line(action, note string) audit.Line {
 	return audit.Line{
 		Action: action, Tool: o.Item().String(), Hash: o.Hash, Request: o.ID, Note: note,
@@ -169,33 +169,34 @@ func (o oneRequest) line(action, note string) audit.Line {
 	}
 }
 
-// refusesAsking says why nothing can be asked for; nil: it can.
+// refusesAsking returns why no request can be made; nil if one can.
 func refusesAsking(s requestView) error {
 	state, why := s.state()
 	if s.listed && len(s.agent.Servers) > 0 && !slices.Contains(s.agent.Servers, "*") && !slices.Contains(s.agent.Servers, s.one.Server) {
-		return errNoLink() // the agent may not see the server any more
+		return errNoLink() // the agent may no longer see the server
 	}
 	no, declined := s.one.granted.Declined(s.one.Request, s.m.now)
 	switch {
 	case state == RequestOpen && s.one.ID != "":
 		return nil
 	case state == RequestOpen && s.status == lock.DisabledUnknown:
-		return conflict("it is not known why the %v is locked, so there is nothing that a person could decide, and nothing was asked: the operator of the gateway looks into it", s.one.Kind)
+		return conflict("the gateway does not know why the %v is locked, so no person can decide about it, and no request was made: the operator of the gateway finds the cause in its log", s.one.Kind)
 	case declined && (state == RequestOpen || state == RequestDeclined):
-		return conflict("%s declined this at %s: %s. It can be asked again after %s; nothing was asked", no.By, shortTime(no.At), text.Line(no.Reason), shortTime(no.Ends))
+		return conflict("%s declined this at %s: %s. The agent can request it again after %s; no request was made", no.By, shortTime(no.At), text.Line(no.Reason), shortTime(no.Ends))
 	case state == RequestOpen:
 		return nil
 	case state == RequestChanged:
-		return conflict("the %v is not the one of this link any more (%s), and nothing was asked: have the agent call it again", s.one.Kind, why)
+		return conflict("the %v changed since the link was made (%s), and no request was made: have the agent call it again", s.one.Kind, why)
 	case state == RequestCallable:
-		return conflict("the agent can call it by now (%s), and nothing was asked: have it try again", why)
+		return conflict("the agent can call it already (%s), and no request was made: have the agent try again", why)
 	}
-	return conflict("this request is %s%s, and nothing was asked: have the agent call the %v again, which says what to do", state, because(why), s.one.Kind)
+	return conflict("this request is %s%s, and no new request was made: have the agent call the %v again; the answer says what to do", state, because(why), s.one.Kind)
 }
 
 func shortTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// ask makes the request, or adds the wish to one that is open, and returns its id.
+// ask makes the request, or adds what the person wants to an open request. It returns the id of the
+// request.
 func (d *Service) ask(ctx context.Context, s requestView, w Want) (id string, added bool, err error) {
 	wish := func(r *request.Request) { r.Why, r.Minutes = strings.TrimSpace(w.Why), w.Minutes }
 	_, err = request.ChangeAsked(ctx, d.o.Requests, s.one.agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
@@ -227,7 +228,8 @@ func (d *Service) ask(ctx context.Context, s requestView, w Want) (id string, ad
 	return id, added, err
 }
 
-// obsolete says of open requests of the same agent that nothing waits for them any more.
+// obsolete returns a function that reports whether an open request of the same agent has nothing
+// left to wait for.
 func (s requestView) obsolete(ctx context.Context) func(request.Request) bool {
 	return func(r request.Request) bool {
 		o := s.one
@@ -237,24 +239,24 @@ func (s requestView) obsolete(ctx context.Context) func(request.Request) bool {
 	}
 }
 
-// refusedAsking returns what a person is told of a request that could not be written.
+// refusedAsking returns what a person reads about a request that could not be written.
 func refusedAsking(err error) error {
 	switch {
 	case errors.Is(err, request.ErrTooMany):
-		return conflict("nothing was asked: %v; one of them is decided first, or an hour passes", request.ErrTooMany)
+		return conflict("no request was made: %v; wait until somebody decides one of them, or for an hour", request.ErrTooMany)
 	case errors.Is(err, request.ErrDecided):
-		return conflict("somebody declined this at this moment, and nothing was asked: open the link again, which says why")
+		return conflict("somebody has just declined this, and no request was made: open the link again to read why")
 	case errors.Is(err, request.ErrNotFound):
-		return conflict("the request was withdrawn or has expired at this moment, and nothing was asked: have the agent try again")
+		return conflict("the request has just expired or been withdrawn, and nothing was changed: have the agent try again")
 	case errors.Is(err, request.ErrConflict):
-		return conflict("the agent asks for other things, again and again at this moment, and nothing was asked: try once more")
+		return conflict("the agent's other requests kept changing, and no request was made: try again")
 	}
 	return fmt.Errorf("ask: %w", err)
 }
 
-// Withdraw ends an open request. Only the agent's user's token may.
+// Withdraw ends an open request. Only the agent's user may do so.
 func (d *Service) Withdraw(ctx context.Context, id string) (Asking, error) {
-	s, err := d.behind(ctx, id)
+	s, err := d.requestOfLink(ctx, id)
 	if err != nil {
 		return Asking{}, err
 	}
@@ -263,9 +265,9 @@ func (d *Service) Withdraw(ctx context.Context, id string) (Asking, error) {
 	}
 	if state, why := s.state(); state != RequestOpen || s.one.ID == "" {
 		if s.one.ID == "" {
-			return Asking{}, conflict("nobody has asked for this yet, and nothing was withdrawn")
+			return Asking{}, conflict("nobody has made this request yet, and nothing was withdrawn")
 		}
-		return Asking{}, conflict("the request is %s%s, and nothing was withdrawn: only an open one can be", state, because(why))
+		return Asking{}, conflict("the request is %s%s, and nothing was withdrawn: only an open request can be withdrawn", state, because(why))
 	}
 	_, err = request.ChangeAsked(ctx, d.o.Requests, s.one.agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
 		next, err := a.Change(s.one.ID, func(r *request.Request) {

@@ -23,7 +23,7 @@ func newSealer() *seal.Sealer {
 	return seal.New(func(context.Context) (seal.Keys, error) { return seal.Keys{Current: key}, nil })
 }
 
-// code returns a sealed link about a tool as it is now.
+// code returns a sealed link to a request for a tool as it is now.
 func (f *fixture) code(a request.Agent, id string) string {
 	f.T.Helper()
 	v := f.States.Refresh(f.T.Context()).View(f.Agent)
@@ -38,12 +38,12 @@ func (f *fixture) code(a request.Agent, id string) string {
 	return text
 }
 
-// person makes the next requests those of who signed in as the agent's user, without a role.
+// person signs the next requests in as the agent's user, without a role.
 func (f *fixture) person(a request.Agent) {
 	f.ctx = decide.WithActor(f.T.Context(), decide.Actor{Name: "kim", Subject: a.Subject})
 }
 
-// says checks that something was refused so.
+// says checks the status and the text of a refusal.
 func (f *fixture) says(err error, status int, want string) {
 	f.T.Helper()
 	e := f.service.Explain(f.ctx, "test", err)
@@ -85,7 +85,7 @@ func TestAsk(t *testing.T) {
 		t.Errorf("withdrawn: %+v, %v", withdrawn, err)
 	}
 	_, err = f.service.Withdraw(f.ctx, made.ID)
-	f.says(err, http.StatusConflict, "only an open one can be")
+	f.says(err, http.StatusConflict, "only an open request can be withdrawn")
 	_, err = f.service.Ask(f.ctx, made.ID, decide.Want{})
 	f.says(err, http.StatusConflict, "this request is withdrawn")
 	events := f.events()
@@ -94,7 +94,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// events returns what was recorded, in short and in its order.
+// events returns the recorded events in short form, oldest first.
 func (f *fixture) events() (out []string) {
 	f.T.Helper()
 	for _, l := range f.Deeds.Lines() {
@@ -112,31 +112,31 @@ func TestAskRefused(t *testing.T) {
 		status           int
 		set              func(f *fixture, code string) string
 	}{
-		{"somebody else", "mail:send", "only the person for whom the agent acts", http.StatusForbidden, func(f *fixture, code string) string {
+		{"somebody else", "mail:send", "only the agent's user may do this", http.StatusForbidden, func(f *fixture, code string) string {
 			f.person(agentNamed("b"))
 			return code
 		}},
-		{"an operator", "mail:send", "only the person for whom the agent acts", http.StatusForbidden, func(f *fixture, code string) string {
+		{"an operator", "mail:send", "only the agent's user may do this", http.StatusForbidden, func(f *fixture, code string) string {
 			f.by("ann", "")
 			return code
 		}},
-		{"forged", "mail:send", "leads nowhere", http.StatusNotFound, func(_ *fixture, code string) string { return code[:len(code)-1] + "A" + code[len(code)-1:] }},
-		{"no code", "mail:send", "leads nowhere", http.StatusNotFound, func(*fixture, string) string { return "R-7KQ2" }},
-		{"expired", "mail:send", "leads nowhere", http.StatusNotFound, func(f *fixture, code string) string {
+		{"forged", "mail:send", "is not valid", http.StatusNotFound, func(_ *fixture, code string) string { return code[:len(code)-1] + "A" + code[len(code)-1:] }},
+		{"no code", "mail:send", "is not valid", http.StatusNotFound, func(*fixture, string) string { return "R-7KQ2" }},
+		{"expired", "mail:send", "is not valid", http.StatusNotFound, func(f *fixture, code string) string {
 			f.Clock.Wait(25 * time.Hour)
 			return code
 		}},
-		{"callable", "mail:send", "the agent can call it by now", http.StatusConflict, func(f *fixture, code string) string {
+		{"callable", "mail:send", "the agent can call it already", http.StatusConflict, func(f *fixture, code string) string {
 			f.Gateway.Decide("mail:send", "approve")
 			f.States.Refresh(f.T.Context())
 			return code
 		}},
-		{"changed", "mail:send", "is not the one of this link any more", http.StatusConflict, func(f *fixture, code string) string {
+		{"changed", "mail:send", "changed since the link was made", http.StatusConflict, func(f *fixture, code string) string {
 			f.Serve("mail", `{"name":"send","description":"Sends."}`)
 			f.Sync()
 			return code
 		}},
-		{"gone", "mail:send", "its server does not list it any more", http.StatusConflict, func(f *fixture, code string) string {
+		{"gone", "mail:send", "its server no longer lists it", http.StatusConflict, func(f *fixture, code string) string {
 			f.Serve("mail", `{"name":"wipe"}`)
 			f.Sync()
 			return code
@@ -175,10 +175,10 @@ func TestAskRefused(t *testing.T) {
 	f.Decide.Sealer = nil
 	f.Open()
 	_, err = f.Console.Service.Asking(f.ctx, "whatever")
-	f.says(err, http.StatusNotFound, "leads nowhere")
+	f.says(err, http.StatusNotFound, "is not valid")
 }
 
-// A person adds to what the agent asked for, and ends it.
+// A person changes and withdraws a request that the agent made.
 func TestAskOnRequest(t *testing.T) {
 	f, a := withRequests(t), agentNamed("a")
 	id := f.asks(a, "mail:send", "")
@@ -196,10 +196,10 @@ func TestAskOnRequest(t *testing.T) {
 	}
 	f.person(agentNamed("b"))
 	_, err = f.service.Withdraw(f.ctx, id)
-	f.says(err, http.StatusForbidden, "only the person")
+	f.says(err, http.StatusForbidden, "only the agent's user")
 }
 
-// Who is neither the agent's user nor has a role reads no text of others.
+// People without a role who are not the agent's user see no texts of others.
 func TestAskingSeenBy(t *testing.T) {
 	f, a := withRequests(t), agentNamed("a")
 	call, denied := f.asks(a, "pay:send_money", `{"amount":5}`), f.asks(a, "mail:read_drafts", "")
@@ -236,8 +236,7 @@ func TestAskingSeenBy(t *testing.T) {
 	}
 }
 
-// Where the gateway reaches a server is for nobody who reads requests, and who asked for none but those who
-// may read it.
+// No reader of requests sees the server's address. Only people with a role see who made a request.
 func TestRequestsSayNoAddress(t *testing.T) {
 	f, a := withRequests(t), agentNamed("a")
 	f.person(a)

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 )
 
-// Decisions returns the newest lines about the items of every configured server, at most that many.
+// Decisions returns the newest lines about the items of all configured servers, at most limit.
 func (d *Service) Decisions(ctx context.Context, limit int) ([]approval.Entry, error) {
 	return d.entries(ctx, namesOf(d.View(ctx)), line{}, limit)
 }
@@ -26,8 +26,8 @@ func namesOf(v *state.View) (names []string) {
 	return names
 }
 
-// entries returns lines about the items of servers merged, the newest first, from after last, at most
-// that many. It reads the audit of each server once.
+// entries merges the lines about items of the servers, newest first. It returns at most limit lines
+// after last, and reads the audit of each server once.
 func (d *Service) entries(ctx context.Context, servers []string, last line, limit int) ([]approval.Entry, error) {
 	lists := make([][]approval.Entry, len(servers))
 	g, gctx := errgroup.WithContext(ctx)
@@ -48,8 +48,8 @@ func (d *Service) entries(ctx context.Context, servers []string, last line, limi
 	return all[:min(limit, len(all))], nil
 }
 
-// A line names the line of the audit at which a page ends. Lines of all servers are sorted by when
-// they were written, then by server.
+// A line identifies the audit line at which a page ends. Lines of all servers are sorted by time,
+// then by server.
 type line struct {
 	approval.Cursor
 	server string
@@ -60,7 +60,7 @@ func (l line) text() string {
 	return l.Written.Format(time.RFC3339Nano) + "\x00" + l.server + "\x00" + l.Tool
 }
 
-// parseLine reads what text returns; the zero line of "".
+// parseLine parses what text returns. "" is the zero line.
 func parseLine(entry string) (line, error) {
 	if entry == "" {
 		return line{}, nil
@@ -73,14 +73,14 @@ func parseLine(entry string) (line, error) {
 	return line{}, errCursor()
 }
 
-// cursorIn returns the cursor in a server's lines from which those after l follow.
+// cursorIn returns the cursor in a server's lines after which the lines older than l begin.
 func (l line) cursorIn(server string) approval.Cursor {
 	switch p := l.Cursor; {
 	case p == (approval.Cursor{}) || server == l.server:
 		return p
-	case server < l.server: // all of its lines of that moment were shown
+	case server < l.server: // all of its lines of that time were shown
 		return approval.Cursor{Written: p.Written}
-	default: // none was
+	default: // none of them was shown
 		return approval.Cursor{Written: p.Written.Add(1)}
 	}
 }

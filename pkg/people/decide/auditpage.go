@@ -15,9 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
-// An AuditPage is a page of the audit: who did what, the newest first. It merges what the stores
-// keep of people's events, of decisions about items and, where this process can read them, of
-// agents' calls.
+// An AuditPage is a page of the audit: who did what, newest first. It merges audit events of
+// people, decisions about items and, where this process can read them, calls of agents.
 type AuditPage struct {
 	Lines   []audit.Line     `json:"lines" nullable:"false"`
 	Entries []approval.Entry `json:"entries" nullable:"false" doc:"the lines about tools, prompts and resources, in the form of earlier versions"`
@@ -27,7 +26,7 @@ type AuditPage struct {
 	Next
 }
 
-// The parts of the audit, as people are told of them.
+// The names of the audit's parts that people read.
 const (
 	partItems  = "decisions about tools, prompts and resources"
 	partEvents = "sign-ins, tokens, stops, syncs and versions of the operator's files"
@@ -35,47 +34,47 @@ const (
 )
 
 const (
-	linesRead  = 200 // how many lines one read of a part asks for where a filter leaves lines out
-	linesReads = 5   // how many such reads of a part a page may need
+	linesRead  = 200 // how many lines one read of a part asks for if a filter leaves lines out
+	linesReads = 5   // how many such reads a page may need for each part
 
-	// lateness is how much older than the line before it a line of a call may be: they are kept in
-	// the order in which they were written.
+	// lateness is how much older than the line before it a call's line may be, because lines of
+	// calls are stored in the order in which they were written.
 	lateness = 2 * time.Second
 )
 
-// An auditCursor is how far a page of the audit has come: after which line of each part; "" before
-// its first. "-" is after its last.
+// An auditCursor says how far a page of the audit has come: the last line shown of each part. "" is
+// before the first line, "-" is after the last.
 type auditCursor struct {
 	Items, Events, Calls audit.Cursor
 
-	// Time is of the last line that a page had, zero without one. What is written later belongs to no
-	// page after it.
+	// Time is the time of the page's last line, zero before the first page. Lines that are
+	// written later are on no further page.
 	Time time.Time
 }
 
 const exhausted audit.Cursor = "-"
 
-// An auditLine is a line and, if it is about an item, its entry.
+// An auditLine is a line with its entry if the line is about an item.
 type auditLine struct {
 	audit.Line
 	entry *approval.Entry
 }
 
-// A part is one of the sources of the audit while it is read.
+// A part is one source of the audit with the state of reading it.
 type part struct {
 	name string
-	at   *audit.Cursor // after the last line that was taken
+	at   *audit.Cursor // after the last line that take returned
 	read func(ctx context.Context, after audit.Cursor, limit int) ([]auditLine, audit.Cursor, error)
 
 	buf   []auditLine
-	next  audit.Cursor // after what was read
+	next  audit.Cursor // after the last line that was read
 	begun bool
 	reads int
 	err   error
 }
 
-// fill reads on until a line is there, and reports whether one is or there is none left. It makes at
-// most that many reads.
+// fill reads until it has a line. It reports whether it has one or the part has no more lines. It
+// makes at most most reads.
 func (p *part) fill(ctx context.Context, limit, most int) bool {
 	for len(p.buf) == 0 && p.err == nil && *p.at != exhausted {
 		if p.reads++; p.reads > most {
@@ -97,7 +96,7 @@ func (p *part) fill(ctx context.Context, limit, most int) bool {
 	return true
 }
 
-// take removes the first line.
+// take removes the first line and returns it.
 func (p *part) take() auditLine {
 	l := p.buf[0]
 	p.buf = p.buf[1:]
@@ -107,8 +106,8 @@ func (p *part) take() auditLine {
 	return l
 }
 
-// merged takes lines of all parts, the newest first, until yield says that it is enough, or a part
-// would need more than most reads; it returns whether there are none left.
+// merged passes the lines of all parts to yield, newest first. It stops when yield returns false or
+// when a part would need more than most reads. It reports whether all lines were passed.
 func merged(ctx context.Context, parts []*part, limit, most int, yield func(auditLine) bool) (end bool) {
 	for {
 		var newest *part
@@ -129,8 +128,8 @@ func merged(ctx context.Context, parts []*part, limit, most int, yield func(audi
 	}
 }
 
-// Audit returns a page of the lines that the filter wants. That a part cannot be read is said by the
-// page, unless none can be.
+// Audit returns a page of the lines that the filter chooses. The page names the parts that could
+// not be read; if no part could be read, Audit fails.
 func (d *Service) Audit(ctx context.Context, f audit.Filter, p Paging) (AuditPage, error) {
 	at, err := p.auditCursor()
 	if err != nil {
@@ -154,7 +153,7 @@ func (d *Service) Audit(ctx context.Context, f audit.Filter, p Paging) (AuditPag
 		more = len(out.Lines) == p.Limit
 		return !more
 	})
-	if out.Partial = !end && !more; more && !left(ctx, parts) {
+	if out.Partial = !end && !more; more && !hasMore(ctx, parts) {
 		end = true
 	}
 	if !end {
@@ -164,8 +163,8 @@ func (d *Service) Audit(ctx context.Context, f audit.Filter, p Paging) (AuditPag
 	return out, err
 }
 
-// left reports whether any part has, or may have, another line.
-func left(ctx context.Context, parts []*part) bool {
+// hasMore reports whether any part has, or may have, another line.
+func hasMore(ctx context.Context, parts []*part) bool {
 	for _, p := range parts {
 		if !p.fill(ctx, 1, linesReads) || len(p.buf) > 0 {
 			return true
@@ -174,7 +173,8 @@ func left(ctx context.Context, parts []*part) bool {
 	return false
 }
 
-// missing returns which parts could not be read, and logs why. If none could, it returns an error.
+// missing returns the names of the parts that could not be read, and logs why. It fails if no part
+// could be read.
 func (d *Service) missing(ctx context.Context, parts []*part) (names []string, err error) {
 	var faults []error
 	for _, p := range parts {
@@ -182,7 +182,7 @@ func (d *Service) missing(ctx context.Context, parts []*part) (names []string, e
 			return nil, errCursor()
 		}
 		if p.err != nil {
-			d.o.Log.LogAttrs(ctx, slog.LevelError, "a part of the audit cannot be read", slog.String("part", p.name), slog.Any("error", p.err))
+			d.o.Log.LogAttrs(ctx, slog.LevelError, "part of the audit not read", slog.String("part", p.name), slog.Any("error", p.err))
 			names, faults = append(names, p.name), append(faults, p.err)
 		}
 	}
@@ -192,8 +192,8 @@ func (d *Service) missing(ctx context.Context, parts []*part) (names []string, e
 	return names, nil
 }
 
-// EachLine calls yield with every line that the filter wants, the newest first, without holding more
-// than a few hundred. An error says that lines are missing from there on.
+// EachLine calls yield with every line that the filter chooses, newest first. It keeps at most a
+// few hundred lines in memory. After an error, older lines are missing.
 func (d *Service) EachLine(ctx context.Context, f audit.Filter, yield func(audit.Line) error) error {
 	var at auditCursor
 	var stopped error
@@ -219,7 +219,7 @@ func (at auditCursor) cursor() string {
 	return text.NewCursor("audit", at.Time.Format(time.RFC3339Nano), string(at.Items), string(at.Events), string(at.Calls))
 }
 
-// auditCursor returns where the page begins.
+// auditCursor returns the position at which the page begins.
 func (p Paging) auditCursor() (at auditCursor, err error) {
 	entry, err := p.entry("audit", 4)
 	if err != nil || entry[0] == "" {
@@ -232,10 +232,10 @@ func (p Paging) auditCursor() (at auditCursor, err error) {
 	return at, nil
 }
 
-// parts returns the parts of the audit that the filter may want something of.
+// parts returns the parts of the audit that may have lines for the filter.
 func (d *Service) parts(f audit.Filter, at *auditCursor) (parts []*part) {
 	begun := at.Time
-	until := func(lateness time.Duration) time.Time { // what was written since the first page is on none
+	until := func(lateness time.Duration) time.Time { // lines written after the first page are on no page
 		latest := begun.Add(lateness + 1)
 		if begun.IsZero() || !f.Until.IsZero() && f.Until.Before(latest) {
 			return f.Until
@@ -269,15 +269,15 @@ func (d *Service) parts(f audit.Filter, at *auditCursor) (parts []*part) {
 	return parts
 }
 
-// calls reads the lines of calls, and what their files say of themselves. Events are in them too,
-// which other parts have.
+// calls reads the lines of calls and the lines that the audit's files have about themselves. It
+// skips audit events, because other parts have them.
 func (d *Service) calls(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) ([]audit.Line, audit.Cursor, error) {
 	all, next, err := d.o.Calls.Read(ctx, f, after, limit)
 	return slices.DeleteFunc(all, func(l audit.Line) bool { return l.Kind == audit.KindEvent }), next, err
 }
 
-// itemLines returns lines about items as [audit.Events.Events] returns those about none. One read
-// looks at as many lines as it may return.
+// itemLines returns lines about items, as [audit.Events.Events] returns audit events. One read
+// looks at no more lines than it may return.
 func (d *Service) itemLines(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) (out []auditLine, next audit.Cursor, err error) {
 	last, err := parseLine(string(after))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
-// calls are lines of agents, the newest last.
+// calls are the lines of agents' calls, newest last.
 type calls struct {
 	lines []audit.Line
 	most  int // how many lines one read looks at; 0: all
@@ -51,23 +51,23 @@ func (c *calls) Read(_ context.Context, f audit.Filter, after audit.Cursor, limi
 	return out, "", nil
 }
 
-// An auditDesk is a desk whose audit has lines of every part.
-type auditDesk struct {
+// An auditFixture is a fixture whose audit has lines of every part.
+type auditFixture struct {
 	*fixture
 	calls *calls
 }
 
-func newAuditDesk(t testing.TB) *auditDesk {
+func newAuditFixture(t testing.TB) *auditFixture {
 	t.Helper()
 	f := newQueue(t)
-	d := &auditDesk{f, &calls{}}
+	d := &auditFixture{f, &calls{}}
 	f.Decide.Calls = d.calls
 	d.service = decide.New(f.States, f.Approvals, f.Decide)
 	return d
 }
 
 // act lets time pass and does one thing of each kind.
-func (d *auditDesk) act(n int) {
+func (d *auditFixture) act(n int) {
 	d.T.Helper()
 	d.calls.add(d.Clock.Now(), "ci", "web:fetch")
 	for _, err := range []error{
@@ -81,19 +81,19 @@ func (d *auditDesk) act(n int) {
 	d.calls.add(d.Clock.Now(), "kim's agent", "retrieve_tools")
 }
 
-func decideOnce(d *auditDesk, action string) error {
+func decideOnce(d *auditFixture, action string) error {
 	id := d.service.View(d.ctx).ID(0)
 	_, err := d.service.Decide(d.ctx, id, decide.Decision{Action: action, Note: "=1+1"})
 	return err
 }
 
-// said returns a line in short.
-func said(l audit.Line) string {
+// summary returns a line in short form.
+func summary(l audit.Line) string {
 	return strings.Join([]string{l.Time.Format("15:04:05.000000000"), l.Kind, l.Agent + l.Actor, l.Action + l.Decision, l.Tool + l.Subject}, " ")
 }
 
 // walk returns the lines of all pages.
-func (d *auditDesk) walk(f audit.Filter, limit int, between func()) (all []string) {
+func (d *auditFixture) walk(f audit.Filter, limit int, between func()) (all []string) {
 	d.T.Helper()
 	for p := (decide.Paging{Limit: limit}); ; between() {
 		page, err := d.service.Audit(d.ctx, f, p)
@@ -101,7 +101,7 @@ func (d *auditDesk) walk(f audit.Filter, limit int, between func()) (all []strin
 			d.T.Fatalf("%d lines, missing %v, %v", len(page.Lines), page.Missing, err)
 		}
 		for _, l := range page.Lines {
-			all = append(all, said(l))
+			all = append(all, summary(l))
 		}
 		if p.After = page.Next.Next; p.After == "" {
 			return all
@@ -113,7 +113,7 @@ func (d *auditDesk) walk(f audit.Filter, limit int, between func()) (all []strin
 }
 
 func TestAuditMerges(t *testing.T) {
-	d := newAuditDesk(t)
+	d := newAuditFixture(t)
 	for n := range 4 {
 		d.act(n)
 	}
@@ -137,7 +137,7 @@ func TestAuditMerges(t *testing.T) {
 		want = d.walk(audit.Filter{}, 200, func() {})
 	}
 	var each []string
-	if err := d.service.EachLine(d.ctx, audit.Filter{}, func(l audit.Line) error { each = append(each, said(l)); return nil }); err != nil {
+	if err := d.service.EachLine(d.ctx, audit.Filter{}, func(l audit.Line) error { each = append(each, summary(l)); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, each); diff != "" {
@@ -146,7 +146,7 @@ func TestAuditMerges(t *testing.T) {
 }
 
 func TestAuditFilters(t *testing.T) {
-	d := newAuditDesk(t)
+	d := newAuditFixture(t)
 	start := d.Clock.Now()
 	for n := range 3 {
 		d.act(n)
@@ -185,9 +185,9 @@ func TestAuditFilters(t *testing.T) {
 	}
 }
 
-// What a page costs: one read of each part, and for decisions one of each server.
+// A page costs one read of each part, and for decisions one read of each server.
 func TestAuditReads(t *testing.T) {
-	d := newAuditDesk(t)
+	d := newAuditFixture(t)
 	for n := range 30 {
 		d.act(n)
 	}
@@ -202,7 +202,7 @@ func TestAuditReads(t *testing.T) {
 	if servers := len(d.service.View(d.ctx).Servers()); items != servers || d.calls.reads != 1 || d.Deeds.Reads() != 1 {
 		t.Errorf("%d reads for %d servers, %d of calls", items, servers, d.calls.reads)
 	}
-	// A filter that finds nothing ends after a bounded number of reads.
+	// A filter without matches ends after a bounded number of reads.
 	for n := range 3000 {
 		d.calls.add(d.Clock.Now().Add(time.Duration(n)), "ci", "web:fetch")
 	}
@@ -212,7 +212,7 @@ func TestAuditReads(t *testing.T) {
 	if err != nil || d.calls.reads > 5 || !page.Partial {
 		t.Errorf("%d reads, partial %v, %v", d.calls.reads, page.Partial, err)
 	}
-	for p.After = page.Next.Next; p.After != ""; p.After = page.Next.Next { // and the pages lead to the end
+	for p.After = page.Next.Next; p.After != ""; p.After = page.Next.Next { // the pages still lead to the end
 		if page, err = d.service.Audit(d.ctx, none, p); err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestAuditReads(t *testing.T) {
 }
 
 func TestAuditWithoutAPart(t *testing.T) {
-	d := newAuditDesk(t)
+	d := newAuditFixture(t)
 	d.act(0)
 	d.calls.err = errors.New("swordfish")
 	page, err := d.service.Audit(d.ctx, audit.Filter{}, decide.Paging{Limit: 50})

@@ -11,7 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
-// AuditQuery is which lines of the audit a request wants. All that is said must hold.
+// AuditQuery says which lines of the audit a request wants. A line must match every field that is
+// set.
 type AuditQuery struct {
 	Actor  string `query:"actor" maxLength:"512" doc:"the person, or the agent that called"`
 	Action string `query:"action" maxLength:"512" doc:"approve, block, token_made, …; of a call what was decided: allowed, locked, tier, scope, stopped, refused"`
@@ -22,16 +23,16 @@ type AuditQuery struct {
 	Until  string `query:"until" maxLength:"64" doc:"the first moment after the last, in the same forms"`
 }
 
-// AuditParameters are the names of the members of an [AuditQuery].
+// AuditParameters are the names of the query parameters of an [AuditQuery].
 var AuditParameters = []string{"actor", "action", "server", "tool", "kind", "since", "until"}
 
-// ReadAuditQuery returns what a query asks for.
+// ReadAuditQuery reads the query from the parameters.
 func ReadAuditQuery(v url.Values) AuditQuery {
 	get := func(name string) string { return strings.TrimSpace(v.Get(name)) }
 	return AuditQuery{get("actor"), get("action"), get("server"), get("tool"), get("kind"), get("since"), get("until")}
 }
 
-// Values returns the query as parameters of an address, without what is not said.
+// Values returns the query as parameters of an address, without empty ones.
 func (q AuditQuery) Values() url.Values {
 	v := url.Values{}
 	for i, s := range []string{q.Actor, q.Action, q.Server, q.Tool, q.Kind, q.Since, q.Until} {
@@ -42,11 +43,11 @@ func (q AuditQuery) Values() url.Values {
 	return v
 }
 
-// Filter returns the filter that the query asks for.
+// Filter returns the filter of the query.
 func (q AuditQuery) Filter(now time.Time) (f audit.Filter, err error) {
 	f = audit.Filter{Actor: q.Actor, Action: q.Action, Server: q.Server, Tool: q.Tool, Kind: q.Kind}
 	if f.Kind != "" && f.Kind != audit.KindCall && f.Kind != audit.KindEvent {
-		return f, Refuse(http.StatusUnprocessableEntity, "kind "+text.Quote(f.Kind, 64)+" is none: it takes call or deed")
+		return f, Refuse(http.StatusUnprocessableEntity, "kind "+text.Quote(f.Kind, 64)+" is not known: it takes call or deed")
 	}
 	for _, bound := range []struct {
 		name, said string
@@ -55,13 +56,13 @@ func (q AuditQuery) Filter(now time.Time) (f audit.Filter, err error) {
 		var ok bool
 		if *bound.at, ok = moment(bound.said, now); !ok {
 			return f, Refuse(http.StatusUnprocessableEntity, bound.name+" "+text.Quote(bound.said, 64)+
-				" is no time: it takes a day such as 2026-11-22, a moment such as 2026-11-22T14:00:00Z, or how long ago, such as 24h or 7d")
+				" is not a time: it takes a day such as 2026-11-22, a moment such as 2026-11-22T14:00:00Z, or how long ago, such as 24h or 7d")
 		}
 	}
 	return f, nil
 }
 
-// moment reads a time, or how long ago it was; "" is the zero time.
+// moment parses a time, or a duration before now. "" is the zero time.
 func moment(s string, now time.Time) (at time.Time, ok bool) {
 	if s == "" {
 		return at, true

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// newCrowd is a fixture with 10,000 tools of 100 servers, all of which wait.
+// newCrowd returns a fixture with 10,000 tools of 100 servers. All of them wait.
 func newCrowd(b *testing.B) *fixture {
 	b.Helper()
 	f := fixtureOf(admintest.WithMany(b, 100, 100))
@@ -25,7 +25,8 @@ func newCrowd(b *testing.B) *fixture {
 	return f
 }
 
-// BenchmarkList10000 is one page of the list of 10,000 tools. Its bound is 15 ms, whatever is asked.
+// BenchmarkList10000 reads one page of a list of 10,000 tools. Every filter must take at most 15
+// ms.
 func BenchmarkList10000(b *testing.B) {
 	f := newCrowd(b)
 	for name, filter := range map[string]decide.Filter{
@@ -64,8 +65,8 @@ func BenchmarkList10000(b *testing.B) {
 	})
 }
 
-// BenchmarkDecide10000 is a decision about one of 10,000 tools with the page of the queue after it,
-// which shows everything as it is then.
+// BenchmarkDecide10000 decides about one of 10,000 tools and reads the next page of the queue,
+// which shows the current state of all tools.
 func BenchmarkDecide10000(b *testing.B) {
 	f := newCrowd(b)
 	id := gatewaytest.ID(b, "server-050:tool_00050")
@@ -80,7 +81,7 @@ func BenchmarkDecide10000(b *testing.B) {
 	}
 }
 
-// BenchmarkConfig10000 is what the page of the config needs to know once for each catalog.
+// BenchmarkConfig10000 computes the config page's data, which is done once for each catalog.
 func BenchmarkConfig10000(b *testing.B) {
 	f := newCrowd(b)
 	f.Forbid(strings.Repeat("forbid (principal, action, resource) when { resource.tier == \"destructive\" && principal.kind == \"none\" };\n", 10))
@@ -92,7 +93,8 @@ func BenchmarkConfig10000(b *testing.B) {
 	}
 }
 
-// withLargeChanges is a fixture with 26 tools of 120 KB whose definitions have changed altogether.
+// withLargeChanges returns a fixture with 26 tools of 120 KB whose definitions have changed
+// completely.
 func withLargeChanges(t testing.TB) *fixture {
 	t.Helper()
 	f := newFixture(t)
@@ -114,7 +116,7 @@ func withLargeChanges(t testing.TB) *fixture {
 	return f
 }
 
-// A page of changed tools computes their changes at the first view alone: that takes 120 MB.
+// A page of changed tools computes the changes only at the first view, because that takes 120 MB.
 func TestListComputesChangesOnce(t *testing.T) {
 	f := withLargeChanges(t)
 	view := func() {
@@ -130,7 +132,7 @@ func TestListComputesChangesOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkListLargeChanges is a page of 26 tools of 120 KB that changed.
+// BenchmarkListLargeChanges reads a page of 26 changed tools of 120 KB.
 func BenchmarkListLargeChanges(b *testing.B) {
 	f := withLargeChanges(b)
 	b.ReportAllocs()

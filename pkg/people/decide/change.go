@@ -2,8 +2,8 @@ package decide
 
 import "github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 
-// A Change is what differs from one definition to another, as far as a program can say it. Its texts
-// are the server's.
+// A Change is the difference between two definitions, as far as a program can describe it. Its
+// texts come from the server.
 type Change struct {
 	Line  string       `json:"line" doc:"the change in one line"`
 	Items []ChangeItem `json:"items" nullable:"false" doc:"the differences, at most 200"`
@@ -19,7 +19,7 @@ type ChangeItem struct {
 	Risk string `json:"risk,omitempty" doc:"how it gives the item, or who uses it, more power"`
 }
 
-// Change returns what differs from one definition to another. It computes it once.
+// Change returns the difference between two definitions. It computes each difference once.
 func (d *Service) Change(before, now tool.Definition) *Change {
 	c := d.changes.Summarize(before, now)
 	out := &Change{Line: c.Line(), Items: make([]ChangeItem, len(c.Items)), More: c.More}

@@ -12,10 +12,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 )
 
-// seen returns the ids of agents that came to the gateway, as far as this process can know without being
-// charged for it: those that were counted, or else those that asked for access. An agent whose calls
-// another process answers, and that asked for nothing, is not among them.
-func (d *Service) seen(ctx context.Context) (ids []string, err error) {
+// seenAgents returns the ids of agents that called the gateway, as far as this process knows them
+// without a charged query. These are the agents whose calls were counted; if calls are not counted,
+// the agents that requested access. An agent without requests is missing if another process answers
+// its calls.
+func (d *Service) seenAgents(ctx context.Context) (ids []string, err error) {
 	if counted, ok := d.o.Usage.(usage.AgentSource); ok {
 		return counted.Agents(ctx)
 	}
@@ -30,31 +31,31 @@ func (d *Service) seen(ctx context.Context) (ids []string, err error) {
 	return slices.Compact(ids), err
 }
 
-// isOfToken reports whether an id is of an agent that an agent token makes.
+// isOfToken reports whether an id belongs to an agent with an agent token.
 func isOfToken(id string) bool { return strings.HasPrefix(id, identity.TokenAgent("")) }
 
-// Callers returns the ids of the agents that are known: those of good agent tokens, and others that were
-// seen. With an error some may be missing.
+// Callers returns the ids of the known agents: agents with valid tokens, and others that called. If
+// it returns an error, some ids may be missing.
 func (d *Service) Callers(ctx context.Context) (ids []string, err error) {
 	all, err := d.Agents(ctx)
 	for _, a := range all {
 		ids = append(ids, a.ID)
 	}
-	seen, unread := d.seen(ctx)
+	seen, unread := d.seenAgents(ctx)
 	ids = append(ids, slices.DeleteFunc(seen, isOfToken)...)
 	slices.Sort(ids)
 	return slices.Compact(ids), errors.Join(err, unread)
 }
 
-// unlisted reports whether the target of a stop is an agent that nobody is known to be: no token makes
-// it, and it was never seen. unchecked says where agents' calls are if they cannot be looked up here
-// and may name it; then it is not unlisted.
+// unlisted reports whether the target of a stop is an unknown agent: it has no token and never
+// called. If calls cannot be looked up here, unlisted returns false, and unchecked says where they
+// are stored.
 func (d *Service) unlisted(ctx context.Context, t stop.Target) (unlisted bool, unchecked string) {
 	if t.Agent == "" {
 		return false, ""
 	}
 	known, err := d.Agents(ctx)
-	seen, unread := d.seen(ctx)
+	seen, unread := d.seenAgents(ctx)
 	if err != nil || unread != nil || slices.Contains(seen, t.Agent) ||
 		slices.ContainsFunc(known, func(a identity.Agent) bool { return a.ID == t.Agent }) {
 		return false, ""

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// counted lets the desk count calls; kim, who comes with a JWT, has called.
+// counted lets the fixture count calls. kim, an agent with a JWT, has called.
 func (f *fixture) counted() {
 	f.T.Helper()
 	known := func(context.Context, tool.ID) (tool.Tier, bool) { return tool.Read, true }
@@ -26,15 +26,16 @@ func (f *fixture) counted() {
 	f.Decide.Usage = c
 }
 
-// filesWith returns files of the audit with a call of an agent.
+// filesWith returns audit files with a call of an agent.
 func filesWith(f *fixture, agent string) *calls {
 	c := &calls{}
 	c.add(f.Clock.Now(), agent, "mail:send")
 	return c
 }
 
-// Whoever stops an agent is warned of an id alone that nobody was ever seen with. Where calls are not read,
-// such as on AWS, the agents that asked for access are known; of others, the reach says where to look.
+// A stop of an agent warns of an id only if no agent with it was ever seen. If calls cannot be
+// read, such as on AWS, agents that requested access are known; for other agents the reach says
+// where to look.
 func TestStopOfAnAgentThatWasSeen(t *testing.T) {
 	jwt := identity.Names{Claims: &identity.ClaimMap{}}
 	for name, tt := range map[string]struct {
@@ -67,7 +68,8 @@ func TestStopOfAnAgentThatWasSeen(t *testing.T) {
 	}
 }
 
-// An agent that came with a JWT can be tried by its id, with every server and tier if nothing else is said.
+// A person can try a search as an agent with a JWT by its id, with every server and tier by
+// default.
 func TestTryAsAnAgentThatWasSeen(t *testing.T) {
 	f := withRequests(t)
 	f.counted()

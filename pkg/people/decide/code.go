@@ -10,7 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Code says in one word why a decision is refused. Programs may depend on it: none is renamed.
+// A Code says in one word why a decision is refused. Programs depend on codes, so no code is
+// renamed.
 type Code string
 
 // The reasons, in the order in which [Obstacle] looks for them.
@@ -41,7 +42,7 @@ const (
 	NotShown          Code = "not_shown"
 	Severe            Code = "severe_finding"
 
-	// Of a request about many items, and of what goes wrong while a decision is stored.
+	// Codes of requests about many items, and of failures while a decision is stored.
 	NotForMany   Code = "not_for_many"
 	NothingNamed Code = "nothing_named"
 	TooManyItems Code = "too_many_items"
@@ -52,7 +53,7 @@ const (
 	Internal     Code = "internal"
 	Unknown      Code = "unknown"
 
-	// Of decisions about requests.
+	// Codes of decisions about requests.
 	NoVerdict       Code = "no_verdict"
 	BadReason       Code = "bad_reason"
 	BadMinutes      Code = "bad_minutes"
@@ -85,7 +86,7 @@ func Codes() []Code {
 	}
 }
 
-// status returns the status of HTTP.
+// status returns the HTTP status.
 func (c Code) status() int {
 	switch c {
 	case UnknownAction, NoHash, NoRev, NoteNotText, NoteTooLong, Severe,
@@ -103,25 +104,25 @@ func (c Code) status() int {
 	return http.StatusConflict
 }
 
-// A Shown says how a person was shown the definition that they approve. "" says that they were not.
+// A Shown says how a person saw the definition that they approve. "" says that they did not see it.
 type Shown string
 
-// The ways in which a definition is shown.
+// The ways in which a person sees a definition.
 const (
 	ShownOpened  Shown = "opened"    // on its page of the console
 	ShownPrinted Shown = "printed"   // on a terminal, before the question
-	ShownHash    Shown = "hash"      // its hash was given, which whoever read it has
-	ShownSeen    Shown = "seen"      // a file that lists it with its hash was given
+	ShownHash    Shown = "hash"      // the person gave its hash, which proves that they read it
+	ShownSeen    Shown = "seen"      // the person gave a file that lists it with its hash
 	ShownLock    Shown = "lock_file" // approvals.lock.json has it
 )
 
-// roleSentence says who gives the role that somebody lacks.
+// roleSentence says who can give the role that somebody lacks.
 func roleSentence(a Actor, need identity.Role) string {
 	return fmt.Sprintf("you are here as %q, %s, and this takes the role %s. An operator gives roles",
 		a.Name, inWords(a.Rights.Role), need)
 }
 
-// inWords returns a role as it stands in a sentence.
+// inWords returns the words for a role in a sentence.
 func inWords(r identity.Role) string {
 	switch r {
 	case identity.NoRole:
@@ -147,7 +148,7 @@ func conflictSentence(of string) string {
 		"Read it again, and decide again if it is still wanted", of)
 }
 
-// unknownSentence says that there is no item of an address.
+// unknownSentence says that no item has the address.
 func unknownSentence(kind tool.Kind) string {
 	if kind == tool.Resource {
 		return "no resource of this address is known, which ends in the SHA-256 of its URI; " +
@@ -156,8 +157,8 @@ func unknownSentence(kind tool.Kind) string {
 	return fmt.Sprintf("no %v of this name is known; the list of tools has every one that is", kind)
 }
 
-// recordChangedSentence says how the record is now to a person who saw an earlier revision. A sync may
-// have changed it last.
+// recordChangedSentence describes the current record to a person who saw an earlier revision. The
+// last change may come from a sync.
 func recordChangedSentence(r *approval.Record) string {
 	last := "nobody has decided about it"
 	if r.By != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// What is shown of a server that is a program names what runs, and no credential.
+// The settings of a server that is a program show what runs, and no credential.
 func TestSettingsOfCommand(t *testing.T) {
 	cfg, err := config.Parse([]byte(`{"mcpServers": {"db": {"command": "uvx", "args": ["mcp-db", "--password", "hunter2", "postgres://me:s3cret@db/x"],
 		"env": {"API_KEY": "k3y-in-clear"}, "cwd": "/srv"}}}`))

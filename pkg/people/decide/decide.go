@@ -21,8 +21,8 @@ import (
 // maxWriters is how many records one request reads or writes at once.
 const maxWriters = 8
 
-// each calls do with every number below n, at most maxWriters at once.
-func each(n int, do func(i int)) {
+// forEach calls do with every number below n, with at most maxWriters calls at once.
+func forEach(n int, do func(i int)) {
 	var g errgroup.Group
 	g.SetLimit(maxWriters)
 	for i := range n {
@@ -31,31 +31,31 @@ func each(n int, do func(i int)) {
 			return nil
 		})
 	}
-	_ = g.Wait() // there is no error
+	_ = g.Wait() // do returns no error
 }
 
-// MaxItems is how many items can be decided about together.
+// MaxItems is how many items one request can decide about.
 const MaxItems = 500
 
 // A Decision is what a person decided about a tool, a prompt or a resource.
 type Decision struct {
 	Action string    // one of [Actions] or [bulkActions]
-	Hash   tool.Hash // of the definition that was seen; to approve, block and unblock it has to be named
-	Rev    int64     // of the record that was seen; if the record has changed since, nothing is decided. 0: whatever others decided meanwhile. To undo it has to be named
+	Hash   tool.Hash // of the definition that the person saw; approve, block and unblock need it
+	Rev    int64     // of the record that the person saw; if it changed since, nothing is decided. 0: not compared. Undo needs it
 	Note   string
 	Tell   bool // agents may see the note
 	Shown  Shown
-	many   bool // it is one of several in one request
+	many   bool // one of several decisions in one request
 }
 
-// Actions returns what a person can do about an item.
+// Actions returns what a person can do with one item.
 func Actions() []string {
 	return []string{
 		approval.ActionApprove, approval.ActionBlock, approval.ActionUnblock, approval.ActionDisable, approval.ActionEnable, approval.ActionUndo,
 	}
 }
 
-// bulkActions returns what can be done about many items together.
+// bulkActions returns what a person can do with many items in one request.
 func bulkActions() []string {
 	return []string{approval.ActionApprove, approval.ActionBlock, approval.ActionDisable, approval.ActionEnable, ActionCarry}
 }
@@ -65,18 +65,18 @@ func (d Decision) approves() bool {
 	return d.Action == approval.ActionApprove || d.Action == ActionCarry
 }
 
-// opens reports whether the decision could make an item callable. Undo is not among them: it gives
-// back what there was.
+// opens reports whether the decision could make an item callable. Undo is excluded: it restores an
+// earlier state.
 func (d Decision) opens() bool {
 	return d.approves() || d.Action == approval.ActionEnable || d.Action == approval.ActionUnblock
 }
 
-// namesHash reports whether the decision is about one definition alone.
+// namesHash reports whether the decision is about one definition only.
 func (d Decision) namesHash() bool {
 	return d.approves() || d.Action == approval.ActionBlock || d.Action == approval.ActionUnblock
 }
 
-// apply carries d out on r; two says that approving it takes two people.
+// apply carries out d on r. two says that an approval takes two people.
 func (d Decision) apply(r approval.Record, by Actor, two bool, now time.Time) (approval.Record, approval.Entry, error) {
 	said := approval.Said{Actor: by.Name, Subject: by.Subject, Tell: d.Tell}
 	if !text.Blank(d.Note) {
@@ -100,8 +100,8 @@ func (d Decision) apply(r approval.Record, by Actor, two bool, now time.Time) (a
 	return approval.Enable(r, said, now)
 }
 
-// decide carries out dec on the item's record, and returns the record as it is then. It reads no
-// record for somebody who may not decide about it.
+// decide carries out dec on the item's record and returns the changed record. It reads no record
+// for a person who may not decide about the item.
 func (d *Service) decide(ctx context.Context, v *state.View, id tool.ID, dec Decision) (*approval.Record, error) {
 	f := d.factsOf(ctx, v, id, nil)
 	if o := cmp.Or(inRequest(f, dec), inRights(f, dec)); o != nil {
@@ -138,12 +138,12 @@ func (d *Service) decide(ctx context.Context, v *state.View, id tool.ID, dec Dec
 	return &next, nil
 }
 
-// refused returns the error of a decision that is not carried out.
+// refused returns the error of a decision that was not carried out.
 func (dec Decision) refused(code Code, sentence string) *Error {
 	return refused(code, cmp.Or(map[string]string{approval.ActionUndo: "nothing was undone: "}[dec.Action], "nothing was decided: ")+sentence)
 }
 
-// record returns the item's record in the store; nil: there is none.
+// record returns the item's record in the store; nil if there is none.
 func (d *Service) record(ctx context.Context, id tool.ID) (*approval.Record, error) {
 	r, err := d.approvals.Get(ctx, id)
 	if errors.Is(err, approval.ErrNotFound) {
@@ -152,7 +152,8 @@ func (d *Service) record(ctx context.Context, id tool.ID) (*approval.Record, err
 	return &r, err
 }
 
-// stored is record, and first restores a record that the store lost. So the next decision loses none.
+// stored returns the record like record does. It restores a record that the store lost, so that the
+// next decision does not lose it.
 func (d *Service) stored(ctx context.Context, id tool.ID) (*approval.Record, error) {
 	held, err := d.record(ctx, id)
 	if err != nil {
@@ -166,8 +167,8 @@ func (d *Service) stored(ctx context.Context, id tool.ID) (*approval.Record, err
 	return held, nil
 }
 
-// Decide carries out dec in the name of the request's actor, lets requests of this process see it at
-// once, and returns the item as it is then.
+// Decide carries out dec in the name of the request's actor, and returns the changed item. Requests
+// of this process see the change at once.
 func (d *Service) Decide(ctx context.Context, id tool.ID, dec Decision) (Tool, error) {
 	r, err := d.decide(ctx, d.View(ctx), id, dec)
 	if err != nil {
@@ -176,7 +177,7 @@ func (d *Service) Decide(ctx context.Context, id tool.ID, dec Decision) (Tool, e
 	return d.show(ctx, d.states.Refresh(ctx).View(d.o.Agent), id, r), nil
 }
 
-// An Item is one of several that are decided about together.
+// An Item is one of several items in a request.
 type Item struct {
 	ID    tool.ID
 	Hash  tool.Hash
@@ -184,15 +185,15 @@ type Item struct {
 	Shown Shown
 }
 
-// A Result is what became of one [Item]: it as it is then, or why nothing was decided.
+// A Result says what happened to one [Item]: its new state, or why nothing was decided.
 type Result struct {
 	Tool Tool
-	Err  *Error // nil: it was decided
+	Err  *Error // nil: the decision was carried out
 }
 
-// DecideAll carries out one decision on each item by itself, with the hash and the revision that the
-// item names: one that changed meanwhile does not stop the others. The results are in the order of
-// the items. An error says that nothing at all was decided.
+// DecideAll carries out one decision on each item separately, with the hash and the revision that
+// the item names. An item that changed meanwhile does not stop the others. The results have the
+// order of the items. After an error nothing was decided.
 func (d *Service) DecideAll(ctx context.Context, dec Decision, items []Item) ([]Result, error) {
 	switch {
 	case !slices.Contains(bulkActions(), dec.Action):
@@ -208,7 +209,7 @@ func (d *Service) DecideAll(ctx context.Context, dec Decision, items []Item) ([]
 		first[t.ID] = n
 	}
 	records, out := make([]*approval.Record, len(items)), make([]Result, len(items))
-	each(len(items), func(n int) {
+	forEach(len(items), func(n int) {
 		t, one := items[n], dec
 		if first[t.ID] != n {
 			out[n].Err = refused(NamedTwice, fmt.Sprintf("the request names the %v more than once. "+

@@ -20,7 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// refused returns the error of a decision that must not be taken.
+// refused returns the error of a decision that must be refused.
 func (f *fixture) refused(id string, dec decide.Decision) *decide.Error {
 	f.T.Helper()
 	before := f.Record(id)
@@ -35,7 +35,7 @@ func (f *fixture) refused(id string, dec decide.Decision) *decide.Error {
 	return e
 }
 
-// decided returns the tool after a decision that must be taken.
+// decided returns the tool after a decision that must succeed.
 func (f *fixture) decided(id string, dec decide.Decision) decide.Tool {
 	f.T.Helper()
 	got, err := f.service.Decide(f.ctx, gatewaytest.ID(f.T, id), dec)
@@ -80,8 +80,8 @@ func TestDecideRefusals(t *testing.T) {
 	}
 }
 
-// A refusal because of a change says what has changed since the person looked, as long as what they
-// saw is known.
+// A refusal because of a change says what has changed since the person looked, if what they saw is
+// known.
 func TestDecideChanged(t *testing.T) {
 	f := newQueue(t)
 	seen := f.Record("git:log")
@@ -141,8 +141,8 @@ func TestDecideUndo(t *testing.T) {
 	f.refused("git:log", decide.Decision{Action: approval.ActionUndo, Rev: done.Record.Rev})
 }
 
-// Of many people who decide about what they all saw, exactly one does, the others are told, and the
-// audit has one line of it.
+// If many people decide about what they all saw, exactly one decision counts. The others are
+// refused, and the audit has one line.
 func TestDecideRaces(t *testing.T) {
 	f := newQueue(t)
 	for round, id := range []string{"git:log", "git:push", "db:drop", "db:query", "db:vacuum"} {
@@ -233,8 +233,8 @@ func TestDecideAll(t *testing.T) {
 	})
 }
 
-// An older program that knows no blocks may approve what is blocked. It stays locked, and the page has
-// the way out.
+// An older program that knows no blocks may approve a blocked definition. The tool stays locked,
+// and the page shows how to unlock it.
 func TestBlockedByANewerProgram(t *testing.T) {
 	f := newQueue(t)
 	r := f.Record("git:log")

@@ -9,7 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// rule says in words what locks the item that no decision about a request can change; "": nothing does.
+// rule says which rule or switch locks the item so that no decision about a request can open it; ""
+// if there is none.
 func (s requestView) rule() string {
 	if !s.listed {
 		return ""
@@ -20,13 +21,13 @@ func (s requestView) rule() string {
 	case lock.DisabledByConfig:
 		return s.denial()
 	case lock.DisabledUnknown:
-		return "it is not known why it is locked: " + text.List(append([]string{"the operator looks at /admin/health and at the log of the gateway"}, s.verdict.Rules...), 4)
+		return "the gateway does not know why it is locked: " + text.List(append([]string{"the operator looks at /admin/health and at the log of the gateway"}, s.verdict.Rules...), 4)
 	case lock.None, lock.DisabledByUser, lock.PendingApproval:
 	}
 	return ""
 }
 
-// switchOf says what keeps the server from being called.
+// switchOf says what keeps agents from calling the server.
 func (s requestView) switchOf() string {
 	server := s.m.v.Server(s.i).Config
 	if !server.Enabled {
@@ -37,10 +38,11 @@ func (s requestView) switchOf() string {
 	} else if is {
 		return fmt.Sprintf("%v is %s: an operator undoes that at /admin/stop", stopped.Target, stopped.Note())
 	}
-	return "whether the server is stopped is not known"
+	return "the gateway does not know whether the server is stopped"
 }
 
-// denial says which of the operator's rules denies the item, and what would have to be changed.
+// denial says which of the operator's rules denies the item, and what the operator would have to
+// change.
 func (s requestView) denial() string {
 	v := s.verdict
 	switch {
@@ -55,10 +57,10 @@ func (s requestView) denial() string {
 	if strings.HasSuffix(path, ".enabled_tools") {
 		how = fmt.Sprintf("add %q to that list", s.one.Tool)
 	}
-	return fmt.Sprintf("%s in mcp_config.json denies it to every agent, since a list knows no agents: %s. To let this agent alone call it, do so, and write a forbid for all others into policy.cedar", path, how)
+	return fmt.Sprintf("%s in mcp_config.json denies it to every agent, since a list applies to all agents: %s. To let only this agent call it, do so, and add a forbid for all others to policy.cedar", path, how)
 }
 
-// rulesIn returns where the rules stand that deny an item, with what they say; "" if none does.
+// rulesIn returns the positions and texts of the rules that deny an item; "" if no rule does.
 func rulesIn(v policy.Verdict) string {
 	if v.Denied != lock.Yes {
 		return ""
@@ -66,7 +68,8 @@ func rulesIn(v policy.Verdict) string {
 	return strings.TrimSuffix(text.List(v.Rules, 8)+": "+v.Denial.Note(), ": ")
 }
 
-// exemption returns the rules of policy.cedar that deny the item as they would let this agent call it.
+// exemption returns the rules of policy.cedar that deny the item, changed so that this agent may
+// call it.
 func (s requestView) exemption() string {
 	if !s.listed || s.status != lock.DisabledByConfig || s.verdict.ByList() || !s.one.agent.Alone() {
 		return ""

@@ -15,12 +15,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A SearchExplainer answers a search in an agent's place; *gateway.Gateway is one.
+// A SearchExplainer answers a search as the gateway answers an agent; *gateway.Gateway is one.
 type SearchExplainer interface {
 	ExplainSearch(ctx context.Context, c gateway.Caller, query string, withLocked bool, limit int) (*gateway.Explanation, error)
 }
 
-// A SearchQuery is a search that a person tries in an agent's place.
+// A SearchQuery is a search that a person tries on behalf of an agent.
 type SearchQuery struct {
 	Agent    string `query:"agent" doc:"id of an agent that is known, the ARN of a signer, or nothing: then claims, or one that may do what servers, tiers and toolsets say. For an agent with a JWT only the id is known, so these apply to it too"`
 	Claims   string `query:"claims" maxLength:"4096" doc:"of a JWT, as JSON: the agent that they make"`
@@ -38,10 +38,10 @@ type SearchQuery struct {
 	Limit           int    `query:"limit" minimum:"1" maximum:"50" default:"10"`
 }
 
-// HypotheticalAgent is the id of an agent that is there for a trial alone.
+// HypotheticalAgent is the id of an agent that exists only in an explanation.
 const HypotheticalAgent = "made-up"
 
-// An Explanation is what the agent gets, and why.
+// An Explanation says what the agent gets, and why.
 type Explanation struct {
 	Agent   ExplainedAgent   `json:"agent"`
 	Refused string           `json:"refused,omitempty" doc:"why the gateway refuses the whole request, in the words that the agent sees"`
@@ -52,7 +52,7 @@ type Explanation struct {
 	Groups  []ExplainedGroup `json:"groups" nullable:"false" doc:"callable, locked, hidden; each is ranked alone"`
 }
 
-// An ExplainedAgent is in whose place the search was made.
+// An ExplainedAgent is the agent that the search is made for.
 type ExplainedAgent struct {
 	ID       string      `json:"id"`
 	Servers  []string    `json:"servers" nullable:"false"`
@@ -60,14 +60,14 @@ type ExplainedAgent struct {
 	Toolsets []string    `json:"toolsets,omitempty"`
 }
 
-// An ExplainedGroup is the tools of one group that match.
+// An ExplainedGroup has the matching tools of one group.
 type ExplainedGroup struct {
 	Name  string          `json:"name" enum:"callable,locked,hidden" doc:"hidden: it does not exist for the request"`
 	Total int             `json:"total" doc:"that match"`
 	Tools []ExplainedTool `json:"tools" nullable:"false"`
 }
 
-// An ExplainedTool is a tool that matches, and everything that decides about it.
+// An ExplainedTool is a matching tool with the result of every check on it.
 type ExplainedTool struct {
 	ItemName
 	Tier     tool.Tier        `json:"tier" enum:"read,write,destructive"`
@@ -79,14 +79,14 @@ type ExplainedTool struct {
 	Checks   []ExplainedCheck `json:"checks" nullable:"false" doc:"in the order in which they are made"`
 }
 
-// An ExplainedCheck is one question.
+// An ExplainedCheck is the result of one check.
 type ExplainedCheck struct {
 	Name   string `json:"name" enum:"scope,offered,selected,server,lists,policy,person,approval,tier"`
 	Passed string `json:"passed" enum:"yes,no,unknown"`
 	Detail string `json:"detail,omitempty" doc:"what decided"`
 }
 
-// checkTexts say what a check finds: passed, and not.
+// checkTexts are the texts of passed and failed checks.
 var checkTexts = map[string][2]string{
 	"scope":    {"in the agent's scope", "its server is not in the agent's scope"},
 	"offered":  {"offered", "the operator, or the toolsets that bound the agent, leave it out"},
@@ -100,7 +100,7 @@ var checkTexts = map[string][2]string{
 	"tier":     {"the agent may call this tier", "the agent may not call this tier"},
 }
 
-// Text returns what the check found, in words.
+// Text returns the result of the check in words.
 func (c ExplainedCheck) Text() string {
 	switch texts := checkTexts[c.Name]; c.Passed {
 	case "yes":
@@ -112,15 +112,15 @@ func (c ExplainedCheck) Text() string {
 	}
 }
 
-// Agents returns the agents that are known by name.
+// Agents returns the agents whose names are known.
 func (d *Service) Agents(ctx context.Context) ([]identity.Agent, error) {
 	return d.o.Agents.List(ctx, d.o.Now())
 }
 
-// TakesClaims reports whether an agent can be made of a JWT.
+// TakesClaims reports whether a query can describe an agent by the claims of a JWT.
 func (d *Service) TakesClaims() bool { return d.o.Agents.Claims != nil }
 
-// agentOf returns in whose place a wish is tried.
+// agentOf returns the agent for which the query is tried.
 func (d *Service) agentOf(ctx context.Context, w SearchQuery) (identity.Agent, error) {
 	switch {
 	case w.Agent == "" && strings.TrimSpace(w.Claims) != "":
@@ -142,35 +142,35 @@ func (d *Service) agentOf(ctx context.Context, w SearchQuery) (identity.Agent, e
 	if a, err := d.o.Agents.Signer(w.Agent); err == nil {
 		return a, nil
 	}
-	if seen, err := d.seen(ctx); err == nil && d.TakesClaims() && !isOfToken(w.Agent) && slices.Contains(seen, w.Agent) {
+	if seen, err := d.seenAgents(ctx); err == nil && d.TakesClaims() && !isOfToken(w.Agent) && slices.Contains(seen, w.Agent) {
 		a, err := w.hypothetical(w.Agent)
 		a.Way = identity.WayJWT
 		return a, err
 	}
-	return identity.Agent{}, unfit("no agent is called %s: choose one of the list, or say what it may see and call", text.Quote(w.Agent, 80))
+	return identity.Agent{}, unfit("no agent is called %s: choose one from the list, or say what the agent may see and call", text.Quote(w.Agent, 80))
 }
 
-// hypothetical returns an agent that may do what the wish says: by default everything.
+// hypothetical returns an agent with the permissions of the query: by default it may do everything.
 func (w SearchQuery) hypothetical(id string) (identity.Agent, error) {
 	a := identity.Agent{ID: id, Servers: text.Names(cmp.Or(strings.TrimSpace(w.Servers), "*")), Toolsets: text.Names(w.Toolsets)}
 	for _, name := range text.Names(cmp.Or(strings.TrimSpace(w.Tiers), EveryTier)) {
 		tier, err := tool.ParseTier(name)
 		if err != nil {
-			return a, unfit("%q is no tier: there are read, write and destructive", text.Clip(name, 40))
+			return a, unfit("%q is not a tier: the tiers are read, write and destructive", text.Clip(name, 40))
 		}
 		a.Tiers = append(a.Tiers, tier)
 	}
 	return a, nil
 }
 
-// EveryTier is all tiers as a [SearchQuery] has them.
+// EveryTier is the value of a [SearchQuery] for all tiers.
 const EveryTier = "read, write, destructive"
 
-// ExplainSearch searches in an agent's place, and says why it gets what it gets. Nothing is called,
-// and nothing counts as the agent's.
+// ExplainSearch searches as an agent would, and says why the agent gets this result. It calls no
+// tool, and usage does not count it.
 func (d *Service) ExplainSearch(ctx context.Context, w SearchQuery) (Explanation, error) {
 	if d.o.SearchExplainer == nil {
-		return Explanation{}, Refuse(http.StatusNotImplemented, "searches cannot be tried here")
+		return Explanation{}, Refuse(http.StatusNotImplemented, "this program cannot try searches")
 	}
 	agent, err := d.agentOf(ctx, w)
 	if err != nil {
@@ -178,7 +178,7 @@ func (d *Service) ExplainSearch(ctx context.Context, w SearchQuery) (Explanation
 	}
 	out := Explanation{Agent: ExplainedAgent{agent.ID, append([]string{}, agent.Servers...), append([]tool.Tier{}, agent.Tiers...), agent.Toolsets}, Groups: []ExplainedGroup{}}
 	if text.Blank(w.Query) {
-		return out, unfit("there is nothing to look for: say what the agent wants done")
+		return out, unfit("the query is empty: say what the agent wants to do")
 	}
 	header := http.Header{}
 	for name, value := range map[string]string{"X-MCP-Toolsets": w.Select, "X-MCP-Tools": w.Tools, "X-MCP-Exclude-Tools": w.Exclude} {

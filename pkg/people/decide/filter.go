@@ -39,41 +39,41 @@ const (
 	ByOldest = "oldest"
 )
 
-// What a list calls the state of an item's current definition.
+// The states of an item's current definition in a list.
 const (
-	StateNew      = "new"     // no definition of the item is approved
-	StateChanged  = "changed" // another one is
+	StateNew      = "new"     // no definition of the item was approved
+	StateChanged  = "changed" // another definition was approved
 	StateApproved = "approved"
 	StateBlocked  = "blocked"
 )
 
-// maxQuery is how many bytes of a search are read, maxLimit how many entries a page has at most.
+// maxQuery is how many bytes a search may have, maxLimit how many entries a page may have.
 const (
 	maxQuery = 200
 	maxLimit = 200
 )
 
-// Statuses returns what [Filter.Status] can be, in the order in which people want to see them.
+// Statuses returns the values of [Filter.Status], in the order in which people want to see them.
 func Statuses() []string {
 	return []string{
 		string(lock.PendingApproval), string(lock.DisabledByUser), string(lock.DisabledByConfig), string(lock.ServerDisabled), string(lock.DisabledUnknown), Callable,
 	}
 }
 
-// Kinds returns what [Filter.Kind] can be.
+// Kinds returns the values of [Filter.Kind].
 func Kinds() []string {
 	return []string{tool.Tool.String(), tool.Prompt.String(), tool.Resource.String()}
 }
 
-// States returns what [Filter.State] can be.
+// States returns the values of [Filter.State].
 func States() []string { return []string{StateChanged, StateNew, StateBlocked, StateApproved} }
 
-// Tiers returns what [Filter.Tier] can be.
+// Tiers returns the values of [Filter.Tier].
 func Tiers() []string {
 	return []string{tool.Destructive.String(), tool.Write.String(), tool.Read.String()}
 }
 
-// Sorts returns what [Filter.Sort] can be.
+// Sorts returns the values of [Filter.Sort].
 func Sorts() []string { return []string{ByRisk, ByID, ByNewest, ByOldest} }
 
 // parameters returns the fields of f by the names of their query parameters.
@@ -84,7 +84,7 @@ func (f *Filter) parameters() map[string]*string {
 	}
 }
 
-// Values returns f as the parameters of a query, without those that are empty.
+// Values returns f as query parameters, without empty ones.
 func (f Filter) Values() url.Values {
 	out := url.Values{}
 	for name, value := range f.parameters() {
@@ -95,9 +95,9 @@ func (f Filter) Values() url.Values {
 	return out
 }
 
-// ReadQuery reads the filter and the page that a query asks for; limit is the default of the page's.
-// A parameter that is not known, stands there twice or cannot have its value is refused by name. What
-// names are known beside those of a list, others says.
+// ReadQuery reads the filter and the page from a query. limit is the default page size. A refusal
+// names the parameter that is unknown, repeated or has an invalid value. others are the parameters
+// that are allowed in addition to those of a list.
 func ReadQuery(query url.Values, limit int, others ...string) (f Filter, p Paging, err error) {
 	p.Limit = limit
 	known := f.parameters()
@@ -105,7 +105,7 @@ func ReadQuery(query url.Values, limit int, others ...string) (f Filter, p Pagin
 		value := query[name][0]
 		switch field := known[name]; {
 		case len(query[name]) > 1:
-			return f, p, unfit("%s stands there twice; it takes one value", text.Clip(name, 64))
+			return f, p, unfit("%s is given twice; it takes one value", text.Clip(name, 64))
 		case field != nil:
 			*field = value
 		case name == "after":
@@ -116,13 +116,13 @@ func ReadQuery(query url.Values, limit int, others ...string) (f Filter, p Pagin
 			}
 		case !slices.Contains(others, name):
 			names := append(slices.Sorted(maps.Keys(known)), "limit", "after")
-			return f, p, unfit("%s is no parameter of this list; it takes %s", text.Quote(name, 64), strings.Join(names, ", "))
+			return f, p, unfit("%s is not a parameter of this list; it takes %s", text.Quote(name, 64), strings.Join(names, ", "))
 		}
 	}
 	return f, p, nil
 }
 
-// check refuses a value that a parameter cannot have, by name.
+// check refuses an invalid value of a parameter, with the parameter's name.
 func (f Filter) check(v *state.View) error {
 	names := namesOf(v)
 	for _, p := range []struct {
@@ -153,7 +153,7 @@ func (f Filter) check(v *state.View) error {
 		case p.name == "server":
 			takes = "it takes the name of a configured server: " + text.List(names, maxNamed)
 		}
-		return unfit("%s is %s, which it cannot be; %s", p.name, text.Quote(p.value, 64), takes)
+		return unfit("%s cannot be %s; %s", p.name, text.Quote(p.value, 64), takes)
 	}
 	if len(f.Q) > maxQuery {
 		return unfit("q has %d bytes; it takes at most %d", len(f.Q), maxQuery)
@@ -161,10 +161,10 @@ func (f Filter) check(v *state.View) error {
 	return nil
 }
 
-// maxNamed is how many values a refusal names.
+// maxNamed is how many values a refusal lists.
 const maxNamed = 30
 
-// check refuses a page of a size that no list has.
+// check refuses a page size that is out of range.
 func (p Paging) check() error {
 	if p.Limit < 1 || p.Limit > maxLimit {
 		return unfit("limit is %d; it takes a number from 1 to %d", p.Limit, maxLimit)
@@ -172,8 +172,8 @@ func (p Paging) check() error {
 	return nil
 }
 
-// about returns the servers of whose items f chooses any, in a list that is asked for by somebody with
-// these rights; nil: of all.
+// about returns a function that reports whether f chooses items of a server, in a list for a person
+// with these rights; nil if it chooses items of all servers.
 func (f Filter) about(rights identity.Rights) func(server string) bool {
 	if f.Mine == "" {
 		return nil
@@ -181,7 +181,7 @@ func (f Filter) about(rights identity.Rights) func(server string) bool {
 	return rights.Decides
 }
 
-// order returns the order that f asks for.
+// order returns the sort order of the list.
 func (f Filter) order() string {
 	switch {
 	case f.Sort != "":
@@ -192,7 +192,7 @@ func (f Filter) order() string {
 	return ByID
 }
 
-// stateText returns what a list calls the state of a record; "" is that of none.
+// stateText returns the name of a record's state in a list; "" if there is no record.
 func stateText(s approval.State) string {
 	switch s {
 	case approval.Approved, approval.Changed, approval.Blocked:

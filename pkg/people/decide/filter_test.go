@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// Whatever a query says, it is a list or a refusal that a person can read; and what was read of it is
-// written and read again as the same.
+// Every query is a list or a readable refusal. A filter that was read, written and read again is
+// the same.
 func FuzzReadQuery(f *testing.F) {
 	desk := newQueue(f)
 	page, err := desk.read("sort=risk&limit=1")

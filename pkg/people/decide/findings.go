@@ -17,37 +17,37 @@ type Finding struct {
 	New     bool   `json:"new,omitempty" doc:"another definition is approved, and this is not in it"`
 }
 
-// What [Filter.Finding] can be, beside the codes.
+// The values of [Filter.Finding] that are no codes.
 const (
 	findingAny    = "any"
 	findingSevere = "severe"
 	findingNone   = "none"
 )
 
-// Findings returns what [Filter.Finding] can be.
+// Findings returns the values of [Filter.Finding].
 func Findings() []string {
 	return append([]string{findingSevere, findingAny, findingNone}, finding.Codes()...)
 }
 
-// found is which findings an item has: one bit for each code, then these.
-type found uint64
+// A findingSet is the set of an item's findings: one bit for each code, then these.
+type findingSet uint64
 
 const (
-	foundSevere found = 1 << 63
-	foundAny    found = 1 << 62
-	foundNone   found = 1 << 61
+	foundSevere findingSet = 1 << 63
+	foundAny    findingSet = 1 << 62
+	foundNone   findingSet = 1 << 61
 )
 
-// has reports whether an item is one of those that a filter's value chooses.
-func (f found) has(bit found) bool { return bit == 0 || f&bit != 0 }
+// has reports whether a filter's value chooses the item.
+func (f findingSet) has(bit findingSet) bool { return bit == 0 || f&bit != 0 }
 
-// count returns of how many kinds the findings are.
-func (f found) count() int {
+// count returns how many kinds of findings the set has.
+func (f findingSet) count() int {
 	return bits.OnesCount64(uint64(f &^ (foundSevere | foundAny | foundNone)))
 }
 
-// bitOf returns the bit of a filter's value; 0 is that of "".
-func bitOf(value string) found {
+// bitOf returns the bit of a filter's value; 0 for "".
+func bitOf(value string) findingSet {
 	switch value {
 	case "":
 		return 0
@@ -61,8 +61,8 @@ func bitOf(value string) found {
 	return 1 << slices.Index(finding.Codes(), value)
 }
 
-// foundOf returns which findings item i has.
-func foundOf(v *state.View, i int, codes []string) found {
+// findingSetOf returns the findings of item i.
+func findingSetOf(v *state.View, i int, codes []string) findingSet {
 	list := v.Findings(i)
 	if len(list) == 0 {
 		return foundNone
@@ -79,8 +79,8 @@ func foundOf(v *state.View, i int, codes []string) found {
 	return out
 }
 
-// findingsOf returns what a reviewer should see in the record's current definition. The catalog knows
-// it, unless the definition is newer or no longer listed.
+// findingsOf returns what a reviewer should see in the record's current definition. The catalog has
+// these findings, unless the definition is newer or no longer listed.
 func findingsOf(v *state.View, r *approval.Record) []finding.Finding {
 	kind := r.Kind
 	if i, ok := v.Find(r.ID()); ok && v.Tool(i).Definition.Hash == r.CurrentHash {
@@ -105,8 +105,8 @@ func namesIn(v *state.View) finding.Names {
 	})
 }
 
-// shownFindings returns what a reviewer should see in the record's current definition, with what a person
-// reads of each finding. If another definition is approved, what is new since then comes first.
+// shownFindings returns what a reviewer should see in the record's current definition, in words. If
+// another definition was approved, findings that are new since then come first.
 func shownFindings(v *state.View, r *approval.Record) (out []Finding) {
 	changed := len(r.Approved) > 0 && r.ApprovedHash != r.CurrentHash
 	for _, f := range findingsOf(v, r) {

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Two definitions of git:status that a reviewer should look at twice, for one reason each.
+// Two definitions of git:status with findings, for one reason each.
 const (
 	poisoned = `{"name":"status","description":"Show the state.\u202e","annotations":{"readOnlyHint":true}}`
 	pushy    = `{"name":"status","description":"Show the state. See https://docs.acme.io/doc for more.","annotations":{"readOnlyHint":true}}`
@@ -31,7 +31,7 @@ func TestListFindings(t *testing.T) {
 	f.Sync()
 	page, err := f.read("status=pending_approval")
 	require.OK(t, err)
-	if got := ids(page); !strings.HasPrefix(got, "git:status web:post ") { // the severe finding first, though it is new and reads
+	if got := ids(page); !strings.HasPrefix(got, "git:status web:post ") { // the severe finding is first, although it is new and only reads
 		t.Errorf("the queue is %s", got)
 	}
 	if r := page.Tools[0]; r.Findings == 0 || len(r.Severe) == 0 {
@@ -55,7 +55,7 @@ func TestListFindings(t *testing.T) {
 	}
 }
 
-// What the document says that a filter takes is what it takes.
+// A filter takes exactly the values in the OpenAPI document.
 func TestFilterDocument(t *testing.T) {
 	for name, want := range map[string][]string{"Status": decide.Statuses(), "State": decide.States(), "Tier": decide.Tiers(), "Finding": decide.Findings(), "Sort": decide.Sorts()} {
 		field, _ := reflect.TypeFor[decide.Filter]().FieldByName(name)
@@ -72,7 +72,7 @@ func TestFilterDocument(t *testing.T) {
 	}
 }
 
-// Whoever approves what has a severe finding says why, one by one and many at once.
+// People must give a reason to approve a severe finding, both one by one and many at once.
 func TestApproveSevere(t *testing.T) {
 	f := newQueue(t)
 	f.ByName["git"].Tools[2] = poisoned
@@ -96,17 +96,18 @@ func TestApproveSevere(t *testing.T) {
 	if err != nil || results[0].Err == nil || results[0].Err.Code != decide.Severe {
 		t.Errorf("among many: %+v, %v", results, err)
 	}
-	blocked := f.decided("git:status", decide.Decision{Action: approval.ActionBlock, Hash: r.CurrentHash, Rev: r.Rev}) // a no needs no reason
+	blocked := f.decided("git:status", decide.Decision{Action: approval.ActionBlock, Hash: r.CurrentHash, Rev: r.Rev}) // blocking needs no reason
 	got := f.decided("git:status", decide.Decision{Action: approval.ActionApprove, Hash: r.CurrentHash, Rev: blocked.Record.Rev, Note: "the mark is in our own text"})
 	if got.Status != "callable" || got.Record.Note != "the mark is in our own text" {
 		t.Errorf("approved = %+v", got)
 	}
-	f.ByName["git"].Tools[2] = pushy // a finding that is not severe
+	f.ByName["git"].Tools[2] = pushy // this finding is not severe
 	f.Sync()
 	f.decided("git:status", decide.Decision{Action: approval.ActionApprove, Hash: f.Record("git:status").CurrentHash})
 }
 
-// Of a definition that changed, what the approved one has, too, comes last, wherever else it stands now.
+// In a changed definition, findings that the approved one also has come last, even if their
+// position changed.
 func TestFindingsThatAreNew(t *testing.T) {
 	f := newQueue(t)
 	f.ByName["git"].Tools[2] = poisoned
@@ -128,7 +129,7 @@ func TestFindingsThatAreNew(t *testing.T) {
 	}
 }
 
-// The rule holds for a definition that another process has seen and this one not yet.
+// The rule also applies to a definition that another process has seen and this one has not.
 func TestApproveSevereBeforeTheCatalogKnows(t *testing.T) {
 	f := newQueue(t)
 	next, e, changed := approval.Observe(new(f.Record("git:status")), approval.Seen{

@@ -13,12 +13,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// A fixture is a desk over a gateway in memory.
+// A fixture is a decide service over a gateway in memory.
 type fixture struct {
 	*admintest.Desk
 	service *decide.Service
-	ctx     context.Context // of a request by ann
-	told    *notifier       // of requests; nil: nobody is told
+	ctx     context.Context // context of a request by ann
+	told    *notifier       // of requests; nil: nobody is notified
 }
 
 func newFixture(t testing.TB) *fixture { return fixtureOf(admintest.New(t)) }
@@ -27,7 +27,7 @@ func fixtureOf(d *admintest.Desk) *fixture {
 	return &fixture{Desk: d, service: d.Console.Service, ctx: decide.WithActor(d.T.Context(), decide.Actor{Name: "ann", Rights: identity.Everything()})}
 }
 
-// newQueue is a fixture in which tools of three servers wait: two of db that changed, one of git
+// newQueue returns a fixture where tools of three servers wait: two of db that changed, one of git
 // that changed, and new ones of each tier. Two of web are approved.
 func newQueue(t testing.TB) *fixture {
 	t.Helper()

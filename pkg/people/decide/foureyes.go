@@ -12,7 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// withoutIssuer returns what is wrong if two people are asked for and nobody can be one of them.
+// withoutIssuer returns the fault that the config requires two people and nobody can sign in as one
+// of them.
 func (d *Service) withoutIssuer(st *state.State) (state.Reason, bool) {
 	d.two.Lock()
 	defer d.two.Unlock()
@@ -35,7 +36,8 @@ func (d *Service) withoutIssuer(st *state.State) (state.Reason, bool) {
 	}, true
 }
 
-// wrong returns everything that is wrong with the gateway, the worst first, and what it makes of it.
+// wrong returns everything that is wrong with the gateway, worst first, and the resulting
+// condition.
 func (d *Service) wrong(st *state.State) (state.Condition, []state.Reason) {
 	condition, reasons := st.Health.Condition(), append([]state.Reason{}, st.Health.Reasons()...)
 	if r, ok := d.withoutIssuer(st); ok {
@@ -50,7 +52,7 @@ func (d *Service) wrong(st *state.State) (state.Condition, []state.Reason) {
 	return condition, reasons
 }
 
-// Notices returns what is wrong with how the gateway is set up, of which no file says so.
+// Notices returns the problems in the gateway's setup that no file mentions.
 func (d *Service) Notices(ctx context.Context) (out []state.Reason) {
 	if r, ok := d.withoutIssuer(d.states.Load(ctx)); ok {
 		out = append(out, r)
@@ -58,8 +60,7 @@ func (d *Service) Notices(ctx context.Context) (out []state.Reason) {
 	return out
 }
 
-// alone returns the settlement how as one person may decide it: what takes two people it does not
-// approve. That then waits.
+// alone wraps how for one person: what takes two people to approve is not approved, and waits.
 func alone(v *state.View, how catalog.Reconciler) catalog.Reconciler {
 	return func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
 		next, entry, err := how(r, actor, now)
@@ -69,13 +70,13 @@ func alone(v *state.View, how catalog.Reconciler) catalog.Reconciler {
 		if err != nil || !gains(next.ApprovedHash, r.ApprovedHash) && !gains(next.Endorsed.Hash, r.Endorsed.Hash) {
 			return next, entry, err
 		}
-		entry.Note = strings.TrimSuffix("it is not approved by this: that takes two people; "+entry.Note, "; ")
+		entry.Note = strings.TrimSuffix("not approved: this takes two people; "+entry.Note, "; ")
 		return approval.WithoutApproval(r, next), entry, nil
 	}
 }
 
-// definitionAt returns the definition with the hash. If its text is gone it could be any: one without
-// annotations counts as destructive.
+// definitionAt returns the definition with the hash. If its text is gone, definitionAt returns one
+// without annotations, which counts as destructive, because the definition could be any.
 func definitionAt(r *approval.Record, hash tool.Hash) tool.Definition {
 	switch {
 	case hash == r.CurrentHash:
@@ -86,7 +87,8 @@ func definitionAt(r *approval.Record, hash tool.Hash) tool.Definition {
 	return tool.Definition{Kind: r.Kind}
 }
 
-// proposedOf returns who approved the current definition as the first of two people; nil: nobody.
+// proposedOf returns who approved the current definition as the first of two people; nil if nobody
+// did.
 func proposedOf(r *approval.Record) *Verdict {
 	if p := r.Proposed; p != nil && p.Hash == r.CurrentHash {
 		return &Verdict{Hash: p.Hash, Verdict: "proposed", By: p.By, At: p.At, Note: p.Note}

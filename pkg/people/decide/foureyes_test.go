@@ -21,8 +21,9 @@ const fourEyes = `{"mcpServers": {
 	"db": {"url": "https://db.example.com/mcp", "approval": "manual", "annotations": {"vacuum": {"destructiveHint": true}, "tidy": {"destructiveHint": false}}}
 }, "review": {"four_eyes": "destructive", "remember": "auto"}}`
 
-// withFourEyes is a fixture in which what is destructive takes two people: of db, drop and vacuum are,
-// by its server and by the operator; query and tidy are not. All of them wait.
+// withFourEyes returns a fixture where destructive tools take two people. In db, drop and vacuum
+// are destructive, one by its server and one by the operator; query and tidy are not. All of them
+// wait.
 func withFourEyes(t testing.TB) *fixture {
 	t.Helper()
 	f := newFixture(t)
@@ -43,7 +44,7 @@ func (f *fixture) dropAs(description string) {
 	db.Prompts = []string{gatewaytest.Prompt("ask", "Asks.")}
 }
 
-// by makes the next decisions those of a person who signed in with the issuer; "": of a token.
+// by sends the next decisions as a person who signed in with the issuer; "": as a token.
 func (f *fixture) by(name, subject string) {
 	f.ctx = decide.WithActor(f.T.Context(), decide.Actor{Name: name, Subject: subject, Rights: identity.Everything()})
 }
@@ -66,7 +67,7 @@ func TestFourEyes(t *testing.T) {
 		if p := got.Record.Proposed; got.Status != "pending_approval" || !got.TakesTwo || p == nil || p.By != "kim" || got.Record.Undoes != approval.ActionPropose {
 			t.Errorf("%s after one: %s %+v", id, got.Status, got.Record)
 		}
-		f.Sync() // after which the catalog has the record, without who proposed
+		f.Sync() // now the catalog has the record, without the person who proposed
 		list, err := f.service.List(f.ctx, decide.Filter{Status: "pending_approval", Server: "db", Q: id}, decide.Paging{Limit: 10})
 		if err != nil || len(list.Tools) != 1 || list.Tools[0].Proposed != "kim" {
 			t.Errorf("%s in the list: %+v, %v", id, list.Tools, err)
@@ -96,8 +97,8 @@ func TestFourEyes(t *testing.T) {
 	}
 }
 
-// What the record has now counts, not what the catalog still shows.
-// With "all" no hint of a server and no kind of item makes one person enough.
+// The current record counts, not the older one in the catalog. With "all", two people are needed
+// for every kind of item, whatever the server's annotations say.
 func TestFourEyesAll(t *testing.T) {
 	f := withFourEyes(t)
 	f.Put(config.Key, strings.Replace(fourEyes, `"four_eyes": "destructive"`, `"four_eyes": "all"`, 1))
@@ -132,7 +133,7 @@ func TestFourEyesNewerDefinition(t *testing.T) {
 	}
 }
 
-// Where nobody can be one of two people, nothing destructive is approved, and people are told.
+// If nobody can be one of two people, nothing destructive is approved, and a notice says so.
 func TestFourEyesWithoutIssuer(t *testing.T) {
 	f := withFourEyes(t)
 	f.Decide.Issuer = false
@@ -156,14 +157,14 @@ func TestFourEyesWithoutIssuer(t *testing.T) {
 	}
 }
 
-// Together, each is decided by itself.
+// In a request about many items, each is decided separately.
 func TestFourEyesTogether(t *testing.T) {
 	f := withFourEyes(t)
 	items := func() (out []decide.Item) {
 		for _, id := range []string{"db:drop", "db:query"} {
 			out = append(out, decide.Item{ID: gatewaytest.ID(t, id), Hash: f.Record(id).CurrentHash})
 		}
-		return append(out, out[0]) // once more
+		return append(out, out[0]) // again
 	}
 	statuses := func() string {
 		t.Helper()
@@ -190,8 +191,8 @@ func TestFourEyesTogether(t *testing.T) {
 	}
 }
 
-// No sequence of what one subject can do at the desk, beside tokens that nobody knows the bearers of,
-// makes a destructive tool callable that waits. It may lose the store, sync, and have the server go
+// One subject cannot make a waiting destructive tool callable with any sequence of actions. Tokens
+// do not help, since nobody knows who uses them. The store may lose data, and the server may change
 // back and forth.
 func TestFourEyesOneSubject(t *testing.T) {
 	for seed := range uint64(25) {
@@ -240,7 +241,8 @@ func TestFourEyesOneSubject(t *testing.T) {
 	}
 }
 
-// What the store lost of an approval by two, one person does not bring back; and with it nothing else.
+// If the store lost an approval by two people, one person restores neither it nor anything that
+// depends on it.
 func TestFourEyesSettle(t *testing.T) {
 	for how, settle := range map[string]func(*decide.Service, context.Context) (decide.Reconciliation, error){"restore": (*decide.Service).Restore, "accept": (*decide.Service).Accept} {
 		for _, eyes := range []string{"destructive", "off"} {
@@ -255,7 +257,7 @@ func TestFourEyesSettle(t *testing.T) {
 					f.Sync()
 				}
 				both()
-				if how == "accept" { // the store has the approval, and the catalog what came after it
+				if how == "accept" { // the store has the approval, and the catalog has what came after it
 					before = f.Approvals.Copy()
 					f.decided("db:drop", decide.Decision{Action: approval.ActionBlock, Hash: f.Record("db:drop").CurrentHash})
 					f.decided("db:drop", decide.Decision{Action: approval.ActionUnblock, Hash: f.Record("db:drop").CurrentHash})
@@ -282,7 +284,7 @@ func TestFourEyesSettle(t *testing.T) {
 	}
 }
 
-// What one person approved before it took two is not approved again by itself.
+// What one person approved before the rule of two people is not approved again automatically.
 func TestFourEyesRemember(t *testing.T) {
 	f := withFourEyes(t)
 	f.Put(config.Key, strings.Replace(fourEyes, `"destructive", "remember"`, `"off", "remember"`, 1))

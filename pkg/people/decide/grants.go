@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// A Grant is what a person allowed one agent to call, or one call that a person confirmed.
+// A Grant is what a person allowed one agent to call, or one confirmed call.
 type Grant struct {
 	Request string          `json:"request" doc:"id of the request; the verdict revoked ends the grant"`
 	Tool    string          `json:"tool" doc:"id of the item"`
@@ -18,7 +18,7 @@ type Grant struct {
 	Paused  string          `json:"paused,omitempty" doc:"why the agent cannot use it now; it can again once that changes back"`
 }
 
-// GrantsOf returns what is granted to an agent and has not ended, the oldest first.
+// GrantsOf returns the grants of an agent that have not ended, oldest first.
 func (d *Service) GrantsOf(ctx context.Context, agent request.Agent) (grants []Grant, err error) {
 	if d.o.Requests == nil {
 		return nil, nil
@@ -42,7 +42,7 @@ func (d *Service) GrantsOf(ctx context.Context, agent request.Agent) (grants []G
 	return grants, nil
 }
 
-// TokenGrants are the grants to the agent of a token. They follow the token's name, so that another
+// TokenGrants are the grants of the agent of a token. They belong to the token's name, so another
 // token of this name has them too.
 type TokenGrants struct {
 	Granted []Grant `json:"granted" nullable:"false" doc:"grants that have not ended; every token of this name has them, a later one too"`
@@ -54,13 +54,13 @@ func (d *Service) TokenGrants(ctx context.Context, name string) TokenGrants {
 	agent := request.Agent{Way: identity.WayToken, ID: identity.TokenAgent(name)}
 	list, err := d.GrantsOf(ctx, agent)
 	if err != nil {
-		_ = d.Explain(ctx, "grants of a token", err) // which logs it
+		_ = d.Explain(ctx, "grants of a token", err) // Explain logs the error
 	}
 	return TokenGrants{append([]Grant{}, list...), err != nil}
 }
 
-// grants reports whether what a decision gave can be used before its end: now, or once the item is
-// again as it was. A later decision about the item and a stop end it for good.
+// grants reports whether the grant of a decision can be used before it ends: now, or once the item is
+// again as it was. A later decision about the item and a stop end the grant permanently.
 func (s requestView) grants(d request.Decision) bool {
 	switch {
 	case d.Verdict != request.Allowed && d.Verdict != request.Confirmed:

@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// grants are the ids of the requests by which something is granted to the agent, and what is paused.
+// grants returns the ids of the requests with a grant for the agent, and why grants are paused.
 func (f *fixture) grants() (ids, paused []string) {
 	f.T.Helper()
 	list, err := f.service.GrantsOf(f.ctx, jwt)
@@ -52,7 +52,8 @@ func TestGrantsOf(t *testing.T) {
 	}
 }
 
-// A grant for a definition that is not there now is a grant: the server can go back to it.
+// A grant for an earlier definition remains a grant, because the server can return to that
+// definition.
 func TestGrantsOfPaused(t *testing.T) {
 	f := withRequests(t)
 	id := f.after("mail:send", "", request.Allowed)
@@ -61,7 +62,7 @@ func TestGrantsOfPaused(t *testing.T) {
 		f.Sync()
 	}
 	list(`{"name":"send","description":"Sends."}`)
-	if ids, paused := f.grants(); len(ids) != 1 || strings.Join(paused, "") != "its definition changed since" {
+	if ids, paused := f.grants(); len(ids) != 1 || strings.Join(paused, "") != "its definition has changed" {
 		t.Errorf("after a change granted are %q, paused as %q", ids, paused)
 	}
 	list(`{"name":"send"}`)

@@ -23,7 +23,7 @@ type Health struct {
 	Capacity   *capacity.Facts `json:"capacity,omitempty" doc:"of one machine: what is in flight, and how much may be"`
 }
 
-// Health returns how the gateway is.
+// Health returns the state of the gateway.
 func (d *Service) Health(ctx context.Context) Health {
 	st := d.states.Load(ctx)
 	condition, reasons := d.wrong(st)

@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A History is a page of what was done about one tool, prompt or resource, the newest first.
+// A History is a page of the audit lines about one tool, prompt or resource, newest first.
 type History struct {
 	ID      string  `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	Events  []Event `json:"events" nullable:"false"`
@@ -31,7 +31,7 @@ type Event struct {
 	Rev    int64     `json:"rev" doc:"of the record after it"`
 }
 
-// History returns a page of what was done about the item, which need not be listed any more.
+// History returns a page of the item's history. The item may no longer be listed.
 func (d *Service) History(ctx context.Context, id tool.ID, p Paging) (History, error) {
 	out := History{ID: id.String(), Events: []Event{}}
 	if err := p.check(); err != nil {
@@ -45,7 +45,7 @@ func (d *Service) History(ctx context.Context, id tool.ID, p Paging) (History, e
 	if err != nil {
 		return out, err
 	}
-	var lines []approval.Entry // one more than the page has, which tells what there was before
+	var lines []approval.Entry // one more than the page has, to know what came before
 	at, end := from.Cursor, false
 	for reads := 0; reads < linesReads && len(lines) <= p.Limit && !end; reads++ {
 		page, err := d.approvals.Audit(ctx, id.Server, at, linesRead)
@@ -84,7 +84,7 @@ func (d *Service) History(ctx context.Context, id tool.ID, p Paging) (History, e
 	return out, nil
 }
 
-// changesDefinition reports whether a line of this action says that another definition was seen.
+// changesDefinition reports whether lines of this action say that a sync saw another definition.
 func changesDefinition(action string) bool {
 	return slices.Contains([]string{approval.ActionChange, approval.ActionRestore, approval.ActionMove, approval.ActionRename, approval.ActionRemember, approval.ActionRecover}, action)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// lives gives git:log a life of its own, among lines of other tools.
+// lives changes git:log several times, among changes of other tools.
 func (f *fixture) lives() []string {
 	f.decided("git:log", decide.Decision{Action: approval.ActionApprove, Hash: f.Record("git:log").CurrentHash, Note: "ok for dev", Tell: true})
 	f.decided("git:push", decide.Decision{Action: approval.ActionDisable})
@@ -29,8 +29,8 @@ func (f *fixture) lives() []string {
 	return []string{"6 sync change from", "5 ann undo", "4 ann block", "3 ann approve “ok for dev” told", "2 sync change from", "1 sync baseline"}
 }
 
-// told returns the events in words.
-func told(events []decide.Event) (out []string) {
+// inWords returns the events in words.
+func inWords(events []decide.Event) (out []string) {
 	for _, e := range events {
 		s := fmt.Sprint(e.Rev, " ", e.Actor, " ", e.Action)
 		if e.From != "" && e.From != e.Hash {
@@ -52,7 +52,7 @@ func TestHistory(t *testing.T) {
 	want := f.lives()
 	whole, err := f.service.History(f.ctx, gatewaytest.ID(t, "git:log"), decide.Paging{Limit: 50})
 	require.OK(t, err)
-	if diff := cmp.Diff(want, told(whole.Events)); diff != "" || whole.Partial || whole.Next.Next != "" {
+	if diff := cmp.Diff(want, inWords(whole.Events)); diff != "" || whole.Partial || whole.Next.Next != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	if e := whole.Events; e[0].From != e[1].Hash || e[0].Hash != f.Record("git:log").CurrentHash {
@@ -87,7 +87,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// A tool among thousands of lines of others has its history in pages that say when there may be more.
+// A tool among thousands of lines of others has its history on pages that say when more may follow.
 func TestHistoryAmongOthers(t *testing.T) {
 	f := newQueue(t)
 	f.lives()

@@ -18,29 +18,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An itemIndex is what lists need to know of the items of one catalog, worked out once. Nothing in
-// it depends on what people decided since: an order in which each decision moved items would lose a
-// reviewer's place.
+// An itemIndex has what lists need to know about the items of one catalog, computed once. It does
+// not depend on decisions: if each decision moved items, reviewers would lose their place.
 type itemIndex struct {
 	snap  *catalog.Snapshot
 	cfg   *config.Config
 	items []int // by id: tools, prompts and resources
-	mixed bool  // they are not all tools
+	mixed bool  // not all items are tools
 
 	orders    map[string]*order
-	text      func() []string        // by number: what is searched, in lower case
-	found     func() []found         // by number
-	resources func() map[address]int // numbers
+	text      func() []string        // by number: the searchable text, in lower case
+	found     func() []findingSet    // by number
+	resources func() map[address]int // numbers of resources
 }
 
-// An order is one order of the items.
+// An order is the items in one sort order.
 type order struct {
 	once sync.Once
 	keys []int64 // by number
 	list []int   // by key, then by id
 }
 
-// itemIndex returns the table of what v shows.
+// itemIndex returns the index of the items in v.
 func (d *Service) itemIndex(st *state.State, v *state.View) *itemIndex {
 	d.tables.Lock()
 	defer d.tables.Unlock()
@@ -52,14 +51,14 @@ func (d *Service) itemIndex(st *state.State, v *state.View) *itemIndex {
 		t.orders[name] = &order{}
 	}
 	t.text = sync.OnceValue(t.texts)
-	t.found = sync.OnceValue(func() []found { return t.findings(v) })
+	t.found = sync.OnceValue(func() []findingSet { return t.findings(v) })
 	t.resources = sync.OnceValue(t.addresses)
 	d.tables.last = t
 	return t
 }
 
-// byID returns the numbers of what v shows in the order of ids. Those of tools alone are in that order,
-// and those of the other items.
+// byID returns the numbers of the items in v, sorted by id. It merges the tools and the other
+// items, which are both sorted by id.
 func byID(v *state.View) []int {
 	tools, items := slices.Collect(v.Tools().All()), slices.Collect(v.Items().All())
 	if len(items) == 0 {
@@ -75,7 +74,7 @@ func byID(v *state.View) []int {
 	return append(out, items...)
 }
 
-// sameTools reports whether two catalogs hold the same; each sync makes a new one.
+// sameTools reports whether two catalogs have the same content. Each sync makes a new catalog.
 func sameTools(a, b *catalog.Snapshot) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -100,7 +99,7 @@ func (t *itemIndex) order(name string, v *state.View) *order {
 	return o
 }
 
-// key returns by what item i is sorted.
+// key returns the sort key of item i.
 func (t *itemIndex) key(name string, v *state.View, i int) int64 {
 	approved, _, updated, ok := t.snap.ApprovalState(i)
 	switch name {
@@ -118,9 +117,9 @@ func (t *itemIndex) key(name string, v *state.View, i int) int64 {
 	return 0
 }
 
-// risk returns the rank of an item in the order of the closest look: first what has a severe finding,
-// then what changed after somebody had approved it, then by tier and number of findings.
-func risk(s approval.State, tier tool.Tier, f found) int64 {
+// risk returns the sort key for the order of the closest look: first items with severe findings,
+// then items that changed after an approval, then by tier and number of findings.
+func risk(s approval.State, tier tool.Tier, f findingSet) int64 {
 	rank := int64(slices.Index(States(), stateText(s)))
 	if f&foundSevere == 0 {
 		rank |= 1 << 8
@@ -128,19 +127,19 @@ func risk(s approval.State, tier tool.Tier, f found) int64 {
 	return rank<<16 | int64(tier)<<8 | int64(255-f.count())
 }
 
-// findings returns which findings each item has.
-func (t *itemIndex) findings(v *state.View) []found {
+// findings returns the findings of each item.
+func (t *itemIndex) findings(v *state.View) []findingSet {
 	if t.snap == nil {
 		return nil
 	}
-	out, codes := make([]found, t.snap.Items()), finding.Codes()
+	out, codes := make([]findingSet, t.snap.Items()), finding.Codes()
 	for _, i := range t.items {
-		out[i] = foundOf(v, i, codes)
+		out[i] = findingSetOf(v, i, codes)
 	}
 	return out
 }
 
-// after returns the place in o of the first item that comes after the key and id.
+// after returns the position in o of the first item after the key and id.
 func (o *order) after(key int64, id string, idOf func(int) tool.ID) int {
 	n, found := slices.BinarySearchFunc(o.list, id, func(i int, id string) int {
 		return cmp.Or(cmp.Compare(o.keys[i], key), cmp.Compare(idOf(i).String(), id))
@@ -156,7 +155,7 @@ func (o *order) cursor(name string, i int, id tool.ID) string {
 	return text.NewCursor("tools by "+name, strconv.FormatInt(o.keys[i], 10), id.String())
 }
 
-// start returns the place in o at which the page begins.
+// start returns the position in o at which the page begins.
 func (o *order) start(name string, p Paging, idOf func(int) tool.ID) (int, error) {
 	entry, err := p.entry("tools by "+name, 2)
 	if err != nil || entry[0] == "" {
@@ -169,7 +168,7 @@ func (o *order) start(name string, p Paging, idOf func(int) tool.ID) (int, error
 	return o.after(key, entry[1], idOf), nil
 }
 
-// texts returns what is searched of each item.
+// texts returns the searchable text of each item.
 func (t *itemIndex) texts() []string {
 	if t.snap == nil {
 		return nil
@@ -186,7 +185,7 @@ func (t *itemIndex) texts() []string {
 			b.WriteString(s)
 			b.WriteByte('\n')
 		}
-		for _, name := range taken(id.Kind, input) {
+		for _, name := range parameterNames(id.Kind, input) {
 			b.WriteString(name)
 			b.WriteByte('\n')
 		}
@@ -195,10 +194,11 @@ func (t *itemIndex) texts() []string {
 	return out
 }
 
-// taken returns the names of what a tool takes by its schema, or a prompt by its arguments.
-func taken(kind tool.Kind, input json.RawMessage) (names []string) {
+// parameterNames returns the names of a tool's parameters by its schema, or of a prompt's
+// arguments.
+func parameterNames(kind tool.Kind, input json.RawMessage) (names []string) {
 	if kind == tool.Prompt {
-		arguments, _ := tool.ReadArguments(input) // they were read before
+		arguments, _ := tool.ReadArguments(input) // the catalog has parsed them before
 		for _, a := range arguments {
 			names = append(names, a.Name)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An ItemName is what a tool, a prompt or a resource is called.
+// An ItemName has the names of a tool, a prompt or a resource.
 type ItemName struct {
 	ID       string `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	Kind     string `json:"kind" enum:"tool,prompt,resource"`
@@ -18,12 +18,12 @@ type ItemName struct {
 	Address  string `json:"address" doc:"path below the gateway's URL, of its page and in this API"`
 }
 
-// itemNameOf returns what an item is called; of d no more is read than whether it is a template.
+// itemNameOf returns the names of an item. It reads from d only whether the item is a template.
 func itemNameOf(id tool.ID, d tool.Definition) ItemName {
 	return ItemName{id.String(), id.Kind.String(), id.Server, id.Name, d.Template, approval.Link("/", id)[len("/"):]}
 }
 
-// titleOf returns what a server calls an item beside its name or URI.
+// titleOf returns the title that a server gives an item in addition to its name or URI.
 func titleOf(d tool.Definition) string {
 	if d.Kind == tool.Resource {
 		return cmp.Or(d.Title, d.Name)
@@ -31,7 +31,7 @@ func titleOf(d tool.Definition) string {
 	return d.Title
 }
 
-// An address is what the address of a resource names.
+// An address has the parts of the address of a resource.
 type address struct{ server, sum string }
 
 // addresses returns the numbers of all resources by their addresses.
@@ -45,8 +45,8 @@ func (t *itemIndex) addresses() map[address]int {
 	return out
 }
 
-// Find returns the id of the item that an address is about: of a resource, name is the SHA-256 of the
-// URI, as in [approval.Link]. Whether there is such a tool or a prompt is not looked up.
+// Find returns the id of the item with an address. For a resource, name is the SHA-256 of the URI,
+// as in [approval.Link]. Find does not check whether a tool or a prompt exists.
 func (d *Service) Find(ctx context.Context, kind tool.Kind, server, name string) (tool.ID, error) {
 	if kind != tool.Resource {
 		return tool.ID{Server: server, Name: name, Kind: kind}, nil
@@ -56,7 +56,7 @@ func (d *Service) Find(ctx context.Context, kind tool.Kind, server, name string)
 	if i, ok := d.itemIndex(st, v).resources()[address{server, name}]; ok {
 		return v.ID(i), nil
 	}
-	records, err := d.approvals.Records(ctx, server) // it may not be listed any more
+	records, err := d.approvals.Records(ctx, server) // the resource may no longer be listed
 	if err != nil {
 		return tool.ID{}, err
 	}

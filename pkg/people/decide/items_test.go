@@ -20,8 +20,8 @@ import (
 
 const readme = "wiki:resource:file:///readme.md"
 
-// newMixed is a fixture with tools, prompts and resources of two servers. Of wiki a prompt and a
-// resource have changed, and a template is new; what vault lists is new.
+// newMixed returns a fixture with tools, prompts and resources of two servers. In wiki, a prompt
+// and a resource have changed, and a template is new. All items of vault are new.
 func newMixed(t testing.TB) *fixture {
 	t.Helper()
 	f := newFixture(t)
@@ -43,8 +43,8 @@ func newMixed(t testing.TB) *fixture {
 	return f
 }
 
-// Without a kind a list has everything, in the order of the ids; the pages of each order follow one
-// another without a gap.
+// Without a kind, a list has everything, sorted by id. The pages of each order follow each other
+// without a gap.
 func TestListKinds(t *testing.T) {
 	f := newMixed(t)
 	all := "vault:open vault:prompt:greet wiki:prompt:greet wiki:prompt:sum_up wiki:resource:file:///a " + readme + " wiki:resource:file:///{path} wiki:search"
@@ -90,7 +90,7 @@ func TestListKinds(t *testing.T) {
 	if got := facet(page.Facets.Kind); got != "tool 1, prompt 2, resource 2" || !page.Mixed {
 		t.Errorf("kinds: %s, mixed %v", got, page.Mixed)
 	}
-	if _, err := f.read("kind=tools"); err == nil || err.Error() != `kind is "tools", which it cannot be; it takes tool, prompt, resource` {
+	if _, err := f.read("kind=tools"); err == nil || err.Error() != `kind cannot be "tools"; it takes tool, prompt, resource` {
 		t.Errorf("kind=tools: %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestListRowsOfKinds(t *testing.T) {
 	}
 }
 
-// Prompts and resources are decided about like tools, under their own words.
+// People decide about prompts and resources like about tools; the texts name the kind.
 func TestDecideItems(t *testing.T) {
 	f := newMixed(t)
 	for id, kind := range map[string]string{"wiki:prompt:sum_up": "prompt", readme: "resource"} {
@@ -202,7 +202,7 @@ func TestDecideItems(t *testing.T) {
 	})
 }
 
-// The address of a resource finds it, also when its server lists it no more.
+// The address of a resource finds it even if its server no longer lists it.
 func TestFind(t *testing.T) {
 	f := newMixed(t)
 	want := gatewaytest.ID(t, readme)
@@ -234,7 +234,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What each rule matches is told by kind.
+// A rule's matches name their kind.
 func TestRulesOfItems(t *testing.T) {
 	f := newMixed(t)
 	for _, r := range f.service.Config(f.ctx).Rules {

@@ -37,10 +37,10 @@ type Row struct {
 
 	Obstacle *Obstruction `json:"obstacle,omitempty" doc:"with for: what keeps you from carrying that out on it now, together with others; absent: nothing does"`
 
-	Facts Facts `json:"-"` // by which [Obstacle] says what can be decided; of [Service.Rows], and with [Filter.For]
+	Facts Facts `json:"-"` // used by [Obstacle]; set by [Service.Rows], and with [Filter.For]
 }
 
-// A Page is a part of the list that a [Filter] chooses.
+// A Page is a page of the list that a [Filter] chooses.
 type Page struct {
 	Tools  []Row  `json:"tools" nullable:"false" doc:"and prompts and resources, unless kind says otherwise"`
 	Total  int    `json:"total" doc:"how many there are on all pages"`
@@ -49,11 +49,11 @@ type Page struct {
 
 	Upgrades []Upgrade `json:"upgrades,omitempty" doc:"on the first page of what waits: servers that are another version of the same package, with the definitions that were approved in an earlier one; carry approves those"`
 
-	// Mixed says that there are prompts or resources, chosen or not.
+	// Mixed says that there are prompts or resources, on this page or not.
 	Mixed bool `json:"-"`
 }
 
-// Facets are the values of each filter that some item has, in the order in which people choose them.
+// Facets are the values of each filter that some item has, in the order in which a page shows them.
 type Facets struct {
 	Kind    []Facet `json:"kind" nullable:"false"`
 	Status  []Facet `json:"status" nullable:"false"`
@@ -63,7 +63,7 @@ type Facets struct {
 	Finding []Facet `json:"finding" nullable:"false" doc:"an item counts for each of its findings"`
 }
 
-// A Facet is how many items have a value.
+// A Facet says how many items have a value.
 type Facet struct {
 	Value string `json:"value"`
 	Tools int    `json:"tools" doc:"and prompts and resources"`
@@ -102,7 +102,7 @@ func (d *Service) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 	return out, nil
 }
 
-// facets are the filters of which an item has one value.
+// The filters of which each item has exactly one value.
 const (
 	byKind = iota
 	byStatus
@@ -115,14 +115,14 @@ const (
 // A tally counts items by the values of each filter.
 type tally struct {
 	by    [facets]map[string]int
-	found map[found]int
+	found map[findingSet]int
 }
 
-// choose returns those of list that f chooses, of the servers that about names, how many of them come before the place start of
-// list, and the facets.
+// choose returns the items of list that f and about choose, how many of them come before position
+// start of list, and the facets. about chooses by server.
 func (t *itemIndex) choose(f Filter, about func(server string) bool, v *state.View, list []int, start int) (chosen []int, from int, values Facets) {
 	want, bit := [facets]string{f.Kind, f.Status, f.State, f.Server, f.Tier}, bitOf(f.Finding)
-	counts := tally{found: map[found]int{}}
+	counts := tally{found: map[findingSet]int{}}
 	for i := range counts.by {
 		counts.by[i] = map[string]int{}
 	}
@@ -137,7 +137,7 @@ func (t *itemIndex) choose(f Filter, about func(server string) bool, v *state.Vi
 			continue
 		}
 		has := [facets]string{id.Kind.String(), StatusText(v.Status(i)), stateText(v.ApprovalState(i)), id.Server, v.Tier(i).String()}
-		misses, missed := 0, 0 // and the last of those that miss
+		misses, missed := 0, 0 // missed is the last filter that does not match
 		for n := range has {
 			if want[n] != "" && want[n] != has[n] {
 				misses, missed = misses+1, n
@@ -155,14 +155,14 @@ func (t *itemIndex) choose(f Filter, about func(server string) bool, v *state.Vi
 			if chosen = append(chosen, i); place < start {
 				from++
 			}
-		case misses == 1 && fits: // another value of this one filter would choose it
+		case misses == 1 && fits: // the item would match if this filter had another value
 			counts.by[missed][has[missed]]++
 		}
 	}
 	return chosen, from, counts.facets(f, v)
 }
 
-// facets returns what was counted.
+// facets returns the counts.
 func (c tally) facets(f Filter, v *state.View) Facets {
 	finds := map[string]int{}
 	for _, value := range Findings() {
@@ -180,7 +180,7 @@ func (c tally) facets(f Filter, v *state.View) Facets {
 	}
 }
 
-// facetsOf returns the values that some item has, and the chosen one.
+// facetsOf returns the values that some item has, and the chosen value.
 func facetsOf(values []string, tally map[string]int, chosen string) []Facet {
 	out := []Facet{}
 	for _, value := range values {
@@ -195,7 +195,7 @@ func containsAll(text string, words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// Rows returns those of the items that the catalog has, in the order of ids.
+// Rows returns the rows of those items that the catalog has, sorted by id.
 func (d *Service) Rows(ctx context.Context, ids []tool.ID) []Row {
 	st := d.states.Load(ctx)
 	v := st.View(d.o.Agent)
@@ -208,19 +208,19 @@ func (d *Service) Rows(ctx context.Context, ids []tool.ID) []Row {
 	return d.rows(ctx, st, v, listed, Filter{For: approval.ActionApprove})
 }
 
-// rows returns the rows of the items. A record is read only where the catalog cannot say all of it: a
-// decision is newer, records were lost, the first of two people may have approved, or it says what can
-// be carried over.
+// rows returns the rows of the items. It reads a record only if the catalog does not have
+// everything: a decision is newer, records were lost, the first of two people may have approved, or
+// the row says what can be carried over.
 func (d *Service) rows(ctx context.Context, st *state.State, v *state.View, page []int, f Filter) []Row {
 	out := make([]Row, len(page))
 	all := st.Catalog != nil && st.Catalog.Current().Restored > 0 || f.For == ActionCarry
-	each(len(page), func(n int) {
+	forEach(len(page), func(n int) {
 		i := page[n]
 		known := v.Record(i)
 		if known != nil && (all || known.UpdatedAt.IsZero() || known.State != approval.Approved &&
 			v.NeedsFourEyes(known.Server, v.Tool(i).Definition)) {
 			r, err := d.approvals.Peek(ctx, v.ID(i))
-			if err == nil && r.Rev >= known.Rev { // else the row does not say who decided
+			if err == nil && r.Rev >= known.Rev { // otherwise the row does not say who decided
 				known = &r
 			}
 		}
@@ -229,7 +229,7 @@ func (d *Service) rows(ctx context.Context, st *state.State, v *state.View, page
 	return out
 }
 
-// rowOf returns the row of item i, whose record is r; nil: there is none.
+// rowOf returns the row of item i, whose record is r; nil if there is none.
 func (d *Service) rowOf(ctx context.Context, v *state.View, i int, r *approval.Record, f Filter) Row {
 	t := v.Tool(i)
 	row := Row{
@@ -241,7 +241,7 @@ func (d *Service) rowOf(ctx context.Context, v *state.View, i int, r *approval.R
 			row.Proposed = p.By
 		}
 		row.State, row.Rev, row.Disabled, row.Since, row.Lost = stateText(r.State), r.Rev, r.Disabled, r.UpdatedAt, r.Lost != nil
-		if row.By, row.At, row.Note = r.By, r.At, r.Note; r.UpdatedAt.IsZero() { // these are of an older decision
+		if row.By, row.At, row.Note = r.By, r.At, r.Note; r.UpdatedAt.IsZero() { // these belong to an older decision
 			row.Since, row.At, row.By, row.Note = r.DecidedAt, r.DecidedAt, "", ""
 		}
 	}
@@ -265,14 +265,15 @@ func (d *Service) rowOf(ctx context.Context, v *state.View, i int, r *approval.R
 	return row
 }
 
-// Neighbours are the place of an item in a list, and the items beside it.
+// Neighbours are the position of an item in a list, and the items before and after it.
 type Neighbours struct {
-	Place, Total   int // from 1; Place is 0 if the list does not have the tool
+	Place, Total   int // Place counts from 1; 0 if the list does not have the item
 	Previous, Next tool.ID
 }
 
-// Neighbours returns where the item stands in the list that f chooses. If a decision took it
-// off the list, its neighbours are those that it had. The zero ID: there is none.
+// Neighbours returns the position of the item in the list that f chooses. If a decision removed the
+// item from the list, Neighbours returns the items around its old position. The zero ID means no
+// item.
 func (d *Service) Neighbours(ctx context.Context, f Filter, id tool.ID) (n Neighbours, err error) {
 	st := d.states.Load(ctx)
 	v := st.View(d.o.Agent)

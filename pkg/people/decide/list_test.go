@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// read is the way of a query through the desk.
+// read parses a query and returns its list.
 func (f *fixture) read(query string) (decide.Page, error) {
 	f.T.Helper()
 	q, err := url.ParseQuery(query)
@@ -72,7 +72,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Words are found in titles and names of parameters too, whatever their case.
+// A search also finds words in titles and names of parameters, and ignores case.
 func TestListWords(t *testing.T) {
 	f := newQueue(t)
 	f.Serve("web", `{"name":"fetch","title":"Größe","inputSchema":{"type":"object","properties":{"DryRun":{"type":"string","description":"hidden"}}}}`)
@@ -101,7 +101,7 @@ func TestListRow(t *testing.T) {
 	}
 }
 
-// A filter's own value does not count: each number says what choosing that value would show.
+// A filter's own value does not count: each number says how many items that value would show.
 func TestListFacets(t *testing.T) {
 	f := newQueue(t)
 	page, err := f.read("status=pending_approval&server=git&q=commits")
@@ -121,13 +121,13 @@ func TestListFacets(t *testing.T) {
 func TestListRefusals(t *testing.T) {
 	f := newQueue(t)
 	for query, want := range map[string]string{
-		"status=open":                   `status is "open", which it cannot be; it takes pending_approval, `,
-		"state=open":                    `state is "open", which it cannot be; it takes changed, new, blocked, approved`,
-		"tier=all":                      `tier is "all", which it cannot be; it takes destructive, write, read`,
-		"sort=name":                     `sort is "name", which it cannot be; it takes risk, id, newest, oldest`,
-		"server=x%0Ay":                  `server is "x\ny", which it cannot be; it takes the name of a configured server: db, git, web`,
-		"colour=red":                    `"colour" is no parameter of this list; it takes finding, for, kind, mine, q, server, shown, sort, state, status, tier, limit, after`,
-		"status=a&status=":              `status stands there twice; it takes one value`,
+		"status=open":                   `status cannot be "open"; it takes pending_approval, `,
+		"state=open":                    `state cannot be "open"; it takes changed, new, blocked, approved`,
+		"tier=all":                      `tier cannot be "all"; it takes destructive, write, read`,
+		"sort=name":                     `sort cannot be "name"; it takes risk, id, newest, oldest`,
+		"server=x%0Ay":                  `server cannot be "x\ny"; it takes the name of a configured server: db, git, web`,
+		"colour=red":                    `"colour" is not a parameter of this list; it takes finding, for, kind, mine, q, server, shown, sort, state, status, tier, limit, after`,
+		"status=a&status=":              `status is given twice; it takes one value`,
 		"limit=0":                       `limit is 0; it takes a number from 1 to 200`,
 		"limit=x":                       `limit is "x"; it takes a number from 1 to 200`,
 		"after=x":                       `after is not from a page of this list; begin again without it`,
@@ -144,8 +144,8 @@ func TestListRefusals(t *testing.T) {
 	}
 }
 
-// Pages follow each other in every order, also if the last tool of a page is decided about before
-// the next page is read.
+// Pages follow each other in every order, even if a person decides about the last tool of a page
+// before the next page is read.
 func TestListPages(t *testing.T) {
 	for _, sort := range decide.Sorts() {
 		f := newQueue(t)
@@ -176,7 +176,8 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// Each tool of a list has the ones before and after it as neighbours, also once it has left.
+// The neighbours of a tool are the tools before and after it in the list, even after it has left
+// the list.
 func TestNeighbours(t *testing.T) {
 	f := newQueue(t)
 	filter := decide.Filter{Status: "pending_approval"}

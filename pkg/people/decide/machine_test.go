@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// A decision that this machine could not store is refused with the cause, and not as an internal error.
+// A decision that this machine could not store is refused with the cause, not as an internal error.
 func TestExplainOfTheMachine(t *testing.T) {
 	f := newFixture(t)
 	service := decide.New(f.States, f.Approvals, f.Decide)

@@ -17,25 +17,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Facts are what it depends on whether a person can decide about an item now. Those of a row are as
-// requests of this process see them, those of a [Tool] as the store has them.
+// Facts decide whether a person can decide about an item now. In a row they come from the state in
+// this process, in a [Tool] from the store.
 type Facts struct {
 	ID        tool.ID
 	Listed    bool // the catalog has it
 	Status    lock.Status
-	Denied    string           // the operator's rules that deny it, in words; "": none does
+	Denied    string           // the operator's rules that deny the item, in words; "": none
 	Record    *approval.Record // nil: there is none
 	Hash      tool.Hash        // of the definition that is shown
 	Annotated bool             // as destructive, by the server or the operator
-	Nested    bool             // the definition is nested too deeply for anybody to approve it
+	Nested    bool             // the definition is nested too deeply to be approved
 	TakesTwo  bool             // an approval takes two people
 	Findings  []finding.Finding
 	Actor     Actor
-	Issuer    bool // people sign in with an issuer here
+	Issuer    bool // people can sign in with an issuer here
 	Now       time.Time
 }
 
-// An Obstruction is why somebody cannot carry out an action on an item now.
+// An Obstruction says why somebody cannot carry out an action on an item now.
 type Obstruction struct {
 	Code   Code   `json:"code" doc:"stable"`
 	Detail string `json:"detail" doc:"what is in the way, and who does what next"`
@@ -45,9 +45,9 @@ func obstruct(code Code, format string, args ...any) *Obstruction {
 	return &Obstruction{code, fmt.Sprintf(format, args...)}
 }
 
-// Before returns what is in the way of an action on the item as it is shown, nil if nothing is. The
-// action has no note, and names the definition and the revision that are shown. many says that it is
-// one of many decisions in one request.
+// Before returns the obstacle to an action on the item as it is shown; nil if there is none. The
+// action has no note, and names the definition and the revision that are shown. many says that it
+// is one of many decisions in one request.
 func (f Facts) Before(action string, shown Shown, many bool) *Obstruction {
 	d := Decision{Action: action, Hash: f.Hash, Shown: shown, many: many}
 	if f.Record != nil {
@@ -56,8 +56,8 @@ func (f Facts) Before(action string, shown Shown, many bool) *Obstruction {
 	return Obstacle(f, d)
 }
 
-// Obstacle returns why d cannot be decided about the item now; nil if it can. It is the one place
-// that answers this, for the pages, the API and the commands.
+// Obstacle returns why d cannot be decided about the item now; nil if it can. The pages, the API
+// and the commands all use it.
 func Obstacle(f Facts, d Decision) *Obstruction {
 	for _, in := range []func(Facts, Decision) *Obstruction{
 		inRequest, inRights, inRecord, inState, inApproval,
@@ -69,7 +69,7 @@ func Obstacle(f Facts, d Decision) *Obstruction {
 	return nil
 }
 
-// inRequest returns what is wrong with a decision about any item.
+// inRequest returns what is wrong with the decision itself, for any item.
 func inRequest(f Facts, d Decision) *Obstruction {
 	switch {
 	case !slices.Contains(Actions(), d.Action) && d.Action != ActionCarry:
@@ -89,7 +89,7 @@ func inRequest(f Facts, d Decision) *Obstruction {
 	return nil
 }
 
-// inRights returns why this person, or anybody, cannot decide so. It needs no record.
+// inRights returns why this person, or every person, cannot decide this. It needs no record.
 func inRights(f Facts, d Decision) *Obstruction {
 	kind, rights := f.ID.Kind, f.Actor.Rights
 	switch {
@@ -106,7 +106,7 @@ func inRights(f Facts, d Decision) *Obstruction {
 	return nil
 }
 
-// inRecord returns why there is no item as the person saw it.
+// inRecord returns why the item is not as the person saw it.
 func inRecord(f Facts, d Decision) *Obstruction {
 	kind, r := f.ID.Kind, f.Record
 	switch {
@@ -123,8 +123,8 @@ func inRecord(f Facts, d Decision) *Obstruction {
 	return nil
 }
 
-// inState returns why the state of the item does not take the action. A decision that settles a lost
-// record is never one that was made already.
+// inState returns why the item's state does not allow the action. A decision that settles a lost
+// record never counts as made already.
 func inState(f Facts, d Decision) *Obstruction {
 	kind, r := f.ID.Kind, f.Record
 	blocked := r.IsBlocked(r.CurrentHash)
@@ -150,7 +150,7 @@ func inState(f Facts, d Decision) *Obstruction {
 	return nil
 }
 
-// inApproval returns why the definition cannot be approved so.
+// inApproval returns why the decision cannot approve the definition.
 func inApproval(f Facts, d Decision) *Obstruction {
 	if !d.approves() {
 		return nil
@@ -190,7 +190,7 @@ func inApproval(f Facts, d Decision) *Obstruction {
 	return f.severe(d.Note)
 }
 
-// severe refuses to open a definition with a severe finding without a note.
+// severe refuses to open a definition with a severe finding if there is no note.
 func (f Facts) severe(note string) *Obstruction {
 	var severe []string
 	for _, found := range f.Findings {
@@ -205,8 +205,8 @@ func (f Facts) severe(note string) *Obstruction {
 		"say why in the note", text.List(severe, 2))
 }
 
-// closeLook says why nobody approves the definition together with others without a look at it; "":
-// anybody may. That a server says nothing of what its tool does is no such reason.
+// closeLook returns why a person must look at the definition before an approval of many can include
+// it; "" if they need not. Missing annotations are no reason.
 func closeLook(f Facts) string {
 	switch {
 	case f.Record.State == approval.Changed:
@@ -219,7 +219,7 @@ func closeLook(f Facts) string {
 	return ""
 }
 
-// factsOf returns the facts about an item whose record is r; nil: there is none.
+// factsOf returns the facts about an item whose record is r; nil if there is none.
 func (d *Service) factsOf(ctx context.Context, v *state.View, id tool.ID, r *approval.Record) Facts {
 	f := Facts{ID: id, Record: r, Actor: ActorOf(ctx), Issuer: d.o.Issuer, Now: d.o.Now()}
 	var now tool.Definition
@@ -230,7 +230,7 @@ func (d *Service) factsOf(ctx context.Context, v *state.View, id tool.ID, r *app
 		now = v.Tool(i).Definition
 	}
 	if r != nil && len(r.Current) > 0 {
-		// The record is written before the catalog, so its definition is never the older one.
+		// The record is written before the catalog, so its definition is never older.
 		now = tool.KeptItem(r.Kind, r.Current)
 		now.Hash = r.CurrentHash
 		f.Annotated = f.Annotated || now.Annotations.Tier() == tool.Destructive && isTrue(now.Annotations.DestructiveHint)
@@ -244,13 +244,13 @@ func (d *Service) factsOf(ctx context.Context, v *state.View, id tool.ID, r *app
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// Actions returns what the actor can do about the item. Without a record that is nothing.
+// Actions returns what the actor can do with the item. Without a record that is nothing.
 func (f Facts) Actions() []string {
 	return slices.DeleteFunc(Actions(), func(action string) bool {
 		switch o := f.Before(action, ShownOpened, false); {
 		case f.Record == nil:
 			return true
-		case action == approval.ActionDisable: // which nobody is kept from, since it locks what is locked
+		case action == approval.ActionDisable: // everybody may disable, since it locks what is locked
 			return f.Record.Disabled
 		case action == approval.ActionEnable:
 			return !f.Record.Disabled || o != nil

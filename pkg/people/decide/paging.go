@@ -12,12 +12,12 @@ type Paging struct {
 	After string `query:"after" maxLength:"2048" doc:"next of the page before; leave it out for the first page"`
 }
 
-// A Next leads to the page after this one.
+// A Next has the cursor of the next page.
 type Next struct {
 	Next string `json:"next,omitempty" doc:"send it as after to get the next page; absent: this is the last one"`
 }
 
-// entry returns the n parts of the last entry of the page before; they are empty for the first page.
+// entry returns the n parts of the previous page's last entry; they are empty for the first page.
 func (p Paging) entry(list string, n int) ([]string, error) {
 	entry, ok := text.ReadCursor(list, p.After, n)
 	if !ok {
@@ -30,8 +30,8 @@ func errCursor() error {
 	return Refuse(http.StatusUnprocessableEntity, "after is not from a page of this list; begin again without it")
 }
 
-// Cut returns one page of entries, which are sorted by key: those after the last entry of the page
-// before.
+// Cut returns one page of entries, which are sorted by key: the entries after the last one of the
+// previous page.
 func Cut[T any](p Paging, list string, entries []T, key func(T) string) (page []T, next Next, err error) {
 	last, err := p.entry(list, 1)
 	if err != nil {

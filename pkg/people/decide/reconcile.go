@@ -14,15 +14,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
-// maxReconciled is how many settled items an answer names.
+// maxReconciled is how many reconciled items an answer lists.
 const maxReconciled = 1000
 
-// A Reconciliation says what became of the records that the store lost.
+// A Reconciliation says what happened to the records that the store lost.
 type Reconciliation struct {
 	Tools []ReconciledItem `json:"tools" nullable:"false" doc:"by id, at most 1,000"`
 	Count int              `json:"settled" doc:"how many records were"`
 
-	// Of what people did after the catalog was made, as the files of the audit say.
+	// What people did after the catalog was made, according to the audit files.
 	Closed  []auditevent.Action `json:"closed,omitempty" doc:"what they had closed, and is closed again: at most 1,000"`
 	Decide  []auditevent.Action `json:"decide_again,omitempty" doc:"what they had opened, and stays closed until a person decides again: at most 1,000"`
 	Unknown []auditevent.Action `json:"unknown,omitempty" doc:"what they had closed of items that nothing is known of, so that nothing was closed: at most 1,000"`
@@ -30,15 +30,15 @@ type Reconciliation struct {
 	Faults  int                 `json:"faults,omitempty" doc:"how many such places there are"`
 }
 
-// A ReconciledItem is an item whose record was settled.
+// A ReconciledItem is an item whose record was reconciled.
 type ReconciledItem struct {
 	ID       string `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	State    string `json:"state" enum:"approved,pending,changed,blocked"`
 	Disabled bool   `json:"disabled"`
 }
 
-// Restore decides for every record that the store lost that what the catalog knows of it holds, and
-// what people closed since, as far as the files of the audit are read here.
+// Restore restores every lost record from the catalog. If this process reads the audit files, it
+// also restores what people closed since.
 func (d *Service) Restore(ctx context.Context) (Reconciliation, error) {
 	return d.reconcile(ctx, audit.ActionRestored, func(snap *catalog.Snapshot) (auditevent.Restored, error) {
 		wrap := func(how catalog.Reconciler) catalog.Reconciler { return alone(d.View(ctx), how) }
@@ -46,8 +46,7 @@ func (d *Service) Restore(ctx context.Context) (Reconciliation, error) {
 	})
 }
 
-// Accept decides for every record that the store lost that what the store has of it holds; what it
-// lacks waits for approval.
+// Accept keeps every lost record as the store has it. Whatever the store lacks waits for approval.
 func (d *Service) Accept(ctx context.Context) (Reconciliation, error) {
 	return d.reconcile(ctx, audit.ActionAccepted, func(snap *catalog.Snapshot) (out auditevent.Restored, err error) {
 		out.Settled, err = catalog.Reconcile(ctx, d.approvals, snap, alone(d.View(ctx), approval.AcceptStore), ActorOf(ctx).Name, d.o.Now)
@@ -61,15 +60,15 @@ func (d *Service) restorer() *auditevent.Restorer {
 	}
 }
 
-// reconcile settles every lost record; what takes two people to approve is not approved by it. A
-// sync follows, after which health is up to date.
+// reconcile settles every lost record, but approves nothing that takes two people. It then runs a
+// sync, which updates the health.
 func (d *Service) reconcile(ctx context.Context, action string, how func(*catalog.Snapshot) (auditevent.Restored, error)) (Reconciliation, error) {
 	snap := d.states.Refresh(ctx).Catalog
 	if snap == nil {
 		return Reconciliation{}, Refuse(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
 	}
 	done, err := how(snap)
-	if n := len(done.Settled) + len(done.Closing); n > 0 { // each record has a line of its own as well
+	if n := len(done.Settled) + len(done.Closing); n > 0 { // each record has its own line too
 		note := text.Count(len(done.Settled), "record")
 		if len(done.Closing) > 0 {
 			note += "; " + text.Count(len(done.Closing), "action") + " of the audit holds again"
@@ -81,14 +80,14 @@ func (d *Service) reconcile(ctx context.Context, action string, how func(*catalo
 	}
 	if d.o.Syncer != nil && len(done.Settled)+len(done.Closing) > 0 {
 		if _, err := d.o.Syncer.Sync(ctx); err != nil && !errors.Is(err, ErrStarted) {
-			d.o.Log.LogAttrs(ctx, slog.LevelWarn, "no sync after approvals were settled", slog.Any("error", err))
+			d.o.Log.LogAttrs(ctx, slog.LevelWarn, "sync after reconciliation failed", slog.Any("error", err))
 		}
 	}
 	d.states.Refresh(ctx)
 	return ReconciliationOf(done), nil
 }
 
-// ReconciliationOf returns what people are told of what was restored.
+// ReconciliationOf returns what people read about the restored records.
 func ReconciliationOf(done auditevent.Restored) Reconciliation {
 	out := Reconciliation{
 		Tools: []ReconciledItem{}, Count: len(done.Settled),

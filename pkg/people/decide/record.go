@@ -14,15 +14,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// recordTime bounds how long an event takes to be recorded.
+// recordTime is how long the recording of an event may take.
 const recordTime = 5 * time.Second
 
-// Record keeps an event that is about no item, in the name of the request's actor unless l names
-// another: what a person did with tokens, sessions, stops and syncs. Of l are needed the action and
-// what it was about. It is recorded although the person no longer waits for the answer.
+// Record writes an audit event that is about no item: what a person did with tokens, sessions,
+// stops and syncs. l must have the action and its subject; the actor is the request's unless l
+// names another. Record also finishes when the person no longer waits for the answer.
 //
-// An error has been logged. Whoever can still take the event back does so then, and says so to the
-// person.
+// Record logs the error that it returns. A caller that can still undo the action must undo it then,
+// and tell the person.
 func (d *Service) Record(ctx context.Context, l audit.Line) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
@@ -33,7 +33,7 @@ func (d *Service) Record(ctx context.Context, l audit.Line) error {
 		*s = beginning(*s)
 	}
 	if err := d.o.Audit.Write(ctx, l); err != nil {
-		d.o.Log.LogAttrs(ctx, slog.LevelError, "a deed is not among the lines of calls", slog.String("action", l.Action), slog.Any("error", err))
+		d.o.Log.LogAttrs(ctx, slog.LevelError, "audit event not written to the lines of calls", slog.String("action", l.Action), slog.Any("error", err))
 	}
 	if d.o.Events == nil {
 		return nil
@@ -46,21 +46,21 @@ func (d *Service) Record(ctx context.Context, l audit.Line) error {
 	return nil
 }
 
-// RecordToken keeps that the actor made or revoked a token, as a registry of tokens wants it: who,
-// which, and what it may do.
+// RecordToken records that the actor made or revoked a token, with its name and permissions. Token
+// registries call it.
 func (d *Service) RecordToken(ctx context.Context, actor string, t token.Token) error {
 	l := audit.Line{Action: audit.ActionTokenMade, Actor: actor, Subject: audit.AboutToken + ":" + t.Name, Note: scopeOf(t)}
 	if !t.RevokedAt.IsZero() {
 		l.Action, l.Note = audit.ActionTokenRevoked, "id "+t.ID
 	}
 	if d.Record(ctx, l) != nil {
-		return Refuse(http.StatusServiceUnavailable, "the audit cannot be written, so no token was made: the one that was begun is revoked, and nobody has seen its text; try again in a minute")
+		return Refuse(http.StatusServiceUnavailable, "the audit cannot be written, so no token was made: the unfinished token is revoked, and nobody has seen its text; try again in a minute")
 	}
 	return nil
 }
 
-// RecordRevoked keeps that the actor ended the session of somebody. It is over already, so that a
-// failure is in the log alone.
+// RecordRevoked records that the actor ended a person's session. The session has ended already, so
+// a failure is only logged.
 func (d *Service) RecordRevoked(ctx context.Context, s signin.Session) {
 	_ = d.Record(ctx, audit.Line{Action: audit.ActionSessionRevoked, Subject: audit.AboutSession + ":" + s.Actor, Note: "signed in at " + s.Created.UTC().Format(time.DateTime+" UTC")})
 }
@@ -80,7 +80,7 @@ func scopeOf(t token.Token) string {
 	return s + "; until " + t.ExpiresAt.UTC().Format(time.DateOnly)
 }
 
-// beginning returns as much of a text as an event keeps of it.
+// beginning returns the part of a text that fits into an event.
 func beginning(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), audit.MaxText)], "")
 }

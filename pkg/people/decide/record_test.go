@@ -19,7 +19,7 @@ func TestRecord(t *testing.T) {
 	f.Decide.Events = kept
 	service := decide.New(f.States, f.Approvals, f.Decide)
 	ctx, cancel := context.WithCancel(decide.WithActor(t.Context(), decide.Actor{Name: "ann", Source: "192.0.2.7"}))
-	cancel() // the person has gone
+	cancel() // the person no longer waits
 	line := func(l audit.Line) audit.Line {
 		t.Helper()
 		if err := service.Record(ctx, l); err != nil {
@@ -34,7 +34,7 @@ func TestRecord(t *testing.T) {
 	t.Run("in the name of the actor", func(t *testing.T) {
 		want := audit.Line{V: 1, Time: f.Clock.Now().UTC(), Kind: audit.KindEvent, Actor: "ann", Action: audit.ActionTokenMade, Subject: "token:ci", Source: "192.0.2.7"}
 		got := line(audit.Line{Action: audit.ActionTokenMade, Subject: "token:ci"})
-		got.Time = want.Time // the clock moves on as it is read
+		got.Time = want.Time // each read of the clock advances it
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}

@@ -15,49 +15,49 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An Error is a request that was not carried out, with what a person may read of it: what happened,
-// that nothing was decided, and what to do.
+// An Error is a request that was not carried out. A person may read what happened, that nothing was
+// decided, and what to do.
 type Error struct {
-	Status int    // of HTTP
-	Code   Code   // of a decision that was not carried out; "": it is none
+	Status int    // HTTP status
+	Code   Code   // why a decision was not carried out; "": it is about no decision
 	Detail string // a sentence without a full stop
 	Parts  []Cause
-	Seen   json.RawMessage // definition that the person saw, if it changed since and is known
+	Seen   json.RawMessage // definition that the person saw, if it has changed since and is known
 }
 
-// A Cause is one of several things that kept a request from being carried out.
+// A Cause is one of several reasons for an [Error].
 type Cause struct{ Where, What string }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Detail }
 
-// Refuse returns an [Error] that says no more than why.
+// Refuse returns an [Error] without a code.
 func Refuse(status int, detail string) error { return &Error{Status: status, Detail: detail} }
 
-// unfit refuses a request that can be read and asks for something that there is not.
+// unfit refuses a request that is readable and asks for something that does not exist.
 func unfit(format string, args ...any) error {
 	return Refuse(http.StatusUnprocessableEntity, fmt.Sprintf(format, args...))
 }
 
-// refused returns the error of a decision that is not carried out, for the reason code.
+// refused returns the error of a decision that was not carried out, with its code.
 func refused(code Code, detail string) *Error {
 	return &Error{Status: code.status(), Code: code, Detail: detail}
 }
 
-// RefuseRole refuses somebody who lacks the role that an action takes.
+// RefuseRole refuses a person who lacks the role that an action takes.
 func RefuseRole(a Actor, need identity.Role) *Error {
 	return refused(NoRole, "nothing was done: "+roleSentence(a, need))
 }
 
-// errNone says that there is no item of an address.
+// errNone says that no item has the address.
 func errNone(kind tool.Kind) error { return refused(UnknownItem, unknownSentence(kind)) }
 
-// conflict refuses what goes against how an item stands.
+// conflict refuses a request that does not fit the current state.
 func conflict(format string, args ...any) error {
 	return Refuse(http.StatusConflict, fmt.Sprintf(format, args...))
 }
 
-// recordState says in words how a record stands.
+// recordState describes the state of a record.
 func recordState(r *approval.Record) string {
 	switch {
 	case r.Disabled:
@@ -72,7 +72,7 @@ func recordState(r *approval.Record) string {
 	return "its definition waits for approval"
 }
 
-// definitionOf returns the definition with the hash, if it is still known; nil if it is not.
+// definitionOf returns the definition with the hash; nil if it is no longer known.
 func definitionOf(v *state.View, r *approval.Record, hash tool.Hash) json.RawMessage {
 	i, listed := v.Find(r.ID())
 	switch {
@@ -97,7 +97,7 @@ func definitionOf(v *state.View, r *approval.Record, hash tool.Hash) json.RawMes
 	return nil
 }
 
-// Explain returns what a caller may read of err, and logs what may not be read.
+// Explain returns what a caller may read of err, and logs the rest.
 func (d *Service) Explain(ctx context.Context, operation string, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -125,5 +125,5 @@ func (e *Error) Write(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(e.Status)
-	_ = json.NewEncoder(w).Encode(body) // the caller has gone if this fails
+	_ = json.NewEncoder(w).Encode(body) // this fails only if the caller has gone
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// obstacle returns why somebody cannot decide dec about the request as it is now; nil if they can.
+// obstacle returns why the actor cannot decide dec about the request now; nil if they can.
 func (s requestView) obstacle(dec RequestDecision) *Obstruction {
 	if s.item.Actor.Agent == s.one.agent.ID {
 		return obstruct(OwnRequest, "this comes with the credentials of the agent that asks. A "+
@@ -26,14 +26,14 @@ func (s requestView) obstacle(dec RequestDecision) *Obstruction {
 	return s.stateObstacle(dec)
 }
 
-// stateObstacle returns why nobody can decide dec about the request as it is now.
+// stateObstacle returns why nobody can decide dec about the request now.
 func (s requestView) stateObstacle(dec RequestDecision) *Obstruction {
 	o := s.one
 	state, why := s.state()
 	held, is := o.granted.Of(o.ID)
 	if dec.Verdict == request.Revoked {
 		if !is || !s.grants(held) {
-			return obstruct(RequestEnded, "the request is %s%s, and nothing stands that could be "+
+			return obstruct(RequestEnded, "the request is %s%s, and there is nothing that could be "+
 				"ended", state, because(why))
 		}
 		return nil
@@ -41,7 +41,7 @@ func (s requestView) stateObstacle(dec RequestDecision) *Obstruction {
 	if is {
 		switch not, begun := s.unfinished(held); {
 		case begun:
-			return obstruct(RequestDecided, "%s decides about this request at this moment. Read "+
+			return obstruct(RequestDecided, "%s is deciding about this request now. Read "+
 				"it again in a minute", held.By)
 		case !not:
 			return &Obstruction{RequestDecided, claimedSentence(held)}
@@ -52,21 +52,21 @@ func (s requestView) stateObstacle(dec RequestDecision) *Obstruction {
 		return obstruct(NotAsShown, "the request is not about the %v that was shown. Read it again",
 			o.Kind)
 	case dec.Agent != "" && dec.Agent != o.agent.Key():
-		return obstruct(NotAsShown, "the request is not the one of the agent that was shown. Read "+
+		return obstruct(NotAsShown, "the request is not from the agent that was shown. Read "+
 			"it again")
 	case dec.Hash != o.Hash || state == RequestChanged:
 		return obstruct(RequestOutdated, "the definition changed since it was shown or asked "+
-			"for%s. What was asked for is not there any more. The agent asks again", because(why))
+			"for%s. The requested definition is gone. The agent asks again", because(why))
 	case dec.Args != o.Args:
 		return obstruct(NotAsShown, "the arguments are not those that were shown. Read the "+
 			"request again")
 	case state == RequestWithdrawn:
-		return obstruct(RequestEnded, "the request was withdrawn by who asked. There is nothing "+
+		return obstruct(RequestEnded, "the agent's user withdrew the request. There is nothing "+
 			"to decide")
 	case state == RequestExpired:
 		return obstruct(RequestEnded, "the request has expired. The agent asks again")
 	case state == RequestCallable:
-		return obstruct(AlreadyCallable, "the agent can call it by now%s. There is nothing to "+
+		return obstruct(AlreadyCallable, "the agent can call it already%s. There is nothing to "+
 			"decide", because(why))
 	case dec.Verdict == request.Declined:
 		return nil
@@ -87,7 +87,7 @@ func because(why string) string {
 	return " (" + why + ")"
 }
 
-// lockObstacle returns why the lock as it is now cannot be opened so.
+// lockObstacle returns why dec cannot open the current lock.
 func (s requestView) lockObstacle(dec RequestDecision) *Obstruction {
 	kind, r := s.one.Kind, s.record
 	switch s.status {
@@ -137,16 +137,16 @@ func (s requestView) lockObstacle(dec RequestDecision) *Obstruction {
 	return s.item.severe(dec.Reason)
 }
 
-// pageOf returns the address of the page about an item, below that of the gateway.
+// pageOf returns the address of the item's page, relative to the gateway's.
 func pageOf(id tool.ID) string { return approval.Link("/", id)[len("/"):] }
 
-// joined returns the requests for which a decision for all counts, the oldest first. If one of them was
-// declined at this moment, so are the others, and it is refused.
-func (d *Service) joined(ctx context.Context, s requestView, v request.Verdict) ([]oneRequest, error) {
+// joinedRequests returns the requests that a decision for all counts for, oldest first. It refuses
+// the decision if somebody has just declined one of the requests.
+func (d *Service) joinedRequests(ctx context.Context, s requestView, v request.Verdict) ([]oneRequest, error) {
 	if s.one.OneCall() {
 		return []oneRequest{s.one}, nil
 	}
-	alike, _, err := d.alike(ctx, s, true)
+	alike, _, err := d.sameRequests(ctx, s, true)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (d *Service) joined(ctx context.Context, s requestView, v request.Verdict) 
 		switch held, is := o.granted.Of(o.ID); {
 		case !is || held.Verdict != request.Declined:
 			all = append(all, o)
-		case v != request.Declined || held.By != text.Clip(ActorOf(ctx).Name, maxActor): // who could not note it here says it again
+		case v != request.Declined || held.By != text.Clip(ActorOf(ctx).Name, maxActor): // the same person may decline again after an incomplete attempt
 			return nil, errClaimed(o.granted, o.ID)
 		}
 	}
@@ -163,7 +163,7 @@ func (d *Service) joined(ctx context.Context, s requestView, v request.Verdict) 
 	return all, nil
 }
 
-// claim notes a decision with a request, unless somebody else has.
+// claim stores a decision with a request, unless somebody else has decided about it.
 func (d *Service) claim(ctx context.Context, s requestView, o oneRequest, dec RequestDecision) error {
 	one := s.decision(ctx, o, dec)
 	held, err := d.o.Requests.ChangeGranted(ctx, o.agent, func(g request.Granted) (request.Granted, error) {
@@ -180,7 +180,7 @@ func (d *Service) claim(ctx context.Context, s requestView, o oneRequest, dec Re
 	return nil
 }
 
-// decision returns what is noted with a request.
+// decision returns the decision that is stored with a request.
 func (s requestView) decision(ctx context.Context, o oneRequest, dec RequestDecision) request.Decision {
 	by := text.Clip(ActorOf(ctx).Name, maxActor)
 	one := request.Decide(o.Request, dec.Verdict, dec.Minutes, by, strings.TrimSpace(dec.Reason), s.m.now)
@@ -193,26 +193,26 @@ func (s requestView) decision(ctx context.Context, o oneRequest, dec RequestDeci
 	return one
 }
 
-// takeBack takes back a claim that could not be carried out. If that fails it counts as open a minute
-// later, since it came to nothing.
+// takeBack removes a decision that could not be carried out from its request. If the removal fails,
+// the request counts as open again after a minute.
 func (d *Service) takeBack(ctx context.Context, s requestView, o oneRequest, dec RequestDecision) {
 	ours := s.decision(ctx, o, dec)
 	_, err := d.o.Requests.ChangeGranted(context.WithoutCancel(ctx), o.agent, func(g request.Granted) (request.Granted, error) {
 		if held, is := g.Of(o.ID); is && held.Verdict == ours.Verdict && held.By == ours.By && held.At.Equal(ours.At) {
 			return g.Without(o.ID), nil
 		}
-		return g, request.ErrNotFound // and nothing is written
+		return g, request.ErrNotFound // nothing is written
 	})
 	if err != nil {
-		d.o.Log.LogAttrs(ctx, slog.LevelWarn, "a decision that was not carried out is still noted with its request", slog.String("request", o.ID), slog.Any("error", err))
+		d.o.Log.LogAttrs(ctx, slog.LevelWarn, "decision not removed from request after failure", slog.String("request", o.ID), slog.Any("error", err))
 	}
 }
 
-// settleRest notes a decision with the requests after the first.
-func (d *Service) settleRest(ctx context.Context, s requestView, joined []oneRequest, dec RequestDecision) decided {
-	out := decided{all: []oneRequest{joined[0]}}
+// settleRest stores a decision with the requests after the first.
+func (d *Service) settleRest(ctx context.Context, s requestView, joined []oneRequest, dec RequestDecision) decisionResult {
+	out := decisionResult{all: []oneRequest{joined[0]}}
 	rest, failed := joined[1:], make([]error, len(joined)-1)
-	each(len(rest), func(n int) { failed[n] = d.claim(context.WithoutCancel(ctx), s, rest[n], dec) })
+	forEach(len(rest), func(n int) { failed[n] = d.claim(context.WithoutCancel(ctx), s, rest[n], dec) })
 	for n, o := range rest {
 		if failed[n] != nil {
 			out.unsettled = append(out.unsettled, o.ID)
@@ -222,7 +222,7 @@ func (d *Service) settleRest(ctx context.Context, s requestView, joined []oneReq
 	}
 	slices.Sort(out.unsettled)
 	i := slices.IndexFunc(out.all, func(o oneRequest) bool { return o.ID == s.one.ID })
-	if i > 0 { // what people are told is about the request that the person saw
+	if i > 0 { // people are notified about the request that the person saw
 		out.all[0], out.all[i] = out.all[i], out.all[0]
 	}
 	return out

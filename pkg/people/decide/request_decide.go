@@ -18,12 +18,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Verdicts returns what a person can decide about a request.
+// Verdicts returns the verdicts that a person can give.
 func Verdicts() []request.Verdict {
 	return []request.Verdict{request.Approved, request.Allowed, request.Confirmed, request.Declined, request.Revoked}
 }
 
-// check refuses a decision that nothing of the kind can be decided by.
+// check refuses a decision that is incomplete or out of range.
 func (dec RequestDecision) check() error {
 	no := Decision{}.refused
 	switch {
@@ -32,7 +32,7 @@ func (dec RequestDecision) check() error {
 	case !utf8.ValidString(dec.Reason) || utf8.RuneCountInString(dec.Reason) > request.MaxReason:
 		return no(BadReason, fmt.Sprintf("the reason is not text of at most %d characters. Write it again", request.MaxReason))
 	case dec.Verdict == request.Declined && text.Blank(dec.Reason):
-		return no(BadReason, "the reason is missing. Say why, and what to do instead. The agent is told it")
+		return no(BadReason, "the reason is missing. Say why, and what to do instead. The agent reads it")
 	case dec.Verdict == request.Allowed && (dec.Minutes < 1 || dec.Minutes > request.MaxMinutes):
 		return no(BadMinutes, fmt.Sprintf("minutes: want 1 to %d, which is how long the agent may", request.MaxMinutes))
 	case dec.Verdict == request.Revoked:
@@ -43,11 +43,11 @@ func (dec RequestDecision) check() error {
 	return nil
 }
 
-// DecideRequest carries out a decision in the name of the request's actor, and returns the request as it
-// is then. What is approved, and what is declined, is so for everybody who asks for the same definition.
+// DecideRequest carries out a decision in the name of the request's actor, and returns the changed
+// request. Approving and declining apply to all agents that request the same definition.
 //
-// Of two people who decide at one moment one does: the decision is noted with the oldest of the joined
-// requests first, and carried out by whoever noted it.
+// If two people decide at the same time, one decision counts: it is stored with the oldest of the
+// joined requests first, and whoever stored it carries it out.
 func (d *Service) DecideRequest(ctx context.Context, id string, dec RequestDecision) (Request, error) {
 	if err := dec.check(); err != nil {
 		return Request{}, err
@@ -74,27 +74,27 @@ func (d *Service) DecideRequest(ctx context.Context, id string, dec RequestDecis
 	return out, err
 }
 
-// A decided is what became of a decision.
-type decided struct {
-	all       []oneRequest // that it was noted with
-	unsettled []string     // ids of those with which it could not be
-	first     bool         // it is the first of two people's, and decides nothing yet
+// A decisionResult says what happened to a decision.
+type decisionResult struct {
+	all       []oneRequest // the requests that have the decision
+	unsettled []string     // ids of requests where the decision could not be stored
+	first     bool         // it is the first of two approvals, and opens nothing yet
 }
 
-// grant lets the agent do what it asked for, or ends that.
-func (d *Service) grant(ctx context.Context, s requestView, dec RequestDecision) (decided, error) {
+// grant lets the agent do what it requested, or ends that.
+func (d *Service) grant(ctx context.Context, s requestView, dec RequestDecision) (decisionResult, error) {
 	if one := s.decision(ctx, s.one, dec); dec.Verdict != request.Revoked && !s.holds(one) {
-		return decided{}, Decision{}.refused(WouldNotHold, "what would be given now would not hold: the approval record was lost, "+
+		return decisionResult{}, Decision{}.refused(WouldNotHold, "what would be given now would not hold: the approval record was lost, "+
 			"or a newer program wrote it. An operator looks at /admin/health")
 	}
-	return decided{all: []oneRequest{s.one}}, d.claim(ctx, s, s.one, dec)
+	return decisionResult{all: []oneRequest{s.one}}, d.claim(ctx, s, s.one, dec)
 }
 
-// decideForAll approves the definition for all agents, or enables what is approved, or says no to
-// everybody who asks for the same.
+// decideForAll approves the definition for all agents, enables an approved one, or declines for
+// every agent that requests it.
 func (d *Service) decideForAll(
 	ctx context.Context, s requestView, dec RequestDecision,
-) (decided, error) {
+) (decisionResult, error) {
 	one := Decision{Action: approval.ActionApprove, Hash: dec.Hash, Note: dec.Reason, Shown: dec.Shown}
 	if dec.Verdict == request.Approved && s.record.Disabled {
 		one.Action = approval.ActionEnable
@@ -102,14 +102,14 @@ func (d *Service) decideForAll(
 	approves := dec.Verdict == request.Approved && one.Action == approval.ActionApprove
 	if approves && s.item.TakesTwo && proposedOf(s.record) == nil {
 		_, err := d.decide(ctx, s.m.v, s.one.Item(), one)
-		return decided{all: []oneRequest{s.one}, first: true}, err
+		return decisionResult{all: []oneRequest{s.one}, first: true}, err
 	}
-	joined, err := d.joined(ctx, s, dec.Verdict)
+	joined, err := d.joinedRequests(ctx, s, dec.Verdict)
 	if err != nil {
-		return decided{}, err
+		return decisionResult{}, err
 	}
 	if err := d.claim(ctx, s, joined[0], dec); err != nil {
-		return decided{}, err
+		return decisionResult{}, err
 	}
 	if dec.Verdict == request.Declined {
 		return d.settleRest(ctx, s, joined, dec), nil
@@ -117,17 +117,18 @@ func (d *Service) decideForAll(
 	r, err := d.decide(ctx, s.m.v, s.one.Item(), one)
 	if err != nil {
 		d.takeBack(ctx, s, joined[0], dec)
-		return decided{}, err
+		return decisionResult{}, err
 	}
-	if approves && r.ApprovedHash != dec.Hash { // the first approval was undone at this moment
+	if approves && r.ApprovedHash != dec.Hash { // somebody has just undone the first approval
 		d.takeBack(ctx, s, joined[0], dec)
-		return decided{all: []oneRequest{s.one}, first: true}, nil
+		return decisionResult{all: []oneRequest{s.one}, first: true}, nil
 	}
 	return d.settleRest(ctx, s, joined, dec), nil
 }
 
-// afterDecision records what was decided and tells people. It reports whether a line could not be written.
-func (d *Service) afterDecision(ctx context.Context, dec RequestDecision, done decided) (unrecorded bool) {
+// afterDecision records the decision and notifies people. It reports whether an audit event could
+// not be written.
+func (d *Service) afterDecision(ctx context.Context, dec RequestDecision, done decisionResult) (unrecorded bool) {
 	for _, o := range done.all {
 		if d.Record(ctx, o.line(audit.ActionDecided, dec.note(done.first))) != nil {
 			unrecorded = true
@@ -150,7 +151,7 @@ func (d *Service) afterDecision(ctx context.Context, dec RequestDecision, done d
 	return unrecorded
 }
 
-// note says in one line what was decided, for the audit.
+// note describes the decision in one line of the audit.
 func (dec RequestDecision) note(first bool) string {
 	what := string(dec.Verdict)
 	switch {
@@ -165,14 +166,14 @@ func (dec RequestDecision) note(first bool) string {
 	return what + ": " + strings.TrimSpace(dec.Reason)
 }
 
-// dropArguments removes the arguments of a call that nobody has to look at any more.
+// dropArguments deletes the arguments of a call that nobody needs to see any more.
 func (d *Service) dropArguments(ctx context.Context, o oneRequest) {
 	if err := d.o.Requests.DropArguments(context.WithoutCancel(ctx), o.agent.Key(), o.ID); err != nil {
-		d.o.Log.LogAttrs(ctx, slog.LevelWarn, "arguments of a call are kept until their request expires", slog.String("request", o.ID), slog.Any("error", err))
+		d.o.Log.LogAttrs(ctx, slog.LevelWarn, "arguments of a call not deleted before their request expires", slog.String("request", o.ID), slog.Any("error", err))
 	}
 }
 
-// errClaimed says who decided about a request.
+// errClaimed says who decided about the request first.
 func errClaimed(held request.Granted, id string) error {
 	is, _ := held.Of(id)
 	return Decision{}.refused(RequestDecided, claimedSentence(is))
@@ -182,7 +183,7 @@ func claimedSentence(d request.Decision) string {
 	return fmt.Sprintf("%s decided about this request at %s (%s). Read it again", d.By, d.At.UTC().Format(time.DateTime+" UTC"), d.Verdict)
 }
 
-// refusedClaim returns what a person is told of a decision that could not be noted.
+// refusedClaim returns what a person reads about a decision that could not be stored.
 func (d *Service) refusedClaim(ctx context.Context, held request.Granted, id string, err error) error {
 	switch {
 	case errors.Is(err, request.ErrDecided):
@@ -192,8 +193,8 @@ func (d *Service) refusedClaim(ctx context.Context, held request.Granted, id str
 	case errors.Is(err, request.ErrConflict):
 		return Decision{}.refused(Conflict, conflictSentence("request"))
 	}
-	d.o.Log.LogAttrs(ctx, slog.LevelError, "what was decided about a request cannot be written",
+	d.o.Log.LogAttrs(ctx, slog.LevelError, "decision about a request not written",
 		slog.String("request", id), slog.Any("error", err))
-	return refused(Unknown, "the store did not answer, and whether this was decided is not known: "+
+	return refused(Unknown, "the store did not answer, so the decision may or may not be stored: "+
 		"look at the request again, and decide again if it is open; the log says more")
 }

@@ -20,8 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// flood has so many agents ask for so many tools each, of a server of theirs, and returns how many
-// requests that makes.
+// flood makes requests of many agents for many tools of a new server, and returns how many.
 func flood(t testing.TB, f *fixture, agents, each int) int {
 	t.Helper()
 	var tools []string
@@ -50,7 +49,7 @@ func flood(t testing.TB, f *fixture, agents, each int) int {
 	return agents * each
 }
 
-// However many ask, a list is bounded and says so; of what it has, the newest are first.
+// A list has a bounded number of requests, says if there are more, and has the newest first.
 func TestRequestsBounded(t *testing.T) {
 	f := withRequests(t)
 	n := flood(t, f, 60, request.MaxOpen)
@@ -80,7 +79,7 @@ func TestRequestsBounded(t *testing.T) {
 	}
 }
 
-// What cannot be read of one agent hides nothing of the others.
+// If the requests of one agent cannot be read, the others are still listed.
 func TestRequestsPartly(t *testing.T) {
 	f := withRequests(t)
 	f.asks(agentNamed("a"), "mail:send", "")
@@ -107,7 +106,7 @@ func TestRequestsPartly(t *testing.T) {
 	}
 }
 
-// Without a store nothing is asked for, and everything says so.
+// Without a store there are no requests, and every method says so.
 func TestRequestsNone(t *testing.T) {
 	f := newFixture(t)
 	service := decide.New(f.States, f.Approvals, decide.Options{})
@@ -127,7 +126,7 @@ func TestRequestsNone(t *testing.T) {
 	}
 }
 
-// A note is text, whatever it says, and arguments are shown only if they are those that are asked for.
+// A note is plain text, and arguments are shown only if they match the request's hash.
 func TestRequestText(t *testing.T) {
 	f, a := withRequests(t), agentNamed("a")
 	hostile := "<script>\x1b[2J\u202e" + strings.Repeat("ä", 400)
@@ -149,7 +148,7 @@ func TestRequestText(t *testing.T) {
 	f.says(err, http.StatusConflict, "the arguments of this call are not kept any more")
 }
 
-// What cannot be known of an agent without its token is said.
+// The answer says what is unknown about an agent without its token.
 func TestRequestUnsure(t *testing.T) {
 	f := withRequests(t)
 	f.Forbid(`@id("team") forbid (principal, action, resource == Tool::"mail:send") when { principal has team && principal.team != "ops" };`)
@@ -214,7 +213,7 @@ func BenchmarkRequests(b *testing.B) {
 	})
 }
 
-// The exemption on the page, pasted over the policy, opens the tool to that agent and to nobody else.
+// The exemption on the page replaces the policy's rule: it opens the tool for that agent only.
 func TestRequestExemption(t *testing.T) {
 	f := withRequests(t)
 	id, other := f.asks(agentNamed("a"), "mail:read_drafts", ""), f.asks(agentNamed("b"), "mail:read_drafts", "")
@@ -235,7 +234,7 @@ func TestRequestExemption(t *testing.T) {
 		t.Errorf("allowed: %+v, %v", r, err)
 	}
 	list := f.request(f.asks(agentNamed("a"), "fs:format_disk", ""))
-	if list.Exempt != "" || !strings.Contains(list.Rule, "a list knows no agents") {
+	if list.Exempt != "" || !strings.Contains(list.Rule, "a list applies to all agents") {
 		t.Errorf("denied by a list: %+v", list)
 	}
 	everybody := f.request(f.asks(request.AgentOf(identity.Anonymous()), "mail:read_drafts", ""))

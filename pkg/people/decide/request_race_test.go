@@ -19,12 +19,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// at returns a context of somebody of that name.
+// at returns a context of a person with that name.
 func (f *fixture) at(name string) context.Context {
 	return decide.WithActor(f.T.Context(), decide.Actor{Name: name, Rights: identity.Everything()})
 }
 
-// An attempt is one of several decisions at one moment.
+// An attempt is one of several simultaneous decisions.
 type attempt struct {
 	id  string
 	dec decide.RequestDecision
@@ -32,7 +32,7 @@ type attempt struct {
 	err error
 }
 
-// together makes the decisions at one moment, each of another person.
+// together makes the decisions at the same time, each by another person.
 func (f *fixture) together(all []attempt) {
 	var start, done sync.WaitGroup
 	start.Add(1)
@@ -48,7 +48,7 @@ func (f *fixture) together(all []attempt) {
 	done.Wait()
 }
 
-// winner returns the one decision that was carried out; the others were refused, and say that they were.
+// winner returns the index of the one decision that was carried out. The others must be refused.
 func winner(t *testing.T, f *fixture, all []attempt) (won int) {
 	t.Helper()
 	won = -1
@@ -74,7 +74,7 @@ var states = map[request.Verdict]decide.RequestState{
 	request.Approved: decide.RequestApproved, request.Allowed: decide.RequestAllowed, request.Declined: decide.RequestDeclined,
 }
 
-// Of people who decide about one request at one moment one does.
+// If people decide about one request at the same time, one decision counts.
 func TestRaceOnOneRequest(t *testing.T) {
 	for round := range 8 {
 		f := withRequests(t)
@@ -99,7 +99,7 @@ func TestRaceOnOneRequest(t *testing.T) {
 	}
 }
 
-// Of people who decide about joined requests at one moment one does, for all of them.
+// If people decide about joined requests at the same time, one decision counts for all of them.
 func TestRaceOnJoinedRequests(t *testing.T) {
 	for round := range 8 {
 		f := withRequests(t)
@@ -128,8 +128,8 @@ func TestRaceOnJoinedRequests(t *testing.T) {
 	}
 }
 
-// While agents join, none of their requests is lost: each is decided with the others, or finds the tool
-// approved, or is open.
+// No request is lost while agents join. Each is decided with the others, finds the tool approved,
+// or stays open.
 func TestRaceWithJoiningAgents(t *testing.T) {
 	f := withRequests(t)
 	first := f.asks(agentNamed("first"), "mail:send", "")
@@ -161,7 +161,7 @@ func TestRaceWithJoiningAgents(t *testing.T) {
 	}
 }
 
-// redefine changes the definition of mail:send, once, in the middle of a decision.
+// redefine changes the definition of mail:send once, during a decision.
 func (f *fixture) redefine() func() {
 	return sync.OnceFunc(func() {
 		f.Serve("mail", `{"name":"send","description":"Sends to anybody."}`, `{"name":"wipe"}`, `{"name":"read_drafts"}`)
@@ -169,10 +169,10 @@ func (f *fixture) redefine() func() {
 	})
 }
 
-// A definition that changes while somebody decides about it is decided about by nobody.
+// No decision counts if the definition changes while it is made.
 func TestDecideWhileDefinitionChanges(t *testing.T) {
 	for _, v := range []request.Verdict{request.Approved, request.Allowed} {
-		for _, late := range []bool{false, true} { // before or after the decision is noted
+		for _, late := range []bool{false, true} { // before or after the decision is stored
 			f := withRequests(t)
 			id := f.asks(agentNamed("a"), "mail:send", "")
 			dec, change := f.as(id, v), f.redefine()
@@ -189,7 +189,7 @@ func TestDecideWhileDefinitionChanges(t *testing.T) {
 				f.Approvals.Documents.OnPut = documenttest.PutOf("GRANT#", func() (bool, error) { change(); return false, nil })
 			}
 			r, err := f.service.DecideRequest(f.ctx, id, dec)
-			changed := v == request.Approved || !late // what is allowed writes no record
+			changed := v == request.Approved || !late // allowing writes no record
 			if v == request.Approved && (err == nil || !strings.Contains(err.Error(), "nothing ")) {
 				t.Errorf("%s, late %v: %+v, %v", v, late, r, err)
 			}
@@ -209,7 +209,7 @@ func TestDecideWhileDefinitionChanges(t *testing.T) {
 	}
 }
 
-// What fails in between is taken back, or found out later by what the record says.
+// A failure during a decision takes it back, or the record later shows what happened.
 func TestApproveFails(t *testing.T) {
 	boom := errors.New("boom")
 	for _, test := range []struct {
@@ -244,7 +244,7 @@ func TestApproveFails(t *testing.T) {
 		}
 		if test.noTake && !test.kept {
 			_, err := f.decides(id, request.Declined)
-			f.says(err, http.StatusConflict, "ann decides about this request at this moment")
+			f.says(err, http.StatusConflict, "ann is deciding about this request now")
 		}
 		f.Clock.Wait(time.Minute)
 		if got := f.request(id); got.State != test.later {
@@ -256,7 +256,8 @@ func TestApproveFails(t *testing.T) {
 	}
 }
 
-// What could not be noted with a joined request is said, and that one is open still.
+// If a decline could not be stored with a joined request, the answer says so, and that request
+// stays open.
 func TestDeclinePartly(t *testing.T) {
 	f := withRequests(t)
 	one, other := f.asks(agentNamed("a"), "mail:send", ""), f.asks(agentNamed("b"), "mail:send", "")
@@ -275,7 +276,7 @@ func TestDeclinePartly(t *testing.T) {
 	}
 }
 
-// What takes two people is proposed by the first and decided by the second.
+// If a definition takes two people, the first proposes the approval, and the second completes it.
 func TestApproveRequestByTwo(t *testing.T) {
 	f := withFourEyes(t)
 	id := f.asks(agentNamed("a"), "db:drop", "")

@@ -15,22 +15,22 @@ import (
 )
 
 func errNoRequest() error {
-	return Refuse(http.StatusNotFound, "no request of this id is known: it was never made, or it is too long ago; the list of requests has every one that is kept")
+	return Refuse(http.StatusNotFound, "no request of this id is known: it never existed, or it is too old; the list of requests has all that are stored")
 }
 
 func errNoRequests() error {
-	return Refuse(http.StatusNotImplemented, "requests are not kept here, and nothing was done")
+	return Refuse(http.StatusNotImplemented, "this gateway stores no requests, and nothing was done")
 }
 
-// A oneRequest is a request with whose it is and what people decided.
+// A oneRequest is a request with its agent and the decisions of people.
 type oneRequest struct {
 	request.Request
 	agent   request.Agent
 	granted request.Granted
-	used    time.Time // when the confirmed call was made; zero: it was not
+	used    time.Time // when the confirmed call was made; zero if it was not made
 }
 
-// findRequest returns the request with this id, as it is in the store now.
+// findRequest reads the request with this id from the store.
 func (d *Service) findRequest(ctx context.Context, id string) (o oneRequest, err error) {
 	if d.o.Requests == nil {
 		return o, errNoRequests()
@@ -55,7 +55,7 @@ func (d *Service) findRequest(ctx context.Context, id string) (o oneRequest, err
 	}
 	o = oneRequest{agent: cmp.Or(asked.Agent, granted.Agent), granted: granted}
 	var is bool
-	if o.Request, is = asked.Find(id); !is { // what was decided may be known for longer
+	if o.Request, is = asked.Find(id); !is { // decisions may be stored longer than requests
 		if o.Request, is = decidedOnly(granted, id); !is {
 			return o, errNoRequest()
 		}
@@ -63,13 +63,13 @@ func (d *Service) findRequest(ctx context.Context, id string) (o oneRequest, err
 	return o, d.addUse(ctx, &o)
 }
 
-// decidedOnly returns a request of which the decision alone is left.
+// decidedOnly returns a request of which only the decision is left.
 func decidedOnly(g request.Granted, id string) (r request.Request, is bool) {
 	d, is := g.Of(id)
 	return request.Request{ID: id, Args: d.Args, Opened: d.At, Expires: d.Ends}.About(d.Item(), d.Hash), is
 }
 
-// addUse reads whether a confirmed call was made.
+// addUse reads whether the confirmed call was made.
 func (d *Service) addUse(ctx context.Context, o *oneRequest) (err error) {
 	if o.OneCall() && o.granted.Decided(o.ID) {
 		o.used, err = d.o.Requests.Used(ctx, o.ID)
@@ -77,8 +77,8 @@ func (d *Service) addUse(ctx context.Context, o *oneRequest) (err error) {
 	return err
 }
 
-// requesters returns the keys of the agents that asked, or that wait, those first whose requests expire
-// last.
+// requesters returns the keys of agents with requests, or only with waiting ones. The requests that
+// expire last come first.
 func (d *Service) requesters(ctx context.Context, wait bool) (keys []string, all bool, err error) {
 	if d.o.Requests == nil {
 		return nil, false, errNoRequests()
@@ -103,27 +103,27 @@ func (d *Service) requesters(ctx context.Context, wait bool) (keys []string, all
 	return keys, all, nil
 }
 
-// everyRequest returns the requests that are kept, of so many agents as are read at once; with wait alone
-// those of agents that wait. What cannot be read of one agent is left out and in the log, and all is
-// false: the others' requests wait for people.
+// everyRequest returns the stored requests of at most maxRequests agents; with wait only of agents
+// that wait. If an agent's requests cannot be read, it logs that and leaves them out, and all is
+// false: the other requests still need people.
 func (d *Service) everyRequest(ctx context.Context, wait bool) (list []oneRequest, all bool, err error) {
 	keys, all, err := d.requesters(ctx, wait)
 	if err != nil {
 		return nil, false, err
 	}
 	found, failed := make([][]oneRequest, len(keys)), make([]error, len(keys))
-	each(len(keys), func(n int) { found[n], failed[n] = d.requestsOf(ctx, keys[n]) })
+	forEach(len(keys), func(n int) { found[n], failed[n] = d.requestsOf(ctx, keys[n]) })
 	if err := errors.Join(failed...); err != nil {
 		if !slices.Contains(failed, nil) {
 			return nil, false, err
 		}
-		d.o.Log.LogAttrs(ctx, slog.LevelError, "requests of agents cannot be read", slog.Any("error", err))
+		d.o.Log.LogAttrs(ctx, slog.LevelError, "requests of agents not read", slog.Any("error", err))
 		all = false
 	}
 	return slices.Concat(found...), all, nil
 }
 
-// requestsOf returns what one agent asked for.
+// requestsOf returns the requests of one agent.
 func (d *Service) requestsOf(ctx context.Context, key string) (list []oneRequest, err error) {
 	asked, err := d.o.Requests.Asked(ctx, key)
 	if err != nil {
@@ -134,7 +134,7 @@ func (d *Service) requestsOf(ctx context.Context, key string) (list []oneRequest
 		return nil, err
 	}
 	all := slices.Clone(asked.List)
-	for _, decided := range granted.List { // which is kept for longer
+	for _, decided := range granted.List { // decisions are stored longer
 		if _, is := asked.Find(decided.Request); !is {
 			r, _ := decidedOnly(granted, decided.Request)
 			all = append(all, r)
@@ -150,26 +150,26 @@ func (d *Service) requestsOf(ctx context.Context, key string) (list []oneRequest
 	return list, nil
 }
 
-// older sorts requests by when they were opened.
+// older compares requests by the time when they were made.
 func older(a, b request.Request) int {
 	return cmp.Or(a.Opened.Compare(b.Opened), strings.Compare(a.ID, b.ID))
 }
 
-// alike returns the open requests of other agents for the same definition as s, the oldest first, and of
-// how many agents that is not known: what cannot be read of one of them keeps nobody from deciding. With
-// declined it also returns those that were declined at this moment, since s was made: whoever did is about
-// to note it with the others.
-func (d *Service) alike(ctx context.Context, s requestView, declined bool) (list []oneRequest, unread int, err error) {
+// sameRequests returns the open requests of other agents for the same definition as s, oldest
+// first. unread is the number of agents whose requests cannot be read; they keep nobody from
+// deciding. With declined, it also returns requests that were declined just now, since s was made:
+// the same decision is about to be stored with the others.
+func (d *Service) sameRequests(ctx context.Context, s requestView, declined bool) (list []oneRequest, unread int, err error) {
 	keys, _, err := d.requesters(ctx, true)
 	if err != nil {
 		return nil, 0, err
 	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == s.one.agent.Key() })
 	found, failed := make([]*oneRequest, len(keys)), make([]error, len(keys))
-	each(len(keys), func(n int) {
-		found[n], failed[n] = d.alikeOf(ctx, s, keys[n], declined)
-		if failed[n] != nil { // two deciders must see the same ones, if they can be seen
-			found[n], failed[n] = d.alikeOf(ctx, s, keys[n], declined)
+	forEach(len(keys), func(n int) {
+		found[n], failed[n] = d.sameRequestOf(ctx, s, keys[n], declined)
+		if failed[n] != nil { // try again: two deciders should see the same requests
+			found[n], failed[n] = d.sameRequestOf(ctx, s, keys[n], declined)
 		}
 	})
 	for n, o := range found {
@@ -181,14 +181,15 @@ func (d *Service) alike(ctx context.Context, s requestView, declined bool) (list
 		}
 	}
 	if err := errors.Join(failed...); err != nil {
-		d.o.Log.LogAttrs(ctx, slog.LevelError, "who else asks for the same cannot be read", slog.String("request", s.one.ID), slog.Any("error", err))
+		d.o.Log.LogAttrs(ctx, slog.LevelError, "requests for the same definition not read", slog.String("request", s.one.ID), slog.Any("error", err))
 	}
 	slices.SortFunc(list, func(a, b oneRequest) int { return older(a.Request, b.Request) })
 	return list, unread, ctx.Err()
 }
 
-// alikeOf returns the request of one agent for the same definition as s, as alike does; nil: there is none.
-func (d *Service) alikeOf(ctx context.Context, s requestView, key string, declined bool) (*oneRequest, error) {
+// sameRequestOf returns the request of one agent for the same definition as s; nil if there is
+// none.
+func (d *Service) sameRequestOf(ctx context.Context, s requestView, key string, declined bool) (*oneRequest, error) {
 	asked, err := d.o.Requests.Asked(ctx, key)
 	if err != nil {
 		return nil, err
@@ -212,13 +213,13 @@ func (d *Service) alikeOf(ctx context.Context, s requestView, key string, declin
 	return nil, nil
 }
 
-// justDeclined reports whether d is a no of this moment to what everybody who asks for it is declined.
+// justDeclined reports whether d declined the definition for everybody a moment ago.
 func (s requestView) justDeclined(d request.Decision) bool {
 	return d.Verdict == request.Declined && d.At.After(s.one.Opened) && s.m.now.Sub(d.At) < claimTime
 }
 
-// argumentsOf returns the arguments of the call that a request is about, if they are those that it names;
-// nil: they are not kept any more.
+// argumentsOf returns the stored arguments of the request's call; nil if they are gone or do not
+// match its hash.
 func (d *Service) argumentsOf(ctx context.Context, o oneRequest) (json.RawMessage, error) {
 	arguments, err := d.o.Requests.Arguments(ctx, o.agent.Key(), o.ID)
 	switch {

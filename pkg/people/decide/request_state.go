@@ -19,14 +19,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An instant is what requests are held against: the state, and what is stopped as it is in the store now.
+// An instant has the state to evaluate requests with, and the current stops from the store.
 type instant struct {
 	d     *Service
 	st    *state.State
-	v     *state.View // of the desk, which sees everything
-	stops stop.Stops  // of people
+	v     *state.View // a view of everything
+	stops stop.Stops  // stops by people
 	now   time.Time
-	known map[string]identity.Agent // by id, those of tokens; nil: not read yet
+	known map[string]identity.Agent // agents with tokens by id; nil: not read yet
 }
 
 func (d *Service) instant(ctx context.Context) (*instant, error) {
@@ -40,27 +40,27 @@ func (d *Service) instant(ctx context.Context) (*instant, error) {
 	return m, err
 }
 
-// renew reads the state anew.
+// renew reads the state again.
 func (m *instant) renew(ctx context.Context) {
 	m.st = m.d.states.Refresh(ctx)
 	m.v = m.st.View(m.d.o.Agent)
 }
 
-// lists reports whether the catalog has the definition that is asked for.
+// lists reports whether the catalog has the requested definition.
 func (m *instant) lists(r request.Request) bool {
 	i, ok := m.v.Find(r.Item())
 	return ok && m.v.Tool(i).Definition.Hash == r.Hash
 }
 
-// seenFor is how long after a request was made this process surely has seen the catalog that it is about.
+// seenFor is the age of a request after which this process has surely seen its catalog.
 const seenFor = 5 * time.Minute
 
-// unseen reports whether a request may be about a definition that this process has not seen yet.
+// unseen reports whether this process may not have seen the request's definition yet.
 func (m *instant) unseen(o oneRequest) bool {
 	return m.now.Sub(o.Opened) < seenFor && !o.granted.Decided(o.ID) && !m.lists(o.Request)
 }
 
-// recordOf returns an item's record as of the state.
+// recordOf returns an item's record in the state.
 func (m *instant) recordOf(id tool.ID) *approval.Record {
 	if i, ok := m.v.Find(id); ok {
 		return m.v.Record(i)
@@ -68,8 +68,8 @@ func (m *instant) recordOf(id tool.ID) *approval.Record {
 	return nil
 }
 
-// agentOf returns who asked as policies know it, and whether that is all that they know: what a JWT says
-// of an agent is known only when it calls.
+// agentOf returns the agent as policies know it. whole is false if policies know more when it
+// calls, such as the claims of a JWT.
 func (m *instant) agentOf(ctx context.Context, a request.Agent) (agent identity.Agent, whole bool) {
 	names := m.d.o.Agents
 	switch a.Way {
@@ -84,7 +84,7 @@ func (m *instant) agentOf(ctx context.Context, a request.Agent) (agent identity.
 			m.known = map[string]identity.Agent{}
 			all, err := names.List(ctx, m.now)
 			if err != nil {
-				m.d.o.Log.LogAttrs(ctx, slog.LevelWarn, "agents of tokens are not known", slog.Any("error", err))
+				m.d.o.Log.LogAttrs(ctx, slog.LevelWarn, "agents of tokens not read", slog.Any("error", err))
 			}
 			for _, one := range all {
 				m.known[one.ID] = one
@@ -97,27 +97,27 @@ func (m *instant) agentOf(ctx context.Context, a request.Agent) (agent identity.
 	return identity.Agent{ID: a.ID, Human: a.Human, Subject: a.Subject, Way: a.Way}, false
 }
 
-// A requestView is a request and its item, as its agent stands to it at a moment.
+// A requestView is a request with its item and what its agent may do, at one instant.
 type requestView struct {
 	m      *instant
 	one    oneRequest
 	record *approval.Record // nil: there is none
 	i      int
-	listed bool // item i of the catalog is it
+	listed bool // item i of the catalog is the request's item
 	now    request.Now
-	item   Facts // by which people decide about the item
+	item   Facts // the facts for a decision about the item
 
-	arguments json.RawMessage // of one call, if they are kept and read
+	arguments json.RawMessage // of one call, if they are stored and were read
 
 	facts   lock.Facts
 	status  lock.Status
 	verdict policy.Verdict
 	called  policy.Tool
 	agent   identity.Agent
-	unsure  bool // a rule that reads what is not known of the agent may deny the item
+	unsure  bool // a rule that reads unknown claims of the agent may deny the item
 }
 
-// viewRequest holds a request against the item's record; nil: there is none.
+// viewRequest combines a request and the item's record; nil if there is none.
 func (d *Service) viewRequest(ctx context.Context, m *instant, o oneRequest, r *approval.Record) requestView {
 	s := requestView{m: m, one: o, record: r, item: d.factsOf(ctx, m.v, o.Item(), r)}
 	if s.i, s.listed = m.v.Find(o.Item()); !s.listed {
@@ -137,28 +137,28 @@ func (d *Service) viewRequest(ctx context.Context, m *instant, o oneRequest, r *
 	_, granted := o.granted.Allows(s.now)
 	s.facts.Denied, s.facts.Granted = s.verdict.Denied, lock.FactOf(granted)
 	if s.unsure && s.facts.Denied == lock.No && o.Status == lock.DisabledByConfig {
-		s.facts.Denied = lock.Yes // as it was when the agent asked
+		s.facts.Denied = lock.Yes // as when the agent made the request
 	}
 	s.status = lock.Classify(s.facts)
 	return s
 }
 
-// requestViewOf returns a request with its item as both are in the store now.
+// requestViewOf reads a request and its item from the store.
 func (d *Service) requestViewOf(ctx context.Context, id string) (requestView, error) {
 	o, err := d.findRequest(ctx, id)
 	if err != nil {
 		return requestView{}, err
 	}
-	return d.look(ctx, o)
+	return d.viewStored(ctx, o)
 }
 
-// look is viewRequest with the record as it is in the store now.
-func (d *Service) look(ctx context.Context, o oneRequest) (requestView, error) {
+// viewStored returns viewRequest with the record from the store.
+func (d *Service) viewStored(ctx context.Context, o oneRequest) (requestView, error) {
 	m, err := d.instant(ctx)
 	if err != nil {
 		return requestView{}, err
 	}
-	if !m.lists(o.Request) { // another process may have seen it first
+	if !m.lists(o.Request) { // another process may have seen the definition first
 		m.renew(ctx)
 	}
 	r, err := d.record(ctx, o.Item())
@@ -172,12 +172,12 @@ func (d *Service) look(ctx context.Context, o oneRequest) (requestView, error) {
 	return s, err
 }
 
-// current reports whether the item has the definition that is asked for, by the catalog and by the record.
+// current reports whether the catalog and the record have the requested definition.
 func (s requestView) current() bool {
 	return s.listed && s.now.Hash == s.one.Hash && (s.record == nil || s.record.CurrentHash == s.one.Hash)
 }
 
-// approvedBy reports whether a decision to approve came to an approval, which holds or did.
+// approvedBy reports whether the decision led to an approval, even if it no longer holds.
 func (s requestView) approvedBy(d request.Decision) bool {
 	r := s.record
 	if r == nil || r.DecidedAt.Before(d.At) {
@@ -188,20 +188,20 @@ func (s requestView) approvedBy(d request.Decision) bool {
 	})
 }
 
-// claimTime is how long somebody who decides may take to carry it out.
+// claimTime is how long a person's decision may take to be carried out.
 const claimTime = time.Minute
 
-// unfinished reports whether a decision to approve is not carried out, and begun says that it may be yet.
+// unfinished reports whether an approval is not carried out. begun says that it may still be.
 func (s requestView) unfinished(d request.Decision) (is, begun bool) {
 	is = d.Verdict == request.Approved && !s.approvedBy(d)
 	return is, is && s.m.now.Sub(d.At) < claimTime
 }
 
-// state returns what became of the request, and of what no longer holds why, in words.
+// state returns the state of the request, and why a decision no longer holds.
 func (s requestView) state() (state RequestState, why string) {
 	if d, is := s.one.granted.Of(s.one.ID); is {
 		if not, _ := s.unfinished(d); !not {
-			return s.decided(d)
+			return s.stateAfter(d)
 		}
 	}
 	switch o := s.one; {
@@ -210,32 +210,32 @@ func (s requestView) state() (state RequestState, why string) {
 	case !s.m.now.Before(o.Expires):
 		return RequestExpired, ""
 	case !s.listed:
-		return RequestChanged, "its server does not list it any more"
+		return RequestChanged, "its server no longer lists it"
 	case !s.current():
-		return RequestChanged, "its definition changed since"
-	case !o.OneCall() && s.opened():
-		return RequestCallable, s.openedBy()
+		return RequestChanged, "its definition has changed"
+	case !o.OneCall() && s.unlocked():
+		return RequestCallable, s.unlockedBy()
 	case o.OneCall() && s.status == lock.None && !s.m.v.Confirmed().Has(s.i):
-		return RequestCallable, "calls of it wait for nobody any more"
+		return RequestCallable, "calls of it no longer wait for a person"
 	}
 	return RequestOpen, ""
 }
 
-// opened reports whether nothing is left that the agent could ask for.
-func (s requestView) opened() bool {
+// unlocked reports whether the agent has nothing left to request.
+func (s requestView) unlocked() bool {
 	people := s.facts.UserDisabled == lock.No && s.facts.Approved == lock.Yes || s.facts.Granted == lock.Yes
 	return s.status == lock.None || s.unsure && people && s.one.Status.UserCanLift()
 }
 
-func (s requestView) openedBy() string {
+func (s requestView) unlockedBy() string {
 	if r := s.record; r != nil && r.By != "" && r.DecidedAt.After(s.one.Opened) {
 		return "decided about by " + r.By + ", apart from this request"
 	}
 	return "its lock is gone, and nobody decided about this request"
 }
 
-// decided returns what became of what was decided.
-func (s requestView) decided(d request.Decision) (state RequestState, why string) {
+// stateAfter returns the state of a request after a decision.
+func (s requestView) stateAfter(d request.Decision) (state RequestState, why string) {
 	switch d.Verdict {
 	case request.Declined:
 		return RequestDeclined, ""
@@ -260,34 +260,34 @@ func (s requestView) decided(d request.Decision) (state RequestState, why string
 	return RequestOver, s.whyOver(d)
 }
 
-// holds reports whether what a decision gives to the agent holds now.
+// holds reports whether the grant of a decision is valid now.
 func (s requestView) holds(d request.Decision) bool {
 	alone := request.Granted{Agent: s.one.agent, List: []request.Decision{d}}
 	_, allows := alone.Allows(s.now)
 	return s.listed && (allows || len(alone.Confirms(s.now, d.Args)) > 0)
 }
 
-// whyOver says why what was opened no longer is.
+// whyOver says why a grant or approval is no longer valid.
 func (s requestView) whyOver(d request.Decision) string {
 	r, last := s.record, s.m.stops.Last(d.Server, s.one.agent.ID)
 	switch {
 	case d.Verdict != request.Approved && !s.m.now.Before(d.Ends):
-		return "its time is over"
+		return "its time has ended"
 	case !s.listed:
-		return "its server does not list it any more"
+		return "its server no longer lists it"
 	case !s.current():
-		return "its definition changed since"
+		return "its definition has changed"
 	case d.Verdict == request.Allowed && s.now.Two:
-		return "approving it takes two people since, and a grant is given by one"
+		return "approving it now takes two people, and one person gave the grant"
 	case d.Verdict != request.Approved && !d.At.After(last):
 		return "the agent, its server or everything was stopped since"
 	case r != nil && !r.DecidedAt.Equal(d.Against):
 		return fmt.Sprintf("%s decided about it since", strings.TrimSpace(r.By+" "))
 	}
-	return "the server has another address since, or the record is another"
+	return "the address of the server or the record has changed"
 }
 
-// request returns what a list shows.
+// request returns the request as lists show it.
 func (s requestView) request() Request {
 	o := s.one
 	r := Request{Request: o.Request, Agent: o.agent, UsedAt: o.used}
@@ -295,7 +295,7 @@ func (s requestView) request() Request {
 	r.State, r.EndedBy = s.state()
 	if decided, is := o.granted.Of(o.ID); is && r.State != RequestOpen {
 		r.Decided, r.Grants = decided, s.grants(decided)
-		r.Decided.URL = "" // the server's address is for nobody who reads requests
+		r.Decided.URL = "" // people who read requests may not see the server's address
 	}
 	if !s.listed {
 		return r

@@ -16,10 +16,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// outcomes are, by verdict, the state after it, or in parentheses what its refusal says.
+// outcomes are, by verdict, the state after it, or in parentheses a part of the refusal.
 type outcomes map[request.Verdict]string
 
-// check tries each verdict on a fixture of its own.
+// check tries each verdict on a new fixture.
 func (want outcomes) check(t *testing.T, set func(*fixture) (id string)) {
 	t.Helper()
 	for _, v := range decide.Verdicts() {
@@ -45,9 +45,9 @@ func (want outcomes) check(t *testing.T, set func(*fixture) (id string)) {
 	}
 }
 
-// What a refusal says of each request of a kind.
+// Parts of the refusals for each kind of request.
 const (
-	none    = "(nothing stands that could be ended)"
+	none    = "(there is nothing that could be ended)"
 	noLock  = "(no decision here opens this tool)"
 	access  = "(request for access and not for one call)"
 	oneCall = "(request for one call)"
@@ -58,7 +58,7 @@ var (
 	everybody = request.AgentOf(identity.Anonymous())
 )
 
-// A verdictTest is a request, and what becomes of it by each verdict.
+// A verdictTest is a request with the outcome of each verdict.
 type verdictTest struct {
 	name string
 	set  func(f *fixture) string
@@ -102,7 +102,7 @@ var byLock = []verdictTest{
 		f.Forbid(`forbid (principal, action, resource) when { principal.team == "x" };`)
 		f.Sync()
 		return f.asks(everybody, "mail:send", "")
-	}, outcomes{"approved": "(it is not known why it is locked)", "allowed": noLock, "confirmed": access, "declined": "declined", "revoked": none}},
+	}, outcomes{"approved": "(the gateway does not know why it is locked)", "allowed": noLock, "confirmed": access, "declined": "declined", "revoked": none}},
 	{"one call", func(f *fixture) string { return f.asks(jwt, "pay:send_money", `{"to":"kim","amount":5}`) },
 		outcomes{"approved": oneCall, "allowed": oneCall, "confirmed": "confirmed", "declined": "declined", "revoked": none}},
 	{"one call by whoever", func(f *fixture) string { return f.asks(everybody, "pay:send_money", `{"to":"kim","amount":5}`) },
@@ -122,7 +122,7 @@ var byState = []verdictTest{
 			f.T.Fatal(err)
 		}
 		return id
-	}, outcomes{"approved": "(withdrawn by who asked)", "allowed": "(withdrawn)", "confirmed": "(withdrawn)", "declined": "(withdrawn)", "revoked": none}},
+	}, outcomes{"approved": "(the agent's user withdrew the request)", "allowed": "(withdrew)", "confirmed": "(withdrew)", "declined": "(withdrew)", "revoked": none}},
 	{"expired", func(f *fixture) string {
 		id := f.asks(jwt, "mail:send", "")
 		f.Clock.Wait(request.OpenFor)
@@ -133,13 +133,13 @@ var byState = []verdictTest{
 		f.Serve("mail", `{"name":"send","description":"Sends."}`)
 		f.Sync()
 		return id
-	}, outcomes{"approved": "(its definition changed since)", "allowed": "(changed)", "confirmed": "(changed)", "declined": "(changed)", "revoked": none}},
+	}, outcomes{"approved": "(its definition has changed)", "allowed": "(changed)", "confirmed": "(changed)", "declined": "(changed)", "revoked": none}},
 	{"approved apart from it", func(f *fixture) string {
 		id := f.asks(jwt, "mail:send", "")
 		f.Gateway.Decide("mail:send", "approve")
 		f.States.Refresh(f.T.Context())
 		return id
-	}, outcomes{"approved": "(can call it by now (decided about by", "allowed": "(can call it by now", "confirmed": "(can call it by now", "declined": "(can call it by now", "revoked": none}},
+	}, outcomes{"approved": "(can call it already (decided about by", "allowed": "(can call it already", "confirmed": "(can call it already", "declined": "(can call it already", "revoked": none}},
 	{"of a record that was recovered", func(f *fixture) string {
 		id, r := f.asks(jwt, "mail:send", ""), f.Record("mail:send")
 		r.Lost = &approval.Lost{At: f.Clock.Now()}
@@ -171,7 +171,7 @@ func TestDecideRequest(t *testing.T) {
 	}
 }
 
-// after returns a request about which that was decided.
+// after makes a request, gives it the verdict, and returns its id.
 func (f *fixture) after(id, arguments string, v request.Verdict) string {
 	f.T.Helper()
 	made := f.asks(agentNamed("a"), id, arguments)
@@ -192,23 +192,23 @@ func (f *fixture) stop(t stop.Target) {
 	f.States.Refresh(f.T.Context())
 }
 
-// What a person grants ends by itself, and by what others decide later.
+// A grant ends automatically, and by later decisions.
 func TestGrantEnds(t *testing.T) {
 	for _, test := range []struct {
 		name, why string
 		end       func(f *fixture)
 	}{
-		{"time", "its time is over", func(f *fixture) { f.Clock.Wait(time.Hour) }},
-		{"changed", "its definition changed since", func(f *fixture) {
+		{"time", "its time has ended", func(f *fixture) { f.Clock.Wait(time.Hour) }},
+		{"changed", "its definition has changed", func(f *fixture) {
 			f.Serve("mail", `{"name":"send","description":"Sends."}`)
 			f.Sync()
 		}},
-		{"gone", "its server does not list it any more", func(f *fixture) {
+		{"gone", "its server no longer lists it", func(f *fixture) {
 			f.Serve("mail", `{"name":"wipe"}`)
 			f.Sync()
 		}},
 		{"disabled", "tester decided about it since", func(f *fixture) { f.Gateway.Decide("mail:send", "disable") }},
-		{"two people", "approving it takes two people since", func(f *fixture) {
+		{"two people", "approving it now takes two people", func(f *fixture) {
 			f.Put(config.Key, `{"mcpServers": {"mail": {"url": "https://mail.example.com/mcp", "approval": "manual"}}, "gateway": {"requests": true}, "review": {"four_eyes": "destructive"}}`)
 		}},
 		{"stopped", "the agent, its server or everything was stopped since", func(f *fixture) { f.stop(stop.Target{Server: "mail"}) }},
@@ -233,7 +233,8 @@ func TestGrantEnds(t *testing.T) {
 	}
 }
 
-// What is approved with a request and undone is open again, once nobody can be at it any more.
+// If an approval by a request is undone, the request is open again once nobody can still be
+// carrying it out.
 func TestRequestApprovalUndone(t *testing.T) {
 	f := withRequests(t)
 	id := f.after("mail:send", "", request.Approved)
@@ -246,7 +247,7 @@ func TestRequestApprovalUndone(t *testing.T) {
 	}
 }
 
-// A decision takes the role, and is about servers that the person decides about.
+// A decision takes the role, and a server that the person decides about.
 func TestDecideRequestRights(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -282,7 +283,7 @@ func TestDecideRequestRights(t *testing.T) {
 	}
 }
 
-// A decision that does not say what it is about, or says it of something else, is none.
+// A decision is refused if it does not say what it is about, or names something else.
 func TestDecideRequestAsSeen(t *testing.T) {
 	f := withRequests(t)
 	access, call := f.asks(agentNamed("a"), "mail:send", ""), f.asks(agentNamed("a"), "pay:send_money", `{"amount":5}`)
@@ -294,7 +295,7 @@ func TestDecideRequestAsSeen(t *testing.T) {
 		{"no hash", access, "does not name the hash", func(d *decide.RequestDecision) { d.Hash = "" }},
 		{"another hash", access, "the definition changed since it was shown", func(d *decide.RequestDecision) { d.Hash = other }},
 		{"another tool", access, "not about the tool that was shown", func(d *decide.RequestDecision) { d.Tool = "mail:wipe" }},
-		{"another agent", access, "not the one of the agent that was shown", func(d *decide.RequestDecision) { d.Agent = agentNamed("b").Key() }},
+		{"another agent", access, "not from the agent that was shown", func(d *decide.RequestDecision) { d.Agent = agentNamed("b").Key() }},
 		{"other arguments", call, "the arguments are not those", func(d *decide.RequestDecision) { d.Args = request.HashArgs([]byte(`{"amount":6}`)) }},
 		{"no arguments", call, "the arguments are not those", func(d *decide.RequestDecision) { d.Args = "" }},
 		{"no verdict", access, "takes the verdict approved", func(d *decide.RequestDecision) { d.Verdict = "" }},

@@ -11,27 +11,27 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A RequestState is what became of a request.
+// A RequestState is the state of a request.
 type RequestState string
 
-// The states of a request. One that is open can be decided about; of what was allowed or confirmed the
-// grant can be ended.
+// The states of a request. People can decide about open requests, and revoke what is allowed or
+// confirmed.
 const (
 	RequestOpen      RequestState = "open"
 	RequestApproved  RequestState = "approved"  // the definition is approved, for all agents
 	RequestAllowed   RequestState = "allowed"   // to this agent, until Ends
 	RequestConfirmed RequestState = "confirmed" // one call, until Ends
-	RequestUsed      RequestState = "used"      // and that call was made
+	RequestUsed      RequestState = "used"      // the confirmed call was made
 	RequestDeclined  RequestState = "declined"
 	RequestRevoked   RequestState = "revoked"
-	RequestOver      RequestState = "over"     // what was approved, allowed or confirmed no longer is; EndedBy says why
-	RequestChanged   RequestState = "changed"  // the tool has another definition since, or is gone; nobody can decide any more
-	RequestCallable  RequestState = "callable" // nobody decided about the request, and its lock is gone; EndedBy says why
+	RequestOver      RequestState = "over"     // the approval or grant no longer holds; EndedBy says why
+	RequestChanged   RequestState = "changed"  // the item has another definition or is gone; nobody can decide any more
+	RequestCallable  RequestState = "callable" // nobody decided about the request, but its lock is gone; EndedBy says why
 	RequestWithdrawn RequestState = "withdrawn"
 	RequestExpired   RequestState = "expired"
 )
 
-// A Request is what an agent asked for, as people see it.
+// A Request is an agent's request as people see it.
 type Request struct {
 	request.Request
 
@@ -42,7 +42,7 @@ type Request struct {
 	EndedBy string           `json:"ended_by,omitempty" doc:"why what was decided no longer holds, or why there is nothing to decide, in words"`
 	Grants  bool             `json:"grants,omitempty" doc:"what was allowed or confirmed can be used before its end, now or once the item is again as it was; the verdict revoked ends it"`
 
-	// Of the item now.
+	// The item now.
 	Locked   lock.Status `json:"locked,omitempty" doc:"why it is locked for this agent now; absent: it is callable"`
 	Unsure   bool        `json:"unsure,omitempty" doc:"a rule of policy.cedar reads claims of the agent's token, which are known only when it calls: locked is as far as is known"`
 	Rule     string      `json:"rule,omitempty" doc:"what no decision here can change: the operator's rule, or the switch of the server, in words; not in lists"`
@@ -51,54 +51,53 @@ type Request struct {
 	Proposed string      `json:"proposed_by,omitempty" doc:"who approved it as the first of two people; not in lists"`
 	Alike    []string    `json:"alike,omitempty" nullable:"false" doc:"ids of other agents' open requests for the same definition: approving and declining is for all of them"`
 
-	AlikeBy []request.Agent `json:"-"` // who asks each of Alike; not in lists
+	AlikeBy []request.Agent `json:"-"` // agents of the requests in Alike; not in lists
 
 	Unread int `json:"unread,omitempty" doc:"agents of which it cannot be read whether they ask for the same; the gateway's log says why; not in lists"`
 
 	Arguments json.RawMessage `json:"arguments,omitempty" doc:"of one call, kept until somebody decides; not in lists"` // only if their hash is Args
 	Link      string          `json:"link" doc:"of the page about it"`
 
-	// Of the answer to a decision.
+	// Only in the answer to a decision.
 	Unsettled  []string `json:"unsettled,omitempty" nullable:"false" doc:"ids of joined requests in which the decision could not be noted, and which are open still"`
 	Unrecorded bool     `json:"unrecorded,omitempty" doc:"it is done, and a line could not be written to the audit; the gateway's log has it"`
 
 	Obstacles map[request.Verdict]*Obstruction `json:"obstacles,omitempty" doc:"what keeps you from a verdict now; a verdict without an obstacle can be given; not in lists"`
 }
 
-// A RequestDecision is what a person decides about a request.
+// A RequestDecision is a person's decision about a request.
 type RequestDecision struct {
 	Verdict request.Verdict // approved: for all agents; allowed: to this one, for Minutes; confirmed; declined; revoked
 	Hash    tool.Hash       // of the definition that the person saw; what was granted is revoked without it
-	Args    string          // hash of the arguments that the person saw; "": of none
-	Tool    string          // id of the item that the person saw; "": it is not compared
-	Agent   string          // key of the agent that the person saw; "": it is not compared
+	Args    string          // hash of the arguments that the person saw; "": there are none
+	Tool    string          // id of the item that the person saw; "": not compared
+	Agent   string          // key of the agent that the person saw; "": not compared
 	Minutes int
-	Reason  string // told to the agent; of what is approved it is the note
+	Reason  string // the agent reads it; for an approval it is the note
 	Shown   Shown
 }
 
-// A Want is what the agent's user asks for.
+// A Want is what the agent's user wants in a request.
 type Want struct {
 	Why     string
-	Minutes int // that it would do for; 0: for good
+	Minutes int // how long the agent needs it; 0: permanently
 }
 
-// An Asking is the page behind a link to a request, made or not: who may do what there. Who is neither
-// the agent's user nor has a role sees what is asked for and what became of it, and no text.
+// An Asking is the page behind a link to a request: what the actor may do there. Others than the
+// agent's user who have no role see the item and the state, and no text.
 type Asking struct {
-	Request        // of a request that nobody has made yet the ID is ""
+	Request        // the ID is "" if nobody has made the request yet
 	Person    bool `json:"person" doc:"who looks is the person of the agent's token, and may ask and withdraw"`
 	Decides   bool `json:"decides" doc:"who looks may decide"`
 	Callable  bool `json:"callable" doc:"there is nothing to ask for any more"`
 	Elsewhere bool `json:"elsewhere" doc:"the link is of another definition than the one now"`
 }
 
-// maxRequests is how many requests a list has, and of how many agents it is made.
+// maxRequests is how many requests a list has, and how many agents they may come from.
 const maxRequests = 500
 
-// Requests returns what agents asked for, the newest first: what is open alone, or everything that is
-// kept. If there is more than is read at once, all is false. Records are as requests of this process see
-// them.
+// Requests returns the requests of agents, newest first: the open ones, or all that are stored. all
+// is false if there are more than one request reads. Records come from the state of this process.
 func (d *Service) Requests(ctx context.Context, open bool) (list []Request, all bool, err error) {
 	kept, all, err := d.everyRequest(ctx, open)
 	if err != nil {
@@ -125,7 +124,7 @@ func (d *Service) Requests(ctx context.Context, open bool) (list []Request, all 
 	return list, all, nil
 }
 
-// joinAlike notes in each open request for access which others ask for the same.
+// joinAlike adds to each open request for access the requests for the same definition.
 func joinAlike(list []Request) {
 	type same struct {
 		id   tool.ID
@@ -154,7 +153,7 @@ func (d *Service) Request(ctx context.Context, id string) (Request, error) {
 	return d.showRequest(ctx, s)
 }
 
-// showRequest returns a request with everything that is read for it alone.
+// showRequest returns a request with the details that lists leave out.
 func (d *Service) showRequest(ctx context.Context, s requestView) (r Request, err error) {
 	r = s.request()
 	r.Rule, r.Exempt, r.Arguments = s.rule(), s.exemption(), s.arguments
@@ -167,7 +166,7 @@ func (d *Service) showRequest(ctx context.Context, s requestView) (r Request, er
 	if r.State != RequestOpen || r.OneCall() {
 		return r, nil
 	}
-	alike, unread, err := d.alike(ctx, s, false)
+	alike, unread, err := d.sameRequests(ctx, s, false)
 	r.Unread = unread
 	for _, o := range alike {
 		r.Alike, r.AlikeBy = append(r.Alike, o.ID), append(r.AlikeBy, o.agent)

@@ -17,9 +17,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// withRequests is a fixture with tools of each lock: of fs, read_file is approved and format_disk denied
-// by a list; of mail, send and wipe wait and a policy denies read_drafts; of pay, each call of send_money
-// waits for a person; old is disabled.
+// withRequests returns a fixture with tools of each lock. In fs, read_file is approved, and a list
+// denies format_disk. In mail, send and wipe wait, and a policy denies read_drafts. In pay, each
+// call of send_money waits for a person. The server old is disabled.
 func withRequests(t testing.TB) *fixture {
 	t.Helper()
 	f := newFixture(t)
@@ -44,7 +44,7 @@ func withRequests(t testing.TB) *fixture {
 	return f
 }
 
-// A notifier keeps what people are told.
+// A notifier stores the events that people are notified of.
 type notifier struct {
 	mu     sync.Mutex
 	events []notify.Event
@@ -56,7 +56,7 @@ func (l *notifier) Notify(_ context.Context, e notify.Event) {
 	l.events = append(l.events, e)
 }
 
-// take returns what people were told since the last take, in short.
+// take returns the events since the last take, in short form.
 func (l *notifier) take() (out []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,19 +67,19 @@ func (l *notifier) take() (out []string) {
 	return out
 }
 
-// kim's agents, each with a JWT of its own.
+// agentNamed returns an agent of kim with its own JWT.
 func agentNamed(id string) request.Agent {
 	return request.Agent{Way: identity.WayJWT, ID: id, Human: "kim", Subject: "https://login.example.com " + id}
 }
 
-// asks has an agent ask for a tool as it is now, and returns the id of the request. Arguments make it a
-// request for one call.
+// asks makes an agent request a tool as it is now, and returns the id of the request. With
+// arguments it is a request for one call.
 func (f *fixture) asks(a request.Agent, id, arguments string) string {
 	f.T.Helper()
 	return f.Asks(a, id, "for the report", arguments)
 }
 
-// request returns a request as the desk shows it.
+// request returns a request as the service shows it.
 func (f *fixture) request(id string) decide.Request {
 	f.T.Helper()
 	r, err := f.service.Request(f.ctx, id)
@@ -89,7 +89,7 @@ func (f *fixture) request(id string) decide.Request {
 	return r
 }
 
-// as is a decision about a request as it is shown now.
+// as returns a decision about a request as it is shown now.
 func (f *fixture) as(id string, v request.Verdict) decide.RequestDecision {
 	r := f.request(id)
 	dec := decide.RequestDecision{Verdict: v, Hash: r.Hash, Args: r.Args, Tool: r.Item().String(), Reason: "use staging"}

@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Config is what is in use of the operator's files, what is wrong with those that are stored, and
+// A Config says which of the operator's files are in use, what is wrong with the stored files, and
 // what the rules do.
 type Config struct {
 	Status   state.Condition `json:"status" enum:"ok,degraded,failing"`
@@ -33,10 +33,10 @@ type Rule struct {
 	Tools  []string `json:"tools,omitempty" doc:"the first of them"`
 }
 
-// maxRuleTools is how many of the items that a rule matches are named.
+// maxRuleTools is how many items of a rule are listed.
 const maxRuleTools = 20
 
-// rules are what the operator's rules do, worked out for one config, policy and catalog.
+// rules are the results of the operator's rules for one config, policy and catalog.
 type rules struct {
 	cfg    *config.Config
 	policy *policy.Policy
@@ -46,7 +46,7 @@ type rules struct {
 	exposed []string
 }
 
-// Config returns what is in use, and what is wrong with what is stored.
+// Config returns what is in use, and what is wrong with the stored files.
 func (d *Service) Config(ctx context.Context) Config {
 	st := d.states.Load(ctx)
 	r := d.rulesOf(st)
@@ -57,7 +57,8 @@ func (d *Service) Config(ctx context.Context) Config {
 	}
 }
 
-// rulesOf returns what the rules of st do. For ten thousand tools that takes a while, so it is kept.
+// rulesOf returns what the rules of st do. It keeps the result, because computing it for ten
+// thousand tools takes a while.
 func (d *Service) rulesOf(st *state.State) *rules {
 	if st.Config == nil || st.Catalog == nil {
 		return &rules{}

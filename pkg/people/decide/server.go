@@ -11,14 +11,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// A ServerDetail is one server with how the config says that it is used.
+// A ServerDetail is one server with its settings in the config.
 type ServerDetail struct {
 	Server
 	Settings Settings `json:"settings"`
 }
 
-// Settings are what the config in use says of a server, but for what may be secret: the values of
-// headers, and the path and query of its URL.
+// Settings are the settings of a server in the current config, without what may be secret: header
+// values, and the path and query of its URL.
 type Settings struct {
 	Host          string   `json:"host,omitempty" doc:"scheme and host of its URL; path and query may hold a credential and are not shown"`
 	Command       string   `json:"command,omitempty" doc:"the command line of a server that is a program, without what may be a credential"`
@@ -50,7 +50,7 @@ func (d *Service) Server(ctx context.Context, name string) (ServerDetail, error)
 	return ServerDetail{serverOf(v, s), settingsOf(s.Config)}, nil
 }
 
-// CanSync reports whether syncs can be run from here.
+// CanSync reports whether this program can run syncs.
 func (d *Service) CanSync() bool { return d.o.Syncer != nil }
 
 func settingsOf(c config.Server) Settings {

@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What may be secret of a server's settings is shown to nobody: people write credentials into paths
-// and queries of URLs as well as into headers.
+// A server's settings show nobody what may be secret: people write credentials into paths and
+// queries of URLs as well as into headers.
 func TestServer(t *testing.T) {
 	f := newFixture(t)
 	f.Serve("fs", `{"name":"read_file"}`)

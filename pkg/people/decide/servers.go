@@ -42,7 +42,7 @@ type Server struct {
 	Resources *lock.Counts `json:"resources,omitempty" doc:"and templates of resources; absent: it has none"`
 }
 
-// A Part is one part of what requests read, and how fresh it is.
+// A Part is one part of the state, and how fresh it is.
 type Part struct {
 	Version string        `json:"version,omitempty" doc:"of what is in use; absent: nothing is"`
 	Stored  string        `json:"stored_version,omitempty" doc:"of the file that is stored and refused"`
@@ -52,7 +52,7 @@ type Part struct {
 	Faults  config.Faults `json:"faults,omitempty" doc:"what is wrong with the file that is stored"`
 }
 
-// A Freshness is how fresh each part is that requests read.
+// A Freshness says how fresh each part of the state is.
 type Freshness struct {
 	Config    Part      `json:"config"`
 	Policy    Part      `json:"policy"`
@@ -62,7 +62,7 @@ type Freshness struct {
 	Warnings  []string  `json:"warnings,omitempty" doc:"what is allowed and looks wrong"`
 }
 
-// Servers returns a page of the servers, with how many of their tools, prompts and resources have which
+// Servers returns a page of the servers, with the number of tools, prompts and resources in each
 // status.
 func (d *Service) Servers(ctx context.Context, p Paging) ([]Server, Next, error) {
 	v := d.View(ctx)
@@ -93,10 +93,10 @@ func serverOf(v *state.View, s state.Server) Server {
 	return out
 }
 
-// Freshness returns how fresh each part is that requests read.
+// Freshness returns how fresh each part of the state is.
 func (d *Service) Freshness(ctx context.Context) Freshness { return freshnessOf(d.states.Load(ctx)) }
 
-// OutcomeOf returns what people see of how the named server last loaded.
+// OutcomeOf returns what people see of the last attempt to load the named server.
 func OutcomeOf(server string, o outcome.Outcome) Outcome {
 	out := Outcome{
 		Status: string(o.Status), Message: o.OperatorMessage(server), Reason: o.Reason, Error: o.Error,
@@ -108,7 +108,7 @@ func OutcomeOf(server string, o outcome.Outcome) Outcome {
 		out.Status = "unknown"
 	}
 	if !o.Started.IsZero() {
-		out.Message = fmt.Sprintf("MCP server '%s' is starting for %d s: its program has not answered yet; it will be asked again.",
+		out.Message = fmt.Sprintf("MCP server '%s' has been starting for %d s: its program has not answered yet; the gateway will try again.",
 			server, int(time.Since(o.Started).Seconds()))
 	}
 	return out
@@ -129,7 +129,7 @@ func freshnessOf(s *state.State) Freshness {
 func partOf(p state.Part) Part {
 	out := Part{Version: p.Version, Stored: p.Stored, ReadAt: p.ReadAt, Stale: p.Stale, Faults: faultsOf(p.Err)}
 	if p.Err != nil {
-		out.Error = "it cannot be read; the log says more"
+		out.Error = "the file cannot be read; the log says more"
 		if out.Faults != nil {
 			out.Error = "the stored file is not in use"
 		}
@@ -137,7 +137,7 @@ func partOf(p state.Part) Part {
 	return out
 }
 
-// faultsOf returns the faults of a file that are in err. Any other error is for the log: it may
+// faultsOf returns the faults of a file in err. Other errors go only to the log, because they may
 // name hosts and accounts.
 func faultsOf(err error) config.Faults {
 	faults, _ := errors.AsType[config.Faults](err)

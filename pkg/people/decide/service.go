@@ -1,9 +1,8 @@
-// Package decide is what people see of tools, prompts and resources and what they decide about them,
-// for the pages and the API of /admin alike: lists with filters, one item with its record, and
-// decisions that name what was seen.
+// Package decide lets people see tools, prompts and resources and decide about them, for the pages
+// and the API of /admin: lists with filters, one item with its record, and decisions.
 //
-// A decision names the hash of the definition that the person saw, so that nothing can be exchanged
-// between looking and deciding. What an operator's rule denies cannot be enabled here.
+// A decision names the hash of the definition that the person saw, so that nobody can exchange it
+// between looking and deciding. No decision overrides an operator's deny rule.
 package decide
 
 import (
@@ -27,63 +26,64 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 )
 
-// Options are the knobs of a Service. The zero value is usable.
+// Options configure a Service. The zero value is usable.
 type Options struct {
-	// Agent is whose view of the tools people see: an operator's rule may deny a tool to
-	// some agents only. The zero Agent stands for one named "admin" that sees every server.
+	// Agent is the agent whose view of the tools people see, because a rule may deny a tool only to
+	// some agents. The zero Agent is one named "admin" that sees every server.
 	Agent identity.Agent
 
-	// Events keeps what people do that is about no item; nil: it is kept nowhere.
+	// Events stores audit events about no item; nil: they are not stored.
 	Events audit.Events
 
-	Audit *audit.Log // has events as well as calls; nil: none
+	Audit *audit.Log // has events and calls; nil: none
 
-	// Stops keeps what people stop; nil: nothing can be stopped here.
+	// Stops stores what people stop; nil: nothing can be stopped here.
 	Stops *stop.Store
 
-	// Requests keeps what agents ask for and what people decide about it; nil: nothing is asked for here.
+	// Requests stores agents' requests and the decisions about them; nil: there are no requests.
 	Requests *request.Store
 
-	Notifier notify.Notifier // of what is asked for and decided; nil: nobody is told
+	Notifier notify.Notifier // of requests and decisions; nil: nobody is notified
 
-	Sealer *seal.Sealer // of links to requests that nobody has made yet; nil: there are none
+	Sealer *seal.Sealer // of links to requests that nobody has made yet; nil: no such links
 
-	// Running returns how many calls run in this process that a stop would cancel; nil: none run here.
+	// Running returns how many running calls of this process a stop would cancel; nil: no calls run
+	// here.
 	Running func(stop.Target) int
 
-	// Calls reads agents' calls; nil: that is not done here. CallStore says where they are then, for
-	// people; "": nowhere.
+	// Calls reads agents' calls; nil: this process cannot read them. CallStore then says, for
+	// people, where the calls are; "": nowhere.
 	Calls     audit.Reader
 	CallStore string
 
-	// Files are the files of the audit, and Tokens the agent tokens, for [Service.Restore]. The
-	// zero value of each means that there are none here.
+	// Files are the files of the audit, and Tokens the agent tokens, for [Service.Restore]. A zero
+	// value means that there are none.
 	Files  audit.Folder
 	Tokens *token.Store
 
-	// Issuer says that people sign in with an issuer here, which tells two of them apart.
+	// Issuer says that people sign in with an issuer, which distinguishes them.
 	Issuer bool
 
-	// Syncer is what [Service.Sync] runs; nil: syncs are not run here.
+	// Syncer runs the syncs of [Service.Sync]; nil: this process runs none.
 	Syncer Syncer
 
-	// SearchExplainer answers what [Service.ExplainSearch] asks in the place of one of the Agents;
-	// nil: nothing is tried here.
+	// SearchExplainer answers searches of [Service.ExplainSearch] as one of the Agents; nil:
+	// searches cannot be tried here.
 	SearchExplainer SearchExplainer
 	Agents          identity.Names
 
-	// Usage says how the tools are used; nil: it is not counted.
+	// Usage says how agents use the tools; nil: usage is not counted.
 	Usage usage.Source
 
-	// Copier copies the store of the approvals; nil: it is no file of this program.
+	// Copier copies the store of the approvals; nil: the store is not a file of this program.
 	Copier Copier
 
-	// HoldsAnswers says that what stands before the program holds an answer until it is whole, which
-	// bounds its length.
+	// HoldsAnswers says that a proxy in front of the program buffers whole answers, which limits
+	// their length.
 	HoldsAnswers bool
 
-	BaseURL string           // of the gateway, for links: "https://gate.example.com"
-	Version string           // of the program, for its health
+	BaseURL string           // base URL of the gateway, for links: "https://gate.example.com"
+	Version string           // version of the program, for its health
 	Now     func() time.Time // nil: time.Now
 	Log     *slog.Logger     // nil: none
 }
@@ -97,7 +97,7 @@ type Service struct {
 
 	tables struct {
 		sync.Mutex
-		last *itemIndex // of the newest catalog that was listed
+		last *itemIndex // the newest catalog that was listed
 	}
 	rules struct {
 		sync.Mutex
@@ -105,9 +105,9 @@ type Service struct {
 	}
 	two struct {
 		sync.Mutex
-		since time.Time // when nobody was first seen to be one of two people; zero: there are some
+		since time.Time // since when nobody can be one of two people; zero: somebody can
 	}
-	changes review.Changes // that pages and lists have shown
+	changes review.Changes // changes that pages and lists have shown
 }
 
 // New returns a Service over the states of a gateway and its approvals.
@@ -125,38 +125,38 @@ func New(states *state.Loader, approvals approval.Store, o Options) *Service {
 	return &Service{states: states, approvals: approvals, o: o}
 }
 
-// Now returns the time by the desk's clock.
+// Now returns the current time by the service's clock.
 func (d *Service) Now() time.Time { return d.o.Now() }
 
-// HoldsAnswers reports whether an answer is held until it is whole, which bounds its length.
+// HoldsAnswers reports whether a proxy buffers whole answers, which limits their length.
 func (d *Service) HoldsAnswers() bool { return d.o.HoldsAnswers }
 
-// TakesRequests reports whether it is kept here what agents ask for.
+// TakesRequests reports whether requests of agents are stored.
 func (d *Service) TakesRequests() bool { return d.o.Requests != nil }
 
-// View returns the tools as they are known now.
+// View returns the current view of the tools.
 func (d *Service) View(ctx context.Context) *state.View {
 	return d.states.Load(ctx).View(d.o.Agent)
 }
 
-// An Actor is who sends a request. The zero Actor may do nothing.
+// An Actor is the person or program that sends a request. The zero Actor may do nothing.
 type Actor struct {
-	Name    string // whom the audit names
+	Name    string // name in the audit
 	Rights  identity.Rights
-	Subject string // at the issuer with whom the person signed in; "": otherwise
-	Source  string // address that the request came from; "": not known
-	Agent   string // as which the request is stopped; "": as none
+	Subject string // subject at the issuer with whom the person signed in; "": signed in otherwise
+	Source  string // address that the request came from; "": unknown
+	Agent   string // agent under whose id a stop refuses the request; "": none
 }
 
-// actorKey is the context key of who sends a request.
+// actorKey is the context key of the actor.
 type actorKey struct{}
 
-// WithActor returns ctx with who sends the request.
+// WithActor returns ctx with the actor of the request.
 func WithActor(ctx context.Context, a Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, a)
 }
 
-// ActorOf returns who sends the request; the zero Actor if nobody was let in.
+// ActorOf returns the actor of the request; the zero Actor if the request is not authenticated.
 func ActorOf(ctx context.Context) Actor {
 	a, _ := ctx.Value(actorKey{}).(Actor)
 	return a

@@ -11,7 +11,7 @@ import (
 
 func TestOutcomeOfStarting(t *testing.T) {
 	o := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonStarting, Started: time.Now().Add(-70500 * time.Millisecond)}
-	if got := decide.OutcomeOf("s", o).Message; !strings.HasPrefix(got, "MCP server 's' is starting for 70 s: ") && !strings.HasPrefix(got, "MCP server 's' is starting for 71 s: ") {
+	if got := decide.OutcomeOf("s", o).Message; !strings.HasPrefix(got, "MCP server 's' has been starting for 70 s: ") && !strings.HasPrefix(got, "MCP server 's' has been starting for 71 s: ") {
 		t.Error(got)
 	}
 }

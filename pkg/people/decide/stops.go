@@ -16,15 +16,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxActor is how many characters a stop keeps of who made it.
+// maxActor is how many characters of a stop's actor are stored.
 const maxActor = 100
 
-// Stops are what is stopped, by the config and by people.
+// Stops are the stops in the config and by people.
 type Stops struct {
 	Stops []stop.Stop `json:"stops" nullable:"false" doc:"stops without by are in mcp_config.json; remove them there"`
 }
 
-// A Stopped is what became of a stop, or of its undoing.
+// A Stopped says what happened to a stop, or to its undoing.
 type Stopped struct {
 	Stops
 	Changed  bool `json:"changed" doc:"false: it was stopped already, and stays as it was"`
@@ -32,13 +32,13 @@ type Stopped struct {
 	Unlisted bool `json:"unlisted,omitempty" doc:"no good agent token makes an agent of this id, and none of it has called: unless a JWT or a signature makes one, exactly so written, nobody is stopped by it"`
 }
 
-// CanStop reports whether something can be stopped here.
+// CanStop reports whether people can stop something here.
 func (d *Service) CanStop() bool { return d.o.Stops != nil }
 
-// StoppedNow returns what is stopped as requests see it, without asking the store.
+// StoppedNow returns what is stopped as requests see it, without reading the store.
 func (d *Service) StoppedNow(ctx context.Context) []stop.Stop { return d.states.Load(ctx).AllStopped() }
 
-// Stopped returns the stop of the agent with this id as requests see it; "" is none.
+// Stopped returns the stop of the agent with this id as requests see it. The id "" is no agent.
 func (d *Service) Stopped(ctx context.Context, agent string) (stop.Stop, bool) {
 	if agent == "" {
 		return stop.Stop{}, false
@@ -46,8 +46,8 @@ func (d *Service) Stopped(ctx context.Context, agent string) (stop.Stop, bool) {
 	return d.states.Load(ctx).AgentStopped(agent)
 }
 
-// Stops returns what is stopped as it is in the store now. If that cannot be read it returns what the
-// config stops, and the error.
+// Stops reads what is stopped from the store. If that fails, it returns the config's stops and the
+// error.
 func (d *Service) Stops(ctx context.Context) (Stops, error) {
 	var held stop.Stops
 	var err error
@@ -57,8 +57,8 @@ func (d *Service) Stops(ctx context.Context) (Stops, error) {
 	return Stops{append([]stop.Stop{}, d.states.Load(ctx).Stopped(held).List...)}, err
 }
 
-// Stop stops something. An emergency stop does not fail because of the audit: what could not be
-// recorded is said in the answer.
+// Stop stops something. An emergency stop does not fail because of the audit: the answer says what
+// was not recorded.
 func (d *Service) Stop(ctx context.Context, t stop.Target, reason string) (Stopped, error) {
 	t, reason = trimmed(t), strings.TrimSpace(reason)
 	if err := d.checkStop(ctx, t, reason); err != nil {
@@ -73,15 +73,15 @@ func (d *Service) Stop(ctx context.Context, t stop.Target, reason string) (Stopp
 	if err != nil {
 		return Stopped{}, err
 	}
-	done := d.stopped(ctx, changed, audit.ActionStop, []stop.Target{t}, reason)
+	done := d.afterStop(ctx, changed, audit.ActionStop, []stop.Target{t}, reason)
 	done.Unlisted, _ = d.unlisted(ctx, t)
 	return done, nil
 }
 
-// checkStop refuses a stop that would not be carried out.
+// checkStop refuses a stop that cannot be carried out.
 func (d *Service) checkStop(ctx context.Context, t stop.Target, reason string) error {
 	if d.o.Stops == nil {
-		return Refuse(http.StatusNotImplemented, "nothing can be stopped here, and nothing was")
+		return Refuse(http.StatusNotImplemented, "this program cannot stop anything, and nothing was stopped")
 	}
 	if err := t.Check(); err != nil {
 		return unfit("nothing was stopped: %v", err)
@@ -91,7 +91,7 @@ func (d *Service) checkStop(ctx context.Context, t stop.Target, reason string) e
 	}
 	if cfg := d.states.Load(ctx).Config; t.Server != "" && cfg != nil {
 		if _, ok := cfg.Server(t.Server); !ok {
-			return unfit("nothing was stopped: mcp_config.json has no server %s, so there is nothing of it that could be called", text.Quote(t.Server, maxActor))
+			return unfit("nothing was stopped: mcp_config.json has no server %s, so agents can call nothing of it", text.Quote(t.Server, maxActor))
 		}
 	}
 	return nil
@@ -107,7 +107,7 @@ func (d *Service) UndoStop(ctx context.Context, t stop.Target) (Stopped, error) 
 	if errors.Is(err, stop.ErrNone) {
 		if cfg := d.states.Load(ctx).Config; cfg != nil {
 			if _, is := cfg.Stop.Find(t); is {
-				return Stopped{}, conflict("mcp_config.json stops %v, and nothing was undone: take it out of the file, which no page can", t)
+				return Stopped{}, conflict("mcp_config.json stops %v, and nothing was undone: remove the stop from the file", t)
 			}
 		}
 		return Stopped{}, Refuse(http.StatusNotFound, fmt.Sprintf("nobody has stopped %v, or somebody has undone it already; nothing was changed", t))
@@ -115,10 +115,10 @@ func (d *Service) UndoStop(ctx context.Context, t stop.Target) (Stopped, error) 
 	if err != nil {
 		return Stopped{}, err
 	}
-	return d.stopped(ctx, changed, audit.ActionStopUndone, []stop.Target{t}, ""), nil
+	return d.afterStop(ctx, changed, audit.ActionStopUndone, []stop.Target{t}, ""), nil
 }
 
-// UndoStops undoes every stop of people.
+// UndoStops undoes all stops of people.
 func (d *Service) UndoStops(ctx context.Context) (Stopped, error) {
 	var undone []stop.Target
 	changed, err := d.changeStops(ctx, func(held stop.Stops) (stop.Stops, error) {
@@ -126,20 +126,20 @@ func (d *Service) UndoStops(ctx context.Context) (Stopped, error) {
 		next := held
 		for _, s := range held.List {
 			undone = append(undone, s.Target)
-			next, _ = next.Undo(s.Target) // which stands
+			next, _ = next.Undo(s.Target) // the stop exists
 		}
 		return next, nil
 	})
 	if err != nil {
 		return Stopped{}, err
 	}
-	return d.stopped(ctx, changed, audit.ActionStopUndone, undone, ""), nil
+	return d.afterStop(ctx, changed, audit.ActionStopUndone, undone, ""), nil
 }
 
 // changeStops applies a change, and reports whether it changed anything.
 func (d *Service) changeStops(ctx context.Context, change func(stop.Stops) (stop.Stops, error)) (changed bool, err error) {
 	if d.o.Stops == nil {
-		return false, Refuse(http.StatusNotImplemented, "nothing can be stopped here, and nothing was")
+		return false, Refuse(http.StatusNotImplemented, "this program cannot stop anything, and nothing was stopped")
 	}
 	_, err = d.o.Stops.Change(ctx, func(held stop.Stops) (stop.Stops, error) {
 		next, err := change(held)
@@ -150,14 +150,14 @@ func (d *Service) changeStops(ctx context.Context, change func(stop.Stops) (stop
 	case err == nil, errors.Is(err, stop.ErrNone), errors.Is(err, stop.ErrFull):
 		return changed, err
 	case errors.Is(err, stop.ErrConflict):
-		return false, conflict("others changed what is stopped, again and again at this moment, and nothing was done: look again, and try once more")
+		return false, conflict("others kept changing the stops, and nothing was done: read the stops again, and try again")
 	}
-	d.o.Log.LogAttrs(ctx, slog.LevelError, "what is stopped cannot be read or written", slog.Any("error", err))
-	return false, Refuse(http.StatusServiceUnavailable, "the store did not answer, and whether this was done is not known: look at /admin/stop again and try once more. The key stop of mcp_config.json works without that store; the log says more")
+	d.o.Log.LogAttrs(ctx, slog.LevelError, "stops not read or written", slog.Any("error", err))
+	return false, Refuse(http.StatusServiceUnavailable, "the store did not answer, so this may or may not be done: look at /admin/stop again and try again. The key stop of mcp_config.json works without the store; the log says more")
 }
 
-// stopped records what was done, if anything was, and lets this process see it at once.
-func (d *Service) stopped(ctx context.Context, changed bool, action string, targets []stop.Target, reason string) Stopped {
+// afterStop records what was done, if anything was, and shows it to this process at once.
+func (d *Service) afterStop(ctx context.Context, changed bool, action string, targets []stop.Target, reason string) Stopped {
 	out := Stopped{Changed: changed, Recorded: true}
 	if changed {
 		for _, t := range targets {
@@ -171,7 +171,7 @@ func (d *Service) stopped(ctx context.Context, changed bool, action string, targ
 	return out
 }
 
-// subjectOf names a target as the audit does.
+// subjectOf returns a target's name in the audit.
 func subjectOf(t stop.Target) string {
 	switch {
 	case t.Server != "":
@@ -182,19 +182,19 @@ func subjectOf(t stop.Target) string {
 	return audit.AboutAll
 }
 
-// trimmed returns t without the spaces that are pasted along with a name.
+// trimmed returns t without the spaces that people paste along with a name.
 func trimmed(t stop.Target) stop.Target {
 	t.Server, t.Agent = strings.TrimSpace(t.Server), strings.TrimSpace(t.Agent)
 	return t
 }
 
-// A Reach is what a stop would stop.
+// A Reach says what a stop would stop.
 type Reach struct {
-	Tools, Items int    // that agents can call now; of a stop of an agent: all that there are
+	Tools, Items int    // that agents can call now; for a stop of an agent: all of them
 	Running      int    // calls in this process
 	Local        bool   // calls run in this process
-	Unlisted     bool   // an agent that no token makes, and that was never seen
-	Unchecked    string // where to look whether the agent was ever seen, if that cannot be looked up here
+	Unlisted     bool   // no token belongs to the agent, and it never called
+	Unchecked    string // where to look for calls of the agent, if they cannot be looked up here
 }
 
 // Reach returns what a stop of t would stop, or refuses as [Service.Stop] would.

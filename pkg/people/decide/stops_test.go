@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What was stopped is known once it is undone, one by one or all at once: what was granted before does not come
-// back. To stop what stands, and to undo what does not, leaves the rest as it is.
+// A stop is known after it was undone, alone or with all others, so earlier grants do not come
+// back. A repeated stop and an undo without a stop change nothing.
 func TestUndoneStopsAreKnown(t *testing.T) {
 	for name, undo := range map[string]func(*fixture) error{
 		"one by one": func(f *fixture) error {

@@ -11,15 +11,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// A Syncer brings the catalog up to date; *catalog.Syncer is one.
+// A Syncer updates the catalog; *catalog.Syncer is one.
 type Syncer interface {
 	Sync(ctx context.Context) (catalog.Report, error)
 }
 
-// ErrStarted is what a [Syncer] returns that started a sync elsewhere and does not wait for its end.
+// ErrStarted is returned by a [Syncer] that started a sync elsewhere and does not wait for its end.
 var ErrStarted = errors.New("sync started")
 
-// A SyncReport says what a sync found and did: of a [catalog.Report] what a caller may read.
+// A SyncReport says what a sync found and did. It has the parts of a [catalog.Report] that a caller
+// may read.
 type SyncReport struct {
 	Pending    bool           `json:"pending,omitempty" doc:"the sync was only started (202): synced_at of /admin/servers moves when there is a catalog of what it found, more than once where a sync is spread over functions; the rest of the report is empty"`
 	StartedAt  time.Time      `json:"started_at"`
@@ -30,7 +31,7 @@ type SyncReport struct {
 	catalog.Totals
 }
 
-// A SyncedServer is one server's part of a sync.
+// A SyncedServer is the result of a sync for one server.
 type SyncedServer struct {
 	Name    string  `json:"name"`
 	Enabled bool    `json:"enabled"`
@@ -38,12 +39,12 @@ type SyncedServer struct {
 	catalog.ServerTotals
 }
 
-// Sync asks every server for its tools now, or has that started: then the report is Pending.
+// Sync loads the tools of all servers now, or starts that elsewhere; then the report is Pending.
 func (d *Service) Sync(ctx context.Context) (SyncReport, error) {
 	if d.o.Syncer == nil {
-		return SyncReport{}, Refuse(http.StatusNotImplemented, "syncs are not run here")
+		return SyncReport{}, Refuse(http.StatusNotImplemented, "this program runs no syncs")
 	}
-	_ = d.Record(ctx, audit.Line{Action: audit.ActionSync}) // which changes nothing that agents may do
+	_ = d.Record(ctx, audit.Line{Action: audit.ActionSync}) // a sync does not change what agents may do
 	r, err := d.o.Syncer.Sync(ctx)
 	if errors.Is(err, ErrStarted) {
 		return SyncReport{Pending: true, StartedAt: d.o.Now().UTC(), Servers: []SyncedServer{}}, nil
@@ -62,7 +63,7 @@ func (d *Service) Sync(ctx context.Context) (SyncReport, error) {
 	return out, nil
 }
 
-// syncError says what of a failed sync a caller may read.
+// syncError returns what a caller may read of a failed sync.
 func syncError(r catalog.Report, err error) error {
 	faults := faultsOf(r.ConfigErr)
 	switch {
@@ -73,7 +74,7 @@ func syncError(r catalog.Report, err error) error {
 		}
 		return e
 	case faults != nil:
-		e := &Error{Status: http.StatusServiceUnavailable, Detail: "there is no config that can be used"}
+		e := &Error{Status: http.StatusServiceUnavailable, Detail: "no usable config exists"}
 		for _, f := range faults {
 			e.Parts = append(e.Parts, Cause{f.Path, f.Message})
 		}
@@ -85,11 +86,11 @@ func syncError(r catalog.Report, err error) error {
 	}
 	switch f.Reason { // the log has the error
 	case catalog.FailedDisk:
-		return &Error{Status: http.StatusServiceUnavailable, Detail: "there is no space left on the disk; the old catalog stays: free some, and the next sync goes on by itself"}
+		return &Error{Status: http.StatusServiceUnavailable, Detail: "there is no space left on the disk; the old catalog stays: free some space; the next sync continues automatically"}
 	case catalog.FailedTime:
 		return &Error{Status: http.StatusServiceUnavailable, Detail: "the sync ran out of time; the old catalog stays: look in its log for servers that hang, and disable them"}
 	case catalog.FailedNewer:
-		return &Error{Status: http.StatusServiceUnavailable, Detail: "the stored catalog was made by a newer version of the program, and stays: run that version again, or delete " + catalog.CurrentKey + " to have this one make another"}
+		return &Error{Status: http.StatusServiceUnavailable, Detail: "the stored catalog was made by a newer version of the program, and stays: use that version again, or delete " + catalog.CurrentKey + " to let this version make a new catalog"}
 	}
 	return err
 }

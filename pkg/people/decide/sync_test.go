@@ -13,12 +13,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// A broken is a syncer that fails.
-type broken struct{ err error }
+// A brokenSyncer is a syncer that fails.
+type brokenSyncer struct{ err error }
 
-func (b broken) Sync(context.Context) (catalog.Report, error) { return catalog.Report{}, b.err }
+func (b brokenSyncer) Sync(context.Context) (catalog.Report, error) { return catalog.Report{}, b.err }
 
-// Who asks for a sync is told why it failed, as far as that may be told, and what is in use.
+// The answer to a failed sync says why it failed, without secrets, and which config is in use.
 func TestSyncFails(t *testing.T) {
 	for want, c := range map[string]struct {
 		err    error
@@ -29,7 +29,7 @@ func TestSyncFails(t *testing.T) {
 		"a newer version of the program":                              {fmt.Errorf("sync: %w", catalog.ErrNewer), http.StatusServiceUnavailable},
 	} {
 		f := newFixture(t)
-		service := decide.New(f.States, f.Approvals, decide.Options{Now: f.Clock.Now, Syncer: broken{c.err}})
+		service := decide.New(f.States, f.Approvals, decide.Options{Now: f.Clock.Now, Syncer: brokenSyncer{c.err}})
 		_, err := service.Sync(f.ctx)
 		if e, ok := errors.AsType[*decide.Error](err); !ok || e.Status != c.status || !strings.Contains(e.Detail, want) {
 			t.Errorf("%v is told as %v", c.err, err)

@@ -18,10 +18,10 @@ import (
 // Callable is the status of a tool, a prompt or a resource that is not locked.
 const Callable = "callable"
 
-// NotListed is the status of what only a record, or a count, is left of.
+// NotListed is the status of an item that has only a record, or a count.
 const NotListed = "not_listed"
 
-// StatusText returns the name of a status, also of that of what is not locked.
+// StatusText returns the name of a status. [lock.None] is [Callable].
 func StatusText(s lock.Status) string {
 	if s == lock.None {
 		return Callable
@@ -46,7 +46,7 @@ func CountOf(c lock.Counts, status string) int {
 	return c.DisabledUnknown
 }
 
-// A Tool is everything that is known of one tool, prompt or resource.
+// A Tool has all details of one tool, prompt or resource.
 type Tool struct {
 	ItemName
 	Status      string           `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown,not_listed" doc:"not_listed: the catalog does not have it, only its record is left"`
@@ -66,17 +66,17 @@ type Tool struct {
 	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"what can be decided about it now"`
 	Obstacle    *Obstruction     `json:"obstacle,omitempty" doc:"with for: what keeps you from carrying that out on it now; absent: nothing does"`
 
-	Facts Facts `json:"-"` // by which [Obstacle] says what can be decided
+	Facts Facts `json:"-"` // used by [Obstacle]
 }
 
-// A Denial is what an operator's rule says of an item.
+// A Denial is an operator's rule that denies an item.
 type Denial struct {
 	policy.Denial
 	Rules   []string `json:"rules,omitempty" doc:"where the rules stand"`
 	Unknown bool     `json:"unknown,omitempty" doc:"the rules could not be evaluated"`
 }
 
-// A Record is what was decided about an item.
+// A Record is the approval record of an item.
 type Record struct {
 	State        approval.State `json:"state" enum:"approved,pending,changed,blocked"`
 	Disabled     bool           `json:"disabled"`
@@ -100,7 +100,7 @@ type Record struct {
 	Undoes    string    `json:"undoes,omitempty" doc:"the action that undo would take back"`
 }
 
-// A Verdict is what was decided about one definition.
+// A Verdict is a decision about one definition.
 type Verdict struct {
 	Hash    tool.Hash `json:"hash"`
 	Verdict string    `json:"verdict" enum:"approved,blocked,proposed"`
@@ -109,7 +109,7 @@ type Verdict struct {
 	Note    string    `json:"note,omitempty" doc:"how it begins"`
 }
 
-// verdictsOf returns what is remembered of the definitions of an item.
+// verdictsOf returns the stored decisions about definitions of an item.
 func verdictsOf(r *approval.Record) (out []Verdict) {
 	for _, m := range r.Blocked {
 		out = append(out, verdictOf(m, StateBlocked))
@@ -125,13 +125,13 @@ func verdictOf(m approval.Remembered, verdict string) Verdict {
 	return Verdict{Hash: m.Hash, Verdict: verdict, By: m.By, At: m.At, Note: m.Note}
 }
 
-// An Earlier is an approval that was given once.
+// An Earlier is an earlier approval.
 type Earlier struct {
 	By string    `json:"by,omitempty" doc:"missing: not known"`
 	At time.Time `json:"at,omitzero"`
 }
 
-// Tool reads the item's record from the store and shows it beside the catalog's.
+// Tool reads the item's record from the store and combines it with the catalog's.
 func (d *Service) Tool(ctx context.Context, id tool.ID) (Tool, error) {
 	v := d.View(ctx)
 	r, err := d.record(ctx, id)
@@ -168,7 +168,7 @@ func (d *Service) show(ctx context.Context, v *state.View, id tool.ID, r *approv
 		By: r.By, At: r.At, Note: r.Note, Tell: r.Tell, FirstSeen: r.FirstSeen, ChangedAt: r.ChangedAt, Rev: r.Rev, Lost: r.Lost,
 		Verdicts: verdictsOf(r),
 	}
-	if r.IsBlocked(r.CurrentHash) { // an older program, which knows no blocks, wrote the state
+	if r.IsBlocked(r.CurrentHash) { // an older program without blocks wrote the state
 		out.Record.State = approval.Blocked
 	}
 	if m := r.Endorsement(); m.Hash != "" {
@@ -182,7 +182,7 @@ func (d *Service) show(ctx context.Context, v *state.View, id tool.ID, r *approv
 	if m, ok := r.Earlier(); ok {
 		out.Record.Earlier = &Earlier{m.By, m.At}
 	}
-	// The record is written before the catalog, so its definition is never the older one.
+	// The record is written before the catalog, so its definition is never older.
 	out.Hash, out.Definition = r.CurrentHash, r.Current
 	if r.ApprovedHash != "" && r.ApprovedHash != r.CurrentHash {
 		out.Approved = r.Approved

@@ -11,11 +11,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
-// ActionCarry is the approval of a definition that was approved while its server was another version of
-// the same package. The audit calls it as it calls any approval, and names both versions.
+// ActionCarry approves a definition that was approved in another version of the same package. The
+// audit has the action of a normal approval, and names both versions.
 const ActionCarry = "carry"
 
-// An Upgrade is a server that is another version of the same package, with what waits for that alone.
+// An Upgrade is a server that is another version of the same package, with the definitions that
+// wait only because of the new version.
 type Upgrade struct {
 	Server string   `json:"server"`
 	Before []string `json:"before" nullable:"false" doc:"versions in which these definitions were approved"`
@@ -23,8 +24,9 @@ type Upgrade struct {
 	Tools  []Row    `json:"tools" nullable:"false" doc:"and prompts and resources: each definition equals the approved one"`
 }
 
-// upgrades returns the servers that f and about choose, and that are another version of a package. A
-// server whose records cannot be read is logged and left out: what waits of it is listed all the same.
+// upgrades returns the servers that f and about choose and that are another version of a package.
+// It logs and skips a server whose records cannot be read; the list still has that server's waiting
+// items.
 func (d *Service) upgrades(ctx context.Context, v *state.View, f Filter, about func(server string) bool) (out []Upgrade) {
 	for _, s := range v.Servers() {
 		name := s.Config.Name
@@ -44,7 +46,7 @@ func (d *Service) upgrades(ctx context.Context, v *state.View, f Filter, about f
 	return out
 }
 
-// waits reports whether a new definition waits among so many items from the first one on.
+// waits reports whether a new definition waits among the n items from first on.
 func waits(v *state.View, first, n int) bool {
 	for i := first; i < first+n; i++ {
 		if v.Status(i) == lock.PendingApproval && v.ApprovalState(i) == approval.Pending {
@@ -54,7 +56,7 @@ func waits(v *state.View, first, n int) bool {
 	return false
 }
 
-// upgrade returns what waits of a server because it is another version.
+// upgrade returns what waits on a server because it is another version.
 func (d *Service) upgrade(ctx context.Context, v *state.View, s state.Server, f Filter) (Upgrade, error) {
 	up := Upgrade{Server: s.Config.Name}
 	_, up.Now = s.Config.Command.Release()
@@ -77,7 +79,7 @@ func (d *Service) upgrade(ctx context.Context, v *state.View, s state.Server, f 
 	return up, nil
 }
 
-// carried is what the audit says of an approval that is carried over.
+// carried returns the note in the audit of an approval that is carried over.
 func carried(r *approval.Record, note string) string {
 	s := "approved in " + r.Prior.Version + ", the same definition in " + r.Release.Version
 	if note != "" {

@@ -20,8 +20,9 @@ func (f *fixture) run(args, rest string) {
 	f.Sync()
 }
 
-// upgraded is a fixture in which pg is version 1.2.4 of a package. In version 1.2.3 all of its tools were
-// approved but shut, which is blocked; off is disabled. moved has changed, and fresh is new.
+// upgraded returns a fixture where pg is version 1.2.4 of a package. In version 1.2.3 all of its
+// tools were approved except shut, which is blocked. off is disabled, moved has changed, and fresh
+// is new.
 func upgraded(t testing.TB) *fixture {
 	f := newFixture(t)
 	tool := gatewaytest.Tool
@@ -113,7 +114,8 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// What does not wait for the version alone is not carried, whoever names it.
+// An item that waits for another reason than the version is not carried over, even if the request
+// names it.
 func TestCarryRefuses(t *testing.T) {
 	f := upgraded(t)
 	_, items := f.offered()
@@ -140,13 +142,13 @@ func TestCarryRefuses(t *testing.T) {
 	f.ctx = decide.WithActor(t.Context(), decide.Actor{Name: "ann", Rights: identity.Everything()})
 	f.Serve("pg", gatewaytest.Tool("read", "Reads more.", gatewaytest.ReadOnly))
 	f.Sync()
-	done, refused := f.carry(items...) // read has changed since it was listed; drop is not listed any more
+	done, refused := f.carry(items...) // read has changed since it was listed, and drop is no longer listed
 	if done != 1 || len(refused) != 1 || !strings.Contains(refused[0], "the definition changed since it was shown") {
 		t.Errorf("after a change: %d, %q", done, refused)
 	}
 }
 
-// A version is another one of the same server only if nothing but the version differs.
+// A version counts as another version of the same server only if nothing else differs.
 func TestCarryOnlyToAnotherVersion(t *testing.T) {
 	for args, want := range map[string]bool{
 		`"-y", "@acme/fs@2.0.0"`:                             true,

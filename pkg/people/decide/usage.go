@@ -15,7 +15,7 @@ import (
 // maxUseRows is how many tools and agents each list of the usage has.
 const maxUseRows = 25
 
-// A Usage is how agents use the tools over a range.
+// A Usage says how agents used the tools in a time range.
 type Usage struct {
 	Range   string        `json:"range"`
 	From    time.Time     `json:"from"`
@@ -28,7 +28,7 @@ type Usage struct {
 	Missing []string      `json:"missing" nullable:"false" doc:"what is not known, and why, for a person"`
 }
 
-// UseRows are tools and agents by how much they were used.
+// UseRows are tools and agents sorted by use.
 type UseRows struct {
 	Wanted []UsedTool  `json:"wanted" nullable:"false" doc:"tools that are locked now, and that agents called or found, the most wanted first"`
 	Most   []UsedTool  `json:"most" nullable:"false" doc:"tools by how often they were called"`
@@ -36,14 +36,14 @@ type UseRows struct {
 	More   MoreUses    `json:"more" doc:"how many each list leaves out"`
 }
 
-// MoreUses are how many rows are left out.
+// MoreUses says how many rows are left out.
 type MoreUses struct {
 	Wanted int `json:"wanted"`
 	Most   int `json:"most"`
 	Agents int `json:"agents"`
 }
 
-// A UsedTool is a tool, a prompt or a resource with what agents did with it.
+// A UsedTool is a tool, a prompt or a resource with its use by agents.
 type UsedTool struct {
 	ID     string `json:"id" doc:"empty: all that were not kept apart"`
 	Status string `json:"status" doc:"as of now; not_listed: the catalog does not have it"`
@@ -51,14 +51,14 @@ type UsedTool struct {
 	usage.Use
 }
 
-// A UsedAgent is an agent with what it did.
+// A UsedAgent is an agent with what it used.
 type UsedAgent struct {
 	Agent string `json:"agent" doc:"empty: all that were not kept apart"`
 	Tools int    `json:"tools" doc:"that it called"`
 	usage.Use
 }
 
-// A UsageQuery is a question about tools and agents.
+// A UsageQuery is a query for tools and agents.
 type UsageQuery struct {
 	ID      string    `json:"id"`
 	AskedAt time.Time `json:"asked_at,omitzero"`
@@ -67,7 +67,7 @@ type UsageQuery struct {
 	Cost    string    `json:"cost,omitempty" doc:"cost, and how it was computed"`
 }
 
-// rangeOf returns the range of a name; "" is a day.
+// rangeOf returns the range with a name; "" is a day.
 func rangeOf(name string) (usage.Range, error) {
 	if name == "" {
 		name = "24h"
@@ -79,19 +79,20 @@ func rangeOf(name string) (usage.Range, error) {
 	return r, nil
 }
 
-// Usage returns how agents use the tools. query names a question that was asked; "": none.
+// Usage returns how agents use the tools. query is the id of an earlier [Service.AskUsage]; "":
+// none.
 func (d *Service) Usage(ctx context.Context, name, query string) (Usage, error) {
 	r, err := rangeOf(name)
 	if err != nil {
 		return Usage{}, err
 	}
 	if d.o.Usage == nil {
-		return Usage{}, Refuse(http.StatusNotImplemented, "this gateway does not count how it is used")
+		return Usage{}, Refuse(http.StatusNotImplemented, "this gateway does not count its usage")
 	}
 	report, err := d.o.Usage.Usage(ctx, r)
 	if err != nil {
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "usage not read", slog.String("range", r.Name), slog.Any("error", err))
-		return Usage{}, Refuse(http.StatusServiceUnavailable, "the usage cannot be read now, and nothing else is affected: load the page again in a minute; if it stays so, the operator finds the cause in the log")
+		return Usage{}, Refuse(http.StatusServiceUnavailable, "the usage cannot be read now, and nothing else is affected: try again in a minute; if that fails too, the operator finds the cause in the log")
 	}
 	from := report.Total.Start
 	out := Usage{
@@ -111,22 +112,22 @@ func (d *Service) Usage(ctx context.Context, name, query string) (Usage, error) 
 	return out, nil
 }
 
-// answer returns what became of a question.
+// answer returns the answer of a query.
 func (d *Service) answer(ctx context.Context, asker usage.Asker, r usage.Range, query string) (*UsageQuery, *usage.Uses, error) {
 	a, err := asker.Answer(ctx, query)
 	switch {
 	case errors.Is(err, usage.ErrNoQuery):
-		return nil, nil, Refuse(http.StatusNotFound, "nothing is known of this question about tools and agents: answers are kept for a short time; ask again")
+		return nil, nil, Refuse(http.StatusNotFound, "this query for tools and agents is unknown: the gateway stores answers only for a short time; send a new query")
 	case err != nil:
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "usage by tool and agent not read", slog.Any("error", err))
-		return &UsageQuery{ID: query, Failed: "The answer cannot be read now. Load the page again: the question need not be asked again. The log says more."}, nil, nil
+		return &UsageQuery{ID: query, Failed: "The answer cannot be read now. Load the page again; you need no new query. The log says more."}, nil, nil
 	case a.Range != r.Name:
-		return nil, nil, unfit("the question is about the range %s, and this is %s; leave the question out", a.Range, r.Name)
+		return nil, nil, unfit("the query is for the range %s, and this page is for %s; leave the query out", a.Range, r.Name)
 	}
 	return &UsageQuery{ID: query, AskedAt: a.AskedAt, Running: a.Running, Failed: a.Failed, Cost: a.Cost}, a.Uses, nil
 }
 
-// AskUsage asks for the tools and agents of a range, and returns the name of the question.
+// AskUsage starts a query for the tools and agents of a range, and returns its id.
 func (d *Service) AskUsage(ctx context.Context, name string) (Asked, error) {
 	r, err := rangeOf(name)
 	if err != nil {
@@ -134,7 +135,7 @@ func (d *Service) AskUsage(ctx context.Context, name string) (Asked, error) {
 	}
 	asker, ok := d.o.Usage.(usage.Asker)
 	if !ok {
-		return Asked{}, Refuse(http.StatusNotImplemented, "nothing was asked: this gateway knows tools and agents without, or does not count how it is used")
+		return Asked{}, Refuse(http.StatusNotImplemented, "no query was started: this gateway knows tools and agents without a query, or does not count its usage")
 	}
 	query, err := asker.Ask(ctx, r)
 	if e, ok := errors.AsType[usage.RefusedError](err); ok {
@@ -142,19 +143,19 @@ func (d *Service) AskUsage(ctx context.Context, name string) (Asked, error) {
 	}
 	if err != nil {
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "usage by tool and agent not asked for", slog.Any("error", err))
-		return Asked{}, Refuse(http.StatusBadGateway, "the log could not be asked; if only its answer was lost, one search runs and is charged all the same: try again in a minute; if it stays so, the operator finds the cause in the log")
+		return Asked{}, Refuse(http.StatusBadGateway, "the query could not be started; if only the answer was lost, one query runs and is charged: try again in a minute; if that fails too, the operator finds the cause in the log")
 	}
 	d.o.Log.LogAttrs(ctx, slog.LevelInfo, "usage by tool and agent asked for", slog.String("range", r.Name), slog.String("actor", ActorOf(ctx).Name), slog.String("query", query))
 	return Asked{Range: r.Name, Query: query}, nil
 }
 
-// Asked is a question about tools and agents that was asked.
+// Asked is a started query for tools and agents.
 type Asked struct {
 	Range string `json:"range"`
 	Query string `json:"query" doc:"send it with range to read the answer"`
 }
 
-// useRows sorts and cuts the rows, and says how the tools stand now.
+// useRows sorts and cuts the rows, and adds the current status of the tools.
 func useRows(v *state.View, uses *usage.Uses) *UseRows {
 	out := &UseRows{Wanted: []UsedTool{}, Most: []UsedTool{}, Agents: []UsedAgent{}}
 	for _, r := range usage.Most(uses.Tools, func(r usage.Row) int { return r.Locked + r.Found }) {
@@ -192,8 +193,8 @@ func usedTool(v *state.View, r usage.Row) UsedTool {
 	return t
 }
 
-// useOf returns how a tool was called in the last week; nil if it was not, or that is not known
-// without asking.
+// useOf returns how a tool was called in the last week; nil if nobody called it or a query would be
+// needed to know.
 func (d *Service) useOf(ctx context.Context, id tool.ID) *usage.Week {
 	source, ok := d.o.Usage.(usage.ToolSource)
 	if !ok {
