@@ -48,9 +48,9 @@ func (p *Program) targets() []config.Notify {
 }
 
 // Send delivers the outbox, if this program sends. Undeliverable notices stay there.
-func (p *Program) Send(ctx context.Context) notify.Sent {
+func (p *Program) Send(ctx context.Context) notify.SendReport {
 	if p.Sender == nil {
-		return notify.Sent{}
+		return notify.SendReport{}
 	}
 	sent, err := p.Sender.Send(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Program) notifySync(ctx context.Context, servers []catalog.ServerReport
 // notifyRequest notifies people of a request that an agent opened.
 func (p *Program) notifyRequest(ctx context.Context, agent string, r request.Request) {
 	p.Notifier.Notify(ctx, notify.Event{
-		Kind: notify.Asked, At: r.Opened, Server: r.Server, Items: []tool.ID{r.Item()},
+		Kind: notify.RequestMade, At: r.Opened, Server: r.Server, Items: []tool.ID{r.Item()},
 		Agent: agent, Request: r.ID, OneCall: r.OneCall(),
 	})
 }

@@ -213,8 +213,8 @@ func TestNobodyIsTold(t *testing.T) {
 	o.want(o.Program, "a first sync")
 	git.SetTools(define("push@2"))
 	o.want(o.Program, "a change")
-	o.Notifier.Notify(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"})
-	if n := testing.AllocsPerRun(100, func() { o.Notifier.Notify(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"}) }); n > 0 {
+	o.Notifier.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-1"})
+	if n := testing.AllocsPerRun(100, func() { o.Notifier.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-1"}) }); n > 0 {
 		t.Errorf("to tell nobody takes %v allocations", n)
 	}
 }
@@ -230,7 +230,7 @@ func TestGivenUpNoticesAreCounted(t *testing.T) {
 		Stores{Objects: o.objects, Approvals: &approvaltest.Mem{}, Events: new(audittest.Mem), Outbox: o.box},
 		Options{Sends: true, Function: "sync", Log: slog.New(slog.NewJSONHandler(o.log, &slog.HandlerOptions{Level: slog.LevelError}))})
 	p.States.Load(t.Context())
-	p.Notifier.Notify(t.Context(), notify.Event{Kind: notify.Asked, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"})
+	p.Notifier.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"})
 	if sent := p.Send(t.Context()); sent.GivenUp != 1 {
 		t.Fatalf("Send = %+v", sent)
 	}
@@ -250,7 +250,7 @@ func TestWhoWakesDoesNotSend(t *testing.T) {
 		return nil
 	}})
 	p.States.Load(t.Context())
-	p.Notifier.Notify(t.Context(), notify.Event{Kind: notify.Asked, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"})
+	p.Notifier.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"})
 	p.Send(t.Context())
 	if len(woken) != 1 || p.Sender != nil || len(o.got) > 0 {
 		t.Errorf("woken %q, told %q", woken, o.got)
@@ -289,7 +289,7 @@ func TestTellOfRequest(t *testing.T) {
 	p := &Program{Notifier: &told}
 	p.notifyRequest(t.Context(), "token:ci", request.Request{ID: "R-7KQ2M4XD", Server: "git", Tool: "push", Opened: opened})
 	want := noticeLog{{
-		Kind: notify.Asked, At: opened, Server: "git", Items: []tool.ID{{Server: "git", Name: "push"}},
+		Kind: notify.RequestMade, At: opened, Server: "git", Items: []tool.ID{{Server: "git", Name: "push"}},
 		Agent: "token:ci", Request: "R-7KQ2M4XD",
 	}}
 	if diff := cmp.Diff(want, told); diff != "" {

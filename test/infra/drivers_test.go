@@ -295,7 +295,7 @@ func newTable(t *testing.T, db *dynamodb.Client, of, name string) table {
 	require.OK(t, err)
 	x.record, err = x.Put(ctx, approval.Record{Server: r.Server, Tool: r.Tool, State: approval.Pending, Current: json.RawMessage(`{}`), CurrentHash: r.Hash}, nil)
 	require.OK(t, err)
-	require.OK(t, box.Put(ctx, notify.Event{ID: "notice-" + name, Kind: notify.Asked, At: now, Server: r.Server, Request: x.id, Path: "/admin/requests/" + x.id}))
+	require.OK(t, box.Put(ctx, notify.Event{ID: "notice-" + name, Kind: notify.RequestMade, At: now, Server: r.Server, Request: x.id, Path: "/admin/requests/" + x.id}))
 	open, _, err := box.Pending(ctx)
 	require.OK(t, err)
 	x.notice = open[slices.IndexFunc(open, func(n notify.Notice) bool { return n.Event.ID == "notice-"+name })]

@@ -1,7 +1,6 @@
-// Package auditevent writes lines of the audit about what others decide: what becomes of tools,
-// prompts and resources, beside the audit that their store keeps, and which versions of the
-// operator's files come into use. After a loss its [Restorer] closes again what these lines say was
-// closed.
+// Package auditevent writes audit lines for decisions of other packages: about tools, prompts and
+// resources (their store keeps its own audit too), and about versions of the operator's files.
+// After a data loss, its [Restorer] closes again what these lines say was closed.
 package auditevent
 
 import (
@@ -13,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
-// LineOf returns an entry of the audit of items as a line. Its time is that by which the store
-// sorts it, unless an earlier program counted its lines.
+// LineOf returns an entry of the items' audit as a line. Its time is the one that the store sorts
+// by, unless an earlier program counted its lines.
 func LineOf(e approval.Entry) audit.Line {
 	at := e.Written
 	if at.Year() < 2000 {
@@ -26,9 +25,9 @@ func LineOf(e approval.Entry) audit.Line {
 	}
 }
 
-// Audited returns store, and writes to out what is decided in it: by people, and by syncs where it
-// changes what agents may do. That a sync saw an item for the first time, which waits then, is in
-// the store's audit alone.
+// Audited returns a store that also writes decisions to out: those of people, and those of syncs
+// that change what agents may do. Only the store's own audit has first sightings of an item, which
+// then waits.
 func Audited(store approval.Store, out *audit.Log, log *slog.Logger) approval.Store {
 	return audited{store, out, log}
 }
@@ -39,7 +38,7 @@ type audited struct {
 	log *slog.Logger
 }
 
-// Put implements [approval.Store]. What the store keeps stands, also if its line cannot be written.
+// Put implements [approval.Store]. A stored record stays even if its line cannot be written.
 func (a audited) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
 	next, err := a.Store.Put(ctx, r, e)
 	if err == nil {
@@ -48,7 +47,7 @@ func (a audited) Put(ctx context.Context, r approval.Record, e *approval.Entry) 
 	return next, err
 }
 
-// PutAll implements [approval.Batcher], if the store is one.
+// PutAll implements [approval.Batcher], if the store does.
 func (a audited) PutAll(ctx context.Context, all []approval.Write) ([]approval.Written, error) {
 	b, ok := a.Store.(approval.Batcher)
 	if !ok {
@@ -65,7 +64,7 @@ func (a audited) PutAll(ctx context.Context, all []approval.Write) ([]approval.W
 	return out, err
 }
 
-// appendLine appends the line of a decision that was stored, if it has one.
+// appendLine appends the line of a stored decision, if it has one.
 func appendLine(lines []audit.Line, next approval.Record, e *approval.Entry) []audit.Line {
 	if e == nil || e.Action == approval.ActionObserve {
 		return lines
@@ -73,10 +72,10 @@ func appendLine(lines []audit.Line, next approval.Record, e *approval.Entry) []a
 	return append(lines, LineOf(next.Line(*e)))
 }
 
-// tell writes the lines of decisions that were stored.
+// tell writes the lines of stored decisions.
 func (a audited) tell(ctx context.Context, lines []audit.Line) {
 	if failed := a.out.WriteAll(context.WithoutCancel(ctx), lines); failed != nil {
-		a.log.LogAttrs(ctx, slog.LevelError, "decisions are not all among the lines of calls", slog.Int("decisions", len(lines)),
+		a.log.LogAttrs(ctx, slog.LevelError, "decisions not written to the lines of calls", slog.Int("decisions", len(lines)),
 			slog.String("first", lines[0].Action), slog.String("item", lines[0].Tool), slog.Any("error", failed))
 	}
 }

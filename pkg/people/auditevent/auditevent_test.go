@@ -77,7 +77,7 @@ func TestAudited(t *testing.T) {
 	}
 }
 
-// Each version is recorded once, whichever process sees it, and one that comes back is new.
+// Each version is recorded once, by any process, and a version that comes back is recorded again.
 func TestFiles(t *testing.T) {
 	kept, out, log := new(audittest.Mem), &sink{}, &local.Buffer{}
 	now := audittest.Start
@@ -143,7 +143,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Of many writes in one call, those that are stored have their lines. A store that takes one a call is asked so.
+// After many writes in one call, each stored write has its line. A store that takes one write a
+// call returns ErrUnsupported.
 func TestAuditedTogether(t *testing.T) {
 	out := &sink{}
 	kept, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
@@ -153,7 +154,7 @@ func TestAuditedTogether(t *testing.T) {
 	for i, action := range []string{approval.ActionBaseline, approval.ActionObserve, approval.ActionBaseline} {
 		r := approval.Record{Server: "git", Tool: string(rune('a' + i)), State: approval.Pending}
 		if i == 2 {
-			r.Rev = 7 // which is not there
+			r.Rev = 7 // this revision does not exist
 		}
 		all = append(all, approval.Write{Record: r, Entry: &approval.Entry{Server: "git", Tool: r.Tool, Actor: approval.Sync, Action: action}})
 	}

@@ -16,22 +16,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Files records which versions of the operator's files come into use and which are refused: once for
-// all processes, by what the files hold. It is safe for concurrent use.
+// Files records which versions of the operator's files come into use and which are refused. It
+// compares contents, so all processes together record each change once. It is safe for concurrent
+// use.
 type Files struct {
 	Events audit.Events
 	Audit  *audit.Log       // nil: none
 	Now    func() time.Time // nil: time.Now
 	Log    *slog.Logger
 
-	// Refused, if set, is told of a version that is refused: once, by the process that records it.
+	// Refused, if set, is called for each refused version, once, by the process that records it.
 	Refused func(ctx context.Context, r Refused)
 
 	mu   sync.Mutex
-	seen map[string]string // state of each file as this process recorded it last
+	seen map[string]string // state of each file in the last record of this process
 }
 
-// A Refused is a version of a file that is not taken into use.
+// A Refused is a version of a file that does not come into use.
 type Refused struct {
 	Key    string
 	Hash   tool.Hash // of the version; "": the file is gone
@@ -40,10 +41,10 @@ type Refused struct {
 	Stays  bool // an earlier version stays in use
 }
 
-// actorFile is who takes and refuses files: nobody signs in to change one.
+// actorFile is the actor of these events, because no signed-in person changes a file.
 const actorFile = "config"
 
-// See records what of the files is new.
+// See records changes of the files.
 func (f *Files) See(ctx context.Context, h state.Health) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +66,7 @@ func (f *Files) see(ctx context.Context, key string, p state.Part, taken, refuse
 		l.Action, l.Note = refused, "the file is gone"+stays
 	case p.Version != "" && p.Err == nil:
 		l.Action, l.Hash = taken, tool.Hash(p.Version)
-	default: // nothing new is known
+	default: // there is no news
 		return
 	}
 	now := l.Action + " " + string(l.Hash)
@@ -74,7 +75,7 @@ func (f *Files) see(ctx context.Context, key string, p state.Part, taken, refuse
 	}
 	changed, err := f.Events.PutChange(ctx, l, now)
 	if err != nil {
-		f.Log.LogAttrs(ctx, slog.LevelError, "a version of a file is not in the audit", slog.String("file", key), slog.String("action", l.Action), slog.Any("error", err))
+		f.Log.LogAttrs(ctx, slog.LevelError, "file version not stored in the audit", slog.String("file", key), slog.String("action", l.Action), slog.Any("error", err))
 		return
 	}
 	if f.seen == nil {
@@ -85,7 +86,7 @@ func (f *Files) see(ctx context.Context, key string, p state.Part, taken, refuse
 		return
 	}
 	if err := f.Audit.Write(ctx, l); err != nil {
-		f.Log.LogAttrs(ctx, slog.LevelError, "a version of a file is not among the lines of calls", slog.String("file", key), slog.Any("error", err))
+		f.Log.LogAttrs(ctx, slog.LevelError, "file version not written to the lines of calls", slog.String("file", key), slog.Any("error", err))
 	}
 	if f.Refused != nil && l.Action == refused {
 		f.Refused(ctx, Refused{key, l.Hash, l.Time, max(len(faults), 1), p.InUse})

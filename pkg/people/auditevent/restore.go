@@ -19,9 +19,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Restorer puts back what a store lost: approval records as the tool catalog knew them, and what
-// people closed after the catalog was made, as the files of the audit say. The zero value of each
-// field but Approvals and Now means that there is no such thing here.
+// A Restorer restores what a store lost: approval records from the tool catalog, and what people
+// closed after the catalog was made, from the audit files. Only Approvals and Now are required.
 type Restorer struct {
 	Audit     audit.Folder
 	Approvals approval.Store
@@ -35,13 +34,13 @@ type Restorer struct {
 type Restored struct {
 	Settled []approval.Record // by id
 	Closing []Action          // what people had closed, and is closed again
-	Opening []Action          // what they had opened, and stays closed: a person decides again
-	Unknown []Action          // what they had closed of items that nothing is known of
-	Faults  []string          // places of the audit that were skipped, or that cannot be trusted, the first 20
+	Opening []Action          // what people had opened, and stays closed until a person decides again
+	Unknown []Action          // what people had closed of unknown items
+	Faults  []string          // the first 20 places of the audit that were skipped or cannot be trusted
 	Count   int               // how many such places there are
 }
 
-// An Action is what somebody did, as the audit says.
+// An Action is what somebody did according to the audit.
 type Action struct {
 	About  string    `json:"about" doc:"id of the item, or server:NAME, agent:ID, all, token:NAME"`
 	Action string    `json:"action"`
@@ -49,13 +48,13 @@ type Action struct {
 	At     time.Time `json:"at"`
 }
 
-// Restore settles every record that the store lost, by what the catalog knew and by what people closed
-// since. Then it closes what else they closed after the store was last written: items, stops, agent
-// tokens, grants. It opens nothing that neither the store nor the catalog has open. settle, which may
-// be nil, changes how a record is settled.
+// Restore settles every record that the store lost, from the catalog and from what people closed
+// since. Then it closes what else they closed after the last write to the store: items, stops,
+// agent tokens, grants. It opens nothing that is closed in both the store and the catalog. settle,
+// which may be nil, changes how a record is settled.
 //
-// The audit is read before anything is written. If Restore is interrupted, another call goes on: each
-// record is settled and closed in one write.
+// Restore reads the audit before it writes anything. If it is interrupted, another call continues,
+// because each record is settled and closed in one write.
 func (p *Restorer) Restore(ctx context.Context, snap *catalog.Snapshot, actor string,
 	settle func(catalog.Reconciler) catalog.Reconciler) (out Restored, err error) {
 	r := restoring{Restorer: p, actor: actor, past: map[string][]approval.Past{}, known: map[string]bool{}, out: &out}
@@ -82,21 +81,21 @@ func (p *Restorer) Restore(ctx context.Context, snap *catalog.Snapshot, actor st
 type restoring struct {
 	*Restorer
 	actor  string
-	past   map[string][]approval.Past // decisions about items, by the id as the audit writes it
-	others []audit.TrailEvent         // about nothing of that kind
+	past   map[string][]approval.Past // decisions about items, by the item's id in the audit
+	others []audit.TrailEvent         // events about anything else
 
 	mu    sync.Mutex
-	known map[string]bool // ids of which there is a record
+	known map[string]bool // ids that have a record
 	out   *Restored
 }
 
-// itemActions are the decisions about items that [approval.Replay] knows.
+// itemActions are the decisions about items that [approval.Replay] supports.
 var itemActions = []string{
 	approval.ActionApprove, approval.ActionBlock, approval.ActionUnblock, approval.ActionDisable, approval.ActionEnable,
 	approval.ActionUndo, approval.ActionPropose, approval.ActionAcceptStore,
 }
 
-// otherActions are the actions on what is no item.
+// otherActions are the actions that are not about items.
 var otherActions = []string{audit.ActionStop, audit.ActionStopUndone, audit.ActionTokenRevoked, audit.ActionDecided}
 
 // read reads the audit.
@@ -121,7 +120,7 @@ func (r *restoring) read(ctx context.Context) error {
 	return nil
 }
 
-// pastOf returns an event as a decision. A hash that is not written as hashes are was damaged.
+// pastOf returns an event as a decision. A malformed hash means that the line is damaged.
 func pastOf(d audit.TrailEvent) approval.Past {
 	p := approval.Past{Action: d.Action, Hash: d.Hash, By: d.Actor, Note: d.Note, At: d.Time, Stretch: d.Stretch, Sure: d.Sure}
 	if _, ok := p.Hash.Sum(); !ok {
@@ -142,7 +141,8 @@ func (r *restoring) reconcile(lost approval.Record, actor string, now time.Time)
 // pastOf returns the decisions about an item.
 func (r *restoring) pastOf(id tool.ID) []approval.Past { return r.past[audit.Name(id.String())] }
 
-// note notes what was replayed of an item. A record that another one wrote meanwhile is settled again.
+// note remembers what was replayed for an item. If another process wrote the record meanwhile, it
+// is settled again.
 func (r *restoring) note(id tool.ID, re approval.Replayed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,8 +157,8 @@ func (r *restoring) note(id tool.ID, re approval.Replayed) {
 	}
 }
 
-// closeItems closes items whose records are older than decisions of the audit, though the catalog does
-// not know that the store lost something.
+// closeItems closes items whose records are older than decisions in the audit, even though the
+// catalog does not know about a loss.
 func (r *restoring) closeItems(ctx context.Context) error {
 	servers := map[string]bool{}
 	for name := range r.past {
@@ -188,7 +188,7 @@ func (r *restoring) closeItem(ctx context.Context, held *approval.Record) error 
 	var re approval.Replayed
 	_, err := approval.Update(ctx, r.Approvals, id, held, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {
 		if re = (approval.Replayed{}); stored == nil || stored.Lost != nil {
-			return nil, nil, nil // it is not settled: of a server that the catalog does not have
+			return nil, nil, nil // not settled: the catalog does not have its server
 		}
 		next, entry, replayed, err := approval.KeepReplayed(*stored, past, r.actor, r.Now())
 		if re = replayed; err != nil || !re.Changed {
@@ -202,7 +202,7 @@ func (r *restoring) closeItem(ctx context.Context, held *approval.Record) error 
 	return err
 }
 
-// report completes what is said.
+// report completes the result.
 func (r *restoring) report() {
 	held := map[string]bool{}
 	for id := range r.known {
@@ -221,12 +221,12 @@ func (r *restoring) report() {
 	}
 }
 
-// add notes that something was closed that is no item.
+// add remembers that something other than an item was closed.
 func (r *restoring) add(d audit.TrailEvent) {
 	r.out.Closing = append(r.out.Closing, Action{d.Subject, d.Action, d.Actor, d.Time})
 }
 
-// revokeTokens revokes the agent tokens that were revoked, if the store has them from before.
+// revokeTokens revokes again the agent tokens that the store has from before their revocation.
 func (r *restoring) revokeTokens(ctx context.Context) error {
 	if r.Tokens == nil {
 		return nil
@@ -252,7 +252,7 @@ func (r *restoring) revokeTokens(ctx context.Context) error {
 	return nil
 }
 
-// endGrants ends what was granted to agents and ended, if the store has it from before.
+// endGrants ends again the grants that the store has from before their end.
 func (r *restoring) endGrants(ctx context.Context) error {
 	if r.Requests == nil {
 		return nil
@@ -263,7 +263,7 @@ func (r *restoring) endGrants(ctx context.Context) error {
 		}
 		ended, err := r.endGrant(ctx, d)
 		if err != nil {
-			return fmt.Errorf("end what request %s granted: %w", d.Request, err)
+			return fmt.Errorf("end the grant of request %s: %w", d.Request, err)
 		}
 		if ended {
 			r.out.Closing = append(r.out.Closing, Action{d.Tool + " for " + d.Subject, string(request.Revoked), d.Actor, d.Time})

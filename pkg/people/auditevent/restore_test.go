@@ -25,14 +25,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// noon is when what was lost began.
+// noon is the time of the first lost write.
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// A loss is a store with an audit beside it that knows more.
+// A loss is a store that lost data, and an audit that still has it.
 type loss struct {
 	t     *testing.T
 	store *bolt.Store
-	path  string // of the audit
+	path  string // path of the audit
 	audit *audit.Dir
 }
 
@@ -48,7 +48,7 @@ func newLoss(t *testing.T) *loss {
 	return l
 }
 
-// did writes an event so many minutes after noon.
+// did writes an event with a time in minutes after noon.
 func (l *loss) did(minute int, event audit.Line) {
 	l.t.Helper()
 	event.V, event.Kind, event.Actor, event.Time = audit.Version, audit.KindEvent, "ann", noon.Add(time.Duration(minute)*time.Minute)
@@ -152,7 +152,7 @@ func (l *loss) put(s stop.Stops) {
 	require.OK(l.t, err)
 }
 
-// spoil changes a text of the audit.
+// spoil changes a text in the audit.
 func (l *loss) spoil(old, new string) {
 	l.t.Helper()
 	require.OK(l.t, l.audit.Close())
@@ -165,7 +165,8 @@ func (l *loss) spoil(old, new string) {
 	}
 }
 
-// A token that was revoked after a copy of the store was made, and is good again with it, is revoked again.
+// A token that was revoked after the store was copied is valid again in the copy, and Restore
+// revokes it.
 func TestRestoreTokens(t *testing.T) {
 	l := newLoss(t)
 	made := func(id string) {
@@ -194,7 +195,7 @@ func TestRestoreTokens(t *testing.T) {
 	}
 }
 
-// A grant that was ended after a copy of the store was made, and is open again with it, is ended again.
+// A grant that ended after the store was copied is open again in the copy, and Restore ends it.
 func TestRestoreGrants(t *testing.T) {
 	l := newLoss(t)
 	now := time.Now()
@@ -236,8 +237,8 @@ func TestRestoreGrants(t *testing.T) {
 	}
 }
 
-// What was closed of items that neither the store nor the catalog knows is said, and an id that a line has
-// only the beginning of is known by that.
+// The result lists what was closed of items that neither the store nor the catalog knows. A line
+// with a shortened id is matched by the shortened id.
 func TestRestoreUnknownAndLongNames(t *testing.T) {
 	l := newLoss(t)
 	uri := "https://example.com/" + strings.Repeat("x", 600)

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// maxStopper is how many characters a stop keeps of who made it.
+	// maxStopper is how many characters a stop stores of its actor.
 	maxStopper = 100
 
 	// recordTime is how much later than a stop its line may be.
 	recordTime = time.Minute
 
-	// lostReason stands in for the reason of a stop that is no fit text.
+	// lostReason replaces the reason of a stop if that is not valid text.
 	lostReason = "stopped before the approvals were lost"
 )
 
-// stop stops again what people stopped and nobody has undone since, if the store does not have it. The
-// catalog knows nothing of stops.
+// stop restores the stops that people made and nobody has undone since, if the store lacks them.
+// The catalog has no stops.
 func (r *restoring) stop(ctx context.Context) error {
 	if r.Stops == nil {
 		return nil
@@ -46,7 +46,7 @@ func (r *restoring) stop(ctx context.Context) error {
 		return next, nil
 	})
 	if err != nil {
-		return fmt.Errorf("stop again what was stopped: %w", err)
+		return fmt.Errorf("restore stops: %w", err)
 	}
 	for _, d := range again {
 		r.add(d)
@@ -54,8 +54,8 @@ func (r *restoring) stop(ctx context.Context) error {
 	return nil
 }
 
-// openStops returns the last stop of each target that was not undone. As with items, only a line of
-// the same stretch takes a stop back, and of two lines of one moment the stop counts.
+// openStops returns the last stop of each target that was not undone. As with items, only a line
+// without a gap in between undoes a stop. If both lines have the same time, the stop counts.
 func openStops(events []audit.TrailEvent) []audit.TrailEvent {
 	isStop := func(d audit.TrailEvent) bool { return d.Action == audit.ActionStop }
 	var list []audit.TrailEvent
@@ -65,7 +65,7 @@ func openStops(events []audit.TrailEvent) []audit.TrailEvent {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b audit.TrailEvent) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(b.Action, a.Action)) // stop_undone, then stop
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(b.Action, a.Action)) // stop_undone before stop
 	})
 	var stands []audit.TrailEvent
 	for _, d := range list {
@@ -82,7 +82,7 @@ func openStops(events []audit.TrailEvent) []audit.TrailEvent {
 	return stands
 }
 
-// targetOf returns what a stop is about.
+// targetOf returns the target of a stop.
 func targetOf(l audit.Line) (t stop.Target, ok bool) {
 	switch kind, name := l.About(); kind {
 	case audit.AboutServer:
@@ -95,7 +95,7 @@ func targetOf(l audit.Line) (t stop.Target, ok bool) {
 	return t, t.Check() == nil
 }
 
-// endedSince reports whether the store knows that the stop whose line has this time was undone.
+// endedSince reports whether the store knows that the stop with a line of this time was undone.
 func endedSince(held stop.Stops, t stop.Target, at time.Time) bool {
 	return slices.ContainsFunc(held.Ended, func(e stop.Ended) bool { return e.Target == t && e.At.After(at.Add(-recordTime)) })
 }

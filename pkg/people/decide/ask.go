@@ -152,7 +152,7 @@ func (d *Service) Ask(ctx context.Context, code string, w Want) (Asking, error) 
 	unrecorded := d.Record(ctx, o.line(audit.ActionAsked, strings.TrimSpace(w.Why))) != nil
 	if added {
 		d.o.Notifier.Notify(ctx, notify.Event{
-			Kind: notify.Asked, At: d.o.Now().UTC(), Server: o.Server, Items: []tool.ID{o.Item()},
+			Kind: notify.RequestMade, At: d.o.Now().UTC(), Server: o.Server, Items: []tool.ID{o.Item()},
 			Agent: o.agent.ID, Request: id, OneCall: o.OneCall(),
 		})
 	}

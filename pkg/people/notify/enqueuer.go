@@ -9,21 +9,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// postTime bounds how long one who has something to tell is held up.
+// postTime limits how long a caller of Notify waits.
 const postTime = 3 * time.Second
 
-// An Enqueuer is a [Notifier] that puts what it takes into an outbox, and wakes who sends. It is
-// safe for concurrent use.
+// An Enqueuer is a [Notifier] that puts events into an outbox and wakes the sender. It is safe for
+// concurrent use.
 type Enqueuer struct {
 	Box     *Outbox
-	Targets func() []config.Notify                     // of the config in use; it must not read anything
-	Wake    func(ctx context.Context, id string) error // sends at once; nil: what is put is sent with the next sync
+	Targets func() []config.Notify                     // targets of the config in use; it must not read anything
+	Wake    func(ctx context.Context, id string) error // sends at once; nil: the next sync sends
 	Now     func() time.Time                           // nil: time.Now
 	Log     *slog.Logger
 }
 
-// Notify implements [Notifier]. Where no target wants the event nothing is put. If who sends cannot
-// be woken, the event is sent with the next sync.
+// Notify implements [Notifier]. If no target wants the event, nothing is stored. If the sender
+// cannot be woken, the next sync sends the event.
 func (p *Enqueuer) Notify(ctx context.Context, e Event) {
 	if !slices.ContainsFunc(p.Targets(), func(t config.Notify) bool { return wants(t, e.Kind) }) {
 		return
@@ -44,9 +44,9 @@ func (p *Enqueuer) Notify(ctx context.Context, e Event) {
 		return
 	}
 	if err := p.Wake(ctx, e.ID); err != nil {
-		p.Log.LogAttrs(ctx, slog.LevelWarn, "people are told with the next sync", append(about, slog.Any("error", err))...)
+		p.Log.LogAttrs(ctx, slog.LevelWarn, "notice waits for the next sync", append(about, slog.Any("error", err))...)
 	}
 }
 
-// wants reports whether a target is told of events of a kind.
+// wants reports whether a target wants events of a kind.
 func wants(t config.Notify, k Kind) bool { return slices.Contains(t.Events, string(k)) }

@@ -16,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A post office for tests.
-func newPost(docs document.Store, log *local.Buffer, events ...string) *notify.Enqueuer {
+// newEnqueuer returns an enqueuer with a webhook for the events.
+func newEnqueuer(docs document.Store, log *local.Buffer, events ...string) *notify.Enqueuer {
 	return &notify.Enqueuer{
 		Box: notify.NewOutbox(docs, nil), Log: slog.New(slog.NewTextHandler(log, nil)),
 		Targets: func() []config.Notify {
@@ -31,13 +31,13 @@ func newPost(docs document.Store, log *local.Buffer, events ...string) *notify.E
 
 func TestPost(t *testing.T) {
 	docs, log := new(documenttest.Store), new(local.Buffer)
-	p := newPost(docs, log, "request")
+	p := newEnqueuer(docs, log, "request")
 	var woken []string
 	p.Wake = func(_ context.Context, id string) error { woken = append(woken, id); return nil }
 	p.Notify(t.Context(), notify.Event{Kind: notify.Decided, Request: "R-1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // the request has been answered
-	e := notify.Event{Kind: notify.Asked, Request: "R-7KQ2M4XD", Agent: "ci"}
+	e := notify.Event{Kind: notify.RequestMade, Request: "R-7KQ2M4XD", Agent: "ci"}
 	p.Notify(ctx, e)
 	p.Notify(ctx, e)
 	list, _, err := p.Box.Pending(t.Context())
@@ -50,40 +50,40 @@ func TestPost(t *testing.T) {
 	}
 }
 
-// Nothing fails because people cannot be told; the log says so.
+// A failing notification makes nothing else fail, and is logged.
 func TestPostThatFails(t *testing.T) {
 	docs, log := new(documenttest.Store), new(local.Buffer)
-	p := newPost(docs, log, "request")
+	p := newEnqueuer(docs, log, "request")
 	docs.OnPut = func(context.Context, []document.Doc) (bool, error) { return false, errors.New("no room") }
 	p.Wake = func(context.Context, string) error { t.Error("woken for nothing"); return nil }
-	p.Notify(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"})
+	p.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-1"})
 	if !strings.Contains(log.String(), "people are not told") || !strings.Contains(log.String(), "no room") {
 		t.Errorf("log: %s", log)
 	}
 	docs.OnPut = nil
 	p.Wake = func(context.Context, string) error { return errors.New("no function") }
-	p.Notify(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"})
+	p.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-1"})
 	list, _, err := p.Box.Pending(t.Context())
 	require.OK(t, err)
-	if len(list) != 1 || !strings.Contains(log.String(), "with the next sync") {
+	if len(list) != 1 || !strings.Contains(log.String(), "waits for the next sync") {
 		t.Errorf("Pending = %+v; log: %s", list, log)
 	}
 	docs.OnPut = func(ctx context.Context, _ []document.Doc) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
 	began := time.Now()
-	p.Notify(t.Context(), notify.Event{Kind: notify.Asked, Request: "R-2"})
+	p.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-2"})
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it waits %v for a store that does not answer", took)
 	}
 }
 
-// Without a target nothing is read or written.
+// Without a target, nothing is read or written.
 func BenchmarkTellNobody(b *testing.B) {
 	docs := new(documenttest.Store)
 	docs.OnPut = func(context.Context, []document.Doc) (bool, error) { b.Error("put"); return false, nil }
-	p := newPost(docs, new(local.Buffer))
+	p := newEnqueuer(docs, new(local.Buffer))
 	b.ReportAllocs()
 	for b.Loop() {
-		p.Notify(b.Context(), notify.Event{Kind: notify.Asked, Request: "R-1"})
+		p.Notify(b.Context(), notify.Event{Kind: notify.RequestMade, Request: "R-1"})
 	}
 }
 
@@ -91,8 +91,8 @@ func TestTellNobodyCostsNothing(t *testing.T) {
 	docs := new(documenttest.Store)
 	docs.OnPut = func(context.Context, []document.Doc) (bool, error) { t.Error("put"); return false, nil }
 	docs.OnDocs, docs.OnList = noReads(t), func(context.Context, string) error { t.Error("list"); return nil }
-	p := newPost(docs, new(local.Buffer))
-	e, ctx := notify.Event{Kind: notify.Asked, Request: "R-1"}, t.Context()
+	p := newEnqueuer(docs, new(local.Buffer))
+	e, ctx := notify.Event{Kind: notify.RequestMade, Request: "R-1"}, t.Context()
 	if n := testing.AllocsPerRun(100, func() { p.Notify(ctx, e) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

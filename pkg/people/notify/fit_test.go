@@ -6,9 +6,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/notify"
 )
 
-// An event about a request is known by it and by what was decided, and leads to its page.
+// The request and the verdict identify an event about a request. Its link leads to the request's
+// page.
 func TestFitOfARequest(t *testing.T) {
-	asked := notify.Event{Kind: notify.Asked, Request: "R-7KQ2M4XD"}
+	asked := notify.Event{Kind: notify.RequestMade, Request: "R-7KQ2M4XD"}
 	again := asked.Fit(asked.At)
 	if again.Path != "/admin/requests/R-7KQ2M4XD" || again.ID == "" || again.ID != asked.Fit(asked.At).ID {
 		t.Errorf("asked: %+v", again)

@@ -25,16 +25,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// signing is the secret of the webhooks of the tests.
+// signing is the secret of the test webhooks.
 var signing = "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))
 
-// A message is what a stub took.
+// A message is a message that a stub received.
 type message struct {
 	header http.Header
 	body   string
 }
 
-// A stub takes messages over HTTP, and answers as it is told.
+// A stub receives messages over HTTP, and answers as the test says.
 type stub struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -69,12 +69,12 @@ func (s *stub) says(answer func(n int, w http.ResponseWriter)) {
 	s.answer = answer
 }
 
-// status answers always so.
+// status returns a handler that always answers with the code.
 func status(code int) func(int, http.ResponseWriter) {
 	return func(_ int, w http.ResponseWriter) { w.WriteHeader(code) }
 }
 
-// An office is an outbox, who sends it, and a clock.
+// An office is an outbox with its sender and a clock.
 type office struct {
 	*notifytest.Clock
 	docs    *documenttest.Store
@@ -126,7 +126,7 @@ func (o *office) put(t *testing.T, events ...notify.Event) {
 	}
 }
 
-func (o *office) send(t *testing.T) notify.Sent {
+func (o *office) send(t *testing.T) notify.SendReport {
 	t.Helper()
 	sent, err := o.sender.Send(t.Context())
 	require.OK(t, err)
@@ -140,7 +140,7 @@ func (o *office) open(t *testing.T) []notify.Notice {
 	return list
 }
 
-// checkLog fails if the log has what nobody may read there.
+// checkLog fails if the log has secrets or addresses.
 func (o *office) checkLog(t *testing.T, addresses ...string) {
 	t.Helper()
 	for _, what := range append(addresses, "127.0.0.1", signing, "hooks") {

@@ -8,15 +8,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A message is what people read of an event: a line, and a link to the page.
+// A message is the text of an event for people: a line, and a link to the page.
 type message struct {
-	subject string // ASCII, without any name
+	subject string // ASCII, without names
 	line    []word
-	button  string // what the link leads to, in a word or two
+	button  string // what the link opens, in one or two words
 	link    string // "": the gateway does not know its own address
 }
 
-// A word is a part of a line: of the gateway's own, or a name, which others chose.
+// A word is a part of a line: the gateway's own text, or a name that others chose.
 type word struct {
 	text string
 	name bool
@@ -27,13 +27,13 @@ const (
 	maxLine   = 2000 // bytes of a line that names are added to; Slack takes 3,000 characters
 )
 
-// messageOf returns what people read. base is the gateway's public address.
+// messageOf returns the text of an event. base is the gateway's public address.
 func messageOf(e Event, base string) message {
 	m := message{subject: "Portcullis: " + subjectOf(e), line: lineOf(e), button: "Open"}
 	switch e.Kind {
 	case Changed, New:
 		m.button = "Review"
-	case Asked:
+	case RequestMade:
 		m.button = "Decide"
 	}
 	if base != "" {
@@ -42,7 +42,7 @@ func messageOf(e Event, base string) message {
 	return m
 }
 
-// pathOf returns the path of the page; that of /admin, if what the event has is none of the console's.
+// pathOf returns the path of the event's page, or /admin if the event's path is not of the console.
 func pathOf(e Event) string {
 	p := e.Path
 	if p != "/admin" && !strings.HasPrefix(p, "/admin/") && !strings.HasPrefix(p, "/admin?") || strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`<>|"\`, r) }) {
@@ -57,7 +57,7 @@ func subjectOf(e Event) string {
 		return "a server changed"
 	case New:
 		return "a server lists something new"
-	case Asked:
+	case RequestMade:
 		return "a decision is waited for"
 	case Decided:
 		return "a request was decided"
@@ -75,12 +75,12 @@ func lineOf(e Event) []word {
 		return append([]word{own("Server "), named(e.Server), own(" changed " + e.count("definition") + ": ")}, append(e.items(), own("."))...)
 	case New:
 		return append([]word{own("Server "), named(e.Server), own(" lists " + e.count("new item") + ": ")}, append(e.items(), own("."))...)
-	case Asked:
-		return asked(e)
+	case RequestMade:
+		return requestLine(e)
 	case Decided:
-		return decided(e)
+		return decisionLine(e)
 	case ServerDown:
-		return down(e)
+		return serverDownLine(e)
 	case ConfigRefused:
 		why := " is refused: " + text.Count(max(e.Faults, 1), "fault")
 		if e.Stays {
@@ -91,7 +91,7 @@ func lineOf(e Event) []word {
 	return []word{own("Something happened.")}
 }
 
-func asked(e Event) []word {
+func requestLine(e Event) []word {
 	if e.Waiting > 0 {
 		return []word{own(strconv.Itoa(e.Waiting) + " requests wait for a decision.")}
 	}
@@ -106,7 +106,7 @@ func asked(e Event) []word {
 	return append(line, e.about())
 }
 
-func decided(e Event) []word {
+func decisionLine(e Event) []word {
 	who, agent, items := named(e.By), named(e.Agent), e.items()
 	if e.By == "" {
 		who = own("Somebody")
@@ -135,7 +135,7 @@ func decided(e Event) []word {
 	return append(line, e.about())
 }
 
-func down(e Event) []word {
+func serverDownLine(e Event) []word {
 	line := []word{own("Server "), named(e.Server), own(" no longer loads: ")}
 	status := string(e.Status)
 	if e.Reason != "" {
@@ -149,7 +149,7 @@ func (e Event) about() word {
 	if e.Request == "" {
 		return own(".")
 	}
-	return own(" (" + strings.Map(func(r rune) rune { // an id has these alone
+	return own(" (" + strings.Map(func(r rune) rune { // an id has only these characters
 		if strings.ContainsRune("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", r) {
 			return r
 		}
@@ -160,14 +160,14 @@ func (e Event) about() word {
 // count returns how many items there are, with a noun.
 func (e Event) count(noun string) string { return text.Count(len(e.Items)+e.More, noun) }
 
-// items names the items, as many as have room.
+// items lists the names of the items, as many as fit.
 func (e Event) items() (words []word) {
 	if len(e.Items)+e.More == 0 {
 		return []word{own("something")}
 	}
 	room := maxLine
 	for i, id := range e.Items {
-		w := named(shown(id))
+		w := named(clippedID(id))
 		if room -= len(marked(w)) + len(", "); room < 0 && i > 0 {
 			break
 		}
@@ -182,15 +182,15 @@ func (e Event) items() (words []word) {
 	return words
 }
 
-// shown returns the id of an item as people read it: a URI is clipped.
-func shown(id tool.ID) string { return text.Clip(id.String(), shownName) }
+// clippedID returns the id of an item with long URIs clipped.
+func clippedID(id tool.ID) string { return text.Clip(id.String(), shownName) }
 
 func own(s string) word { return word{text: s} }
 
 func named(s string) word { return word{text.Clip(text.Reveal(s), shownName), true} }
 
-// plain returns the line for a reader who takes it as it is, such as in an e-mail. An address in a
-// name is no link there.
+// plain returns the line as plain text, such as for e-mail. It changes addresses in names so that
+// no reader makes a link of them.
 func (m message) plain() string {
 	var out strings.Builder
 	for _, w := range m.line {
@@ -202,8 +202,8 @@ func (m message) plain() string {
 	return out.String()
 }
 
-// marked returns the line in Slack's markup. Names stand as code, where nothing is a link, a mention
-// or a format.
+// marked returns the line in Slack's markup. Names are code, which has no links, mentions or
+// formats.
 func (m message) marked() string {
 	var out strings.Builder
 	for _, w := range m.line {

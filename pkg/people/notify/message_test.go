@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Whatever the names are, no reader finds markup, a second line or an address of others in a message.
+// For all names, messages have no markup, second line or foreign address.
 func FuzzMessage(f *testing.F) {
 	for _, kind := range kinds() {
 		f.Add(kind, "declined", "<!channel>", "`<https://evil.example|x>`", "@here\n*b*", "//evil.example", 3)

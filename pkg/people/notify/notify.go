@@ -1,10 +1,9 @@
-// Package notify tells people that something waits for them: by Slack, by signed webhooks, by SNS and
-// so by e-mail. What is told is names and links, never a text of a server or of an agent.
+// Package notify notifies people of what waits for them: by Slack, signed webhooks and SNS,
+// including e-mail. Messages have names and links, never texts of a server or an agent.
 //
-// Who has something to tell puts an [Event] into the [Outbox]; the sync alone sends, since it has the
-// secrets of the targets and the guard of outgoing requests. A target is told at least once: a sender
-// that ends between the answer of a target and its note of that is followed by one that sends again,
-// with the same webhook-id.
+// Callers put an [Event] into the [Outbox]. Only the sync sends, because it has the targets'
+// secrets and the guard of outgoing requests. Delivery is at least once: if a sender ends after the
+// target's answer and before it stores that, the next sender sends again, with the same webhook-id.
 package notify
 
 import (
@@ -20,50 +19,50 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Kind is what an event is about. Targets choose by it.
+// A Kind says what an event is about. Targets choose events by kind.
 type Kind string
 
-// The kinds.
+// The kinds of events.
 const (
 	Changed       Kind = "changed"        // definitions of a server changed
 	New           Kind = "new"            // a server lists what it did not list
-	Asked         Kind = "request"        // an agent asks for something, or a call waits
-	Decided       Kind = "decided"        // and a person decided
+	RequestMade   Kind = "request"        // an agent requests something, or a call waits
+	Decided       Kind = "decided"        // a person decided about a request
 	ServerDown    Kind = "server_down"    // a server no longer loads
 	ConfigRefused Kind = "config_refused" // a file of the operator has faults
 )
 
-// An Event is something that people are told once. It has names, codes and numbers: no field takes a
+// An Event is something that people are notified of once. It has names, codes and numbers, and no
 // text of a server or an agent.
 type Event struct {
-	ID      string    `json:"id"` // of two events with one id one is told; "": the outbox gives it one
+	ID      string    `json:"id"` // events with the same id are sent once; "": the outbox makes an id
 	Kind    Kind      `json:"kind"`
 	At      time.Time `json:"at"`
 	Server  string    `json:"server,omitempty"`
 	Items   []tool.ID `json:"items,omitempty"`
-	More    int       `json:"more,omitempty"`    // items besides
-	Agent   string    `json:"agent,omitempty"`   // id of who asks
+	More    int       `json:"more,omitempty"`    // number of further items
+	Agent   string    `json:"agent,omitempty"`   // id of the requesting agent
 	Request string    `json:"request,omitempty"` // id
 	OneCall bool      `json:"one_call,omitempty"`
 	Verdict string    `json:"verdict,omitempty"` // of decided
-	By      string    `json:"by,omitempty"`      // who decided, or asked in the place of the agent
-	Path    string    `json:"path"`              // of the page, below the gateway's address; "": of an event about a request, its page
+	By      string    `json:"by,omitempty"`      // who decided, or made the request for the agent
+	Path    string    `json:"path"`              // of the page, below the gateway's address; "": the page of the event's request
 
 	Status  outcome.Status `json:"status,omitempty"`  // of server_down
 	Reason  string         `json:"reason,omitempty"`  // and one of [outcome.Reasons]
 	File    string         `json:"file,omitempty"`    // of config_refused: its key
 	Faults  int            `json:"faults,omitempty"`  // and how many it has
 	Stays   bool           `json:"stays,omitempty"`   // and an earlier version stays in use
-	Waiting int            `json:"waiting,omitempty"` // of a request, or a decision, that stands for so many
+	Waiting int            `json:"waiting,omitempty"` // number of requests that the event or decision is for
 }
 
-// A Notifier takes what people are to be told. It does not wait until that was done, and what it
-// cannot take is in the log: nothing else fails because of it.
+// A Notifier accepts events for people. It does not wait for the delivery. It logs what it cannot
+// accept, and nothing else fails because of it.
 type Notifier interface {
 	Notify(ctx context.Context, e Event)
 }
 
-// Discard is a Notifier that tells nobody.
+// Discard is a Notifier that drops all events.
 type Discard struct{}
 
 // Notify implements [Notifier].
@@ -73,12 +72,12 @@ const (
 	// MaxItems is how many items one event names.
 	MaxItems = 20
 
-	maxName = 200 // characters of another name
+	maxName = 200 // characters of other names
 )
 
-// Fit returns the event as an outbox keeps it: with an id and a time, and of bounded size. An event
-// about a request has the id of that and of what was decided, and its page, if it has none of its own:
-// it is told once, however often it is put.
+// Fit returns the event as an outbox stores it: with an id, a time and a limited size. An event
+// about a request gets an id from the request and the verdict, so it is sent once even if it is put
+// many times. It gets the request's page if it has none.
 func (e Event) Fit(now time.Time) Event {
 	if e.At.IsZero() {
 		e.At = now
@@ -105,9 +104,9 @@ func (e Event) Fit(now time.Time) Event {
 	return e
 }
 
-// IDOf returns the id of an event that is known by these texts: 32 hex digits.
+// IDOf returns the id of an event that these texts identify: 32 hex digits.
 func IDOf(parts ...string) string {
-	data, _ := json.Marshal(parts) // texts alone cannot fail
+	data, _ := json.Marshal(parts) // texts cannot fail
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
 }

@@ -16,57 +16,57 @@ import (
 )
 
 const (
-	// MaxOpen is how many notices an outbox holds. Who floods it loses what comes after; the people
-	// are told of the others, and see all of them at /admin.
+	// MaxOpen is how many notices an outbox holds. In a flood, later events are lost; people get
+	// the earlier notices, and see everything at /admin.
 	MaxOpen = 1024
 
-	// GiveUpAfter is how long a target is tried.
+	// GiveUpAfter is how long the sender tries a target.
 	GiveUpAfter = 24 * time.Hour
 
-	// Remember is how long an outbox knows the id of an event that was put, at least.
+	// Remember is how long an outbox remembers the id of an event, at least.
 	Remember = 7 * 24 * time.Hour
 )
 
 // Errors of an [Outbox].
 var (
-	ErrFull  = errors.New("the outbox is full")        // nothing was kept
-	ErrTaken = errors.New("notice changed since read") // another sends it, or has sent it
+	ErrFull  = errors.New("the outbox is full")        // nothing was stored
+	ErrTaken = errors.New("notice changed since read") // another sender sends it, or has sent it
 )
 
 // A Notice is an event on its way to the targets.
 type Notice struct {
 	Event Event     `json:"event"`
-	Put   time.Time `json:"put"`             // when it came
-	Done  []string  `json:"done,omitempty"`  // keys of the targets that were told, or given up
-	Tries int       `json:"tries,omitempty"` // how often a target was not reached
-	Due   time.Time `json:"due"`             // it is not touched before: another sends it, or it failed
+	Put   time.Time `json:"put"`             // when it was put
+	Done  []string  `json:"done,omitempty"`  // keys of the targets that have it or were given up
+	Tries int       `json:"tries,omitempty"` // how often a target could not be reached
+	Due   time.Time `json:"due"`             // no sender takes it before: another sender has it, or it failed
 	Rev   int64     `json:"rev"`
-	Slot  string    `json:"-"` // where its store has it
+	Slot  string    `json:"-"` // its place in the store
 }
 
-// Is reports whether a target needs nothing more.
+// Is reports whether a target is done.
 func (n Notice) Is(done string) bool { return slices.Contains(n.Done, done) }
 
 const (
-	// slotTries is in how many slots one event is tried. Each slot is a hash of its id, so that
-	// nothing has to be read to find a free one, and there are MaxOpen slots.
+	// slotTries is how many slots are tried for one event. There are MaxOpen slots. Each slot is a
+	// hash of the event's id, so finding a free slot needs no reads.
 	slotTries = 6
 
-	// keepNotice is how long a notice is kept that no sync has given up, since none runs.
+	// keepNotice is how long a notice is stored if no sync runs to give it up.
 	keepNotice = 30 * GiveUpAfter
 
 	openPart = "OUTBOX#OPEN"
 	seenPart = "OUTBOX#SEEN"
 )
 
-// An Outbox keeps events until every target was told. It is safe for concurrent use, also by
+// An Outbox stores events until all targets have them. It is safe for concurrent use, even by
 // several processes. A role that may write documents is enough to put events.
 type Outbox struct {
 	docs document.Store
 	now  func() time.Time
 }
 
-// NewOutbox returns the notices that docs keeps. A nil now is time.Now.
+// NewOutbox returns the outbox in docs. A nil now is time.Now.
 func NewOutbox(docs document.Store, now func() time.Time) *Outbox {
 	if now == nil {
 		now = time.Now
@@ -74,12 +74,12 @@ func NewOutbox(docs document.Store, now func() time.Time) *Outbox {
 	return &Outbox{docs, now}
 }
 
-// Put keeps the event, as [Event.Fit] returns it, unless an event with its id was put in the last
-// [Remember]. It returns [ErrFull] if [MaxOpen] notices are open, or nearly as many. Then nothing
-// is kept, and the id is not known either. It reads nothing.
+// Put stores the event as [Event.Fit] returns it, unless an event with its id was put within
+// [Remember]. It returns [ErrFull] if about [MaxOpen] notices are open. Then it stores neither the
+// event nor its id. It reads nothing.
 //
-// An event whose slots are all taken finds the outbox full: while few notices wait
-// that does not happen, with half of the slots taken it does to one event in sixty.
+// The outbox is full for an event if all of its slots are full. With few notices that does not
+// happen; with half of the slots taken it happens to one event in sixty.
 func (x *Outbox) Put(ctx context.Context, e Event) (err error) {
 	defer document.Wrap(&err, ErrTaken, "put notice")
 	now := x.now()
@@ -104,16 +104,16 @@ func (x *Outbox) Put(ctx context.Context, e Event) (err error) {
 	return ErrFull
 }
 
-// slotOf returns the slot of an event that is tried after so many others.
+// slotOf returns the slot of an event's nth try.
 func slotOf(id string, try int) string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(id)) // which never fails
+	_, _ = h.Write([]byte(id)) // Write never fails
 	_, _ = h.Write([]byte{byte(try)})
 	return strconv.FormatUint(h.Sum64()%MaxOpen, 10)
 }
 
-// Pending returns the open notices, the oldest first, even those that are due later. all is false
-// if there are more than it reads at once, or some that cannot be read.
+// Pending returns the open notices, oldest first, even those that are due later. all is false if
+// there are more than it reads at once, or if some cannot be read.
 func (x *Outbox) Pending(ctx context.Context) (list []Notice, all bool, err error) {
 	defer document.Wrap(&err, ErrTaken, "list notices")
 	docs, all, err := x.docs.ListDocs(ctx, openPart)
@@ -123,7 +123,7 @@ func (x *Outbox) Pending(ctx context.Context) (list []Notice, all bool, err erro
 	for _, d := range docs {
 		n, err := decodeNotice(d.Data)
 		if err != nil {
-			all = false // the others are told
+			all = false // the other notices are still sent
 			continue
 		}
 		n.Slot, n.Rev = d.ID, d.Rev
@@ -133,8 +133,9 @@ func (x *Outbox) Pending(ctx context.Context) (list []Notice, all bool, err erro
 	return list, all, nil
 }
 
-// Change keeps n if it is still open at n.Rev, and returns it at its new revision. Otherwise it
-// returns [ErrTaken] and changes nothing. So of several senders that claim a notice one gets it.
+// Change stores n if the notice is still open at n.Rev, and returns it at its new revision.
+// Otherwise it returns [ErrTaken] and changes nothing, so only one of several senders gets a
+// notice.
 func (x *Outbox) Change(ctx context.Context, n Notice) (_ Notice, err error) {
 	defer document.Wrap(&err, ErrTaken, "change notice")
 	next, data, err := n.Encode()
@@ -150,8 +151,8 @@ func (x *Outbox) Change(ctx context.Context, n Notice) (_ Notice, err error) {
 	return next, nil
 }
 
-// Remove ends a notice that is still open at n.Rev, otherwise it returns [ErrTaken]. Its id stays
-// known.
+// Remove removes a notice that is still open at n.Rev; otherwise it returns [ErrTaken]. The outbox
+// still remembers the id.
 func (x *Outbox) Remove(ctx context.Context, n Notice) (err error) {
 	defer document.Wrap(&err, ErrTaken, "remove notice")
 	return x.docs.PutDocs(ctx, document.Doc{Key: openKey(n.Slot), Rev: n.Rev, Mark: n.Event.ID})
@@ -159,7 +160,7 @@ func (x *Outbox) Remove(ctx context.Context, n Notice) (err error) {
 
 func openKey(slot string) document.Key { return document.Key{Part: openPart, ID: slot} }
 
-// newNotice returns the notice of an event that comes now.
+// newNotice returns the notice of a new event.
 func newNotice(e Event, now time.Time) Notice {
 	now = now.UTC().Truncate(time.Microsecond)
 	return Notice{Event: e.Fit(now), Put: now, Due: now}
@@ -172,10 +173,10 @@ func (n Notice) Encode() (next Notice, data []byte, err error) {
 	return n, data, err
 }
 
-// decodeNotice reads what [Notice.Encode] wrote.
+// decodeNotice parses the result of [Notice.Encode].
 func decodeNotice(data []byte) (n Notice, err error) {
 	if err = json.Unmarshal(data, &n); err == nil && n.Event.ID == "" {
-		err = errors.New("it has no id")
+		err = errors.New("notice has no id")
 	}
 	if err != nil {
 		return Notice{}, fmt.Errorf("stored notice: %w", err)
@@ -183,7 +184,7 @@ func decodeNotice(data []byte) (n Notice, err error) {
 	return n, nil
 }
 
-// sortNotices puts notices in the order in which they came.
+// sortNotices sorts notices by the time when they were put.
 func sortNotices(list []Notice) {
 	slices.SortFunc(list, func(a, b Notice) int {
 		return cmp.Or(a.Put.Compare(b.Put), cmp.Compare(a.Event.ID, b.Event.ID))

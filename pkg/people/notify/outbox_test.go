@@ -21,7 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Each promise of a [notify.Outbox].
+// TestOutbox tests each promise of a [notify.Outbox].
 func TestOutbox(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *notify.Outbox, *notifytest.Clock){
 		"an empty outbox has nothing":                  emptyBox,
@@ -44,7 +44,7 @@ func TestOutbox(t *testing.T) {
 	}
 }
 
-// noReads is a hook of reads that an outbox does not make.
+// noReads returns a hook that fails for reads that an outbox does not make.
 func noReads(t *testing.T) func(context.Context, []document.Key) error {
 	return func(_ context.Context, keys []document.Key) error {
 		t.Errorf("the outbox reads %q", keys)
@@ -52,7 +52,7 @@ func noReads(t *testing.T) func(context.Context, []document.Key) error {
 	}
 }
 
-// A sender that read a notice does not touch the next one in its slot.
+// A sender that read a notice does not change the next notice in the same slot.
 func TestSlotOfAnother(t *testing.T) {
 	box := notify.NewOutbox(new(documenttest.Store), nil)
 	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
@@ -196,7 +196,7 @@ func racingSenders(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
 				switch _, err := box.Change(t.Context(), n); {
 				case err == nil:
 					var i int
-					_, _ = fmt.Sscanf(n.Event.ID, "event-%d", &i) // which [notifytest.Sample] made
+					_, _ = fmt.Sscanf(n.Event.ID, "event-%d", &i) // [notify.Event] of [notifytest.Sample]
 					got[i].Add(1)
 				case !errors.Is(err, notify.ErrTaken):
 					t.Error(err)
@@ -271,7 +271,7 @@ func floodOfEvents(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 	if len(list) > notify.MaxOpen || len(list) < notify.MaxOpen/2 || full.Load() != int64(notify.MaxOpen+200-len(list)) {
 		t.Errorf("%d are open, %d were refused", len(list), full.Load())
 	}
-	for _, n := range list[:50] { // one whose answer is lost is sent again, and was taken by itself
+	for _, n := range list[:50] { // a removal whose answer is lost is retried, and then the notice is gone
 		if err := box.Remove(t.Context(), n); err != nil && !errors.Is(err, notify.ErrTaken) {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func floodOfEvents(t *testing.T, box *notify.Outbox, _ *notifytest.Clock) {
 		t.Errorf("%d of %d are open when 50 were removed", len(rest), len(list))
 	}
 	held := 0
-	for n := range 50 { // what was refused is not known, and can be put again
+	for n := range 50 { // the outbox does not remember refused events, so they can be put again
 		err := box.Put(t.Context(), notifytest.Sample(10000+n))
 		if err == nil {
 			held++

@@ -12,13 +12,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// slackBody returns what an incoming webhook of Slack takes. The button is a link: nothing is decided
-// in Slack.
+// slackBody returns the body for a Slack webhook. The button is a link, because nobody decides in
+// Slack.
 func slackBody(m message) ([]byte, error) {
 	type textObject struct {
 		Type     string `json:"type"`
 		Text     string `json:"text"`
-		Verbatim bool   `json:"verbatim,omitempty"` // no channel, user or address is looked for in it
+		Verbatim bool   `json:"verbatim,omitempty"` // Slack looks for no channel, user or address in it
 	}
 	type element struct {
 		Type string     `json:"type"`
@@ -35,18 +35,18 @@ func slackBody(m message) ([]byte, error) {
 		blocks = append(blocks, block{Type: "actions", Elements: []element{{"button", textObject{Type: "plain_text", Text: m.button}, m.link}}})
 	}
 	return json.Marshal(struct {
-		Text   string  `json:"text"` // of the notification on a telephone
+		Text   string  `json:"text"` // of the notification on a phone
 		Blocks []block `json:"blocks"`
 		Links  bool    `json:"unfurl_links"`
 		Media  bool    `json:"unfurl_media"`
 	}{m.marked(), blocks, false, false})
 }
 
-// hookData is the data of a webhook, which are documented in docs/unlock.md. Members may be added.
+// hookData is the data of a webhook. docs/unlock.md describes it. Members may be added.
 type hookData struct {
 	Server  string         `json:"server,omitempty"`
 	Items   []string       `json:"items,omitempty"` // ids; a long URI is clipped
-	More    int            `json:"more,omitempty"`  // items besides
+	More    int            `json:"more,omitempty"`  // number of further items
 	Agent   string         `json:"agent,omitempty"`
 	Request string         `json:"request,omitempty"`
 	OneCall bool           `json:"one_call,omitempty"`
@@ -57,7 +57,7 @@ type hookData struct {
 	File    string         `json:"file,omitempty"`
 	Faults  int            `json:"faults,omitempty"`
 	Waiting int            `json:"waiting,omitempty"`
-	Text    string         `json:"text"` // the line that people read
+	Text    string         `json:"text"` // the line for people
 	Link    string         `json:"link,omitempty"`
 }
 
@@ -77,13 +77,13 @@ func hookBody(e Event, m message) ([]byte, error) {
 	}{e.Kind, e.At, d})
 }
 
-// maxItem is how many characters of an item's id a webhook has: more than any name of a tool takes.
+// maxItem is how many characters of an item's id a webhook has; every tool name is shorter.
 const maxItem = 300
 
-// webhookID returns the id of an event at every target: that of two attempts is the same.
+// webhookID returns the event's id for targets. All attempts have the same id.
 func webhookID(e Event) string { return "msg_" + IDOf(string(e.Kind), e.ID) }
 
-// sign returns the signature of a webhook, as of Standard Webhooks.
+// sign returns the signature of a webhook, as in Standard Webhooks.
 func sign(key []byte, id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))

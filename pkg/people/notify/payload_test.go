@@ -25,20 +25,20 @@ func tools(names ...string) (ids []tool.ID) {
 	return ids
 }
 
-// samples are the events that there are, each with what it can have.
+// samples returns every kind of event, with all fields that it can have.
 func samples() []notify.Event {
 	var many []string
 	for n := range 40 {
 		many = append(many, fmt.Sprintf("tool_%d", n))
 	}
-	asked := notify.Event{ID: "1", Kind: notify.Asked, Server: "git", Items: tools("git_push"), Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"}
+	asked := notify.Event{ID: "1", Kind: notify.RequestMade, Server: "git", Items: tools("git_push"), Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"}
 	call := asked
 	call.OneCall, call.By = true, "kim"
 	all := []notify.Event{
 		{Kind: notify.Changed, Server: "git", Items: tools("git_push", "git_commit"), Path: "/admin/servers/git"},
 		{Kind: notify.New, Server: "git", Items: tools(many...), Path: "/admin/servers/git"},
 		asked, call,
-		{Kind: notify.Asked, Waiting: 37, Path: "/admin/requests"},
+		{Kind: notify.RequestMade, Waiting: 37, Path: "/admin/requests"},
 	}
 	for _, verdict := range []string{"approved", "allowed", "confirmed", "declined", "revoked", "unheard of"} {
 		all = append(all, notify.Event{Kind: notify.Decided, Server: "git", Items: tools("git_push"), Agent: "ci", Request: "R-7KQ2M4XD", Verdict: verdict, By: "kim", Path: "/admin/requests/R-7KQ2M4XD"})
@@ -51,7 +51,7 @@ func samples() []notify.Event {
 	)
 }
 
-// hostile is an event of which every text is made to do harm.
+// hostile returns an event with malicious text in every field.
 func hostile() notify.Event {
 	const bad = "<!channel> <https://evil.example|Approve> `*x*` & \"'</b>\n\u202e<@U123> @here"
 	return notify.Event{
@@ -60,7 +60,7 @@ func hostile() notify.Event {
 	}
 }
 
-// pretty shows messages for people who compare them.
+// pretty formats messages for comparison by people.
 func pretty(t *testing.T, all []message) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -71,7 +71,7 @@ func pretty(t *testing.T, all []message) string {
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(out.String())
 }
 
-// What people read, word by word; and hostile texts are text.
+// The messages have exactly these words, and hostile texts stay text.
 func TestPayloads(t *testing.T) {
 	room, hook := newStub(t), newStub(t)
 	o := newOffice(t, slack(room.URL), webhook(hook.URL))
@@ -109,7 +109,7 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-// The signatures are good to another implementation, and bad for another body.
+// Another implementation verifies the signature, and refuses it for another body.
 func TestWebhookSignature(t *testing.T) {
 	hook := newStub(t)
 	o := newOffice(t, webhook(hook.URL))
@@ -135,7 +135,7 @@ func TestWebhookSignature(t *testing.T) {
 	}
 }
 
-// The page on unlocking has the messages word by word.
+// docs/unlock.md quotes the messages exactly.
 func TestMessagesOfTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/unlock.md")
 	require.OK(t, err)
@@ -143,8 +143,8 @@ func TestMessagesOfTheDocs(t *testing.T) {
 	o := newOffice(t, slack(room.URL))
 	item := func(server, name string) tool.ID { return tool.ID{Server: server, Name: name} }
 	for i, e := range []notify.Event{
-		{Kind: notify.Asked, Agent: "ci", Items: tools("git_push"), Request: "R-7KQ2M4XD"},
-		{Kind: notify.Asked, Agent: "ci", Items: []tool.ID{item("pay", "refund")}, OneCall: true, Request: "R-9DPM2B4J"},
+		{Kind: notify.RequestMade, Agent: "ci", Items: tools("git_push"), Request: "R-7KQ2M4XD"},
+		{Kind: notify.RequestMade, Agent: "ci", Items: []tool.ID{item("pay", "refund")}, OneCall: true, Request: "R-9DPM2B4J"},
 		{Kind: notify.Decided, Verdict: "declined", By: "kim", Agent: "ci", Items: tools("git_push"), Request: "R-7KQ2M4XD"},
 		{Kind: notify.Changed, Server: "git", Items: tools("git_push", "git_commit")},
 		{Kind: notify.New, Server: "git", Items: append(tools("tag", "fetch"), tool.ID{Server: "git", Name: "review", Kind: tool.Prompt})},

@@ -17,47 +17,49 @@ import (
 )
 
 const (
-	// lease is how long a notice is one sender's: longer than every target takes with all attempts.
+	// lease is how long one sender owns a notice: longer than all attempts at all targets take.
 	lease = 3 * time.Minute
 
-	// reserve is what of a sender's time is left for its notes.
+	// reserve is the part of a sender's time in which it stores results.
 	reserve = 3 * time.Second
 
-	// fewRequests is how many requests are told of one by one. Of more that wait at once a target
-	// gets one message.
+	// fewRequests is how many requests get their own message. If more wait at once, a target gets
+	// one message for all.
 	fewRequests = 20
 
-	// A target that fails is tried again after a minute, then twice that, …, at most half an hour.
+	// A sender tries a failed target again after a minute, then twice that, …, at most half an
+	// hour.
 	firstAgain = time.Minute
 	maxAgain   = 30 * time.Minute
 )
 
 // A Publisher publishes messages to topics.
 type Publisher interface {
-	// Publish publishes to the topic with this ARN. The error wraps [ErrRefused] if it makes no sense
-	// to try again. It repeats nothing that the service said.
+	// Publish publishes to the topic with this ARN. The error wraps [ErrRefused] if another try is
+	// useless. It has no text of the service.
 	Publish(ctx context.Context, topic, subject, body string, attributes map[string]string) error
 }
 
-// ErrRefused says that a target does not take a message, and will not take it later.
+// ErrRefused says that a target permanently refuses a message.
 var ErrRefused = errors.New("refused")
 
-// SenderOptions are what a [Sender] needs. Targets is required.
+// SenderOptions configure a [Sender]. Targets is required.
 type SenderOptions struct {
-	Targets func() []config.Notify                     // of the config in use
-	Secrets secret.Source                              // nil: those of the environment
-	Rule    egress.Rule                                // which addresses may be dialed
-	Roots   *x509.CertPool                             // that certificates must come from; nil: the system's
-	BaseURL string                                     // of links; "": there are none
+	Targets func() []config.Notify                     // targets of the config in use
+	Secrets secret.Source                              // nil: the environment
+	Rule    egress.Rule                                // which addresses the sender may dial
+	Roots   *x509.CertPool                             // roots of trusted certificates; nil: the system's
+	BaseURL string                                     // base URL of links; "": no links
 	Agent   string                                     // User-Agent; "": portcullis
-	Events  audit.Events                               // where is kept what was given up; nil: in the log alone
-	Audit   *audit.Log                                 // the same, among the lines of calls; nil: not there
+	Events  audit.Events                               // stores events about given-up messages; nil: only the log has them
+	Audit   *audit.Log                                 // gets the same events in the lines of calls; nil: it does not
 	Log     *slog.Logger                               // nil: none
 	Now     func() time.Time                           // nil: time.Now
-	Pause   func(ctx context.Context, d time.Duration) // between two attempts; nil: it waits
+	Pause   func(ctx context.Context, d time.Duration) // waits between two attempts; nil: a timer
 }
 
-// A Sender sends what is in an outbox. Several may send at once, also in several processes.
+// A Sender sends the notices of an outbox. Several senders may run at once, even in several
+// processes.
 type Sender struct {
 	box  *Outbox
 	o    SenderOptions
@@ -86,35 +88,36 @@ func NewSender(box *Outbox, o SenderOptions) *Sender {
 	d := &egress.Dialer{Rule: o.Rule, Roots: o.Roots}
 	return &Sender{box: box, o: o, http: &http.Client{
 		Transport: d.Transport(),
-		// A redirect could lead anywhere, and carry what is meant for the target.
+		// A redirect could lead anywhere, with data for the target.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// PublishBy says how topics are published to. Without it targets of type sns are given up. It is to be
-// called before anything is sent.
+// PublishBy sets the publisher for topics. Without it, targets of type sns are given up. Call it
+// before Send.
 func (s *Sender) PublishBy(p Publisher) { s.topics = p }
 
-// A Sent says what a run of a [Sender] did.
-type Sent struct {
-	Told    int       // messages that targets took
-	GivenUp int       // that they will not get
-	Left    int       // notices that are still open, also those that others send
+// A SendReport says what a run of a [Sender] did.
+type SendReport struct {
+	Told    int       // messages that targets accepted
+	GivenUp int       // messages that were given up
+	Left    int       // notices that are still open, including notices of other senders
 	Next    time.Time // when the first of them is due; zero: there is none
 }
 
-// Send sends what is due, the oldest first, until ctx is about to end. Without a target it reads nothing.
-func (s *Sender) Send(ctx context.Context) (Sent, error) { return s.send(ctx, nil) }
+// Send sends the due notices, oldest first, until ctx is about to end. Without a target it reads
+// nothing.
+func (s *Sender) Send(ctx context.Context) (SendReport, error) { return s.send(ctx, nil) }
 
-// send is Send, which begins nothing more after stop was closed.
-func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent Sent, err error) {
+// send is Send, but starts nothing more after stop was closed.
+func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent SendReport, err error) {
 	targets := s.targets()
 	if len(targets) == 0 {
-		return Sent{}, nil
+		return SendReport{}, nil
 	}
 	open, all, err := s.box.Pending(ctx)
 	if err != nil {
-		return Sent{}, err
+		return SendReport{}, err
 	}
 	if !all {
 		s.o.Log.WarnContext(ctx, "notices not read")
@@ -124,8 +127,8 @@ func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent Sent, err
 	for _, n := range open {
 		switch {
 		case n.Due.After(s.o.Now()):
-			r.left(n)
-		case n.Event.Kind == Asked && !s.over(n):
+			r.countOpen(n)
+		case n.Event.Kind == RequestMade && !s.expired(n):
 			requests = append(requests, n)
 		default:
 			others = append(others, n)
@@ -144,7 +147,7 @@ func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent Sent, err
 	for _, batch := range batches {
 		if ended(ctx, stop) {
 			for _, n := range batch {
-				r.left(n)
+				r.countOpen(n)
 			}
 			continue
 		}
@@ -153,10 +156,10 @@ func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent Sent, err
 	return r.sent, err
 }
 
-// over reports whether a notice is given up.
-func (s *Sender) over(n Notice) bool { return s.o.Now().Sub(n.Put) >= GiveUpAfter }
+// expired reports whether the sender gives a notice up.
+func (s *Sender) expired(n Notice) bool { return s.o.Now().Sub(n.Put) >= GiveUpAfter }
 
-// ended reports whether ctx has too little time left to begin something, or stop was closed.
+// ended reports whether ctx has too little time for another notice, or stop was closed.
 func ended(ctx context.Context, stop <-chan struct{}) bool {
 	select {
 	case <-stop: // never, if it is nil
@@ -171,20 +174,21 @@ func ended(ctx context.Context, stop <-chan struct{}) bool {
 type run struct {
 	*Sender
 	targets []*target
-	sent    Sent
+	sent    SendReport
 
 	mu   sync.Mutex
-	down map[string]time.Duration // targets that are not tried again in this run, and how long not after it
+	down map[string]time.Duration // targets that failed in this run, and how long they must wait
 }
 
-func (r *run) left(n Notice) {
+func (r *run) countOpen(n Notice) {
 	r.sent.Left++
 	if r.sent.Next.IsZero() || n.Due.Before(r.sent.Next) {
 		r.sent.Next = n.Due
 	}
 }
 
-// take claims notices and tells each target of them: of several, which are requests, by one message.
+// take claims notices and sends them to each target. Several notices are requests, which become one
+// message.
 func (r *run) take(ctx context.Context, batch []Notice) error {
 	var claimed []Notice
 	var failed error
@@ -193,9 +197,9 @@ func (r *run) take(ctx context.Context, batch []Notice) error {
 		switch got, err := r.box.Change(ctx, n); {
 		case err == nil:
 			claimed = append(claimed, got)
-		case errors.Is(err, ErrTaken): // another sends it
+		case errors.Is(err, ErrTaken): // another sender has it
 		default:
-			r.left(n)
+			r.countOpen(n)
 			failed = err
 		}
 	}
@@ -215,22 +219,22 @@ func (r *run) take(ctx context.Context, batch []Notice) error {
 	return failed
 }
 
-// digest returns the event that stands for many requests. Its id is that of all of them.
+// digest returns one event for many requests. Its id depends on all of them.
 func digest(of []Notice) Event {
 	ids := []string{"digest"}
 	for _, n := range of {
 		ids = append(ids, n.Event.ID)
 	}
-	return Event{ID: IDOf(ids...), Kind: Asked, At: of[len(of)-1].Event.At, Waiting: len(of), Path: "/admin/requests"}
+	return Event{ID: IDOf(ids...), Kind: RequestMade, At: of[len(of)-1].Event.At, Waiting: len(of), Path: "/admin/requests"}
 }
 
-// tell tells the targets that want the event and lack it, side by side. It returns the keys of those
-// that need nothing more, and how long the others are not to be tried.
+// tell sends the event concurrently to the targets that want it and lack it. It returns the keys of
+// targets that are done, and how long the others must wait.
 func (r *run) tell(ctx context.Context, e Event, notices []Notice) (done []string, again time.Duration) {
 	m := messageOf(e, r.o.BaseURL)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	over := slices.ContainsFunc(notices, r.over) // which is one alone
+	over := slices.ContainsFunc(notices, r.expired) // an expired notice is alone
 	for _, t := range r.targets {
 		if !wants(t.Notify, e.Kind) || !slices.ContainsFunc(notices, func(n Notice) bool { return !n.Is(t.key) }) {
 			continue
@@ -257,10 +261,10 @@ func (r *run) tell(ctx context.Context, e Event, notices []Notice) (done []strin
 	return done, again
 }
 
-// deliver tells one target, unless it has failed in this run already.
+// deliver sends a message to one target, unless the target has failed in this run already.
 func (r *run) deliver(ctx context.Context, t *target, e Event, m message, over bool) error {
 	if over {
-		return r.note(ctx, t, e, &failure{why: "it could not be told for a day", final: true})
+		return r.note(ctx, t, e, &failure{why: "no delivery succeeded for a day", final: true})
 	}
 	r.mu.Lock()
 	after, down := r.down[t.key]
@@ -281,7 +285,7 @@ func (r *run) deliver(ctx context.Context, t *target, e Event, m message, over b
 	return r.note(ctx, t, e, f)
 }
 
-// note logs that a target was not told, and returns why.
+// note logs that a target did not get a message, and returns why.
 func (r *run) note(ctx context.Context, t *target, e Event, f *failure) error {
 	level := slog.LevelWarn
 	if f.final {
@@ -291,7 +295,7 @@ func (r *run) note(ctx context.Context, t *target, e Event, f *failure) error {
 	return f
 }
 
-// settle notes of a notice who was told, and removes it if nobody is left.
+// settle stores which targets have a notice, and removes the notice if all have it.
 func (r *run) settle(ctx context.Context, n Notice, done []string, again time.Duration) error {
 	for _, key := range done {
 		if !n.Is(key) {
@@ -300,26 +304,26 @@ func (r *run) settle(ctx context.Context, n Notice, done []string, again time.Du
 	}
 	open := func(t *target) bool { return wants(t.Notify, n.Event.Kind) && !n.Is(t.key) }
 	var err error
-	if slices.ContainsFunc(r.targets, open) && !r.over(n) {
+	if slices.ContainsFunc(r.targets, open) && !r.expired(n) {
 		again = max(again, min(firstAgain<<min(n.Tries, 10), maxAgain))
 		n.Tries++
 		n.Due = r.o.Now().Add(again).UTC().Truncate(time.Microsecond)
-		r.left(n)
+		r.countOpen(n)
 		_, err = r.box.Change(ctx, n)
 	} else {
 		err = r.box.Remove(ctx, n)
 	}
-	if errors.Is(err, ErrTaken) { // the lease was too short, or the answer was lost: told again, at worst
+	if errors.Is(err, ErrTaken) { // the lease was too short, or the answer was lost: at worst the targets get it again
 		return nil
 	}
 	return err
 }
 
-// unsent records that a target is not told.
+// unsent records that a target did not get a message.
 func (r *run) unsent(ctx context.Context, t *target, e Event, why error) {
 	l := audit.Line{
 		V: audit.Version, Time: r.o.Now().UTC(), Kind: audit.KindEvent, Actor: actor, Action: audit.ActionUnsent, Request: e.Request,
-		Note: t.name + " is not told of " + string(e.Kind) + ": " + why.Error(),
+		Note: t.name + " did not get " + string(e.Kind) + ": " + why.Error(),
 	}
 	switch {
 	case len(e.Items) > 0:
@@ -341,9 +345,9 @@ func (r *run) unsent(ctx context.Context, t *target, e Event, why error) {
 		err = errors.Join(err, r.o.Audit.Write(ctx, l))
 	}
 	if err != nil {
-		r.o.Log.LogAttrs(ctx, slog.LevelError, "that people are not told is not in the audit", slog.Any("error", err))
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "audit event about an unsent notice not written", slog.Any("error", err))
 	}
 }
 
-// actor is who gives notices up.
+// actor is the actor of events about given-up messages.
 const actor = "notify"

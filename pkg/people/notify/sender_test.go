@@ -26,7 +26,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// event returns the nth event, of a server so that it is told by itself.
+// event returns the nth event. It is about a server, so it gets its own message.
 func event(n int) notify.Event {
 	return notify.Event{ID: fmt.Sprint("e", n), Kind: notify.ServerDown, Server: fmt.Sprint("s", n), Path: "/admin/servers/s"}
 }
@@ -42,7 +42,7 @@ func TestEachTargetIsToldWhatItWants(t *testing.T) {
 	if n, m := len(all.messages()), len(few.messages()); n != len(samples()) || m != 8 || sent.Told != n+m || sent.Left > 0 {
 		t.Errorf("told %d and %d, %+v", n, m, sent)
 	}
-	if again := o.send(t); again != (notify.Sent{}) {
+	if again := o.send(t); again != (notify.SendReport{}) {
 		t.Errorf("sent again: %+v", again)
 	}
 }
@@ -55,7 +55,7 @@ func TestSendToNobody(t *testing.T) {
 	o.send(t)
 }
 
-// A target that is down does not keep the others waiting, and gets what it missed when it is back.
+// A target that is down delays no other target, and gets the missed messages when it is back.
 func TestTargetThatIsDown(t *testing.T) {
 	up, down := newStub(t), newStub(t)
 	down.says(status(503))
@@ -127,7 +127,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// What a target does not take is given up, in the log and the audit, and the next event is sent.
+// A message that a target refuses is given up, in the log and the audit, and the next one is sent.
 func TestTargetThatRefuses(t *testing.T) {
 	elsewhere := newStub(t)
 	for name, answer := range map[string]func(int, http.ResponseWriter){
@@ -165,7 +165,7 @@ func TestGivenUpAfterADay(t *testing.T) {
 	down.says(status(500))
 	o := newOffice(t, slack(down.URL), slack(up.URL))
 	o.put(t, event(1))
-	var last notify.Sent
+	var last notify.SendReport
 	for range 24 * 4 {
 		last = o.send(t)
 		o.Pass(15 * time.Minute)
@@ -178,7 +178,7 @@ func TestGivenUpAfterADay(t *testing.T) {
 		t.Errorf("%+v", sent)
 	}
 	lines := o.events.Lines()
-	if len(lines) != 1 || lines[0].Note != "notify[0] (slack) is not told of server_down: it could not be told for a day" || !strings.Contains(o.log.String(), "given_up=true") || lines[0].Actor != "notify" {
+	if len(lines) != 1 || lines[0].Note != "notify[0] (slack) did not get server_down: no delivery succeeded for a day" || !strings.Contains(o.log.String(), "given_up=true") || lines[0].Actor != "notify" {
 		t.Errorf("audit: %+v", lines)
 	}
 	if n := len(up.messages()); n != 1 {
@@ -186,7 +186,7 @@ func TestGivenUpAfterADay(t *testing.T) {
 	}
 }
 
-// What a target refers to is looked up when it is told, and may come later.
+// The secrets of a target are read when a message is sent, so they may be created later.
 func TestSecrets(t *testing.T) {
 	hook := newStub(t)
 	for name, c := range map[string]struct {
@@ -226,7 +226,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// Loopback is dialed only if the gateway may dial it for servers, too.
+// Loopback is dialed only if the gateway may dial it for servers too.
 func TestGuard(t *testing.T) {
 	hook := newStub(t)
 	o := newOffice(t, slack(hook.URL))
@@ -239,13 +239,13 @@ func TestGuard(t *testing.T) {
 	o.checkLog(t, hook.URL)
 }
 
-// Requests that come in a flood are one message.
+// Many requests at once become one message.
 func TestFloodOfRequests(t *testing.T) {
 	room := newStub(t)
 	o := newOffice(t, slack(room.URL))
 	ask := func(n int) {
 		for i := range n {
-			o.put(t, notify.Event{Kind: notify.Asked, Agent: "ci", Request: fmt.Sprintf("R-%d-%d", n, i), Path: "/admin/requests/R"})
+			o.put(t, notify.Event{Kind: notify.RequestMade, Agent: "ci", Request: fmt.Sprintf("R-%d-%d", n, i), Path: "/admin/requests/R"})
 		}
 	}
 	ask(20)
@@ -272,7 +272,7 @@ func TestFloodOfRequests(t *testing.T) {
 	}
 }
 
-// Senders that run at the same time tell each target once.
+// Senders that run at the same time send each event once to each target.
 func TestTwoSenders(t *testing.T) {
 	one, two := newStub(t), newStub(t)
 	o := newOffice(t, slack(one.URL), webhook(two.URL))
@@ -309,7 +309,7 @@ func TestTwoSenders(t *testing.T) {
 	}
 }
 
-// A sender that dies after a target was told is followed by one that tells it again, with the same id.
+// If a sender dies after a target got a message, the next sender sends it again with the same id.
 func TestSenderThatDies(t *testing.T) {
 	hook := newStub(t)
 	o := newOffice(t, webhook(hook.URL))
@@ -338,7 +338,7 @@ func TestSenderThatDies(t *testing.T) {
 	}
 }
 
-// A sender ends before its time does, and what it has not begun is left as it was.
+// A sender ends before its time does, and leaves notices that it has not started unchanged.
 func TestSendInTime(t *testing.T) {
 	hook := newStub(t)
 	o := newOffice(t, slack(hook.URL))
@@ -354,12 +354,12 @@ func TestSendInTime(t *testing.T) {
 	}
 }
 
-// A topic is published to by who can.
+// Only a sender with a publisher publishes to topics.
 func TestTopics(t *testing.T) {
 	topic := config.Notify{Type: "sns", Topic: "arn:aws:sns:eu-west-1:123456789012:t", Events: config.NotifyEvents()}
 	o := newOffice(t, topic)
 	o.put(t, event(0))
-	if sent := o.send(t); sent.GivenUp != 1 || !strings.Contains(o.log.String(), "by the functions on AWS alone") {
+	if sent := o.send(t); sent.GivenUp != 1 || !strings.Contains(o.log.String(), "only the functions on AWS") {
 		t.Errorf("%+v; log: %s", sent, o.log)
 	}
 	p := new(publisher)
@@ -395,7 +395,7 @@ func (p *publisher) Publish(_ context.Context, topic, subject, body string, attr
 	return p.err
 }
 
-// The courier sends when it is woken, ends with its program, and what is left is sent by the next one.
+// The worker sends when it is woken and ends with its program. The next worker sends the rest.
 func TestCourier(t *testing.T) {
 	room := newStub(t)
 	o := newOffice(t, slack(room.URL))
@@ -418,7 +418,7 @@ func TestCourier(t *testing.T) {
 	o.put(t, event(2), event(3))
 	require.OK(t, c.Wake(t.Context(), ""))
 	<-held
-	end() // before the one that is being sent is through, and so before it could begin another
+	end() // before the current message is done, and so before the next one starts
 	close(free)
 	stop()
 	if n := len(room.messages()); n != 3 || len(o.open(t)) != 1 {

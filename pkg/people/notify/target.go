@@ -21,16 +21,16 @@ import (
 
 const (
 	attempts   = 3               // of one message in one run
-	attempt    = 8 * time.Second // the longest that one takes
+	attempt    = 8 * time.Second // maximum time of one attempt
 	firstPause = 500 * time.Millisecond
-	maxPause   = 15 * time.Second // a target that asks for more is left for a later run
+	maxPause   = 15 * time.Second // a target that asks for a longer pause waits for a later run
 	maxAnswer  = 64 << 10         // bytes of an answer that are read
 )
 
 // A target is one target, for one run.
 type target struct {
 	config.Notify
-	key  string // what a notice notes of it: it tells nothing about the address
+	key  string // name of the target in a notice, without its address
 	name string // in the log and the audit: notify[0] (slack)
 
 	once    sync.Once
@@ -46,17 +46,17 @@ func (s *Sender) targets() (out []*target) {
 	return out
 }
 
-// A failure is why a target was not told. It has the gateway's own words: no address, and nothing that
-// the target answered.
+// A failure says why a target did not get a message. It has only the gateway's words: no address,
+// and nothing of the target's answer.
 type failure struct {
 	why   string
-	final bool          // trying again makes no sense
-	after time.Duration // not before
+	final bool          // another try is useless
+	after time.Duration // no try before
 }
 
 func (f *failure) Error() string { return f.why }
 
-// attempts tells a target, if need be several times. The error is a [*failure].
+// attempts sends a message to a target, with retries. The error is a [*failure].
 func (s *Sender) attempts(ctx context.Context, t *target, e Event, m message) error {
 	if t.Type == "sns" {
 		return s.publish(ctx, t, e, m)
@@ -70,7 +70,7 @@ func (s *Sender) attempts(ctx context.Context, t *target, e Event, m message) er
 		body, err = hookBody(e, m)
 	}
 	if err != nil {
-		return &failure{why: "the message cannot be made", final: true}
+		return &failure{why: "the message could not be built", final: true}
 	}
 	for n := 1; ; n++ {
 		f := s.post(ctx, t, e, body)
@@ -85,7 +85,7 @@ func (s *Sender) attempts(ctx context.Context, t *target, e Event, m message) er
 	}
 }
 
-// resolve looks up what the target's address and secret refer to.
+// resolve reads the address and the secret of the target from their references.
 func (s *Sender) resolve(ctx context.Context, t *target) {
 	look := func(what string, text secret.Text) (out string) {
 		out, err := secret.Expand(text.Reveal(), func(ref string) (string, error) { return s.o.Secrets.Secret(ctx, ref) })
@@ -144,7 +144,7 @@ func (s *Sender) post(ctx context.Context, t *target, e Event, body []byte) *fai
 		return unreached(err)
 	}
 	defer res.Body.Close()
-	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // so that the connection can be used again
+	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // lets the client reuse the connection
 	why := "it answers " + strconv.Itoa(res.StatusCode)
 	switch code := res.StatusCode; {
 	case code/100 == 2:
@@ -158,7 +158,7 @@ func (s *Sender) post(ctx context.Context, t *target, e Event, body []byte) *fai
 	}
 }
 
-// maxRetryAfter is the longest that a target can put off its next message.
+// maxRetryAfter is how long a target can delay its next message.
 const maxRetryAfter = time.Hour
 
 func (s *Sender) retryAfter(v string) time.Duration {
@@ -171,7 +171,7 @@ func (s *Sender) retryAfter(v string) time.Duration {
 	return min(max(d, 0), maxRetryAfter)
 }
 
-// unreached says why no answer came. What the errors say themselves has the address in it.
+// unreached says why there was no answer. The errors' own texts have the address.
 func unreached(err error) *failure {
 	var blocked *egress.BlockedError
 	var handshake *egress.TLSError
@@ -193,7 +193,7 @@ func unreached(err error) *failure {
 // publish publishes to a topic.
 func (s *Sender) publish(ctx context.Context, t *target, e Event, m message) error {
 	if s.topics == nil {
-		return &failure{why: "topics are published to by the functions on AWS alone", final: true}
+		return &failure{why: "only the functions on AWS publish to topics", final: true}
 	}
 	body := m.plain() + "\n"
 	if m.link != "" {
@@ -204,7 +204,7 @@ func (s *Sender) publish(ctx context.Context, t *target, e Event, m message) err
 	err := s.topics.Publish(ctx, t.Topic, m.subject, body, map[string]string{"event": string(e.Kind), "id": webhookID(e)})
 	switch {
 	case errors.Is(err, ErrRefused):
-		return &failure{why: "the topic does not take it, or may not be published to", final: true}
+		return &failure{why: "the topic refuses the message, or the permission to publish is missing", final: true}
 	case err != nil:
 		return &failure{why: "the topic cannot be reached"}
 	}

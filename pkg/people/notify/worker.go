@@ -7,30 +7,30 @@ import (
 )
 
 const (
-	// sendEvery is how often a courier looks at the outbox by itself.
+	// sendEvery is how often a worker checks the outbox without a wake-up.
 	sendEvery = time.Minute
 
-	// lastSend is how long what is being sent may take when the program ends.
+	// lastSend is how long a running send may take when the program ends.
 	lastSend = 2 * time.Second
 )
 
-// A Worker sends on a goroutine of its own, for a program that goes on between requests.
+// A Worker sends on its own goroutine, for a program that runs between requests.
 type Worker struct{ wake chan struct{} }
 
 // NewWorker returns a Worker.
 func NewWorker() *Worker { return &Worker{make(chan struct{}, 1)} }
 
-// Wake has the courier look at the outbox. It does not wait.
+// Wake makes the worker check the outbox. It does not wait.
 func (c *Worker) Wake(context.Context, string) error {
 	select {
 	case c.wake <- struct{}{}:
-	default: // it will look
+	default: // a wake-up is pending already
 	}
 	return nil
 }
 
-// Start sends until ctx ends or the returned function is called, which waits until what is being sent
-// was, or was given back. What is left is sent by the next program.
+// Start sends until ctx ends or the caller calls stop. stop waits until the current notices are
+// sent or given back. The next program sends the rest.
 func (c *Worker) Start(ctx context.Context, s *Sender) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -46,7 +46,7 @@ func (c *Worker) Start(ctx context.Context, s *Sender) (stop func()) {
 
 func (c *Worker) run(ctx context.Context, s *Sender) {
 	for {
-		// The rest of a run has a little time after the program was told to end: then it is cut short.
+		// When the program ends, the current run gets a little more time, and is then canceled.
 		sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 		end := context.AfterFunc(ctx, func() { time.AfterFunc(lastSend, cut) })
 		sent, err := s.send(sending, ctx.Done())

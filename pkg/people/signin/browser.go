@@ -7,7 +7,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// browsers are names by the part of a user agent that tells them, those first that name others too.
+// browsers are names of browsers by a part of the user agent. Browsers that also name others come
+// first.
 var browsers = []struct {
 	mark *regexp.Regexp
 	name string
@@ -20,16 +21,18 @@ var browsers = []struct {
 	{regexp.MustCompile(`Version/(\d+)\S* (?:Mobile/\S+ )?Safari/`), "Safari"},
 }
 
-// systems are names by what user agents call them, those first that name others too.
+// systems are names of systems by a part of the user agent. Systems that also name others come
+// first.
 var systems = []struct{ mark, name string }{
 	{"iPhone", "iOS"}, {"iPad", "iPadOS"}, {"Android", "Android"}, {"CrOS", "ChromeOS"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"},
 }
 
-// maxName is how many characters are shown of a browser that is not known.
+// maxName is how many characters of an unknown browser's user agent are shown.
 const maxName = 40
 
-// BrowserName returns what people call the browser of s, such as "Firefox 145 on Linux": what it calls
-// itself, which it may make up, as far as that is known, or else how that begins. "": it says nothing.
+// BrowserName returns a name for the browser of s, such as "Firefox 145 on Linux". For an unknown
+// browser it returns the start of the user agent, and "" if there is none. The browser chooses its
+// user agent, so the name may be false.
 func (s Session) BrowserName() string {
 	name := ""
 	for _, b := range browsers {

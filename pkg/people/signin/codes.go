@@ -15,12 +15,12 @@ const (
 	maxCodes = 16
 )
 
-// Codes are the codes of links that sign the owner of a gateway on one machine in, each once,
-// within ten minutes. A link that signed in by being opened would be used up by whatever opens it
-// first, a preview or a prefetch, so a form trades the code for a session.
+// Codes are the one-time codes in sign-in links for the owner of a gateway on one machine. Each is
+// valid for ten minutes. Opening a link must not use up its code, because previews and prefetches
+// open links too; so a form exchanges the code for a session.
 //
-// They stay in the memory of the process: it prints a link as it starts, and no other process may
-// know what would sign in here. It is safe for concurrent use.
+// The codes are only in the memory of the process: it prints a link when it starts, and no other
+// process may know valid codes. Codes is safe for concurrent use.
 type Codes struct {
 	now func() time.Time
 
@@ -28,11 +28,11 @@ type Codes struct {
 	made map[digest]time.Time
 }
 
-// A digest stands for a code. Codes are looked up by it, so that the time of a look-up says nothing
-// of them.
+// A digest is the hash of a code. Codes are looked up by digest, so the time of a lookup reveals
+// nothing about them.
 type digest [sha256.Size]byte
 
-// NewCodes returns no codes yet. A nil now is time.Now.
+// NewCodes returns an empty set of codes. A nil now is time.Now.
 func NewCodes(now func() time.Time) *Codes {
 	if now == nil {
 		now = time.Now
@@ -40,7 +40,7 @@ func NewCodes(now func() time.Time) *Codes {
 	return &Codes{now: now, made: map[digest]time.Time{}}
 }
 
-// New makes a code. Beyond some codes the oldest ends.
+// New makes a code. If there are too many, the oldest code ends.
 func (c *Codes) New() string {
 	code := token.Random()
 	c.mu.Lock()
@@ -53,10 +53,10 @@ func (c *Codes) New() string {
 	return code
 }
 
-// Takes reports whether the code would sign somebody in now. It does not use it up.
+// Takes reports whether the code is valid now. It does not use the code up.
 func (c *Codes) Takes(code string) bool { return c.look(code, false) }
 
-// Use uses the code up, and reports whether it was good.
+// Use uses the code up, and reports whether it was valid.
 func (c *Codes) Use(code string) bool { return c.look(code, true) }
 
 func (c *Codes) look(code string, use bool) bool {
@@ -71,8 +71,8 @@ func (c *Codes) look(code string, use bool) bool {
 	return ok
 }
 
-// sweep forgets what is over. The clock that a code was made by is the process's own, which no
-// change of the machine's clock moves.
+// sweep removes expired codes. It uses the process's monotonic clock, which no change of the
+// machine's clock affects.
 func (c *Codes) sweep() {
 	now := c.now()
 	maps.DeleteFunc(c.made, func(_ digest, made time.Time) bool { return now.Sub(made) >= codeLife })

@@ -14,7 +14,7 @@ func TestCode(t *testing.T) {
 	t.Run("is good once", func(t *testing.T) {
 		c := signin.NewCodes(nil)
 		code := c.New()
-		for range 3 { // a preview looks, and looks again
+		for range 3 { // a preview looks repeatedly
 			if !c.Takes(code) {
 				t.Fatal("looking at a code uses it up")
 			}

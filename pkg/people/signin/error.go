@@ -2,30 +2,30 @@ package signin
 
 import "fmt"
 
-// A Reason says why nobody is signed in, for what a person is told.
+// A Reason says why a sign-in failed, for the message to the person.
 type Reason int
 
-// The zero Reason says nothing but that.
+// The reasons. The zero Reason is Malformed, which says little.
 const (
 	Malformed     Reason = iota // the browser came back with an answer that no issuer gives
-	NotBegun                    // this browser keeps no sign-in that is under way
-	Late                        // it began too long ago
-	OtherState                  // the answer is to another sign-in than the one that is under way
-	OtherIssuer                 // the answer or the token is of another issuer
-	Refused                     // the issuer refuses
-	Unsuited                    // the issuer refuses the gateway, not the person: one of them is set up wrong
-	SpentCode                   // the issuer does not take the code: it was used, or is too old
-	BadToken                    // the ID token's signature or form is not good
-	OldToken                    // the ID token has expired, or is of another time
+	NotBegun                    // the browser has no pending sign-in
+	Late                        // the sign-in began too long ago
+	OtherState                  // the answer belongs to another sign-in than the pending one
+	OtherIssuer                 // the answer or the token is from another issuer
+	Refused                     // the issuer refused the person
+	Unsuited                    // the issuer refused the gateway, not the person: one of the two is misconfigured
+	SpentCode                   // the issuer refused the code: it was used, or is too old
+	BadToken                    // the ID token's signature or form is invalid
+	OldToken                    // the ID token has expired, or its time is wrong
 	OtherAudience               // the ID token is for another client
-	OtherNonce                  // the ID token is of another sign-in
-	TooManyGroups               // the ID token leaves the groups out
-	Nonsense                    // the issuer answers what it must not
+	OtherNonce                  // the ID token belongs to another sign-in
+	TooManyGroups               // the ID token omits the groups
+	Nonsense                    // the issuer gave an invalid answer
 	Unavailable                 // the issuer does not answer
-	NoKey                       // the gateway's own key cannot be read for now
+	NoKey                       // the gateway cannot read its own key now
 )
 
-// String names the reason for the log.
+// String returns the name of the reason for the log.
 func (r Reason) String() string {
 	names := [...]string{
 		"malformed answer", "no sign-in under way", "began too long ago", "another state", "another issuer", "refused", "unsuited client", "code not taken",
@@ -37,15 +37,15 @@ func (r Reason) String() string {
 	return names[r]
 }
 
-// An Error says that nobody is signed in. Reason and Code may reach people; Err is for the log
-// alone, and holds no code and no token.
+// An Error says that nobody is signed in. People may see Reason and Code. Err is only for the log,
+// and has no code and no token.
 type Error struct {
 	Reason Reason
-	Code   string // with which the issuer refuses, if it is one that the standards have; "": none
+	Code   string // the issuer's error code, if the standards define it; "": none
 	Err    error  // may be nil
 }
 
-// Error is for the log.
+// Error returns a text for the log.
 func (e *Error) Error() string {
 	s := "sign-in at the issuer: " + e.Reason.String()
 	if e.Err != nil {
@@ -57,8 +57,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// refusals are the codes with which an issuer refuses a person (RFC 6749, 4.1.2.1; OpenID Connect
-// Core, 3.1.2.6), and what each says.
+// refusals maps the codes with which an issuer refuses a person (RFC 6749, 4.1.2.1; OpenID Connect
+// Core, 3.1.2.6) to reasons.
 var refusals = map[string]Reason{
 	"access_denied": Refused, "interaction_required": Refused, "login_required": Refused, "account_selection_required": Refused, "consent_required": Refused,
 	"invalid_request": Unsuited, "unauthorized_client": Unsuited, "unsupported_response_type": Unsuited, "invalid_scope": Unsuited,

@@ -18,15 +18,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// skew is how far the issuer's clock may be from ours.
+// skew is the allowed difference between the issuer's clock and ours.
 const skew = 5 * time.Minute
 
-// maxSaid is how much of what an issuer says of a refusal goes to the log, in characters.
+// maxSaid is how many characters of an issuer's error text are logged.
 const maxSaid = 200
 
-// Finish takes the answer with which a browser comes back from the issuer, and what it kept, and
-// returns who signed in. What was carried along is returned also with an error, if the browser kept
-// it. An error is an [*Error].
+// Finish takes the answer that a browser brings back from the issuer, and the state that the
+// browser kept. It returns the person who signed in, and the carried data. It returns that data
+// even with an error, if the browser kept it. An error is an [*Error].
 func (c *Issuer) Finish(ctx context.Context, kept string, answer url.Values) (who identity.Person, carry []byte, err error) {
 	p, carry, err := c.open(ctx, kept)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Issuer) Finish(ctx context.Context, kept string, answer url.Values) (wh
 	}
 	for _, name := range []string{"state", "iss", "code", "error"} {
 		if len(answer[name]) > 1 {
-			return who, carry, &Error{Reason: Malformed, Err: fmt.Errorf("%s stands there twice", name)}
+			return who, carry, &Error{Reason: Malformed, Err: fmt.Errorf("%s is given twice", name)}
 		}
 	}
 	if !token.SameHash(p.State, answer.Get("state")) {
@@ -60,24 +60,24 @@ func (c *Issuer) Finish(ctx context.Context, kept string, answer url.Values) (wh
 	return who, carry, err
 }
 
-// code returns the code that an answer to our state holds.
+// code returns the code in an answer with our state.
 func (c *Issuer) code(m identity.Metadata, answer url.Values) (string, error) {
 	if iss, said := answer["iss"]; said && iss[0] != c.o.Provider.Issuer() {
-		return "", &Error{Reason: OtherIssuer, Err: fmt.Errorf("the answer is of %q", text.Clip(text.Line(iss[0]), maxSaid))}
+		return "", &Error{Reason: OtherIssuer, Err: fmt.Errorf("the answer is from %q", text.Clip(text.Line(iss[0]), maxSaid))}
 	} else if !said && m.NamesItself {
-		return "", &Error{Reason: OtherIssuer, Err: errors.New("the answer does not say whose it is, and those of this issuer do")}
+		return "", &Error{Reason: OtherIssuer, Err: errors.New("the answer does not name its issuer, and this issuer always does")}
 	}
 	if answer.Has("error") {
 		return "", refused(answer.Get("error"), answer.Get("error_description"))
 	}
 	if answer.Get("code") == "" {
-		return "", &Error{Reason: Malformed, Err: errors.New("neither a code nor an error")}
+		return "", &Error{Reason: Malformed, Err: errors.New("the answer has neither a code nor an error")}
 	}
 	return answer.Get("code"), nil
 }
 
-// refused returns the refusal that an issuer answered. Its words are for the log alone: whoever made
-// the address may have written them.
+// refused returns the error for an issuer's refusal. The issuer's words go only to the log, because
+// anybody may have written them into the address.
 func refused(code, description string) *Error {
 	e := &Error{Reason: Refused, Err: fmt.Errorf("the issuer says %q: %q", text.Clip(text.Line(code), maxSaid), text.Clip(text.Line(description), maxSaid))}
 	if reason, known := refusals[code]; known {
@@ -86,7 +86,7 @@ func refused(code, description string) *Error {
 	return e
 }
 
-// trade trades the code for an ID token.
+// trade exchanges the code for an ID token.
 func (c *Issuer) trade(ctx context.Context, m identity.Metadata, code, verifier string) (string, error) {
 	var password secret.Text
 	if c.o.Secret != nil {
@@ -95,7 +95,7 @@ func (c *Issuer) trade(ctx context.Context, m identity.Metadata, code, verifier 
 			return "", &Error{Reason: NoKey, Err: fmt.Errorf("client secret: %w", err)}
 		}
 		if methods := m.TokenAuth; methods != nil && !slices.Contains(methods, "client_secret_basic") && !slices.Contains(methods, "client_secret_post") {
-			return "", &Error{Reason: Unsuited, Err: fmt.Errorf("the issuer takes no client secret, but %q", methods)}
+			return "", &Error{Reason: Unsuited, Err: fmt.Errorf("the issuer accepts no client secret, only %q", methods)}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -112,8 +112,8 @@ func (c *Issuer) trade(ctx context.Context, m identity.Metadata, code, verifier 
 	return raw, nil
 }
 
-// notTraded says why the issuer gave nothing for a code. What it answered beside a code of the
-// standards may hold anything, and is not said.
+// notTraded says why the issuer gave no ID token for a code. Except for a standard error code, the
+// issuer's answer may contain anything, so it is left out.
 func notTraded(ctx context.Context, err error) *Error {
 	failed, answered := errors.AsType[*oauth2.RetrieveError](err)
 	var sent *url.Error
@@ -123,7 +123,7 @@ func notTraded(ctx context.Context, err error) *Error {
 		if sent != nil {
 			cause = sent.Err
 		}
-		return &Error{Reason: Unavailable, Err: fmt.Errorf("trade the code: %w", cause)}
+		return &Error{Reason: Unavailable, Err: fmt.Errorf("exchange the code: %w", cause)}
 	case !answered:
 		return &Error{Reason: Nonsense, Err: errors.New("the issuer's answer to the code cannot be read")}
 	}
@@ -139,7 +139,7 @@ func notTraded(ctx context.Context, err error) *Error {
 	return e
 }
 
-// verify returns the ID token, if it is of this issuer, for this client and of this sign-in.
+// verify returns the ID token if it is from this issuer, for this client and for this sign-in.
 func (c *Issuer) verify(ctx context.Context, raw string, p pending) (*oidc.IDToken, error) {
 	t, err := c.o.Provider.Verify(ctx, raw)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *Issuer) verify(ctx context.Context, raw string, p pending) (*oidc.IDTok
 	return t, nil
 }
 
-// person returns who the ID token is about.
+// person returns the person in the ID token.
 func (c *Issuer) person(t *oidc.IDToken) (identity.Person, error) {
 	claims, err := identity.ClaimsOf(t)
 	var who identity.Person

@@ -22,25 +22,25 @@ import (
 // Life is how long a sign-in may take.
 const Life = 10 * time.Minute
 
-// MaxCarry is how many bytes a sign-in carries along, so that cookies can hold it.
+// MaxCarry is how many bytes of data a sign-in carries, so that cookies can hold it.
 const MaxCarry = 4 << 10
 
-const askTime = 5 * time.Second // that the issuer has to trade a code
+const askTime = 5 * time.Second // how long the issuer may take to exchange a code
 
-// IssuerOptions are what an [Issuer] is made of. All but Secret, HTTP and Now must be given.
+// IssuerOptions configure an [Issuer]. All except Secret, HTTP and Now are required.
 type IssuerOptions struct {
 	Provider *identity.Provider
 	ID       string                                     // of the client
 	Secret   func(context.Context) (secret.Text, error) // nil: it is a public client
-	Redirect string                                     // address at which browsers come back
-	Claims   identity.ClaimMap                          // where groups are listed, and which have a role
+	Redirect string                                     // address to which browsers return
+	Claims   identity.ClaimMap                          // which claim lists groups, and which groups have a role
 	Sealer   *seal.Sealer
 
 	HTTP *http.Client     // nil: http.DefaultTransport
 	Now  func() time.Time // nil: time.Now
 }
 
-// An Issuer is the gateway as a client of the issuer. It is safe for concurrent use.
+// An Issuer is the gateway's client of the OpenID Connect issuer. It is safe for concurrent use.
 type Issuer struct{ o IssuerOptions }
 
 // NewIssuer returns a client. It makes no call.
@@ -49,7 +49,7 @@ func NewIssuer(o IssuerOptions) *Issuer {
 		o.HTTP = &http.Client{}
 	}
 	direct := *o.HTTP
-	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // who is sent on would get code and secret
+	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a redirect would send code and secret to another server
 	o.HTTP = &direct
 	if o.Now == nil {
 		o.Now = time.Now
@@ -60,7 +60,7 @@ func NewIssuer(o IssuerOptions) *Issuer {
 // Host returns the issuer's host, as people know it.
 func (c *Issuer) Host() string { return c.o.Provider.Host() }
 
-// Claim returns the claim in which the issuer lists groups.
+// Claim returns the claim that lists groups.
 func (c *Issuer) Claim() string { return c.o.Claims.GroupClaim() }
 
 // A pending sign-in is what a browser keeps while its user is at the issuer.
@@ -71,8 +71,8 @@ type pending struct {
 	Began    time.Time `json:"t"`
 }
 
-// Begin begins a sign-in: it returns the address at the issuer to which the browser goes, and what
-// the browser keeps meanwhile, with what is carried along. An error is an [*Error].
+// Begin begins a sign-in with data to carry. It returns the address at the issuer for the browser,
+// and the state that the browser keeps meanwhile. An error is an [*Error].
 func (c *Issuer) Begin(ctx context.Context, carry []byte) (to, kept string, err error) {
 	m, err := c.metadata(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Issuer) Begin(ctx context.Context, carry []byte) (to, kept string, err 
 	return conf.AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), kept, nil
 }
 
-// metadata returns the issuer's, if it says where people sign in.
+// metadata returns the issuer's metadata. It fails if these have no sign-in endpoint.
 func (c *Issuer) metadata(ctx context.Context) (identity.Metadata, error) {
 	m, err := c.o.Provider.Metadata(ctx)
 	if err != nil {
@@ -103,15 +103,15 @@ func (c *Issuer) metadata(ctx context.Context) (identity.Metadata, error) {
 	return m, nil
 }
 
-// config is the client as the library has it.
+// config returns the client's configuration for the oauth2 library.
 func (c *Issuer) config(m identity.Metadata, password string) oauth2.Config {
-	style := oauth2.AuthStyleInParams // a public client says who it is, and proves nothing
+	style := oauth2.AuthStyleInParams // a public client sends its id and proves nothing
 	if password != "" && (m.TokenAuth == nil || slices.Contains(m.TokenAuth, "client_secret_basic")) {
 		style = oauth2.AuthStyleInHeader
 	}
 	scopes := []string{oidc.ScopeOpenID}
 	for _, scope := range []string{"profile", "email", "groups"} {
-		if slices.Contains(m.Scopes, scope) || m.Scopes == nil && scope != "groups" { // which not every issuer knows
+		if slices.Contains(m.Scopes, scope) || m.Scopes == nil && scope != "groups" { // not every issuer knows groups
 			scopes = append(scopes, scope)
 		}
 	}
@@ -121,15 +121,15 @@ func (c *Issuer) config(m identity.Metadata, password string) oauth2.Config {
 	}
 }
 
-// EndSession returns the address at which people sign out of the issuer; "" if it has none, or does
-// not say for now.
+// EndSession returns the address at which people sign out of the issuer; "" if it has none or is
+// unreachable.
 func (c *Issuer) EndSession(ctx context.Context) string {
 	m, err := c.o.Provider.Metadata(ctx)
 	if err != nil || identity.CheckURL(m.EndSession) != nil {
 		return ""
 	}
 	u, err := url.Parse(m.EndSession)
-	if err != nil { // which CheckURL refuses
+	if err != nil { // CheckURL refuses such an address
 		return ""
 	}
 	q := u.Query()

@@ -21,13 +21,13 @@ import (
 
 const back = "https://gate.example.com/admin/login/callback"
 
-// A gate is a gateway as the client of an issuer, with a clock of its own.
+// A gate is a gateway as the client of an issuer, with its own clock.
 type gate struct {
 	*signin.Issuer
 	t       *testing.T
 	issuer  *identitytest.Issuer
 	options signin.IssuerOptions
-	ahead   time.Duration // of the clock
+	ahead   time.Duration // offset of the clock
 }
 
 func newGate(t *testing.T, password string) *gate {
@@ -51,7 +51,7 @@ func newGate(t *testing.T, password string) *gate {
 	return g
 }
 
-// signIn goes to the issuer and comes back with what it answers, and what the browser kept.
+// signIn goes to the issuer and returns its answer and what the browser kept.
 func (g *gate) signIn() (kept string, answer url.Values) {
 	g.t.Helper()
 	to, kept, err := g.Begin(g.t.Context(), []byte("tools/fs/read_file"))
@@ -133,7 +133,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// otherAt returns s with another letter at i, whatever letter is there.
+// otherAt returns s with a different letter at i.
 func otherAt(s string, i int) string {
 	letter := "x"
 	if s[i] == 'x' {
@@ -142,7 +142,7 @@ func otherAt(s string, i int) string {
 	return s[:i] + letter + s[i+1:]
 }
 
-// Each answer that is not the issuer's to this browser signs nobody in, for a reason of its own.
+// Each invalid answer signs nobody in, with its own reason.
 func TestBadAnswers(t *testing.T) {
 	other := newGate(t, "")
 	otherKept, otherAnswer := other.signIn()
@@ -229,7 +229,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// Each ID token that is not good signs nobody in, for a reason of its own.
+// Each invalid ID token signs nobody in, with its own reason.
 func TestBadTokens(t *testing.T) {
 	set := func(name string, value any) func(map[string]any) {
 		return func(c map[string]any) { c[name] = value }
@@ -289,7 +289,7 @@ func TestBadTokens(t *testing.T) {
 	})
 }
 
-// answering answers a code in a way of its own.
+// answering makes the issuer answer a code with this response.
 func answering(status int, kind, body string) identitytest.Bend {
 	return identitytest.Bend{Trade: func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("Content-Type", kind)
@@ -431,7 +431,7 @@ func TestEndSession(t *testing.T) {
 	}
 }
 
-// The metadata are asked for once an hour, and a sign-in goes on with older ones.
+// The metadata are read once an hour, and a sign-in also works with older ones.
 func TestMetadataAreKept(t *testing.T) {
 	g := newGate(t, "")
 	asked := 0

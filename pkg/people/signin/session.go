@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What a caller may have to tell apart.
+// Errors that callers may have to distinguish.
 var (
 	ErrNotFound = errors.New("session not found")          // never opened, ended, or expired
 	ErrConflict = errors.New("session changed since read") // or ended: the caller reads again
@@ -21,29 +21,28 @@ const (
 	WayOIDC      = "oidc"      // at an OpenID Connect issuer
 )
 
-// Format is the number of the form that this program writes sessions in. It grows if a program
-// that knows an earlier form would let somebody do what he may not. A way that a program does not
-// know lets nobody in, so a session of a new one, whose rights an earlier program would not look
-// at, is refused by that without another number.
+// Format is the version of the stored form. It is raised if older programs would give a session too
+// many rights. A new way to sign in needs no new version, because older programs refuse sessions
+// with an unknown way.
 const Format = 1
 
-// A Session is who is signed in with one browser, as a store keeps it.
+// A Session is a person's stored session in one browser.
 type Session struct {
 	Format  int       `json:"format"`            // set by the store at each write
-	ID      string    `json:"id"`                // keyed hash of the cookie: names the session to people, and signs nobody in
-	Actor   string    `json:"actor"`             // whom the audit names
+	ID      string    `json:"id"`                // keyed hash of the cookie: identifies the session, and signs nobody in
+	Actor   string    `json:"actor"`             // name in the audit
 	Way     string    `json:"way"`               // how the person signed in: one of the ways
-	Token   string    `json:"token,omitempty"`   // what the session was made of and ends with; see [Person]
-	Subject string    `json:"subject,omitempty"` // whose it is, if an issuer says so; see [Person]
-	Groups  []string  `json:"groups,omitempty"`  // of the person at the issuer, that have a role here
-	Browser string    `json:"browser,omitempty"` // what it calls itself
+	Token   string    `json:"token,omitempty"`   // the token of the session, which ends with it; see [Person]
+	Subject string    `json:"subject,omitempty"` // the issuer's name for the person; see [Person]
+	Groups  []string  `json:"groups,omitempty"`  // groups at the issuer that have a role here
+	Browser string    `json:"browser,omitempty"` // user agent
 	Created time.Time `json:"created"`
 	Used    time.Time `json:"used"` // to five minutes
 	Expires time.Time `json:"expires"`
 	Rev     int64     `json:"rev"` // 0: not stored yet
 }
 
-// Encode returns s at its next revision, and as a store keeps that.
+// Encode returns s at its next revision, and its stored form.
 func (s Session) Encode() (next Session, data []byte, err error) {
 	s.Format = max(s.Format, Format)
 	s.Rev++
@@ -51,15 +50,15 @@ func (s Session) Encode() (next Session, data []byte, err error) {
 	return s, data, err
 }
 
-// decode returns the session of which Encode made data.
+// decode parses the result of Encode.
 func decode(data []byte) (s Session, err error) {
 	err = json.Unmarshal(data, &s)
 	return s, err
 }
 
-// Of reports whether s is a session of the same person as other. An issuer's subject is nobody
-// else's, while two people may go by one name.
-func (s Session) Of(other Session) bool {
+// SamePerson reports whether s and other are sessions of the same person. An issuer's subject is unique,
+// but two people may have the same name.
+func (s Session) SamePerson(other Session) bool {
 	return s.Subject == other.Subject && (s.Subject != "" || s.Actor == other.Actor)
 }
 

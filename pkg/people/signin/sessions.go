@@ -1,18 +1,16 @@
-// Package signin signs people in at /admin and keeps who is signed in: at an OpenID Connect issuer
-// by the authorization code flow with PKCE (RFC 7636), or by a one-time code for the person whom a
-// gateway on one machine belongs to, with sessions in a store that every instance of the gateway
-// reads.
+// Package signin signs people in at /admin and stores their sessions, which all instances of the
+// gateway share. People sign in at an OpenID Connect issuer by the authorization code flow with
+// PKCE (RFC 7636). The owner of a gateway on one machine signs in with a one-time code.
 //
-// The cookie of a session holds 256 random bits. A store holds their keyed hash, so that a copy of
-// it signs nobody in. The store is read at each request, strongly consistent: a session that was
-// ended anywhere is over everywhere. So is one whose agent token was revoked. A session of somebody
-// who signed in at an issuer has the groups that count here, as they were then: what they may do is
-// worked out at each request.
+// The cookie of a session has 256 random bits. The store has their keyed hash, so a copy of the
+// store signs nobody in. Each request reads the store with strong consistency: a session that was
+// ended anywhere is ended everywhere, as is a session whose agent token was revoked. A session from
+// an issuer keeps the person's groups at sign-in that have a role here; each request computes the
+// rights from them.
 //
-// A browser is sent to the issuer and comes back with a code, which is traded for an ID token.
-// Nothing of a sign-in that is under way is kept here, so that any instance can finish it: what
-// binds the answer to the browser stands sealed in a cookie. Nothing of the issuer's tokens is kept
-// at all.
+// The issuer sends the browser back with a code, which the gateway exchanges for an ID token. The
+// gateway stores nothing during a sign-in, so any instance can finish it: a sealed cookie binds the
+// answer to the browser. The gateway does not store the issuer's tokens.
 package signin
 
 import (
@@ -28,23 +26,23 @@ import (
 )
 
 const (
-	idleLife    = time.Hour     // of a session that is not used
+	idleLife    = time.Hour     // of an unused session
 	sessionLife = 8 * time.Hour // of any session
 	touchEvery  = 5 * time.Minute
 
 	maxOwn     = 16  // sessions of one actor
-	maxAll     = 512 // of all; at once, by some requests at one moment, there may be a few more
+	maxAll     = 512 // of all; simultaneous requests may exceed it a little
 	maxBrowser = 160 // characters
 
-	storeTime = 5 * time.Second // that a request waits for the stores
+	storeTime = 5 * time.Second // how long a request waits for the stores
 )
 
-// SessionOptions are the knobs of [Sessions]. The zero value takes no session that was made of a
+// SessionOptions configure [Sessions]. The zero value accepts no session that was made from a
 // token.
 type SessionOptions struct {
 	Tokens    *token.Store     // of agent tokens; nil: there are none
 	Bootstrap string           // SHA-256 of the bootstrap token, as hex; "": there is none
-	Client    string           // issuer at which people sign in, and the gateway's name there; "": they do not
+	Client    string           // issuer at which people sign in, and the gateway's name there; "": none
 	Now       func() time.Time // nil: time.Now
 	Log       *slog.Logger     // nil: none
 }
@@ -56,8 +54,8 @@ type Sessions struct {
 	o     SessionOptions
 }
 
-// NewSessions returns the sessions in a store, whose hashes key makes: under another key all of
-// them are over. It makes no call.
+// NewSessions returns the sessions in a store. key makes their hashes, so a new key ends all
+// sessions. It makes no call.
 func NewSessions(store *Store, key token.Key, o *SessionOptions) *Sessions {
 	s := &Sessions{store: store, key: key}
 	if o != nil {
@@ -72,19 +70,19 @@ func NewSessions(store *Store, key token.Key, o *SessionOptions) *Sessions {
 	return s
 }
 
-// A Person is who signs in.
+// A Person is a person who signs in.
 type Person struct {
-	Actor string // whom the audit names
+	Actor string // name in the audit
 	Way   string // one of the ways
 	Token string // the id of the agent token, if that is the way
 
-	// Of who signed in at an issuer.
+	// Only for sign-ins at an issuer.
 	Subject string   // the issuer's own name for the person
-	Groups  []string // that have a role here
+	Groups  []string // groups that have a role here
 }
 
-// Open opens a session with a browser, which calls itself that, and returns what its cookie holds.
-// If the person has as many sessions as one may have, the one longest unused ends.
+// Open opens a session with a browser that has this user agent, and returns the value of its
+// cookie. If the person has too many sessions, the one that is longest unused ends.
 func (s *Sessions) Open(ctx context.Context, p Person, browser string) (cookie secret.Text, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -108,7 +106,7 @@ func (s *Sessions) Open(ctx context.Context, p Person, browser string) (cookie s
 	return cookie, err
 }
 
-// end returns when x is over if it is not used any more.
+// end returns when s expires without further use.
 func (s Session) end() time.Time {
 	idle, most := s.Used.Add(idleLife), s.Created.Add(sessionLife)
 	if most.Before(idle) {
@@ -117,7 +115,7 @@ func (s Session) end() time.Time {
 	return idle
 }
 
-// makeRoom ends the sessions that are too many if there is to be next.
+// makeRoom ends as many sessions as needed to open next.
 func (s *Sessions) makeRoom(ctx context.Context, next Session) error {
 	all, err := s.store.List(ctx)
 	if err != nil {
@@ -126,17 +124,18 @@ func (s *Sessions) makeRoom(ctx context.Context, next Session) error {
 	slices.SortFunc(all, func(a, b Session) int { return b.Used.Compare(a.Used) })
 	own := 0
 	for i, x := range all {
-		if x.Of(next) {
+		if x.SamePerson(next) {
 			own++
 		}
-		if x.Of(next) && own >= maxOwn || i+1 >= maxAll {
+		if x.SamePerson(next) && own >= maxOwn || i+1 >= maxAll {
 			err = errors.Join(err, s.store.Delete(ctx, x.ID))
 		}
 	}
 	return err
 }
 
-// Find is [Sessions.Look] for what a person does. It notes the use, at most every five minutes.
+// Find is [Sessions.Look] for a request by the person. It stores the use at most every five
+// minutes.
 func (s *Sessions) Find(ctx context.Context, cookie secret.Text) (Session, error) {
 	x, err := s.Look(ctx, cookie)
 	if err != nil || s.o.Now().Sub(x.Used) < touchEvery {
@@ -147,13 +146,13 @@ func (s *Sessions) Find(ctx context.Context, cookie secret.Text) (Session, error
 	return s.touch(ctx, x)
 }
 
-// Look returns the session whose cookie this is, or [ErrNotFound] if there is none, or if what it
-// was made of lets nobody in any more. Any other error says that the stores cannot tell. A session
-// that is only looked at ends as one that is not used.
+// Look returns the session of the cookie. It returns [ErrNotFound] if there is none, or if its
+// token or issuer is no longer valid. Any other error says that the stores are unavailable. Look
+// does not count as use.
 func (s *Sessions) Look(ctx context.Context, cookie secret.Text) (x Session, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if len(cookie.Reveal()) != cookieLength { // or it was made up: no store need be asked
+	if len(cookie.Reveal()) != cookieLength { // the cookie is made up: no store need be read
 		return Session{}, ErrNotFound
 	}
 	if x, err = s.store.Get(ctx, s.id(cookie)); err != nil {
@@ -165,20 +164,20 @@ func (s *Sessions) Look(ctx context.Context, cookie secret.Text) (x Session, err
 	}
 	if !holds {
 		s.o.Log.LogAttrs(ctx, slog.LevelInfo, "session ended with what it was made of", slog.String("actor", x.Actor), slog.String("way", x.Way))
-		_ = s.store.Delete(ctx, x.ID) // it is refused anyway, and ends by itself
+		_ = s.store.Delete(ctx, x.ID) // the session is refused anyway, and expires
 		return Session{}, ErrNotFound
 	}
 	return x, nil
 }
 
-// touch notes the use of x. A note that is lost ends a session early and stops no request.
+// touch stores the use of x. If that fails, the session ends early, and the request continues.
 func (s *Sessions) touch(ctx context.Context, x Session) (Session, error) {
 	used := x
 	used.Used = s.o.Now().UTC()
 	used.Expires = used.end()
 	next, err := s.store.Put(ctx, used)
 	switch {
-	case errors.Is(err, ErrConflict): // noted by another request, or ended
+	case errors.Is(err, ErrConflict): // stored by another request, or ended
 		return s.store.Get(ctx, x.ID)
 	case err != nil:
 		s.o.Log.LogAttrs(ctx, slog.LevelWarn, "use of a session not noted", slog.String("actor", x.Actor), slog.Any("error", err))
@@ -187,8 +186,8 @@ func (s *Sessions) touch(ctx context.Context, x Session) (Session, error) {
 	return next, nil
 }
 
-// holds reports whether what x was made of would still sign its user in. One in a form that this
-// program does not know does not hold.
+// holds reports whether the token or issuer of x would still sign its user in. It is false for a
+// session in an unknown form.
 func (s *Sessions) holds(ctx context.Context, x Session) (bool, error) {
 	switch {
 	case x.Format > Format || !x.Live(s.o.Now()):
@@ -209,25 +208,25 @@ func (s *Sessions) holds(ctx context.Context, x Session) (bool, error) {
 	return t.Admin && t.Live(s.o.Now()), err
 }
 
-// End ends the session whose cookie this is, if there is one.
+// End ends the session of the cookie, if there is one.
 func (s *Sessions) End(ctx context.Context, cookie secret.Text) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	return s.store.Delete(ctx, s.id(cookie))
 }
 
-// Own returns the sessions of the person of mine, the one used last first.
+// Own returns the sessions of the person of mine, last used first.
 func (s *Sessions) Own(ctx context.Context, mine Session) ([]Session, error) {
-	return s.those(ctx, mine.Of)
+	return s.filter(ctx, mine.SamePerson)
 }
 
-// All returns the sessions of everybody, the one used last first.
+// All returns the sessions of all people, last used first.
 func (s *Sessions) All(ctx context.Context) ([]Session, error) {
-	return s.those(ctx, func(Session) bool { return true })
+	return s.filter(ctx, func(Session) bool { return true })
 }
 
-// those returns the sessions that are wanted, the one used last first.
-func (s *Sessions) those(ctx context.Context, wanted func(Session) bool) (out []Session, err error) {
+// filter returns the valid sessions that match, last used first.
+func (s *Sessions) filter(ctx context.Context, match func(Session) bool) (out []Session, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	all, err := s.store.List(ctx)
@@ -235,7 +234,7 @@ func (s *Sessions) those(ctx context.Context, wanted func(Session) bool) (out []
 		return nil, err
 	}
 	for _, x := range all {
-		if !wanted(x) {
+		if !match(x) {
 			continue
 		}
 		holds, err := s.holds(ctx, x)
@@ -250,12 +249,13 @@ func (s *Sessions) those(ctx context.Context, wanted func(Session) bool) (out []
 	return out, nil
 }
 
-// Revoke ends the session with this id of the person of mine, or returns [ErrNotFound].
+// Revoke ends the session with this id if it is of the person of mine; otherwise it returns
+// [ErrNotFound].
 func (s *Sessions) Revoke(ctx context.Context, mine Session, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	x, err := s.store.Get(ctx, id)
-	if err == nil && !x.Of(mine) {
+	if err == nil && !x.SamePerson(mine) {
 		err = ErrNotFound
 	}
 	if err != nil {
@@ -264,7 +264,7 @@ func (s *Sessions) Revoke(ctx context.Context, mine Session, id string) error {
 	return s.store.Delete(ctx, id)
 }
 
-// RevokeAny ends the session with this id, whosever it is, and returns it, or [ErrNotFound].
+// RevokeAny ends any session with this id and returns it, or [ErrNotFound].
 func (s *Sessions) RevokeAny(ctx context.Context, id string) (Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -275,13 +275,13 @@ func (s *Sessions) RevokeAny(ctx context.Context, id string) (Session, error) {
 	return x, s.store.Delete(ctx, id)
 }
 
-// RevokeOthers ends the sessions of the person of x but x, and returns how many they were.
+// RevokeOthers ends all other sessions of the person of x, and returns how many.
 func (s *Sessions) RevokeOthers(ctx context.Context, x Session) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	all, err := s.store.List(ctx)
 	for _, other := range all {
-		if !other.Of(x) || other.ID == x.ID {
+		if !other.SamePerson(x) || other.ID == x.ID {
 			continue
 		}
 		if failed := s.store.Delete(ctx, other.ID); failed != nil {
@@ -293,18 +293,18 @@ func (s *Sessions) RevokeOthers(ctx context.Context, x Session) (n int, err erro
 	return n, err
 }
 
-// CSRF returns what a form of the session whose cookie this is must hold: a page of another site
-// cannot know it. It is made of the cookie, so that nothing need be kept.
+// CSRF returns the value that forms of the cookie's session must send. Pages of other sites cannot
+// know it. It is computed from the cookie, so it need not be stored.
 func (s *Sessions) CSRF(cookie secret.Text) string { return s.key.Sum("csrf", cookie) }
 
-// cookieLength is that of 256 bits in base64.
+// cookieLength is the length of 256 bits in base64.
 const cookieLength = 43
 
-// id returns the id of the session whose cookie this is.
+// id returns the id of the cookie's session.
 func (s *Sessions) id(cookie secret.Text) string { return s.key.Sum("login", cookie) }
 
-// bootstrapID stands for the bootstrap token that the setting names.
+// bootstrapID identifies the bootstrap token in the settings.
 func (s *Sessions) bootstrapID() string { return s.key.Sum("bootstrap", secret.New(s.o.Bootstrap)) }
 
-// clientID stands for the issuer and the client that the settings name.
+// clientID identifies the issuer and the client in the settings.
 func (s *Sessions) clientID() string { return s.key.Sum("client", secret.New(s.o.Client)) }

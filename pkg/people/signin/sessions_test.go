@@ -20,7 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A fixture is the sessions of one process over stores that others share.
+// A fixture has the sessions of one process over shared stores.
 type fixture struct {
 	*signin.Sessions
 	t       *testing.T
@@ -38,7 +38,7 @@ func newFixture(t *testing.T) *fixture {
 	return f.process()
 }
 
-// process is another process over the same stores.
+// process returns another process over the same stores.
 func (f *fixture) process() *fixture {
 	other := *f
 	other.Sessions = signin.NewSessions(f.store, tokentest.Key(f.t), &other.options)
@@ -52,7 +52,7 @@ func (f *fixture) open(p signin.Person) secret.Text {
 	return cookie
 }
 
-// actor returns whose cookie it is; "" if nobody's.
+// actor returns the actor of the cookie's session; "" if there is none.
 func (f *fixture) actor(cookie secret.Text) string {
 	f.t.Helper()
 	s, err := f.Find(f.t.Context(), cookie)
@@ -176,7 +176,7 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// shared returns two processes over the same stores, two sessions of kim and one of sam.
+// shared returns two processes over the same stores, with two sessions of kim and one of sam.
 func shared(t *testing.T) (here, there *fixture, one, two, three secret.Text) {
 	here = newFixture(t)
 	there = here.process()
@@ -184,7 +184,7 @@ func shared(t *testing.T) (here, there *fixture, one, two, three secret.Text) {
 	return here, there, one, two, three
 }
 
-// actors returns whose cookies they are.
+// actors returns the actors of the cookies' sessions.
 func (f *fixture) actors(cookies ...secret.Text) (names string) {
 	for _, c := range cookies {
 		names += f.actor(c) + ","
@@ -192,7 +192,7 @@ func (f *fixture) actors(cookies ...secret.Text) (names string) {
 	return names
 }
 
-// What ends a session in one process ends it in all.
+// A session that ends in one process ends in all.
 func TestSessionEnds(t *testing.T) {
 	t.Run("by signing out", func(t *testing.T) {
 		here, there, one, two, three := shared(t)
@@ -251,7 +251,7 @@ func TestSessionEnds(t *testing.T) {
 	})
 }
 
-// Newer sessions take the place of older ones, of the own actor first.
+// Newer sessions replace older ones, first those of the same actor.
 func TestSessionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, there, one, two, three := shared(t)
@@ -277,7 +277,7 @@ func TestSessionsMakeRoom(t *testing.T) {
 	})
 }
 
-// A session is worth no more than what it was made of is by now.
+// A session has no more rights than its token has now.
 func TestSessionOfAToken(t *testing.T) {
 	admin := func(t *testing.T) (f *fixture, tokens *token.Store, tok token.Token, cookie secret.Text) {
 		t.Helper()
@@ -380,7 +380,7 @@ func TestSessionOfTheBootstrapToken(t *testing.T) {
 	}
 }
 
-// What cannot be looked up is not let in, and is not taken for ended.
+// A session that cannot be read is refused, but does not count as ended.
 func TestSessionWithoutStores(t *testing.T) {
 	down := errors.New("the table does not answer")
 	for _, op := range []string{"Docs", "Put", "Delete", "List"} {

@@ -7,16 +7,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 )
 
-// part has all sessions. There are some hundred at most, and one part can be listed.
+// part has all sessions. There are at most some hundred, and one part can be listed.
 const part = "LOGIN#SESSIONS"
 
-// A Store keeps sessions for all instances of the gateway. It is safe for concurrent use.
+// A Store stores sessions for all instances of the gateway. It is safe for concurrent use.
 type Store struct {
 	docs document.Store
 	now  func() time.Time
 }
 
-// NewStore returns the sessions that docs keeps. A nil now is time.Now.
+// NewStore returns the store of the sessions in docs. A nil now is time.Now.
 func NewStore(docs document.Store, now func() time.Time) *Store {
 	if now == nil {
 		now = time.Now
@@ -24,8 +24,8 @@ func NewStore(docs document.Store, now func() time.Time) *Store {
 	return &Store{docs, now}
 }
 
-// Get returns the session as of every write that returned before it began. It returns [ErrNotFound]
-// for a session that is not stored, and for one that has expired.
+// Get returns the session after all writes that had finished before. It returns [ErrNotFound] for a
+// missing or expired session.
 func (x *Store) Get(ctx context.Context, id string) (s Session, err error) {
 	defer document.Wrap(&err, ErrConflict, "get login %q", id)
 	d, err := document.Find(ctx, x.docs, docKey(id), ErrNotFound)
@@ -39,8 +39,8 @@ func (x *Store) Get(ctx context.Context, id string) (s Session, err error) {
 }
 
 // Put stores s if the stored revision is still s.Rev (0: must not exist yet) and returns it at its
-// new Rev, or [ErrConflict] if another writer came first. So a request that notes the use of a
-// deleted session does not bring it back.
+// new Rev. If another writer came first, it returns [ErrConflict], so storing the use of a deleted
+// session does not restore it.
 func (x *Store) Put(ctx context.Context, s Session) (_ Session, err error) {
 	defer document.Wrap(&err, ErrConflict, "put login %q", s.ID)
 	next, data, err := s.Encode()
@@ -67,8 +67,8 @@ func (x *Store) Delete(ctx context.Context, id string) (err error) {
 	return err
 }
 
-// List returns every session that has not expired, by id. A session that cannot be read signs
-// nobody in, and keeps nobody out.
+// List returns all sessions that have not expired, by id. It skips unreadable sessions: they sign
+// nobody in, and block nobody else.
 func (x *Store) List(ctx context.Context) (live []Session, err error) {
 	defer document.Wrap(&err, ErrConflict, "list logins")
 	docs, _, err := x.docs.ListDocs(ctx, part)

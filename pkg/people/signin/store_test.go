@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Each promise of a [signin.Store].
+// TestStore tests each promise of a [signin.Store].
 func TestStore(t *testing.T) {
 	for name, holds := range map[string]func(*testing.T, *signin.Store){
 		"what was never kept is not found":                       missing,
@@ -35,8 +35,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// What cannot be read signs nobody in, and keeps nobody out. What a driver keeps for a second more has
-// ended all the same.
+// An unreadable session signs nobody in, and blocks nobody else. A session that a driver keeps a
+// second longer has ended anyway.
 func TestStoreOfOthers(t *testing.T) {
 	docs := &documenttest.Store{Now: func() time.Time { return time.Now().Add(-time.Minute) }}
 	st := signin.NewStore(docs, nil)
@@ -51,7 +51,7 @@ func TestStoreOfOthers(t *testing.T) {
 	}
 }
 
-// sample returns the nth session, which lives for that long.
+// sample returns the nth session with this life.
 func sample(n int, life time.Duration) signin.Session {
 	now := time.Now().UTC().Round(0)
 	return signin.Session{
@@ -131,7 +131,7 @@ func deleted(t *testing.T, st *signin.Store) {
 	s := put(t, st, sample(1, time.Hour))
 	require.OK(t, st.Delete(t.Context(), s.ID))
 	wantNone(t, st, s.ID)
-	conflict(t, st, s) // of a request that read it before
+	conflict(t, st, s) // of a request that read the session before
 	wantNone(t, st, s.ID)
 }
 

@@ -198,7 +198,7 @@ func addRequests(t *testing.T, add addEntry, at newDoc) {
 
 func addNotices(t *testing.T, add addEntry, at newDoc) {
 	t.Helper()
-	e := notify.Event{ID: "event-1", Kind: notify.Asked, At: oldNow, Server: "git", Path: "/admin"}
+	e := notify.Event{ID: "event-1", Kind: notify.RequestMade, At: oldNow, Server: "git", Path: "/admin"}
 	n := notify.Notice{Event: e.Fit(oldNow), Put: oldNow, Due: oldNow, Rev: 1}
 	_, data, err := n.Encode()
 	require.OK(t, err)

@@ -92,7 +92,7 @@ func TestWriteUnits(t *testing.T) {
 	}
 	_, granted, err := requests.Granted{Agent: agent, List: []requests.Decision{requests.Decide(first, requests.Allowed, 60, "kim@example.com", "", now)}}.Encode()
 	require.OK(t, err)
-	e := notify.Event{ID: "request " + first.ID, Kind: notify.Asked, At: now, Server: "github", Items: []tool.ID{first.Item()}, Agent: agent.ID, Request: first.ID, Path: "/admin/requests/" + first.ID}
+	e := notify.Event{ID: "request " + first.ID, Kind: notify.RequestMade, At: now, Server: "github", Items: []tool.ID{first.Item()}, Agent: agent.ID, Request: first.ID, Path: "/admin/requests/" + first.ID}
 	_, notice, err := notify.Notice{Event: e.Fit(now), Put: now, Due: now}.Encode()
 	require.OK(t, err)
 	for _, test := range []struct {
