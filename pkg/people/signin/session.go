@@ -56,8 +56,8 @@ func decode(data []byte) (s Session, err error) {
 	return s, err
 }
 
-// SamePerson reports whether s and other are sessions of the same person. An issuer's subject is unique,
-// but two people may have the same name.
+// SamePerson reports whether s and other are sessions of the same person. An issuer's subject is
+// unique, but two people may have the same name.
 func (s Session) SamePerson(other Session) bool {
 	return s.Subject == other.Subject && (s.Subject != "" || s.Actor == other.Actor)
 }

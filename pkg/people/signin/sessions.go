@@ -82,7 +82,7 @@ type Person struct {
 }
 
 // Open opens a session with a browser that has this user agent, and returns the value of its
-// cookie. If the person has too many sessions, the one that is longest unused ends.
+// cookie. If the person has too many sessions, the longest unused session ends.
 func (s *Sessions) Open(ctx context.Context, p Person, browser string) (cookie secret.Text, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()

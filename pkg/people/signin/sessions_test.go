@@ -251,7 +251,7 @@ func TestSessionEnds(t *testing.T) {
 	})
 }
 
-// Newer sessions replace older ones, first those of the same actor.
+// Newer sessions replace older ones, first sessions of the same actor.
 func TestSessionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, there, one, two, three := shared(t)
