@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/audit"
 )
 
-// LineOf returns an entry of the items' audit as a line. Its time is the one that the store sorts
-// by, unless an earlier program counted its lines.
+// LineOf returns an entry of the items' audit as a line. Its time is the sort time of the store,
+// unless an earlier program counted its lines.
 func LineOf(e approval.Entry) audit.Line {
 	at := e.Written
 	if at.Year() < 2000 {
@@ -25,9 +25,9 @@ func LineOf(e approval.Entry) audit.Line {
 	}
 }
 
-// Audited returns a store that also writes decisions to out: those of people, and those of syncs
-// that change what agents may do. Only the store's own audit has first sightings of an item, which
-// then waits.
+// Audited returns a store that also writes decisions to out: decisions of people, and decisions of
+// syncs that change what agents may do. If a sync sees an item for the first time, the item waits,
+// and only the store's own audit has that.
 func Audited(store approval.Store, out *audit.Log, log *slog.Logger) approval.Store {
 	return audited{store, out, log}
 }
