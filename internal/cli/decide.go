@@ -90,7 +90,7 @@ type decider struct {
 	env    *environment
 	action string
 	sure   bool         // ask nobody
-	shown  decide.Shown // how many definitions were shown; "": no question
+	shown  decide.ViewMethod // how many definitions were shown; "": no question
 }
 
 // one decides about one item.
@@ -104,7 +104,7 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 	if err != nil {
 		return err
 	}
-	as := client.Decision{Seen: admin.Seen{Rev: d.Rev, Note: d.Note, Tell: d.Tell}}
+	as := client.Decision{DecisionBody: admin.DecisionBody{Rev: d.Rev, Note: d.Note, Tell: d.Tell}}
 	if d.action == approval.ActionApprove && hash == t.Hash {
 		as.Shown = admin.Shown(shownBy(d.Hash))
 		if err := d.reviewed(t, "Approve this definition, for all agents?"); err != nil {
@@ -124,7 +124,7 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 }
 
 // shownBy says how the person saw the definition that they approve. hash is the value of --hash.
-func shownBy(hash string) decide.Shown {
+func shownBy(hash string) decide.ViewMethod {
 	if hash != "" {
 		return decide.ShownHash
 	}

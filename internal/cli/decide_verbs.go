@@ -69,7 +69,7 @@ func (c undoCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 		was = *r
 	}
 	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: approval.ActionUndo}
-	as := client.Decision{Seen: admin.Seen{Rev: cmp.Or(c.Rev, was.Rev)}}
+	as := client.Decision{DecisionBody: admin.DecisionBody{Rev: cmp.Or(c.Rev, was.Rev)}}
 	return d.carryOut(ctx, c.Item.ID, as, func(now decide.Tool) string {
 		return fmt.Sprintf("%s is undone. %s", inLine(was.Undoes), standsAs(now))
 	})

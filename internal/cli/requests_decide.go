@@ -44,14 +44,14 @@ func (c verdictFlags) decide(
 		return err
 	}
 	body := struct {
-		Verdict request.Verdict `json:"verdict"`
-		Hash    tool.Hash       `json:"hash,omitempty"`
-		Args    string          `json:"args,omitempty"`
-		Tool    string          `json:"tool"`
-		Agent   request.Agent   `json:"agent"`
-		Minutes int             `json:"minutes,omitempty"`
-		Reason  string          `json:"reason,omitempty"`
-		Shown   decide.Shown    `json:"shown,omitempty"`
+		Verdict request.Verdict   `json:"verdict"`
+		Hash    tool.Hash         `json:"hash,omitempty"`
+		Args    string            `json:"args,omitempty"`
+		Tool    string            `json:"tool"`
+		Agent   request.Agent     `json:"agent"`
+		Minutes int               `json:"minutes,omitempty"`
+		Reason  string            `json:"reason,omitempty"`
+		Shown   decide.ViewMethod `json:"shown,omitempty"`
 	}{v, r.Hash, r.Args, r.Item().String(), r.Agent, minutes, reason, shownBy(c.Hash)}
 	done, err := client.DecideRequest.Do(ctx, g.Client, nil, body, r.ID)
 	if err != nil {

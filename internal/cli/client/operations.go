@@ -89,17 +89,17 @@ func ItemPath(id tool.ID) string { return approval.Link("/", id)[len("/"):] }
 
 // A Decision is about one item in the state that the person saw.
 type Decision struct {
-	admin.Seen
+	admin.DecisionBody
 	Hash tool.Hash `json:"hash,omitempty"`
 }
 
 // A BulkDecision is about many items in the states that the person saw.
 type BulkDecision struct {
-	Action string           `json:"action"`
-	Items  []admin.BulkItem `json:"items"`
-	Note   string           `json:"note,omitempty"`
-	Tell   bool             `json:"tell,omitempty"`
-	Shown  decide.Shown     `json:"shown,omitempty"`
+	Action string            `json:"action"`
+	Items  []admin.BulkItem  `json:"items"`
+	Note   string            `json:"note,omitempty"`
+	Tell   bool              `json:"tell,omitempty"`
+	Shown  decide.ViewMethod `json:"shown,omitempty"`
 }
 
 const (

@@ -1,8 +1,8 @@
-// Package admin is the JSON API under /admin: it shows every tool, prompt and resource with its lock,
-// carries out what people decide about it, runs syncs, keeps agent tokens, and says who did what.
+// Package admin is the JSON API under /admin: it lists tools, prompts and resources with their
+// locks, carries out people's decisions, runs syncs, manages agent tokens and reads the audit.
 //
-// What stands before it says who sends a request: see decide.WithActor. A browser could be made to
-// send requests by another site: what changes something must come as JSON, which no form sends.
+// The handler in front of it authenticates the caller: see decide.WithActor. Requests that change
+// something must be JSON, because another site could make a browser send a form.
 package admin
 
 import (
@@ -28,9 +28,8 @@ type api struct {
 	sessions *signin.Sessions // nil: nobody signs in here
 }
 
-// New returns the handler of the API. If tokens is nil it keeps no agent tokens, and if sessions is nil
-// nobody signs in; gate is what clients
-// are told of, nil if it is not known where that is.
+// New returns the handler of the API. A nil tokens means no agent tokens, a nil sessions no
+// sign-in. gate is the address that clients connect to; nil: unknown.
 func New(service *decide.Service, tokens *token.Registry, gate *connect.Gateway, sessions *signin.Sessions) http.Handler {
 	if gate == nil {
 		gate = &connect.Gateway{}
@@ -40,8 +39,8 @@ func New(service *decide.Service, tokens *token.Registry, gate *connect.Gateway,
 	return readBody(requireJSON(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes().ServeHTTP(w, r) })))
 }
 
-// routes returns the handler of every operation. To describe them all takes milliseconds, for which neither
-// agents nor the pages of the console have to wait: the first request of the API does.
+// routes returns the handler of all operations. The first API request builds it, because that takes
+// milliseconds that agents and console pages need not wait for.
 func (a *api) routes() http.Handler {
 	mux := http.NewServeMux()
 	a.register(mux)
@@ -49,21 +48,20 @@ func (a *api) routes() http.Handler {
 }
 
 const (
-	maxBody  = 1 << 20 // bytes that an operation takes
+	maxBody  = 1 << 20 // bytes of a request body
 	bodyTime = 5 * time.Second
 )
 
-// readBody reads the body before the handler answers, even if the operation takes none. A
-// connection that is closed while a part of the body is still on its way is reset, and the client
-// loses the answer.
+// readBody reads the body before the handler answers, even if the operation takes none. If the
+// server closes a connection with unread data, the client gets a reset instead of the answer.
 func readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deadline := http.NewResponseController(w)
-		_ = deadline.SetReadDeadline(time.Now().Add(bodyTime)) // a function of AWS has the body already
+		_ = deadline.SetReadDeadline(time.Now().Add(bodyTime)) // functions on AWS have the whole body already
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 		_ = deadline.SetReadDeadline(time.Time{})
 		if err != nil {
-			decide.WriteProblem(w, http.StatusRequestTimeout, "the body of the request did not come; nothing was done")
+			decide.WriteProblem(w, http.StatusRequestTimeout, "the request body did not arrive in time; nothing was done")
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -71,7 +69,7 @@ func readBody(next http.Handler) http.Handler {
 	})
 }
 
-// requireJSON refuses a body that a form of another site could send.
+// requireJSON refuses a body that another site's form could send.
 func requireJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -25,7 +25,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// errStore says what no caller may read.
+// errStore has text that no caller may read.
 var errStore = errors.New("arn:aws:dynamodb:eu-west-1:123456789012:table/secret")
 
 func TestOpenAPI(t *testing.T) {
@@ -178,7 +178,7 @@ func TestFailures(t *testing.T) {
 	h := newFixture(t)
 	h.Approvals.OnGet = func(context.Context, tool.ID) error { return errStore }
 	h.Approvals.OnAudit = func(context.Context, string) error { return errStore }
-	h.Deeds.OnRead = func() error { return errStore } // if a part can be read, it is shown
+	h.Deeds.OnRead = func() error { return errStore } // if any part is readable, the answer has it
 	hash := strings.Repeat("0", 64)
 	for path, body := range map[string]string{
 		"/admin/tools/mail/send":         "",
@@ -233,7 +233,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// The page about deciding names every code.
+// docs/deciding.md names every code.
 func TestDocsHaveTheCodes(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/deciding.md")
 	require.OK(t, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
-// setBack is a fixture that was set back.
+// setBack returns a fixture whose store was set back to an older copy.
 func setBack(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
@@ -16,7 +16,8 @@ func setBack(t *testing.T) *fixture {
 	return h
 }
 
-// Whoever decides about a tool whose record the store lost decides about what was known of it.
+// A decision about a tool whose record the store lost applies to the catalog's version of the
+// record.
 func TestDecideLostRecord(t *testing.T) {
 	h := setBack(t)
 	if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", ""); x.Status != "disabled_by_user" {
@@ -54,7 +55,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// What a sync put back is shown with both versions.
+// The answer shows both versions of a record that a sync restored.
 func TestToolRecovered(t *testing.T) {
 	h := setBack(t)
 	h.Sync()

@@ -17,11 +17,11 @@ import (
 
 // registerAudit adds the operations that read the audit.
 func (a *api) registerAudit(h huma.API) {
-	list := get("audit", "/admin/audit", "Who did what, newest first: what agents called, and what people did")
+	list := get("audit", "/admin/audit", "List audit lines, newest first: calls of agents and actions of people")
 	list.Errors = append(list.Errors, http.StatusUnprocessableEntity)
 	serve(a, h, list, a.audit)
 	for _, e := range exports {
-		op := get("audit-"+e.name, "/admin/audit."+e.name, "The same lines as a file, all of them: "+e.what)
+		op := get("audit-"+e.name, "/admin/audit."+e.name, "Export all audit lines as a file: "+e.what)
 		op.Responses = map[string]*huma.Response{"200": {Description: e.what, Content: map[string]*huma.MediaType{e.mediaType: {}}}}
 		op.Errors = append(op.Errors, http.StatusUnprocessableEntity)
 		huma.Register(h, op, func(ctx context.Context, in *decide.AuditQuery) (*huma.StreamResponse, error) {
@@ -47,7 +47,7 @@ func (a *api) audit(ctx context.Context, in *auditInput) (out decide.AuditPage, 
 	return a.service.Audit(ctx, f, in.Paging)
 }
 
-// An exporter is a format of files of lines.
+// An exporter is a file format for lines.
 type exporter struct {
 	name, mediaType, what string
 	begin                 func(io.Writer) (audit.Writer, error)
@@ -58,15 +58,15 @@ var exports = []exporter{
 	{"jsonl", "application/jsonl; charset=utf-8", "one JSON object a line, as the schema has them", func(w io.Writer) (audit.Writer, error) { return audit.JSONL{W: w}, nil }},
 }
 
-// maxHeld is how many bytes of a file are written where an answer is held until it is whole: a
-// function's may have 6 MB, some of which its envelope takes.
+// maxHeld limits the bytes of a file if a proxy buffers answers: a function's answer may have 6 MB,
+// and its envelope takes a part of them.
 const maxHeld = 4 << 20
 
-// errFull ends a file that is as long as it may be.
+// errFull ends a file that has the maximum length.
 var errFull = errors.New("the file is as long as an answer may be")
 
-// export writes a file. Nothing is sent before the first line was read, so that a store that fails
-// is an error and no empty file; whatever ends the file early later is said by its last line.
+// export writes a file. It sends nothing before the first line is read, so a failing store gives an
+// error and not an empty file. If the file ends early after that, its last line says why.
 func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filter) {
 	ctx := hc.Context()
 	n, last := 0, time.Time{}
@@ -105,17 +105,17 @@ func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filt
 		_, _ = hc.BodyWriter().Write(data)
 		return
 	}
-	note := "the audit could not be read on; the log says why"
+	note := "the rest of the audit cannot be read; the log says why"
 	if errors.Is(err, errFull) {
 		note = errFull.Error()
 	} else {
-		_ = a.service.Explain(ctx, operation, err) // which logs it
+		_ = a.service.Explain(ctx, operation, err) // Explain logs the error
 	}
 	note = fmt.Sprintf("lines are missing after these %d: %s. The rest begins with until=%s", n, note, last.Add(1).UTC().Format(time.RFC3339Nano))
-	_ = out.Write(audit.Line{V: audit.Version, Time: a.service.Now().UTC(), Kind: audit.KindIncomplete, Note: note}) // the caller has gone if this fails
+	_ = out.Write(audit.Line{V: audit.Version, Time: a.service.Now().UTC(), Kind: audit.KindIncomplete, Note: note}) // this fails only if the caller has gone
 }
 
-// A counter counts what is written.
+// A counter counts the bytes that are written.
 type counter struct {
 	w io.Writer
 	n int

@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// lines returns the lines of a file of JSON lines.
+// linesOf returns the lines of a JSON lines file.
 func linesOf(t *testing.T, body string) (out []audit.Line) {
 	t.Helper()
 	for line := range strings.Lines(body) {
@@ -41,7 +41,7 @@ func TestAuditFiles(t *testing.T) {
 	if d := w.Header.Get("Content-Disposition"); !strings.HasPrefix(d, `attachment; filename="portcullis-audit-`) || !strings.HasSuffix(d, `.jsonl"`) {
 		t.Errorf("Content-Disposition: %s", d)
 	}
-	w = h.Send("/admin/audit.csv?server=fs&actor=ann", "", admintest.Browser) // as a link of the page asks
+	w = h.Send("/admin/audit.csv?server=fs&actor=ann", "", admintest.Browser) // like a link on the page
 	rows, err := csv.NewReader(strings.NewReader(w.Body)).ReadAll()
 	if err != nil || w.Status != http.StatusOK || len(rows) != 2 || !strings.Contains(strings.Join(rows[1], "|"), "|'=1+1\nand \"more\"|") || !strings.HasPrefix(w.Header.Get("Content-Type"), "text/csv") {
 		t.Errorf("%d %q %v", w.Status, rows, err)
@@ -55,7 +55,7 @@ func TestAuditFiles(t *testing.T) {
 	}
 }
 
-// A file that lacks lines says so: before its first line by its status, and after it by its last.
+// An incomplete file says so: by its status before the first line, and by its last line after it.
 func TestAuditFileThatBreaksOff(t *testing.T) {
 	h := newFixture(t)
 	for n := range 450 {
@@ -77,12 +77,12 @@ func TestAuditFileThatBreaksOff(t *testing.T) {
 	if !strings.Contains(h.Log.String(), "swordfish") {
 		t.Error("the log does not say why")
 	}
-	// What it says leads on.
+	// The until in the last line continues the file.
 	h.Deeds.OnRead = nil
 	_, until, _ := strings.Cut(last.Note, "until=")
 	rest := linesOf(t, h.Send("/admin/audit.jsonl?until="+until, "").Body)
 	all := linesOf(t, h.Send("/admin/audit.jsonl", "").Body)
-	if len(got)-1+len(rest)-1 != len(all) { // one is in both
+	if len(got)-1+len(rest)-1 != len(all) { // one line is in both
 		t.Errorf("%d and then %d lines, of %d", len(got)-1, len(rest), len(all))
 	}
 	h.Approvals.OnAudit = func(context.Context, string) error { return errors.New("arn:swordfish") }
@@ -93,7 +93,7 @@ func TestAuditFileThatBreaksOff(t *testing.T) {
 	}
 }
 
-// Where an answer is held until it is whole, it ends before it is too long.
+// If a proxy buffers answers, the file ends before it is too long.
 func TestAuditFileThatIsHeld(t *testing.T) {
 	h := newFixture(t)
 	h.Decide.HoldsAnswers = true
@@ -108,7 +108,7 @@ func TestAuditFileThatIsHeld(t *testing.T) {
 	}
 }
 
-// However long the audit is, a file of it takes little memory.
+// A file of a long audit takes little memory.
 func TestAuditFileMemory(t *testing.T) {
 	h := newFixture(t)
 	c := &manyCalls{n: 200_000, at: h.Clock.Now()}
@@ -130,7 +130,7 @@ func TestAuditFileMemory(t *testing.T) {
 	}
 }
 
-// manyCalls are n lines.
+// manyCalls has n lines.
 type manyCalls struct {
 	n  int
 	at time.Time

@@ -10,10 +10,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// registerBackup adds the operation that hands out a copy of the store of the approvals.
+// registerBackup adds the operation that returns a copy of the approvals.
 func (a *api) registerBackup(h huma.API) {
 	const what = "a database of bbolt, as portcullis approvals restore takes it; it has the digests of tokens and of sessions"
-	op := post("backup-approvals", "/admin/approvals/backup", "A copy of the store of the approvals, as it is at one moment and read back as a whole; the audit says who took it")
+	op := post("backup-approvals", "/admin/approvals/backup", "Get a consistent, verified copy of the store of the approvals; the audit records who took it")
 	op.Responses = map[string]*huma.Response{"200": {Description: what, Content: map[string]*huma.MediaType{"application/octet-stream": {}}}}
 	op.Errors = []int{http.StatusNotImplemented, http.StatusServiceUnavailable, http.StatusInsufficientStorage}
 	huma.Register(h, op, func(ctx context.Context, _ *struct{}) (*huma.StreamResponse, error) {
@@ -26,7 +26,7 @@ func (a *api) registerBackup(h huma.API) {
 			hc.SetHeader("Content-Type", "application/octet-stream")
 			hc.SetHeader("Content-Disposition", fmt.Sprintf(`attachment; filename="approvals-%s.db"`, a.service.Now().UTC().Format("20060102T150405Z")))
 			hc.SetHeader("Content-Length", strconv.FormatInt(size, 10))
-			_, _ = io.Copy(hc.BodyWriter(), c) // who gets less than the length says knows that it is not whole
+			_, _ = io.Copy(hc.BodyWriter(), c) // a shorter answer than Content-Length tells the client that the copy is incomplete
 		}}, nil
 	})
 }

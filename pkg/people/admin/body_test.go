@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// A body is read, up to a limit, before anything is answered, whether the operation takes one or not.
+// Every operation reads the body, up to a limit, before it answers, even if it takes none.
 func TestBodyIsRead(t *testing.T) {
 	h := newFixture(t)
 	for _, path := range []string{"/admin/sync", "/admin/approvals/restore", "/admin/approvals/accept", "/admin/nowhere"} {
@@ -28,7 +28,7 @@ func TestBodyIsRead(t *testing.T) {
 	}
 }
 
-// A firstByte notes how much of a body was not read when the answer began.
+// A firstByte records how much of the body was unread when the answer began.
 type firstByte struct {
 	*httptest.ResponseRecorder
 	body  *strings.Reader

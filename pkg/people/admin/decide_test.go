@@ -63,7 +63,7 @@ func TestDisableAndEnable(t *testing.T) {
 	if s := h.Status("fs:read_file"); s != lock.None {
 		t.Errorf("status = %q", s)
 	}
-	// Enabling is not approving.
+	// Enabling does not approve.
 	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", `{}`)
 	if got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/enable", `{}`); got.Status != "pending_approval" {
 		t.Errorf("enabled tool that waits = %+v", got)
@@ -90,7 +90,7 @@ func TestDecideDenied(t *testing.T) {
 				t.Errorf("%s %s: %q", action, path, got)
 			}
 		}
-		// To lock what is locked already is never refused.
+		// Locking a locked tool is never refused.
 		if got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/"+path+"/disable", "{}"); got.Status != "disabled_by_config" || !got.Record.Disabled {
 			t.Errorf("disable %s = %+v", path, got)
 		}
@@ -100,7 +100,7 @@ func TestDecideDenied(t *testing.T) {
 func TestToolUnknownVerdict(t *testing.T) {
 	h := newFixture(t)
 	h.Put(policy.Key, "forbid (")
-	h.Put(catalog.PolicyFile.LastGood, "") // none was ever in use
+	h.Put(catalog.PolicyFile.LastGood, "") // no version was ever in use
 	h.Restart()
 	h.Open()
 	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send", "")
@@ -157,7 +157,7 @@ func TestDecideRevision(t *testing.T) {
 		t.Errorf("status = %q, want nothing decided", s)
 	}
 	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/enable", fmt.Sprintf(`{"rev":%d}`, seen+1))
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", `{}`) // a program that names none decides all the same
+	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", `{}`) // without rev, the decision applies to any revision
 }
 
 func TestDecideAll(t *testing.T) {
@@ -290,7 +290,7 @@ func TestDecideWithoutARecord(t *testing.T) {
 	}
 }
 
-// Every verb of a person through the API, and what a tool says of each.
+// All actions of a person through the API, with the tool's answer after each.
 func TestVerbs(t *testing.T) {
 	h := newFixture(t)
 	hash := h.Hash("mail/send")

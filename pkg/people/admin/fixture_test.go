@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
-// A fixture is the API of a gateway in memory.
+// A fixture is the API of an in-memory gateway.
 type fixture struct{ *admintest.Desk }
 
 func newFixture(t *testing.T) *fixture { return &fixture{admintest.New(t)} }

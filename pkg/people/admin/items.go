@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An ItemPath names the tool, the prompt or the resource that a request is about. It is exported
-// because huma does not read the parameters of an unexported embedded struct.
+// An ItemPath names the tool, prompt or resource of a request. It is exported because huma does not
+// read parameters of an unexported embedded struct.
 type ItemPath struct {
 	Server string `path:"server"`
 	Name   string `path:"name" doc:"of a resource, the SHA-256 of its URI in lower-case hex"`
@@ -31,18 +31,18 @@ func (a *api) registerKind(h huma.API, kind tool.Kind) {
 	if kind == tool.Tool {
 		history, undo = "get-history", "undo-decision"
 	}
-	serve(a, h, get("get-"+name, path, "One "+name+": its lock, its record, and both definitions if it changed"), k.get)
-	serve(a, h, get(history, path+"/history", "What was done about one "+name+", newest first"), k.history)
+	serve(a, h, get("get-"+name, path, "Get one "+name+": its lock, its record, and both definitions if it changed"), k.get)
+	serve(a, h, get(history, path+"/history", "List the history of one "+name+", newest first"), k.history)
 	for _, hash := range []struct{ action, summary string }{
 		{approval.ActionApprove, "Approve the definition with this hash"},
-		{approval.ActionBlock, "Refuse the definition with this hash for good; another definition waits as usual"},
-		{approval.ActionUnblock, "Take back a block; it approves nothing"},
+		{approval.ActionBlock, "Refuse the definition with this hash permanently; another definition waits as usual"},
+		{approval.ActionUnblock, "Remove a block without an approval"},
 	} {
 		serve(a, h, post(hash.action+"-"+name, path+"/"+hash.action, hash.summary), k.decideHash(hash.action))
 	}
 	serve(a, h, post("disable-"+name, path+"/disable", "Lock a "+name+" until somebody enables it"), k.decide(approval.ActionDisable))
-	serve(a, h, post("enable-"+name, path+"/enable", "Take back a disabling; it approves nothing"), k.decide(approval.ActionEnable))
-	serve(a, h, post(undo, path+"/undo", "Take back the last decision, for 10 minutes"), k.undo)
+	serve(a, h, post("enable-"+name, path+"/enable", "Enable a disabled "+name+" without an approval"), k.decide(approval.ActionEnable))
+	serve(a, h, post(undo, path+"/undo", "Undo the last decision, within 10 minutes"), k.undo)
 }
 
 func (k kindAPI) find(ctx context.Context, in ItemPath) (tool.ID, error) {
@@ -78,29 +78,29 @@ func (k kindAPI) history(ctx context.Context, in *historyInput) (out decide.Hist
 	return k.service.History(ctx, id, in.Paging)
 }
 
-// Seen is what a person saw before deciding, and what they say. A decision about a record that is
-// another by now is not carried out.
-type Seen struct {
+// DecisionBody is what a person saw and says in a decision. The decision is refused if the record
+// has changed since.
+type DecisionBody struct {
 	Rev  int64  `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if the record has changed since, nothing is decided. Without it the decision also applies if others have decided since"`
 	Note string `json:"note,omitempty" doc:"why, at most 4096 bytes; to approve a definition with a severe finding it is required"`
 	Tell bool   `json:"tell,omitempty" doc:"agents may see the note, with your name"`
 
-	Shown Shown `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"to approve: how you were shown the definition, for the audit"`
+	Shown ViewMethod `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"to approve: how you were shown the definition, for the audit"`
 }
 
-func (s Seen) decision(action string, hash tool.Hash) decide.Decision {
-	return decide.Decision{Action: action, Hash: hash, Rev: s.Rev, Note: s.Note, Tell: s.Tell, Shown: s.Shown.way()}
+func (b DecisionBody) decision(action string, hash tool.Hash) decide.Decision {
+	return decide.Decision{Action: action, Hash: hash, Rev: b.Rev, Note: b.Note, Tell: b.Tell, Shown: b.Shown.way()}
 }
 
-// Shown says how somebody was shown a definition. Absent it is hash, since whoever has the hash has
-// read the definition; "none" says that they have not.
-type Shown string
+// ViewMethod says how a person saw a definition. By default it is hash, because a person with the
+// hash has read the definition; "none" says that they have not.
+type ViewMethod string
 
-func (s Shown) way() decide.Shown {
-	if s == "none" {
+func (m ViewMethod) way() decide.ViewMethod {
+	if m == "none" {
 		return ""
 	}
-	return cmp.Or(decide.Shown(s), decide.ShownHash)
+	return cmp.Or(decide.ViewMethod(m), decide.ShownHash)
 }
 
 // carryOut decides about the item of an address.
@@ -115,7 +115,7 @@ func (k kindAPI) carryOut(ctx context.Context, in ItemPath, d decide.Decision) (
 type hashInput struct {
 	ItemPath
 	Body struct {
-		Seen
+		DecisionBody
 		Hash tool.Hash `json:"hash,omitempty" pattern:"^([0-9a-f]{64})?$" doc:"of the definition that was seen; needed"`
 	}
 }
@@ -130,12 +130,12 @@ func (k kindAPI) decideHash(action string) func(context.Context, *hashInput) (de
 type itemInput struct {
 	ItemPath
 	Body *struct {
-		Seen
+		DecisionBody
 		Hash tool.Hash `json:"hash,omitempty" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen; if the record has changed since, nothing is decided"`
 	}
 }
 
-// decide returns the operation that decides about an item whatever its definition is.
+// decide returns the operation that decides about an item with any definition.
 func (k kindAPI) decide(action string) func(context.Context, *itemInput) (decide.Tool, error) {
 	return func(ctx context.Context, in *itemInput) (decide.Tool, error) {
 		if in.Body == nil {

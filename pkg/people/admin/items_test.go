@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Prompts and resources have the operations of tools under their own addresses, which the list says.
+// Prompts and resources have the operations of tools, at addresses that the list contains.
 func TestItems(t *testing.T) {
 	d := admintest.New(t)
 	mail := d.Server("mail")

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
-// A tool that nests too deeply waits, is named with the reason, and nobody can approve it. What is not
-// about approving still works.
+// A tool that is nested too deeply waits, the answers give the reason, and nobody can approve it.
+// Everything except approving works.
 func TestNestedDefinition(t *testing.T) {
 	h := newFixture(t)
 	const address = "/admin/tools/fs/read_file"

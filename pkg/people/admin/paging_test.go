@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
-// withMany is a fixture with so many servers and so many tools at each.
+// withMany returns a fixture with many servers and tools.
 func withMany(t *testing.T, servers, tools int) *fixture {
 	return &fixture{admintest.WithMany(t, servers, tools)}
 }
@@ -31,7 +31,7 @@ type listing struct {
 	Next    string
 }
 
-// walk reads a list to its end, page by page, and calls between before each page but the first.
+// walk reads all pages of a list, and calls between before every page except the first.
 func walk(h *fixture, path string, limit int, between func()) (ids []string, pages int) {
 	h.T.Helper()
 	after := ""
@@ -87,7 +87,7 @@ func TestPaging(t *testing.T) {
 	}
 }
 
-// Lines of all servers are merged, many of one moment among them: a sync writes them.
+// Pages merge the lines of all servers, including many with the same time, as a sync writes them.
 func TestAuditPaging(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"write_file"}`, `{"name":"stat"}`)
@@ -105,7 +105,7 @@ func TestAuditPaging(t *testing.T) {
 			t.Errorf("by %d (-want +got):\n%s", limit, diff)
 		}
 	}
-	// What is written meanwhile is newer than all pages to come.
+	// Lines that are written meanwhile are newer than all later pages.
 	n := 0
 	got, _ := walk(h, "/admin/audit", 3, func() {
 		n++
@@ -119,14 +119,14 @@ func TestAuditPaging(t *testing.T) {
 	}
 }
 
-// What comes and goes between two pages moves nothing past the reader.
+// No tool is skipped or repeated if others come and go between two pages.
 func TestPagingOverAChange(t *testing.T) {
 	h := withMany(t, 2, 6)
 	steps := []func(){
 		func() {
 			h.ByName["server-000"].Tools = append([]string{`{"name":"a_new_one"}`}, h.ByName["server-000"].Tools...)
-		}, // before what was shown
-		func() { h.ByName["server-000"].Tools = h.ByName["server-000"].Tools[4:] }, // what was shown, and the last of the page
+		}, // before the tools on the first page
+		func() { h.ByName["server-000"].Tools = h.ByName["server-000"].Tools[4:] }, // tools on the first page, including its last
 		func() { h.ByName["server-001"].Tools = append(h.ByName["server-001"].Tools, `{"name":"zzz"}`) },
 	}
 	got, _ := walk(h, "/admin/tools?sort=id", 3, func() {

@@ -11,18 +11,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// registerRequests adds the operations on what agents ask for. Those below /admin/ask are for the person
-// of an agent, who need not have a role.
+// registerRequests adds the operations on agents' requests. The agent's user may call those below
+// /admin/ask without a role.
 func (a *api) registerRequests(h huma.API) {
 	errs := []int{http.StatusNotFound, http.StatusConflict, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusNotImplemented}
-	serve(a, h, get("list-requests", "/admin/requests", "What agents ask for, the newest first"), a.listRequests)
-	serve(a, h, get("get-request", "/admin/requests/{id}", "One request, with the lock of now, the arguments of a call that waits, and what no decision can change"), a.getRequest)
-	decision := post("decide-request", "/admin/requests/{id}/decide", "Decide about a request; approving and declining is for everybody who asks for the same definition")
-	ask := post("ask", "/admin/ask/{code}", "Make the request behind a link, or add a wish to one that is open; only the person of the agent's token may")
-	withdraw := post("withdraw-request", "/admin/ask/{code}/withdraw", "End an open request; only the person of the agent's token may")
+	serve(a, h, get("list-requests", "/admin/requests", "List requests of agents, newest first"), a.listRequests)
+	serve(a, h, get("get-request", "/admin/requests/{id}", "Get one request, with the current lock, the arguments of a waiting call, and the locks that no decision opens"), a.getRequest)
+	decision := post("decide-request", "/admin/requests/{id}/decide", "Decide about a request; approving and declining apply to all requests for the same definition")
+	ask := post("ask", "/admin/ask/{code}", "Make the request of a link, or change an open one; only the agent's user may")
+	withdraw := post("withdraw-request", "/admin/ask/{code}/withdraw", "Withdraw an open request; only the agent's user may")
 	decision.Errors, ask.Errors, withdraw.Errors = errs, errs, errs
 	serve(a, h, decision, a.decideRequest)
-	serve(a, h, get("get-asking", "/admin/ask/{code}", "What is behind a link to a request, and who may do what there"), a.asking)
+	serve(a, h, get("get-asking", "/admin/ask/{code}", "Get the request of a link, and what you may do with it"), a.asking)
 	serve(a, h, ask, a.ask)
 	serve(a, h, withdraw, a.withdraw)
 }
@@ -60,7 +60,7 @@ type decideRequestInput struct {
 		Agent   request.Agent   `json:"agent,omitzero" doc:"that was seen, as the request has it; if it is another nothing is decided"`
 		Minutes int             `json:"minutes,omitempty" doc:"of allowed: 1 to 43,200"`
 		Reason  string          `json:"reason,omitempty" doc:"at most 500 characters; needed to decline, and to open a definition with a severe finding. The agent sees it; of approved it is the note"`
-		Shown   Shown           `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"of approved: how you were shown the definition, for the audit"`
+		Shown   ViewMethod      `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"of approved: how you were shown the definition, for the audit"`
 	}
 }
 

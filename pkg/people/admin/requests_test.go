@@ -15,7 +15,7 @@ import (
 
 var kims = request.Agent{Way: identity.WayJWT, ID: "bot", Human: "kim", Subject: "https://login.example.com kim"}
 
-// A hostile note is text, in the list and in the answer.
+// A hostile note stays text, in the list and in the answer.
 const hostile = "\x1b[2J<script>alert(1)</script> \u202e\"}]"
 
 func TestRequests(t *testing.T) {

@@ -12,40 +12,40 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// description is that of the OpenAPI document.
+// description is the description in the OpenAPI document.
 const description = `People decide here which tools agents may call, and which prompts and resources they may read.
 
-What holds of tools holds of prompts and resources, below /admin/prompts and /admin/resources; the
+Prompts and resources have the operations of tools, below /admin/prompts and /admin/resources; the
 address of a resource ends in the SHA-256 of its URI.
 
-An approval names the hash of the definition that was seen. What an operator's rule denies (status
-disabled_by_config) cannot be approved or enabled here. A decision may name the revision (rev) of the
-record that was seen, and is refused if it is another by now. Whatever is refused says that nothing was
-decided, and what to do. Lists come in pages: next of an answer,
-sent as after, gets the one that follows. A request that changes something needs the
+An approval names the hash of the definition that you saw. No request here approves or enables an
+item that an operator's rule denies (status disabled_by_config). A decision may name the revision
+(rev) of the record that you saw, and is refused if the record has changed since. A refusal says that
+nothing was decided, and what to do. Lists have pages: send next of an answer as after to get the
+next page. A request that changes something needs the
 Content-Type application/json, and is refused if a browser sends it for another site.`
 
-// register adds every operation to mux. There is no page of documentation and no link to a schema in
-// the answers: both would load scripts of others or name a host.
+// register adds every operation to mux. It serves no documentation page and no schema links,
+// because these would load scripts of others or name a host.
 func (a *api) register(mux *http.ServeMux) {
 	cfg := huma.DefaultConfig("Portcullis admin API", "1")
 	cfg.Info.Description = description
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil
 	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
-	cfg.RejectUnknownQueryParameters = true // a filter that there is not would look as if it had been applied
+	cfg.RejectUnknownQueryParameters = true // an unknown filter must not look as if it had been applied
 	h := humago.New(mux, cfg)
 
-	serve(a, h, get("list-servers", "/admin/servers", "Every configured server: how it loaded, and its tools by status"), a.listServers)
-	serve(a, h, get("get-server", "/admin/servers/{server}", "One server: how it loaded, its tools by status, and how the config says that it is used"), a.getServer)
-	serve(a, h, get("get-config", "/admin/config", "What is in use of the operator's files, what is wrong with those that are stored, and what each rule denies"), a.config)
-	list := get("list-tools", "/admin/tools", "Tools, prompts and resources by kind, status, server, tier, state and words")
+	serve(a, h, get("list-servers", "/admin/servers", "List the configured servers: how each loaded, and its tools by status"), a.listServers)
+	serve(a, h, get("get-server", "/admin/servers/{server}", "Get one server: how it loaded, its tools by status, and its settings in the config"), a.getServer)
+	serve(a, h, get("get-config", "/admin/config", "Get the operator's files in use, the faults of the stored files, and what each rule denies"), a.config)
+	list := get("list-tools", "/admin/tools", "List tools, prompts and resources by kind, status, server, tier, state and words")
 	list.SkipValidateParams, list.Errors = true, []int{http.StatusUnprocessableEntity}
 	serve(a, h, list, a.listTools)
 	for _, kind := range []tool.Kind{tool.Tool, tool.Prompt, tool.Resource} {
 		a.registerKind(h, kind)
 	}
-	serve(a, h, post("decide-all", "/admin/tools", "Decide about many tools, prompts and resources, each as it was seen"), a.decideAll)
+	serve(a, h, post("decide-all", "/admin/tools", "Decide about many tools, prompts and resources, each with the definition that you saw"), a.decideAll)
 	sync := post("sync", "/admin/sync", "Load every server now")
 	sync.Responses = map[string]*huma.Response{"202": {Description: "Started elsewhere; the body says pending"}}
 	sync.Errors = []int{http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable}
@@ -59,13 +59,13 @@ func (a *api) register(mux *http.ServeMux) {
 		}
 		return &syncOutput{http.StatusOK, report}, nil
 	})
-	serve(a, h, post("restore-approvals", "/admin/approvals/restore", "After the approval store lost records: what the tool catalog knows of them holds"), bare(a.service.Restore))
-	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "After the approval store lost records: what the store has of them holds, and what it lacks waits for approval"), bare(a.service.Accept))
+	serve(a, h, post("restore-approvals", "/admin/approvals/restore", "Restore records that the approval store lost from the tool catalog"), bare(a.service.Restore))
+	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "Keep lost records as the approval store has them; what it lacks waits for approval"), bare(a.service.Accept))
 	a.registerBackup(h)
-	serve(a, h, get("health", "/admin/health", "How the gateway is: what is wrong, since when, and who mends it"), a.health)
+	serve(a, h, get("health", "/admin/health", "Get the gateway's health: what is wrong, since when, and who can fix it"), a.health)
 	a.registerAudit(h)
 	try := get("try", "/admin/try",
-		"What an agent gets for a search, and why, tool by tool; nothing is called")
+		"Explain what an agent gets for a search, tool by tool, without calling a tool")
 	serve(a, h, try,
 		func(ctx context.Context, in *decide.SearchQuery) (decide.Explanation, error) {
 			return a.service.ExplainSearch(ctx, *in)
@@ -85,7 +85,7 @@ func (a *api) register(mux *http.ServeMux) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
-		_, _ = w.Write(data) // the caller has gone if this fails
+		_, _ = w.Write(data) // this fails only if the caller has gone
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		decide.WriteProblem(w, http.StatusNotFound, "there is nothing here")
@@ -105,7 +105,7 @@ type syncOutput struct {
 	Body   decide.SyncReport
 }
 
-// bare is do as an operation that takes nothing.
+// bare returns do as an operation without input.
 func bare[B any](do func(context.Context) (B, error)) func(context.Context, *struct{}) (B, error) {
 	return func(ctx context.Context, _ *struct{}) (B, error) { return do(ctx) }
 }
@@ -121,7 +121,7 @@ func serve[I, B any](a *api, h huma.API, op huma.Operation, do func(context.Cont
 	})
 }
 
-// fail returns what a caller may read of err, and logs what may not be read.
+// fail returns what a caller may read of err, and logs the rest.
 func (a *api) fail(ctx context.Context, operation string, err error) *problemModel {
 	if p, ok := errors.AsType[*problemModel](err); ok {
 		return p
@@ -135,7 +135,7 @@ func (a *api) fail(ctx context.Context, operation string, err error) *problemMod
 	return p
 }
 
-// A problemModel is a problem of RFC 9457 with the code of a refused decision.
+// A problemModel is an RFC 9457 problem with the code of a refused decision.
 type problemModel struct {
 	huma.ErrorModel
 	Code decide.Code `json:"code,omitempty"`
@@ -145,7 +145,7 @@ func problem(status int, detail string) *problemModel {
 	return &problemModel{ErrorModel: huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail}}
 }
 
-// listCodes adds the codes of refused decisions to the schemas of the answers that have one.
+// listCodes adds the codes of refused decisions to the answer schemas that have one.
 func listCodes(schemas map[string]*huma.Schema) {
 	var codes []any
 	for _, c := range decide.Codes() {

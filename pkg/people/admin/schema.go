@@ -7,8 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// schemaNames are the names under which types stand in the description of the API, if that is not the
-// name of the Go type: clients that were generated from it keep working when a type is renamed.
+// schemaNames are the schema names in the OpenAPI document of types whose Go names differ.
+// Generated clients keep working when a type is renamed.
 var schemaNames = map[string]string{
 	"AuditPage":      "Lines",
 	"BulkAnswer":     "BulkOutputBody",
@@ -21,10 +21,11 @@ var schemaNames = map[string]string{
 	"ReconciledItem": "Settled",
 	"Reconciliation": "Settlement",
 	"RevokedToken":   "RevokeTokenOutputBody",
+	"StartedQuery":   "Asked",
 	"TokenList":      "TokensOutputBody",
 }
 
-// schemaName returns the name of a type in the description of the API.
+// schemaName returns the name of a type in the OpenAPI document.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	return cmp.Or(schemaNames[name], name)

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 )
 
-// A Session is what an operator sees of somebody who is signed in with a browser.
+// A Session is what an operator sees of a person's session in a browser.
 type Session struct {
 	ID      string    `json:"id" doc:"names the session here; it lets nobody in"`
 	Actor   string    `json:"actor" doc:"whom the audit names"`
@@ -25,17 +25,17 @@ type Session struct {
 	Expires time.Time `json:"expires" doc:"if it is not used any more"`
 }
 
-// registerSessions adds the operations on people's sessions, if there are any here.
+// registerSessions adds the operations on people's sessions, if there are sessions.
 func (a *api) registerSessions(h huma.API) {
 	if a.sessions == nil {
 		return
 	}
 	serve(a, h, huma.Operation{
-		OperationID: "list-sessions", Method: http.MethodGet, Path: "/admin/sessions", Summary: "Who is signed in with a browser, by id of the session",
+		OperationID: "list-sessions", Method: http.MethodGet, Path: "/admin/sessions", Summary: "List the sessions of signed-in browsers, by id",
 	}, a.listSessions)
 	serve(a, h, huma.Operation{
 		OperationID: "revoke-session", Method: http.MethodPost, Path: "/admin/sessions/{id}/revoke",
-		Summary: "End anybody's session; its next request is refused, by every instance", Errors: []int{http.StatusNotFound},
+		Summary: "End any person's session; every instance refuses its next request", Errors: []int{http.StatusNotFound},
 	}, a.revokeSession)
 }
 
@@ -65,7 +65,7 @@ type sessionInput struct {
 func (a *api) revokeSession(ctx context.Context, in *sessionInput) (Session, error) {
 	s, err := a.sessions.RevokeAny(ctx, in.ID)
 	if errors.Is(err, signin.ErrNotFound) {
-		return Session{}, problem(http.StatusNotFound, "there is no session of this id; it may be over already")
+		return Session{}, problem(http.StatusNotFound, "no session has this id; it may have ended already")
 	}
 	if err == nil {
 		a.service.RecordRevoked(ctx, s)

@@ -13,9 +13,9 @@ import (
 // registerStops adds the operations of the emergency stop.
 func (a *api) registerStops(h huma.API) {
 	errs := []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusNotImplemented}
-	serve(a, h, get("list-stops", "/admin/stop", "What is stopped, by mcp_config.json and by people, as it is in the store now"), bare(a.service.Stops))
-	do := post("stop", "/admin/stop", "Stop everything, a server or an agent, at the next call in every process; what is stopped already stays as it is")
-	undo := post("undo-stop", "/admin/stop/undo", "Undo a stop of a person, or every one")
+	serve(a, h, get("list-stops", "/admin/stop", "List the stops in mcp_config.json and by people, read from the store now"), bare(a.service.Stops))
+	do := post("stop", "/admin/stop", "Stop everything, a server or an agent, from the next call in every process; existing stops stay as they are")
+	undo := post("undo-stop", "/admin/stop/undo", "Undo one stop of a person, or all of them")
 	do.Errors, undo.Errors = errs, errs
 	serve(a, h, do, a.stop)
 	serve(a, h, undo, a.undoStop)

@@ -12,7 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// An AgentToken is what people see of an agent token: all but its text, which is not kept.
+// An AgentToken is what people see of an agent token: everything except its text, which is not
+// stored.
 type AgentToken struct {
 	ID        string    `json:"id" doc:"names the token here; it lets nobody in"`
 	Name      string    `json:"name" doc:"the agent is token:<name> in rules, logs and the audit"`
@@ -46,23 +47,23 @@ type TokenKey struct {
 	Last  time.Time `json:"last_expires,omitzero" doc:"when the last of these expires"`
 }
 
-// registerTokens adds the operations on agent tokens, if they are kept here.
+// registerTokens adds the operations on agent tokens, if they are stored here.
 func (a *api) registerTokens(h huma.API) {
 	if a.tokens == nil {
 		return
 	}
 	serve(a, h, huma.Operation{
 		OperationID: "list-tokens", Method: http.MethodGet, Path: "/admin/tokens",
-		Summary: "Agent tokens, also those that are over, by id",
+		Summary: "List agent tokens, including expired and revoked ones, by id",
 	}, a.listTokens)
 	serve(a, h, huma.Operation{
 		OperationID: "make-token", Method: http.MethodPost, Path: "/admin/tokens", DefaultStatus: http.StatusCreated,
-		Summary: "Make an agent token; the answer is the one place that shows its text", Errors: []int{http.StatusUnprocessableEntity},
+		Summary: "Make an agent token; only this answer has its text", Errors: []int{http.StatusUnprocessableEntity},
 	}, a.makeToken)
 	serve(a, h, huma.Operation{
 		OperationID: "revoke-token", Method: http.MethodPost, Path: "/admin/tokens/{id}/revoke",
-		Summary: "End an agent token; the next request that bears it is refused. " +
-			"What is granted to its name stays, and the answer lists it",
+		Summary: "Revoke an agent token; its next request is refused. " +
+			"The grants of its name remain, and the answer lists them",
 		Errors: []int{http.StatusNotFound, http.StatusConflict},
 	}, a.revokeToken)
 }
@@ -106,7 +107,7 @@ type makeTokenInput struct {
 	}
 }
 
-// A MadeToken is a token with its text.
+// A MadeToken is a new token with its text.
 type MadeToken struct {
 	AgentToken
 	Token string `json:"token" doc:"the text, shown now and never again"`
@@ -127,7 +128,7 @@ type tokenInput struct {
 	ID string `path:"id" maxLength:"64"`
 }
 
-// A RevokedToken is a token that was revoked, with what is granted to its name.
+// A RevokedToken is a revoked token with the grants of its name.
 type RevokedToken struct {
 	AgentToken
 	decide.TokenGrants
@@ -137,9 +138,9 @@ func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out RevokedToken
 	t, err := a.tokens.Revoke(ctx, decide.ActorOf(ctx).Name, in.ID)
 	switch {
 	case errors.Is(err, token.ErrNotFound):
-		return out, problem(http.StatusNotFound, "there is no token of this id")
+		return out, problem(http.StatusNotFound, "no token has this id")
 	case errors.Is(err, token.ErrConflict):
-		return out, problem(http.StatusConflict, "somebody else changed the token at this moment; list the tokens again")
+		return out, problem(http.StatusConflict, "somebody else has just changed the token; list the tokens again")
 	case err != nil:
 		return out, err
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// withTokens is a fixture that keeps agent tokens.
+// withTokens returns a fixture with agent tokens.
 func withTokens(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
@@ -32,21 +32,21 @@ func withTokens(t *testing.T) *fixture {
 	return h
 }
 
-// A made token is the answer to making one.
-type made struct {
+// A madeToken is the answer to making a token.
+type madeToken struct {
 	admin.AgentToken
 	Token string
 }
 
 const ciToken = `{"name":"ci","servers":["fs"],"tiers":["read"],"toolsets":["docs"],"days":30}`
 
-func (h *fixture) mint(body string) (m made) {
+func (h *fixture) mint(body string) (m madeToken) {
 	h.T.Helper()
 	h.Ask(http.StatusCreated, "/admin/tokens", body, &m)
 	return m
 }
 
-// agent returns who bears the text.
+// agent returns the agent with the token.
 func (h *fixture) agent(text string) (identity.Agent, error) {
 	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: h.Console.Tokens.Store, Keys: h.Console.Tokens.Keys, Now: h.Clock.Now}})
 	if err != nil {
@@ -85,7 +85,7 @@ func TestMakeToken(t *testing.T) {
 	}
 }
 
-// The list says how its tokens stand to the keys, and every token does.
+// The list says which key each token has, and the state of the keys.
 func TestTokensSayTheirKey(t *testing.T) {
 	h := withTokens(t)
 	old := h.mint(ciToken)
@@ -187,7 +187,8 @@ func TestTokensInOpenAPI(t *testing.T) {
 	}
 }
 
-// A grant follows the name of a token, so that who revokes one learns what a later one has.
+// A grant belongs to a token's name, so a person who revokes a token learns what a later one will
+// have.
 func TestRevokeTokenSaysWhatIsGranted(t *testing.T) {
 	h := withTokens(t)
 	ci := request.Agent{Way: identity.WayToken, ID: "token:ci"}

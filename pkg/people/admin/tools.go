@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// toolsInput is the query of a list of tools, prompts and resources. The desk reads it, for the pages as well, so that a
-// value which nothing can have is refused in the same words.
+// toolsInput is the query of a list of tools, prompts and resources. Package decide parses it, so
+// the API and the pages refuse invalid values in the same words.
 type toolsInput struct {
 	decide.Paging
 	decide.Filter
@@ -35,7 +35,7 @@ func (a *api) listTools(ctx context.Context, in *toolsInput) (decide.Page, error
 	return a.service.List(ctx, f, p)
 }
 
-// defaultLimit is how many items a page has if the request does not say.
+// defaultLimit is the default number of items on a page.
 const defaultLimit = 50
 
 type serversOutputBody struct {
@@ -72,18 +72,18 @@ type bulkInput struct {
 		Items  []BulkItem `json:"items" nullable:"false" doc:"1 to 500"`
 		Note   string     `json:"note,omitempty" doc:"why, for all of them, at most 4096 bytes"`
 		Tell   bool       `json:"tell,omitempty" doc:"agents may see the note, with your name"`
-		Shown  Shown      `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"to approve: how you were shown the definitions. If you were not, those with findings, annotated as destructive or changed since their approval are refused"`
+		Shown  ViewMethod `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"to approve: how you were shown the definitions. If you were not, those with findings, annotated as destructive or changed since their approval are refused"`
 	}
 }
 
-// A BulkItem is one of many tools, prompts or resources, as it was seen.
+// A BulkItem is one of many items in a request, as the person saw it.
 type BulkItem struct {
 	ID   string    `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
 	Rev  int64     `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if the record has changed since, nothing is decided about this item"`
 }
 
-// A BulkResult is what became of one of many.
+// A BulkResult says what happened to one of many items.
 type BulkResult struct {
 	ID     string      `json:"id"`
 	Result string      `json:"result" enum:"done,refused,failed"`
@@ -93,13 +93,14 @@ type BulkResult struct {
 	Detail string      `json:"detail,omitempty" doc:"the same in words"`
 }
 
-// A BulkAnswer says what became of many items.
+// A BulkAnswer says what happened to many items.
 type BulkAnswer struct {
 	Tools []BulkResult `json:"tools" nullable:"false" doc:"in the order of the request"`
 	Count int          `json:"done" doc:"about how many it was decided"`
 }
 
-// decideAll decides about each item by itself: one that changed meanwhile does not stop the others.
+// decideAll decides about each item separately: an item that changed meanwhile does not stop the
+// others.
 func (a *api) decideAll(ctx context.Context, in *bulkInput) (out BulkAnswer, err error) {
 	items := make([]decide.Item, len(in.Body.Items))
 	for n, t := range in.Body.Items {

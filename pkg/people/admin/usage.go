@@ -11,10 +11,10 @@ import (
 
 // registerUsage adds the operations on the usage.
 func (a *api) registerUsage(h huma.API) {
-	read := get("usage", "/admin/usage", "How agents use the tools: over time, and by tool and agent as far as that is known")
+	read := get("usage", "/admin/usage", "Get the usage of tools by agents: over time, and by tool and agent if that is known")
 	read.Errors = []int{http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented, http.StatusServiceUnavailable}
 	serve(a, h, read, a.usage)
-	ask := post("ask-usage", "/admin/usage", "Ask the log for tools and agents, where that costs; the answer says under which name to read what it found")
+	ask := post("ask-usage", "/admin/usage", "Start a charged query of the log for tools and agents; the answer has the id to read the result with")
 	ask.DefaultStatus = http.StatusAccepted
 	ask.Errors = []int{http.StatusConflict, http.StatusUnprocessableEntity, http.StatusNotImplemented, http.StatusBadGateway}
 	serve(a, h, ask, a.askUsage)
@@ -35,6 +35,6 @@ type askUsageInput struct {
 	}
 }
 
-func (a *api) askUsage(ctx context.Context, in *askUsageInput) (decide.Asked, error) {
+func (a *api) askUsage(ctx context.Context, in *askUsageInput) (decide.StartedQuery, error) {
 	return a.service.AskUsage(ctx, in.Body.Range)
 }

@@ -32,7 +32,7 @@ func mark(hash tool.Hash) string {
 type viewed map[string]bool
 
 // shownAs returns how the caller has seen a definition.
-func (v viewed) shownAs(hash tool.Hash) decide.Shown {
+func (v viewed) shownAs(hash tool.Hash) decide.ViewMethod {
 	if v[mark(hash)] {
 		return decide.ShownOpened
 	}

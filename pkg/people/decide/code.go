@@ -104,16 +104,17 @@ func (c Code) status() int {
 	return http.StatusConflict
 }
 
-// A Shown says how a person saw the definition that they approve. "" says that they did not see it.
-type Shown string
+// A ViewMethod says how a person saw the definition that they approve. "" says that they did not
+// see it.
+type ViewMethod string
 
 // The ways in which a person sees a definition.
 const (
-	ShownOpened  Shown = "opened"    // on its page of the console
-	ShownPrinted Shown = "printed"   // on a terminal, before the question
-	ShownHash    Shown = "hash"      // the person gave its hash, which proves that they read it
-	ShownSeen    Shown = "seen"      // the person gave a file that lists it with its hash
-	ShownLock    Shown = "lock_file" // approvals.lock.json has it
+	ShownOpened  ViewMethod = "opened"    // on its page of the console
+	ShownPrinted ViewMethod = "printed"   // on a terminal, before the question
+	ShownHash    ViewMethod = "hash"      // the person gave its hash, which proves that they read it
+	ShownSeen    ViewMethod = "seen"      // the person gave a file that lists it with its hash
+	ShownLock    ViewMethod = "lock_file" // approvals.lock.json has it
 )
 
 // roleSentence says who can give the role that somebody lacks.

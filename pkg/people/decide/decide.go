@@ -44,7 +44,7 @@ type Decision struct {
 	Rev    int64     // of the record that the person saw; if it changed since, nothing is decided. 0: not compared. Undo needs it
 	Note   string
 	Tell   bool // agents may see the note
-	Shown  Shown
+	Shown  ViewMethod
 	many   bool // one of several decisions in one request
 }
 
@@ -182,7 +182,7 @@ type Item struct {
 	ID    tool.ID
 	Hash  tool.Hash
 	Rev   int64
-	Shown Shown
+	Shown ViewMethod
 }
 
 // A Result says what happened to one [Item]: its new state, or why nothing was decided.

@@ -15,20 +15,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Filter chooses items (tools, prompts, resources) and says in which order they are listed. The zero
-// Filter chooses all.
+// A Filter chooses items (tools, prompts, resources) and their order in a list. The zero Filter
+// chooses all.
 type Filter struct {
-	Kind    string `query:"kind" enum:"tool,prompt,resource" doc:"only items of this kind; templates of resources are resources"`
-	Status  string `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only items with this status"`
-	State   string `query:"state" enum:"new,changed,approved,blocked" doc:"only items whose current definition is in this state"`
-	Server  string `query:"server" doc:"only items of this server"`
-	Tier    string `query:"tier" enum:"read,write,destructive" doc:"only items of this tier; prompts and resources have the tier read"`
-	Finding string `query:"finding" enum:"severe,any,none,hidden,bidi,tag,override,conceal,secrets,before_tools,governs,redirect,unasked,remote,nested,imperative,other_tool,sibling,key_path,context,conversation,markup,letters,url,encoded,size,script" doc:"only items in whose definition this was found"`
-	Mine    string `query:"mine" enum:"yes" doc:"yes: only items that you decide about"`
-	Q       string `query:"q" maxLength:"200" doc:"words that must all be in the id, the title, the description or the name of a parameter or argument"`
-	Sort    string `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: what needs the closest look first; newest, oldest: by when the definition last changed. risk if status is pending_approval, else id"`
-	For     string `query:"for" enum:"approve,block,disable,enable,carry" doc:"each item says what keeps you from carrying this out on it now, together with others"`
-	Shown   Shown  `query:"shown" enum:"opened,printed,hash,seen,lock_file" doc:"with for: how you were shown the definitions; absent: you were not"`
+	Kind    string     `query:"kind" enum:"tool,prompt,resource" doc:"only items of this kind; templates of resources are resources"`
+	Status  string     `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only items with this status"`
+	State   string     `query:"state" enum:"new,changed,approved,blocked" doc:"only items whose current definition is in this state"`
+	Server  string     `query:"server" doc:"only items of this server"`
+	Tier    string     `query:"tier" enum:"read,write,destructive" doc:"only items of this tier; prompts and resources have the tier read"`
+	Finding string     `query:"finding" enum:"severe,any,none,hidden,bidi,tag,override,conceal,secrets,before_tools,governs,redirect,unasked,remote,nested,imperative,other_tool,sibling,key_path,context,conversation,markup,letters,url,encoded,size,script" doc:"only items in whose definition this was found"`
+	Mine    string     `query:"mine" enum:"yes" doc:"yes: only items that you decide about"`
+	Q       string     `query:"q" maxLength:"200" doc:"words that must all be in the id, the title, the description or the name of a parameter or argument"`
+	Sort    string     `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: what needs the closest look first; newest, oldest: by when the definition last changed. risk if status is pending_approval, else id"`
+	For     string     `query:"for" enum:"approve,block,disable,enable,carry" doc:"each item says what keeps you from carrying this out on it now, together with others"`
+	Shown   ViewMethod `query:"shown" enum:"opened,printed,hash,seen,lock_file" doc:"with for: how you were shown the definitions; absent: you were not"`
 }
 
 // The orders of a list.
@@ -97,7 +97,7 @@ func (f Filter) Values() url.Values {
 
 // ReadQuery reads the filter and the page from a query. limit is the default page size. A refusal
 // names the parameter that is unknown, repeated or has an invalid value. others are the parameters
-// that are allowed in addition to those of a list.
+// that are allowed in addition to [Filter] and [Paging].
 func ReadQuery(query url.Values, limit int, others ...string) (f Filter, p Paging, err error) {
 	p.Limit = limit
 	known := f.parameters()

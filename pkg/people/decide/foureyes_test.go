@@ -97,8 +97,8 @@ func TestFourEyes(t *testing.T) {
 	}
 }
 
-// The current record counts, not the older one in the catalog. With "all", two people are needed
-// for every kind of item, whatever the server's annotations say.
+// The current record counts, not the older one in the catalog. With "all", every kind of item takes
+// two people, and the server's annotations do not matter.
 func TestFourEyesAll(t *testing.T) {
 	f := withFourEyes(t)
 	f.Put(config.Key, strings.Replace(fourEyes, `"four_eyes": "destructive"`, `"four_eyes": "all"`, 1))
@@ -284,7 +284,7 @@ func TestFourEyesSettle(t *testing.T) {
 	}
 }
 
-// What one person approved before the rule of two people is not approved again automatically.
+// An approval by one person, from before the rule of two people, is not restored automatically.
 func TestFourEyesRemember(t *testing.T) {
 	f := withFourEyes(t)
 	f.Put(config.Key, strings.Replace(fourEyes, `"destructive", "remember"`, `"off", "remember"`, 1))

@@ -59,8 +59,8 @@ func (d *Service) TokenGrants(ctx context.Context, name string) TokenGrants {
 	return TokenGrants{append([]Grant{}, list...), err != nil}
 }
 
-// grants reports whether the grant of a decision can be used before it ends: now, or once the item is
-// again as it was. A later decision about the item and a stop end the grant permanently.
+// grants reports whether the grant of a decision can be used before it ends: now, or once the item
+// is again as it was. A later decision about the item and a stop end the grant permanently.
 func (s requestView) grants(d request.Decision) bool {
 	switch {
 	case d.Verdict != request.Allowed && d.Verdict != request.Confirmed:

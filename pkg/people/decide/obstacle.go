@@ -48,7 +48,7 @@ func obstruct(code Code, format string, args ...any) *Obstruction {
 // Before returns the obstacle to an action on the item as it is shown; nil if there is none. The
 // action has no note, and names the definition and the revision that are shown. many says that it
 // is one of many decisions in one request.
-func (f Facts) Before(action string, shown Shown, many bool) *Obstruction {
+func (f Facts) Before(action string, shown ViewMethod, many bool) *Obstruction {
 	d := Decision{Action: action, Hash: f.Hash, Shown: shown, many: many}
 	if f.Record != nil {
 		d.Rev = f.Record.Rev

@@ -22,7 +22,7 @@ type Reconciliation struct {
 	Tools []ReconciledItem `json:"tools" nullable:"false" doc:"by id, at most 1,000"`
 	Count int              `json:"settled" doc:"how many records were"`
 
-	// What people did after the catalog was made, according to the audit files.
+	// Actions of people after the catalog was made, from the audit files.
 	Closed  []auditevent.Action `json:"closed,omitempty" doc:"what they had closed, and is closed again: at most 1,000"`
 	Decide  []auditevent.Action `json:"decide_again,omitempty" doc:"what they had opened, and stays closed until a person decides again: at most 1,000"`
 	Unknown []auditevent.Action `json:"unknown,omitempty" doc:"what they had closed of items that nothing is known of, so that nothing was closed: at most 1,000"`
@@ -46,7 +46,7 @@ func (d *Service) Restore(ctx context.Context) (Reconciliation, error) {
 	})
 }
 
-// Accept keeps every lost record as the store has it. Whatever the store lacks waits for approval.
+// Accept keeps every lost record as the store has it. What is missing there waits for approval.
 func (d *Service) Accept(ctx context.Context) (Reconciliation, error) {
 	return d.reconcile(ctx, audit.ActionAccepted, func(snap *catalog.Snapshot) (out auditevent.Restored, err error) {
 		out.Settled, err = catalog.Reconcile(ctx, d.approvals, snap, alone(d.View(ctx), approval.AcceptStore), ActorOf(ctx).Name, d.o.Now)

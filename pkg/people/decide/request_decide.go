@@ -47,7 +47,7 @@ func (dec RequestDecision) check() error {
 // request. Approving and declining apply to all agents that request the same definition.
 //
 // If two people decide at the same time, one decision counts: it is stored with the oldest of the
-// joined requests first, and whoever stored it carries it out.
+// joined requests first, and its author carries it out.
 func (d *Service) DecideRequest(ctx context.Context, id string, dec RequestDecision) (Request, error) {
 	if err := dec.check(); err != nil {
 		return Request{}, err

@@ -74,7 +74,7 @@ type RequestDecision struct {
 	Agent   string          // key of the agent that the person saw; "": not compared
 	Minutes int
 	Reason  string // the agent reads it; for an approval it is the note
-	Shown   Shown
+	Shown   ViewMethod
 }
 
 // A Want is what the agent's user wants in a request.

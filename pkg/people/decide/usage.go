@@ -128,29 +128,29 @@ func (d *Service) answer(ctx context.Context, asker usage.Asker, r usage.Range, 
 }
 
 // AskUsage starts a query for the tools and agents of a range, and returns its id.
-func (d *Service) AskUsage(ctx context.Context, name string) (Asked, error) {
+func (d *Service) AskUsage(ctx context.Context, name string) (StartedQuery, error) {
 	r, err := rangeOf(name)
 	if err != nil {
-		return Asked{}, err
+		return StartedQuery{}, err
 	}
 	asker, ok := d.o.Usage.(usage.Asker)
 	if !ok {
-		return Asked{}, Refuse(http.StatusNotImplemented, "no query was started: this gateway knows tools and agents without a query, or does not count its usage")
+		return StartedQuery{}, Refuse(http.StatusNotImplemented, "no query was started: this gateway knows tools and agents without a query, or does not count its usage")
 	}
 	query, err := asker.Ask(ctx, r)
 	if e, ok := errors.AsType[usage.RefusedError](err); ok {
-		return Asked{}, Refuse(http.StatusConflict, e.Error())
+		return StartedQuery{}, Refuse(http.StatusConflict, e.Error())
 	}
 	if err != nil {
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "usage by tool and agent not asked for", slog.Any("error", err))
-		return Asked{}, Refuse(http.StatusBadGateway, "the query could not be started; if only the answer was lost, one query runs and is charged: try again in a minute; if that fails too, the operator finds the cause in the log")
+		return StartedQuery{}, Refuse(http.StatusBadGateway, "the query could not be started; if only the answer was lost, one query runs and is charged: try again in a minute; if that fails too, the operator finds the cause in the log")
 	}
 	d.o.Log.LogAttrs(ctx, slog.LevelInfo, "usage by tool and agent asked for", slog.String("range", r.Name), slog.String("actor", ActorOf(ctx).Name), slog.String("query", query))
-	return Asked{Range: r.Name, Query: query}, nil
+	return StartedQuery{Range: r.Name, Query: query}, nil
 }
 
-// Asked is a started query for tools and agents.
-type Asked struct {
+// A StartedQuery is a started query for tools and agents.
+type StartedQuery struct {
 	Range string `json:"range"`
 	Query string `json:"query" doc:"send it with range to read the answer"`
 }
