@@ -35,15 +35,15 @@ const (
 	Form    = "Content-Type: application/x-www-form-urlencoded"
 )
 
-// A Desk is a gateway with the console on which people decide about its tools. After a change of
-// the options, [Desk.Open] makes a new handler.
-type Desk struct {
+// A Fixture is an in-memory gateway with the console and the JSON API of /admin. After a change of
+// the options, [Fixture.Open] makes a new handler.
+type Fixture struct {
 	*gatewaytest.Gateway
 	agenttest.Client
 	T       testing.TB
 	Console console.Options
 	Decide  decide.Options
-	Deeds   *audittest.Mem // what people did that is about no item
+	Deeds   *audittest.Mem // audit events that are about no item
 }
 
 // Config is the config of [New].
@@ -59,11 +59,11 @@ const policy = `@id("no-drafts")
 forbid (principal, action, resource == Tool::"mail:read_drafts");
 `
 
-// New returns a gateway after its first sync: fs is approved, with one tool that the config denies.
-// mail waits, with one tool that a policy denies. Every user is ann.
-func New(t testing.TB) *Desk {
+// New returns a fixture after its first sync. fs is approved, except for one tool that the config
+// denies. mail waits, except for one tool that a policy denies. Every user is ann.
+func New(t testing.TB) *Fixture {
 	t.Helper()
-	d := &Desk{Gateway: gatewaytest.New(t), T: t, Deeds: new(audittest.Mem)}
+	d := &Fixture{Gateway: gatewaytest.New(t), T: t, Deeds: new(audittest.Mem)}
 	d.Clock.Set(d.Clock.Now(), time.Millisecond)
 	d.Serve("fs",
 		`{"name":"read_file","description":"Reads a file. Twice.","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}`,
@@ -86,8 +86,8 @@ func New(t testing.TB) *Desk {
 	return d
 }
 
-// WithMany is [New] with so many servers, server-000, …, and so many tools at each.
-func WithMany(t testing.TB, servers, tools int) *Desk {
+// WithMany is [New] with this many servers (server-000, …), each with this many tools.
+func WithMany(t testing.TB, servers, tools int) *Fixture {
 	t.Helper()
 	d := New(t)
 	d.ByName = map[string]*gatewaytest.Server{}
@@ -107,28 +107,28 @@ func WithMany(t testing.TB, servers, tools int) *Desk {
 }
 
 // Open makes a new handler from the options.
-func (d *Desk) Open() { d.OpenWith(d.Syncer) }
+func (d *Fixture) Open() { d.OpenWith(d.Syncer) }
 
-// OpenWith is Open with something else to sync by.
-func (d *Desk) OpenWith(syncer decide.Syncer) {
+// OpenWith is Open with another syncer.
+func (d *Fixture) OpenWith(syncer decide.Syncer) {
 	d.Decide.Syncer, d.Decide.SearchExplainer = syncer, d.MCP
 	d.Decide.Stops, d.Decide.Running = stop.NewStore(d.Approvals), d.MCP.Running
 	d.Decide.Requests = d.Requests()
-	desk := decide.New(d.States, d.Approvals, d.Decide)
+	service := decide.New(d.States, d.Approvals, d.Decide)
 	if d.Console.Tokens != nil {
-		d.Console.Tokens.Record = desk.RecordToken
+		d.Console.Tokens.Record = service.RecordToken
 	}
 	var sessions *signin.Sessions
 	if d.Console.SignIn != nil {
 		sessions = d.Console.SignIn.Sessions
 	}
-	d.Console.Service, d.Console.API = desk, admin.New(desk, d.Console.Tokens, d.Console.Connect, sessions)
+	d.Console.Service, d.Console.API = service, admin.New(service, d.Console.Tokens, d.Console.Connect, sessions)
 	d.Transport = agenttest.InProcess(console.New(d.Console))
 }
 
-// SetBack disables fs:read_file, and then restores yesterday's store: the record of that decision
-// is lost, and the catalog has it.
-func (d *Desk) SetBack() {
+// SetBack disables fs:read_file, and then restores an older copy of the store: the store lost the
+// record of that decision, and the catalog has it.
+func (d *Fixture) SetBack() {
 	d.T.Helper()
 	yesterday := d.Approvals.Copy()
 	Into[decide.Tool](d, "/admin/tools/fs/read_file/disable", `{}`)
@@ -138,8 +138,8 @@ func (d *Desk) SetBack() {
 	d.Open()
 }
 
-// Into sends a request that must be answered 200, and reads the answer.
-func Into[T any](d *Desk, path, body string) T {
+// Into sends a request that must succeed with 200, and returns the parsed answer.
+func Into[T any](d *Fixture, path, body string) T {
 	d.T.Helper()
 	a := d.Send(path, body)
 	if a.Status != http.StatusOK {
@@ -149,7 +149,7 @@ func Into[T any](d *Desk, path, body string) T {
 }
 
 // Problem sends a request that must fail with status, and returns the detail.
-func (d *Desk) Problem(status int, path, body string, headers ...string) string {
+func (d *Fixture) Problem(status int, path, body string, headers ...string) string {
 	d.T.Helper()
 	a := d.Send(path, body, headers...)
 	if a.Status != status || a.Header.Get("Content-Type") != "application/problem+json" {
@@ -166,8 +166,8 @@ func (d *Desk) Problem(status int, path, body string, headers ...string) string 
 	return p.Detail
 }
 
-// Status returns what requests of this process see of a tool, without a refresh.
-func (d *Desk) Status(id string) lock.Status {
+// Status returns the status of a tool in the state of this process, without a refresh.
+func (d *Fixture) Status(id string) lock.Status {
 	d.T.Helper()
 	v := d.States.Load(d.T.Context()).View(d.Agent)
 	i, ok := v.Find(gatewaytest.ID(d.T, id))
@@ -178,13 +178,13 @@ func (d *Desk) Status(id string) lock.Status {
 }
 
 // Hash returns the hash of the tool's definition as the API shows it.
-func (d *Desk) Hash(path string) tool.Hash {
+func (d *Fixture) Hash(path string) tool.Hash {
 	d.T.Helper()
 	return Into[decide.Tool](d, "/admin/tools/"+path, "").Hash
 }
 
 // Page opens an address as a browser does.
-func (d *Desk) Page(status int, path string) string {
+func (d *Fixture) Page(status int, path string) string {
 	d.T.Helper()
 	w := d.Send(path, "", Browser)
 	if w.Status != status || !strings.HasPrefix(w.Header.Get("Content-Type"), "text/html") {
@@ -194,13 +194,13 @@ func (d *Desk) Page(status int, path string) string {
 }
 
 // Submit sends a form as a browser does.
-func (d *Desk) Submit(path string, form url.Values, headers ...string) agenttest.Answer {
+func (d *Fixture) Submit(path string, form url.Values, headers ...string) agenttest.Answer {
 	d.T.Helper()
 	return d.Send(path, form.Encode(), append([]string{Browser, Form, "Origin: " + d.URL, "Sec-Fetch-Site: same-origin"}, headers...)...)
 }
 
 // Field returns the value of a page's first hidden field of this name.
-func (d *Desk) Field(page, name string) string {
+func (d *Fixture) Field(page, name string) string {
 	d.T.Helper()
 	m := regexp.MustCompile(`name="` + name + `" value="([^"]*)"`).FindStringSubmatch(page)
 	if m == nil {

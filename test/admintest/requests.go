@@ -8,9 +8,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// Asks has an agent ask for an item as it is now, and returns the id of the request. Arguments make it a
-// request for one call.
-func (d *Desk) Asks(a request.Agent, id, note, arguments string) string {
+// Asks makes an agent request an item as it is now, and returns the id of the request. With
+// arguments it is a request for one call.
+func (d *Fixture) Asks(a request.Agent, id, note, arguments string) string {
 	d.T.Helper()
 	item := gatewaytest.ID(d.T, id)
 	v := d.States.Refresh(d.T.Context()).View(d.Agent)

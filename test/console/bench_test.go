@@ -39,7 +39,7 @@ func BenchmarkPages10000(b *testing.B) {
 }
 
 // large returns an in-memory gateway with its console and a catalog after its update.
-func large(t testing.TB, of fleettest.Catalog) (*admintest.Desk, fleettest.Update) {
+func large(t testing.TB, of fleettest.Catalog) (*admintest.Fixture, fleettest.Update) {
 	t.Helper()
 	d, u := admintest.New(t), fleettest.NewUpdate(of)
 	d.Decide.Usage = usage.NewCounter(&usagetest.Mem{}, nil, &usage.Options{Now: d.Clock.Now})

@@ -85,7 +85,7 @@ func TestSessionEndsWhileTyping(t *testing.T) {
 	tab.Fill(`input[name=note]`, `read twice, "ok" for me`)
 
 	cookie := "Cookie: portcullis=" + tab.Cookie("portcullis")
-	elsewhere := &admintest.Desk{T: t, Client: p.Client}
+	elsewhere := &admintest.Fixture{T: t, Client: p.Client}
 	elsewhere.Admin = ""
 	proof := elsewhere.Field(elsewhere.Send("/admin", "", admintest.Browser, cookie).Body, "csrf")
 	if a := elsewhere.Submit("/admin/logout", url.Values{"csrf": {proof}}, cookie); a.Status != http.StatusSeeOther {

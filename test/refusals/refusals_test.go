@@ -29,12 +29,12 @@ func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
 // A world is a gateway on a port of this machine, and who asks it.
 type world struct {
-	*admintest.Desk
+	*admintest.Fixture
 	actor decide.Actor
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{Desk: admintest.New(t), actor: decide.Actor{Name: "ann", Rights: identity.Everything()}}
+	w := &world{Fixture: admintest.New(t), actor: decide.Actor{Name: "ann", Rights: identity.Everything()}}
 	w.Console.Actor = func(*http.Request) (decide.Actor, error) { return w.actor, nil }
 	w.Open()
 	return w

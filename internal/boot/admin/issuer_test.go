@@ -107,7 +107,7 @@ func (j *jar) actor(p *process) string {
 
 func (j *jar) proof(p *process) string {
 	j.t.Helper()
-	return (&admintest.Desk{T: j.t}).Field(j.send(p, "/admin", nil).Body, "csrf")
+	return (&admintest.Fixture{T: j.t}).Field(j.send(p, "/admin", nil).Body, "csrf")
 }
 
 func TestSignInAtTheIssuer(t *testing.T) {

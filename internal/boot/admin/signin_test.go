@@ -165,7 +165,7 @@ func TestSessionOfATokenEndsEverywhere(t *testing.T) {
 	}
 	one, two := enter(), enter()
 	proof := func(cookie string) url.Values {
-		return url.Values{"csrf": {(&admintest.Desk{T: t}).Field(there.Send("/admin", "", admintest.Browser, cookie).Body, "csrf")}}
+		return url.Values{"csrf": {(&admintest.Fixture{T: t}).Field(there.Send("/admin", "", admintest.Browser, cookie).Body, "csrf")}}
 	}
 	if a := there.Send("/admin/logout", proof(one).Encode(), admintest.Browser, admintest.Form, one); a.Status != http.StatusSeeOther {
 		t.Errorf("logout: %d %s", a.Status, a.Body)

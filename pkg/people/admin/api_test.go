@@ -46,7 +46,7 @@ func TestServers(t *testing.T) {
 	}
 	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"no good"}`, `{"name":"new_one"}`)
 	h.Sync()
-	got := admintest.Into[struct{ Servers []decide.Server }](h.Desk, "/admin/servers", "").Servers
+	got := admintest.Into[struct{ Servers []decide.Server }](h.Fixture, "/admin/servers", "").Servers
 	want := []decide.Server{
 		{
 			Name: "fs", Enabled: true, Approval: "on_change",
@@ -82,7 +82,7 @@ func TestServersConfigFaults(t *testing.T) {
 	h := newFixture(t)
 	h.Put(config.Key, `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","oops":1}}}`)
 	h.Sync()
-	got := admintest.Into[struct{ State decide.Freshness }](h.Desk, "/admin/servers", "").State
+	got := admintest.Into[struct{ State decide.Freshness }](h.Fixture, "/admin/servers", "").State
 	if !got.Config.Stale || len(got.Config.Faults) != 1 || !strings.Contains(got.Config.Faults[0].Path, "oops") {
 		t.Errorf("config = %+v", got.Config)
 	}
@@ -104,7 +104,7 @@ func TestTools(t *testing.T) {
 		got := admintest.Into[struct {
 			Tools []decide.Row
 			Total int
-		}](h.Desk, "/admin/tools"+query, "")
+		}](h.Fixture, "/admin/tools"+query, "")
 		var ids []string
 		for _, s := range got.Tools {
 			ids = append(ids, s.ID+" "+s.Status)
@@ -113,7 +113,7 @@ func TestTools(t *testing.T) {
 			t.Errorf("tools%s, total %d (-want +got):\n%s", query, got.Total, diff)
 		}
 	}
-	first := admintest.Into[struct{ Tools []decide.Row }](h.Desk, "/admin/tools?status=callable", "").Tools[0]
+	first := admintest.Into[struct{ Tools []decide.Row }](h.Fixture, "/admin/tools?status=callable", "").Tools[0]
 	if first.Tier != tool.Read || first.Hash != h.Hash("fs/read_file") || first.Summary != "Reads a file." || first.State != "approved" || first.Rev != 1 {
 		t.Errorf("row = %+v", first)
 	}
@@ -123,7 +123,7 @@ func TestTools(t *testing.T) {
 
 func TestTool(t *testing.T) {
 	h := newFixture(t)
-	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send", "")
+	got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send", "")
 	link := "https://gate.example.com/admin/tools/mail/send"
 	if got.Status != "pending_approval" || !strings.Contains(got.Remediation, link) || got.Record.State != "pending" || got.Denial != nil {
 		t.Errorf("tool that waits = %+v", got)
@@ -132,12 +132,12 @@ func TestTool(t *testing.T) {
 		t.Errorf("definition %s, hash %s", got.Definition, got.Hash)
 	}
 
-	denied := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/read_drafts", "")
+	denied := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/read_drafts", "")
 	want := &decide.Denial{Denial: policy.Denial{ID: "no-drafts", Reason: "Drafts are private.", Contact: "#mail-owners"}, Rules: denied.Denial.Rules}
 	if diff := cmp.Diff(want, denied.Denial); diff != "" || denied.Status != "disabled_by_config" || strings.Contains(denied.Remediation, link) {
 		t.Errorf("denied tool = %+v", denied)
 	}
-	open := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "")
+	open := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file", "")
 	if open.Status != "callable" || open.Remediation != "" || open.Record.By != "sync" || open.Tier != tool.Read || open.Signature != "(path?:string)" {
 		t.Errorf("open tool = %+v", open)
 	}
@@ -152,7 +152,7 @@ func TestToolChanged(t *testing.T) {
 	after := `{"name":"read_file","description":"Reads a file, and mails it."}`
 	h.ByName["fs"].Tools[0] = after
 	h.Sync()
-	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "")
+	got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file", "")
 	if got.Status != "pending_approval" || got.Record.State != "changed" {
 		t.Errorf("status %s, record %+v", got.Status, got.Record)
 	}
@@ -165,11 +165,11 @@ func TestToolNotListed(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["mail"].Tools = nil
 	h.Sync()
-	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send", "")
+	got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send", "")
 	if got.Status != "not_listed" || got.Record == nil || got.Definition == nil {
 		t.Errorf("tool = %+v", got)
 	}
-	if got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", `{}`); !got.Record.Disabled {
+	if got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/disable", `{}`); !got.Record.Disabled {
 		t.Errorf("record = %+v", got.Record)
 	}
 }
@@ -194,7 +194,7 @@ func TestFailures(t *testing.T) {
 		}
 		h.Log.Reset()
 	}
-	got := admintest.Into[struct{ Tools []admin.BulkResult }](h.Desk, "/admin/tools", fmt.Sprintf(`{"action":"approve","items":[{"id":"mail:send","hash":%q}]}`, hash)).Tools
+	got := admintest.Into[struct{ Tools []admin.BulkResult }](h.Fixture, "/admin/tools", fmt.Sprintf(`{"action":"approve","items":[{"id":"mail:send","hash":%q}]}`, hash)).Tools
 	if len(got) != 1 || got[0].Result != "failed" || strings.Contains(got[0].Detail, "arn:") {
 		t.Errorf("bulk approval = %+v", got)
 	}

@@ -20,10 +20,10 @@ func setBack(t *testing.T) *fixture {
 // record.
 func TestDecideLostRecord(t *testing.T) {
 	h := setBack(t)
-	if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", ""); x.Status != "disabled_by_user" {
+	if x := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file", ""); x.Status != "disabled_by_user" {
 		t.Errorf("before a sync it is %s, want what the catalog knows", x.Status)
 	}
-	x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/disable", `{}`)
+	x := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file/disable", `{}`)
 	if x.Status != "disabled_by_user" || !x.Record.Disabled {
 		t.Errorf("after a decision it is %s: %+v", x.Status, x.Record)
 	}
@@ -31,7 +31,7 @@ func TestDecideLostRecord(t *testing.T) {
 	if err != nil || len(lines) != 2 || lines[0].Action != approval.ActionDisable || lines[1].Action != approval.ActionRecover {
 		t.Errorf("audit = %+v, %v", lines, err)
 	}
-	if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/enable", `{}`); x.Status != "callable" {
+	if x := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file/enable", `{}`); x.Status != "callable" {
 		t.Errorf("enabled by a person it is %s", x.Status)
 	}
 }
@@ -40,15 +40,15 @@ func TestSettle(t *testing.T) {
 	for action, want := range map[string]string{"restore": "disabled_by_user", "accept": "callable"} {
 		t.Run(action, func(t *testing.T) {
 			h := setBack(t)
-			out := admintest.Into[decide.Reconciliation](h.Desk, "/admin/approvals/"+action, `{}`)
+			out := admintest.Into[decide.Reconciliation](h.Fixture, "/admin/approvals/"+action, `{}`)
 			if out.Count != 1 || len(out.Tools) != 1 || out.Tools[0].ID != "fs:read_file" || out.Tools[0].Disabled != (action == "restore") {
 				t.Errorf("answer = %+v", out)
 			}
-			x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "")
+			x := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file", "")
 			if x.Status != want || x.Record.Lost != nil || x.Record.By != "ann" {
 				t.Errorf("it is %s: %+v", x.Status, x.Record)
 			}
-			if again := admintest.Into[decide.Reconciliation](h.Desk, "/admin/approvals/"+action, `{}`); again.Count != 0 {
+			if again := admintest.Into[decide.Reconciliation](h.Fixture, "/admin/approvals/"+action, `{}`); again.Count != 0 {
 				t.Errorf("settled again: %+v", again)
 			}
 		})
@@ -59,7 +59,7 @@ func TestSettle(t *testing.T) {
 func TestToolRecovered(t *testing.T) {
 	h := setBack(t)
 	h.Sync()
-	lost := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "").Record.Lost
+	lost := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file", "").Record.Lost
 	if lost == nil || !lost.Catalog.Disabled || lost.Store == nil || lost.Store.Disabled {
 		t.Errorf("shown as %+v", lost)
 	}

@@ -29,9 +29,9 @@ func linesOf(t *testing.T, body string) (out []audit.Line) {
 
 func TestAuditFiles(t *testing.T) {
 	h := newFixture(t)
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/disable", `{"note":"=1+1\nand \"more\""}`)
-	page := admintest.Into[decide.AuditPage](h.Desk, "/admin/audit?limit=200", "")
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file/disable", `{"note":"=1+1\nand \"more\""}`)
+	page := admintest.Into[decide.AuditPage](h.Fixture, "/admin/audit?limit=200", "")
 
 	w := h.Send("/admin/audit.jsonl", "")
 	got := linesOf(t, w.Body)
@@ -50,7 +50,7 @@ func TestAuditFiles(t *testing.T) {
 	if rows, err := csv.NewReader(strings.NewReader(w.Body)).ReadAll(); err != nil || len(rows) != 1 {
 		t.Errorf("of nobody: %q, %v", rows, err)
 	}
-	if got := admintest.Into[struct{ Entries []approval.Entry }](h.Desk, "/admin/audit?actor=ann", "").Entries; len(got) != 2 || got[0].Tool != "read_file" || got[0].Rev == 0 {
+	if got := admintest.Into[struct{ Entries []approval.Entry }](h.Fixture, "/admin/audit?actor=ann", "").Entries; len(got) != 2 || got[0].Tool != "read_file" || got[0].Rev == 0 {
 		t.Errorf("as earlier versions answered: %+v", got)
 	}
 }

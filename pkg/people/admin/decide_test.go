@@ -25,7 +25,7 @@ import (
 
 func TestApprove(t *testing.T) {
 	h := newFixture(t)
-	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
+	got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
 	if got.Status != "callable" || got.Record.State != "approved" || got.Record.By != "ann" || got.Record.Note != "seen" || got.Remediation != "" {
 		t.Errorf("answer = %+v", got)
 	}
@@ -45,27 +45,27 @@ func TestApproveStale(t *testing.T) {
 	if s := h.Status("mail:send"); s != lock.PendingApproval {
 		t.Errorf("status = %q, want it locked", s)
 	}
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
 }
 
 func TestDisableAndEnable(t *testing.T) {
 	h := newFixture(t)
-	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/disable", `{"note":"not now"}`)
+	got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file/disable", `{"note":"not now"}`)
 	if got.Status != "disabled_by_user" || !got.Record.Disabled || got.Record.Note != "not now" {
 		t.Errorf("disabled = %+v", got)
 	}
 	if s := h.Status("fs:read_file"); s != lock.DisabledByUser {
 		t.Errorf("status = %q", s)
 	}
-	if got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/enable", `{}`); got.Status != "callable" || got.Record.Disabled {
+	if got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file/enable", `{}`); got.Status != "callable" || got.Record.Disabled {
 		t.Errorf("enabled = %+v", got)
 	}
 	if s := h.Status("fs:read_file"); s != lock.None {
 		t.Errorf("status = %q", s)
 	}
 	// Enabling does not approve.
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", `{}`)
-	if got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/enable", `{}`); got.Status != "pending_approval" {
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/disable", `{}`)
+	if got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/enable", `{}`); got.Status != "pending_approval" {
 		t.Errorf("enabled tool that waits = %+v", got)
 	}
 }
@@ -91,7 +91,7 @@ func TestDecideDenied(t *testing.T) {
 			}
 		}
 		// Locking a locked tool is never refused.
-		if got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/"+path+"/disable", "{}"); got.Status != "disabled_by_config" || !got.Record.Disabled {
+		if got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/"+path+"/disable", "{}"); got.Status != "disabled_by_config" || !got.Record.Disabled {
 			t.Errorf("disable %s = %+v", path, got)
 		}
 	}
@@ -103,7 +103,7 @@ func TestToolUnknownVerdict(t *testing.T) {
 	h.Put(catalog.PolicyFile.LastGood, "") // no version was ever in use
 	h.Restart()
 	h.Open()
-	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send", "")
+	got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send", "")
 	if got.Status != "disabled_unknown" || got.Denial == nil || !got.Denial.Unknown {
 		t.Errorf("tool = %+v", got)
 	}
@@ -128,7 +128,7 @@ func TestDecideConflict(t *testing.T) {
 	if got := h.Problem(http.StatusConflict, "/admin/tools/mail/send/approve", approveBody(hash)); !strings.Contains(got, "somebody else") {
 		t.Errorf("detail = %q", got)
 	}
-	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/block", approveBody(hash))
+	got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/block", approveBody(hash))
 	if got.Status != "disabled_by_user" || got.Record.State != "blocked" || !got.Record.Disabled {
 		t.Errorf("tool = %+v, want it blocked and still disabled", got)
 	}
@@ -137,8 +137,8 @@ func TestDecideConflict(t *testing.T) {
 func TestDecideRevision(t *testing.T) {
 	h := newFixture(t)
 	hash := h.Hash("mail/send")
-	seen := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send", "").Record.Rev
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", fmt.Sprintf(`{"rev":%d}`, seen))
+	seen := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send", "").Record.Rev
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/disable", fmt.Sprintf(`{"rev":%d}`, seen))
 	for action, body := range map[string]string{
 		"approve": fmt.Sprintf(`{"hash":%q,"rev":%d}`, hash, seen),
 		"disable": fmt.Sprintf(`{"rev":%d}`, seen),
@@ -148,7 +148,7 @@ func TestDecideRevision(t *testing.T) {
 			t.Errorf("%s: %q", action, got)
 		}
 	}
-	bulk := admintest.Into[struct{ Tools []admin.BulkResult }](h.Desk, "/admin/tools", fmt.Sprintf(`{"action":"approve","items":[{"id":"mail:send","hash":%q,"rev":%d}]}`, hash, seen)).Tools
+	bulk := admintest.Into[struct{ Tools []admin.BulkResult }](h.Fixture, "/admin/tools", fmt.Sprintf(`{"action":"approve","items":[{"id":"mail:send","hash":%q,"rev":%d}]}`, hash, seen)).Tools
 	if len(bulk) != 1 || bulk[0].Result != "refused" || !strings.Contains(bulk[0].Detail, "it is disabled") {
 		t.Errorf("bulk approval = %+v", bulk)
 	}
@@ -156,8 +156,8 @@ func TestDecideRevision(t *testing.T) {
 	if s := h.Status("mail:send"); s != lock.DisabledByUser {
 		t.Errorf("status = %q, want nothing decided", s)
 	}
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/enable", fmt.Sprintf(`{"rev":%d}`, seen+1))
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", `{}`) // without rev, the decision applies to any revision
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/enable", fmt.Sprintf(`{"rev":%d}`, seen+1))
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/disable", `{}`) // without rev, the decision applies to any revision
 }
 
 func TestDecideAll(t *testing.T) {
@@ -166,7 +166,7 @@ func TestDecideAll(t *testing.T) {
 	h.Sync()
 	send, move, flag, drafts := h.Hash("mail/send"), h.Hash("mail/move"), h.Hash("mail/flag"), h.Hash("mail/read_drafts")
 	stop := h.Hash("mail/stop")
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/stop/disable", "{}")
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/stop/disable", "{}")
 	items := []admin.BulkItem{
 		{ID: "mail:send", Hash: send}, {ID: "mail:move", Hash: flag}, {ID: "mail:read_drafts", Hash: drafts}, {ID: "nope:nope", Hash: flag}, {ID: "mail:flag", Hash: flag}, {ID: "mail:stop", Hash: stop},
 	}
@@ -177,7 +177,7 @@ func TestDecideAll(t *testing.T) {
 	got := admintest.Into[struct {
 		Tools []admin.BulkResult
 		Done  int
-	}](h.Desk, "/admin/tools", string(body))
+	}](h.Fixture, "/admin/tools", string(body))
 	var lines []string
 	for _, x := range got.Tools {
 		lines = append(lines, strings.TrimSpace(x.ID+" "+x.Result+" "+x.Status))
@@ -198,10 +198,10 @@ func TestDecideAll(t *testing.T) {
 
 func TestAudit(t *testing.T) {
 	h := newFixture(t)
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/disable", `{"note":"why"}`)
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file/disable", `{"note":"why"}`)
 	type audit struct{ Entries []approval.Entry }
-	all := admintest.Into[audit](h.Desk, "/admin/audit", "").Entries
+	all := admintest.Into[audit](h.Fixture, "/admin/audit", "").Entries
 	if len(all) != 6 || all[0].Action != "disable" || all[0].Actor != "ann" || all[0].Note != "why" || all[1].Action != "approve" || all[5].Actor != "sync" {
 		t.Errorf("audit = %+v", all)
 	}
@@ -210,13 +210,13 @@ func TestAudit(t *testing.T) {
 			t.Errorf("line %d is newer than the one before", i)
 		}
 	}
-	if got := admintest.Into[audit](h.Desk, "/admin/audit?limit=2", "").Entries; len(got) != 2 || got[1].Action != "approve" {
+	if got := admintest.Into[audit](h.Fixture, "/admin/audit?limit=2", "").Entries; len(got) != 2 || got[1].Action != "approve" {
 		t.Errorf("two lines = %+v", got)
 	}
-	if got := admintest.Into[audit](h.Desk, "/admin/audit?server=mail", "").Entries; len(got) != 3 || got[0].Tool != "send" || got[0].Hash == "" {
+	if got := admintest.Into[audit](h.Fixture, "/admin/audit?server=mail", "").Entries; len(got) != 3 || got[0].Tool != "send" || got[0].Hash == "" {
 		t.Errorf("audit of mail = %+v", got)
 	}
-	if got := admintest.Into[audit](h.Desk, "/admin/audit?server=nope", "").Entries; got == nil || len(got) != 0 {
+	if got := admintest.Into[audit](h.Fixture, "/admin/audit?server=nope", "").Entries; got == nil || len(got) != 0 {
 		t.Errorf("audit of nothing = %#v, want an empty list", got)
 	}
 }
@@ -225,7 +225,7 @@ func TestSync(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"write_file"}`)
 	h.ByName["mail"].Outcome = outcome.Outcome{Status: outcome.Transient, Reason: "timeout"}
-	got := admintest.Into[decide.SyncReport](h.Desk, "/admin/sync", "{}")
+	got := admintest.Into[decide.SyncReport](h.Fixture, "/admin/sync", "{}")
 	if got.New != 1 || got.Tools != 5 || !got.Stored || len(got.Servers) != 3 || got.Config != object.Version([]byte(admintest.Config)) {
 		t.Errorf("report = %+v", got)
 	}
@@ -285,7 +285,7 @@ func TestDecideWithoutARecord(t *testing.T) {
 	if got := h.Problem(http.StatusConflict, "/admin/tools/mail/made/disable", "{}"); !strings.Contains(got, "sync") {
 		t.Errorf("detail = %q", got)
 	}
-	if got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/made", ""); got.Record != nil || got.Status != "pending_approval" {
+	if got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/made", ""); got.Record != nil || got.Status != "pending_approval" {
 		t.Errorf("tool = %+v", got)
 	}
 }
@@ -296,7 +296,7 @@ func TestVerbs(t *testing.T) {
 	hash := h.Hash("mail/send")
 	verb := func(action, body string) decide.Tool {
 		t.Helper()
-		return admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/"+action, body)
+		return admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/"+action, body)
 	}
 	seen := fmt.Sprintf(`{"hash":%q,"note":"mails strangers","tell":true}`, hash)
 	got := verb("block", seen)

@@ -10,7 +10,7 @@ import (
 )
 
 // A fixture is the API of an in-memory gateway.
-type fixture struct{ *admintest.Desk }
+type fixture struct{ *admintest.Fixture }
 
 func newFixture(t *testing.T) *fixture { return &fixture{admintest.New(t)} }
 

@@ -21,7 +21,7 @@ func TestHealth(t *testing.T) {
 	const path = "/admin/health"
 	t.Run("ok", func(t *testing.T) {
 		h := newFixture(t)
-		r := admintest.Into[decide.Health](h.Desk, path, "")
+		r := admintest.Into[decide.Health](h.Fixture, path, "")
 		age := int64(0)
 		want := decide.Health{
 			Status: "ok", Reasons: []state.Reason{}, Version: "v1.2.3", CatalogAge: &age, Tools: 4,
@@ -35,7 +35,7 @@ func TestHealth(t *testing.T) {
 		h := newFixture(t)
 		h.Put(config.Key, `{"mcpServers":{"fs":{"oops":1}}}`)
 		h.States.Refresh(t.Context())
-		r := admintest.Into[decide.Health](h.Desk, path, "")
+		r := admintest.Into[decide.Health](h.Fixture, path, "")
 		want := []state.Reason{{
 			Code: "config_refused", Condition: "degraded",
 			Message: "config/mcp_config.json has 2 faults and is not used. The last good one stays in use.",
@@ -46,7 +46,7 @@ func TestHealth(t *testing.T) {
 		if diff := cmp.Diff(want, r.Reasons); diff != "" || r.Status != "degraded" || len(r.State.Config.Faults) != 2 {
 			t.Errorf("%s, faults %+v (-want +got):\n%s", r.Status, r.State.Config.Faults, diff)
 		}
-		if again := admintest.Into[decide.Health](h.Desk, path, "").Reasons[0].Since; since.IsZero() || !again.Equal(since) {
+		if again := admintest.Into[decide.Health](h.Fixture, path, "").Reasons[0].Since; since.IsZero() || !again.Equal(since) {
 			t.Errorf("since %v, then since %v", since, again)
 		}
 	})
@@ -56,7 +56,7 @@ func TestHealth(t *testing.T) {
 			h.ByName[name].Outcome = outcome.Outcome{Status: outcome.Permanent, Reason: "refused", Error: "10.0.0.1 refuses"}
 		}
 		h.Sync()
-		r := admintest.Into[decide.Health](h.Desk, path, "")
+		r := admintest.Into[decide.Health](h.Fixture, path, "")
 		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "servers_down" || r.Outcomes["permanent"] != 2 {
 			t.Errorf("%+v", r)
 		}
@@ -74,7 +74,7 @@ func TestHealth(t *testing.T) {
 			t.Fatal("the sync worked")
 		}
 		h.States.Refresh(t.Context())
-		r := admintest.Into[decide.Health](h.Desk, path, "")
+		r := admintest.Into[decide.Health](h.Fixture, path, "")
 		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "sync_failed" || r.Reasons[0].Since.IsZero() || strings.Contains(r.Reasons[0].Message, "arn:") {
 			t.Errorf("%+v", r)
 		}
@@ -116,7 +116,7 @@ func TestIndexOutcomes(t *testing.T) {
 			t.Errorf("%s is not in %s", want, body)
 		}
 	}
-	if got := admintest.Into[decide.Health](h.Desk, "/admin/health", "").Outcomes; got["available"] != 1 || got["transient"] != 1 {
+	if got := admintest.Into[decide.Health](h.Fixture, "/admin/health", "").Outcomes; got["available"] != 1 || got["transient"] != 1 {
 		t.Errorf("outcomes = %v", got)
 	}
 }

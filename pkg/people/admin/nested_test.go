@@ -19,7 +19,7 @@ func TestNestedDefinition(t *testing.T) {
 	const address = "/admin/tools/fs/read_file"
 	h.Serve("fs", `{"name":"read_file","x":`+strings.Repeat("[", 9_400)+strings.Repeat("]", 9_400)+`}`)
 	h.Sync()
-	item := admintest.Into[decide.Tool](h.Desk, address, "")
+	item := admintest.Into[decide.Tool](h.Fixture, address, "")
 	if item.Status != string(lock.PendingApproval) || item.Record.State != approval.Changed || item.Approved == nil {
 		t.Errorf("it is %s, its record %s", item.Status, item.Record.State)
 	}

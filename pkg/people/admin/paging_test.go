@@ -39,7 +39,7 @@ func walk(h *fixture, path string, limit int, between func()) (ids []string, pag
 		path += "?"
 	}
 	for {
-		got := admintest.Into[listing](h.Desk, fmt.Sprintf("%s&limit=%d&after=%s", path, limit, url.QueryEscape(after)), "")
+		got := admintest.Into[listing](h.Fixture, fmt.Sprintf("%s&limit=%d&after=%s", path, limit, url.QueryEscape(after)), "")
 		for _, x := range got.Tools {
 			ids = append(ids, x.ID)
 		}
@@ -62,7 +62,7 @@ func walk(h *fixture, path string, limit int, between func()) (ids []string, pag
 
 func TestPaging(t *testing.T) {
 	h := withMany(t, 3, 7)
-	all := admintest.Into[listing](h.Desk, "/admin/tools?limit=200", "")
+	all := admintest.Into[listing](h.Fixture, "/admin/tools?limit=200", "")
 	if all.Total != 21 || len(all.Tools) != 21 || all.Next != "" {
 		t.Fatalf("%d of %d tools, next %q", len(all.Tools), all.Total, all.Next)
 	}
@@ -82,7 +82,7 @@ func TestPaging(t *testing.T) {
 	if got, n := walk(h, "/admin/servers", 2, func() {}); !slices.Equal(got, []string{"server-000", "server-001", "server-002"}) || n != 2 {
 		t.Errorf("servers: %v in %d pages", got, n)
 	}
-	if got := admintest.Into[listing](h.Desk, "/admin/servers?limit=1&after="+url.QueryEscape(admintest.Into[listing](h.Desk, "/admin/servers?limit=1", "").Next), ""); got.Servers[0].Name != "server-001" || got.Servers[0].Tools.Callable != 7 {
+	if got := admintest.Into[listing](h.Fixture, "/admin/servers?limit=1&after="+url.QueryEscape(admintest.Into[listing](h.Fixture, "/admin/servers?limit=1", "").Next), ""); got.Servers[0].Name != "server-001" || got.Servers[0].Tools.Callable != 7 {
 		t.Errorf("the second server = %+v", got.Servers)
 	}
 }
@@ -109,7 +109,7 @@ func TestAuditPaging(t *testing.T) {
 	n := 0
 	got, _ := walk(h, "/admin/audit", 3, func() {
 		n++
-		admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/a/"+[]string{"disable", "enable"}[n%2], "{}")
+		admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/a/"+[]string{"disable", "enable"}[n%2], "{}")
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("while people decide (-want +got):\n%s", diff)
@@ -148,7 +148,7 @@ func TestPagingOverAChange(t *testing.T) {
 
 func TestPagingRefusals(t *testing.T) {
 	h := withMany(t, 2, 3)
-	tools := admintest.Into[listing](h.Desk, "/admin/tools?limit=1", "").Next
+	tools := admintest.Into[listing](h.Fixture, "/admin/tools?limit=1", "").Next
 	for _, path := range []string{
 		"/admin/tools?limit=0", "/admin/servers?status=callable", "/admin/audit?who=ann", "/admin/audit?kind=x", "/admin/audit?since=yesterday", "/admin/audit.csv?until=x", "/admin/audit.jsonl?after=x", "/admin/tools?limit=201", "/admin/tools?limit=-1", "/admin/servers?limit=201", "/admin/tools?after=%21", "/admin/tools?after=c2VydmVyLTAwMA",
 		"/admin/servers?after=" + tools, "/admin/tools?after=" + strings.Repeat("A", 3000),

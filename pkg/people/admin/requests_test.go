@@ -21,11 +21,11 @@ const hostile = "\x1b[2J<script>alert(1)</script> \u202e\"}]"
 func TestRequests(t *testing.T) {
 	h := newFixture(t)
 	id := h.Asks(kims, "mail:send", hostile, "")
-	list := admintest.Into[admin.Requests](h.Desk, "/admin/requests", "")
+	list := admintest.Into[admin.Requests](h.Fixture, "/admin/requests", "")
 	if !list.All || len(list.Requests) != 1 || list.Requests[0].ID != id || list.Requests[0].Note != hostile || !strings.HasSuffix(list.Requests[0].Link, "/admin/requests/"+id) {
 		t.Fatalf("listed as %+v", list)
 	}
-	r := admintest.Into[decide.Request](h.Desk, "/admin/requests/"+strings.ToLower(id), "")
+	r := admintest.Into[decide.Request](h.Fixture, "/admin/requests/"+strings.ToLower(id), "")
 	if o := r.Obstacles; o["approved"] != nil || o["declined"] != nil || o["confirmed"].Code != decide.WrongVerdict {
 		t.Errorf("obstacles of an open request: %+v", o)
 	}
@@ -36,7 +36,7 @@ func TestRequests(t *testing.T) {
 	h.Problem(http.StatusUnprocessableEntity, path, body("declined", ""))
 	h.Problem(http.StatusUnprocessableEntity, path, body("maybe", ""))
 	h.Problem(http.StatusConflict, path, body("approved", `, "tool": "mail:read_drafts"`))
-	got := admintest.Into[decide.Request](h.Desk, path, body("allowed", `, "minutes": 480, "tool": "mail:send"`))
+	got := admintest.Into[decide.Request](h.Fixture, path, body("allowed", `, "minutes": 480, "tool": "mail:send"`))
 	if got.State != decide.RequestAllowed || got.Decided.Ends.Sub(got.Decided.At).Hours() != 8 || got.Decided.By != "ann" || got.Locked != "" {
 		t.Errorf("allowed: %+v", got)
 	}
@@ -45,13 +45,13 @@ func TestRequests(t *testing.T) {
 	} else if o := got.Obstacles["approved"]; o == nil || text != "nothing was decided: "+o.Detail {
 		t.Errorf("decided again: %s, announced: %+v", text, o)
 	}
-	if list := admintest.Into[admin.Requests](h.Desk, "/admin/requests", ""); len(list.Requests) != 0 {
+	if list := admintest.Into[admin.Requests](h.Fixture, "/admin/requests", ""); len(list.Requests) != 0 {
 		t.Errorf("open are %+v", list)
 	}
-	if list := admintest.Into[admin.Requests](h.Desk, "/admin/requests?state=all", ""); len(list.Requests) != 1 {
+	if list := admintest.Into[admin.Requests](h.Fixture, "/admin/requests?state=all", ""); len(list.Requests) != 1 {
 		t.Errorf("in all %+v", list)
 	}
-	if got := admintest.Into[decide.Request](h.Desk, path, `{"verdict": "revoked"}`); got.State != decide.RequestRevoked || got.Locked != "pending_approval" {
+	if got := admintest.Into[decide.Request](h.Fixture, path, `{"verdict": "revoked"}`); got.State != decide.RequestRevoked || got.Locked != "pending_approval" {
 		t.Errorf("revoked: %+v", got)
 	}
 	h.Problem(http.StatusNotFound, "/admin/requests/R-00000000", "")
@@ -62,7 +62,7 @@ func TestRequests(t *testing.T) {
 func TestAskAPI(t *testing.T) {
 	h := newFixture(t)
 	id := h.Asks(kims, "mail:send", "", "")
-	if a := admintest.Into[decide.Asking](h.Desk, "/admin/ask/"+id, ""); a.Person || !a.Decides || a.Callable {
+	if a := admintest.Into[decide.Asking](h.Fixture, "/admin/ask/"+id, ""); a.Person || !a.Decides || a.Callable {
 		t.Errorf("ann sees %+v", a)
 	}
 	h.Problem(http.StatusForbidden, "/admin/ask/"+id, `{"why": "please"}`)
@@ -71,11 +71,11 @@ func TestAskAPI(t *testing.T) {
 		return decide.Actor{Name: "kim", Subject: kims.Subject, Rights: identity.Everything()}, nil
 	}
 	h.Open()
-	a := admintest.Into[decide.Asking](h.Desk, "/admin/ask/"+id, `{"why": "please", "minutes": 60}`)
+	a := admintest.Into[decide.Asking](h.Fixture, "/admin/ask/"+id, `{"why": "please", "minutes": 60}`)
 	if !a.Person || a.Why != "please" || a.Minutes != 60 {
 		t.Errorf("kim asked %+v", a)
 	}
-	if a := admintest.Into[decide.Asking](h.Desk, "/admin/ask/"+id+"/withdraw", `{}`); a.State != decide.RequestWithdrawn {
+	if a := admintest.Into[decide.Asking](h.Fixture, "/admin/ask/"+id+"/withdraw", `{}`); a.State != decide.RequestWithdrawn {
 		t.Errorf("kim withdrew %+v", a)
 	}
 	h.Problem(http.StatusNotFound, "/admin/ask/no-such-code", "")

@@ -101,7 +101,7 @@ func TestTokensSayTheirKey(t *testing.T) {
 		Tokens []admin.AgentToken
 		Keys   *admin.TokenKeys
 	}
-	got := admintest.Into[list](h.Desk, "/admin/tokens", "")
+	got := admintest.Into[list](h.Fixture, "/admin/tokens", "")
 	for _, x := range got.Tokens {
 		if want := map[string]string{old.ID: "previous", fresh.ID: "current"}[x.ID]; x.Key != want || x.Status != "live" {
 			t.Errorf("%s is %s, under the key %q, want %q", x.Name, x.Status, x.Key, want)
@@ -114,12 +114,12 @@ func TestTokensSayTheirKey(t *testing.T) {
 	days = 0
 	h.Console.Tokens.Keys = token.NewKeyRing(func(context.Context) (token.Keys, error) { return token.ReadKeys(v, days) }, nil, nil)
 	h.Open()
-	if k := admintest.Into[list](h.Desk, "/admin/tokens", "").Keys; k == nil || k.Previous != nil || k.Void != 1 {
+	if k := admintest.Into[list](h.Fixture, "/admin/tokens", "").Keys; k == nil || k.Previous != nil || k.Void != 1 {
 		t.Errorf("keys %+v", k)
 	}
 	h.Console.Tokens.Keys = token.NewKeyRing(func(context.Context) (token.Keys, error) { return token.Keys{}, errors.New("down") }, nil, nil)
 	h.Open()
-	if got := admintest.Into[list](h.Desk, "/admin/tokens", ""); got.Keys != nil || len(got.Tokens) != 2 || got.Tokens[0].Key != "" || got.Tokens[0].Status != "live" {
+	if got := admintest.Into[list](h.Fixture, "/admin/tokens", ""); got.Keys != nil || len(got.Tokens) != 2 || got.Tokens[0].Key != "" || got.Tokens[0].Status != "live" {
 		t.Errorf("without keys: %+v", got)
 	}
 }
@@ -127,7 +127,7 @@ func TestTokensSayTheirKey(t *testing.T) {
 func TestRevokeToken(t *testing.T) {
 	h := withTokens(t)
 	m := h.mint(ciToken)
-	got := admintest.Into[admin.AgentToken](h.Desk, "/admin/tokens/"+m.ID+"/revoke", `{}`)
+	got := admintest.Into[admin.AgentToken](h.Fixture, "/admin/tokens/"+m.ID+"/revoke", `{}`)
 	if got.Status != "revoked" || got.RevokedBy != "ann" {
 		t.Errorf("revoked %+v", got)
 	}
@@ -135,7 +135,7 @@ func TestRevokeToken(t *testing.T) {
 	if _, err := h.agent(m.Token); !errors.As(err, &e) || e.Kind != identity.Invalid {
 		t.Errorf("it is taken: %v", err)
 	}
-	again := admintest.Into[admin.AgentToken](h.Desk, "/admin/tokens/"+m.ID+"/revoke", `{}`)
+	again := admintest.Into[admin.AgentToken](h.Fixture, "/admin/tokens/"+m.ID+"/revoke", `{}`)
 	if again.RevokedAt != got.RevokedAt {
 		t.Errorf("revoked again at %v", again.RevokedAt)
 	}
@@ -194,8 +194,8 @@ func TestRevokeTokenSaysWhatIsGranted(t *testing.T) {
 	ci := request.Agent{Way: identity.WayToken, ID: "token:ci"}
 	id := h.Asks(ci, "mail:send", "", "")
 	path := "/admin/requests/" + id
-	hash := admintest.Into[decide.Request](h.Desk, path, "").Hash
-	admintest.Into[decide.Request](h.Desk, path+"/decide", fmt.Sprintf(`{"verdict":"allowed","hash":%q,"minutes":60}`, hash))
+	hash := admintest.Into[decide.Request](h.Fixture, path, "").Hash
+	admintest.Into[decide.Request](h.Fixture, path+"/decide", fmt.Sprintf(`{"verdict":"allowed","hash":%q,"minutes":60}`, hash))
 	type answer struct {
 		Status  string
 		Granted []decide.Grant
@@ -203,7 +203,7 @@ func TestRevokeTokenSaysWhatIsGranted(t *testing.T) {
 	}
 	revoke := func() answer {
 		t.Helper()
-		return admintest.Into[answer](h.Desk, "/admin/tokens/"+h.mint(ciToken).ID+"/revoke", "{}")
+		return admintest.Into[answer](h.Fixture, "/admin/tokens/"+h.mint(ciToken).ID+"/revoke", "{}")
 	}
 	got := revoke()
 	if len(got.Granted) != 1 || got.Status != "revoked" || got.Granted[0].Request != id || got.Granted[0].Tool != "mail:send" || got.Granted[0].Verdict != request.Allowed {
@@ -214,7 +214,7 @@ func TestRevokeTokenSaysWhatIsGranted(t *testing.T) {
 		t.Errorf("while the store fails: %+v", got)
 	}
 	h.Approvals.OnDocs = nil
-	admintest.Into[decide.Request](h.Desk, path+"/decide", `{"verdict":"revoked"}`)
+	admintest.Into[decide.Request](h.Fixture, path+"/decide", `{"verdict":"revoked"}`)
 	if got := revoke(); got.Granted == nil || len(got.Granted) != 0 || got.Unread {
 		t.Errorf("after the grant has ended: %+v", got)
 	}

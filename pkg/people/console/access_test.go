@@ -318,10 +318,10 @@ func (a *access) prepare() func() agenttest.Answer {
 	first := map[string]string{"unblock": "block", "enable": "disable", "undo": "disable"}
 	switch {
 	case first[verb] != "":
-		t := admintest.Into[decide.Tool](a.Desk, item, "")
+		t := admintest.Into[decide.Tool](a.Fixture, item, "")
 		if slices.Contains(t.Actions, first[verb]) {
 			body := fmt.Sprintf(`{"hash":%q}`, t.Hash)
-			admintest.Into[decide.Tool](a.Desk, item+"/"+first[verb], body)
+			admintest.Into[decide.Tool](a.Fixture, item+"/"+first[verb], body)
 		}
 	case strings.HasPrefix(path, "/admin/sessions/"):
 		_, err := a.Console.SignIn.Sessions.Open(a.Context(), personSam, "")
@@ -336,7 +336,7 @@ func (a *access) prepare() func() agenttest.Answer {
 		a.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "ci", "servers": []string{"fs"}, "tiers": []string{"read"}, "days": 1}, &made)
 		path = strings.ReplaceAll(path, "{id}", made.ID)
 	}
-	t := admintest.Into[decide.Tool](a.Desk, item, "")
+	t := admintest.Into[decide.Tool](a.Fixture, item, "")
 	path = strings.NewReplacer("{server}/{name}", strings.Join(strings.Split(item, "/")[3:5], "/"), "{server}", "mail", "{client}", "cursor", "{name}", "style.css", "{$}", "").Replace(path)
 	h, body := http.Header{"Accept": {"application/json"}, "Content-Type": {"application/json"}}, a.row.json
 	if a.html {

@@ -111,7 +111,7 @@ func TestPagesByRole(t *testing.T) {
 // A bulk page names the items that it leaves out because they are on other servers.
 func TestSheetOfOtherServers(t *testing.T) {
 	h := newStage(t)
-	row := admintest.Into[decide.Page](h.Desk, "/admin/tools?server=mail&status=pending_approval", "").Tools[0]
+	row := admintest.Into[decide.Page](h.Fixture, "/admin/tools?server=mail&status=pending_approval", "").Tools[0]
 	h.be("kim", identity.Rights{Role: approver, Servers: []string{"fs"}})
 	form := url.Values{"action": {"block"}, "item": {row.ID + " " + string(row.Hash) + " 1"}}
 	for _, path := range []string{"/admin/tools/bulk", "/admin/tools"} {
@@ -189,7 +189,7 @@ func TestFourEyesPages(t *testing.T) {
 	lacks(t, page, `value="approve"`)
 	says(t, h.Page(http.StatusOK, "/admin/tools?server=mail"), "approved by kim, one more person needed")
 	says(t, h.Page(http.StatusOK, "/admin"), "kim · propose")
-	row := admintest.Into[decide.Page](h.Desk, "/admin/tools?server=mail&status=pending_approval&kind=tool", "").Tools[0]
+	row := admintest.Into[decide.Page](h.Fixture, "/admin/tools?server=mail&status=pending_approval&kind=tool", "").Tools[0]
 	form := url.Values{"action": {"approve"}, "item": {row.ID + " " + string(row.Hash) + " 2"}}
 	says(t, h.Submit("/admin/tools/bulk", form).Body,
 		"You approved this definition already, as the first of two people.")

@@ -217,11 +217,11 @@ func TestConnectAPI(t *testing.T) {
 		Endpoints []string
 		Auths     []connect.Auth
 		Seen      []connect.Visit
-	}](h.Desk, "/admin/connect", "")
+	}](h.Fixture, "/admin/connect", "")
 	if len(all.Clients) != 7 || len(all.Endpoints) != 4 || len(all.Auths) != 2 || len(all.Seen) != 1 || all.Seen[0].Client != "cursor" {
 		t.Errorf("%+v", all)
 	}
-	one := admintest.Into[decide.Guide](h.Desk, "/admin/connect/cursor?path=/mcp/x/mail&auth=oauth", "")
+	one := admintest.Into[decide.Guide](h.Fixture, "/admin/connect/cursor?path=/mcp/x/mail&auth=oauth", "")
 	want, err := connect.For("cursor", connect.Endpoint{URL: gatewaytest.BaseURL + "/mcp/x/mail", Auth: connect.OAuth})
 	require.OK(t, err)
 	if one.Link != want.Link || one.Files[0].Text != want.Files[0].Text || one.URL != gatewaytest.BaseURL+"/mcp/x/mail" || len(one.Servers) != 1 {

@@ -15,10 +15,10 @@ const (
 
 // A fixture is /admin of a gateway in memory.
 type fixture struct {
-	*admintest.Desk
+	*admintest.Fixture
 	Location string // target of the last form
 }
 
-func newFixture(t testing.TB) *fixture { return &fixture{Desk: admintest.New(t)} }
+func newFixture(t testing.TB) *fixture { return &fixture{Fixture: admintest.New(t)} }
 
 func approveBody(hash tool.Hash) string { return fmt.Sprintf(`{"hash":%q,"note":"seen"}`, hash) }

@@ -39,7 +39,7 @@ func TestInbox(t *testing.T) {
 		lacks(t, page, "Nothing waits")
 	})
 	t.Run("nothing waits", func(t *testing.T) {
-		admintest.Into[any](h.Desk, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
+		admintest.Into[any](h.Fixture, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
 		page := h.Page(http.StatusOK, "/admin")
 		says(t, page, "<title>Inbox · Portcullis</title>", "Nothing waits", "ann · approve", "“seen”")
 		lacks(t, page, "Review it")

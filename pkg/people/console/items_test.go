@@ -203,7 +203,7 @@ func TestHostileURIs(t *testing.T) {
 	lacks(t, list, "<b>n", "\u200b", `href="javascript:`)
 	h.small("/admin")
 	var items []string
-	for _, row := range admintest.Into[decide.Page](h.Desk, "/admin/tools?kind=resource&limit=5", "").Tools {
+	for _, row := range admintest.Into[decide.Page](h.Fixture, "/admin/tools?kind=resource&limit=5", "").Tools {
 		items = append(items, fmt.Sprintf("%s %s %d", row.ID, row.Hash, row.Rev))
 	}
 	w := h.Submit("/admin/tools/bulk", url.Values{"action": {"block"}, "item": items})

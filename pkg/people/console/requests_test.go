@@ -354,7 +354,7 @@ func TestRequestWithoutGrant(t *testing.T) {
 func TestRequestOfDisabled(t *testing.T) {
 	act := func(h *fixture, path, verb string) {
 		hash := h.Hash(path)
-		admintest.Into[decide.Tool](h.Desk, "/admin/tools/"+path+"/"+verb, fmt.Sprintf(`{"hash":%q}`, hash))
+		admintest.Into[decide.Tool](h.Fixture, "/admin/tools/"+path+"/"+verb, fmt.Sprintf(`{"hash":%q}`, hash))
 	}
 	t.Run("disabled", func(t *testing.T) {
 		h := newFixture(t)

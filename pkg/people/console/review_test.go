@@ -50,7 +50,7 @@ func (h *fixture) press(path, page, action string) (status int, body string) {
 
 func TestDecide(t *testing.T) {
 	h := newFixture(t)
-	link := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send", "").Remediation
+	link := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send", "").Remediation
 	link = link[strings.LastIndex(link, "https://gate.example.com")+len("https://gate.example.com"):]
 	page := h.Page(http.StatusOK, link)
 	says(t, page, "mail:<b>send</b>", "pending approval", "1 of 1", "Agents see: Tool is disabled", "Queue:", "Approve <code>")
@@ -228,16 +228,16 @@ func TestToolApprovedEarlier(t *testing.T) {
 	h := newFixture(t)
 	const path = "/admin/tools/mail/send"
 	first := h.ByName["mail"].Tools[0]
-	admintest.Into[decide.Tool](h.Desk, path+"/approve", approveBody(h.Hash("mail/send")))
+	admintest.Into[decide.Tool](h.Fixture, path+"/approve", approveBody(h.Hash("mail/send")))
 	h.ByName["mail"].Tools[0] = `{"name":"send","title":"Newer"}`
 	h.Sync()
-	if x := admintest.Into[decide.Tool](h.Desk, path, ""); x.Record.Earlier != nil {
+	if x := admintest.Into[decide.Tool](h.Fixture, path, ""); x.Record.Earlier != nil {
 		t.Errorf("a new definition was approved earlier: %+v", x.Record.Earlier)
 	}
-	admintest.Into[decide.Tool](h.Desk, path+"/approve", approveBody(h.Hash("mail/send")))
+	admintest.Into[decide.Tool](h.Fixture, path+"/approve", approveBody(h.Hash("mail/send")))
 	h.ByName["mail"].Tools[0] = first
 	h.Sync()
-	x := admintest.Into[decide.Tool](h.Desk, path, "")
+	x := admintest.Into[decide.Tool](h.Fixture, path, "")
 	if x.Status != "pending_approval" || x.Record.Earlier == nil || x.Record.Earlier.By != "ann" || x.Record.Earlier.At.IsZero() {
 		t.Errorf("%s, approved earlier %+v", x.Status, x.Record.Earlier)
 	}

@@ -35,7 +35,7 @@ func TestServers(t *testing.T) {
 }
 
 func TestServersPaging(t *testing.T) {
-	h := &fixture{Desk: admintest.WithMany(t, 130, 1)}
+	h := &fixture{Fixture: admintest.WithMany(t, 130, 1)}
 	seen, pages := h.walk("/admin/servers", `<a href="\.\./admin/servers/(server-\d+)`)
 	if once(t, seen, 130); pages != 3 {
 		t.Errorf("%d pages", pages)
@@ -118,7 +118,7 @@ func TestConfigLostRecords(t *testing.T) {
 		h.SetBack()
 		h.Sync()
 		says(t, h.Page(http.StatusOK, "/admin/config"), "1 approval record was lost", `action="../admin/approvals/restore"`, `action="../admin/approvals/accept"`)
-		list := admintest.Into[decide.Page](h.Desk, "/admin/tools?server=fs", "")
+		list := admintest.Into[decide.Page](h.Fixture, "/admin/tools?server=fs", "")
 		if lost := list.Tools[1]; lost.ID != "fs:read_file" || !lost.Lost {
 			t.Errorf("the row of the tool whose record was lost: %+v", lost)
 		}
@@ -131,7 +131,7 @@ func TestConfigLostRecords(t *testing.T) {
 		says(t, h.Page(http.StatusOK, "/admin/config?closed=2&open=1&settled=1&skipped=3"), "Decided about 1 approval record. 2 later actions of the audit",
 			"1 later action of the audit opened an item: that has no effect", "3 places of the audit cannot be trusted")
 		lacks(t, page, "were lost")
-		if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", ""); x.Status != want {
+		if x := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file", ""); x.Status != want {
 			t.Errorf("%s: it is %s, want %s", action, x.Status, want)
 		}
 	}
@@ -141,7 +141,7 @@ func TestHistoryPage(t *testing.T) {
 	h := newFixture(t)
 	hash := string(h.Hash("mail/send"))
 	says(t, h.Page(http.StatusOK, "/admin/tools/mail/send/history"), "seen for the first time; it waits for approval")
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
 	h.ByName["mail"].Tools[0] = `{"name":"send","description":"Sends."}`
 	h.Sync()
 	page := h.Page(http.StatusOK, "/admin/tools/mail/send/history")
@@ -153,7 +153,7 @@ func TestHistoryPage(t *testing.T) {
 	h.Page(http.StatusUnprocessableEntity, "/admin/tools/mail/send/history?status=callable")
 	says(t, h.Send("/admin/tools/mail/send/history", "").Body, `"events":`)
 	for range 60 {
-		admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", `{}`)
+		admintest.Into[decide.Tool](h.Fixture, "/admin/tools/mail/send/disable", `{}`)
 	}
 	page = h.Page(http.StatusOK, "/admin/tools/mail/send/history")
 	m := regexp.MustCompile(`<a href="\.\./\.\./\.\./\.\.(/admin/[^"]+history\?after=[^"]+)" rel="next">Older`).FindStringSubmatch(page)

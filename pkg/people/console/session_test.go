@@ -263,8 +263,8 @@ func (h *laptop) follow(page string, typed url.Values, headers ...string) (statu
 }
 
 // as returns the fixture for programs that send a key.
-func (h *laptop) as(key secret.Text) *admintest.Desk {
-	d := *h.Desk
+func (h *laptop) as(key secret.Text) *admintest.Fixture {
+	d := *h.Fixture
 	d.Admin = key.Reveal()
 	return &d
 }

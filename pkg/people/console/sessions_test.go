@@ -21,7 +21,7 @@ func TestSessionsOfOthers(t *testing.T) {
 	const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 	h := newStage(t)
 	open := func() (list []admin.Session) {
-		return admintest.Into[struct{ Sessions []admin.Session }](h.Desk, "/admin/sessions", "").Sessions
+		return admintest.Into[struct{ Sessions []admin.Session }](h.Fixture, "/admin/sessions", "").Sessions
 	}
 	sessions := h.Console.SignIn.Sessions
 	says(t, h.Page(http.StatusOK, "/admin/sessions"), "Nobody is signed in")
@@ -52,7 +52,7 @@ func TestSessionsOfOthers(t *testing.T) {
 	if l := lines[len(lines)-1]; l.Action != audit.ActionSessionRevoked || l.Subject != "session:sam" || l.Actor != "kim" {
 		t.Errorf("deed %+v", l)
 	}
-	if got := admintest.Into[admin.Session](h.Desk, "/admin/sessions/"+of["ann"]+"/revoke", "{}"); got.Actor != "ann" {
+	if got := admintest.Into[admin.Session](h.Fixture, "/admin/sessions/"+of["ann"]+"/revoke", "{}"); got.Actor != "ann" {
 		t.Errorf("ended %+v", got)
 	}
 	if _, err := sessions.Look(t.Context(), anns); !errors.Is(err, signin.ErrNotFound) {

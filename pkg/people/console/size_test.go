@@ -298,7 +298,7 @@ func TestWholeTexts(t *testing.T) {
 }
 
 func TestToolsLimit(t *testing.T) {
-	h := &fixture{Desk: admintest.WithMany(t, 4, 60)}
+	h := &fixture{Fixture: admintest.WithMany(t, 4, 60)}
 	for limit, want := range map[string]int{"10": 10, "50": 50, "51": 50, "200": 50} {
 		if n := strings.Count(h.small("/admin/tools?limit="+limit), `name="item"`); n != want {
 			t.Errorf("limit=%s: %d rows", limit, n)
@@ -355,7 +355,7 @@ func TestNamesAreReadable(t *testing.T) {
 		return decide.Actor{Name: "\u202enna", Rights: identity.Everything()}, nil
 	}
 	h.Open()
-	admintest.Into[any](h.Desk, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
+	admintest.Into[any](h.Fixture, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
 	for _, path := range []string{"/admin", "/admin/me", "/admin/tools/mail/send", "/admin/tools/mail/send/history"} {
 		page := h.Page(http.StatusOK, path)
 		says(t, html.UnescapeString(page), "⟨U+202E⟩nna")

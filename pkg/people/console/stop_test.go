@@ -193,7 +193,7 @@ func TestStopIsNotRecorded(t *testing.T) {
 	if !strings.Contains(h.Log.String(), "server:fs") || !strings.Contains(h.Log.String(), "action=stop") {
 		t.Error("the log does not have it")
 	}
-	if got := admintest.Into[struct{ Changed, Recorded bool }](h.Desk, "/admin/stop/undo", `{"server":"fs"}`); !got.Changed || got.Recorded {
+	if got := admintest.Into[struct{ Changed, Recorded bool }](h.Fixture, "/admin/stop/undo", `{"server":"fs"}`); !got.Changed || got.Recorded {
 		t.Errorf("the API says %+v", got)
 	}
 }
@@ -248,17 +248,17 @@ func TestStopAPI(t *testing.T) {
 		Changed, Recorded bool
 		Unlisted          bool
 	}
-	got := admintest.Into[answer](h.Desk, "/admin/stop", `{"all":true,"reason":"key leaked"}`)
+	got := admintest.Into[answer](h.Fixture, "/admin/stop", `{"all":true,"reason":"key leaked"}`)
 	if len(got.Stops) != 1 || !got.Stops[0].All || got.Stops[0].By != "ann" || got.Stops[0].Reason != "key leaked" || got.Stops[0].At.IsZero() || !got.Changed || !got.Recorded {
 		t.Errorf("stop = %+v", got)
 	}
-	if got := admintest.Into[answer](h.Desk, "/admin/stop", `{"all":true,"reason":"another"}`); got.Changed || got.Stops[0].Reason != "key leaked" {
+	if got := admintest.Into[answer](h.Fixture, "/admin/stop", `{"all":true,"reason":"another"}`); got.Changed || got.Stops[0].Reason != "key leaked" {
 		t.Errorf("a second stop = %+v", got)
 	}
-	if got := admintest.Into[answer](h.Desk, "/admin/stop", `{"agent":"token:ci","reason":"runs wild"}`); !got.Unlisted {
+	if got := admintest.Into[answer](h.Fixture, "/admin/stop", `{"agent":"token:ci","reason":"runs wild"}`); !got.Unlisted {
 		t.Errorf("nobody has a token, and the stop of one = %+v", got)
 	}
-	if list := admintest.Into[answer](h.Desk, "/admin/stop", ""); len(list.Stops) != 2 || list.Stops[1].Agent != "token:ci" {
+	if list := admintest.Into[answer](h.Fixture, "/admin/stop", ""); len(list.Stops) != 2 || list.Stops[1].Agent != "token:ci" {
 		t.Errorf("list = %+v", list)
 	}
 	for body, status := range map[string]int{
@@ -270,10 +270,10 @@ func TestStopAPI(t *testing.T) {
 	h.Problem(http.StatusNotFound, "/admin/stop/undo", `{"server":"fs"}`)
 	h.Problem(http.StatusUnprocessableEntity, "/admin/stop/undo", `{}`)
 	h.Problem(http.StatusUnprocessableEntity, "/admin/stop/undo", `{"every":true,"all":true}`)
-	if got := admintest.Into[answer](h.Desk, "/admin/stop/undo", `{"all":true}`); len(got.Stops) != 1 {
+	if got := admintest.Into[answer](h.Fixture, "/admin/stop/undo", `{"all":true}`); len(got.Stops) != 1 {
 		t.Errorf("undo = %+v", got)
 	}
-	if got := admintest.Into[answer](h.Desk, "/admin/stop/undo", `{"every":true}`); len(got.Stops) != 0 || !got.Changed {
+	if got := admintest.Into[answer](h.Fixture, "/admin/stop/undo", `{"every":true}`); len(got.Stops) != 0 || !got.Changed {
 		t.Errorf("undo every = %+v", got)
 	}
 }

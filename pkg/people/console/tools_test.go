@@ -31,11 +31,11 @@ func TestTools(t *testing.T) {
 }
 
 func TestToolsPaging(t *testing.T) {
-	h := &fixture{Desk: admintest.WithMany(t, 60, 40)}
+	h := &fixture{Fixture: admintest.WithMany(t, 60, 40)}
 	const row = `<a href="\.\./(admin/tools/[^"?]+)[^"]*">`
 	seen, pages := h.walk("/admin/tools?tier=destructive", row)
 	if once(t, seen, 60*40); pages != 60*40/50 {
 		t.Errorf("%d pages", pages)
 	}
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/server-041/tool_00007", "") // no record yet: it only shows
+	admintest.Into[decide.Tool](h.Fixture, "/admin/tools/server-041/tool_00007", "") // no record yet: it only shows
 }

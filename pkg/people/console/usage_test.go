@@ -101,7 +101,7 @@ func TestChartIsItsTable(t *testing.T) {
 	c.day()
 	for _, r := range usage.Ranges() {
 		page := c.Page(http.StatusOK, "/admin/usage?range="+r.Name)
-		u := admintest.Into[decide.Usage](c.Desk, "/admin/usage?range="+r.Name, "")
+		u := admintest.Into[decide.Usage](c.Fixture, "/admin/usage?range="+r.Name, "")
 		for _, chart := range u.Charts {
 			_, figure, _ := strings.Cut(page, `<figure class="card" aria-labelledby="`+chart.Name+`">`)
 			figure, _, _ = strings.Cut(figure, "</figure>")
@@ -278,7 +278,7 @@ func TestUseOfATool(t *testing.T) {
 	require.OK(t, c.counter.Flush(t.Context()))
 	says(t, c.Page(http.StatusOK, "/admin/tools/fs/read_file"), `<dt>Use<dd><span aria-hidden="true">▃▁▁▁▅█▂</span> 15 calls/7 d by 4 agents`)
 	says(t, c.Page(http.StatusOK, "/admin/tools/mail/send"), `<dt>Use<dd>0 calls/7 d, 1 locked by 1 agent`)
-	if got := admintest.Into[decide.Tool](c.Desk, "/admin/tools/fs/read_file", "").Use; got == nil || got.Calls != 15 || got.Agents != 4 {
+	if got := admintest.Into[decide.Tool](c.Fixture, "/admin/tools/fs/read_file", "").Use; got == nil || got.Calls != 15 || got.Agents != 4 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -286,7 +286,7 @@ func TestUseOfATool(t *testing.T) {
 // With ten thousand tools, the maximum number of rows, and more names than fit, the page is short
 // and quick.
 func TestUsageOfManyTools(t *testing.T) {
-	h := &fixture{Desk: admintest.WithMany(t, 10, 1000)}
+	h := &fixture{Fixture: admintest.WithMany(t, 10, 1000)}
 	c := count(h)
 	decisions := []audit.Line{
 		{Decision: audit.Allowed, Outcome: "transient"}, {Decision: audit.Allowed, Outcome: "permanent"}, {Decision: audit.Allowed, Outcome: "denied"}, {Decision: audit.Allowed, Outcome: "cancelled"},

@@ -113,7 +113,7 @@ func TestFindingsThatAreNew(t *testing.T) {
 	f.ByName["git"].Tools[2] = poisoned
 	f.Sync()
 	shown := func() (out []string) {
-		for _, found := range admintest.Into[decide.Tool](f.Desk, "/admin/tools/git/status", "").Findings {
+		for _, found := range admintest.Into[decide.Tool](f.Fixture, "/admin/tools/git/status", "").Findings {
 			out = append(out, fmt.Sprint(found.Code, " ", found.New))
 		}
 		return out
@@ -143,7 +143,7 @@ func TestApproveSevereBeforeTheCatalogKnows(t *testing.T) {
 	if e := f.refused("git:status", decide.Decision{Action: approval.ActionApprove, Hash: next.CurrentHash}); e.Status != http.StatusUnprocessableEntity {
 		t.Errorf("%d %s", e.Status, e.Detail)
 	}
-	if got := admintest.Into[decide.Tool](f.Desk, "/admin/tools/git/status", ""); len(got.Findings) == 0 || !got.Findings[0].Severe {
+	if got := admintest.Into[decide.Tool](f.Fixture, "/admin/tools/git/status", ""); len(got.Findings) == 0 || !got.Findings[0].Severe {
 		t.Errorf("findings = %+v", got.Findings)
 	}
 }

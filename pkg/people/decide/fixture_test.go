@@ -15,7 +15,7 @@ import (
 
 // A fixture is a decide service over a gateway in memory.
 type fixture struct {
-	*admintest.Desk
+	*admintest.Fixture
 	service *decide.Service
 	ctx     context.Context // context of a request by ann
 	told    *notifier       // of requests; nil: nobody is notified
@@ -23,8 +23,8 @@ type fixture struct {
 
 func newFixture(t testing.TB) *fixture { return fixtureOf(admintest.New(t)) }
 
-func fixtureOf(d *admintest.Desk) *fixture {
-	return &fixture{Desk: d, service: d.Console.Service, ctx: decide.WithActor(d.T.Context(), decide.Actor{Name: "ann", Rights: identity.Everything()})}
+func fixtureOf(d *admintest.Fixture) *fixture {
+	return &fixture{Fixture: d, service: d.Console.Service, ctx: decide.WithActor(d.T.Context(), decide.Actor{Name: "ann", Rights: identity.Everything()})}
 }
 
 // newQueue returns a fixture where tools of three servers wait: two of db that changed, one of git

@@ -73,7 +73,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("by %d (-whole +pages):\n%s", limit, diff)
 		}
 	}
-	if got := admintest.Into[decide.History](f.Desk, "/admin/tools/git/log/history?limit=2", ""); len(got.Events) != 2 || got.Next.Next == "" {
+	if got := admintest.Into[decide.History](f.Fixture, "/admin/tools/git/log/history?limit=2", ""); len(got.Events) != 2 || got.Next.Next == "" {
 		t.Errorf("the API's page: %+v", got)
 	}
 	for id, status := range map[string]int{"git:gone": http.StatusNotFound, "nope:log": http.StatusNotFound} {

@@ -162,7 +162,7 @@ func TestListPages(t *testing.T) {
 			if after = page.Next.Next; after == "" {
 				break
 			}
-			admintest.Into[decide.Tool](f.Desk, "/admin/tools/"+strings.Replace(got[len(got)-1], ":", "/", 1)+"/disable", `{}`)
+			admintest.Into[decide.Tool](f.Fixture, "/admin/tools/"+strings.Replace(got[len(got)-1], ":", "/", 1)+"/disable", `{}`)
 		}
 		if diff := cmp.Diff(ids(whole), strings.Join(got, " ")); diff != "" {
 			t.Errorf("by %s (-whole +pages):\n%s", sort, diff)

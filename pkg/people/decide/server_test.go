@@ -65,7 +65,7 @@ func TestConfig(t *testing.T) {
 	refused := `{"mcpServers": {"fs": {"url": "https://fs.example.com/mcp", "oops": 1}}}`
 	f.Put(config.Key, refused)
 	f.States.Refresh(t.Context())
-	got = admintest.Into[decide.Config](f.Desk, "/admin/config", "")
+	got = admintest.Into[decide.Config](f.Fixture, "/admin/config", "")
 	c := got.State.Config
 	if c.Version != object.Version([]byte(admintest.Config)) || c.Stored != object.Version([]byte(refused)) || len(c.Faults) != 1 || c.Faults[0].Line != 1 || c.Faults[0].Col == 0 {
 		t.Errorf("config = %+v", c)
