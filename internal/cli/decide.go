@@ -106,7 +106,7 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 	}
 	as := client.Decision{DecisionBody: admin.DecisionBody{Rev: d.Rev, Note: d.Note, Tell: d.Tell}}
 	if d.action == approval.ActionApprove && hash == t.Hash {
-		as.Shown = admin.Shown(shownBy(d.Hash))
+		as.Shown = admin.ViewMethod(shownBy(d.Hash))
 		if err := d.reviewed(t, "Approve this definition, for all agents?"); err != nil {
 			return err
 		}

@@ -29,26 +29,26 @@ func LineOf(e approval.Entry) audit.Line {
 // syncs that change what agents may do. If a sync sees an item for the first time, the item waits,
 // and only the store's own audit has that.
 func Audited(store approval.Store, out *audit.Log, log *slog.Logger) approval.Store {
-	return audited{store, out, log}
+	return auditedStore{store, out, log}
 }
 
-type audited struct {
+type auditedStore struct {
 	approval.Store
 	out *audit.Log
 	log *slog.Logger
 }
 
 // Put implements [approval.Store]. A stored record stays even if its line cannot be written.
-func (a audited) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
+func (a auditedStore) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
 	next, err := a.Store.Put(ctx, r, e)
 	if err == nil {
-		a.tell(ctx, appendLine(nil, next, e))
+		a.writeLines(ctx, appendLine(nil, next, e))
 	}
 	return next, err
 }
 
 // PutAll implements [approval.Batcher], if the store does.
-func (a audited) PutAll(ctx context.Context, all []approval.Write) ([]approval.Written, error) {
+func (a auditedStore) PutAll(ctx context.Context, all []approval.Write) ([]approval.Written, error) {
 	b, ok := a.Store.(approval.Batcher)
 	if !ok {
 		return nil, errors.ErrUnsupported
@@ -60,7 +60,7 @@ func (a audited) PutAll(ctx context.Context, all []approval.Write) ([]approval.W
 			lines = appendLine(lines, w.Record, all[i].Entry)
 		}
 	}
-	a.tell(ctx, lines)
+	a.writeLines(ctx, lines)
 	return out, err
 }
 
@@ -72,8 +72,8 @@ func appendLine(lines []audit.Line, next approval.Record, e *approval.Entry) []a
 	return append(lines, LineOf(next.Line(*e)))
 }
 
-// tell writes the lines of stored decisions.
-func (a audited) tell(ctx context.Context, lines []audit.Line) {
+// writeLines writes the lines of stored decisions.
+func (a auditedStore) writeLines(ctx context.Context, lines []audit.Line) {
 	if failed := a.out.WriteAll(context.WithoutCancel(ctx), lines); failed != nil {
 		a.log.LogAttrs(ctx, slog.LevelError, "decisions not written to the lines of calls", slog.Int("decisions", len(lines)),
 			slog.String("first", lines[0].Action), slog.String("item", lines[0].Tool), slog.Any("error", failed))

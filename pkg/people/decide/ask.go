@@ -120,9 +120,9 @@ func (s requestView) isPerson(a Actor) bool {
 func (w Want) check() error {
 	switch {
 	case !utf8.ValidString(w.Why) || utf8.RuneCountInString(w.Why) > request.MaxNote:
-		return unfit("why: want text of at most %d characters; no request was made", request.MaxNote)
+		return invalid("why: want text of at most %d characters; no request was made", request.MaxNote)
 	case w.Minutes < 0 || w.Minutes > request.MaxMinutes:
-		return unfit("minutes: want 1 to %d, or 0 for good; no request was made", request.MaxMinutes)
+		return invalid("minutes: want 1 to %d, or 0 for good; no request was made", request.MaxMinutes)
 	}
 	return nil
 }

@@ -106,9 +106,9 @@ func (p *part) take() auditLine {
 	return l
 }
 
-// merged passes the lines of all parts to yield, newest first. It stops when yield returns false or
+// merge passes the lines of all parts to yield, newest first. It stops when yield returns false or
 // when a part would need more than most reads. It reports whether all lines were passed.
-func merged(ctx context.Context, parts []*part, limit, most int, yield func(auditLine) bool) (end bool) {
+func merge(ctx context.Context, parts []*part, limit, most int, yield func(auditLine) bool) (end bool) {
 	for {
 		var newest *part
 		for _, p := range parts {
@@ -144,7 +144,7 @@ func (d *Service) Audit(ctx context.Context, f audit.Filter, p Paging) (AuditPag
 		limit = linesRead
 	}
 	more := false
-	end := merged(ctx, parts, limit, linesReads, func(l auditLine) bool {
+	end := merge(ctx, parts, limit, linesReads, func(l auditLine) bool {
 		at.Time = l.Time
 		out.Lines = append(out.Lines, l.Line)
 		if l.entry != nil {
@@ -206,7 +206,7 @@ func (d *Service) EachLine(ctx context.Context, f audit.Filter, yield func(audit
 		}
 		return cmp.Or(stopped, ctx.Err())
 	}
-	merged(ctx, parts, linesRead, math.MaxInt, func(l auditLine) bool {
+	merge(ctx, parts, linesRead, math.MaxInt, func(l auditLine) bool {
 		if stopped = check(); stopped == nil {
 			stopped = yield(l.Line)
 		}

@@ -126,7 +126,7 @@ func (d *Service) decide(ctx context.Context, v *state.View, id tool.ID, dec Dec
 	if entry.Source = f.Actor.Source; dec.Action == approval.ActionApprove {
 		entry.Shown = string(dec.Shown)
 	} else if dec.Action == ActionCarry {
-		entry.Note = carried(r, entry.Note)
+		entry.Note = carryNote(r, entry.Note)
 	}
 	next, err = d.approvals.Put(ctx, next, &entry)
 	switch {

@@ -126,7 +126,7 @@ func (d *Service) agentOf(ctx context.Context, w SearchQuery) (identity.Agent, e
 	case w.Agent == "" && strings.TrimSpace(w.Claims) != "":
 		a, err := d.o.Agents.FromClaims([]byte(w.Claims))
 		if err != nil {
-			return a, unfit("the claims make no agent: %s", text.Line(err.Error()))
+			return a, invalid("the claims make no agent: %s", text.Line(err.Error()))
 		}
 		return a, nil
 	case w.Agent == "":
@@ -147,7 +147,7 @@ func (d *Service) agentOf(ctx context.Context, w SearchQuery) (identity.Agent, e
 		a.Way = identity.WayJWT
 		return a, err
 	}
-	return identity.Agent{}, unfit("no agent is called %s: choose one from the list, or say what the agent may see and call", text.Quote(w.Agent, 80))
+	return identity.Agent{}, invalid("no agent is called %s: choose one from the list, or say what the agent may see and call", text.Quote(w.Agent, 80))
 }
 
 // hypothetical returns an agent with the permissions of the query: by default it may do everything.
@@ -156,7 +156,7 @@ func (w SearchQuery) hypothetical(id string) (identity.Agent, error) {
 	for _, name := range text.Names(cmp.Or(strings.TrimSpace(w.Tiers), EveryTier)) {
 		tier, err := tool.ParseTier(name)
 		if err != nil {
-			return a, unfit("%q is not a tier: the tiers are read, write and destructive", text.Clip(name, 40))
+			return a, invalid("%q is not a tier: the tiers are read, write and destructive", text.Clip(name, 40))
 		}
 		a.Tiers = append(a.Tiers, tier)
 	}
@@ -178,7 +178,7 @@ func (d *Service) ExplainSearch(ctx context.Context, w SearchQuery) (Explanation
 	}
 	out := Explanation{Agent: ExplainedAgent{agent.ID, append([]string{}, agent.Servers...), append([]tool.Tier{}, agent.Tiers...), agent.Toolsets}, Groups: []ExplainedGroup{}}
 	if text.Blank(w.Query) {
-		return out, unfit("the query is empty: say what the agent wants to do")
+		return out, invalid("the query is empty: say what the agent wants to do")
 	}
 	header := http.Header{}
 	for name, value := range map[string]string{"X-MCP-Toolsets": w.Select, "X-MCP-Tools": w.Tools, "X-MCP-Exclude-Tools": w.Exclude} {

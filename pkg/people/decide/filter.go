@@ -105,18 +105,18 @@ func ReadQuery(query url.Values, limit int, others ...string) (f Filter, p Pagin
 		value := query[name][0]
 		switch field := known[name]; {
 		case len(query[name]) > 1:
-			return f, p, unfit("%s is given twice; it takes one value", text.Clip(name, 64))
+			return f, p, invalid("%s is given twice; it takes one value", text.Clip(name, 64))
 		case field != nil:
 			*field = value
 		case name == "after":
 			p.After = value
 		case name == "limit":
 			if p.Limit, err = strconv.Atoi(value); err != nil {
-				return f, p, unfit("limit is %s; it takes a number from 1 to %d", text.Quote(value, 64), maxLimit)
+				return f, p, invalid("limit is %s; it takes a number from 1 to %d", text.Quote(value, 64), maxLimit)
 			}
 		case !slices.Contains(others, name):
 			names := append(slices.Sorted(maps.Keys(known)), "limit", "after")
-			return f, p, unfit("%s is not a parameter of this list; it takes %s", text.Quote(name, 64), strings.Join(names, ", "))
+			return f, p, invalid("%s is not a parameter of this list; it takes %s", text.Quote(name, 64), strings.Join(names, ", "))
 		}
 	}
 	return f, p, nil
@@ -153,10 +153,10 @@ func (f Filter) check(v *state.View) error {
 		case p.name == "server":
 			takes = "it takes the name of a configured server: " + text.List(names, maxNamed)
 		}
-		return unfit("%s cannot be %s; %s", p.name, text.Quote(p.value, 64), takes)
+		return invalid("%s cannot be %s; %s", p.name, text.Quote(p.value, 64), takes)
 	}
 	if len(f.Q) > maxQuery {
-		return unfit("q has %d bytes; it takes at most %d", len(f.Q), maxQuery)
+		return invalid("q has %d bytes; it takes at most %d", len(f.Q), maxQuery)
 	}
 	return nil
 }
@@ -167,14 +167,14 @@ const maxNamed = 30
 // check refuses a page size that is out of range.
 func (p Paging) check() error {
 	if p.Limit < 1 || p.Limit > maxLimit {
-		return unfit("limit is %d; it takes a number from 1 to %d", p.Limit, maxLimit)
+		return invalid("limit is %d; it takes a number from 1 to %d", p.Limit, maxLimit)
 	}
 	return nil
 }
 
-// about returns a function that reports whether f chooses items of a server, in a list for a person
-// with these rights; nil if it chooses items of all servers.
-func (f Filter) about(rights identity.Rights) func(server string) bool {
+// serverFilter returns a function that reports whether f chooses items of a server, in a list for
+// a person with these rights; nil if it chooses items of all servers.
+func (f Filter) serverFilter(rights identity.Rights) func(server string) bool {
 	if f.Mine == "" {
 		return nil
 	}

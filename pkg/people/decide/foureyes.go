@@ -12,9 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// withoutIssuer returns the fault that the config requires two people and nobody can sign in as one
+// missingIssuer returns the fault that the config requires two people and nobody can sign in as one
 // of them.
-func (d *Service) withoutIssuer(st *state.State) (state.Reason, bool) {
+func (d *Service) missingIssuer(st *state.State) (state.Reason, bool) {
 	d.two.Lock()
 	defer d.two.Unlock()
 	if d.o.Issuer || st.Config == nil || st.Config.Review.FourEyes == "off" {
@@ -36,11 +36,11 @@ func (d *Service) withoutIssuer(st *state.State) (state.Reason, bool) {
 	}, true
 }
 
-// wrong returns everything that is wrong with the gateway, worst first, and the resulting
+// allReasons returns everything that is wrong with the gateway, worst first, and the resulting
 // condition.
-func (d *Service) wrong(st *state.State) (state.Condition, []state.Reason) {
+func (d *Service) allReasons(st *state.State) (state.Condition, []state.Reason) {
 	condition, reasons := st.Health.Condition(), append([]state.Reason{}, st.Health.Reasons()...)
-	if r, ok := d.withoutIssuer(st); ok {
+	if r, ok := d.missingIssuer(st); ok {
 		at := slices.IndexFunc(reasons, func(r state.Reason) bool { return r.Condition == state.OK })
 		if at < 0 {
 			at = len(reasons)
@@ -54,14 +54,14 @@ func (d *Service) wrong(st *state.State) (state.Condition, []state.Reason) {
 
 // Notices returns the problems in the gateway's setup that no file mentions.
 func (d *Service) Notices(ctx context.Context) (out []state.Reason) {
-	if r, ok := d.withoutIssuer(d.states.Load(ctx)); ok {
+	if r, ok := d.missingIssuer(d.states.Load(ctx)); ok {
 		out = append(out, r)
 	}
 	return out
 }
 
-// alone wraps how for one person: what takes two people to approve is not approved, and waits.
-func alone(v *state.View, how catalog.Reconciler) catalog.Reconciler {
+// asOnePerson wraps how for one person: what takes two people to approve is not approved, and waits.
+func asOnePerson(v *state.View, how catalog.Reconciler) catalog.Reconciler {
 	return func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
 		next, entry, err := how(r, actor, now)
 		gains := func(now, was tool.Hash) bool {

@@ -62,7 +62,7 @@ func (d *Service) History(ctx context.Context, id tool.ID, p Paging) (History, e
 	if len(lines) == 0 && end && p.After == "" {
 		if _, listed := d.View(ctx).Find(id); !listed {
 			if _, err := d.approvals.Get(ctx, id); errors.Is(err, approval.ErrNotFound) {
-				return out, errNone(id.Kind)
+				return out, errNoItem(id.Kind)
 			}
 		}
 	}

@@ -65,5 +65,5 @@ func (d *Service) Find(ctx context.Context, kind tool.Kind, server, name string)
 			return id, nil
 		}
 	}
-	return tool.ID{}, errNone(kind)
+	return tool.ID{}, errNoItem(kind)
 }

@@ -87,7 +87,7 @@ func (d *Service) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	chosen, from, values := t.choose(f, f.about(ActorOf(ctx).Rights), v, o.list, start)
+	chosen, from, values := t.choose(f, f.serverFilter(ActorOf(ctx).Rights), v, o.list, start)
 	out.Total, out.Facets = len(chosen), values
 	page := chosen[from:]
 	if len(page) > p.Limit {
@@ -97,7 +97,7 @@ func (d *Service) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 	}
 	out.Tools = d.rows(ctx, st, v, page, f)
 	if f.Status == string(lock.PendingApproval) && (f.State == "" || f.State == StateNew) && start == 0 {
-		out.Upgrades = d.upgrades(ctx, v, f, f.about(ActorOf(ctx).Rights))
+		out.Upgrades = d.upgrades(ctx, v, f, f.serverFilter(ActorOf(ctx).Rights))
 	}
 	return out, nil
 }
@@ -286,7 +286,7 @@ func (d *Service) Neighbours(ctx context.Context, f Filter, id tool.ID) (n Neigh
 	}
 	t := d.itemIndex(st, v)
 	o := t.order(f.order(), v)
-	chosen, before, _ := t.choose(f, f.about(ActorOf(ctx).Rights), v, o.list, o.after(o.keys[i], id.String(), v.ID))
+	chosen, before, _ := t.choose(f, f.serverFilter(ActorOf(ctx).Rights), v, o.list, o.after(o.keys[i], id.String(), v.ID))
 	n.Total = len(chosen)
 	// before counts the item itself if the list has it.
 	if before > 0 && chosen[before-1] == i {

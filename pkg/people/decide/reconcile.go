@@ -41,15 +41,16 @@ type ReconciledItem struct {
 // also restores what people closed since.
 func (d *Service) Restore(ctx context.Context) (Reconciliation, error) {
 	return d.reconcile(ctx, audit.ActionRestored, func(snap *catalog.Snapshot) (auditevent.Restored, error) {
-		wrap := func(how catalog.Reconciler) catalog.Reconciler { return alone(d.View(ctx), how) }
+		wrap := func(how catalog.Reconciler) catalog.Reconciler { return asOnePerson(d.View(ctx), how) }
 		return d.restorer().Restore(ctx, snap, ActorOf(ctx).Name, wrap)
 	})
 }
 
-// Accept keeps every lost record as the store has it. What is missing there waits for approval.
+// Accept keeps every lost record as the store has it. Definitions that are approved only in
+// the catalog wait for approval.
 func (d *Service) Accept(ctx context.Context) (Reconciliation, error) {
 	return d.reconcile(ctx, audit.ActionAccepted, func(snap *catalog.Snapshot) (out auditevent.Restored, err error) {
-		out.Settled, err = catalog.Reconcile(ctx, d.approvals, snap, alone(d.View(ctx), approval.AcceptStore), ActorOf(ctx).Name, d.o.Now)
+		out.Settled, err = catalog.Reconcile(ctx, d.approvals, snap, asOnePerson(d.View(ctx), approval.AcceptStore), ActorOf(ctx).Name, d.o.Now)
 		return out, err
 	})
 }

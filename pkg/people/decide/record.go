@@ -30,7 +30,7 @@ func (d *Service) Record(ctx context.Context, l audit.Line) error {
 	l.V, l.Kind, l.Time = audit.Version, audit.KindEvent, d.o.Now().UTC()
 	l.Actor, l.Source = cmp.Or(l.Actor, actor.Name), cmp.Or(l.Source, actor.Source)
 	for _, s := range []*string{&l.Actor, &l.Source, &l.Subject, &l.Note} {
-		*s = beginning(*s)
+		*s = truncate(*s)
 	}
 	if err := d.o.Audit.Write(ctx, l); err != nil {
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "audit event not written to the lines of calls", slog.String("action", l.Action), slog.Any("error", err))
@@ -80,7 +80,7 @@ func scopeOf(t token.Token) string {
 	return s + "; until " + t.ExpiresAt.UTC().Format(time.DateOnly)
 }
 
-// beginning returns the part of a text that fits into an event.
-func beginning(s string) string {
+// truncate returns the part of a text that fits into an event.
+func truncate(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), audit.MaxText)], "")
 }

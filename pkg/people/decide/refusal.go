@@ -34,8 +34,8 @@ func (e *Error) Error() string { return e.Detail }
 // Refuse returns an [Error] without a code.
 func Refuse(status int, detail string) error { return &Error{Status: status, Detail: detail} }
 
-// unfit refuses a request that is readable and asks for something that does not exist.
-func unfit(format string, args ...any) error {
+// invalid refuses a request that is readable and asks for something that does not exist.
+func invalid(format string, args ...any) error {
 	return Refuse(http.StatusUnprocessableEntity, fmt.Sprintf(format, args...))
 }
 
@@ -49,8 +49,8 @@ func RefuseRole(a Actor, need identity.Role) *Error {
 	return refused(NoRole, "nothing was done: "+roleSentence(a, need))
 }
 
-// errNone says that no item has the address.
-func errNone(kind tool.Kind) error { return refused(UnknownItem, unknownSentence(kind)) }
+// errNoItem says that no item has the address.
+func errNoItem(kind tool.Kind) error { return refused(UnknownItem, unknownSentence(kind)) }
 
 // conflict refuses a request that does not fit the current state.
 func conflict(format string, args ...any) error {

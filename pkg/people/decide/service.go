@@ -1,5 +1,6 @@
 // Package decide lets people see tools, prompts and resources and decide about them, for the pages
-// and the API of /admin: lists with filters, one item with its record, and decisions.
+// and the API of /admin: lists with filters, one item with its record, and decisions that name what
+// the person saw.
 //
 // A decision names the hash of the definition that the person saw, so that nobody can exchange it
 // between looking and deciding. No decision overrides an operator's deny rule.

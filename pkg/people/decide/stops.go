@@ -60,7 +60,7 @@ func (d *Service) Stops(ctx context.Context) (Stops, error) {
 // Stop stops something. An emergency stop does not fail because of the audit: the answer says what
 // was not recorded.
 func (d *Service) Stop(ctx context.Context, t stop.Target, reason string) (Stopped, error) {
-	t, reason = trimmed(t), strings.TrimSpace(reason)
+	t, reason = trim(t), strings.TrimSpace(reason)
 	if err := d.checkStop(ctx, t, reason); err != nil {
 		return Stopped{}, err
 	}
@@ -84,14 +84,14 @@ func (d *Service) checkStop(ctx context.Context, t stop.Target, reason string) e
 		return Refuse(http.StatusNotImplemented, "this program cannot stop anything, and nothing was stopped")
 	}
 	if err := t.Check(); err != nil {
-		return unfit("nothing was stopped: %v", err)
+		return invalid("nothing was stopped: %v", err)
 	}
 	if err := stop.CheckReason(reason); err != nil {
-		return unfit("nothing was stopped: %v", err)
+		return invalid("nothing was stopped: %v", err)
 	}
 	if cfg := d.states.Load(ctx).Config; t.Server != "" && cfg != nil {
 		if _, ok := cfg.Server(t.Server); !ok {
-			return unfit("nothing was stopped: mcp_config.json has no server %s, so agents can call nothing of it", text.Quote(t.Server, maxActor))
+			return invalid("nothing was stopped: mcp_config.json has no server %s, so agents can call nothing of it", text.Quote(t.Server, maxActor))
 		}
 	}
 	return nil
@@ -99,9 +99,9 @@ func (d *Service) checkStop(ctx context.Context, t stop.Target, reason string) e
 
 // UndoStop undoes one stop of a person.
 func (d *Service) UndoStop(ctx context.Context, t stop.Target) (Stopped, error) {
-	t = trimmed(t)
+	t = trim(t)
 	if err := t.Check(); err != nil {
-		return Stopped{}, unfit("nothing was undone: %v", err)
+		return Stopped{}, invalid("nothing was undone: %v", err)
 	}
 	changed, err := d.changeStops(ctx, func(held stop.Stops) (stop.Stops, error) { return held.Undo(t) })
 	if errors.Is(err, stop.ErrNone) {
@@ -182,8 +182,8 @@ func subjectOf(t stop.Target) string {
 	return audit.AboutAll
 }
 
-// trimmed returns t without the spaces that people paste along with a name.
-func trimmed(t stop.Target) stop.Target {
+// trim returns t without the spaces that people paste along with a name.
+func trim(t stop.Target) stop.Target {
 	t.Server, t.Agent = strings.TrimSpace(t.Server), strings.TrimSpace(t.Agent)
 	return t
 }
@@ -199,7 +199,7 @@ type Reach struct {
 
 // Reach returns what a stop of t would stop, or refuses as [Service.Stop] would.
 func (d *Service) Reach(ctx context.Context, t stop.Target, reason string) (r Reach, err error) {
-	t = trimmed(t)
+	t = trim(t)
 	if err := d.checkStop(ctx, t, strings.TrimSpace(reason)); err != nil {
 		return r, err
 	}

@@ -139,7 +139,7 @@ func (d *Service) Tool(ctx context.Context, id tool.ID) (Tool, error) {
 		return Tool{}, err
 	}
 	if _, listed := v.Find(id); r == nil && !listed {
-		return Tool{}, errNone(id.Kind)
+		return Tool{}, errNoItem(id.Kind)
 	}
 	out := d.show(ctx, v, id, r)
 	out.Use = d.useOf(ctx, id)

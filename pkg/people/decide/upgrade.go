@@ -79,8 +79,8 @@ func (d *Service) upgrade(ctx context.Context, v *state.View, s state.Server, f 
 	return up, nil
 }
 
-// carried returns the note in the audit of an approval that is carried over.
-func carried(r *approval.Record, note string) string {
+// carryNote returns the note in the audit of an approval that is carried over.
+func carryNote(r *approval.Record, note string) string {
 	s := "approved in " + r.Prior.Version + ", the same definition in " + r.Release.Version
 	if note != "" {
 		s += ": " + note

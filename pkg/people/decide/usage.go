@@ -74,7 +74,7 @@ func rangeOf(name string) (usage.Range, error) {
 	}
 	r, ok := usage.ParseRange(name)
 	if !ok {
-		return r, unfit("range is %q; it can be 1h, 24h, 7d or 30d", name)
+		return r, invalid("range is %q; it can be 1h, 24h, 7d or 30d", name)
 	}
 	return r, nil
 }
@@ -122,7 +122,7 @@ func (d *Service) answer(ctx context.Context, asker usage.Asker, r usage.Range, 
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "usage by tool and agent not read", slog.Any("error", err))
 		return &UsageQuery{ID: query, Failed: "The answer cannot be read now. Load the page again; you need no new query. The log says more."}, nil, nil
 	case a.Range != r.Name:
-		return nil, nil, unfit("the query is for the range %s, and this page is for %s; leave the query out", a.Range, r.Name)
+		return nil, nil, invalid("the query is for the range %s, and this page is for %s; leave the query out", a.Range, r.Name)
 	}
 	return &UsageQuery{ID: query, AskedAt: a.AskedAt, Running: a.Running, Failed: a.Failed, Cost: a.Cost}, a.Uses, nil
 }

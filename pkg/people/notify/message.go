@@ -168,7 +168,7 @@ func (e Event) items() (words []word) {
 	room := maxLine
 	for i, id := range e.Items {
 		w := named(clippedID(id))
-		if room -= len(marked(w)) + len(", "); room < 0 && i > 0 {
+		if room -= len(markWord(w)) + len(", "); room < 0 && i > 0 {
 			break
 		}
 		if i > 0 {
@@ -202,17 +202,17 @@ func (m message) plain() string {
 	return out.String()
 }
 
-// marked returns the line in Slack's markup. Names are code, which has no links, mentions or
+// slackMarkup returns the line in Slack's markup. Names are code, which has no links, mentions or
 // formats.
-func (m message) marked() string {
+func (m message) slackMarkup() string {
 	var out strings.Builder
 	for _, w := range m.line {
-		out.WriteString(marked(w))
+		out.WriteString(markWord(w))
 	}
 	return out.String()
 }
 
-func marked(w word) string {
+func markWord(w word) string {
 	s := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(w.text)
 	if w.name {
 		s = "`" + strings.ReplaceAll(s, "`", "'") + "`"

@@ -23,7 +23,7 @@ func FuzzMessage(f *testing.F) {
 			e.Items = append(e.Items, tool.ID{Server: a, Name: b}, tool.ID{Server: c, Name: a, Kind: tool.Resource})
 		}
 		m := messageOf(e.Fit(time.Unix(1, 0)), "https://gate.example.com")
-		marked := m.marked()
+		marked := m.slackMarkup()
 		if strings.ContainsAny(marked, "<>\n\r") || strings.Count(marked, "`")%2 != 0 || !utf8.ValidString(marked) || utf8.RuneCountInString(marked) > 3000 {
 			t.Errorf("Slack finds markup in %q", marked)
 		}

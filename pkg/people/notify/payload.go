@@ -30,7 +30,7 @@ func slackBody(m message) ([]byte, error) {
 		Text     *textObject `json:"text,omitempty"`
 		Elements []element   `json:"elements,omitempty"`
 	}
-	blocks := []block{{Type: "section", Text: &textObject{"mrkdwn", m.marked(), true}}}
+	blocks := []block{{Type: "section", Text: &textObject{"mrkdwn", m.slackMarkup(), true}}}
 	if m.link != "" {
 		blocks = append(blocks, block{Type: "actions", Elements: []element{{"button", textObject{Type: "plain_text", Text: m.button}, m.link}}})
 	}
@@ -39,7 +39,7 @@ func slackBody(m message) ([]byte, error) {
 		Blocks []block `json:"blocks"`
 		Links  bool    `json:"unfurl_links"`
 		Media  bool    `json:"unfurl_media"`
-	}{m.marked(), blocks, false, false})
+	}{m.slackMarkup(), blocks, false, false})
 }
 
 // hookData is the data of a webhook. docs/unlock.md describes it. Members may be added.

@@ -145,7 +145,7 @@ func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent SendRepor
 		batches = append(batches, n)
 	}
 	for _, batch := range batches {
-		if ended(ctx, stop) {
+		if isEnding(ctx, stop) {
 			for _, n := range batch {
 				r.countOpen(n)
 			}
@@ -159,8 +159,8 @@ func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent SendRepor
 // expired reports whether the sender gives a notice up.
 func (s *Sender) expired(n Notice) bool { return s.o.Now().Sub(n.Put) >= GiveUpAfter }
 
-// ended reports whether ctx has too little time for another notice, or stop was closed.
-func ended(ctx context.Context, stop <-chan struct{}) bool {
+// isEnding reports whether ctx has too little time for another notice, or stop was closed.
+func isEnding(ctx context.Context, stop <-chan struct{}) bool {
 	select {
 	case <-stop: // never, if it is nil
 		return true
@@ -253,7 +253,7 @@ func (r *run) tell(ctx context.Context, e Event, notices []Notice) (done []strin
 			default:
 				r.sent.GivenUp++
 				done = append(done, t.key)
-				r.unsent(ctx, t, e, why)
+				r.recordUnsent(ctx, t, e, why)
 			}
 		})
 	}
@@ -319,8 +319,8 @@ func (r *run) settle(ctx context.Context, n Notice, done []string, again time.Du
 	return err
 }
 
-// unsent records that a target did not get a message.
-func (r *run) unsent(ctx context.Context, t *target, e Event, why error) {
+// recordUnsent records that a target did not get a message.
+func (r *run) recordUnsent(ctx context.Context, t *target, e Event, why error) {
 	l := audit.Line{
 		V: audit.Version, Time: r.o.Now().UTC(), Kind: audit.KindEvent, Actor: actor, Action: audit.ActionUnsent, Request: e.Request,
 		Note: t.name + " did not get " + string(e.Kind) + ": " + why.Error(),

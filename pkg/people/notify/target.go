@@ -141,7 +141,7 @@ func (s *Sender) post(ctx context.Context, t *target, e Event, body []byte) *fai
 	}
 	res, err := s.http.Do(req)
 	if err != nil {
-		return unreached(err)
+		return unreachable(err)
 	}
 	defer res.Body.Close()
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // lets the client reuse the connection
@@ -171,8 +171,8 @@ func (s *Sender) retryAfter(v string) time.Duration {
 	return min(max(d, 0), maxRetryAfter)
 }
 
-// unreached says why there was no answer. The errors' own texts have the address.
-func unreached(err error) *failure {
+// unreachable says why there was no answer. The errors' own texts have the address.
+func unreachable(err error) *failure {
 	var blocked *egress.BlockedError
 	var handshake *egress.TLSError
 	var name *net.DNSError

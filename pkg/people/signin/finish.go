@@ -48,7 +48,7 @@ func (c *Issuer) Finish(ctx context.Context, kept string, answer url.Values) (wh
 	if err != nil {
 		return who, carry, err
 	}
-	raw, err := c.trade(ctx, m, code, p.Verifier)
+	raw, err := c.exchange(ctx, m, code, p.Verifier)
 	if err != nil {
 		return who, carry, err
 	}
@@ -86,8 +86,8 @@ func refused(code, description string) *Error {
 	return e
 }
 
-// trade exchanges the code for an ID token.
-func (c *Issuer) trade(ctx context.Context, m identity.Metadata, code, verifier string) (string, error) {
+// exchange trades the code for an ID token.
+func (c *Issuer) exchange(ctx context.Context, m identity.Metadata, code, verifier string) (string, error) {
 	var password secret.Text
 	if c.o.Secret != nil {
 		var err error
@@ -103,7 +103,7 @@ func (c *Issuer) trade(ctx context.Context, m identity.Metadata, code, verifier 
 	conf := c.config(m, password.Reveal())
 	t, err := conf.Exchange(oidc.ClientContext(ctx, c.o.HTTP), code, oauth2.VerifierOption(verifier))
 	if err != nil {
-		return "", notTraded(ctx, err)
+		return "", exchangeError(ctx, err)
 	}
 	raw, ok := t.Extra("id_token").(string)
 	if !ok || raw == "" {
@@ -112,9 +112,9 @@ func (c *Issuer) trade(ctx context.Context, m identity.Metadata, code, verifier 
 	return raw, nil
 }
 
-// notTraded says why the issuer gave no ID token for a code. Except for a standard error code, the
+// exchangeError says why the issuer gave no ID token for a code. Except for a standard error code, the
 // issuer's answer may contain anything, so it is left out.
-func notTraded(ctx context.Context, err error) *Error {
+func exchangeError(ctx context.Context, err error) *Error {
 	failed, answered := errors.AsType[*oauth2.RetrieveError](err)
 	var sent *url.Error
 	switch {
