@@ -180,7 +180,7 @@ func refusesAsking(s requestView) error {
 	case state == RequestOpen && s.one.ID != "":
 		return nil
 	case state == RequestOpen && s.status == lock.DisabledUnknown:
-		return conflict("the gateway does not know why the %v is locked, so no person can decide about it, and no request was made: the operator of the gateway finds the cause in its log", s.one.Kind)
+		return conflict("the gateway does not know why the %v is locked, so no person can decide about it, and no request was made: the operator of the gateway looks at /admin/health and at its log", s.one.Kind)
 	case declined && (state == RequestOpen || state == RequestDeclined):
 		return conflict("%s declined this at %s: %s. The agent can request it again after %s; no request was made", no.By, shortTime(no.At), text.Line(no.Reason), shortTime(no.Ends))
 	case state == RequestOpen:
