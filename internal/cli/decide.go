@@ -89,7 +89,7 @@ type decider struct {
 	decisionFlags
 	env    *environment
 	action string
-	sure   bool         // ask nobody
+	sure   bool              // ask nobody
 	shown  decide.ViewMethod // how many definitions were shown; "": no question
 }
 
