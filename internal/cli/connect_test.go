@@ -183,8 +183,8 @@ func TestConnectRefusals(t *testing.T) {
 	s.check("connect_refusals")
 }
 
-// What import takes over of a client is there as before after connect --write, and the gateway's own entry
-// is never taken over.
+// After connect --write, import finds the same servers of a client as before, and never imports the
+// gateway's own entry.
 func TestImportConnectImport(t *testing.T) {
 	access := programtest.Tokens()
 	for _, client := range clientfile.Clients() {

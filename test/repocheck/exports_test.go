@@ -146,7 +146,7 @@ func namedTypes(d ast.Decl) (names []string) {
 const maxWidth = 100
 
 // wideLines are the lines over maxWidth that a tree may still have. The numbers may only fall.
-var wideLines = map[string]int{"product": 3693, "tests": 9947}
+var wideLines = map[string]int{"product": 3141, "tests": 9746}
 
 // TestLinesAreNarrow checks that no more lines than today are over maxWidth.
 func TestLinesAreNarrow(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// endpoints are the gateways that each client is told of in the golden files.
+// endpoints are the gateways of the golden files.
 var endpoints = []struct {
 	name string
 	e    connect.Endpoint
@@ -99,7 +99,7 @@ func TestForRefuses(t *testing.T) {
 // hostile is an address with every character that a shell, a link or a file could read as its own.
 const hostile = `https://gate.example.com/mcp/x/it's%20$(touch%20pwned)` + "`id`" + `;"|&<>*?q=a+b/c==&x=%22%5C{}[]!~é`
 
-// Whatever the address holds, each form says the same address.
+// Each form contains exactly the address, for any address.
 func TestHostileAddress(t *testing.T) {
 	u, err := url.Parse(hostile)
 	require.OK(t, err)
@@ -178,7 +178,7 @@ func TestExport(t *testing.T) {
 // The links hold the same entry as the file, as the documentation of the clients has it on the day
 // that the guide names. Cursor: a name, and the entry in Base64. VS Code: the entry with its name
 // and inputs as JSON, percent-encoded. It decodes the query once more than a browser does, so that
-// no plus may stand for a blank.
+// no plus may mean a blank.
 func TestLinks(t *testing.T) {
 	type object = map[string]any
 	decode := func(text string) (out object) {
@@ -217,7 +217,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// What a person may pass on holds no place for a token but the name of a variable.
+// A form that people may share has no place for a token, only the name of a variable.
 func TestNoPlaceForTokens(t *testing.T) {
 	for _, c := range connect.Clients() {
 		g, err := connect.For(c.ID, connect.Endpoint{URL: "https://gate.example.com/mcp", Auth: connect.Bearer})
@@ -258,8 +258,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// The page about clients says the same as the guides of where each was compared, when, and with
-// which version it was run; and that version is the one that is installed to be run.
+// docs/clients.md has the same documentation page, day and version for each client as the guides.
+// The tests install that version.
 func TestDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/clients.md")
 	require.OK(t, err)
