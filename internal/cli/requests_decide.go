@@ -34,10 +34,15 @@ func (c verdictFlags) decide(
 		request.Allowed:   "Allow it to this agent alone, for " + text.Minutes(minutes) + "?",
 		request.Confirmed: "Confirm this call, which can be made once, within an hour?",
 	}[v]
-	err = c.namesSeen(r, v)
+	d := &decider{
+		gateway: g, askFlags: c.askFlags, decisionFlags: decisionFlags{Hash: c.Hash, Note: reason},
+		env: env, action: requestsName,
+	}
+	err = d.refusal(r.Obstacles[v])
+	if err == nil {
+		err = c.namesSeen(r, v)
+	}
 	if err == nil && question != "" {
-		flags := decisionFlags{Hash: c.Hash, Note: reason}
-		d := &decider{gateway: g, askFlags: c.askFlags, decisionFlags: flags, env: env, action: requestsName}
 		err = d.agreedToRequest(ctx, r, v, question)
 	}
 	if err != nil {
@@ -84,9 +89,6 @@ func (c verdictFlags) namesSeen(r decide.Request, v request.Verdict) error {
 func (d *decider) agreedToRequest(
 	ctx context.Context, r decide.Request, v request.Verdict, question string,
 ) error {
-	if err := d.refusal(r.Obstacles[v]); err != nil {
-		return err
-	}
 	t, err := d.itemOf(ctx, r)
 	switch {
 	case err != nil:

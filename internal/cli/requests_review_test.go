@@ -90,6 +90,7 @@ func TestRequestReviewSession(t *testing.T) {
 	r.do(1, "requests", "approve", id)
 	r.do(1, "requests", "allow", id, "--for", "8h")
 	r.do(1, "requests", "confirm", id)
+	r.do(1, "requests", "confirm", id, "--hash", strings.Repeat("0", 12)) // there are no arguments
 	r.types("n\n", nil)
 	r.do(1, "requests", "approve", id)
 	if r.calls("mail:send", nil) {
