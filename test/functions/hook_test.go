@@ -102,7 +102,7 @@ func TestHook(t *testing.T) {
 			if !strings.HasSuffix(target, ".PutLifecycleEventHookExecutionStatus") || got["status"] != c.want || got["deploymentId"] != "d-1" || got["lifecycleEventHookExecutionId"] != "x-1" {
 				t.Errorf("it tells %s %s, want %s; its log:\n%s", target, body, c.want, a.Output)
 			}
-			if refused := strings.Contains(a.Output, "the new version is refused"); refused != (c.want == "Failed") {
+			if refused := strings.Contains(a.Output, "new version refused"); refused != (c.want == "Failed") {
 				t.Errorf("its log is\n%s", a.Output)
 			}
 		})
