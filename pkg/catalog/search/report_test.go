@@ -205,8 +205,8 @@ func writeShares(t *testing.T, w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprintf(w, `
 ## The share of meaning, λ
 
-The rule: of all values within one standard error of the best (%.3f, by bootstrap), the smallest or
-simplest will do; a better figure among them is chance.
+The rule: use the smallest or simplest of all values within one standard error of the best (%.3f,
+by bootstrap). Better figures among them are chance.
 
 `, se)
 	header(w, "λ", sets, "", " objective | within one error |")
@@ -239,10 +239,10 @@ func writeThresholds(w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprint(w, `
 ## The least cosine of a match by meaning
 
-A document without a word of the query matches from this cosine on. Lower finds more of what small
-catalogs have; higher keeps a query about something else from matching. The false matches are
-counted on the 45 tools for the queries of the three other sets: matches a query beyond those by
-words.
+A document without a word of the query matches from this cosine on. A lower value finds more tools
+in small catalogs; a higher value prevents matches of a query about something else. The column of
+false matches has the mean number of matches by meaning alone, for the queries of the three other
+sets on the 45 tools.
 
 `)
 	header(w, "least cosine", sets, "R@10 ", " objective | false matches |")
