@@ -22,11 +22,15 @@ import (
 )
 
 func errNoLink() error {
-	return Refuse(http.StatusNotFound, "this link is not valid: it is more than a day old, incomplete, or from another gateway; nothing was done. Have the agent call the tool again, which gives a new link")
+	return Refuse(http.StatusNotFound, "this link is not valid: it is more than a day old, "+
+		"incomplete, or from another gateway; nothing was done. Have the agent call the tool "+
+		"again to get a new link")
 }
 
 func errNotPerson() error {
-	return Refuse(http.StatusForbidden, "only the agent's user may do this, signed in with the issuer of the agent's token, and you are somebody else; nothing was done")
+	return Refuse(http.StatusForbidden, "only the agent's user may do this, and you are not "+
+		"signed in as that user; nothing was done. The user signs in with the issuer of the "+
+		"agent's token")
 }
 
 // requestOfLink returns the request that the code of a link names.
@@ -44,9 +48,9 @@ func (d *Service) requestOfLink(ctx context.Context, code string) (requestView, 
 	return d.viewStored(ctx, o)
 }
 
-// openSealed returns the request behind a sealed link. It has an id if somebody has made it
-// already.
-func (d *Service) openSealed(ctx context.Context, code string) (o oneRequest, err error) {
+// openSealed returns the request behind a sealed link. The request has an id only if somebody has
+// already made it.
+func (d *Service) openSealed(ctx context.Context, code string) (o agentRequest, err error) {
 	if d.o.Sealer == nil {
 		return o, errNoLink()
 	}
@@ -79,8 +83,7 @@ func (d *Service) openSealed(ctx context.Context, code string) (o oneRequest, er
 	return o, nil
 }
 
-// Asking returns what the code of a link leads to: a request that somebody made, or a sealed one
-// that nobody has made yet.
+// Asking returns the request that the code of a link leads to. Nobody may have made it yet.
 func (d *Service) Asking(ctx context.Context, code string) (Asking, error) {
 	s, err := d.requestOfLink(ctx, code)
 	if err != nil {
@@ -122,13 +125,14 @@ func (w Want) check() error {
 	case !utf8.ValidString(w.Why) || utf8.RuneCountInString(w.Why) > request.MaxNote:
 		return invalid("why: want text of at most %d characters; no request was made", request.MaxNote)
 	case w.Minutes < 0 || w.Minutes > request.MaxMinutes:
-		return invalid("minutes: want 1 to %d, or 0 for good; no request was made", request.MaxMinutes)
+		return invalid("minutes: want 1 to %d, or 0 for no limit; no request was "+
+			"made", request.MaxMinutes)
 	}
 	return nil
 }
 
-// Ask makes the request of a link, or adds what the agent's user wants to an open request. Only the
-// agent's user may do so.
+// Ask makes the request that a link describes. If the request is open already, Ask stores the new
+// reason and minutes in it. Only the agent's user may do so.
 func (d *Service) Ask(ctx context.Context, code string, w Want) (Asking, error) {
 	if err := w.check(); err != nil {
 		return Asking{}, err
@@ -162,7 +166,7 @@ func (d *Service) Ask(ctx context.Context, code string, w Want) (Asking, error) 
 }
 
 // line returns the audit event about a request.
-func (o oneRequest) line(action, note string) audit.Line {
+func (o agentRequest) line(action, note string) audit.Line {
 	return audit.Line{
 		Action: action, Tool: o.Item().String(), Hash: o.Hash, Request: o.ID, Note: note,
 		Subject: audit.AboutAgent + ":" + o.agent.ID,
@@ -195,14 +199,14 @@ func refusesAsking(s requestView) error {
 
 func shortTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// ask makes the request, or adds what the person wants to an open request. It returns the id of the
-// request.
+// ask makes the request, or stores the person's reason and minutes in an open request. It returns
+// the id of the request.
 func (d *Service) ask(ctx context.Context, s requestView, w Want) (id string, added bool, err error) {
 	wish := func(r *request.Request) { r.Why, r.Minutes = strings.TrimSpace(w.Why), w.Minutes }
 	_, err = request.ChangeAsked(ctx, d.o.Requests, s.one.agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
 		if id, added = s.one.ID, false; id != "" {
-			held, is := a.Find(id)
-			if !is || !held.Live(s.m.now) {
+			found, is := a.Find(id)
+			if !is || !found.Live(s.m.now) {
 				return a, "", nil, request.ErrNotFound
 			}
 			next, err := a.Change(id, wish)
@@ -218,8 +222,8 @@ func (d *Service) ask(ctx context.Context, s requestView, w Want) (id string, ad
 		r := s.one.Request
 		r.By = text.Clip(ActorOf(ctx).Name, maxActor)
 		wish(&r)
-		next, held, is, err := a.Add(r, granted, s.obsolete(ctx), s.m.now)
-		if id, added = held.ID, is; err != nil || is {
+		next, stored, is, err := a.Add(r, granted, s.obsolete(ctx), s.m.now)
+		if id, added = stored.ID, is; err != nil || is {
 			return next, id, nil, err
 		}
 		next, err = next.Change(id, wish)
@@ -228,8 +232,8 @@ func (d *Service) ask(ctx context.Context, s requestView, w Want) (id string, ad
 	return id, added, err
 }
 
-// obsolete returns a function that reports whether an open request of the same agent has nothing
-// left to wait for.
+// obsolete returns a function that reports whether a stored request of the same agent is no longer
+// open, for example because its item is callable.
 func (s requestView) obsolete(ctx context.Context) func(request.Request) bool {
 	return func(r request.Request) bool {
 		o := s.one
@@ -239,7 +243,7 @@ func (s requestView) obsolete(ctx context.Context) func(request.Request) bool {
 	}
 }
 
-// refusedAsking returns what a person reads about a request that could not be written.
+// refusedAsking returns the error that a person reads if their request could not be written.
 func refusedAsking(err error) error {
 	switch {
 	case errors.Is(err, request.ErrTooMany):

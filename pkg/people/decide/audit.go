@@ -73,14 +73,14 @@ func parseLine(entry string) (line, error) {
 	return line{}, errCursor()
 }
 
-// cursorIn returns the cursor in a server's lines after which the lines older than l begin.
+// cursorIn returns l as a cursor in the lines of one server. The lines after it are older than l.
 func (l line) cursorIn(server string) approval.Cursor {
 	switch p := l.Cursor; {
 	case p == (approval.Cursor{}) || server == l.server:
 		return p
-	case server < l.server: // all of its lines of that time were shown
+	case server < l.server: // earlier pages have all lines of this server with that time
 		return approval.Cursor{Written: p.Written}
-	default: // none of them was shown
+	default: // no page has them yet
 		return approval.Cursor{Written: p.Written.Add(1)}
 	}
 }

@@ -20,9 +20,9 @@ import (
 type AuditPage struct {
 	Lines   []audit.Line     `json:"lines" nullable:"false"`
 	Entries []approval.Entry `json:"entries" nullable:"false" doc:"the lines about tools, prompts and resources, in the form of earlier versions"`
-	Missing []string         `json:"missing,omitempty" doc:"parts of the audit that could not be read; the page is without them"`
-	Partial bool             `json:"partial,omitempty" doc:"lines that the filter leaves out filled what a request reads: next goes on there"`
-	Calls   string           `json:"calls,omitempty" doc:"where the lines of agents' calls are, if they are not among these"`
+	Missing []string         `json:"missing,omitempty" doc:"parts of the audit that could not be read; the page does not include them"`
+	Partial bool             `json:"partial,omitempty" doc:"the request read as many lines as it may before the page was full, because the filter excludes many lines; next continues there"`
+	Calls   string           `json:"calls,omitempty" doc:"where the lines of agents' calls are, if this page does not include them"`
 	Next
 }
 
@@ -34,21 +34,21 @@ const (
 )
 
 const (
-	linesRead  = 200 // how many lines one read of a part asks for if a filter leaves lines out
-	linesReads = 5   // how many such reads a page may need for each part
+	linesRead  = 200 // lines that one read of a part requests if a filter excludes lines
+	linesReads = 5   // maximum number of such reads for each part of a page
 
-	// lateness is how much older than the line before it a call's line may be, because lines of
-	// calls are stored in the order in which they were written.
+	// lateness is the maximum time by which a call's line may be older than the previous line.
+	// Lines of calls are stored in the order in which they were written.
 	lateness = 2 * time.Second
 )
 
-// An auditCursor says how far a page of the audit has come: the last line shown of each part. "" is
-// before the first line, "-" is after the last.
+// An auditCursor holds the position at the end of a page: the last line of each part. The position
+// "" is before the first line, "-" is after the last.
 type auditCursor struct {
 	Items, Events, Calls audit.Cursor
 
-	// Time is the time of the page's last line, zero before the first page. Lines that are
-	// written later are on no further page.
+	// Time is the time of the page's last line; zero before the first page. Later pages exclude
+	// newer lines.
 	Time time.Time
 }
 
@@ -73,11 +73,11 @@ type part struct {
 	err   error
 }
 
-// fill reads until it has a line. It reports whether it has one or the part has no more lines. It
-// makes at most most reads.
-func (p *part) fill(ctx context.Context, limit, most int) bool {
+// fill reads until buf has a line, the part ends or a read fails. It returns false if that takes
+// more than maxReads reads.
+func (p *part) fill(ctx context.Context, limit, maxReads int) bool {
 	for len(p.buf) == 0 && p.err == nil && *p.at != exhausted {
-		if p.reads++; p.reads > most {
+		if p.reads++; p.reads > maxReads {
 			return false
 		}
 		from := *p.at
@@ -107,12 +107,14 @@ func (p *part) take() auditLine {
 }
 
 // merge passes the lines of all parts to yield, newest first. It stops when yield returns false or
-// when a part would need more than most reads. It reports whether all lines were passed.
-func merge(ctx context.Context, parts []*part, limit, most int, yield func(auditLine) bool) (end bool) {
+// when a part would need more than maxReads reads. It reports whether it passed all lines.
+func merge(
+	ctx context.Context, parts []*part, limit, maxReads int, yield func(auditLine) bool,
+) (end bool) {
 	for {
 		var newest *part
 		for _, p := range parts {
-			if !p.fill(ctx, limit, most) {
+			if !p.fill(ctx, limit, maxReads) {
 				return false
 			}
 			if len(p.buf) > 0 && (newest == nil || p.buf[0].Time.After(newest.buf[0].Time)) {
@@ -235,7 +237,8 @@ func (p Paging) auditCursor() (at auditCursor, err error) {
 // parts returns the parts of the audit that may have lines for the filter.
 func (d *Service) parts(f audit.Filter, at *auditCursor) (parts []*part) {
 	begun := at.Time
-	until := func(lateness time.Duration) time.Time { // lines written after the first page are on no page
+	// until returns a bound that excludes lines that are newer than the previous page.
+	until := func(lateness time.Duration) time.Time {
 		latest := begun.Add(lateness + 1)
 		if begun.IsZero() || !f.Until.IsZero() && f.Until.Before(latest) {
 			return f.Until
@@ -277,7 +280,7 @@ func (d *Service) calls(ctx context.Context, f audit.Filter, after audit.Cursor,
 }
 
 // itemLines returns lines about items, as [audit.Events.Events] returns audit events. One read
-// looks at no more lines than it may return.
+// examines at most limit lines.
 func (d *Service) itemLines(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) (out []auditLine, next audit.Cursor, err error) {
 	last, err := parseLine(string(after))
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 // set.
 type AuditQuery struct {
 	Actor  string `query:"actor" maxLength:"512" doc:"the person, or the agent that called"`
-	Action string `query:"action" maxLength:"512" doc:"approve, block, token_made, …; of a call what was decided: allowed, locked, tier, scope, stopped, refused"`
-	Server string `query:"server" maxLength:"512" doc:"of the tool, prompt or resource, or what was stopped; it need not be configured any more"`
+	Action string `query:"action" maxLength:"512" doc:"approve, block, token_made, …; for calls the result: allowed, locked, tier, scope, stopped, refused"`
+	Server string `query:"server" maxLength:"512" doc:"server of the tool, prompt or resource, or the stopped server; it may no longer be configured"`
 	Tool   string `query:"tool" maxLength:"4096" doc:"id of a tool, prompt or resource, or a tool's name at any server"`
-	Kind   string `query:"kind" enum:"call,deed" doc:"what agents called, or what people did"`
-	Since  string `query:"since" maxLength:"64" doc:"the first moment: 2026-11-22, 2026-11-22T14:00:00Z, or how long ago, such as 24h or 7d"`
-	Until  string `query:"until" maxLength:"64" doc:"the first moment after the last, in the same forms"`
+	Kind   string `query:"kind" enum:"call,deed" doc:"calls of agents, or actions of people"`
+	Since  string `query:"since" maxLength:"64" doc:"start of the time range: 2026-11-22, 2026-11-22T14:00:00Z, or a duration before now, such as 24h or 7d"`
+	Until  string `query:"until" maxLength:"64" doc:"end of the time range, which excludes this moment, in the same forms"`
 }
 
 // AuditParameters are the names of the query parameters of an [AuditQuery].
@@ -50,12 +50,12 @@ func (q AuditQuery) Filter(now time.Time) (f audit.Filter, err error) {
 		return f, Refuse(http.StatusUnprocessableEntity, "kind "+text.Quote(f.Kind, 64)+" is not known: it takes call or deed")
 	}
 	for _, bound := range []struct {
-		name, said string
-		at         *time.Time
+		name, value string
+		at          *time.Time
 	}{{"since", q.Since, &f.Since}, {"until", q.Until, &f.Until}} {
 		var ok bool
-		if *bound.at, ok = moment(bound.said, now); !ok {
-			return f, Refuse(http.StatusUnprocessableEntity, bound.name+" "+text.Quote(bound.said, 64)+
+		if *bound.at, ok = moment(bound.value, now); !ok {
+			return f, Refuse(http.StatusUnprocessableEntity, bound.name+" "+text.Quote(bound.value, 64)+
 				" is not a time: it takes a day such as 2026-11-22, a moment such as 2026-11-22T14:00:00Z, or how long ago, such as 24h or 7d")
 		}
 	}

@@ -7,16 +7,16 @@ import "github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 type Change struct {
 	Line  string       `json:"line" doc:"the change in one line"`
 	Items []ChangeItem `json:"items" nullable:"false" doc:"the differences, at most 200"`
-	More  int          `json:"more,omitempty" doc:"differences that are left out"`
+	More  int          `json:"more,omitempty" doc:"number of differences that items omits"`
 }
 
 // A ChangeItem is one difference.
 type ChangeItem struct {
-	Op   string `json:"op" enum:"+,-,~" doc:"added, removed, another one"`
+	Op   string `json:"op" enum:"+,-,~" doc:"added, removed, changed"`
 	What string `json:"what" doc:"parameter, argument, required, type, enum, default, bounds, description, tier, …"`
-	Path string `json:"path,omitempty" doc:"of the parameter, argument or result; absent: of the whole"`
-	Text string `json:"text,omitempty" doc:"what it was and is, or what is new"`
-	Risk string `json:"risk,omitempty" doc:"how it gives the item, or who uses it, more power"`
+	Path string `json:"path,omitempty" doc:"path of the parameter, argument or result; absent: the difference is about the whole item"`
+	Text string `json:"text,omitempty" doc:"the old and the new value, or what was added"`
+	Risk string `json:"risk,omitempty" doc:"how the difference gives the item or its users more power"`
 }
 
 // Change returns the difference between two definitions. It computes each difference once.

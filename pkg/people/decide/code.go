@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Code says in one word why a decision is refused. Programs depend on codes, so no code is
-// renamed.
+// A Code says in one word why a decision is refused. Programs depend on codes, so never rename a
+// code.
 type Code string
 
 // The reasons, in the order in which [Obstacle] looks for them.
@@ -117,9 +117,9 @@ const (
 	ShownLock    ViewMethod = "lock_file" // approvals.lock.json has it
 )
 
-// roleSentence says who can give the role that somebody lacks.
+// roleSentence says who can assign the role that somebody lacks.
 func roleSentence(a Actor, need identity.Role) string {
-	return fmt.Sprintf("you are here as %q, %s, and this takes the role %s. An operator gives roles",
+	return fmt.Sprintf("you are %q, %s, and this needs the role %s. An operator assigns roles",
 		a.Name, inWords(a.Rights.Role), need)
 }
 
@@ -136,26 +136,27 @@ func inWords(r identity.Role) string {
 }
 
 func noHashSentence(of string) string {
-	return fmt.Sprintf("the request does not name the hash of the definition that was seen. "+
-		"Read the %s, and decide about the hash that is shown", of)
+	return fmt.Sprintf("the request does not have the hash of the definition that you saw. Read "+
+		"the %s, and send the hash that it shows", of)
 }
 
 func noRecordSentence(kind tool.Kind) string {
-	return fmt.Sprintf("the %v has no approval record yet. The next sync makes one, after which you can decide", kind)
+	return fmt.Sprintf("the %v has no approval record yet. The next sync makes one. Decide after "+
+		"that", kind)
 }
 
 func conflictSentence(of string) string {
-	return fmt.Sprintf("somebody else decided about the %s at this moment. "+
-		"Read it again, and decide again if it is still wanted", of)
+	return fmt.Sprintf("somebody else has just decided about the %s. Read it again, and decide "+
+		"again if necessary", of)
 }
 
 // unknownSentence says that no item has the address.
 func unknownSentence(kind tool.Kind) string {
 	if kind == tool.Resource {
-		return "no resource of this address is known, which ends in the SHA-256 of its URI; " +
-			"the list has every one that is"
+		return "no resource has this address, which ends in the SHA-256 of the URI; the list of " +
+			"resources has all known addresses"
 	}
-	return fmt.Sprintf("no %v of this name is known; the list of tools has every one that is", kind)
+	return fmt.Sprintf("no %v has this name; the list of tools has all known names", kind)
 }
 
 // recordChangedSentence describes the current record to a person who saw an earlier revision. The
@@ -165,6 +166,6 @@ func recordChangedSentence(r *approval.Record) string {
 	if r.By != "" {
 		last = fmt.Sprintf("the last decision is by %s, at %s", r.By, r.At.UTC().Format(time.DateTime+" UTC"))
 	}
-	return fmt.Sprintf("the %v was decided about or changed since it was shown: %s; %s. "+
-		"Decide again if it is still wanted", r.Kind, recordState(r), last)
+	return fmt.Sprintf("the record of the %v has changed since you saw it: %s; %s. Decide again "+
+		"if necessary", r.Kind, recordState(r), last)
 }

@@ -43,15 +43,15 @@ func (d *Service) Endpoints(ctx context.Context) []string {
 type Guide struct {
 	connect.Guide
 	URL     string       `json:"url"`
-	Path    string       `json:"path" doc:"of the endpoint"`
+	Path    string       `json:"path" doc:"path of the endpoint"`
 	Auth    connect.Auth `json:"auth" doc:"how the client authenticates"`
-	Servers []string     `json:"servers" nullable:"false" doc:"servers whose items an agent finds there"`
-	Toolset string       `json:"toolset,omitempty" doc:"toolset that the path names"`
+	Servers []string     `json:"servers" nullable:"false" doc:"servers whose items the endpoint offers"`
+	Toolset string       `json:"toolset,omitempty" doc:"toolset in the path"`
 }
 
-// Guide returns the guide of a client for one of the [Service.Endpoints]. An empty path means the
-// widest endpoint, an empty by the usual way to authenticate.
-func (d *Service) Guide(ctx context.Context, g *connect.Gateway, client, path string, by connect.Auth) (Guide, error) {
+// Guide returns the guide of a client for one of the [Service.Endpoints]. An empty path selects the
+// widest endpoint; an empty auth selects the usual way to authenticate.
+func (d *Service) Guide(ctx context.Context, g *connect.Gateway, client, path string, auth connect.Auth) (Guide, error) {
 	out := Guide{Path: cmp.Or(path, endpoint)}
 	if !slices.ContainsFunc(connect.Clients(), func(c connect.Client) bool { return c.ID == client }) {
 		return out, &Error{Status: http.StatusNotFound, Detail: "there is no guide for this client"}
@@ -59,7 +59,7 @@ func (d *Service) Guide(ctx context.Context, g *connect.Gateway, client, path st
 	if err := d.findAt(ctx, &out); err != nil {
 		return out, err
 	}
-	endpoint, err := g.At(out.Path, by)
+	endpoint, err := g.At(out.Path, auth)
 	if errors.Is(err, connect.ErrNoAddress) {
 		return out, &Error{Status: http.StatusServiceUnavailable, Detail: err.Error()}
 	}

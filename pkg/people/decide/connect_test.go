@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// An endpoint is one that the config offers, and its guide says which servers are behind it.
+// Each endpoint is in the config, and its guide names the servers of the endpoint.
 func TestGuideOfEndpoints(t *testing.T) {
 	d := admintest.New(t)
 	d.Put(config.Key, `{"mcpServers": {"fs": {"url": "https://fs.example.com/mcp"}, "mail": {"url": "https://mail.example.com/mcp"}, "old": {"url": "https://old.example.com/mcp", "enabled": false}},

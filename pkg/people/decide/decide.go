@@ -18,7 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxWriters is how many records one request reads or writes at once.
+// maxWriters limits how many records one request reads or writes at the same time.
 const maxWriters = 8
 
 // forEach calls do with every number below n, with at most maxWriters calls at once.
@@ -76,28 +76,28 @@ func (d Decision) namesHash() bool {
 	return d.approves() || d.Action == approval.ActionBlock || d.Action == approval.ActionUnblock
 }
 
-// apply carries out d on r. two says that an approval takes two people.
-func (d Decision) apply(r approval.Record, by Actor, two bool, now time.Time) (approval.Record, approval.Entry, error) {
-	said := approval.Said{Actor: by.Name, Subject: by.Subject, Tell: d.Tell}
+// apply carries out d on r. fourEyes says that an approval takes two people.
+func (d Decision) apply(r approval.Record, by Actor, fourEyes bool, now time.Time) (approval.Record, approval.Entry, error) {
+	statement := approval.Said{Actor: by.Name, Subject: by.Subject, Tell: d.Tell}
 	if !text.Blank(d.Note) {
-		said.Note = strings.TrimSpace(d.Note)
+		statement.Note = strings.TrimSpace(d.Note)
 	}
 	switch d.Action {
 	case approval.ActionApprove, ActionCarry:
-		if two {
-			return approval.ApproveFourEyes(r, d.Hash, said, now)
+		if fourEyes {
+			return approval.ApproveFourEyes(r, d.Hash, statement, now)
 		}
-		return approval.Approve(r, d.Hash, said, now)
+		return approval.Approve(r, d.Hash, statement, now)
 	case approval.ActionBlock:
-		return approval.Block(r, d.Hash, said, now)
+		return approval.Block(r, d.Hash, statement, now)
 	case approval.ActionUnblock:
-		return approval.Unblock(r, d.Hash, said, now)
+		return approval.Unblock(r, d.Hash, statement, now)
 	case approval.ActionDisable:
-		return approval.Disable(r, said, now)
+		return approval.Disable(r, statement, now)
 	case approval.ActionUndo:
 		return approval.UndoDecision(r, d.Rev, by.Name, now)
 	}
-	return approval.Enable(r, said, now)
+	return approval.Enable(r, statement, now)
 }
 
 // decide carries out dec on the item's record and returns the changed record. It reads no record
@@ -107,7 +107,7 @@ func (d *Service) decide(ctx context.Context, v *state.View, id tool.ID, dec Dec
 	if o := cmp.Or(inRequest(f, dec), inRights(f, dec)); o != nil {
 		return nil, dec.refused(o.Code, o.Detail)
 	}
-	r, err := d.stored(ctx, id)
+	r, err := d.storedRecord(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -152,23 +152,23 @@ func (d *Service) record(ctx context.Context, id tool.ID) (*approval.Record, err
 	return &r, err
 }
 
-// stored returns the record like record does. It restores a record that the store lost, so that the
-// next decision does not lose it.
-func (d *Service) stored(ctx context.Context, id tool.ID) (*approval.Record, error) {
-	held, err := d.record(ctx, id)
+// storedRecord returns the record like record does. If the store lost the record, storedRecord
+// restores it first, so that the next decision builds on it.
+func (d *Service) storedRecord(ctx context.Context, id tool.ID) (*approval.Record, error) {
+	found, err := d.record(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if snap := d.states.Load(ctx).Catalog; snap != nil {
-		if i, ok := snap.Find(id); ok && snap.IsLost(i, held) {
-			return catalog.Recover(ctx, d.approvals, snap, i, held, d.o.Now)
+		if i, ok := snap.Find(id); ok && snap.IsLost(i, found) {
+			return catalog.Recover(ctx, d.approvals, snap, i, found, d.o.Now)
 		}
 	}
-	return held, nil
+	return found, nil
 }
 
-// Decide carries out dec in the name of the request's actor, and returns the changed item. Requests
-// of this process see the change at once.
+// Decide carries out dec in the name of the request's actor, and returns the changed item. Later
+// requests to this process see the change.
 func (d *Service) Decide(ctx context.Context, id tool.ID, dec Decision) (Tool, error) {
 	r, err := d.decide(ctx, d.View(ctx), id, dec)
 	if err != nil {
@@ -192,15 +192,16 @@ type Result struct {
 }
 
 // DecideAll carries out one decision on each item separately, with the hash and the revision that
-// the item names. An item that changed meanwhile does not stop the others. The results have the
-// order of the items. After an error nothing was decided.
+// the item names. If an item has changed since, only that item fails. The results have the order of
+// the items. If DecideAll returns an error, it has decided nothing.
 func (d *Service) DecideAll(ctx context.Context, dec Decision, items []Item) ([]Result, error) {
 	switch {
 	case !slices.Contains(bulkActions(), dec.Action):
-		return nil, dec.refused(NotForMany, "this cannot be done to many together. A request for many takes "+
+		return nil, dec.refused(NotForMany, "this action is not possible for many items "+
+			"together. A request for many items takes "+
 			strings.Join(bulkActions(), ", "))
 	case len(items) == 0:
-		return nil, dec.refused(NothingNamed, "the request names nothing. Choose some")
+		return nil, dec.refused(NothingNamed, "the request names no items. Choose at least one")
 	case len(items) > MaxItems:
 		return nil, dec.refused(TooManyItems, fmt.Sprintf("the request names %d items. Choose at most %d", len(items), MaxItems))
 	}
@@ -212,8 +213,8 @@ func (d *Service) DecideAll(ctx context.Context, dec Decision, items []Item) ([]
 	forEach(len(items), func(n int) {
 		t, one := items[n], dec
 		if first[t.ID] != n {
-			out[n].Err = refused(NamedTwice, fmt.Sprintf("the request names the %v more than once. "+
-				"What became of it stands where it is named first", t.ID.Kind))
+			out[n].Err = refused(NamedTwice, fmt.Sprintf("the request names the %v more than "+
+				"once. The first entry for it has the result", t.ID.Kind))
 			return
 		}
 		one.Hash, one.Rev, one.Shown, one.many = t.Hash, t.Rev, t.Shown, true

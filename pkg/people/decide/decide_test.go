@@ -60,10 +60,10 @@ func TestDecideRefusals(t *testing.T) {
 		"undo no rev":  {decide.Decision{Action: "undo"}, 422, []string{"nothing was undone"}},
 		"long note":    {decide.Decision{Action: "disable", Note: strings.Repeat("ä", 3000)}, 422, []string{"the note has 6000 bytes", "nothing was decided", "at most 4096"}},
 		"no text":      {decide.Decision{Action: "disable", Note: "\xff\xfe"}, 422, []string{"not UTF-8", "nothing was decided"}},
-		"other hash":   {decide.Decision{Action: "approve", Hash: tool.Hash(strings.Repeat("0", 64)), Rev: rev}, 409, []string{"the definition changed", "nothing was decided", "decide about that"}},
+		"other hash":   {decide.Decision{Action: "approve", Hash: tool.Hash(strings.Repeat("0", 64)), Rev: rev}, 409, []string{"the definition changed", "nothing was decided", "decide about it"}},
 		"other rev":    {decide.Decision{Action: "approve", Hash: now, Rev: rev - 1}, 409, []string{"nothing was decided", "its definition waits for approval", "the last decision is by sync", "Decide again"}},
 		"not blocked":  {decide.Decision{Action: "unblock", Hash: now, Rev: rev}, 409, []string{"not blocked", "nothing was decided", "Read the tool again"}},
-		"no undo":      {decide.Decision{Action: "undo", Rev: rev}, 409, []string{"cannot be undone", "nothing was undone", "Decide again"}},
+		"no undo":      {decide.Decision{Action: "undo", Rev: rev}, 409, []string{"can no longer be undone", "nothing was undone", "Decide again"}},
 		"undo old rev": {decide.Decision{Action: "undo", Rev: rev - 1}, 409, []string{"nothing was undone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -220,8 +220,8 @@ func TestDecideAll(t *testing.T) {
 			action string
 			items  []decide.Item
 		}{
-			"for many takes":       {"undo", items("git:push")},
-			"Choose some":          {"approve", nil},
+			"for many items takes": {"undo", items("git:push")},
+			"Choose at least one":  {"approve", nil},
 			"Choose at most 500":   {"approve", make([]decide.Item, decide.MaxItems+1)},
 			"nothing was decided:": {"", items("git:push")},
 		} {

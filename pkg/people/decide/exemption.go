@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/policy"
 )
 
-// rule says which rule or switch locks the item so that no decision about a request can open it; ""
-// if there is none.
+// rule returns the rule or switch that locks the item and that no decision about a request can
+// override; "" if there is none.
 func (s requestView) rule() string {
 	if !s.listed {
 		return ""
@@ -27,28 +27,29 @@ func (s requestView) rule() string {
 	return ""
 }
 
-// switchOf says what keeps agents from calling the server.
+// switchOf returns what keeps agents from calling the server.
 func (s requestView) switchOf() string {
 	server := s.m.v.Server(s.i).Config
 	if !server.Enabled {
 		return fmt.Sprintf("mcp_config.json disables the server: the operator sets mcpServers.%s.enabled to true", server.Name)
 	}
 	if stopped, is := s.m.st.Stopped(s.m.stops).Server(server.Name); is && stopped.By == "" {
-		return "everything or the server is " + stopped.Note() + ": the operator takes that out of the key stop of the file"
+		return "everything or the server is " + stopped.Note() + ": the operator removes that " +
+			"stop from the key stop of mcp_config.json"
 	} else if is {
 		return fmt.Sprintf("%v is %s: an operator undoes that at /admin/stop", stopped.Target, stopped.Note())
 	}
 	return "the gateway does not know whether the server is stopped"
 }
 
-// denial says which of the operator's rules denies the item, and what the operator would have to
-// change.
+// denial returns the operator's rule that denies the item, and the change that would allow it.
 func (s requestView) denial() string {
 	v := s.verdict
 	switch {
 	case v.Denied != lock.Yes:
-		return "a rule of policy.cedar that reads what the agent's token says denied it when the agent " +
-			"asked, one of these: " + text.List(s.m.st.Policy.MayDeny(s.agent, s.called), 8)
+		return "a rule of policy.cedar that reads the claims of the agent's token denied it when " +
+			"the agent asked. It is one of " +
+			"these: " + text.List(s.m.st.Policy.MayDeny(s.agent, s.called), 8)
 	case !v.ByList():
 		return rulesIn(v)
 	}
@@ -57,7 +58,9 @@ func (s requestView) denial() string {
 	if strings.HasSuffix(path, ".enabled_tools") {
 		how = fmt.Sprintf("add %q to that list", s.one.Tool)
 	}
-	return fmt.Sprintf("%s in mcp_config.json denies it to every agent, since a list applies to all agents: %s. To let only this agent call it, do so, and add a forbid for all others to policy.cedar", path, how)
+	return fmt.Sprintf("%s in mcp_config.json denies it to every agent, because a list applies "+
+		"to all agents. To let agents call it, %s. To let only this agent call it, also add a "+
+		"forbid for all others to policy.cedar", path, how)
 }
 
 // rulesIn returns the positions and texts of the rules that deny an item; "" if no rule does.

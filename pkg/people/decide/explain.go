@@ -22,19 +22,19 @@ type SearchExplainer interface {
 
 // A SearchQuery is a search that a person tries on behalf of an agent.
 type SearchQuery struct {
-	Agent    string `query:"agent" doc:"id of an agent that is known, the ARN of a signer, or nothing: then claims, or one that may do what servers, tiers and toolsets say. For an agent with a JWT only the id is known, so these apply to it too"`
-	Claims   string `query:"claims" maxLength:"4096" doc:"of a JWT, as JSON: the agent that they make"`
-	Servers  string `query:"servers" doc:"of an invented agent: servers that it may see, with commas between; * or nothing is all"`
-	Tiers    string `query:"tiers" doc:"tiers that it may call, with commas between; nothing is all"`
-	Toolsets string `query:"toolsets" doc:"toolsets that bound it, with commas between; empty: no bound"`
+	Agent    string `query:"agent" doc:"id of a known agent, or the ARN of a signer; empty: the agent of claims, or a hypothetical agent with the permissions in servers, tiers and toolsets. These permissions also apply to a known agent with a JWT, because the gateway knows only its id"`
+	Claims   string `query:"claims" maxLength:"4096" doc:"claims of a JWT, as JSON, that describe the agent"`
+	Servers  string `query:"servers" doc:"servers that the hypothetical agent may see, separated by commas; * or empty: all"`
+	Tiers    string `query:"tiers" doc:"tiers that it may call, separated by commas; empty: all"`
+	Toolsets string `query:"toolsets" doc:"toolsets that limit it, separated by commas; empty: no limit"`
 
 	Path    string `query:"path" doc:"what follows /mcp in the address: nothing, /readonly or /x/{toolset}"`
 	Select  string `query:"x_mcp_toolsets" doc:"header X-MCP-Toolsets; empty: it is not sent"`
 	Tools   string `query:"x_mcp_tools" doc:"header X-MCP-Tools"`
 	Exclude string `query:"x_mcp_exclude_tools" doc:"header X-MCP-Exclude-Tools"`
 
-	Query           string `query:"query" maxLength:"2000" doc:"what the agent looks for"`
-	IncludeDisabled bool   `query:"include_disabled" doc:"as the agent may ask"`
+	Query           string `query:"query" maxLength:"2000" doc:"the agent's search"`
+	IncludeDisabled bool   `query:"include_disabled" doc:"include_disabled of the agent's search"`
 	Limit           int    `query:"limit" minimum:"1" maximum:"50" default:"10"`
 }
 
@@ -45,11 +45,11 @@ const HypotheticalAgent = "made-up"
 type Explanation struct {
 	Agent   ExplainedAgent   `json:"agent"`
 	Refused string           `json:"refused,omitempty" doc:"why the gateway refuses the whole request, in the words that the agent sees"`
-	Direct  bool             `json:"direct,omitempty" doc:"there is no search: the tools are listed themselves"`
-	Exists  int              `json:"exists" doc:"tools that exist for the request"`
+	Direct  bool             `json:"direct,omitempty" doc:"tools/list has the tools themselves, so there is no search"`
+	Exists  int              `json:"exists" doc:"number of tools that exist for the request"`
 	Menu    json.RawMessage  `json:"menu,omitempty" doc:"the first page of tools/list"`
 	Answer  json.RawMessage  `json:"answer,omitempty" doc:"the result of retrieve_tools"`
-	Groups  []ExplainedGroup `json:"groups" nullable:"false" doc:"callable, locked, hidden; each is ranked alone"`
+	Groups  []ExplainedGroup `json:"groups" nullable:"false" doc:"callable, locked, hidden; each is ranked separately"`
 }
 
 // An ExplainedAgent is the agent that the search is made for.
@@ -63,7 +63,7 @@ type ExplainedAgent struct {
 // An ExplainedGroup has the matching tools of one group.
 type ExplainedGroup struct {
 	Name  string          `json:"name" enum:"callable,locked,hidden" doc:"hidden: it does not exist for the request"`
-	Total int             `json:"total" doc:"that match"`
+	Total int             `json:"total" doc:"number of matching tools"`
 	Tools []ExplainedTool `json:"tools" nullable:"false"`
 }
 
@@ -71,25 +71,25 @@ type ExplainedGroup struct {
 type ExplainedTool struct {
 	ItemName
 	Tier     tool.Tier        `json:"tier" enum:"read,write,destructive"`
-	Status   string           `json:"status" doc:"of a hidden tool: as if it existed"`
+	Status   string           `json:"status" doc:"for a hidden tool, the status that it would have if it existed"`
 	Note     string           `json:"note,omitempty" doc:"further text that the agent gets"`
 	Rank     int              `json:"rank"`
-	Lexical  float64          `json:"lexical" doc:"how well the words agree, 0 to 1"`
-	Semantic float64          `json:"semantic" doc:"how well the meaning does, 0 to 1"`
-	Checks   []ExplainedCheck `json:"checks" nullable:"false" doc:"in the order in which they are made"`
+	Lexical  float64          `json:"lexical" doc:"how well the words match, 0 to 1"`
+	Semantic float64          `json:"semantic" doc:"how well the meaning matches, 0 to 1"`
+	Checks   []ExplainedCheck `json:"checks" nullable:"false" doc:"in the order in which the gateway makes them"`
 }
 
 // An ExplainedCheck is the result of one check.
 type ExplainedCheck struct {
 	Name   string `json:"name" enum:"scope,offered,selected,server,lists,policy,person,approval,tier"`
 	Passed string `json:"passed" enum:"yes,no,unknown"`
-	Detail string `json:"detail,omitempty" doc:"what decided"`
+	Detail string `json:"detail,omitempty" doc:"the reason for the result"`
 }
 
 // checkTexts are the texts of passed and failed checks.
 var checkTexts = map[string][2]string{
 	"scope":    {"in the agent's scope", "its server is not in the agent's scope"},
-	"offered":  {"offered", "the operator, or the toolsets that bound the agent, leave it out"},
+	"offered":  {"offered", "the operator or the toolsets of the agent exclude it"},
 	"selected": {"selected", "the request does not select it"},
 	"server":   {"server on", "its server is off"},
 	"lists":    {"no list denies it", "denied by a list"},
@@ -120,13 +120,13 @@ func (d *Service) Agents(ctx context.Context) ([]identity.Agent, error) {
 // TakesClaims reports whether a query can describe an agent by the claims of a JWT.
 func (d *Service) TakesClaims() bool { return d.o.Agents.Claims != nil }
 
-// agentOf returns the agent for which the query is tried.
+// agentOf returns the agent of the query.
 func (d *Service) agentOf(ctx context.Context, w SearchQuery) (identity.Agent, error) {
 	switch {
 	case w.Agent == "" && strings.TrimSpace(w.Claims) != "":
 		a, err := d.o.Agents.FromClaims([]byte(w.Claims))
 		if err != nil {
-			return a, invalid("the claims make no agent: %s", text.Line(err.Error()))
+			return a, invalid("the claims do not describe an agent: %s", text.Line(err.Error()))
 		}
 		return a, nil
 	case w.Agent == "":

@@ -23,12 +23,12 @@ type Filter struct {
 	State   string     `query:"state" enum:"new,changed,approved,blocked" doc:"only items whose current definition is in this state"`
 	Server  string     `query:"server" doc:"only items of this server"`
 	Tier    string     `query:"tier" enum:"read,write,destructive" doc:"only items of this tier; prompts and resources have the tier read"`
-	Finding string     `query:"finding" enum:"severe,any,none,hidden,bidi,tag,override,conceal,secrets,before_tools,governs,redirect,unasked,remote,nested,imperative,other_tool,sibling,key_path,context,conversation,markup,letters,url,encoded,size,script" doc:"only items in whose definition this was found"`
+	Finding string     `query:"finding" enum:"severe,any,none,hidden,bidi,tag,override,conceal,secrets,before_tools,governs,redirect,unasked,remote,nested,imperative,other_tool,sibling,key_path,context,conversation,markup,letters,url,encoded,size,script" doc:"only items whose definition has this finding"`
 	Mine    string     `query:"mine" enum:"yes" doc:"yes: only items that you decide about"`
-	Q       string     `query:"q" maxLength:"200" doc:"words that must all be in the id, the title, the description or the name of a parameter or argument"`
-	Sort    string     `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: what needs the closest look first; newest, oldest: by when the definition last changed. risk if status is pending_approval, else id"`
-	For     string     `query:"for" enum:"approve,block,disable,enable,carry" doc:"each item says what keeps you from carrying this out on it now, together with others"`
-	Shown   ViewMethod `query:"shown" enum:"opened,printed,hash,seen,lock_file" doc:"with for: how you were shown the definitions; absent: you were not"`
+	Q       string     `query:"q" maxLength:"200" doc:"words; each must be in the id, the title, the description or the name of a parameter or argument"`
+	Sort    string     `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: the highest risk first; newest, oldest: by the last change of the definition. Default: risk if status is pending_approval, else id"`
+	For     string     `query:"for" enum:"approve,block,disable,enable,carry" doc:"each item says why you cannot take this action on it now in a request about many items"`
+	Shown   ViewMethod `query:"shown" enum:"opened,printed,hash,seen,lock_file" doc:"with for: how you saw the definitions; absent: you did not see them"`
 }
 
 // The orders of a list.
@@ -47,7 +47,7 @@ const (
 	StateBlocked  = "blocked"
 )
 
-// maxQuery is how many bytes a search may have, maxLimit how many entries a page may have.
+// maxQuery limits the bytes of a search, maxLimit the entries of a page.
 const (
 	maxQuery = 200
 	maxLimit = 200

@@ -14,7 +14,7 @@ import (
 type Finding struct {
 	finding.Finding
 	Message string `json:"message" doc:"what it is, in one sentence"`
-	New     bool   `json:"new,omitempty" doc:"another definition is approved, and this is not in it"`
+	New     bool   `json:"new,omitempty" doc:"another definition is approved, and it does not have this finding"`
 }
 
 // The values of [Filter.Finding] that are no codes.
@@ -29,7 +29,7 @@ func Findings() []string {
 	return append([]string{findingSevere, findingAny, findingNone}, finding.Codes()...)
 }
 
-// A findingSet is the set of an item's findings: one bit for each code, then these.
+// A findingSet is the set of an item's findings: one bit for each code, and the bits below.
 type findingSet uint64
 
 const (
@@ -79,8 +79,8 @@ func findingSetOf(v *state.View, i int, codes []string) findingSet {
 	return out
 }
 
-// findingsOf returns what a reviewer should see in the record's current definition. The catalog has
-// these findings, unless the definition is newer or no longer listed.
+// findingsOf returns the findings in the record's current definition. The catalog has them, unless
+// the definition is newer or no longer listed.
 func findingsOf(v *state.View, r *approval.Record) []finding.Finding {
 	kind := r.Kind
 	if i, ok := v.Find(r.ID()); ok && v.Tool(i).Definition.Hash == r.CurrentHash {
@@ -105,7 +105,7 @@ func namesIn(v *state.View) finding.Names {
 	})
 }
 
-// shownFindings returns what a reviewer should see in the record's current definition, in words. If
+// shownFindings returns the findings in the record's current definition with their messages. If
 // another definition was approved, findings that are new since then come first.
 func shownFindings(v *state.View, r *approval.Record) (out []Finding) {
 	changed := len(r.Approved) > 0 && r.ApprovedHash != r.CurrentHash

@@ -12,32 +12,32 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// missingIssuer returns the fault that the config requires two people and nobody can sign in as one
-// of them.
+// missingIssuer returns a fault if the config requires two people, but people cannot sign in with
+// an issuer here.
 func (d *Service) missingIssuer(st *state.State) (state.Reason, bool) {
-	d.two.Lock()
-	defer d.two.Unlock()
+	d.fourEyes.Lock()
+	defer d.fourEyes.Unlock()
 	if d.o.Issuer || st.Config == nil || st.Config.Review.FourEyes == "off" {
-		d.two.since = time.Time{}
+		d.fourEyes.since = time.Time{}
 		return state.Reason{}, false
 	}
-	if d.two.since.IsZero() {
-		d.two.since = d.o.Now().UTC()
+	if d.fourEyes.since.IsZero() {
+		d.fourEyes.since = d.o.Now().UTC()
 	}
 	what := "no destructive tool"
 	if st.Config.Review.FourEyes == "all" {
 		what = "nothing"
 	}
 	return state.Reason{
-		Code: "four_eyes_without_issuer", Condition: state.Degraded, Since: d.two.since,
-		Message: "review.four_eyes asks for two people who sign in with an issuer, " +
-			"and nobody signs in with one here: " + what + " can be approved",
-		Action: "The operator sets up the sign-in with an issuer, or takes review.four_eyes out of mcp_config.json.",
+		Code: "four_eyes_without_issuer", Condition: state.Degraded, Since: d.fourEyes.since,
+		Message: "review.four_eyes needs two people who sign in with an issuer, but this gateway " +
+			"has no such sign-in: " + what + " can be approved",
+		Action: "The operator sets up the sign-in with an issuer, or removes review.four_eyes " +
+			"from mcp_config.json.",
 	}, true
 }
 
-// allReasons returns everything that is wrong with the gateway, worst first, and the resulting
-// condition.
+// allReasons returns all problems of the gateway, the worst first, and the resulting condition.
 func (d *Service) allReasons(st *state.State) (state.Condition, []state.Reason) {
 	condition, reasons := st.Health.Condition(), append([]state.Reason{}, st.Health.Reasons()...)
 	if r, ok := d.missingIssuer(st); ok {
@@ -52,7 +52,7 @@ func (d *Service) allReasons(st *state.State) (state.Condition, []state.Reason) 
 	return condition, reasons
 }
 
-// Notices returns the problems in the gateway's setup that no file mentions.
+// Notices returns the problems in the gateway's setup that are not faults of a file.
 func (d *Service) Notices(ctx context.Context) (out []state.Reason) {
 	if r, ok := d.missingIssuer(d.states.Load(ctx)); ok {
 		out = append(out, r)
@@ -60,7 +60,8 @@ func (d *Service) Notices(ctx context.Context) (out []state.Reason) {
 	return out
 }
 
-// asOnePerson wraps how for one person: what takes two people to approve is not approved, and waits.
+// asOnePerson wraps how so that it approves nothing that takes two people. Such a definition waits
+// for approval.
 func asOnePerson(v *state.View, how catalog.Reconciler) catalog.Reconciler {
 	return func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
 		next, entry, err := how(r, actor, now)
@@ -75,8 +76,9 @@ func asOnePerson(v *state.View, how catalog.Reconciler) catalog.Reconciler {
 	}
 }
 
-// definitionAt returns the definition with the hash. If its text is gone, definitionAt returns one
-// without annotations, which counts as destructive, because the definition could be any.
+// definitionAt returns the definition with the hash. If its text is not stored, definitionAt
+// returns a definition without annotations. It counts as destructive, because its real annotations
+// are unknown.
 func definitionAt(r *approval.Record, hash tool.Hash) tool.Definition {
 	switch {
 	case hash == r.CurrentHash:

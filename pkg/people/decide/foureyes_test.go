@@ -76,7 +76,7 @@ func TestFourEyes(t *testing.T) {
 			t.Errorf("%s again: %d %s", id, e.Status, e.Detail)
 		}
 		f.by("token:ci", "")
-		if e := f.refused(id, f.approveIt(id)); e.Status != http.StatusForbidden || !strings.Contains(e.Detail, `you are here as "token:ci" without that. Sign in`) {
+		if e := f.refused(id, f.approveIt(id)); e.Status != http.StatusForbidden || !strings.Contains(e.Detail, `you are "token:ci", who is not. Sign in`) {
 			t.Errorf("%s by a token: %d %s", id, e.Status, e.Detail)
 		}
 		f.by("sam", "sub-2")
@@ -140,7 +140,7 @@ func TestFourEyesWithoutIssuer(t *testing.T) {
 	f.Open()
 	f.service = f.Console.Service
 	f.by("kim", "sub-1")
-	if e := f.refused("db:drop", f.approveIt("db:drop")); e.Status != http.StatusConflict || !strings.Contains(e.Detail, "nobody signs in with one here. The operator") {
+	if e := f.refused("db:drop", f.approveIt("db:drop")); e.Status != http.StatusConflict || !strings.Contains(e.Detail, "this gateway has no such sign-in. The operator") {
 		t.Errorf("%d %s", e.Status, e.Detail)
 	}
 	has := func(rs []state.Reason) bool {

@@ -15,7 +15,7 @@ type Grant struct {
 	Tool    string          `json:"tool" doc:"id of the item"`
 	Verdict request.Verdict `json:"verdict" enum:"allowed,confirmed"`
 	Ends    time.Time       `json:"ends"`
-	Paused  string          `json:"paused,omitempty" doc:"why the agent cannot use it now; it can again once that changes back"`
+	Paused  string          `json:"paused,omitempty" doc:"why the agent cannot use the grant now; the agent can use it again when this reason no longer applies"`
 }
 
 // GrantsOf returns the grants of an agent that have not ended, oldest first.
@@ -31,7 +31,7 @@ func (d *Service) GrantsOf(ctx context.Context, agent request.Agent) (grants []G
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, func(a, b oneRequest) int { return older(a.Request, b.Request) })
+	slices.SortFunc(all, func(a, b agentRequest) int { return older(a.Request, b.Request) })
 	for _, one := range all {
 		r := d.viewRequest(ctx, m, one, m.recordOf(one.Item())).request()
 		if r.Grants {
@@ -45,7 +45,7 @@ func (d *Service) GrantsOf(ctx context.Context, agent request.Agent) (grants []G
 // TokenGrants are the grants of the agent of a token. They belong to the token's name, so another
 // token of this name has them too.
 type TokenGrants struct {
-	Granted []Grant `json:"granted" nullable:"false" doc:"grants that have not ended; every token of this name has them, a later one too"`
+	Granted []Grant `json:"granted" nullable:"false" doc:"grants that have not ended; they apply to every token of this name, including later tokens"`
 	Unread  bool    `json:"granted_unread,omitempty" doc:"the grants cannot be read; the gateway's log says why"`
 }
 
@@ -59,8 +59,9 @@ func (d *Service) TokenGrants(ctx context.Context, name string) TokenGrants {
 	return TokenGrants{append([]Grant{}, list...), err != nil}
 }
 
-// grants reports whether the grant of a decision can be used before it ends: now, or once the item
-// is again as it was. A later decision about the item and a stop end the grant permanently.
+// grants reports whether the grant of a decision is usable now, or will be when the item has its
+// earlier state again. A grant ends permanently when its time ends, when its confirmed call was
+// made, or when somebody stops the agent or decides about the item.
 func (s requestView) grants(d request.Decision) bool {
 	switch {
 	case d.Verdict != request.Allowed && d.Verdict != request.Confirmed:

@@ -11,16 +11,16 @@ import (
 
 // A Health is the state of the gateway, with the details that /healthz withholds.
 type Health struct {
-	Status     state.Condition `json:"status" enum:"ok,degraded,failing" doc:"degraded: requests are served, and something is older, refused or missing; failing: no tool can be called"`
-	Reasons    []state.Reason  `json:"reasons" nullable:"false" doc:"everything that is wrong, the worst first; some of it leaves the gateway ok"`
-	Version    string          `json:"version,omitempty" doc:"of the program"`
-	CatalogAge *int64          `json:"catalog_age_seconds,omitempty" doc:"since a sync last confirmed the catalog"`
+	Status     state.Condition `json:"status" enum:"ok,degraded,failing" doc:"degraded: the gateway serves requests, but something is outdated, refused or missing; failing: no tool is callable"`
+	Reasons    []state.Reason  `json:"reasons" nullable:"false" doc:"all problems, the worst first; minor problems leave the status ok"`
+	Version    string          `json:"version,omitempty" doc:"version of the program"`
+	CatalogAge *int64          `json:"catalog_age_seconds,omitempty" doc:"seconds since a sync last confirmed the catalog"`
 	Tools      int             `json:"tools"`
 	Prompts    int             `json:"prompts"`
-	Resources  int             `json:"resources" doc:"and templates of them"`
-	Outcomes   map[string]int  `json:"outcomes" doc:"servers that are enabled, by how they loaded; /admin/servers says more of each"`
+	Resources  int             `json:"resources" doc:"number of resources and resource templates"`
+	Outcomes   map[string]int  `json:"outcomes" doc:"number of enabled servers by the status of their last load; /admin/servers has details"`
 	State      Freshness       `json:"state"`
-	Capacity   *capacity.Facts `json:"capacity,omitempty" doc:"of one machine: what is in flight, and how much may be"`
+	Capacity   *capacity.Facts `json:"capacity,omitempty" doc:"load and limits of one machine"`
 }
 
 // Health returns the state of the gateway.

@@ -15,20 +15,20 @@ import (
 type History struct {
 	ID      string  `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	Events  []Event `json:"events" nullable:"false"`
-	Partial bool    `json:"partial,omitempty" doc:"the audit is stored by server, and other items of this server filled the part that a request reads: next goes on there"`
+	Partial bool    `json:"partial,omitempty" doc:"the request read as many audit lines of the server as it may before the page was full; next continues there"`
 	Next
 }
 
 // An Event is a line of the audit about one item.
 type Event struct {
 	At     time.Time `json:"at"`
-	Actor  string    `json:"actor" doc:"sync: nobody, a definition was seen"`
+	Actor  string    `json:"actor" doc:"who decided; sync: no person, a sync saw a definition"`
 	Action string    `json:"action"`
-	Hash   tool.Hash `json:"hash,omitempty" doc:"of the definition that it is about"`
-	From   tool.Hash `json:"from,omitempty" doc:"of the one before, if it was another"`
+	Hash   tool.Hash `json:"hash,omitempty" doc:"hash of the definition"`
+	From   tool.Hash `json:"from,omitempty" doc:"hash of the previous definition, if it was another"`
 	Note   string    `json:"note,omitempty"`
 	Tell   bool      `json:"tell,omitempty" doc:"agents may see the note"`
-	Rev    int64     `json:"rev" doc:"of the record after it"`
+	Rev    int64     `json:"rev" doc:"revision of the record after the event"`
 }
 
 // History returns a page of the item's history. The item may no longer be listed.

@@ -117,8 +117,8 @@ func (t *itemIndex) key(name string, v *state.View, i int) int64 {
 	return 0
 }
 
-// risk returns the sort key for the order of the closest look: first items with severe findings,
-// then items that changed after an approval, then by tier and number of findings.
+// risk returns the sort key of the order [ByRisk]: first items with severe findings, then items
+// that changed after an approval, then by tier and number of findings.
 func risk(s approval.State, tier tool.Tier, f findingSet) int64 {
 	rank := int64(slices.Index(States(), stateText(s)))
 	if f&foundSevere == 0 {

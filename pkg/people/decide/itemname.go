@@ -13,9 +13,9 @@ type ItemName struct {
 	ID       string `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	Kind     string `json:"kind" enum:"tool,prompt,resource"`
 	Server   string `json:"server"`
-	Name     string `json:"name" doc:"of a resource, its URI; of a template, its URI template"`
+	Name     string `json:"name" doc:"name of a tool or prompt, URI of a resource, or URI template"`
 	Template bool   `json:"template,omitempty" doc:"it is a template of resources"`
-	Address  string `json:"address" doc:"path below the gateway's URL, of its page and in this API"`
+	Address  string `json:"address" doc:"path of its page and in this API, relative to the gateway's URL"`
 }
 
 // itemNameOf returns the names of an item. It reads from d only whether the item is a template.

@@ -17,43 +17,44 @@ import (
 type Row struct {
 	ItemName
 	Status   string    `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown"`
-	State    string    `json:"state" enum:"new,changed,approved,blocked" doc:"of the definition that the catalog holds"`
+	State    string    `json:"state" enum:"new,changed,approved,blocked" doc:"state of the definition in the catalog"`
 	Tier     tool.Tier `json:"tier" enum:"read,write,destructive"`
-	Hash     tool.Hash `json:"hash" doc:"of the definition that the catalog holds; a decision names it"`
-	Rev      int64     `json:"rev" doc:"of the record, which a decision may name; 0: there is no record yet"`
+	Hash     tool.Hash `json:"hash" doc:"hash of the definition in the catalog; a decision names it"`
+	Rev      int64     `json:"rev" doc:"revision of the record, which a decision may name; 0: there is no record yet"`
 	Disabled bool      `json:"disabled,omitempty" doc:"somebody disabled it"`
-	Since    time.Time `json:"since,omitzero" doc:"since when the item is as it is; of one that waits, since when it does"`
-	Title    string    `json:"title,omitempty" doc:"of a resource without one, its own name"`
+	Since    time.Time `json:"since,omitzero" doc:"since when the item has its present state, or since when it waits"`
+	Title    string    `json:"title,omitempty" doc:"title; for a resource without a title, its name"`
 	Summary  string    `json:"summary,omitempty" doc:"first sentence of the description"`
-	Change   string    `json:"change,omitempty" doc:"of a definition that changed, what did, in one line; of a new one, what it takes, or the type of a resource"`
-	Findings int       `json:"findings,omitempty" doc:"how many things in the definition a reviewer should look at"`
-	Severe   []string  `json:"severe,omitempty" doc:"codes of those that are severe: approving such a definition needs a note"`
+	Change   string    `json:"change,omitempty" doc:"one line: for a changed definition the change; for a new one its parameters, or the type of a resource"`
+	Findings int       `json:"findings,omitempty" doc:"number of findings in the definition"`
+	Severe   []string  `json:"severe,omitempty" doc:"codes of the severe findings; approving a definition with one needs a note"`
 	By       string    `json:"by,omitempty" doc:"who decided last"`
-	At       time.Time `json:"at,omitzero" doc:"when"`
-	Note     string    `json:"note,omitempty" doc:"of that decision"`
+	At       time.Time `json:"at,omitzero" doc:"when they decided"`
+	Note     string    `json:"note,omitempty" doc:"note of that decision"`
 	TakesTwo bool      `json:"takes_two,omitempty" doc:"approving the current definition takes two people who signed in with the issuer"`
-	Proposed string    `json:"proposed_by,omitempty" doc:"who approved the current definition as the first of two people: it waits for another one"`
-	Lost     bool      `json:"lost,omitempty" doc:"the store had lost the record, or had an older one, and nobody has settled which version holds"`
+	Proposed string    `json:"proposed_by,omitempty" doc:"who approved the current definition as the first of two people; it waits for the second"`
+	Lost     bool      `json:"lost,omitempty" doc:"the store lost the record or had an older version, and nobody has settled which version applies"`
 
-	Obstacle *Obstruction `json:"obstacle,omitempty" doc:"with for: what keeps you from carrying that out on it now, together with others; absent: nothing does"`
+	Obstacle *Obstruction `json:"obstacle,omitempty" doc:"with for: why you cannot take that action on it now in a request about many items; absent: you can"`
 
 	Facts Facts `json:"-"` // used by [Obstacle]; set by [Service.Rows], and with [Filter.For]
 }
 
 // A Page is a page of the list that a [Filter] chooses.
 type Page struct {
-	Tools  []Row  `json:"tools" nullable:"false" doc:"and prompts and resources, unless kind says otherwise"`
-	Total  int    `json:"total" doc:"how many there are on all pages"`
-	Facets Facets `json:"facets" doc:"how many items there would be with each value of a filter, the other filters being as they are"`
+	Tools  []Row  `json:"tools" nullable:"false" doc:"tools, prompts and resources, unless kind selects one of these"`
+	Total  int    `json:"total" doc:"number of items on all pages"`
+	Facets Facets `json:"facets" doc:"number of items for each value of a filter if the other filters stay the same"`
 	Next
 
-	Upgrades []Upgrade `json:"upgrades,omitempty" doc:"on the first page of what waits: servers that are another version of the same package, with the definitions that were approved in an earlier one; carry approves those"`
+	Upgrades []Upgrade `json:"upgrades,omitempty" doc:"on the first page of waiting items: servers with another version of the same package, and the definitions that were approved in an earlier version; the action carry approves these definitions"`
 
-	// Mixed says that there are prompts or resources, on this page or not.
+	// Mixed says that some page has prompts or resources.
 	Mixed bool `json:"-"`
 }
 
-// Facets are the values of each filter that some item has, in the order in which a page shows them.
+// Facets are the values of each filter that at least one item has, in the order in which a page
+// shows them.
 type Facets struct {
 	Kind    []Facet `json:"kind" nullable:"false"`
 	Status  []Facet `json:"status" nullable:"false"`
@@ -66,7 +67,7 @@ type Facets struct {
 // A Facet says how many items have a value.
 type Facet struct {
 	Value string `json:"value"`
-	Tools int    `json:"tools" doc:"and prompts and resources"`
+	Tools int    `json:"tools" doc:"number of tools, prompts and resources"`
 }
 
 // List returns a page of the items that f chooses.
@@ -87,9 +88,9 @@ func (d *Service) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	chosen, from, values := t.choose(f, f.serverFilter(ActorOf(ctx).Rights), v, o.list, start)
+	chosen, before, values := t.choose(f, f.serverFilter(ActorOf(ctx).Rights), v, o.list, start)
 	out.Total, out.Facets = len(chosen), values
-	page := chosen[from:]
+	page := chosen[before:]
 	if len(page) > p.Limit {
 		page = page[:p.Limit]
 		last := page[p.Limit-1]
@@ -102,7 +103,7 @@ func (d *Service) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 	return out, nil
 }
 
-// The filters of which each item has exactly one value.
+// The filters for which each item has exactly one value.
 const (
 	byKind = iota
 	byStatus
@@ -118,9 +119,9 @@ type tally struct {
 	found map[findingSet]int
 }
 
-// choose returns the items of list that f and about choose, how many of them come before position
-// start of list, and the facets. about chooses by server.
-func (t *itemIndex) choose(f Filter, about func(server string) bool, v *state.View, list []int, start int) (chosen []int, from int, values Facets) {
+// choose returns the items of list that match f and hasServer, the number of these items before
+// position start of list, and the facets. A nil hasServer matches every server.
+func (t *itemIndex) choose(f Filter, hasServer func(server string) bool, v *state.View, list []int, start int) (chosen []int, before int, values Facets) {
 	want, bit := [facets]string{f.Kind, f.Status, f.State, f.Server, f.Tier}, bitOf(f.Finding)
 	counts := tally{found: map[findingSet]int{}}
 	for i := range counts.by {
@@ -133,7 +134,7 @@ func (t *itemIndex) choose(f Filter, about func(server string) bool, v *state.Vi
 	}
 	for place, i := range list {
 		id := v.ID(i)
-		if len(words) > 0 && !containsAll(text[i], words) || about != nil && !about(id.Server) {
+		if len(words) > 0 && !containsAll(text[i], words) || hasServer != nil && !hasServer(id.Server) {
 			continue
 		}
 		has := [facets]string{id.Kind.String(), StatusText(v.Status(i)), stateText(v.ApprovalState(i)), id.Server, v.Tier(i).String()}
@@ -153,13 +154,13 @@ func (t *itemIndex) choose(f Filter, about func(server string) bool, v *state.Vi
 				counts.by[n][has[n]]++
 			}
 			if chosen = append(chosen, i); place < start {
-				from++
+				before++
 			}
 		case misses == 1 && fits: // the item would match if this filter had another value
 			counts.by[missed][has[missed]]++
 		}
 	}
-	return chosen, from, counts.facets(f, v)
+	return chosen, before, counts.facets(f, v)
 }
 
 // facets returns the counts.
@@ -180,7 +181,7 @@ func (c tally) facets(f Filter, v *state.View) Facets {
 	}
 }
 
-// facetsOf returns the values that some item has, and the chosen value.
+// facetsOf returns the values that at least one item has, and the chosen value.
 func facetsOf(values []string, tally map[string]int, chosen string) []Facet {
 	out := []Facet{}
 	for _, value := range values {
@@ -195,7 +196,7 @@ func containsAll(text string, words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// Rows returns the rows of those items that the catalog has, sorted by id.
+// Rows returns the rows of those items that the catalog has, in the order of ids.
 func (d *Service) Rows(ctx context.Context, ids []tool.ID) []Row {
 	st := d.states.Load(ctx)
 	v := st.View(d.o.Agent)
@@ -229,7 +230,7 @@ func (d *Service) rows(ctx context.Context, st *state.State, v *state.View, page
 	return out
 }
 
-// rowOf returns the row of item i, whose record is r; nil if there is none.
+// rowOf returns the row of item i. r is the item's record, or nil.
 func (d *Service) rowOf(ctx context.Context, v *state.View, i int, r *approval.Record, f Filter) Row {
 	t := v.Tool(i)
 	row := Row{

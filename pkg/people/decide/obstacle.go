@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// Facts decide whether a person can decide about an item now. In a row they come from the state in
-// this process, in a [Tool] from the store.
+// Facts are what [Obstacle] needs to know about an item and a person. The facts of a row come from
+// the state in this process, and the facts of a [Tool] from the store.
 type Facts struct {
 	ID        tool.ID
 	Listed    bool // the catalog has it
@@ -37,8 +37,8 @@ type Facts struct {
 
 // An Obstruction says why somebody cannot carry out an action on an item now.
 type Obstruction struct {
-	Code   Code   `json:"code" doc:"stable"`
-	Detail string `json:"detail" doc:"what is in the way, and who does what next"`
+	Code   Code   `json:"code" doc:"stable code"`
+	Detail string `json:"detail" doc:"the reason, and who does what next"`
 }
 
 func obstruct(code Code, format string, args ...any) *Obstruction {
@@ -56,7 +56,7 @@ func (f Facts) Before(action string, shown ViewMethod, many bool) *Obstruction {
 	return Obstacle(f, d)
 }
 
-// Obstacle returns why d cannot be decided about the item now; nil if it can. The pages, the API
+// Obstacle returns why d cannot be carried out on the item now; nil if it can. The pages, the API
 // and the commands all use it.
 func Obstacle(f Facts, d Decision) *Obstruction {
 	for _, in := range []func(Facts, Decision) *Obstruction{
@@ -73,13 +73,13 @@ func Obstacle(f Facts, d Decision) *Obstruction {
 func inRequest(f Facts, d Decision) *Obstruction {
 	switch {
 	case !slices.Contains(Actions(), d.Action) && d.Action != ActionCarry:
-		return obstruct(UnknownAction, "the request names no action. It takes %s",
+		return obstruct(UnknownAction, "the request names no known action. It takes %s",
 			strings.Join(Actions(), ", "))
 	case d.namesHash() && d.Hash == "":
 		return &Obstruction{NoHash, noHashSentence(f.ID.Kind.String())}
 	case d.Action == approval.ActionUndo && d.Rev == 0:
-		return obstruct(NoRev, "the request does not name the revision that the decision made. "+
-			"Read the %v, and name the rev that is shown", f.ID.Kind)
+		return obstruct(NoRev, "the request does not have the revision that the decision made. "+
+			"Read the %v, and send the rev that it shows", f.ID.Kind)
 	case !utf8.ValidString(d.Note):
 		return obstruct(NoteNotText, "the note is not UTF-8 text. Write it again")
 	case len(d.Note) > approval.MaxNote:
@@ -89,15 +89,15 @@ func inRequest(f Facts, d Decision) *Obstruction {
 	return nil
 }
 
-// inRights returns why this person, or every person, cannot decide this. It needs no record.
+// inRights returns why this person, or everybody, cannot make this decision. It needs no record.
 func inRights(f Facts, d Decision) *Obstruction {
 	kind, rights := f.ID.Kind, f.Actor.Rights
 	switch {
 	case rights.Role < identity.Approver:
 		return &Obstruction{NoRole, roleSentence(f.Actor, identity.Approver)}
 	case !rights.Decides(f.ID.Server):
-		return obstruct(OtherServer, "you decide about items of %s, and this is one of %s. "+
-			"Somebody who decides about %[2]s can",
+		return obstruct(OtherServer, "you decide about items of %s, and this item is of %s. Ask "+
+			"somebody who decides about %[2]s",
 			text.List(rights.Servers, maxNamed), f.ID.Server)
 	case d.opens() && f.Denied != "":
 		return obstruct(Denied, "an operator's rule denies this %v: %s. Only the operator "+
@@ -106,7 +106,7 @@ func inRights(f Facts, d Decision) *Obstruction {
 	return nil
 }
 
-// inRecord returns why the item is not as the person saw it.
+// inRecord returns how the item differs from what the person saw.
 func inRecord(f Facts, d Decision) *Obstruction {
 	kind, r := f.ID.Kind, f.Record
 	switch {
@@ -115,16 +115,16 @@ func inRecord(f Facts, d Decision) *Obstruction {
 	case r == nil:
 		return &Obstruction{NoRecord, noRecordSentence(kind)}
 	case d.Hash != "" && d.Hash != r.CurrentHash && d.Action != approval.ActionUnblock:
-		return obstruct(DefinitionChanged, "the definition changed since it was shown. "+
-			"Read what it is now, and decide about that")
+		return obstruct(DefinitionChanged, "the definition changed since it was shown. Read the "+
+			"current definition, and decide about it")
 	case d.Rev != 0 && d.Rev != r.Rev:
 		return &Obstruction{RecordChanged, recordChangedSentence(r)}
 	}
 	return nil
 }
 
-// inState returns why the item's state does not allow the action. A decision that settles a lost
-// record never counts as made already.
+// inState returns why the item's state does not allow the action. It refuses to repeat an approval
+// or a block, unless the decision settles a lost record.
 func inState(f Facts, d Decision) *Obstruction {
 	kind, r := f.ID.Kind, f.Record
 	blocked := r.IsBlocked(r.CurrentHash)
@@ -140,12 +140,12 @@ func inState(f Facts, d Decision) *Obstruction {
 		return obstruct(NotBlocked, "this definition is not blocked. Read the %v again, "+
 			"somebody may have unblocked it", kind)
 	case d.Action == approval.ActionBlock && len(r.Blocked) >= approval.MaxBlocks:
-		return obstruct(TooManyBlocks, "%d definitions of this %v are blocked, which is all that "+
-			"is kept. Disable the %[2]v, or unblock one of them", approval.MaxBlocks, kind)
+		return obstruct(TooManyBlocks, "%d definitions of this %v are blocked, and no more can "+
+			"be stored. Disable the %[2]v, or unblock one of them", approval.MaxBlocks, kind)
 	case d.Action == approval.ActionUndo && !r.CanUndo(f.Now):
-		return obstruct(NoUndo, "the decision about the %v cannot be undone any more. Only the "+
-			"last one can be, for 10 minutes, unless a sync saw the definition change since. "+
-			"Decide again", kind)
+		return obstruct(NoUndo, "the decision about the %v can no longer be undone. Only the "+
+			"last decision can be undone, for 10 minutes, and not after a sync saw the "+
+			"definition change. Decide again", kind)
 	}
 	return nil
 }
@@ -164,33 +164,34 @@ func inApproval(f Facts, d Decision) *Obstruction {
 			"You can disable it or block the definition", f.ID.Kind)
 	case f.TakesTwo && !f.Issuer:
 		return obstruct(NoIssuer, "approving it takes two people who sign in with an issuer "+
-			"(review.four_eyes), and nobody signs in with one here. "+
-			"The operator sets up that sign-in, or takes four_eyes out of mcp_config.json")
+			"(review.four_eyes), but this gateway has no such sign-in. The operator sets it up, "+
+			"or removes four_eyes from mcp_config.json")
 	case f.TakesTwo && f.Actor.Subject == "":
-		return obstruct(NotSignedIn, "approving it takes two people, each signed in with the "+
-			"issuer, and you are here as %q without that. Sign in at /admin/login with the "+
-			"issuer, and approve it there", f.Actor.Name)
+		return obstruct(NotSignedIn, "approving it takes two people who are signed in with the "+
+			"issuer, and you are %q, who is not. Sign in at /admin/login with the issuer, and "+
+			"approve it there", f.Actor.Name)
 	case f.TakesTwo && r.Proposed != nil && r.Proposed.Hash == r.CurrentHash &&
 		r.Proposed.Subject == f.Actor.Subject:
 		return obstruct(SamePerson, "you approved this definition already, as the first of two "+
-			"people. The %v takes another one who signs in with the issuer and decides about its "+
-			"server", f.ID.Kind)
+			"people. The %v now needs another person who signs in with the issuer and decides "+
+			"about its server", f.ID.Kind)
 	case d.Action == ActionCarry && !carryable:
-		return obstruct(NotCarried, "this definition of the %v is not one that waits only because "+
-			"its server is another version. Read it, and approve it on its own", f.ID.Kind)
+		return obstruct(NotCarried, "only a definition that waits because its server has another "+
+			"version can be carried over, and this definition of the %v waits for another "+
+			"reason. Read it, and approve it separately", f.ID.Kind)
 	case d.many && r.IsBlocked(r.CurrentHash):
-		return obstruct(Blocked, "somebody blocked this definition, and an approval of many lifts "+
-			"no block. Read it, and approve it on its own")
+		return obstruct(Blocked, "somebody blocked this definition, and an approval of many "+
+			"items cannot unblock it. Read it, and approve it separately")
 	case d.many && d.Shown == "" && d.Action != ActionCarry:
 		if why := closeLook(f); why != "" {
-			return obstruct(NotShown, "the definition %s, and was not shown to you as it is now. "+
-				"Read it, and approve it then", why)
+			return obstruct(NotShown, "the definition %s, and you have not seen its current "+
+				"text. Read it, then approve it", why)
 		}
 	}
 	return f.severe(d.Note)
 }
 
-// severe refuses to open a definition with a severe finding if there is no note.
+// severe returns the obstacle if the definition has a severe finding and there is no note.
 func (f Facts) severe(note string) *Obstruction {
 	var severe []string
 	for _, found := range f.Findings {
@@ -201,8 +202,8 @@ func (f Facts) severe(note string) *Obstruction {
 	if len(severe) == 0 || !text.Blank(note) {
 		return nil
 	}
-	return obstruct(Severe, "the definition %s. If it is to be approved all the same, "+
-		"say why in the note", text.List(severe, 2))
+	return obstruct(Severe, "the definition %s. To approve it anyway, say why in the "+
+		"note", text.List(severe, 2))
 }
 
 // closeLook returns why a person must look at the definition before an approval of many can include
@@ -219,7 +220,7 @@ func closeLook(f Facts) string {
 	return ""
 }
 
-// factsOf returns the facts about an item whose record is r; nil if there is none.
+// factsOf returns the facts about an item. r is the item's record, or nil.
 func (d *Service) factsOf(ctx context.Context, v *state.View, id tool.ID, r *approval.Record) Facts {
 	f := Facts{ID: id, Record: r, Actor: ActorOf(ctx), Issuer: d.o.Issuer, Now: d.o.Now()}
 	var now tool.Definition
@@ -244,13 +245,13 @@ func (d *Service) factsOf(ctx context.Context, v *state.View, id tool.ID, r *app
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// Actions returns what the actor can do with the item. Without a record that is nothing.
+// Actions returns what the actor can do with the item. Without a record, the list is empty.
 func (f Facts) Actions() []string {
 	return slices.DeleteFunc(Actions(), func(action string) bool {
 		switch o := f.Before(action, ShownOpened, false); {
 		case f.Record == nil:
 			return true
-		case action == approval.ActionDisable: // everybody may disable, since it locks what is locked
+		case action == approval.ActionDisable: // no obstacle hides it: disabling only adds a lock
 			return f.Record.Disabled
 		case action == approval.ActionEnable:
 			return !f.Record.Disabled || o != nil

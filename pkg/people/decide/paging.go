@@ -8,8 +8,8 @@ import (
 
 // A Paging asks for one page of a list.
 type Paging struct {
-	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"how many entries at most"`
-	After string `query:"after" maxLength:"2048" doc:"next of the page before; leave it out for the first page"`
+	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"maximum number of entries"`
+	After string `query:"after" maxLength:"2048" doc:"next of the previous page; omit it for the first page"`
 }
 
 // A Next has the cursor of the next page.

@@ -20,14 +20,14 @@ const maxReconciled = 1000
 // A Reconciliation says what happened to the records that the store lost.
 type Reconciliation struct {
 	Tools []ReconciledItem `json:"tools" nullable:"false" doc:"by id, at most 1,000"`
-	Count int              `json:"settled" doc:"how many records were"`
+	Count int              `json:"settled" doc:"number of reconciled records"`
 
 	// Actions of people after the catalog was made, from the audit files.
-	Closed  []auditevent.Action `json:"closed,omitempty" doc:"what they had closed, and is closed again: at most 1,000"`
-	Decide  []auditevent.Action `json:"decide_again,omitempty" doc:"what they had opened, and stays closed until a person decides again: at most 1,000"`
-	Unknown []auditevent.Action `json:"unknown,omitempty" doc:"what they had closed of items that nothing is known of, so that nothing was closed: at most 1,000"`
-	Skipped []string            `json:"skipped,omitempty" doc:"the first 20 places where the audit is damaged or changed: what was opened there does not count"`
-	Faults  int                 `json:"faults,omitempty" doc:"how many such places there are"`
+	Closed  []auditevent.Action `json:"closed,omitempty" doc:"actions that locked or revoked something and apply again, at most 1,000"`
+	Decide  []auditevent.Action `json:"decide_again,omitempty" doc:"actions that unlocked something and do not apply until a person decides again, at most 1,000"`
+	Unknown []auditevent.Action `json:"unknown,omitempty" doc:"actions that locked unknown items and therefore have no effect, at most 1,000"`
+	Skipped []string            `json:"skipped,omitempty" doc:"the first 20 places where the audit is damaged or changed; actions there that unlocked something are ignored"`
+	Faults  int                 `json:"faults,omitempty" doc:"number of such places"`
 }
 
 // A ReconciledItem is an item whose record was reconciled.
@@ -66,7 +66,8 @@ func (d *Service) restorer() *auditevent.Restorer {
 func (d *Service) reconcile(ctx context.Context, action string, how func(*catalog.Snapshot) (auditevent.Restored, error)) (Reconciliation, error) {
 	snap := d.states.Refresh(ctx).Catalog
 	if snap == nil {
-		return Reconciliation{}, Refuse(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
+		return Reconciliation{}, Refuse(http.StatusConflict, "there is no tool catalog, so the "+
+			"gateway cannot tell which records were lost")
 	}
 	done, err := how(snap)
 	if n := len(done.Settled) + len(done.Closing); n > 0 { // each record has its own line too

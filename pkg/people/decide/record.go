@@ -18,8 +18,8 @@ import (
 const recordTime = 5 * time.Second
 
 // Record writes an audit event that is about no item: what a person did with tokens, sessions,
-// stops and syncs. l must have the action and its subject; the actor is the request's unless l
-// names another. Record also finishes when the person no longer waits for the answer.
+// stops and syncs. l must have the action and its subject. If l has no actor, Record uses the actor
+// of the request. Record finishes even if the person no longer waits for the answer.
 //
 // Record logs the error that it returns. A caller that can still undo the action must undo it then,
 // and tell the person.

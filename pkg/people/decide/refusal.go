@@ -34,7 +34,7 @@ func (e *Error) Error() string { return e.Detail }
 // Refuse returns an [Error] without a code.
 func Refuse(status int, detail string) error { return &Error{Status: status, Detail: detail} }
 
-// invalid refuses a request that is readable and asks for something that does not exist.
+// invalid refuses a request that is well-formed but has an invalid value.
 func invalid(format string, args ...any) error {
 	return Refuse(http.StatusUnprocessableEntity, fmt.Sprintf(format, args...))
 }

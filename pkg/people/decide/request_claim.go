@@ -16,8 +16,8 @@ import (
 // obstacle returns why the actor cannot decide dec about the request now; nil if they can.
 func (s requestView) obstacle(dec RequestDecision) *Obstruction {
 	if s.item.Actor.Agent == s.one.agent.ID {
-		return obstruct(OwnRequest, "this comes with the credentials of the agent that asks. A "+
-			"person decides, signed in at the page about the request or with credentials of "+
+		return obstruct(OwnRequest, "you use the credentials of the agent that made the request. "+
+			"A person must decide, signed in at the page of the request or with credentials of "+
 			"another name")
 	}
 	if not := inRights(s.item, Decision{}); not != nil {
@@ -30,41 +30,40 @@ func (s requestView) obstacle(dec RequestDecision) *Obstruction {
 func (s requestView) stateObstacle(dec RequestDecision) *Obstruction {
 	o := s.one
 	state, why := s.state()
-	held, is := o.granted.Of(o.ID)
+	decision, is := o.granted.Of(o.ID)
 	if dec.Verdict == request.Revoked {
-		if !is || !s.grants(held) {
-			return obstruct(RequestEnded, "the request is %s%s, and there is nothing that could be "+
-				"ended", state, because(why))
+		if !is || !s.grants(decision) {
+			return obstruct(RequestEnded, "the request is %s%s, and there is nothing to "+
+				"revoke", state, because(why))
 		}
 		return nil
 	}
 	if is {
-		switch not, begun := s.unfinished(held); {
+		switch not, begun := s.unfinished(decision); {
 		case begun:
 			return obstruct(RequestDecided, "%s is deciding about this request now. Read "+
-				"it again in a minute", held.By)
+				"it again in a minute", decision.By)
 		case !not:
-			return &Obstruction{RequestDecided, claimedSentence(held)}
+			return &Obstruction{RequestDecided, claimedSentence(decision)}
 		}
 	}
 	switch {
 	case dec.Tool != "" && dec.Tool != o.Item().String():
-		return obstruct(NotAsShown, "the request is not about the %v that was shown. Read it again",
+		return obstruct(NotAsShown, "the request is not about the %v that you saw. Read it again",
 			o.Kind)
 	case dec.Agent != "" && dec.Agent != o.agent.Key():
-		return obstruct(NotAsShown, "the request is not from the agent that was shown. Read "+
-			"it again")
+		return obstruct(NotAsShown, "the request is not from the agent that you saw. Read it again")
 	case dec.Hash != o.Hash || state == RequestChanged:
-		return obstruct(RequestOutdated, "the definition changed since it was shown or asked "+
-			"for%s. The requested definition is gone. The agent asks again", because(why))
+		return obstruct(RequestOutdated, "the definition changed since you saw it or the agent "+
+			"requested it%s. Have the agent ask again", because(why))
 	case dec.Args != o.Args:
-		return obstruct(NotAsShown, "the arguments are not those that were shown. Read the "+
-			"request again")
+		return obstruct(NotAsShown, "the arguments differ from what you saw. Read the request "+
+			"again")
 	case state == RequestWithdrawn:
 		return obstruct(RequestEnded, "the agent's user withdrew the request. There is nothing "+
 			"to decide")
 	case state == RequestExpired:
-		return obstruct(RequestEnded, "the request has expired. The agent asks again")
+		return obstruct(RequestEnded, "the request has expired. Have the agent ask again")
 	case state == RequestCallable:
 		return obstruct(AlreadyCallable, "the agent can call it already%s. There is nothing to "+
 			"decide", because(why))
@@ -87,12 +86,13 @@ func because(why string) string {
 	return " (" + why + ")"
 }
 
-// lockObstacle returns why dec cannot open the current lock.
+// lockObstacle returns why dec cannot unlock the item.
 func (s requestView) lockObstacle(dec RequestDecision) *Obstruction {
 	kind, r := s.one.Kind, s.record
 	switch s.status {
 	case lock.ServerDisabled, lock.DisabledByConfig, lock.DisabledUnknown:
-		return obstruct(ItemLocked, "no decision here opens this %v, which is locked as %s: %s",
+		return obstruct(ItemLocked, "no decision about a request can unlock this %v, which is "+
+			"locked as %s: %s",
 			kind, s.status, s.rule())
 	case lock.None, lock.DisabledByUser, lock.PendingApproval:
 	}
@@ -101,8 +101,8 @@ func (s requestView) lockObstacle(dec RequestDecision) *Obstruction {
 		return &Obstruction{NoRecord, noRecordSentence(kind)}
 	case dec.Verdict != request.Approved:
 	case r.Disabled && (r.ApprovedHash != r.CurrentHash || r.IsBlocked(r.CurrentHash)):
-		return obstruct(ItemLocked, "the %v is disabled and its definition is not approved, which "+
-			"are two decisions. Make them on its page, %s", kind, pageOf(s.one.Item()))
+		return obstruct(ItemLocked, "the %v is disabled and its definition is not approved, so "+
+			"it needs two decisions. Make them on its page, %s", kind, pageOf(s.one.Item()))
 	case r.Disabled:
 		return nil
 	default:
@@ -111,25 +111,26 @@ func (s requestView) lockObstacle(dec RequestDecision) *Obstruction {
 	stopped, is := s.m.st.Stopped(s.m.stops).Agent(s.one.agent.ID)
 	switch confirms := dec.Verdict == request.Confirmed; {
 	case is:
-		return obstruct(AgentStopped, "the agent is %s, and could not use what it is given. "+
-			"An operator undoes the stop at /admin/stop first", stopped.Note())
+		return obstruct(AgentStopped, "the agent is %s, and could not use a grant. An operator "+
+			"must first undo the stop at /admin/stop", stopped.Note())
 	case confirms && s.status != lock.None:
-		return obstruct(ItemLocked, "the %v itself is locked as %s, so that confirming one call "+
-			"would not open it. Approve or enable the %[1]v first", kind, s.status)
+		return obstruct(ItemLocked, "the %v itself is locked as %s, so confirming one call would "+
+			"not unlock it. Approve or enable the %[1]v first", kind, s.status)
 	case r.URL != "" && !approval.SameServer(r.URL, s.now.URL):
-		return obstruct(ItemLocked, "the server has another address since the definition was read "+
-			"from it. The next sync reads what the new one lists")
+		return obstruct(ItemLocked, "the address of the server has changed since a sync read the "+
+			"definition. The next sync reads the definition at the new address")
 	case confirms && s.arguments == nil:
-		return obstruct(ArgumentsGone, "the arguments of this call are not kept any more, and "+
-			"nobody can read what would be confirmed. The agent asks again by calling again")
+		return obstruct(ArgumentsGone, "the arguments of this call are no longer stored, so "+
+			"nobody can read what they would confirm. Have the agent call again, which makes a "+
+			"new request")
 	case confirms:
 		return nil
 	case r.IsBlocked(r.CurrentHash):
-		return obstruct(NotForOne, "somebody blocked this definition, and nothing can be allowed "+
-			"to one agent before it is unblocked. Unblock it, or approve it for all")
+		return obstruct(NotForOne, "somebody blocked this definition, so nobody can allow it to "+
+			"one agent. Unblock it, or approve it for all")
 	case !s.one.agent.Alone():
-		return obstruct(NotForOne, "all callers of this gateway are one agent, so nothing can be "+
-			"allowed to one of them. Approve it for all, or decline")
+		return obstruct(NotForOne, "all callers of this gateway count as one agent, so nobody "+
+			"can allow it to one of them. Approve it for all, or decline")
 	case s.item.TakesTwo:
 		return obstruct(NotForOne, "approving this %v takes two people, so one person cannot "+
 			"allow it to one agent. Approve it, as the first or the second of two", kind)
@@ -140,48 +141,49 @@ func (s requestView) lockObstacle(dec RequestDecision) *Obstruction {
 // pageOf returns the address of the item's page, relative to the gateway's.
 func pageOf(id tool.ID) string { return approval.Link("/", id)[len("/"):] }
 
-// joinedRequests returns the requests that a decision for all counts for, oldest first. It refuses
-// the decision if somebody has just declined one of the requests.
-func (d *Service) joinedRequests(ctx context.Context, s requestView, v request.Verdict) ([]oneRequest, error) {
+// joinedRequests returns the requests to which a decision for all agents applies, oldest first. It
+// refuses the decision if somebody has just declined one of the requests.
+func (d *Service) joinedRequests(ctx context.Context, s requestView, v request.Verdict) ([]agentRequest, error) {
 	if s.one.OneCall() {
-		return []oneRequest{s.one}, nil
+		return []agentRequest{s.one}, nil
 	}
 	alike, _, err := d.sameRequests(ctx, s, true)
 	if err != nil {
 		return nil, err
 	}
-	all := []oneRequest{s.one}
+	all := []agentRequest{s.one}
 	for _, o := range alike {
-		switch held, is := o.granted.Of(o.ID); {
-		case !is || held.Verdict != request.Declined:
+		switch decision, is := o.granted.Of(o.ID); {
+		case !is || decision.Verdict != request.Declined:
 			all = append(all, o)
-		case v != request.Declined || held.By != text.Clip(ActorOf(ctx).Name, maxActor): // the same person may decline again after an incomplete attempt
+		case v != request.Declined || decision.By != text.Clip(ActorOf(ctx).Name, maxActor): // the same person may decline again after an incomplete attempt
 			return nil, errClaimed(o.granted, o.ID)
 		}
 	}
-	slices.SortFunc(all, func(a, b oneRequest) int { return older(a.Request, b.Request) })
+	slices.SortFunc(all, func(a, b agentRequest) int { return older(a.Request, b.Request) })
 	return all, nil
 }
 
 // claim stores a decision with a request, unless somebody else has decided about it.
-func (d *Service) claim(ctx context.Context, s requestView, o oneRequest, dec RequestDecision) error {
+func (d *Service) claim(ctx context.Context, s requestView, o agentRequest, dec RequestDecision) error {
 	one := s.decision(ctx, o, dec)
-	held, err := d.o.Requests.ChangeGranted(ctx, o.agent, func(g request.Granted) (request.Granted, error) {
+	change := func(g request.Granted) (request.Granted, error) {
 		again := false
 		if was, is := g.Of(o.ID); is {
 			not, begun := s.unfinished(was)
 			again = not && !begun
 		}
 		return g.Add(one, again, s.m.now)
-	})
+	}
+	granted, err := d.o.Requests.ChangeGranted(ctx, o.agent, change)
 	if err != nil {
-		return d.refusedClaim(ctx, held, o.ID, err)
+		return d.refusedClaim(ctx, granted, o.ID, err)
 	}
 	return nil
 }
 
 // decision returns the decision that is stored with a request.
-func (s requestView) decision(ctx context.Context, o oneRequest, dec RequestDecision) request.Decision {
+func (s requestView) decision(ctx context.Context, o agentRequest, dec RequestDecision) request.Decision {
 	by := text.Clip(ActorOf(ctx).Name, maxActor)
 	one := request.Decide(o.Request, dec.Verdict, dec.Minutes, by, strings.TrimSpace(dec.Reason), s.m.now)
 	if dec.Verdict == request.Allowed || dec.Verdict == request.Confirmed {
@@ -193,12 +195,12 @@ func (s requestView) decision(ctx context.Context, o oneRequest, dec RequestDeci
 	return one
 }
 
-// takeBack removes a decision that could not be carried out from its request. If the removal fails,
-// the request counts as open again after a minute.
-func (d *Service) takeBack(ctx context.Context, s requestView, o oneRequest, dec RequestDecision) {
+// removeClaim removes a decision that could not be carried out from its request. If the removal
+// fails, the request counts as open again after a minute.
+func (d *Service) removeClaim(ctx context.Context, s requestView, o agentRequest, dec RequestDecision) {
 	ours := s.decision(ctx, o, dec)
 	_, err := d.o.Requests.ChangeGranted(context.WithoutCancel(ctx), o.agent, func(g request.Granted) (request.Granted, error) {
-		if held, is := g.Of(o.ID); is && held.Verdict == ours.Verdict && held.By == ours.By && held.At.Equal(ours.At) {
+		if decision, is := g.Of(o.ID); is && decision.Verdict == ours.Verdict && decision.By == ours.By && decision.At.Equal(ours.At) {
 			return g.Without(o.ID), nil
 		}
 		return g, request.ErrNotFound // nothing is written
@@ -209,8 +211,8 @@ func (d *Service) takeBack(ctx context.Context, s requestView, o oneRequest, dec
 }
 
 // settleRest stores a decision with the requests after the first.
-func (d *Service) settleRest(ctx context.Context, s requestView, joined []oneRequest, dec RequestDecision) decisionResult {
-	out := decisionResult{all: []oneRequest{joined[0]}}
+func (d *Service) settleRest(ctx context.Context, s requestView, joined []agentRequest, dec RequestDecision) decisionResult {
+	out := decisionResult{all: []agentRequest{joined[0]}}
 	rest, failed := joined[1:], make([]error, len(joined)-1)
 	forEach(len(rest), func(n int) { failed[n] = d.claim(context.WithoutCancel(ctx), s, rest[n], dec) })
 	for n, o := range rest {
@@ -221,7 +223,7 @@ func (d *Service) settleRest(ctx context.Context, s requestView, joined []oneReq
 		}
 	}
 	slices.Sort(out.unsettled)
-	i := slices.IndexFunc(out.all, func(o oneRequest) bool { return o.ID == s.one.ID })
+	i := slices.IndexFunc(out.all, func(o agentRequest) bool { return o.ID == s.one.ID })
 	if i > 0 { // people are notified about the request that the person saw
 		out.all[0], out.all[i] = out.all[i], out.all[0]
 	}

@@ -34,7 +34,8 @@ func (dec RequestDecision) check() error {
 	case dec.Verdict == request.Declined && text.Blank(dec.Reason):
 		return no(BadReason, "the reason is missing. Say why, and what to do instead. The agent reads it")
 	case dec.Verdict == request.Allowed && (dec.Minutes < 1 || dec.Minutes > request.MaxMinutes):
-		return no(BadMinutes, fmt.Sprintf("minutes: want 1 to %d, which is how long the agent may", request.MaxMinutes))
+		return no(BadMinutes, fmt.Sprintf("minutes: want 1 to %d, the time for which the agent "+
+			"may call it", request.MaxMinutes))
 	case dec.Verdict == request.Revoked:
 		return nil
 	case dec.Hash == "":
@@ -46,8 +47,8 @@ func (dec RequestDecision) check() error {
 // DecideRequest carries out a decision in the name of the request's actor, and returns the changed
 // request. Approving and declining apply to all agents that request the same definition.
 //
-// If two people decide at the same time, one decision counts: it is stored with the oldest of the
-// joined requests first, and its author carries it out.
+// If two people decide at the same time, one decision counts. Each of them stores their decision
+// with the oldest joined request first, and only the person who succeeds carries out the decision.
 func (d *Service) DecideRequest(ctx context.Context, id string, dec RequestDecision) (Request, error) {
 	if err := dec.check(); err != nil {
 		return Request{}, err
@@ -76,18 +77,19 @@ func (d *Service) DecideRequest(ctx context.Context, id string, dec RequestDecis
 
 // A decisionResult says what happened to a decision.
 type decisionResult struct {
-	all       []oneRequest // the requests that have the decision
-	unsettled []string     // ids of requests where the decision could not be stored
-	first     bool         // it is the first of two approvals, and opens nothing yet
+	all       []agentRequest // the requests that have the decision
+	unsettled []string       // ids of requests where the decision could not be stored
+	first     bool           // it is the first of two approvals, and opens nothing yet
 }
 
-// grant lets the agent do what it requested, or ends that.
+// grant allows or confirms what the agent requested, or revokes a grant.
 func (d *Service) grant(ctx context.Context, s requestView, dec RequestDecision) (decisionResult, error) {
 	if one := s.decision(ctx, s.one, dec); dec.Verdict != request.Revoked && !s.holds(one) {
-		return decisionResult{}, Decision{}.refused(WouldNotHold, "what would be given now would not hold: the approval record was lost, "+
-			"or a newer program wrote it. An operator looks at /admin/health")
+		return decisionResult{}, Decision{}.refused(WouldNotHold, "a grant would not be valid "+
+			"now: the approval record was lost, or a newer program wrote it. An operator looks "+
+			"at /admin/health")
 	}
-	return decisionResult{all: []oneRequest{s.one}}, d.claim(ctx, s, s.one, dec)
+	return decisionResult{all: []agentRequest{s.one}}, d.claim(ctx, s, s.one, dec)
 }
 
 // decideForAll approves the definition for all agents, enables an approved one, or declines for
@@ -102,7 +104,7 @@ func (d *Service) decideForAll(
 	approves := dec.Verdict == request.Approved && one.Action == approval.ActionApprove
 	if approves && s.item.TakesTwo && proposedOf(s.record) == nil {
 		_, err := d.decide(ctx, s.m.v, s.one.Item(), one)
-		return decisionResult{all: []oneRequest{s.one}, first: true}, err
+		return decisionResult{all: []agentRequest{s.one}, first: true}, err
 	}
 	joined, err := d.joinedRequests(ctx, s, dec.Verdict)
 	if err != nil {
@@ -116,12 +118,12 @@ func (d *Service) decideForAll(
 	}
 	r, err := d.decide(ctx, s.m.v, s.one.Item(), one)
 	if err != nil {
-		d.takeBack(ctx, s, joined[0], dec)
+		d.removeClaim(ctx, s, joined[0], dec)
 		return decisionResult{}, err
 	}
 	if approves && r.ApprovedHash != dec.Hash { // somebody has just undone the first approval
-		d.takeBack(ctx, s, joined[0], dec)
-		return decisionResult{all: []oneRequest{s.one}, first: true}, nil
+		d.removeClaim(ctx, s, joined[0], dec)
+		return decisionResult{all: []agentRequest{s.one}, first: true}, nil
 	}
 	return d.settleRest(ctx, s, joined, dec), nil
 }
@@ -167,15 +169,15 @@ func (dec RequestDecision) note(first bool) string {
 }
 
 // dropArguments deletes the arguments of a call that nobody needs to see any more.
-func (d *Service) dropArguments(ctx context.Context, o oneRequest) {
+func (d *Service) dropArguments(ctx context.Context, o agentRequest) {
 	if err := d.o.Requests.DropArguments(context.WithoutCancel(ctx), o.agent.Key(), o.ID); err != nil {
 		d.o.Log.LogAttrs(ctx, slog.LevelWarn, "arguments of a call not deleted before their request expires", slog.String("request", o.ID), slog.Any("error", err))
 	}
 }
 
 // errClaimed says who decided about the request first.
-func errClaimed(held request.Granted, id string) error {
-	is, _ := held.Of(id)
+func errClaimed(granted request.Granted, id string) error {
+	is, _ := granted.Of(id)
 	return Decision{}.refused(RequestDecided, claimedSentence(is))
 }
 
@@ -183,11 +185,11 @@ func claimedSentence(d request.Decision) string {
 	return fmt.Sprintf("%s decided about this request at %s (%s). Read it again", d.By, d.At.UTC().Format(time.DateTime+" UTC"), d.Verdict)
 }
 
-// refusedClaim returns what a person reads about a decision that could not be stored.
-func (d *Service) refusedClaim(ctx context.Context, held request.Granted, id string, err error) error {
+// refusedClaim returns the error that a person reads if their decision could not be stored.
+func (d *Service) refusedClaim(ctx context.Context, granted request.Granted, id string, err error) error {
 	switch {
 	case errors.Is(err, request.ErrDecided):
-		return errClaimed(held, id)
+		return errClaimed(granted, id)
 	case errors.Is(err, request.ErrFull):
 		return Decision{}.refused(TooManyDecided, request.ErrFull.Error())
 	case errors.Is(err, request.ErrConflict):

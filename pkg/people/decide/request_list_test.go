@@ -145,7 +145,7 @@ func TestRequestText(t *testing.T) {
 		t.Errorf("other arguments are shown: %s", r.Arguments)
 	}
 	_, err := f.decides(call, request.Confirmed)
-	f.says(err, http.StatusConflict, "the arguments of this call are not kept any more")
+	f.says(err, http.StatusConflict, "the arguments of this call are no longer stored")
 }
 
 // The answer says what is unknown about an agent without its token.

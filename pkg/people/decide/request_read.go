@@ -15,15 +15,16 @@ import (
 )
 
 func errNoRequest() error {
-	return Refuse(http.StatusNotFound, "no request of this id is known: it never existed, or it is too old; the list of requests has all that are stored")
+	return Refuse(http.StatusNotFound, "no request has this id: it never existed, or it is too "+
+		"old; the list of requests has all stored requests")
 }
 
 func errNoRequests() error {
 	return Refuse(http.StatusNotImplemented, "this gateway stores no requests, and nothing was done")
 }
 
-// A oneRequest is a request with its agent and the decisions of people.
-type oneRequest struct {
+// An agentRequest is a request with its agent and the decisions of people.
+type agentRequest struct {
 	request.Request
 	agent   request.Agent
 	granted request.Granted
@@ -31,7 +32,7 @@ type oneRequest struct {
 }
 
 // findRequest reads the request with this id from the store.
-func (d *Service) findRequest(ctx context.Context, id string) (o oneRequest, err error) {
+func (d *Service) findRequest(ctx context.Context, id string) (o agentRequest, err error) {
 	if d.o.Requests == nil {
 		return o, errNoRequests()
 	}
@@ -53,7 +54,7 @@ func (d *Service) findRequest(ctx context.Context, id string) (o oneRequest, err
 	if err != nil {
 		return o, err
 	}
-	o = oneRequest{agent: cmp.Or(asked.Agent, granted.Agent), granted: granted}
+	o = agentRequest{agent: cmp.Or(asked.Agent, granted.Agent), granted: granted}
 	var is bool
 	if o.Request, is = asked.Find(id); !is { // decisions may be stored longer than requests
 		if o.Request, is = decidedOnly(granted, id); !is {
@@ -63,22 +64,22 @@ func (d *Service) findRequest(ctx context.Context, id string) (o oneRequest, err
 	return o, d.addUse(ctx, &o)
 }
 
-// decidedOnly returns a request of which only the decision is left.
+// decidedOnly returns a request for which only the decision is still stored.
 func decidedOnly(g request.Granted, id string) (r request.Request, is bool) {
 	d, is := g.Of(id)
 	return request.Request{ID: id, Args: d.Args, Opened: d.At, Expires: d.Ends}.About(d.Item(), d.Hash), is
 }
 
 // addUse reads whether the confirmed call was made.
-func (d *Service) addUse(ctx context.Context, o *oneRequest) (err error) {
+func (d *Service) addUse(ctx context.Context, o *agentRequest) (err error) {
 	if o.OneCall() && o.granted.Decided(o.ID) {
 		o.used, err = d.o.Requests.Used(ctx, o.ID)
 	}
 	return err
 }
 
-// requesters returns the keys of agents with requests, or only with waiting ones. The requests that
-// expire last come first.
+// requesters returns the keys of agents with requests; if wait is set, only with requests that have
+// not expired. The agent whose request expires last comes first.
 func (d *Service) requesters(ctx context.Context, wait bool) (keys []string, all bool, err error) {
 	if d.o.Requests == nil {
 		return nil, false, errNoRequests()
@@ -103,15 +104,16 @@ func (d *Service) requesters(ctx context.Context, wait bool) (keys []string, all
 	return keys, all, nil
 }
 
-// everyRequest returns the stored requests of at most maxRequests agents; with wait only of agents
-// that wait. If an agent's requests cannot be read, it logs that and leaves them out, and all is
-// false: the other requests still need people.
-func (d *Service) everyRequest(ctx context.Context, wait bool) (list []oneRequest, all bool, err error) {
+// everyRequest returns the stored requests of at most maxRequests agents; if wait is set, only of
+// agents with requests that have not expired. If the requests of an agent cannot be read,
+// everyRequest logs the error, skips the agent and returns false for all. People still see the
+// other requests.
+func (d *Service) everyRequest(ctx context.Context, wait bool) (list []agentRequest, all bool, err error) {
 	keys, all, err := d.requesters(ctx, wait)
 	if err != nil {
 		return nil, false, err
 	}
-	found, failed := make([][]oneRequest, len(keys)), make([]error, len(keys))
+	found, failed := make([][]agentRequest, len(keys)), make([]error, len(keys))
 	forEach(len(keys), func(n int) { found[n], failed[n] = d.requestsOf(ctx, keys[n]) })
 	if err := errors.Join(failed...); err != nil {
 		if !slices.Contains(failed, nil) {
@@ -124,7 +126,7 @@ func (d *Service) everyRequest(ctx context.Context, wait bool) (list []oneReques
 }
 
 // requestsOf returns the requests of one agent.
-func (d *Service) requestsOf(ctx context.Context, key string) (list []oneRequest, err error) {
+func (d *Service) requestsOf(ctx context.Context, key string) (list []agentRequest, err error) {
 	asked, err := d.o.Requests.Asked(ctx, key)
 	if err != nil {
 		return nil, err
@@ -141,7 +143,7 @@ func (d *Service) requestsOf(ctx context.Context, key string) (list []oneRequest
 		}
 	}
 	for _, r := range all {
-		o := oneRequest{Request: r, agent: cmp.Or(asked.Agent, granted.Agent), granted: granted}
+		o := agentRequest{Request: r, agent: cmp.Or(asked.Agent, granted.Agent), granted: granted}
 		if err := d.addUse(ctx, &o); err != nil {
 			return nil, err
 		}
@@ -156,16 +158,16 @@ func older(a, b request.Request) int {
 }
 
 // sameRequests returns the open requests of other agents for the same definition as s, oldest
-// first. unread is the number of agents whose requests cannot be read; they keep nobody from
-// deciding. With declined, it also returns requests that were declined just now, since s was made:
-// the same decision is about to be stored with the others.
-func (d *Service) sameRequests(ctx context.Context, s requestView, declined bool) (list []oneRequest, unread int, err error) {
+// first. unread is the number of agents whose requests cannot be read; people can decide
+// nevertheless. If declined is set, sameRequests also returns requests that were declined within
+// the last minute: the same decision is about to be stored with the others.
+func (d *Service) sameRequests(ctx context.Context, s requestView, declined bool) (list []agentRequest, unread int, err error) {
 	keys, _, err := d.requesters(ctx, true)
 	if err != nil {
 		return nil, 0, err
 	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == s.one.agent.Key() })
-	found, failed := make([]*oneRequest, len(keys)), make([]error, len(keys))
+	found, failed := make([]*agentRequest, len(keys)), make([]error, len(keys))
 	forEach(len(keys), func(n int) {
 		found[n], failed[n] = d.sameRequestOf(ctx, s, keys[n], declined)
 		if failed[n] != nil { // try again: two deciders should see the same requests
@@ -183,13 +185,13 @@ func (d *Service) sameRequests(ctx context.Context, s requestView, declined bool
 	if err := errors.Join(failed...); err != nil {
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "requests for the same definition not read", slog.String("request", s.one.ID), slog.Any("error", err))
 	}
-	slices.SortFunc(list, func(a, b oneRequest) int { return older(a.Request, b.Request) })
+	slices.SortFunc(list, func(a, b agentRequest) int { return older(a.Request, b.Request) })
 	return list, unread, ctx.Err()
 }
 
 // sameRequestOf returns the request of one agent for the same definition as s; nil if there is
 // none.
-func (d *Service) sameRequestOf(ctx context.Context, s requestView, key string, declined bool) (*oneRequest, error) {
+func (d *Service) sameRequestOf(ctx context.Context, s requestView, key string, declined bool) (*agentRequest, error) {
 	asked, err := d.o.Requests.Asked(ctx, key)
 	if err != nil {
 		return nil, err
@@ -205,9 +207,9 @@ func (d *Service) sameRequestOf(ctx context.Context, s requestView, key string, 
 		return nil, err
 	}
 	for _, r := range asked.List {
-		held, is := granted.Of(r.ID)
-		if same(r) && (!is || held.Verdict == request.Approved && !s.approvedBy(held) || declined && s.justDeclined(held)) {
-			return &oneRequest{Request: r, agent: asked.Agent, granted: granted}, nil
+		decision, is := granted.Of(r.ID)
+		if same(r) && (!is || decision.Verdict == request.Approved && !s.approvedBy(decision) || declined && s.justDeclined(decision)) {
+			return &agentRequest{Request: r, agent: asked.Agent, granted: granted}, nil
 		}
 	}
 	return nil, nil
@@ -220,7 +222,7 @@ func (s requestView) justDeclined(d request.Decision) bool {
 
 // argumentsOf returns the stored arguments of the request's call; nil if they are gone or do not
 // match its hash.
-func (d *Service) argumentsOf(ctx context.Context, o oneRequest) (json.RawMessage, error) {
+func (d *Service) argumentsOf(ctx context.Context, o agentRequest) (json.RawMessage, error) {
 	arguments, err := d.o.Requests.Arguments(ctx, o.agent.Key(), o.ID)
 	switch {
 	case errors.Is(err, request.ErrNotFound):

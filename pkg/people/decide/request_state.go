@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An instant has the state to evaluate requests with, and the current stops from the store.
+// An instant holds the state for evaluating requests, and the current stops from the store.
 type instant struct {
 	d     *Service
 	st    *state.State
@@ -56,7 +56,7 @@ func (m *instant) lists(r request.Request) bool {
 const seenFor = 5 * time.Minute
 
 // unseen reports whether this process may not have seen the request's definition yet.
-func (m *instant) unseen(o oneRequest) bool {
+func (m *instant) unseen(o agentRequest) bool {
 	return m.now.Sub(o.Opened) < seenFor && !o.granted.Decided(o.ID) && !m.lists(o.Request)
 }
 
@@ -68,7 +68,7 @@ func (m *instant) recordOf(id tool.ID) *approval.Record {
 	return nil
 }
 
-// agentOf returns the agent as policies know it. whole is false if policies know more when it
+// agentOf returns the agent as policies see it. whole is false if policies see more when the agent
 // calls, such as the claims of a JWT.
 func (m *instant) agentOf(ctx context.Context, a request.Agent) (agent identity.Agent, whole bool) {
 	names := m.d.o.Agents
@@ -97,10 +97,10 @@ func (m *instant) agentOf(ctx context.Context, a request.Agent) (agent identity.
 	return identity.Agent{ID: a.ID, Human: a.Human, Subject: a.Subject, Way: a.Way}, false
 }
 
-// A requestView is a request with its item and what its agent may do, at one instant.
+// A requestView is a request with its item and the permissions of its agent at one instant.
 type requestView struct {
 	m      *instant
-	one    oneRequest
+	one    agentRequest
 	record *approval.Record // nil: there is none
 	i      int
 	listed bool // item i of the catalog is the request's item
@@ -117,8 +117,8 @@ type requestView struct {
 	unsure  bool // a rule that reads unknown claims of the agent may deny the item
 }
 
-// viewRequest combines a request and the item's record; nil if there is none.
-func (d *Service) viewRequest(ctx context.Context, m *instant, o oneRequest, r *approval.Record) requestView {
+// viewRequest combines a request and the item's record r, which may be nil.
+func (d *Service) viewRequest(ctx context.Context, m *instant, o agentRequest, r *approval.Record) requestView {
 	s := requestView{m: m, one: o, record: r, item: d.factsOf(ctx, m.v, o.Item(), r)}
 	if s.i, s.listed = m.v.Find(o.Item()); !s.listed {
 		return s
@@ -153,7 +153,7 @@ func (d *Service) requestViewOf(ctx context.Context, id string) (requestView, er
 }
 
 // viewStored returns viewRequest with the record from the store.
-func (d *Service) viewStored(ctx context.Context, o oneRequest) (requestView, error) {
+func (d *Service) viewStored(ctx context.Context, o agentRequest) (requestView, error) {
 	m, err := d.instant(ctx)
 	if err != nil {
 		return requestView{}, err
@@ -177,7 +177,8 @@ func (s requestView) current() bool {
 	return s.listed && s.now.Hash == s.one.Hash && (s.record == nil || s.record.CurrentHash == s.one.Hash)
 }
 
-// approvedBy reports whether the decision led to an approval, even if it no longer holds.
+// approvedBy reports whether the decision led to an approval, even if the approval is no longer
+// valid.
 func (s requestView) approvedBy(d request.Decision) bool {
 	r := s.record
 	if r == nil || r.DecidedAt.Before(d.At) {
@@ -188,16 +189,17 @@ func (s requestView) approvedBy(d request.Decision) bool {
 	})
 }
 
-// claimTime is how long a person's decision may take to be carried out.
+// claimTime limits the time between storing a person's decision and carrying it out.
 const claimTime = time.Minute
 
-// unfinished reports whether an approval is not carried out. begun says that it may still be.
+// unfinished reports whether an approval has not been carried out. begun says that this may still
+// happen.
 func (s requestView) unfinished(d request.Decision) (is, begun bool) {
 	is = d.Verdict == request.Approved && !s.approvedBy(d)
 	return is, is && s.m.now.Sub(d.At) < claimTime
 }
 
-// state returns the state of the request, and why a decision no longer holds.
+// state returns the state of the request, and why a decision is no longer valid.
 func (s requestView) state() (state RequestState, why string) {
 	if d, is := s.one.granted.Of(s.one.ID); is {
 		if not, _ := s.unfinished(d); !not {
@@ -216,7 +218,7 @@ func (s requestView) state() (state RequestState, why string) {
 	case !o.OneCall() && s.unlocked():
 		return RequestCallable, s.unlockedBy()
 	case o.OneCall() && s.status == lock.None && !s.m.v.Confirmed().Has(s.i):
-		return RequestCallable, "calls of it no longer wait for a person"
+		return RequestCallable, "its calls no longer need a confirmation"
 	}
 	return RequestOpen, ""
 }
@@ -229,9 +231,9 @@ func (s requestView) unlocked() bool {
 
 func (s requestView) unlockedBy() string {
 	if r := s.record; r != nil && r.By != "" && r.DecidedAt.After(s.one.Opened) {
-		return "decided about by " + r.By + ", apart from this request"
+		return r.By + " decided about it without this request"
 	}
-	return "its lock is gone, and nobody decided about this request"
+	return "it is no longer locked, and nobody decided about this request"
 }
 
 // stateAfter returns the state of a request after a decision.

@@ -47,8 +47,8 @@ func (want outcomes) check(t *testing.T, set func(*fixture) (id string)) {
 
 // Parts of the refusals for each kind of request.
 const (
-	none    = "(there is nothing that could be ended)"
-	noLock  = "(no decision here opens this tool)"
+	none    = "(there is nothing to revoke)"
+	noLock  = "(no decision about a request can unlock this tool)"
 	access  = "(request for access and not for one call)"
 	oneCall = "(request for one call)"
 )
@@ -69,7 +69,7 @@ var byLock = []verdictTest{
 	{"pending", func(f *fixture) string { return f.asks(jwt, "mail:send", "") },
 		outcomes{"approved": "approved", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
 	{"pending, one agent is all", func(f *fixture) string { return f.asks(everybody, "mail:send", "") },
-		outcomes{"approved": "approved", "allowed": "(all callers of this gateway are one agent)", "confirmed": access, "declined": "declined", "revoked": none}},
+		outcomes{"approved": "approved", "allowed": "(all callers of this gateway count as one agent)", "confirmed": access, "declined": "declined", "revoked": none}},
 	{"disabled and approved", func(f *fixture) string {
 		f.Gateway.Decide("fs:read_file", "disable")
 		f.States.Refresh(f.T.Context())
@@ -78,7 +78,7 @@ var byLock = []verdictTest{
 	{"disabled and not approved", func(f *fixture) string {
 		f.Gateway.Decide("mail:send", "disable")
 		return f.asks(jwt, "mail:send", "")
-	}, outcomes{"approved": "(which are two decisions. Make them on its page, /admin/tools/mail/send)", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
+	}, outcomes{"approved": "(so it needs two decisions. Make them on its page, /admin/tools/mail/send)", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
 	{"blocked", func(f *fixture) string {
 		f.Gateway.Decide("fs:read_file", "block")
 		f.States.Refresh(f.T.Context())
@@ -139,7 +139,7 @@ var byState = []verdictTest{
 		f.Gateway.Decide("mail:send", "approve")
 		f.States.Refresh(f.T.Context())
 		return id
-	}, outcomes{"approved": "(can call it already (decided about by", "allowed": "(can call it already", "confirmed": "(can call it already", "declined": "(can call it already", "revoked": none}},
+	}, outcomes{"approved": "(can call it already (ann decided about it without", "allowed": "(can call it already", "confirmed": "(can call it already", "declined": "(can call it already", "revoked": none}},
 	{"of a record that was recovered", func(f *fixture) string {
 		id, r := f.asks(jwt, "mail:send", ""), f.Record("mail:send")
 		r.Lost = &approval.Lost{At: f.Clock.Now()}
@@ -147,7 +147,7 @@ var byState = []verdictTest{
 			f.T.Fatal(err)
 		}
 		return id
-	}, outcomes{"approved": "approved", "allowed": "(what would be given now would not hold)", "confirmed": access, "declined": "declined", "revoked": none}},
+	}, outcomes{"approved": "approved", "allowed": "(a grant would not be valid now)", "confirmed": access, "declined": "declined", "revoked": none}},
 	{"allowed", func(f *fixture) string { return f.after("mail:send", "", request.Allowed) },
 		outcomes{"approved": "(ann decided about this request)", "allowed": "(ann decided", "confirmed": "(ann decided", "declined": "(ann decided", "revoked": "revoked"}},
 	{"confirmed", func(f *fixture) string { return f.after("pay:send_money", "{}", request.Confirmed) },
@@ -254,9 +254,9 @@ func TestDecideRequestRights(t *testing.T) {
 		rights identity.Rights
 		want   string
 	}{
-		{"nobody", identity.Rights{}, "this takes the role approver"},
-		{"viewer", identity.Rights{Role: identity.Viewer}, "this takes the role approver"},
-		{"approver of others", identity.Rights{Role: identity.Approver, Servers: []string{"fs"}}, "this is one of mail"},
+		{"nobody", identity.Rights{}, "this needs the role approver"},
+		{"viewer", identity.Rights{Role: identity.Viewer}, "this needs the role approver"},
+		{"approver of others", identity.Rights{Role: identity.Approver, Servers: []string{"fs"}}, "this item is of mail"},
 		{"approver of it", identity.Rights{Role: identity.Approver, Servers: []string{"fs", "mail"}}, ""},
 		{"approver of all", identity.Rights{Role: identity.Approver}, ""},
 		{"operator", identity.Everything(), ""},
@@ -292,12 +292,12 @@ func TestDecideRequestAsSeen(t *testing.T) {
 		name, id, want string
 		change         func(*decide.RequestDecision)
 	}{
-		{"no hash", access, "does not name the hash", func(d *decide.RequestDecision) { d.Hash = "" }},
-		{"another hash", access, "the definition changed since it was shown", func(d *decide.RequestDecision) { d.Hash = other }},
-		{"another tool", access, "not about the tool that was shown", func(d *decide.RequestDecision) { d.Tool = "mail:wipe" }},
-		{"another agent", access, "not from the agent that was shown", func(d *decide.RequestDecision) { d.Agent = agentNamed("b").Key() }},
-		{"other arguments", call, "the arguments are not those", func(d *decide.RequestDecision) { d.Args = request.HashArgs([]byte(`{"amount":6}`)) }},
-		{"no arguments", call, "the arguments are not those", func(d *decide.RequestDecision) { d.Args = "" }},
+		{"no hash", access, "does not have the hash", func(d *decide.RequestDecision) { d.Hash = "" }},
+		{"another hash", access, "the definition changed since you saw it", func(d *decide.RequestDecision) { d.Hash = other }},
+		{"another tool", access, "not about the tool that you saw", func(d *decide.RequestDecision) { d.Tool = "mail:wipe" }},
+		{"another agent", access, "not from the agent that you saw", func(d *decide.RequestDecision) { d.Agent = agentNamed("b").Key() }},
+		{"other arguments", call, "the arguments differ", func(d *decide.RequestDecision) { d.Args = request.HashArgs([]byte(`{"amount":6}`)) }},
+		{"no arguments", call, "the arguments differ", func(d *decide.RequestDecision) { d.Args = "" }},
 		{"no verdict", access, "takes the verdict approved", func(d *decide.RequestDecision) { d.Verdict = "" }},
 		{"no reason", access, "the reason is missing", func(d *decide.RequestDecision) { d.Verdict, d.Reason = request.Declined, " \n" }},
 		{"long reason", access, "at most 500 characters", func(d *decide.RequestDecision) { d.Reason = strings.Repeat("ä", 501) }},

@@ -39,36 +39,36 @@ type Request struct {
 	State   RequestState     `json:"state" enum:"open,approved,allowed,confirmed,used,declined,revoked,over,changed,callable,withdrawn,expired"`
 	Decided request.Decision `json:"decision,omitzero" doc:"what a person decided"`
 	UsedAt  time.Time        `json:"used_at,omitzero" doc:"when the confirmed call was made"`
-	EndedBy string           `json:"ended_by,omitempty" doc:"why what was decided no longer holds, or why there is nothing to decide, in words"`
-	Grants  bool             `json:"grants,omitempty" doc:"what was allowed or confirmed can be used before its end, now or once the item is again as it was; the verdict revoked ends it"`
+	EndedBy string           `json:"ended_by,omitempty" doc:"why the decision no longer applies, or why there is nothing to decide"`
+	Grants  bool             `json:"grants,omitempty" doc:"the grant is usable now, or will be when the item has its earlier state again; the verdict revoked ends it"`
 
 	// The item now.
 	Locked   lock.Status `json:"locked,omitempty" doc:"why it is locked for this agent now; absent: it is callable"`
-	Unsure   bool        `json:"unsure,omitempty" doc:"a rule of policy.cedar reads claims of the agent's token, which are known only when it calls: locked is as far as is known"`
-	Rule     string      `json:"rule,omitempty" doc:"what no decision here can change: the operator's rule, or the switch of the server, in words; not in lists"`
-	Exempt   string      `json:"exemption,omitempty" doc:"the denying rules of policy.cedar as they would let this agent call this very item and change nothing else: to be put in their place; not in lists"`
-	TakesTwo bool        `json:"takes_two,omitempty" doc:"approving it takes two people, so one cannot allow it to one agent either"`
+	Unsure   bool        `json:"unsure,omitempty" doc:"a rule of policy.cedar reads claims of the agent's token, which are known only during a call; locked does not include the result of that rule"`
+	Rule     string      `json:"rule,omitempty" doc:"the operator's rule or the switch of the server that no decision here can override; not in lists"`
+	Exempt   string      `json:"exemption,omitempty" doc:"replacement for the denying rules of policy.cedar that lets this agent call this item and changes nothing else; not in lists"`
+	TakesTwo bool        `json:"takes_two,omitempty" doc:"approving it takes two people, so one person cannot allow it to one agent"`
 	Proposed string      `json:"proposed_by,omitempty" doc:"who approved it as the first of two people; not in lists"`
-	Alike    []string    `json:"alike,omitempty" nullable:"false" doc:"ids of other agents' open requests for the same definition: approving and declining is for all of them"`
+	Alike    []string    `json:"alike,omitempty" nullable:"false" doc:"ids of other agents' open requests for the same definition; approving and declining applies to all of them"`
 
 	AlikeBy []request.Agent `json:"-"` // agents of the requests in Alike; not in lists
 
-	Unread int `json:"unread,omitempty" doc:"agents of which it cannot be read whether they ask for the same; the gateway's log says why; not in lists"`
+	Unread int `json:"unread,omitempty" doc:"number of agents whose requests cannot be read, so they may ask for the same; the gateway's log says why; not in lists"`
 
-	Arguments json.RawMessage `json:"arguments,omitempty" doc:"of one call, kept until somebody decides; not in lists"` // only if their hash is Args
-	Link      string          `json:"link" doc:"of the page about it"`
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"arguments of one call, stored until somebody decides; not in lists"` // only if their hash is Args
+	Link      string          `json:"link" doc:"address of the request's page"`
 
 	// Only in the answer to a decision.
-	Unsettled  []string `json:"unsettled,omitempty" nullable:"false" doc:"ids of joined requests in which the decision could not be noted, and which are open still"`
-	Unrecorded bool     `json:"unrecorded,omitempty" doc:"it is done, and a line could not be written to the audit; the gateway's log has it"`
+	Unsettled  []string `json:"unsettled,omitempty" nullable:"false" doc:"ids of joined requests that are still open because the decision could not be stored with them"`
+	Unrecorded bool     `json:"unrecorded,omitempty" doc:"the change is made, but its line could not be written to the audit; the gateway's log has it"`
 
-	Obstacles map[request.Verdict]*Obstruction `json:"obstacles,omitempty" doc:"what keeps you from a verdict now; a verdict without an obstacle can be given; not in lists"`
+	Obstacles map[request.Verdict]*Obstruction `json:"obstacles,omitempty" doc:"why you cannot give a verdict now; you can give every verdict that is absent here; not in lists"`
 }
 
 // A RequestDecision is a person's decision about a request.
 type RequestDecision struct {
 	Verdict request.Verdict // approved: for all agents; allowed: to this one, for Minutes; confirmed; declined; revoked
-	Hash    tool.Hash       // of the definition that the person saw; what was granted is revoked without it
+	Hash    tool.Hash       // of the definition that the person saw; revoking needs none
 	Args    string          // hash of the arguments that the person saw; "": there are none
 	Tool    string          // id of the item that the person saw; "": not compared
 	Agent   string          // key of the agent that the person saw; "": not compared
@@ -77,27 +77,27 @@ type RequestDecision struct {
 	Shown   ViewMethod
 }
 
-// A Want is what the agent's user wants in a request.
+// A Want is the reason and the time that the agent's user gives for a request.
 type Want struct {
 	Why     string
 	Minutes int // how long the agent needs it; 0: permanently
 }
 
-// An Asking is the page behind a link to a request: what the actor may do there. Others than the
-// agent's user who have no role see the item and the state, and no text.
+// An Asking is the page behind a link to a request, with what the actor may do there. A person
+// without a role who is not the agent's user sees the item and the state, but no text.
 type Asking struct {
 	Request        // the ID is "" if nobody has made the request yet
-	Person    bool `json:"person" doc:"who looks is the person of the agent's token, and may ask and withdraw"`
-	Decides   bool `json:"decides" doc:"who looks may decide"`
-	Callable  bool `json:"callable" doc:"there is nothing to ask for any more"`
-	Elsewhere bool `json:"elsewhere" doc:"the link is of another definition than the one now"`
+	Person    bool `json:"person" doc:"you are the agent's user, and may ask and withdraw"`
+	Decides   bool `json:"decides" doc:"you may decide"`
+	Callable  bool `json:"callable" doc:"the agent can call it already, so there is nothing to request"`
+	Elsewhere bool `json:"elsewhere" doc:"the item's definition has changed since the link was made, or the item is gone"`
 }
 
-// maxRequests is how many requests a list has, and how many agents they may come from.
+// maxRequests limits the requests in a list, and the agents whose requests it reads.
 const maxRequests = 500
 
 // Requests returns the requests of agents, newest first: the open ones, or all that are stored. all
-// is false if there are more than one request reads. Records come from the state of this process.
+// is false if the list is incomplete. Records come from the state of this process.
 func (d *Service) Requests(ctx context.Context, open bool) (list []Request, all bool, err error) {
 	kept, all, err := d.everyRequest(ctx, open)
 	if err != nil {

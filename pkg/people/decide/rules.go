@@ -15,25 +15,25 @@ import (
 // what the rules do.
 type Config struct {
 	Status   state.Condition `json:"status" enum:"ok,degraded,failing"`
-	Reasons  []state.Reason  `json:"reasons" nullable:"false" doc:"everything that is wrong with the gateway, the worst first"`
+	Reasons  []state.Reason  `json:"reasons" nullable:"false" doc:"all problems of the gateway, the worst first"`
 	State    Freshness       `json:"state"`
 	Rules    []Rule          `json:"rules" nullable:"false" doc:"in the order of the files, for every caller"`
-	Exposed  []string        `json:"exposed" nullable:"false" doc:"enabled servers of whose tools no rule denies any to anybody"`
-	Restored int             `json:"restored,omitempty" doc:"approval records that the store had lost and that nobody has settled yet"`
+	Exposed  []string        `json:"exposed" nullable:"false" doc:"enabled servers for which no rule denies any tool to anybody"`
+	Restored int             `json:"restored,omitempty" doc:"number of approval records that the store lost and that nobody has settled yet"`
 }
 
 // A Rule is one rule of the operator, and what it matches in the catalog.
 type Rule struct {
-	Rule   string   `json:"rule" doc:"where it stands: a path of mcp_config.json, or policy.cedar with line and @id"`
-	Allow  bool     `json:"allow,omitempty" doc:"it lets through what it matches; else it denies"`
-	Always int      `json:"always" doc:"tools, prompts and resources that it matches for every agent"`
-	Some   int      `json:"some,omitempty" doc:"those that it matches for some agents, or of which that is not known without one"`
-	Kind   string   `json:"kind,omitempty" enum:"tool,prompt,resource" doc:"if all of these are of one kind"`
-	Server string   `json:"server,omitempty" doc:"if all of these are of one server"`
-	Tools  []string `json:"tools,omitempty" doc:"the first of them"`
+	Rule   string   `json:"rule" doc:"where the rule is: a path of mcp_config.json, or policy.cedar with line and @id"`
+	Allow  bool     `json:"allow,omitempty" doc:"the rule allows what it matches; absent: it denies"`
+	Always int      `json:"always" doc:"number of tools, prompts and resources that it matches for every agent"`
+	Some   int      `json:"some,omitempty" doc:"number of items that it matches for some agents, or whose match is not known without an agent"`
+	Kind   string   `json:"kind,omitempty" enum:"tool,prompt,resource" doc:"kind of these items, if all have the same"`
+	Server string   `json:"server,omitempty" doc:"server of these items, if all have the same"`
+	Tools  []string `json:"tools,omitempty" doc:"ids of the first of these items"`
 }
 
-// maxRuleTools is how many items of a rule are listed.
+// maxRuleTools limits the items that a [Rule] lists.
 const maxRuleTools = 20
 
 // rules are the results of the operator's rules for one config, policy and catalog.

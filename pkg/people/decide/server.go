@@ -23,19 +23,19 @@ type Settings struct {
 	Host          string   `json:"host,omitempty" doc:"scheme and host of its URL; path and query may hold a credential and are not shown"`
 	Command       string   `json:"command,omitempty" doc:"the command line of a server that is a program, without what may be a credential"`
 	Cwd           string   `json:"cwd,omitempty" doc:"the program's working directory"`
-	Env           []string `json:"env,omitempty" doc:"names of the variables that the program is given"`
-	Headers       []string `json:"headers,omitempty" doc:"names of the headers that go to it"`
-	EnabledTools  []string `json:"enabled_tools,omitempty" doc:"none: all are"`
+	Env           []string `json:"env,omitempty" doc:"names of the program's environment variables in the config"`
+	Headers       []string `json:"headers,omitempty" doc:"names of the headers that the gateway sends to the server"`
+	EnabledTools  []string `json:"enabled_tools,omitempty" doc:"absent: all tools are enabled"`
 	DisabledTools []string `json:"disabled_tools,omitempty"`
 
 	Resources         string   `json:"resources,omitempty" enum:"manual,on_change,off" doc:"approval of prompts and resources, if it differs from the approval of tools"`
 	DisabledPrompts   []string `json:"disabled_prompts,omitempty"`
 	DisabledResources []string `json:"disabled_resources,omitempty"`
-	UnlistedResources bool     `json:"unlisted_resources,omitempty" doc:"at the server's own endpoint agents read what it never listed"`
+	UnlistedResources bool     `json:"unlisted_resources,omitempty" doc:"agents can read resources that the server does not list, at the server's own endpoint"`
 
-	Timeout     string   `json:"timeout" doc:"of one call"`
+	Timeout     string   `json:"timeout" doc:"timeout of one call"`
 	BehindProxy string   `json:"behind_proxy,omitempty"`
-	Session     string   `json:"session" doc:"agent: each agent has its own with the server; shared: all have one"`
+	Session     string   `json:"session" doc:"agent: each agent has its own session with the server; shared: all agents have one"`
 	Annotations []string `json:"annotations,omitempty" doc:"globs of the tools whose annotations the operator sets"`
 }
 
@@ -44,7 +44,8 @@ func (d *Service) Server(ctx context.Context, name string) (ServerDetail, error)
 	v := d.View(ctx)
 	i := slices.IndexFunc(v.Servers(), func(s state.Server) bool { return s.Config.Name == name })
 	if i < 0 {
-		return ServerDetail{}, Refuse(http.StatusNotFound, "no server of this name is configured; the list of servers has every one that is")
+		return ServerDetail{}, Refuse(http.StatusNotFound, "no server of this name is "+
+			"configured; the list of servers has all configured servers")
 	}
 	s := v.Servers()[i]
 	return ServerDetail{serverOf(v, s), settingsOf(s.Config)}, nil

@@ -13,21 +13,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// An Outcome is how the last attempt to load a server ended.
+// An Outcome is the result of the last attempt to load a server.
 type Outcome struct {
 	Status       string             `json:"status" enum:"available,transient,permanent,denied,unknown" doc:"unknown: never tried"`
 	Message      string             `json:"message,omitempty" doc:"what happened and who does what next; agents read it too, unless it names an issuer or how long a program has been starting"`
 	Reason       string             `json:"reason,omitempty" doc:"stable code: timeout, refused, auth_required, …"`
 	Error        string             `json:"error,omitempty" doc:"the cause, without secrets"`
 	HTTPStatus   int                `json:"http_status,omitempty"`
-	Challenge    *outcome.Challenge `json:"challenge,omitempty" doc:"what a server asks for that denied access"`
+	Challenge    *outcome.Challenge `json:"challenge,omitempty" doc:"what the server requires, if it denied access"`
 	Attempts     int                `json:"attempts"`
 	RetryAfterMS int64              `json:"retry_after_ms,omitempty"`
 	DurationMS   int64              `json:"duration_ms"`
 	CheckedAt    time.Time          `json:"checked_at,omitzero"`
 	LoadedAt     time.Time          `json:"loaded_at,omitzero" doc:"when it last loaded; absent: that is not known"`
-	Unread       []outcome.Unread   `json:"unread,omitempty" doc:"lists of an available server that could not be read; what was in them the last time is still known"`
-	Refused      []outcome.Refusal  `json:"refused,omitempty" doc:"what the server lists and the gateway does not take"`
+	Unread       []outcome.Unread   `json:"unread,omitempty" doc:"lists of an available server that could not be read; the gateway keeps their last content"`
+	Refused      []outcome.Refusal  `json:"refused,omitempty" doc:"what the server lists and the gateway refuses"`
 }
 
 // A Server is one configured server.
@@ -44,12 +44,12 @@ type Server struct {
 
 // A Part is one part of the state, and how fresh it is.
 type Part struct {
-	Version string        `json:"version,omitempty" doc:"of what is in use; absent: nothing is"`
-	Stored  string        `json:"stored_version,omitempty" doc:"of the file that is stored and refused"`
-	ReadAt  time.Time     `json:"read_at,omitzero" doc:"when it was last known to be what is stored"`
-	Stale   bool          `json:"stale" doc:"something else is stored, or may be"`
+	Version string        `json:"version,omitempty" doc:"version in use; absent: none"`
+	Stored  string        `json:"stored_version,omitempty" doc:"version of the stored file, if the gateway refused it"`
+	ReadAt  time.Time     `json:"read_at,omitzero" doc:"when the gateway last confirmed that this version is stored"`
+	Stale   bool          `json:"stale" doc:"another version is stored, or may be stored"`
 	Error   string        `json:"error,omitempty"`
-	Faults  config.Faults `json:"faults,omitempty" doc:"what is wrong with the file that is stored"`
+	Faults  config.Faults `json:"faults,omitempty" doc:"what is wrong with the stored file"`
 }
 
 // A Freshness says how fresh each part of the state is.
@@ -59,7 +59,7 @@ type Freshness struct {
 	Catalog   Part      `json:"catalog"`
 	Approvals Part      `json:"approvals"`
 	SyncedAt  time.Time `json:"synced_at,omitzero" doc:"when the catalog was last confirmed"`
-	Warnings  []string  `json:"warnings,omitempty" doc:"what is allowed and looks wrong"`
+	Warnings  []string  `json:"warnings,omitempty" doc:"settings that are allowed but look wrong"`
 }
 
 // Servers returns a page of the servers, with the number of tools, prompts and resources in each

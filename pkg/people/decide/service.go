@@ -2,8 +2,8 @@
 // and the API of /admin: lists with filters, one item with its record, and decisions that name what
 // the person saw.
 //
-// A decision names the hash of the definition that the person saw, so that nobody can exchange it
-// between looking and deciding. No decision overrides an operator's deny rule.
+// A decision names the hash of the definition that the person saw, so that nobody can replace the
+// definition before the person decides. No decision overrides an operator's deny rule.
 package decide
 
 import (
@@ -30,7 +30,8 @@ import (
 // Options configure a Service. The zero value is usable.
 type Options struct {
 	// Agent is the agent whose view of the tools people see, because a rule may deny a tool only to
-	// some agents. The zero Agent is one named "admin" that sees every server.
+	// some agents. If it is zero, people see the tools as an agent named "admin" that sees every
+	// server.
 	Agent identity.Agent
 
 	// Events stores audit events about no item; nil: they are not stored.
@@ -104,9 +105,9 @@ type Service struct {
 		sync.Mutex
 		last *rules
 	}
-	two struct {
+	fourEyes struct {
 		sync.Mutex
-		since time.Time // since when nobody can be one of two people; zero: somebody can
+		since time.Time // since when the fault of missingIssuer exists; zero: there is none
 	}
 	changes review.Changes // changes that pages and lists have shown
 }
@@ -146,7 +147,7 @@ type Actor struct {
 	Rights  identity.Rights
 	Subject string // subject at the issuer with whom the person signed in; "": signed in otherwise
 	Source  string // address that the request came from; "": unknown
-	Agent   string // agent under whose id a stop refuses the request; "": none
+	Agent   string // id of the agent whose stop also refuses this request; "": none
 }
 
 // actorKey is the context key of the actor.

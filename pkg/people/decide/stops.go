@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxActor is how many characters of a stop's actor are stored.
+// maxActor limits the stored characters of an actor's name.
 const maxActor = 100
 
 // Stops are the stops in the config and by people.
@@ -24,18 +24,18 @@ type Stops struct {
 	Stops []stop.Stop `json:"stops" nullable:"false" doc:"stops without by are in mcp_config.json; remove them there"`
 }
 
-// A Stopped says what happened to a stop, or to its undoing.
+// A Stopped is the result of a stop or of undoing a stop.
 type Stopped struct {
 	Stops
-	Changed  bool `json:"changed" doc:"false: it was stopped already, and stays as it was"`
-	Recorded bool `json:"recorded" doc:"false: it is done, and its line could not be written to the audit; the gateway's log has it"`
-	Unlisted bool `json:"unlisted,omitempty" doc:"no good agent token makes an agent of this id, and none of it has called: unless a JWT or a signature makes one, exactly so written, nobody is stopped by it"`
+	Changed  bool `json:"changed" doc:"false: the stops are as they were before"`
+	Recorded bool `json:"recorded" doc:"false: the change is made, but its line could not be written to the audit; the gateway's log has it"`
+	Unlisted bool `json:"unlisted,omitempty" doc:"no valid agent token has this agent id, and no agent with this id has called. The stop affects nobody, unless a JWT or a signature yields exactly this id"`
 }
 
 // CanStop reports whether people can stop something here.
 func (d *Service) CanStop() bool { return d.o.Stops != nil }
 
-// StoppedNow returns what is stopped as requests see it, without reading the store.
+// StoppedNow returns the stops that requests see now. It does not read the store.
 func (d *Service) StoppedNow(ctx context.Context) []stop.Stop { return d.states.Load(ctx).AllStopped() }
 
 // Stopped returns the stop of the agent with this id as requests see it. The id "" is no agent.
@@ -49,16 +49,16 @@ func (d *Service) Stopped(ctx context.Context, agent string) (stop.Stop, bool) {
 // Stops reads what is stopped from the store. If that fails, it returns the config's stops and the
 // error.
 func (d *Service) Stops(ctx context.Context) (Stops, error) {
-	var held stop.Stops
+	var stops stop.Stops
 	var err error
 	if d.o.Stops != nil {
-		held, err = d.o.Stops.Stops(ctx)
+		stops, err = d.o.Stops.Stops(ctx)
 	}
-	return Stops{append([]stop.Stop{}, d.states.Load(ctx).Stopped(held).List...)}, err
+	return Stops{append([]stop.Stop{}, d.states.Load(ctx).Stopped(stops).List...)}, err
 }
 
-// Stop stops something. An emergency stop does not fail because of the audit: the answer says what
-// was not recorded.
+// Stop stops a target. Because a stop is urgent, it does not fail if the audit cannot be written:
+// the answer says so.
 func (d *Service) Stop(ctx context.Context, t stop.Target, reason string) (Stopped, error) {
 	t, reason = trim(t), strings.TrimSpace(reason)
 	if err := d.checkStop(ctx, t, reason); err != nil {
@@ -66,7 +66,7 @@ func (d *Service) Stop(ctx context.Context, t stop.Target, reason string) (Stopp
 	}
 	by := text.Clip(ActorOf(ctx).Name, maxActor)
 	one := stop.Stop{Target: t, Reason: reason, By: by, At: d.o.Now().UTC()}
-	changed, err := d.changeStops(ctx, func(held stop.Stops) (stop.Stops, error) { return held.Add(one) })
+	changed, err := d.changeStops(ctx, func(stops stop.Stops) (stop.Stops, error) { return stops.Add(one) })
 	if errors.Is(err, stop.ErrFull) {
 		return Stopped{}, conflict("nothing was stopped: %v", stop.ErrFull)
 	}
@@ -103,7 +103,7 @@ func (d *Service) UndoStop(ctx context.Context, t stop.Target) (Stopped, error) 
 	if err := t.Check(); err != nil {
 		return Stopped{}, invalid("nothing was undone: %v", err)
 	}
-	changed, err := d.changeStops(ctx, func(held stop.Stops) (stop.Stops, error) { return held.Undo(t) })
+	changed, err := d.changeStops(ctx, func(stops stop.Stops) (stop.Stops, error) { return stops.Undo(t) })
 	if errors.Is(err, stop.ErrNone) {
 		if cfg := d.states.Load(ctx).Config; cfg != nil {
 			if _, is := cfg.Stop.Find(t); is {
@@ -121,10 +121,10 @@ func (d *Service) UndoStop(ctx context.Context, t stop.Target) (Stopped, error) 
 // UndoStops undoes all stops of people.
 func (d *Service) UndoStops(ctx context.Context) (Stopped, error) {
 	var undone []stop.Target
-	changed, err := d.changeStops(ctx, func(held stop.Stops) (stop.Stops, error) {
+	changed, err := d.changeStops(ctx, func(stops stop.Stops) (stop.Stops, error) {
 		undone = nil
-		next := held
-		for _, s := range held.List {
+		next := stops
+		for _, s := range stops.List {
 			undone = append(undone, s.Target)
 			next, _ = next.Undo(s.Target) // the stop exists
 		}
@@ -141,9 +141,9 @@ func (d *Service) changeStops(ctx context.Context, change func(stop.Stops) (stop
 	if d.o.Stops == nil {
 		return false, Refuse(http.StatusNotImplemented, "this program cannot stop anything, and nothing was stopped")
 	}
-	_, err = d.o.Stops.Change(ctx, func(held stop.Stops) (stop.Stops, error) {
-		next, err := change(held)
-		changed = err == nil && !slices.Equal(held.List, next.List)
+	_, err = d.o.Stops.Change(ctx, func(stops stop.Stops) (stop.Stops, error) {
+		next, err := change(stops)
+		changed = err == nil && !slices.Equal(stops.List, next.List)
 		return next, err
 	})
 	switch {
@@ -156,7 +156,7 @@ func (d *Service) changeStops(ctx context.Context, change func(stop.Stops) (stop
 	return false, Refuse(http.StatusServiceUnavailable, "the store did not answer, so this may or may not be done: look at /admin/stop again and try again. The key stop of mcp_config.json works without the store; the log says more")
 }
 
-// afterStop records what was done, if anything was, and shows it to this process at once.
+// afterStop records the change, if there was one, and loads it into the state of this process.
 func (d *Service) afterStop(ctx context.Context, changed bool, action string, targets []stop.Target, reason string) Stopped {
 	out := Stopped{Changed: changed, Recorded: true}
 	if changed {
@@ -190,7 +190,7 @@ func trim(t stop.Target) stop.Target {
 
 // A Reach says what a stop would stop.
 type Reach struct {
-	Tools, Items int    // that agents can call now; for a stop of an agent: all of them
+	Tools, Items int    // callable items that the stop covers; all of them for a stop of an agent
 	Running      int    // calls in this process
 	Local        bool   // calls run in this process
 	Unlisted     bool   // no token belongs to the agent, and it never called

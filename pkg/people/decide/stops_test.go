@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A stop is known after it was undone, alone or with all others, so earlier grants do not come
-// back. A repeated stop and an undo without a stop change nothing.
+// The store remembers a stop after it was undone, alone or with all others, so earlier grants do
+// not become valid again. A repeated stop and an undo without a stop change nothing.
 func TestUndoneStopsAreKnown(t *testing.T) {
 	for name, undo := range map[string]func(*fixture) error{
 		"one by one": func(f *fixture) error {

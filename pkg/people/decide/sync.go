@@ -16,13 +16,13 @@ type Syncer interface {
 	Sync(ctx context.Context) (catalog.Report, error)
 }
 
-// ErrStarted is returned by a [Syncer] that started a sync elsewhere and does not wait for its end.
+// ErrStarted means that a [Syncer] started a sync elsewhere and does not wait for its end.
 var ErrStarted = errors.New("sync started")
 
 // A SyncReport says what a sync found and did. It has the parts of a [catalog.Report] that a caller
 // may read.
 type SyncReport struct {
-	Pending    bool           `json:"pending,omitempty" doc:"the sync was only started (202): synced_at of /admin/servers moves when there is a catalog of what it found, more than once where a sync is spread over functions; the rest of the report is empty"`
+	Pending    bool           `json:"pending,omitempty" doc:"the sync has only started (202), and the rest of the report is empty. When a catalog with its results exists, synced_at of /admin/servers changes; a sync that is spread over functions changes it several times"`
 	StartedAt  time.Time      `json:"started_at"`
 	DurationMS int64          `json:"duration_ms"`
 	Config     string         `json:"config" doc:"version of the config that was used"`
@@ -39,12 +39,14 @@ type SyncedServer struct {
 	catalog.ServerTotals
 }
 
-// Sync loads the tools of all servers now, or starts that elsewhere; then the report is Pending.
+// Sync loads the tools of all servers now, or starts a sync elsewhere. In that case the report is
+// Pending.
 func (d *Service) Sync(ctx context.Context) (SyncReport, error) {
 	if d.o.Syncer == nil {
 		return SyncReport{}, Refuse(http.StatusNotImplemented, "this program runs no syncs")
 	}
-	_ = d.Record(ctx, audit.Line{Action: audit.ActionSync}) // a sync does not change what agents may do
+	// A sync does not change what agents may do, so it runs even without its audit event.
+	_ = d.Record(ctx, audit.Line{Action: audit.ActionSync})
 	r, err := d.o.Syncer.Sync(ctx)
 	if errors.Is(err, ErrStarted) {
 		return SyncReport{Pending: true, StartedAt: d.o.Now().UTC(), Servers: []SyncedServer{}}, nil

@@ -18,7 +18,7 @@ import (
 // Callable is the status of a tool, a prompt or a resource that is not locked.
 const Callable = "callable"
 
-// NotListed is the status of an item that has only a record, or a count.
+// NotListed is the status of an item that is not in the catalog, but has a record or was used.
 const NotListed = "not_listed"
 
 // StatusText returns the name of a status. [lock.None] is [Callable].
@@ -53,18 +53,18 @@ type Tool struct {
 	Remediation string           `json:"remediation,omitempty" doc:"text that agents see"`
 	Denial      *Denial          `json:"denial,omitempty" doc:"the operator's rule that denies it, or may"`
 	Tier        tool.Tier        `json:"tier" enum:"read,write,destructive"`
-	Annotations tool.Annotations `json:"annotations" doc:"the server's, with the operator's over them; of a prompt or a resource, what it counts as"`
+	Annotations tool.Annotations `json:"annotations" doc:"the server's annotations with the operator's overrides; for a prompt or a resource, the annotations that the gateway assumes"`
 	Signature   string           `json:"signature,omitempty"`
 	Record      *Record          `json:"record,omitempty"`
-	Hash        tool.Hash        `json:"hash,omitempty" doc:"of the definition; an approval names it"`
-	Definition  json.RawMessage  `json:"definition,omitempty" doc:"as the server sent it last"`
-	Approved    json.RawMessage  `json:"approved_definition,omitempty" doc:"the one approved last, if it is another"`
-	Change      *Change          `json:"change,omitempty" doc:"from that one to the definition of now"`
-	Findings    []Finding        `json:"findings,omitempty" doc:"what a reviewer should see in the definition of now, first what is new since the approved one, and of that what is severe; approving a definition with a severe one needs a note"`
-	TakesTwo    bool             `json:"takes_two,omitempty" doc:"approving the definition of now takes two people who signed in with the issuer"`
-	Use         *usage.Week      `json:"use,omitempty" doc:"how it was called in the last seven days; absent: it was not, or that is not known without asking"`
-	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"what can be decided about it now"`
-	Obstacle    *Obstruction     `json:"obstacle,omitempty" doc:"with for: what keeps you from carrying that out on it now; absent: nothing does"`
+	Hash        tool.Hash        `json:"hash,omitempty" doc:"hash of the definition; an approval names it"`
+	Definition  json.RawMessage  `json:"definition,omitempty" doc:"the definition that the server sent last"`
+	Approved    json.RawMessage  `json:"approved_definition,omitempty" doc:"the definition that was approved last, if it is another"`
+	Change      *Change          `json:"change,omitempty" doc:"difference between the approved and the current definition"`
+	Findings    []Finding        `json:"findings,omitempty" doc:"findings in the current definition: new findings since the approved definition first, and severe ones first among these; approving a definition with a severe finding needs a note"`
+	TakesTwo    bool             `json:"takes_two,omitempty" doc:"approving the current definition takes two people who signed in with the issuer"`
+	Use         *usage.Week      `json:"use,omitempty" doc:"calls in the last seven days; absent: there were none, or only a query can tell"`
+	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"the decisions that are possible now"`
+	Obstacle    *Obstruction     `json:"obstacle,omitempty" doc:"with for: why you cannot take that action on it now; absent: you can"`
 
 	Facts Facts `json:"-"` // used by [Obstacle]
 }
@@ -72,7 +72,7 @@ type Tool struct {
 // A Denial is an operator's rule that denies an item.
 type Denial struct {
 	policy.Denial
-	Rules   []string `json:"rules,omitempty" doc:"where the rules stand"`
+	Rules   []string `json:"rules,omitempty" doc:"where the rules are"`
 	Unknown bool     `json:"unknown,omitempty" doc:"the rules could not be evaluated"`
 }
 
@@ -90,23 +90,23 @@ type Record struct {
 	ChangedAt    time.Time      `json:"changed_at,omitzero" doc:"when a sync first saw the current definition; absent: it is the first one, or that is not known"`
 	Rev          int64          `json:"rev"`
 
-	Lost    *approval.Lost `json:"lost,omitempty" doc:"the store had lost the record, or had an older one; the stricter of the two versions holds until somebody settles it"`
-	Earlier *Earlier       `json:"approved_earlier,omitempty" doc:"the current definition waits, and was approved once: another was approved since"`
+	Lost    *approval.Lost `json:"lost,omitempty" doc:"the store lost the record or had an older version; the stricter version applies until somebody settles it"`
+	Earlier *Earlier       `json:"approved_earlier,omitempty" doc:"the current definition waits, although it was approved earlier: another one was approved since"`
 
-	Verdicts  []Verdict `json:"verdicts,omitempty" doc:"what was decided about definitions of the item, the newest first"`
-	Endorsed  *Verdict  `json:"endorsed,omitempty" doc:"what a person approved last"`
+	Verdicts  []Verdict `json:"verdicts,omitempty" doc:"decisions about definitions of the item, the newest first"`
+	Endorsed  *Verdict  `json:"endorsed,omitempty" doc:"the last approval by a person"`
 	UndoUntil time.Time `json:"undo_until,omitzero" doc:"until when the last decision can be undone; absent: it cannot"`
-	Proposed  *Verdict  `json:"proposed,omitempty" doc:"the approval of the current definition by the first of two people: it waits for another one"`
-	Undoes    string    `json:"undoes,omitempty" doc:"the action that undo would take back"`
+	Proposed  *Verdict  `json:"proposed,omitempty" doc:"the approval of the current definition by the first of two people; it waits for the second"`
+	Undoes    string    `json:"undoes,omitempty" doc:"the action that undo would revert"`
 }
 
 // A Verdict is a decision about one definition.
 type Verdict struct {
 	Hash    tool.Hash `json:"hash"`
 	Verdict string    `json:"verdict" enum:"approved,blocked,proposed"`
-	By      string    `json:"by,omitempty" doc:"missing: not known"`
+	By      string    `json:"by,omitempty" doc:"absent: not known"`
 	At      time.Time `json:"at,omitzero"`
-	Note    string    `json:"note,omitempty" doc:"how it begins"`
+	Note    string    `json:"note,omitempty" doc:"the beginning of the note"`
 }
 
 // verdictsOf returns the stored decisions about definitions of an item.
@@ -127,7 +127,7 @@ func verdictOf(m approval.Remembered, verdict string) Verdict {
 
 // An Earlier is an earlier approval.
 type Earlier struct {
-	By string    `json:"by,omitempty" doc:"missing: not known"`
+	By string    `json:"by,omitempty" doc:"absent: not known"`
 	At time.Time `json:"at,omitzero"`
 }
 

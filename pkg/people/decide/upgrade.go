@@ -15,22 +15,22 @@ import (
 // audit has the action of a normal approval, and names both versions.
 const ActionCarry = "carry"
 
-// An Upgrade is a server that is another version of the same package, with the definitions that
+// An Upgrade is a server that runs another version of the same package, with the definitions that
 // wait only because of the new version.
 type Upgrade struct {
 	Server string   `json:"server"`
 	Before []string `json:"before" nullable:"false" doc:"versions in which these definitions were approved"`
-	Now    string   `json:"now" doc:"the version that is started"`
-	Tools  []Row    `json:"tools" nullable:"false" doc:"and prompts and resources: each definition equals the approved one"`
+	Now    string   `json:"now" doc:"the version that the gateway starts"`
+	Tools  []Row    `json:"tools" nullable:"false" doc:"tools, prompts and resources whose definition equals the approved one"`
 }
 
-// upgrades returns the servers that f and about choose and that are another version of a package.
-// It logs and skips a server whose records cannot be read; the list still has that server's waiting
-// items.
-func (d *Service) upgrades(ctx context.Context, v *state.View, f Filter, about func(server string) bool) (out []Upgrade) {
+// upgrades returns the servers that match f and hasServer and that run another version of their
+// package. It logs and skips a server whose records cannot be read; the list still has that
+// server's waiting items.
+func (d *Service) upgrades(ctx context.Context, v *state.View, f Filter, hasServer func(server string) bool) (out []Upgrade) {
 	for _, s := range v.Servers() {
 		name := s.Config.Name
-		if s.Config.Command == nil || f.Server != "" && f.Server != name || about != nil && !about(name) ||
+		if s.Config.Command == nil || f.Server != "" && f.Server != name || hasServer != nil && !hasServer(name) ||
 			!waits(v, s.First, s.Tools) && !waits(v, s.FirstItem, s.Items) {
 			continue
 		}
@@ -56,7 +56,7 @@ func waits(v *state.View, first, n int) bool {
 	return false
 }
 
-// upgrade returns what waits on a server because it is another version.
+// upgrade returns the definitions of a server that wait only because of its new version.
 func (d *Service) upgrade(ctx context.Context, v *state.View, s state.Server, f Filter) (Upgrade, error) {
 	up := Upgrade{Server: s.Config.Name}
 	_, up.Now = s.Config.Command.Release()

@@ -12,20 +12,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/usage"
 )
 
-// maxUseRows is how many tools and agents each list of the usage has.
+// maxUseRows limits the tools and agents in each list of the usage.
 const maxUseRows = 25
 
 // A Usage says how agents used the tools in a time range.
 type Usage struct {
 	Range   string        `json:"range"`
 	From    time.Time     `json:"from"`
-	To      time.Time     `json:"to" doc:"the end of the last bucket, which is not over"`
-	Step    int           `json:"step_seconds" doc:"how long a bucket is; the values of a series are one a bucket, the oldest first"`
+	To      time.Time     `json:"to" doc:"the end of the last bucket, which has not ended yet"`
+	Step    int           `json:"step_seconds" doc:"length of a bucket; a series has one value for each bucket, the oldest first"`
 	Charts  []usage.Chart `json:"charts" nullable:"false"`
-	Uses    *UseRows      `json:"uses,omitempty" doc:"by tool and by agent; absent: not known"`
-	CanAsk  bool          `json:"can_ask" doc:"by tool and by agent is known only if somebody asks: POST to this address"`
-	Query   *UsageQuery   `json:"query,omitempty" doc:"what became of the question that was named"`
-	Missing []string      `json:"missing" nullable:"false" doc:"what is not known, and why, for a person"`
+	Uses    *UseRows      `json:"uses,omitempty" doc:"use by tool and by agent; absent: not known"`
+	CanAsk  bool          `json:"can_ask" doc:"only a query can tell the use by tool and by agent: POST to this address"`
+	Query   *UsageQuery   `json:"query,omitempty" doc:"the query that the request names"`
+	Missing []string      `json:"missing" nullable:"false" doc:"what is not known, and why"`
 }
 
 // UseRows are tools and agents sorted by use.
@@ -33,10 +33,10 @@ type UseRows struct {
 	Wanted []UsedTool  `json:"wanted" nullable:"false" doc:"tools that are locked now, and that agents called or found, the most wanted first"`
 	Most   []UsedTool  `json:"most" nullable:"false" doc:"tools by how often they were called"`
 	Agents []UsedAgent `json:"agents" nullable:"false"`
-	More   MoreUses    `json:"more" doc:"how many each list leaves out"`
+	More   MoreUses    `json:"more" doc:"how many rows each list omits"`
 }
 
-// MoreUses says how many rows are left out.
+// MoreUses says how many rows each list omits.
 type MoreUses struct {
 	Wanted int `json:"wanted"`
 	Most   int `json:"most"`
@@ -45,16 +45,16 @@ type MoreUses struct {
 
 // A UsedTool is a tool, a prompt or a resource with its use by agents.
 type UsedTool struct {
-	ID     string `json:"id" doc:"empty: all that were not kept apart"`
+	ID     string `json:"id" doc:"empty: all others, which are not counted separately"`
 	Status string `json:"status" doc:"as of now; not_listed: the catalog does not have it"`
-	Agents int    `json:"agents" doc:"that called it, those refused included"`
+	Agents int    `json:"agents" doc:"number of agents that called it, including refused calls"`
 	usage.Use
 }
 
 // A UsedAgent is an agent with what it used.
 type UsedAgent struct {
-	Agent string `json:"agent" doc:"empty: all that were not kept apart"`
-	Tools int    `json:"tools" doc:"that it called"`
+	Agent string `json:"agent" doc:"empty: all others, which are not counted separately"`
+	Tools int    `json:"tools" doc:"number of tools that it called"`
 	usage.Use
 }
 
