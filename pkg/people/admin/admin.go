@@ -1,7 +1,7 @@
 // Package admin is the JSON API under /admin: it lists tools, prompts and resources with their
 // locks, carries out people's decisions, runs syncs, manages agent tokens and reads the audit.
 //
-// The handler in front of it authenticates the caller: see decide.WithActor. Requests that change
+// Another handler authenticates the caller first: see decide.WithActor. Requests that change
 // something must be JSON, because another site could make a browser send a form.
 package admin
 
@@ -19,10 +19,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// An api has what the handlers share.
+// An api holds the dependencies of all handlers.
 type api struct {
 	service *decide.Service
-	tokens  *token.Registry // nil: agent tokens are not served here
+	tokens  *token.Registry // nil: the API has no operations for agent tokens
 	gate    *connect.Gateway
 
 	sessions *signin.Sessions // nil: nobody signs in here
@@ -39,8 +39,8 @@ func New(service *decide.Service, tokens *token.Registry, gate *connect.Gateway,
 	return readBody(requireJSON(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes().ServeHTTP(w, r) })))
 }
 
-// routes returns the handler of all operations. The first API request builds it, because that takes
-// milliseconds that agents and console pages need not wait for.
+// routes returns the handler of all operations. The first API request builds it, because this takes
+// milliseconds, and agents and console pages should not wait for it.
 func (a *api) routes() http.Handler {
 	mux := http.NewServeMux()
 	a.register(mux)

@@ -55,18 +55,19 @@ type exporter struct {
 
 var exports = []exporter{
 	{"csv", "text/csv; charset=utf-8", "a table of comma-separated values, made safe for spreadsheets", func(w io.Writer) (audit.Writer, error) { return audit.NewCSV(w) }},
-	{"jsonl", "application/jsonl; charset=utf-8", "one JSON object a line, as the schema has them", func(w io.Writer) (audit.Writer, error) { return audit.JSONL{W: w}, nil }},
+	{"jsonl", "application/jsonl; charset=utf-8", "one JSON object on each line, in the form of " +
+		"the schema", func(w io.Writer) (audit.Writer, error) { return audit.JSONL{W: w}, nil }},
 }
 
-// maxHeld limits the bytes of a file if a proxy buffers answers: a function's answer may have 6 MB,
-// and its envelope takes a part of them.
-const maxHeld = 4 << 20
+// maxBuffered limits the bytes of a file if a proxy buffers answers. An answer of a function may
+// have 6 MB, including its envelope.
+const maxBuffered = 4 << 20
 
-// errFull ends a file that has the maximum length.
+// errFull means that a file has the maximum length.
 var errFull = errors.New("the file is as long as an answer may be")
 
-// export writes a file. It sends nothing before the first line is read, so a failing store gives an
-// error and not an empty file. If the file ends early after that, its last line says why.
+// export writes a file. It reads the first line before it sends anything, so a failing store causes
+// an error and not an empty file. If the file ends early after that, its last line says why.
 func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filter) {
 	ctx := hc.Context()
 	n, last := 0, time.Time{}
@@ -85,7 +86,7 @@ func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filt
 		switch {
 		case err != nil:
 			return err
-		case a.service.HoldsAnswers() && counted.n > maxHeld:
+		case a.service.HoldsAnswers() && counted.n > maxBuffered:
 			return errFull
 		}
 		n, last = n+1, l.Time

@@ -12,7 +12,8 @@ import (
 
 // registerBackup adds the operation that returns a copy of the approvals.
 func (a *api) registerBackup(h huma.API) {
-	const what = "a database of bbolt, as portcullis approvals restore takes it; it has the digests of tokens and of sessions"
+	const what = "a bbolt database, which portcullis approvals restore accepts; it has the " +
+		"digests of tokens and sessions"
 	op := post("backup-approvals", "/admin/approvals/backup", "Get a consistent, verified copy of the store of the approvals; the audit records who took it")
 	op.Responses = map[string]*huma.Response{"200": {Description: what, Content: map[string]*huma.MediaType{"application/octet-stream": {}}}}
 	op.Errors = []int{http.StatusNotImplemented, http.StatusServiceUnavailable, http.StatusInsufficientStorage}

@@ -90,7 +90,7 @@ func TestDecideDenied(t *testing.T) {
 				t.Errorf("%s %s: %q", action, path, got)
 			}
 		}
-		// Locking a locked tool is never refused.
+		// The API never refuses to lock a locked tool.
 		if got := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/"+path+"/disable", "{}"); got.Status != "disabled_by_config" || !got.Record.Disabled {
 			t.Errorf("disable %s = %+v", path, got)
 		}
@@ -144,7 +144,7 @@ func TestDecideRevision(t *testing.T) {
 		"disable": fmt.Sprintf(`{"rev":%d}`, seen),
 		"enable":  fmt.Sprintf(`{"rev":%d}`, seen+7),
 	} {
-		if got := h.Problem(http.StatusConflict, "/admin/tools/mail/send/"+action, body); !strings.Contains(got, "changed since it was shown: it is disabled") {
+		if got := h.Problem(http.StatusConflict, "/admin/tools/mail/send/"+action, body); !strings.Contains(got, "has changed since you saw it: it is disabled") {
 			t.Errorf("%s: %q", action, got)
 		}
 	}

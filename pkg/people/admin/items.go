@@ -15,7 +15,7 @@ import (
 // read parameters of an unexported embedded struct.
 type ItemPath struct {
 	Server string `path:"server"`
-	Name   string `path:"name" doc:"of a resource, the SHA-256 of its URI in lower-case hex"`
+	Name   string `path:"name" doc:"name; for a resource the SHA-256 of its URI in lower-case hex"`
 }
 
 // A kindAPI serves the items of one kind.
@@ -35,7 +35,8 @@ func (a *api) registerKind(h huma.API, kind tool.Kind) {
 	serve(a, h, get(history, path+"/history", "List the history of one "+name+", newest first"), k.history)
 	for _, hash := range []struct{ action, summary string }{
 		{approval.ActionApprove, "Approve the definition with this hash"},
-		{approval.ActionBlock, "Refuse the definition with this hash permanently; another definition waits as usual"},
+		{approval.ActionBlock, "Refuse the definition with this hash permanently; other " +
+			"definitions wait for approval as usual"},
 		{approval.ActionUnblock, "Remove a block without an approval"},
 	} {
 		serve(a, h, post(hash.action+"-"+name, path+"/"+hash.action, hash.summary), k.decideHash(hash.action))
@@ -51,7 +52,7 @@ func (k kindAPI) find(ctx context.Context, in ItemPath) (tool.ID, error) {
 
 type getInput struct {
 	ItemPath
-	For string `query:"for" enum:"approve,block,unblock,disable,enable,undo,carry" doc:"the answer says what keeps you from carrying this out now"`
+	For string `query:"for" enum:"approve,block,unblock,disable,enable,undo,carry" doc:"the answer says why you cannot take this action now"`
 }
 
 func (k kindAPI) get(ctx context.Context, in *getInput) (out decide.Tool, err error) {
@@ -78,14 +79,14 @@ func (k kindAPI) history(ctx context.Context, in *historyInput) (out decide.Hist
 	return k.service.History(ctx, id, in.Paging)
 }
 
-// DecisionBody is what a person saw and says in a decision. The decision is refused if the record
-// has changed since.
+// DecisionBody has what the person saw, and their note. If the record has changed since, the API
+// refuses the decision.
 type DecisionBody struct {
-	Rev  int64  `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if the record has changed since, nothing is decided. Without it the decision also applies if others have decided since"`
-	Note string `json:"note,omitempty" doc:"why, at most 4096 bytes; to approve a definition with a severe finding it is required"`
+	Rev  int64  `json:"rev,omitempty" minimum:"1" doc:"revision of the record that you saw; if the record has changed since, nothing is decided. Without rev, the decision applies even if others have decided since"`
+	Note string `json:"note,omitempty" doc:"why, at most 4096 bytes; required to approve a definition with a severe finding"`
 	Tell bool   `json:"tell,omitempty" doc:"agents may see the note, with your name"`
 
-	Shown ViewMethod `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"to approve: how you were shown the definition, for the audit"`
+	Shown ViewMethod `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"for an approval: how you saw the definition, for the audit"`
 }
 
 func (b DecisionBody) decision(action string, hash tool.Hash) decide.Decision {
@@ -116,7 +117,7 @@ type hashInput struct {
 	ItemPath
 	Body struct {
 		DecisionBody
-		Hash tool.Hash `json:"hash,omitempty" pattern:"^([0-9a-f]{64})?$" doc:"of the definition that was seen; needed"`
+		Hash tool.Hash `json:"hash,omitempty" pattern:"^([0-9a-f]{64})?$" doc:"hash of the definition that you saw; required"`
 	}
 }
 
@@ -131,7 +132,7 @@ type itemInput struct {
 	ItemPath
 	Body *struct {
 		DecisionBody
-		Hash tool.Hash `json:"hash,omitempty" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen; if the record has changed since, nothing is decided"`
+		Hash tool.Hash `json:"hash,omitempty" pattern:"^[0-9a-f]{64}$" doc:"hash of the definition that you saw; if the record has changed since, nothing is decided"`
 	}
 }
 
@@ -148,7 +149,7 @@ func (k kindAPI) decide(action string) func(context.Context, *itemInput) (decide
 type undoInput struct {
 	ItemPath
 	Body struct {
-		Rev int64 `json:"rev,omitempty" minimum:"0" doc:"that the decision made; needed"`
+		Rev int64 `json:"rev,omitempty" minimum:"0" doc:"revision that the decision made; required"`
 	}
 }
 

@@ -11,12 +11,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// registerRequests adds the operations on agents' requests. The agent's user may call those below
-// /admin/ask without a role.
+// registerRequests adds the operations on agents' requests. The agent's user needs no role for the
+// operations below /admin/ask.
 func (a *api) registerRequests(h huma.API) {
 	errs := []int{http.StatusNotFound, http.StatusConflict, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusNotImplemented}
 	serve(a, h, get("list-requests", "/admin/requests", "List requests of agents, newest first"), a.listRequests)
-	serve(a, h, get("get-request", "/admin/requests/{id}", "Get one request, with the current lock, the arguments of a waiting call, and the locks that no decision opens"), a.getRequest)
+	serve(a, h, get("get-request", "/admin/requests/{id}", "Get one request, with the current "+
+		"lock, the arguments of a waiting call, and the lock that no decision here can "+
+		"override"), a.getRequest)
 	decision := post("decide-request", "/admin/requests/{id}/decide", "Decide about a request; approving and declining apply to all requests for the same definition")
 	ask := post("ask", "/admin/ask/{code}", "Make the request of a link, or change an open one; only the agent's user may")
 	withdraw := post("withdraw-request", "/admin/ask/{code}/withdraw", "Withdraw an open request; only the agent's user may")
@@ -30,11 +32,11 @@ func (a *api) registerRequests(h huma.API) {
 // Requests are a list of requests.
 type Requests struct {
 	Requests []decide.Request `json:"requests" nullable:"false" doc:"the newest first, at most 500"`
-	All      bool             `json:"all" doc:"false: there are more than are read at once, or some could not be read; the gateway's log says which"`
+	All      bool             `json:"all" doc:"false: one answer cannot have all requests, or some could not be read; the gateway's log says which"`
 }
 
 type requestsInput struct {
-	State string `query:"state" enum:"open,all" default:"open" doc:"open: what waits for a decision; all: everything that is kept"`
+	State string `query:"state" enum:"open,all" default:"open" doc:"open: requests that wait for a decision; all: all stored requests"`
 }
 
 func (a *api) listRequests(ctx context.Context, in *requestsInput) (Requests, error) {
@@ -53,14 +55,14 @@ func (a *api) getRequest(ctx context.Context, in *requestInput) (decide.Request,
 type decideRequestInput struct {
 	ID   string `path:"id" maxLength:"64" doc:"such as R-7KQ2M4XD"`
 	Body struct {
-		Verdict request.Verdict `json:"verdict" enum:"approved,allowed,confirmed,declined,revoked" doc:"approved: for all agents; allowed: to this one, for minutes; confirmed: one call, once; revoked: what was allowed or confirmed no longer is"`
-		Hash    tool.Hash       `json:"hash,omitempty" doc:"of the definition that was seen; needed but for revoked"`
-		Args    string          `json:"args,omitempty" doc:"hash of the arguments that were seen, of one call"`
-		Tool    string          `json:"tool,omitempty" maxLength:"8192" doc:"id of the tool that was seen, server:tool; if it is another nothing is decided"`
-		Agent   request.Agent   `json:"agent,omitzero" doc:"that was seen, as the request has it; if it is another nothing is decided"`
-		Minutes int             `json:"minutes,omitempty" doc:"of allowed: 1 to 43,200"`
-		Reason  string          `json:"reason,omitempty" doc:"at most 500 characters; needed to decline, and to open a definition with a severe finding. The agent sees it; of approved it is the note"`
-		Shown   ViewMethod      `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"of approved: how you were shown the definition, for the audit"`
+		Verdict request.Verdict `json:"verdict" enum:"approved,allowed,confirmed,declined,revoked" doc:"approved: for all agents; allowed: to this agent, for minutes; confirmed: one call, once; revoked: ends what was allowed or confirmed"`
+		Hash    tool.Hash       `json:"hash,omitempty" doc:"hash of the definition that you saw; required, except for revoked"`
+		Args    string          `json:"args,omitempty" doc:"for one call: hash of the arguments that you saw"`
+		Tool    string          `json:"tool,omitempty" maxLength:"8192" doc:"id of the tool that you saw, server:tool; if the request is for another tool, nothing is decided"`
+		Agent   request.Agent   `json:"agent,omitzero" doc:"agent that you saw, as in the request; if the request is from another agent, nothing is decided"`
+		Minutes int             `json:"minutes,omitempty" doc:"for allowed: 1 to 43,200"`
+		Reason  string          `json:"reason,omitempty" doc:"at most 500 characters; required to decline, and to unlock a definition with a severe finding. The agent sees it; for approved it is the note"`
+		Shown   ViewMethod      `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"for approved: how you saw the definition, for the audit"`
 	}
 }
 
@@ -74,7 +76,7 @@ func (a *api) decideRequest(ctx context.Context, in *decideRequestInput) (decide
 }
 
 type askInput struct {
-	Code string `path:"code" maxLength:"8192" doc:"id of a request, or what the link has in its place"`
+	Code string `path:"code" maxLength:"8192" doc:"id of a request, or the code in a link without an id"`
 }
 
 func (a *api) asking(ctx context.Context, in *askInput) (decide.Asking, error) {
@@ -82,10 +84,10 @@ func (a *api) asking(ctx context.Context, in *askInput) (decide.Asking, error) {
 }
 
 type wantInput struct {
-	Code string `path:"code" maxLength:"8192" doc:"id of a request, or what the link has in its place"`
+	Code string `path:"code" maxLength:"8192" doc:"id of a request, or the code in a link without an id"`
 	Body struct {
-		Why     string `json:"why,omitempty" doc:"what it is for, at most 500 characters"`
-		Minutes int    `json:"minutes,omitempty" doc:"for how long it would do, 1 to 43,200; 0: for good"`
+		Why     string `json:"why,omitempty" doc:"reason for the request, at most 500 characters"`
+		Minutes int    `json:"minutes,omitempty" doc:"how long the agent needs it, 1 to 43,200; 0: no limit"`
 	}
 }
 
@@ -94,7 +96,7 @@ func (a *api) ask(ctx context.Context, in *wantInput) (decide.Asking, error) {
 }
 
 type withdrawInput struct {
-	Code string `path:"code" maxLength:"8192" doc:"id of a request, or what the link has in its place"`
+	Code string `path:"code" maxLength:"8192" doc:"id of a request, or the code in a link without an id"`
 	Body struct{}
 }
 

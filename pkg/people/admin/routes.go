@@ -25,19 +25,22 @@ nothing was decided, and what to do. Lists have pages: send next of an answer as
 next page. A request that changes something needs the
 Content-Type application/json, and is refused if a browser sends it for another site.`
 
-// register adds every operation to mux. It serves no documentation page and no schema links,
-// because these would load scripts of others or name a host.
+// register adds every operation to mux. It serves no documentation page, because the page would
+// load scripts of others, and no schema links, because they would name a host.
 func (a *api) register(mux *http.ServeMux) {
 	cfg := huma.DefaultConfig("Portcullis admin API", "1")
 	cfg.Info.Description = description
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil
 	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
-	cfg.RejectUnknownQueryParameters = true // an unknown filter must not look as if it had been applied
+	// Otherwise an unknown filter would look as if it applied.
+	cfg.RejectUnknownQueryParameters = true
 	h := humago.New(mux, cfg)
 
-	serve(a, h, get("list-servers", "/admin/servers", "List the configured servers: how each loaded, and its tools by status"), a.listServers)
-	serve(a, h, get("get-server", "/admin/servers/{server}", "Get one server: how it loaded, its tools by status, and its settings in the config"), a.getServer)
+	serve(a, h, get("list-servers", "/admin/servers", "List the configured servers, with the "+
+		"result of their last load and their tools by status"), a.listServers)
+	serve(a, h, get("get-server", "/admin/servers/{server}", "Get one server, with the result of "+
+		"its last load, its tools by status and its settings in the config"), a.getServer)
 	serve(a, h, get("get-config", "/admin/config", "Get the operator's files in use, the faults of the stored files, and what each rule denies"), a.config)
 	list := get("list-tools", "/admin/tools", "List tools, prompts and resources by kind, status, server, tier, state and words")
 	list.SkipValidateParams, list.Errors = true, []int{http.StatusUnprocessableEntity}
@@ -59,8 +62,11 @@ func (a *api) register(mux *http.ServeMux) {
 		}
 		return &syncOutput{http.StatusOK, report}, nil
 	})
-	serve(a, h, post("restore-approvals", "/admin/approvals/restore", "Restore records that the approval store lost from the tool catalog"), bare(a.service.Restore))
-	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "Keep lost records as the approval store has them; what it lacks waits for approval"), bare(a.service.Accept))
+	serve(a, h, post("restore-approvals", "/admin/approvals/restore", "Restore from the tool "+
+		"catalog the records that the approval store lost"), bare(a.service.Restore))
+	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "Keep lost records as the "+
+		"approval store has them; definitions without an approval there wait for "+
+		"approval"), bare(a.service.Accept))
 	a.registerBackup(h)
 	serve(a, h, get("health", "/admin/health", "Get the gateway's health: what is wrong, since when, and who can fix it"), a.health)
 	a.registerAudit(h)
@@ -152,7 +158,8 @@ func listCodes(schemas map[string]*huma.Schema) {
 		codes = append(codes, string(c))
 	}
 	schemas["ErrorModel"].Properties["code"] = &huma.Schema{
-		Type: huma.TypeString, Description: "stable: why a decision was refused; absent of other problems",
+		Type: huma.TypeString, Description: "stable: why a decision was refused; absent for " +
+			"other problems",
 	}
 	for _, name := range []string{"ErrorModel", "BulkResult", "Obstruction"} {
 		schemas[name].Properties["code"].Enum = codes

@@ -16,16 +16,16 @@ import (
 
 // A Session is what an operator sees of a person's session in a browser.
 type Session struct {
-	ID      string    `json:"id" doc:"names the session here; it lets nobody in"`
-	Actor   string    `json:"actor" doc:"whom the audit names"`
+	ID      string    `json:"id" doc:"identifies the session in this API; nobody can sign in with it"`
+	Actor   string    `json:"actor" doc:"name of the person in the audit"`
 	Way     string    `json:"way" enum:"link,key,token,bootstrap,oidc" doc:"how the person signed in"`
-	Browser string    `json:"browser,omitempty" doc:"as it calls itself, in short"`
+	Browser string    `json:"browser,omitempty" doc:"name that the browser gives itself, shortened"`
 	Created time.Time `json:"created"`
-	Used    time.Time `json:"used" doc:"to five minutes"`
-	Expires time.Time `json:"expires" doc:"if it is not used any more"`
+	Used    time.Time `json:"used" doc:"time of the last use, accurate to five minutes"`
+	Expires time.Time `json:"expires" doc:"when the session ends if nobody uses it before"`
 }
 
-// registerSessions adds the operations on people's sessions, if there are sessions.
+// registerSessions adds the operations on people's sessions, if people can sign in.
 func (a *api) registerSessions(h huma.API) {
 	if a.sessions == nil {
 		return

@@ -35,7 +35,7 @@ func (a *api) stop(ctx context.Context, in *stopInput) (decide.Stopped, error) {
 type undoStopInput struct {
 	Body struct {
 		stop.Target
-		Every bool `json:"every,omitempty" doc:"all stops of people; all is the stop of everything alone"`
+		Every bool `json:"every,omitempty" doc:"undo all stops by people; all undoes only the stop of everything"`
 	}
 }
 
@@ -44,7 +44,8 @@ func (a *api) undoStop(ctx context.Context, in *undoStopInput) (decide.Stopped, 
 		return a.service.UndoStops(ctx)
 	}
 	if in.Body.Every {
-		return decide.Stopped{}, problem(http.StatusUnprocessableEntity, "nothing was undone: name every, or one of all, server and agent")
+		return decide.Stopped{}, problem(http.StatusUnprocessableEntity, "nothing was undone: "+
+			"send every, or one of all, server and agent")
 	}
 	return a.service.UndoStop(ctx, in.Body.Target)
 }

@@ -12,38 +12,37 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// An AgentToken is what people see of an agent token: everything except its text, which is not
-// stored.
+// An AgentToken is an agent token as people see it: without its text, which is not stored.
 type AgentToken struct {
-	ID        string    `json:"id" doc:"names the token here; it lets nobody in"`
+	ID        string    `json:"id" doc:"identifies the token in this API; nobody can authenticate with it"`
 	Name      string    `json:"name" doc:"the agent is token:<name> in rules, logs and the audit"`
-	Status    string    `json:"status" enum:"live,expired,revoked,void" doc:"void: it has not expired, but the key that it was made under is gone, so it lets nobody in"`
-	Key       string    `json:"key,omitempty" enum:"current,previous,gone" doc:"under which key of the gateway it was made: one under the previous key lets nobody in once that goes; not there if the keys cannot be read"`
-	Servers   []string  `json:"servers" nullable:"false" doc:"that it may see; * means every server"`
-	Tiers     []string  `json:"tiers" nullable:"false" doc:"that it may call"`
-	Toolsets  []string  `json:"toolsets,omitempty" doc:"that bound its selection; none: no bound"`
-	Admin     bool      `json:"admin" doc:"it may use this API"`
+	Status    string    `json:"status" enum:"live,expired,revoked,void" doc:"void: the token has not expired, but the key of its hash is gone, so the gateway refuses it"`
+	Key       string    `json:"key,omitempty" enum:"current,previous,gone" doc:"key of the gateway with which the token's hash was made: the gateway refuses the token when this key is gone; absent if the keys cannot be read"`
+	Servers   []string  `json:"servers" nullable:"false" doc:"servers that the token may see; * means every server"`
+	Tiers     []string  `json:"tiers" nullable:"false" doc:"tiers that the token may call"`
+	Toolsets  []string  `json:"toolsets,omitempty" doc:"toolsets that limit the token's selection; absent: no limit"`
+	Admin     bool      `json:"admin" doc:"the token may use this API"`
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by"`
 	ExpiresAt time.Time `json:"expires_at"`
 	RevokedAt time.Time `json:"revoked_at,omitzero"`
 	RevokedBy string    `json:"revoked_by,omitempty"`
-	LastUsed  time.Time `json:"last_used,omitzero" doc:"to the hour"`
+	LastUsed  time.Time `json:"last_used,omitzero" doc:"time of the last use, accurate to the hour"`
 }
 
 // TokenKeys are the keys of the hashes of agent tokens.
 type TokenKeys struct {
 	Current  TokenKey  `json:"current"`
-	Previous *TokenKey `json:"previous,omitempty" doc:"which the current one replaced; absent if no token under it is accepted"`
-	Void     int       `json:"void" doc:"tokens that have not expired and let nobody in, since their key is gone"`
+	Previous *TokenKey `json:"previous,omitempty" doc:"key before the current one; absent if the gateway accepts no token under it"`
+	Void     int       `json:"void" doc:"number of tokens that have not expired, but are refused because their key is gone"`
 }
 
-// A TokenKey is what people may see of a key.
+// A TokenKey describes a key without its secret.
 type TokenKey struct {
-	ID    string    `json:"id" doc:"names the key; it lets nobody in"`
-	Since time.Time `json:"since,omitzero" doc:"when it was put; not there if that is not known"`
-	Until time.Time `json:"until,omitzero" doc:"time after which no token under it is accepted; not there: as long as the gateway has it"`
-	Live  int       `json:"live" doc:"tokens under it that let somebody in"`
+	ID    string    `json:"id" doc:"identifies the key; it is not secret"`
+	Since time.Time `json:"since,omitzero" doc:"when the operator set the key; absent if that is not known"`
+	Until time.Time `json:"until,omitzero" doc:"time after which the gateway accepts no token under the key; absent: until the key is removed"`
+	Live  int       `json:"live" doc:"number of valid tokens under the key"`
 	Last  time.Time `json:"last_expires,omitzero" doc:"when the last of these expires"`
 }
 
@@ -71,7 +70,7 @@ func (a *api) registerTokens(h huma.API) {
 // A TokenList is a page of agent tokens.
 type TokenList struct {
 	Tokens []AgentToken `json:"tokens" nullable:"false"`
-	Keys   *TokenKeys   `json:"keys,omitempty" doc:"how all tokens stand to the keys of their hashes; not there if the keys cannot be read"`
+	Keys   *TokenKeys   `json:"keys,omitempty" doc:"keys of the hashes of all tokens; absent if the keys cannot be read"`
 	decide.Next
 }
 
@@ -99,11 +98,11 @@ func (a *api) listTokens(ctx context.Context, in *decide.Paging) (out TokenList,
 type makeTokenInput struct {
 	Body struct {
 		Name     string   `json:"name" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9._@-]+$"`
-		Servers  []string `json:"servers" nullable:"false" maxItems:"200" doc:"* means every server; none: it sees nothing"`
-		Tiers    []string `json:"tiers" nullable:"false" maxItems:"3" enum:"read,write,destructive" doc:"write does not include read; none: it calls nothing"`
-		Toolsets []string `json:"toolsets,omitempty" nullable:"false" maxItems:"200" doc:"none: no bound"`
-		Admin    bool     `json:"admin,omitempty" doc:"it may use this API"`
-		Days     int      `json:"days" minimum:"1" maximum:"365" doc:"after which it expires"`
+		Servers  []string `json:"servers" nullable:"false" maxItems:"200" doc:"* means every server; empty: the token sees nothing"`
+		Tiers    []string `json:"tiers" nullable:"false" maxItems:"3" enum:"read,write,destructive" doc:"write does not include read; empty: the token can call nothing"`
+		Toolsets []string `json:"toolsets,omitempty" nullable:"false" maxItems:"200" doc:"empty: no limit"`
+		Admin    bool     `json:"admin,omitempty" doc:"the token may use this API"`
+		Days     int      `json:"days" minimum:"1" maximum:"365" doc:"days until the token expires"`
 	}
 }
 

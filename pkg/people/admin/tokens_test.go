@@ -187,8 +187,8 @@ func TestTokensInOpenAPI(t *testing.T) {
 	}
 }
 
-// A grant belongs to a token's name, so a person who revokes a token learns what a later one will
-// have.
+// A grant belongs to a token's name, so the answer to a revocation lists the grants that a later
+// token of this name will have.
 func TestRevokeTokenSaysWhatIsGranted(t *testing.T) {
 	h := withTokens(t)
 	ci := request.Agent{Way: identity.WayToken, ID: "token:ci"}

@@ -68,27 +68,27 @@ func (a *api) health(ctx context.Context, _ *struct{}) (decide.Health, error) {
 
 type bulkInput struct {
 	Body struct {
-		Action string     `json:"action" enum:"approve,block,disable,enable,carry" doc:"carry approves what was approved in another version of the same server, and nothing else"`
+		Action string     `json:"action" enum:"approve,block,disable,enable,carry" doc:"carry approves only definitions that were approved in another version of the same server"`
 		Items  []BulkItem `json:"items" nullable:"false" doc:"1 to 500"`
-		Note   string     `json:"note,omitempty" doc:"why, for all of them, at most 4096 bytes"`
+		Note   string     `json:"note,omitempty" doc:"why, for all items, at most 4096 bytes"`
 		Tell   bool       `json:"tell,omitempty" doc:"agents may see the note, with your name"`
-		Shown  ViewMethod `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"to approve: how you were shown the definitions. If you were not, those with findings, annotated as destructive or changed since their approval are refused"`
+		Shown  ViewMethod `json:"shown,omitempty" enum:"opened,printed,hash,seen,lock_file,none" default:"hash" doc:"for an approval: how you saw the definitions. none: definitions that have findings, are annotated as destructive or changed since their approval are refused"`
 	}
 }
 
 // A BulkItem is one of many items in a request, as the person saw it.
 type BulkItem struct {
 	ID   string    `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
-	Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
-	Rev  int64     `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if the record has changed since, nothing is decided about this item"`
+	Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"hash of the definition that you saw"`
+	Rev  int64     `json:"rev,omitempty" minimum:"1" doc:"revision of the record that you saw; if the record has changed since, nothing is decided about this item"`
 }
 
 // A BulkResult says what happened to one of many items.
 type BulkResult struct {
 	ID     string      `json:"id"`
 	Result string      `json:"result" enum:"done,refused,failed"`
-	Status string      `json:"status,omitempty" doc:"of the item after it"`
-	Rev    int64       `json:"rev,omitempty" doc:"of the record after it; an undo names it"`
+	Status string      `json:"status,omitempty" doc:"status of the item after the decision"`
+	Rev    int64       `json:"rev,omitempty" doc:"revision of the record after the decision; an undo names it"`
 	Code   decide.Code `json:"code,omitempty" doc:"stable: why nothing was decided about it"`
 	Detail string      `json:"detail,omitempty" doc:"the same in words"`
 }
@@ -96,11 +96,10 @@ type BulkResult struct {
 // A BulkAnswer says what happened to many items.
 type BulkAnswer struct {
 	Tools []BulkResult `json:"tools" nullable:"false" doc:"in the order of the request"`
-	Count int          `json:"done" doc:"about how many it was decided"`
+	Count int          `json:"done" doc:"number of items that were decided"`
 }
 
-// decideAll decides about each item separately: an item that changed meanwhile does not stop the
-// others.
+// decideAll decides about each item separately: if an item has changed since, only that item fails.
 func (a *api) decideAll(ctx context.Context, in *bulkInput) (out BulkAnswer, err error) {
 	items := make([]decide.Item, len(in.Body.Items))
 	for n, t := range in.Body.Items {

@@ -11,10 +11,12 @@ import (
 
 // registerUsage adds the operations on the usage.
 func (a *api) registerUsage(h huma.API) {
-	read := get("usage", "/admin/usage", "Get the usage of tools by agents: over time, and by tool and agent if that is known")
+	read := get("usage", "/admin/usage", "Get the usage of tools by agents over time, and by "+
+		"tool and agent if that is known")
 	read.Errors = []int{http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusNotImplemented, http.StatusServiceUnavailable}
 	serve(a, h, read, a.usage)
-	ask := post("ask-usage", "/admin/usage", "Start a charged query of the log for tools and agents; the answer has the id to read the result with")
+	ask := post("ask-usage", "/admin/usage", "Start a charged query of the log for tools and "+
+		"agents; the answer has the id with which you read the result")
 	ask.DefaultStatus = http.StatusAccepted
 	ask.Errors = []int{http.StatusConflict, http.StatusUnprocessableEntity, http.StatusNotImplemented, http.StatusBadGateway}
 	serve(a, h, ask, a.askUsage)
@@ -22,7 +24,7 @@ func (a *api) registerUsage(h huma.API) {
 
 type usageInput struct {
 	Range string `query:"range" default:"24h" doc:"1h, 24h, 7d or 30d"`
-	Query string `query:"query" maxLength:"200" doc:"a query of the same range that was started"`
+	Query string `query:"query" maxLength:"200" doc:"id of a started query for the same range"`
 }
 
 func (a *api) usage(ctx context.Context, in *usageInput) (decide.Usage, error) {
