@@ -1,6 +1,6 @@
 // Package auditevent writes audit lines for decisions of other packages: about tools, prompts and
 // resources (their store keeps its own audit too), and about versions of the operator's files.
-// After a data loss, its [Restorer] closes again what these lines say was closed.
+// After a data loss, its [Restorer] applies the locking actions in these lines again.
 package auditevent
 
 import (
@@ -26,8 +26,8 @@ func LineOf(e approval.Entry) audit.Line {
 }
 
 // Audited returns a store that also writes decisions to out: decisions of people, and decisions of
-// syncs that change what agents may do. If a sync sees an item for the first time, the item waits,
-// and only the store's own audit has that.
+// syncs that change what agents may do. It does not write a line when a sync sees an item for the
+// first time: the item then waits for approval, and only the store's own audit records it.
 func Audited(store approval.Store, out *audit.Log, log *slog.Logger) approval.Store {
 	return auditedStore{store, out, log}
 }

@@ -25,7 +25,7 @@ type Files struct {
 	Now    func() time.Time // nil: time.Now
 	Log    *slog.Logger
 
-	// Refused, if set, is called for each refused version, once, by the process that records it.
+	// Refused, if set, is called once for each refused version, by the process that records it.
 	Refused func(ctx context.Context, r Refused)
 
 	mu   sync.Mutex

@@ -19,8 +19,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Restorer restores what a store lost: approval records from the tool catalog, and what people
-// closed after the catalog was made, from the audit files. Only Approvals and Now are required.
+// A Restorer restores what a store lost: approval records from the tool catalog, and actions of
+// people that locked or revoked something after the catalog was made, from the audit files. Only
+// Approvals and Now are required.
 type Restorer struct {
 	Audit     audit.Folder
 	Approvals approval.Store
@@ -33,14 +34,14 @@ type Restorer struct {
 // Restored says what a [Restorer] did.
 type Restored struct {
 	Settled []approval.Record // by id
-	Closing []Action          // what people had closed, and is closed again
-	Opening []Action          // what people had opened, and stays closed until a person decides again
-	Unknown []Action          // what people had closed of unknown items
-	Faults  []string          // the first 20 places of the audit that were skipped or cannot be trusted
-	Count   int               // how many such places there are
+	Closing []Action          // actions that locked or revoked something and apply again
+	Opening []Action          // actions that unlocked something, which needs a new decision
+	Unknown []Action          // actions that locked unknown items
+	Faults  []string          // the first 20 skipped or untrusted places of the audit
+	Count   int               // number of such places
 }
 
-// An Action is what somebody did according to the audit.
+// An Action is an action of a person in the audit.
 type Action struct {
 	About  string    `json:"about" doc:"id of the item, or server:NAME, agent:ID, all, token:NAME"`
 	Action string    `json:"action"`
@@ -48,13 +49,13 @@ type Action struct {
 	At     time.Time `json:"at"`
 }
 
-// Restore settles every record that the store lost, from the catalog and from what people closed
-// since. Then it closes what else they closed after the last write to the store: items, stops,
-// agent tokens, grants. It opens nothing that is closed in both the store and the catalog. settle,
-// which may be nil, changes how a record is settled.
+// Restore settles every record that the store lost, from the catalog and from later locking actions
+// of people. Then it repeats other actions that locked or revoked something after the last write to
+// the store: items, stops, agent tokens and grants. It unlocks nothing that is locked in both the
+// store and the catalog. settle, which may be nil, changes how a record is settled.
 //
-// Restore reads the audit before it writes anything. If it is interrupted, another call continues,
-// because each record is settled and closed in one write.
+// Restore reads the audit before it writes anything. After an interruption, another call continues,
+// because each record is settled and locked in one write.
 func (p *Restorer) Restore(ctx context.Context, snap *catalog.Snapshot, actor string,
 	settle func(catalog.Reconciler) catalog.Reconciler) (out Restored, err error) {
 	r := restoring{Restorer: p, actor: actor, past: map[string][]approval.Past{}, known: map[string]bool{}, out: &out}
@@ -141,8 +142,8 @@ func (r *restoring) reconcile(lost approval.Record, actor string, now time.Time)
 // pastOf returns the decisions about an item.
 func (r *restoring) pastOf(id tool.ID) []approval.Past { return r.past[audit.Name(id.String())] }
 
-// note remembers what was replayed for an item. If another process wrote the record meanwhile, it
-// is settled again.
+// note records what was replayed for an item. It ignores a second call for the same item: after a
+// conflict, the record is settled again.
 func (r *restoring) note(id tool.ID, re approval.Replayed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,8 +158,8 @@ func (r *restoring) note(id tool.ID, re approval.Replayed) {
 	}
 }
 
-// closeItems closes items whose records are older than decisions in the audit, even though the
-// catalog does not know about a loss.
+// closeItems locks items whose records are older than decisions in the audit. The catalog does not
+// report these records as lost.
 func (r *restoring) closeItems(ctx context.Context) error {
 	servers := map[string]bool{}
 	for name := range r.past {
@@ -170,25 +171,25 @@ func (r *restoring) closeItems(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, held := range records {
-			if err := r.closeItem(ctx, &held); err != nil {
-				return fmt.Errorf("close %q again: %w", held.ID(), err)
+		for _, record := range records {
+			if err := r.closeItem(ctx, &record); err != nil {
+				return fmt.Errorf("close %q again: %w", record.ID(), err)
 			}
 		}
 	}
 	return nil
 }
 
-func (r *restoring) closeItem(ctx context.Context, held *approval.Record) error {
-	id := held.ID()
+func (r *restoring) closeItem(ctx context.Context, record *approval.Record) error {
+	id := record.ID()
 	past := r.pastOf(id)
 	if len(past) == 0 {
 		return nil
 	}
 	var re approval.Replayed
-	_, err := approval.Update(ctx, r.Approvals, id, held, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {
+	_, err := approval.Update(ctx, r.Approvals, id, record, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {
 		if re = (approval.Replayed{}); stored == nil || stored.Lost != nil {
-			return nil, nil, nil // not settled: the catalog does not have its server
+			return nil, nil, nil // not settled, because the catalog does not have its server
 		}
 		next, entry, replayed, err := approval.KeepReplayed(*stored, past, r.actor, r.Now())
 		if re = replayed; err != nil || !re.Changed {
@@ -202,14 +203,14 @@ func (r *restoring) closeItem(ctx context.Context, held *approval.Record) error 
 	return err
 }
 
-// report completes the result.
+// report adds the actions about unknown items to the result, and sorts the lists.
 func (r *restoring) report() {
-	held := map[string]bool{}
+	known := map[string]bool{}
 	for id := range r.known {
-		held[audit.Name(id)] = true
+		known[audit.Name(id)] = true
 	}
 	for name, past := range r.past {
-		if held[name] {
+		if known[name] {
 			continue
 		}
 		for _, p := range approval.Replay(approval.Record{}, time.Time{}, past).Closing {
@@ -221,12 +222,13 @@ func (r *restoring) report() {
 	}
 }
 
-// add remembers that something other than an item was closed.
+// add records that a stop or a revocation of a token applies again.
 func (r *restoring) add(d audit.TrailEvent) {
 	r.out.Closing = append(r.out.Closing, Action{d.Subject, d.Action, d.Actor, d.Time})
 }
 
-// revokeTokens revokes again the agent tokens that the store has from before their revocation.
+// revokeTokens revokes again the agent tokens that the audit records as revoked and that are valid
+// in the store.
 func (r *restoring) revokeTokens(ctx context.Context) error {
 	if r.Tokens == nil {
 		return nil
@@ -237,8 +239,8 @@ func (r *restoring) revokeTokens(ctx context.Context) error {
 		if d.Action != audit.ActionTokenRevoked || !named {
 			continue
 		}
-		held, err := r.Tokens.Token(ctx, id)
-		if errors.Is(err, token.ErrNotFound) || err == nil && !held.Live(r.Now()) {
+		t, err := r.Tokens.Token(ctx, id)
+		if errors.Is(err, token.ErrNotFound) || err == nil && !t.Live(r.Now()) {
 			continue
 		}
 		if err == nil {
@@ -252,7 +254,8 @@ func (r *restoring) revokeTokens(ctx context.Context) error {
 	return nil
 }
 
-// endGrants ends again the grants that the store has from before their end.
+// endGrants revokes again the grants that the audit records as revoked and that are valid in the
+// store.
 func (r *restoring) endGrants(ctx context.Context) error {
 	if r.Requests == nil {
 		return nil
@@ -280,15 +283,15 @@ func (r *restoring) endGrant(ctx context.Context, d audit.TrailEvent) (ended boo
 	if err != nil {
 		return false, err
 	}
-	held, err := r.Requests.Granted(ctx, key)
+	granted, err := r.Requests.Granted(ctx, key)
 	if err != nil {
 		return false, err
 	}
-	_, err = r.Requests.ChangeGranted(ctx, held.Agent, func(g request.Granted) (request.Granted, error) {
+	_, err = r.Requests.ChangeGranted(ctx, granted.Agent, func(g request.Granted) (request.Granted, error) {
 		now := r.Now()
-		is, granted := g.Of(d.Request)
+		is, found := g.Of(d.Request)
 		opens := is.Verdict == request.Allowed || is.Verdict == request.Confirmed
-		if ended = granted && opens && now.Before(is.Ends); !ended {
+		if ended = found && opens && now.Before(is.Ends); !ended {
 			return g, nil
 		}
 		one := request.Request{ID: is.Request, Server: is.Server, Tool: is.Tool, Kind: is.Kind, Hash: is.Hash, Args: is.Args}

@@ -55,7 +55,7 @@ func (l *loss) did(minute int, event audit.Line) {
 	require.OK(l.t, l.audit.Write(l.t.Context(), event))
 }
 
-// restore returns what was closed, in words.
+// restore runs Restore, and returns the actions that apply again.
 func (l *loss) restore() (closing []string) {
 	l.t.Helper()
 	snap, err := catalog.Build(catalog.Input{})
@@ -237,8 +237,8 @@ func TestRestoreGrants(t *testing.T) {
 	}
 }
 
-// The result lists what was closed of items that neither the store nor the catalog knows. A line
-// with a shortened id is matched by the shortened id.
+// The result lists the locking actions about items that neither the store nor the catalog has. A
+// line with a shortened id is matched by the shortened id.
 func TestRestoreUnknownAndLongNames(t *testing.T) {
 	l := newLoss(t)
 	uri := "https://example.com/" + strings.Repeat("x", 600)

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// maxStopper is how many characters a stop stores of its actor.
-	maxStopper = 100
+	// maxActor limits the characters of the actor that a stop stores.
+	maxActor = 100
 
-	// recordTime is how much later than a stop its line may be.
+	// recordTime is the maximum time between a stop and its line.
 	recordTime = time.Minute
 
-	// lostReason replaces the reason of a stop if that is not valid text.
+	// lostReason replaces the reason of a stop if the reason is invalid.
 	lostReason = "stopped before the approvals were lost"
 )
 
@@ -31,15 +31,15 @@ func (r *restoring) stop(ctx context.Context) error {
 	}
 	due := openStops(r.others)
 	var again []audit.TrailEvent
-	_, err := r.Stops.Change(ctx, func(held stop.Stops) (next stop.Stops, err error) {
-		next, again = held, nil
+	_, err := r.Stops.Change(ctx, func(stored stop.Stops) (next stop.Stops, err error) {
+		next, again = stored, nil
 		for _, d := range due {
 			t, _ := targetOf(d.Line)
-			if _, is := held.Find(t); is || endedSince(held, t, d.Time) {
+			if _, is := stored.Find(t); is || endedSince(stored, t, d.Time) {
 				continue
 			}
 			if next, err = next.Add(stopOf(t, d.Line)); err != nil {
-				return held, err
+				return stored, err
 			}
 			again = append(again, d)
 		}
@@ -54,8 +54,9 @@ func (r *restoring) stop(ctx context.Context) error {
 	return nil
 }
 
-// openStops returns the last stop of each target that was not undone. As with items, only a line
-// without a gap in between undoes a stop. If both lines have the same time, the stop counts.
+// openStops returns the last stop of each target that was not undone. As with items, an undo counts
+// only if the audit has no gap between the two lines. If both lines have the same time, the stop
+// counts.
 func openStops(events []audit.TrailEvent) []audit.TrailEvent {
 	isStop := func(d audit.TrailEvent) bool { return d.Action == audit.ActionStop }
 	var list []audit.TrailEvent
@@ -67,19 +68,19 @@ func openStops(events []audit.TrailEvent) []audit.TrailEvent {
 	slices.SortStableFunc(list, func(a, b audit.TrailEvent) int {
 		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(b.Action, a.Action)) // stop_undone before stop
 	})
-	var stands []audit.TrailEvent
+	var open []audit.TrailEvent
 	for _, d := range list {
-		i := slices.IndexFunc(stands, func(s audit.TrailEvent) bool { return s.Subject == d.Subject })
+		i := slices.IndexFunc(open, func(s audit.TrailEvent) bool { return s.Subject == d.Subject })
 		switch {
 		case isStop(d) && i < 0:
-			stands = append(stands, d)
+			open = append(open, d)
 		case isStop(d):
-			stands[i] = d
-		case i >= 0 && d.Sure && d.Stretch == stands[i].Stretch:
-			stands = slices.Delete(stands, i, i+1)
+			open[i] = d
+		case i >= 0 && d.Sure && d.Stretch == open[i].Stretch:
+			open = slices.Delete(open, i, i+1)
 		}
 	}
-	return stands
+	return open
 }
 
 // targetOf returns the target of a stop.
@@ -95,13 +96,13 @@ func targetOf(l audit.Line) (t stop.Target, ok bool) {
 	return t, t.Check() == nil
 }
 
-// endedSince reports whether the store knows that the stop with a line of this time was undone.
-func endedSince(held stop.Stops, t stop.Target, at time.Time) bool {
-	return slices.ContainsFunc(held.Ended, func(e stop.Ended) bool { return e.Target == t && e.At.After(at.Add(-recordTime)) })
+// endedSince reports whether the store has the undoing of the stop whose line has this time.
+func endedSince(stored stop.Stops, t stop.Target, at time.Time) bool {
+	return slices.ContainsFunc(stored.Ended, func(e stop.Ended) bool { return e.Target == t && e.At.After(at.Add(-recordTime)) })
 }
 
 func stopOf(t stop.Target, l audit.Line) stop.Stop {
-	s := stop.Stop{Target: t, Reason: l.Note, By: text.Clip(l.Actor, maxStopper), At: l.Time.UTC()}
+	s := stop.Stop{Target: t, Reason: l.Note, By: text.Clip(l.Actor, maxActor), At: l.Time.UTC()}
 	if text.Blank(s.By) {
 		s.By = "unknown"
 	}
