@@ -13,16 +13,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/rawjson"
 )
 
-// guides is the table of the clients. It begins with a description of its format. The format is not
-// text/template, because every program that notes visits would then link the template engine.
+// guides is the table of the clients. It begins with a description of its format. It does not use
+// text/template, because every program that records visits would then link the template engine.
 //
 //go:embed guides.txt
 var guides string
 
-// conditional matches a text of guides for some gateways, and continued a line break inside a value.
+// conditional matches a text that guides has for some gateways only, and continuation a line break
+// inside a value.
 var (
-	conditional = regexp.MustCompile(`<(\w+) ([^<>]*)>`)
-	continued   = regexp.MustCompile(`\s*\n +`)
+	conditional  = regexp.MustCompile(`<(\w+) ([^<>]*)>`)
+	continuation = regexp.MustCompile(`\s*\n +`)
 )
 
 // fill returns a client's guide for an endpoint.
@@ -45,14 +46,15 @@ func fill(id string, e Endpoint) (g Guide) {
 	}
 	g.ID = id
 	if e.Auth == Signed {
-		g.Traps = []string{"No client signs its requests for AWS. Put a proxy between " +
-			"that does, and write its address instead of this one."}
+		g.Traps = []string{"No client signs its requests for AWS. Put a proxy that signs between " +
+			"the client and the gateway, and use the proxy's address instead of this one."}
 	}
 	places := []string{"@name", e.Name, "@variable", e.Variable, "@url", e.URL,
 		"@word", Shell(e.URL), "@json", encode(e.URL), "@why", why}
-	for line := range strings.Lines(continued.ReplaceAllString(block, " ")) {
+	for line := range strings.Lines(continuation.ReplaceAllString(block, " ")) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		value = strings.NewReplacer(places...).Replace(value) // in one pass: an address may hold a place
+		// One pass, because an address may contain a placeholder.
+		value = strings.NewReplacer(places...).Replace(value)
 		if key == "entry" {
 			var entry bytes.Buffer
 			_ = json.Compact(&entry, []byte(value))
@@ -102,15 +104,15 @@ func (g *Guide) set(key, value string, e Endpoint) {
 	}
 }
 
-// isLoopback reports whether the gateway can be reached from its own machine only.
+// isLoopback reports whether only its own machine can reach the gateway.
 func (e Endpoint) isLoopback() bool {
 	host := e.host()
 	ip, _ := netip.ParseAddr(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip.IsLoopback()
 }
 
-// isPrivate reports whether the gateway can be reached from its network only. A host name that looks
-// public counts as public, since only its address could tell.
+// isPrivate reports whether only its own network can reach the gateway. A host name that looks
+// public counts as public, because isPrivate does not look up its address.
 func (e Endpoint) isPrivate() bool {
 	host := e.host()
 	if ip, err := netip.ParseAddr(host); err == nil {

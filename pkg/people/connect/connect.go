@@ -1,11 +1,13 @@
 // Package connect explains how to add a gateway to each MCP client: by a link, a command or a file.
 //
-// Each client has its own form, which its authors change about twice a year. So each form names the
-// page that documents it, and the day on which it was last compared with that page. For clients
-// that a registry has, the tests also run the form ([Client.Run]).
+// Each client has its own config format, which its authors change about twice a year. So each guide
+// names page that documents the client's config formatat, and the day on which it was last compared
+// with that page. If a registry has the client, the tests also run the client with the guide
+// ([Client.Run]).
 //
-// No form contains a credential, since links and project files are shared. It has the name of the
-// environment variable with the credential. [Visits] remembers which clients have connected.
+// No guide contains a credential, because people share links and project files. A guide has the
+// name of the environment variable with the credential. [Visits] records which clients have
+// connected.
 package connect
 
 import (
@@ -19,7 +21,7 @@ import (
 // An Auth is a way in which callers authenticate.
 type Auth string
 
-// The ways of authentication, as far as they differ for a client.
+// The ways of authentication that a client must distinguish.
 const (
 	None   Auth = "none"   // no authentication
 	Bearer Auth = "bearer" // a token, which the client reads from an environment variable
@@ -46,8 +48,8 @@ var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 )
 
-// filled returns e with its defaults, or an error that names the fault.
-func (e Endpoint) filled() (Endpoint, error) {
+// withDefaults returns e with its defaults, or an error that names the fault.
+func (e Endpoint) withDefaults() (Endpoint, error) {
 	e.Name, e.Variable, e.Auth = cmp.Or(e.Name, DefaultName), cmp.Or(e.Variable, DefaultVariable), cmp.Or(e.Auth, None)
 	u, err := url.Parse(e.URL)
 	switch {
@@ -69,16 +71,16 @@ type Client struct {
 	ID      string `json:"id"` // part of addresses: claude-code
 	Name    string `json:"name"`
 	Docs    string `json:"docs" doc:"the page that documents the form"`
-	Checked string `json:"checked" format:"date" doc:"day on which the form was compared with that page"`
-	Run     string `json:"run,omitempty" doc:"version with which the form was run; absent if it was only compared with its documentation"`
+	Checked string `json:"checked" format:"date" doc:"day on which the guide was compared with that page"`
+	Run     string `json:"run,omitempty" doc:"version of the client with which the tests ran the guide; absent if the guide was only compared with the documentation"`
 }
 
 // A Guide explains how to add a gateway to one client.
 type Guide struct {
 	Client
 	Link    string   `json:"link,omitempty" doc:"opens the client or its page, which asks for confirmation; absent if the client has none"`
-	Label   string   `json:"label,omitempty" doc:"of the link"`
-	Command string   `json:"command,omitempty" doc:"for a POSIX shell; absent if the client has none"`
+	Label   string   `json:"label,omitempty" doc:"label of the link"`
+	Command string   `json:"command,omitempty" doc:"command for a POSIX shell; absent if the client has none"`
 	After   string   `json:"after,omitempty" doc:"command that signs in, or shows the entry in the client"`
 	Steps   string   `json:"steps,omitempty" doc:"steps in the client"`
 	Files   []File   `json:"files" nullable:"false" doc:"files for the entry; use the first"`
@@ -92,11 +94,11 @@ type Place string
 // The places of a token.
 const (
 	InVariable Place = "variable" // an environment variable
-	InPrompt   Place = "prompt"   // a prompt of the client, which stores it
-	InFile     Place = "file"     // a file of the person, never a project's
+	InPrompt   Place = "prompt"   // a prompt of the client, which stores the token
+	InFile     Place = "file"     // a file of the person, never of a project
 )
 
-// A File is the entry for a config file of a client. The rest of the file stays.
+// A File is the entry for a config file of a client. The other entries of the file remain.
 type File struct {
 	Path    string `json:"path" doc:"begins with ~ for the home folder; otherwise it is in a project"`
 	Windows string `json:"windows,omitempty" doc:"path on Windows, if it differs"`
@@ -119,7 +121,7 @@ func Clients() []Client {
 // For returns the guide of the client with the id. It fails if e is invalid or the client is
 // unknown.
 func For(id string, e Endpoint) (Guide, error) {
-	e, err := e.filled()
+	e, err := e.withDefaults()
 	if err != nil {
 		return Guide{}, err
 	}

@@ -31,7 +31,7 @@ var endpoints = []struct {
 	{"tokens in a network, other names", connect.Endpoint{URL: "http://10.0.0.7:8080/mcp", Auth: connect.Bearer, Name: "gate-2", Variable: "GATE_TOKEN"}},
 }
 
-// Each client's forms, as they are documented on the day that the guide names.
+// Each guide has the forms that the client documented on the day in the guide.
 func TestGuides(t *testing.T) {
 	for _, c := range connect.Clients() {
 		var b strings.Builder
@@ -96,7 +96,7 @@ func TestForRefuses(t *testing.T) {
 	}
 }
 
-// hostile is an address with every character that a shell, a link or a file could read as its own.
+// hostile is an address with every character that a shell, a link or a file could interpret.
 const hostile = `https://gate.example.com/mcp/x/it's%20$(touch%20pwned)` + "`id`" + `;"|&<>*?q=a+b/c==&x=%22%5C{}[]!~é`
 
 // Each form contains exactly the address, for any address.
@@ -158,7 +158,7 @@ func holds(t *testing.T, text, want string) bool {
 	return in(v)
 }
 
-// words returns the words that a shell makes of a command line.
+// words returns the words into which a shell splits a command line.
 func words(t *testing.T, command string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", `show() { printf '%s\0' "$@"; }; show `+command).Output()
@@ -175,10 +175,10 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// The links hold the same entry as the file, as the documentation of the clients has it on the day
-// that the guide names. Cursor: a name, and the entry in Base64. VS Code: the entry with its name
-// and inputs as JSON, percent-encoded. It decodes the query once more than a browser does, so that
-// no plus may mean a blank.
+// The links contain the same entry as the file, in the form that the clients document. Cursor: a
+// name, and the entry in Base64. VS Code: the entry with its name and inputs as JSON,
+// percent-encoded. VS Code decodes the query once more than a browser does, so a plus must not mean
+// a blank.
 func TestLinks(t *testing.T) {
 	type object = map[string]any
 	decode := func(text string) (out object) {
@@ -224,7 +224,7 @@ func TestNoPlaceForTokens(t *testing.T) {
 		require.OK(t, err)
 		shared := []string{g.Link, g.Command}
 		for _, f := range g.Files {
-			if c.ID != "claude" { // the one file of Claude Desktop is on the person's own machine, and has no other way
+			if c.ID != "claude" { // Claude Desktop can read the token only from its file
 				shared = append(shared, f.Text)
 			}
 		}

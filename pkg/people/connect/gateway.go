@@ -7,7 +7,7 @@ import (
 
 // A Gateway describes this gateway to clients.
 type Gateway struct {
-	BaseURL string  // its URL without a path; empty if no setting has it
+	BaseURL string  // its URL without a path; empty if it is not configured
 	Auths   []Auth  // accepted ways to authenticate; the first is the default
 	Issuer  string  // issuer for OAuth
 	Seen    *Visits // nil if this process does not see the clients
@@ -18,15 +18,15 @@ var ErrNoAddress = errors.New("the gateway does not know its own address: set PO
 
 // At returns the endpoint at a path for callers that use an Auth; an empty Auth means the first. It
 // refuses an Auth that the gateway does not accept.
-func (g *Gateway) At(path string, by Auth) (Endpoint, error) {
+func (g *Gateway) At(path string, auth Auth) (Endpoint, error) {
 	if g.BaseURL == "" {
 		return Endpoint{}, ErrNoAddress
 	}
-	if by == "" && len(g.Auths) > 0 {
-		by = g.Auths[0]
+	if auth == "" && len(g.Auths) > 0 {
+		auth = g.Auths[0]
 	}
-	if !slices.Contains(g.Auths, by) {
+	if !slices.Contains(g.Auths, auth) {
 		return Endpoint{}, errors.New("the gateway does not accept this way to authenticate")
 	}
-	return Endpoint{URL: g.BaseURL + path, Auth: by}, nil
+	return Endpoint{URL: g.BaseURL + path, Auth: auth}, nil
 }

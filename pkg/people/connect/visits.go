@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// The limits of [Visits]. A client chooses its name, so one agent can have any number of names: a
-// new name replaces only an older one of the same agent.
+// The limits of [Visits]. A client chooses its name, so one agent can send any number of names.
+// Above maxClients, a new name replaces an older name of the same agent.
 const (
 	maxVisits   = 256
 	maxClients  = 8  // of one agent
@@ -17,7 +17,8 @@ const (
 	countsAgain = time.Second
 )
 
-// A Visit is a client that has connected to the gateway. Nothing proves its name and version.
+// A Visit is a client that has connected to the gateway. The client chooses its name and version,
+// so they may be false.
 type Visit struct {
 	Agent    string    `json:"agent"`
 	Client   string    `json:"client"` // the name that it sends; may be empty
@@ -29,7 +30,7 @@ type Visit struct {
 	counted time.Time // time at which Tools was counted
 }
 
-// Visits remembers the clients that have connected to this process, while it runs. It is safe for
+// Visits records in memory the clients that have connected to this process. It is safe for
 // concurrent use.
 type Visits struct {
 	now func() time.Time
@@ -46,8 +47,8 @@ func NewVisits(now func() time.Time) *Visits {
 	return &Visits{now: now}
 }
 
-// Note remembers that a client has connected. tools counts the tools that it can call. Note calls it
-// at most once a second for the same client.
+// Note records that a client has connected. tools counts the tools that the client can call. Note
+// calls tools at most once a second for the same client.
 func (s *Visits) Note(v Visit, tools func() int) {
 	v.Client, v.Version, v.Protocol = clip(v.Client), clip(v.Version), clip(v.Protocol)
 	v.At = s.now()
@@ -61,7 +62,7 @@ func (s *Visits) Note(v Visit, tools func() int) {
 	s.visits[0] = v
 }
 
-// lastCount returns how many tools the same client could call, and when that was counted.
+// lastCount returns the last count of the same client's tools, and its time.
 func (s *Visits) lastCount(v Visit) (tools int, counted time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +72,9 @@ func (s *Visits) lastCount(v Visit) (tools int, counted time.Time) {
 	return 0, time.Time{}
 }
 
-// place returns the index of the visit that v replaces: the last one of the same client, or the oldest
-// of an agent with many clients. Otherwise it is a new one, or the oldest of all.
+// place returns the index of the visit that v replaces: the last visit of the same client, or the
+// oldest visit of an agent with maxClients. Otherwise the index is of a new visit, or of the oldest
+// visit if there are maxVisits.
 func (s *Visits) place(v Visit) int {
 	if i := slices.IndexFunc(s.visits, v.isOf); i >= 0 {
 		return i
@@ -92,7 +94,7 @@ func (s *Visits) place(v Visit) int {
 	return len(s.visits) - 1
 }
 
-// isOf reports whether both visits are the same client's.
+// isOf reports whether both visits are by the same client.
 func (v Visit) isOf(other Visit) bool { return v.Agent == other.Agent && v.Client == other.Client }
 
 // Since returns the clients that have connected after a time, newest first. An empty agent means the
@@ -108,5 +110,5 @@ func (s *Visits) Since(at time.Time, agent string) (out []Visit) {
 	return out
 }
 
-// clip returns a text of a client as part of one line.
+// clip returns a text from a client, shortened and without line breaks.
 func clip(s string) string { return text.Clip(text.Line(s[:min(len(s), 4*maxName)]), maxName) }

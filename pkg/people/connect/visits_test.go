@@ -44,7 +44,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// Tools are counted once a second for the same client, however often it asks.
+// Note counts the tools of a client at most once a second, however often it connects.
 func TestSeenCountsSeldom(t *testing.T) {
 	now, counted := time.Now(), 0
 	s := connect.NewVisits(func() time.Time { return now })
@@ -62,7 +62,7 @@ func TestSeenCountsSeldom(t *testing.T) {
 	}
 }
 
-// An agent that gives itself ever other names pushes out no other one's, and memory has an end.
+// An agent with ever new client names evicts no visit of another agent, and the memory is limited.
 func TestSeenIsBounded(t *testing.T) {
 	now := time.Now()
 	began := now.Add(-time.Second)
