@@ -16,14 +16,14 @@ const postTime = 3 * time.Second
 // concurrent use.
 type Enqueuer struct {
 	Box     *Outbox
-	Targets func() []config.Notify                     // targets of the config in use; it must not read anything
+	Targets func() []config.Notify                     // targets in use; must not do I/O
 	Wake    func(ctx context.Context, id string) error // sends at once; nil: the next sync sends
 	Now     func() time.Time                           // nil: time.Now
 	Log     *slog.Logger
 }
 
-// Notify implements [Notifier]. If no target wants the event, nothing is stored. If the sender
-// cannot be woken, the next sync sends the event.
+// Notify implements [Notifier]. It stores nothing if no target wants the event. If Wake fails, the
+// next sync sends the event.
 func (p *Enqueuer) Notify(ctx context.Context, e Event) {
 	if !slices.ContainsFunc(p.Targets(), func(t config.Notify) bool { return wants(t, e.Kind) }) {
 		return

@@ -24,7 +24,7 @@ type word struct {
 
 const (
 	shownName = 80   // characters of a name in a line
-	maxLine   = 2000 // bytes of a line that names are added to; Slack takes 3,000 characters
+	maxLine   = 2000 // bytes of item names in a line; Slack accepts 3,000 characters
 )
 
 // messageOf returns the text of an event. base is the gateway's public address.
@@ -42,7 +42,8 @@ func messageOf(e Event, base string) message {
 	return m
 }
 
-// pathOf returns the path of the event's page, or /admin if the event's path is not of the console.
+// pathOf returns the path of the event's page, or /admin if the event's path is not a path of the
+// console.
 func pathOf(e Event) string {
 	p := e.Path
 	if p != "/admin" && !strings.HasPrefix(p, "/admin/") && !strings.HasPrefix(p, "/admin?") || strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`<>|"\`, r) }) {
@@ -58,7 +59,7 @@ func subjectOf(e Event) string {
 	case New:
 		return "a server lists something new"
 	case RequestMade:
-		return "a decision is waited for"
+		return "a request waits for a decision"
 	case Decided:
 		return "a request was decided"
 	case ServerDown:
@@ -125,12 +126,12 @@ func decisionLine(e Event) []word {
 	case "declined":
 		line = append(append([]word{who, own(" declined ")}, items...), own(" for agent "), agent)
 	case "revoked":
-		line = append([]word{who, own(" took back what agent "), agent, own(" was allowed: ")}, items...)
+		line = append([]word{who, own(" revoked what agent "), agent, own(" was allowed to use: ")}, items...)
 	default:
 		line = append(append([]word{who, own(" decided about ")}, items...), own(" for agent "), agent)
 	}
 	if e.Waiting > 1 {
-		line = append(line, own(", and with it "+text.Count(e.Waiting-1, "more request")))
+		line = append(line, own(", together with "+text.Count(e.Waiting-1, "more request")))
 	}
 	return append(line, e.about())
 }
@@ -189,8 +190,8 @@ func own(s string) word { return word{text: s} }
 
 func named(s string) word { return word{text.Clip(text.Reveal(s), shownName), true} }
 
-// plain returns the line as plain text, such as for e-mail. It changes addresses in names so that
-// no reader makes a link of them.
+// plain returns the line as plain text, for example for e-mail. It changes addresses in names so
+// that no mail program turns them into links.
 func (m message) plain() string {
 	var out strings.Builder
 	for _, w := range m.line {

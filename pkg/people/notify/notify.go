@@ -1,9 +1,10 @@
-// Package notify notifies people of what waits for them: by Slack, signed webhooks and SNS,
+// Package notify notifies people of requests, changes and faults by Slack, signed webhooks and SNS,
 // including e-mail. Messages have names and links, never texts of a server or an agent.
 //
 // Callers put an [Event] into the [Outbox]. Only the sync sends, because it has the targets'
 // secrets and the guard of outgoing requests. Delivery is at least once: if a sender ends after the
-// target's answer and before it stores that, the next sender sends again, with the same webhook-id.
+// target's answer and before it stores the result, the next sender sends again with the same
+// webhook-id.
 package notify
 
 import (
@@ -25,14 +26,14 @@ type Kind string
 // The kinds of events.
 const (
 	Changed       Kind = "changed"        // definitions of a server changed
-	New           Kind = "new"            // a server lists what it did not list
+	New           Kind = "new"            // a server lists new items
 	RequestMade   Kind = "request"        // an agent requests something, or a call waits
 	Decided       Kind = "decided"        // a person decided about a request
 	ServerDown    Kind = "server_down"    // a server no longer loads
 	ConfigRefused Kind = "config_refused" // a file of the operator has faults
 )
 
-// An Event is something that people are notified of once. It has names, codes and numbers, and no
+// An Event is something of which people are notified once. It has names, codes and numbers, and no
 // text of a server or an agent.
 type Event struct {
 	ID      string    `json:"id"` // events with the same id are sent once; "": the outbox makes an id
@@ -53,11 +54,11 @@ type Event struct {
 	File    string         `json:"file,omitempty"`    // of config_refused: its key
 	Faults  int            `json:"faults,omitempty"`  // and how many it has
 	Stays   bool           `json:"stays,omitempty"`   // and an earlier version stays in use
-	Waiting int            `json:"waiting,omitempty"` // number of requests that the event or decision is for
+	Waiting int            `json:"waiting,omitempty"` // number of requests that the event is about
 }
 
-// A Notifier accepts events for people. It does not wait for the delivery. It logs what it cannot
-// accept, and nothing else fails because of it.
+// A Notifier accepts events for people. It does not wait for the delivery. If it cannot accept an
+// event, it logs the event and returns no error.
 type Notifier interface {
 	Notify(ctx context.Context, e Event)
 }
@@ -69,7 +70,7 @@ type Discard struct{}
 func (Discard) Notify(context.Context, Event) {}
 
 const (
-	// MaxItems is how many items one event names.
+	// MaxItems limits the items that one event names.
 	MaxItems = 20
 
 	maxName = 200 // characters of other names

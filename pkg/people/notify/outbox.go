@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// MaxOpen is how many notices an outbox holds. In a flood, later events are lost; people get
-	// the earlier notices, and see everything at /admin.
+	// MaxOpen limits the notices of an outbox. If it is full, further events are lost. People still
+	// get the earlier notices, and see everything at /admin.
 	MaxOpen = 1024
 
-	// GiveUpAfter is how long the sender tries a target.
+	// GiveUpAfter limits the time in which the sender tries a target.
 	GiveUpAfter = 24 * time.Hour
 
-	// Remember is how long an outbox remembers the id of an event, at least.
+	// Remember is the minimum time for which an outbox remembers the id of an event.
 	Remember = 7 * 24 * time.Hour
 )
 
@@ -33,26 +33,26 @@ var (
 	ErrTaken = errors.New("notice changed since read") // another sender sends it, or has sent it
 )
 
-// A Notice is an event on its way to the targets.
+// A Notice is an event that not all targets have received.
 type Notice struct {
 	Event Event     `json:"event"`
 	Put   time.Time `json:"put"`             // when it was put
-	Done  []string  `json:"done,omitempty"`  // keys of the targets that have it or were given up
-	Tries int       `json:"tries,omitempty"` // how often a target could not be reached
-	Due   time.Time `json:"due"`             // no sender takes it before: another sender has it, or it failed
+	Done  []string  `json:"done,omitempty"`  // keys of targets that have it or were given up
+	Tries int       `json:"tries,omitempty"` // how often delivery to a target failed
+	Due   time.Time `json:"due"`             // no sender takes it before this time
 	Rev   int64     `json:"rev"`
-	Slot  string    `json:"-"` // its place in the store
+	Slot  string    `json:"-"` // id of its document in the store
 }
 
-// Is reports whether a target is done.
-func (n Notice) Is(done string) bool { return slices.Contains(n.Done, done) }
+// IsDone reports whether the target with the key has the notice or was given up.
+func (n Notice) IsDone(key string) bool { return slices.Contains(n.Done, key) }
 
 const (
-	// slotTries is how many slots are tried for one event. There are MaxOpen slots. Each slot is a
-	// hash of the event's id, so finding a free slot needs no reads.
+	// slotTries limits the slots that Put tries for one event. There are MaxOpen slots. The numbers
+	// of the slots are hashes of the event's id, so Put finds a free slot without reads.
 	slotTries = 6
 
-	// keepNotice is how long a notice is stored if no sync runs to give it up.
+	// keepNotice is how long the store keeps a notice if no sync runs that would give it up.
 	keepNotice = 30 * GiveUpAfter
 
 	openPart = "OUTBOX#OPEN"
@@ -60,7 +60,7 @@ const (
 )
 
 // An Outbox stores events until all targets have them. It is safe for concurrent use, even by
-// several processes. A role that may write documents is enough to put events.
+// several processes. To put events, a process needs only the permission to write documents.
 type Outbox struct {
 	docs document.Store
 	now  func() time.Time
@@ -78,13 +78,13 @@ func NewOutbox(docs document.Store, now func() time.Time) *Outbox {
 // [Remember]. It returns [ErrFull] if about [MaxOpen] notices are open. Then it stores neither the
 // event nor its id. It reads nothing.
 //
-// The outbox is full for an event if all of its slots are full. With few notices that does not
-// happen; with half of the slots taken it happens to one event in sixty.
+// Put returns ErrFull if all slots of the event are full. With few notices this does not happen. If
+// half of all slots are full, it happens to one event in sixty.
 func (x *Outbox) Put(ctx context.Context, e Event) (err error) {
 	defer document.Wrap(&err, ErrTaken, "put notice")
 	now := x.now()
 	n := newNotice(e, now)
-	n.Rev = 1 + rand.Int64N(1<<50) // another notice may have had the slot before
+	n.Rev = 1 + rand.Int64N(1<<50) // random, because an earlier notice may have used the slot
 	open := document.Doc{Mark: n.Event.ID, Rev: -n.Rev, Keep: now.Add(keepNotice)}
 	if _, open.Data, err = n.Encode(); err != nil {
 		return err
@@ -113,7 +113,7 @@ func slotOf(id string, try int) string {
 }
 
 // Pending returns the open notices, oldest first, even those that are due later. all is false if
-// there are more than it reads at once, or if some cannot be read.
+// there are more than it reads, or if some cannot be read.
 func (x *Outbox) Pending(ctx context.Context) (list []Notice, all bool, err error) {
 	defer document.Wrap(&err, ErrTaken, "list notices")
 	docs, all, err := x.docs.ListDocs(ctx, openPart)
@@ -123,7 +123,7 @@ func (x *Outbox) Pending(ctx context.Context) (list []Notice, all bool, err erro
 	for _, d := range docs {
 		n, err := decodeNotice(d.Data)
 		if err != nil {
-			all = false // the other notices are still sent
+			all = false // the sender still sends the other notices
 			continue
 		}
 		n.Slot, n.Rev = d.ID, d.Rev
@@ -133,9 +133,9 @@ func (x *Outbox) Pending(ctx context.Context) (list []Notice, all bool, err erro
 	return list, all, nil
 }
 
-// Change stores n if the notice is still open at n.Rev, and returns it at its new revision.
-// Otherwise it returns [ErrTaken] and changes nothing, so only one of several senders gets a
-// notice.
+// Change stores n if the stored notice still has the revision n.Rev, and returns it with its new
+// revision. Otherwise it returns [ErrTaken] and changes nothing, so only one of several senders
+// gets a notice.
 func (x *Outbox) Change(ctx context.Context, n Notice) (_ Notice, err error) {
 	defer document.Wrap(&err, ErrTaken, "change notice")
 	next, data, err := n.Encode()
@@ -151,8 +151,8 @@ func (x *Outbox) Change(ctx context.Context, n Notice) (_ Notice, err error) {
 	return next, nil
 }
 
-// Remove removes a notice that is still open at n.Rev; otherwise it returns [ErrTaken]. The outbox
-// still remembers the id.
+// Remove removes a notice that still has the revision n.Rev; otherwise it returns [ErrTaken]. The
+// outbox still remembers the id.
 func (x *Outbox) Remove(ctx context.Context, n Notice) (err error) {
 	defer document.Wrap(&err, ErrTaken, "remove notice")
 	return x.docs.PutDocs(ctx, document.Doc{Key: openKey(n.Slot), Rev: n.Rev, Mark: n.Event.ID})
@@ -166,7 +166,7 @@ func newNotice(e Event, now time.Time) Notice {
 	return Notice{Event: e.Fit(now), Put: now, Due: now}
 }
 
-// Encode returns n at its next revision, and its stored form.
+// Encode returns n with its next revision, and its stored form.
 func (n Notice) Encode() (next Notice, data []byte, err error) {
 	n.Rev++
 	data, err = json.Marshal(n)

@@ -116,7 +116,7 @@ func roundTrip(t *testing.T, box *notify.Outbox, c *notifytest.Clock) {
 	n.Done, n.Tries, n.Due = []string{"a", "b"}, 2, notifytest.Start.Add(time.Hour)
 	changed, err := box.Change(t.Context(), n)
 	require.OK(t, err)
-	if d := cmp.Diff([]notify.Notice{changed}, pending(t, box)); d != "" || changed.Rev == n.Rev || !changed.Due.Equal(n.Due) || !changed.Is("b") {
+	if d := cmp.Diff([]notify.Notice{changed}, pending(t, box)); d != "" || changed.Rev == n.Rev || !changed.Due.Equal(n.Due) || !changed.IsDone("b") {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }

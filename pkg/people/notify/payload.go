@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// slackBody returns the body for a Slack webhook. The button is a link, because nobody decides in
-// Slack.
+// slackBody returns the body for a Slack webhook. The button is a link, because people cannot
+// decide in Slack.
 func slackBody(m message) ([]byte, error) {
 	type textObject struct {
 		Type     string `json:"type"`
@@ -77,7 +77,7 @@ func hookBody(e Event, m message) ([]byte, error) {
 	}{e.Kind, e.At, d})
 }
 
-// maxItem is how many characters of an item's id a webhook has; every tool name is shorter.
+// maxItem limits the characters of an item's id in a webhook. Every tool name is shorter.
 const maxItem = 300
 
 // webhookID returns the event's id for targets. All attempts have the same id.

@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// lease is how long one sender owns a notice: longer than all attempts at all targets take.
+	// lease is how long one sender owns a notice. It is longer than all attempts for all targets.
 	lease = 3 * time.Minute
 
 	// reserve is the part of a sender's time in which it stores results.
 	reserve = 3 * time.Second
 
-	// fewRequests is how many requests get their own message. If more wait at once, a target gets
-	// one message for all.
+	// fewRequests is the maximum number of requests with separate messages. If more requests wait,
+	// a target gets one message for all.
 	fewRequests = 20
 
-	// A sender tries a failed target again after a minute, then twice that, …, at most half an
-	// hour.
+	// A sender retries a failed target after a minute, and doubles the time with each failure up to
+	// half an hour.
 	firstAgain = time.Minute
 	maxAgain   = 30 * time.Minute
 )
 
 // A Publisher publishes messages to topics.
 type Publisher interface {
-	// Publish publishes to the topic with this ARN. The error wraps [ErrRefused] if another try is
-	// useless. It has no text of the service.
+	// Publish publishes to the topic with this ARN. The error wraps [ErrRefused] if a retry is
+	// useless. It does not contain text from the service.
 	Publish(ctx context.Context, topic, subject, body string, attributes map[string]string) error
 }
 
@@ -51,7 +51,7 @@ type SenderOptions struct {
 	Roots   *x509.CertPool                             // roots of trusted certificates; nil: the system's
 	BaseURL string                                     // base URL of links; "": no links
 	Agent   string                                     // User-Agent; "": portcullis
-	Events  audit.Events                               // stores events about given-up messages; nil: only the log has them
+	Events  audit.Events                               // for undelivered messages; nil: only the log
 	Audit   *audit.Log                                 // gets the same events in the lines of calls; nil: it does not
 	Log     *slog.Logger                               // nil: none
 	Now     func() time.Time                           // nil: time.Now
@@ -65,7 +65,7 @@ type Sender struct {
 	o    SenderOptions
 	http *http.Client
 
-	topics Publisher // nil: targets of type sns are given up
+	topics Publisher // nil: the sender gives up targets of type sns
 }
 
 // NewSender returns a Sender. It makes no call.
@@ -93,23 +93,23 @@ func NewSender(box *Outbox, o SenderOptions) *Sender {
 	}}
 }
 
-// PublishBy sets the publisher for topics. Without it, targets of type sns are given up. Call it
-// before Send.
+// PublishBy sets the publisher for topics. Without it, the sender gives up targets of type sns.
+// Call it before Send.
 func (s *Sender) PublishBy(p Publisher) { s.topics = p }
 
 // A SendReport says what a run of a [Sender] did.
 type SendReport struct {
 	Told    int       // messages that targets accepted
-	GivenUp int       // messages that were given up
+	GivenUp int       // messages that the sender gave up
 	Left    int       // notices that are still open, including notices of other senders
-	Next    time.Time // when the first of them is due; zero: there is none
+	Next    time.Time // when the first open notice is due; zero: there is none
 }
 
 // Send sends the due notices, oldest first, until ctx is about to end. Without a target it reads
 // nothing.
 func (s *Sender) Send(ctx context.Context) (SendReport, error) { return s.send(ctx, nil) }
 
-// send is Send, but starts nothing more after stop was closed.
+// send is Send, but starts no further message after stop is closed.
 func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent SendReport, err error) {
 	targets := s.targets()
 	if len(targets) == 0 {
@@ -156,7 +156,7 @@ func (s *Sender) send(ctx context.Context, stop <-chan struct{}) (sent SendRepor
 	return r.sent, err
 }
 
-// expired reports whether the sender gives a notice up.
+// expired reports whether a notice is so old that the sender gives it up.
 func (s *Sender) expired(n Notice) bool { return s.o.Now().Sub(n.Put) >= GiveUpAfter }
 
 // isEnding reports whether ctx has too little time for another notice, or stop was closed.
@@ -177,7 +177,7 @@ type run struct {
 	sent    SendReport
 
 	mu   sync.Mutex
-	down map[string]time.Duration // targets that failed in this run, and how long they must wait
+	down map[string]time.Duration // targets that failed in this run, with their Retry-After
 }
 
 func (r *run) countOpen(n Notice) {
@@ -187,8 +187,8 @@ func (r *run) countOpen(n Notice) {
 	}
 }
 
-// take claims notices and sends them to each target. Several notices are requests, which become one
-// message.
+// take claims notices and sends them to each target. If there are several notices, they are
+// requests, and take sends one message for all.
 func (r *run) take(ctx context.Context, batch []Notice) error {
 	var claimed []Notice
 	var failed error
@@ -210,7 +210,7 @@ func (r *run) take(ctx context.Context, batch []Notice) error {
 	if len(claimed) > 1 {
 		e = digest(claimed)
 	}
-	done, again := r.tell(ctx, e, claimed)
+	done, again := r.deliverAll(ctx, e, claimed)
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), reserve)
 	defer cancel()
 	for _, n := range claimed {
@@ -220,23 +220,23 @@ func (r *run) take(ctx context.Context, batch []Notice) error {
 }
 
 // digest returns one event for many requests. Its id depends on all of them.
-func digest(of []Notice) Event {
+func digest(notices []Notice) Event {
 	ids := []string{"digest"}
-	for _, n := range of {
+	for _, n := range notices {
 		ids = append(ids, n.Event.ID)
 	}
-	return Event{ID: IDOf(ids...), Kind: RequestMade, At: of[len(of)-1].Event.At, Waiting: len(of), Path: "/admin/requests"}
+	return Event{ID: IDOf(ids...), Kind: RequestMade, At: notices[len(notices)-1].Event.At, Waiting: len(notices), Path: "/admin/requests"}
 }
 
-// tell sends the event concurrently to the targets that want it and lack it. It returns the keys of
-// targets that are done, and how long the others must wait.
-func (r *run) tell(ctx context.Context, e Event, notices []Notice) (done []string, again time.Duration) {
+// deliverAll sends the event concurrently to the targets that want it and do not have it yet. It
+// returns the keys of the finished targets, and the minimum wait before a retry for the others.
+func (r *run) deliverAll(ctx context.Context, e Event, notices []Notice) (done []string, again time.Duration) {
 	m := messageOf(e, r.o.BaseURL)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	over := slices.ContainsFunc(notices, r.expired) // an expired notice is alone
+	over := slices.ContainsFunc(notices, r.expired) // take gets an expired notice alone
 	for _, t := range r.targets {
-		if !wants(t.Notify, e.Kind) || !slices.ContainsFunc(notices, func(n Notice) bool { return !n.Is(t.key) }) {
+		if !wants(t.Notify, e.Kind) || !slices.ContainsFunc(notices, func(n Notice) bool { return !n.IsDone(t.key) }) {
 			continue
 		}
 		wg.Go(func() {
@@ -295,14 +295,14 @@ func (r *run) note(ctx context.Context, t *target, e Event, f *failure) error {
 	return f
 }
 
-// settle stores which targets have a notice, and removes the notice if all have it.
+// settle stores which targets have the notice, or removes the notice if no target is left.
 func (r *run) settle(ctx context.Context, n Notice, done []string, again time.Duration) error {
 	for _, key := range done {
-		if !n.Is(key) {
+		if !n.IsDone(key) {
 			n.Done = append(n.Done, key)
 		}
 	}
-	open := func(t *target) bool { return wants(t.Notify, n.Event.Kind) && !n.Is(t.key) }
+	open := func(t *target) bool { return wants(t.Notify, n.Event.Kind) && !n.IsDone(t.key) }
 	var err error
 	if slices.ContainsFunc(r.targets, open) && !r.expired(n) {
 		again = max(again, min(firstAgain<<min(n.Tries, 10), maxAgain))
@@ -349,5 +349,5 @@ func (r *run) recordUnsent(ctx context.Context, t *target, e Event, why error) {
 	}
 }
 
-// actor is the actor of events about given-up messages.
+// actor is the actor of events about undelivered messages.
 const actor = "notify"

@@ -368,7 +368,7 @@ func TestTopics(t *testing.T) {
 	if sent := o.send(t); sent.Told != 1 {
 		t.Errorf("%+v", sent)
 	}
-	want := []string{topic.Topic, "Portcullis: a decision is waited for", "Agent \"ci\" asks for \"git:git_push\" (R-7KQ2M4XD).\n\nDecide: https://gate.example.com/admin/requests/R-7KQ2M4XD\n", "request"}
+	want := []string{topic.Topic, "Portcullis: a request waits for a decision", "Agent \"ci\" asks for \"git:git_push\" (R-7KQ2M4XD).\n\nDecide: https://gate.example.com/admin/requests/R-7KQ2M4XD\n", "request"}
 	if d := cmp.Diff(want, p.got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -23,11 +23,11 @@ const (
 	attempts   = 3               // of one message in one run
 	attempt    = 8 * time.Second // maximum time of one attempt
 	firstPause = 500 * time.Millisecond
-	maxPause   = 15 * time.Second // a target that asks for a longer pause waits for a later run
+	maxPause   = 15 * time.Second // if a target requires a longer pause, a later run retries it
 	maxAnswer  = 64 << 10         // bytes of an answer that are read
 )
 
-// A target is one target, for one run.
+// A target is a configured target during one run.
 type target struct {
 	config.Notify
 	key  string // name of the target in a notice, without its address
@@ -46,12 +46,12 @@ func (s *Sender) targets() (out []*target) {
 	return out
 }
 
-// A failure says why a target did not get a message. It has only the gateway's words: no address,
-// and nothing of the target's answer.
+// A failure says why a target did not get a message. Its text is the gateway's own: it contains no
+// address and no part of the target's answer.
 type failure struct {
 	why   string
-	final bool          // another try is useless
-	after time.Duration // no try before
+	final bool          // a retry is useless
+	after time.Duration // minimum wait before a retry
 }
 
 func (f *failure) Error() string { return f.why }
@@ -144,7 +144,7 @@ func (s *Sender) post(ctx context.Context, t *target, e Event, body []byte) *fai
 		return unreachable(err)
 	}
 	defer res.Body.Close()
-	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // lets the client reuse the connection
+	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // so that the client can reuse the connection
 	why := "it answers " + strconv.Itoa(res.StatusCode)
 	switch code := res.StatusCode; {
 	case code/100 == 2:
@@ -158,7 +158,7 @@ func (s *Sender) post(ctx context.Context, t *target, e Event, body []byte) *fai
 	}
 }
 
-// maxRetryAfter is how long a target can delay its next message.
+// maxRetryAfter limits the time by which a target can delay its next message.
 const maxRetryAfter = time.Hour
 
 func (s *Sender) retryAfter(v string) time.Duration {
@@ -171,7 +171,8 @@ func (s *Sender) retryAfter(v string) time.Duration {
 	return min(max(d, 0), maxRetryAfter)
 }
 
-// unreachable says why there was no answer. The errors' own texts have the address.
+// unreachable returns why there was no answer. It does not use the texts of the errors, because
+// these contain the address.
 func unreachable(err error) *failure {
 	var blocked *egress.BlockedError
 	var handshake *egress.TLSError

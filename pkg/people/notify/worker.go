@@ -10,11 +10,11 @@ const (
 	// sendEvery is how often a worker checks the outbox without a wake-up.
 	sendEvery = time.Minute
 
-	// lastSend is how long a running send may take when the program ends.
+	// lastSend limits the time that a running send may take when the program ends.
 	lastSend = 2 * time.Second
 )
 
-// A Worker sends on its own goroutine, for a program that runs between requests.
+// A Worker sends notices on its own goroutine, in a program that also runs between requests.
 type Worker struct{ wake chan struct{} }
 
 // NewWorker returns a Worker.
@@ -24,13 +24,13 @@ func NewWorker() *Worker { return &Worker{make(chan struct{}, 1)} }
 func (c *Worker) Wake(context.Context, string) error {
 	select {
 	case c.wake <- struct{}{}:
-	default: // a wake-up is pending already
+	default: // the worker is already due to check
 	}
 	return nil
 }
 
 // Start sends until ctx ends or the caller calls stop. stop waits until the current notices are
-// sent or given back. The next program sends the rest.
+// sent or released. The next program sends the remaining notices.
 func (c *Worker) Start(ctx context.Context, s *Sender) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -46,7 +46,7 @@ func (c *Worker) Start(ctx context.Context, s *Sender) (stop func()) {
 
 func (c *Worker) run(ctx context.Context, s *Sender) {
 	for {
-		// When the program ends, the current run gets a little more time, and is then canceled.
+		// When the program ends, the current run may take lastSend more before it is canceled.
 		sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 		end := context.AfterFunc(ctx, func() { time.AfterFunc(lastSend, cut) })
 		sent, err := s.send(sending, ctx.Done())

@@ -1,4 +1,4 @@
-// Package notifytest has events and a clock for tests.
+// Package notifytest provides events and a clock for tests.
 package notifytest
 
 import (
