@@ -7,8 +7,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// browsers are names of browsers by a part of the user agent. Browsers that also name others come
-// first.
+// browsers are the names of browsers by a part of the user agent. A browser whose user agent
+// contains the mark of another browser comes first.
 var browsers = []struct {
 	mark *regexp.Regexp
 	name string
@@ -21,13 +21,13 @@ var browsers = []struct {
 	{regexp.MustCompile(`Version/(\d+)\S* (?:Mobile/\S+ )?Safari/`), "Safari"},
 }
 
-// systems are names of systems by a part of the user agent. Systems that also name others come
-// first.
+// systems are the names of systems by a part of the user agent. A system whose user agent contains
+// the mark of another system comes first.
 var systems = []struct{ mark, name string }{
 	{"iPhone", "iOS"}, {"iPad", "iPadOS"}, {"Android", "Android"}, {"CrOS", "ChromeOS"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"},
 }
 
-// maxName is how many characters of an unknown browser's user agent are shown.
+// maxName limits the characters that BrowserName returns of an unknown browser's user agent.
 const maxName = 40
 
 // BrowserName returns a name for the browser of s, such as "Firefox 145 on Linux". For an unknown

@@ -15,11 +15,11 @@ const (
 	maxCodes = 16
 )
 
-// Codes are the one-time codes in sign-in links for the owner of a gateway on one machine. Each is
-// valid for ten minutes. Opening a link must not use up its code, because previews and prefetches
-// open links too; so a form exchanges the code for a session.
+// Codes are the one-time codes in sign-in links for the owner of a gateway on one machine. Each
+// code is valid for ten minutes. Opening a link does not consume its code, because previews and
+// prefetches open links too. Instead, a form exchanges the code for a session.
 //
-// The codes are only in the memory of the process: it prints a link when it starts, and no other
+// The codes are only in the memory of the process, which prints a link when it starts. No other
 // process may know valid codes. Codes is safe for concurrent use.
 type Codes struct {
 	now func() time.Time
@@ -28,8 +28,8 @@ type Codes struct {
 	made map[digest]time.Time
 }
 
-// A digest is the hash of a code. Codes are looked up by digest, so the time of a lookup reveals
-// nothing about them.
+// A digest is the hash of a code. Codes looks up codes by their digest, so the time of a lookup
+// reveals nothing about the codes.
 type digest [sha256.Size]byte
 
 // NewCodes returns an empty set of codes. A nil now is time.Now.
@@ -40,7 +40,7 @@ func NewCodes(now func() time.Time) *Codes {
 	return &Codes{now: now, made: map[digest]time.Time{}}
 }
 
-// New makes a code. If there are too many, the oldest code ends.
+// New makes a code. If there are too many codes, New removes the oldest.
 func (c *Codes) New() string {
 	code := token.Random()
 	c.mu.Lock()
@@ -53,10 +53,10 @@ func (c *Codes) New() string {
 	return code
 }
 
-// Takes reports whether the code is valid now. It does not use the code up.
+// Takes reports whether the code is valid now. It does not consume the code.
 func (c *Codes) Takes(code string) bool { return c.look(code, false) }
 
-// Use uses the code up, and reports whether it was valid.
+// Use consumes the code, and reports whether it was valid.
 func (c *Codes) Use(code string) bool { return c.look(code, true) }
 
 func (c *Codes) look(code string, use bool) bool {

@@ -5,12 +5,12 @@ import "fmt"
 // A Reason says why a sign-in failed, for the message to the person.
 type Reason int
 
-// The reasons. The zero Reason is Malformed, which says little.
+// The reasons. The zero Reason is Malformed, the least specific one.
 const (
-	Malformed     Reason = iota // the browser came back with an answer that no issuer gives
+	Malformed     Reason = iota // the browser returned with an answer of invalid form
 	NotBegun                    // the browser has no pending sign-in
 	Late                        // the sign-in began too long ago
-	OtherState                  // the answer belongs to another sign-in than the pending one
+	OtherState                  // the answer belongs to a different sign-in
 	OtherIssuer                 // the answer or the token is from another issuer
 	Refused                     // the issuer refused the person
 	Unsuited                    // the issuer refused the gateway, not the person: one of the two is misconfigured
@@ -18,7 +18,7 @@ const (
 	BadToken                    // the ID token's signature or form is invalid
 	OldToken                    // the ID token has expired, or its time is wrong
 	OtherAudience               // the ID token is for another client
-	OtherNonce                  // the ID token belongs to another sign-in
+	OtherNonce                  // the ID token belongs to a different sign-in
 	TooManyGroups               // the ID token omits the groups
 	Nonsense                    // the issuer gave an invalid answer
 	Unavailable                 // the issuer does not answer
@@ -37,8 +37,8 @@ func (r Reason) String() string {
 	return names[r]
 }
 
-// An Error says that nobody is signed in. People may see Reason and Code. Err is only for the log,
-// and has no code and no token.
+// An Error is a failed sign-in. People may see Reason and Code. Err is only for the log, and
+// contains no code and no token.
 type Error struct {
 	Reason Reason
 	Code   string // the issuer's error code, if the standards define it; "": none

@@ -21,14 +21,14 @@ import (
 // skew is the allowed difference between the issuer's clock and ours.
 const skew = 5 * time.Minute
 
-// maxSaid is how many characters of an issuer's error text are logged.
-const maxSaid = 200
+// maxLogged limits the characters of an issuer's error text in the log.
+const maxLogged = 200
 
-// Finish takes the answer that a browser brings back from the issuer, and the state that the
-// browser kept. It returns the person who signed in, and the carried data. It returns that data
-// even with an error, if the browser kept it. An error is an [*Error].
-func (c *Issuer) Finish(ctx context.Context, kept string, answer url.Values) (who identity.Person, carry []byte, err error) {
-	p, carry, err := c.open(ctx, kept)
+// Finish takes the issuer's answer, which the browser brings back, and the cookie from
+// [Issuer.Begin]. It returns the person who signed in, and the carried data. If the cookie is
+// valid, it returns the data even with an error. An error is an [*Error].
+func (c *Issuer) Finish(ctx context.Context, cookie string, answer url.Values) (who identity.Person, carry []byte, err error) {
+	p, carry, err := c.open(ctx, cookie)
 	if err != nil {
 		return who, carry, err
 	}
@@ -60,12 +60,13 @@ func (c *Issuer) Finish(ctx context.Context, kept string, answer url.Values) (wh
 	return who, carry, err
 }
 
-// code returns the code in an answer with our state.
+// code returns the code in an answer whose state Finish has checked.
 func (c *Issuer) code(m identity.Metadata, answer url.Values) (string, error) {
-	if iss, said := answer["iss"]; said && iss[0] != c.o.Provider.Issuer() {
-		return "", &Error{Reason: OtherIssuer, Err: fmt.Errorf("the answer is from %q", text.Clip(text.Line(iss[0]), maxSaid))}
-	} else if !said && m.NamesItself {
-		return "", &Error{Reason: OtherIssuer, Err: errors.New("the answer does not name its issuer, and this issuer always does")}
+	if iss, named := answer["iss"]; named && iss[0] != c.o.Provider.Issuer() {
+		return "", &Error{Reason: OtherIssuer, Err: fmt.Errorf("the answer is from %q", text.Clip(text.Line(iss[0]), maxLogged))}
+	} else if !named && m.NamesItself {
+		return "", &Error{Reason: OtherIssuer, Err: errors.New("the answer does not name its " +
+			"issuer, although this issuer always does")}
 	}
 	if answer.Has("error") {
 		return "", refused(answer.Get("error"), answer.Get("error_description"))
@@ -76,10 +77,10 @@ func (c *Issuer) code(m identity.Metadata, answer url.Values) (string, error) {
 	return answer.Get("code"), nil
 }
 
-// refused returns the error for an issuer's refusal. The issuer's words go only to the log, because
-// anybody may have written them into the address.
+// refused returns the error for an issuer's refusal. The issuer's text goes only to the log,
+// because anybody may have written it into the address.
 func refused(code, description string) *Error {
-	e := &Error{Reason: Refused, Err: fmt.Errorf("the issuer says %q: %q", text.Clip(text.Line(code), maxSaid), text.Clip(text.Line(description), maxSaid))}
+	e := &Error{Reason: Refused, Err: fmt.Errorf("the issuer says %q: %q", text.Clip(text.Line(code), maxLogged), text.Clip(text.Line(description), maxLogged))}
 	if reason, known := refusals[code]; known {
 		e.Reason, e.Code = reason, code
 	}
@@ -112,8 +113,8 @@ func (c *Issuer) exchange(ctx context.Context, m identity.Metadata, code, verifi
 	return raw, nil
 }
 
-// exchangeError says why the issuer gave no ID token for a code. Except for a standard error code, the
-// issuer's answer may contain anything, so it is left out.
+// exchangeError returns why the issuer gave no ID token for a code. It uses only the status and the
+// error code of the answer, because the rest may contain anything.
 func exchangeError(ctx context.Context, err error) *Error {
 	failed, answered := errors.AsType[*oauth2.RetrieveError](err)
 	var sent *url.Error
@@ -127,7 +128,7 @@ func exchangeError(ctx context.Context, err error) *Error {
 	case !answered:
 		return &Error{Reason: Nonsense, Err: errors.New("the issuer's answer to the code cannot be read")}
 	}
-	e := &Error{Reason: Nonsense, Err: fmt.Errorf("the issuer answers the code with %d %q", failed.Response.StatusCode, text.Clip(text.Line(failed.ErrorCode), maxSaid))}
+	e := &Error{Reason: Nonsense, Err: fmt.Errorf("the issuer answers the code with %d %q", failed.Response.StatusCode, text.Clip(text.Line(failed.ErrorCode), maxLogged))}
 	switch status := failed.Response.StatusCode; {
 	case failed.ErrorCode == "invalid_grant":
 		e.Reason = SpentCode

@@ -19,10 +19,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// Life is how long a sign-in may take.
+// Life limits the time of a sign-in.
 const Life = 10 * time.Minute
 
-// MaxCarry is how many bytes of data a sign-in carries, so that cookies can hold it.
+// MaxCarry limits the bytes of data that a sign-in carries, so that a cookie can hold them.
 const MaxCarry = 4 << 10
 
 const askTime = 5 * time.Second // how long the issuer may take to exchange a code
@@ -57,13 +57,14 @@ func NewIssuer(o IssuerOptions) *Issuer {
 	return &Issuer{o}
 }
 
-// Host returns the issuer's host, as people know it.
+// Host returns the issuer's host, which people recognize.
 func (c *Issuer) Host() string { return c.o.Provider.Host() }
 
 // Claim returns the claim that lists groups.
 func (c *Issuer) Claim() string { return c.o.Claims.GroupClaim() }
 
-// A pending sign-in is what a browser keeps while its user is at the issuer.
+// A pending sign-in is the content of the browser's sealed cookie while the person is at the
+// issuer.
 type pending struct {
 	State    string    `json:"s"`
 	Nonce    string    `json:"n"`
@@ -72,8 +73,8 @@ type pending struct {
 }
 
 // Begin begins a sign-in with data to carry. It returns the address at the issuer for the browser,
-// and the state that the browser keeps meanwhile. An error is an [*Error].
-func (c *Issuer) Begin(ctx context.Context, carry []byte) (to, kept string, err error) {
+// and the sealed value of the cookie that the browser keeps meanwhile. An error is an [*Error].
+func (c *Issuer) Begin(ctx context.Context, carry []byte) (to, cookie string, err error) {
 	m, err := c.metadata(ctx)
 	if err != nil {
 		return "", "", err
@@ -83,15 +84,15 @@ func (c *Issuer) Begin(ctx context.Context, carry []byte) (to, kept string, err 
 	if err != nil {
 		return "", "", &Error{Err: err}
 	}
-	kept, err = c.o.Sealer.Seal(ctx, seal.Login, append(append(plain, '\n'), carry...))
+	cookie, err = c.o.Sealer.Seal(ctx, seal.Login, append(append(plain, '\n'), carry...))
 	if err != nil {
 		return "", "", &Error{Reason: NoKey, Err: err}
 	}
 	conf := c.config(m, "")
-	return conf.AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), kept, nil
+	return conf.AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), cookie, nil
 }
 
-// metadata returns the issuer's metadata. It fails if these have no sign-in endpoint.
+// metadata returns the issuer's metadata. It fails if the metadata has no valid sign-in endpoint.
 func (c *Issuer) metadata(ctx context.Context) (identity.Metadata, error) {
 	m, err := c.o.Provider.Metadata(ctx)
 	if err != nil {
@@ -105,13 +106,13 @@ func (c *Issuer) metadata(ctx context.Context) (identity.Metadata, error) {
 
 // config returns the client's configuration for the oauth2 library.
 func (c *Issuer) config(m identity.Metadata, password string) oauth2.Config {
-	style := oauth2.AuthStyleInParams // a public client sends its id and proves nothing
+	style := oauth2.AuthStyleInParams // a public client sends only its id
 	if password != "" && (m.TokenAuth == nil || slices.Contains(m.TokenAuth, "client_secret_basic")) {
 		style = oauth2.AuthStyleInHeader
 	}
 	scopes := []string{oidc.ScopeOpenID}
 	for _, scope := range []string{"profile", "email", "groups"} {
-		if slices.Contains(m.Scopes, scope) || m.Scopes == nil && scope != "groups" { // not every issuer knows groups
+		if slices.Contains(m.Scopes, scope) || m.Scopes == nil && scope != "groups" { // not every issuer supports groups
 			scopes = append(scopes, scope)
 		}
 	}
@@ -138,12 +139,12 @@ func (c *Issuer) EndSession(ctx context.Context) string {
 	return u.String()
 }
 
-// open returns the sign-in that a browser keeps.
-func (c *Issuer) open(ctx context.Context, kept string) (p pending, carry []byte, err error) {
-	if kept == "" {
+// open returns the sign-in in a cookie, and the carried data.
+func (c *Issuer) open(ctx context.Context, cookie string) (p pending, carry []byte, err error) {
+	if cookie == "" {
 		return p, nil, &Error{Reason: NotBegun}
 	}
-	plain, err := c.o.Sealer.Open(ctx, seal.Login, kept)
+	plain, err := c.o.Sealer.Open(ctx, seal.Login, cookie)
 	switch {
 	case errors.Is(err, seal.ErrForged):
 		return p, nil, &Error{Reason: NotBegun, Err: err}

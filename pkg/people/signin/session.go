@@ -9,7 +9,7 @@ import (
 // Errors that callers may have to distinguish.
 var (
 	ErrNotFound = errors.New("session not found")          // never opened, ended, or expired
-	ErrConflict = errors.New("session changed since read") // or ended: the caller reads again
+	ErrConflict = errors.New("session changed since read") // or ended; read it again
 )
 
 // The ways in which a person signs in.
@@ -21,7 +21,7 @@ const (
 	WayOIDC      = "oidc"      // at an OpenID Connect issuer
 )
 
-// Format is the version of the stored form. It is raised if older programs would give a session too
+// Format is the version of the stored form. Raise it if older programs would give a session too
 // many rights. A new way to sign in needs no new version, because older programs refuse sessions
 // with an unknown way.
 const Format = 1
@@ -29,20 +29,20 @@ const Format = 1
 // A Session is a person's stored session in one browser.
 type Session struct {
 	Format  int       `json:"format"`            // set by the store at each write
-	ID      string    `json:"id"`                // keyed hash of the cookie: identifies the session, and signs nobody in
+	ID      string    `json:"id"`                // keyed hash of the cookie, which is no credential
 	Actor   string    `json:"actor"`             // name in the audit
 	Way     string    `json:"way"`               // how the person signed in: one of the ways
-	Token   string    `json:"token,omitempty"`   // the token of the session, which ends with it; see [Person]
+	Token   string    `json:"token,omitempty"`   // id of the token that ends with it; see [Person]
 	Subject string    `json:"subject,omitempty"` // the issuer's name for the person; see [Person]
 	Groups  []string  `json:"groups,omitempty"`  // groups at the issuer that have a role here
 	Browser string    `json:"browser,omitempty"` // user agent
 	Created time.Time `json:"created"`
-	Used    time.Time `json:"used"` // to five minutes
+	Used    time.Time `json:"used"` // accurate to five minutes
 	Expires time.Time `json:"expires"`
 	Rev     int64     `json:"rev"` // 0: not stored yet
 }
 
-// Encode returns s at its next revision, and its stored form.
+// Encode returns s with its next revision, and its stored form.
 func (s Session) Encode() (next Session, data []byte, err error) {
 	s.Format = max(s.Format, Format)
 	s.Rev++

@@ -2,15 +2,15 @@
 // gateway share. People sign in at an OpenID Connect issuer by the authorization code flow with
 // PKCE (RFC 7636). The owner of a gateway on one machine signs in with a one-time code.
 //
-// The cookie of a session has 256 random bits. The store has their keyed hash, so a copy of the
-// store signs nobody in. Each request reads the store with strong consistency: a session that was
-// ended anywhere is ended everywhere, as is a session whose agent token was revoked. A session from
-// an issuer keeps the person's groups at sign-in that have a role here; each request computes the
-// rights from them.
+// The cookie of a session has 256 random bits. The store has their keyed hash, so nobody can sign
+// in with a copy of the store. Each request reads the store with strong consistency, so the end of
+// a session and the revocation of its agent token take effect in all instances. A session from an
+// issuer keeps the groups of the person that have a role here. Each request computes the rights
+// from these groups.
 //
-// The issuer sends the browser back with a code, which the gateway exchanges for an ID token. The
-// gateway stores nothing during a sign-in, so any instance can finish it: a sealed cookie binds the
-// answer to the browser. The gateway does not store the issuer's tokens.
+// The issuer sends the browser back with a code, which the gateway exchanges for an ID token.
+// During a sign-in, the gateway stores nothing, so any instance can finish the sign-in. A sealed
+// cookie binds the answer to the browser. The gateway does not store the issuer's tokens.
 package signin
 
 import (
@@ -37,12 +37,11 @@ const (
 	storeTime = 5 * time.Second // how long a request waits for the stores
 )
 
-// SessionOptions configure [Sessions]. The zero value accepts no session that was made from a
-// token.
+// SessionOptions configure [Sessions]. The zero value accepts no session that began with a token.
 type SessionOptions struct {
 	Tokens    *token.Store     // of agent tokens; nil: there are none
 	Bootstrap string           // SHA-256 of the bootstrap token, as hex; "": there is none
-	Client    string           // issuer at which people sign in, and the gateway's name there; "": none
+	Client    string           // issuer, and the gateway's client id there; "": none
 	Now       func() time.Time // nil: time.Now
 	Log       *slog.Logger     // nil: none
 }
@@ -55,7 +54,7 @@ type Sessions struct {
 }
 
 // NewSessions returns the sessions in a store. key makes their hashes, so a new key ends all
-// sessions. It makes no call.
+// sessions. NewSessions makes no call.
 func NewSessions(store *Store, key token.Key, o *SessionOptions) *Sessions {
 	s := &Sessions{store: store, key: key}
 	if o != nil {
@@ -74,15 +73,16 @@ func NewSessions(store *Store, key token.Key, o *SessionOptions) *Sessions {
 type Person struct {
 	Actor string // name in the audit
 	Way   string // one of the ways
-	Token string // the id of the agent token, if that is the way
+	Token string // id of the agent token, if Way is WayToken
 
 	// Only for sign-ins at an issuer.
-	Subject string   // the issuer's own name for the person
+	Subject string   // the issuer's identifier of the person
 	Groups  []string // groups that have a role here
 }
 
 // Open opens a session with a browser that has this user agent, and returns the value of its
-// cookie. If the person has too many sessions, the longest unused session ends.
+// cookie. If the person has too many sessions, Open ends the session that was unused for the
+// longest time.
 func (s *Sessions) Open(ctx context.Context, p Person, browser string) (cookie secret.Text, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -106,7 +106,7 @@ func (s *Sessions) Open(ctx context.Context, p Person, browser string) (cookie s
 	return cookie, err
 }
 
-// end returns when s expires without further use.
+// end returns the time at which s expires without further use.
 func (s Session) end() time.Time {
 	idle, most := s.Used.Add(idleLife), s.Created.Add(sessionLife)
 	if most.Before(idle) {
@@ -115,7 +115,7 @@ func (s Session) end() time.Time {
 	return idle
 }
 
-// makeRoom ends as many sessions as needed to open next.
+// makeRoom ends sessions until next can be opened within the limits.
 func (s *Sessions) makeRoom(ctx context.Context, next Session) error {
 	all, err := s.store.List(ctx)
 	if err != nil {
@@ -134,8 +134,7 @@ func (s *Sessions) makeRoom(ctx context.Context, next Session) error {
 	return err
 }
 
-// Find is [Sessions.Look] for a request by the person. It stores the use at most every five
-// minutes.
+// Find is [Sessions.Look], but stores that the person used the session, at most every five minutes.
 func (s *Sessions) Find(ctx context.Context, cookie secret.Text) (Session, error) {
 	x, err := s.Look(ctx, cookie)
 	if err != nil || s.o.Now().Sub(x.Used) < touchEvery {
@@ -147,30 +146,31 @@ func (s *Sessions) Find(ctx context.Context, cookie secret.Text) (Session, error
 }
 
 // Look returns the session of the cookie. It returns [ErrNotFound] if there is none, or if its
-// token or issuer is no longer valid. Any other error says that the stores are unavailable. Look
+// token or issuer is no longer valid. Any other error means that the stores are unavailable. Look
 // does not count as use.
 func (s *Sessions) Look(ctx context.Context, cookie secret.Text) (x Session, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if len(cookie.Reveal()) != cookieLength { // the cookie is made up: no store need be read
+	if len(cookie.Reveal()) != cookieLength { // not a cookie of the gateway, so no read is needed
 		return Session{}, ErrNotFound
 	}
 	if x, err = s.store.Get(ctx, s.id(cookie)); err != nil {
 		return Session{}, err
 	}
-	holds, err := s.holds(ctx, x)
+	valid, err := s.isValid(ctx, x)
 	if err != nil {
 		return Session{}, err
 	}
-	if !holds {
+	if !valid {
 		s.o.Log.LogAttrs(ctx, slog.LevelInfo, "session ended with what it was made of", slog.String("actor", x.Actor), slog.String("way", x.Way))
-		_ = s.store.Delete(ctx, x.ID) // the session is refused anyway, and expires
+		_ = s.store.Delete(ctx, x.ID) // if this fails, the session is still refused, and expires
 		return Session{}, ErrNotFound
 	}
 	return x, nil
 }
 
-// touch stores the use of x. If that fails, the session ends early, and the request continues.
+// touch stores the use of x. If the store fails, the request continues, but the session ends
+// earlier.
 func (s *Sessions) touch(ctx context.Context, x Session) (Session, error) {
 	used := x
 	used.Used = s.o.Now().UTC()
@@ -186,14 +186,14 @@ func (s *Sessions) touch(ctx context.Context, x Session) (Session, error) {
 	return next, nil
 }
 
-// holds reports whether the token or issuer of x would still sign its user in. It is false for a
-// session in an unknown form.
-func (s *Sessions) holds(ctx context.Context, x Session) (bool, error) {
+// isValid reports whether x has not expired, and its user could still sign in by the same token or
+// issuer. It is false for a session in an unknown format.
+func (s *Sessions) isValid(ctx context.Context, x Session) (bool, error) {
 	switch {
 	case x.Format > Format || !x.Live(s.o.Now()):
 		return false, nil
 	case x.Way == WayLink || x.Way == WayKey:
-		return true, nil // with another admin key the session is not found
+		return true, nil // with another admin key, Get does not find the session
 	case x.Way == WayBootstrap:
 		return s.o.Bootstrap != "" && x.Token == s.bootstrapID(), nil
 	case x.Way == WayOIDC:
@@ -215,7 +215,7 @@ func (s *Sessions) End(ctx context.Context, cookie secret.Text) error {
 	return s.store.Delete(ctx, s.id(cookie))
 }
 
-// Own returns the sessions of the person of mine, last used first.
+// Own returns the sessions of the person who has the session mine, last used first.
 func (s *Sessions) Own(ctx context.Context, mine Session) ([]Session, error) {
 	return s.filter(ctx, mine.SamePerson)
 }
@@ -237,11 +237,11 @@ func (s *Sessions) filter(ctx context.Context, match func(Session) bool) (out []
 		if !match(x) {
 			continue
 		}
-		holds, err := s.holds(ctx, x)
+		valid, err := s.isValid(ctx, x)
 		if err != nil {
 			return nil, err
 		}
-		if holds {
+		if valid {
 			out = append(out, x)
 		}
 	}
@@ -249,8 +249,8 @@ func (s *Sessions) filter(ctx context.Context, match func(Session) bool) (out []
 	return out, nil
 }
 
-// Revoke ends the session with this id if it is of the person of mine; otherwise it returns
-// [ErrNotFound].
+// Revoke ends the session with this id if it belongs to the person who has the session mine.
+// Otherwise it returns [ErrNotFound].
 func (s *Sessions) Revoke(ctx context.Context, mine Session, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -275,7 +275,8 @@ func (s *Sessions) RevokeAny(ctx context.Context, id string) (Session, error) {
 	return x, s.store.Delete(ctx, id)
 }
 
-// RevokeOthers ends all other sessions of the person of x, and returns how many.
+// RevokeOthers ends all other sessions of the person who has the session x, and returns their
+// number.
 func (s *Sessions) RevokeOthers(ctx context.Context, x Session) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -294,7 +295,7 @@ func (s *Sessions) RevokeOthers(ctx context.Context, x Session) (n int, err erro
 }
 
 // CSRF returns the value that forms of the cookie's session must send. Pages of other sites cannot
-// know it. It is computed from the cookie, so it need not be stored.
+// know it. CSRF computes it from the cookie, so no store has it.
 func (s *Sessions) CSRF(cookie secret.Text) string { return s.key.Sum("csrf", cookie) }
 
 // cookieLength is the length of 256 bits in base64.

@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/document"
 )
 
-// part has all sessions. There are at most some hundred, and one part can be listed.
+// part has all sessions, so that one call can list them. There are at most a few hundred.
 const part = "LOGIN#SESSIONS"
 
 // A Store stores sessions for all instances of the gateway. It is safe for concurrent use.
@@ -24,8 +24,8 @@ func NewStore(docs document.Store, now func() time.Time) *Store {
 	return &Store{docs, now}
 }
 
-// Get returns the session after all writes that had finished before. It returns [ErrNotFound] for a
-// missing or expired session.
+// Get returns the session with strong consistency. It returns [ErrNotFound] for a missing or
+// expired session.
 func (x *Store) Get(ctx context.Context, id string) (s Session, err error) {
 	defer document.Wrap(&err, ErrConflict, "get login %q", id)
 	d, err := document.Find(ctx, x.docs, docKey(id), ErrNotFound)
@@ -38,9 +38,9 @@ func (x *Store) Get(ctx context.Context, id string) (s Session, err error) {
 	return s, err
 }
 
-// Put stores s if the stored revision is still s.Rev (0: must not exist yet) and returns it at its
-// new Rev. If another writer came first, it returns [ErrConflict], so storing the use of a deleted
-// session does not restore it.
+// Put stores s if the stored revision is still s.Rev (0: must not exist yet), and returns s with
+// its new Rev. Otherwise it returns [ErrConflict], so storing the use of a deleted session does not
+// restore the session.
 func (x *Store) Put(ctx context.Context, s Session) (_ Session, err error) {
 	defer document.Wrap(&err, ErrConflict, "put login %q", s.ID)
 	next, data, err := s.Encode()
@@ -67,8 +67,8 @@ func (x *Store) Delete(ctx context.Context, id string) (err error) {
 	return err
 }
 
-// List returns all sessions that have not expired, by id. It skips unreadable sessions: they sign
-// nobody in, and block nobody else.
+// List returns all sessions that have not expired, by id. It skips unreadable sessions: nobody can
+// use them, and other people can still sign in.
 func (x *Store) List(ctx context.Context) (live []Session, err error) {
 	defer document.Wrap(&err, ErrConflict, "list logins")
 	docs, _, err := x.docs.ListDocs(ctx, part)
