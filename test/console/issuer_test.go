@@ -163,7 +163,7 @@ func TestIssuerRefusesInABrowser(t *testing.T) {
 	tab.SeeText("header .actor", "kim@example.com") // as before
 	other.Goto("/admin/login")
 	other.Loads("the button", func() { other.ClickText("main button", "Sign in with") })
-	other.SeeText(".problem", "does not answer for now")
+	other.SeeText(".problem", "does not answer now")
 }
 
 // A person loses their role while a form is open: nothing is decided, and the note is kept.

@@ -163,7 +163,7 @@ func TestAskAndDecide(t *testing.T) {
 		t.Errorf("the reason is %q", got)
 	}
 	tab.Loads("8 h", func() { tab.ClickText("#decide button", "8 h") })
-	tab.SeeText(".message", "Opened for this agent alone.")
+	tab.SeeText(".message", "Allowed for this agent only.")
 	tab.Everywhere("request-allowed")
 	if again := g.call(bot, "send_mail", `{"to":"a@example.com","text":"x"}`); again.IsError {
 		t.Errorf("after the decision: %s", again.Text)
@@ -203,7 +203,7 @@ func TestPersonSaysMore(t *testing.T) {
 	tab.SeeText("main", "I have to send the quarterly report")
 	tab.Fill(`input[name=why]`, "Today only; the list is in the wiki.")
 	tab.Click(`input[value="480"]`)
-	tab.Loads("Say it", func() { tab.ClickText("main button", "Say it") })
+	tab.Loads("Save", func() { tab.ClickText("main button", "Save") })
 	tab.SeeText(".message", "You asked.")
 	tab.Loads("the button", func() { tab.ClickText("header button", "Sign out") })
 	g.kim("/admin/requests/" + id)

@@ -103,7 +103,7 @@ func TestSessionEndsWhileTyping(t *testing.T) {
 	if at := tab.Path(); at != path {
 		t.Errorf("it leads to %s", at)
 	}
-	tab.SeeText(".problem", "Nothing was done: what you sent came too late")
+	tab.SeeText(".problem", "Nothing was done: your form came too late")
 	if note := tab.Value(`input[name=note]`); note != `read twice, "ok" for me` {
 		t.Errorf("the note is %q", note)
 	}

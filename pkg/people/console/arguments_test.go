@@ -104,6 +104,6 @@ func TestRequestArgumentsExchanged(t *testing.T) {
 		Key: document.Key{Part: "ASK#" + bot.Key(), ID: "ARGS#" + id}, Data: []byte(`{"path":"/tmp/harmless"}`), Rev: 1, Keep: h.Clock.Now().Add(time.Hour),
 	}))
 	page := h.small("/admin/requests/" + id)
-	says(t, page, "nobody can read what would be confirmed", `value="declined"`)
+	says(t, page, "nobody can read what they would confirm", `value="declined"`)
 	lacks(t, page, "harmless", `value="confirmed"`)
 }

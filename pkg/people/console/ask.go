@@ -12,18 +12,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// askAt is the address prefix of the links that agents give to their users. Everyone who is signed
-// in may open such a link, even without a role: the page shows only what the request is about.
+// askAt is the address prefix of the links that agents give to their users. Every signed-in person
+// may open such a link, even without a role: the page then shows only the subject of the request.
 const askAt = "/admin/ask/"
 
-// An askPage is the page of such a link, on which the agent's user asks for something.
+// An askPage is the page of such a link, on which the agent's user makes the request.
 type askPage struct {
 	Page
 	polled
 	Asking    decide.Asking
 	Agent     string
 	Name      string // of the item, clipped
-	Whole     bool   // show the whole request, and not only its subject
+	Whole     bool   // show all of the request, not only its subject
 	Arguments string // of one call
 	Own       string // address of this page
 	Request   string // address of the request's page, or of the item's page; "": this person may open neither
@@ -34,13 +34,13 @@ type askPage struct {
 	Why     string // the text that the person typed
 	For     string // selected duration: minutes, or "other"
 	Minutes string // the number typed for "other"
-	Kept    bool   // the page keeps the typed text; nothing else happened
+	Kept    bool   // the person only saved the typed text on the page
 }
 
 // Spans returns the durations that a person can choose.
 func (p *askPage) Spans() []lasting { return append([]lasting{{0, "permanently"}}, spans...) }
 
-// Is reports whether the person chose the span.
+// Is reports whether the person chose this number of minutes.
 func (p *askPage) Is(minutes int) bool { return p.For == strconv.Itoa(minutes) }
 
 // asking shows the page of a link.
@@ -98,7 +98,8 @@ func (p *askPage) offer() {
 	case a.Callable && !a.OneCall():
 		p.Cannot = "The agent can call it now, so no request is needed. Tell the agent to try again."
 	case a.Locked == lock.DisabledUnknown:
-		p.Cannot = "The gateway does not know why this is locked, so nobody can open it here. Tell an operator of this gateway."
+		p.Cannot = "The gateway does not know why this is locked, so nobody can unlock it here. " +
+			"Tell an operator of this gateway."
 	case !a.Person:
 		p.Cannot = "Only the agent's user can ask, and you are not signed in as that user. Opening this page made no request."
 	default:
@@ -129,19 +130,20 @@ func (p *askPage) choose(minutes int) {
 	p.For, p.Minutes = "other", p.For
 }
 
-// message returns the message about the action that the address names, if the request confirms it.
+// message returns the message about the action in the address, if the state of the request confirms
+// it.
 func (p *askPage) message(did string) string {
 	switch open := p.Asking.ID != "" && p.Asking.State == decide.RequestOpen; {
 	case did == "asked" && open:
 		return "You asked. The people who decide see the request now, with your text. You can close this page: the agent continues when it tries again after the decision."
 	case did == "withdrawn" && p.Asking.State == decide.RequestWithdrawn:
-		return "You withdrew it. Nobody can decide about it any more."
+		return "You withdrew the request. Nobody can decide about it now."
 	}
 	return ""
 }
 
-// ask sends the request of the page. Without a button, which is how the Enter key submits the form,
-// it requests nothing.
+// ask sends the request of the page. The Enter key submits the form without a button; then ask only
+// shows the page again.
 func (c *Console) ask(w http.ResponseWriter, r *http.Request) {
 	if r.PostForm.Get("ask") == "" {
 		c.asking(w, r)
@@ -181,8 +183,8 @@ func (c *Console) finishAsk(w http.ResponseWriter, r *http.Request, up string, a
 	redirectTo(w, http.StatusSeeOther, to)
 }
 
-// loggedPath returns the path of r for the log. The code of a link contains a sealed request, which
-// only the link's recipients may know.
+// loggedPath returns the path of r for the log. It omits the code of a link, because the code
+// contains a sealed request that only the recipients of the link may see.
 func loggedPath(r *http.Request) string {
 	code, ok := strings.CutPrefix(r.URL.Path, askAt)
 	if _, err := request.ParseID(strings.TrimSuffix(code, "/withdraw")); !ok || err == nil {

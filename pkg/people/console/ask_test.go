@@ -96,7 +96,7 @@ func TestAskByLink(t *testing.T) {
 	h.enter("sam", "1", identity.Rights{})
 	at := "/admin/ask/" + code
 	page := h.page(at)
-	says(t, page, "<bdi>deploy-bot for sam</bdi> meets a lock at mail:<b>send</b>", "which acts for you", "No request was made yet", `name="for" value="0" checked`, `name="ask" value="1"`, "sam", "Sign out")
+	says(t, page, "<bdi>deploy-bot for sam</bdi> needs access to mail:<b>send</b>", "which acts for you", "No request was made yet", `name="for" value="0" checked`, `name="ask" value="1"`, "sam", "Sign out")
 	lacks(t, page, "Inbox", `aria-label="Main"`, "admin/me", "Emergency stop", "admin/tools", "viewer", "class=\"banner\"", "Withdraw")
 	if strings.Index(page, `<button class="hide"`) > strings.Index(page, `name="ask"`) {
 		t.Error("Enter in a field would ask")
@@ -116,7 +116,7 @@ func TestAskByLink(t *testing.T) {
 	}
 	at = "/admin/ask/" + strings.TrimPrefix(to, "./")
 	page = h.page(at)
-	says(t, page, "You asked. The people who decide see the request now", "the &lt;report&gt;", `value="480" checked`, "Say it", "Withdraw")
+	says(t, page, "You asked. The people who decide see the request now", "the &lt;report&gt;", `value="480" checked`, "Save", "Withdraw")
 	id, _, _ := strings.Cut(strings.TrimPrefix(to, "./"), "?")
 	if again := h.page("/admin/ask/" + code); !strings.Contains(again, id) {
 		t.Error("the link does not lead to the request that was made of it")
@@ -125,7 +125,7 @@ func TestAskByLink(t *testing.T) {
 	if withdrawn.Status != http.StatusSeeOther || withdrawn.Header.Get("Location") != "../"+id+"?did=withdrawn" {
 		t.Fatalf("%d to %q: %s", withdrawn.Status, withdrawn.Header.Get("Location"), withdrawn.Body)
 	}
-	says(t, h.page("/admin/ask/"+id+"?did=withdrawn"), "You withdrew it", "withdrawn</span>")
+	says(t, h.page("/admin/ask/"+id+"?did=withdrawn"), "You withdrew the request", "withdrawn</span>")
 }
 
 // The page tells the agent's user the outcome, even without a role.
@@ -241,7 +241,7 @@ func TestAskTooLate(t *testing.T) {
 	says(t, a.Body, `name="next" value="ask/`+code+`"`)
 	h.enter("sam", "1", identity.Rights{})
 	a = h.send(h.page("/admin/ask/"+code), "/admin/ask/"+code, url.Values{"again": {"1"}, "ask": {"1"}, "why": {"typed"}, "for": {"60"}})
-	says(t, a.Body, `value="typed"`, `value="60" checked`, "Nothing was done: what you sent came too late.")
+	says(t, a.Body, `value="typed"`, `value="60" checked`, "Nothing was done: your form came too late.")
 	if list, err := h.Requests().Asked(t.Context(), bot.Key()); err != nil || len(list.List) > 0 {
 		t.Errorf("%v: %v was asked for", err, list)
 	}

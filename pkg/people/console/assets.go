@@ -14,8 +14,8 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// An asset is a file that pages load. Its address changes with its content, so browsers cache it
-// without expiry.
+// An asset is a file that pages load. Its address changes with its content, so browsers can cache
+// it forever.
 type asset struct {
 	address string // below /admin/assets/
 	data    []byte
@@ -23,11 +23,11 @@ type asset struct {
 
 var assets = readAssets("style.css", "console.js", "htmx.js")
 
-// squeeze removes the white space in our style sheet that only helps its readers.
+// squeeze removes the white space in our style sheet that browsers do not need.
 var squeeze = strings.NewReplacer("\n\n", "", ";\n  ", ";", ";\n}", "}", "{\n  ", "{", "}\n", "}", "; }", "}", " { ", "{", ": ", ":", "; ", ";", ", ", ",", " {\n  ", "{", " > ", ">", "@media (", "@media(")
 
-// readAssets reads the named files. It panics if it cannot read one: they are a part of the
-// program.
+// readAssets reads the named files. It panics if it cannot read one, because the files are embedded
+// in the program.
 func readAssets(names ...string) map[string]asset {
 	out := map[string]asset{}
 	for _, name := range names {
@@ -45,8 +45,8 @@ func readAssets(names ...string) map[string]asset {
 	return out
 }
 
-// serveAsset serves an asset. It answers 404 to the address of another version: browsers would
-// cache this content under that address.
+// serveAsset serves an asset. It answers 404 to the address of another version, because browsers
+// would cache the wrong content under that address.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	for name, a := range assets {
 		if a.address == r.PathValue("name") {

@@ -28,15 +28,15 @@ type auditRow struct {
 	ISO, At        string
 	Who, For       string // the person or agent; for an agent, its user; for a decision about an agent, the agent
 	What, Detail   string
-	Of, Link       string // the item, and the page about it; "": the line is not about an item
+	Of, Link       string // the item, and its page; "": the line is not about an item
 	From, Hash     string // prefixes of hashes
-	Diff           string // address of the comparison of both hashes; "": not both texts are stored
+	Diff           string // address of the comparison; "": at least one text is not stored
 	Request, Asked string // id of the line's request, and its page; "": none
 	Note           string
 	Source         string
 }
 
-// auditPages registers the page of the audit. The API serves its files.
+// auditPages registers the page of the audit. The API serves the audit as a file.
 func (c *Console) auditPages(mux *http.ServeMux, next http.Handler) {
 	mux.Handle("GET /admin/audit", c.pageOr(next, c.audit))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A bulkPage lists exactly the items that one decision covers.
+// A bulkPage lists exactly the items to which one decision applies.
 type bulkPage struct {
 	Page
 	Action    string
@@ -23,7 +23,7 @@ type bulkPage struct {
 	Filter    decide.Filter // that chose the items
 	Items     []toolRow
 	Out       []leftOut
-	OutMore   int      // items also left out, without their names
+	OutMore   int      // skipped items that the page does not list
 	Rest      int      // chosen items that have no line on the page
 	Groups    []string // "filesystem: 9 read, 3 destructive"
 	NeedsNote bool
@@ -35,13 +35,13 @@ type bulkPage struct {
 // A leftOut is an item that the decision skips, and the reason.
 type leftOut struct{ ID, Link, Why string }
 
-// leftOutOf returns a line about an item and the reason why it is left out.
+// leftOutOf returns the line of an item that the decision skips, with the reason.
 func leftOutOf(root string, id tool.ID, why string) leftOut {
 	return leftOut{shownID(id), toolLink(root, id, queueOf(decide.Filter{})), why}
 }
 
-// itemOf returns how a form names an item: its id, and the definition and record revision that the
-// page shows.
+// itemOf returns the value of an item in a form: its id, and the hash and the record revision that
+// the page shows.
 func itemOf(row decide.Row) string {
 	id, _ := tool.ParseID(row.ID) // the catalog's
 	return inAddress(id) + " " + string(row.Hash) + " " + strconv.FormatInt(row.Rev, 10)
@@ -125,7 +125,7 @@ func (c *Console) bulk(w http.ResponseWriter, r *http.Request) {
 	c.bulkConfirmation(w, r, http.StatusOK, b, "")
 }
 
-// bulkConfirmation writes the bulk page. The problem says why nothing was decided.
+// bulkConfirmation writes the bulk page. problem says why nothing was decided.
 func (c *Console) bulkConfirmation(w http.ResponseWriter, r *http.Request, status int, b bulkForm, problem string) {
 	rows, rest, err := c.chosen(r, b)
 	if err != nil {
@@ -164,10 +164,10 @@ func (c *Console) bulkConfirmation(w http.ResponseWriter, r *http.Request, statu
 	c.render(w, r, status, "bulk", p)
 }
 
-// maxChosen is how many items one bulk page covers.
+// maxChosen limits the items of one bulk page.
 const maxChosen = 200
 
-// chosen returns the current items of a form, and how many more the form covers.
+// chosen returns the current items of a form, up to maxChosen, and the number of the other items.
 func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest int, err error) {
 	if b.action == decide.ActionCarry {
 		f := decide.Filter{Status: string(lock.PendingApproval), Server: b.filter.Server, For: b.action}
@@ -235,7 +235,7 @@ type donePage struct {
 }
 
 // decideAll decides about the items of a bulk page. If the browser sends the form twice, the second
-// one has no effect: every item has a new revision.
+// form has no effect, because every item has a new revision.
 func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 	b, err := c.readBulk(r)
 	if err != nil {
@@ -243,12 +243,15 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(b.items) == 0 {
-		c.bulkConfirmation(w, r, http.StatusUnprocessableEntity, b, "The form names nothing, so nothing was decided.")
+		c.bulkConfirmation(w, r, http.StatusUnprocessableEntity, b, "The form has no items, so "+
+			"nothing was decided.")
 		return
 	}
 	items := c.shownTo(r, b.items)
 	if text.Blank(b.note) && c.anySevere(r, b.action, items) {
-		c.bulkConfirmation(w, r, http.StatusUnprocessableEntity, b, "Nothing was decided: one of these has a severe finding. To approve it, say why in the note; or leave it out.")
+		c.bulkConfirmation(w, r, http.StatusUnprocessableEntity, b, "Nothing was decided: one of "+
+			"these has a severe finding. To approve it, say why in the note. Or remove it from "+
+			"the selection.")
 		return
 	}
 	p := &donePage{Page: Page{Title: "Result", Here: "tools"}, Action: b.action}
@@ -283,13 +286,14 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 	} else {
 		p.Message = pastTense(b.action) + " " + text.Count(len(p.Done), nounOf(kind)) + "."
 		if halves > 0 {
-			p.Message += " For " + strconv.Itoa(halves) + " of them, yours is the first of two approvals: one more person is needed."
+			p.Message += " For " + strconv.Itoa(halves) + " of them, yours is the first of two " +
+				"approvals: another person must approve too."
 		}
 	}
 	c.render(w, r, status, "done", p)
 }
 
-// shownTo returns the items, each with whether this browser has opened its definition.
+// shownTo returns the items, and notes for each whether this browser has opened its definition.
 func (c *Console) shownTo(r *http.Request, items []decide.Item) []decide.Item {
 	opened, out := c.viewed(r), slices.Clone(items)
 	for i, item := range out {

@@ -39,8 +39,8 @@ func TestBulk(t *testing.T) {
 		t.Fatalf("the queue has %q", all)
 	}
 	sheet := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "status": {"pending_approval"}, "item": all}).Body
-	says(t, sheet, "3 tools", "mail: 3 read", "Left out", "mail:wipe",
-		"is annotated as destructive, and was not shown to you as it is now",
+	says(t, sheet, "3 tools", "mail: 3 read", "Skipped", "mail:wipe",
+		"is annotated as destructive, and you have not seen its current text",
 		`href="../../admin/tools?status=pending_approval"`)
 	if got := items(sheet); len(got) != 3 {
 		t.Fatalf("the sheet decides about %q", got)
@@ -53,7 +53,7 @@ func TestBulk(t *testing.T) {
 	form := url.Values{"action": {"approve"}, "item": append(items(sheet), all[0]), "note": {"all read"}}
 	done := h.Submit("/admin/tools", form)
 	says(t, done.Body, "Approved 2 tools.", "mail:a1", "mail:a3",
-		"the definition changed since it was shown", "was not shown to you")
+		"the definition changed since it was shown", "you have not seen its current text")
 	for id, want := range map[string]lock.Status{"mail:a1": lock.None, "mail:a2": lock.PendingApproval, "mail:a3": lock.None, "mail:wipe": lock.PendingApproval} {
 		if got := h.Status(id); got != want {
 			t.Errorf("%s is %q, want %q", id, got, want)
@@ -96,7 +96,7 @@ func TestBulkOpened(t *testing.T) {
 	}
 	h.ByName["mail"].Tools[3] = `{"name":"wipe","description":"Another.","annotations":{"destructiveHint":true}}`
 	h.Sync()
-	says(t, sheet(), "was not shown to you as it is now")
+	says(t, sheet(), "you have not seen its current text")
 }
 
 func TestBulkRefusals(t *testing.T) {
@@ -113,10 +113,10 @@ func TestBulkRefusals(t *testing.T) {
 		{"no item", url.Values{"action": {"approve"}}, http.StatusUnprocessableEntity, "nothing was decided"},
 		{"half an item", url.Values{"action": {"approve"}, "item": {"mail:a1 x"}}, http.StatusBadRequest, "cannot be read"},
 		{"no revision", url.Values{"action": {"approve"}, "item": {"mail:a1 x y"}}, http.StatusBadRequest, "cannot be read"},
-		{"revision 0", url.Values{"action": {"approve"}, "item": {good[:strings.LastIndex(good, " ")] + " 0"}}, http.StatusConflict, "changed since it was shown"},
+		{"revision 0", url.Values{"action": {"approve"}, "item": {good[:strings.LastIndex(good, " ")] + " 0"}}, http.StatusConflict, "has changed since you saw it"},
 		{"an unknown filter", url.Values{"action": {"approve"}, "item": {good}, "status": {"x"}, "foo": {"1"}}, http.StatusUnprocessableEntity, "foo"},
 		{"too long", url.Values{"action": {"approve"}, "note": {strings.Repeat("x", 1<<17)}}, http.StatusRequestEntityTooLarge, "longer than 64 KB; nothing was"},
-		{"a tool that is not there", url.Values{"action": {"approve"}, "item": {"mail:none x 1"}}, http.StatusConflict, "o tool of this name"},
+		{"a tool that is not there", url.Values{"action": {"approve"}, "item": {"mail:none x 1"}}, http.StatusConflict, "o tool has this name"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if w := h.Submit("/admin/tools", test.form); w.Status != test.status || !strings.Contains(w.Body, test.says) {

@@ -86,14 +86,14 @@ func TestPagesByRole(t *testing.T) {
 		path       string
 		says, lack []string
 	}{
-		{identity.Rights{Role: viewer}, "/admin/tools/mail/send", []string{"</span></a> · viewer", "You are here as &#34;kim&#34;, a viewer, and this takes the role approver. An operator gives roles."}, []string{`value="approve"`, `id="decide"`, "Tokens"}},
-		{identity.Rights{Role: viewer}, "/admin/tools", []string{"As a viewer you can read"}, []string{"checkbox", "Approve…"}},
+		{identity.Rights{Role: viewer}, "/admin/tools/mail/send", []string{"</span></a> · viewer", "You are &#34;kim&#34;, a viewer, and this needs the role approver. An operator assigns roles."}, []string{`value="approve"`, `id="decide"`, "Tokens"}},
+		{identity.Rights{Role: viewer}, "/admin/tools", []string{"As a viewer you can only read"}, []string{"checkbox", "Approve…"}},
 		{identity.Rights{Role: viewer}, "/admin/servers", []string{"An operator can sync now."}, []string{"Sync now"}},
 		{identity.Rights{Role: viewer}, "/admin/config", []string{"An operator chooses."}, []string{`approvals/restore"`}},
 		{identity.Rights{Role: viewer}, "/admin", []string{"Waiting for an approver", "<title>Inbox"}, []string{"Review"}},
 		{mail, "/admin/tools/mail/send", []string{" · approver", `id="decide"`}, []string{"You decide about items of"}},
-		{fs, "/admin/tools/mail/send", []string{"You decide about items of fs, and this is one of mail. Somebody who decides about mail can."}, []string{`id="decide"`}},
-		{identity.Rights{Role: viewer}, "/admin/me", []string{"Your role is <b>viewer</b>: you can see everything and decide about nothing. It comes with the credentials that you send"}, nil},
+		{fs, "/admin/tools/mail/send", []string{"You decide about items of fs, and this item is of mail. Ask somebody who decides about mail."}, []string{`id="decide"`}},
+		{identity.Rights{Role: viewer}, "/admin/me", []string{"Your role is <b>viewer</b>: you can see everything and decide nothing. It comes with the credentials that you send"}, nil},
 		{mail, "/admin/me", []string{"<b>approver</b>, for items of mail: you can see everything and decide about the items of these servers."}, nil},
 		{mail, "/admin", []string{"Waiting for you", "<title>(", "mine=yes"}, nil},
 		{fs, "/admin", []string{"Nothing waits for you", "Nothing of fs waits for a decision", "<title>Inbox"}, []string{"Waiting for"}},
@@ -117,7 +117,7 @@ func TestSheetOfOtherServers(t *testing.T) {
 	for _, path := range []string{"/admin/tools/bulk", "/admin/tools"} {
 		page := h.Submit(path, form).Body
 		says(t, page, row.ID,
-			"ou decide about items of fs, and this is one of mail. Somebody who decides about mail can.")
+			"ou decide about items of fs, and this item is of mail. Ask somebody who decides about mail.")
 	}
 	if s := h.Status(row.ID); s != lock.PendingApproval {
 		t.Errorf("%s is %q", row.ID, s)
@@ -134,8 +134,8 @@ func TestRoleTakenAway(t *testing.T) {
 		rights identity.Rights
 		says   string
 	}{
-		{identity.Rights{Role: viewer}, "a viewer, and this takes the role approver. An operator"},
-		{identity.Rights{}, "without a role, and this takes the role approver. An operator"},
+		{identity.Rights{Role: viewer}, "a viewer, and this needs the role approver. An operator"},
+		{identity.Rights{}, "without a role, and this needs the role approver. An operator"},
 		{identity.Rights{Role: approver, Servers: []string{"fs"}}, "Nothing was decided: you"},
 	} {
 		h.be("kim", tt.rights)
@@ -173,15 +173,16 @@ func TestFourEyesPages(t *testing.T) {
 		return page + h.Page(http.StatusOK, to.RequestURI())
 	}
 	says(t, approve(&decide.Actor{Name: "kim", Subject: "1"}),
-		"nobody signs in with one here. The operator", `class="banner"`,
-		"review.four_eyes asks for two people")
+		"this gateway has no such sign-in. The operator", `class="banner"`,
+		"review.four_eyes needs two people")
 	h.Decide.Issuer = true
 	h.Open()
 	says(t, approve(&decide.Actor{Name: "token:ci"}),
-		"you are here as &#34;token:ci&#34; without that. Sign in",
-		"Approving it takes two people, each signed in with the issuer, and you are here as")
+		"you are &#34;token:ci&#34;, who is not. Sign in",
+		"Approving it takes two people who are signed in with the issuer, and you are")
 	first := approve(&decide.Actor{Name: "kim", Subject: "1"})
-	says(t, first, "yours is the first approval", "Approved, as the first of two people, mail:send. It opens when another person approves it too.", `value="undo"`)
+	says(t, first, "Yours is the first approval",
+		"Approved, as the first of two people, mail:send. It unlocks when another person approves it too.", `value="undo"`)
 	lacks(t, first, `class="banner"`)
 	page := h.Page(http.StatusOK, at)
 	says(t, page, "approved by kim", "“mine”; one more person is needed",
@@ -193,7 +194,7 @@ func TestFourEyesPages(t *testing.T) {
 	form := url.Values{"action": {"approve"}, "item": {row.ID + " " + string(row.Hash) + " 2"}}
 	says(t, h.Submit("/admin/tools/bulk", form).Body,
 		"You approved this definition already, as the first of two people.")
-	says(t, approve(&decide.Actor{Name: "sam", Subject: "2"}), "Yours is the second approval, and opens it.", "Approved mail:send.")
+	says(t, approve(&decide.Actor{Name: "sam", Subject: "2"}), "Yours is the second approval, and unlocks it.", "Approved mail:send.")
 	if s := h.Status("mail:send"); s != lock.None || !slices.Contains(decide.Actions(), "undo") {
 		t.Errorf("it is %q", s)
 	}

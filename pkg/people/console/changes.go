@@ -7,12 +7,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// contextBytes is how many bytes of unchanged text the page shows on either side of a change.
+// contextBytes limits the bytes of unchanged text on either side of a change.
 const contextBytes = 120
 
 // A segment is a part of a text on a page.
 type segment struct {
-	Op   string // "ins", "del", "skip": unchanged text is left out; "": unchanged
+	Op   string // "ins", "del", "skip" (omitted unchanged text); "": unchanged
 	Text string
 	Mark string // id of its finding; "": none
 }
@@ -34,19 +34,19 @@ type block struct {
 	Parts  int // how many parts differ
 }
 
-// A textLimit is how many more characters of text a page shows. The texts before have their own
-// count if they are next to the current texts.
+// A textLimit is the number of characters that a page may still show. Earlier texts have their own
+// count, which applies if they are next to the current texts.
 type textLimit struct{ before, now int }
 
-// segmentCost is how many characters a segment counts in addition to its text: many short changes
-// make a page longer.
+// segmentCost is the number of characters that a segment counts in addition to its text, because
+// its markup makes the page longer, too.
 const segmentCost = 20
 
 // newTextLimit returns the limit that all texts of a page share.
 func newTextLimit() *textLimit { return &textLimit{maxText, maxText} }
 
-// blockOf lays out how a text changed. If only is set, unchanged text appears only near changes and
-// findings.
+// blockOf returns the block of a changed text. If only is set, unchanged text appears only near
+// changes and findings.
 func blockOf(m *textLimit, title string, runs []review.Run, found []place, side, only bool) block {
 	b := block{Title: title, Side: side}
 	at := 0 // in the current text
@@ -88,7 +88,7 @@ type part struct {
 	skip bool
 }
 
-// skip notes that unchanged text is left out.
+// skip appends a segment for omitted unchanged text.
 func (b *block) skip(m *textLimit) {
 	if m.now > 0 {
 		b.Inline = append(b.Inline, segment{Op: "skip"})
@@ -122,8 +122,8 @@ func (b *block) add(out []segment, left *int, op, s string, at int, found []plac
 	return out
 }
 
-// parts returns the visible parts of a run. If only is set, an unchanged run is visible next to a
-// change, or as a whole if it has a finding.
+// parts returns the visible parts of a run. If only is set, only the ends of an unchanged run next
+// to a change are visible, or the whole run if it has a finding.
 func (b *block) parts(run review.Run, only, after, before bool, at int, found []place) []part {
 	s := run.Text
 	whole := []part{{text: s, at: at}}

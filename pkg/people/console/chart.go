@@ -15,8 +15,8 @@ import (
 type drawing struct {
 	usage.Chart
 	Width   int     // of the SVG; it is drawnHeight high
-	Most    string  // value of the full height
-	Sum     string  // of all series, if they are parts of a whole
+	Most    string  // value of the highest bar
+	Sum     string  // sum of all series, if they are parts of a whole
 	Desc    string  // description of the chart in words
 	First   string  // start of the first bucket
 	Bars    []bars  // series that have a value
@@ -32,7 +32,7 @@ type bars struct {
 	Sum    string
 }
 
-// A point is a bucket of the table: the numbers of [drawing.Bars].
+// A point is a bucket of the table, with one number for each of [drawing.Bars].
 type point struct {
 	At     string
 	Values []string

@@ -10,9 +10,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A comparePage compares two definitions of an item, which a history entry names by their hashes.
-// Records store the text of the current definition and of the last approved one. For other
-// definitions they store only the decisions.
+// A comparePage compares two definitions of an item by their hashes, which are in the history.
+// Records store the texts of the current and of the last approved definition. For other definitions
+// they store only the decisions.
 type comparePage struct {
 	Page
 	Tool     decide.Tool
@@ -26,7 +26,7 @@ type comparePage struct {
 // A side is one of the two definitions.
 type side struct {
 	Name, Hash string
-	Kept       string // why its text is stored; "": it is not
+	Kept       string // why its text is stored; "": the text is not stored
 	Verdicts   []decide.Verdict
 }
 
@@ -48,7 +48,8 @@ func (c *Console) compare(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	for i, name := range []string{"from", "to"} {
 		hash := tool.Hash(r.URL.Query().Get(name))
 		if _, ok := hash.Sum(); !ok {
-			c.problem(w, r, http.StatusUnprocessableEntity, name+" is not the hash of a definition: the history has these hashes, of 64 hex digits.")
+			c.problem(w, r, http.StatusUnprocessableEntity, name+" is not the hash of a "+
+				"definition. A hash has 64 hex digits; the history shows the hashes.")
 			return
 		}
 		p.Sides[i], raw[i] = sideOf(t, name, hash)
@@ -69,8 +70,8 @@ func (c *Console) compare(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	c.render(w, r, http.StatusOK, "compare", p)
 }
 
-// sideOf returns what the record knows of the definition with this hash, and its text if it is
-// stored.
+// sideOf returns the decisions in the record about the definition with this hash, and the text if
+// it is stored.
 func sideOf(t decide.Tool, name string, hash tool.Hash) (s side, raw json.RawMessage) {
 	s = side{Name: name, Hash: string(hash)}
 	if t.Record != nil {

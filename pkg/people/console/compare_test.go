@@ -29,7 +29,7 @@ func TestCompare(t *testing.T) {
 	says(t, h.Page(http.StatusOK, first), "approved last", ">now<", "one file of the disk", "<ins>", "<del>", "Decide about the tool")
 
 	serve("Reads <b>any</b> file.")
-	says(t, h.Page(http.StatusOK, newest()), "its text is not stored", "the last approved one. For others")
+	says(t, h.Page(http.StatusOK, newest()), "its text is not stored", "the last approved one. For other definitions")
 	page := h.Page(http.StatusOK, first) // a definition that is no longer current
 	says(t, page, "its text is not stored", "approved last")
 	lacks(t, page, "one file of the disk", "<ins>")

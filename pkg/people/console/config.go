@@ -33,7 +33,7 @@ type configPage struct {
 	Open     string                        // servers without a tool that a rule denies
 }
 
-// A filePart is one part of what requests read.
+// A filePart is one part of the state that requests use.
 type filePart struct {
 	Name string
 	decide.Part
@@ -107,17 +107,19 @@ func (c *Console) reconcile(how func(context.Context) (decide.Reconciliation, er
 	}
 }
 
-// replayMessage describes what a reconciliation took from the audit.
-func replayMessage(q url.Values) (said string) {
+// replayMessage describes the actions that a reconciliation found in the audit.
+func replayMessage(q url.Values) (message string) {
 	for _, part := range []struct{ name, noun, what string }{
-		{"closed", "later action", "of the audit closed an item: that applies again."},
-		{"open", "later action", "of the audit opened an item: that has no effect, so decide again if the item should be open."},
-		{"unknown", "later action", "of the audit closed an item that the gateway does not know: check it when its server lists it."},
-		{"skipped", "place", "of the audit cannot be trusted, and so cannot open an item."},
+		{"closed", "later action", "of the audit locked an item: that applies again."},
+		{"open", "later action", "of the audit unlocked an item: that has no effect, so decide " +
+			"again if the item should be callable."},
+		{"unknown", "later action", "of the audit locked an item that the gateway does not know: " +
+			"check the item when its server lists it."},
+		{"skipped", "place", "of the audit cannot be trusted, and so cannot unlock an item."},
 	} {
 		if n, err := strconv.Atoi(q.Get(part.name)); err == nil && n > 0 {
-			said += " " + text.Count(n, part.noun) + " " + part.what
+			message += " " + text.Count(n, part.noun) + " " + part.what
 		}
 	}
-	return said
+	return message
 }

@@ -60,7 +60,7 @@ func (c *Console) clients(w http.ResponseWriter, r *http.Request) {
 type clientPage struct {
 	Page
 	decide.Guide
-	Open      template.URL // the guide's link: made of a fixed scheme and escaped text
+	Open      template.URL // the guide's link, made of a fixed scheme and escaped text
 	Issuer    string
 	Tabs      []way
 	Auths     []way
@@ -95,7 +95,7 @@ type seenPart struct {
 	Kept    bool   // this process sees the clients
 	Agent   string // only its requests count; empty means all agents
 	Visits  []connect.Visit
-	Tried   bool // the token was used; set if this process does not see the clients
+	Tried   bool // the page uses the token's last use, since this process sees no clients
 	Used    time.Time
 	Trouble bool // the store of tokens does not answer
 
@@ -105,7 +105,7 @@ type seenPart struct {
 	Version string
 }
 
-// names are the names of ways to authenticate.
+// authNames are the names of ways to authenticate.
 var authNames = map[connect.Auth]string{
 	connect.None: "no credentials", connect.Bearer: "an agent token", connect.OAuth: "a sign-in with a browser", connect.Signed: "a signature of AWS",
 }
@@ -147,7 +147,7 @@ func (c *Console) makeClientToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	spec := specOf(typed)
-	spec.Admin = false // a client decides nothing
+	spec.Admin = false // a client needs no admin rights
 	made, problem, err := c.createToken(r, spec)
 	switch {
 	case err != nil:
@@ -240,7 +240,7 @@ func readSince(s string) time.Time {
 	return time.UnixMilli(n)
 }
 
-// seenPart returns whether the client has connected since the page was opened.
+// seenPart returns the part that shows whether the client has connected since the time in the URL.
 func (c *Console) seenPart(r *http.Request, p *clientPage, query url.Values) (s seenPart) {
 	s.Opened = readSince(query.Get("since"))
 	if s.Opened.IsZero() {

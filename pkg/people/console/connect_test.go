@@ -25,7 +25,7 @@ func connecting(t *testing.T) (h *fixture, since string) {
 	return h, "since=" + strconv.FormatInt(h.Clock.Now().UnixMilli(), 10)
 }
 
-// visited notes that a client has come, two seconds later than what was before.
+// visited records a visit of a client, two seconds after the previous event.
 func (h *fixture) visited(agent, client string) {
 	h.Clock.Set(h.Clock.Now().Add(2*time.Second), time.Millisecond)
 	h.Console.Connect.Seen.Note(connect.Visit{Agent: agent, Client: client, Version: "2.1", Protocol: "2026-07-28"}, func() int { return 6 })
@@ -63,7 +63,7 @@ func TestConnectPages(t *testing.T) {
 	}
 }
 
-// An endpoint is one that there is, and the token for it reaches no further.
+// The page offers existing endpoints only, and the token of the form has rights for one endpoint.
 func TestConnectEndpoint(t *testing.T) {
 	h, since := connecting(t)
 	page := h.Page(http.StatusOK, "/admin/connect/claude-code?path=/mcp/x/fs&"+since)
@@ -112,7 +112,7 @@ func TestConnectAuths(t *testing.T) {
 	}
 }
 
-// A token is made on the spot, and the answer alone shows it.
+// The page makes a token, and only this answer shows its text.
 func TestConnectToken(t *testing.T) {
 	h, since := connecting(t)
 	typed := url.Values{"name": {"kim"}, "servers": {"fs"}, "tier": {"read"}, "toolsets": {"fs"}, "days": {"30"}, "path": {"/mcp/x/fs"}, "since": {strings.TrimPrefix(since, "since=")}, "admin": {"1"}}
@@ -152,7 +152,7 @@ func TestConnectToken(t *testing.T) {
 	}
 }
 
-// The page waits for the first request that comes after it was opened.
+// The page waits for the first request after it was opened.
 func TestConnectSeen(t *testing.T) {
 	h, _ := connecting(t)
 	h.visited("token:kim", "too-early")
@@ -187,7 +187,7 @@ func TestConnectSeen(t *testing.T) {
 	}
 }
 
-// Where several processes answer agents, the token says whether it was used.
+// If several processes answer agents, the page shows the last use of the token.
 func TestConnectSeenByToken(t *testing.T) {
 	h, since := connecting(t)
 	h.Console.Connect.Seen = nil

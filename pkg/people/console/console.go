@@ -1,6 +1,6 @@
-// Package console serves the pages below /admin: they show every tool with its lock, and forms
-// decide about it. It wraps the JSON API, and authenticates callers by the credentials of a request
-// or by a browser session.
+// Package console serves the pages below /admin, which show tools with their locks and have the
+// forms for decisions. It wraps the JSON API, and authenticates callers by the credentials of a
+// request or by a browser session.
 //
 // Another site could make a browser send requests, so a request that changes something must have
 // the same origin. The console checks the origin before the credentials.
@@ -22,8 +22,9 @@ type Options struct {
 	Service *decide.Service
 	API     http.Handler // answers requests that are not for a page
 
-	// Actor identifies the caller of a request. An error refuses the request; the Kind of an
-	// [*identity.Error] chooses the status. A nil Actor refuses all.
+	// Actor identifies the caller of a request. If it returns an error, the console refuses the
+	// request, with the status for the Kind of an [*identity.Error]. A nil Actor refuses all
+	// requests.
 	Actor func(*http.Request) (decide.Actor, error)
 
 	// Challenge is the answer to a caller that Actor refuses.
@@ -35,7 +36,7 @@ type Options struct {
 	// Connect is the address and the settings that clients need; nil: the address is not known.
 	Connect *connect.Gateway
 
-	// SignIn is how people sign in with a browser. If it is nil, nobody can sign in.
+	// SignIn configures the sign-in with a browser. If it is nil, nobody can sign in.
 	SignIn *SignIn
 
 	BaseURL string           // of the gateway, for links: "https://gate.example.com"
@@ -43,7 +44,7 @@ type Options struct {
 	Log     *slog.Logger     // nil: none
 }
 
-// A Console serves /admin and all below it.
+// A Console serves /admin and all addresses below it.
 type Console struct {
 	o       Options
 	handler http.Handler

@@ -15,7 +15,8 @@ import (
 // maxForm is the maximum size of a form, in bytes.
 const maxForm = 64 << 10
 
-// decideItem decides by the form of an item's page, and redirects to the next item of the queue.
+// decideItem carries out the decision of an item's form, and redirects to the next item of the
+// queue.
 func (c *Console) decideItem(w http.ResponseWriter, r *http.Request, id tool.ID, verb string) {
 	f, err := queueQuery(r)
 	if err != nil {
@@ -54,14 +55,14 @@ func (c *Console) decideItem(w http.ResponseWriter, r *http.Request, id tool.ID,
 	redirectTo(w, http.StatusSeeOther, toolLink(root, to, query))
 }
 
-// keepNote shows the page again with the typed note. The Enter key in the note sends this form,
-// which decides nothing.
+// keepNote shows the page again with the typed note, and decides nothing. The Enter key in the note
+// sends this form.
 func (c *Console) keepNote(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	c.review(w, r, id, nil)
 }
 
 // queueQuery returns the queue of an item's page: by default the items that wait. It ignores other
-// parameters, since other programs may have added some to a shared link.
+// parameters, because other programs may add some to a shared link.
 func queueQuery(r *http.Request) (decide.Filter, error) {
 	query := r.URL.Query()
 	maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(queueParameters, name) })
@@ -95,8 +96,8 @@ type flash struct {
 	Rev  int64
 }
 
-// tell sets on p the message about the decision that the address names.
-func (c *Console) tell(p *Page, r *http.Request) {
+// setMessage sets on p the message about the decision that the address names.
+func (c *Console) setMessage(p *Page, r *http.Request) {
 	if f := c.flash(r); f != nil {
 		if p.Message = f.Text; f.Undo != "" {
 			p.Undo = f
@@ -104,8 +105,8 @@ func (c *Console) tell(p *Page, r *http.Request) {
 	}
 }
 
-// fromHere reports whether one of our pages led to r, as far as the browser says. Otherwise the
-// page ignores what the address says was done: anybody can forge a link.
+// fromHere reports whether r comes from one of our pages, according to the browser. If not, the
+// page shows no message about the action in the address, because anybody can forge a link.
 func fromHere(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "same-origin"
@@ -139,7 +140,8 @@ func (c *Console) flash(r *http.Request) *flash {
 	}
 	out := &flash{Text: pastTense(query.Get("did")) + " " + shownID(id) + ".", Rev: t.Record.Rev}
 	if first {
-		out.Text = pastTense(did) + " " + shownID(id) + ". It opens when another person approves it too."
+		out.Text = pastTense(did) + " " + shownID(id) + ". It unlocks when another person " +
+			"approves it too."
 	}
 	if !t.Record.UndoUntil.IsZero() {
 		maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(queueParameters, name) })

@@ -44,7 +44,7 @@ func isPlain(text string) bool {
 // anchor returns the element id of a finding's place.
 func anchor(n int) string { return fmt.Sprintf("finding-%d", n+1) }
 
-// placesIn returns the places of the findings in a text on a page.
+// placesIn returns the places of the findings in a text on a page, in order.
 func placesIn(kind tool.Kind, name, shown string, list []decide.Finding) (out []place) {
 	for n, f := range list {
 		text, _ := textIn(kind, f)
@@ -64,7 +64,7 @@ func placesIn(kind tool.Kind, name, shown string, list []decide.Finding) (out []
 	return inOrder(out)
 }
 
-// inOrder sorts places and drops those that begin inside another.
+// inOrder sorts places, and drops a place that begins inside another place.
 func inOrder(all []place) (out []place) {
 	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.from, b.from) })
 	for _, p := range all {

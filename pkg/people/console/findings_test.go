@@ -24,8 +24,8 @@ func TestFindings(t *testing.T) {
 	says(t, h.Page(http.StatusOK, "/admin/tools"), `<span class="flag">⚠ 2 findings</span>`)
 	says(t, h.Page(http.StatusOK, "/admin"), "1 new")
 	sheet := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "item": items(h.Page(http.StatusOK, queue))}).Body
-	says(t, sheet, "Left out", "mail:send",
-		"The definition has 2 findings, and was not shown to you as it is now.")
+	says(t, sheet, "Skipped", "mail:send",
+		"The definition has 2 findings, and you have not seen its current text.")
 
 	opened := h.Send(path, "", browser).Cookies()[0]
 	cookie := "Cookie: " + opened.Name + "=" + opened.Value
@@ -53,7 +53,7 @@ func TestFindingsThatAreNew(t *testing.T) {
 	page := html.UnescapeString(h.Page(http.StatusOK, "/admin/tools/fs/read_file"))
 	listed, folded, _ := strings.Cut(page, "<summary>1 finding that the approved definition also has</summary>")
 	folded, _, _ = strings.Cut(folded, "</details>")
-	says(t, listed, ">, changed <time datetime=") // when a reviewer reads of a change, the page says since when
+	says(t, listed, ">, changed <time datetime=") // the page says since when
 	says(t, listed, `<span class="mark">new</span> <a href="#finding-1">`)
 	says(t, folded, "has characters that a person does not see")
 	lacks(t, folded, `class="mark"`)

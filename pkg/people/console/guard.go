@@ -31,10 +31,10 @@ func callerOf(ctx context.Context) caller {
 	return who
 }
 
-// guard passes on a request to a known host, from the same origin, by a caller that Options.Actor
-// or a session names. Without a caller it passes on only requests for the pages of sign-in and
-// sign-out. A signed-in browser must also send the CSRF token of its pages to change something, and
-// the caller's role must allow the request.
+// guard passes a request to next if it is for a known host, from the same origin, and by a caller
+// that Options.Actor or a session identifies. Requests for the pages of sign-in and sign-out need
+// no caller. To change something, a signed-in browser must also send the CSRF token of its pages.
+// The caller's role must allow the request.
 func (c *Console) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,9 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		}
 		if is, stopped := c.o.Service.Stopped(r.Context(), who.Agent); stopped {
 			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request of a stopped agent refused", slog.String("path", loggedPath(r)), slog.String("actor", who.Name))
-			c.deny(w, r, http.StatusForbidden, "the agent "+strconv.Quote(who.Agent)+" is "+is.Note()+"; this applies here too, until an operator undoes the stop; nothing was done")
+			c.deny(w, r, http.StatusForbidden,
+				"the agent "+strconv.Quote(who.Agent)+" is "+is.Note()+"; "+
+					"the stop applies here too, until an operator undoes it; nothing was done")
 			return
 		}
 		r = r.WithContext(context.WithValue(decide.WithActor(r.Context(), who.Actor), callerKey{}, who))
@@ -80,9 +82,9 @@ func (c *Console) guard(next http.Handler) http.Handler {
 	})
 }
 
-// referrerPolicy returns the policy for the address of a page: only our own pages may get it. An
-// address with the code of a link is never sent, since logs must not contain the code. With
-// no-referrer, the browser would not send the origin of forms either.
+// referrerPolicy returns the policy for the address of a page: the browser sends the address only
+// to our own pages. It never sends an address with the code of a link, because logs must not
+// contain the code. With no-referrer, the browser would not send the origin of forms either.
 func referrerPolicy(r *http.Request) string {
 	if strings.HasPrefix(r.URL.Path, askAt) || r.URL.Path == "/admin/login" {
 		return "strict-origin"
@@ -114,7 +116,7 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, e *decide.Error
 }
 
 // knownHost reports whether r names a host of the gateway. The check matters only on loopback:
-// another site can point its own name there, and its pages then have the same origin.
+// another site can point its own host name there, so that its pages have the same origin.
 func (c *Console) knownHost(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return !ok || !isLoopback(hostOf(local.String())) || isLoopback(hostOf(r.Host)) || c.isBaseHost(r)
@@ -140,8 +142,8 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// isPublic reports whether the guard passes on a request without credentials: the pages of sign-in
-// and sign-out. Other requests that no page answers would reach the API.
+// isPublic reports whether a request needs no credentials: only the pages of sign-in and sign-out
+// do not. It checks the method too, because a request that no page answers reaches the API.
 func isPublic(method, path string) bool {
 	switch path {
 	case "/admin/login":
@@ -156,7 +158,7 @@ func isPublic(method, path string) bool {
 }
 
 // caller returns the sender of r. If r has a bearer credential, only this credential counts;
-// otherwise a session may. If a session cannot be looked up, caller fails, even if Options.Actor
+// otherwise a session may. If the store of sessions fails, caller fails too, even if Options.Actor
 // would accept the request.
 func (c *Console) caller(r *http.Request) (caller, error) {
 	if r.Header.Get("Authorization") == "" {

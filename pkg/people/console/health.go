@@ -17,7 +17,7 @@ type healthPage struct {
 	Parts []filePart
 }
 
-// A load is how many of the enabled servers have this load status.
+// A load is the number of enabled servers with a load status.
 type load struct {
 	Status string
 	N      int

@@ -61,8 +61,8 @@ func pagerOf(at string, filter url.Values, after string, next decide.Next) (p pa
 	return p
 }
 
-// onlyAfter returns the cursor of a list without filters. It accepts the parameter after and the
-// others, and refuses the rest.
+// onlyAfter returns the cursor of a list without filters. It accepts only the parameter after and
+// the others.
 func onlyAfter(r *http.Request, others ...string) (string, error) {
 	query := r.URL.Query()
 	for _, name := range slices.Sorted(maps.Keys(query)) {
@@ -87,18 +87,18 @@ func (p *historyPage) Did(e decide.Event) string {
 	return itemEvent(p.view, p.History.ID, e.Action, e.Hash)
 }
 
-// itemEvent describes an action about an item. A definition that was seen for the first time waits
-// only if the approval mode of its server says so, and until somebody decides.
+// itemEvent describes an action about an item. For a definition that a sync saw for the first time,
+// it adds that the definition still waits, if so.
 func itemEvent(v *state.View, item, action string, hash tool.Hash) string {
-	said := event(action)
+	description := event(action)
 	if action != approval.ActionObserve {
-		return said
+		return description
 	}
 	id, err := tool.ParseID(item)
 	if i, ok := v.Find(id); err == nil && ok && v.Tool(i).Definition.Hash == hash && v.Status(i) == lock.PendingApproval {
-		said += "; it waits for approval"
+		description += "; it waits for approval"
 	}
-	return said
+	return description
 }
 
 // event describes an action in words.

@@ -38,7 +38,7 @@ type inboxPage struct {
 	Last    []decision
 }
 
-// An inbox is the content of the page, without the times that only age.
+// An inbox is the content of the page, without times that change with each request.
 type inbox struct {
 	askedFor
 	Changed   []toolRow
@@ -62,7 +62,7 @@ type inbox struct {
 // Total returns how many items wait.
 func (in inbox) Total() int { return in.ChangedN + in.NewN }
 
-// A group is how many new items a server has.
+// A group is the number of new items of a server.
 type group struct {
 	Server, Link string
 	Tools        int
@@ -181,9 +181,9 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 			in.NewRest++
 			continue
 		}
-		of := fresh
-		of.Server = s.Value
-		in.New = append(in.New, group{s.Value, withQuery(root+"admin/tools", of.Values()), s.Tools})
+		filter := fresh
+		filter.Server = s.Value
+		in.New = append(in.New, group{s.Value, withQuery(root+"admin/tools", filter.Values()), s.Tools})
 	}
 	for i := range v.Tools().All() {
 		in.Counts.Add(v.Status(i))

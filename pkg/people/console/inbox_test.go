@@ -86,6 +86,7 @@ func TestBanner(t *testing.T) {
 	h.Put(config.Key, "{\n  \"mcpServers\": {,\n}")
 	h.States.Refresh(t.Context())
 	for _, path := range []string{"/admin", "/admin/tools", "/admin/tools/fs/read_file"} {
-		says(t, h.Page(http.StatusOK, path), `class="banner"`, "mcp_config.json is refused", "2:18", "the version before it stays in use")
+		says(t, h.Page(http.StatusOK, path), `class="banner"`, "mcp_config.json is refused", "2:18",
+			"the previous version stays in use")
 	}
 }

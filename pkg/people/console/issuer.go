@@ -23,10 +23,10 @@ const callbackPath = "/admin/login/callback"
 // at base.
 func Callback(base string) string { return base + callbackPath }
 
-// A redirectPage sends the browser on automatically. A redirect in the answer to a form may lead
-// only to hosts that the form-action of the page allows, which would have to list every host behind
-// an issuer. A redirect by another site sends no strict cookie. A page of ours that redirects has
-// neither limit.
+// A redirectPage is a page that redirects the browser. HTTP redirects have two limits that such a
+// page does not have. After a form, a redirect may lead only to hosts in the page's form-action,
+// which would have to list every host behind an issuer. After a redirect by another site, browsers
+// do not send strict cookies.
 type redirectPage struct {
 	Page
 	To string
@@ -38,19 +38,19 @@ func (c *Console) redirectFrom(w http.ResponseWriter, r *http.Request, title, to
 	c.render(w, r, http.StatusOK, "redirect", &redirectPage{Page: Page{Title: title, Here: "-"}, To: to})
 }
 
-// leave sends a browser to the issuer.
+// leave redirects a browser to the issuer.
 func (c *Console) leave(w http.ResponseWriter, r *http.Request, p *loginPage) {
 	carry, err := signInState{Next: p.Next, Kept: p.Kept}.pack()
-	var to, kept string
+	var to, cookie string
 	if err == nil {
-		to, kept, err = c.o.SignIn.Issuer.Begin(r.Context(), carry)
+		to, cookie, err = c.o.SignIn.Issuer.Begin(r.Context(), carry)
 	}
 	if err != nil {
 		c.notAtIssuer(w, r, p, err)
 		return
 	}
-	c.keepPending(w, r, kept)
-	c.redirectFrom(w, r, "On to "+p.Issuer, to)
+	c.keepPending(w, r, cookie)
+	c.redirectFrom(w, r, "Continue at "+p.Issuer, to)
 }
 
 // comeBack handles the answer with which the issuer sends a browser back.
@@ -64,15 +64,15 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who, carry, err := o.Issuer.Finish(r.Context(), c.pending(r), r.URL.Query())
-	along := unpack(carry)
-	p := c.askFor(r, along.Next)
-	p.Kept = along.Kept
+	carried := unpack(carry)
+	p := c.askFor(r, carried.Next)
+	p.Kept = carried.Kept
 	e, failed := errors.AsType[*signin.Error](err)
 	if !failed || e.Reason != signin.OtherState { // the current sign-in continues otherwise
 		c.keepPending(w, r, "")
 	}
 	if failed && e.Reason == signin.NotBegun {
-		if _, _, err := c.signedIn(r); err == nil { // signed in already: the browser reloaded the callback
+		if _, _, err := c.signedIn(r); err == nil { // the browser reloaded the callback
 			redirectTo(w, http.StatusSeeOther, "../"+afterSignIn(""))
 			return
 		}
@@ -131,7 +131,7 @@ func noRole(i *signin.Issuer, name string) string {
 		"Your groups are in the claim %q of the ID token. If you are new in a group, sign in again.", i.Host(), name, i.Claim())
 }
 
-// notAtIssuer answers after a sign-in at the issuer that failed.
+// notAtIssuer answers after a failed sign-in at the issuer.
 func (c *Console) notAtIssuer(w http.ResponseWriter, r *http.Request, p *loginPage, err error) {
 	e, ok := errors.AsType[*signin.Error](err)
 	if !ok {
@@ -149,8 +149,7 @@ func (c *Console) notAtIssuer(w http.ResponseWriter, r *http.Request, p *loginPa
 	c.render(w, r, status, "login", p)
 }
 
-// issuerText returns the status and the message for a sign-in that the issuer of this host did not
-// complete.
+// issuerText returns the status and the message for a failed sign-in. host is the issuer's host.
 func issuerText(e *signin.Error, host string) (status int, why string) {
 	const ask = " An operator finds more in the gateway's log."
 	switch e.Reason {
@@ -165,7 +164,8 @@ func issuerText(e *signin.Error, host string) (status int, why string) {
 	case signin.Refused:
 		return http.StatusForbidden, host + " did not sign you in" + refusalText(e.Code) + "."
 	case signin.Unsuited:
-		return http.StatusBadGateway, host + " refuses this gateway, and not you: the settings of one of the two are wrong." + ask
+		return http.StatusBadGateway, host + " refuses this gateway, not you: the settings of " +
+			"the issuer or of the gateway are wrong." + ask
 	case signin.SpentCode:
 		return http.StatusBadRequest, host + " refused the code that your browser brought back: the code was used already, or is too old."
 	case signin.BadToken:
@@ -179,14 +179,15 @@ func issuerText(e *signin.Error, host string) (status int, why string) {
 	case signin.TooManyGroups:
 		return http.StatusForbidden, host + " left your groups out of the ID token, because there are too many. The administrator of the issuer can limit the list to the groups that this gateway needs, or to roles of the application."
 	case signin.Nonsense:
-		return http.StatusBadGateway, host + " sent an answer that no issuer sends." + ask
+		return http.StatusBadGateway, host + " sent an invalid answer." + ask
 	case signin.Unavailable:
-		return http.StatusServiceUnavailable, host + " does not answer for now, or sends an answer that no issuer sends."
+		return http.StatusServiceUnavailable, host + " does not answer now, or sends an invalid " +
+			"answer."
 	case signin.NoKey:
 		return http.StatusServiceUnavailable, "The gateway cannot read its own keys now." + ask
 	case signin.Malformed:
 	}
-	return http.StatusBadRequest, "Your browser came back with an answer that no issuer sends."
+	return http.StatusBadRequest, "Your browser came back with an invalid answer."
 }
 
 // refusalText explains an error code of the OAuth and OpenID standards.
@@ -200,13 +201,14 @@ func refusalText(code string) string {
 	return ""
 }
 
-// signInState is the state that a sign-in at the issuer keeps.
+// signInState is the data that a sign-in at the issuer carries.
 type signInState struct {
 	Next string        `json:"next,omitempty"`
 	Kept *resubmission `json:"kept,omitempty"`
 }
 
-// pack encodes the state to the size of the cookies. It drops the last fields first.
+// pack encodes the state in at most [signin.MaxCarry] bytes. If the state is too long, pack drops
+// the last fields of the form.
 func (c signInState) pack() ([]byte, error) {
 	if c.Kept != nil {
 		kept := *c.Kept
@@ -287,8 +289,9 @@ func (c *Console) pending(r *http.Request) string {
 	return kept.String()
 }
 
-// ownLogin returns the address of the sign-in page that the issuer knows, if a browser on this
-// machine uses another name of the machine, which has its own cookies. Otherwise it returns "".
+// ownLogin returns the address of the sign-in page at the base URL, if a browser on this machine
+// uses another name of the machine. Cookies differ by name, so the sign-in would fail there.
+// Otherwise ownLogin returns "".
 func (c *Console) ownLogin(r *http.Request, next string) string {
 	base, err := url.Parse(c.o.BaseURL)
 	if err != nil || !isLoopback(hostOf(r.Host)) || !isLoopback(base.Hostname()) || strings.EqualFold(base.Hostname(), hostOf(r.Host)) {

@@ -71,7 +71,7 @@ func TestReviewItems(t *testing.T) {
 			if a := h.Send(path+"/text?of=raw", "", browser); a.Status != http.StatusOK || !strings.Contains(a.Body, `"name"`) {
 				t.Errorf("text: %d %s", a.Status, a.Body)
 			}
-			if a := h.Send(path+"/text?of=input", "", browser); a.Status != http.StatusNotFound || !strings.Contains(a.Body, "of takes ") {
+			if a := h.Send(path+"/text?of=input", "", browser); a.Status != http.StatusNotFound || !strings.Contains(a.Body, "it has: ") {
 				t.Errorf("no such text: %d", a.Status)
 			}
 			for _, step := range []struct {

@@ -60,7 +60,7 @@ var wayTexts = map[string]string{
 	signin.WayToken:     "You signed in with the agent token of this name. Your sessions end with it.",
 	signin.WayOIDC:      "You signed in at the issuer. At each request the gateway computes your role from your groups there, as they were when you signed in.",
 	signin.WayBootstrap: "You signed in with the bootstrap token. Your sessions end when the gateway gets another one, or none.",
-	"":                  "You are not signed in: each of your requests brings its own credentials.",
+	"":                  "You are not signed in: each of your requests has its own credentials.",
 }
 
 // whenceTexts describe the source of a role.
@@ -83,7 +83,8 @@ func (c *Console) me(w http.ResponseWriter, r *http.Request) {
 	who := callerOf(r.Context())
 	p := &mePage{Page: Page{Title: "You", Here: "me"}, How: wayTexts[""], Whence: whenceTexts[""], Signs: c.o.SignIn != nil}
 	if n, err := strconv.Atoi(r.URL.Query().Get("ended")); err == nil && n > 0 && fromHere(r) {
-		p.Message = text.Count(n, "session") + " ended. The next request of each is refused."
+		p.Message = text.Count(n, "session") +
+			" ended. The gateway refuses the next request of each."
 	}
 	if who.session != nil {
 		p.How, p.Whence = wayTexts[who.session.Way], whenceTexts[who.session.Way]
@@ -157,7 +158,7 @@ func (c *Console) record(r *http.Request, l audit.Line) {
 	_ = c.o.Service.Record(r.Context(), l)
 }
 
-// keysLife is how long a browser remembers that its user switched single keys off.
+// keysLife is the time for which a browser remembers that its user switched single keys off.
 const keysLife = 365 * 24 * time.Hour
 
 // setKeys stores in the browser whether single keys are commands.

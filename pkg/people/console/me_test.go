@@ -15,7 +15,7 @@ func TestMe(t *testing.T) {
 	t.Run("who brings credentials has no session", func(t *testing.T) {
 		h := newFixture(t)
 		page := h.Page(http.StatusOK, "/admin/me")
-		if !strings.Contains(page, ">ann<") || !strings.Contains(page, "each of your requests brings its own credentials") || strings.Contains(page, "OS user") || strings.Contains(page, "me/revoke") {
+		if !strings.Contains(page, ">ann<") || !strings.Contains(page, "each of your requests has its own credentials") || strings.Contains(page, "OS user") || strings.Contains(page, "me/revoke") {
 			t.Errorf("page = %s", page)
 		}
 		if w := h.Submit("/admin/me/revoke", url.Values{"id": {"x"}}); w.Status != http.StatusConflict {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// polled has the values that a page with polls needs: the page reloads its state, and the rest
-// unless a person types there.
+// polled has the values that a page with polls needs. The page reloads its state, and its other
+// parts unless a person types there.
 type polled struct {
-	Renew   string // address of the page; "": it has typed text, which a poll would lose
+	Renew   string // address of the page; "": no polls, which would lose typed text
 	Version string // of the content
 }
 
-// poll answers 204 to a poll that names the current version, and reports whether it did. Otherwise
-// it sets the version of the shown values and the address to poll, with the query that chooses a
-// view.
+// poll answers 204 to a poll that names the current version, and reports whether it did so.
+// Otherwise it sets Version to the version of the shown values, and Renew to the address with the
+// query that selects a view.
 func (p *polled) poll(w http.ResponseWriter, r *http.Request, at string, shown ...any) (answered bool) {
 	if r.Method != http.MethodGet || lateOf(r) != nil {
 		return false

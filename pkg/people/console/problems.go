@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// problemPages shows a problem of next as a page if a browser sent the request: an unknown address,
-// or a form for the API.
+// problemPages shows a problem of next as a page if a browser sent the request, for example to an
+// unknown address.
 func (c *Console) problemPages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !wantsHTML(r.Header.Get("Accept")) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		held := &heldAnswer{ResponseWriter: w}
-		next.ServeHTTP(held, r)
-		if !held.problem {
+		buffered := &problemBuffer{ResponseWriter: w}
+		next.ServeHTTP(buffered, r)
+		if !buffered.problem {
 			return
 		}
-		w.Header().Del("Content-Length") // for the problem, which is not sent
+		w.Header().Del("Content-Length") // it is the length of the problem, not of the page
 		var p problemAnswer
-		if err := json.Unmarshal(held.body.Bytes(), &p); err != nil || p.Detail == "" {
-			p.Detail = http.StatusText(held.status)
+		if err := json.Unmarshal(buffered.body.Bytes(), &p); err != nil || p.Detail == "" {
+			p.Detail = http.StatusText(buffered.status)
 		}
-		c.problem(w, r, held.status, sentence(p.text()))
+		c.problem(w, r, buffered.status, sentence(p.text()))
 	})
 }
 
@@ -49,11 +49,12 @@ func (p problemAnswer) text() string {
 		_, field, _ := strings.Cut(e.Location, ".") // after query or body
 		fields = append(fields, cmp.Or(field, e.Location)+": "+e.Message)
 	}
-	return "nothing was done, because the request has a value that is not taken: " + strings.Join(fields, "; ")
+	return "nothing was done, because the request has an invalid " +
+		"value: " + strings.Join(fields, "; ")
 }
 
-// A heldAnswer holds back a problem, and passes any other answer on.
-type heldAnswer struct {
+// A problemBuffer buffers an answer that is a problem, and writes any other answer directly.
+type problemBuffer struct {
 	http.ResponseWriter
 	wrote, problem bool
 	status         int
@@ -61,7 +62,7 @@ type heldAnswer struct {
 }
 
 // WriteHeader implements [http.ResponseWriter].
-func (h *heldAnswer) WriteHeader(status int) {
+func (h *problemBuffer) WriteHeader(status int) {
 	if h.wrote {
 		return
 	}
@@ -74,7 +75,7 @@ func (h *heldAnswer) WriteHeader(status int) {
 }
 
 // Write implements [http.ResponseWriter].
-func (h *heldAnswer) Write(b []byte) (int, error) {
+func (h *problemBuffer) Write(b []byte) (int, error) {
 	if !h.wrote {
 		h.WriteHeader(http.StatusOK)
 	}

@@ -49,23 +49,23 @@ var templateFiles embed.FS
 // pageCSP lets a page load only our style and script, and send requests and forms only to us.
 const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// A Page is what the layout shows around a page; each page embeds it. The page sets the first part;
-// fill sets the rest.
+// A Page has what the layout shows around a page; each page embeds it. The page sets the fields of
+// the first block, and fill sets the other fields.
 type Page struct {
 	Title   string // without the program's name
 	Here    string // its entry in the navigation: a Path of nav
-	Message string // result of the last action; read out
-	Problem string // what went wrong, and that nothing was done
+	Message string // result of the last action, which screen readers read out
+	Problem string // what went wrong, and whether anything was done
 	Undo    *flash // undoes the action of Message; nil: it cannot be undone
 
 	Root     string // relative address of the parent of /admin: "./", "../", …
-	Actor    string // the caller; "": there is none, and the page shows nothing of the gateway
+	Actor    string // the caller; "": none, and the page shows no state of the gateway
 	OSUser   bool   // the caller owns a gateway on one machine
 	SignOut  bool   // the browser is signed in
 	CSRF     string // token that proves that a form is ours
 	Keys     bool   // single keys are commands
 	Waiting  int    // tools, prompts and resources that wait for a decision of the caller
-	OpenAsks int    // requests that wait for it
+	OpenAsks int    // requests that wait for a decision of the caller
 	Banner   []notice
 	Role     string // of the caller
 	rights   identity.Rights
@@ -75,8 +75,8 @@ type Page struct {
 	reads    bool // the caller may read
 }
 
-// A notice is a line above every page: a fault of the config or policy, or a stop. Path, below
-// /admin, and Link lead to more.
+// A notice is a line above every page: a fault of the config or policy, or a stop. Link is the text
+// of a link to Path, below /admin.
 type notice struct{ Text, Detail, Path, Link string }
 
 // A navItem is an entry of the navigation.
@@ -129,8 +129,8 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 	_, _ = b.WriteTo(w) // fails only if the caller has gone
 }
 
-// fill sets what the layout shows on every page. Without a caller it sets nothing of the gateway,
-// and without a role nothing more than the caller.
+// fill sets what the layout shows on every page. Without a caller it sets no state of the gateway.
+// Without a role it sets only the caller.
 func (c *Console) fill(p *Page, r *http.Request) {
 	who := callerOf(r.Context())
 	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), c.singleKeys(r)
@@ -155,7 +155,7 @@ func (c *Console) fill(p *Page, r *http.Request) {
 	p.asks, p.OpenAsks = c.o.Service.TakesRequests(), c.openAsks(r.Context(), who.Rights)
 	p.Banner = append(stopBanner(c.o.Service.StoppedNow(r.Context())), bannerOf(c.o.Service.Freshness(r.Context()))...)
 	for _, n := range c.o.Service.Notices(r.Context()) {
-		p.Banner = append(p.Banner, notice{Text: n.Message, Detail: n.Action, Path: "health", Link: "See what is wrong"})
+		p.Banner = append(p.Banner, notice{Text: n.Message, Detail: n.Action, Path: "health", Link: "See the problem"})
 	}
 }
 
@@ -170,7 +170,7 @@ func bannerOf(f decide.Freshness) (out []notice) {
 		}
 		text := "The stored " + part.name + " is refused, and no earlier version is in use"
 		if part.Version != "" {
-			text = "The stored " + part.name + " is refused; the version before it stays in use"
+			text = "The stored " + part.name + " is refused; the previous version stays in use"
 		}
 		out = append(out, notice{text, part.Faults[0].String(), "config", "See the config"})
 	}
@@ -196,7 +196,7 @@ func headingOf(status int) string {
 	return heading
 }
 
-// failed is [Console.problem] for an error. It logs what a person may not read.
+// failed is [Console.problem] for an error. It logs errors that a person may not read.
 func (c *Console) failed(w http.ResponseWriter, r *http.Request, operation string, err error) {
 	e := c.o.Service.Explain(r.Context(), operation, err)
 	c.problem(w, r, e.Status, sentence(e.Detail))
@@ -210,8 +210,9 @@ func sentence(detail string) string {
 	return strings.ToUpper(detail[:1]) + detail[1:] + "."
 }
 
-// templates has the parser of each page, by name. Each page is parsed at its first use: parsing all
-// of them would delay the start, and double the memory of a small gateway.
+// templates has a function for each page that returns its template, by name. The function parses
+// the page at its first use. To parse all pages would delay the start, and double the memory of a
+// small gateway.
 var templates = sync.OnceValue(func() map[string]func() *template.Template {
 	files, err := fs.Glob(templateFiles, "templates/*.html")
 	if err != nil {

@@ -28,10 +28,10 @@ type requestPage struct {
 	polled
 	Reason  string // the text that the person typed
 	Minutes string
-	Kept    bool // the page keeps the typed text; nothing else happened
+	Kept    bool // the person only saved the typed text on the page
 }
 
-// maxOthers is how many other requests for the same item a page names.
+// maxOthers limits the other requests for the same item that a page names.
 const maxOthers = 6
 
 // verifiedBy describes how an agent was authenticated.
@@ -70,7 +70,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	}
 	p.others(rootOf(r))
 	if p.Known {
-		p.lay(c.o.Service, r.URL.Query())
+		p.fillView(c.o.Service, r.URL.Query())
 		c.shown.put(t.Hash, t.Definition)
 		if r.Header.Get("Hx-Request") == "" { // a poll may not show its answer
 			c.setViewed(w, r, t.Hash)
@@ -81,12 +81,13 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 	}
 	p.fillRights()
 	if p.NeedsNote != "" {
-		p.NeedsNote = "To approve it, or to open it for this agent, say why: it has a severe finding."
+		p.NeedsNote = "To approve it, or to allow it to this agent, say why: it has a severe " +
+			"finding."
 	}
 	if p.MayNot == "" {
 		p.offer()
 	}
-	c.tellRequest(p, r)
+	c.setRequestMessage(p, r)
 	if p.poll(w, r, p.Own, p.Request, p.Tool, p.verdictForm) {
 		return
 	}
@@ -116,9 +117,9 @@ func (p *requestPage) others(root string) {
 // Changed reports whether the current definition differs from the definition of the request.
 func (p *requestPage) Changed() bool { return p.Known && p.Tool.Hash != p.Request.Hash }
 
-// tellRequest sets on p the message about the decision that the address names, if the request
+// setRequestMessage sets on p the message about the decision in the address, if the request
 // confirms it.
-func (c *Console) tellRequest(p *requestPage, r *http.Request) {
+func (c *Console) setRequestMessage(p *requestPage, r *http.Request) {
 	query := r.URL.Query()
 	did, q := request.Verdict(query.Get("did")), p.Request
 	by := callerOf(r.Context()).Name
@@ -126,7 +127,8 @@ func (c *Console) tellRequest(p *requestPage, r *http.Request) {
 		return
 	}
 	if did == request.Approved && q.State == decide.RequestOpen && q.Proposed == by {
-		p.Message = "Approved, as the first of two people. It opens when another person approves it too."
+		p.Message = "Approved, as the first of two people. It unlocks when another person " +
+			"approves it too."
 		return
 	}
 	if q.Decided.By != by || q.Decided.Verdict != did {
@@ -134,20 +136,22 @@ func (c *Console) tellRequest(p *requestPage, r *http.Request) {
 	}
 	p.Message = map[request.Verdict]string{
 		request.Approved:  "Approved for all agents. The next call goes through.",
-		request.Allowed:   "Opened for this agent alone. Its next call goes through.",
+		request.Allowed:   "Allowed for this agent only. Its next call goes through.",
 		request.Confirmed: "Confirmed. The agent can make exactly this call once, within an hour.",
-		request.Declined:  "Declined. The agent sees that when it tries again, and cannot ask for the same within 24 hours.",
-		request.Revoked:   "Ended. The next call is refused.",
+		request.Declined: "Declined. The agent sees the decision when it tries again, and " +
+			"cannot ask for the same within 24 hours.",
+		request.Revoked: "Ended. The gateway refuses the next call.",
 	}[did]
 	if n, err := strconv.Atoi(query.Get("left")); err == nil && n > 0 {
-		p.Problem = "The decision could not be written to " + text.Count(n, "request") + " of other agents for the same, which are still open in the list. "
+		p.Problem = "The decision could not be written to " + text.Count(n, "request") + " of " +
+			"other agents for the same definition, which are still open in the list. "
 	}
 	if query.Get("audit") == "lost" {
 		p.Problem += notAudited
 	}
 }
 
-// With returns the requests that are decided together with this one, in words.
+// With describes the requests to which a decision about this request also applies.
 func (p *requestPage) With() string {
 	if p.OthersN == 1 {
 		return "the request of 1 other agent is"

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/request"
 )
 
-// maxAsked is how many requests the inbox lists.
+// maxAsked limits the requests in the inbox.
 const maxAsked = 5
 
 // countAge is the maximum age of the number of open requests, which every page shows.
@@ -85,7 +85,7 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 }
 
 // askRowsOf returns the rows of requests. Open requests of several agents for the same definition
-// are one row, which leads to the oldest of them.
+// share one row, which links to the oldest request.
 func askRowsOf(root string, list []decide.Request) (rows []askRow) {
 	at := map[string]int{} // rows of equal requests, by id
 	for _, q := range list {
@@ -115,14 +115,14 @@ func agentName(a request.Agent) string {
 var requestStates = map[decide.RequestState]stateChip{
 	decide.RequestOpen:      {"open", "pending_approval"},
 	decide.RequestApproved:  {"approved for all", decide.Callable},
-	decide.RequestAllowed:   {"allowed for a while", decide.Callable},
+	decide.RequestAllowed:   {"allowed for a time", decide.Callable},
 	decide.RequestConfirmed: {"confirmed", decide.Callable},
 	decide.RequestUsed:      {"confirmed and used", ""},
 	decide.RequestDeclined:  {"declined", "denied"},
 	decide.RequestRevoked:   {"ended by a person", ""},
 	decide.RequestOver:      {"over", ""},
 	decide.RequestChanged:   {"the definition changed", ""},
-	decide.RequestCallable:  {"can be called", decide.Callable},
+	decide.RequestCallable:  {"callable", decide.Callable},
 	decide.RequestWithdrawn: {"withdrawn", ""},
 	decide.RequestExpired:   {"expired", ""},
 }
@@ -138,7 +138,7 @@ func chipOf(s decide.RequestState) stateChip {
 	return stateChip{string(s), ""}
 }
 
-// asks caches the number of open requests per server for a moment: every page shows it.
+// asks caches the number of open requests per server for countAge, because every page shows it.
 type asks struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -160,9 +160,9 @@ func (c *Console) openAsks(ctx context.Context, rights identity.Rights) (n int) 
 		}
 		open = c.cacheAsks(list)
 	}
-	for server, of := range open {
+	for server, count := range open {
 		if rights.Decides(server) {
-			n += of
+			n += count
 		}
 	}
 	return n
@@ -192,7 +192,7 @@ type askedFor struct {
 	Asks       []askRow // the newest
 	AskN       int
 	AsksMore   bool // the store has more than one read returns
-	AsksUnread bool // the requests are not readable
+	AsksUnread bool // the requests cannot be read
 }
 
 // askedOf returns the part of the inbox about requests.

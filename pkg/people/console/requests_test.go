@@ -87,7 +87,7 @@ func TestRequestsList(t *testing.T) {
 	h.be(identity.Rights{Role: identity.Viewer})
 	says(t, h.small("/admin/requests"), `id="asking"></b>`, "4 agents ask")
 	h.be(identity.Everything())
-	if status, page := h.verdict(first, "declined", "reason", "use staging"); status != http.StatusSeeOther || !strings.Contains(page, "Declined. The agent sees that") {
+	if status, page := h.verdict(first, "declined", "reason", "use staging"); status != http.StatusSeeOther || !strings.Contains(page, "Declined. The agent sees the decision") {
 		t.Errorf("%d %s", status, page)
 	}
 	page := h.small("/admin/requests")
@@ -176,8 +176,8 @@ func TestRequestVerdicts(t *testing.T) {
 		opens   bool
 	}{
 		{"approved", nil, []string{"Approved for all agents. The next call goes through.", "approved for all", "<dd>approved for all agents", "<bdi>ann</bdi>"}, true},
-		{"allowed 60", []string{"reason", "for today"}, []string{"Opened for this agent alone", "allowed for a while", "for today", "(<time", "in 59 min", `value="revoked"`}, false},
-		{"allowed", []string{"minutes", "5"}, []string{"Opened for this agent alone", "in 4 min"}, false},
+		{"allowed 60", []string{"reason", "for today"}, []string{"Allowed for this agent only", "allowed for a time", "for today", "(<time", "in 59 min", `value="revoked"`}, false},
+		{"allowed", []string{"minutes", "5"}, []string{"Allowed for this agent only", "in 4 min"}, false},
 		{"declined", []string{"reason", "use <staging>"}, []string{"Declined.", "use &lt;staging&gt;", "then the agent can ask again"}, false},
 	} {
 		t.Run(tt.verdict, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestRequestGrantIsEnded(t *testing.T) {
 	id := h.Asks(bot, "mail:send", "", "")
 	h.verdict(id, "allowed 60")
 	status, page := h.verdict(id, "revoked", "reason", "done")
-	says(t, page, "Ended. The next call is refused.", "ended by a person", "done")
+	says(t, page, "Ended. The gateway refuses the next call.", "ended by a person", "done")
 	lacks(t, page, `id="decide"`)
 	if status != http.StatusSeeOther {
 		t.Errorf("%d", status)
@@ -241,7 +241,7 @@ func TestRequestIsNotRecorded(t *testing.T) {
 	id := h.Asks(bot, "mail:send", "", "")
 	h.Deeds.OnPut = func(audit.Line) error { return errDown }
 	status, page := h.verdict(id, "allowed 60")
-	says(t, page, "Opened for this agent alone", "could not be written to the audit")
+	says(t, page, "Allowed for this agent only", "could not be written to the audit")
 	if status != http.StatusSeeOther {
 		t.Errorf("%d", status)
 	}
@@ -279,8 +279,8 @@ func TestRequestWhoMayNot(t *testing.T) {
 		rights identity.Rights
 		says   string
 	}{
-		{approverOf("fs"), "You decide about items of fs, and this is one of mail. Somebody"},
-		{identity.Rights{Role: identity.Viewer}, "a viewer, and this takes the role approver."},
+		{approverOf("fs"), "You decide about items of fs, and this item is of mail. Ask somebody"},
+		{identity.Rights{Role: identity.Viewer}, "a viewer, and this needs the role approver."},
 	} {
 		h.be(tt.rights)
 		page := h.Page(http.StatusOK, "/admin/requests/"+id)
@@ -295,7 +295,7 @@ func TestRequestWhoMayNot(t *testing.T) {
 	}
 	h.Open()
 	page := h.Page(http.StatusOK, "/admin/requests/"+id)
-	says(t, page, "This comes with the credentials of the agent that asks.")
+	says(t, page, "You use the credentials of the agent that made the request.")
 	lacks(t, page, `id="decide"`, "formaction")
 }
 
@@ -307,11 +307,11 @@ func TestRequestLockedByOthers(t *testing.T) {
 	page := h.small("/admin/requests/" + denied)
 	says(t, page, `<span class="chip disabled_by_config">`, "no-drafts", "Drafts are private.",
 		"replace the rules in policy.cedar", "data-copy",
-		"No decision here opens this tool, which is locked as disabled_by_config: policy.cedar:",
+		"No decision about a request can unlock this tool, which is locked as disabled_by_config: policy.cedar:",
 		`value="declined"`)
 	lacks(t, page, `value="approved"`, `value="allowed`)
 	page = h.small("/admin/requests/" + list)
-	says(t, page, "disabled_tools", "No decision here opens this tool")
+	says(t, page, "disabled_tools", "No decision about a request can unlock this tool")
 	lacks(t, page, `value="approved"`, "data-copy")
 	off := h.Asks(bot, "mail:send", "", "")
 	h.Put(config.Key, strings.Replace(admintest.Config, `"approval": "manual"`, `"enabled": false`, 1))
@@ -327,7 +327,7 @@ func TestRequestWithoutGrant(t *testing.T) {
 	h := newFixture(t)
 	page := h.small("/admin/requests/" + h.Asks(request.Agent{Way: identity.WayNone, ID: "anonymous"}, "mail:send", "", ""))
 	says(t, page, `value="approved"`,
-		"All callers of this gateway are one agent, so nothing can be allowed to one of them.")
+		"All callers of this gateway count as one agent, so nobody can allow it to one of them.")
 	lacks(t, page, `value="allowed`)
 	id := h.Asks(bot, "mail:send", "", "")
 	h.Put(config.Key, strings.Replace(admintest.Config, "{", `{"review":{"four_eyes":"destructive"},`, 1))
@@ -344,7 +344,7 @@ func TestRequestWithoutGrant(t *testing.T) {
 	h.Open()
 	_, page = h.verdict(id, "approved")
 	says(t, page,
-		"Approved, as the first of two people. It opens when another person approves it too.",
+		"Approved, as the first of two people. It unlocks when another person approves it too.",
 		"You approved this definition already, as the first of two people.")
 	lacks(t, page, `value="approved"`)
 }
@@ -370,7 +370,7 @@ func TestRequestOfDisabled(t *testing.T) {
 		h := newFixture(t)
 		act(h, "mail/send", "disable")
 		page := h.small("/admin/requests/" + h.Asks(bot, "mail:send", "", ""))
-		says(t, page, "which are two decisions. Make them on its page", `value="allowed 60"`,
+		says(t, page, "so it needs two decisions. Make them on its page", `value="allowed 60"`,
 			`value="declined"`)
 		lacks(t, page, `value="approved"`)
 	})
@@ -378,7 +378,7 @@ func TestRequestOfDisabled(t *testing.T) {
 		h := newFixture(t)
 		act(h, "mail/send", "block")
 		page := h.small("/admin/requests/" + h.Asks(bot, "mail:send", "", ""))
-		says(t, page, "Somebody blocked this definition, and nothing can be allowed to one agent",
+		says(t, page, "Somebody blocked this definition, so nobody can allow it to one agent",
 			`value="approved"`)
 		lacks(t, page, `value="allowed`)
 	})
@@ -388,7 +388,7 @@ func TestRequestOfDisabled(t *testing.T) {
 		id := h.Asks(bot, "fs:read_file", "", `{"path":"x"}`)
 		act(h, "fs/read_file", "disable")
 		page := h.small("/admin/requests/" + id)
-		says(t, page, "confirming one call would not open it", `value="declined"`)
+		says(t, page, "confirming one call would not unlock it", `value="declined"`)
 		lacks(t, page, `value="confirmed"`)
 	})
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/approval"
 )
 
-// A form can come too late: its session has ended, or the browser has a new one. Such a form has no
-// effect. The sign-in page carries the form, and then the form's page shows the typed text again.
+// A form comes too late if its session has ended, or if the browser has a new session. Such a form
+// has no effect. The sign-in page keeps the form, and after the sign-in the form's page shows the
+// typed text again.
 
 // Names of fields of those forms.
 const (
-	againField = "again" // only show the page again with the other fields
+	againField = "again" // the request only shows the page again, with the other fields
 	keptPrefix = "kept."
 	noteField  = "note"
 	itemField  = "item"
 )
 
-// A resubmission is a form that had no effect. The browser sends it again to its page.
+// A resubmission is a form that had no effect, and that the browser sends again to its page.
 type resubmission struct {
 	Page   string // below /admin
 	Fields []field
@@ -74,7 +75,8 @@ func keptOf(form url.Values) *resubmission {
 	return &resubmission{Page: safeNext(form.Get("next")), Fields: fields, Cut: cut}
 }
 
-// Limits of a form that a page carries: fields, and bytes of them. A bulk page has the most.
+// Limits of a form that a page keeps: the number of fields, and their bytes. A bulk page has the
+// most fields.
 const (
 	maxKept  = 256
 	keptSize = maxForm / 2
@@ -116,7 +118,7 @@ func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []f
 // pageOf returns the page of a form, below /admin: from the browser's Referer, otherwise the
 // address that received the form.
 func pageOf(r *http.Request) string {
-	if r.URL.Path == bulkPath { // it shows the form itself
+	if r.URL.Path == bulkPath { // this address shows the form itself
 		return nextOf(r)
 	}
 	if from, err := url.Parse(r.Referer()); err == nil && strings.EqualFold(from.Host, r.Host) {
@@ -140,11 +142,11 @@ func pageOf(r *http.Request) string {
 	return next
 }
 
-// A resubmitPage sends a form that came too late to the page that it is from.
+// A resubmitPage sends a form that came too late to its page again.
 type resubmitPage struct {
 	Page
 	Form  *resubmission
-	Proof string // of the current session
+	Proof string // CSRF token of the current session
 }
 
 func (c *Console) showResubmit(w http.ResponseWriter, r *http.Request, status int, csrf string, p *resubmitPage) {
@@ -183,8 +185,8 @@ func lateOf(r *http.Request) url.Values {
 	return typed
 }
 
-// shownAgain returns a request for the page of r, if the form of r says only to show it again. The
-// form was read before.
+// shownAgain returns a GET request for the page of r, if the form of r has againField. Otherwise it
+// returns r. The form must have been read.
 func shownAgain(r *http.Request) *http.Request {
 	if isSafe(r.Method) || !r.PostForm.Has(againField) {
 		return r
@@ -197,4 +199,5 @@ func shownAgain(r *http.Request) *http.Request {
 	return r
 }
 
-const typedAgain = "Nothing was done: what you sent came too late. Look at the page as it is now, and decide again."
+const typedAgain = "Nothing was done: your form came too late. Look at the current page, and " +
+	"decide again."

@@ -25,7 +25,7 @@ type reviewPage struct {
 
 	Note    string // the note that the person typed
 	Tell    bool
-	Kept    bool // the page keeps the note; nothing else happened
+	Kept    bool // the person only saved the note on the page
 	Actions []string
 	CanUndo bool
 }
@@ -38,15 +38,15 @@ type itemView struct {
 	Own      string // address of the current page, without a query
 	ItemPage string // address of the item's page
 
-	Old       bool // Items are changes of the approved definition; otherwise parts of a new one
+	Old       bool // Items are changes since the approved definition, not parts of a new one
 	Items     []decide.ChangeItem
 	MoreItem  int
-	Again     *changedAgain // changes while the person read; nil: none
+	Again     *changedAgain // changes since the person opened the page; nil: none
 	Findings  []pointer
 	Before    []pointer // findings that the approved definition has, too
 	NeedsNote string    // why an approval needs a note; "": it does not
-	MayNot    string    // why this person cannot decide; "": they can
-	Two       string    // what an approval by two people means for this person; "": one approves
+	MayNot    string    // why this person cannot decide; "": this person can
+	Two       string    // what this person can do for an approval by two people; "": one is enough
 
 	View   string
 	Views  []viewLink
@@ -55,7 +55,7 @@ type itemView struct {
 	Side   link
 }
 
-// changedAgain is the changes between the page that a person decided on and now.
+// changedAgain has the changes since the page on which a person decided.
 type changedAgain struct {
 	Line   string
 	Blocks []block
@@ -76,7 +76,7 @@ var views = map[tool.Kind][]viewLink{
 	tool.Resource: {{"summary", "Summary", ""}, {"description", "Description", ""}, {"raw", "Raw", ""}},
 }
 
-// maxVerdicts is how many verdicts about other definitions the page lists.
+// maxVerdicts limits the verdicts about other definitions on the page.
 const maxVerdicts = 6
 
 // show shows an item, or the changes between two of its definitions.
@@ -113,8 +113,8 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 		c.failed(w, r, "page", err)
 		return
 	}
-	p.lay(c.o.Service, r.URL.Query())
-	c.tell(&p.Page, r)
+	p.fillView(c.o.Service, r.URL.Query())
+	c.setMessage(&p.Page, r)
 	p.fillRights()
 	for _, action := range t.Facts.Actions() {
 		if action == approval.ActionUndo {
@@ -137,7 +137,7 @@ func viewOf(r *http.Request, id tool.ID, t decide.Tool) itemView {
 	return v
 }
 
-// fillSince fills in the changes while the person read, if they caused the refusal.
+// fillSince fills in the changes since the person opened the page, if they caused the refusal.
 func (p *itemView) fillSince(seen tool.Hash, refusal *decide.Error, c *Console) {
 	if refusal.Status == http.StatusConflict && seen != p.Tool.Hash {
 		read := c.shown.get(seen)
@@ -204,8 +204,8 @@ func nameOf(f decide.Filter) string {
 	return name
 }
 
-// lay fills in the content of the selected view.
-func (p *itemView) lay(service *decide.Service, query url.Values) {
+// fillView fills in the content of the selected view.
+func (p *itemView) fillView(service *decide.Service, query url.Values) {
 	t := p.Tool
 	now, before := tool.KeptItem(p.kind, t.Definition), tool.KeptItem(p.kind, t.Approved)
 	p.Old = t.Change != nil
@@ -236,7 +236,7 @@ func (p *itemView) lay(service *decide.Service, query url.Values) {
 			p.Only.Address = to("only", "")
 		}
 	}
-	p.point(to)
+	p.fillFindings(to)
 	limit := newTextLimit()
 	for _, x := range textsOf(p.View, before, now) {
 		if x.before == x.now && x.now == "" {
@@ -253,8 +253,8 @@ func (p *itemView) lay(service *decide.Service, query url.Values) {
 	}
 }
 
-// point lists the findings, with links to their places.
-func (p *itemView) point(to func(name, value string) string) {
+// fillFindings fills in the findings, with links to their places.
+func (p *itemView) fillFindings(to func(name, value string) string) {
 	severe := false
 	for n, f := range p.Tool.Findings {
 		_, view := textIn(p.kind, f)
@@ -294,8 +294,8 @@ func (p *itemView) items(service *decide.Service, now tool.Definition) {
 	p.MoreItem = len(change.Items) - len(p.Items) + change.More
 }
 
-// againOf returns the changes while a person read; nil if the definition that they read is not
-// known.
+// againOf returns the changes since the definition that a person read; nil if that definition is
+// not known.
 func againOf(service *decide.Service, kind tool.Kind, here string, read, present json.RawMessage) *changedAgain {
 	if read == nil {
 		return nil

@@ -269,7 +269,7 @@ func TestToolPageText(t *testing.T) {
 func TestToolPageMissing(t *testing.T) {
 	h := newFixture(t)
 	page := h.Page(http.StatusNotFound, "/admin/tools/mail/<b>nope")
-	if !strings.Contains(page, "No tool of this name is known") || strings.Contains(page, "<b>nope") {
+	if !strings.Contains(page, "No tool has this name") || strings.Contains(page, "<b>nope") {
 		t.Errorf("page = %s", page)
 	}
 	w := h.Submit("/admin/tools/mail/nope/disable", url.Values{"rev": {"1"}})

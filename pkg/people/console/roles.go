@@ -13,9 +13,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/identity"
 )
 
-// requiredRole returns the role that a request requires. Reading requires the lowest role. For
-// changes, the listed addresses have their own role, and every other address requires the highest.
-// An address in a non-canonical form also requires the highest, even if the mux would accept it.
+// requiredRole returns the role that a request requires. Reading requires the lowest role. To
+// change something, the addresses below require their own role, and every other address requires
+// the highest role. An address in a non-canonical form also requires the highest role, even if the
+// mux would accept it.
 func requiredRole(method, address string) identity.Role {
 	address = strings.TrimSuffix(address, "/")
 	below, ok := strings.CutPrefix(address, "/admin/")
@@ -28,9 +29,9 @@ func requiredRole(method, address string) identity.Role {
 	parts := strings.Split(below, "/")
 	switch first := parts[0]; {
 	case first == "tokens", first == "sessions":
-		return identity.Operator // these pages name all agents and all people who are signed in
+		return identity.Operator // these pages name all agents and all signed-in people
 	case first == "ask" && (len(parts) == 2 || len(parts) == 3 && parts[2] == "withdraw"):
-		return identity.NoRole // everyone signed in; the page shows only the request, and only the agent's user can act
+		return identity.NoRole // the page shows only the request; only the agent's user can act
 	case isSafe(method), first == "me":
 		return identity.Viewer
 	case first == "requests" && len(parts) == 2:
@@ -45,7 +46,7 @@ func requiredRole(method, address string) identity.Role {
 	return identity.Approver
 }
 
-// permits reports whether the caller has the role for r, and answers r otherwise.
+// permits reports whether the caller has the role for r. If not, it answers r.
 func (c *Console) permits(w http.ResponseWriter, r *http.Request, who caller) bool {
 	need := requiredRole(r.Method, r.URL.Path)
 	if who.Rights.Role >= need {
@@ -84,11 +85,10 @@ func serversOf(rights identity.Rights) string {
 	return text.List(rights.Servers, maxNamedServers)
 }
 
-// maxNamedServers is how many of an approver's servers a page names.
+// maxNamedServers limits the servers of an approver that a page names.
 const maxNamedServers = 12
 
-// fillRights sets on p why this person cannot decide, and what an approval by two people means for
-// them.
+// fillRights sets MayNot and Two for the caller.
 func (p *itemView) fillRights() {
 	o := p.Tool.Facts.Before(approval.ActionApprove, decide.ShownOpened, false)
 	switch {
@@ -98,12 +98,12 @@ func (p *itemView) fillRights() {
 		p.Two = sentence(o.Detail)
 	case o != nil && o.Code != decide.Severe:
 	case p.Tool.TakesTwo && p.Tool.Record.Proposed == nil:
-		p.Two = "Approving it takes two people: yours is the first approval, " +
-			"and opens nothing before another one's."
+		p.Two = "Approving it takes two people. Yours is the first approval; it unlocks nothing " +
+			"until another person approves too."
 	case p.Tool.TakesTwo:
-		p.Two = "Yours is the second approval, and opens it."
+		p.Two = "Yours is the second approval, and unlocks it."
 	}
 }
 
-// notOffered are the reasons against an approval that nothing else on the page shows.
+// notOffered are the obstacles to an approval that no other part of the page shows.
 var notOffered = []decide.Code{decide.TooDeep, decide.NoIssuer, decide.NotSignedIn, decide.SamePerson}

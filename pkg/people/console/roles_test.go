@@ -22,7 +22,7 @@ func TestRoleTooWeak(t *testing.T) {
 	h := newFixture(t)
 	as(h, identity.Rights{Role: identity.Viewer})
 	detail := h.Problem(http.StatusForbidden, "/admin/tools/fs/read_file/disable", "{}")
-	for _, want := range []string{`here as "kim", a viewer`, "the role approver", "nothing was done"} {
+	for _, want := range []string{`you are "kim", a viewer`, "the role approver", "nothing was done"} {
 		if !strings.Contains(detail, want) {
 			t.Errorf("%q does not say %q", detail, want)
 		}
@@ -36,7 +36,7 @@ func TestApproverOfOtherServers(t *testing.T) {
 	h := newFixture(t)
 	as(h, identity.Rights{Role: identity.Approver, Servers: []string{"mail", "postgres"}})
 	detail := h.Problem(http.StatusForbidden, "/admin/tools/fs/read_file/disable", "{}")
-	if want := "you decide about items of mail, postgres, and this is one of fs. Somebody who decides about fs can"; !strings.Contains(detail, want) {
+	if want := "you decide about items of mail, postgres, and this item is of fs. Ask somebody who decides about fs"; !strings.Contains(detail, want) {
 		t.Errorf("%q does not say %q", detail, want)
 	}
 	if s := h.Status("fs:read_file"); s != lock.None {

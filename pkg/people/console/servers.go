@@ -30,14 +30,14 @@ type serverRow struct {
 	Others []kindCounts
 }
 
-// kindCounts are how many items of a kind a server has, in total and by status.
+// kindCounts are the numbers of a server's items of a kind, in total and by status.
 type kindCounts struct {
 	Kind, Link string
 	Total      int
 	Counts     []statusCount
 }
 
-// A statusCount leads to the items of a server with one status.
+// A statusCount links to the items of a server with one status.
 type statusCount struct {
 	Status, Link string
 	Tools        int
@@ -97,7 +97,7 @@ func (c *Console) server(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// sync loads the list of every server, or starts a sync elsewhere.
+// sync loads every server now, or starts a sync elsewhere.
 func (c *Console) sync(w http.ResponseWriter, r *http.Request) {
 	report, err := c.o.Service.Sync(r.Context())
 	switch {
@@ -118,7 +118,8 @@ func syncMessage(r *http.Request) string {
 	}
 	switch query.Get("sync") {
 	case "started":
-		return "A sync was started elsewhere. With many servers it may take some minutes; load this page again after that to see the result."
+		return "A sync was started in another process. With many servers it may take some " +
+			"minutes. Load this page again later to see the result."
 	case "done":
 		fresh, _ := strconv.Atoi(query.Get("new"))
 		changed, _ := strconv.Atoi(query.Get("changed"))

@@ -25,7 +25,7 @@ func TestServers(t *testing.T) {
 		`href="../admin/servers/fs"><b>fs</b></a>`, `href="../admin/tools?server=fs&amp;status=callable" class="chip callable">callable 1</a>`,
 		`<span class="chip denied">denied</span>`, "was denied", "1 refused definition", `<span class="chip">off</span>`, "Sync now", `action="../admin/sync"`)
 	says(t, h.Page(http.StatusOK, "/admin/servers/mail"),
-		"403 from &lt;the&gt; mail host", "<dt>Reason<dd>forbidden", "<dt>HTTP status<dd>403", "<dt>Host<dd>https://mail.example.com", "<dt>Approval<dd>manual", "<dt>Last good<dd><time")
+		"403 from &lt;the&gt; mail host", "<dt>Reason<dd>forbidden", "<dt>HTTP status<dd>403", "<dt>Host<dd>https://mail.example.com", "<dt>Approval<dd>manual", "<dt>Last success<dd><time")
 	page := h.Page(http.StatusOK, "/admin/servers/fs")
 	says(t, page, "Refused", "no &lt;b&gt;good", "<code>format_*</code>", `href="../../admin/tools?server=fs"`)
 	lacks(t, page, "fs.example.com/mcp")
@@ -67,7 +67,7 @@ func TestSync(t *testing.T) {
 		if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./servers?sync=started" {
 			t.Fatalf("%d to %q", w.Status, w.Header.Get("Location"))
 		}
-		says(t, h.Page(http.StatusOK, "/admin/servers?sync=started"), "started elsewhere")
+		says(t, h.Page(http.StatusOK, "/admin/servers?sync=started"), "started in another process")
 	})
 	t.Run("fails", func(t *testing.T) {
 		h := newFixture(t)
@@ -129,7 +129,7 @@ func TestConfigLostRecords(t *testing.T) {
 		page := h.Page(http.StatusOK, "/admin/config?settled=1")
 		says(t, page, "Decided about 1 approval record.")
 		says(t, h.Page(http.StatusOK, "/admin/config?closed=2&open=1&settled=1&skipped=3"), "Decided about 1 approval record. 2 later actions of the audit",
-			"1 later action of the audit opened an item: that has no effect", "3 places of the audit cannot be trusted")
+			"1 later action of the audit unlocked an item: that has no effect", "3 places of the audit cannot be trusted")
 		lacks(t, page, "were lost")
 		if x := admintest.Into[decide.Tool](h.Fixture, "/admin/tools/fs/read_file", ""); x.Status != want {
 			t.Errorf("%s: it is %s, want %s", action, x.Status, want)

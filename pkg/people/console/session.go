@@ -11,13 +11,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// maxCookies is how many cookies with the session's name are looked up for one request.
+// maxCookies limits the cookies with the session's name that one request looks up.
 const maxCookies = 4
 
-// A cookieKind is how cookies are set for a scheme. With https, the name's prefix keeps other hosts
-// of the domain from setting them, and browsers send them with links from other sites, such as a
-// chat with an agent. With http on loopback, every local web server could set and read them, so
-// browsers send them only to /admin, and never with such a link.
+// A cookieKind has the settings of cookies for a scheme. With https, the prefix of the name
+// prevents other hosts of the domain from setting the cookies. Browsers also send the cookies after
+// a link from another site, such as a chat with an agent. With http on loopback, every local web
+// server could set and read the cookies. So browsers send them only to /admin, and not after a link
+// from another site.
 type cookieKind struct {
 	prefix, path string
 	secure       bool
@@ -49,7 +50,7 @@ func (c *Console) overTLS(r *http.Request) bool {
 	return secure || strings.EqualFold(strings.TrimSpace(proto), "https")
 }
 
-// isOpenToEavesdroppers reports whether a session would cross a network unencrypted.
+// isOpenToEavesdroppers reports whether the session would be sent unencrypted over a network.
 func (c *Console) isOpenToEavesdroppers(r *http.Request) bool {
 	return !c.overTLS(r) && !isLoopback(hostOf(r.Host))
 }
@@ -61,8 +62,8 @@ func (k cookieKind) set(w http.ResponseWriter, name, value string, maxAge int) {
 	})
 }
 
-// cookies returns the session cookies of r. There can be several: another program on the same host
-// may have set a cookie with this name.
+// cookies returns the session cookies of r. There can be several cookies, because another program
+// on the same host may have set a cookie with this name.
 func (c *Console) cookies(r *http.Request) (out []secret.Text) {
 	for _, cookie := range r.CookiesNamed(c.cookieKind(r).prefix) {
 		if len(out) < maxCookies {
@@ -94,8 +95,9 @@ func (c *Console) signedIn(r *http.Request) (cookie secret.Text, s signin.Sessio
 	return cookie, s, err
 }
 
-// isPoll reports whether a script of the page sent r to look for changes: nobody may be at the
-// browser. Navigation never has this header, since browsers store no copy of our pages.
+// isPoll reports whether a script of the page sent r to look for changes. A poll does not show that
+// a person uses the browser. Navigation does not have this header, because browsers store no copy
+// of our pages.
 func isPoll(r *http.Request) bool {
 	return isSafe(r.Method) && r.Header.Get("If-None-Match") != ""
 }
@@ -110,8 +112,8 @@ func proves(r *http.Request, csrf string) bool {
 }
 
 // formRead reads the form of a request that may change something, if it has one. If the form cannot
-// be read, it answers the request and returns false. The answer ends with nothing, which says what
-// did not happen.
+// be read, it answers the request and returns false. The answer ends with the text nothing, which
+// says what did not happen.
 func (c *Console) formRead(w http.ResponseWriter, r *http.Request, nothing string) bool {
 	if isSafe(r.Method) || !isForm(r) {
 		return true

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/signin"
 )
 
-// A sessionsPage shows an operator who is signed in, and ends sessions.
+// A sessionsPage shows an operator all sessions, with buttons that end them.
 type sessionsPage struct {
 	Page
 	Sessions []sessionRow
@@ -52,7 +52,7 @@ func (c *Console) sessions(w http.ResponseWriter, r *http.Request) {
 	}
 	p := &sessionsPage{Page: Page{Title: "Sessions", Here: "me"}}
 	if query.Has("ended") && fromHere(r) {
-		p.Message = "The session ended. Its next request is refused, wherever that is."
+		p.Message = "The session ended. Every process refuses its next request."
 	}
 	here := callerOf(r.Context()).session
 	for _, s := range page {

@@ -44,7 +44,8 @@ func TestSessionsOfOthers(t *testing.T) {
 	if a := h.Submit("/admin/sessions/"+of["sam"]+"/revoke", url.Values{"x": {""}}); a.Status != http.StatusSeeOther || a.Header.Get("Location") != "../../sessions?ended=1" {
 		t.Fatalf("%d to %q", a.Status, a.Header.Get("Location"))
 	}
-	says(t, h.Page(http.StatusOK, "/admin/sessions?ended=1"), "The session ended. Its next request is refused")
+	says(t, h.Page(http.StatusOK, "/admin/sessions?ended=1"),
+		"The session ended. Every process refuses its next request")
 	if _, err := sessions.Look(t.Context(), sams); !errors.Is(err, signin.ErrNotFound) {
 		t.Errorf("sam's is open: %v", err)
 	}

@@ -24,8 +24,8 @@ type SignIn struct {
 	// of an [*identity.Error] says why the secret was refused.
 	Check func(r *http.Request, text secret.Text) (signin.Person, error)
 
-	// Secrets that a person may type, which the page explains. The admin key is accepted if Codes
-	// is set.
+	// Token and Bootstrap say which secrets a person may type, so that the page can explain them.
+	// The gateway accepts the admin key if Codes is set.
 	Token, Bootstrap bool
 
 	// Rights returns the rights of a session. If it is nil, people have all rights, except people
@@ -48,7 +48,7 @@ func (s *SignIn) rights(x signin.Session) identity.Rights {
 	return identity.Everything()
 }
 
-// maxNext is the longest address, in bytes, to which a sign-in redirects.
+// maxNext limits the bytes of the address to which a sign-in redirects.
 const maxNext = 8 << 10 // an ask link's code may contain a long URI
 
 // A loginPage is the page on which people sign in.
@@ -56,11 +56,11 @@ type loginPage struct {
 	Page
 	Code                  string        // of the opened link; "": the person types a secret
 	Next                  string        // address after the sign-in, below /admin
-	Kept                  *resubmission // form of a person whose session had ended
+	Kept                  *resubmission // form that a person sent after their session had ended
 	Key, Token, Bootstrap bool          // accepted secrets
 	Issuer                string        // host of the issuer; "": none
-	Own                   string        // this page at the host that the issuer knows, if the browser uses another
-	SignedOut             bool          // but still signed in at the issuer
+	Own                   string        // this page at the base URL, if at another host
+	SignedOut             bool          // the person signed out here, but not at the issuer
 	EndSession            string        // address that ends the issuer's session; "": not known
 }
 
@@ -94,7 +94,7 @@ func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	redirectTo(w, http.StatusSeeOther, to)
 }
 
-// closed reports whether nobody can sign in here. If so, it answers with the reason.
+// closed reports whether nobody can sign in here. In that case it answers with the reason.
 func (c *Console) closed(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case c.o.Challenge.Shut != "":
@@ -102,7 +102,8 @@ func (c *Console) closed(w http.ResponseWriter, r *http.Request) bool {
 	case c.o.SignIn == nil:
 		c.problem(w, r, http.StatusNotFound, "People cannot sign in with a browser here.")
 	case c.isOpenToEavesdroppers(r):
-		c.problem(w, r, http.StatusForbidden, "Nobody can sign in over plain http from another machine: others on the network could read your secret and your session. "+
+		c.problem(w, r, http.StatusForbidden, "Nobody can sign in over plain http from another "+
+			"machine, because others on the network could read your secret and your session. "+
 			"Open this page over https, or on the machine itself at a loopback address.")
 	default:
 		return false
@@ -126,8 +127,8 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	}
 	code := query.Get("code")
 	if site := r.Header.Get("Sec-Fetch-Site"); code == "" && !c.overTLS(r) && (site == "cross-site" || site == "same-site") {
-		// A browser does not send a strict cookie with a link from another site, such as a chat
-		// with an agent. So this page reloads the address, as a link of its own.
+		// A browser does not send a strict cookie after a link from another site, such as a chat
+		// with an agent. So this page reloads the address itself.
 		w.Header().Set("Refresh", "0; url="+afterSignIn(p.Next))
 	}
 	switch {
@@ -183,13 +184,13 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request, who signin.Perso
 	c.cookieKind(r).set(w, "", cookie.Reveal(), 0)
 }
 
-// showKept shows the form that a person sent before the sign-in to the session of this cookie.
+// showKept shows the form that a person sent before the sign-in, for the session of this cookie.
 func (c *Console) showKept(w http.ResponseWriter, r *http.Request, cookie secret.Text, kept *resubmission) {
 	c.showResubmit(w, r, http.StatusOK, c.o.SignIn.Sessions.CSRF(cookie), &resubmitPage{Page: Page{Title: "Signed in"}, Form: kept})
 }
 
 // errSpent refuses a code that is spent.
-var errSpent = errors.New("the code of the link is not good any more")
+var errSpent = errors.New("the code of the link is no longer valid")
 
 // open opens a session for a valid code or a valid secret.
 func (c *Console) open(r *http.Request, code string, typed secret.Text) (who signin.Person, cookie secret.Text, err error) {
@@ -208,7 +209,7 @@ func (c *Console) open(r *http.Request, code string, typed secret.Text) (who sig
 	if cookie, err = o.Sessions.Open(r.Context(), who, r.UserAgent()); err != nil {
 		return who, cookie, &identity.Error{Kind: identity.Unavailable, Err: err}
 	}
-	if code != "" && !o.Codes.Use(code) { // another request has used it meanwhile
+	if code != "" && !o.Codes.Use(code) { // another request has used the code
 		return who, secret.Text{}, errors.Join(errSpent, o.Sessions.End(r.Context(), cookie))
 	}
 	return who, cookie, nil
@@ -263,7 +264,8 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil && !errors.Is(err, signin.ErrNotFound) {
 		c.o.Log.LogAttrs(r.Context(), slog.LevelError, "session not ended", slog.Any("error", err))
-		c.deny(w, r, http.StatusServiceUnavailable, "you are still signed in, since the gateway's store does not answer for now; try again in a minute")
+		c.deny(w, r, http.StatusServiceUnavailable, "you are still signed in, because the "+
+			"gateway's store does not answer now; try again in a minute")
 		return
 	}
 	if err == nil {

@@ -28,7 +28,7 @@ const maxPage = 200 << 10
 var (
 	lists   = regexp.MustCompile(`(?s)<[ou]l class="(?:rows|items)".*?</[ou]l>|<tbody.*?</tbody>`)
 	rowTags = regexp.MustCompile(`<li>|<tr>`)
-	goesOn  = regexp.MustCompile(`(?:<a href="([^"]+)">)?\(the note goes on\)`)
+	goesOn  = regexp.MustCompile(`(?:<a href="([^"]+)">)?\(whole note\)`)
 	notAll  = regexp.MustCompile(`This is only a part[^<]*(?:<a href="([^"]+)">)?`)
 	values  = regexp.MustCompile(`value="[^"]*"`) // value of a form field
 	nextOne = regexp.MustCompile(`<a href="([^"]+)" rel="next">`)

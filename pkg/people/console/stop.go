@@ -24,7 +24,7 @@ type stopPage struct {
 	Page
 	Stops   []stop.Stop
 	People  int  // stops of people, which can be undone here
-	Unread  bool // people's stops are not readable
+	Unread  bool // the stops of people cannot be read
 	Acts    bool // this person may stop things
 	Servers []string
 	Agents  []string
@@ -57,7 +57,7 @@ func (c *Console) stops(w http.ResponseWriter, r *http.Request) {
 	c.showStops(w, r, http.StatusOK, p, lateOf(r))
 }
 
-// auditIs has the value of the query parameter that says whether the audit has the event.
+// auditIs has the value of the query parameter audit, by whether the audit has the event.
 var auditIs = map[bool]string{false: "lost"}
 
 // notAudited reports an event whose line is not in the audit.
@@ -66,10 +66,13 @@ const notAudited = "This was done, but its line could not be written to the audi
 // stopMessage returns the message about the action that the address names.
 func stopMessage(query url.Values) (message, problem string) {
 	message = map[string]string{
-		"stopped": "It is stopped. The next call is refused in every process, searches show it within 2 seconds, and running calls are cancelled within about a second.",
-		"already": "It was stopped already, and nothing changed: agents see who stopped it first, and why.",
-		"undone":  "It is undone. The next call goes through if nothing else stops or locks the tool; searches show it within 2 seconds.",
-		"none":    "There was no stop that can be undone here. Nothing was changed.",
+		"stopped": "It is stopped. Every process refuses the next call, searches show the stop " +
+			"within 2 seconds, and running calls are cancelled within about a second.",
+		"already": "It was stopped already, and nothing changed: agents see the name and the " +
+			"reason of the first stop.",
+		"undone": "The stop is undone. The next call goes through if nothing else stops or " +
+			"locks the tool. Searches show the change within 2 seconds.",
+		"none": "There was no stop that can be undone here. Nothing was changed.",
 	}[query.Get("did")]
 	if message != "" && query.Get("audit") == "lost" {
 		problem = notAudited
@@ -179,7 +182,8 @@ func (c *Console) stopFailed(w http.ResponseWriter, r *http.Request, err error) 
 	c.showStops(w, r, e.Status, p, r.PostForm)
 }
 
-// stopBanner returns the notice of every page about the current stops, with names and reasons.
+// stopBanner returns the notice that every page shows about the current stops, with names and
+// reasons.
 func stopBanner(all []stop.Stop) []notice {
 	if len(all) == 0 {
 		return nil

@@ -69,7 +69,7 @@ func TestStopPage(t *testing.T) {
 	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./stop?did=stopped" || h.Status("fs:read_file") != lock.ServerDisabled {
 		t.Fatalf("%d to %q, %q", w.Status, w.Header.Get("Location"), h.Status("fs:read_file"))
 	}
-	contains(t, h.small("/admin/stop?did=stopped"), "It is stopped. The next call is refused in every process", `server &#34;fs&#34;`, "key &lt;leaked&gt;", "<td data-th=\"By\">ann", "Undo<span")
+	contains(t, h.small("/admin/stop?did=stopped"), "It is stopped. Every process refuses the next call", `server &#34;fs&#34;`, "key &lt;leaked&gt;", "<td data-th=\"By\">ann", "Undo<span")
 	for _, path := range []string{"/admin", "/admin/tools", "/admin/servers", "/admin/config", "/admin/me", "/admin/tools/fs/read_file"} {
 		contains(t, h.Page(http.StatusOK, path), `class="banner"`, "Emergency stop.", `server &#34;fs&#34; stopped by ann: key &lt;leaked&gt;`, `admin/stop">See what is stopped</a>`)
 	}
@@ -79,7 +79,7 @@ func TestStopPage(t *testing.T) {
 	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../stop?did=undone" || len(h.stops()) > 0 || h.Status("fs:read_file") != lock.None {
 		t.Errorf("%d to %q, %v", w.Status, w.Header.Get("Location"), h.stops())
 	}
-	contains(t, h.Page(http.StatusOK, "/admin/stop?did=undone"), "It is undone", "Nothing is stopped")
+	contains(t, h.Page(http.StatusOK, "/admin/stop?did=undone"), "The stop is undone", "Nothing is stopped")
 	if page := h.Page(http.StatusOK, "/admin"); strings.Contains(page, "Emergency stop.") {
 		t.Error("the banner stays")
 	}
@@ -235,7 +235,7 @@ func TestStopPageOfAViewer(t *testing.T) {
 	h.Clock.Wait(2 * time.Second)
 	as(h, identity.Rights{Role: identity.Viewer})
 	page := h.Page(http.StatusOK, "/admin/stop")
-	contains(t, page, "an operator undoes it", "key leaked", "Only an operator can stop and undo.")
+	contains(t, page, "an operator undoes it", "key leaked", "Only an operator can make and undo stops.")
 	if strings.Contains(page, "<button>Undo") || strings.Contains(page, "token:ci") || strings.Contains(page, `name="what"`) {
 		t.Error("a viewer has buttons that would be refused")
 	}

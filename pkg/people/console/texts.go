@@ -18,7 +18,7 @@ type textPair struct {
 	diff        func(before, now string) []review.Run
 }
 
-// textNames has the texts of each view, and of "again", the changes while a person reads.
+// textNames has the texts of each view, and of "again", the changes since a person opened the page.
 var textNames = map[tool.Kind]map[string][]string{
 	tool.Tool: {
 		"summary": {"description"}, "description": {"title", "description", "annotations"},
@@ -81,11 +81,11 @@ func indented(raw json.RawMessage) string {
 	return review.Indent(raw)
 }
 
-// argumentsText returns all arguments of a call in readable form, in the original order and with
-// the original letters.
+// argumentsText returns all arguments of a call in readable form. It keeps their order and their
+// characters.
 func argumentsText(raw json.RawMessage) string { return review.Readable(rawjson.Indent(raw, "", "  ")) }
 
-// text serves one whole text of a definition as plain text, which no browser runs.
+// text serves one whole text of a definition as plain text, so that no browser runs it.
 func (c *Console) text(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	t, err := c.o.Service.Tool(r.Context(), id)
 	if err != nil {
@@ -106,7 +106,8 @@ func (c *Console) text(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	}
 	of := r.URL.Query().Get("of")
 	if !slices.Contains(names, of) {
-		c.problem(w, r, http.StatusNotFound, "A definition has no such text: of takes "+text.List(names, len(names))+".")
+		c.problem(w, r, http.StatusNotFound, "A definition has no such text; it has: "+
+			text.List(names, len(names))+".")
 		return
 	}
 	writeText(w, textOf(of, tool.Definition{}, tool.KeptItem(id.Kind, raw)).now)

@@ -11,7 +11,7 @@ import (
 type formattedTime struct {
 	ISO  string // for programs; "": the time is not known
 	Full string // to the second
-	Text string // how long ago, or until then; the day if it is far away
+	Text string // time since or until then; the day if it is far away
 }
 
 // Time returns a time in the forms that pages use.
@@ -23,7 +23,7 @@ func (p *Page) Time(t time.Time) formattedTime {
 	return formattedTime{t.Format(time.RFC3339), t.Format("2 January 2006, 15:04:05 UTC"), ago(p.now.Sub(t), t)}
 }
 
-// ago returns how long ago t was, or how long it is until then.
+// ago returns the time since or until t in words. d is the time since t.
 func ago(d time.Duration, t time.Time) string {
 	switch far := d.Abs(); {
 	case far >= 30*24*time.Hour:

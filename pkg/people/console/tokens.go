@@ -14,13 +14,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// A tokensPage lists the agent tokens and makes one.
+// A tokensPage lists the agent tokens, and has the form for a new one.
 type tokensPage struct {
 	Page
 	Tokens []tokenRow
 	pager
 	Made  *madeToken
-	Keys  *token.KeySummary // nil: keys not readable, or never replaced
+	Keys  *token.KeySummary // nil: the keys cannot be read, or were never replaced
 	Form  tokenForm
 	Ended *endedToken
 }
@@ -42,7 +42,7 @@ type tokenRow struct {
 	Within excerpt // toolsets
 }
 
-// A madeToken is a token that was just made. Only this page shows its text.
+// A madeToken is a new token. Only the answer to its form shows its text.
 type madeToken struct{ ID, Agent, Text string }
 
 // A tokenForm has the typed fields of a new token.
@@ -52,7 +52,7 @@ type tokenForm struct {
 	Admin                         bool
 }
 
-// maxGrantRows is how many grants of a revoked token a page lists.
+// maxGrantRows limits the grants of a revoked token that a page lists.
 const maxGrantRows = 10
 
 // formOf returns the typed fields, or the defaults.
@@ -72,7 +72,8 @@ func specOf(typed url.Values) token.Spec {
 	names := func(field string) []string {
 		return strings.FieldsFunc(typed.Get(field), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	}
-	days, _ := strconv.Atoi(strings.TrimSpace(typed.Get("days"))) // 0 is a fault that the registry reports
+	// If the number is invalid, days is 0, which the registry reports as a fault.
+	days, _ := strconv.Atoi(strings.TrimSpace(typed.Get("days")))
 	return token.Spec{
 		Name: strings.TrimSpace(typed.Get("name")), Servers: names("servers"), Tiers: typed["tier"], Toolsets: names("toolsets"),
 		Admin: typed.Get("admin") != "", Days: min(days, 1000),
@@ -84,7 +85,8 @@ func (c *Console) tokens(w http.ResponseWriter, r *http.Request) {
 	p := &tokensPage{Form: formOf(lateOf(r))}
 	if id := r.URL.Query().Get("revoked"); id != "" {
 		if t, err := c.o.Tokens.Store.Token(r.Context(), id); err == nil && !t.RevokedAt.IsZero() {
-			p.Message = "token:" + t.Name + " is revoked. The next request with it is refused, and so is the next request of each session that it opened."
+			p.Message = "token:" + t.Name + " is revoked. The gateway refuses the next request " +
+				"with it, and the next request of each session that began with it."
 			grants := c.o.Service.TokenGrants(r.Context(), t.Name)
 			n := len(grants.Granted)
 			grants.Granted = grants.Granted[:min(n, maxGrantRows)]
@@ -97,7 +99,7 @@ func (c *Console) tokens(w http.ResponseWriter, r *http.Request) {
 // showTokens completes and writes a page of the tokens: valid tokens first, by name.
 func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, status int, p *tokensPage) {
 	all, err := c.o.Tokens.Store.Tokens(r.Context())
-	if err != nil && p.Made == nil { // a new token is shown even then
+	if err != nil && p.Made == nil { // the page must show a new token even if the list fails
 		c.failed(w, r, "tokens", err)
 		return
 	}
@@ -137,8 +139,8 @@ func tokenRowOf(root string, t token.Token, judge token.StatusView) tokenRow {
 	}
 }
 
-// makeToken makes the token of a form. It answers with the page that shows the token's text: a
-// redirect would have the text in its address.
+// makeToken makes the token of a form. It answers with the page that shows the token's text,
+// because a redirect would have the text in its address.
 func (c *Console) makeToken(w http.ResponseWriter, r *http.Request) {
 	made, problem, err := c.createToken(r, specOf(r.PostForm))
 	switch {
@@ -153,7 +155,7 @@ func (c *Console) makeToken(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// createToken makes a token on behalf of the caller. The problem says why the token is impossible.
+// createToken makes a token on behalf of the caller. The problem says what is wrong with the form.
 func (c *Console) createToken(r *http.Request, w token.Spec) (made *madeToken, problem string, err error) {
 	t, text, err := c.o.Tokens.Make(r.Context(), callerOf(r.Context()).Name, w)
 	if fault, ok := errors.AsType[token.FaultError](err); ok {

@@ -14,10 +14,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// maxServers is how many servers the filter lists; if there are more, the person types a name.
+// maxServers limits the servers in the filter. If there are more, the person types a name.
 const maxServers = 150
 
-// A toolsPage is the table of every tool, prompt and resource, and the queue of those that wait.
+// A toolsPage is the table of tools, prompts and resources that the filter chooses.
 type toolsPage struct {
 	Page
 	Heading string
@@ -95,7 +95,7 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 	p.pager = pagerOf(here, f.Values(), paging.After, list.Next)
 	p.TickAll = withQuery(here, f.Values(), "after", paging.After, "tick", "page")
 	p.Waits = here + "?status=pending_approval"
-	c.tell(&p.Page, r)
+	c.setMessage(&p.Page, r)
 	c.render(w, r, http.StatusOK, "tools", p)
 }
 
@@ -112,8 +112,8 @@ func withQuery(address string, values url.Values, pairs ...string) string {
 	return address + "?" + values.Encode()
 }
 
-// queueOf returns the query of the queue that f chooses. It is explicit for the zero filter: a page
-// about an item without a query has the queue of waiting items.
+// queueOf returns the query of the queue that f chooses. For the zero filter the query is not
+// empty, because an item's page without a query has the queue of waiting items.
 func queueOf(f decide.Filter) url.Values {
 	values := f.Values()
 	if len(values) == 0 {
@@ -135,7 +135,7 @@ func rowFor(root string, row decide.Row, f decide.Filter) toolRow {
 // lineOf returns the change of an item, or the beginning of its description.
 func lineOf(row decide.Row) string {
 	s := cmp.Or(row.Summary, row.Title)
-	if row.Kind == string(tool.Resource) && row.Summary != "" { // its URI says little to people
+	if row.Kind == string(tool.Resource) && row.Summary != "" { // the title says more than the URI
 		s = row.Title + ": " + s
 	}
 	switch row.State {
@@ -147,8 +147,8 @@ func lineOf(row decide.Row) string {
 	return shorten(s)
 }
 
-// choices returns the filters, each value with how many items it would leave. If all items are
-// tools, it leaves the kind out.
+// choices returns the filters, and for each value the number of items that it would choose. If all
+// items are tools, it omits the kind.
 func choices(f decide.Filter, facets decide.Facets, mixed bool) (out []choice) {
 	counted := func(name, label, chosen string, values []decide.Facet) choice {
 		c := choice{Name: name, Label: label, Value: chosen, Options: []option{{"", "any"}}}

@@ -6,7 +6,7 @@ import (
 )
 
 // Limits of a page: rows of a list, and characters of a text in readable form. A truncated text
-// ends with …, and the page links to all of it.
+// ends with …, and the page links to the whole text.
 const (
 	maxRows  = 50
 	maxShort = 160    // a name, an id or a line: a tool's name fits, a URI may not
@@ -33,10 +33,11 @@ func firstOf(s string, characters int) string {
 	return s
 }
 
-// truncate returns the first characters of s in readable form. If s is longer, the last one is ….
+// truncate returns the first characters of s in readable form. If s is longer, the last character
+// is ….
 func truncate(s string, most int) string { return excerptOf(s, most, "").Text }
 
-// shorten returns a name, an id or a line of text in the length of a row.
+// shorten returns a name, an id or a line of text, truncated for a row.
 func shorten(s string) string { return truncate(s, maxShort) }
 
 func shownID(id tool.ID) string { return shorten(id.String()) }
@@ -47,7 +48,7 @@ type excerpt struct {
 	Rest string // address of the whole text; "": it is not truncated
 }
 
-// excerptOf returns the first characters of a text; the address has the whole text.
+// excerptOf returns the first characters of a text, and the address of the whole text.
 func excerptOf(s string, most int, address string) excerpt {
 	shown, all := readablePrefix(s, most)
 	if all {

@@ -43,10 +43,10 @@ type tryRow struct {
 // A tryCheck is one check as the page shows it.
 type tryCheck struct{ Mark, Class, Text, Detail string }
 
-// maxTry is how many tools of a group the page shows.
+// maxTry limits the tools of a group that the page shows.
 const maxTry = 10
 
-// maxTryForm is the longest query of the page, in bytes.
+// maxTryForm limits the bytes of the page's query.
 const maxTryForm = 8 << 10
 
 // try shows the result of a search by an agent.

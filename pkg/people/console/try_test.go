@@ -52,8 +52,8 @@ func TestTryInTheNameOf(t *testing.T) {
 	for query, want := range map[string]string{
 		"agent=token:gone&query=x":                            `No agent is called "token:gone"`,
 		"query=x&claims=" + url.QueryEscape(`{"sub":"a"} {}`): "more than one value of JSON",
-		"query=x&claims=%7B":                                  "The claims make no agent",
-		"query=x&claims=" + url.QueryEscape(`{"sub":"sync"}`): "The claims make no agent",
+		"query=x&claims=%7B":                                  "The claims do not describe an agent",
+		"query=x&claims=" + url.QueryEscape(`{"sub":"sync"}`): "The claims do not describe an agent",
 		"query=&servers=*":                                    "The query is empty",
 		"query=x&tiers=admin":                                 `"admin" is not a tier`,
 	} {

@@ -13,16 +13,16 @@ import (
 
 // A Challenge is the answer to a caller without valid credentials.
 type Challenge struct {
-	Send        string // the accepted credentials: "the admin key: …"; "": not named
+	Send        string // the accepted credentials: "the admin key: …"; "": the answer names none
 	Metadata    string // address of the OAuth metadata (RFC 9728); "": no access tokens
 	ScopePrefix string // of the scopes that an [identity.Error] names
 
-	// Shut says why the gateway accepts no credentials at all, and how to change that; "": it
-	// accepts some.
+	// Shut says why the gateway accepts no credentials, and how to change that; "": it accepts
+	// some.
 	Shut string
 }
 
-// waitTime is the wait after too many failed attempts, if the error names none.
+// waitTime is the wait after too many failed attempts, if the error has none.
 const waitTime = 3 * time.Second
 
 // retryAfter sets the header Retry-After, and returns its seconds.
@@ -42,7 +42,8 @@ func (c *Console) unauthorized(w http.ResponseWriter, r *http.Request, err error
 	status, detail := http.StatusUnauthorized, "credentials are required"
 	switch e.Kind {
 	case identity.Unavailable:
-		status, detail = http.StatusServiceUnavailable, "your credentials cannot be checked for now; nothing was done"
+		status, detail = http.StatusServiceUnavailable, "your credentials cannot be checked now; "+
+			"nothing was done"
 	case identity.Throttled:
 		status, detail = http.StatusTooManyRequests, "too many failed attempts; nothing was done"
 		retryAfter(w, e)

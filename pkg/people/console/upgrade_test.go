@@ -44,7 +44,7 @@ func TestUpgradedServer(t *testing.T) {
 	form.Add("item", "pg:moved "+string(moved.CurrentHash)+" 2")
 	done := h.Submit("/admin/tools", form).Body
 	says(t, done, "Approved 2 tools.", "pg:moved",
-		"Nothing was decided: this definition of the tool is not one that waits only because")
+		"Nothing was decided: only a definition that waits because")
 	for id, want := range map[string]lock.Status{"pg:read": lock.None, "pg:drop": lock.None, "pg:moved": lock.PendingApproval} {
 		if got := h.Status(id); got != want {
 			t.Errorf("%s is %q, want %q", id, got, want)

@@ -53,7 +53,7 @@ func (c *Console) usage(w http.ResponseWriter, r *http.Request) {
 	c.showUsage(w, r, query.Get("range"), query.Get("query"), nil)
 }
 
-// askUsage starts the search that the usage by tool and by agent needs.
+// askUsage starts the search of the log for the usage by tool and by agent.
 func (c *Console) askUsage(w http.ResponseWriter, r *http.Request) {
 	asked, err := c.o.Service.AskUsage(r.Context(), r.PostForm.Get("range"))
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Console) showUsage(w http.ResponseWriter, r *http.Request, name, query 
 	c.render(w, r, status, "usage", p)
 }
 
-// Rest says how many rows a list leaves out; "" if none.
+// Rest says how many rows a list omits; "" if none.
 func (p *usagePage) Rest(n int) string {
 	if n == 0 {
 		return ""

@@ -240,7 +240,7 @@ func TestUsageIsAskedFor(t *testing.T) {
 	}
 	says(t, h.Page(http.StatusOK, "/admin/usage?query=q0&range=7d"), "The search of the log takes", `href="../admin/usage?query=q0&amp;range=7d"`)
 	page = h.Page(http.StatusOK, "/admin/usage?query=q0&range=7d")
-	says(t, page, "about $0.01", "called 3×", "9 calls", "1 failed", "not listed any more", "9 calls, 3 locked, 1 search <span class=\"dim\">with 2 tools", "<button>Search")
+	says(t, page, "about $0.01", "called 3×", "9 calls", "1 failed", "no longer listed", "9 calls, 3 locked, 1 search <span class=\"dim\">with 2 tools", "<button>Search")
 	lacks(t, page, "is being searched")
 	for path, want := range map[string]int{"/admin/usage?query=q7&range=7d": 404, "/admin/usage?query=q0&range=1h": 422, "/admin/usage?query=%3Cx%3E&range=1h": 404} {
 		h.Page(want, path)

@@ -14,45 +14,46 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// verdictForm is what this person can decide about a request, and the reasons against the rest.
+// verdictForm has the verdicts that this person can give about a request, and the reasons against
+// other verdicts.
 type verdictForm struct {
 	Approve, Allow, Confirm, Decline, End bool
 
-	Opens   string // another effect of an approval
-	Not     string // why one agent alone cannot get access; "": it can, or nothing can be decided
-	Nothing string // why nothing can be decided; "": something can
+	Opens   string // a second effect of an approval
+	Not     string // why nobody can allow it to one agent only; "": see Allow and Nothing
+	Nothing string // why no verdict is possible; "": a verdict is possible
 }
 
-// Any reports whether anything can be decided.
+// Any reports whether any verdict is possible.
 func (o verdictForm) Any() bool { return o.Approve || o.Allow || o.Confirm || o.Decline || o.End }
 
-// offer sets what a person who decides about the item's server can decide.
+// offer sets the possible verdicts of a person who decides about the item's server.
 func (p *requestPage) offer() {
 	q := p.Request
 	is := func(v request.Verdict) bool {
 		o := q.Obstacles[v]
 		return o == nil || o.Code == decide.Severe
 	}
-	said := func(v request.Verdict) string { return sentence(q.Obstacles[v].Detail) }
+	reason := func(v request.Verdict) string { return sentence(q.Obstacles[v].Detail) }
 	p.End, p.Decline, p.Confirm = is(request.Revoked), is(request.Declined), is(request.Confirmed)
 	p.Approve, p.Allow = is(request.Approved), is(request.Allowed)
 	switch {
 	case !p.Decline && q.Obstacles[request.Declined].Code == decide.OwnRequest:
-		p.Nothing = said(request.Declined)
+		p.Nothing = reason(request.Declined)
 	case !p.Decline || p.Confirm:
 	case q.OneCall():
-		p.Nothing = said(request.Confirmed)
+		p.Nothing = reason(request.Confirmed)
 	case !p.Approve && !slices.Contains(notOffered, q.Obstacles[request.Approved].Code):
-		p.Nothing = said(request.Approved)
+		p.Nothing = reason(request.Approved)
 	case !p.Allow:
-		p.Not = said(request.Allowed)
+		p.Not = reason(request.Allowed)
 	}
 	if r := p.Tool.Record; p.Approve && r != nil && r.Disabled {
 		p.Opens = " A person disabled it, and it is enabled again for all of them."
 	}
 }
 
-// Spans returns the durations of the buttons that open an item for one agent.
+// Spans returns the durations of the buttons that allow an item to one agent.
 func (p *requestPage) Spans() []lasting { return spans }
 
 // A lasting is a duration of access for one agent, with the text of its button.
@@ -70,11 +71,11 @@ func lockedWhy(s lock.Status) string {
 		lock.DisabledByConfig: "an operator's rule denies it",
 		lock.DisabledByUser:   "a person disabled it, or blocked this definition",
 		lock.PendingApproval:  "this definition is not approved",
-		lock.DisabledUnknown:  "it is not known why",
+		lock.DisabledUnknown:  "the gateway does not know why",
 	}[s]
 }
 
-// decideRequest decides by the form of a request's page.
+// decideRequest carries out the decision of a request's form.
 func (c *Console) decideRequest(w http.ResponseWriter, r *http.Request) {
 	var done decide.Request
 	dec, err := readVerdict(r.PostForm)
@@ -95,8 +96,8 @@ func (c *Console) decideRequest(w http.ResponseWriter, r *http.Request) {
 		"did", string(dec.Verdict), "left", left, "audit", auditIs[!done.Unrecorded]))
 }
 
-// readVerdict reads the decision of a form. A button with a duration has the duration after the
-// verdict.
+// readVerdict reads the decision of a form. The value of a button with a duration is the verdict, a
+// space and the duration.
 func readVerdict(form url.Values) (d decide.RequestDecision, err error) {
 	verdict, minutes, chosen := strings.Cut(form.Get("verdict"), " ")
 	d = decide.RequestDecision{Verdict: request.Verdict(verdict), Hash: tool.Hash(form.Get("hash")), Args: form.Get("args"), Tool: form.Get("tool"), Agent: form.Get("agent"), Reason: form.Get("reason"), Shown: decide.ShownOpened}

@@ -11,12 +11,12 @@ import (
 )
 
 // viewedCookie is the name, after the prefix of its kind, of the cookie that names the definitions
-// whose own page this browser has shown. It reminds the person, and is not a lock: a person who
-// forges it deceives only themselves, and could approve each tool on its page. A server cannot make
-// another definition with the same mark, which is 128 bits of the hash.
+// whose page this browser has shown. The cookie is no protection against its own user: a person who
+// forges it could also approve each tool on its page. A server cannot make another definition with
+// the same mark, which is 128 bits of the hash.
 const viewedCookie = "-opened"
 
-// maxViewed is how many definitions the cookie names, the newest ones.
+// maxViewed limits the definitions in the cookie, which keeps the newest.
 const maxViewed = 150
 
 // mark returns the part of a hash that the cookie contains.
@@ -31,7 +31,7 @@ func mark(hash tool.Hash) string {
 // A viewed set has the marks of the definitions that a browser has shown.
 type viewed map[string]bool
 
-// shownAs returns how the caller has seen a definition.
+// shownAs returns [decide.ShownOpened] if the browser has shown the definition.
 func (v viewed) shownAs(hash tool.Hash) decide.ViewMethod {
 	if v[mark(hash)] {
 		return decide.ShownOpened

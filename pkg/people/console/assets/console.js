@@ -1,5 +1,5 @@
 "use strict";
-// Forms and links work without this. It adds single keys, polls, and says aloud what was exchanged.
+// Forms and links work without this. It adds single keys, polls, and announces changes to screen readers.
 (() => {
   const $ = (s, in_ = document) => in_.querySelector(s);
   const all = (s, in_ = document) => [...in_.querySelectorAll(s)];
@@ -80,11 +80,11 @@
     const d = e.detail, poll = "poll" in d.target.dataset;
     held = document.activeElement?.getAttribute("href") || "";
     if (d.xhr.status === 204 || poll && d.isError || d.serverResponse.includes(`id="${d.target.id}"`)) return;
-    d.shouldSwap = false; // an error, or the sign-in: a page of its own
+    d.shouldSwap = false; // an error or the sign-in, which is a separate page
     location.assign(poll ? location.href : d.pathInfo.finalRequestPath);
   });
   const typed = (f) => f === document.activeElement || f.value !== f.defaultValue || f.checked !== f.defaultChecked;
-  document.addEventListener("htmx:oobBeforeSwap", (e) => { // nobody loses what is typed
+  document.addEventListener("htmx:oobBeforeSwap", (e) => { // keeps text that a person types
     if (!all("input:not([type=hidden]), textarea", e.detail.target).some(typed)) return;
     e.detail.shouldSwap = false;
     const said = document.createElement("div");
