@@ -28,13 +28,13 @@ type askPage struct {
 	Own       string // address of this page
 	Request   string // address of the request's page, or of the item's page; "": this person may open neither
 
-	MayAsk  bool // the form applies
-	MayEnd  bool // an open request can be withdrawn
-	Cannot  string
-	Why     string // the text that the person typed
-	For     string // selected duration: minutes, or "other"
-	Minutes string // the number typed for "other"
-	Kept    bool   // the person only saved the typed text on the page
+	MayAsk   bool // the form applies
+	MayEnd   bool // an open request can be withdrawn
+	Cannot   string
+	Why      string // the text that the person typed
+	For      string // selected duration: minutes, or "other"
+	Minutes  string // the number typed for "other"
+	TextKept bool   // the person only saved the typed text on the page
 }
 
 // Spans returns the durations that a person can choose.
@@ -109,10 +109,10 @@ func (p *askPage) offer() {
 }
 
 // fillTyped fills in what the person typed, or the values of their request.
-func (p *askPage) fillTyped(r *http.Request, kept bool) {
+func (p *askPage) fillTyped(r *http.Request, isKept bool) {
 	p.choose(p.Asking.Minutes)
 	p.Why = p.Asking.Why
-	p.Kept = kept && r.Method == http.MethodPost
+	p.TextKept = isKept && r.Method == http.MethodPost
 	if form := typedOf(r); form != nil {
 		p.Why, p.For = firstOf(form.Get("why"), request.MaxNote), form.Get("for")
 		p.Minutes = firstOf(form.Get("minutes"), len("43200"))

@@ -26,7 +26,7 @@ type comparePage struct {
 // A side is one of the two definitions.
 type side struct {
 	Name, Hash string
-	Kept       string // why its text is stored; "": the text is not stored
+	StoredAs   string // why its text is stored; "": the text is not stored
 	Verdicts   []decide.Verdict
 }
 
@@ -61,7 +61,7 @@ func (c *Console) compare(w http.ResponseWriter, r *http.Request, id tool.ID) {
 		for _, x := range textsOf("raw", before, now) {
 			b := blockOf(limit, x.title, x.diff(x.before, x.now), nil, false, false)
 			b.Rest = p.Link + "/text?of=" + x.name
-			if p.Sides[1].Kept == keptApproved {
+			if p.Sides[1].StoredAs == keptApproved {
 				b.Rest += "&from=approved"
 			}
 			p.Blocks = append(p.Blocks, b)
@@ -79,9 +79,9 @@ func sideOf(t decide.Tool, name string, hash tool.Hash) (s side, raw json.RawMes
 	}
 	switch {
 	case hash == t.Hash:
-		s.Kept, raw = "now", t.Definition
+		s.StoredAs, raw = "now", t.Definition
 	case t.Record != nil && hash == t.Record.ApprovedHash && t.Approved != nil:
-		s.Kept, raw = keptApproved, t.Approved
+		s.StoredAs, raw = keptApproved, t.Approved
 	}
 	return s, raw
 }

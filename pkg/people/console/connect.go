@@ -41,16 +41,16 @@ func (c *Console) connectPages(mux *http.ServeMux, next http.Handler) {
 // A clientsPage lists the clients with guides, and the clients that have connected.
 type clientsPage struct {
 	Page
-	Clients []connect.Client
-	Kept    bool // this process sees the clients
-	Visits  []connect.Visit
+	Clients     []connect.Client
+	SeesClients bool // this process sees the clients
+	Visits      []connect.Visit
 }
 
 // clients shows the clients.
 func (c *Console) clients(w http.ResponseWriter, r *http.Request) {
 	p := &clientsPage{Page: Page{Title: "Connect a client", Here: "connect"}, Clients: connect.Clients()}
 	if seen := c.o.Connect.Seen; seen != nil {
-		p.Kept, p.Visits = true, seen.Since(time.Time{}, "")
+		p.SeesClients, p.Visits = true, seen.Since(time.Time{}, "")
 		p.Visits = p.Visits[:min(len(p.Visits), maxVisitsHere)]
 	}
 	c.render(w, r, http.StatusOK, "connect", p)
@@ -92,12 +92,12 @@ type way struct {
 
 // A seenPart shows whether the client has connected.
 type seenPart struct {
-	Kept    bool   // this process sees the clients
-	Agent   string // only its requests count; empty means all agents
-	Visits  []connect.Visit
-	Tried   bool // the page uses the token's last use, since this process sees no clients
-	Used    time.Time
-	Trouble bool // the store of tokens does not answer
+	SeesClients bool   // this process sees the clients
+	Agent       string // only its requests count; empty means all agents
+	Visits      []connect.Visit
+	Tried       bool // the page uses the token's last use, since this process sees no clients
+	Used        time.Time
+	Trouble     bool // the store of tokens does not answer
 
 	Opened  time.Time
 	Address string // URL of this page, for polls
@@ -257,14 +257,14 @@ func (c *Console) seenPart(r *http.Request, p *clientPage, query url.Values) (s 
 		}
 	}
 	if seen := c.o.Connect.Seen; seen != nil {
-		s.Kept, s.Tried = true, false
+		s.SeesClients, s.Tried = true, false
 		s.Visits = seen.Since(s.Opened, s.Agent)
 		s.Visits = s.Visits[:min(len(s.Visits), maxVisitsHere)]
 	}
 	switch {
 	case len(s.Visits) > 0 || s.Tried && !s.Used.IsZero():
 		s.Every = seenPoll
-	case s.Kept || s.Tried:
+	case s.SeesClients || s.Tried:
 		s.Every = waitingPoll
 	}
 	now := c.o.Now()

@@ -40,7 +40,7 @@ func (c *Console) redirectFrom(w http.ResponseWriter, r *http.Request, title, to
 
 // leave redirects a browser to the issuer.
 func (c *Console) leave(w http.ResponseWriter, r *http.Request, p *loginPage) {
-	carry, err := signInState{Next: p.Next, Kept: p.Kept}.pack()
+	carry, err := signInState{Next: p.Next, Form: p.Form}.pack()
 	var to, cookie string
 	if err == nil {
 		to, cookie, err = c.o.SignIn.Issuer.Begin(r.Context(), carry)
@@ -66,7 +66,7 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 	who, carry, err := o.Issuer.Finish(r.Context(), c.pending(r), r.URL.Query())
 	carried := unpack(carry)
 	p := c.askFor(r, carried.Next)
-	p.Kept = carried.Kept
+	p.Form = carried.Form
 	e, failed := errors.AsType[*signin.Error](err)
 	if !failed || e.Reason != signin.OtherState { // the current sign-in continues otherwise
 		c.keepPending(w, r, "")
@@ -101,8 +101,8 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 	c.enter(w, r, person, cookie)
 	to := "../" + afterSignIn(p.Next)
 	switch {
-	case p.Kept != nil:
-		c.showKept(w, r, cookie, p.Kept)
+	case p.Form != nil:
+		c.showForm(w, r, cookie, p.Form)
 	case c.overTLS(r):
 		redirectTo(w, http.StatusSeeOther, to)
 	default:
@@ -113,8 +113,8 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 // asks reports whether the sign-in leads to a page that needs no role.
 func (p *loginPage) asks() bool {
 	next := p.Next
-	if p.Kept != nil {
-		next = p.Kept.Page
+	if p.Form != nil {
+		next = p.Form.Page
 	}
 	return strings.HasPrefix("/admin/"+next, askAt)
 }
@@ -204,15 +204,15 @@ func refusalText(code string) string {
 // signInState is the data that a sign-in at the issuer carries.
 type signInState struct {
 	Next string        `json:"next,omitempty"`
-	Kept *resubmission `json:"kept,omitempty"`
+	Form *resubmission `json:"kept,omitempty"`
 }
 
 // pack encodes the state in at most [signin.MaxCarry] bytes. If the state is too long, pack drops
 // the last fields of the form.
 func (c signInState) pack() ([]byte, error) {
-	if c.Kept != nil {
-		kept := *c.Kept
-		c.Kept = &kept
+	if c.Form != nil {
+		kept := *c.Form
+		c.Form = &kept
 	}
 	for {
 		var b bytes.Buffer
@@ -228,8 +228,8 @@ func (c signInState) pack() ([]byte, error) {
 			return nil, err
 		case b.Len() <= signin.MaxCarry:
 			return b.Bytes(), nil
-		case c.Kept != nil && len(c.Kept.Fields) > 0:
-			c.Kept.Fields, c.Kept.Cut = c.Kept.Fields[:len(c.Kept.Fields)-1], true
+		case c.Form != nil && len(c.Form.Fields) > 0:
+			c.Form.Fields, c.Form.Cut = c.Form.Fields[:len(c.Form.Fields)-1], true
 		default:
 			c = signInState{}
 		}

@@ -26,9 +26,9 @@ type requestPage struct {
 
 	verdictForm
 	polled
-	Reason  string // the text that the person typed
-	Minutes string
-	Kept    bool // the person only saved the typed text on the page
+	Reason   string // the text that the person typed
+	Minutes  string
+	TextKept bool // the person only saved the typed text on the page
 }
 
 // maxOthers limits the other requests for the same item that a page names.
@@ -95,11 +95,11 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 }
 
 // fillTyped fills in what the person typed, or the values of the user's request.
-func (p *requestPage) fillTyped(r *http.Request, kept bool) {
+func (p *requestPage) fillTyped(r *http.Request, isKept bool) {
 	if p.Request.Minutes > 0 {
 		p.Minutes = strconv.Itoa(p.Request.Minutes)
 	}
-	p.Kept = kept && r.Method == http.MethodPost
+	p.TextKept = isKept && r.Method == http.MethodPost
 	if form := typedOf(r); form != nil {
 		p.Reason = firstOf(form.Get("reason"), request.MaxReason)
 		p.Minutes = firstOf(form.Get("minutes"), len("43200"))

@@ -78,8 +78,8 @@ func keptOf(form url.Values) *resubmission {
 // Limits of a form that a page keeps: the number of fields, and their bytes. A bulk page has the
 // most fields.
 const (
-	maxKept  = 256
-	keptSize = maxForm / 2
+	maxFormFields = 256
+	maxFormSize   = maxForm / 2
 )
 
 // fieldsOf returns the fields that rename accepts, sorted by name, and whether it left some out
@@ -99,14 +99,14 @@ func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []f
 		return f.Name
 	}
 	slices.SortStableFunc(out, func(a, b field) int { return strings.Compare(rank(a), rank(b)) })
-	room, kept := keptSize, out[:0]
+	room, kept := maxFormSize, out[:0]
 	for _, f := range out {
 		if f.Name == noteField {
 			note := firstOf(f.Value, approval.MaxNote)
 			f.Value, cut = note, cut || note != f.Value
 		}
 		size := len(f.Name + f.Value)
-		if size > room || len(kept) == maxKept {
+		if size > room || len(kept) == maxFormFields {
 			cut = true
 			continue
 		}

@@ -23,11 +23,11 @@ type reviewPage struct {
 	Next     string
 	Query    string // of the queue, with a "?"; "": none
 
-	Note    string // the note that the person typed
-	Tell    bool
-	Kept    bool // the person only saved the note on the page
-	Actions []string
-	CanUndo bool
+	Note     string // the note that the person typed
+	Tell     bool
+	TextKept bool // the person only saved the note on the page
+	Actions  []string
+	CanUndo  bool
 }
 
 // An itemView is an item's definition, or its changes since the approval, with facts about the
@@ -108,7 +108,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	}
 	typed := typedOf(r)
 	p.Note, p.Tell = firstOf(typed.Get("note"), approval.MaxNote), typed.Get("tell") != ""
-	p.Kept = refusal == nil && r.Method == http.MethodPost
+	p.TextKept = refusal == nil && r.Method == http.MethodPost
 	if err := c.place(p, r, f, id); err != nil {
 		c.failed(w, r, "page", err)
 		return

@@ -56,7 +56,7 @@ type loginPage struct {
 	Page
 	Code                  string        // of the opened link; "": the person types a secret
 	Next                  string        // address after the sign-in, below /admin
-	Kept                  *resubmission // form that a person sent after their session had ended
+	Form                  *resubmission // form that a person sent after their session had ended
 	Key, Token, Bootstrap bool          // accepted secrets
 	Issuer                string        // host of the issuer; "": none
 	Own                   string        // this page at the base URL, if at another host
@@ -83,7 +83,7 @@ func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	if !isSafe(r.Method) {
 		kept := resubmissionOf(w, r)
 		p := c.askFor(r, kept.Page)
-		p.Kept = kept
+		p.Form = kept
 		c.render(w, r, http.StatusUnauthorized, "login", p)
 		return
 	}
@@ -154,7 +154,7 @@ func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 		c.render(w, r, http.StatusBadRequest, "login", p)
 		return
 	}
-	p.Next, p.Kept = safeNext(r.PostForm.Get("next")), keptOf(r.PostForm)
+	p.Next, p.Form = safeNext(r.PostForm.Get("next")), keptOf(r.PostForm)
 	code, typed := r.PostForm.Get("code"), secret.New(strings.TrimSpace(r.PostForm.Get("key"))) // pasted
 	if p.Issuer != "" && r.PostForm.Has("issuer") && typed.Reveal() == "" {
 		c.leave(w, r, p)
@@ -169,8 +169,8 @@ func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.enter(w, r, who, cookie)
-	if p.Kept != nil {
-		c.showKept(w, r, cookie, p.Kept)
+	if p.Form != nil {
+		c.showForm(w, r, cookie, p.Form)
 		return
 	}
 	redirectTo(w, http.StatusSeeOther, afterSignIn(p.Next))
@@ -184,9 +184,9 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request, who signin.Perso
 	c.cookieKind(r).set(w, "", cookie.Reveal(), 0)
 }
 
-// showKept shows the form that a person sent before the sign-in, for the session of this cookie.
-func (c *Console) showKept(w http.ResponseWriter, r *http.Request, cookie secret.Text, kept *resubmission) {
-	c.showResubmit(w, r, http.StatusOK, c.o.SignIn.Sessions.CSRF(cookie), &resubmitPage{Page: Page{Title: "Signed in"}, Form: kept})
+// showForm shows the form that a person sent before the sign-in, for the session of this cookie.
+func (c *Console) showForm(w http.ResponseWriter, r *http.Request, cookie secret.Text, form *resubmission) {
+	c.showResubmit(w, r, http.StatusOK, c.o.SignIn.Sessions.CSRF(cookie), &resubmitPage{Page: Page{Title: "Signed in"}, Form: form})
 }
 
 // errSpent refuses a code that is spent.
