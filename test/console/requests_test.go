@@ -214,7 +214,7 @@ func TestPersonSaysMore(t *testing.T) {
 	tab.Loads("the button", func() { tab.ClickText("header button", "Sign out") })
 	g.enter("/admin/ask/"+id, "sam@example.com", map[string]any{"email": "sam@example.com", "email_verified": true})
 	tab.Loads("Withdraw", func() { tab.ClickText("main button", "Withdraw") })
-	tab.SeeText(".message", "You withdrew it.")
+	tab.SeeText(".message", "You withdrew the request.")
 }
 
 // A call that waits for a person, and one that is declined, without script.
