@@ -16,19 +16,20 @@ import (
 type Access struct {
 	Ways []string // PORTCULLIS_AUTH: jwt, token and iam, separated by commas; or none, alone
 
-	// SignInTiers are the tiers of PORTCULLIS_SIGN_IN_SCOPES. A client requests their scopes when
-	// it signs in; default all. Nil, in the setting none, means that the issuer has no such scopes.
+	// SignInTiers holds the tiers of PORTCULLIS_SIGN_IN_SCOPES; the default is all. A client
+	// requests the scopes of these tiers when it signs in. The setting none gives nil: the issuer
+	// has no such scopes.
 	SignInTiers []tool.Tier
 
 	JWT identity.JWTOptions
-	// PORTCULLIS_SCOPE_REQUEST_PREFIX: clients put it before a scope that they request; "" for most
+	// PORTCULLIS_SCOPE_REQUEST_PREFIX: prefix of the scopes that clients request; "" for most
 	// issuers
 	ScopeRequest string
 
 	// PORTCULLIS_ADMIN_CLIENT_ID: the gateway's client ID at the issuer for sign-in; "": no sign-in
 	ClientID string
-	// PORTCULLIS_ADMIN_CLIENT_SECRET: or ${secretsmanager:name} or ${ssm:/name}; "": a public
-	// client
+	// PORTCULLIS_ADMIN_CLIENT_SECRET: the secret, ${secretsmanager:name} or ${ssm:/name}; "": a
+	// public client
 	ClientSecret secret.Text
 
 	// PORTCULLIS_SIGN_IN: "issuer": approvers sign in with an issuer that only the function of
@@ -64,7 +65,8 @@ func (a Access) Open() bool { return slices.Equal(a.Ways, []string{identity.WayN
 func (a Access) Takes(way string) bool { return slices.Contains(a.Ways, way) }
 
 // HasApprovers reports whether an approver can sign in at /admin with a browser. If the gateway
-// accepts every agent, the owner of a gateway on one machine can; see [Owner].
+// accepts every agent, this needs the bootstrap token. It does not cover the owner of a gateway on
+// one machine; see [Owner].
 func (a Access) HasApprovers() bool {
 	roles := a.JWT.Claims.Roles
 	switch {
@@ -81,11 +83,11 @@ const (
 	byIssuer   = "issuer"
 )
 
-// bootstrapName is the setting that opens the admin API to create the first agent tokens, or if the
-// gateway accepts every agent.
+// bootstrapName is the setting with the digest of a token for the admin API. Operators use the
+// token to create the first agent tokens, or if the gateway accepts every agent.
 const bootstrapName = "PORTCULLIS_BOOTSTRAP_SHA256"
 
-// Settings of tiers: of the scopes that a client requests, and of groups.
+// The settings of tiers, for the scopes that a client requests and for groups.
 const (
 	signInSetting     = "PORTCULLIS_SIGN_IN_SCOPES"
 	tiersClaimSetting = "PORTCULLIS_TIERS_CLAIM"
@@ -93,7 +95,7 @@ const (
 )
 
 // accessNames returns the settings of each way to authenticate. A setting of a way that is off is a
-// fault, because the operator believes that it protects something.
+// fault, because the operator may believe that the setting protects something.
 func accessNames() map[string][]string {
 	return map[string][]string{
 		identity.WayJWT: {
@@ -154,11 +156,12 @@ func (r *reader) access(baseURL, adminURL string, streaming bool) Access {
 	return a
 }
 
-// maxProxies is more proxies than anybody uses, and less than a mistaken address or port.
+// maxProxies is the maximum of PORTCULLIS_TRUSTED_PROXIES. A larger number is probably a port or a
+// part of an address.
 const maxProxies = 10
 
-// placeholderURL replaces the address of a Function URL while the settings are checked. The first request
-// brings the address.
+// placeholderURL replaces the address of a Function URL while the settings are checked. The first
+// request contains the real address.
 const placeholderURL = "https://function-url.invalid"
 
 // jwtAt returns which tokens of an issuer a gateway at a public address accepts. Their audience is

@@ -57,7 +57,7 @@ func (p *Program) newAuthenticator(ctx context.Context, base string) (identity.A
 	return identity.New(o)
 }
 
-// Names returns which agents can exist. It includes agent tokens after the first call of
+// Names returns the agents that can exist. It includes agent tokens after the first call of
 // [Program.Authenticator].
 func (p *Program) Names() (n identity.Names) {
 	a := p.Settings.Access
@@ -104,7 +104,7 @@ func (p *Program) ClientSecret(ctx context.Context) (secret.Text, error) {
 	return text, nil
 }
 
-// resource returns the metadata that tell clients where to get a token, or nil if the gateway
+// resource returns the metadata that tells clients where to get a token, or nil if the gateway
 // accepts no tokens of an issuer.
 func (s Settings) resource() *mcphttp.Resource {
 	if !s.Access.Takes(identity.WayJWT) {

@@ -46,7 +46,7 @@ type Stores struct {
 	Copier    Copier            // of the approvals; nil: they are in no file of this machine
 }
 
-// NewStores returns stores of objects and documents. The stores that every program has use a.
+// NewStores returns the stores that every program has. Their documents are in a.
 func NewStores(objects object.Store, a catalog.Approvals) Stores {
 	return Stores{
 		Objects: objects, Approvals: a,
@@ -59,7 +59,7 @@ type Copier interface {
 	Copy(ctx context.Context) (c io.ReadCloser, size int64, records int, err error)
 }
 
-// Options are the differences between the programs. The zero value works.
+// Options holds the settings in which the programs differ. The zero Options is valid.
 type Options struct {
 	Function  string                       // dimension of the metrics: mcp, sync, admin, work, assemble; "": no metrics
 	Log       *slog.Logger                 // nil: none
@@ -77,7 +77,7 @@ type Options struct {
 	// base folder of file: in settings; "": the working directory
 	Folder string
 	Ahead  *state.Prefetch // objects that were read already; nil: none
-	// of calls and events; nil: none. A function writes its calls to Log.
+	// Audit receives calls and events; nil: none. A function writes its calls to Log.
 	Audit audit.Sink
 	// limits requests and connections; nil: the platform does
 	Gate *capacity.Gate
@@ -114,7 +114,8 @@ type Program struct {
 	Owner    *Owner          // nil: no folder key opens /admin
 	Seen     *connect.Visits // known clients; nil: other processes serve them
 	Counter  *usage.Counter  // counts calls; nil: no store for the counts
-	// the counter, unless it is replaced before /admin is built; nil: not known
+	// Usage is the source of usage counts for /admin; nil: unknown. It is Counter, unless the
+	// program replaces it before it builds /admin.
 	Usage    usage.Source
 	Notifier notify.Notifier  // accepts notices to people
 	Tracer   *observe.Tracer  // nil: no spans
@@ -293,12 +294,12 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 	return p.sync(ctx, p.Syncer.Sync, p.notifySync)
 }
 
-// SyncDue is Sync for a sync that only the clock started: see [catalog.Syncer.SyncDue].
+// SyncDue runs a sync that only the clock started, like Sync; see [catalog.Syncer.SyncDue].
 func (p *Program) SyncDue(ctx context.Context) (catalog.Report, error) {
 	return p.sync(ctx, p.Syncer.SyncDue, p.notifySync)
 }
 
-// sync calls do to sync, and tell with the result.
+// sync calls do, which syncs, and then calls tell with the result.
 func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Report, error), tell func(context.Context, []catalog.ServerReport)) (catalog.Report, error) {
 	span := p.Tracer.Start(ctx, observe.Sync)
 	if !p.Timeouts.Holds {

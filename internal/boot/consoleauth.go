@@ -19,11 +19,11 @@ const (
 	adminName     = "PORTCULLIS_ADMIN_GROUP"
 )
 
-// issuerNames are the settings of the issuer, for the tokens of agents and for people, and of its
-// groups' roles. Both kinds of caller use them.
+// issuerNames are the settings of the issuer and of its groups' roles. The gateway needs them for
+// tokens of agents, and for people who sign in.
 var issuerNames = []string{"PORTCULLIS_ISSUER", "PORTCULLIS_ALGORITHMS", "PORTCULLIS_JWKS_URL", "PORTCULLIS_ADMIN_CLAIM", adminName, viewersName, approversName, operatorsName}
 
-// issuer reads which issuer the gateway trusts, and what its groups may do.
+// issuer reads the settings of the trusted issuer, and the roles of its groups.
 func (r *reader) issuer(a *Access) {
 	a.JWT.Issuer, a.JWT.Algorithms, a.JWT.KeysURL = r.getenv("PORTCULLIS_ISSUER"), r.list("PORTCULLIS_ALGORITHMS"), r.getenv("PORTCULLIS_JWKS_URL")
 	a.JWT.Claims.AdminClaim = r.getenv("PORTCULLIS_ADMIN_CLAIM")
@@ -66,7 +66,7 @@ func (r *reader) people(a *Access, adminURL string) {
 	}
 }
 
-// roles reads which groups have which roles at /admin.
+// roles reads the roles of groups at /admin.
 func (r *reader) roles() identity.Roles {
 	out := identity.Roles{Viewers: r.list(viewersName), Operators: r.list(operatorsName)}
 	named := map[string]string{} // the setting that names each group

@@ -108,7 +108,7 @@ func TestLoadStreaming(t *testing.T) {
 	}
 }
 
-// An upstream call ends before the request, and that before the function.
+// An upstream call ends before its request, and the request before the function.
 func TestFrontsEndInOrder(t *testing.T) {
 	for name, tt := range map[string]struct {
 		front    Timeouts
@@ -123,9 +123,9 @@ func TestFrontsEndInOrder(t *testing.T) {
 		}
 	}
 	if h := New(Settings{Streaming: true}, Stores{}, Options{}).Timeouts; h != Streamed() {
-		t.Errorf("a program takes %v", h)
+		t.Errorf("a program that streams has the timeouts %v", h)
 	}
 	if h := New(Settings{}, Stores{}, Options{Front: Local()}).Timeouts; h != Local() {
-		t.Errorf("a program that is told its front takes %v", h)
+		t.Errorf("the timeouts of Options.Front are not in use: %v", h)
 	}
 }

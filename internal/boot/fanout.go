@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// The part of a distributed sync that a function does.
+// The parts of a distributed sync.
 const (
 	RolePlan     = "plan"     // finds out which servers are due, and sends notices
 	RoleWork     = "work"     // asks servers
@@ -70,7 +70,7 @@ func (s Fanout) Function(name string) string {
 	return name
 }
 
-// Work is [catalog.Syncer.Work] with a span. It sends notices of the result.
+// Work calls [catalog.Syncer.Work] in a span, and sends notices about the result.
 func (p *Program) Work(ctx context.Context, q catalog.Queues, j catalog.Job) (catalog.LoadReport, error) {
 	span := p.Tracer.Start(ctx, observe.Sync)
 	defer p.Tracer.Flush(ctx)

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// The garbage that the heap may hold, in percent of the live data: Go's default, and during a
-// start, which produces hardly any garbage. Collection costs a sixth of the start's processor time.
+// The limits of garbage on the heap, in percent of the live data: Go's default, and the limit
+// during a start. A start produces hardly any garbage, and collection would cost a sixth of its
+// processor time.
 const (
 	usualGarbage = 100
 	startGarbage = 400

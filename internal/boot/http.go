@@ -18,7 +18,7 @@ import (
 // Public returns the handler of /mcp, of the well-known metadata and of /healthz.
 func (p *Program) Public() (*http.ServeMux, error) { return p.publicAt(p.Settings.BaseURL) }
 
-// publicAt is Public for a given public address.
+// publicAt returns the handler of Public for a given public address.
 func (p *Program) publicAt(base string) (*http.ServeMux, error) {
 	mcp, err := p.mcpAt(base)
 	if err != nil {
@@ -32,8 +32,8 @@ func (p *Program) publicAt(base string) (*http.ServeMux, error) {
 	return mux, nil
 }
 
-// healthz returns the condition of the gateway in one word, the same for all callers. Details are
-// for callers that may read /admin/health. The status is 503 only if no tool can be called.
+// healthz returns the condition of the gateway in one word, the same for all callers. Only callers
+// that may read /admin/health get details. The status is 503 only if no tool can be called.
 func (p *Program) healthz(w http.ResponseWriter, r *http.Request) {
 	condition, status := p.States.Load(r.Context()).Health.Condition(), http.StatusOK
 	if condition == state.Failing {
@@ -72,9 +72,9 @@ func (p *Program) explainToBrowser(mcp http.Handler, base string) http.Handler {
 // initTime is the limit of [Program.Warm]. Lambda aborts a start after 10 s and begins again.
 const initTime = 8 * time.Second
 
-// Warm loads the data of the first request and opens the connections in parallel: only at its start
-// does a function have a whole processor. Failed reads are not fatal; requests report them and try
-// again.
+// Warm loads the data of the first request and opens the connections in parallel, because a
+// function has a whole processor only during its start. Failed reads are not fatal; requests report
+// them and try again.
 func (p *Program) Warm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, initTime)
 	defer cancel()
@@ -85,7 +85,7 @@ func (p *Program) Warm(ctx context.Context) {
 		}
 	})
 	wg.Go(func() {
-		// There is no such tool. The read opens the connection; its answer does not matter.
+		// The read only opens the connection. No tool has this id, and the answer does not matter.
 		_, _ = p.Stores.Approvals.Get(ctx, tool.ID{Server: "-", Name: "-"})
 	})
 	if p.Settings.Access.Takes(identity.WayToken) {

@@ -37,7 +37,8 @@ func (p *Program) startNotifier(o Options) {
 // targets returns the receivers of notices in the current config. It reads nothing.
 func (p *Program) targets() []config.Notify {
 	c := p.States.Current().Config
-	// A function with one part of a sync reads the config for it, and the state rarely or never.
+	// A function of a distributed sync reads the config for its part of the sync. It rarely or
+	// never reads the state.
 	if round := p.Syncer.Config(); round != nil && (c == nil || p.Settings.Fanout.Role != "") {
 		c = round
 	}
@@ -56,7 +57,7 @@ func (p *Program) Send(ctx context.Context) notify.SendReport {
 	if err != nil {
 		p.Log.LogAttrs(ctx, slog.LevelError, "notices are not sent", slog.Any("error", err))
 	}
-	if sent.GivenUp > 0 { // at a level that keeps the metric even if few lines are kept
+	if sent.GivenUp > 0 { // no log level drops an error, so the metric is kept
 		p.Log.LogAttrs(ctx, slog.LevelError, "notices given up", p.Metrics.GivenUp(sent.GivenUp)...)
 	}
 	if sent.Told+sent.GivenUp+sent.Left > 0 {
@@ -65,7 +66,8 @@ func (p *Program) Send(ctx context.Context) notify.SendReport {
 	return sent
 }
 
-// sendRest delivers the outbox after a sync, which has read the receivers, if this program sends.
+// sendRest delivers the outbox after a sync, if this program sends. The sync has read the
+// receivers.
 func (p *Program) sendRest(ctx context.Context) {
 	if p.Sender == nil || p.wake == nil {
 		p.Send(ctx)

@@ -119,7 +119,7 @@ func define(names ...string) (list []json.RawMessage) {
 }
 
 // Each sync sends one digest for each server, with names only, however many processes sync.
-func TestPeopleAreToldOfASync(t *testing.T) {
+func TestSyncSendsNotices(t *testing.T) {
 	o := newNoticeGateway(t)
 	git, mail := upstreamtest.New(t, upstreamtest.Options{Tools: define("push", "pull")}), upstreamtest.New(t, upstreamtest.Options{Tools: define("send")})
 	both := []string{fmt.Sprintf(`"git": {"url": %q}`, git.URL), fmt.Sprintf(`"mail": {"url": %q, "approval": "manual"}`, mail.URL)}
@@ -130,7 +130,7 @@ func TestPeopleAreToldOfASync(t *testing.T) {
 	o.want(two, "nothing, by another process")
 	git.SetTools(define("push@2", "pull@2", "fetch", "tag"))
 	o.want(two, "both", "Server `git` changed 2 definitions: `git:pull`, `git:push`.", "Server `git` lists 2 new items: `git:fetch`, `git:tag`.")
-	o.want(one, "what the other has told")
+	o.want(one, "the other process has sent the notice")
 	var many []string
 	for n := range 50 {
 		many = append(many, fmt.Sprintf("t%02d", n))
@@ -152,7 +152,7 @@ func TestPeopleAreToldOfASync(t *testing.T) {
 }
 
 // One notice is sent when a server goes down.
-func TestPeopleAreToldThatAServerIsDown(t *testing.T) {
+func TestNoticeOfServerDown(t *testing.T) {
 	o := newNoticeGateway(t)
 	git := upstreamtest.New(t, upstreamtest.Options{Tools: define("push")})
 	o.configure(o.with(`, "events": ["server_down"]`, fmt.Sprintf(`"git": {"url": %q}`, git.URL), `"never": {"url": "http://127.0.0.1:1/mcp"}`))
@@ -181,7 +181,7 @@ func TestPeopleAreToldThatAServerIsDown(t *testing.T) {
 
 // One notice is sent for each refused version of the config. Its receivers are in the config that
 // stays in use.
-func TestPeopleAreToldOfARefusedConfig(t *testing.T) {
+func TestNoticeOfRefusedConfig(t *testing.T) {
 	o := newNoticeGateway(t)
 	good := o.with("")
 	o.configure(good)
@@ -204,7 +204,7 @@ func TestPeopleAreToldOfARefusedConfig(t *testing.T) {
 }
 
 // Without notify in the config, nothing is stored, listed or sent.
-func TestNobodyIsTold(t *testing.T) {
+func TestNoNoticesWithoutReceivers(t *testing.T) {
 	o := newNoticeGateway(t)
 	git := upstreamtest.New(t, upstreamtest.Options{Tools: define("push")})
 	o.docs.Documents.OnPut = documenttest.PutOf("OUTBOX#", func() (bool, error) { t.Error("put"); return false, nil })
@@ -241,7 +241,7 @@ func TestGivenUpNoticesAreCounted(t *testing.T) {
 }
 
 // A program that does not send wakes a program that does.
-func TestWhoWakesDoesNotSend(t *testing.T) {
+func TestWakingProgramDoesNotSend(t *testing.T) {
 	o := newNoticeGateway(t)
 	o.configure(o.with(""))
 	var woken []string
@@ -253,16 +253,16 @@ func TestWhoWakesDoesNotSend(t *testing.T) {
 	p.Notifier.Notify(t.Context(), notify.Event{Kind: notify.RequestMade, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"})
 	p.Send(t.Context())
 	if len(woken) != 1 || p.Sender != nil || len(o.got) > 0 {
-		t.Errorf("woken %q, told %q", woken, o.got)
+		t.Errorf("woken %q, sent %q", woken, o.got)
 	}
 	o.want(o.Program, "the next sync", "Agent `ci` asks for something (R-7KQ2M4XD).")
 }
 
 // The planner of a distributed sync reads the state only to send a notice at once. Later it uses
 // the receivers in the config of its last round.
-func TestWhoPlansTellsByTheNewestConfig(t *testing.T) {
+func TestPlannerUsesNewestReceivers(t *testing.T) {
 	o := newNoticeGateway(t)
-	old := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("told where the config before said") }))
+	old := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the planner used the receivers of the old config") }))
 	defer old.Close()
 	o.configure(fmt.Sprintf(`{"mcpServers": {}, "notify": [{"type": "slack", "url": %q}]}`, old.URL))
 	o.Settings.Fanout.Role = RolePlan
@@ -272,7 +272,7 @@ func TestWhoPlansTellsByTheNewestConfig(t *testing.T) {
 	require.OK(t, err)
 	require.OK(t, o.box.Put(t.Context(), notifytest.Sample(1)))
 	if sent := o.Send(t.Context()); sent.Told != 1 || len(o.got) != 1 {
-		t.Errorf("sent %+v, told %q", sent, o.got)
+		t.Errorf("report %+v, sent %q", sent, o.got)
 	}
 }
 
@@ -283,7 +283,7 @@ type noticeLog []notify.Event
 func (all *noticeLog) Notify(_ context.Context, e notify.Event) { *all = append(*all, e) }
 
 // The notice of a request names the agent, the subject and the time.
-func TestTellOfRequest(t *testing.T) {
+func TestNoticeOfRequest(t *testing.T) {
 	var told noticeLog
 	opened := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := &Program{Notifier: &told}

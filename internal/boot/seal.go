@@ -9,23 +9,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// sealKeySetting holds the key that seals clients' sessions.
+// sealKeySetting is the setting with the key that seals clients' sessions.
 const sealKeySetting = "PORTCULLIS_SEAL_KEY"
 
-// keyTime is the limit of one read of a key, for which a request may wait.
+// keyTime is the time limit for reading a key, because a request may wait for the key.
 const keyTime = 5 * time.Second
 
 // newSealer returns the sealer of the texts that clients keep for the gateway. It returns nil if
-// the settings name no key: then clients of the handshake protocol get no session ids, and features
-// that need sealed state are refused.
+// the settings name no key. Then clients of the handshake protocol get no session ids, and the
+// gateway refuses features that need sealed state.
 //
 // The key is read when it is first needed and not at the start, because most processes of a gateway
 // with stateless clients never need it. While the key cannot be read, a new client gets no session
 // id, and the log says why. A client with an id gets 503, since 404 would say that its session has
 // ended.
 //
-// A reference also opens with the secret's previous version, and a key in clear with the key after
-// the comma: so a new key ends no session at once.
+// The sealer also opens texts of the previous key. This is the previous version of a referenced
+// secret, or the key after the comma in the setting. So a new key does not end sessions
+// immediately.
 func newSealer(key secret.Text, source secret.Source) *seal.Sealer {
 	if key.Reveal() == "" {
 		return nil

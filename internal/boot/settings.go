@@ -20,7 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/egress"
 )
 
-// Settings are read once, at the start.
+// Settings holds the settings from the environment. A program reads them once, at the start.
 type Settings struct {
 	Bucket string // PORTCULLIS_BUCKET: S3 bucket of config, policy and catalog; the functions need it
 	// PORTCULLIS_TABLE: DynamoDB table of the approvals; the functions need it
@@ -132,8 +132,8 @@ func (r *reader) list(setting string) []string {
 	return text.Names(r.getenv(setting))
 }
 
-// number returns a number from least to most, or 0 if the setting is empty. want says what the
-// number means and has verbs for the two limits.
+// number returns a number from least to most, or 0 if the setting is empty. want is the text of the
+// fault; it has verbs for the two limits.
 func (r *reader) number(setting string, least, most int, want string) int {
 	text := r.getenv(setting)
 	n, err := strconv.Atoi(text)

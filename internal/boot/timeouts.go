@@ -6,23 +6,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// Timeouts are the time limits of the platform between agents and the gateway. Each limit is
-// shorter than the next one: an upstream call, the request around it, the function around that. So
-// the innermost ends first, and gives the most precise answer.
+// Timeouts are the time limits of the platform between agents and the gateway. An upstream call has
+// a shorter limit than its request, and the request has a shorter limit than the function. So the
+// call ends first, and its error is the most precise.
 type Timeouts struct {
 	Call    time.Duration // of one upstream call: the maximum of a server's `timeout`
 	Request time.Duration // of one request's work
 	Streams bool          // written bytes reach the client before the answer is whole
-	// a call can wait for its client's answer: one process runs between requests and gets all of
-	// them
+	// Holds: a call can wait for its client's answer, because one process runs between requests and
+	// gets all requests
 	Holds bool
 }
 
 const (
-	// longCall is the longest upstream call if nothing around it ends earlier.
+	// longCall is the limit of an upstream call if no limit around it is shorter.
 	longCall = config.MaxTimeout
 
-	// peopleTime is how long a call may also wait for people: its own time stops meanwhile.
+	// peopleTime is how long a call may wait for people in addition to its own limit.
 	peopleTime = 30 * time.Minute
 )
 
@@ -30,9 +30,9 @@ const (
 // REST API after 29), and the function after 28.
 func Buffered() Timeouts { return Timeouts{Call: 20 * time.Second, Request: 25 * time.Second} }
 
-// Streamed returns the limits of a Function URL or a REST API that streams. These and the function
-// end after 900 s, the maximum. The REST API also ends after five minutes without output, which
-// comments prevent.
+// Streamed returns the limits of a Function URL or a REST API that streams. The Function URL, the
+// REST API and the function end after 900 s, the maximum. The REST API also ends after five minutes
+// without output. Comments in the stream prevent this.
 func Streamed() Timeouts { return Timeouts{Call: longCall, Request: 885 * time.Second, Streams: true} }
 
 // Local returns the limits of a single process, such as `portcullis serve`.

@@ -24,8 +24,8 @@ const (
 	maxTokenDays = int(token.MaxLife / (24 * time.Hour))
 )
 
-// readTokens sets p.Tokens, with the keys of their hashes. An invalid or missing key is an error. A
-// key that cannot be read now is not: requests try again.
+// readTokens sets p.Tokens, with the keys of the tokens' hashes. It fails if a key is invalid or
+// missing. If a key is temporarily unreadable, it does not fail, and requests try again.
 func (p *Program) readTokens(ctx context.Context) error {
 	p.tokenOnce.Do(func() {
 		if p.Stores.Tokens == nil {
@@ -93,7 +93,7 @@ func (r *reader) tokens(a *Access) {
 }
 
 // splitTokenKeys returns the keys in a setting. A comma that is not between two whole keys is part
-// of the key, because a setting once held only one key.
+// of the key, because older settings contain only one key.
 func splitTokenKeys(setting string) secret.Versions {
 	v, _ := secret.SplitVersions(setting)
 	if min(len(v.Current.Text.Reveal()), len(v.Previous.Text.Reveal())) < token.MinKey {

@@ -29,7 +29,7 @@ const (
 	protocol = "http/json"
 )
 
-// Traces say where spans go, and which servers receive trace ids.
+// Traces holds the receiver of spans, and the servers that receive trace ids.
 type Traces struct {
 	// OTEL_EXPORTER_OTLP_ENDPOINT and /v1/traces, or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT; "": no
 	// traces
@@ -97,7 +97,7 @@ func parseHeaders(text string) (http.Header, error) {
 	return h, nil
 }
 
-// headersEvery is how often headers that the settings refer to are read again.
+// headersEvery is how often the gateway reads referenced headers again.
 const headersEvery = 10 * time.Minute
 
 // newTracer returns the tracer, or nil if spans are off.
@@ -106,7 +106,7 @@ func (p *Program) newTracer(function string) *observe.Tracer {
 	if t.URL == "" {
 		return nil
 	}
-	held := secret.NewRefreshable(func(ctx context.Context) (http.Header, error) {
+	headers := secret.NewRefreshable(func(ctx context.Context) (http.Header, error) {
 		text := t.Headers.Reveal()
 		if ref, referred := secret.Reference(text); referred {
 			var err error
@@ -122,7 +122,7 @@ func (p *Program) newTracer(function string) *observe.Tracer {
 	}
 	return observe.NewTracer(observe.TracerOptions{
 		URL: t.URL, Service: name, Version: Version, Callers: t.Callers, Log: p.Log, Now: p.now,
-		Headers: func(ctx context.Context) (http.Header, error) { return held.Get(ctx, headersEvery) },
+		Headers: func(ctx context.Context) (http.Header, error) { return headers.Get(ctx, headersEvery) },
 	})
 }
 

@@ -52,7 +52,7 @@ func TestHeadersOfTraces(t *testing.T) {
 }
 
 // A server receives a trace id only if the operator names the server.
-func TestServersThatAreToldOfTraces(t *testing.T) {
+func TestServersThatReceiveTraceIDs(t *testing.T) {
 	for servers, want := range map[string]bool{"": false, "git": false, "git,notes": true, "*": true} {
 		s, err := Load(environ([]string{"PORTCULLIS_AUTH=none", "PORTCULLIS_TRACE_SERVERS=" + servers}))
 		if require.OK(t, err); s.Traces.tells("notes") != want {

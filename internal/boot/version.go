@@ -28,8 +28,8 @@ type Build struct {
 	Platform string `json:"platform"`
 }
 
-// ThisBuild returns the known facts about this program. If the linker set no version, the Go
-// command's version counts: the module's, such as v1.2.0, or one with the commit.
+// ThisBuild returns the known facts about this program. If the linker set no version, it uses the
+// version from the Go command: the module's version, such as v1.2.0, or a version with the commit.
 func ThisBuild() Build {
 	b := Build{Version: Version, Commit: Commit, Date: Date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

@@ -14,11 +14,12 @@ const (
 	longestPause = 20 * time.Millisecond
 	workShare    = 5
 
-	// shortAnswer is how long a request counts as active: a call that waits for its server, and a
-	// stream, need no processor.
+	// shortAnswer is the maximum time that a request counts as active. A longer request waits for
+	// its server or streams, which needs no processor.
 	shortAnswer = 100 * time.Millisecond
 
-	// firstAnswer is how long the first sync after a start waits for the first hasAnswered request.
+	// firstAnswer is how long the first sync after a start waits for the answer to the first
+	// request.
 	firstAnswer = 2 * time.Second
 
 	pauseStep = time.Millisecond
@@ -71,7 +72,7 @@ func (p *Yielder) Yield(ctx context.Context) {
 	p.until = now.Add(now.Sub(began) / (workShare - 1))
 }
 
-// First waits for the first hasAnswered request, for a limited time.
+// First waits until the first request is answered, for a limited time.
 func (p *Yielder) First(ctx context.Context) {
 	for began := time.Now(); !p.hasAnswered.Load() && time.Since(began) < firstAnswer && ctx.Err() == nil; {
 		time.Sleep(10 * pauseStep)

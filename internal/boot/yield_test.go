@@ -44,7 +44,7 @@ func TestYield(t *testing.T) {
 	}
 }
 
-// A sync ends however many requests there are: it gets a fifth of the time.
+// A sync ends even under constant requests, because it gets a fifth of the time.
 func TestYieldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := new(Yielder)

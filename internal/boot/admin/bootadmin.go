@@ -1,5 +1,5 @@
-// Package bootadmin puts the console and the admin API in front of a gateway. It is not in package
-// boot, so programs without them link neither them nor the sessions of people.
+// Package bootadmin puts the console and the admin API in front of a gateway. It is separate from
+// package boot, so that programs without /admin do not link the console and the sessions of people.
 package bootadmin
 
 import (
@@ -97,7 +97,8 @@ func registry(p *boot.Program, service *decide.Service) *token.Registry {
 	return &token.Registry{Store: p.Tokens.Store, Keys: p.Tokens.Keys, Log: p.Log, Record: service.RecordToken}
 }
 
-// callStore says where to find the lines of agents' calls that another process writes.
+// callStore returns where a person finds the lines of agents' calls, if another process writes
+// them.
 func callStore(p *boot.Program) string {
 	if p.Timeouts.Holds {
 		return "the program's log" // it has the lines of this process
@@ -156,8 +157,8 @@ func (k keys) Authenticate(r *http.Request) (agent identity.Agent, err error) {
 	return agent, err
 }
 
-// keyholders returns who may use /admin if the gateway accepts every agent: the bearer of the
-// bootstrap token, if one is set, and on one machine the bearer of the key in its folder.
+// keyholders returns the keys that open /admin if the gateway accepts every agent: the bootstrap
+// token, if it is set, and on one machine the key in the gateway's folder.
 func keyholders(p *boot.Program) keys {
 	k := keys{{Digest: p.Settings.Access.Bootstrap, ID: identity.BootstrapAgent}}
 	if p.Owner != nil {

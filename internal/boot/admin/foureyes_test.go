@@ -18,8 +18,9 @@ import (
 
 var drop = tool.ID{Server: "db", Name: "drop"}
 
-// Two people who sign in at an issuer together approve a destructive tool. Neither can alone, and
-// an access token of one of them does not count, under any name.
+// Two people who sign in at an issuer together approve a destructive tool. Neither person can
+// approve it alone. An access token of one person does not count as the second person, under any
+// name.
 func TestTwoPeopleAtTheIssuer(t *testing.T) {
 	h, i := newIssued(t, "jwt")
 	file := filepath.Join(h.folder, filepath.FromSlash(config.Key))

@@ -193,7 +193,7 @@ func TestSessionAtTheIssuerEndsEverywhere(t *testing.T) {
 	}
 }
 
-// Each answer that is not good has its own text, signs nobody in, and loses nothing.
+// Each bad answer of the issuer has its own text, signs in nobody, and loses nothing.
 func TestIssuerRefusals(t *testing.T) {
 	set := func(name, value string) func(url.Values) {
 		return func(v url.Values) { v.Set(name, value) }
@@ -248,7 +248,7 @@ func TestIssuerRefusals(t *testing.T) {
 				t.Errorf("it echoes, or signs somebody in: %s", a.Body)
 			}
 			if !strings.Contains(a.Body, `name="next" value="tools/fs/read_file"`) || !strings.Contains(a.Body, `name="kept.note" value="read twice"`) {
-				t.Errorf("what was typed is lost: %s", a.Body)
+				t.Errorf("the typed text is lost: %s", a.Body)
 			}
 			log := h.log.String()
 			if !strings.Contains(log, "refused") || strings.Contains(log, back.Query().Get("code")) || strings.Contains(log, back.Query().Get("state")) || strings.Contains(log, answer.Get("state")) {
@@ -307,7 +307,7 @@ func TestIssuerAnswersAtTheWrongTime(t *testing.T) {
 
 // A role that the settings remove ends at the next request. The text that the person typed is still
 // there.
-func TestRoleIsTakenAway(t *testing.T) {
+func TestRemovedRole(t *testing.T) {
 	for to, want := range map[string]string{
 		"PORTCULLIS_VIEWERS": "a viewer, and this takes the role approver",
 		"":                   "none of your groups there has a role here",
@@ -336,7 +336,7 @@ func TestRoleIsTakenAway(t *testing.T) {
 	}
 }
 
-// A late form goes along to the issuer and back, if it fits into the cookies.
+// A late form survives the sign-in at the issuer, if it fits into the cookies.
 func TestLateFormAtTheIssuer(t *testing.T) {
 	h, i := newIssued(t, "jwt")
 	p := h.start()

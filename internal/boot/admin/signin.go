@@ -42,7 +42,7 @@ func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*conso
 	var err error
 	switch {
 	case b.Store == nil:
-		return nil, nil //nolint:nilnil // that nobody signs in is no error
+		return nil, nil //nolint:nilnil // a gateway without sign-in is valid
 	case p.Tokens != nil:
 		key, err = token.NewKey(token.DigestOf("sessions of agent tokens"))
 		o.Tokens, out.Token = p.Tokens.Store, true
@@ -81,8 +81,8 @@ func client(p *boot.Program) (*signin.Issuer, error) {
 	return signin.NewIssuer(o), nil
 }
 
-// rights returns what a signed-in person may do. The settings map the groups of the issuer to
-// roles; anybody who signs in another way has the rights of an operator.
+// rights returns the rights of a signed-in person. The settings map the groups of the issuer to
+// roles. A person who signs in another way has the rights of an operator.
 func rights(roles identity.Roles) func(signin.Session) identity.Rights {
 	return func(s signin.Session) identity.Rights {
 		if s.Way == signin.WayOIDC {
@@ -93,7 +93,7 @@ func rights(roles identity.Roles) func(signin.Session) identity.Rights {
 }
 
 // check returns the person to whom a typed secret belongs. It checks the secret as if a program had
-// sent it, so failures count against the address together with those that programs cause.
+// sent it, so failures in browsers and failures of programs count together against the address.
 func check(p *boot.Program, admins identity.Authenticator, r *http.Request, text secret.Text) (signin.Person, error) {
 	agentToken, ok := token.Read(text.Reveal())
 	if !ok && !p.Settings.Access.Open() { // a valid JWT is not enough: it cannot be looked up again

@@ -67,7 +67,7 @@ const answerTime = 3 * time.Second
 
 // functionConfig reads region, credentials and addresses from the environment, where Lambda puts
 // them, and fills in the defaults of the SDK. The SDK's own reader also supports files, SSO and
-// roles, and so links five more services: 0.08 MB in each function's zip.
+// roles. It therefore links five more services, which add 0.08 MB to each function's zip.
 func functionConfig(log *slog.Logger) aws.Config {
 	c := aws.Config{
 		Region: os.Getenv("AWS_REGION"), Logger: sdkLog{log}, ConfigSources: []any{endpointEnv{}},

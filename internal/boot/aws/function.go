@@ -19,7 +19,7 @@ import (
 )
 
 // A Handler answers the events of a function. It is a [lambda.Handler] or a function that
-// [lambda.Start] accepts. Only such a function can stream.
+// [lambda.Start] accepts. Only a function that [lambda.Start] accepts can stream.
 type Handler any
 
 // A Function is a Program on AWS.
@@ -45,7 +45,7 @@ func Main(name string, open OpenBucket, build func(*Function) (Handler, error)) 
 }
 
 // start reads the settings, builds the Program, reads what the first request needs and counts the
-// start. Wrong settings are an error. Stores that do not answer are not.
+// start. It fails if the settings are wrong, but not if stores do not answer.
 func start(ctx context.Context, name string, open OpenBucket, getenv func(string) string, stdout io.Writer) (*Function, error) {
 	began := time.Now()
 	s, err := boot.Load(getenv)
@@ -79,9 +79,9 @@ func start(ctx context.Context, name string, open OpenBucket, getenv func(string
 	return &Function{p, clients, remote}, nil
 }
 
-// memoryLimit returns at how many bytes a function begins to save memory: four fifths of its
-// memory, because Lambda ends a function that exceeds all of it. It is 0 if the size is unknown or
-// the operator has set GOMEMLIMIT.
+// memoryLimit returns the memory limit of the Go runtime, in bytes. It is four fifths of the
+// function's memory, because Lambda ends a function that exceeds its memory. It is 0 if the size is
+// unknown or the operator has set GOMEMLIMIT.
 func memoryLimit(getenv func(string) string) int64 {
 	mib, err := strconv.ParseInt(getenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE"), 10, 32)
 	if err != nil || mib <= 0 || getenv("GOMEMLIMIT") != "" {

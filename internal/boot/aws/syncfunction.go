@@ -10,25 +10,24 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/aws/awsjson"
 )
 
-// InProcess is the name of the sync function with which a function syncs and sends in its own
-// process. `sam local` needs it because it has no function to start.
+// InProcess is the name of the sync function that makes a function sync and send notices in its own
+// process. `sam local` needs this because it cannot start another function.
 const InProcess = "in-process"
 
-// The event of the sync function names one of these sources.
+// The sources of an event for the sync function.
 const (
 	SourceAdmin  = "portcullis.admin"  // somebody requested a sync
 	SourceOutbox = "portcullis.outbox" // a notice is due; no sync is needed
 )
 
-// A SyncFunction is the function that syncs and sends, as others start it.
+// A SyncFunction starts the function that syncs and sends notices.
 type SyncFunction struct {
 	client *awsjson.Client
 	name   string
 }
 
 // Start starts the function and does not wait, because the function may run longer than an API
-// request. While a run lasts, Lambda refuses a second call that waits, but queues an asynchronous
-// one.
+// request. During a run, Lambda refuses a second synchronous call, but queues an asynchronous call.
 func (f SyncFunction) Start(ctx context.Context, source, id string) error {
 	payload, err := json.Marshal(struct {
 		Source string `json:"source"`
