@@ -67,7 +67,7 @@ func (h hook) check(ctx context.Context) error {
 		return nil
 	}
 	if old, err := h.ask(ctx, h.version[:strings.LastIndex(h.version, ":")]+alias); err != nil || old >= 500 {
-		return nil //nolint:nilerr // see above: the version in use is no better
+		return nil //nolint:nilerr // the version in use does not answer better; see above
 	}
 	return fmt.Errorf("it answers GET /healthz with %d, the version in use does not", status)
 }

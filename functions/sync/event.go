@@ -10,7 +10,7 @@ import (
 	bootaws "github.com/portcullis-mcp/portcullis/internal/boot/aws"
 )
 
-// An event is the part of a sync's cause that matters.
+// An event holds the cause of a run.
 type event struct {
 	trigger string // schedule, config, admin, outbox or invoke
 	key     string // of the changed object, or ""
@@ -55,7 +55,7 @@ func parseEvent(payload []byte) (event, error) {
 		} `json:"Records"`
 	}
 	if json.Unmarshal(payload, &e) != nil {
-		return event{trigger: "invoke"}, nil //nolint:nilerr // JSON of another form is somebody's own, and asks for a sync
+		return event{trigger: "invoke"}, nil //nolint:nilerr // any other JSON is a direct invocation, which asks for a sync
 	}
 	switch {
 	case e.Source == "aws.events" || e.Source == "aws.scheduler":

@@ -29,7 +29,7 @@ func parseRecords(payload []byte) ([]record, error) {
 		Records []record `json:"Records"`
 	}
 	if json.Unmarshal(payload, &e) != nil {
-		return nil, nil //nolint:nilerr // JSON of another form is somebody's own
+		return nil, nil //nolint:nilerr // any other JSON is a direct invocation
 	}
 	for _, r := range e.Records {
 		if r.Source != "aws:sqs" {

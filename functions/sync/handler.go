@@ -13,7 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/config"
 )
 
-// A result is the answer of the sync function: numbers and codes, no text of a server.
+// A result is the answer of the sync function. It contains numbers and codes, but no text of a
+// server.
 type result struct {
 	Result     string   `json:"result"` // ok, skipped, sent, planned or failed
 	Trigger    string   `json:"trigger"`
@@ -46,12 +47,12 @@ type server struct {
 // A handler runs a sync for each event that asks for one.
 type handler struct {
 	program   *boot.Program
-	isPlanner bool // workers do the sync; otherwise this function does
+	isPlanner bool // workers ask the servers; otherwise this function does
 	queues    catalog.Queues
 }
 
-// Invoke implements [lambda.Handler]. Lambda shows its error to the invoker, so the error has no
-// cause; the log has it.
+// Invoke implements [lambda.Handler]. Lambda shows the error to the invoker, so the error does not
+// contain the cause. The log does.
 func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	e, err := parseEvent(payload)
 	if err != nil {

@@ -29,8 +29,8 @@ type Servers struct {
 }
 
 // Start starts the servers on loopback. A folder without a config gets the demo's config and
-// policy. In a folder with the demo's config the servers listen at its addresses, because a server
-// at another address is another server.
+// policy. In a folder with the demo's config, the servers listen at the addresses in the config,
+// because the gateway treats a server at another address as another server.
 func Start(ctx context.Context, objects object.Store) (*Servers, error) {
 	s := &Servers{tickets: newTickets()}
 	o, err := objects.Get(ctx, config.Key, "")
@@ -67,7 +67,7 @@ func Start(ctx context.Context, objects object.Store) (*Servers, error) {
 	return s, err
 }
 
-// address returns the address of a server when the folder was created.
+// address returns the address that a server had when the folder was created.
 func address(c *config.Config, name string) (string, error) {
 	if c == nil {
 		return "127.0.0.1:0", nil
@@ -78,7 +78,8 @@ func address(c *config.Config, name string) (string, error) {
 	}
 	u, err := url.Parse(server.URL)
 	if err != nil || u.Hostname() != "127.0.0.1" {
-		return "", errors.New("the folder's config has it elsewhere than on 127.0.0.1: choose another --dir, or leave --demo out")
+		return "", errors.New("the folder's config has the server at another address than " +
+			"127.0.0.1: choose another --dir, or leave --demo out")
 	}
 	return u.Host, nil
 }
@@ -94,7 +95,7 @@ func (s *Servers) listen(ctx context.Context, addr string, h http.Handler) (stri
 	return "http://" + l.Addr().String() + "/mcp", nil
 }
 
-// writeConfig writes the policy first, so that the rule about the tools always exists before them.
+// writeConfig writes the policy first, so that the rule about the tools exists before the tools.
 func writeConfig(ctx context.Context, objects object.Store, at map[string]string) error {
 	servers := map[string]any{}
 	for name, url := range at {

@@ -1,4 +1,4 @@
-// Package demo contains two small MCP servers with something to read, to write and to destroy. So a
+// Package demo contains two small MCP servers with tools that read, write and destroy data. So a
 // new user sees every kind of answer of the gateway within a minute, without any account.
 //
 // They are real servers, made with the official SDK, with their data in memory. One of their tools
