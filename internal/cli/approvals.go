@@ -45,7 +45,7 @@ type restoreCmd struct {
 	KeepTokens bool   `help:"With a FILE: do not revoke restored agent tokens. Use it only if no token was revoked since the copy was made."`
 }
 
-// Run restores a backup, or settles lost records by the catalog.
+// Run restores a backup, or restores lost records from the catalog.
 func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 	switch {
 	case c.File != "":
@@ -66,7 +66,7 @@ func (c restoreCmd) Run(ctx context.Context, env *environment) error {
 // An acceptCmd is portcullis approvals accept.
 type acceptCmd struct{ gatewayFlags }
 
-// Run settles lost records by the store.
+// Run accepts the state of approvals.db for every lost record.
 func (c acceptCmd) Run(ctx context.Context, env *environment) error {
 	return c.reconcile(ctx, env, "accept", func(ctx context.Context, s *bolt.Store, snap *catalog.Snapshot) (out auditevent.Restored, err error) {
 		out.Settled, err = catalog.Reconcile(ctx, s, snap, approval.AcceptStore, c.Actor, time.Now)
@@ -74,9 +74,9 @@ func (c acceptCmd) Run(ctx context.Context, env *environment) error {
 	})
 }
 
-// reconcile decides by how about every record that the file lost or has in an older version, and
-// prints the result for each tool. restore keeps a damaged file under another name and creates a
-// new one from the catalog.
+// reconcile calls how, which decides about every record that the file lacks or has in an older
+// version. Then it prints the result for each tool. If name is restore, it renames a damaged file
+// and creates a new file from the catalog.
 func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name string,
 	how func(context.Context, *bolt.Store, *catalog.Snapshot) (auditevent.Restored, error)) error {
 	if f.URL != "" {
@@ -123,7 +123,7 @@ func (f gatewayFlags) reconcile(ctx context.Context, env *environment, name stri
 	return nil
 }
 
-// reconcileEmbedded is reconcile at a running gateway.
+// reconcileEmbedded asks a running gateway to reconcile, and prints the result.
 func reconcileEmbedded(ctx context.Context, env *environment, f gatewayFlags, name string) error {
 	g, err := f.open(ctx, env, "approvals "+name)
 	if err != nil {
@@ -134,7 +134,7 @@ func reconcileEmbedded(ctx context.Context, env *environment, f gatewayFlags, na
 	if err != nil {
 		return err
 	}
-	return printed(env.stdout, func(w io.Writer) { printReconciliation(w, a.Value) })
+	return printWhole(env.stdout, func(w io.Writer) { printReconciliation(w, a.Value) })
 }
 
 // printReconciliation prints the result for lost records, and the records that the audit added.

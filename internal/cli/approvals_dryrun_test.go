@@ -9,7 +9,7 @@ import (
 
 // The exit status must say whether anything was done even if nobody can read the output.
 func TestApplySaysTruthOnFullDisk(t *testing.T) {
-	for dry, want := range map[bool]string{true: "nothing was changed", false: "it was carried out"} {
+	for dry, want := range map[bool]string{true: "nothing was changed", false: "the plan was carried out"} {
 		env := quiet()
 		env.stdout = fullDisk{}
 		c := approvalsApplyCmd{DryRun: dry}

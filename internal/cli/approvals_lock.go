@@ -37,15 +37,15 @@ func (a lockArg) read() (lockfile.File, error) {
 	if !ok {
 		return f, err
 	}
-	var said []string
+	var lines []string
 	for _, fault := range faults {
-		said = append(said, a.File+":"+fault.String())
+		lines = append(lines, a.File+":"+fault.String())
 	}
-	return nil, errors.New(strings.Join(said, "\n"))
+	return nil, errors.New(strings.Join(lines, "\n"))
 }
 
-// needed is read, but fails if there is no file.
-func (a lockArg) needed(command string) (lockfile.File, error) {
+// mustRead reads the file, and fails if there is no file.
+func (a lockArg) mustRead(command string) (lockfile.File, error) {
 	f, err := a.read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: there is no %s; portcullis approvals write makes it, and another one can be named", command, a.File)
@@ -63,7 +63,8 @@ type gatewayItems struct {
 	health decide.Health
 }
 
-// readItems reads the items of a gateway that knows its servers' lists.
+// readItems reads the items of a gateway. It fails if the gateway has no usable config, catalog or
+// approvals.
 func readItems(ctx context.Context, g *gateway) (s gatewayItems, err error) {
 	health, err := client.Health.Do(ctx, g.Client, nil, nil)
 	if err != nil {
@@ -71,7 +72,8 @@ func readItems(ctx context.Context, g *gateway) (s gatewayItems, err error) {
 	}
 	s.health = health.Value
 	for _, r := range s.health.Reasons {
-		if r.Condition == state.Failing && oneOf(r.Code, "config_", "catalog_", "approvals_") {
+		if r.Condition == state.Failing &&
+			hasAnyPrefix(r.Code, "config_", "catalog_", "approvals_") {
 			return s, fmt.Errorf("%s: the gateway does not know the approved definitions: %s %s",
 				g.Command, text.Line(r.Message), text.Line(r.Action))
 		}
@@ -91,21 +93,21 @@ func readItems(ctx context.Context, g *gateway) (s gatewayItems, err error) {
 		if _, twice := s.rows[id]; !twice {
 			s.rows[id] = row
 			s.items = append(s.items, lockfile.Item{
-				ID: id, Hash: row.Hash, Summary: row.Summary, Standing: standingOf(row),
+				ID: id, Hash: row.Hash, Summary: row.Summary, Standing: lockStateOf(row),
 			})
 		}
 	}
 	return s, nil
 }
 
-// oneOf reports whether a code has one of the prefixes.
-func oneOf(code string, begins ...string) bool {
+// hasAnyPrefix reports whether a code has one of the prefixes.
+func hasAnyPrefix(code string, begins ...string) bool {
 	return slices.ContainsFunc(begins, func(b string) bool { return strings.HasPrefix(code, b) })
 }
 
-// standingOf returns the state of a definition. A lock other than a missing approval counts if
-// nobody could approve the definition.
-func standingOf(r decide.Row) lockfile.State {
+// lockStateOf returns the state of a definition. It returns Denied only for a definition that is
+// not approved.
+func lockStateOf(r decide.Row) lockfile.State {
 	switch {
 	case r.State == decide.StateBlocked:
 		return lockfile.Blocked
@@ -123,8 +125,8 @@ func standingOf(r decide.Row) lockfile.State {
 	return lockfile.Waiting
 }
 
-// about refuses a server that is neither in the gateway nor in the file.
-func (s gatewayItems) about(command string, servers []string, f lockfile.File) error {
+// checkServers returns an error if a server is neither in the gateway nor in the file.
+func (s gatewayItems) checkServers(command string, servers []string, f lockfile.File) error {
 	var known []string
 	for _, i := range s.items {
 		known = append(known, i.ID.Server)
@@ -179,7 +181,7 @@ func whyGone(id tool.ID, servers map[string]decide.Server) string {
 type approvalsWriteCmd struct {
 	gatewayFlags
 	lockArg
-	Pending bool     `help:"Also definitions that wait for approval, marked so: to merge the file approves them."`
+	Pending bool     `help:"Also write definitions that wait for approval, with a mark. A merge of the file approves them."`
 	Server  []string `placeholder:"NAME" help:"Rewrite only the entries of this server; repeatable."`
 }
 
@@ -201,12 +203,12 @@ func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	for _, r := range s.health.Reasons {
-		if oneOf(r.Code, "approvals_", "tools_rebuilt") {
+		if hasAnyPrefix(r.Code, "approvals_", "tools_rebuilt") {
 			return fmt.Errorf("%s: nothing was written, since the gateway's approvals are not "+
 				"certain: %s %s", command, text.Line(r.Message), text.Line(r.Action))
 		}
 	}
-	if err := s.about(command, c.Server, before); err != nil {
+	if err := s.checkServers(command, c.Server, before); err != nil {
 		return err
 	}
 	now := lockfile.Take(before, s.ofServers(c.Server), c.Pending)
@@ -218,7 +220,7 @@ func (c approvalsWriteCmd) Run(ctx context.Context, env *environment) error {
 	return c.put(ctx, env, g, s, before, now, missing)
 }
 
-// before returns the present file. missing reports whether there is none, or whether the path is
+// before returns the current file. missing reports whether there is none, or whether the path is
 // not a regular file, such as /dev/stdout.
 func (c approvalsWriteCmd) before() (f lockfile.File, missing bool, err error) {
 	if info, err := os.Stat(c.File); err == nil && info.Mode()&(fs.ModeDevice|fs.ModeNamedPipe) != 0 {
@@ -259,7 +261,7 @@ func (c approvalsWriteCmd) put(ctx context.Context, env *environment, g *gateway
 	case missing:
 		fmt.Fprintln(env.stdout, "; it is new")
 	case same:
-		fmt.Fprintln(env.stdout, "; it is as it was")
+		fmt.Fprintln(env.stdout, "; the file did not change")
 	default:
 		fmt.Fprintf(env.stdout, "; +%d -%d ~%d\n", d.Added, d.Removed, d.Changed)
 	}
@@ -290,7 +292,7 @@ func (c approvalsWriteCmd) leftOut(ctx context.Context, env *environment, g *gat
 			n[i.Standing]++
 		}
 	}
-	var said []string
+	var counts []string
 	for _, k := range []struct {
 		standing lockfile.State
 		words    string
@@ -299,15 +301,15 @@ func (c approvalsWriteCmd) leftOut(ctx context.Context, env *environment, g *gat
 		{lockfile.Denied, "denied by a rule"}, {lockfile.Open, "callable without approval, as the config says"},
 	} {
 		if n[k.standing] > 0 {
-			said = append(said, fmt.Sprintf("%d %s", n[k.standing], k.words))
+			counts = append(counts, fmt.Sprintf("%d %s", n[k.standing], k.words))
 		}
 	}
-	if len(said) > 0 {
-		fmt.Fprintln(env.stderr, "left out: "+strings.Join(said, ", "))
+	if len(counts) > 0 {
+		fmt.Fprintln(env.stderr, "left out: "+strings.Join(counts, ", "))
 	}
 	servers, err := readServers(ctx, g)
 	if err != nil {
-		return nil //nolint:nilerr // the file is written; this is more than was asked for
+		return nil //nolint:nilerr // the file is written, and the warnings are optional
 	}
 	lost := map[string]int{}
 	for id := range before {

@@ -89,7 +89,7 @@ func planOf(f lockfile.File, s gatewayItems, note string) (p plan) {
 // Run approves.
 func (c approvalsApplyCmd) Run(ctx context.Context, env *environment) error {
 	const command = "approvals apply"
-	f, err := c.needed(command)
+	f, err := c.mustRead(command)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (c approvalsApplyCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	if err := s.about(command, c.Server, f); err != nil {
+	if err := s.checkServers(command, c.Server, f); err != nil {
 		return err
 	}
 	f = f.OfServers(c.Server...)
@@ -124,7 +124,7 @@ func (c approvalsApplyCmd) Run(ctx context.Context, env *environment) error {
 		why, no := refused[id]
 		switch {
 		case !no:
-		case standingOf(s.rows[id]) == lockfile.Approved && s.rows[id].Hash == f[id].Hash:
+		case lockStateOf(s.rows[id]) == lockfile.Approved && s.rows[id].Hash == f[id].Hash:
 			p.already++
 		default:
 			p.skipped = append(p.skipped, skipped{id, id.String(), why})
@@ -134,8 +134,8 @@ func (c approvalsApplyCmd) Run(ctx context.Context, env *environment) error {
 }
 
 // carryOut makes the planned approvals, each for the definition that was read. It returns the
-// refused items with the reasons, and how many the gateway has answered. After an error these may
-// be approved too.
+// refused items with their reasons, and the number of items that the gateway has answered. After an
+// error, some of these items may be approved.
 func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.File, s gatewayItems, ids []tool.ID) (refused map[tool.ID]string, answered int, err error) {
 	refused = map[tool.ID]string{}
 	for len(ids) > 0 {
@@ -163,8 +163,8 @@ func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.
 	return refused, answered, nil
 }
 
-// broken describes the state after an error in carryOut, if the gateway had answered about so many
-// items.
+// broken returns the error of carryOut with the number of approved definitions. answered is how
+// many items the gateway answered before the error.
 func (c approvalsApplyCmd) broken(ctx context.Context, g *gateway, f lockfile.File, p plan, answered int, why error) error {
 	if _, refused := errors.AsType[*client.Refusal](why); refused && ctx.Err() == nil && answered == 0 {
 		return why // no decision was made
@@ -181,7 +181,7 @@ func (c approvalsApplyCmd) broken(ctx context.Context, g *gateway, f lockfile.Fi
 	}
 	n := 0
 	for _, id := range p.approve {
-		if s.rows[id].Hash == f[id].Hash && standingOf(s.rows[id]) == lockfile.Approved {
+		if s.rows[id].Hash == f[id].Hash && lockStateOf(s.rows[id]) == lockfile.Approved {
 			n++
 		}
 	}
@@ -210,7 +210,7 @@ func (c approvalsApplyCmd) report(env *environment, f lockfile.File, p plan, app
 		}
 		err = printJSON(env.stdout, out)
 	} else {
-		err = printed(env.stdout, func(w io.Writer) {
+		err = printWhole(env.stdout, func(w io.Writer) {
 			for _, id := range approved {
 				fmt.Fprintf(w, "%s  %s (%s)\n", verb, inLine(id.String()), text.Clip(string(f[id].Hash), 13))
 			}
@@ -225,7 +225,7 @@ func (c approvalsApplyCmd) report(env *environment, f lockfile.File, p plan, app
 		return fmt.Errorf("approvals apply: nothing was changed, and the plan could not be "+
 			"printed: %w", err)
 	case err != nil:
-		return fmt.Errorf("approvals apply: it was carried out, and the result could not be "+
+		return fmt.Errorf("approvals apply: the plan was carried out, but the result could not be "+
 			"printed: %w", err)
 	case len(p.skipped) > 0:
 		return errDrift

@@ -18,7 +18,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// summaryVariable names the file of Markdown that GitHub shows on the page of a run.
+// summaryVariable is the variable with the path of the Markdown file that GitHub shows on the page
+// of a run.
 const summaryVariable = "GITHUB_STEP_SUMMARY"
 
 // An approvalsCheckCmd is portcullis approvals check.
@@ -43,7 +44,7 @@ func (c approvalsCheckCmd) Validate() error {
 // Run compares the file with the gateway.
 func (c approvalsCheckCmd) Run(ctx context.Context, env *environment) error {
 	const command = "approvals check"
-	f, err := c.needed(command)
+	f, err := c.mustRead(command)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (c approvalsCheckCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	if err := s.about(command, c.Server, f); err != nil {
+	if err := s.checkServers(command, c.Server, f); err != nil {
 		return err
 	}
 	drifts := lockfile.Compare(f.OfServers(c.Server...), s.ofServers(c.Server))
@@ -83,7 +84,7 @@ func (c approvalsCheckCmd) Run(ctx context.Context, env *environment) error {
 	return nil
 }
 
-// hand writes the Markdown to the places that the flags and GitHub name.
+// hand writes the Markdown to the places that the flags and GITHUB_STEP_SUMMARY name.
 func (c approvalsCheckCmd) hand(env *environment, md, summary string) error {
 	if c.Summary {
 		if err := writeInto(summary, []byte("\n"+md), os.O_APPEND|os.O_CREATE); err != nil {
@@ -129,7 +130,7 @@ func (c approvalsCheckCmd) print(env *environment, f lockfile.File, drifts []loc
 		return printJSON(env.stdout, out)
 	}
 	if len(drifts) > 0 && c.Markdown != "-" {
-		err := printed(env.stdout, func(w io.Writer) {
+		err := printWhole(env.stdout, func(w io.Writer) {
 			t := newTable(w, "WHAT", "ITEM", "FILE", "GATEWAY", "STANDS")
 			for _, d := range drifts {
 				t.row(strings.ReplaceAll(string(d.What), "_", " "), d.ID.String(), text.Clip(string(d.Listed), 12), text.Clip(string(d.Current), 12), string(d.Standing))

@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// 527 real tools of 70 servers, all of which wait: from a file that proposes them to a gateway that
-// approves them.
+// All of 527 real tools of 70 servers wait. A file proposes them, and the gateway approves them
+// from the file.
 func TestApprovalsLockOfRealTools(t *testing.T) {
 	w := newReal(t, `, "approval": "manual"`)
 	file, md := filepath.Join(w.dir, lockfile.Name), filepath.Join(w.dir, "drift.md")

@@ -152,7 +152,7 @@ func TestApprovalsLockWithoutRight(t *testing.T) {
 }
 
 // A file does not undo decisions that people made at the gateway.
-func TestApplyLeavesWhatPeopleRefused(t *testing.T) {
+func TestApplyKeepsRefusals(t *testing.T) {
 	k := newKeeper(t, nil)
 	s := k.session()
 	do := func(code int, args ...string) string {

@@ -23,7 +23,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
 
-// datedName matches the names that backup gives to its copies.
+// datedName matches the default names of copies.
 var datedName = regexp.MustCompile(`^approvals-\d{8}T\d{6}Z(-\d+)?\.db$`)
 
 // A backupCmd is portcullis approvals backup.
@@ -58,7 +58,7 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("%s: %w; make the folder first", name, err)
 	}
-	// before the audit records that a copy was made
+	// Check this first, because the gateway's audit records each copy.
 	if _, err := os.Lstat(path); err == nil && c.File != "" {
 		return fmt.Errorf("%s: %w", name, existsError(path))
 	}
@@ -91,7 +91,7 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 	case errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("%s: %w", name, existsError(path))
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%s: there is no room for it: %w; no copy was made", name, err)
+		return fmt.Errorf("%s: the disk has no space for it: %w; no copy was made", name, err)
 	case err != nil:
 		return fmt.Errorf("%s: %w; no copy was made", name, err)
 	}
@@ -104,20 +104,22 @@ func (c backupCmd) Run(ctx context.Context, env *environment, g *gateway) error 
 }
 
 func existsError(path string) error {
-	return fmt.Errorf("%q is there already, and nothing was written; name another file", path)
+	return fmt.Errorf("%q already exists, and nothing was written; name another file", path)
 }
 
-// receive writes an answer into a file, and checks the length that the answer declares.
+// receive writes an answer into a file. It fails if the length differs from Content-Length.
 func receive(f *os.File, res *http.Response) error {
 	n, err := io.Copy(f, res.Body)
 	want := res.Header.Get("Content-Length")
 	if err == nil && want != "" && want != strconv.FormatInt(n, 10) {
-		err = fmt.Errorf("the answer ended early: %s came of %s", text.Count(int(n), "byte"), want)
+		err = fmt.Errorf("the answer ended early: %s of %s arrived",
+			text.Count(int(n), "byte"), want)
 	}
 	return err
 }
 
-// thin removes the oldest dated copies in a folder, and keeps the newest keep copies.
+// thin removes old copies with dated names from a folder. The newest copies stay, as many as keep
+// says.
 func thin(folder string, keep int, env *environment) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -145,7 +145,7 @@ func TestRestoredCopyOpensNothing(t *testing.T) {
 			require.OK(t, spoil(dir))
 			s.must(0, "approvals", "restore", first, "--dir", dir)
 			if got := open(dir); slices.Contains(got, "send_mail") {
-				t.Errorf("what was disabled since is open: %q\n%s", got, s.text.String())
+				t.Errorf("a tool disabled since is callable: %q\n%s", got, s.text.String())
 			}
 			s.must(0, "approvals", "accept", "--dir", dir)
 			if got := open(dir); !slices.Equal(got, []string{"send_mail"}) {
@@ -228,7 +228,7 @@ func decideAbout(t *testing.T, dir, server, name, verb string) {
 }
 
 // A truncated answer, and a full disk, leave no file.
-func TestBackupThatIsCutOff(t *testing.T) {
+func TestTruncatedBackup(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "copy.db")
 	for _, write := range []func(f *os.File) error{

@@ -27,11 +27,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/toolset"
 )
 
-// maxShown is how many faults, warnings or servers of each kind a banner names.
+// maxShown is the maximum number of faults, warnings or servers that a banner names.
 const maxShown = 5
 
-// A banner tells the person who started the program the address and the state of the gateway: after
-// the first sync, and whenever its problems change.
+// A banner prints the address and the state of the gateway for the person who started the program.
+// It prints them after the first sync, and when the problems change.
 type banner struct {
 	serveCmd
 	out     io.Writer
@@ -50,7 +50,7 @@ func newBanner(out io.Writer, p *boot.Program, addr *net.TCPAddr, c serveCmd, co
 	return &banner{serveCmd: c, out: out, program: p, codes: codes, base: cmp.Or(p.Settings.BaseURL, "http://"+addr.String()), closed: bootadmin.Closed(p)}
 }
 
-// show writes the banner if it has news, in one write.
+// show writes the banner in one write, if the problems have changed.
 func (b *banner) show(s *state.State) {
 	var problems, all strings.Builder
 	b.writeProblems(&problems, s.Health)
@@ -95,7 +95,8 @@ func row(w io.Writer, name, format string, args ...any) {
 	fmt.Fprintf(w, "  %-13s "+format+"\n", append([]any{name}, args...)...)
 }
 
-// rows writes up to maxShown rows under name, and then where to find the others.
+// rows writes up to maxShown rows under name. If there are more, it also writes where to find the
+// others.
 func rows(w io.Writer, name string, all []string, others string) {
 	for i, line := range all {
 		if i == maxShown {

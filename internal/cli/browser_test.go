@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 )
 
-// A person follows the link of a remediation, signs in once, sees what changed, approves it
-// with a click, and the agent's call works. Then the same with a disabled tool.
+// A person follows the link of a remediation, signs in once, sees what changed, approves it with a
+// click, and the agent's call works. Then the person does the same with a disabled tool.
 func TestBrowserApproves(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo", "--actor", "kim")
 	tab := browsertest.Open(t, p.URL)
@@ -99,7 +99,7 @@ func TestBrowserSignInLink(t *testing.T) {
 	tab.Click(`button`)
 	tab.See(`.problem`)
 	if said := tab.Text(`body`); !strings.Contains(said, "another site") {
-		t.Errorf("a form of another site is answered %s", said)
+		t.Errorf("the answer to a form of another site is %s", said)
 	}
 	tab.Goto(page)
 	tab.See(`.chip.pending_approval`)

@@ -35,7 +35,7 @@ func (d *decider) many(ctx context.Context, c decideCmd) error {
 	if d.action == approval.ActionApprove && c.Seen != "" {
 		c.MaxTier = "" // the person saw each item
 	}
-	rows, err := d.chosen(ctx, c)
+	rows, err := d.selectItems(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -44,30 +44,30 @@ func (d *decider) many(ctx context.Context, c decideCmd) error {
 		return err
 	}
 	s.show(d.env.stderr, d.action, d.sure)
-	refused := 0 // items left out of a choice by flags were not named
+	refused := 0 // stays 0 for items that flags chose, because the person did not name them
 	if !c.All {
 		refused = len(s.out)
 	}
 	switch {
 	case len(s.rows) == 0 && refused > 0:
-		return d.leftOver(refused)
+		return d.leftOutError(refused)
 	case len(s.rows) == 0:
 		fmt.Fprintf(d.env.stderr, "there is nothing to %s\n", d.action)
 		return nil
 	}
-	if err := d.agreedAll(s, len(c.Items) > 0); err != nil {
+	if err := d.confirmAll(s, len(c.Items) > 0); err != nil {
 		return err
 	}
 	return d.decideAll(ctx, s.rows, refused)
 }
 
-// leftOver returns the error that some named items were left out.
-func (d *decider) leftOver(n int) error {
-	return fmt.Errorf("%s: nothing was decided about %s, as said above", d.action, text.Count(n, "item"))
+// leftOutError returns the error for n items that the decision left out.
+func (d *decider) leftOutError(n int) error {
+	return fmt.Errorf("%s: nothing was decided about %s; the reasons are above", d.action, text.Count(n, "item"))
 }
 
-// chosen returns the items of a command.
-func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, err error) {
+// selectItems returns the items of a command.
+func (d *decider) selectItems(ctx context.Context, c decideCmd) (rows []decide.Row, err error) {
 	if c.All {
 		f := c.filter()
 		f.For = d.action
@@ -78,7 +78,7 @@ func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, e
 		return list.Tools, nil
 	}
 	if c.Seen != "" {
-		return d.chosenPinned(ctx, c.Seen)
+		return d.selectPinned(ctx, c.Seen)
 	}
 	for _, item := range c.Items {
 		a, err := d.item(ctx, d.env, item.ID, d.action)
@@ -90,7 +90,7 @@ func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, e
 			continue
 		}
 		rows = append(rows, rowOf(t))
-		if d.action == approval.ActionApprove && !d.isSo(rowOf(t)) {
+		if d.action == approval.ActionApprove && !d.isInState(rowOf(t)) {
 			showReview(d.env.stderr, t)
 			fmt.Fprintln(d.env.stderr)
 		}
@@ -98,9 +98,9 @@ func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, e
 	return rows, nil
 }
 
-// chosenPinned returns the items of a file, with the file's hashes and revisions. It passes unknown
+// selectPinned returns the items of a file, with the file's hashes and revisions. It passes unknown
 // items to the gateway unchanged, which returns a reason for each.
-func (d *decider) chosenPinned(ctx context.Context, path string) (rows []decide.Row, err error) {
+func (d *decider) selectPinned(ctx context.Context, path string) (rows []decide.Row, err error) {
 	seen, err := readPinned(path, d.env.stdin)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.action, err)
@@ -151,7 +151,7 @@ func (d *decider) bulkConfirmationOf(
 			fmt.Fprintln(d.env.stderr)
 			r = rowOf(t.Value)
 		}
-		if d.isSo(r) {
+		if d.isInState(r) {
 			s.already++
 		} else if r.Tier < most {
 			s.above[r.Tier.String()]++
@@ -164,8 +164,8 @@ func (d *decider) bulkConfirmationOf(
 	return s, nil
 }
 
-// isSo reports whether an item is already in the requested state.
-func (d *decider) isSo(r decide.Row) bool {
+// isInState reports whether an item is already in the requested state.
+func (d *decider) isInState(r decide.Row) bool {
 	switch d.action {
 	case approval.ActionDisable:
 		return r.Disabled
@@ -176,7 +176,7 @@ func (d *decider) isSo(r decide.Row) bool {
 	return o != nil && (o.Code == decide.AlreadyApproved || o.Code == decide.AlreadyBlocked)
 }
 
-// maxNamed is how many servers, and how many left-out items, are named.
+// maxNamed is the maximum number of servers, and of left-out items, that are printed.
 const maxNamed = 40
 
 // show prints the items of the decision, and the items left out. brief shortens the text.
@@ -271,12 +271,12 @@ func countEach(counts map[string]int, names []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// agreedAll asks whether to decide about all items of a bulk page. named reports whether each was
-// named by its id, which is enough to lock it.
-func (d *decider) agreedAll(s *bulkConfirmation, named bool) error {
+// confirmAll asks whether to decide about all printed items. If named is set, the person named each
+// item by its id. Then a decision that locks items needs no question.
+func (d *decider) confirmAll(s *bulkConfirmation, named bool) error {
 	if d.sure || named && d.action != approval.ActionApprove && d.action != approval.ActionEnable {
 		return nil
 	}
-	return d.confirmed(fmt.Sprintf("%s %s?", strings.ToUpper(d.action[:1])+d.action[1:], kindsOrItems(s.rows)),
+	return d.confirm(fmt.Sprintf("%s %s?", strings.ToUpper(d.action[:1])+d.action[1:], kindsOrItems(s.rows)),
 		"list what you have seen with portcullis tools --hashes > FILE, and name it with --seen FILE --yes. Nothing was decided")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/lock"
 )
 
-// decideAll decides about the rows as they were read, and prints the results. leftOut is how many
-// named items were left out before.
+// decideAll decides about the rows as they were read, and prints the results. leftOut is the number
+// of named items that the caller has already left out.
 func (d *decider) decideAll(ctx context.Context, rows []decide.Row, leftOut int) error {
 	as := client.BulkDecision{Action: d.action, Note: strings.TrimSpace(d.Note), Tell: d.Tell, Shown: d.shown}
 	for _, r := range rows {
@@ -53,7 +53,7 @@ func (d *decider) decideAll(ctx context.Context, rows []decide.Row, leftOut int)
 			"continues with the rest",
 			failed, done.Count, text.Count(len(rows), "item"), past(d.action))
 	case refused > 0:
-		failed = d.leftOver(refused)
+		failed = d.leftOutError(refused)
 	}
 	return errors.Join(err, failed)
 }

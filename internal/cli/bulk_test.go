@@ -131,7 +131,8 @@ func TestDecisionOnAFullDisk(t *testing.T) {
 	env := quiet()
 	env.stdout = full
 	err = run(t.Context(), []string{"disable", "fs:read_file", "--dir", d.dir}, env)
-	if err == nil || !strings.Contains(err.Error(), "it was carried out, and the result cannot be printed") {
+	if err == nil || !strings.Contains(err.Error(), "it was carried out, but the result cannot "+
+		"be printed") {
 		t.Errorf("%v", err)
 	}
 	if err := run(t.Context(), []string{"tools", "--dir", d.dir}, env); err == nil {

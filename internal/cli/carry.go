@@ -51,7 +51,7 @@ func (c carryCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 			return fmt.Errorf("carry: --hash names another list: the hash of the list is %s now. Nothing was decided. Read the list again", shortHash(hash))
 		}
 	}
-	if err := d.agreed(fmt.Sprintf("Approve %s, for all agents?", kindsOrItems(s.rows)), "list"); err != nil {
+	if err := d.confirmRead(fmt.Sprintf("Approve %s, for all agents?", kindsOrItems(s.rows)), "list"); err != nil {
 		return err
 	}
 	return d.decideAll(ctx, s.rows, 0)

@@ -36,7 +36,7 @@ func TestServeKeepsDecisionsAtItsEnd(t *testing.T) {
 }
 
 // Without approvals.db and with an unusable catalog no tool is callable, and health names both
-// until a person has settled it. A restore closes the tools that the audit says were closed.
+// until a person restores the records. A restore closes the tools that the audit says were closed.
 func TestApprovalsAndCatalogLost(t *testing.T) {
 	e := newEvening(t)
 	for _, how := range []string{"restore", "accept"} {

@@ -29,11 +29,11 @@ import (
 // errCheck ends a check that has printed faults.
 var errCheck = errors.New("the folder cannot be deployed as it is")
 
-// maxTools is how many tools of a rule are named.
+// maxTools is the maximum number of a rule's tools that are printed.
 const maxTools = 50
 
-// undenied is the warning about a server whose tools every agent may call.
-const undenied = "no rule denies any of its tools"
+// noDenyRule is the warning about a server whose tools every agent may call.
+const noDenyRule = "no rule denies any of its tools"
 
 // A checkCmd is portcullis check.
 type checkCmd struct {
@@ -291,7 +291,7 @@ func (c *checkup) match(snap *catalog.Snapshot) {
 		}
 	}
 	for _, name := range policy.Exposed(c.cfg, tools, matches) {
-		c.suspect(config.JoinPath("mcpServers", name), undenied)
+		c.suspect(config.JoinPath("mcpServers", name), noDenyRule)
 	}
 }
 

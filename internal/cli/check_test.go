@@ -132,7 +132,7 @@ forbid (principal, action, resource == Tool::"fetch");
 // The check prints what each rule matches in the folder's catalog, and warnings. The catalog
 // belongs to another config.
 func TestCheckMatches(t *testing.T) {
-	o := newSix(t, "search", `{}`)
+	o := newToolsetGateway(t, "search", `{}`)
 	require.OK(t, o.stop())
 	config := `{
   "mcpServers": {

@@ -72,7 +72,7 @@ func stored(ctx context.Context, objects object.Store, now time.Time) (was activ
 	return was, rules, errors.Join(cfg.Unread, rules.Unread)
 }
 
-// differ prints the changes if the checked files replace others. snap may be nil.
+// differ prints the changes from the files in was to the checked files. snap may be nil.
 func (c *checkup) differ(was activeFiles, snap *catalog.Snapshot, where string) {
 	d := difference.Between(was.files, difference.Files{Config: c.cfg, ConfigData: c.config, Policy: c.rules}, snap)
 	c.Difference, c.Used = &d, &was

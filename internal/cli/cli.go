@@ -53,7 +53,7 @@ type cli struct {
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
-// An environment is the world of a command except its flags.
+// An environment holds the inputs and outputs of a command, except its flags.
 type environment struct {
 	getenv         func(string) string
 	stdin          io.Reader
@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, env *environment) error {
 	if command := parseServe(args, bound); command != nil {
 		return command.Run()
 	}
-	done := false // --help or --version was answered
+	done := false // the program has printed the help or the version
 	parser, err := kong.New(&cli{}, append(bound,
 		kong.Description("An MCP gateway that shows the tools which an agent may not use as locked, with the reason why."),
 		grammarOptions(), kong.Writers(env.stdout, env.stderr), kong.Exit(func(int) { done = true }),
@@ -102,8 +102,8 @@ func run(ctx context.Context, args []string, env *environment) error {
 }
 
 // parseServe returns the command of a line that serve understands. It returns nil for every other
-// line, including a request for help. The grammar of all commands takes longer to build than most
-// of the start.
+// line, including a request for help. This shortens the start, because building the grammar of all
+// commands takes most of its time.
 func parseServe(args []string, bound []kong.Option) *kong.Context {
 	if len(args) == 0 || args[0] != "serve" {
 		return nil
@@ -148,7 +148,7 @@ func exitCode(err error, stderr io.Writer) int {
 	return exitFault
 }
 
-// osUser returns the user of the program, which the audit uses unless it gets another name.
+// osUser returns the name of the operating system's user. It is the default of --actor.
 func osUser() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
@@ -156,7 +156,7 @@ func osUser() string {
 	return "local"
 }
 
-// self returns the text with which a person runs this program again.
+// self returns the command with which a person runs this program again.
 func self() string {
 	if strings.Contains(os.Args[0], "go-build") {
 		return "go run ./cmd/portcullis"

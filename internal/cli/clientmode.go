@@ -22,27 +22,27 @@ import (
 // --for-client. That process can finish the first sync, so the installation of a program is not
 // aborted.
 //
-// The gateway's standard input ends when the client leaves, however portcullis stdio ends. Its
-// standard output contains a line with its address once it answers, and then an error or goesOn, if
-// there is one.
+// The gateway's standard input ends when portcullis stdio ends, for any reason. Once it answers, it
+// writes its address as a line to standard output. Later it writes goesOn if it stays for the first
+// sync, or the error with which it ends.
 
 const (
-	// firstAnswer is how long an answer waits for the first sync of a folder.
+	// firstAnswer is the maximum time that an answer waits for the first sync of a folder.
 	firstAnswer = 20 * time.Second
 
-	// firstSync is how long the first sync may continue after the client has left: the time that a
-	// program has until its first message.
+	// firstSync is the maximum time that the first sync continues after the client has left. A
+	// server program has the same time until its first message.
 	firstSync = 10 * time.Minute
 
 	// goesOn says that the client has left, and that the process stays for the first sync.
 	goesOn = "the first sync goes on"
 )
 
-// A clientGateway is the part of a gateway for a client in addition to serving. A nil clientGateway
-// belongs to portcullis serve, and does nothing.
+// A clientGateway holds the state of a gateway that runs for one client. It is nil for other
+// gateways, and its methods then do nothing.
 type clientGateway struct {
 	out io.Writer // read by portcullis stdio
-	// closed when the first sync has ended, and when none of its programs is starting
+	// ended closes after the first sync, installed after a sync in which no program is starting
 	ended, installed chan struct{}
 	end, install     func() // close them
 }
@@ -64,7 +64,8 @@ func (g *clientGateway) ready(address string) {
 	}
 }
 
-// synced records that a sync has ended. If a program is starting, the next sync calls synced again.
+// synced records that a sync has ended. If starting is set, a program is still starting, and the
+// next sync calls synced again.
 func (g *clientGateway) synced(starting bool) {
 	if g == nil {
 		return
@@ -75,7 +76,7 @@ func (g *clientGateway) synced(starting bool) {
 	}
 }
 
-// handler returns h. Its answers to agents wait a limited time for the first sync.
+// handler wraps h: answers to agents wait a limited time for the first sync.
 func (g *clientGateway) handler(h http.Handler) http.Handler {
 	if g == nil {
 		return h
@@ -110,9 +111,9 @@ func (g *clientGateway) wait(ctx context.Context, in io.Reader) {
 
 // forClient runs the gateway until its client has left.
 func (c serveCmd) forClient(ctx context.Context, env *environment) error {
-	// Standard error ends with portcullis stdio. Without this call a line of the log would then end
-	// the process. The programs that it starts do not inherit the setting, as they would if the
-	// signal was ignored.
+	// Standard error closes when portcullis stdio ends. Without this call, the next log line would
+	// then end this process. Ignoring the signal would also help, but the programs of servers would
+	// inherit that setting.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

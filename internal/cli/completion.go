@@ -85,7 +85,7 @@ func (c wordsCmd) Run(ctx context.Context, command *kong.Context, env *environme
 	}
 	last := words[len(words)-1]
 	found := (&completer{ctx: ctx, root: command.Model.Node}).complete(words[:len(words)-1], last)
-	return printed(env.stdout, func(w io.Writer) {
+	return printWhole(env.stdout, func(w io.Writer) {
 		for _, f := range found {
 			help, _, _ := strings.Cut(f.help, ". ")
 			help = text.Clip(text.Line(strings.TrimSuffix(help, ".")), 70)
@@ -218,7 +218,7 @@ func (c *completer) walk(words []string) (flag *kong.Flag, plain bool) {
 	return flag, plain
 }
 
-// note remembers the value of a flag that determines the source of names.
+// note stores a flag that selects the gateway: names come from the catalog in its folder.
 func (c *completer) note(f *kong.Flag, value string) {
 	switch f.Name {
 	case "dir":

@@ -72,7 +72,7 @@ func TestComplete(t *testing.T) {
 		}
 	}
 	if out := newTerminal(t, nil).must(0, "complete-words", "zsh", "--", "audit", "--dir", dir, "--tool", "f"); out != "files\\:get_file:Read a file\nfun\\:joke:Tell a [2Jjoke\n" {
-		t.Errorf("zsh is told %q", out)
+		t.Errorf("zsh gets %q", out)
 	}
 }
 

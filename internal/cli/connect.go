@@ -80,7 +80,7 @@ func (c connectCmd) run(ctx context.Context, env *environment) error {
 	if c.json() {
 		return printJSON(env.stdout, guide)
 	}
-	return printed(env.stdout, func(out io.Writer) { w.show(out, guide) })
+	return printWhole(env.stdout, func(out io.Writer) { w.show(out, guide) })
 }
 
 // list prints the clients.
@@ -92,7 +92,7 @@ func (c connectCmd) list(env *environment) error {
 	if c.json() {
 		return printJSON(env.stdout, known)
 	}
-	return printed(env.stdout, func(w io.Writer) {
+	return printWhole(env.stdout, func(w io.Writer) {
 		t := newTable(w, "CLIENT", "WHAT IT IS", "FORM CHECKED", "RUN WITH")
 		for _, client := range clientfile.Clients() {
 			for _, k := range known {
@@ -105,7 +105,8 @@ func (c connectCmd) list(env *environment) error {
 	})
 }
 
-// guide returns the gateway's guide for the client, or a guess from its address.
+// guide returns the gateway's guide for the client. Without a gateway's answer it returns a guide
+// from the address alone.
 func (c connectCmd) guide(ctx context.Context, env *environment, of clientfile.Client) (decide.Guide, error) {
 	path := c.Path
 	if c.Toolset != "" {
@@ -125,7 +126,7 @@ func (c connectCmd) guide(ctx context.Context, env *environment, of clientfile.C
 	return out, err
 }
 
-// ask asks the gateway.
+// ask reads the guide from the gateway.
 func (c connectCmd) ask(ctx context.Context, env *environment, client clientfile.Client, path string) (out decide.Guide, err error) {
 	g, err := c.view(ctx, env, "connect")
 	if err != nil {
@@ -141,8 +142,8 @@ func (c connectCmd) ask(ctx context.Context, env *environment, client clientfile
 	return out, nil
 }
 
-// guess returns the endpoint without a credential of the gateway. It learns how callers authenticate
-// from the answer to a request without credentials.
+// guess returns a guide that needs no credential for the gateway. It learns how callers
+// authenticate from the answer to a request without credentials.
 func (c connectCmd) guess(ctx context.Context, env *environment, path string) (out decide.Guide, err error) {
 	address, err := client.Endpoint(c.URL)
 	if err != nil {
@@ -167,8 +168,8 @@ func (c connectCmd) guess(ctx context.Context, env *environment, path string) (o
 	return out, nil
 }
 
-// seenAuth returns how callers of an endpoint authenticate, from its answer to a request without
-// credentials.
+// seenAuth returns how callers of an endpoint authenticate. It sends a request without credentials,
+// and reads the answer.
 func seenAuth(ctx context.Context, address string) (connect.Auth, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	if err != nil {

@@ -205,7 +205,7 @@ func TestImportConnectImport(t *testing.T) {
 				}
 				s.must(0, "connect", client.ID, "--url", p.URL, "--write")
 				out := s.must(0, "import", client.ID, "--dir", "gate")
-				if !strings.Contains(out, "it leads to this kind of gateway") || !strings.Contains(out, "nothing to add") {
+				if !strings.Contains(out, "it leads to a Portcullis gateway") || !strings.Contains(out, "nothing to add") {
 					t.Errorf("the gateway's own entry: %s", out)
 				}
 				s.must(0, "import", client.ID, "--dir", "second")

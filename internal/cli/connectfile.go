@@ -74,7 +74,7 @@ var authTexts = map[connect.Auth]string{
 	connect.Signed: "callers sign their requests for AWS",
 }
 
-// sameFlags returns the flags that name the same entry.
+// sameFlags returns the flags that select the same entry in another run of connect.
 func (c *connecting) sameFlags() string {
 	var out strings.Builder
 	for _, f := range [][3]string{
@@ -91,7 +91,7 @@ func (c *connecting) sameFlags() string {
 	return out.String()
 }
 
-// next prints what a person does about the token.
+// next prints how to get the token, and where to put it.
 func (c *connecting) next(w io.Writer, g decide.Guide) {
 	servers := "'*'"
 	if g.Toolset != "" {
@@ -135,7 +135,7 @@ func (c *connecting) write(ctx context.Context, g decide.Guide) error {
 	if err != nil {
 		return fmt.Errorf("%w; the client's file is unchanged", err)
 	}
-	return printed(c.env.stdout, func(w io.Writer) {
+	return printWhole(c.env.stdout, func(w io.Writer) {
 		fmt.Fprintf(w, "%s: %s", path, map[bool]string{true: "created with", false: "now has"}[fresh])
 		fmt.Fprintf(w, " the entry %s for %s\n", c.Name, inLine(g.URL))
 		if backup != "" {
@@ -163,7 +163,7 @@ func (c *connecting) againUndo() string {
 func (c *connecting) put(path string, data []byte, fresh bool) (backup string, err error) {
 	if fresh {
 		mode, folder := fs.FileMode(0o600), fs.FileMode(0o700)
-		if c.Project { // it is for a repository
+		if c.Project { // a file of a repository needs no restricted mode
 			mode, folder = 0o644, 0o755
 		}
 		if err := os.MkdirAll(filepath.Dir(path), folder); err != nil {
@@ -267,7 +267,7 @@ func (c *connecting) candidates() ([]string, error) {
 	return project, err
 }
 
-// ours refuses an entry that does not point to a gateway.
+// ours returns an error if the entry does not point to a gateway.
 func (c *connecting) ours(path string, data []byte) error {
 	own := func(address string) bool {
 		base := strings.TrimSuffix(c.URL, "/")

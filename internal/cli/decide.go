@@ -47,15 +47,16 @@ func (c decideCmd) Validate() error {
 	}
 	switch {
 	case ways == 0 && c.choice != (choice{}):
-		return errors.New("--server and the like choose among all: add --all, or name what to decide about")
+		return errors.New("--server and the other filters need --all: add --all, or name the items")
 	case ways == 0:
 		return errors.New("name what to decide about, such as server:tool, or choose with --all or --seen")
 	case ways > 1:
-		return errors.New("name what to decide about, or choose with --all, or with --seen: one of the three")
+		return errors.New("name the items, or choose them with --all or --seen: use one of the " +
+			"three")
 	case !c.All && c.choice != (choice{}):
-		return errors.New("--server and the like choose among all, and belong to --all")
+		return errors.New("--server and the other filters work only with --all")
 	case (c.Hash != "" || c.Rev != 0) && len(c.Items) != 1:
-		return errors.New("--hash and --rev are of one item: --seen takes the hashes of many")
+		return errors.New("--hash and --rev work for one item only: for many items use --seen")
 	case c.Yes && c.Hash == "" && c.Seen == "":
 		return errors.New("--yes needs hashes: --hash of one item, or --seen FILE with lines " +
 			"\"server:tool HASH\", as portcullis tools --hashes prints them; portcullis " +
@@ -107,7 +108,7 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 	as := client.Decision{DecisionBody: admin.DecisionBody{Rev: d.Rev, Note: d.Note, Tell: d.Tell}}
 	if d.action == approval.ActionApprove && hash == t.Hash {
 		as.Shown = admin.ViewMethod(shownBy(d.Hash))
-		if err := d.reviewed(t, "Approve this definition, for all agents?"); err != nil {
+		if err := d.review(t, "Approve this definition, for all agents?"); err != nil {
 			return err
 		}
 	}
@@ -119,11 +120,11 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 		as.Hash, about = hash, " ("+shortHash(hash)+")"
 	}
 	return d.carryOut(ctx, id, as, func(now decide.Tool) string {
-		return d.result(now) + about + ". " + standsAs(now) + undoable(now)
+		return d.result(now) + about + ". " + stateText(now) + undoable(now)
 	})
 }
 
-// shownBy says how the person saw the definition that they approve. hash is the value of --hash.
+// shownBy returns how the person saw the definition that they approve. hash is the value of --hash.
 func shownBy(hash string) decide.ViewMethod {
 	if hash != "" {
 		return decide.ShownHash
@@ -144,15 +145,15 @@ func (d *decider) carryOut(
 	}))
 }
 
-// printError adds to a print error that the decision took effect.
+// printError wraps a print error, and says that the decision took effect.
 func (d *decider) printError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: it was carried out, and the result cannot be printed: %w", d.action, err)
+	return fmt.Errorf("%s: it was carried out, but the result cannot be printed: %w", d.action, err)
 }
 
-// result says what happened to an item, in its state after the decision.
+// result returns what happened to an item. now is the item after the decision.
 func (d *decider) result(now decide.Tool) string {
 	if d.action == approval.ActionApprove && now.Record != nil && now.Record.Proposed != nil {
 		return "approved by the first of two people"
@@ -168,16 +169,16 @@ func past(action string) string {
 	return strings.TrimSuffix(action, "e") + "ed"
 }
 
-// undoable says how to undo a decision, if that is possible.
+// undoable returns how to undo a decision, or "" if nobody can undo it.
 func undoable(now decide.Tool) string {
 	if now.Record == nil || now.Record.UndoUntil.IsZero() {
 		return ""
 	}
-	return "\nwithin 10 minutes, portcullis undo " + typed(now.ID) + " takes that back"
+	return "\nwithin 10 minutes, portcullis undo " + typed(now.ID) + " undoes this"
 }
 
-// standsAs returns the state of an item, and how to unlock it.
-func standsAs(t decide.Tool) string {
+// stateText returns the state of an item, and how to unlock it.
+func stateText(t decide.Tool) string {
 	s := "It is " + t.Status + " now"
 	r := t.Record
 	if r == nil {
@@ -187,7 +188,8 @@ func standsAs(t decide.Tool) string {
 	case t.Status == decide.Callable:
 		return s
 	case r.Proposed != nil:
-		return s + ": " + inLine(r.Proposed.By) + " approved it as the first of two people, and a second one who signs in with the issuer has to, at /admin"
+		return s + ": " + inLine(r.Proposed.By) + " approved it as the first of two people; a " +
+			"second person must approve it at /admin, signed in with the issuer"
 	case r.Disabled:
 		return s + ": it is disabled until portcullis enable " + typed(t.ID)
 	case r.State == approval.Blocked:
@@ -213,9 +215,9 @@ func denialOf(d *decide.Denial) string {
 	return s
 }
 
-// reviewed prints a definition, and asks whether to approve it. It returns the gateway's reason if
+// review prints a definition, and asks whether to approve it. It returns the gateway's reason if
 // the gateway would refuse the approval.
-func (d *decider) reviewed(t decide.Tool, question string) error {
+func (d *decider) review(t decide.Tool, question string) error {
 	err := d.refusal(t.Obstacle)
 	switch {
 	case err != nil && t.Obstacle.Code != decide.Severe:
@@ -227,10 +229,10 @@ func (d *decider) reviewed(t decide.Tool, question string) error {
 	if err != nil {
 		return err
 	}
-	return d.agreed(question, "definition")
+	return d.confirmRead(question, "definition")
 }
 
-// errNoText refuses to unlock a definition that nobody can read.
+// errNoText returns the error for a definition that has no text to read, so nobody may unlock it.
 func errNoText(id string) error {
 	return fmt.Errorf("the text of %s is not known here, so nobody can read it, and nothing was "+
 		"decided: portcullis sync reads it from its server", inLine(id))
@@ -244,7 +246,8 @@ func (d *decider) refusal(o *decide.Obstruction) error {
 	return nil
 }
 
-// whyNot returns the gateway's reason against the decision, or "".
+// whyNot returns the gateway's reason against the decision, or "" if the gateway accepts the
+// decision.
 func (d *decider) whyNot(o *decide.Obstruction) string {
 	if o == nil || o.Code == decide.Severe && !text.Blank(d.Note) {
 		return ""
@@ -252,7 +255,7 @@ func (d *decider) whyNot(o *decide.Obstruction) string {
 	return text.Clip(text.Line(o.Detail), client.MaxDetail)
 }
 
-// minHash is how many digits of a hash identify it.
+// minHash is the minimum number of digits that identify a hash.
 const minHash = 12
 
 // expectedHash returns the hash for a decision: the current one, which must match --hash.
@@ -274,7 +277,7 @@ func (d *decider) expectedHash(t decide.Tool) (tool.Hash, error) {
 		return h, nil
 	}
 	if h := tool.Hash(strings.ToLower(strings.TrimSpace(d.Hash))); len(h) == 64 {
-		return h, nil // of another definition; the gateway refuses it
+		return h, nil // the gateway refuses the hash of another definition
 	}
 	return "", fmt.Errorf("%s: the definition of %s is now %s, which is not the --hash; nothing "+
 		"was decided: portcullis diff %s shows the change", d.action, inLine(t.ID),
@@ -295,18 +298,19 @@ func hashNamed(given string, hashes ...tool.Hash) (tool.Hash, error) {
 	return "", nil
 }
 
-// agreed asks a question about the printed text. Without a terminal --hash answers it: the hash
-// identifies the text that the person has read.
-func (d *decider) agreed(question, what string) error {
+// confirmRead asks a question about the printed text. Without a terminal --hash answers it: the
+// hash identifies the text that the person has read.
+func (d *decider) confirmRead(question, what string) error {
 	if d.sure || !d.env.terminal && d.Hash != "" {
 		return nil
 	}
-	return d.confirmed(question, "add --hash HASH, of the "+what+" that you have read. Nothing was decided")
+	return d.confirm(question, "add --hash HASH, of the "+what+" that you have read. Nothing was "+
+		"decided")
 }
 
-// confirmed asks a question, and returns an error unless the answer is yes. instead says what to do
-// if nobody can answer.
-func (d *decider) confirmed(question, instead string) error {
+// confirm asks a question, and returns an error unless the answer is yes. instead is the hint
+// that the error contains if nobody can answer.
+func (d *decider) confirm(question, instead string) error {
 	ok, err := d.env.agree(question, instead)
 	switch {
 	case err != nil:

@@ -34,7 +34,7 @@ type unblockCmd struct {
 // Validate implements kong's check of flags.
 func (c unblockCmd) Validate() error {
 	if (c.Hash != "" || c.Rev != 0) && len(c.Items) != 1 {
-		return errors.New("--hash and --rev are of one item")
+		return errors.New("--hash and --rev work for one item only")
 	}
 	return c.gatewayFlags.Validate()
 }
@@ -71,6 +71,6 @@ func (c undoCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	d := decider{gateway: g, env: env, askFlags: c.askFlags, action: approval.ActionUndo}
 	as := client.Decision{DecisionBody: admin.DecisionBody{Rev: cmp.Or(c.Rev, was.Rev)}}
 	return d.carryOut(ctx, c.Item.ID, as, func(now decide.Tool) string {
-		return fmt.Sprintf("%s is undone. %s", inLine(was.Undoes), standsAs(now))
+		return fmt.Sprintf("%s is undone. %s", inLine(was.Undoes), stateText(now))
 	})
 }

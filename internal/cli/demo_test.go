@@ -75,7 +75,7 @@ func TestDemoWithTokens(t *testing.T) {
 	again := start(t, p.dir, "--demo")
 	got := again.Call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
 	if !strings.Contains(got.Text, "disabled_by_user") {
-		t.Errorf("the story was not told: %s", got.Raw)
+		t.Errorf("the demo's events are missing: %s", got.Raw)
 	}
 }
 

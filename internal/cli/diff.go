@@ -60,7 +60,7 @@ func showHead(w io.Writer, t decide.Tool) {
 	}
 }
 
-// stateWords returns the state of an item's definition, and who decided last.
+// stateWords returns the state of an item's definition in words, and who decided last.
 func stateWords(t decide.Tool) string {
 	r := t.Record
 	s := map[approval.State]string{

@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/review"
 )
 
-// inContext is how many unchanged lines surround changed lines, as in diff -u.
+// inContext is the number of unchanged lines before and after changed lines, as in diff -u.
 const inContext = 3
 
 // raw prints both definitions as a unified diff of their indented JSON, or nothing if they are
@@ -90,7 +90,8 @@ func (m marker) hunks(lines []textLine) {
 	}
 }
 
-// hunkRange returns the lines of a hunk. For an empty hunk it names the line before.
+// hunkRange returns the line numbers of a hunk. For an empty hunk it returns the number of the line
+// before.
 func hunkRange(first, n int) string {
 	if n == 0 {
 		first--
@@ -98,7 +99,7 @@ func hunkRange(first, n int) string {
 	return fmt.Sprintf("%d,%d", first, n)
 }
 
-// hunkEnd returns the end of the hunk that begins at line i, or i if none does.
+// hunkEnd returns the end of the hunk that begins at line i, or i if no hunk begins there.
 func hunkEnd(lines []textLine, i int) int {
 	near := func(from, most int) (at int) { // the next changed line, at most this many lines ahead
 		for at = from; at < len(lines) && at <= from+most; at++ {

@@ -26,7 +26,7 @@ func applied(t *testing.T, before []string, diff string) (now []string) {
 				to--
 			}
 			if len(now) != to {
-				t.Fatalf("%s stands at line %d of the text of now:\n%s", line, len(now), diff)
+				t.Fatalf("%s is at line %d of the current text:\n%s", line, len(now), diff)
 			}
 			continue
 		}

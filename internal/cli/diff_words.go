@@ -149,8 +149,8 @@ func (m marker) wordLines(runs []review.Run) (lines []textLine) {
 	return lines
 }
 
-// changedLines prints a text with its changed lines marked. If as many lines were removed as added,
-// it also marks the changed words in each.
+// changedLines prints a text with its changed lines marked. If the numbers of removed and added
+// lines are equal, it also marks the changed words in each line.
 func (m marker) changedLines(runs []review.Run) {
 	var lines []textLine
 	for i := 0; i < len(runs); i++ {
@@ -182,7 +182,7 @@ func (m marker) changedLines(runs []review.Run) {
 	m.shorten(lines)
 }
 
-// around is how many unchanged lines are printed next to changed lines.
+// around is the number of unchanged lines that are printed next to changed lines.
 const around = 2
 
 // shorten prints the changed lines, and the lines next to them.
@@ -202,8 +202,8 @@ func (m marker) shorten(lines []textLine) {
 	}
 }
 
-// cut returns a part of a line for a brief marker: only both ends of a long part that is unchanged
-// or removed. An added part is always whole.
+// cut shortens a part of a line for a brief marker. It keeps only the two ends of a long part that
+// is unchanged or removed. It never shortens an added part.
 func (m marker) cut(op review.Op, s string) string {
 	keep := map[review.Op]int{review.Equal: 120, review.Delete: 400}[op]
 	if !m.brief || keep == 0 || len(s) <= 2*keep {
@@ -233,7 +233,7 @@ func (m marker) mark(line *strings.Builder, op review.Op, s string) {
 	}
 }
 
-// in returns s in a colour, if there are colours.
+// in returns s in a colour, if the output has colours.
 func (m marker) in(colour, s string) string {
 	if !m.colour {
 		return s

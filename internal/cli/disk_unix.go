@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// diskLeft returns how many bytes can be written into a folder.
+// diskLeft returns the free space for a folder, in bytes.
 func diskLeft(dir string) (int64, bool) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
@@ -16,7 +16,8 @@ func diskLeft(dir string) (int64, bool) {
 	return int64(s.Bavail) * int64(s.Bsize), true //nolint:unconvert // the types differ from system to system
 }
 
-// writable returns why no files can be created in a folder. It creates none.
+// writable returns an error if the process may not create files in a folder. It creates no file to
+// find out.
 func writable(dir string) error {
 	const write, search = 2, 1
 	if err := syscall.Access(dir, write|search); err != nil {

@@ -28,7 +28,9 @@ type doctorCmd struct {
 func (c doctorCmd) Validate() error {
 	switch {
 	case c.URL != "" && c.Probe:
-		return errors.New("--probe asks servers from this machine, and --url is about a gateway that asks them from its own: leave one of them out; doctor --url says how they answered it last")
+		return errors.New("--probe asks servers from this machine, but the gateway of --url asks " +
+			"them itself: leave out one of the flags; doctor --url prints the last answers that " +
+			"the gateway got")
 	case c.URL != "" && c.Fix:
 		return errors.New("--fix changes files of a folder, and --url names none: leave one of " +
 			"them out")
@@ -56,7 +58,7 @@ type askedServer struct {
 	Reason   string         `json:"reason,omitempty"`
 	Tools    int            `json:"tools"`
 	Duration string         `json:"took"`
-	// the gateway that runs the server, and answered for it
+	// the gateway that runs the server and reported its state; "": the doctor asked the server
 	Gateway string `json:"gateway,omitempty"`
 }
 
@@ -85,8 +87,8 @@ func (c doctorCmd) Run(ctx context.Context, env *environment) error {
 	return x.print()
 }
 
-// find adds a finding with the command line to run, and returns it. The caller completes it before
-// the next call.
+// find adds a finding with the command line to run, and returns the finding. The caller may change
+// it until the next call of find.
 func (x *examination) find(code, about, cause, run string) *doctor.Finding {
 	f := doctor.Find(code, about, cause)
 	f.Run = run
@@ -179,14 +181,14 @@ func (x *examination) show(w io.Writer, n map[doctor.Severity]int, fixable int) 
 	}
 }
 
-// lineOf prints one indented line of a finding, which may contain foreign text.
+// lineOf prints one indented line of a finding. The line may contain foreign text.
 func lineOf(w io.Writer, name, s string) {
 	if s = text.Clip(text.Line(s), 1500); s != "" {
 		fmt.Fprintf(w, "         %s%s\n", name, s)
 	}
 }
 
-// commandLine returns a line that runs the program on this folder.
+// commandLine returns a command line that runs this program on this folder.
 func (x *examination) commandLine(command string) string {
 	if x.cmd.Dir == "" || x.cmd.Dir == "." {
 		return "portcullis " + command

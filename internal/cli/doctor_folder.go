@@ -62,7 +62,7 @@ func (x *examination) folder(ctx context.Context) {
 	}
 }
 
-// files checks config, policy and catalog, and their references.
+// files checks config, policy, catalog, and the variables that they use.
 func (x *examination) files(ctx context.Context, dir string, runs bool) {
 	set := func(string) string { return "set" } // unset variables get their own finding
 	c, err := check(ctx, dir, set, io.Discard)
@@ -70,12 +70,12 @@ func (x *examination) files(ctx context.Context, dir string, runs bool) {
 	say := func(kind string, f atFile) {
 		code := "config_" + kind
 		switch {
-		case f.Message == undenied:
+		case f.Message == noDenyRule:
 			code = "nothing_denied"
 		case f.File == c.policyPath:
 			code = "policy_" + kind
 		}
-		x.find(code, placed(f), cmp.Or(f.Path, "the file")+": "+f.Message, again)
+		x.find(code, fileAndLine(f), cmp.Or(f.Path, "the file")+": "+f.Message, again)
 	}
 	for _, f := range c.Faults {
 		say("fault", f)
@@ -96,7 +96,7 @@ func (x *examination) files(ctx context.Context, dir string, runs bool) {
 	}
 	names, unset := c.unset(x.env.getenv)
 	for i, f := range unset {
-		finding := x.find("variable_unset", placed(atFile{c.configPath, f}), f.Path+": "+f.Message, "export "+names[i]+"=…")
+		finding := x.find("variable_unset", fileAndLine(atFile{c.configPath, f}), f.Path+": "+f.Message, "export "+names[i]+"=…")
 		if runs { // its environment differs from this one
 			finding.Severity = doctor.Warning
 		}
@@ -107,8 +107,8 @@ func (x *examination) files(ctx context.Context, dir string, runs bool) {
 	}
 }
 
-// placed returns a file with line and column.
-func placed(f atFile) string {
+// fileAndLine returns the path of a file with line and column.
+func fileAndLine(f atFile) string {
 	switch {
 	case f.Line == 0:
 		return f.File
@@ -200,7 +200,7 @@ func (x *examination) diskSpace(dir string) {
 	}
 }
 
-// backups finds copies that nobody removes.
+// backups finds old copies that nobody has removed.
 func (x *examination) backups(dir string) {
 	var old []string
 	for _, pattern := range []string{"*.bak-*", "*.damaged-*", "config/*.bak-*"} {
@@ -219,7 +219,7 @@ func (x *examination) backups(dir string) {
 	}
 }
 
-// ignored checks whether a repository would include keys, state or secrets.
+// ignored checks whether Git would add keys, state or secrets of the folder to a repository.
 func (x *examination) ignored(dir string) {
 	top, ok := repositoryOf(dir)
 	if !ok {
@@ -245,7 +245,7 @@ func (x *examination) ignored(dir string) {
 	}
 }
 
-// secretFiles finds files with secrets that a repository would include.
+// secretFiles finds files with secrets that Git would add to a repository.
 func (x *examination) secretFiles(top, dir string) {
 	var names []string
 	if x.cfg != nil {
@@ -302,7 +302,7 @@ func (x *examination) storeOpens(dir string, s folder.Info, runs bool) bool {
 	return false
 }
 
-// stale adds that a gateway of the folder was killed.
+// stale adds a finding if a killed gateway left its info file.
 func (x *examination) stale(path string, s folder.Info) {
 	cause := fmt.Sprintf("It names a gateway (process %d) that does not run on this folder.", s.PID)
 	x.find("serve_stale", path, cause, "rm "+connect.Shell(path)).Fix = func() error {

@@ -49,7 +49,7 @@ func (x *examination) fromOutside(ctx context.Context) {
 	}
 }
 
-// plain adds that the network carries credentials in clear.
+// plain adds a finding if credentials go over the network in clear.
 func (x *examination) plain(address, about string) {
 	if strings.HasPrefix(address, "http://") && !client.ToLoopback(address) {
 		x.find("base_url_plain", about, "It begins with http://, and is not this machine.", "")
@@ -72,7 +72,7 @@ func (x *examination) reach(ctx context.Context, base, code string) bool {
 	return true
 }
 
-// resourceMetadata matches the place in a 401 that tells a client where to get a token.
+// resourceMetadata matches the part of a 401 answer that tells a client where to get a token.
 var resourceMetadata = regexp.MustCompile(`resource_metadata="?([^",\s]+)`)
 
 // metadata checks whether the gateway's own address is the address of the request, because a client
@@ -80,21 +80,21 @@ var resourceMetadata = regexp.MustCompile(`resource_metadata="?([^",\s]+)`)
 func (x *examination) metadata(ctx context.Context, base string) {
 	got, err := visit(ctx, http.MethodPost, base+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	if err != nil || got.status != http.StatusUnauthorized {
-		return // it accepts everybody, or its health has the reason
+		return // the gateway accepts everybody, or its health has the reason
 	}
 	m := resourceMetadata.FindStringSubmatch(got.header.Get("Www-Authenticate"))
 	if m == nil {
-		return // it accepts no tokens of an issuer
+		return // the gateway accepts no tokens of an issuer
 	}
 	const what = "base_url_differs"
-	said, err := visit(ctx, http.MethodGet, m[1], "")
+	answer, err := visit(ctx, http.MethodGet, m[1], "")
 	var meta struct{ Resource string }
 	switch {
 	case err != nil:
 		x.find(what, base, fmt.Sprintf("It sends clients to %s, which does not answer: %v", text.Clip(text.Line(m[1]), 200), err), "")
-	case json.Unmarshal(said.body, &meta) != nil || meta.Resource == "":
+	case json.Unmarshal(answer.body, &meta) != nil || meta.Resource == "":
 		x.find(what, base, fmt.Sprintf("It sends clients to %s, which answers %d without "+
-			"metadata.", text.Clip(text.Line(m[1]), 200), said.status), "")
+			"metadata.", text.Clip(text.Line(m[1]), 200), answer.status), "")
 	case !strings.EqualFold(strings.TrimSuffix(meta.Resource, "/"), base+"/mcp"):
 		x.find(what, base, fmt.Sprintf("It names %s as its own address, and this request went "+
 			"to %s/mcp.", text.Clip(text.Line(meta.Resource), 200), base), "")
@@ -162,7 +162,8 @@ func (x *examination) health(ctx context.Context) {
 	}
 }
 
-// servers adds why each server did not load: the gateway knows its last answer.
+// servers adds a finding for each server that did not load, from the last answer that the gateway
+// got.
 func (x *examination) servers(ctx context.Context, g *gateway) {
 	servers, err := g.Servers(ctx)
 	if err != nil {
@@ -171,16 +172,16 @@ func (x *examination) servers(ctx context.Context, g *gateway) {
 	}
 	for _, srv := range servers {
 		if o := srv.Outcome; srv.Enabled && o.Status != string(outcome.Available) && o.Status != "unknown" {
-			x.Findings = append(x.Findings, unwell(srv))
+			x.Findings = append(x.Findings, loadFinding(srv))
 		}
 	}
 }
 
-// tokens checks whether agent tokens end with their key before they expire.
+// tokens checks whether some agent tokens become invalid with their key before they expire.
 func (x *examination) tokens(ctx context.Context, g *gateway) {
 	page, err := g.Tokens(ctx)
 	if err != nil || page.Keys == nil {
-		return // there are none, or its health has the reason
+		return // there are no tokens, or the gateway's health has the reason
 	}
 	list := x.commandLine("token list")
 	if x.cmd.URL != "" {
@@ -197,8 +198,7 @@ func (x *examination) tokens(ctx context.Context, g *gateway) {
 	}
 }
 
-// isReported reports whether a reason of the gateway's health is already a finding: of a file, with
-// its line.
+// isReported reports whether another finding already covers a reason of the gateway's health.
 func (x *examination) isReported(reason string) bool {
 	found := func(code string) bool {
 		return slices.ContainsFunc(x.Findings, func(f doctor.Finding) bool { return f.Code == code })
@@ -220,7 +220,7 @@ func (x *examination) isReported(reason string) bool {
 	return false
 }
 
-// unseen adds why the gateway did not report its state.
+// unseen adds a finding with the reason why the gateway did not report its state.
 func (x *examination) unseen(g *gateway, err error) {
 	code := "gateway_unreached"
 	var keyless error
@@ -241,7 +241,7 @@ func (x *examination) probe(ctx context.Context) error {
 	}
 	settings, err := folder.Settings(x.env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
 	if err != nil {
-		return nil // it is one of the findings
+		return nil // another finding says so
 	}
 	programs := x.programs(ctx)
 	var targets []upstream.Target
@@ -287,7 +287,7 @@ func (x *examination) programs(ctx context.Context) bool {
 	}
 	g, err := x.cmd.view(ctx, x.env, "doctor")
 	if err != nil {
-		return false // it has ended meanwhile
+		return false // the gateway has ended meanwhile
 	}
 	defer g.close()
 	servers, err := g.Servers(ctx)
@@ -307,14 +307,14 @@ func (x *examination) programs(ctx context.Context) bool {
 			Duration: (time.Duration(o.DurationMS) * time.Millisecond).String(),
 		})
 		if o.Status != string(outcome.Available) && o.Status != "unknown" {
-			x.Findings = append(x.Findings, unwell(s))
+			x.Findings = append(x.Findings, loadFinding(s))
 		}
 	}
 	return true
 }
 
-// unwell returns the finding of a server that the gateway could not load.
-func unwell(s decide.Server) doctor.Finding {
+// loadFinding returns the finding of a server that the gateway could not load.
+func loadFinding(s decide.Server) doctor.Finding {
 	o := s.Outcome
-	return doctor.Unwell("server "+text.Quote(s.Name, 80), s.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, o.Challenge)
+	return doctor.LoadFinding("server "+text.Quote(s.Name, 80), s.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, o.Challenge)
 }

@@ -40,7 +40,7 @@ type mcpClient struct {
 	capabilities map[string]any // declared capabilities; nil: none
 }
 
-// declares returns the capabilities for a request: without any, an empty object.
+// declares returns the capabilities for a request. Without capabilities it returns an empty object.
 func (c *mcpClient) declares() map[string]any {
 	all := map[string]any{}
 	maps.Copy(all, c.capabilities)

@@ -21,8 +21,8 @@ import (
 const stamp = "20060102T150405Z"
 
 // backUp copies a file to NAME.bak-20261121T210000Z in the same folder, and returns the copy's
-// path. The copy is readable by no more people than the file. If the name exists, the copy's name
-// gets a number.
+// path. No more people can read the copy than the file. If the name exists, the copy's name gets a
+// number.
 func backUp(path string, now time.Time) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -94,7 +94,8 @@ func writeInto(path string, data []byte, flags int) error {
 	return errors.Join(err, f.Close())
 }
 
-// agree asks a person to say yes. If nobody can answer, instead says what to do.
+// agree asks a question, and reports whether the answer is yes. If nobody can answer, it returns an
+// error with the hint instead.
 func (env *environment) agree(question, instead string) (bool, error) {
 	if !env.terminal {
 		return false, errors.New("there is no terminal to ask on: " + instead)

@@ -20,8 +20,8 @@ const (
 	noAdminCode = "no_admin"
 )
 
-// lacksAdmin reports whether callers use agent tokens, but no token and nothing else opens /admin.
-// It is false if the tokens cannot be read, which another message reports.
+// lacksAdmin reports whether callers use agent tokens, and neither a token nor a setting opens
+// /admin. It returns false if the tokens are unreadable, because another message reports that.
 func lacksAdmin(ctx context.Context, a boot.Access, tokens *token.Store) bool {
 	others := a.Takes(identity.WayJWT) || a.ClientID != "" || a.Bootstrap != "" || len(a.IAMAdmins) > 0
 	if !a.Takes(identity.WayToken) || others {

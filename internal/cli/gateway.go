@@ -23,7 +23,7 @@ type placeFlags struct {
 	URL string `placeholder:"URL" help:"URL of a running gateway, such as https://gate.example.com. The credential is PORTCULLIS_TOKEN or, with --dir, that folder's admin key."`
 }
 
-// gatewayFlags are placeFlags of a command that may decide something.
+// gatewayFlags are placeFlags with the name of the person who decides.
 type gatewayFlags struct {
 	placeFlags
 	Actor string `default:"${user}" placeholder:"NAME" help:"Name of the person in the audit, if the command opens the folder."`
@@ -60,8 +60,9 @@ type gateway struct {
 	close func() // closes everything that was opened
 }
 
-// openFor returns the gateway that a command uses from its start. "reads" or "changes" in the
-// grammar has the command's name for errors. Without them the gateway is unused.
+// openFor returns the gateway that a command uses from its start. The tag "reads" or "changes" in
+// the grammar holds the command's name for errors. A command without such a tag gets an empty
+// gateway.
 func openFor(ctx context.Context, env *environment, command *kong.Node) (*gateway, error) {
 	reads := command.Tag.Get("reads")
 	name := cmp.Or(reads, command.Tag.Get("changes"))
@@ -79,12 +80,13 @@ func (f gatewayFlags) open(ctx context.Context, env *environment, command string
 	return f.openTo(ctx, env, command, folder.Options{})
 }
 
-// view is open for a command that only reads: it writes nothing into the folder.
+// view opens the gateway for a command that only reads. It writes nothing into the folder.
 func (f gatewayFlags) view(ctx context.Context, env *environment, command string) (*gateway, error) {
 	return f.openTo(ctx, env, command, folder.Options{ReadOnly: true})
 }
 
-// openTo is open with options for a folder that this process opens itself.
+// openTo opens the gateway that the flags select. The options apply if this process opens the
+// folder itself.
 func (f gatewayFlags) openTo(
 	ctx context.Context, env *environment, command string, how folder.Options,
 ) (*gateway, error) {

@@ -34,12 +34,12 @@ func TestFolderIsAskedOrOpened(t *testing.T) {
 	}
 	before := open()
 	if !before.IsEmbedded() {
-		t.Errorf("no gateway runs, and %s is asked", before.Base)
+		t.Errorf("no gateway runs, but the command asks %s", before.Base)
 	}
 	before.close()
 	p := start(t, dir)
 	if g := open(); g.IsEmbedded() || g.Base != p.URL {
-		t.Errorf("the gateway of the folder runs at %s, and %q is asked", p.URL, g.Base)
+		t.Errorf("the gateway of the folder runs at %s, but the command asks %q", p.URL, g.Base)
 	}
 	if info, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
@@ -50,11 +50,11 @@ func TestFolderIsAskedOrOpened(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err == nil {
 		t.Error("the file outlived the gateway")
 	}
-	// As after kill -9, when another process has the old process number.
+	// The file looks as after kill -9, when another process has the old process number.
 	require.OK(t, os.WriteFile(filepath.Join(dir, folder.InfoFile), left, 0o600))
 	after := open()
 	if !after.IsEmbedded() {
-		t.Errorf("a gateway that was killed is asked at %s", after.Base)
+		t.Errorf("the command asks a killed gateway at %s", after.Base)
 	}
 	after.close()
 	if _, err := os.Stat(filepath.Join(dir, folder.InfoFile)); err == nil {
@@ -78,7 +78,7 @@ func TestTwoCommandsTakeTurns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := (gatewayFlags{placeFlags{Dir: dir}, "kim"}).open(ctx, quiet(), "test"); err == nil || !strings.Contains(err.Error(), "another process holds the file") {
-		t.Errorf("a held file: %v", err)
+		t.Errorf("an open file: %v", err)
 	}
 }
 
@@ -92,6 +92,6 @@ func TestActorOfAGatewayThatRuns(t *testing.T) {
 	require.OK(t, err)
 	defer g.close()
 	if said := env.stderr.(*strings.Builder).String(); !strings.Contains(said, "not --actor") {
-		t.Errorf("--actor counts for nothing, and it said %q", said)
+		t.Errorf("--actor has no effect, and the warning is %q", said)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/cli/folder"
 )
 
-// ignored returns the lines of .gitignore: files of a gateway's folder that are secret or belong to
-// one machine.
+// ignored returns the lines for .gitignore. They name the files in a gateway's folder that are
+// secret or belong to one machine.
 func ignored() []string {
 	return []string{
 		folder.KeyFile, folder.SealFile, folder.TokenFile, folder.ApprovalsFile, folder.ApprovalsFile + ".*", folder.AuditFolder + "/",
@@ -198,8 +198,8 @@ const secretsMark = "# Secrets of the gateway's environment. Keep this file out 
 
 const maxSecrets = 1 << 20 // maximum size of a checked file
 
-// setsSecrets reports whether import wrote a file, or whether it has the name of a file of
-// variables and sets one of the names.
+// setsSecrets reports whether a file contains secrets: import wrote the file, or the file has the
+// name of an environment file and sets one of the names.
 func setsSecrets(file string, names []string) bool {
 	info, err := os.Stat(file)
 	if err != nil || info.Size() > maxSecrets {

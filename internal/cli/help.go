@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// helpTexts is what --help prints below the first line of each command. The text of a command
-// follows a line with its name.
+// helpTexts holds the texts that --help prints below the first line of each command. The text of a
+// command follows a line with its name.
 //
 //go:embed help.txt
 var helpTexts string

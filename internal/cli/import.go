@@ -63,7 +63,7 @@ func (c importCmd) Run(ctx context.Context, env *environment) error {
 	return nil
 }
 
-// thisMachine returns where clients look for their files.
+// thisMachine returns the folders in which clients look for their files.
 func thisMachine(env *environment) (clientfile.Machine, error) {
 	dir, err := os.Getwd()
 	return clientfile.Machine{OS: runtime.GOOS, Getenv: env.getenv, Dir: dir}, err
@@ -153,13 +153,14 @@ func (i *importing) readFiles() ([]*clientfile.File, error) {
 			f, err := i.readFile(from)
 			switch {
 			case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(from, `./\`):
-				return nil, fmt.Errorf("%q is no client and no file; clients are %s", from, clientNames())
+				return nil, fmt.Errorf("%q is neither a client nor a file; the clients are %s", from, clientNames())
 			case errors.Is(err, fs.ErrNotExist):
 				return nil, fmt.Errorf("there is no file %s", from)
 			case err != nil:
 				return nil, i.shortErr(err)
 			case !f.Found:
-				return nil, fmt.Errorf("%s holds no servers: neither mcpServers, nor servers, nor mcp_servers is there", i.short(from))
+				return nil, fmt.Errorf("%s has no servers: none of mcpServers, servers and "+
+					"mcp_servers is there", i.short(from))
 			}
 			out = append(out, f)
 			continue
@@ -275,7 +276,7 @@ func (i *importing) merge() ([]byte, error) {
 	return data, nil
 }
 
-// complete returns the config in which an existing server has the accepted members.
+// complete returns the config with the accepted members added to an existing server.
 func (i *importing) complete(
 	data []byte, s *clientfile.Server, there string, raw json.RawMessage,
 ) ([]byte, error) {
@@ -300,7 +301,7 @@ func (i *importing) isWritten(s *clientfile.Server) bool {
 	return i.state[s] == "added" || i.state[s] == "changed"
 }
 
-// refused returns the gateway's objection, and the place that caused it.
+// refused returns the error that the gateway would report, with the place in the client's file.
 func (i *importing) refused(err error) error {
 	faults, _ := errors.AsType[config.Faults](err)
 	var lines []string
@@ -328,7 +329,8 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 		}
 		err = createFile(i.Secrets, append([]byte(secretsMark), i.exports(true)...), 0o600)
 		if errors.Is(err, fs.ErrExist) {
-			return "", fmt.Errorf("--secrets %s: there is a file already, and it may hold what you need: name another; nothing was changed", i.Secrets)
+			return "", fmt.Errorf("--secrets %s: the file exists, and may contain data that you "+
+				"need: name another file; nothing was changed", i.Secrets)
 		} else if err != nil {
 			return "", fmt.Errorf("--secrets: %w; nothing was changed", err)
 		}
@@ -360,9 +362,9 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 
 func (i *importing) replaced(data []byte) error {
 	if err := replaceFile(i.path, data, 0o644); err != nil {
-		kept := "it is as it was"
+		kept := "the config did not change"
 		if i.before == nil {
-			kept = "it is as init has made it just now, without a server"
+			kept = "the config is as init has just created it, without a server"
 		}
 		return fmt.Errorf("the config cannot be written: %w; %s", err, kept)
 	}

@@ -156,7 +156,7 @@ func TestImportRefusals(t *testing.T) {
 		t.Errorf("a refusal left %v, %v", entries, err)
 	}
 	if strings.Contains(before, "other.example.com") {
-		t.Errorf("a server of a name that another one has is taken over:\n%s", before)
+		t.Errorf("a server with the name of another server was imported:\n%s", before)
 	}
 	for range 2 {
 		s.must(0, "import", "clash.json", "--dir", "gate", "--only", "A", "--as", "A=other")
@@ -193,12 +193,12 @@ func TestImportChecksSession(t *testing.T) {
 	s.must(0, "import", "hostile.json", "--dir", "gate")
 	for _, harm := range []string{"LD_PRELOAD", `"PATH"`, "HTTPS_PROXY", "cwd", "GITHUB_TOKEN", "AWS_SECRET", "bridge"} {
 		if strings.Contains(contents(t, configPath), harm) {
-			t.Errorf("%s is taken over: %s", harm, contents(t, configPath))
+			t.Errorf("%s was imported: %s", harm, contents(t, configPath))
 		}
 	}
 	s.must(0, "import", "hostile.json", "--dir", "gate", "--accept", "docs.headers.Authorization,github.cwd", "--accept", "github.env.PATH")
 	if cfg := contents(t, configPath); !strings.Contains(cfg, `"Authorization": "Bearer ${env:GITHUB_TOKEN}"`) || !strings.Contains(cfg, `"cwd": "../.."`) {
-		t.Errorf("what is accepted is not taken over: %s", cfg)
+		t.Errorf("an accepted member was not imported: %s", cfg)
 	}
 	s.must(0, "import", "hostile.json", "--dir", "gate", "-o", "json", "--only", "docs")
 	checkNoSecrets(t, s, "gate")

@@ -53,7 +53,7 @@ func (i *importing) report(backup string, cfg *config.Config) error {
 	if i.Output == "json" {
 		return i.reportJSON(backup)
 	}
-	return printed(i.env.stdout, func(w io.Writer) {
+	return printWhole(i.env.stdout, func(w io.Writer) {
 		t := newTable(w, "SERVER", "FROM", "HOW", "NOW")
 		for _, s := range i.servers {
 			state := i.state[s]
@@ -102,7 +102,8 @@ func (i *importing) reportJSON(backup string) error {
 	return printJSON(i.env.stdout, out)
 }
 
-// reportChecks prints the members that can do harm: the omitted and the newly accepted ones.
+// reportChecks prints the members that can do harm: first the omitted members, then the newly
+// accepted members.
 func (i *importing) reportChecks(w io.Writer) {
 	var left, taken strings.Builder
 	for _, s := range i.servers {
@@ -119,7 +120,7 @@ func (i *importing) reportChecks(w io.Writer) {
 	}
 	if left.Len() > 0 {
 		fmt.Fprintf(w, "\ncheck these members, which are left out:\n%s", left.String())
-		fmt.Fprintln(w, "--accept NAME.MEMBER takes a member over: "+
+		fmt.Fprintln(w, "--accept NAME.MEMBER imports a member: "+
 			"use it only if you know why the file has the member")
 	}
 	if taken.Len() > 0 {
@@ -146,7 +147,7 @@ func (i *importing) reportNotes(w io.Writer) {
 }
 
 // needed returns the new variables, each once.
-func (i *importing) needed() (out []*clientfile.Variable) {
+func (i *importing) newVariables() (out []*clientfile.Variable) {
 	for _, s := range i.servers {
 		if !i.isWritten(s) {
 			continue
@@ -164,7 +165,7 @@ func (i *importing) needed() (out []*clientfile.Variable) {
 // from the files.
 func (i *importing) exports(clear bool) []byte {
 	var b strings.Builder
-	for _, v := range i.needed() {
+	for _, v := range i.newVariables() {
 		place := i.short(v.String())
 		switch {
 		case clear && v.Clear:
@@ -183,7 +184,7 @@ func (i *importing) exports(clear bool) []byte {
 }
 
 func (i *importing) reportExports(w io.Writer) {
-	if len(i.needed()) == 0 {
+	if len(i.newVariables()) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "\nset these where the gateway is started, to the values at these places:\n%s",
@@ -194,7 +195,7 @@ func (i *importing) reportExports(w io.Writer) {
 	fmt.Fprintf(w, "the values in clear are in %s, which only you can read: . %s sets them. "+
 		"They are still in the client's file.\n", i.Secrets, connect.Shell(dotted(i.Secrets)))
 	if i.ignored {
-		fmt.Fprintln(w, "a .gitignore names it, so git add does not take it")
+		fmt.Fprintln(w, "a .gitignore names it, so git add skips it")
 	} else {
 		fmt.Fprintf(w, "warning: it is outside %s, so no line was added to a .gitignore: "+
 			"keep it out of every repository\n", i.Dir)
@@ -214,14 +215,14 @@ func (i *importing) reportFile(w io.Writer, backup string) {
 	done := i.counts("")
 	switch {
 	case done == "":
-		fmt.Fprintf(w, "%s: nothing to add; it is as it was\n", i.path)
+		fmt.Fprintf(w, "%s: nothing to add; the file did not change\n", i.path)
 	case i.DryRun:
 		would := i.counts("would be ")
 		fmt.Fprintf(w, "%s: %s; nothing was changed, since this is a dry run\n", i.path, would)
 	case backup == "":
 		fmt.Fprintf(w, "%s: made, with %s\n", i.path, text.Count(i.added, "server"))
 	default:
-		fmt.Fprintf(w, "%s: %s; as it was: %s\n", i.path, done, backup)
+		fmt.Fprintf(w, "%s: %s; copy of the old file: %s\n", i.path, done, backup)
 	}
 }
 
@@ -254,7 +255,8 @@ func (i *importing) reportNext(w io.Writer, cfg *config.Config) {
 		if programs == 1 {
 			what = "is a program: only portcullis serve --allow-commands" + flag + " starts it"
 		}
-		fmt.Fprintf(w, "%d of them %s, with PATH, HOME, LANG, TMPDIR, proxy and CA variables, and what their env lists\n", programs, what)
+		fmt.Fprintf(w, "%d of them %s, with PATH, HOME, LANG, TMPDIR, proxy and CA variables, "+
+			"and the variables in their env\n", programs, what)
 	}
 	if i.added+i.changed > 0 && !i.DryRun {
 		fmt.Fprintf(w, "next: portcullis check%s; then put the gateway into the client instead "+

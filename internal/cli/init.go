@@ -26,9 +26,10 @@ const (
   "mcpServers": {}
 }
 `
-	firstPolicy = `// What agents may not do, in Cedar. Everything is permitted that no forbid matches, so this file denies
-// nothing yet: the rule below is a comment. Take the // away, and no agent but the one named janitor calls a
-// tool whose name begins with delete_; the others are shown it as locked, with the reason and the contact.
+	firstPolicy = `// What agents may not do, in Cedar. The gateway permits everything that no forbid matches.
+// This file denies nothing yet, because the rule below is a comment. If you remove the //, only the
+// agent janitor may call tools whose names begin with delete_. All other agents see these tools as
+// locked, with the reason and the contact.
 //
 // @id("no-deletes")
 // @reason("Deletes go through the platform team.")
@@ -37,25 +38,25 @@ const (
 // when { resource.name like "delete_*" }
 // unless { principal == Agent::"janitor" };
 //
-// portcullis check says what each rule denies before anything changes. The language of rules:
+// portcullis check prints what each rule denies before anything changes. The language of rules:
 // https://github.com/portcullis-mcp/portcullis/blob/main/docs/policy.md
 `
 )
 
 // Run writes the files, and prints the written files, the existing ones and the next steps.
 func (c initCmd) Run(ctx context.Context, env *environment) error {
-	var said strings.Builder
-	err := c.write(ctx, &said)
+	var report strings.Builder
+	err := c.write(ctx, &report)
 	if err == nil {
-		c.next(&said)
+		c.next(&report)
 	}
-	if _, printing := env.stdout.Write([]byte(said.String())); err == nil {
+	if _, printing := env.stdout.Write([]byte(report.String())); err == nil {
 		return printing
 	}
 	return fmt.Errorf("init: %w", err)
 }
 
-func (c initCmd) write(ctx context.Context, said *strings.Builder) error {
+func (c initCmd) write(ctx context.Context, report *strings.Builder) error {
 	if info, err := os.Stat(c.Dir); err == nil && !info.IsDir() {
 		return fmt.Errorf("%q is a file, and a gateway needs a folder: name another", c.Dir)
 	}
@@ -65,7 +66,7 @@ func (c initCmd) write(ctx context.Context, said *strings.Builder) error {
 	if err := os.MkdirAll(filepath.Join(c.Dir, filepath.Dir(filepath.FromSlash(config.Key))), 0o755); err != nil { //nolint:gosec // it is for a repository
 		return err
 	}
-	if err := c.ignore(ctx, said); err != nil {
+	if err := c.ignore(ctx, report); err != nil {
 		return err
 	}
 	for _, f := range []struct{ key, text string }{{policy.Key, firstPolicy}, {config.Key, firstConfig}} {
@@ -75,18 +76,18 @@ func (c initCmd) write(ctx context.Context, said *strings.Builder) error {
 		path := filepath.Join(c.Dir, filepath.FromSlash(f.key))
 		switch err := createFile(path, []byte(f.text), 0o644); {
 		case errors.Is(err, fs.ErrExist):
-			fmt.Fprintf(said, "%s: it exists, and was not changed\n", path)
+			fmt.Fprintf(report, "%s: it exists, and was not changed\n", path)
 		case err != nil:
 			return err
 		default:
-			fmt.Fprintf(said, "%s: written\n", path)
+			fmt.Fprintf(report, "%s: written\n", path)
 		}
 	}
 	return nil
 }
 
 // ignore adds the missing lines to .gitignore.
-func (c initCmd) ignore(ctx context.Context, said *strings.Builder) error {
+func (c initCmd) ignore(ctx context.Context, report *strings.Builder) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted; nothing was written")
 	}
@@ -96,21 +97,21 @@ func (c initCmd) ignore(ctx context.Context, said *strings.Builder) error {
 	case err != nil:
 		return err
 	case len(added) == 0:
-		fmt.Fprintf(said, "%s: it has all lines, and was not changed\n", path)
+		fmt.Fprintf(report, "%s: it has all lines, and was not changed\n", path)
 	default:
-		fmt.Fprintf(said, "%s: added %s\n", path, strings.Join(added, ", "))
+		fmt.Fprintf(report, "%s: added %s\n", path, strings.Join(added, ", "))
 	}
 	return nil
 }
 
 // next prints the next steps.
-func (c initCmd) next(said *strings.Builder) {
+func (c initCmd) next(report *strings.Builder) {
 	place, flag := "", ""
 	if c.Dir != "." {
 		place, flag = " "+connect.Shell(c.Dir), " --dir "+connect.Shell(c.Dir)
 	}
-	fmt.Fprintln(said, "\nnext:")
-	t := tabwriter.NewWriter(said, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(report, "\nnext:")
+	t := tabwriter.NewWriter(report, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "  portcullis import claude-code%s\timport the servers of a client, or write "+
 		"them into %s\n", flag, filepath.Join(c.Dir, filepath.FromSlash(config.Key)))
 	fmt.Fprintf(t, "  portcullis check%s\tsee what is wrong, and what each rule denies\n", place)

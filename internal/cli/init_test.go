@@ -35,7 +35,7 @@ func TestInitFiles(t *testing.T) {
 			shown = append(shown, line)
 		}
 	}
-	sample, _, _ := strings.Cut(strings.Join(shown, ""), "portcullis check says")
+	sample, _, _ := strings.Cut(strings.Join(shown, ""), "portcullis check prints")
 	if rules, err = policy.Parse([]byte(sample)); err != nil || len(rules.Warnings()) > 0 || !strings.Contains(sample, "forbid") {
 		t.Errorf("the rule that it shows: %v, %v\n%s", rules, err, sample)
 	}

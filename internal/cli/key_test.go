@@ -50,7 +50,7 @@ func TestAdminKey(t *testing.T) {
 			t.Errorf("the folder holds %v, %v", files, err)
 		}
 	})
-	t.Run("that others could read is replaced, and said so", func(t *testing.T) {
+	t.Run("that others could read is replaced, with a warning", func(t *testing.T) {
 		for _, mode := range []fs.FileMode{0o640, 0o604, 0o660} {
 			dir, path, key := first(t)
 			require.OK(t, os.Chmod(path, mode))

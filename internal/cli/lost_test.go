@@ -212,8 +212,8 @@ func (s *shop) check(err error) {
 	require.OK(s.t, err)
 }
 
-// The callable tools after the loss of the approval store, in every way and at every step. The
-// table is in docs/design/stores.md.
+// The test checks which tools are callable after each kind of loss of the approval store, at every
+// step. The table is in docs/design/stores.md.
 func TestLostApprovals(t *testing.T) {
 	s := newShop(t)
 	today := []string{"allowed", "freed", "steady"}

@@ -86,7 +86,7 @@ func namesIn(t *testing.T, list json.RawMessage) []string {
 	return out
 }
 
-// The official clients with 527 tools of 70 live servers, narrowed by path and headers.
+// The official clients narrow 527 tools of 70 live servers by path and headers.
 func TestTypeScriptClientsNarrowRealTools(t *testing.T) {
 	w := newReal(t, realSettings)
 	for _, mode := range []string{"direct", "search"} {
@@ -170,7 +170,7 @@ func (w *realTools) searches(t *testing.T, client string, x walk, ids, servers [
 }
 
 // The Inspector sends the headers of its flags, and shows the answer to a wrong one.
-func TestInspectorNarrowsTheTown(t *testing.T) {
+func TestInspectorNarrowsRealTools(t *testing.T) {
 	w := newReal(t, realSettings)
 	w.inMode("direct")
 	for _, protocol := range []string{"legacy", "auto"} {
@@ -204,7 +204,7 @@ func TestInspectorNarrowsTheTown(t *testing.T) {
 }
 
 // The test needs no Node.
-func TestTheTownIsNarrowedAlikeInBothEras(t *testing.T) {
+func TestRealToolsNarrowAlikeInBothEras(t *testing.T) {
 	w := newReal(t, realSettings)
 	w.inMode("direct")
 	for _, x := range walks() {

@@ -19,7 +19,7 @@ import (
 // Answers of servers do not change.
 func TestDroppedNamesAreReported(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
-		o := newSix(t, mode, `{}`)
+		o := newToolsetGateway(t, mode, `{}`)
 		inEachProtocol(t, func(t *testing.T, e protocol) {
 			c := &mcpClient{program: o.program, protocol: e, header: headers(
 				"X-MCP-Toolsets", "zap, files", "X-MCP-Tools", "nope", "Prefer", "respond-async, handling=lenient")}
@@ -53,7 +53,7 @@ func TestDroppedNamesAreReported(t *testing.T) {
 // A list is for one caller: no proxy may cache it for another.
 func TestAFilteredListIsPrivate(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
-		o := newSix(t, mode, `{}`)
+		o := newToolsetGateway(t, mode, `{}`)
 		for _, h := range []http.Header{nil, headers("X-MCP-Toolsets", "files")} {
 			c := &mcpClient{program: o.program, protocol: protocols[0], header: h}
 			a := c.send("tools/list", map[string]any{})
@@ -67,7 +67,7 @@ func TestAFilteredListIsPrivate(t *testing.T) {
 
 // A web page may send every header that narrows a request.
 func TestPagesMayNarrow(t *testing.T) {
-	o := newSix(t, "search", `{}`)
+	o := newToolsetGateway(t, "search", `{}`)
 	for _, path := range []string{"/mcp", "/mcp/readonly", "/mcp/x/files"} {
 		a := o.Do(http.MethodOptions, path, "", headers("Origin", o.URL, "Access-Control-Request-Method", "POST"))
 		allowed := ", " + strings.ToLower(a.Header.Get("Access-Control-Allow-Headers")) + ","
@@ -81,7 +81,7 @@ func TestPagesMayNarrow(t *testing.T) {
 
 // The gateway reads the headers of every request: no session keeps an earlier value.
 func TestSelectionPerRequest(t *testing.T) {
-	o := newSix(t, "direct", `{}`)
+	o := newToolsetGateway(t, "direct", `{}`)
 	inEachProtocol(t, func(t *testing.T, e protocol) {
 		for range 2 {
 			for header, want := range map[string]int{"files": 3, "folders": 3, "all": 6, "": 6} {
@@ -100,7 +100,7 @@ func TestSelectionPerRequest(t *testing.T) {
 // Three kinds of tools are refused with the same text: tools that the operator does not offer,
 // tools outside the path, and unknown tools.
 func TestNamesOutsideTheBound(t *testing.T) {
-	o := newSix(t, "search", `{"toolsets": ["files"]}`)
+	o := newToolsetGateway(t, "search", `{"toolsets": ["files"]}`)
 	inEachProtocol(t, func(t *testing.T, e protocol) {
 		refusal := func(header, name string) string {
 			c := &mcpClient{program: o.program, protocol: e, header: headers(header, name)}
@@ -129,7 +129,7 @@ func TestOperatorSelectionRefused(t *testing.T) {
 		{"7 unknown toolsets, each one", `{"toolsets": ["files", "nope", "zap"]}`, []string{"Unknown toolset: nope", "Unknown toolset: zap"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := newSix(t, "direct", `{}`)
+			o := newToolsetGateway(t, "direct", `{}`)
 			programtest.WriteConfig(t, o.dir, o.configOf(c.tools))
 			var state struct {
 				State struct {
@@ -159,7 +159,7 @@ func TestOperatorSelectionRefused(t *testing.T) {
 
 // Cases 8 and 9: a problem that only the servers' lists show is a warning.
 func TestUnknownToolsAreWarnings(t *testing.T) {
-	o := newSix(t, "search", `{"enabled": ["nope"], "disabled": ["zip", "files:zap"]}`)
+	o := newToolsetGateway(t, "search", `{"enabled": ["nope"], "disabled": ["zip", "files:zap"]}`)
 	var health struct {
 		Status string
 		State  struct{ Warnings []string }

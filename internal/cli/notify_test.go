@@ -22,7 +22,7 @@ import (
 
 // People get notices while the gateway runs, including notices from before its last end. An
 // unreachable target stops nothing.
-func TestServeTellsPeople(t *testing.T) {
+func TestServeSendsNotices(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
 	down := true
@@ -65,11 +65,11 @@ func TestServeTellsPeople(t *testing.T) {
 	require.OK(t, notify.NewOutbox(left, nil).Put(t.Context(), notifytest.Sample(1)))
 	require.OK(t, left.Close())
 	p = start(t, dir)
-	local.Until(t, "what was left is told", told("Agent `ci` asks for `git:git_push` (R-7KQ2M4XD)."))
+	local.Until(t, "a notice from before the end is sent", told("Agent `ci` asks for `git:git_push` (R-7KQ2M4XD)."))
 	p.configure(fmt.Sprintf(`{"mcpServers": {"git": {"url": %q}}, "notify": [{"type": "slack", "url": %q, "events": ["changed", "new"]}]}`, git.URL, room.URL))
 	git.SetTools([]json.RawMessage{json.RawMessage(`{"name":"push","description":"y","inputSchema":{"type":"object"}}`), json.RawMessage(`{"name":"tag","description":"y","inputSchema":{"type":"object"}}`)})
 	p.Ask(200, "/admin/sync", `{}`, nil)
-	local.Until(t, "what is new is told", told("Server `git` lists 1 new item: `git:tag`."))
+	local.Until(t, "a new notice is sent", told("Server `git` lists 1 new item: `git:tag`."))
 	mu.Lock()
 	link := p.URL + "/admin/servers/git"
 	// the failed notice is due a minute after its failure

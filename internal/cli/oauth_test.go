@@ -87,7 +87,7 @@ func TestOAuthClient(t *testing.T) {
 	}
 	for _, r := range g.files.Requests() {
 		if h := r.Header.Get("Authorization"); h != "" {
-			t.Errorf("the caller's token went upstream: %q", h)
+			t.Errorf("the upstream server received the caller's token: %q", h)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestOAuthTooSmallAScope(t *testing.T) {
 		t.Errorf("answered %d, challenge %q, want %q: %s", a.Status, got, want, a.Body)
 	}
 	if n := len(g.files.Calls()); n > 0 {
-		t.Errorf("%d calls went upstream", n)
+		t.Errorf("%d calls reached the upstream server", n)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestTypeScriptTooSmallAScope(t *testing.T) {
 				t.Errorf("answer %+v after asking for %q", got.Answers[0], got.Asked)
 			}
 			if n := len(g.files.Calls()); n > 0 {
-				t.Errorf("%d calls went upstream", n)
+				t.Errorf("%d calls reached the upstream server", n)
 			}
 		})
 	}
@@ -244,7 +244,7 @@ func TestTypeScriptStrictIssuer(t *testing.T) {
 				t.Errorf("scopes asked for (-want +got):\n%s", d)
 			}
 			if n := len(g.files.Calls()); n != 2 {
-				t.Errorf("%d calls went upstream, want 2", n)
+				t.Errorf("%d calls reached the upstream server, want 2", n)
 			}
 		})
 	}

@@ -48,7 +48,7 @@ func (c openCmd) Run(ctx context.Context, env *environment) error {
 }
 
 // console returns the address of the page, and the folder with the key that opens it. keyDir is ""
-// if another credential does.
+// if the page needs another credential.
 func (c openCmd) console() (at, keyDir string, err error) {
 	page, err := url.Parse(strings.TrimPrefix(strings.TrimPrefix(c.Page, "/"), "admin/"))
 	if err != nil || page.IsAbs() || page.Host != "" || path.Clean("/"+page.Path) != strings.TrimSuffix("/"+page.Path, "/") && page.Path != "" {

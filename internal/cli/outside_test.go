@@ -96,8 +96,8 @@ func checkEvent(t *testing.T, name, text string, holds, not []string) {
 	}
 }
 
-// The reference server of the protocol's authors as an upstream, with one tool denied in the config
-// and another disabled by a person.
+// The upstream is the reference server of the protocol's authors. The config denies one tool, and a
+// person has disabled another tool.
 func TestServerEverything(t *testing.T) {
 	url := testclients.ServerEverything(t)
 	dir := t.TempDir()
@@ -134,7 +134,8 @@ func TestServerEverything(t *testing.T) {
 	}
 }
 
-// A direct call passes through, byte for byte, even content that typed clients would lose.
+// A direct call returns the server's content byte for byte, even content that typed clients would
+// lose.
 func TestBytesArriveUnchanged(t *testing.T) {
 	w := newReal(t, `, "approval": "off"`)
 	const args = `{"n":9007199254740993,"z":1,"a":{"unknown":[1.0,2e3]}}`

@@ -24,7 +24,7 @@ func (s pinnedItem) writable() bool {
 	return text.Line(s.ID) == s.ID && !strings.HasPrefix(s.ID, "#")
 }
 
-// check returns the fault of an item.
+// check returns an error if the id or the hash of the item is invalid.
 func (s pinnedItem) check() error {
 	if _, err := tool.ParseID(s.ID); err != nil {
 		return fmt.Errorf("%s names no tool: want server:tool, server:prompt:name or server:resource:uri", text.Quote(s.ID, 128))

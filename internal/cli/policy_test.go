@@ -37,7 +37,7 @@ func (p *program) health() health {
 func TestBadPolicy(t *testing.T) {
 	const good = `@id("no-deletes") @reason("Deletes go through the platform team.") @contact("platform@example.com")
 forbid (principal, action, resource) when { resource.name like "delete_*" };`
-	o := newSix(t, "search", `{}`)
+	o := newToolsetGateway(t, "search", `{}`)
 	if got := o.Call("call_tool_destructive", map[string]any{"name": "files:delete_file"}); got.IsError {
 		t.Fatalf("without a policy the tool answers %s", got.Raw)
 	}

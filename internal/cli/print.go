@@ -20,19 +20,19 @@ type askFlags struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json: the answer of the API."`
 }
 
-// json reports whether a program reads the output.
+// json reports whether the output is JSON.
 func (f askFlags) json() bool { return f.Output == "json" }
 
-// print prints an answer as JSON or, with show, for people, as the flags say.
+// print prints an answer in the format of the flags: as JSON, or with show.
 func (f askFlags) print(w io.Writer, answer any, show func(io.Writer)) error {
 	if f.json() {
 		return printJSON(w, answer)
 	}
-	return printed(w, show)
+	return printWhole(w, show)
 }
 
-// printed writes the output of show at once.
-func printed(w io.Writer, show func(io.Writer)) error {
+// printWhole writes the output of show in one write.
+func printWhole(w io.Writer, show func(io.Writer)) error {
 	var out bytes.Buffer
 	show(&out)
 	_, err := w.Write(out.Bytes())

@@ -66,7 +66,7 @@ func TestWithoutConfig(t *testing.T) {
 	}
 }
 
-// An upstream that is down when the gateway starts, and comes back.
+// An upstream is down when the gateway starts, and comes back later.
 func TestServerThatComesBack(t *testing.T) {
 	server, config := ping(t)
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 const (
 	quietFor  = time.Second // at the beginning: work that ends earlier shows nothing
 	drawEvery = 200 * time.Millisecond
-	lineEvery = time.Second // at first; the lines become rarer, down to one in half a minute
+	lineEvery = time.Second // at first; the interval doubles up to lineMost
 	lineMost  = 30 * time.Second
 	barWidth  = 24
 	barLine   = 78 // characters of a drawn line
@@ -52,7 +52,7 @@ func (p *progress) begin(total int) {
 	p.timer = time.AfterFunc(p.quiet, p.show)
 }
 
-// step sets how much is done, and the last thing that ended, or "".
+// step sets the number of finished things, and the last of them. last may be "".
 func (p *progress) step(done int, last string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -59,7 +59,7 @@ type pushedFile struct {
 }
 
 func (p *push) run(ctx context.Context, c pushCmd, env *environment, out io.Writer) (err error) {
-	set := func(string) string { return "set" } // only the environment of the functions matters
+	set := func(string) string { return "set" } // the functions have another environment
 	p.Files = []pushedFile{}
 	p.Check, err = check(ctx, c.Dir, set, out)
 	if p.Check.OK = err == nil; err != nil {

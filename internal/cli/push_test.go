@@ -47,7 +47,7 @@ func TestPush(t *testing.T) {
 		t.Errorf("stored %q, %v", o.Data, err)
 	}
 	if strings.Index(out, "policy.cedar  version") > strings.Index(out, "mcp_config.json  version") {
-		t.Errorf("the config went before the policy: %q", out)
+		t.Errorf("push stored the config before the policy: %q", out)
 	}
 	if again, err := do(t, objects, "--dir", dir); err != nil || strings.Count(again, "unchanged") != 2 {
 		t.Errorf("the same again: %q, %v", again, err)

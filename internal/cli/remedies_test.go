@@ -143,7 +143,7 @@ func (c *everyLock) holdAll(t *testing.T) map[string]int {
 		for where, text := range said {
 			denied := x.Status == "disabled_by_config"
 			if hit := usersRemedy.FindString(text); denied && hit != "" {
-				t.Errorf("%s, %s: %q is said of what the operator denies: %s", x.ID, where, hit, text)
+				t.Errorf("%s, %s: the text about a denied tool contains %q: %s", x.ID, where, hit, text)
 			}
 			if strings.Contains(text, operators) != denied {
 				t.Errorf("%s is %s, and %s says: %s", x.ID, x.Status, where, text)
@@ -214,7 +214,7 @@ func (c *everyLock) page(t *testing.T, server, name, status string) string {
 			}
 		}
 	} else if theirs := status == "disabled_by_user" || status == "pending_approval"; theirs && !opens {
-		t.Errorf("the page of %s:%s does not offer what the user is told to do", server, name)
+		t.Errorf("the page of %s:%s does not offer the action of the remediation", server, name)
 	}
 	told := regexp.MustCompile(`Agents see: ([^<]*)<`).FindStringSubmatch(html)
 	if told == nil {

@@ -324,8 +324,8 @@ func TestRestoreInterrupted(t *testing.T) {
 	}
 }
 
-// A failing store fails at one write: it keeps that write, as if only the answer was lost, and no
-// later one.
+// A failing store fails at one write. It keeps that write, as if only the answer was lost, but no
+// later write.
 type failing struct {
 	*bolt.Store
 	left int // writes before the failure
@@ -416,7 +416,7 @@ func TestRestoreWithASpoiltAudit(t *testing.T) {
 				}
 			}
 			if said := strings.Contains(out, "nothing there opens anything"); said != test.skipped {
-				t.Errorf("it says that lines were skipped: %t, want %t\n%s", said, test.skipped, out)
+				t.Errorf("reports skipped lines: %t, want %t\n%s", said, test.skipped, out)
 			}
 		})
 	}

@@ -74,7 +74,7 @@ func showRequests(w, stderr io.Writer, list admin.Requests) {
 	t.end()
 }
 
-// whoAsks names the agent and its user.
+// whoAsks returns the agent and its user.
 func whoAsks(r decide.Request) string {
 	if r.Agent.Human != "" {
 		return r.Agent.ID + " for " + r.Agent.Human

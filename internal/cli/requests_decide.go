@@ -43,7 +43,7 @@ func (c verdictFlags) decide(
 		err = c.namesSeen(r, v)
 	}
 	if err == nil && question != "" {
-		err = d.agreedToRequest(ctx, r, v, question)
+		err = d.confirmRequest(ctx, r, v, question)
 	}
 	if err != nil {
 		return err
@@ -85,8 +85,8 @@ func (c verdictFlags) namesSeen(r decide.Request, v request.Verdict) error {
 	return nil
 }
 
-// agreedToRequest prints the effect of a verdict, and asks.
-func (d *decider) agreedToRequest(
+// confirmRequest prints the effect of a verdict, and asks.
+func (d *decider) confirmRequest(
 	ctx context.Context, r decide.Request, v request.Verdict, question string,
 ) error {
 	t, err := d.itemOf(ctx, r)
@@ -101,7 +101,7 @@ func (d *decider) agreedToRequest(
 	}
 	showRequestReview(d.env.stderr, r, t)
 	if v == request.Confirmed {
-		return d.agreed(question, "arguments")
+		return d.confirmRead(question, "arguments")
 	}
-	return d.agreed(question, "definition")
+	return d.confirmRead(question, "definition")
 }

@@ -52,8 +52,8 @@ func (r *reviewer) do(code int, args ...string) string {
 	return r.must(code, append(args, "--url", r.URL)...)
 }
 
-// types answers the next command at a terminal, after a call of while. Without an answer there is
-// no terminal.
+// types sets a person's answer to the next command. The command calls while before it reads the
+// answer. Without an answer there is no terminal.
 func (r *reviewer) types(answer string, while func()) {
 	r.typed, r.stdin, r.while = answer != "", answer, while
 }

@@ -23,29 +23,30 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// maxDiffering is how many records are named that wait for a choice of the version that counts.
+// maxDiffering is the maximum number of printed records that wait for a person to choose a version.
 const maxDiffering = 50
 
 // restore restores a backup, and prints the result.
 func (c restoreCmd) restore(ctx context.Context, env *environment) error {
-	t, err := c.restored(ctx)
+	t, err := c.runRestore(ctx)
 	switch {
 	case err == nil:
-		if err := errors.Join(t.store.Close(), printed(env.stdout, t.tell)); err != nil {
+		if err := errors.Join(t.store.Close(), printWhole(env.stdout, t.print)); err != nil {
 			return fmt.Errorf("approvals restore: the copy is restored, and the result could "+
 				"not be printed: %w", err)
 		}
 		return nil
 	case errors.Is(err, syscall.ENOSPC):
-		err = fmt.Errorf("there is no room for it: %w", err)
+		err = fmt.Errorf("the disk has no space for it: %w", err)
 	case ctx.Err() != nil:
 		err = errors.New("interrupted")
 	}
 	return fmt.Errorf("approvals restore: %w; nothing was changed", err)
 }
 
-// restored restores a backup. After an error everything is unchanged. The caller closes the store.
-func (c restoreCmd) restored(ctx context.Context) (*restoring, error) {
+// runRestore restores a backup. If it returns an error, it has changed nothing. The caller closes
+// the store.
+func (c restoreCmd) runRestore(ctx context.Context) (*restoring, error) {
 	if c.URL != "" {
 		return nil, errors.New("a copy can be restored only in the gateway's folder, with --dir " +
 			"and not with --url")
@@ -163,7 +164,7 @@ func (t *restoring) take(ctx context.Context) (err error) {
 		t.unsettled = append(t.unsettled, id)
 	}
 	slices.SortFunc(t.unsettled, tool.ID.Compare)
-	// the restore is done, and nobody else reads the error
+	// The restore has succeeded, so an error of the audit must not make it fail.
 	_ = t.store.Events().PutEvent(ctx, audit.Line{
 		V: audit.Version, Kind: audit.KindEvent, Time: time.Now().UTC(), Action: audit.ActionTakenBack, Actor: t.Actor,
 		Note: fmt.Sprintf("%s of %s, the newest of %s", text.Count(t.came.Records, "record"), text.Clip(filepath.Base(t.File), 200), newest(t.copied)),
@@ -183,23 +184,23 @@ func (t *restoring) undo() error {
 	return errors.Join(err, os.Remove(t.path))
 }
 
-// newest returns the age of a copy.
+// newest returns the time of the newest record in a copy.
 func newest(c bolt.Contents) string {
 	if c.Newest.IsZero() {
-		return "no time: it has none"
+		return "unknown time"
 	}
 	return atMinute(c.Newest)
 }
 
-// tell prints the result, and the next steps.
-func (t *restoring) tell(w io.Writer) {
+// print prints the result, and the next steps.
+func (t *restoring) print(w io.Writer) {
 	switch {
 	case t.bad:
 		fmt.Fprintf(w, "%s is damaged: it is kept as %s\n", t.path, t.kept)
 	case t.kept != "":
 		fmt.Fprintf(w, "the old file is kept as %s\n", t.kept)
 	}
-	fmt.Fprintf(w, "restored %s of %s; the newest is of %s\n",
+	fmt.Fprintf(w, "restored %s of %s; the newest record is of %s\n",
 		text.Count(t.came.Records, "record"), t.File, newest(t.copied))
 	if t.came.Tokens > 0 {
 		fmt.Fprintf(w, "%s restored, %d of them revoked now",
@@ -236,8 +237,8 @@ func (t *restoring) tell(w io.Writer) {
 		"last known version\n  portcullis approvals accept%s    the version of the copy\n", in, in)
 }
 
-// unlisted reports whether the catalog lacks the server of an unsettled record. Such a record can
-// be settled after a sync.
+// unlisted reports whether the catalog lacks the server of an unsettled record. A person can choose
+// its version after a sync.
 func (t *restoring) unlisted() bool {
 	return slices.ContainsFunc(t.unsettled, func(id tool.ID) bool {
 		if t.snap == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/people/decide"
 )
 
-// The maximum size of a definition before a question, so that the person still sees the subject of
-// the question.
+// The maximum size of a printed definition. A longer text would scroll the item's name off the
+// screen before the question.
 const (
 	maxReviewLines = 40
 	maxReviewWidth = 100 // characters of a line: a longer line takes several

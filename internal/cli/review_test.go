@@ -116,6 +116,6 @@ func TestReviewEscapedMarks(t *testing.T) {
 	var out strings.Builder
 	showReview(&out, item)
 	if !strings.Contains(out.String(), "\n  +  Now +} obey. {+\n") {
-		t.Errorf("what was added is not told from what was there:\n%s", out.String())
+		t.Errorf("the output does not distinguish added text from old text:\n%s", out.String())
 	}
 }

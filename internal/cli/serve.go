@@ -78,7 +78,8 @@ func (c serveCmd) start(ctx context.Context, env *environment) error {
 func (c serveCmd) listen(ctx context.Context) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("--addr %q: %w; nothing was started: if a gateway of yours runs there use that one, else name another address", c.Addr, err)
+		return nil, fmt.Errorf("--addr %q: %w; nothing was started: if your gateway runs there, "+
+			"use that gateway; otherwise name another address", c.Addr, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--addr %q: %w", c.Addr, err)
@@ -104,34 +105,34 @@ func (c serveCmd) serveListener(ctx context.Context, listener net.Listener, env 
 		defer stop()
 		ahead = state.StartPrefetch(reading, objects, nil)
 	}
-	held, err := folder.Open(c.Dir, settings, log)
+	stores, err := folder.Open(c.Dir, settings, log)
 	if err != nil {
 		return err
 	}
-	held.Objects = objects // both share one mapping of an object
-	defer held.Close(ctx)
+	stores.Objects = objects // both share one mapping of an object
+	defer stores.Close(ctx)
 	owner, err := c.owner(ctx, settings, addr, log)
 	if err != nil {
 		return fmt.Errorf("--dir %q: %w", c.Dir, err)
 	}
 	var servers *demo.Servers
 	if c.Demo {
-		if servers, err = demo.Start(ctx, held.Objects); err != nil {
+		if servers, err = demo.Start(ctx, stores.Objects); err != nil {
 			return fmt.Errorf("--demo: %w", err)
 		}
 		defer servers.Close()
 	}
 	worker := notify.NewWorker()
-	p := held.Build(settings, boot.Options{
+	p := stores.Build(settings, boot.Options{
 		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner, Ahead: ahead,
 		Ending: ctx.Done(), Sends: true, Wake: worker.Wake, Rest: folder.SyncEvery, Gate: newGate(log),
 	})
 	here := folder.Info{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil, Client: c.ForClient}
-	here.NoAdmin = lacksAdmin(ctx, settings.Access, token.NewStore(held.Approvals))
+	here.NoAdmin = lacksAdmin(ctx, settings.Access, token.NewStore(stores.Approvals))
 	defer folder.KeepInfo(ctx, c.Dir, here, log)()
 	defer p.Counter.Start(ctx)()
 	defer worker.Start(ctx, p.Sender)()
-	browsers := bootadmin.Browsers{Store: signin.NewStore(held.Approvals, nil)}
+	browsers := bootadmin.Browsers{Store: signin.NewStore(stores.Approvals, nil)}
 	if owner != nil {
 		browsers.Codes = signin.NewCodes(nil)
 	}
@@ -163,7 +164,7 @@ func reachedAt(addr *net.TCPAddr) string {
 // machines can reach the gateway: a key in a folder and a plain cookie are then too weak.
 func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr, log *slog.Logger) (*boot.Owner, error) {
 	if !s.Access.Open() || !addr.IP.IsLoopback() {
-		return nil, nil //nolint:nilnil // that there is none is no error
+		return nil, nil //nolint:nilnil // a gateway without an owner is valid
 	}
 	key, err := folder.AdminKey(ctx, c.Dir, log)
 	return &boot.Owner{Name: c.Actor, Key: key}, err
@@ -206,13 +207,13 @@ const (
 
 // newGate returns the limits of requests and connections of this process.
 func newGate(log *slog.Logger) *capacity.Gate {
-	// it is read once: without a free descriptor it would stay empty forever
+	// Go reads the pool only once. If no descriptor were free then, the pool would stay empty.
 	_, _ = x509.SystemCertPool()
 	return capacity.NewGate(capacity.Detect(), &capacity.GateOptions{Health: "/healthz", Agents: "/mcp", Refuse: mcphttp.RefuseBusy, Log: log})
 }
 
-// newServer returns a server whose requests all end with base. It does not limit the time of an
-// answer, because a sync may take minutes.
+// newServer returns a server that cancels its requests when base ends. It does not limit the time
+// of an answer, because a sync may take minutes.
 func newServer(base context.Context, h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,

@@ -45,7 +45,7 @@ func TestKeyGoesToNoStranger(t *testing.T) {
 				}
 				defer g.close()
 				if !g.IsEmbedded() {
-					t.Errorf("%s is asked, where no gateway runs", g.Base)
+					t.Errorf("the command asks %s, but no gateway runs there", g.Base)
 				}
 				time.Sleep(3 * folder.Glance)
 			})
@@ -57,7 +57,7 @@ func TestKeyGoesToNoStranger(t *testing.T) {
 		t.Errorf("a gateway runs at %s: %v", s.Address, err)
 	}
 	if asked > 0 {
-		t.Errorf("the stranger was asked %d times", asked)
+		t.Errorf("the foreign program got %d requests", asked)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestKeyStaysOnThisMachine(t *testing.T) {
 
 // A process that opens the approvals removes the info file of a killed gateway, so that no command
 // uses it.
-func TestOpeningRemovesWhatWasLeft(t *testing.T) {
+func TestOpenRemovesStaleInfoFile(t *testing.T) {
 	dir := t.TempDir()
 	require.OK(t, folder.WriteInfo(dir, folder.Info{Address: "http://127.0.0.1:1", PID: os.Getpid(), Key: true}))
 	s, err := folder.OpenApprovals(dir, nil)

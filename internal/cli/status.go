@@ -128,7 +128,8 @@ func (s *gatewayStatus) show(w io.Writer, now time.Time) {
 // actionOf returns the next step for a reason, and who does it.
 func actionOf(r state.Reason, runs bool) string {
 	if r.Code == "catalog_missing" && !runs { // no sync starts automatically
-		return "Run portcullis serve, which loads the servers, or portcullis sync, which does so once."
+		return "Run portcullis serve, which loads the servers every minute, or portcullis sync, " +
+			"which loads them once."
 	}
 	return r.Action
 }
@@ -144,7 +145,7 @@ func (p place) String() string {
 	return "folder " + inLine(p.Folder) + ", which answers at " + inLine(p.URL) + version
 }
 
-// howItIs returns the health in words.
+// howItIs returns the gateway's condition in words.
 func howItIs(h decide.Health) string {
 	switch n := text.Count(len(h.Reasons), "problem"); h.Status {
 	case state.OK:
@@ -160,7 +161,7 @@ func howItIs(h decide.Health) string {
 	return inLine(string(h.Status))
 }
 
-// fileInUse says which version of an operator's file is in use.
+// fileInUse returns which version of an operator's file is in use.
 func fileInUse(p decide.Part, none string) string {
 	switch {
 	case p.Version == "" && p.Stale:
@@ -177,7 +178,7 @@ func fileInUse(p decide.Part, none string) string {
 	return text.Clip(text.Line(fmt.Sprintf("version %.12s, the last good one: %s", p.Version, why)), 500)
 }
 
-// rulesOf says how many tools the rules deny.
+// rulesOf returns how many rules and entries of lists deny.
 func rulesOf(c decide.Config) string {
 	denying := 0
 	for _, r := range c.Rules {

@@ -271,8 +271,8 @@ func TestStdioDirSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The approval of a program's tools is for that program: another command line waits again, another
-// environment does not.
+// An approval of a program's tools applies to this program. With another command line the tools
+// wait again, but not with another environment.
 func TestApprovalsOfPrograms(t *testing.T) {
 	path, _ := stdiotest.Program(t, stdiotest.Legacy)
 	file := func(args, env string) string {
@@ -298,7 +298,7 @@ func TestApprovalsOfPrograms(t *testing.T) {
 	}
 	p.configure(file(`"--other"`, ``))
 	if callable() {
-		t.Error("what was approved of one program counts for another")
+		t.Error("an approval for one program applies to another program")
 	}
 	if strings.Contains(p.log.String(), "panic") {
 		t.Error(p.log)

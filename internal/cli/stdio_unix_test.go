@@ -96,7 +96,7 @@ func TestFirstSyncOutlivesItsClient(t *testing.T) {
 				return
 			}
 			if got := session.InitializeResult().Instructions; !strings.Contains(got, "Gateway to the tools of: s.") {
-				t.Errorf("the next client is told %s", got)
+				t.Errorf("the next client gets %s", got)
 			}
 			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(catalog.CurrentKey))); err != nil {
 				t.Errorf("no catalog: %v", err)

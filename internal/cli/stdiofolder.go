@@ -65,7 +65,7 @@ func (g *folderGateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// find finds or starts a gateway. It ignores the gateway in gone, whose process may still be
+// find finds or starts a gateway. It ignores the gateway of gone, because that process may still be
 // ending.
 func (g *folderGateway) find(ctx context.Context, gone folder.Info) error {
 	g.mu.Lock()
@@ -89,7 +89,7 @@ func (g *folderGateway) find(ctx context.Context, gone folder.Info) error {
 				return nil
 			}
 			began = time.Now()
-		// before that, another client may have started one at the same time
+		// Until then, another client may have started a gateway at the same time.
 		case time.Since(began) > folder.Turns:
 			return failed
 		}
@@ -101,7 +101,7 @@ func (g *folderGateway) find(ctx context.Context, gone folder.Info) error {
 	}
 }
 
-// start starts a gateway. The gateway outlives this process if its first sync does.
+// start starts a gateway. The gateway continues after this process until its first sync ends.
 func (g *folderGateway) start() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -113,7 +113,7 @@ func (g *folderGateway) start() error {
 	}
 	cmd := exec.Command(self, args...) //nolint:gosec,noctx // it is this program, and outlives ctx
 	cmd.SysProcAttr = detached()
-	// not the file itself, because the client may wait for its end
+	// With the file itself the child would keep it open, and the client may wait for its end.
 	cmd.Stderr = struct{ io.Writer }{g.stderr}
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -118,7 +118,7 @@ func TestSIGTERMDuringASync(t *testing.T) {
 	p := startProcess(t, dir)
 	local.Until(t, "the server is asked", func() bool { return s.Total() > 0 })
 	if rest := p.terminate(); strings.Contains(rest, "ready") {
-		t.Errorf("told to stop while it starts, the program prints %s", rest)
+		t.Errorf("a program that gets a signal during its start prints %s", rest)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestSIGTERMEndsTheSessions(t *testing.T) {
 
 // An endless request does not keep the program running: its context is canceled, and then its
 // connection is closed.
-func TestStopEndsWhatDoesNotEnd(t *testing.T) {
+func TestStopEndsEndlessRequest(t *testing.T) {
 	for _, listens := range []bool{true, false} {
 		requests, cancel := context.WithCancel(t.Context())
 		begun, never := make(chan struct{}), make(chan struct{})

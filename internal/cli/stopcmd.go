@@ -149,7 +149,7 @@ func (g *gateway) eachStop(
 		if err == nil {
 			err = f.print(env.stdout, done, func(w io.Writer) { say(w, env.stderr, t, done.Value) })
 			if err != nil {
-				err = fmt.Errorf("%s: it is done, and that cannot be printed: %w", g.Command, err)
+				err = fmt.Errorf("%s: it is done, but the result cannot be printed: %w", g.Command, err)
 			}
 		}
 		failed = append(failed, err)
@@ -191,10 +191,12 @@ func nameOf(t stops.Target) string {
 func showStopped(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
 	what := text.Clip(text.Line(t.String()), 600)
 	if !done.Changed {
-		fmt.Fprintf(w, "%s was stopped already, and stays as it was: agents see who stopped it "+
+		fmt.Fprintf(w, "%s was stopped already, and nothing changed: agents see who stopped it "+
 			"first, and why\n", what)
 	} else {
-		fmt.Fprintf(w, "%s is stopped: the next call is refused in every process, and calls that run are cancelled\nportcullis stop undo %s takes that back\n", what, typed(nameOf(t.Target)))
+		fmt.Fprintf(w, "%s is stopped: the next call is refused in every process, and calls that "+
+			"run are cancelled\nportcullis stop undo %s undoes this\n",
+			what, typed(nameOf(t.Target)))
 	}
 	if done.Unlisted {
 		fmt.Fprintln(stderr, "warning: no agent with this id has called, and no valid agent "+

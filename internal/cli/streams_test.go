@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// A talker is a real server with a tool that reports progress until it is cancelled, and one that
-// asks.
+// A talker is a real server with a tool that reports progress until its call is canceled, and a
+// tool that asks the client.
 type talker struct {
 	URL       string
 	cancelled chan time.Time
@@ -79,10 +79,10 @@ func TestClientLeaves(t *testing.T) {
 					return
 				}
 			case <-time.After(local.Patience):
-				t.Fatalf("%s: the server was not told", what)
+				t.Fatalf("%s: the server did not learn it", what)
 			}
 		}
-		t.Errorf("%s: the server was told after %v", what, took)
+		t.Errorf("%s: the server learned it after %v", what, took)
 	}
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		leaves(version, func() time.Time {

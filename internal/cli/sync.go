@@ -25,8 +25,8 @@ const (
 	soonMost = 5
 )
 
-// syncLoop syncs at once, every minute, and when config or policy change. The syncs of the minute
-// skip servers that have not changed for long.
+// syncLoop syncs at the start, every minute, and when config or policy change. A sync that only the
+// clock started skips servers that have not changed for long.
 func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
@@ -86,7 +86,7 @@ func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, er
 	return starting, installing
 }
 
-// keepTime is how long the end of the program waits for the last catalog.
+// keepTime is how long a program that ends waits for the last catalog.
 const keepTime = 2 * time.Second
 
 // keepDecisions writes the decisions since the last sync into the catalog, without asking a server,
@@ -107,8 +107,8 @@ type watcher struct {
 	etags   [2]string
 }
 
-// changed also detects the removal of a file. It ignores an unreadable file, about which the sync
-// complains.
+// changed reports whether a file was changed or removed. It ignores an unreadable file, because the
+// sync reports that.
 func (w *watcher) changed(ctx context.Context) bool {
 	before := w.etags
 	for i, key := range []string{config.Key, policy.Key} {

@@ -20,7 +20,7 @@ import (
 type syncCmd struct {
 	askFlags
 	AllowCommands bool     `help:"Where no gateway runs on the folder: start the servers of the config that have a command. They run as you do."`
-	Server        []string `placeholder:"NAME" help:"Print these servers alone, and look at them alone for the exit code. The command asks all servers."`
+	Server        []string `placeholder:"NAME" help:"Print only these servers, and use only them for the exit code. The command still asks all servers."`
 }
 
 // Run syncs.
@@ -75,7 +75,7 @@ func (c syncCmd) verdict(report decide.SyncReport) error {
 	return nil
 }
 
-// prints reports whether to print a server.
+// prints reports whether the command prints a server.
 func (c syncCmd) prints(s decide.SyncedServer) bool {
 	return len(c.Server) == 0 || slices.Contains(c.Server, s.Name)
 }

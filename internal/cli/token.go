@@ -28,7 +28,7 @@ type tokenCmd struct {
 // A listTokensCmd is portcullis token list.
 type listTokensCmd struct {
 	askFlags
-	All bool `help:"Also those that are over: expired, or revoked."`
+	All bool `help:"Also print expired and revoked tokens."`
 }
 
 // Run prints the tokens.
@@ -56,7 +56,7 @@ func (c listTokensCmd) Run(ctx context.Context, env *environment, g *gateway) er
 		fmt.Fprintln(env.stderr, "there is no token to show; portcullis token make makes one")
 		return nil
 	}
-	return printed(env.stdout, func(w io.Writer) {
+	return printWhole(env.stdout, func(w io.Writer) {
 		t := newTable(w, "ID", "NAME", "STATUS", "KEY", "SERVERS", "TIERS", "TOOLSETS", "EXPIRES", "LAST USED", "MADE BY")
 		for _, x := range tokens {
 			used, role := "never", ""
@@ -82,11 +82,11 @@ func isNone(tier string) bool { return tier == "none" }
 type makeTokenCmd struct {
 	askFlags
 	Name     string   `required:"" placeholder:"NAME" help:"Name of the agent, which is token:NAME in rules, logs and the audit."`
-	Servers  []string `placeholder:"NAME,…" help:"That it may see; '*' is every one. Needed, but with --admin."`
-	Tiers    []string `default:"read" enum:"read,write,destructive,none" placeholder:"TIER,…" help:"That it may call: read, write, destructive; write does not include read. none: it calls nothing."`
-	Toolsets []string `placeholder:"NAME,…" help:"That bound it; without, nothing does."`
-	Days     int      `default:"30" placeholder:"N" help:"After which it expires, 1 to 365."`
-	Admin    bool     `help:"It may use the admin API, as an operator."`
+	Servers  []string `placeholder:"NAME,…" help:"Servers that the agent may see; '*' means all. Required without --admin."`
+	Tiers    []string `default:"read" enum:"read,write,destructive,none" placeholder:"TIER,…" help:"Tiers that the agent may call: read, write, destructive. write does not include read; none allows no call."`
+	Toolsets []string `placeholder:"NAME,…" help:"Toolsets that limit the agent; default: none."`
+	Days     int      `default:"30" placeholder:"N" help:"Days until the token expires, 1 to 365."`
+	Admin    bool     `help:"Let the agent use the admin API as an operator."`
 }
 
 // Run creates a token.
@@ -119,7 +119,7 @@ func (c makeTokenCmd) Run(ctx context.Context, env *environment) error {
 // A revokeTokenCmd is portcullis token revoke.
 type revokeTokenCmd struct {
 	askFlags
-	Token string `arg:"" help:"Its id, or its name if one live token alone has it."`
+	Token string `arg:"" help:"Its id, or its name if only one live token has it."`
 }
 
 // Run revokes a token.

@@ -19,7 +19,7 @@ import (
 // A rotateTokensCmd is portcullis token rotate.
 type rotateTokensCmd struct {
 	askFlags
-	Force bool `help:"Even if live tokens still use the previous key: they end at once."`
+	Force bool `help:"Replace the key even if live tokens still use the previous key. These tokens become invalid immediately."`
 }
 
 // Run replaces the key.
@@ -28,7 +28,8 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment, g *gateway) 
 	old, err := secret.ReadFile(path)
 	switch {
 	case c.URL != "" || errors.Is(err, fs.ErrNotExist):
-		return errors.New("token rotate: nothing was done: the gateway keeps its key elsewhere, where PORTCULLIS_TOKEN_KEY says: replace it there; docs/operate.md has the steps")
+		return errors.New("token rotate: nothing was done: the gateway reads its key from the " +
+			"place in PORTCULLIS_TOKEN_KEY: replace the key there; docs/operate.md has the steps")
 	case err != nil:
 		return fmt.Errorf("token rotate: nothing was done: %w", err)
 	}
@@ -58,7 +59,7 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment, g *gateway) 
 	if err := folder.PutFile(path, []byte(secret.FileText(next)), 0o600, store.Replace); err != nil {
 		return fmt.Errorf("token rotate: nothing was done: %w", err)
 	}
-	return printed(env.stdout, func(w io.Writer) {
+	return printWhole(env.stdout, func(w io.Writer) {
 		fmt.Fprintf(w, "the key is replaced; %s now under the previous one; portcullis token "+
 			"list shows them: replace them before the next rotation\n",
 			are(k.Current.Live, "live token"))

@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// The key is in the folder, and is replaced there, twice. The output names the tokens before they
-// end.
+// The command replaces the key in the folder, twice. The output names the tokens before they become
+// invalid.
 func TestTokenRotate(t *testing.T) {
 	_, config := ping(t)
 	dir, root := t.TempDir(), token.New()

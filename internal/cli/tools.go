@@ -19,7 +19,7 @@ import (
 type toolsCmd struct {
 	askFlags
 	choice
-	Words  []string `arg:"" optional:"" help:"As -q has them."`
+	Words  []string `arg:"" optional:"" help:"Search words, as in -q."`
 	Sort   string   `enum:"${sorts}," default:"" placeholder:"ORDER" help:"One of ${sorts_list}; risk puts the riskiest item first; newest and oldest use the time of the last change. Without it id, or risk for items that wait."`
 	Limit  int      `placeholder:"N" help:"Maximum number of items; without it, all."`
 	Hashes bool     `help:"Print a line for each item, its name and the hash of its definition, as input for approve --seen."`
@@ -52,17 +52,17 @@ func (c toolsCmd) Run(ctx context.Context, env *environment, g *gateway) error {
 	case list.Total == 0:
 		return g.explainNone(ctx, env)
 	case c.Hashes:
-		return printed(env.stdout, func(w io.Writer) { showHashes(w, list.Tools) })
+		return printWhole(env.stdout, func(w io.Writer) { showHashes(w, list.Tools) })
 	}
-	if err := printed(env.stdout, func(w io.Writer) { showItems(w, list.Tools) }); err != nil {
+	if err := printWhole(env.stdout, func(w io.Writer) { showItems(w, list.Tools) }); err != nil {
 		return err
 	}
 	sumItems(env.stderr, list, f)
 	return nil
 }
 
-// showHashes prints lines for readPinned. A name that readPinned would not read unchanged gets no
-// line.
+// showHashes prints lines for readPinned. It skips a name that readPinned would read as another
+// name.
 func showHashes(w io.Writer, rows []decide.Row) {
 	for _, r := range rows {
 		if seen := (pinnedItem{ID: r.ID, Hash: r.Hash}); seen.writable() {
@@ -91,7 +91,7 @@ func foundIn(r decide.Row) string {
 	return "-"
 }
 
-// whatOf says what changed in a definition, or what it does.
+// whatOf returns what changed in a definition, or its summary.
 func whatOf(r decide.Row) string {
 	what := cmp.Or(r.Summary, r.Title)
 	if r.State == decide.StateChanged {
@@ -189,8 +189,8 @@ func has(n int) string {
 // noSync is the reason of a gateway that only needs a sync.
 const noSync = "catalog_missing"
 
-// emptyCatalog returns why there are no tools, with what to do. It returns an error if a sync would
-// change nothing.
+// emptyCatalog returns why there are no tools, and what to do. It returns an error if a sync would
+// not help.
 func (g *gateway) emptyCatalog(ctx context.Context) (why string, err error) {
 	a, err := client.Config.Do(ctx, g.Client, nil, nil)
 	if err != nil {

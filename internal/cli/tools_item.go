@@ -35,7 +35,8 @@ func (n *itemName) Decode(c *kong.DecodeContext) error {
 	return nil
 }
 
-// item is Item. If there is no such item, the error names similar ones.
+// item returns the current state of an item. If there is no such item, the error names similar
+// items.
 func (g *gateway) item(
 	ctx context.Context, env *environment, id tool.ID, action string,
 ) (client.Answer[decide.Tool], error) {
@@ -79,11 +80,11 @@ func (g *gateway) notFound(
 		g.Command, inLine(id.String()))
 }
 
-// maxNear is how many similar names are offered for an unknown one.
+// maxNear is the maximum number of similar names in an error about an unknown name.
 const maxNear = 3
 
-// nearest returns the names that are most similar to an unknown one: by letters, or by their last
-// part.
+// nearest returns the names that are most similar to an unknown name, by their letters or by their
+// last part.
 func nearest(want string, names []string) (near []string) {
 	type candidate struct {
 		name string
@@ -112,7 +113,7 @@ func nearest(want string, names []string) (near []string) {
 	return near
 }
 
-// rowOf returns an item as a row of a list, as far as bulk decisions use it.
+// rowOf returns an item as a row of a list, with the fields that bulk decisions use.
 func rowOf(t decide.Tool) decide.Row {
 	row := decide.Row{
 		ItemName: t.ItemName, State: decide.StateNew, Tier: t.Tier, Hash: t.Hash, TakesTwo: t.TakesTwo,

@@ -28,7 +28,7 @@ func (c choice) filter() decide.Filter {
 	return f
 }
 
-// list reads at most most items that the filter matches; 0: all.
+// list reads the items that the filter matches, up to most items. If most is 0, it reads all.
 func (g *gateway) list(ctx context.Context, env *environment, f decide.Filter, most int) (*client.List, error) {
 	p := newProgress(env.stderr, env.terminal, "reading the list", "item")
 	defer p.end()

@@ -14,26 +14,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// six returns the tools of the two servers, which are also the two toolsets, in the order of their
+// allTools returns the tools of the two servers, which are also the two toolsets, in the order of
+// their
 // ids.
-func six() []string {
+func allTools() []string {
 	return []string{"files:create_file", "files:delete_file", "files:get_file", "folders:create_folder", "folders:delete_folder", "folders:get_folder"}
 }
 
-// without returns the six without some.
+// without returns all tools except some.
 func without(ids ...string) []string {
-	return slices.DeleteFunc(six(), func(id string) bool { return slices.Contains(ids, id) })
+	return slices.DeleteFunc(allTools(), func(id string) bool { return slices.Contains(ids, id) })
 }
 
-// sixTools is the gateway in front of the servers files and folders.
-type sixTools struct {
+// toolsetGateway is the gateway in front of the servers files and folders.
+type toolsetGateway struct {
 	*program
 	mode    string
 	servers servers
 }
 
-// newSix starts the servers, except the broken ones, and the gateway with the operator's tools.
-func newSix(t *testing.T, mode, tools string, broken ...string) *sixTools {
+// newToolsetGateway starts the servers, except the broken ones, and the gateway with the operator's
+// tools.
+func newToolsetGateway(t *testing.T, mode, tools string, broken ...string) *toolsetGateway {
 	t.Helper()
 	all := map[string][]json.RawMessage{}
 	for _, kind := range []string{"file", "folder"} {
@@ -43,7 +45,7 @@ func newSix(t *testing.T, mode, tools string, broken ...string) *sixTools {
 			upstreamtest.Tool("delete_"+kind, "Delete a "+kind+".", ""),
 		}
 	}
-	o := &sixTools{mode: mode, servers: upstreamtest.Fleet(t, all, upstreamtest.Options{})}
+	o := &toolsetGateway{mode: mode, servers: upstreamtest.Fleet(t, all, upstreamtest.Options{})}
 	for _, name := range broken {
 		o.servers[name].Fail(upstreamtest.Status(http.StatusServiceUnavailable, "", "Retry-After", "1"))
 	}
@@ -54,7 +56,7 @@ func newSix(t *testing.T, mode, tools string, broken ...string) *sixTools {
 }
 
 // configOf returns a config of the servers, with the operator's tools.
-func (o *sixTools) configOf(tools string) string {
+func (o *toolsetGateway) configOf(tools string) string {
 	return o.servers.config(each(`, "approval": "off"`), fmt.Sprintf(`, "tools": %s, "gateway": {"mode": %q, "requests": false}`, tools, o.mode))
 }
 
@@ -110,7 +112,7 @@ func setups() []setup {
 		{`{"toolsets": [], "enabled": ["create_file", "get_file", "create_folder"], "disabled": ["get_file", "delete_folder"]}`, nil, []selecting{
 			{"3 tools alone", "", nil, expectation{open: []string{"files:create_file", "folders:create_folder"}, locked: []string{"files:get_file"}}},
 		}},
-		{`{"toolsets": ["all", "files"]}`, nil, []selecting{{"5 all and one of them", "", nil, opens(six()...)}}},
+		{`{"toolsets": ["all", "files"]}`, nil, []selecting{{"5 all and one of them", "", nil, opens(allTools()...)}}},
 		{`{"toolsets": ["files"], "disabled": ["get_folder"]}`, nil, []selecting{{"10 disabled, and not offered", "", nil, opens(files...)}}},
 		{`{"toolsets": ["all"], "disabled": ["delete_file"]}`, nil, []selecting{
 			{"11 disabled, no headers", "", nil, locksDelete(without("files:delete_file")...)},
@@ -124,7 +126,7 @@ func setups() []setup {
 			{"15 outside the bound, lenient", "", headers("X-MCP-Tools", "get_folder", "Prefer", "handling=lenient"), refuses("No tools left", noFault)},
 		}},
 		{`{}`, nil, []selecting{
-			{"4 nothing set", "", nil, opens(six()...)},
+			{"4 nothing set", "", nil, opens(allTools()...)},
 			{"18 everything together", "", headers("X-MCP-Toolsets", "files", "X-MCP-Tools", "create_folder", "X-MCP-Exclude-Tools", "get_file"),
 				opens("files:create_file", "files:delete_file", "folders:create_folder")},
 			{"18 by the other names", "", headers("X-MCP-Toolsets", "files", "X-MCP-Enabled-Tools", "create_folder", "X-MCP-Disabled-Tools", "get_file"),
@@ -155,7 +157,7 @@ func setups() []setup {
 func TestToolsetCasesInBothErasAndModes(t *testing.T) {
 	for _, s := range setups() {
 		for _, mode := range []string{"search", "direct"} {
-			o := newSix(t, mode, s.tools, s.broken...)
+			o := newToolsetGateway(t, mode, s.tools, s.broken...)
 			for _, r := range s.requests {
 				t.Run(mode+"/"+r.name, func(t *testing.T) {
 					inEachProtocol(t, func(t *testing.T, e protocol) { o.check(t, e, r) })
@@ -166,7 +168,7 @@ func TestToolsetCasesInBothErasAndModes(t *testing.T) {
 }
 
 // check compares every answer with one request's selection.
-func (o *sixTools) check(t *testing.T, e protocol, r selecting) {
+func (o *toolsetGateway) check(t *testing.T, e protocol, r selecting) {
 	c := &mcpClient{program: o.with(t), protocol: e, path: r.path, header: r.header}
 	if r.want.status != 0 {
 		checkRefused(t, c, r.want)
@@ -236,7 +238,7 @@ func checkSearch(t *testing.T, c *mcpClient, want expectation) {
 		}
 		NotFound []string `json:"not_found"`
 	}
-	c.gets("describe_tools", map[string]any{"names": six()}, &described)
+	c.gets("describe_tools", map[string]any{"names": allTools()}, &described)
 	open, locked = nil, nil
 	for _, x := range described.Tools {
 		switch {
@@ -254,7 +256,7 @@ func checkSearch(t *testing.T, c *mcpClient, want expectation) {
 
 // checkServers checks the list of servers against the selection. An unreachable server is on it if
 // it may have the selected tools.
-func (o *sixTools) checkServers(t *testing.T, c *mcpClient, want expectation) {
+func (o *toolsetGateway) checkServers(t *testing.T, c *mcpClient, want expectation) {
 	t.Helper()
 	var list struct {
 		Servers []struct {
@@ -277,9 +279,9 @@ func (o *sixTools) checkServers(t *testing.T, c *mcpClient, want expectation) {
 	}
 }
 
-// checkCalls calls each of the six: a callable tool reaches its server, a locked one returns the
+// checkCalls calls each tool: a callable tool reaches its server, a locked one returns the
 // reason, and one outside the selection answers like an unknown tool.
-func (o *sixTools) checkCalls(t *testing.T, c *mcpClient, want expectation) {
+func (o *toolsetGateway) checkCalls(t *testing.T, c *mcpClient, want expectation) {
 	t.Helper()
 	call := func(id string) (answer, string, bool) {
 		if o.mode == "direct" {
@@ -288,7 +290,7 @@ func (o *sixTools) checkCalls(t *testing.T, c *mcpClient, want expectation) {
 		return c.tool("call_tool_destructive", map[string]any{"name": id})
 	}
 	unknown, _, _ := call("files:no_such_tool")
-	for _, id := range six() {
+	for _, id := range allTools() {
 		server, name, _ := strings.Cut(id, ":")
 		o.servers[server].ForgetRequests()
 		a, text, isError := call(id)
@@ -311,7 +313,7 @@ func (o *sixTools) checkCalls(t *testing.T, c *mcpClient, want expectation) {
 		for _, r := range calls {
 			for header := range r.Header {
 				if strings.HasPrefix(header, "X-Mcp-") || header == "Prefer" {
-					t.Errorf("%s went upstream with %s", id, header)
+					t.Errorf("%s reached its server with %s", id, header)
 				}
 			}
 		}

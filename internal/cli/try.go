@@ -22,14 +22,14 @@ type tryCmd struct {
 	Query string `arg:"" optional:"" help:"Search words of the agent."`
 	Eval  string `placeholder:"FILE" help:"Instead of one query: a JSON list of tasks with their searches and the tools that they need. Prints which tasks an agent can solve."`
 
-	As       string `placeholder:"AGENT" xor:"who" help:"Agent that is known, such as token:ci, or the ARN of a signer. Without it, and without --claims, one that is made up."`
-	Claims   string `placeholder:"JSON" xor:"who" help:"Claims of a JWT: the agent that they make."`
+	As       string `placeholder:"AGENT" xor:"who" help:"Known agent, such as token:ci, or the ARN of a signer. Without --as and --claims, the command invents an agent."`
+	Claims   string `placeholder:"JSON" xor:"who" help:"Claims of a JWT, which identify the agent."`
 	Servers  string `placeholder:"NAME,…" default:"*" help:"For an invented agent: servers that it may see."`
 	Tiers    string `placeholder:"TIER,…" default:"read,write,destructive" help:"For an invented agent: tiers that it may call."`
-	Toolsets string `placeholder:"NAME,…" help:"For an invented agent: toolsets that bound it."`
+	Toolsets string `placeholder:"NAME,…" help:"For an invented agent: toolsets that limit it."`
 
-	Path   string `placeholder:"PATH" help:"Address at which it asks: /mcp/readonly, /mcp/x/TOOLSET."`
-	Locked bool   `help:"It asks for locked tools as well."`
+	Path   string `placeholder:"PATH" help:"Endpoint that the agent uses: /mcp/readonly, /mcp/x/TOOLSET."`
+	Locked bool   `help:"Search for locked tools, too."`
 	Limit  int    `default:"10" placeholder:"N" help:"Number of tools in the answer, 1 to 50."`
 }
 
@@ -145,7 +145,7 @@ func showExplanation(w io.Writer, t decide.Explanation) {
 	if len(t.Agent.Toolsets) > 0 {
 		bound = "; toolsets " + inLine(joined(t.Agent.Toolsets))
 	}
-	fmt.Fprintf(w, "as %s: servers %s; tiers %s%s; %s\n", inLine(t.Agent.ID), inLine(joined(t.Agent.Servers)), joined(tiers), bound, text.Count(t.Exists, "tool")+" there for it")
+	fmt.Fprintf(w, "as %s: servers %s; tiers %s%s; %s\n", inLine(t.Agent.ID), inLine(joined(t.Agent.Servers)), joined(tiers), bound, text.Count(t.Exists, "tool")+" exist for it")
 	if t.Refused != "" {
 		fmt.Fprintf(w, "the request is refused: %s\n", text.Clip(text.Line(t.Refused), client.MaxDetail))
 		return
@@ -187,7 +187,7 @@ func headingOf(group string) string {
 	return group
 }
 
-// whyTried returns why a tool is in its group: the first failed check.
+// whyTried returns the first failed check of a tool that is not callable, or the tool's note.
 func whyTried(group string, x decide.ExplainedTool) string {
 	for _, c := range x.Checks {
 		switch {

@@ -73,7 +73,8 @@ func startShared(t *testing.T) *sharedGateway {
 	return s
 }
 
-// asksOnce answers a call with a question, and the call with the answer to it with that answer.
+// asksOnce answers the first call with a question. The next call has the client's answer, and gets
+// this answer as its result.
 func asksOnce(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
 	var p struct{ InputResponses json.RawMessage }
 	if err := json.Unmarshal(c.Params, &p); err != nil {

@@ -18,7 +18,7 @@ func (c versionCmd) Run(env *environment) error {
 	if c.Output == "json" {
 		return printJSON(env.stdout, b)
 	}
-	return printed(env.stdout, func(w io.Writer) {
+	return printWhole(env.stdout, func(w io.Writer) {
 		line := func(name, value string) {
 			if value != "" {
 				fmt.Fprintf(w, "%-10s %s\n", name, inLine(value))

@@ -1,8 +1,8 @@
 // Package agenteval measures whether agents find the tools that their tasks need.
 //
-// The measure needs no model. For each task it makes the searches of the file in order, and uses
-// each needed tool whose name an answer shows. So the result is an upper bound for agents, and the
-// same on each run.
+// The measure needs no model. For each task it makes the task's searches in order, and counts each
+// needed tool whose name an answer shows. So the result is an upper bound for agents, and each run
+// has the same result.
 package agenteval
 
 import (

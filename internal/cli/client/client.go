@@ -27,10 +27,10 @@ const (
 	// every process.
 	TokenVariable = "PORTCULLIS_TOKEN"
 
-	// MaxDetail is how many characters of a gateway's sentence are printed.
+	// MaxDetail is the maximum number of printed characters of a gateway's text.
 	MaxDetail = 2000
 
-	maxAnswer = 32 << 20 // of an answer that is read whole
+	maxAnswer = 32 << 20 // maximum size of an answer that the client reads whole, in bytes
 
 	// A working gateway answers within this time. Only a sync takes longer, because it asks every
 	// server.
@@ -122,8 +122,8 @@ func (c *Client) read(ctx context.Context, path string, query url.Values, body, 
 	return nil
 }
 
-// send returns the answer to a request. An answer that is not 2xx is an error, a *Refusal if it has
-// a reason. The caller closes the body.
+// send returns the answer to a request. An answer that is not 2xx is an error. If it has a reason,
+// the error is a *Refusal. The caller closes the body.
 func (c *Client) send(ctx context.Context, path string, query url.Values, body any) (*http.Response, error) {
 	res, err := c.exchange(ctx, path, query, body)
 	if err != nil {

@@ -103,7 +103,7 @@ type BulkDecision struct {
 }
 
 const (
-	// maxSent is how many items one request decides about. It is small, so that the request ends
+	// maxSent is the maximum number of items in one request. It is small so that a request ends
 	// soon after Ctrl-C.
 	maxSent = 100
 
@@ -111,9 +111,8 @@ const (
 	grace = 10 * time.Second
 )
 
-// DecideAll carries out an action on many items. It returns the results of all items that the
-// gateway answered, even if it fails. After each request it calls step with the number of these
-// items.
+// DecideAll carries out an action on many items. Even if it fails, it returns the results of all
+// items that the gateway answered. After each request it calls step with the number of these items.
 func (c *Client) DecideAll(
 	ctx context.Context, d BulkDecision, step func(n int),
 ) (all admin.BulkAnswer, err error) {
@@ -164,7 +163,7 @@ func (c *Client) MakeToken(ctx context.Context, t token.Spec) (Answer[admin.Made
 	return a, c.withoutTokens(err)
 }
 
-// withoutTokens adds to the error of a gateway without agent tokens how to enable them.
+// withoutTokens adds a hint to the error of a gateway without agent tokens: how to enable them.
 func (c *Client) withoutTokens(err error) error {
 	r, ok := errors.AsType[*Refusal](err)
 	if !ok || r.Status != http.StatusNotFound || !strings.Contains(r.Detail, "nothing here") {

@@ -22,7 +22,7 @@ type Check struct {
 	Accepted bool
 }
 
-// check adds a member that a person has to accept.
+// check adds a member that a person must accept.
 func (s *Server) check(member, format string, args ...any) {
 	if !slices.ContainsFunc(s.Checks, func(c Check) bool { return c.Member == member }) {
 		s.Checks = append(s.Checks, Check{Member: member, Why: fmt.Sprintf(format, args...)})
@@ -40,7 +40,8 @@ func (s *Server) checks() {
 		s.check("cwd", "the folder %s is outside the folder of the file, "+
 			"and a program may read its settings there", text.Quote(s.Dir, 60))
 	}
-	// Another person may have written the file, to have a variable sent to an address in it.
+	// Another person may have written the file so that the program sends a variable to an address
+	// in it.
 	host := s.elsewhere()
 	if host == "" || !s.options.Foreign {
 		return
@@ -71,14 +72,15 @@ func (s *Server) references(value string) (names []string) {
 	return names
 }
 
-// isPassedOn reports whether a variable only gets the gateway's own value of it.
+// isPassedOn reports whether a variable of the entry only gets the value of the gateway's variable
+// with the same name.
 func (s *Server) isPassedOn(p Pair) bool {
 	m := marks.FindString(p.Value)
 	return m != "" && m == p.Value && s.byMark(m).existing && s.byMark(m).Name == p.Name
 }
 
-// leaves reports whether a folder is outside the file's project. A user's own file has no project,
-// and may name any folder by its full path.
+// leaves reports whether a folder is outside the project of the file. A user's own file has no
+// project, and may name any folder by its full path.
 func (r *reader) leaves(dir string) bool {
 	if !filepath.IsAbs(dir) {
 		return !filepath.IsLocal(dir)
@@ -121,7 +123,7 @@ func visibleValue(p Pair) string {
 	return ": " + text.Quote(p.Value, 60)
 }
 
-// accept marks the checks that a person accepts, and omits the members of the others.
+// accept marks the checks that a person accepts, and omits the members of all other checks.
 func (g *collection) accept(ids []string) error {
 	var known []string
 	for _, s := range g.servers {
@@ -171,7 +173,8 @@ type Member struct {
 }
 
 // Reconcile compares the checks with a server of the gateway's config, as it was read. It marks the
-// existing members as accepted, and returns the accepted members that are missing.
+// members that the server already has as accepted. It returns the accepted members that the server
+// lacks.
 func (s *Server) Reconcile(raw json.RawMessage) (lacks []Member) {
 	want, err := rawjson.Parse(s.Entry())
 	have, e := rawjson.Parse(raw)

@@ -65,11 +65,11 @@ func TestChecks(t *testing.T) {
 			for _, c := range s.Checks {
 				_, member, _ := strings.Cut(c.Member, ".")
 				if s.Left == "" && (c.Member == "cwd" && s.Dir != "" || member != "" && strings.Contains(entry, `"`+member+`"`)) {
-					t.Errorf("%s: %s is taken over: %s", name, c.ID, entry)
+					t.Errorf("%s: %s was imported: %s", name, c.ID, entry)
 				}
 			}
 			if strings.Contains(want, "url") && !strings.Contains(s.Left, "it takes --accept gh.") {
-				t.Errorf("%s: the server is taken over without %s", name, want)
+				t.Errorf("%s: the server was imported without %s", name, want)
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func TestAccept(t *testing.T) {
 	const entry = `{"command": "npx", "args": ["x"], "cwd": "..", "env": {"PATH": "./bin", "LD_PRELOAD": "./x.so"}}`
 	s, left := importEntry(t, entry, true, "gh.env.PATH", "gh.cwd")
 	if got := string(s.Entry()); left != "env.LD_PRELOAD" || got != `{"command":"npx","args":["x"],"cwd":"..","env":{"PATH":"./bin"}}` {
-		t.Errorf("%s is left, and taken over is %s", left, got)
+		t.Errorf("%s was left out, and %s was imported", left, got)
 	}
 	if tenant, _ := importEntry(t, `{"url": "https://a.example.com/${TENANT}"}`, true, "gh.url"); tenant.Left != "" {
 		t.Errorf("with an accepted URL it is left out: %s", tenant.Left)

@@ -2,9 +2,9 @@
 //
 // Each client has its own format: JSON with comments or TOML, its own names of members, its own
 // syntax of a reference to the environment. [Read] turns all formats into the same [Server], and
-// [Collect] selects what a gateway's config can hold. A credential in a client's file leaves it
-// only as a [Variable]: by its name and its place, never by its value. [Merge] and [Remove] change
-// one entry of a file and no other byte.
+// [Collect] selects what a gateway's config can hold. For a credential in a client's file the
+// config gets only a reference to a [Variable], never the value. [Merge] and [Remove] change one
+// entry of a file and no other byte.
 package clientfile
 
 import (
@@ -39,7 +39,7 @@ type fault struct {
 func (f *fault) Error() string { return f.String() + ": " + f.Message }
 
 // A Server is an entry of a client's file, in the terms of the gateway's config. Until [Collect]
-// has named its variables, its texts contain marks instead.
+// has named the variables, the texts contain marks instead of variable names.
 type Server struct {
 	Name string // valid for the gateway
 	Was  string // the file's name for it, if different
@@ -49,11 +49,11 @@ type Server struct {
 
 	Disabled  bool
 	Checks    []Check     // members that a person has to accept
-	How       string      // how to reach it: URL, program, or URL instead of a program
+	How       string      // how to reach the server: URL, program, or URL instead of a program
 	Notes     []string    // changes, and members that could not be imported
-	Left      string      // why it is left out; "": it is not
+	Left      string      // why the server is left out; "": it is imported
 	Own       bool        // it is left out because it leads to the gateway itself
-	Variables []*Variable // that the entry of a collected server refers to
+	Variables []*Variable // variables that the entry of a collected server refers to
 	marked    []*Variable // by their marks
 }
 
@@ -66,7 +66,7 @@ type Variable struct {
 	Clear bool        // the file has the credential in clear
 	fixed bool        // the file names the variable
 
-	existing bool // the file refers to it, so it may be set for another purpose
+	existing bool // the file refers to the variable, so it may be set for another purpose
 }
 
 // A File is a client's file after reading.

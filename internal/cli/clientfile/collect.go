@@ -82,7 +82,7 @@ func (g *collection) add(s *Server) {
 	g.servers = append(g.servers, s)
 }
 
-// Clash leaves a server out because another server has its name.
+// Clash leaves out the server because another server has the same name.
 func (s *Server) Clash(other Place) {
 	name := cmp.Or(s.Was, s.Name)
 	how := fmt.Sprintf("import its file again with --only %s --as %s=NEW", name, name)
@@ -118,7 +118,7 @@ func (c Choice) takes(s *Server, used map[string]bool) bool {
 	return true
 }
 
-// replaced returns the entry with the results of by instead of the marks.
+// replaced returns the entry with each mark replaced by the result of by.
 func (s *Server) replaced(by func(*Variable) string) entry {
 	e := s.entry
 	put := func(mark string) string { return by(s.byMark(mark)) }
@@ -131,8 +131,8 @@ func (s *Server) replaced(by func(*Variable) string) entry {
 	return e
 }
 
-// revealed returns a text that compares two servers of one name, with credentials in clear. It is
-// never printed.
+// revealed returns the entry with credentials in clear, to compare two servers with the same name.
+// Nothing prints this text.
 func (s *Server) revealed() string {
 	e := s.replaced(func(v *Variable) string {
 		if v.Clear {
@@ -145,7 +145,7 @@ func (s *Server) revealed() string {
 }
 
 // nameVariables gives each credential in clear a variable. Equal credentials share a variable, and
-// different ones never do.
+// different credentials never do.
 func nameVariables(servers []*Server, used map[string][]string) {
 	n := naming{values: map[string]*Variable{}, used: used}
 	for _, fixed := range []bool{true, false} {
@@ -254,9 +254,9 @@ func (s *Server) Entry() json.RawMessage {
 
 var anyReference = regexp.MustCompile(`\$\{env:[A-Za-z0-9_]+\}`)
 
-// SameAs reports whether a server of the gateway's config, as it was read, is this one. It is, if
-// it has the same URL, or the same program and the same values under any variable names. Members
-// that a person has to accept do not count.
+// SameAs reports whether a server of the gateway's config, as it was read, is this one. It is if it
+// has the same URL, or the same program and the same values under any variable names. Members that
+// a person must accept do not count.
 func (s *Server) SameAs(raw json.RawMessage) bool {
 	plain := func(data []byte) string {
 		var e entry

@@ -9,7 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/secret"
 )
 
-// credential returns the part of a value that is a credential, by its name or its form.
+// credential returns the position of a credential in a value. It finds a credential by the name or
+// by the form of the value.
 func credential(name, value string) (from, to int, found bool) {
 	from = secret.SchemeLen(value)
 	if secret.Looks("", value) {
@@ -64,7 +65,7 @@ func secretURL(address string) bool {
 
 var noName = regexp.MustCompile(`[^A-Z0-9]+`)
 
-// variableOf returns the name of a variable for a given name.
+// variableOf turns a name into a valid name of a variable.
 func variableOf(name string) string {
 	out := strings.Trim(noName.ReplaceAllString(strings.ToUpper(name), "_"), "_")
 	if out == "" || out[0] >= '0' && out[0] <= '9' {

@@ -20,8 +20,8 @@ type Change struct {
 	Same bool // no change was necessary
 }
 
-// Merge returns a file with all entries of addition, which is written like a file of the same
-// client. Everything else stays, byte by byte. Merge replaces an existing entry that differs, or
+// Merge returns a file with all entries of addition. addition has the format of the same client's
+// file. Everything else stays, byte by byte. Merge replaces an existing entry that differs, or
 // returns [ErrTaken]. If data is empty, the result is addition.
 func Merge(path string, data, addition []byte, replace bool) (Change, error) {
 	if strings.TrimSpace(strings.TrimPrefix(string(data), bom)) == "" {
@@ -63,8 +63,7 @@ type step struct {
 	value *rawjson.Node
 }
 
-// stepsOf returns the steps from a file to a file that also contains more. data is the text of
-// before.
+// stepsOf returns the steps that add more to the file before. data is the text of before.
 func stepsOf(
 	path string, data []byte, before, more *rawjson.Node, replace bool,
 ) (steps []step, err error) {
@@ -105,8 +104,8 @@ func indexID(list *rawjson.Node, id string) int {
 	})
 }
 
-// Remove returns a file without an entry, and without VS Code's question for its token. Same
-// reports that there is no such entry.
+// Remove returns a file without an entry, and without VS Code's question for its token. If there is
+// no such entry, Same is set.
 func Remove(path string, data []byte, holder, name string) (Change, error) {
 	want, err := parse(path, data)
 	if err != nil {
@@ -142,7 +141,7 @@ func refersTo(n *rawjson.Node, reference string) bool {
 	return strings.Contains(n.Text, reference) || slices.ContainsFunc(n.Kids, refers)
 }
 
-// checked refuses an edit whose result differs from the requested one.
+// checked returns an error if the result of an edit differs from the requested file.
 func checked(path string, out []byte, want *rawjson.Node, err error) error {
 	if err != nil {
 		return err

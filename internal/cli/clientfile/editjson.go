@@ -49,7 +49,8 @@ func (e *editor) indentAt(offset int) string {
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// multi reports whether a value has several lines. An empty value has the layout of the file.
+// multi reports whether a value has several lines. For an empty value it uses the layout of the
+// whole file.
 func (e *editor) multi(n *rawjson.Node) bool {
 	text := e.data[n.Offset:end(n)]
 	if len(bytes.TrimSpace(bytes.Trim(text, "{}[]"))) == 0 {
@@ -71,9 +72,8 @@ func (e *editor) pretty(value json.RawMessage, indent string, multi bool) string
 }
 
 // SetJSON returns a JSON file with another value at the path, or without it if value is nil. The
-// parts of the path are names of members and indexes of elements. In a list any other key means
-// after the last element. SetJSON creates missing objects of the path. Everything else stays, byte
-// by byte.
+// parts of the path are names of members and indexes of elements. In a list, any other key appends
+// an element. SetJSON creates missing objects of the path. Everything else stays, byte by byte.
 func SetJSON(path string, data []byte, at []string, value json.RawMessage) ([]byte, error) {
 	root, err := parseJSON(path, data)
 	if err != nil {

@@ -63,8 +63,8 @@ func cutTOML(data []byte, keys []string) ([]byte, error) {
 	return out, nil
 }
 
-// own returns the length of a table's own text: comments and blank lines at its end belong to the
-// next table.
+// own returns the length of a table's text without the comments and blank lines at its end, which
+// belong to the next table.
 func own(text []byte) int {
 	for len(text) > 0 {
 		line := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1

@@ -129,12 +129,12 @@ func (s *Server) read(n *rawjson.Node) {
 	s.Timeout = timeoutOf(n)
 	isKnown := func(name string) bool { return slices.Contains(knownMembers, name) }
 	if more := slices.DeleteFunc(slices.Clone(n.Keys), isKnown); len(more) > 0 {
-		s.note("not taken over: %s", text.List(more, 6))
+		s.note("not imported: %s", text.List(more, 6))
 	}
 	s.transport(n)
 	s.checks()
 	if s.Own = s.Left == "" && s.leadsToGateway(); s.Own {
-		s.Left = "it leads to this kind of gateway"
+		s.Left = "it leads to a Portcullis gateway"
 	}
 	if s.Left != "" {
 		s.Checks = nil
@@ -248,7 +248,7 @@ func (s *Server) program(n, command *rawjson.Node) {
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// fit returns a name that is valid for a server of the gateway.
+// fit turns a name into a valid name of a gateway's server.
 func fit(name string) string {
 	out := strings.Trim(unfit.ReplaceAllString(name, "-"), "-")
 	if len(out) > 100 {
@@ -328,7 +328,7 @@ func textNode(nodes ...*rawjson.Node) *rawjson.Node {
 	return nodes[i]
 }
 
-// base returns the name of a program without folder and extension.
+// base returns a program's name without its folder and extension.
 func base(command string) string {
 	name := strings.ToLower(filepath.Base(strings.ReplaceAll(command, `\`, "/")))
 	for _, end := range []string{".exe", ".cmd", ".bat"} {

@@ -12,7 +12,7 @@ const (
 )
 
 // harm returns the possible harm of a variable in a program's environment, or "" if the variable
-// only configures the program. The names are those that loaders, shells and runtimes read. The case
+// only configures the program. It checks the names that loaders, shells and runtimes read. The case
 // of letters does not matter.
 func harm(name string) string {
 	name = strings.ToUpper(name)
@@ -32,8 +32,8 @@ var (
 	// codePrefixes begin with the prefixes of the dynamic loaders of Linux and macOS.
 	codePrefixes = strings.Fields("LD_ DYLD_ BASH_FUNC_ GIT_CONFIG PERL5 LUA_INIT CORECLR_ COR_")
 
-	// codeNames are names that loaders and TLS modules, shells, programs that start others, and
-	// language runtimes read.
+	// codeNames are variables of loaders, TLS modules, shells, language runtimes, and programs that
+	// start other programs.
 	codeNames = strings.Fields(`
 		LIBPATH SHLIB_PATH GCONV_PATH GLIBC_TUNABLES GTK_MODULES QT_PLUGIN_PATH
 		OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES

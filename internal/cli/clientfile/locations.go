@@ -89,8 +89,8 @@ func (m Machine) appData(home string) string {
 	return cmp.Or(m.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
 }
 
-// IsOwn reports whether a client keeps a file for the user. Another person may have written any
-// other file.
+// IsOwn reports whether a client keeps a file for the user. If it does not, another person may have
+// written the file.
 func (m Machine) IsOwn(path string) bool {
 	return slices.ContainsFunc(Clients(), func(c Client) bool {
 		own, _, err := m.Files(c)

@@ -91,7 +91,7 @@ func describe(t *testing.T, servers []*clientfile.Server) string {
 		t.Errorf("the gateway does not take it: %v", err)
 	}
 	if found := madeUp.FindString(b.String() + string(whole)); found != "" {
-		t.Errorf("the credential %s is told", found)
+		t.Errorf("the output contains the credential %s", found)
 	}
 	var pretty bytes.Buffer
 	require.OK(t, json.Indent(&pretty, whole, "", "  "))
@@ -188,8 +188,8 @@ func TestVariables(t *testing.T) {
 			`,"e": {"url": "https://e.example.com/mcp", "headers": {"X-Api-Key": "secret-3"}}`+
 			`,"f": {"command": "x", "env": {"OTHER": "${OTHER}", "OTHER_TOKEN": "secret-4"}}`)
 	require.OK(t, err)
-	if note := "the default value of API_KEY is not taken over"; servers[0].Notes[0] != note {
-		t.Errorf("the default is not told: %v", servers[0].Notes)
+	if note := "the default value of API_KEY is not imported"; servers[0].Notes[0] != note {
+		t.Errorf("the notes do not report the default: %v", servers[0].Notes)
 	}
 	var got []string
 	for _, s := range servers {

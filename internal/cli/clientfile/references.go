@@ -55,8 +55,8 @@ func (s *Server) variable(name string, at *rawjson.Node) string {
 	return s.add(&Variable{Name: name, Why: why, fixed: true, existing: true}, at)
 }
 
-// replace returns a text in which by replaces each reference to body. The result has only the marks
-// that by returned.
+// replace returns a text in which the result of by replaces each reference. by gets the body of the
+// reference. The result contains no other marks than the marks from by.
 func (r *reader) replace(s string, by func(body string) string) string {
 	form := reference
 	if r.dollar {
@@ -72,7 +72,7 @@ func (r *reader) replace(s string, by func(body string) string) string {
 	})
 }
 
-// local returns the value of a reference that is the same for everybody on this machine.
+// local returns the value of a reference that has the same value for everybody on this machine.
 func (r *reader) local(body string) (string, bool) {
 	switch body {
 	case "userHome", "env:HOME", "HOME", "env:USERPROFILE", "USERPROFILE":
@@ -96,7 +96,7 @@ func (s *Server) refer(n *rawjson.Node) (out string, refers bool) {
 	return out, refers
 }
 
-// answer returns the mark for a reference.
+// answer returns the mark that replaces a reference.
 func (s *Server) answer(body string, at *rawjson.Node) string {
 	name, fallback, _ := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")
 	switch id, isAsked := strings.CutPrefix(body, "input:"); {
@@ -108,7 +108,7 @@ func (s *Server) answer(body string, at *rawjson.Node) string {
 		return s.add(&Variable{Name: s.prefixed(variableOf(id)), Why: why, fixed: true}, at)
 	case isVariable(name):
 		if fallback != "" {
-			s.note("the default value of %s is not taken over", name)
+			s.note("the default value of %s is not imported", name)
 		}
 		return s.variable(name, at)
 	case secret.Check(body) == nil: // a reference of the gateway
@@ -145,8 +145,8 @@ func (r *reader) prefixed(name string) string {
 	return "MCP_" + name
 }
 
-// resolved returns a text without references for members in which a gateway replaces nothing, and
-// the variables whose values it contains. Credentials are never resolved.
+// resolved returns a text without references, for members in which a gateway replaces nothing. It
+// also returns the variables whose values the text contains. Credentials are never resolved.
 func (s *Server) resolved(n *rawjson.Node) (out string, used []string) {
 	out = s.replace(n.Text, func(body string) string {
 		name, fallback, _ := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")

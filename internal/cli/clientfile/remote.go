@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/base/text"
 )
 
-// url reads a server's URL. It removes a credential that no variable can hold, and then imports the
-// server as disabled, so that a person looks at it.
+// url reads a server's URL. It removes a credential that no variable can hold. It then imports the
+// server as disabled, so that a person checks the server.
 func (s *Server) url(n *rawjson.Node) {
 	address, used := s.resolved(n)
 	address = strings.TrimSpace(address)
@@ -118,8 +118,8 @@ var flagsWithValue = map[string]bool{
 	"--static-oauth-client-metadata": true, "--static-oauth-client-info": true,
 }
 
-// unwrapped reads mcp-remote as the server at its URL, and reports whether the command is
-// mcp-remote.
+// unwrapped reports whether the command is mcp-remote. If it is, unwrapped reads the server at its
+// URL instead of the program.
 func (s *Server) unwrapped(command *rawjson.Node, args []*rawjson.Node, env *rawjson.Node) bool {
 	name, rest := words(command.Text, args)
 	if name = base(name); name != "mcp-remote" && !strings.HasPrefix(name, "mcp-remote@") {
@@ -168,7 +168,7 @@ func (s *Server) flags(rest []*rawjson.Node, env *rawjson.Node) (hasHeader bool)
 		case "--allow-http", "--debug", "--silent", "--enable-proxy", "--host", "--auth-timeout":
 		default:
 			if strings.HasPrefix(flag, "-") {
-				s.note("not taken over: %s", text.Clip(text.Line(flag), 40))
+				s.note("not imported: %s", text.Clip(text.Line(flag), 40))
 			}
 		}
 	}

@@ -1,8 +1,8 @@
-// Package difference describes the changes if one config and policy replace others: servers,
-// members, rules, and the tools of a catalog that become denied or are no longer denied.
+// Package difference lists what changes from one config and policy to another: servers, members,
+// rules, and the tools of a catalog that become denied or are no longer denied.
 //
-// Its output is shown and kept where everybody may read it. So it contains no value that may be a
-// secret, or an address with one, and only says that such a value changes.
+// Everybody may read its output. So the output contains no value that may be a secret, and no
+// address that may contain a secret. It only says that such a value changes.
 package difference
 
 import (
@@ -49,7 +49,8 @@ type Rules struct {
 	Changed []string `json:"changed,omitempty"`
 }
 
-// Tools are ids. The lists of some hold the tools that only some agents may call, before or after.
+// Tools are ids of tools. DeniedSome and FreedSome hold tools that rules now deny to some agents
+// only.
 type Tools struct {
 	Denied     []string `json:"denied,omitempty"`      // now denied to every agent
 	DeniedSome []string `json:"denied_some,omitempty"` // now denied to some agents, before to none
@@ -146,7 +147,7 @@ func rulesBetween(before, after []policy.Rule) (out Rules) {
 
 func ruleName(r policy.Rule) string { return cmp.Or(r.ID, "at line "+strconv.Itoa(r.Line)) }
 
-// To which agents an operator's rules deny an item.
+// The agents to which an operator's rules deny an item.
 const (
 	free = iota
 	some // to some agents, or unknown without an agent
@@ -179,7 +180,7 @@ func toolsBetween(before, after Files, snap *catalog.Snapshot) *Tools {
 	return out
 }
 
-// denied returns to which agents each item of the configured servers is denied.
+// denied returns, for each item of the configured servers, the agents to which rules deny it.
 func denied(f Files, snap *catalog.Snapshot) map[tool.ID]int {
 	out := map[tool.ID]int{}
 	if f.Config == nil {

@@ -29,8 +29,8 @@ const (
 	changed = "changed"
 )
 
-// isVisible reports whether values below a path may be shown. It is false for credentials, and for
-// addresses and command lines, which may contain some, and for members of later versions.
+// isVisible reports whether values below a path may be shown. It is false for credentials, for
+// addresses and command lines, which may contain credentials, and for members of later versions.
 func isVisible(path []string) bool {
 	top := []string{"toolsets", "tools", "review", "gateway", "audit", "stop"}
 	ofServer := []string{
@@ -56,8 +56,8 @@ func members(before, after []byte) []Member {
 // A comparison collects the changed members.
 type comparison struct{ found []Member }
 
-// opaque reports whether a path is compared as a whole: its members would reveal more than the
-// change.
+// opaque reports whether a path is compared as a whole, because its members would reveal more than
+// the change.
 func opaque(path []string) bool {
 	return len(path) > 0 && path[0] == "notify" || len(path) == 3 && slices.Contains([]string{"args", "command", "cwd", "url"}, path[2])
 }

@@ -3,7 +3,7 @@
 //
 // It reuses existing classifications: the outcomes of package upstream for servers, and the reasons
 // of the gateway's health. A Probe uses the connections that the gateway would open. This package
-// adds the texts for people who solve the problems.
+// adds the texts that help people to solve the problems.
 package doctor
 
 import (
@@ -18,7 +18,7 @@ type Severity string
 
 // The severities, from the worst.
 const (
-	Fault   Severity = "fault"   // something does not work, or is open to other people
+	Fault   Severity = "fault"   // something does not work, or other people can use it
 	Warning Severity = "warning" // it works, but not as it should, or not for long
 	Note    Severity = "note"    // worth knowing
 )

@@ -30,8 +30,9 @@ type Loader interface {
 	LoadAll(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome
 }
 
-// A Probe asks servers for their state. Its connections are the connections of the gateway:
-// Transport belongs to an [egress.Dialer]. If Transport is nil, the Probe only collects outcomes.
+// A Probe asks servers for their state. It may open only the connections that the gateway may open,
+// because Transport belongs to an [egress.Dialer]. If Transport is nil, the Probe only collects
+// outcomes.
 type Probe struct {
 	Loader    Loader
 	Transport *http.Transport
@@ -73,7 +74,7 @@ func answered(o outcome.Outcome) bool {
 	return o.Status == outcome.Available || o.HTTPStatus != 0
 }
 
-// A look is the facts about a server in addition to its outcome.
+// A look holds the facts about a server in addition to its outcome.
 type look struct {
 	skew    time.Duration // of its clock relative to ours
 	expires time.Time     // of its certificate; zero: no certificate
@@ -121,7 +122,7 @@ func Skew(h http.Header, now time.Time) time.Duration {
 	return at.Sub(now).Round(time.Second)
 }
 
-// FindSkew returns the finding of a clock that differs too much.
+// FindSkew returns a finding if a clock differs too much from this machine's clock.
 func FindSkew(whose string, skew time.Duration) []Finding {
 	if skew.Abs() <= maxSkew {
 		return nil
@@ -141,7 +142,7 @@ func (p Probe) findings(o outcome.Outcome, seen look, name string) (found []Find
 		return []Finding{Find("server_unasked", about,
 			"There was no time to ask it, or to finish.")}
 	case o.Status != outcome.Available:
-		found = append(found, Unwell(about, name, o.Status, o.Reason, o.HTTPStatus, o.OperatorMessage(name), o.Error, o.Challenge))
+		found = append(found, LoadFinding(about, name, o.Status, o.Reason, o.HTTPStatus, o.OperatorMessage(name), o.Error, o.Challenge))
 	case len(o.Tools) == 0 && len(o.Items) == 0:
 		found = append(found, Find("server_no_tools", about, "It answers, and lists nothing."))
 	}
@@ -156,9 +157,9 @@ func (p Probe) findings(o outcome.Outcome, seen look, name string) (found []Find
 	return append(found, FindSkew(about, seen.skew)...)
 }
 
-// Unwell returns the finding of a server that did not load. It quotes the server's text in one
+// LoadFinding returns the finding of a server that did not load. It quotes the server's text in one
 // line.
-func Unwell(about, name string, status outcome.Status, reason string, httpStatus int, message, cause string, asked *outcome.Challenge) Finding {
+func LoadFinding(about, name string, status outcome.Status, reason string, httpStatus int, message, cause string, asked *outcome.Challenge) Finding {
 	code := "server_" + cmp.Or(reason, outcome.ReasonUnknown)
 	if _, ok := kinds()[code]; !ok {
 		code = "server_" + outcome.ReasonUnknown

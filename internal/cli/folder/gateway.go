@@ -36,8 +36,8 @@ type Options struct {
 	Progress func(catalog.Progress)
 }
 
-// The maximum wait for a locked folder: a running gateway gets only the time to detect the lock,
-// another command gets until its end.
+// The maximum wait for a locked folder. Glance is enough to detect the lock of a running gateway.
+// Turns is enough for another command to end.
 const (
 	Glance = 100 * time.Millisecond
 	Turns  = 5 * time.Second
@@ -130,8 +130,9 @@ type pipeWriter struct {
 	left   bool          // the reader has left before the end
 }
 
-// end ends the response. The API panics if it cannot write an answer, and package net/http recovers
-// if it serves. Here nobody waits for the rest of the answer.
+// end ends the response. The API panics if it cannot write an answer, and here no server of package
+// net/http recovers. So end recovers if the reader has left, because nobody waits for the rest of
+// the answer.
 func (a *pipeWriter) end() {
 	_ = a.into.Close() // never fails
 	if a.left {

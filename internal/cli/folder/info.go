@@ -32,11 +32,11 @@ type Info struct {
 	Key     bool   `json:"key"` // admin.key in the folder opens /admin
 	// portcullis stdio started it: it ends when the client leaves
 	Client  bool `json:"client,omitempty"`
-	NoAdmin bool `json:"no_admin,omitempty"` // nobody could use /admin at its start
+	NoAdmin bool `json:"no_admin,omitempty"` // nobody could use /admin when the gateway started
 }
 
-// WriteInfo writes the gateway's address into a file that only its owner can read. The caller holds
-// the approvals.
+// WriteInfo writes the gateway's address into a file that only its owner can read. The caller must
+// have the approvals open.
 func WriteInfo(folder string, s Info) error {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -69,12 +69,12 @@ func KeepInfo(ctx context.Context, folder string, s Info, log *slog.Logger) (sto
 	return func() {
 		cancel()
 		wg.Wait()
-		_ = RemoveInfo(folder) // nobody calls a process that has ended
+		_ = RemoveInfo(folder) // a remaining file does no harm, because its process has ended
 	}
 }
 
-// RemoveInfo removes the file. The caller must hold the approvals: the file then belongs to a
-// process that was killed.
+// RemoveInfo removes the file. The caller must have the approvals open, because the file then
+// belongs to a killed process.
 func RemoveInfo(folder string) error {
 	if err := os.Remove(filepath.Join(folder, InfoFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -88,12 +88,13 @@ func Running(folder string) (s Info, runs bool, err error) {
 		return s, false, nil
 	}
 	// A command that reads does not prevent others from viewing the file. A gateway does.
-	held, err := bolt.View(filepath.Join(folder, ApprovalsFile), &store.Options{LockWait: Glance})
+	view, err := bolt.View(filepath.Join(folder, ApprovalsFile), &store.Options{LockWait: Glance})
 	switch {
 	case err == nil: // the file was left by a killed gateway
-		return s, false, held.Close()
+		return s, false, view.Close()
 	case errors.Is(err, bolt.ErrHeld):
-		// only now: a process that opened the store meanwhile has removed a killed one's file
+		// Read the file only now, because a process that opened the store meanwhile has removed the
+		// file of a killed process.
 		s, runs = FindInfo(folder)
 		return s, runs, nil
 	}
@@ -101,9 +102,9 @@ func Running(folder string) (s Info, runs bool, err error) {
 }
 
 // FindInfo returns the address of a folder's gateway, if the process of the file still runs.
-// Another process may have the same number now: only the lock of the folder proves it. The admin
-// key opens a gateway that only this machine reaches. So FindInfo returns only such an
-// address, for any content of the file.
+// Another process may have the same number now: only the lock of the folder proves that the gateway
+// runs. The admin key opens a gateway that only this machine reaches. So if Key is set, FindInfo
+// accepts only a loopback address.
 func FindInfo(folder string) (s Info, ok bool) {
 	data, err := os.ReadFile(filepath.Join(folder, InfoFile))
 	if err != nil || json.Unmarshal(data, &s) != nil || s.Address == "" || s.PID <= 0 || s.Key && !client.ToLoopback(s.Address) {

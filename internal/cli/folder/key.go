@@ -31,7 +31,7 @@ const (
 	tokenKeyDefault = "file:" + TokenFile
 )
 
-// PutFile writes data to a temporary file next to path, and then calls place to give it its name.
+// PutFile writes data to a temporary file next to path, and then calls place to rename the file.
 func PutFile(path string, data []byte, mode fs.FileMode, place store.Place) error {
 	return store.WriteFile(path, mode, place, func(f *os.File) error {
 		_, err := f.Write(data)
@@ -80,7 +80,7 @@ func AdminKey(ctx context.Context, dir string, log *slog.Logger) (secret.Text, e
 }
 
 // newKey creates the key and its file, whole or not at all, and replaces an existing file. Only one
-// program at a time calls it, because it has the approvals open.
+// program at a time calls newKey, because its caller has the approvals open.
 func newKey(path string) (secret.Text, error) {
 	key := token.NewAdmin()
 	if err := PutFile(path, []byte(key.Reveal()+"\n"), 0o600, store.Replace); err != nil {

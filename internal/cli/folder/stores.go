@@ -51,8 +51,8 @@ func Open(folder string, s boot.Settings, log *slog.Logger) (*Stores, error) {
 	return open(folder, s, 0, log, false)
 }
 
-// open opens the stores of a folder, and waits that long for it. If readOnly is set, it writes
-// nothing, and keys that the folder lacks exist only in this process.
+// open opens the stores of a folder, and waits up to wait for a locked folder. If readOnly is set,
+// it writes nothing, and keys that the folder lacks exist only in this process.
 func open(folder string, s boot.Settings, wait time.Duration, log *slog.Logger, readOnly bool) (_ *Stores, err error) {
 	o := &Stores{dir: folder, Objects: dir.New(folder), log: log, readOnly: readOnly}
 	how := &store.Options{KeepAudit: s.KeepAudit, LockWait: wait}
@@ -78,8 +78,8 @@ func open(folder string, s boot.Settings, wait time.Duration, log *slog.Logger, 
 }
 
 // OpenApprovals opens the approvals of a folder, and removes the info file of a killed gateway.
-// Otherwise a process that finds the file would take the holder of the approvals for the gateway,
-// and send it the admin key.
+// Otherwise another process could read the address in the file, and send the admin key to a program
+// that is not the gateway.
 func OpenApprovals(folder string, o *store.Options) (*bolt.Store, error) {
 	s, err := bolt.Open(filepath.Join(folder, ApprovalsFile), o)
 	if err != nil {
@@ -155,8 +155,8 @@ func NoGateway(folder string) error {
 var leftOver = regexp.MustCompile(
 	`^\.tmp-(admin\.key|seal\.key|token\.key|serve\.json|mcp_config\.json|policy\.cedar|approvals-\d{8}T\d{6}Z\.db)-(\d+|[A-Z2-7]{26})$`)
 
-// sweepLeftOver removes temporary files that are older than an hour: no command works that long on
-// one.
+// sweepLeftOver removes temporary files that are older than an hour, because no command needs a
+// temporary file for an hour.
 func sweepLeftOver(dir string) {
 	for _, below := range []string{".", "config", BackupFolder} {
 		entries, _ := os.ReadDir(filepath.Join(dir, below)) // remaining files only use space

@@ -29,7 +29,7 @@ type Item struct {
 	Standing State
 }
 
-// A What is the kind of a difference between a file and a gateway for an item.
+// A What is a kind of difference between a file and a gateway.
 type What string
 
 // The kinds of difference. Kinds in which the gateway allows more than the file come first.
@@ -45,8 +45,8 @@ const (
 // whats returns the kinds of difference in their order.
 func whats() []What { return []What{Unlisted, Changed, NotApproved, New, Removed, Pending} }
 
-// A Drift is an item that differs between a file and a gateway. If it is [Pending], it waits at
-// both.
+// A Drift is an item that differs between a file and a gateway, or an item that waits in both
+// ([Pending]).
 type Drift struct {
 	ID       tool.ID
 	What     What
@@ -61,7 +61,7 @@ type Drift struct {
 func (d Drift) IsDrift() bool { return d.What != Pending }
 
 // Compare returns every item that differs between the file and the gateway, and the items that wait
-// at both, sorted by id.
+// in both, sorted by id.
 //
 // The file may omit items that people refused or disabled, and items that are callable without
 // approval. It may also omit items that an operator's rule denies and that were never approved.
@@ -98,8 +98,8 @@ func Compare(f File, items []Item) (out []Drift) {
 	return out
 }
 
-// Take returns the file for the items of a gateway: the approved items, and if pending is set, the
-// waiting items with a mark. It keeps the notes of before while they are about the same definition.
+// Take returns the file for the items of a gateway. It contains the approved items and, if pending
+// is set, the waiting items with a mark. A note of before stays if the definition is the same.
 func Take(before File, items []Item, pending bool) File {
 	out := File{}
 	for _, i := range items {

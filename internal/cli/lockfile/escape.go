@@ -24,8 +24,8 @@ func code(s string, most int) string {
 }
 
 // block returns foreign text as a fenced block of Markdown in the language. The fence is longer
-// than any fence in the text. A text that is too long is cut at the end of a line if possible, and
-// rest follows the block.
+// than any fence in the text. A text that is too long is cut, at the end of a line if possible.
+// Then rest follows the block.
 func block(language, s, rest string, most int) string {
 	s = strings.TrimRight(s, "\n")
 	cut := len(s) > most

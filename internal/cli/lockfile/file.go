@@ -34,9 +34,10 @@ type File map[tool.ID]Entry
 type Entry struct {
 	Hash    tool.Hash
 	Summary string // first line of the description, for the readers of the file
-	// the definition waited when the file was written: a merge of the file approves it
+	// The definition waited for approval when the file was written. A merge of the file approves
+	// it.
 	Pending bool
-	// of the approval; a definition with a severe finding is approved only with a note
+	// Note of the approval. A definition with a severe finding is approved only with a note.
 	Note string
 }
 

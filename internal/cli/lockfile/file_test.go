@@ -137,7 +137,7 @@ func FuzzParse(f *testing.F) {
 		written := file.Bytes()
 		again, err := lockfile.Parse(written)
 		if err != nil {
-			t.Fatalf("%v in what was written:\n%s", err, written)
+			t.Fatalf("%v in the written file:\n%s", err, written)
 		}
 		if diff := cmp.Diff(file, again, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("read (-first +again):\n%s", diff)
@@ -179,12 +179,12 @@ func TestCompare(t *testing.T) {
 	// A file from Take does not differ from its gateway, unless it omits waiting items.
 	for _, d := range lockfile.Compare(lockfile.Take(f, items, true), items) {
 		if d.IsDrift() {
-			t.Errorf("what was just taken differs: %+v", d)
+			t.Errorf("a file from Take differs from its gateway: %+v", d)
 		}
 	}
 	for _, d := range lockfile.Compare(lockfile.Take(f, items, false), items) {
 		if d.What != lockfile.New {
-			t.Errorf("what was just taken differs: %+v", d)
+			t.Errorf("a file from Take differs from its gateway: %+v", d)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // MaxMarkdown is the maximum length of the result of [Markdown], in bytes. GitHub allows 65,536
-// characters in a comment, and the program that posts it may need some.
+// characters in a comment, and the program that posts the comment may add text.
 const MaxMarkdown = 65_000
 
 const (
@@ -83,8 +83,9 @@ func Markdown(r Report) string {
 	return out.String()
 }
 
-// fewItems is up to how many items are sorted by server and name. More items may not all fit, so
-// the servers then take turns: a server with hundreds of changes leaves space for others.
+// fewItems is the maximum number of items that are sorted by server and name. More items may not
+// all fit. Then the items of the servers alternate, so that a server with hundreds of changes
+// leaves space for other servers.
 const fewItems = 50
 
 // ordered returns the drifts in the order of the output.
@@ -146,7 +147,7 @@ func (r Report) heading() string {
 	return fmt.Sprintf("## Approvals: %s\n\n%s and %s differ. `portcullis approvals write --pending` brings the file up to date; a merge and `portcullis approvals apply` then approve what the file says, and nothing else.\n", Counts(r.Drifts), file, where)
 }
 
-// table returns one line for each item, as far as they fit.
+// table returns one line for each item that fits.
 func (r Report) table(list []Drift) string {
 	if len(list) == 0 {
 		return ""
@@ -184,8 +185,8 @@ func (r Report) item(d Drift, most int) string {
 	about := r.Detail(d.ID)
 	var out strings.Builder
 	fmt.Fprintf(&out, "\n### %s: %s\n", words[d.What].title, code(d.ID.String(), 4*maxCell))
-	if said := meaning(d, about); said != "" {
-		out.WriteString("\n" + said + "\n")
+	if sentences := meaning(d, about); sentences != "" {
+		out.WriteString("\n" + sentences + "\n")
 	}
 	if about.Decided != "" {
 		fmt.Fprintf(&out, "\nLast decision at the gateway: %s.\n", code(about.Decided, maxCell))
@@ -207,8 +208,8 @@ func (r Report) item(d Drift, most int) string {
 	return out.String()
 }
 
-// The consequences if the gateway has another definition, by its state, and if the file approves a
-// definition that is not approved at the gateway.
+// The consequences of a difference, by the state at the gateway: first if the gateway has another
+// definition, then if it has not approved the definition of the file.
 var (
 	changedMeans = map[State]string{
 		Approved: "Somebody approved the one below at the gateway.",
@@ -228,31 +229,33 @@ var (
 
 // meaning returns the consequences of a difference.
 func meaning(d Drift, about Detail) string {
-	said := []string{words[d.What].meaning}
-	// a change since the approval is a change since the file
+	sentences := []string{words[d.What].meaning}
+	// The approved definition is the definition in the file, so one text covers both changes.
 	ofFile := d.What == Changed && about.Known == d.Listed
 	switch d.What {
 	case Removed:
-		said = []string{cmp.Or(about.Reason, "The gateway does not have it any more."), "Nobody can call it, and `portcullis approvals write` takes it out of the file."}
+		sentences = []string{cmp.Or(about.Reason, "The gateway does not have it any more."), "Nobody can call it, and `portcullis approvals write` takes it out of the file."}
 	case Changed:
-		said = append(said, changedMeans[d.Standing])
+		sentences = append(sentences, changedMeans[d.Standing])
 		if about.Now != nil && !ofFile {
-			said = append(said, "The gateway does not know the text of the file's definition any more.")
+			sentences = append(sentences, "The gateway does not know the text of the file's "+
+				"definition any more.")
 		}
 	case NotApproved:
-		said = append(said, notApprovedMeans[d.Standing])
+		sentences = append(sentences, notApprovedMeans[d.Standing])
 	case Unlisted, New, Pending:
 	}
 	if d.What != Removed && about.Reason != "" {
-		said = append(said, about.Reason)
+		sentences = append(sentences, about.Reason)
 	}
 	if about.Before != nil && !ofFile {
-		said = append(said, "Another definition was approved before: this is what changed since.")
+		sentences = append(sentences, "Another definition was approved before: this is what "+
+			"changed since.")
 	}
 	if about.Two {
-		said = append(said, "Approving it takes two people who sign in with the issuer: `apply` cannot.")
+		sentences = append(sentences, "Approving it takes two people who sign in with the issuer: `apply` cannot.")
 	}
-	return strings.TrimSpace(strings.Join(said, " "))
+	return strings.TrimSpace(strings.Join(sentences, " "))
 }
 
 // findings returns the facts in a definition that a reviewer should see.

@@ -169,12 +169,12 @@ func checkInert(t *testing.T, md string) {
 	plain := outside(t, md)
 	for _, bad := range []string{"<", "@", "](", "![", "http", "octocat", "evil.example", "#1", "GH-"} {
 		if i := strings.Index(plain, bad); i >= 0 {
-			t.Errorf("%q stands outside of code: %q", bad, plain[max(0, i-40):min(len(plain), i+40)])
+			t.Errorf("%q is outside of code: %q", bad, plain[max(0, i-40):min(len(plain), i+40)])
 		}
 	}
 	for _, r := range md {
 		if r < ' ' && r != '\n' || r == 0x202e || r == 0x200b {
-			t.Errorf("%U stands there as it is", r)
+			t.Errorf("%U is not escaped", r)
 		}
 	}
 }

@@ -17,11 +17,12 @@ import (
 const MaxSize = 64 << 20
 
 const (
-	maxFaults = 50 // that are reported one by one
+	maxFaults = 50 // further faults are only counted
 	// bytes of a file whose faults have line numbers: these take up to 40 times its size
 	maxLocated = 256 << 10
 
-	// How many values of a file are read: an entry has a hash of 64 digits and three other values.
+	// The maximum number of values depends on the size of the file: an entry has a hash of 64
+	// digits and three other values.
 	leastValues  = 1 << 10
 	bytesOfValue = 20
 )
@@ -112,7 +113,7 @@ func (r *reader) members(n *rawjson.Node, path string, do func(name, path string
 	}
 }
 
-// unknown adds the fault of a name that an object does not have.
+// unknown adds a fault about a name that an object may not have.
 func (r *reader) unknown(name, path string, known ...string) {
 	if near := nearest(name, known); near != "" {
 		r.fault(path, "unknown key; write %s", near)

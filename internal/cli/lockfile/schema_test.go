@@ -95,7 +95,7 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 		require.OK(t, json.Unmarshal([]byte(tt.data), &value))
 		_, err := Parse([]byte(tt.data))
 		if said := resolved.Validate(value); (err == nil) != tt.ok || (said == nil) != tt.ok {
-			t.Errorf("%s\nParse: %v\nschema: %v\nwant it taken: %t", tt.data, err, said, tt.ok)
+			t.Errorf("%s\nParse: %v\nschema: %v\nwant it accepted: %t", tt.data, err, said, tt.ok)
 		}
 	}
 }
