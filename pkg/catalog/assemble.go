@@ -18,10 +18,10 @@ const overlap = 10 * time.Second
 
 // Assemble makes the catalog from the load results of [Syncer.Work], and moves current.json to it.
 // It reads only results and decisions that are newer than the last catalog; the other servers stay
-// as they are. If nothing has changed, only the time in current.json is written, every four
-// minutes. It asks no server, and may run twice at once: the assembly that ends last continues from
-// the catalog of the other. A required server that failed when it was last asked keeps the old
-// catalog, with [ErrRequired].
+// as they are. If nothing has changed, Assemble writes only the time in current.json, every four
+// minutes. Assemble calls no server. Two assemblies may run at the same time: the assembly that
+// ends last continues from the catalog of the other assembly. If the last load of a required server
+// failed, Assemble keeps the old catalog and returns [ErrRequired].
 func (s *Syncer) Assemble(ctx context.Context) (Report, error) {
 	if err := s.enter(ctx); err != nil {
 		return Report{}, err
@@ -30,7 +30,7 @@ func (s *Syncer) Assemble(ctx context.Context) (Report, error) {
 	return s.run(ctx, "assemble catalog", (*run).readFound)
 }
 
-// readFound reads which results of loads are stored, and what people have decided since the last
+// readFound lists the stored load results, and reads the decisions of people since the last
 // catalog.
 func (r *run) readFound(ctx context.Context) (err error) {
 	if r.found, err = r.objects.List(ctx, loadResultFolder); err != nil {
@@ -70,7 +70,7 @@ func (r *run) assemble(ctx context.Context) error {
 	return err
 }
 
-// compareAll compares the units that this run has not loaded, also the servers that left the
+// compareAll compares the units that this run has not loaded, including servers that left the
 // config.
 func (r *run) compareAll(ctx context.Context) error {
 	p := newPipeline(ctx, (*unit).assemble)
@@ -182,7 +182,8 @@ func (r *run) readNews(ctx context.Context, l *serverRun) (f loadResult, err err
 	return f, nil
 }
 
-// keep leaves l as the last catalog has it. An outcome at another URL does not count for this URL.
+// keep gives l its state in the last catalog. An outcome at another URL does not count for this
+// URL.
 func (r *run) keep(l *serverRun) {
 	k := r.known[l.server.Name]
 	l.outcome = r.outcomes[l.server.Name]
@@ -209,8 +210,9 @@ func (u *unit) lostSince(l *serverRun) bool {
 	return false
 }
 
-// compare sets l.input, and finds out whether the last catalog has the same. If read is set, the
-// unit has the records of the store; otherwise the records of the load result count.
+// compare sets l.input, and checks whether the last catalog has the same input. If read is set,
+// compare uses the records that the unit read from the store, otherwise the records of the load
+// result.
 func (u *unit) compare(l *serverRun, read bool) {
 	name, base, records := l.server.Name, u.baseOf(l.server.Name), u.records
 	if !l.found && base == nil {
@@ -277,8 +279,8 @@ func (s *Snapshot) countGone(of Server, tools []ToolInput) (gone, goneItems int)
 	return gone, goneItems
 }
 
-// removeLeft removes the load results of servers that left the config. The decisions about them are
-// in their records. If that fails, the next assembly tries again.
+// removeLeft removes the load results of servers that left the config. The decisions about these
+// servers are in their records. If a removal fails, the next assembly tries again.
 func (r *run) removeLeft(ctx context.Context) {
 	wanted := map[string]bool{}
 	for _, l := range r.servers {

@@ -22,10 +22,10 @@ import (
 // An Input holds everything that a snapshot is built from.
 type Input struct {
 	Servers []ServerInput // in any order; names are unique
-	Words   config.Words  // words of the operator by which a search also finds tools
-	Yield   func()        // called between tools, so that the work can make room for other work; nil: none
+	Words   config.Words  // the operator's extra search words for tools
+	Yield   func()        // called between tools, so that other work can run; nil: no pause
 
-	ShardTools int // how many tools and other items a shard has at most, unless one server has more; 0: 10,000
+	ShardTools int // most tools and other items of a shard, unless one server has more; 0: 10,000
 }
 
 // A ServerInput is one configured server with its tools and other items.
@@ -134,7 +134,7 @@ func (e *encoder) appendAll(rows []byte, list []namedTool) ([]byte, error) {
 	slices.SortFunc(list, func(a, b namedTool) int { return strings.Compare(a.id, b.id) })
 	for i, t := range list {
 		if i > 0 && list[i-1].id == t.id {
-			return nil, fmt.Errorf("%v %q stands twice", t.Definition.Kind, t.id)
+			return nil, fmt.Errorf("%v %q occurs twice", t.Definition.Kind, t.id)
 		}
 		e.pause()
 		rows = e.appendTool(rows, t)
@@ -142,14 +142,14 @@ func (e *encoder) appendAll(rows []byte, list []namedTool) ([]byte, error) {
 	return rows, nil
 }
 
-// pause makes room for other work.
+// pause lets other work run.
 func (e *encoder) pause() {
 	if e.yield != nil {
 		e.yield()
 	}
 }
 
-// A namedTool is a tool, or another item, with the text that orders it.
+// A namedTool is a tool, or another item, with its sort key.
 type namedTool struct {
 	id, server string
 	ToolInput
@@ -182,8 +182,8 @@ func (e *encoder) appendJSON(row, raw []byte) []byte {
 	return appendSpan(row, at, len(raw))
 }
 
-// appendPart appends the span of part, which is a part of the definition raw at the end of the json
-// section. The first equal bytes in raw count.
+// appendPart appends the span of part, which occurs in raw, the definition at the end of the json
+// section. If part occurs more than once, the span is of the first occurrence.
 func (e *encoder) appendPart(row, raw, part []byte) []byte {
 	i := bytes.Index(raw, part)
 	if i < 0 || len(part) == 0 {

@@ -34,11 +34,11 @@ import (
 // Snapshot is immutable and safe for concurrent use; callers must not change bytes that it returns.
 type Snapshot struct {
 	shards  []*shard // at least one, in the order of their servers
-	firsts  []string // [shard.first] of each but the first, whose is ""
-	ends    []counts // how many tools and other items there are up to the end of each shard
+	firsts  []string // [shard.first] of each shard; "" for the first one
+	ends    []counts // numbers of tools and other items up to the end of each shard
 	servers []Server
 	index   *search.Index        // nil: not opened
-	names   func() finding.Names // of its tools, collected once, if findings are not known
+	names   func() finding.Names // of its tools, collected once; used if findings are not known
 	sha256  string               // "": not known
 	missing []interval           // servers of shards that could not be read; see [load]
 	current Current
@@ -48,7 +48,7 @@ type Snapshot struct {
 // counts are numbers of tools and of other items.
 type counts struct{ tools, items int }
 
-// A Tool is what the catalog knows of one tool, or of another item.
+// A Tool holds the catalog's data about one tool, or about another item.
 type Tool struct {
 	ID          tool.ID
 	Definition  tool.Definition  // as the server sent it last; Raw points into the snapshot
@@ -65,10 +65,10 @@ type Server struct {
 	Enabled bool
 	Outcome outcome.Outcome // of the last attempt to load it, without Tools; the zero Outcome: never tried
 	First   int             // number of its first tool
-	Tools   int             // how many it has; they lie side by side
+	Tools   int             // how many it has; their numbers are consecutive
 
 	FirstItem int // number of its first item that is no tool
-	Items     int // how many of these it has; they lie side by side, prompts first
+	Items     int // how many of these it has; their numbers are consecutive, prompts first
 }
 
 // Numbers yields the numbers of all items of the server.
@@ -86,7 +86,8 @@ func (s Server) Numbers() iter.Seq[int] {
 	}
 }
 
-// newSnapshot returns the snapshot of these shards. If each has its search index it has one as well.
+// newSnapshot returns the snapshot of these shards. If each shard has its search index, the
+// snapshot has one, too.
 func newSnapshot(shards []*shard) *Snapshot {
 	s := &Snapshot{shards: shards, firsts: make([]string, len(shards)), ends: make([]counts, len(shards))}
 	var n, all counts
@@ -126,8 +127,8 @@ func newSnapshot(shards []*shard) *Snapshot {
 	return s
 }
 
-// digest returns the one digest of shards with these SHA-256s: the digest of the only shard, or one
-// over all; "" if one is not known.
+// digest returns the digest of a snapshot whose shards have these SHA-256s: the SHA-256 of the only
+// shard, or a SHA-256 over all of them. It returns "" if a SHA-256 is not known.
 func digest(sums []string) string {
 	if len(sums) == 1 {
 		return sums[0]
@@ -164,7 +165,7 @@ func (s *Snapshot) row(i int) (*shard, []byte) {
 	return part, part.row(n)
 }
 
-// Len returns the number of tools. They have the numbers below it.
+// Len returns the number of tools. The tools have the numbers below this number.
 func (s *Snapshot) Len() int { return s.ends[len(s.ends)-1].tools }
 
 // Items returns the number of all items, the tools among them.
@@ -179,7 +180,8 @@ func (s *Snapshot) ID(i int) tool.ID {
 	return part.id(n)
 }
 
-// IDText returns the id of item i as the catalog holds it, "server:tool" of a tool. It allocates nothing.
+// IDText returns the id of item i as the catalog stores it: "server:tool" for a tool. It allocates
+// nothing.
 func (s *Snapshot) IDText(i int) string {
 	part, row := s.row(i)
 	return part.string(row[atID:])
@@ -192,7 +194,7 @@ func (s *Snapshot) ToolID(i int, server string) tool.ID {
 	return tool.ID{Server: server, Name: part.string(row[atID:])[len(server)+1:]}
 }
 
-// shardOf returns the number of the shard that has the item with this text of its id, if there is one.
+// shardOf returns the number of the only shard that can have the item with this id text.
 func (s *Snapshot) shardOf(text string) int {
 	at, exact := slices.BinarySearch(s.firsts, text)
 	if !exact {
@@ -219,7 +221,8 @@ func (s *Snapshot) Find(id tool.ID) (int, bool) {
 	return before.tools + n, true
 }
 
-// Tool returns item i, a tool or another one. Nothing is parsed: its fields point into the snapshot.
+// Tool returns item i, which may be a prompt or a resource, too. It parses nothing, because the
+// fields of the result point into the snapshot.
 func (s *Snapshot) Tool(i int) Tool {
 	part, n := s.at(i)
 	return part.tool(n)
@@ -230,7 +233,7 @@ type Reviewed struct {
 	ID          tool.ID
 	Hash        tool.Hash // of the definition
 	Severe      bool
-	Nested      bool // too deeply: nobody can call it
+	Nested      bool // it is nested too deeply, so nobody can call it
 	Approval    *approval.Record
 	ApprovedRaw json.RawMessage
 }
@@ -304,10 +307,10 @@ func (s *Snapshot) Server(name string) (Server, bool) {
 // Index returns the search index; document i is tool i.
 func (s *Snapshot) Index() *search.Index { return s.index }
 
-// SHA256 returns a lower-case hex SHA-256 over the encoding: the digest of its only shard, or one
-// over the digests of its shards. Snapshots with the same digest hold the same tools and approval
-// states; outcomes may differ. A snapshot that was built or loaded knows its digest; for a snapshot
-// of [Decode] it is computed.
+// SHA256 returns a lower-case hex SHA-256 over the encoding: the SHA-256 of the only shard, or a
+// SHA-256 over those of all shards. Snapshots with the same digest hold the same tools and approval
+// states; outcomes may differ. A snapshot that was built or loaded has its digest. For a snapshot
+// from [Decode], SHA256 computes the digest.
 func (s *Snapshot) SHA256() string {
 	if s.sha256 != "" {
 		return s.sha256
@@ -327,12 +330,12 @@ func (s *Snapshot) Size() (n int) {
 	return n
 }
 
-// Current returns the Current that points to the snapshot; the zero Current if the snapshot was
+// Current returns the Current that points to the snapshot, or the zero Current if the snapshot was
 // neither loaded nor saved.
 func (s *Snapshot) Current() Current { return s.current }
 
-// CreatedAt returns when the sync began that last confirmed the snapshot. The snapshot has all
-// decisions from before that time; later decisions may be missing.
+// CreatedAt returns the start time of the last sync that confirmed the snapshot. The snapshot has
+// all decisions from before that time; later decisions may be missing.
 func (s *Snapshot) CreatedAt() time.Time { return s.current.StartedAt }
 
 // Encode returns the bytes of the first shard, which must not be changed. [Decode] opens the bytes

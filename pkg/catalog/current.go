@@ -28,7 +28,7 @@ var ErrUnusable = errors.New("stored catalog cannot be used")
 // has no list of shards: the snapshot is one shard.
 const Format = 2
 
-// ErrNewer says that the stored catalog is in a form that only a newer program knows.
+// ErrNewer says that the stored catalog is in a form that only a newer program reads.
 var ErrNewer = errors.New("stored catalog is of a newer version of the program")
 
 // A Current says which snapshot is the catalog, and holds the outcome of each server.
@@ -44,8 +44,8 @@ type Current struct {
 	SyncedAt  time.Time         `json:"synced_at"`          // when it ended: the catalog's age counts from here
 	StoredAt  time.Time         `json:"stored_at,omitzero"` // in form 1: when the snapshot's object was last written
 	Outcomes  []outcome.Outcome `json:"outcomes"`           // by server name, of the servers that were ever tried
-	Failed    *Failure          `json:"failed,omitempty"`   // syncs after this one fail; nil: none did
-	// Restored is how many approval records the store had lost, and no person has confirmed since.
+	Failed    *Failure          `json:"failed,omitempty"`   // why later syncs failed; nil: none
+	// Restored is how many approval records the store had lost and no person has confirmed since.
 	Restored int `json:"restored,omitempty"`
 	// Forgotten are the servers whose decisions both the store and the catalog lost.
 	Forgotten []string      `json:"forgotten,omitempty"`
@@ -55,23 +55,23 @@ type Current struct {
 	Baselines []string `json:"baselines"`
 
 	Superseded []Superseded    `json:"superseded,omitempty"` // replaced shards whose objects may still exist, oldest first
-	Unknown    rawjson.Members `json:"-"`                    // what else a newer program wrote; it is kept
+	Unknown    rawjson.Members `json:"-"`                    // members of a newer program; Save keeps them
 }
 
-// A Shard is a part of the snapshot that is an object of its own.
+// A Shard describes a part of the snapshot, which is a separate object.
 type Shard struct {
 	SHA256   string    `json:"sha256"`
 	Size     int       `json:"size"`            // bytes, as it is read
 	Tools    int       `json:"tools"`           // how many it holds
 	Items    int       `json:"items,omitempty"` // how many prompts and resources
-	First    string    `json:"first"`           // the server with which it begins
+	First    string    `json:"first"`           // its first server
 	StoredAt time.Time `json:"stored_at"`       // when its object was last written
 }
 
 // A Superseded is a shard that is no longer part of the catalog.
 type Superseded struct {
 	SHA256 string    `json:"sha256"`
-	At     time.Time `json:"at"` // when
+	At     time.Time `json:"at"` // when it was replaced
 }
 
 func parseCurrent(data []byte) (Current, error) {
@@ -101,7 +101,7 @@ func parseCurrent(data []byte) (Current, error) {
 
 // parseHead parses current.json without the members about each server, which are most of it.
 func parseHead(data []byte) (Current, error) {
-	if o, err := rawjson.Split(data, rawjson.Lenient); err == nil { // else parseCurrent says what is wrong
+	if o, err := rawjson.Split(data, rawjson.Lenient); err == nil { // else parseCurrent fails
 		data = slices.DeleteFunc(o, func(m rawjson.Member) bool { return slices.Contains(ofServers, m.Name) }).Bytes()
 	}
 	return parseCurrent(data)

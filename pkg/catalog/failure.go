@@ -20,11 +20,11 @@ const (
 	FailedStore    = "store"     // a store could not be read or written
 )
 
-// failureTime bounds how long a sync that failed tries to record that.
+// failureTime is how long a failed sync tries to record its failure.
 const failureTime = 2 * time.Second
 
-// A Failure says that syncs fail. It has codes and the names of servers; causes are in the log
-// alone.
+// A Failure says that syncs fail. It contains codes and the names of servers. Only the log contains
+// the causes.
 type Failure struct {
 	Since   time.Time `json:"since"` // start of the first failed sync after the last success
 	At      time.Time `json:"at"`    // end of the newest failed sync
@@ -32,8 +32,8 @@ type Failure struct {
 	Servers []string  `json:"servers,omitempty"` // required servers that did not load
 }
 
-// Failure returns what the error of the reported sync means; nil if it means nothing, because there
-// is none or its caller went away.
+// Failure returns the failure for the error of the reported sync. It returns nil if there is no
+// error, or if the caller canceled the sync.
 func (r Report) Failure(err error) *Failure {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return nil
@@ -57,9 +57,10 @@ func (r Report) Failure(err error) *Failure {
 	return f
 }
 
-// keepFailure writes f into current.json, beside the catalog that stays in use, with the servers'
-// outcomes, so that every process which reads the catalog knows. It may fail for the same reason as
-// the sync. Without a config there is nothing to add, and a newer program's file stays as it is.
+// keepFailure writes f and the servers' outcomes into current.json, so that every process that
+// reads the catalog sees the failure. The catalog stays in use. The write may fail for the same
+// reason as the sync. Without a config there is nothing to add, and a newer program's file stays as
+// it is.
 func (r *run) keepFailure(ctx context.Context, f *Failure) {
 	if f == nil || f.Reason == FailedConfig || f.Reason == FailedNewer {
 		return
@@ -82,7 +83,7 @@ func (r *run) moveFailure(ctx context.Context, f Failure) error {
 		return err
 	}
 	if cur.StartedAt.After(r.began) {
-		return nil // a sync that began later worked
+		return nil // a sync that began later succeeded
 	}
 	if cur.Failed != nil {
 		f.Since = cur.Failed.Since

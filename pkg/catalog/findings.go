@@ -60,7 +60,7 @@ func definitionOf(kind tool.Kind, approved json.RawMessage) *tool.Definition {
 		return nil
 	}
 	d, err := tool.ReadItem(kind, approved)
-	if err != nil { // a record of long ago: there is nothing to compare with
+	if err != nil { // an old record, whose definition cannot be read
 		return nil
 	}
 	return &d
@@ -73,7 +73,7 @@ func (s *shard) checkAdded(row []byte, first int) (end int, err error) {
 		return 0, err
 	}
 	if _, err := decodeBlocked(s.bytes(row[atBlocked:])); err != nil {
-		return 0, fmt.Errorf("what is blocked: %w", err)
+		return 0, fmt.Errorf("blocked definitions: %w", err)
 	}
 	from, to := span(row[atFindings:])
 	if from != uint64(first) || to > uint64(len(s.found)/findingSize) {
@@ -103,8 +103,8 @@ func encodeBlocked(list []approval.Remembered) []byte {
 		return nil
 	}
 	b, err := json.Marshal(list)
-	if err != nil { // a time beyond the year 9999, which no store takes
-		return []byte("unknown") // Decode refuses it, so that Build does
+	if err != nil { // a time beyond the year 9999, which no store accepts
+		return []byte("unknown") // Decode refuses it, so Build fails, too
 	}
 	return b
 }

@@ -28,9 +28,9 @@ import (
 // A span is an offset into its section and a length, four bytes each. Rows
 // have a fixed size, so tool i is found without reading those before it.
 //
-// Formats 2 to 4 are read as well, so that a gateway which was just updated has a catalog until its
-// first sync: 4 does not say how it was made, 2 and 3 have no items, and 2 has no findings, and tool
-// rows that end at endOfRow2.
+// Decode also reads formats 2 to 4, so that an updated gateway has a catalog until its first sync.
+// Format 4 does not say how the shard was made. Formats 2 and 3 have no items. Format 2 has no
+// findings, and its tool rows end at endOfRow2.
 const (
 	magic       = "PCAT"
 	version     = 5
@@ -58,7 +58,7 @@ const (
 	maxBlob = math.MaxInt32
 )
 
-// Where each field of a tool row begins. Spans into text, unless said otherwise.
+// Where each field of a tool row begins. A field is a span into text unless its comment differs.
 const (
 	atID = spanSize * iota
 	atTitle
@@ -126,8 +126,8 @@ const (
 const (
 	flagLossy    = 1 << iota
 	flagRecord   // there is an approval record
-	flagDisabled // and it says disabled
-	flagHint     // from here on two bits for each hint: whether there is one, and what it says
+	flagDisabled // the record says disabled
+	flagHint     // from here on two bits for each hint: whether it is present, and its value
 
 	flagTell       = flagHint << 8 // agents may see the note
 	flagRisky      = flagTell << 1 // a finding is severe

@@ -18,7 +18,7 @@ const maxFetches = 8
 
 // Load returns the current catalog. held is the caller's catalog, or nil. Load returns held if
 // nothing is newer, and shares its unchanged shards. It returns [object.ErrNotFound] if no sync has
-// ended yet, and [ErrUnusable] if what is stored cannot be used.
+// ended yet, and [ErrUnusable] if the stored catalog cannot be used.
 func Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot, error) {
 	return new(Loading).Load(ctx, objects, held)
 }
@@ -29,7 +29,7 @@ type Loading struct {
 	read    map[string]*shard // by SHA-256; of a catalog that is not complete yet
 	missing int               // how many shards of it the last attempt has not read
 
-	// OnFetch, if it is not nil, is called before shards are read: this may take long.
+	// OnFetch, if it is not nil, is called before Load reads shards, which may take long.
 	OnFetch func()
 }
 
@@ -37,13 +37,13 @@ type Loading struct {
 func (l *Loading) Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot, error) {
 	l.missing = 0
 	s, _, _, err := load(ctx, objects, held, l, decodeReader)
-	if err == nil || errors.Is(err, ErrUnusable) { // it is whole, or waits for a sync
+	if err == nil || errors.Is(err, ErrUnusable) { // it is complete, or only a sync can repair it
 		l.read = nil
 	}
 	return s, err
 }
 
-// Read returns how many shards were read that no catalog has yet.
+// Read returns how many shards were read for a catalog that is not complete yet.
 func (l *Loading) Read() int { return len(l.read) }
 
 // Missing returns how many shards the last attempt began to read and has not read.
@@ -51,8 +51,8 @@ func (l *Loading) Missing() int { return l.missing }
 
 // load is [Load] with the function that opens a shard. It also returns current.json and its ETag,
 // even if the shards cannot be used. If only some shards cannot be used, the error is [ErrUnusable]
-// and the snapshot has the other shards. It knows which servers it misses, and only a sync may use
-// it.
+// and the snapshot has the other shards. The snapshot records which servers are missing, and only a
+// sync may use it.
 func load(ctx context.Context, objects object.Store, held *Snapshot, l *Loading, open func([]byte) (*shard, error)) (s *Snapshot, cur Current, etag string, err error) {
 	if held != nil {
 		etag = held.etag
@@ -207,7 +207,7 @@ func present(shards []*shard, cur Current) (usable []*shard, missing []interval)
 	return usable, missing
 }
 
-// misses reports whether the shard in which the server was could not be read.
+// misses reports whether the server was in a shard that could not be read.
 func (s *Snapshot) misses(server string) bool {
 	key := orderOf(server)
 	for _, gap := range s.missing {
@@ -223,7 +223,8 @@ func ordered(shards []*shard) error {
 	last := ""
 	for i, part := range shards {
 		if first := part.first(); i > 0 && first <= last {
-			return fmt.Errorf("load catalog: %w: shard %d begins with %q, the one before ends with %q", ErrUnusable, i, strings.TrimSuffix(first, ":"), last)
+			return fmt.Errorf("load catalog: %w: shard %d begins with %q, the one before it ends with %q",
+				ErrUnusable, i, strings.TrimSuffix(first, ":"), last)
 		}
 		for _, server := range part.servers {
 			last = max(last, orderOf(server.Name))

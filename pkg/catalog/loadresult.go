@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// loadResultFolder holds the load results of servers in the object store, and planKey the servers
-// that workers have, if many processes share a sync.
+// If many processes share a sync, loadResultFolder is where the object store has the load results
+// of servers, and planKey is the object with the servers that were sent to workers.
 const (
 	loadResultFolder = "catalog/servers"
 	planKey          = "catalog/planned.json"
@@ -32,7 +32,7 @@ type loadResult struct {
 	Format    int             `json:"format"`
 	Name      string          `json:"name"`
 	Identity  string          `json:"identity"` // as in [ServerState]
-	Began     time.Time       `json:"began"`    // when the load began: records are as of then, or later
+	Began     time.Time       `json:"began"`    // its records were read then or later
 	Outcome   outcome.Outcome `json:"outcome"`
 	Listed    bool            `json:"listed,omitempty"`    // the server has listed something under this name
 	Restored  int             `json:"restored,omitempty"`  // restored records that wait for a person
@@ -79,8 +79,8 @@ func parseLoadResult(data []byte) (f loadResult, err error) {
 	return f, err
 }
 
-// readLoadResult returns the load result of a server. If there is no usable result, it has only the
-// ETag of the object, or [object.IfAbsent] without an object.
+// readLoadResult returns the load result of a server. Without a usable result, f has only the ETag
+// of the object, or [object.IfAbsent] if there is no object.
 func (r *run) readLoadResult(ctx context.Context, server string) (f loadResult, err error) {
 	o, err := r.objects.Get(ctx, loadResultKey(server), "")
 	if errors.Is(err, object.ErrNotFound) {
@@ -97,7 +97,7 @@ func (r *run) readLoadResult(ctx context.Context, server string) (f loadResult, 
 			slog.String("server", server), slog.Any("error", err))
 		return loadResult{etag: o.ETag}, nil
 	case err != nil:
-		return f, fmt.Errorf("read what was found of %q: %w", server, err)
+		return f, fmt.Errorf("read load result of %q: %w", server, err)
 	}
 	return f, nil
 }
@@ -141,7 +141,7 @@ func (u *unit) put(ctx context.Context, l *serverRun) (put bool, err error) {
 		return false, err
 	}
 	return document.Retry(ctx, object.ErrConflict, func() (put bool, err error) {
-		if f.etag != "" { // another process has stored something since
+		if f.etag != "" { // another process has stored a result since
 			if held, err = u.readLoadResult(ctx, f.Name); err != nil {
 				return false, err
 			}
@@ -151,7 +151,7 @@ func (u *unit) put(ctx context.Context, l *serverRun) (put bool, err error) {
 		}
 		f.etag = held.etag
 		if _, err := u.objects.Put(ctx, loadResultKey(f.Name), data, held.etag); err != nil {
-			return false, fmt.Errorf("store what was found of %q: %w", f.Name, err)
+			return false, fmt.Errorf("store load result of %q: %w", f.Name, err)
 		}
 		return true, nil
 	})

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// maxWriters is how many records are written at once, and of how many servers
-	// they are read at once.
+	// maxWriters is how many records are written at the same time, and how many servers' records
+	// are read at the same time.
 	maxWriters = 16
 
 	// maxBatch and maxBatchSize are how many records, and bytes of definitions, one call writes to
-	// a store that takes batches. Readers wait that long.
+	// a store that takes batches. Readers wait until the call ends.
 	maxBatch     = 128
 	maxBatchSize = 1 << 20
 
-	// maxRefused is how many refused tools of one server are kept: their
-	// number is the server's choice.
+	// maxRefused is how many refused tools of one server an outcome keeps, because the server
+	// chooses their number.
 	maxRefused = 50
 
 	// maxRecorded is how many bytes of definitions are recorded of one server, [recordSize] for
@@ -74,7 +74,7 @@ func (l *serverRun) refuse(id tool.ID, reason string) {
 	l.outcome.Refused = append(l.outcome.Refused, outcome.Refusal{Name: strconv.Quote(id.Name), Kind: id.Kind, Reason: reason})
 }
 
-// each calls do for every item, [maxWriters] at once. It stops at the first that fails.
+// each calls do for every item, [maxWriters] at the same time. It stops at the first error.
 func each[T any](ctx context.Context, items iter.Seq[T], do func(context.Context, T) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxWriters)
@@ -91,7 +91,7 @@ func (u *unit) remember(held *approval.Record) {
 	u.records[held.ID()] = held
 }
 
-// wrote is remember, of a record that was written.
+// wrote calls remember for a record that was written, under the unit's lock.
 func (u *unit) wrote(held *approval.Record) {
 	u.mine.Lock()
 	defer u.mine.Unlock()
@@ -157,8 +157,8 @@ func (r *run) putBaselines(ctx context.Context, due []approval.Baseline) error {
 }
 
 // observations returns the items of l whose records change, and refuses items that no store would
-// accept. first has the kinds whose first list this is; room limits the records of new tools, in
-// bytes.
+// accept. first has the kinds whose first list l has loaded; room limits the records of new tools,
+// in bytes.
 func (u *unit) observations(l *serverRun, first map[approval.Kind]bool, room int) (due []observation) {
 	full := false
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
@@ -227,7 +227,8 @@ func (r *run) recordAll(ctx context.Context, due []observation) error {
 	})
 }
 
-// recordTogether writes records in few calls if the store can, and returns the rest.
+// recordTogether writes records in few calls if the store takes batches, and returns the
+// observations that remain.
 func (r *run) recordTogether(ctx context.Context, due []observation) (rest []observation, err error) {
 	b, ok := r.approvals.(approval.Batcher)
 	for ok && len(due) > 0 && err == nil {
@@ -272,7 +273,7 @@ func (r *run) recordBatch(ctx context.Context, b approval.Batcher, due []observa
 		return due, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("record %q, and others with it: %w", of[0].seen.ID, err)
+		return nil, fmt.Errorf("record %q and the rest of its batch: %w", of[0].seen.ID, err)
 	}
 	for i, d := range of {
 		switch failed := written[i].Err; {
@@ -323,7 +324,7 @@ func (u *unit) count(d observation, before, after *approval.Record) {
 	default:
 		return
 	}
-	// The first list of a new server is no news to the operator, nor is a new name.
+	// The first list of a new server is not news for the operator, and neither is a new name.
 	if baseline := after.By == approval.Sync && after.State == approval.Approved; before != nil || d.seen.From == nil && !baseline {
 		c.News = append(c.News, News{after.ID(), before == nil, after.Rev})
 	}

@@ -16,7 +16,8 @@ const (
 	maxUnits  = 12
 	maxGroups = 2
 
-	// All units of a group have to run at once: those that wait in [batchWriter.write] wait for all others.
+	// All units of a group have to run at the same time: a unit that waits in [batchWriter.write]
+	// waits for all other units.
 	_ = uint(maxWriters - maxUnits)
 )
 
@@ -24,7 +25,7 @@ const (
 // and write together.
 type pipeline struct {
 	*errgroup.Group
-	ctx     context.Context // of the work; it ends with the first that fails
+	ctx     context.Context // of the work; it ends when the first unit fails
 	waiting []*unit
 	do      func(*unit, context.Context) error
 }
@@ -36,7 +37,7 @@ func newPipeline(ctx context.Context, do func(*unit, context.Context) error) *pi
 	return p
 }
 
-// add queues a unit whose servers have all answered. It blocks while too many wait.
+// add queues a unit whose servers have all answered. It blocks while too many units wait.
 func (p *pipeline) add(u *unit) {
 	if p.waiting = append(p.waiting, u); len(p.waiting) == maxUnits {
 		p.start()
@@ -98,7 +99,8 @@ func (j *batchWriter) leave(ctx context.Context, r *run) {
 	j.flush(ctx, r)
 }
 
-// flush writes if all units that have not ended wait. Nobody else needs mu then.
+// flush writes if every unit that has not ended waits for the write. Then no other goroutine needs
+// mu.
 func (j *batchWriter) flush(ctx context.Context, r *run) {
 	if len(j.heard) == 0 || len(j.heard) < j.units {
 		return

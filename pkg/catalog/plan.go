@@ -17,19 +17,20 @@ type Plan struct {
 	Round    Round
 	Servers  int  // to load
 	Messages int  // sent to workers
-	Confirm  bool // an assembly was requested at once
+	Confirm  bool // Plan requested an assembly immediately
 }
 
 // Plan begins a round of a sync that many processes share: it sends the names of the servers that
-// are due to workers. If all is set, it sends all servers, as when a person asks or the config has
-// changed. Otherwise it sends servers that are due and not in the queue. A disabled server is due
-// once an hour, for its records; a failed server every five minutes, even if the caller plans more
-// often. Plan asks for an assembly at once if the catalog is old, has another config, or if the
-// last sync failed. Plan calls no server.
+// are due to workers. If all is set, it sends all servers, for example because a person requested a
+// sync or the config has changed. Otherwise it sends servers that are due and not in the queue. A
+// disabled server is due once an hour, for its records; a failed server every five minutes, even if
+// the caller plans more often. Plan requests an assembly immediately if the catalog is old or has
+// another config, or if the last sync failed. Plan calls no server.
 //
 // If Plan fails or is interrupted, workers load the servers that were sent; the others are due in
-// the next round. A server that was sent but not noted is sent twice, which does no harm. If
-// planning fails, Plan still asks for an assembly, which reports the same fault where people look.
+// the next round. If Plan sent a server but could not note it, a server may be sent twice, which
+// does no harm. If planning fails, Plan still requests an assembly, because people see the fault in
+// its report.
 func (s *Syncer) Plan(ctx context.Context, q Queues, all bool) (Plan, error) {
 	if err := s.enter(ctx); err != nil {
 		return Plan{}, err

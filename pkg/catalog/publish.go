@@ -8,12 +8,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/outcome"
 )
 
-// storeAgain is how old the object of an unchanged shard may get before it is written again, so
-// that a bucket rule which deletes old catalogs spares the one in use.
+// storeAgain is the age at which the object of an unchanged shard is written again. Otherwise a
+// bucket rule that deletes old catalogs could delete the catalog in use.
 const storeAgain = 24 * time.Hour
 
-// publish builds the catalog, stores it and moves current.json to it, if nobody else has moved that
-// since it was read. It returns the SHA-256 of the catalog that was built.
+// publish builds the catalog, stores it and moves current.json to it, unless another process has
+// moved current.json since this run read it. It returns the SHA-256 of the catalog that was built.
 func (r *run) publish(ctx context.Context) (built string, err error) {
 	next := r.base
 	if r.report.Built = !r.unchanged(); r.report.Built {
@@ -41,8 +41,8 @@ func (r *run) publish(ctx context.Context) (built string, err error) {
 }
 
 // goOnFromOther reads the catalog of another sync, and prepares the lists of this run for a
-// comparison with it. It reports whether that catalog stays. built is the SHA-256 of the catalog
-// that this run could not publish.
+// comparison with it. It reports whether the other catalog stays in use. built is the SHA-256 of
+// the catalog that this run could not publish.
 func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err error) {
 	if r.found != nil {
 		return false, errRestart
@@ -59,7 +59,7 @@ func (r *run) goOnFromOther(ctx context.Context, built string) (stays bool, err 
 				l.tools[i].Record = nil
 			}
 		}
-		// The comparison with the new records is missing.
+		// The lists still have to be compared with the new records.
 		l.found, l.digest, l.toCache = false, "", nil
 	}
 	if err := r.readBase(ctx); err != nil {

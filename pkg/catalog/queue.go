@@ -26,7 +26,8 @@ const (
 	// assemblies delays its messages by longer, so that each assembly sees all results of its slot.
 	gather = 20 * time.Second
 
-	// assemblyGroup is the group of all assemblies: two at once would do the same work.
+	// assemblyGroup is the group of all assemblies: two assemblies at the same time would do the
+	// same work.
 	assemblyGroup = "catalog"
 )
 
@@ -34,7 +35,7 @@ var (
 	// ErrTooLarge says that a message is larger than [MaxBody]. Nothing was sent.
 	ErrTooLarge = errors.New("message is too large")
 
-	// ErrJob says that a message has no job, or no job that this program knows.
+	// ErrJob says that a message contains no job that this program can read.
 	ErrJob = errors.New("message cannot be read")
 )
 
@@ -42,21 +43,22 @@ var (
 type Message struct {
 	Body []byte
 
-	// Group and DeduplicationID are for a queue that keeps the order. While one message of a group
-	// is out, the queue hands out no other. For five minutes it accepts only the first message with
-	// a DeduplicationID.
+	// Group and DeduplicationID are for a queue that keeps the order. While a receiver has one
+	// message of a group, the queue delivers no other message of the group. For five minutes it
+	// accepts only the first message with a DeduplicationID.
 	Group, DeduplicationID string
 }
 
-// A Queue takes messages and hands each out at least once, later, to another process.
+// A Queue accepts messages, and later delivers each message at least once to another process.
 type Queue interface {
-	// Send hands the messages over. After an error the queue may have some of the messages. If the
-	// caller sends all of them again, workers may load servers twice, which does no other harm.
+	// Send adds the messages to the queue. After an error the queue may have some of the messages.
+	// If the caller sends all of them again, workers may load servers twice, which does no other
+	// harm.
 	Send(ctx context.Context, messages []Message) error
 }
 
-// Queues connect the processes that share a sync: [Syncer.Plan] sends to workers, and both ask for
-// assemblies.
+// Queues connect the processes that share a sync: [Syncer.Plan] sends servers to workers. Plan and
+// the workers request assemblies.
 type Queues struct {
 	Work     Queue         // for [Syncer.Work]; only the planner needs it
 	Assemble Queue         // for [Syncer.Assemble]; it keeps the order
@@ -129,8 +131,8 @@ func ParseJob(data []byte) (Job, error) {
 	return m.Job, nil
 }
 
-// askAssembly asks for an assembly, which begins after the call and so sees everything stored
-// before.
+// askAssembly requests an assembly. The assembly begins after the call, so it sees everything that
+// was stored before.
 func (s *Syncer) askAssembly(ctx context.Context, q Queues, round Round) error {
 	body, err := Job{Round: round}.Encode()
 	if err != nil {

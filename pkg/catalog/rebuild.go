@@ -18,12 +18,12 @@ import (
 )
 
 // recipe is the version of Build's output. It grows if Build makes other signatures, another search
-// index or another encoding from the same input. A shard of another recipe is not shared. The rules
-// of findings have their own version.
+// index or another encoding from the same input. Rebuild does not share a shard that another recipe
+// made. The rules of findings have their own version.
 const recipe = 3
 
-// Rebuild makes the snapshot that [Build] would make of in. A server that is Same keeps its tools,
-// other items and records of prev. prev may be nil, if no server is Same. Rebuild shares an
+// Rebuild makes the snapshot that [Build] would make from in. A server that is Same keeps its
+// tools, other items and records of prev. prev may be nil, if no server is Same. Rebuild shares an
 // unchanged shard of prev, so shards may have other boundaries than Build would choose, which no
 // reader sees. It builds one shard after the other.
 func Rebuild(prev *Snapshot, in Input) (*Snapshot, error) {
@@ -77,7 +77,8 @@ func weighed(prev *Snapshot, in Input) ([]serverWeight, error) {
 				held, ok = prev.Server(s.Name)
 			}
 			if !ok || s.Tools != nil {
-				return nil, fmt.Errorf("server %q is the same, but the catalog before does not have it, or it has tools as well", s.Name)
+				return nil, fmt.Errorf("server %q is marked as the same, "+
+					"but the last catalog does not have it, or it has tools", s.Name)
 			}
 			items = held.Tools + held.Items
 			for n := range held.Numbers() {
@@ -90,7 +91,7 @@ func weighed(prev *Snapshot, in Input) ([]serverWeight, error) {
 	slices.SortFunc(servers, func(a, b serverWeight) int { return strings.Compare(orderOf(a.Name), orderOf(b.Name)) })
 	for i := range servers {
 		if i > 0 && servers[i-1].Name == servers[i].Name {
-			return nil, fmt.Errorf("server %q stands twice", servers[i].Name)
+			return nil, fmt.Errorf("server %q occurs twice", servers[i].Name)
 		}
 	}
 	return servers, nil
@@ -228,14 +229,15 @@ func (c *change) names(servers []serverWeight) map[uint32]bool {
 	return moved
 }
 
-// hashName returns the hash by which a shard knows a name.
+// hashName returns the hash that a shard stores for a name.
 func hashName(name string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
 	return h.Sum32()
 }
 
-// hashWords returns a hash of what the operator adds to the words of these tools; 0: nothing.
+// hashWords returns a hash of the words that the operator adds to these tools, or 0 if there are
+// none.
 func hashWords(words config.Words, ids iter.Seq[tool.ID]) uint64 {
 	if len(words) == 0 {
 		return 0

@@ -7,20 +7,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/tool"
 )
 
-// A Report says what one sync found and did. With an error it says how far the sync came.
+// A Report says what one sync found and did. With an error, it covers what the sync did before the
+// error.
 type Report struct {
 	StartedAt time.Time
 	Duration  time.Duration
 	Config    string         // version of the config that was used; "": none could be read
-	ConfigErr error          // why the file in the store is not in use: [config.Faults], [object.ErrGone] or what failed; nil: it is
-	PolicyErr error          // the same of the policy
+	ConfigErr error          // why the stored file is not in use: [config.Faults], [object.ErrGone], …
+	PolicyErr error          // the same for the policy
 	Servers   []ServerReport // by name
 	Totals
-	Recovered int  // records that the store had lost, and that are back
-	Unasked   int  // servers that there was no time to ask, or to hear out
-	Resting   int  // servers that were not asked, as they have not changed for long
+	Recovered int  // records that the store had lost and the sync restored
+	Unasked   int  // servers without time for a request or for the answer
+	Resting   int  // servers that the sync skipped, because they have not changed for long
 	Size      int  // bytes of the catalog
-	Built     bool // it was built: something has changed, or this process had not built it yet
+	Built     bool // the sync built it: something has changed, or this process had not built it yet
 }
 
 // Totals are the public numbers of a [Report].
@@ -42,14 +43,14 @@ type ServerReport struct {
 	Enabled  bool
 	Required bool
 	Outcome  outcome.Outcome // without Tools; the zero Outcome: never tried
-	Before   outcome.Status  // how its load before this one ended; "": it was never tried
-	Unasked  bool            // there was no time to ask it, or to hear it out; Outcome is of an earlier sync
-	Resting  bool            // it was not asked, as it has not changed for long; Outcome is of an earlier sync
-	News     []News          // what this sync recorded of it first; news of other syncs is in their reports
+	Before   outcome.Status  // status of the load before this one; "": never tried
+	Unasked  bool            // no time for a request or its answer; Outcome is older
+	Resting  bool            // skipped, because it has not changed for long; Outcome is older
+	News     []News          // items that this sync recorded first
 	ServerTotals
 }
 
-// News is an item that a sync recorded: new, or with another definition than before.
+// News is an item that a sync recorded because the item is new or its definition has changed.
 type News struct {
 	ID  tool.ID
 	New bool
@@ -64,7 +65,7 @@ type ServerTotals struct {
 	Changed int  `json:"changed"`
 	Gone    int  `json:"gone"` // listed before, and not now
 
-	// The same of prompts and resources.
+	// The same for prompts and resources.
 	Items        int `json:"items,omitempty" doc:"prompts and resources; the other numbers of them are new_items, changed_items and gone_items"`
 	NewItems     int `json:"new_items,omitempty"`
 	ChangedItems int `json:"changed_items,omitempty"`

@@ -21,24 +21,24 @@ import (
 // config has changed as well, or the run reads load results from the object store.
 var errRestart = errors.New("config or catalog changed during the sync")
 
-// A run makes one catalog, or does a part of that: it loads units from a queue, then assembles the
+// A run makes one catalog, or a part of it: it loads units from a queue, then assembles the
 // catalog. In one process the queue is a slice, and the load results stay in memory. Many processes
 // share a run by [Syncer.Work] and [Syncer.Assemble].
 type run struct {
 	*Syncer
 	began    time.Time
-	base     *Snapshot                  // the catalog before; nil: none that can be used
+	base     *Snapshot                  // the last catalog; nil: none that can be used
 	prev     Current                    // its current.json, even if its shards cannot be used
 	ifMatch  string                     // its ETag
-	damaged  bool                       // the catalog before, or a part of it, cannot be used
-	servers  []*serverRun               // one each server of the config
+	damaged  bool                       // the last catalog, or a part of it, cannot be used
+	servers  []*serverRun               // one for each server of the config
 	known    map[string]ServerState     // of prev, by name
 	outcomes map[string]outcome.Outcome // of prev, by server
 	units    []*unit                    // of the config and of base; see [run.group]
 	readAll  bool                       // the records of every server are read
 	decided  map[string]time.Time       // when people last decided about servers
 	found    map[string]string          // ETags of the stored load results, by key; nil: the run loads servers
-	readOnly bool                       // the last good config is another's to keep
+	readOnly bool                       // another process keeps the last good config
 	turns    chan struct{}              // holds a token for each call to the approval store
 	report   Report
 	put      int // load results that were stored
@@ -47,38 +47,38 @@ type run struct {
 	taken map[string]bool // first lists that servers had, by [approval.BaselineKey]
 }
 
-// A serverRun is what a run knows of one server.
+// A serverRun holds the data of a run about one server.
 type serverRun struct {
 	server   config.Server
 	key      string          // [approval.BaselineKey] of its tools by [approval.Identity], to which decisions belong
 	identity string          // [approval.BaselineIdentity], to which first lists belong
 	place    string          // [approval.BaselineKey] of its tools by identity
 	from     string          // its name before it was renamed, if it was: see [run.linkNames]
-	others   []string        // the names that its place had, its own too
+	others   []string        // all names that its place had, including its own
 	outcome  outcome.Outcome // without Tools and Items; of this run or, if the server was not asked, of an earlier one
 	before   outcome.Status  // of the run before
 	isQueued bool            // this run asks the server, or looks at its records
 	loaded   bool            // the server answered
-	found    bool            // tools is what was found of it, and the last catalog may have something else
+	found    bool            // tools has its newest items, which may differ from the last catalog
 	tools    []ToolInput     // and other items. nil once they are compared with the last catalog
-	nested   []ToolInput     // refused as too deep; those that have a record join tools
+	nested   []ToolInput     // refused as nested too deeply; items that have a record join tools
 	counts   ServerReport    // New, Changed, Gone and News
 	unit     *unit
 	kinds    map[approval.Kind]bool // of what it listed
 
 	digest        string            // [outcome.Outcome.Lists]; "": not known, or not loaded
-	omitted       bool              // tools is what the catalog has of it, and was left out
+	omitted       bool              // tools is left out, because it is the same as in the catalog
 	refusedBefore []outcome.Refusal // of the run before
-	refused       bool              // something that it lists is not taken, because of its record
-	cached        *unchangedServer  // what the last run has left of it; nil: nothing
-	toCache       *unchangedServer  // what the next run has of it; nil: nothing
+	refused       bool              // an item that it lists is refused because of its record
+	cached        *unchangedServer  // its cache entry from the last run; nil: none
+	toCache       *unchangedServer  // its cache entry for the next run; nil: none
 
-	input    ServerInput // what the next catalog has of it
+	input    ServerInput // its part of the next catalog
 	listed   bool        // it has listed something
-	restored int         // records that were lost, and that nobody has settled
+	restored int         // restored records that wait for a person
 	rebuilt  bool        // its tools come from its records
 	forgot   bool        // see [unit.findForgotten]
-	since    time.Time   // of when its lists are, as far as is known
+	since    time.Time   // since when its lists are unchanged, as far as is known
 	etag     string      // of the stored load result that it comes from; "": of none
 }
 
@@ -86,8 +86,8 @@ type serverRun struct {
 // catalog's version is read before the config: if another sync moves the catalog in between, the
 // last step fails, so a catalog never replaces one that was made from a newer config. Records are
 // written before the catalog: a tool in the catalog without a record would be locked for a reason
-// that no person can remove. They are written before required servers are checked, too: what the
-// other servers changed is locked by its record even if the catalog cannot follow.
+// that no person can remove. Records are also written before required servers are checked: a
+// changed tool of another server is locked by its record even if the old catalog stays.
 func (s *Syncer) run(ctx context.Context, name string, collect func(*run, context.Context) error) (Report, error) {
 	r, err := document.Retry(ctx, errRestart, func() (*run, error) {
 		r := s.newRun()
@@ -129,7 +129,7 @@ func (r *run) readBase(ctx context.Context) error {
 	return nil
 }
 
-// readCurrent reads what the last catalog says of servers, without the catalog.
+// readCurrent reads the last current.json, without the catalog's shards.
 func (r *run) readCurrent(ctx context.Context) error {
 	o, err := r.objects.Get(ctx, CurrentKey, "")
 	if errors.Is(err, object.ErrNotFound) {
@@ -168,7 +168,7 @@ func (r *run) baseFor(server string) *Snapshot {
 }
 
 func (r *run) readConfig(ctx context.Context) error {
-	// The policy decides nothing here. It is read so that the last good one is kept.
+	// A sync does not apply the policy. It reads the policy only to keep the last good copy.
 	r.rules = readFile(ctx, r, PolicyFile, r.rules)
 	r.config = readFile(ctx, r, ConfigFile, r.config)
 	r.report.Config, r.report.ConfigErr, r.report.PolicyErr = r.config.Version, r.config.Err(), r.rules.Err()

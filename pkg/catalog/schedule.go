@@ -183,8 +183,8 @@ func (r *run) needsCatalog() bool {
 		r.began.Sub(r.prev.SyncedAt) >= confirmAge
 }
 
-// decidedSince returns when people last decided about servers, for each server with a decision
-// since the last catalog, or up to before earlier.
+// decidedSince returns the time of the last decision about each server that people have decided
+// about since the last catalog. It starts at the time of that catalog minus before.
 func (r *run) decidedSince(ctx context.Context, before time.Duration) (map[string]time.Time, error) {
 	var since time.Time
 	if !r.prev.StartedAt.IsZero() && !r.isAhead() {

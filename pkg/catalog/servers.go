@@ -35,7 +35,7 @@ func (r *run) askServers(ctx context.Context, p *pipeline, units []*unit) error 
 		}
 		targets = append(targets, target)
 		byName[l.server.Name] = l
-		l.counts.Unasked = true // until it is heard
+		l.counts.Unasked = true // until it answers
 		l.unit.waits++
 	}
 	now := Progress{Total: len(targets)}
@@ -62,7 +62,7 @@ func (r *run) askServers(ctx context.Context, p *pipeline, units []*unit) error 
 			l.unit.waits = -1
 		}
 	})
-	if ctx.Err() != nil { // what was cut short says nothing about the servers
+	if ctx.Err() != nil { // an interrupted load says nothing about the servers
 		return context.Cause(ctx)
 	}
 	for _, u := range units {
@@ -83,21 +83,21 @@ func (r *run) askServers(ctx context.Context, p *pipeline, units []*unit) error 
 }
 
 const (
-	// loadTime is how long the servers of one sync may take in all, where the caller's deadline
-	// does not say less. A fifth of it is reserved for writing records.
+	// loadTime is the time for all servers of one sync, unless the caller's deadline leaves less. A
+	// fifth of it is reserved for writing records.
 	loadTime = 4 * time.Minute
 
 	// writeTime is the longest reserve for writing records. Most records are written while other
 	// servers still work.
 	writeTime = 30 * time.Second
 
-	// failurePenalty is added to the last load of a failed server when servers are ordered by it.
-	// It is longer than the time between two syncs, so failing servers usually come last; it is
-	// bounded, so each has its turn.
+	// failurePenalty is added to the time of the last load of a failed server when servers are
+	// ordered by that time. It is longer than the time between two syncs, so failing servers
+	// usually come last; it is bounded, so each has its turn.
 	failurePenalty = 15 * time.Minute
 
-	// fewFailing is how many failing servers still have a second attempt: a server that starts with
-	// its first request needs one. If more servers fail, each has one attempt.
+	// fewFailing is the largest number of failing servers that get a second attempt, which a server
+	// that starts with its first request needs. If more servers fail, each has one attempt.
 	fewFailing = 16
 )
 

@@ -25,14 +25,14 @@ type ServerState struct {
 	Place    string `json:"place,omitempty"` // the same by [approval.BaselineIdentity]; "": Identity
 	From     string `json:"from,omitempty"`  // the name that it had before, until its first list under this one
 
-	Since     time.Time `json:"since,omitzero"`      // since when its lists are as they are, as far as is known
+	Since     time.Time `json:"since,omitzero"`      // since when its lists are unchanged, if known
 	Restored  int       `json:"restored,omitempty"`  // as in [Current], of this server
 	Forgotten bool      `json:"forgotten,omitempty"` // as in [Current]; also while it is disabled
-	Found     string    `json:"found,omitempty"`     // ETag of what was found of it, if others ask servers for the sync
+	Found     string    `json:"found,omitempty"`     // ETag of its load result, if workers load servers
 }
 
 // readTaken collects which servers had their first list, from the last catalog and from baselines
-// that an earlier version stored by name. The store may have lost its own.
+// that an earlier version stored by name. The store may have lost its own baselines.
 func (r *run) readTaken(ctx context.Context, of []*serverRun) error {
 	for _, key := range r.prev.Baselines {
 		r.taken[key] = true
@@ -61,9 +61,9 @@ func (r *run) readTaken(ctx context.Context, of []*serverRun) error {
 var kinds = []approval.Kind{approval.Tools, approval.Prompts, approval.Resources}
 
 // firstLists returns the kinds whose items are approved in mode on_change, and the baselines to
-// store afterwards. has are the kinds that l has listed; an empty list does not count. A second
-// name of a server, a name of another server before (reused) and a server whose baseline was lost
-// have no first list.
+// store afterwards. has are the kinds that l has listed; an empty list does not count. There is no
+// first list for a second name of a server, for a name that another server had before (reused), and
+// for a server whose baseline was lost.
 func (r *run) firstLists(ctx context.Context, l *serverRun, has map[approval.Kind]bool, reused bool) (first map[approval.Kind]bool, due []approval.Baseline, err error) {
 	first = map[approval.Kind]bool{}
 	for _, kind := range kinds {
@@ -165,13 +165,13 @@ func (r *run) hasBaseline(ctx context.Context, identity string, kind approval.Ki
 }
 
 // linkNames finds the other names of the configured servers. A server was renamed if one name of
-// its URL left the config and one other came. If a second name stayed, or two came, nobody knows
-// which decisions belong to which name. A rename counts until the server lists its tools under the
-// new name.
+// its URL left the config and one other was added. If a second name stayed, or two were added,
+// nobody can tell which decisions belong to which name. A rename counts until the server lists its
+// tools under the new name.
 func (r *run) linkNames() {
 	configured := map[string]bool{}
 	places := map[string]string{} // by identity
-	names := map[string]int{}     // how many came or stay, by identity
+	names := map[string]int{}     // how many were added or stay, by identity
 	for _, l := range r.servers {
 		configured[l.server.Name], places[l.key] = true, l.place
 		if k, known := r.known[l.server.Name]; !known || k.Identity == l.key {
@@ -200,8 +200,8 @@ func (r *run) linkNames() {
 	}
 }
 
-// otherRecords returns the records of the item under the other names of l's server: a second name,
-// or a swap of two names, opens no tool that is disabled or blocked there.
+// otherRecords returns the records of the item under the other names of l's server: so a second
+// name, or a swap of two names, opens no tool that is disabled or blocked under another name.
 func (u *unit) otherRecords(l *serverRun, id tool.ID) (others []*approval.Record) {
 	for _, id.Server = range l.others {
 		if held := u.records[id]; held != nil && id.Server != l.server.Name {

@@ -23,8 +23,8 @@ type shard struct {
 	tools    int      // how many rows are tools
 	json     []byte   // its definitions
 	found    []byte   // its rows of findings
-	rules    int      // version of the rules by which they were found; 0: they are not known
-	made     int      // [recipe] by which it was made; 0: an earlier one
+	rules    int      // version of the rules that found them; 0: not known
+	made     int      // [recipe] that made it; 0: an earlier recipe
 	words    uint64   // hash of the operator's words for its tools; 0: there are none
 	asked    []byte   // hashes of the names that its findings depend on, ascending
 	servers  []Server // by name; numbers within the shard

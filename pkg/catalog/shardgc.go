@@ -15,13 +15,14 @@ const (
 	// keepSuperseded is how long the object of a superseded shard stays.
 	keepSuperseded = 24 * time.Hour
 
-	// maxSuperseded is how many stay, as long as each has been superseded for longer than inFlight:
-	// a server that changes at each sync would fill the store. A reader of the old current.json
-	// loads its shards within seconds, and reads current.json again after half a minute.
+	// maxSuperseded is how many superseded shards stay, not counting a shard that was superseded
+	// within inFlight. Without a maximum, a server that changes at each sync would fill the store.
+	// A reader of the old current.json loads its shards within seconds, and reads current.json
+	// again after half a minute.
 	maxSuperseded = 32
 	inFlight      = 15 * time.Minute
 
-	// maxListed bounds the list itself, should objects not be removable.
+	// maxListed is the maximum length of the list, even if objects cannot be removed.
 	maxListed = 1000
 )
 

@@ -26,7 +26,7 @@ type Loader interface {
 	LoadEach(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome))
 }
 
-// Approvals is what a sync needs of an approval driver.
+// Approvals has the methods of an approval driver that a sync needs.
 type Approvals interface {
 	approval.Store
 	document.Store
@@ -38,19 +38,19 @@ type SyncOptions struct {
 	Log      *slog.Logger     // nil: none
 	Progress func(Progress)   // called when loading begins and as each server's load ends, one call at a time; nil: none
 
-	// Rest is the time between two loads of an unchanged server by [Syncer.SyncDue] at first; 0:
-	// five minutes. It grows to twelve times that.
+	// Rest is the initial time between two loads of an unchanged server by [Syncer.SyncDue]; 0:
+	// five minutes. The time grows to twelve times that.
 	Rest time.Duration
 
 	// Yield is called between small parts of the work, from several goroutines. In a process that
-	// also answers requests it may wait for these, for a bounded time. nil: no wait.
+	// also answers requests it may wait for those requests, for a bounded time. nil: no wait.
 	Yield func(context.Context)
 }
 
-// Progress is how far a sync's loading is.
+// Progress is how many servers a sync has loaded.
 type Progress struct {
-	Outcome outcome.Outcome // of the server that just ended; zero at the start
-	Done    int             // servers that have ended; 0 at the start
+	Outcome outcome.Outcome // of the server whose load just ended; zero at the start
+	Done    int             // servers whose load has ended; 0 at the start
 	Total   int             // servers to load
 }
 
@@ -108,8 +108,8 @@ func NewSyncer(objects object.Store, approvals Approvals, loader Loader, o *Sync
 func (s *Syncer) Config() *config.Config { return s.using.Load() }
 
 // Sync brings the catalog up to date. While a sync is running it waits, then runs again, so that
-// what changed before the call is in the catalog after it; callers who wait together share one
-// run. A [Report] comes with an error too.
+// what changed before the call is in the catalog after it; callers who wait together share one run.
+// Sync returns a [Report] even with an error.
 func (s *Syncer) Sync(ctx context.Context) (Report, error) { return s.sync(ctx, true) }
 
 // SyncDue is Sync for a schedule: it skips servers that were loaded recently and have not

@@ -11,7 +11,7 @@ import (
 
 // unchanged reports whether a new catalog would equal the last one: the same servers with the same
 // tools and records, and the same words of the operator. If this process has not built the last
-// one, another version of the program may have, so the answer is no.
+// catalog, another version of the program may have, so unchanged returns false.
 func (r *run) unchanged() bool {
 	if r.base == nil || r.base.index == nil || r.base.sha256 != r.built || !r.words.Equal(r.config.Value.Words) || len(r.base.servers) != len(r.servers) {
 		return false

@@ -28,8 +28,8 @@ type unchangedCache struct {
 	servers         map[string]*unchangedServer
 }
 
-// cachedServer returns what the cache has of l; nil: nothing. Servers whose records say something
-// of each other, and those that changed their names, are not cached.
+// cachedServer returns what the cache has of l; nil: nothing. Servers whose records depend on each
+// other, and servers that changed their names, are not cached.
 func (r *run) cachedServer(l *serverRun) *unchangedServer {
 	if r.base == nil || r.base.sha256 != r.cache.catalog || r.config.Version != r.cache.config {
 		return nil
@@ -49,7 +49,7 @@ func (u *unit) alone() bool {
 	return len(u.servers) == 1 && len(u.names) == 1 && u.bases == nil
 }
 
-// isUnchanged reports whether the unit's server is as the cache has it. If not, the server's tools
+// isUnchanged reports whether the unit's server equals its cache entry. If not, the server's tools
 // are set, and so are the unit's records if they were read.
 func (u *unit) isUnchanged(ctx context.Context) (bool, error) {
 	if !u.alone() || !u.servers[0].loaded {
@@ -77,7 +77,7 @@ func (u *unit) isUnchanged(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// tookFirst reports whether the store is known to have these baselines.
+// tookFirst reports whether this process knows that the store has these baselines.
 func (r *run) tookFirst(keys []string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +97,7 @@ func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 	records, now, err := u.approvals.RecordsIfChanged(ctx, name, mark)
 	switch {
 	case errors.Is(err, approval.ErrUnchanged):
-		return err // this is no fault, and common: it needs no text
+		return err // ErrUnchanged is common and no fault, so it needs no text
 	case err != nil:
 		return fmt.Errorf("read approvals: %w", err)
 	}

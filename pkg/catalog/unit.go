@@ -107,7 +107,7 @@ func (u *unit) readApprovals(ctx context.Context) error {
 	})
 }
 
-// each is the function [each] with as many calls at once as the whole run may have.
+// each is the function [each], limited to the calls that the whole run may make at the same time.
 func (r *run) each(ctx context.Context, n iter.Seq[string], do func(context.Context, string) error) error {
 	return each(ctx, n, func(ctx context.Context, s string) error { return r.inTurn(ctx, func() error { return do(ctx, s) }) })
 }
@@ -124,7 +124,7 @@ func (r *run) inTurn(ctx context.Context, do func() error) error {
 	}
 }
 
-// pause gives way to requests, if the process answers any.
+// pause lets requests go first, if the process answers any.
 func (s *Syncer) pause(ctx context.Context) {
 	if s.o.Yield != nil {
 		s.o.Yield(ctx)
@@ -181,8 +181,8 @@ func (u *unit) baseOf(name string) *Snapshot {
 	return u.baseFor(name)
 }
 
-// complete adds the last known items of lists that could not be read to l's tools. If the last
-// catalog has the same, l takes its items from there.
+// complete adds to l's tools the last known items of lists that could not be read. If the last
+// catalog has the same items, l uses the catalog's items.
 func (u *unit) complete(l *serverRun) {
 	l.rebuilt = l.server.Enabled && !l.loaded && slices.Contains(u.prev.Rebuilt, l.server.Name)
 	if l.since.IsZero() {

@@ -20,14 +20,14 @@ type LoadReport struct {
 // message again.
 var ErrUnasked = errors.New("there was no time to ask all servers")
 
-// Work loads the servers that a message names, as one of many processes that share a round: it asks
-// them for their lists, writes their records, stores a load result of each for [Syncer.Assemble],
-// and asks for an assembly. Servers of one unit, such as two names of one URL, are loaded together,
-// so that the same rules hold as in one process. Work reads the catalog only if a server has no
-// earlier load result.
+// Work loads the servers that a message names, as one of many processes that share a round: it
+// requests their lists, writes their records, stores a load result of each server for
+// [Syncer.Assemble], and requests an assembly. Servers of one unit, such as two names of one URL,
+// are loaded together, so that the same rules hold as in one process. Work reads the catalog only
+// if a server has no earlier load result.
 //
-// An error means that the message has to come again. A message that is repeated, comes late or is
-// interrupted does no harm: Work skips servers that were loaded in this round or a later one, and
+// An error means that the queue has to deliver the message again. A repeated, late or interrupted
+// message does no harm: Work skips servers that were loaded in this round or a later one, and
 // writes records conditionally. A server without a stored result is still due. A server that fails
 // is no error.
 func (s *Syncer) Work(ctx context.Context, q Queues, j Job) (LoadReport, error) {
@@ -41,8 +41,8 @@ func (s *Syncer) Work(ctx context.Context, q Queues, j Job) (LoadReport, error) 
 	if err != nil && report.Put == 0 {
 		return report, err
 	}
-	// A repeated message asks for an assembly too: the process before may have ended before it
-	// asked.
+	// A repeated message requests an assembly, too: the earlier process may have ended before its
+	// request.
 	return report, errors.Join(err, s.askAssembly(ctx, q, j.Round))
 }
 
@@ -117,8 +117,8 @@ func (u *unit) isLoaded(name string, round Round) bool {
 	return f.catalog != nil && !f.Began.Before(round.Began) && !f.Began.After(u.began)
 }
 
-// readLoadResults reads the earlier load results of the unit's servers. The unit compares with
-// these.
+// readLoadResults reads the earlier load results of the unit's servers. The unit compares the new
+// lists with these results.
 func (u *unit) readLoadResults(ctx context.Context) error {
 	u.loadResults, u.bases = map[string]loadResult{}, map[string]*Snapshot{}
 	err := u.each(ctx, slices.Values(u.names), func(ctx context.Context, name string) error {

@@ -10,8 +10,8 @@ import (
 )
 
 // Build makes the bytes of an index over docs. The same docs give the same bytes on every machine.
-// A document's number is its place in docs; equal scores are ordered by it, so docs are best given
-// in the order of their ids. Between two docs the iterator may pause for other work.
+// A document's number is its place in docs. A search orders equal scores by this number, so pass
+// docs in the order of their ids. The iterator may pause for other work between two docs.
 func Build(docs iter.Seq[Doc]) []byte {
 	table := embedding.Default()
 	return build(docs, &table, embedding.SHA256)
@@ -35,18 +35,18 @@ func build(docs iter.Seq[Doc], table *embedding.Table, tableSum string) []byte {
 	return b.encode(n, tableSum)
 }
 
-// A posting says that a document has a term, with its weight: x·(k1+1)/(x+k1), which depends on the
-// document alone.
+// A posting says that a document has a term, with its weight x·(k1+1)/(x+k1), which depends only on
+// the document.
 type posting struct {
 	term, doc uint32
 	weight    float32
 }
 
-// A builder gathers postings and vectors. Tools share most words, so slow work is done once for
-// each word; afterwards the word is a number.
+// A builder gathers postings and vectors. Tools share most words, so the builder does slow work
+// once for each word, and then uses the word's number.
 type builder struct {
 	table    *embedding.Table
-	words    map[string]uint32 // number of each word met so far
+	words    map[string]uint32 // number of each word so far
 	met      []word            // by number
 	pieces   []uint32          // of all words met, one after the other
 	terms    map[string]uint32 // number of each term
@@ -76,7 +76,7 @@ func (b *builder) add(i uint32, d Doc) {
 		b.cutter.each(text, func(text []byte) {
 			lengths[f]++
 			w := b.number(text)
-			if f != fieldWords { // these are names that people use, and do not change the meaning
+			if f != fieldWords { // the operator's words are names that do not change the meaning
 				b.said.add(w, f)
 			}
 			b.stems.add(b.met[w].term, f)
@@ -135,7 +135,7 @@ func (b *builder) encode(docs int, tableSum string) []byte {
 		counts[p.term]++
 	}
 	var texts, textEnds, listEnds []byte
-	next := make([]int, len(b.texts)) // where the next posting of a term stands
+	next := make([]int, len(b.texts)) // position of the next posting of a term
 	end := 0
 	for _, text := range slices.Sorted(slices.Values(b.texts)) {
 		term := b.terms[text]

@@ -7,10 +7,10 @@ import "encoding/binary"
 // following method. Both give the same sums, which are integers.
 //
 // A product of two numbers of 64 bits, each made of two small ones, has the sum of two products of
-// the small ones in its upper half: (x + y·2³²)(b + a·2³²) = xb + (xa + yb)·2³² + …, where what is
-// left over does not fit into 64 bits. So eight products take four multiplications. That halves the
-// time of a scan, which takes most of the time of a ranking, and the sums are the same to the last
-// bit.
+// the small ones in its upper half: (x + y·2³²)(b + a·2³²) = xb + (xa + yb)·2³² + …, where the
+// remaining product does not fit into 64 bits. So eight products take four multiplications. That
+// halves the time of a scan, which takes most of the time of a ranking, and the sums are the same
+// to the last bit.
 type vector struct {
 	codes []int8
 	wide  []int16  // the codes up to a multiple of 16; nil: the processor cannot use them
@@ -20,7 +20,8 @@ type vector struct {
 
 func newVector(codes []int8) vector { return vectorFor(codes, multipliesWide) }
 
-// vectorFor is newVector for a processor that multiplies sixteen numbers at once, or does not.
+// vectorFor is newVector for a processor of either kind: wide says whether it multiplies sixteen
+// numbers at once.
 func vectorFor(codes []int8, wide bool) vector {
 	v := vector{codes: codes}
 	if wide {

@@ -5,8 +5,8 @@ import "golang.org/x/sys/cpu"
 // multipliesWide reports whether the processor multiplies sixteen numbers at once.
 var multipliesWide = cpu.X86.HasAVX2
 
-// products writes the dot product of v and each document to dots. The numbers of the documents are
-// int8, in b one document after the other.
+// products writes the dot product of v and each document to dots. b contains the numbers of the
+// documents as int8, one document after the other.
 func (v *vector) products(dots []int32, b []byte) {
 	if v.wide == nil || len(dots) == 0 {
 		v.paired(dots, b)

@@ -15,7 +15,7 @@ const (
 	fieldDescription
 	fieldProperties   // names of the top-level properties of the input schema
 	fieldPropertyText // their descriptions and enum values
-	fieldWords        // what the operator adds
+	fieldWords        // the operator's extra words
 	fields
 )
 

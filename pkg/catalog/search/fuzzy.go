@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A misspelt word still finds the intended word. A stem that no document of the view has is
-// replaced by all stems of the view at one edit from it.
+// A misspelt word still finds the intended word: a search replaces a stem that no document of the
+// view has by all stems of the view at one edit from it.
 const (
-	minMisspelt = 4  // letters: one edit makes most shorter words into some other word
+	minMisspelt = 4  // letters: one edit turns most shorter words into another word
 	misspelt    = .7 // the weight that the replacements share
 )
 
-// misspellable reports whether a stem may be a misspelt word: of enough letters a–z and nothing
-// else. Numbers and codes are not corrected.
+// misspellable reports whether a stem may be a misspelt word: whether it has enough letters and
+// consists of a–z only. Numbers and codes are not corrected.
 func misspellable(stem string) bool {
 	for i := range len(stem) {
 		if stem[i] < 'a' || stem[i] > 'z' {
@@ -73,7 +73,7 @@ func (s *segment) near(stem string, out []string) []string {
 		to := int(binary.LittleEndian.Uint32(ends))
 		t := s.texts[from:to]
 		from = to
-		// An edit changes one of the two ends at most.
+		// One edit changes the first letter or the last letter, but not both.
 		if d := len(t) - len(stem); d < -1 || d > 1 || t[0] != first && t[len(t)-1] != last {
 			continue
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog/search/embedding"
 )
 
-// errFormat says that bytes are not an index that this program can read:
-// truncated, damaged or of another version. The index has to be built again.
+// errFormat says that bytes are not an index that this program can read: truncated, damaged or of
+// another version. The next sync has to build the index again.
 var errFormat = errors.New("not a search index of this version")
 
 const (
@@ -46,9 +46,9 @@ type segment struct {
 	verbs       []verb // of each document; nil: no class is known
 }
 
-// Open reads an index in place: b must not change afterwards. It checks the sizes
-// and the order of the terms' offsets, and reads which verb each document has. It fails for
-// bytes that are no index which this program can read.
+// Open reads an index in place: b must not change afterwards. It checks the sizes and the order of
+// the terms' offsets, and reads which verb each document has. It fails if this program cannot read
+// the bytes as an index.
 //
 // An index without vectors, or with vectors of another token table, opens and is ranked by words
 // alone.

@@ -1,11 +1,10 @@
-// Package embedding gives a text a vector, so that texts which mean the same
-// in other words lie close to each other. No model runs: a text's vector is the
-// sum of its words' vectors, and a word's the sum of its pieces' rows in a table.
+// Package embedding computes vectors of texts. Texts with the same meaning in different words have
+// similar vectors. No model runs: a text's vector is the sum of the vectors of its words. A word's
+// vector is the sum of the rows of its pieces in a table.
 //
-// The table is distilled offline from a sentence encoder by the program in
-// maketable, and built into the binary. It is read where the binary is mapped:
-// opening it parses nothing and allocates nothing, and only the pages that a
-// query touches become resident.
+// The program in maketable distills the table offline from a sentence encoder. The table is built
+// into the binary and read in place: opening it parses nothing and allocates nothing. Only the
+// pages that a query touches become resident.
 //
 // The file, little endian:
 //
@@ -42,11 +41,11 @@ const (
 	mark       = "##" // begins a piece that continues a word
 )
 
-// A Table holds a row of numbers for each word piece. The zero Table knows no
-// word. A Table is safe for concurrent use.
+// A Table holds a row of numbers for each word piece. The zero Table has no words. A Table is safe
+// for concurrent use.
 type Table struct {
 	dim, count int
-	firsts     int    // pieces from this one on begin a word
+	firsts     int    // number of the first piece that begins a word
 	offsets    string // u32 × (count+1)
 	texts      string
 	scales     string // f32 × count
@@ -55,7 +54,7 @@ type Table struct {
 
 // Default returns the built-in table.
 func Default() Table {
-	t, _ := open(builtin) // a test opens it; were it broken, the zero Table would leave ranking by words
+	t, _ := open(builtin) // a test opens it; with the zero Table, ranking would use words alone
 	return t
 }
 
@@ -89,10 +88,10 @@ func open(data string) (Table, error) {
 	return t, nil
 }
 
-// Dim returns how many numbers a vector has; 0 for the zero Table.
+// Dim returns how many numbers a vector has, or 0 for the zero Table.
 func (t *Table) Dim() int { return t.dim }
 
-// text returns the text of piece i, "" if its offsets make no sense.
+// text returns the text of piece i, or "" if its offsets are invalid.
 func (t *Table) text(i int) string {
 	from, to := u32(t.offsets, 4*i), u32(t.offsets, 4*i+4)
 	if from > to || int64(to) > int64(len(t.texts)) {

@@ -5,13 +5,12 @@ import (
 	"sort"
 )
 
-// maxPieces is how many pieces a word may have. Words are cut to 64 bytes before
-// they come here; a longer one that needs more pieces counts as unknown.
+// maxPieces is how many pieces a word may have. Callers cut words to 64 bytes. A longer word that
+// needs more pieces counts as unknown.
 const maxPieces = 64
 
-// Add adds weight times the vector of word to sum, which has [Table.Dim]
-// numbers, and reports whether the word has one: whether it is made of known
-// pieces without a rest. It allocates nothing.
+// Add adds weight times the vector of word to sum, which has [Table.Dim] numbers, and reports
+// whether the word has a vector, that is, consists of known pieces only. It allocates nothing.
 //
 // Numbers are added in a fixed order, in float64, with each product rounded
 // before it is added: every processor, and the program that makes the table,
@@ -23,7 +22,7 @@ func (t *Table) Add(sum []float64, word string, weight float64) bool {
 	return len(pieces) > 0 && len(sum) >= t.dim
 }
 
-// AddPieces is [Table.Add] of the word that has these pieces.
+// AddPieces is [Table.Add] for the word with these pieces.
 func (t *Table) AddPieces(sum []float64, pieces []uint32, weight float64) {
 	if len(sum) < t.dim {
 		return
@@ -47,8 +46,8 @@ func (t *Table) add(sum []float64, i int, step float64) {
 	}
 }
 
-// Pieces appends the numbers of the pieces of word: the longest known beginning, then the longest known
-// continuation, and so on. It appends none if a rest stays unknown.
+// Pieces appends the numbers of the pieces of word: the longest known beginning, then the longest
+// known continuation, and so on. It appends none if a part of the word is unknown.
 func (t *Table) Pieces(out []uint32, word string) []uint32 {
 	none := len(out)
 	for from := 0; from < len(word); {
@@ -66,13 +65,12 @@ func (t *Table) Pieces(out []uint32, word string) []uint32 {
 	return out
 }
 
-// longest finds, among the pieces lo…hi−1 with their first skip bytes left out,
-// the longest one that s begins with, and returns its number and length.
-// Length 0: there is none.
+// longest finds, among the pieces lo…hi−1 without their first skip bytes, the longest piece with
+// which s begins. It returns the number and length of the piece, or length 0 if there is none.
 func (t *Table) longest(s string, lo, hi, skip int) (piece, length int) {
 	for len(s) > 0 {
-		// The last piece that is not after s is the one sought, or shares more with s
-		// than any other before it does; then no longer piece than that can begin s.
+		// The last piece that is not after s is the result, or it shares a longer beginning with s
+		// than every piece before it. Then the result is not longer than that beginning.
 		at := lo + sort.Search(hi-lo, func(i int) bool { return t.after(lo+i, skip) > s })
 		if at == lo {
 			return 0, 0
