@@ -22,7 +22,7 @@ type File struct {
 	Place Place
 }
 
-// A Place gives a whole file its name: [Replace], [Create], or a function that chooses the name.
+// A Place gives a complete file its name: [Replace], [Create], or a function that chooses the name.
 type Place func(root *os.Root, from, to string) error
 
 // Replace is the [Place] of a file that replaces an existing file.

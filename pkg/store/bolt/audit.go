@@ -50,7 +50,7 @@ func (s *Store) trim(lines *bbolt.Bucket) error {
 		if err := json.Unmarshal(data, &e); err != nil {
 			return err
 		}
-		if !e.At.Before(first) { // a line that was counted has its time in At alone
+		if !e.At.Before(first) { // the time of a counted line is only in At
 			return nil
 		}
 		if err := c.Delete(); err != nil {
@@ -80,7 +80,7 @@ func (s *Store) Audit(ctx context.Context, server string, after approval.Cursor,
 		c := b.Cursor()
 		key, data := c.Last()
 		if last := auditKey(after); after != (approval.Cursor{}) && bytes.Compare(key, last) >= 0 {
-			c.Seek(last) // the first key that is not before it; there is one
+			c.Seek(last) // the first key that is not before last; there is one
 			key, data = c.Prev()
 		}
 		for ; key != nil && len(lines) < limit; key, data = c.Prev() {

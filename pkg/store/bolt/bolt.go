@@ -40,11 +40,11 @@ var ErrHeld = errors.New("another process holds the file; stop that one first, o
 type Store struct {
 	guard
 	o       store.Options
-	swept   time.Time    // when expired documents were last removed; used in writes alone
+	swept   time.Time    // when expired documents were last removed; only write transactions use it
 	wrote   writeCounter // records, since the file was opened
 	scratch string       // folder of a copy that is removed with Close; "": none
-	isCopy  bool         // it is opened for [Store.RestoreBackup], so nothing else of it is converted
-	before  string       // the copy that was made before the file was converted; "": it was not
+	isCopy  bool         // for [Store.RestoreBackup]; converts only the restored parts
+	before  string       // path of the copy from before a conversion; "": none
 }
 
 var (
@@ -57,7 +57,7 @@ var (
 	records   = []byte("records")   // "server:tool" → stored
 	decisions = []byte("decisions") // DecidedAt, 8 bytes of nanoseconds, and "server:tool" → nothing
 
-	// The same of prompts and resources, by their ids, apart from what earlier programs read.
+	// The same for prompts and resources, by their ids. Earlier programs do not read these buckets.
 	itemRecords   = []byte("item_records")
 	itemDecisions = []byte("item_decisions")
 
@@ -74,10 +74,10 @@ type stored struct {
 }
 
 // Open opens or creates the file at path, with the default options if o is nil. If another process
-// holds the file it returns [ErrHeld] after two seconds. A file that is damaged, or empty, is
-// [ErrDamaged] and stays as it is. A file of an earlier version is converted, after Open copied it
-// beside itself as path.before-documents. If the copy has no room, or a document cannot be
-// converted, the file stays as it is too.
+// has the file open, Open returns [ErrHeld] after two seconds. If the file is damaged or empty,
+// Open returns [ErrDamaged] and does not change the file. Open converts a file of an earlier
+// version, after it copied the file to path.before-documents. If there is no room for the copy, or
+// a document cannot be converted, Open does not change the file.
 func Open(path string, o *store.Options) (_ *Store, err error) {
 	s := &Store{guard: guard{path: path}, o: o.OrDefault()}
 	defer store.Wrap(&err, "open approvals %q", path)
@@ -106,14 +106,14 @@ func (s *Store) open() error {
 	if err != nil {
 		return err
 	}
-	sweepCopies(s.path) // nobody else has the file open
+	sweepCopies(s.path) // no other process has the file open
 	if s.scratch == "" {
 		err = s.keepBefore()
 	}
 	if err == nil {
 		err = s.prepare()
 	}
-	if capacity.IsDiskFull(err) && s.isPrepared() { // reading needs no write before
+	if capacity.IsDiskFull(err) && s.isPrepared() { // a prepared file can be read without a write
 		err = nil
 	}
 	if err != nil {
@@ -238,7 +238,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 		return next, err
 	}
 	defer s.wrote.note(r.Server)
-	err = s.update(func(tx *bbolt.Tx) (err error) { // which may be run again
+	err = s.update(func(tx *bbolt.Tx) (err error) { // update may call this again
 		next, err = s.replace(tx, r, e)
 		return err
 	})
@@ -260,7 +260,7 @@ func (s *Store) PutAll(ctx context.Context, all []approval.Write) (out []approva
 		refused[i] = approval.CheckPut(w.Record, w.Entry)
 		defer s.wrote.note(w.Record.Server)
 	}
-	err = s.update(func(tx *bbolt.Tx) error { // which may be run again
+	err = s.update(func(tx *bbolt.Tx) error { // update may call this again
 		for i, w := range all {
 			if out[i] = (approval.Written{Err: refused[i]}); refused[i] != nil {
 				continue

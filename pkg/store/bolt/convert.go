@@ -21,11 +21,11 @@ import (
 // beforeName follows the file's name in the name of the copy that is made before a conversion.
 const beforeName = ".before-documents"
 
-// The build before reads stops, tokens and baselines in buckets of its own. In a file of this
-// version it would find none of them. It would see nothing stopped, and would approve the next list
-// of every server as the first one. So each file has two marks for that build: a stop of everything
-// in the bucket of stops, and a baseline that it cannot read. Its sync fails there, and the error
-// has the text.
+// The build before reads stops, tokens and baselines from separate buckets. In a file of this
+// version, these buckets would be empty. The build would find no stop, and would approve the next
+// list of every server as a first list. So each file has two marks for that build: a stop of
+// everything in the bucket of stops, and a baseline that it cannot read. The sync of that build
+// fails at the baseline, and its error contains markReason.
 var (
 	markStop     = stop.Stop{Target: stop.Target{All: true}, Reason: markReason, By: "portcullis"}
 	markBaseline = []byte(`{"at":"` + markReason + `"}`)
@@ -52,7 +52,8 @@ func (e *unconvertedError) Error() string {
 
 // convert moves the documents of the build before into the bucket of this one. The transaction
 // moves all of them or none. A file that was converted has such documents again if an old program
-// opened it since. Then convert adds those that are absent, and the stops of both count.
+// opened it since. Then convert adds the documents that are absent, and keeps the stops of both
+// programs.
 func (s *Store) convert(tx *bbolt.Tx) error {
 	if !hasOldForm(tx) {
 		return nil
@@ -80,7 +81,7 @@ func (s *Store) convert(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	for _, k := range oldKinds { // at the end, because some documents are made from two buckets
+	for _, k := range oldKinds { // last, because some documents come from two buckets
 		err := tx.DeleteBucket([]byte(k.bucket))
 		if err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
 			return err
@@ -115,7 +116,7 @@ func (s *Store) addOld(tx *bbolt.Tx, d document.Doc) error {
 	return b.Put(docKey(d.Key), wrapDoc(was))
 }
 
-// mergeToken returns the token of held, which is revoked if an old program revoked it since.
+// mergeToken returns the token of held, and revokes it if an old program has revoked it since.
 func mergeToken(held, since []byte) ([]byte, error) {
 	was, err := token.Decode(held, "")
 	if err != nil {
@@ -160,8 +161,8 @@ func mergeStops(held, since []byte) ([]byte, error) {
 	return data, err
 }
 
-// moveOn reports whether s has a stop of the target. It moves its time on to at: the stop ends the
-// grants from before its time.
+// moveOn reports whether s has a stop of the target. It moves the time of that stop forward to at,
+// because a stop ends the grants from before its time.
 func moveOn(s stop.Stops, target stop.Target, at time.Time) bool {
 	for i := range s.List {
 		if one := &s.List[i]; one.Target == target {
@@ -195,8 +196,8 @@ func encodedMark() []byte {
 	return data
 }
 
-// hasOldForm reports whether prepare has to convert the file: the build before, or an old program
-// since, wrote into it, or it is new and lacks the marks.
+// hasOldForm reports whether prepare has to convert the file: the build before or an old program
+// has written into it, or the file is new and lacks the marks.
 func hasOldForm(tx *bbolt.Tx) bool {
 	for _, k := range oldKinds {
 		b := tx.Bucket([]byte(k.bucket))
@@ -218,8 +219,9 @@ func hasOldForm(tx *bbolt.Tx) bool {
 	return false
 }
 
-// keepBefore copies a file that was never converted beside itself, whole or not at all. The copy of
-// an earlier conversion gets the time of that copy at its end, unless it is the same.
+// keepBefore copies a file that was never converted beside itself, whole or not at all. If a
+// different copy of an earlier conversion exists, keepBefore appends the time of that copy to its
+// name.
 func (s *Store) keepBefore() (err error) {
 	never, last := false, 0
 	err = s.view(context.Background(), func(tx *bbolt.Tx) error {
@@ -248,7 +250,7 @@ func (s *Store) keepBefore() (err error) {
 }
 
 // isCopied reports whether the copy that keepBefore makes exists, with the last transaction of the
-// file. It gives another copy a new name.
+// file. It renames a copy that is damaged or has another transaction.
 func (s *Store) isCopied(last int) (bool, error) {
 	before := s.path + beforeName
 	info, err := os.Stat(before)

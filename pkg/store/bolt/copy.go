@@ -31,14 +31,14 @@ var ErrNoCopy = errors.New("it is no copy of approvals that can be restored")
 // Contents describe a file of approvals.
 type Contents struct {
 	Records  int       // of tools, prompts and resources
-	Approved int       // of these
+	Approved int       // records in the state approved
 	Tokens   int       // live tokens of agents
-	Newest   time.Time // when its newest record was written; zero: there is none
+	Newest   time.Time // when the newest record was written; zero: no record
 	Bytes    int64
 }
 
-// Copy returns a consistent copy of the file, which it has read back as a whole. The copy takes
-// room beside the file until the caller closes it; reading it blocks nobody.
+// Copy returns a consistent copy of the file, and has verified the whole copy. The copy is a file
+// in the same folder until the caller closes it. Reading it blocks no other work.
 func (s *Store) Copy(ctx context.Context) (_ io.ReadCloser, size int64, records int, err error) {
 	defer store.Wrap(&err, "copy approvals")
 	f, err := os.CreateTemp(filepath.Dir(s.path), filepath.Base(s.path)+copyName+"*") // mode 0600
@@ -77,7 +77,7 @@ func (c *copyWriter) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// A copied is a file that Close removes.
+// A copied is a file that Close also removes.
 type copied struct{ *os.File }
 
 func (c *copied) Close() error { return errors.Join(c.File.Close(), os.Remove(c.Name())) }
@@ -85,14 +85,15 @@ func (c *copied) Close() error { return errors.Join(c.File.Close(), os.Remove(c.
 // sweepCopies removes the copies that a killed program left beside the file.
 func sweepCopies(path string) {
 	folder, base := filepath.Split(path)
-	left, _ := filepath.Glob(path + copyName + "*") // the patterns are good
+	left, _ := filepath.Glob(path + copyName + "*") // the pattern is valid
 	more, _ := filepath.Glob(folder + store.TempName + base + "*")
 	for _, name := range append(left, more...) {
 		_ = os.Remove(name) // a file that stays only takes room
 	}
 }
 
-// Inspect reads a copy as a whole and returns what it holds, or [ErrNoCopy]. Nothing is written into it.
+// Inspect reads a whole copy and returns its contents, or [ErrNoCopy]. It does not write into the
+// copy.
 func Inspect(path string) (c Contents, err error) {
 	defer store.Wrap(&err, "read %q", path)
 	s, c, err := openCopy(path)
@@ -102,7 +103,7 @@ func Inspect(path string) (c Contents, err error) {
 	return c, s.Close()
 }
 
-// openCopy opens a copy to be read. The copy may have any age, and anybody may have made it.
+// openCopy opens a copy for reading. The copy may have any age, and anybody may have made it.
 func openCopy(path string) (_ *Store, c Contents, err error) {
 	info, err := os.Stat(path)
 	if err != nil {

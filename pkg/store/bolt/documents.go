@@ -136,7 +136,7 @@ func (s *Store) putDoc(tx *bbolt.Tx, d document.Doc) error {
 	switch {
 	case err != nil:
 		return err
-	case strings.Contains(d.Part, "\x00"): // which ends the part in the key
+	case strings.Contains(d.Part, "\x00"): // a zero byte ends the part in the key
 		return fmt.Errorf("part %q of a document has a zero byte", d.Part)
 	case held.Rev != max(d.Rev, 0):
 		return &document.ConflictError{Key: d.Key}
@@ -151,7 +151,7 @@ func (s *Store) putDoc(tx *bbolt.Tx, d document.Doc) error {
 const sweepEvery = time.Hour
 
 // sweepDocs removes the documents that have expired, at most once an hour. It runs in write
-// transactions only, and there is one at a time. It keeps what it cannot read.
+// transactions only, and there is one at a time. It keeps documents that it cannot read.
 func (s *Store) sweepDocs(tx *bbolt.Tx) error {
 	now := s.o.Now()
 	if since := now.Sub(s.swept); since >= 0 && since < sweepEvery {

@@ -17,12 +17,12 @@ import (
 // More buckets of the file.
 var (
 	events      = []byte("deeds")       // 8 bytes of nanoseconds, 8 of a number → Line
-	eventStates = []byte("deed_states") // what a change was about → the state that it made
+	eventStates = []byte("deed_states") // subject of a change → the state after the change
 )
 
 const (
 	eventKeySize  = timeSize + 8
-	maxEventsRead = 5000 // how many lines one read looks at
+	maxEventsRead = 5000 // how many lines one read examines
 )
 
 // Events is an audit.Events in the file of the approvals.
@@ -48,7 +48,7 @@ func (x Events) PutChange(ctx context.Context, l lines.Line, state string) (chan
 	if err := cmp.Or(ctx.Err(), lines.CheckEvent(l)); err != nil {
 		return false, err
 	}
-	err = x.s.update(func(tx *bbolt.Tx) error { // which may be run again
+	err = x.s.update(func(tx *bbolt.Tx) error { // update may call this again
 		b, subject := tx.Bucket(eventStates), []byte(l.Subject)
 		held := b.Get(subject)
 		if changed = held == nil || string(held) != state; !changed {
@@ -93,7 +93,7 @@ func (s *Store) trimEvents(b *bbolt.Bucket) error {
 // Events implements audit.Events.
 func (x Events) Events(ctx context.Context, f lines.Filter, after lines.Cursor, limit int) (page []lines.Line, next lines.Cursor, err error) {
 	defer store.Wrap(&err, "read deeds")
-	end, err := hex.DecodeString(string(after)) // the first key that is too new
+	end, err := hex.DecodeString(string(after)) // the first key that is newer than the page
 	if err != nil || after != "" && len(end) != eventKeySize {
 		return nil, "", lines.ErrCursor
 	}
@@ -128,7 +128,7 @@ func (x Events) Events(ctx context.Context, f lines.Filter, after lines.Cursor, 
 	return page, next, nil
 }
 
-// newest returns the last entry before end, the last one of all if end is empty.
+// newest returns the last entry before end, or the last entry of the bucket if end is empty.
 func newest(c *bbolt.Cursor, end []byte) (key, data []byte) {
 	if len(end) == 0 {
 		return c.Last()

@@ -20,14 +20,14 @@ import (
 // ErrDamaged says that the file exists and cannot be used. Nothing was written into it.
 var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis approvals restore --dir DIR, which keeps a copy and takes what was decided from the catalog")
 
-// begin makes the file if it does not exist, whole or not at all: later starts would take a part of
-// a file, from a full disk, for a damaged file.
+// begin makes the whole file if it does not exist. If the disk is full, it makes no file, because
+// later starts would read a part of a file as a damaged file.
 func begin(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return nil // its reader reports what is wrong with it
+		return nil // the code that reads the file reports its fault
 	}
 	place := func(root *os.Root, from, to string) error {
-		_ = root.Link(from, to) // another was faster, or there are no links here: bbolt makes it
+		_ = root.Link(from, to) // another process made it, or without links bbolt makes it
 		return nil
 	}
 	return store.WriteFile(path, 0o600, place, func(temp *os.File) error {
@@ -40,7 +40,8 @@ func begin(path string) error {
 }
 
 // intact returns an error if the file at path is damaged; a missing file is fine. It reads the file
-// while no other process writes, or returns an error if one holds it longer than wait.
+// while no other process writes. If another process has the file open for longer than wait, it
+// returns an error.
 func intact(path string, wait time.Duration) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -61,22 +62,22 @@ func intact(path string, wait time.Duration) error {
 	return nil
 }
 
-// A guard runs transactions so that damage is an error and no panic, even if it comes after the
-// file was opened. After damage it does not use the database again, since bbolt may have left it
-// locked. For the same reason one transaction runs at a time, so that no goroutine waits for a lock
-// of bbolt.
+// A guard runs transactions so that damage causes an error instead of a panic, even if the damage
+// happens after the file was opened. After damage it does not use the database again, since bbolt
+// may have left it locked. For the same reason one transaction runs at a time, so that no goroutine
+// waits for a lock of bbolt.
 type guard struct {
 	path   string
 	turn   sync.Mutex // held by the transaction that runs; guards db, broken and read
 	db     *bbolt.DB
-	broken error // the damage that a transaction met
-	read   int   // bytes of records since memory was given back
+	broken error // the damage that a transaction found
+	read   int   // bytes of records read since the last release of memory
 
 	mu    sync.Mutex
-	queue []*write // that the next transaction carries
+	queue []*write // writes of the next transaction
 }
 
-// A write is a part of a transaction, and how it ended.
+// A write is a part of a transaction, with its result.
 type write struct {
 	do   func(*bbolt.Tx) error
 	done chan error // holds one
@@ -122,8 +123,8 @@ func (g *guard) usable(ctx context.Context) error {
 }
 
 // update runs a write. Writes that come during a transaction share the next one, since each
-// transaction waits for the disk, and a first sync writes a record for every tool. do may be called
-// again. bbolt's own Batch writes on a goroutine where a panic cannot be recovered.
+// transaction waits for the disk, and a first sync writes a record for every tool. update may call
+// do more than once. bbolt's own Batch writes on a goroutine where a panic cannot be recovered.
 func (g *guard) update(do func(*bbolt.Tx) error) error {
 	w := &write{do, make(chan error, 1)}
 	g.mu.Lock()
@@ -156,7 +157,7 @@ func (g *guard) write() {
 				return nil
 			})
 		})
-		if !taken { // the database is not used any more
+		if !taken { // the guard no longer uses the database
 			all, taken = g.take(), true
 		}
 		if err == nil || at < 0 {

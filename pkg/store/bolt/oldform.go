@@ -18,8 +18,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rules/token"
 )
 
-// An oldKind is a bucket of the build before. doc returns the document for one of its keys, or none
-// if the key has none. A nil doc says that the conversion of another bucket reads this one.
+// An oldKind is a bucket of the build before. doc returns the document for one of the bucket's
+// keys, or none if the key has no document. If doc is nil, the conversion of another bucket reads
+// this bucket.
 type oldKind struct {
 	bucket string
 	what   string // one document of it, in messages
@@ -61,15 +62,15 @@ var stopsKey = stop.Key()
 // tokenPart has the tokens.
 const tokenPart = "TOKENS"
 
-// keepNotice is how long after it was put a notice stays at most.
+// keepNotice is how long a notice stays at most after it was stored.
 const keepNotice = 30 * 24 * time.Hour
 
-// oldDoc returns a document at the revision that its JSON has, or at the first one.
+// oldDoc returns a document at the revision in its JSON, or at the first revision.
 func oldDoc(part, id string, data []byte, rev int64) document.Doc {
 	return document.Doc{Key: document.Key{Part: part, ID: id}, Data: data, Rev: max(rev, 1)}
 }
 
-// until returns d with an expiry. The zero time has passed.
+// until returns d with an expiry. A zero time means that d has expired.
 func until(d document.Doc, t time.Time) document.Doc {
 	if d.Keep = t; t.IsZero() {
 		d.Keep = time.Unix(0, 0)

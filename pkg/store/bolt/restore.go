@@ -31,7 +31,7 @@ type RestoreReport struct {
 	Records int       // that the copy has
 	Differ  []tool.ID // with different versions in store and copy, or of unknown age
 	Tokens  int       // restored
-	Revoked int       // of these, since they may have been revoked after the copy was made
+	Revoked int       // restored as revoked; may have been revoked after the copy
 }
 
 // RestoreBackup restores the contents of the copy at path, in one transaction.
@@ -53,7 +53,7 @@ func (s *Store) RestoreBackup(ctx context.Context, path string, o RestoreOptions
 		o.Known = func(tool.ID) bool { return false }
 	}
 	defer s.wrote.noteAll()
-	err = s.update(func(tx *bbolt.Tx) error { // which may be run again
+	err = s.update(func(tx *bbolt.Tx) error { // update may call this again
 		t := restoring{s: s, o: o, to: tx, now: s.o.Now()}
 		if err := from.view(ctx, t.all); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (t *restoring) all(from *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	for _, held := range had { // which are newer than the copy
+	for _, held := range had { // records of the store are newer than the copy
 		if err := t.recover(nil, &held, held); err != nil {
 			return err
 		}
@@ -108,10 +108,10 @@ func (t *restoring) all(from *bbolt.Tx) error {
 	return nil
 }
 
-// record restores one record. held is the store's record, if ok.
+// record restores one record. If ok is set, held is the store's record.
 func (t *restoring) record(r *approval.Record, held approval.Record, ok bool) error {
 	switch {
-	case ok && approval.IsLost(r, &held): // which was written after the copy
+	case ok && approval.IsLost(r, &held): // the store's record is newer than the copy
 		return t.recover(r, &held, held)
 	case ok && approval.IsLost(&held, r): // the store itself was set back
 		return t.recover(&held, r, held)
@@ -123,7 +123,7 @@ func (t *restoring) record(r *approval.Record, held approval.Record, ok bool) er
 		}
 		return put(t.to, *r)
 	}
-	unknown := *r // as if it was revoked and disabled since: without required approval only disabled locks it
+	unknown := *r // revoked and disabled, because without required approval only disabled locks it
 	unknown.Disabled, unknown.ApprovedHash, unknown.Approved, unknown.Endorsed, unknown.ApprovedBefore = true, "", nil, approval.Remembered{}, nil
 	return t.recover(r, &unknown, approval.Record{})
 }

@@ -31,9 +31,9 @@ const (
 	bucketLeaf   = 0x01 // flag of an element whose value is a bucket
 )
 
-// verify reads the file and returns an error if its structure is not as bbolt writes it. It does
-// not check values: a damaged record is found when it is read. It maps the file, since most of the
-// file is values, which a start need not wait for.
+// verify reads the file and returns an error if its structure differs from what bbolt writes. It
+// does not check values: a later read of a damaged record reports the damage. It maps the file,
+// because most of the file consists of values, which a start does not need.
 func verify(path string) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -62,8 +62,8 @@ func verify(path string) (err error) {
 	return verifyData(data, func() { store.ReleasePages(data) })
 }
 
-// verifyData verifies the bytes of a file. It calls release from time to time: it hardly needs the
-// earlier pages again.
+// verifyData verifies the bytes of a file. It calls release from time to time, because it rarely
+// needs earlier pages again.
 func verifyData(data []byte, release func()) error {
 	v, root, freelist, err := newVerifier(data)
 	if err != nil {
@@ -126,7 +126,7 @@ func newVerifier(data []byte) (v *verifier, root, freelist uint64, err error) {
 	return v, root, freelist, nil
 }
 
-// page returns the bytes of a page that was not seen before, with those that it overflows into.
+// page returns the bytes of a page that was not seen before, including its overflow pages.
 func (v *verifier) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= v.pages {
 		return nil, fmt.Errorf("page %d: there are %d", id, v.pages)

@@ -14,7 +14,7 @@ import (
 // process writes to the file, so a count in memory is enough, and no page is read.
 type writeCounter struct {
 	mu     sync.Mutex
-	opened string         // no other Store has it
+	opened string         // unique to this Store
 	all    int            // writes to records of any server
 	of     map[string]int // by server
 }
@@ -47,12 +47,12 @@ func (w *writeCounter) noteAll() {
 
 // RecordsIfChanged implements [approval.Store].
 func (s *Store) RecordsIfChanged(ctx context.Context, server, mark string) (_ []approval.Record, now string, err error) {
-	if now = s.wrote.etag(server); now == mark { // before records are read: a write meanwhile makes another one
+	if now = s.wrote.etag(server); now == mark { // before the read: a later write changes it
 		if err = s.usable(ctx); err != nil {
 			store.Wrap(&err, "approvals of %q", server)
 			return nil, "", err
 		}
-		return nil, "", approval.ErrUnchanged // as it is: it is no fault, and comes for each server of each sync
+		return nil, "", approval.ErrUnchanged // unwrapped: it is common and no fault
 	}
 	all, err := s.Records(ctx, server)
 	if err != nil {

@@ -3,7 +3,7 @@
 //
 // A reader never sees half a file and a crash never leaves one: data is written to a temporary file
 // in the same folder, synced, and renamed. The kernel resolves names below the folder, so no key
-// and no symbolic link leads out of it.
+// and no symbolic link leads out of the folder.
 package dir
 
 import (

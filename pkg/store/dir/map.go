@@ -18,9 +18,9 @@ import (
 var _ object.Mapper = (*Store)(nil)
 
 // Map implements [object.Mapper]. Put and Delete never write into a file, so mapped data does not
-// change. If another program overwrites a file in place, it changes the mapped data. If it makes
-// the file shorter, it ends this process. Map does not map the same file twice: the pages of each
-// mapping count as separate memory.
+// change. If another program overwrites a file in place, it changes the mapped data. If another
+// program makes the file shorter, this process ends. Map does not map the same file twice: the
+// pages of each mapping count as separate memory.
 func (s *Store) Map(ctx context.Context, key string) (_ []byte, err error) {
 	defer store.Wrap(&err, "map object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {

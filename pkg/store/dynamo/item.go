@@ -178,8 +178,9 @@ func decodeVerdicts(v types.AttributeValue, d *approval.Decision) bool {
 	return true
 }
 
-// encodeVerdicts returns the attribute "blocked", or nil if d needs none. It contains more than its
-// name says, since the index projects only the attributes that were known when it was made.
+// encodeVerdicts returns the attribute "blocked", or nil if d needs none. It contains more than
+// blocked definitions, because the index projects only the attributes that were listed when the
+// index was made.
 func encodeVerdicts(d approval.Decision) types.AttributeValue {
 	verdicts := item{}
 	if len(d.Blocked) > 0 {

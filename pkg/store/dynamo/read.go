@@ -82,7 +82,7 @@ func (s *Store) batch(ctx context.Context, keys []document.Key) (map[document.Ke
 		}
 		for _, it := range out.Responses[s.table] {
 			if found[keyOf(it)] = it; !slices.Contains(keys, keyOf(it)) {
-				return nil, broken(it, errors.New("nobody asked for it"))
+				return nil, broken(it, errors.New("its key was not requested"))
 			}
 		}
 		if ask = out.UnprocessedKeys; len(ask) == 0 {

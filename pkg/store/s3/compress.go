@@ -26,7 +26,8 @@ const maxObject = 512 << 20
 var errTooLarge = fmt.Errorf("it has more than %d bytes", maxObject)
 
 // isCompressed reports whether objects with the key are stored compressed. Objects that people read
-// and write are not compressed. Nor is current.json, which shows an older program that it is older.
+// and write are not compressed. The file current.json is not compressed either, so that an older
+// program can read that the catalog is newer.
 func isCompressed(key string) bool { return path.Ext(key) == ".snap" || path.Ext(key) == ".found" }
 
 func compress(data []byte) ([]byte, error) {
@@ -37,7 +38,8 @@ func compress(data []byte) ([]byte, error) {
 	return w.EncodeAll(data, nil), nil
 }
 
-// A transfer records the error that ended a read early, which is no fault of the stored object.
+// A transfer records the error that ended a read early. Such an error is not a fault of the stored
+// object.
 type transfer struct {
 	io.Reader
 	err error

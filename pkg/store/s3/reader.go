@@ -33,7 +33,7 @@ func newClient(c aws.Config) *s3.Client {
 	return s3.NewFromConfig(c, func(o *s3.Options) {
 		o.UsePathStyle = o.BaseEndpoint != nil // an emulator has no host name for each bucket
 		o.DisableLogOutputChecksumValidationSkipped = true
-		// The SDK waits up to 20 s before a retry; a request has two seconds for it.
+		// The SDK waits up to 20 s before a retry, but a request has two seconds for all attempts.
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxBackoff = 250 * time.Millisecond })
 	})
 }
@@ -76,8 +76,8 @@ func (*Reader) List(context.Context, string) (map[string]string, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// explain returns what an answer of S3 means. The HTTP status decides: a 304 has no body in which
-// the SDK could find an error code.
+// explain converts an error of S3. It uses the HTTP status, because a 304 has no body in which the
+// SDK could find an error code.
 func (r *Reader) explain(err error) error {
 	if fault, ok := errors.AsType[smithy.APIError](err); ok && fault.ErrorCode() == "NoSuchBucket" {
 		return fmt.Errorf("bucket %q does not exist: %w", r.bucket, err)

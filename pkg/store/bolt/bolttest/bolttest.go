@@ -1,4 +1,4 @@
-// Package bolttest opens a store on a file for tests that need one which lasts.
+// Package bolttest opens a store on a file for tests that need a persistent store.
 package bolttest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
 
-// Open opens approvals.db of a folder, as the gateway does, until the test ends.
+// Open opens approvals.db in a folder, as the gateway does. It closes the store when the test ends.
 func Open(t testing.TB, folder string) *bolt.Store {
 	t.Helper()
 	s, err := bolt.Open(filepath.Join(folder, "approvals.db"), nil)
