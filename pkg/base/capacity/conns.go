@@ -15,14 +15,14 @@ const (
 	idleLeast   = 500 * time.Millisecond
 	headerLeast = 2 * time.Second
 	roomPoll    = 5 * time.Millisecond
-	maxLooks    = 64 // connections that closeIdle examines at most
+	maxLooks    = 64 // most connections that closeIdle examines
 )
 
 // A conn is a connection of a client.
 type conn struct {
 	net.Conn
 	g      *Gate
-	at     *list.Element // among the idle connections; nil: a request is in flight, or it is closed
+	at     *list.Element // in the list of idle connections; nil: it is busy or closed
 	since  time.Time     // when it became idle
 	read   atomic.Int64  // time of the last read of bytes, in Unix nanoseconds
 	closed bool
@@ -89,7 +89,7 @@ func (g *Gate) busy(c *conn) bool {
 	return !c.closed
 }
 
-// rest records that a connection waits for its next request. The caller holds the gate's lock.
+// rest records that a connection is idle until its next request. The caller holds the gate's lock.
 func (c *conn) rest() {
 	if c != nil && !c.closed && c.at == nil {
 		c.at, c.since = c.g.idle.PushBack(c), c.g.o.Now()
@@ -163,7 +163,7 @@ func (g *Gate) closeIdle(n int) (closed int) {
 	return closed
 }
 
-// Short records that the process ran out of descriptors, and closes some idle connections.
+// Short records that the process has no descriptor left, and closes some idle connections.
 func (g *Gate) Short() {
 	if g == nil {
 		return

@@ -2,13 +2,14 @@
 // which holder gives up a place when a bounded resource is full, and recognizes two failures of the
 // machine: a full disk, and no file descriptor left.
 //
-// Such a failure ends without a change to any config. It has its own name, so that nobody looks for
-// another cause. Without the limits, one client could cause it for all others.
+// Such a failure ends without a change to any config. It has its own error, so that nobody looks
+// for another cause. Without the limits, one client could cause such a failure for all other
+// clients.
 //
-// A limit for each holder alone is not fair: a few holders at their limit take every place. A
-// common limit alone is not fair either: one holder takes every place. [Yield] lets every holder
-// use free places. If none is free, the heaviest holder gives up its least recently used place, if
-// it has at least as many places as the new user.
+// If only each holder has a limit, a few holders at their limit can take every place. If all
+// holders share only one limit, one holder can take every place. [Yield] lets every holder use free
+// places. If none is free, the heaviest holder gives up its least recently used place, if it has at
+// least as many places as the new user.
 package capacity
 
 import (

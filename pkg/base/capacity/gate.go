@@ -94,15 +94,15 @@ type slot struct {
 	isOther  bool
 	isStream bool
 	isWork   bool
-	isOver   bool // it has released everything
+	isOver   bool // the request has released everything
 	owner    string
 	conn     *conn
 }
 
 type slotKey struct{}
 
-// slotOf returns the slot of the request of ctx, or nil if the request has none, or has none any
-// more.
+// slotOf returns the slot of the request of ctx. It returns nil if the request has no slot or has
+// released it.
 func slotOf(ctx context.Context) *slot {
 	s, _ := ctx.Value(slotKey{}).(*slot)
 	if s == nil || s.isOver {
@@ -206,8 +206,8 @@ func (s *slot) disown() {
 	}
 }
 
-// Leave releases the share of the request of ctx before its end: the request is refused, and only
-// the refusal is left to send, perhaps to a slow client.
+// Leave releases the share of the request of ctx before the request ends. Call it for a refused
+// request: the gateway only has to send the refusal, perhaps to a slow client.
 func Leave(ctx context.Context) {
 	if s := slotOf(ctx); s != nil {
 		s.leave()
@@ -215,7 +215,7 @@ func Leave(ctx context.Context) {
 }
 
 // take calls f with the slot of the request of ctx, under the lock of the gate. It returns true if
-// there is no slot, or not any more.
+// the request has no slot or has released it.
 func take(ctx context.Context, f func(*Gate, *slot) bool) bool {
 	s := slotOf(ctx)
 	if s == nil {
@@ -226,7 +226,7 @@ func take(ctx context.Context, f func(*Gate, *slot) bool) bool {
 	return f(s.g, s)
 }
 
-// SetBody sets the length of the body of the request of ctx, which no header said before.
+// SetBody sets the length of the body of the request of ctx, if no header gave the length.
 func SetBody(ctx context.Context, length int) {
 	take(ctx, func(g *Gate, s *slot) bool {
 		cost := requestCost + bodyCost*int64(length)

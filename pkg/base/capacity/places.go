@@ -2,15 +2,15 @@ package capacity
 
 // A Place is one occupied place of a resource.
 type Place struct {
-	Holder string // who has it
-	Size   int    // how much of the resource it is
-	Busy   bool   // it cannot be given up now
+	Holder string // user of the place
+	Size   int    // its amount of the resource
+	Busy   bool   // the holder cannot give it up now
 	Last   int64  // time of the last use, in any unit that grows with time
 }
 
-// Yield returns the index of the place that is given up so that holder can have size more. It
-// returns -1 if holder gets nothing: the other holders have less than holder would have, or all
-// their places are busy.
+// Yield returns the index of the place that must be given up so that holder can have size more. It
+// returns -1 if holder gets nothing, because the other holders have less than holder would have, or
+// all their places are busy.
 //
 // The place belongs to the heaviest holder that can give one up, and is its least recently used
 // place. Between equal holders, holder gives up its own place, so that two of them do not take
@@ -32,7 +32,7 @@ func Yield(places []Place, holder string, size int) int {
 	return found
 }
 
-// yieldsBefore reports whether a is given up rather than b.
+// yieldsBefore reports whether a must be given up before b.
 func yieldsBefore(a, b Place, weight map[string]int, holder string) bool {
 	switch wa, wb := weight[a.Holder], weight[b.Holder]; {
 	case wa != wb:

@@ -33,8 +33,8 @@ func Find(ctx context.Context, s Reader, key Key, notFound error) (Doc, error) {
 	return d, err
 }
 
-// Replace stores d instead of the stored document, at any revision. It reads the revision only if
-// that is not d.Rev.
+// Replace stores d instead of the stored document, at any revision. It reads the stored revision
+// only after a conflict.
 func Replace(ctx context.Context, s Store, d Doc) error {
 	_, err := Retry(ctx, ErrConflict, func() (struct{}, error) {
 		put := s.PutDocs(ctx, d)

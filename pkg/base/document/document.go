@@ -1,7 +1,7 @@
 // Package document keeps small documents, each under a key and with a revision: stops, tokens,
 // logins, sessions, requests, grants, notices and baselines. One interface, [Store], serves all of
-// them, so that each driver implements conditional writes, expiry and batches once. The package of
-// a domain holds its own rules over a Store.
+// them, so that each driver implements conditional writes, expiry and batches once. The rules of
+// each kind of document are in the package of its domain.
 package document
 
 import (
@@ -28,7 +28,7 @@ type Key struct{ Part, ID string }
 type Doc struct {
 	Key
 	Data []byte    // nil in a Doc to be written: delete the document
-	Rev  int64     // the revision that was read; 0: not stored
+	Rev  int64     // the revision that the caller read; 0: not stored
 	Keep time.Time // the document is kept at least until then; zero: forever
 	Mark string    // a small attribute that TouchDoc changes without a new revision
 }
@@ -66,7 +66,7 @@ type Store interface {
 // CheckPut returns the error for docs that PutDocs refuses without reading the store.
 func CheckPut(docs []Doc) error {
 	if len(docs) > MaxPut {
-		return fmt.Errorf("%d documents to put at once: at most %d", len(docs), MaxPut)
+		return fmt.Errorf("%d documents in one call of PutDocs: at most %d", len(docs), MaxPut)
 	}
 	keys := make(map[Key]bool, len(docs))
 	for _, d := range docs {

@@ -17,14 +17,14 @@ func Askables() []string { return []string{"elicitation", "roots", "sampling"} }
 // A Client is the sender of a request that waits for the answer. It says which notifications and
 // questions the client accepts before the answer comes. The zero Client accepts none.
 type Client struct {
-	Capabilities json.RawMessage // that it has declared, an object; nil: none
+	Capabilities json.RawMessage // the object of capabilities that it has declared; nil: none
 	OpensLinks   bool            // its version has the error [CodeURLElicitation]
 	Progress     bool            // it wants progress notifications for its request
 	LogLevel     string          // least level of log messages it wants, such as "info"; "": none
 
 	// Notify sends the client a notification: a log message, or progress, whose params have no
 	// progressToken here. It does not wait for the client, and drops messages that the client reads
-	// too slowly. If Notify is nil, nobody listens.
+	// too slowly. If Notify is nil, the client accepts no notifications.
 	Notify func(method string, params rawjson.Object)
 
 	// Ask sends the client a question and returns its result or, if the client refuses, an

@@ -1,8 +1,8 @@
-// Package mcp has the words of the Model Context Protocol: its versions, methods, headers and error
-// codes, and a client's message once it has been read and checked.
+// Package mcp has the terms of the Model Context Protocol: its versions, methods, headers and error
+// codes. It also reads and checks a client's message.
 //
-// Only [Parse] reads a client's bytes. The later code uses a [Request] and does not read the bytes
-// again: what was checked is what is sent on.
+// Only [Parse] reads a client's bytes. Later code uses a [Request] and does not read the bytes
+// again, so the gateway forwards exactly what it checked.
 package mcp
 
 import (
@@ -89,7 +89,7 @@ const (
 	CodeMethodNotFound    = -32601
 	CodeInvalidParams     = -32602
 	CodeInternal          = -32603
-	CodeHeaderMismatch    = -32020 // headers do not say what the body says
+	CodeHeaderMismatch    = -32020 // headers do not match the body
 	CodeMissingCapability = -32021 // the client has not declared what the request needs
 	CodeVersion           = -32022 // the protocol version is not supported
 	CodeURLElicitation    = -32042 // the user has to open a page first; of version 2025-11-25 only

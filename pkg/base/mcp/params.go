@@ -36,9 +36,9 @@ func (r Request) readParams(params rawjson.Object) (Request, *Error) {
 	return r, nil
 }
 
-// readParam reads a member that the request's method defines, and sets ok to whether it has the
-// right type. It reports whether it stored the member. Members that it only checks stay with the
-// others.
+// readParam reads a member that the request's method defines, and sets ok to whether the member has
+// the right type. It reports whether it stored the member in a field. Members that it only checks
+// are kept in Rest.
 func (r *Request) readParam(m rawjson.Member, ok *bool) bool {
 	null := string(m.Value) == "null"
 	switch r.Method + " " + m.Name {
@@ -69,7 +69,7 @@ func (r *Request) readParam(m rawjson.Member, ok *bool) bool {
 // readRef reads the reference of completion/complete: a prompt or a resource. It refuses a
 // reference that another reader could understand differently.
 func (r *Request) readRef(m rawjson.Member) bool {
-	o, err := rawjson.Split(m.Value, rawjson.Lenient) // it was read strictly with the message
+	o, err := rawjson.Split(m.Value, rawjson.Lenient) // Parse has checked it strictly
 	if err != nil {
 		return false
 	}

@@ -11,8 +11,8 @@ import (
 // maxPeek is the most bytes of a message that PeekID reads.
 const maxPeek = 64 << 10
 
-// PeekID returns the id of a message that is refused unread, or nil if the id is not near its
-// beginning. It reads no further than necessary.
+// PeekID returns the id of a message that the gateway refuses without parsing, or nil if the id is
+// not near its beginning. PeekID reads no more bytes than necessary.
 func PeekID(message io.Reader) json.RawMessage {
 	d := jsontext.NewDecoder(io.LimitReader(message, maxPeek), jsontext.AllowDuplicateNames(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {

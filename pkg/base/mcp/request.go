@@ -26,13 +26,13 @@ type Request struct {
 	Cursor    string          // of a list
 	Ref       json.RawMessage // of completion/complete: the object that contains Name or URI
 	Meta      rawjson.Object  // the members of _meta
-	Rest      rawjson.Object  // all others, such as requestState
+	Rest      rawjson.Object  // all other members of params, such as requestState
 }
 
 // An Answer is a client's answer to a request from a server.
 type Answer struct {
-	Result json.RawMessage // nil: it refused
-	Err    *Error          // its refusal; nil: there is a result
+	Result json.RawMessage // nil: the client refused
+	Err    *Error          // the client's refusal; nil: there is a result
 }
 
 // IsNotification reports whether the sender expects no answer.
@@ -62,7 +62,7 @@ const (
 const MaxID = 1024
 
 // Parse reads one message. With an error it also returns the parts that it could read, so that the
-// refusal can carry the id.
+// refusal can include the id.
 //
 // Parse is strict, since servers read the same bytes with other parsers. If a name occurs twice at
 // any depth, a check and a server could each read a different value.
@@ -143,7 +143,7 @@ func (r Request) readAnswer(result, refusal json.RawMessage) (Request, *Error) {
 		}
 		return Request{ID: r.ID, Answer: &Answer{Result: result}}, nil
 	}
-	members, err := rawjson.Split(refusal, rawjson.Lenient) // it was split strictly before
+	members, err := rawjson.Split(refusal, rawjson.Lenient) // Parse has split it strictly before
 	code, notInt := strconv.Atoi(string(members.Get("code")))
 	message := members.Get("message")
 	if err != nil || notInt != nil || message == nil || message[0] != '"' {
@@ -168,8 +168,8 @@ func validID(v json.RawMessage) bool {
 	return len(digits) > 0 && len(bytes.Trim(digits, "0123456789")) == 0
 }
 
-// tooMany reports whether a message has more parts than the gateway reads. It follows only strings,
-// at a fraction of the cost of parsing. Most messages are too short to have so many parts.
+// tooMany reports whether a message has more parts than the gateway reads. It recognizes only
+// strings, which costs a fraction of parsing. Most messages are too short to have so many parts.
 func tooMany(body []byte) bool {
 	const least = len(`"":0,`)
 	if len(body) < maxMembers*least {

@@ -11,8 +11,8 @@ import (
 )
 
 // Undeclared refuses requests for input, the object inputRequests of a result, if the client has
-// not declared that it can answer them. It returns nil if they may be sent. The error names the
-// missing capabilities.
+// not declared that it can answer them. It returns nil if the gateway may send the requests. The
+// error names the missing capabilities.
 func Undeclared(inputRequests, capabilities json.RawMessage) *Error {
 	missing := map[string]map[string]struct{}{}
 	lacks := func(capability, part string) {

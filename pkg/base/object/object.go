@@ -1,9 +1,9 @@
 // Package object is the port to a store of small blobs: the server config, the deny policy and the
 // tool catalog.
 //
-// Two functions write the same keys, so every write can name the version it read: a lost update
-// would silently restore an old policy. The ETag is that version, and a conditional read with it
-// costs no transfer.
+// Two functions write the same keys, so every write can name the version that the writer read.
+// Without this check, a lost update could silently restore an old policy. The ETag is the version.
+// A conditional read with the ETag transfers no data if the object has not changed.
 package object
 
 import (
@@ -14,12 +14,12 @@ import (
 // Errors that a caller may have to distinguish.
 var (
 	ErrNotFound    = errors.New("object not found")          // no object has the key
-	ErrNotModified = errors.New("object not modified")       // it still has the ETag passed to Get
+	ErrNotModified = errors.New("object not modified")       // it has the ETag passed to Get
 	ErrConflict    = errors.New("object changed since read") // caller re-reads and retries
 	ErrKey         = errors.New("object key is not allowed") // see CheckKey
 
 	// ErrDamaged says that the bytes stored under the key cannot be the bytes that were put there.
-	// A later read finds the same; only a write repairs it.
+	// Later reads return the same error; only a write repairs the object.
 	ErrDamaged = errors.New("stored object is damaged")
 )
 

@@ -28,15 +28,15 @@ type File[T any] struct {
 	None     func() *T // the value if there never was a file; nil: there must be one
 }
 
-// A Source is the file in use, and the fault of the file in the store. The zero Source was never
+// A Source is the file in use, with the fault of the file in the store. The zero Source was never
 // read.
 type Source[T any] struct {
 	Value   *T        // nil: no usable value is known
 	Version string    // [Version] of the bytes in use; "": there are none
-	Stored  string    // [Version] of the file in the store if that is refused; "": else
+	Stored  string    // [Version] of the file in the store if the file is refused; "": otherwise
 	Data    []byte    // the bytes in use; must not be changed
 	Refused error     // why the file in the store is not in use; nil: it is
-	Unread  error     // why nothing, or nothing newer, could be read; for the log; nil: read
+	Unread  error     // why the last read failed; for the log; nil: it succeeded
 	ReadAt  time.Time // when the content of the store was last known
 
 	etag string // of the file that was read last, good or not; "": there was none
@@ -116,8 +116,8 @@ func (f File[T]) older(ctx context.Context, objects Store, last Source[T], mark 
 	return s
 }
 
-// unknown returns s, which has no value. err says why there is no last good copy either. If that
-// may change, or if there must be a file, the read counts as failed and last stays.
+// unknown returns s, which has no value. err says why there is no last good copy either. If err may
+// be temporary, or if there must be a file, the read counts as failed, and unknown returns last.
 func (f File[T]) unknown(last, s Source[T], err error) Source[T] {
 	if f.None != nil && (errors.Is(err, ErrNotFound) || errors.Is(err, errUnusable)) {
 		return s
@@ -150,9 +150,9 @@ func (f File[T]) lastGood(ctx context.Context, objects Store) (s Source[T], err 
 	return Source[T]{Value: v, Version: Version(o.Data), Data: o.Data}, nil
 }
 
-// Keep is Load, and also writes the last good copy. The error says why the copy was not written.
-// Keep reads the copy first and replaces it only if it has not changed since: a slow writer with an
-// older file must not win. A missing file replaces nothing.
+// Keep calls Load, and also writes the last good copy. The error says why Keep did not write the
+// copy. Keep reads the copy first and replaces it only if it has not changed since: a slow writer
+// with an older file must not win. A missing file replaces nothing.
 func (f File[T]) Keep(ctx context.Context, objects Store, last Source[T], now time.Time) (Source[T], error) {
 	kept, err := objects.Get(ctx, f.LastGood, "")
 	s := f.Load(ctx, objects, last, now)

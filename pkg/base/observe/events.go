@@ -11,7 +11,8 @@ import (
 )
 
 // Counts are the values that one request adds to its own count. The goroutine that answers the
-// request sets the exported fields. Spans and server calls add the rest, from any goroutine.
+// request sets the exported fields. Spans and server calls set the other fields, from any
+// goroutine.
 type Counts struct {
 	IncludeDisabled bool   // a search asked for locked tools
 	Nudged          bool   // its answer pointed the agent to locked tools
@@ -35,7 +36,7 @@ type serverAnswer struct {
 
 type countsKey struct{}
 
-// Begin returns a context for one request. Counts of that context go into c.
+// Begin returns a context for one request. The meter adds all counts of that context to c.
 func (m *Meter) Begin(ctx context.Context, c *Counts) context.Context {
 	if m == nil {
 		return ctx
@@ -108,9 +109,9 @@ func (l *metricLine) answer(a serverAnswer) {
 		slog.String("server", a.server), count("UpstreamOutcomes", 1), milliseconds("UpstreamDuration", a.took))
 }
 
-// Upstream counts the result of a load or a call of a server. Without a reason it counts under
-// "none". It returns attributes for a separate line if ctx belongs to no request, or the request's
-// line already has a server.
+// Upstream counts the result of a load or a call of a server. Without a reason it counts the result
+// under "none". If ctx belongs to no request, or the request's line already has a server, Upstream
+// returns attributes for a separate line.
 func (m *Meter) Upstream(ctx context.Context, server, status, reason string, took time.Duration) []slog.Attr {
 	a := serverAnswer{server, status, reason, took}
 	if c := countsOf(ctx); c != nil {

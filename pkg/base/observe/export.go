@@ -21,8 +21,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// restTime is how long the exporter pauses after a failed send: a receiver that is down must not
-// cost each request a flush.
+// restTime is how long the exporter pauses after a failed send, so that requests do not wait for a
+// receiver that is down.
 const restTime = 30 * time.Second
 
 // maxReply is the most bytes of a receiver's answer that the exporter reads.
@@ -64,7 +64,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	if err != nil {
 		e.failed(ctx, len(spans), err)
 	}
-	return nil // logged already; the SDK would print it to standard error
+	return nil // the error is logged; the SDK would also print it to standard error
 }
 
 // Shutdown implements [sdk.SpanExporter].
@@ -118,7 +118,7 @@ func (e *exporter) send(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	defer func() { _ = res.Body.Close() }()                        // the body was only read
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxReply)) // to reuse the connection
 	if res.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("the receiver answers %d", res.StatusCode)
+		return fmt.Errorf("the receiver answered with status %d", res.StatusCode)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// memoryEvery is how often a function reports its memory use. The figure is the most since its
-// start, so no peak between two reports is lost.
+// memoryEvery is how often a function reports its memory use. The value is the maximum since the
+// start of the function, so no peak between two reports is lost.
 const memoryEvery = time.Minute
 
 // A memory reports how much memory this process has used.
@@ -19,7 +19,7 @@ type memory struct {
 }
 
 // nextPeak returns the most memory that the process has had resident, in MB. It returns false if
-// the last report is recent or the figure is unknown.
+// the last report is recent or the value is unknown.
 func (m *memory) nextPeak(now time.Time) (float64, bool) {
 	if m.read == nil {
 		return 0, false

@@ -1,5 +1,5 @@
-// Package observe says what the gateway does and where the time of a request goes: it puts usage
-// metrics on log lines, and makes spans of the kinds of work.
+// Package observe measures what the gateway does and how requests spend their time. It adds usage
+// metrics to log lines, and makes a span for each kind of work.
 //
 // The metrics use CloudWatch's embedded metric format: the platform turns the member "_aws" of a
 // JSON line into metrics without a call or an agent. CloudWatch bills each distinct value of a
@@ -10,8 +10,8 @@
 // The log line of a request says how long each kind of work took. If the operator configures
 // traces, each kind is also an OpenTelemetry span. A span has names of servers, tools and methods,
 // and its result. It has no arguments, results, server addresses, credentials or agents. The log
-// line names the agent and has the id of the trace. Without traces, a span costs one look into the
-// context and no allocation.
+// line names the agent and has the id of the trace. Without traces, a span costs one context lookup
+// and no allocation.
 //
 // Source: "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 package observe
@@ -46,7 +46,7 @@ func NewMeter(stack, function string, now func() time.Time) *Meter {
 	return &Meter{stack: stack, function: function, now: now}
 }
 
-// A metricLine has the counts of one log line. Each metric name has one list of values in it.
+// A metricLine has the counts of one log line. Each metric name has one list of values in the line.
 type metricLine struct {
 	sets    []set
 	members []slog.Attr
@@ -73,7 +73,7 @@ func milliseconds(name string, d time.Duration) metricValue {
 }
 
 // add counts values under dimensions, in addition to Stack and Function. property is a member that
-// is no dimension; its value may be foreign text.
+// is no dimension. Its value may be text from outside the program.
 func (l *metricLine) add(dimensions []slog.Attr, property slog.Attr, values ...metricValue) {
 	if len(values) == 0 {
 		return

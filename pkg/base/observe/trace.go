@@ -28,7 +28,7 @@ type Span struct {
 	Context context.Context // for the work of the span
 
 	span   otel.Span // nil: there are no traces
-	counts *Counts   // of the request whose log line sums up its time; nil: no request
+	counts *Counts   // of the request whose log line includes the span's time; nil: no request
 	kind   Kind
 	start  time.Time
 }
@@ -67,7 +67,8 @@ func (s Span) Count(key string, n int) {
 	}
 }
 
-// Fail records that the work failed. reason is a code of this program, never foreign text.
+// Fail records that the work failed. reason is a code of this program, never text from outside the
+// program.
 func (s Span) Fail(reason string) {
 	if s.span != nil {
 		s.span.SetStatus(codes.Error, reason)

@@ -185,8 +185,8 @@ func Depth(raw []byte) (deepest int) {
 	return deepest
 }
 
-// comment returns the length of the comment at the beginning of text, less one, or 0 if there is
-// none.
+// comment returns the length minus one of the comment at the beginning of text, or 0 if there is no
+// comment.
 func comment(text []byte) int {
 	end := "\n"
 	switch {

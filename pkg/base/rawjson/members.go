@@ -15,7 +15,7 @@ import (
 // Another version of the program may have stored the object: a function that still runs the last
 // release, or a laptop that goes back to it. This version reads the object, changes it and writes
 // it back. With encoding/json alone, the write would drop each member that only the newer version
-// knows.
+// has.
 type Members map[string]json.RawMessage
 
 // Without returns all members except the named one.
@@ -54,7 +54,7 @@ func Unmarshal(data []byte, v any) (Members, error) {
 	return all, nil
 }
 
-// membersOf is the slow way to find the unknown members.
+// membersOf returns the unknown members of data that Split refuses, such as null. It is slower.
 func membersOf(data []byte, known map[string]bool) (Members, error) {
 	var all Members
 	if err := json.Unmarshal(data, &all); err != nil {

@@ -1,9 +1,10 @@
 // Package rawjson reads and changes JSON objects, and keeps the bytes of all other values.
 //
-// A gateway that decodes what it passes on rounds large integers, drops fields that it does not
-// know, and reorders the rest. Split divides an object into its members without changing their
-// values. An [Object] is written with the same bytes. [Members] are for stored objects: they keep
-// the members that this version of the program does not know, and write them back.
+// If a gateway decodes and encodes the messages that it forwards, it rounds large integers, drops
+// unknown fields, and reorders the others. Split divides an object into its members without
+// changing their values. An [Object] is written with the same bytes. [Members] are for stored
+// objects: they keep the members that this version of the program does not know, and write them
+// back.
 package rawjson
 
 import (
@@ -33,7 +34,8 @@ const (
 	// Strict refuses a name that occurs twice in an object, at any depth, and invalid UTF-8: two
 	// readers could read two different values.
 	Strict Mode = true
-	// Lenient accepts both. It is for text that was checked before, or that is passed on unchanged.
+	// Lenient accepts repeated names and invalid UTF-8. Use it for text that was checked before, or
+	// that is forwarded unchanged.
 	Lenient Mode = false
 )
 
@@ -59,7 +61,7 @@ func Split(data []byte, mode Mode, inner ...string) (Object, error) {
 	d := decoders.Get().(*jsontext.Decoder)
 	d.Reset(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(mode == Lenient), jsontext.AllowInvalidUTF8(mode == Lenient))
 	defer func() {
-		d.Reset(bytes.NewBuffer(nil)) // which releases data
+		d.Reset(bytes.NewBuffer(nil)) // this releases data
 		decoders.Put(d)
 	}()
 	s := splitter{Decoder: d, data: data, mode: mode, inner: inner}

@@ -33,8 +33,8 @@ const (
 	Login   Purpose = "login"   // state of a browser while its user signs in at an issuer
 )
 
-// ErrForged says that a text was not sealed here for that purpose. It was made up, changed, sealed
-// for another purpose, or sealed under a key that is no longer known.
+// ErrForged says that a text was not sealed here for that purpose. Somebody made the text up or
+// changed it, it was sealed for another purpose, or its key is no longer known.
 var ErrForged = errors.New("not a text that was sealed here")
 
 // ErrNoKey says that a key could not be read, so that the text could not be checked.

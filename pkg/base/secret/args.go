@@ -6,11 +6,11 @@ import (
 )
 
 // InArgs returns the texts in each argument of a command line that look like secrets: values of
-// flags and variables, headers, and the same within an argument that is a script. It does not look
-// into URLs.
+// flags and variables, headers, and the same texts inside an argument that is a script. It does not
+// look into URLs.
 func InArgs(args []string) [][]string {
 	found := make([][]string, len(args))
-	flag := "" // the last word, if it is a flag whose value follows
+	flag := "" // the previous word, if it is a flag whose value follows
 	for i, arg := range args {
 		name, value, assigned := strings.Cut(arg, "=")
 		isKey := Looks(flag, "x") && LooksKey(strings.TrimLeft(arg, "-"))

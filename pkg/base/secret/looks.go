@@ -11,7 +11,7 @@ import (
 // Looks reports whether a value looks like a secret: by the name of its header, variable or flag,
 // or because the value itself has the form of a key. name may be "".
 //
-// All code that hides, reports or moves secrets uses Looks, so that all of it knows the same names.
+// All code that hides, reports or moves secrets uses Looks, so that all of it uses the same names.
 func Looks(name, value string) bool {
 	scheme := schemes.FindString(value)
 	value = value[len(scheme):]
@@ -55,7 +55,8 @@ var (
 		"credential", "cookie", "session", "signature", "bearer",
 	}
 
-	// asWord are words that mark a secret only between separators: "pass" is in "compass".
+	// asWord are words that mark a secret only between separators, because "compass" contains
+	// "pass".
 	asWord = regexp.MustCompile(`(^|_)(pass|pw|sig|jwt|pat|dsn)(_|$)`)
 
 	// strong are words in names whose value is secret even if it is a small number.

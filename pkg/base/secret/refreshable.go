@@ -37,15 +37,15 @@ func NewRefreshable[T any](read func(context.Context) (T, error), now func() tim
 	return &Refreshable[T]{read: read, now: now}
 }
 
-// Get returns the value. It first reads it again if the last read is at least as old as age. It
-// returns an error if there is no value. If another caller's read is running, Get waits for it only
-// if there is no value yet.
+// Get returns the value. It first reads the value again if the last read is at least as old as age.
+// It returns an error if there is no value. If another caller's read is running, Get waits for it
+// only if there is no value yet.
 func (h *Refreshable[T]) Get(ctx context.Context, age time.Duration) (T, error) {
 	return h.get(ctx, age, false)
 }
 
-// Fresh is Get for a caller that has found that the value may be too old: it also waits for another
-// caller's read.
+// Fresh is Get for a caller that cannot use the cached value: Fresh also waits for a read that
+// another caller started.
 func (h *Refreshable[T]) Fresh(ctx context.Context, age time.Duration) (T, error) {
 	return h.get(ctx, age, true)
 }

@@ -1,5 +1,5 @@
-// Package secret is text that cannot print, and where it comes from: references such as ${env:NAME}
-// in a config, and the sources that answer them.
+// Package secret holds text that cannot print. It also resolves references to secrets, such as
+// ${env:NAME} in a config, with the sources of the secrets.
 package secret
 
 import "log/slog"
@@ -23,7 +23,7 @@ func (t Text) Reveal() string {
 	return *t.text
 }
 
-// Equal reports whether both hold the same text.
+// Equal reports whether t and other hold the same text.
 func (t Text) Equal(other Text) bool { return t.Reveal() == other.Reveal() }
 
 // String returns "[secret]".

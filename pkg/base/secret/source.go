@@ -19,7 +19,7 @@ type Source interface {
 	Secret(ctx context.Context, ref string) (string, error)
 }
 
-// Env is the [Source] of "env:NAME"; it knows no other kind.
+// Env is the [Source] of "env:NAME". It supports no other kind.
 type Env struct {
 	Lookup func(name string) (string, bool) // nil: os.LookupEnv
 }

@@ -47,7 +47,7 @@ func SplitVersions(setting string) (v Versions, replaced bool) {
 }
 
 // Replaced returns when the current value replaced the value before it; zero: unknown. If somebody
-// restored an older value, that time is later than the value itself.
+// restored an older value, the returned time is later than the time of the value itself.
 func (v Versions) Replaced() time.Time {
 	if v.Current.Since.IsZero() || v.Previous.Since.After(v.Current.Since) {
 		return v.Previous.Since

@@ -8,12 +8,12 @@ import (
 // maxCursor is the longest cursor. It names a resource by a URI of 2 KB.
 const maxCursor = 8 << 10
 
-// NewCursor returns the text with which a client requests the next page of a list. The cursor names
-// the last entry of the page before, by as many parts as the list needs, instead of its number. So
-// no entry is left out or repeated because other entries were added or removed meanwhile. The first
-// part is never empty.
+// NewCursor returns the text with which a client requests the next page of a list. The cursor
+// contains the parts that name the last entry of the page before, not the entry's number. So no
+// entry is left out or repeated if other entries are added or removed between two requests. The
+// first part is never empty.
 //
-// A client can read a cursor and make one up: the code that reads it must check each part.
+// A client can read a cursor and make one up, so the code that reads a cursor must check each part.
 func NewCursor(list string, entry ...string) string {
 	b := appendPart(nil, list)
 	for _, part := range entry {

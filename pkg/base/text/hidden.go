@@ -8,8 +8,8 @@ import (
 )
 
 // Hidden yields each character of s that a person does not see, with its position: characters that
-// do not print, have no width, or change the direction of the text after them. They can hide a text
-// from the person who reads it and not from an agent.
+// do not print, have no width, or change the direction of the text after them. Such characters can
+// hide a text from a person but not from an agent.
 //
 // White space that looks like a space is not hidden. Invisible characters that a script or an emoji
 // needs are not hidden where they belong: joiners, variation selectors, marks of direction beside
@@ -107,14 +107,14 @@ func visible(r rune) bool {
 type context struct {
 	last  rune // visible, or an invisible one in a place where it belongs
 	joins bool // last is a variation selector or joiner: another one has no meaning
-	rtl   bool // there were right-to-left letters
+	rtl   bool // the text before has right-to-left letters
 	marks int  // on the last letter
 }
 
 // maxMarks is the most marks on a letter. No writing needs as many.
 const maxMarks = 8
 
-// piled counts the marks on a letter, and reports whether r is one too many.
+// piled counts the marks on a letter, and reports whether r is beyond the maximum.
 func (c *context) piled(r rune) bool {
 	if !unicode.In(r, unicode.Mn, unicode.Me) {
 		c.marks = 0
@@ -146,7 +146,7 @@ const (
 )
 
 // spelled reports whether an invisible character belongs between c and rest, and how many bytes of
-// rest belong to it.
+// rest belong to that character.
 func (c *context) spelled(r rune, rest string) (more int, ok bool) {
 	next, _ := utf8.DecodeRuneInString(rest)
 	switch {

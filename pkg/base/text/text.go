@@ -1,5 +1,5 @@
-// Package text has what every text for an agent, a person or the log needs: a foreign string
-// cleaned for one line, and a number with its noun.
+// Package text formats texts for agents, people and the log: it cleans strings from outside for one
+// line, and writes a number with its noun.
 package text
 
 import (
